@@ -1,0 +1,203 @@
+//! What the judgement can ask for, and why it asks.
+
+use std::fmt;
+use std::time::Duration;
+
+use pinfold_topo::CpuSet;
+
+use crate::{Class, JobId};
+
+/// Something to be done to one job. A failure comes back as [`crate::Event::Failed`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Let it run: in this class, on these PUs (empty: anywhere), with the weight of this priority.
+    Start {
+        /// The class.
+        class: Class,
+        /// The PUs; empty: unbound.
+        cpus: CpuSet,
+        /// 1 to 16.
+        priority: u8,
+    },
+    /// Bind a running job to these PUs (empty: anywhere).
+    Bind {
+        /// The PUs.
+        cpus: CpuSet,
+    },
+    /// Put a running job into this class, with the weight of this priority.
+    Weigh {
+        /// The class.
+        class: Class,
+        /// 1 to 16.
+        priority: u8,
+    },
+    /// Stop all its processes where they are.
+    Freeze,
+    /// Let them go on.
+    Thaw,
+    /// Send this signal to all its processes (thawed before).
+    Signal {
+        /// The signal, by its number.
+        signal: i32,
+    },
+    /// Strike a waiting job off; it never ran.
+    Drop {
+        /// Refused and expired jobs leave with exit code 5; withdrawn and cancelled ones were asked to go.
+        refused: bool,
+    },
+}
+
+/// An action with the job it concerns and its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// The job.
+    pub job: JobId,
+    /// What to do.
+    pub action: Action,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why something was decided, with the numbers behind it. `Display` gives the sentence people read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// A home core was free.
+    HomeCoreFree {
+        /// Slots in use, this job included.
+        used: usize,
+        /// All slots.
+        slots: usize,
+    },
+    /// No home core was free, but a slot was.
+    BackfillSlotFree {
+        /// Slots in use, this job included.
+        used: usize,
+        /// All slots.
+        slots: usize,
+    },
+    /// Scheduling is off: jobs start at once.
+    Unscheduled,
+    /// A primary ended and left its home core to the oldest backfiller.
+    Promoted {
+        /// The primary that ended.
+        after: JobId,
+    },
+    /// A home core fell free for another cause than a primary's end (hotplug, settings, a suspension).
+    PromotedToFreeCore,
+    /// A job of higher priority took the home core.
+    Preempted {
+        /// The job that took it.
+        by: JobId,
+        /// Its priority.
+        priority: u8,
+    },
+    /// Another core was idler for long enough.
+    IdlerCore {
+        /// How much idler, in thousandths.
+        gap_milli: u16,
+    },
+    /// The PUs it was bound to are gone or no longer allowed.
+    CpusGone,
+    /// An exclusive job needs every slot.
+    Exclusive {
+        /// The exclusive job.
+        by: JobId,
+    },
+    /// The exclusive job ended.
+    ExclusiveOver,
+    /// Slots are fewer than running jobs (the factor or the machine shrank).
+    SlotsShrank {
+        /// All slots.
+        slots: usize,
+    },
+    /// A slot is free again for a job that had been frozen for want of one.
+    SlotFree,
+    /// A user or operator asked for it.
+    Asked,
+    /// A user or operator changed its priority.
+    PriorityChanged {
+        /// The new priority.
+        priority: u8,
+    },
+    /// The queue was full.
+    QueueFull {
+        /// Jobs that may wait.
+        depth: usize,
+    },
+    /// It waited longer than it may.
+    Expired {
+        /// How long it might wait.
+        ttl: Duration,
+    },
+    /// It needs more cores than the machine lets anyone have.
+    TooLarge {
+        /// Cores asked for.
+        asked: u32,
+        /// Cores there are.
+        cores: usize,
+    },
+    /// Whoever asked for it is gone.
+    Withdrawn,
+    /// Found again after a restart of the daemon.
+    Adopted,
+    /// What was found after a restart no longer fits; put right.
+    Restored,
+    /// An earlier try failed, and this makes good for it.
+    Retry {
+        /// Why the earlier try failed.
+        error: String,
+    },
+}
+
+/// The present state of a job in words: why it is so, the numbers, and what would change it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// The cause of the present state, a sentence without full stop.
+    pub cause: String,
+    /// The numbers behind it: name and value.
+    pub numbers: Vec<(&'static str, String)>,
+    /// What would change it, a sentence without full stop.
+    pub change: String,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HomeCoreFree { used, slots } => {
+                write!(f, "a home core was free ({used} of {slots} slots used)")
+            }
+            Self::BackfillSlotFree { used, slots } => {
+                write!(f, "no home core was free but a slot was ({used} of {slots} slots used)")
+            }
+            Self::Unscheduled => write!(f, "scheduling is off, jobs start at once"),
+            Self::Promoted { after } => {
+                write!(f, "job {after} ended and left its home core to the oldest backfiller")
+            }
+            Self::PromotedToFreeCore => write!(f, "a home core fell free"),
+            Self::Preempted { by, priority } => {
+                write!(f, "job {by} of priority {priority} took the home core")
+            }
+            Self::IdlerCore { gap_milli } => {
+                write!(f, "another core was idler by {}.{}%", gap_milli / 10, gap_milli % 10)
+            }
+            Self::CpusGone => write!(f, "the PUs it was bound to are gone or no longer allowed"),
+            Self::Exclusive { by } => write!(f, "the exclusive job {by} takes every slot"),
+            Self::ExclusiveOver => write!(f, "the exclusive job ended"),
+            Self::SlotsShrank { slots } => write!(f, "only {slots} slots are left"),
+            Self::SlotFree => write!(f, "a slot is free again"),
+            Self::Asked => write!(f, "a user or operator asked for it"),
+            Self::PriorityChanged { priority } => write!(f, "its priority is now {priority}"),
+            Self::QueueFull { depth } => write!(f, "the queue is full ({depth} jobs wait)"),
+            Self::Expired { ttl } => {
+                write!(f, "it waited longer than its time-to-live of {} s", ttl.as_secs_f64())
+            }
+            Self::TooLarge { asked, cores } => {
+                write!(f, "it asks for {asked} cores and the machine has {cores} for jobs")
+            }
+            Self::Withdrawn => write!(f, "whoever asked for it is gone"),
+            Self::Adopted => write!(f, "found again after a restart of the daemon"),
+            Self::Restored => write!(f, "put right after a restart of the daemon"),
+            Self::Retry { error } => write!(f, "an earlier try failed: {error}"),
+        }
+    }
+}

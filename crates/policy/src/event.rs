@@ -1,0 +1,119 @@
+//! Everything that can happen to the judgement, on one page.
+
+use std::time::Duration;
+
+use pinfold_topo::CpuSet;
+
+use crate::{Class, Instant, JobId, Settings};
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// The settings are now these.
+    Configure(Settings),
+    /// The machine is now this: at the start, on hotplug, when the allowed set changes.
+    Machine(Machine),
+    /// Someone asks to run a job.
+    Submit(Request),
+    /// A job that an earlier daemon knew was found again, waiting or running.
+    Adopt(Adopted),
+    /// A job's start was carried out: its process is in its container and runs.
+    Started(JobId),
+    /// An action on this job could not be carried out; the text is the cause, for the explanation.
+    Failed {
+        /// The job.
+        job: JobId,
+        /// What was tried.
+        action: crate::Action,
+        /// Why it did not succeed.
+        error: String,
+    },
+    /// No process of the job is left. Also ends a job that waits (its command could not be started).
+    Exited(JobId),
+    /// Whoever asked for a waiting job is gone.
+    Withdrawn(JobId),
+    /// A user or operator, whose right to do so was checked before, says what to do with a job.
+    Command(JobId, Command),
+    /// Fresh readings.
+    Sample(Sample),
+    /// Nothing but time went by; sent at [`crate::Policy::next_wakeup`].
+    Tick,
+}
+
+/// The part of the machine that may be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    /// The usable PUs of each core, in the order in which cores are handed out.
+    pub cores: Vec<CpuSet>,
+}
+
+/// A job as it was asked for; numbers and rights were checked before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// Its number.
+    pub job: JobId,
+    /// 1 to 16; larger is more important.
+    pub priority: u8,
+    /// How many cores, at least 1; also how many slots it takes.
+    pub cores: u32,
+    /// The class asked for; `None`: whichever is free first, a home core before a backfill slot.
+    pub class: Option<Class>,
+    /// The expected run time, where it is known.
+    pub expected: Option<Duration>,
+    /// How long it may wait; overrides [`Settings::queue_ttl`].
+    pub ttl: Option<Duration>,
+    /// Whether it waits until it is released.
+    pub held: bool,
+    /// Whether it may ever be frozen by the judgement's own choice.
+    pub no_suspend: bool,
+}
+
+/// A job found again after a restart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Adopted {
+    /// What was asked for.
+    pub request: Request,
+    /// When it was asked for.
+    pub submitted: Instant,
+    /// What it has, if it runs; `None`: it still waits.
+    pub running: Option<Running>,
+}
+
+/// What a running job has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Running {
+    /// When it started.
+    pub started: Instant,
+    /// Its class.
+    pub class: Class,
+    /// The PUs it is bound to; empty: unbound.
+    pub cpus: CpuSet,
+}
+
+/// What can be said to a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    /// Freeze it until it is resumed. Its slot is free for others meanwhile.
+    Suspend,
+    /// Undo a suspension; it returns when a slot is free.
+    Resume,
+    /// Keep a waiting job from starting.
+    Hold,
+    /// Undo a hold.
+    Release,
+    /// End it: a waiting job is struck off, a running one is thawed and gets the signal.
+    Cancel {
+        /// The signal, by its number.
+        signal: i32,
+    },
+    /// Change its importance, also while it runs.
+    SetPriority(u8),
+}
+
+/// Readings of the machine since the last sample.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Sample {
+    /// For each core, in [`Machine::cores`]' order: the part of the time it was idle, in thousandths,
+    /// smoothed over 1 s.
+    pub idle_milli: Vec<u16>,
+}

@@ -1,0 +1,57 @@
+//! What an operator may set of the judgement; checked where it is read (the daemon), used as it is here.
+
+use std::time::Duration;
+
+/// What a newcomer of higher priority does to a running job of lower priority when no slot is free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preemption {
+    /// The lowest running job gives up its slot at once: it is frozen until a slot is free again.
+    Hard,
+    /// The lowest primary gives up its home core and goes on as a backfiller, if the newcomer has a slot.
+    Soft,
+    /// Nothing: the newcomer waits for the next free slot.
+    Off,
+}
+
+/// The settings of the judgement; all may change while jobs run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Slots per core in thousandths, 0 to 4000; 0 holds everything.
+    pub factor_milli: u32,
+    /// Jobs that may wait, per core; a further one is refused.
+    pub queue_depth: u32,
+    /// How long a job may wait before it expires; `None`: for ever. A job's own time-to-live is shorter
+    /// or longer as it says.
+    pub queue_ttl: Option<Duration>,
+    /// Whether jobs are pinned to cores at all.
+    pub affinity: bool,
+    /// Whether slots beyond the cores are used, by backfillers.
+    pub backfill: bool,
+    /// What a job of higher priority may do to one of lower.
+    pub preemption: Preemption,
+    /// Whether jobs wait for slots at all; off: every job starts at once and is only measured.
+    pub schedule: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            factor_milli: 1500,
+            queue_depth: 100_000,
+            queue_ttl: None,
+            affinity: true,
+            backfill: true,
+            preemption: Preemption::Soft,
+            schedule: true,
+        }
+    }
+}
+
+impl Settings {
+    /// The slots of a host with `cores` cores: factor x cores, rounded to the nearest whole slot (halves up).
+    #[must_use]
+    pub fn slots(&self, cores: usize) -> usize {
+        let milli = (self.factor_milli as usize).saturating_mul(cores);
+        milli.saturating_add(500) / 1000
+    }
+}

@@ -1,0 +1,99 @@
+//! A job as it is asked for, the states it can be in, and how it ended.
+
+use serde::{Deserialize, Serialize};
+
+/// The class of a job, as asked for and as shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JobClass {
+    /// Normal class, on home cores of its own.
+    Primary,
+    /// Idle class, in the cycles others leave.
+    Backfill,
+    /// Every slot of the host.
+    Exclusive,
+}
+
+/// The state of a job, as shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JobState {
+    /// Waits for a slot.
+    Queued,
+    /// Waits until it is released.
+    Held,
+    /// Runs.
+    Running,
+    /// Stopped by the freezer.
+    Frozen,
+    /// Frozen and paged out.
+    Parked,
+    /// Over; also: struck off before it ran.
+    Exited,
+}
+
+/// What a client asks to run. The command's exact bytes, its environment and its directory stay with the
+/// keeper that starts it; what stands here is for the record and for people.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct JobSpec {
+    /// Its name; without one, the last part of the command's path.
+    pub name: String,
+    /// The project it belongs to.
+    #[serde(default)]
+    pub project: Option<String>,
+    /// The command and its arguments; bytes that are not UTF-8 replaced, long ones cut.
+    pub command: Vec<String>,
+    /// The directory it is started in.
+    pub directory: String,
+    /// 1 to 16; `None`: the host's default.
+    #[serde(default)]
+    pub priority: Option<u8>,
+    /// The class asked for; `None`: whichever is free first.
+    #[serde(default)]
+    pub class: Option<JobClass>,
+    /// Cores, at least 1.
+    pub cores: u32,
+    /// Memory it is expected to need, in bytes.
+    #[serde(default)]
+    pub claim_bytes: Option<u64>,
+    /// Memory the kernel lets it have, in bytes.
+    #[serde(default)]
+    pub limit_bytes: Option<u64>,
+    /// How long it may wait, in microseconds; overrides `slots.queue_ttl`.
+    #[serde(default)]
+    pub ttl_us: Option<u64>,
+    /// Expected run time, in microseconds.
+    #[serde(default)]
+    pub expected_us: Option<u64>,
+    /// Wait until released.
+    #[serde(default)]
+    pub held: bool,
+    /// Never freeze it by the host's own choice.
+    #[serde(default)]
+    pub no_suspend: bool,
+    /// The line of the batch file it stands on, from 1.
+    #[serde(default)]
+    pub line: Option<u64>,
+}
+
+/// How a job's command ended, as its keeper saw it (`wait4`), with the kernel's figures for that process and
+/// all its descendants that were waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Ending {
+    /// Its exit code, when it exited.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it, when one did.
+    pub signal: Option<i32>,
+    /// When, in microseconds since the Unix epoch.
+    pub ended_us: u64,
+    /// CPU time in user mode, in microseconds.
+    pub cpu_user_us: u64,
+    /// CPU time in the kernel, in microseconds.
+    pub cpu_system_us: u64,
+    /// The largest resident size any one of its processes reached, in bytes.
+    pub rss_peak_bytes: u64,
+    /// Bytes read from storage.
+    pub io_read_bytes: u64,
+    /// Bytes written to storage.
+    pub io_write_bytes: u64,
+}

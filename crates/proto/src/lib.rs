@@ -1,0 +1,16 @@
+//! What crosses a wire or a disk: requests and replies between clients and the daemon, and the rows the store
+//! keeps. Plain data, versioned, apart from the model that `policy` works on.
+//!
+//! Reading order: [`job`] (what is asked for and how it ended), [`wire`] (requests, replies, frames),
+//! [`view`] (what `status`, `why`, `report` print as JSON), [`row`] (what the store keeps), [`quantity`]
+//! (sizes and durations as people write them), [`exit`] (exit codes). Absent here: sockets, files, clocks.
+
+pub mod exit;
+pub mod job;
+pub mod quantity;
+pub mod row;
+pub mod view;
+pub mod wire;
+
+pub use exit::ExitCode;
+pub use job::{Ending, JobClass, JobSpec, JobState};

@@ -1,0 +1,130 @@
+//! Sizes and durations as people write them on command lines and in the configuration.
+
+use std::time::Duration;
+
+/// Why a text is not a size or a duration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum QuantityError {
+    /// Not a size.
+    #[error("`{0}` is not a size such as 512MiB, 2G or 1.5GiB")]
+    Size(String),
+    /// Not a duration.
+    #[error("`{0}` is not a duration such as 500ms, 10s, 5m, 1h30m or 2d")]
+    Duration(String),
+}
+
+/// Reads a size: a number and `B`, `K`, `M`, `G`, `T` or `KiB`, `MiB`, `GiB`, `TiB`, all powers of 1024
+/// (as Slurm has it); without a unit, bytes. A fraction is allowed where the result is at least a byte.
+///
+/// # Errors
+/// [`QuantityError::Size`] for anything else, for sizes that are negative, and for those above 2^63.
+pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
+    let bad = || QuantityError::Size(text.to_owned());
+    let trimmed = text.trim();
+    let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
+    let (number, unit) = trimmed.split_at(split);
+    let shift = match unit.trim() {
+        "" | "B" | "b" => 0,
+        "K" | "k" | "KiB" | "kib" => 10,
+        "M" | "m" | "MiB" | "mib" => 20,
+        "G" | "g" | "GiB" | "gib" => 30,
+        "T" | "t" | "TiB" | "tib" => 40,
+        _ => return Err(bad()),
+    };
+    scaled(number, 1u64 << shift).filter(|&bytes| bytes < 1 << 63).ok_or_else(bad)
+}
+
+/// Reads a duration: numbers each with a unit (`us`, `ms`, `s`, `m` or `min`, `h`, `d`), added up:
+/// `1h30m`. A bare number is seconds.
+///
+/// # Errors
+/// [`QuantityError::Duration`] for anything else and for more than 100 years.
+pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
+    const YEARS_100_US: u64 = 100 * 366 * 86_400 * 1_000_000;
+    let bad = || QuantityError::Duration(text.to_owned());
+    let mut rest = text.trim();
+    let mut total: u64 = 0;
+    if rest.is_empty() {
+        return Err(bad());
+    }
+    while !rest.is_empty() {
+        let split = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, tail) = rest.split_at(split);
+        let end = tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(end);
+        let unit_us = match unit.trim() {
+            "us" => 1,
+            "ms" => 1_000,
+            "" | "s" => 1_000_000,
+            "m" | "min" => 60_000_000,
+            "h" => 3_600_000_000,
+            "d" => 86_400_000_000,
+            _ => return Err(bad()),
+        };
+        let part = scaled(number, unit_us).ok_or_else(bad)?;
+        total = total.checked_add(part).filter(|&us| us <= YEARS_100_US).ok_or_else(bad)?;
+        rest = tail;
+    }
+    Ok(Duration::from_micros(total))
+}
+
+/// `number` (digits, perhaps a decimal point and more digits) times `unit`, rounded down; exact, because a
+/// float would turn 2^53 + 1 bytes into 2^53.
+fn scaled(number: &str, unit: u64) -> Option<u64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') || fraction.len() > 18 {
+        return None;
+    }
+    let digits = |text: &str| if text.is_empty() { Some(0) } else { text.parse::<u64>().ok() };
+    let scale = 10u128.pow(u32::try_from(fraction.len()).ok()?);
+    let part = u128::from(digits(fraction)?) * u128::from(unit) / scale;
+    digits(whole)?.checked_mul(unit)?.checked_add(u64::try_from(part).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_size(text: &str, want: Option<u64>) {
+        assert_eq!(parse_size(text).ok(), want, "{text:?}");
+    }
+
+    #[track_caller]
+    fn check_duration(text: &str, want_us: Option<u64>) {
+        assert_eq!(parse_duration(text).ok(), want_us.map(Duration::from_micros), "{text:?}");
+    }
+
+    #[test]
+    fn sizes() {
+        check_size("0", Some(0));
+        check_size("4096", Some(4096));
+        check_size("1K", Some(1024));
+        check_size("512MiB", Some(512 << 20));
+        check_size("1.5GiB", Some(3 << 29));
+        check_size(" 2 G ", Some(2 << 30));
+        check_size("9007199254740993", Some(9_007_199_254_740_993));
+        check_size("", None);
+        check_size("-1", None);
+        check_size("1.2.3", None);
+        check_size(".", None);
+        check_size("1GB", None);
+        check_size("99999999T", None);
+    }
+
+    #[test]
+    fn durations() {
+        check_duration("10s", Some(10_000_000));
+        check_duration("10", Some(10_000_000));
+        check_duration("500ms", Some(500_000));
+        check_duration("1h30m", Some(5_400_000_000));
+        check_duration("1.5h", Some(5_400_000_000));
+        check_duration("0.25s", Some(250_000));
+        check_duration("2d", Some(172_800_000_000));
+        check_duration("", None);
+        check_duration("s", None);
+        check_duration("-5s", None);
+        check_duration("5 parsecs", None);
+        check_duration("99999999999d", None);
+    }
+}

@@ -1,0 +1,321 @@
+//! What `status`, `why`, `report` and `batch` print as JSON: names as outside scripts rely on them, keys in
+//! snake case with the unit last, absent values `null`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::job::{JobClass, JobState};
+
+/// The version that every top object carries.
+pub const VERSION: u32 = 1;
+
+/// `pinfold status --json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StatusView {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The host's name.
+    pub host: String,
+    /// `v2`, `hybrid` or `rootless`.
+    pub mode: String,
+    /// The slots.
+    pub slots: SlotsView,
+    /// The memory.
+    pub memory: MemoryView,
+    /// The jobs.
+    pub jobs: Vec<JobView>,
+    /// What an operator should know, such as a store that cannot be written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// The slots of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SlotsView {
+    /// Cores that jobs may use.
+    pub cores: u64,
+    /// Slots per core.
+    pub factor: f64,
+    /// All slots.
+    pub total: u64,
+    /// Slots in use.
+    pub used: u64,
+}
+
+/// The memory of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MemoryView {
+    /// What all jobs together may have.
+    pub budget_bytes: u64,
+    /// What all jobs together hold.
+    pub held_bytes: u64,
+    /// What all jobs together have in swap.
+    pub swap_held_bytes: u64,
+    /// PSI, memory, full, over 10 s, as a fraction.
+    pub pressure_full_avg10: Option<f64>,
+}
+
+/// One job in `status`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobView {
+    /// Its number.
+    pub job: u64,
+    /// Its name.
+    pub name: String,
+    /// Whose it is.
+    pub user: String,
+    /// Its project.
+    pub project: Option<String>,
+    /// Its state.
+    pub state: JobState,
+    /// Its class.
+    pub class: JobClass,
+    /// 1 to 16.
+    pub priority: u8,
+    /// The PUs it is bound to, as a kernel list.
+    pub cpus: Option<String>,
+    /// Anonymous and shared memory it holds now.
+    pub memory_bytes: Option<u64>,
+    /// What it has in swap now.
+    pub swap_bytes: Option<u64>,
+    /// Its processes now.
+    pub pids: Vec<u32>,
+    /// When it was asked for, in Unix seconds.
+    pub submitted_s: f64,
+    /// When it started.
+    pub started_s: Option<f64>,
+    /// When it was over.
+    pub ended_s: Option<f64>,
+    /// Its exit code.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// Why it is in its state.
+    pub reason: Option<String>,
+}
+
+/// `pinfold why JOB --json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WhyView {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The job.
+    pub job: u64,
+    /// Its state.
+    pub state: JobState,
+    /// The cause of that state.
+    pub cause: String,
+    /// The numbers behind it.
+    pub numbers: Vec<NumberView>,
+    /// What would change it.
+    pub change: String,
+    /// The decisions so far, oldest first.
+    pub decisions: Vec<DecisionView>,
+}
+
+/// A number behind a state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NumberView {
+    /// What it counts.
+    pub name: String,
+    /// Its value, with the unit.
+    pub value: String,
+}
+
+/// A decision.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DecisionView {
+    /// When, in Unix seconds.
+    pub time_s: f64,
+    /// What was decided.
+    pub action: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// One job in `report --json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReportView {
+    /// [`VERSION`].
+    pub version: u32,
+    /// Its number.
+    pub job: u64,
+    /// Its name.
+    pub name: String,
+    /// The command and its arguments.
+    pub command: Vec<String>,
+    /// Whose it is.
+    pub user: String,
+    /// Its project.
+    pub project: Option<String>,
+    /// Its state.
+    pub state: JobState,
+    /// Its class.
+    pub class: JobClass,
+    /// 1 to 16.
+    pub priority: u8,
+    /// The PUs it is, or was last, bound to.
+    pub cpus: Option<String>,
+    /// When it was asked for, in Unix seconds.
+    pub submitted_s: f64,
+    /// When it started.
+    pub started_s: Option<f64>,
+    /// When it was over.
+    pub ended_s: Option<f64>,
+    /// Its exit code.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// Why it ended or is as it is.
+    pub reason: Option<String>,
+    /// How long it waited.
+    pub queued_s: f64,
+    /// From start to end, or until now.
+    pub wall_s: Option<f64>,
+    /// How much of that it was frozen.
+    pub suspended_s: f64,
+    /// CPU time in user mode.
+    pub cpu_user_s: f64,
+    /// CPU time in the kernel.
+    pub cpu_system_s: f64,
+    /// Memory it was expected to need.
+    pub claim_bytes: Option<u64>,
+    /// The most anonymous and shared memory it held at once.
+    pub memory_peak_bytes: u64,
+    /// The mean of that memory.
+    pub memory_mean_bytes: u64,
+    /// The most page cache charged to it.
+    pub cache_peak_bytes: Option<u64>,
+    /// The most swap it had.
+    pub swap_peak_bytes: u64,
+    /// The most address space its processes had together.
+    pub virtual_peak_bytes: u64,
+    /// Bytes read from storage.
+    pub io_read_bytes: u64,
+    /// Bytes written to storage.
+    pub io_write_bytes: u64,
+    /// Processes seen in all.
+    pub processes_total: u64,
+    /// Most processes at once.
+    pub processes_peak: u64,
+    /// Most threads at once.
+    pub threads_peak: u64,
+    /// How many samples were taken.
+    pub samples: u64,
+    /// The series, when asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub series: Option<Vec<PointView>>,
+}
+
+/// One point of a job's series.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PointView {
+    /// When, in Unix seconds.
+    pub time_s: f64,
+    /// Cores in use, mean since the point before.
+    pub cpu_cores: f64,
+    /// Anonymous and shared memory.
+    pub memory_bytes: u64,
+    /// Page cache, where it is told apart.
+    pub cache_bytes: Option<u64>,
+    /// Swap.
+    pub swap_bytes: u64,
+    /// Bytes read from storage since the start.
+    pub io_read_bytes: u64,
+    /// Bytes written to storage since the start.
+    pub io_write_bytes: u64,
+    /// Processes.
+    pub processes: u32,
+    /// Threads.
+    pub threads: u32,
+    /// State.
+    pub state: JobState,
+}
+
+/// `pinfold batch --json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BatchView {
+    /// [`VERSION`].
+    pub version: u32,
+    /// Lines that were jobs.
+    pub jobs: u64,
+    /// Those that did not succeed.
+    pub failed: u64,
+    /// From the first submission to the last end.
+    pub makespan_s: f64,
+    /// One a job, in the order of the lines.
+    pub results: Vec<BatchResultView>,
+}
+
+/// One job of a batch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BatchResultView {
+    /// Its number; `null` when it was never accepted.
+    pub job: Option<u64>,
+    /// Its line in the file, from 1.
+    pub line: u64,
+    /// Its exit code.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// How long it waited.
+    pub queued_s: f64,
+    /// From start to end.
+    pub wall_s: f64,
+    /// How much of that it was frozen.
+    pub suspended_s: f64,
+    /// CPU time, user and kernel.
+    pub cpu_s: f64,
+    /// The most anonymous and shared memory it held at once.
+    pub memory_peak_bytes: u64,
+    /// Why it did not run, or ended as it did, where that needs words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// `pinfold doctor --json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DoctorView {
+    /// [`VERSION`].
+    pub version: u32,
+    /// `v2`, `hybrid` or `rootless`.
+    pub mode: String,
+    /// Why this mode.
+    pub reason: String,
+    /// Every ability, in a fixed order.
+    pub abilities: Vec<AbilityView>,
+    /// Other facts and findings worth knowing, with a way out for each that is not well.
+    pub findings: Vec<FindingView>,
+}
+
+/// One ability of the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AbilityView {
+    /// `weigh`, `idle_class`, `pin`, `freeze`, `limit`, `page_out`, `kill`, `measure`.
+    pub ability: String,
+    /// Whether it is real here.
+    pub real: bool,
+    /// By what means, or why not.
+    pub how: String,
+    /// What would make it real, or more exact.
+    pub change: Option<String>,
+}
+
+/// A fact that doctor found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FindingView {
+    /// What was looked at.
+    pub subject: String,
+    /// Whether it is as it should be.
+    pub ok: bool,
+    /// What was found.
+    pub found: String,
+    /// What to do about it.
+    pub change: Option<String>,
+}
+
+/// Seconds, of whole microseconds; exact to the microsecond for 285 years.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "below 2^53 microseconds, that is 285 years, nothing is lost")]
+pub fn seconds(us: u64) -> f64 {
+    us as f64 / 1e6
+}

@@ -1,0 +1,414 @@
+//! Requests, replies, and the frames they travel in: four bytes of length, little endian, then one JSON value.
+//!
+//! A connection begins with [`Request::Hello`], answered by [`Reply::Welcome`] or [`Reply::Error`]. After
+//! that a *command* connection sends one request at a time and gets one reply each. A *keeper's* connection
+//! submits jobs and is told of each as things happen; replies then name the job, in no fixed order.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::exit::ExitCode;
+use crate::job::{Ending, JobSpec};
+use crate::view::{DoctorView, ReportView, StatusView, WhyView};
+
+/// The version of the wire. A daemon refuses a client of another version with words that say which is older.
+pub const WIRE_VERSION: u32 = 1;
+
+/// The longest frame a daemon reads, in bytes. A client that announces more is cut off.
+pub const REQUEST_MAX_BYTES: usize = 256 * 1024;
+
+/// The longest frame a client reads, in bytes.
+pub const REPLY_MAX_BYTES: usize = 256 * 1024 * 1024;
+
+/// What a client asks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// First of all.
+    Hello {
+        /// [`WIRE_VERSION`].
+        version: u32,
+    },
+    /// Run a job, some time. Answered by `Queued` or `Refused`, later by `Grant` or `Go`.
+    Submit {
+        /// The client's own number for this request; names it in the answer.
+        ticket: u64,
+        /// What to run.
+        spec: JobSpec,
+        /// The process, a child of the sender, that waits to become the job.
+        pid: Option<u32>,
+    },
+    /// The process asked for by `Grant`. Answered by `Go`.
+    Child {
+        /// The job.
+        job: u64,
+        /// A child of the sender.
+        pid: u32,
+    },
+    /// After a daemon's restart: the sender keeps this job. Answered by `Attached`.
+    Attach {
+        /// The job.
+        job: u64,
+        /// How it stands.
+        phase: Phase,
+    },
+    /// The command ended. Answered by `Recorded`.
+    Ended {
+        /// The job.
+        job: u64,
+        /// How.
+        ending: Ending,
+    },
+    /// The command could not be started, or nobody wants it any more. Answered by `Recorded`.
+    Withdraw {
+        /// The job.
+        job: u64,
+        /// Why, in words.
+        reason: String,
+    },
+    /// The terminal sent the job a signal; a frozen job must be thawed to hear it. Not answered.
+    Interrupted {
+        /// The job.
+        job: u64,
+    },
+    /// `pinfold status`.
+    Status {
+        /// These jobs; none: all that are not over.
+        jobs: Vec<u64>,
+        /// Also those that are over, and other users' jobs where the sender may see them.
+        all: bool,
+    },
+    /// `pinfold why`.
+    Why {
+        /// The job.
+        job: u64,
+    },
+    /// `pinfold report`, `pinfold plot`.
+    Report {
+        /// Which jobs.
+        select: Select,
+        /// With the series of each.
+        series: bool,
+    },
+    /// `pinfold wait`: answered by `Report` when all are over.
+    Wait {
+        /// The jobs.
+        jobs: Vec<u64>,
+    },
+    /// Change a job. Answered by `Done`.
+    Control {
+        /// The job.
+        job: u64,
+        /// What to do.
+        verb: Verb,
+    },
+    /// `pinfold doctor`.
+    Doctor,
+    /// The live configuration. Answered by `Config`.
+    ConfigGet,
+    /// Change the live configuration, all or nothing. Answered by `Config`.
+    ConfigSet {
+        /// Keys and values, as `KEY=VALUE`.
+        changes: Vec<String>,
+    },
+}
+
+/// How a job stands when its keeper presents it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// It waits; its process, if it has one already.
+    Waiting {
+        /// A child of the sender.
+        pid: Option<u32>,
+    },
+    /// It runs.
+    Running {
+        /// A child of the sender.
+        pid: u32,
+    },
+    /// Its command ended meanwhile.
+    Ended {
+        /// How.
+        ending: Ending,
+    },
+}
+
+/// Which jobs a report is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Select {
+    /// These.
+    Jobs(Vec<u64>),
+    /// The last so many of the sender's.
+    Last(u32),
+    /// The sender's that were asked for since then, in microseconds since the Unix epoch.
+    Since(u64),
+}
+
+/// What can be done to a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verb {
+    /// Freeze it.
+    Suspend,
+    /// Thaw it.
+    Resume,
+    /// Keep it from starting.
+    Hold,
+    /// Let it start.
+    Release,
+    /// End it, by this signal.
+    Cancel {
+        /// The signal's number.
+        signal: i32,
+    },
+    /// Change its priority.
+    Priority(u8),
+}
+
+/// What the daemon answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// To `Hello`.
+    Welcome {
+        /// The daemon's [`WIRE_VERSION`].
+        version: u32,
+        /// `v2`, `hybrid` or `rootless`.
+        mode: String,
+        /// Slots there are.
+        slots: u64,
+        /// What the user should know before anything else.
+        warnings: Vec<String>,
+    },
+    /// The job is accepted and waits.
+    Queued {
+        /// The client's number for the request.
+        ticket: u64,
+        /// The job's number.
+        job: u64,
+    },
+    /// The job may start: make its process and name it by `Child`.
+    Grant {
+        /// The job.
+        job: u64,
+    },
+    /// The job's process is in its container: let it go on to the command.
+    Go {
+        /// The job.
+        job: u64,
+        /// The PUs it is bound to, as a kernel list; `None`: unbound.
+        cpus: Option<String>,
+    },
+    /// A submission is refused.
+    Refused {
+        /// The client's number for the request.
+        ticket: u64,
+        /// The job's number, where it got one.
+        job: Option<u64>,
+        /// Why.
+        reason: String,
+        /// The exit code that says so.
+        code: ErrorCode,
+    },
+    /// A waiting job was struck off.
+    Struck {
+        /// The job.
+        job: u64,
+        /// Why.
+        reason: String,
+        /// The exit code that says so.
+        code: ErrorCode,
+    },
+    /// A signal for a process that only its keeper may signal (no cgroup, other user).
+    Signal {
+        /// The job.
+        job: u64,
+        /// The signal's number.
+        signal: i32,
+    },
+    /// To `Attach`: known again; nothing to do but go on.
+    Attached {
+        /// The job.
+        job: u64,
+    },
+    /// The end of a job is on disk. Its figures so far, for the batch's summary.
+    Recorded {
+        /// The job.
+        job: u64,
+        /// How long it was frozen, in microseconds.
+        suspended_us: u64,
+        /// The most anonymous and shared memory it held at once, in bytes.
+        memory_peak_bytes: u64,
+    },
+    /// To `Status`.
+    Status(StatusView),
+    /// To `Why`.
+    Why(WhyView),
+    /// To `Report` and `Wait`.
+    Report(Vec<ReportView>),
+    /// To `Doctor`.
+    Doctor(DoctorView),
+    /// To `ConfigGet` and `ConfigSet`: every key with its value and where the value came from.
+    Config(Vec<ConfigValue>),
+    /// To `Control`.
+    Done,
+    /// To any request that could not be met.
+    Error {
+        /// The exit code that says so.
+        code: ErrorCode,
+        /// What is wrong, and the way out.
+        message: String,
+    },
+}
+
+/// A configuration key as it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigValue {
+    /// The key, `slots.factor`.
+    pub key: String,
+    /// Its value, as TOML.
+    pub value: String,
+    /// `default`, `file`, `flag` or `set`.
+    pub origin: String,
+}
+
+/// The exit codes that a daemon's refusal can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// [`ExitCode::Failed`].
+    Failed,
+    /// [`ExitCode::Usage`].
+    Usage,
+    /// [`ExitCode::Permission`].
+    Permission,
+    /// [`ExitCode::Refused`].
+    Refused,
+}
+
+impl From<ErrorCode> for ExitCode {
+    fn from(code: ErrorCode) -> Self {
+        match code {
+            ErrorCode::Failed => Self::Failed,
+            ErrorCode::Usage => Self::Usage,
+            ErrorCode::Permission => Self::Permission,
+            ErrorCode::Refused => Self::Refused,
+        }
+    }
+}
+
+/// Why bytes are not a frame.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    /// The frame is longer than the reader takes.
+    #[error("a message of {bytes} bytes is longer than the {max} allowed")]
+    TooLong {
+        /// Its announced length.
+        bytes: usize,
+        /// The bound.
+        max: usize,
+    },
+    /// The frame does not hold what was expected.
+    #[error("a message is not understood")]
+    Content(#[source] serde_json::Error),
+}
+
+/// Appends `value` as one frame to `out`.
+///
+/// # Panics
+/// If `value` is above 4 GiB as JSON; the longest replies are bounded far below.
+pub fn encode<T: Serialize>(value: &T, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    serde_json::to_writer(&mut *out, value).expect("plain data always has a JSON form");
+    let length = u32::try_from(out.len() - start - 4).expect("replies are bounded far below 4 GiB");
+    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+/// Collects bytes as they arrive and hands out whole frames.
+#[derive(Debug)]
+pub struct Decoder {
+    buffer: Vec<u8>,
+    taken: usize,
+    max_bytes: usize,
+}
+
+impl Decoder {
+    /// A decoder that takes frames of up to `max_bytes`.
+    #[must_use]
+    pub const fn new(max_bytes: usize) -> Self {
+        Self { buffer: Vec::new(), taken: 0, max_bytes }
+    }
+
+    /// Takes in bytes that arrived.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.taken > 0 {
+            self.buffer.drain(..self.taken);
+            self.taken = 0;
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next whole frame, if there is one.
+    ///
+    /// # Errors
+    /// When a frame is too long or not understood; the connection is then of no further use.
+    pub fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
+        let rest = &self.buffer[self.taken..];
+        let Some((head, body)) = rest.split_first_chunk::<4>() else { return Ok(None) };
+        let bytes = u32::from_le_bytes(*head) as usize;
+        if bytes > self.max_bytes {
+            return Err(FrameError::TooLong { bytes, max: self.max_bytes });
+        }
+        let Some(body) = body.get(..bytes) else { return Ok(None) };
+        let value = serde_json::from_slice(body).map_err(FrameError::Content)?;
+        self.taken += 4 + bytes;
+        Ok(Some(value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn frames_arrive_whole_however_they_are_cut() {
+        let requests = [
+            Request::Hello { version: WIRE_VERSION },
+            Request::Wait { jobs: vec![1, 2] },
+            Request::Control { job: 3, verb: Verb::Cancel { signal: 15 } },
+        ];
+        let mut bytes = Vec::new();
+        requests.iter().for_each(|request| encode(request, &mut bytes));
+        for cut in 1..=bytes.len() {
+            let mut decoder = Decoder::new(REQUEST_MAX_BYTES);
+            let mut got = Vec::new();
+            for piece in bytes.chunks(cut) {
+                decoder.push(piece);
+                while let Some(request) = decoder.next::<Request>().unwrap() {
+                    got.push(request);
+                }
+            }
+            assert_eq!(got, requests, "cut into pieces of {cut}");
+        }
+    }
+
+    #[test]
+    fn a_long_frame_is_refused_before_it_is_read() {
+        let mut decoder = Decoder::new(10);
+        decoder.push(&11u32.to_le_bytes());
+        assert!(matches!(decoder.next::<Request>(), Err(FrameError::TooLong { bytes: 11, max: 10 })));
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let mut decoder = Decoder::new(REQUEST_MAX_BYTES);
+            decoder.push(&bytes);
+            while let Ok(Some(_)) = decoder.next::<Request>() {}
+        }
+    }
+}
