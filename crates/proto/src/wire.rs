@@ -198,8 +198,8 @@ pub enum Reply {
     Go {
         /// The job.
         job: u64,
-        /// The PUs it is bound to, as a kernel list; `None`: unbound.
-        cpus: Option<String>,
+        /// Variables for its environment: its number, its PUs.
+        variables: Vec<(String, String)>,
     },
     /// A submission is refused.
     Refused {

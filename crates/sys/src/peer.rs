@@ -1,1 +1,120 @@
-//! To be written.
+//! Who is at the other end of a socket, and users by number and name. Absent here: rights.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::AsFd;
+
+/// The process and user at the other end of a Unix socket, by the kernel's word (`SO_PEERCRED`), as they were
+/// when it connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    /// Its process.
+    pub pid: u32,
+    /// Its effective user.
+    pub uid: u32,
+}
+
+/// The peer of `socket`.
+///
+/// # Errors
+/// When the descriptor is not a connected Unix socket.
+pub fn of(socket: impl AsFd) -> io::Result<Peer> {
+    let credentials = rustix::net::sockopt::socket_peercred(socket)?;
+    Ok(Peer { pid: credentials.pid.as_raw_nonzero().get().unsigned_abs(), uid: credentials.uid.as_raw() })
+}
+
+/// The effective user of this process.
+#[must_use]
+pub fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// The name of this host.
+#[must_use]
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// A user as the system's databases know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// The number.
+    pub uid: u32,
+    /// The name.
+    pub name: String,
+    /// The home directory.
+    pub home: String,
+}
+
+/// The user with this number, through the system's name service (so that directory services count too).
+#[must_use]
+pub fn user(uid: u32) -> Option<User> {
+    lookup(|entry, buffer, found| {
+        #[expect(unsafe_code, reason = "no safe binding for the name service")]
+        // SAFETY: all pointers are valid for the call, and the length is the buffer's.
+        unsafe {
+            libc::getpwuid_r(uid, entry, buffer.as_mut_ptr().cast(), buffer.len(), found)
+        }
+    })
+}
+
+/// The user with this name.
+#[must_use]
+pub fn user_named(name: &str) -> Option<User> {
+    let name = CString::new(name).ok()?;
+    lookup(|entry, buffer, found| {
+        #[expect(unsafe_code, reason = "no safe binding for the name service")]
+        // SAFETY: all pointers are valid for the call, and the length is the buffer's.
+        unsafe {
+            libc::getpwnam_r(name.as_ptr(), entry, buffer.as_mut_ptr().cast(), buffer.len(), found)
+        }
+    })
+}
+
+fn lookup(call: impl Fn(*mut libc::passwd, &mut [u8], *mut *mut libc::passwd) -> i32) -> Option<User> {
+    let mut buffer = vec![0u8; 1024];
+    loop {
+        #[expect(unsafe_code, reason = "the C structure has pointers, for which zero is a valid value")]
+        // SAFETY: passwd is plain data; all zero bytes are a valid value of it.
+        let mut entry = unsafe { std::mem::zeroed::<libc::passwd>() };
+        let mut found = std::ptr::null_mut();
+        match call(&raw mut entry, &mut buffer, &raw mut found) {
+            0 if found.is_null() => return None,
+            0 => {
+                return Some(User { uid: entry.pw_uid, name: text(entry.pw_name), home: text(entry.pw_dir) });
+            }
+            libc::ERANGE if buffer.len() < 1 << 20 => buffer.resize(buffer.len() * 4, 0),
+            _ => return None,
+        }
+    }
+}
+
+fn text(pointer: *const libc::c_char) -> String {
+    if pointer.is_null() {
+        return String::new();
+    }
+    #[expect(unsafe_code, reason = "the name service hands out C strings")]
+    // SAFETY: the entry's strings end with NUL and live in the buffer, which outlives this call.
+    let text = unsafe { CStr::from_ptr(pointer) };
+    text.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ends_are_known() {
+        let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert_eq!(of(&one).unwrap(), Peer { pid: std::process::id(), uid: own_uid() });
+    }
+
+    #[test]
+    fn users_by_number_and_name() {
+        let root = user(0).unwrap();
+        assert_eq!(root.name, "root");
+        assert_eq!(user_named("root"), Some(root));
+        assert_eq!(user_named("no such user, surely"), None);
+        assert_eq!(user(u32::MAX - 7), None);
+    }
+}

@@ -1,1 +1,170 @@
-//! To be written.
+//! Signals as data: blocked, and read from a descriptor, so that a loop sees them in order with all else.
+//! Absent here: what to do about them.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+pub use libc::{
+    SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2,
+    SIGWINCH,
+};
+
+/// Signals that are blocked in this process and read from a descriptor.
+#[derive(Debug)]
+pub struct Signals {
+    descriptor: OwnedFd,
+}
+
+/// A signal that arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrived {
+    /// Its number.
+    pub signal: i32,
+    /// Whether the kernel sent it (Ctrl-C on the terminal, a hang-up), and so to the whole foreground process
+    /// group; otherwise some process meant just this one.
+    pub by_kernel: bool,
+}
+
+impl Signals {
+    /// Blocks `signals` and opens a descriptor that becomes readable when one arrives.
+    ///
+    /// # Errors
+    /// When no descriptor is left.
+    pub fn block(signals: &[i32]) -> io::Result<Self> {
+        #[expect(unsafe_code, reason = "no safe binding for signal masks and signalfd")]
+        // SAFETY: the set is initialised by sigemptyset before it is used, and signalfd's result is checked
+        // and owned by nobody else.
+        unsafe {
+            let mut set = std::mem::zeroed::<libc::sigset_t>();
+            libc::sigemptyset(&raw mut set);
+            for &signal in signals {
+                libc::sigaddset(&raw mut set, signal);
+            }
+            if libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let fd = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(Self { descriptor: OwnedFd::from_raw_fd(fd) })
+        }
+    }
+
+    /// The next signal that arrived, if any.
+    pub fn next(&self) -> Option<Arrived> {
+        #[expect(unsafe_code, reason = "signalfd hands out C structures")]
+        // SAFETY: the buffer is as long as announced, and any bytes are a valid signalfd_siginfo.
+        let info = unsafe {
+            let mut info = std::mem::zeroed::<libc::signalfd_siginfo>();
+            let size = size_of::<libc::signalfd_siginfo>();
+            let got = libc::read(self.descriptor.as_raw_fd(), (&raw mut info).cast(), size);
+            (usize::try_from(got) == Ok(size)).then_some(info)
+        }?;
+        // SI_KERNEL, from asm-generic/siginfo.h; the terminal's driver and the hang-up of a session use it.
+        Some(Arrived { signal: info.ssi_signo.cast_signed(), by_kernel: info.ssi_code == libc::SI_KERNEL })
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// The number of a signal written as `15`, `TERM` or `SIGTERM`, in any case.
+#[must_use]
+pub fn number(text: &str) -> Option<i32> {
+    if let Ok(number) = text.parse() {
+        return (1..=libc::SIGRTMAX()).contains(&number).then_some(number);
+    }
+    let upper = text.to_ascii_uppercase();
+    let bare = upper.strip_prefix("SIG").unwrap_or(&upper);
+    NAMES.iter().find(|(name, _)| *name == bare).map(|&(_, number)| number)
+}
+
+/// The name of a signal without `SIG`; `None` for numbers without one.
+#[must_use]
+pub fn name(number: i32) -> Option<&'static str> {
+    NAMES.iter().find(|&&(_, known)| known == number).map(|&(name, _)| name)
+}
+
+const NAMES: &[(&str, i32)] = &[
+    ("HUP", libc::SIGHUP),
+    ("INT", libc::SIGINT),
+    ("QUIT", libc::SIGQUIT),
+    ("ILL", libc::SIGILL),
+    ("TRAP", libc::SIGTRAP),
+    ("ABRT", libc::SIGABRT),
+    ("BUS", libc::SIGBUS),
+    ("FPE", libc::SIGFPE),
+    ("KILL", libc::SIGKILL),
+    ("USR1", libc::SIGUSR1),
+    ("SEGV", libc::SIGSEGV),
+    ("USR2", libc::SIGUSR2),
+    ("PIPE", libc::SIGPIPE),
+    ("ALRM", libc::SIGALRM),
+    ("TERM", libc::SIGTERM),
+    ("CHLD", libc::SIGCHLD),
+    ("CONT", libc::SIGCONT),
+    ("STOP", libc::SIGSTOP),
+    ("TSTP", libc::SIGTSTP),
+    ("TTIN", libc::SIGTTIN),
+    ("TTOU", libc::SIGTTOU),
+    ("URG", libc::SIGURG),
+    ("XCPU", libc::SIGXCPU),
+    ("XFSZ", libc::SIGXFSZ),
+    ("VTALRM", libc::SIGVTALRM),
+    ("PROF", libc::SIGPROF),
+    ("WINCH", libc::SIGWINCH),
+    ("IO", libc::SIGIO),
+    ("PWR", libc::SIGPWR),
+    ("SYS", libc::SIGSYS),
+];
+
+/// Ends this process by `signal`, as its command was, so that a waiting shell sees the same. Does nothing
+/// when the signal's action does not end a process.
+pub fn end_self_by(signal: i32) {
+    #[expect(unsafe_code, reason = "no safe binding for dispositions and masks")]
+    // SAFETY: plain calls on values that live on the stack.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        let mut set = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal);
+        libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+        libc::raise(signal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers() {
+        assert_eq!(number("TERM"), Some(15));
+        assert_eq!(number("sigkill"), Some(9));
+        assert_eq!(number("15"), Some(15));
+        assert_eq!(number("0"), None);
+        assert_eq!(number("9999"), None);
+        assert_eq!(number("NOPE"), None);
+        assert_eq!(name(15), Some("TERM"));
+        for &(text, value) in NAMES {
+            assert_eq!(number(text), Some(value));
+        }
+    }
+
+    #[test]
+    fn a_signal_is_read_as_data() {
+        let signals = Signals::block(&[SIGUSR2]).unwrap();
+        // To this thread alone: the test runner has others, which do not block it.
+        #[expect(unsafe_code, reason = "no safe binding for tgkill to oneself")]
+        // SAFETY: raise sends to the calling thread, which blocks the signal.
+        unsafe {
+            libc::raise(SIGUSR2);
+        }
+        assert_eq!(signals.next(), Some(Arrived { signal: SIGUSR2, by_kernel: false }));
+        assert_eq!(signals.next(), None);
+    }
+}

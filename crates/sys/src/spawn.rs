@@ -1,1 +1,356 @@
-//! To be written.
+//! Starting a job's process in two steps: first a *held* child that waits, so that it can be put into its
+//! container, then, once released, the command itself. Every page the command touches is charged right.
+//!
+//! The caller must be single-threaded: the held child allocates between `fork` and `exec`, which is only
+//! sound when no other thread can have held the allocator's lock. Keepers are; see [`Held::fork`].
+//! Absent here: containers, the daemon, what to start.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::pipe::{PipeFlags, pipe_with};
+
+/// What to start, in the kernel's own form; made once, used for one child.
+#[derive(Debug)]
+pub struct Program {
+    path: CString,
+    arguments: Vec<CString>,
+    environment: Vec<CString>,
+    /// Where its standard input, output and error go; `None`: as the caller's.
+    pub streams: [Option<OwnedFd>; 3],
+    /// Whether it leads a session of its own, apart from any terminal.
+    pub own_session: bool,
+}
+
+/// Why a command cannot be started, told apart as shells do.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    /// No such command (shells exit with 127).
+    #[error("{}: command not found", .0.display())]
+    NotFound(PathBuf),
+    /// It is there but may not or cannot be executed (shells exit with 126).
+    #[error("{}: {why}", .path.display())]
+    NotExecutable {
+        /// The file.
+        path: PathBuf,
+        /// What stands in the way.
+        why: &'static str,
+    },
+    /// An argument or variable holds a NUL byte, which no program can be given.
+    #[error("an argument holds a NUL byte")]
+    Nul,
+}
+
+/// How a child ended, and what the kernel counted for it and its descendants that were waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reaped {
+    /// Its process number.
+    pub pid: u32,
+    /// Its exit code, when it exited.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it, when one did.
+    pub signal: Option<i32>,
+    /// CPU time in user mode, in microseconds.
+    pub cpu_user_us: u64,
+    /// CPU time in the kernel, in microseconds.
+    pub cpu_system_us: u64,
+    /// The largest resident size any one of them reached, in bytes.
+    pub rss_peak_bytes: u64,
+    /// Bytes read from storage.
+    pub io_read_bytes: u64,
+    /// Bytes written to storage.
+    pub io_write_bytes: u64,
+}
+
+/// Finds `command` as a shell would: with a slash it is a path, otherwise it is looked up in `search`
+/// (the value of `PATH`).
+///
+/// # Errors
+/// When there is no such file, or it is a directory or not executable.
+pub fn resolve(command: &OsStr, search: Option<&OsStr>) -> Result<PathBuf, ResolveError> {
+    if command.as_bytes().contains(&b'/') {
+        return executable(PathBuf::from(command));
+    }
+    let mut refused = None;
+    for directory in search.map(std::env::split_paths).into_iter().flatten() {
+        // An empty entry of PATH means the current directory (POSIX).
+        let directory = if directory.as_os_str().is_empty() { PathBuf::from(".") } else { directory };
+        match executable(directory.join(command)) {
+            Ok(path) if !command.is_empty() => return Ok(path),
+            Err(error @ ResolveError::NotExecutable { .. }) => refused = refused.or(Some(error)),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Err(refused.unwrap_or_else(|| ResolveError::NotFound(PathBuf::from(command))))
+}
+
+fn executable(path: PathBuf) -> Result<PathBuf, ResolveError> {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    let refuse = |path, why| Err(ResolveError::NotExecutable { path, why });
+    match std::fs::metadata(&path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => refuse(path, "permission denied"),
+        Err(_) => Err(ResolveError::NotFound(path)),
+        Ok(found) if found.is_dir() => refuse(path, "is a directory"),
+        Ok(_) if accessat(CWD, &path, Access::EXEC_OK, AtFlags::EACCESS).is_err() => {
+            refuse(path, "permission denied")
+        }
+        Ok(_) => Ok(path),
+    }
+}
+
+impl Program {
+    /// The program at `path` with these arguments (the first is its own name) and this environment.
+    ///
+    /// # Errors
+    /// [`ResolveError::Nul`] when any of them holds a NUL byte.
+    pub fn new(
+        path: &Path,
+        arguments: impl IntoIterator<Item = OsString>,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Self, ResolveError> {
+        let c = |text: Vec<u8>| CString::new(text).map_err(|_| ResolveError::Nul);
+        let pair = |(name, value): (OsString, OsString)| {
+            let mut text = name.into_vec();
+            text.push(b'=');
+            text.extend_from_slice(value.as_bytes());
+            c(text)
+        };
+        Ok(Self {
+            path: c(path.as_os_str().as_bytes().to_vec())?,
+            arguments: arguments.into_iter().map(|a| c(a.into_vec())).collect::<Result<_, _>>()?,
+            environment: environment.into_iter().map(pair).collect::<Result<_, _>>()?,
+            streams: [None, None, None],
+            own_session: false,
+        })
+    }
+}
+
+/// A child that waits to be released. Dropped without release, it ends by itself with status 125.
+#[derive(Debug)]
+pub struct Held {
+    pid: u32,
+    release: OwnedFd,
+}
+
+impl Held {
+    /// Forks a child that holds `program` and waits.
+    ///
+    /// The child keeps the inherited files that a command may expect (`3<file`, a make jobserver) and drops
+    /// the caller's own, so that a held child never keeps the daemon's socket open.
+    ///
+    /// # Errors
+    /// When the system has no process or file descriptor left.
+    pub fn fork(program: &Program) -> io::Result<Self> {
+        let (wait, release) = pipe_with(PipeFlags::CLOEXEC)?;
+        #[expect(unsafe_code, reason = "std cannot fork without also executing")]
+        // SAFETY: the caller is single-threaded (module contract), so the child may run ordinary code; it
+        // never returns from `become_program`, hence runs no destructor of the parent's values twice.
+        let pid = unsafe { libc::fork() };
+        match pid {
+            -1 => Err(io::Error::last_os_error()),
+            0 => become_program(program, wait.as_fd()),
+            _ => Ok(Self { pid: pid.unsigned_abs(), release }),
+        }
+    }
+
+    /// The child's process number; it stays the caller's to reap.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Lets the child go on to its program, with these variables set over its environment.
+    ///
+    /// # Errors
+    /// When the child is gone already (`BrokenPipe`); it is reaped as usual.
+    pub fn release(self, variables: &[(String, String)]) -> io::Result<()> {
+        let mut message = vec![0; 4];
+        for (name, value) in variables {
+            message.extend_from_slice(name.as_bytes());
+            message.push(b'=');
+            message.extend_from_slice(value.as_bytes());
+            message.push(0);
+        }
+        let length = u32::try_from(message.len() - 4).expect("a handful of short variables");
+        message[..4].copy_from_slice(&length.to_le_bytes());
+        let mut rest = message.as_slice();
+        while !rest.is_empty() {
+            let written = rustix::io::write(&self.release, rest)?;
+            rest = &rest[written..];
+        }
+        Ok(())
+    }
+}
+
+/// The child's side: never returns.
+fn become_program(program: &Program, wait: BorrowedFd<'_>) -> ! {
+    for (stream, target) in program.streams.iter().zip(0..) {
+        if let Some(stream) = stream
+            && !duplicate(stream.as_raw_fd(), target)
+        {
+            leave(126);
+        }
+    }
+    drop_own_files(wait.as_raw_fd());
+    restore_signals();
+    if program.own_session {
+        let _ = rustix::process::setsid();
+    }
+    let Some(variables) = await_release(wait) else { leave(125) };
+    let error = execute(program, &variables);
+    let path = program.path.to_string_lossy();
+    let text = format!("pinfold: {path}: {error}\n");
+    let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
+    leave(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
+}
+
+fn leave(status: i32) -> ! {
+    #[expect(unsafe_code, reason = "the parent's exit handlers must not run in the child")]
+    // SAFETY: _exit takes any status and does not return.
+    unsafe {
+        libc::_exit(status)
+    }
+}
+
+fn duplicate(from: RawFd, to: RawFd) -> bool {
+    #[expect(unsafe_code, reason = "rustix has dup2 only into descriptors it owns")]
+    // SAFETY: dup2 on numbers; a bad one gives an error. It runs in the child, where nobody else relies on
+    // what 0, 1 and 2 were before.
+    unsafe {
+        libc::dup2(from, to) == to
+    }
+}
+
+/// Closes whatever would be closed by the exec anyway, but for `keep`: the child may wait for long, and must
+/// not keep the caller's connection or another child's release pipe open meanwhile.
+///
+/// Descriptors are handed out lowest first, so after a run of unused numbers there are no more worth the
+/// calls.
+fn drop_own_files(keep: RawFd) {
+    const UNUSED_MAX: u32 = 64;
+    let (mut fd, mut unused) = (3, 0);
+    while unused < UNUSED_MAX {
+        match close_on_exec(fd) {
+            None => unused += 1,
+            Some(true) if fd != keep => close(fd),
+            Some(_) => unused = 0,
+        }
+        fd += 1;
+    }
+}
+
+fn close_on_exec(fd: RawFd) -> Option<bool> {
+    #[expect(unsafe_code, reason = "rustix asks flags only of descriptors it owns or borrows")]
+    // SAFETY: F_GETFD reads the flags of any number, open or not, and changes nothing.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };
+    (flags >= 0).then_some(flags & libc::FD_CLOEXEC != 0)
+}
+
+fn close(fd: RawFd) {
+    #[expect(unsafe_code, reason = "the owner of this descriptor is the parent's copy of the program")]
+    // SAFETY: this runs in the child, which never drops the values that own the number.
+    unsafe {
+        libc::close(fd);
+    }
+}
+
+/// Undoes what the runtime and the keeper changed: SIGPIPE's default action, which Rust's start-up ignores,
+/// and the signals the keeper blocks to read them from a descriptor. What the user's shell chose to ignore
+/// (`nohup`) stays ignored.
+fn restore_signals() {
+    #[expect(unsafe_code, reason = "no safe binding for dispositions and masks")]
+    // SAFETY: plain calls on values that live on the stack; the child has one thread.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        let mut none = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+}
+
+/// The variables sent at release; `None` when the parent is gone or gave up.
+fn await_release(wait: BorrowedFd<'_>) -> Option<Vec<CString>> {
+    let mut head = [0; 4];
+    read_all(wait, &mut head)?;
+    let mut body = vec![0; u32::from_le_bytes(head) as usize];
+    read_all(wait, &mut body)?;
+    body.split_inclusive(|&b| b == 0).map(|text| CString::from_vec_with_nul(text.to_vec()).ok()).collect()
+}
+
+fn read_all(from: BorrowedFd<'_>, mut into: &mut [u8]) -> Option<()> {
+    while !into.is_empty() {
+        match rustix::io::read(from, &mut *into) {
+            Ok(0) => return None,
+            Ok(count) => into = &mut into[count..],
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+    Some(())
+}
+
+/// Executes the program; comes back only with the error. A script without an interpreter line is handed to
+/// the shell, as `execvp` and shells do (POSIX, `execvp`, ENOEXEC).
+fn execute(program: &Program, variables: &[CString]) -> io::Error {
+    let name = |text: &'_ CString| text.to_bytes().split(|&b| b == b'=').next().map(<[u8]>::to_vec);
+    let names: Vec<_> = variables.iter().map(name).collect();
+    let kept = program.environment.iter().filter(|old| !names.contains(&name(old)));
+    let environment = pointers(kept.chain(variables));
+    let error = exec(&program.path, &pointers(&program.arguments), &environment);
+    if error.raw_os_error() != Some(libc::ENOEXEC) {
+        return error;
+    }
+    let shell = c"/bin/sh".to_owned();
+    let arguments = [&shell, &program.path].into_iter().chain(program.arguments.iter().skip(1));
+    exec(&shell, &pointers(arguments), &environment)
+}
+
+fn pointers<'a>(texts: impl IntoIterator<Item = &'a CString>) -> Vec<*const libc::c_char> {
+    texts.into_iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+fn exec(path: &CString, arguments: &[*const libc::c_char], environment: &[*const libc::c_char]) -> io::Error {
+    #[expect(unsafe_code, reason = "no safe binding for exec with a given environment")]
+    // SAFETY: both arrays end with a null pointer and point into strings that outlive the call.
+    unsafe {
+        libc::execve(path.as_ptr(), arguments.as_ptr(), environment.as_ptr());
+    }
+    io::Error::last_os_error()
+}
+
+/// Reaps one child that has ended, if there is one.
+#[must_use]
+pub fn reap() -> Option<Reaped> {
+    let mut status = 0;
+    #[expect(unsafe_code, reason = "rustix has no wait4, and only that gives the figures of just this child")]
+    // SAFETY: both out-parameters are valid for writing; a zeroed rusage is a valid value.
+    let (pid, usage) = unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        (libc::wait4(-1, &raw mut status, libc::WNOHANG, &raw mut usage), usage)
+    };
+    if pid <= 0 {
+        return None;
+    }
+    let unsigned = |value: i64| u64::try_from(value).unwrap_or(0);
+    let microseconds = |time: libc::timeval| unsigned(time.tv_sec) * 1_000_000 + unsigned(time.tv_usec);
+    Some(Reaped {
+        pid: pid.unsigned_abs(),
+        exit_code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
+        signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
+        cpu_user_us: microseconds(usage.ru_utime),
+        cpu_system_us: microseconds(usage.ru_stime),
+        // getrusage(2): the largest resident size in KiB; block operations in units of 512 bytes.
+        rss_peak_bytes: unsigned(usage.ru_maxrss) * 1024,
+        io_read_bytes: unsigned(usage.ru_inblock) * 512,
+        io_write_bytes: unsigned(usage.ru_oublock) * 512,
+    })
+}
+
+/// Whether this process has just one thread, as [`Held::fork`] asks for.
+#[must_use]
+pub fn single_threaded() -> bool {
+    std::fs::read_dir("/proc/self/task").map(|threads| threads.count() == 1).unwrap_or(false)
+}
