@@ -1,1 +1,195 @@
-//! To be written.
+//! What machine this is: sockets, dies, NUMA nodes, caches, cores and PUs, as [`Topology`].
+//!
+//! [`host`] reads this machine's `/sys`; [`sysfs_at`] an archived tree; [`from_source`] whatever a user
+//! named, through libhwloc for its XML files and synthetic descriptions (cargo feature `hwloc`). Readers
+//! collect [`pinfold_topo::facts::Facts`]; the judgement of contradictions is there. Owns no state.
+
+mod allowed;
+#[cfg(feature = "hwloc")]
+mod hwloc;
+mod sysfs;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use pinfold_topo::spec::Source;
+use pinfold_topo::{CpuSet, ParseCpuSetError, Topology, TopologyError};
+
+#[cfg(feature = "hwloc")]
+pub use hwloc::{hwloc_host, synthetic, xml};
+
+/// The largest topology file that is read, in bytes. The largest known machines stay below 2 MiB.
+pub const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// A machine, and what an operator should know of how it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Survey {
+    /// The machine.
+    pub topology: Topology,
+    /// What could not be found out.
+    pub warnings: Vec<Warning>,
+}
+
+/// Something that discovery had to do without.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Warning {
+    /// Sysfs does not show the machine, as in some containers; each usable PU counts as a core.
+    #[error("{} does not show the machine: each PU counts as a core of one socket", .0.display())]
+    Hidden(PathBuf),
+    /// A file is there and its content is not what the kernel writes.
+    #[error("ignored {}: {reason}", .path.display())]
+    Odd {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Further odd files, which are not named one by one.
+    #[error("ignored {0} more files")]
+    More(usize),
+    /// NUMA nodes claim the same PUs; the later ones are left out.
+    #[error("NUMA node {0} claims PUs of an earlier one and is left out")]
+    Overlapping(u32),
+}
+
+/// Why a machine could not be found.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DiscoverError {
+    /// A file could not be read.
+    #[error("failed to read {}", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file of the kernel does not hold a list of PUs.
+    #[error("failed to read the list of PUs in {}", .path.display())]
+    List {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: ParseCpuSetError,
+    },
+    /// A directory does not hold a copy of `/sys`.
+    #[error("{} holds no sys/devices/system/cpu", .0.display())]
+    NoTree(PathBuf),
+    /// A file is larger than any topology.
+    #[error("{} has {bytes} bytes, more than the {FILE_BYTES_MAX} that are read", .path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+    },
+    /// What was found is no machine.
+    #[error("failed to make a topology of {what}")]
+    Topology {
+        /// What was read.
+        what: String,
+        /// Why.
+        source: TopologyError,
+    },
+    /// libhwloc does not accept it.
+    #[error("hwloc does not accept {what}: {reason}")]
+    Hwloc {
+        /// What was given.
+        what: String,
+        /// libhwloc's answer.
+        reason: String,
+    },
+    /// A synthetic description is larger than any machine.
+    #[error("the synthetic description `{0}` has more than {max} PUs", max = pinfold_topo::cpuset::PU_OS_MAX)]
+    TooManyPus(String),
+    /// Only libhwloc reads this form, and this program was built without it.
+    #[error("{0} needs libhwloc, and this program was built without it (cargo feature `hwloc`)")]
+    WithoutHwloc(String),
+}
+
+/// This machine, by its own sysfs; PUs outside this process's affinity are not usable.
+///
+/// # Errors
+/// When not even the PUs that this process may use can be read.
+pub fn host() -> Result<Topology, DiscoverError> {
+    survey().map(|survey| survey.topology)
+}
+
+/// As [`host`], with what discovery had to do without.
+///
+/// # Errors
+/// As [`host`].
+pub fn survey() -> Result<Survey, DiscoverError> {
+    let allowed = allowed::of_this_process(Path::new("/proc/self/status"))?;
+    let root = Path::new("/sys/devices/system");
+    match sysfs::read(root) {
+        Ok((mut facts, warnings)) if !facts.pus.is_disjoint(&allowed) => {
+            facts.allowed = Some(allowed);
+            assembled("this machine", &facts, warnings)
+        }
+        Ok(_) | Err(DiscoverError::NoTree(_)) => {
+            let topology = Topology::flat(&allowed).map_err(|source| DiscoverError::Topology {
+                what: "the PUs that this process may use".to_owned(),
+                source,
+            })?;
+            Ok(Survey { topology, warnings: vec![Warning::Hidden(root.to_owned())] })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The machine of which `dir` holds a copy of `/sys` (as `DIR/sys`, or one directory deeper, or `DIR`
+/// itself) and possibly `/proc`, from which the cpuset of the process that made the copy is taken.
+///
+/// # Errors
+/// When there is no such tree in `dir`; odd files in it are warnings.
+pub fn sysfs_at(dir: &Path) -> Result<Survey, DiscoverError> {
+    let tree = sysfs::Tree::find(dir)?;
+    let (mut facts, warnings) = sysfs::read(&tree.system)?;
+    facts.allowed = tree.root.as_deref().and_then(allowed::in_archive);
+    if let Some(allowed) = facts.allowed.take_if(|allowed| facts.pus.is_disjoint(allowed)) {
+        // A copy of the sysfs of one machine beside the cgroups of another restricts nothing.
+        tracing::debug!(dir = %dir.display(), cpuset = %allowed, "ignored a cpuset without PUs of the tree");
+    }
+    assembled(&dir.display().to_string(), &facts, warnings)
+}
+
+/// The machine that a user named.
+///
+/// # Errors
+/// When it cannot be read, or needs libhwloc and this build is without it.
+pub fn from_source(source: &Source) -> Result<Survey, DiscoverError> {
+    match source {
+        Source::Host => survey(),
+        Source::Sysfs(dir) => sysfs_at(dir),
+        #[cfg(feature = "hwloc")]
+        Source::Xml(path) => hwloc::xml(path),
+        #[cfg(feature = "hwloc")]
+        Source::Synthetic(text) => hwloc::synthetic(text),
+        #[cfg(not(feature = "hwloc"))]
+        Source::Xml(path) => Err(DiscoverError::WithoutHwloc(path.display().to_string())),
+        #[cfg(not(feature = "hwloc"))]
+        Source::Synthetic(text) => Err(DiscoverError::WithoutHwloc(format!("synthetic:{text}"))),
+    }
+}
+
+/// The PUs that this process may use, by `/proc/self/status`.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn allowed() -> Result<CpuSet, DiscoverError> {
+    allowed::of_this_process(Path::new("/proc/self/status"))
+}
+
+fn assembled(
+    what: &str,
+    facts: &pinfold_topo::facts::Facts,
+    warnings: Vec<Warning>,
+) -> Result<Survey, DiscoverError> {
+    let topology =
+        facts.assemble().map_err(|source| DiscoverError::Topology { what: what.to_owned(), source })?;
+    Ok(Survey { topology, warnings })
+}
+
+#[cfg(test)]
+mod tests;

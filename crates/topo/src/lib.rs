@@ -1,14 +1,18 @@
 //! The machine as data: PUs, cores, caches, NUMA nodes and sockets, and sets of PUs in the kernel's list
 //! syntax.
 //!
-//! Reading order: [`index`] (the two numberings of a PU), [`cpuset`] (sets of PUs), [`topology`] (how PUs
-//! share cores, caches, memory and sockets). Absent here: any file, any system call. Discovery of a real
-//! machine lives in `sys`, which hands its findings over as plain data.
+//! Reading order: [`index`] (the two numberings of a PU), [`cpuset`] and [`mask`] (sets of PUs),
+//! [`topology`] (how PUs share cores, caches, memory and sockets), [`facts`] (from what a machine says of
+//! itself to a topology), [`spec`] (how a user names a machine). Absent here: any file, any system call.
+//! Discovery of a real machine lives in `sys`, which hands its findings over as [`facts::Facts`].
 
 pub mod cpuset;
+pub mod facts;
 pub mod index;
+pub mod mask;
+pub mod spec;
 pub mod topology;
 
 pub use cpuset::{CpuSet, ParseCpuSetError};
 pub use index::{PuLogical, PuOs};
-pub use topology::{Pu, Topology, TopologyError};
+pub use topology::{NumaNode, Pu, Topology, TopologyError};

@@ -1,6 +1,6 @@
 //! How PUs share cores, caches, memory and sockets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cpuset::CpuSet;
 use crate::index::{PuLogical, PuOs};
@@ -15,21 +15,41 @@ pub struct Pu {
     pub logical: PuLogical,
     /// The core it is a thread of.
     pub core: u32,
+    /// The level 2 cache it shares, where known.
+    pub l2: Option<u32>,
     /// The last-level cache it shares, where the machine has one at that level.
     pub l3: Option<u32>,
     /// The NUMA node nearest to it.
     pub numa: u32,
+    /// The die within its socket, where the machine tells dies apart.
+    pub die: Option<u32>,
     /// The socket (package) that holds it.
     pub socket: u32,
+    /// The efficiency class of its core: 0 for the most frugal kind of core, larger for faster kinds; 0
+    /// everywhere on a machine of one kind.
+    pub efficiency: u8,
     /// Online, and in the set that this process was allowed when it looked.
     pub usable: bool,
 }
 
-/// A machine: its PUs in logical order.
+/// One NUMA node: memory, and the PUs nearest to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NumaNode {
+    /// The kernel's number, as in `cpuset.mems`.
+    pub os: u32,
+    /// Its memory in bytes, where known.
+    pub memory_bytes: Option<u64>,
+    /// The PUs that the machine calls local to it. A node of memory alone may have none, or share those of
+    /// other nodes.
+    pub pus: CpuSet,
+}
+
+/// A machine: its PUs in logical order, and its NUMA nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topology {
     pus: Vec<Pu>,
-    numa_nodes: u32,
+    numa: Vec<NumaNode>,
+    offline: CpuSet,
 }
 
 /// Why a list of PUs is not a machine.
@@ -44,32 +64,63 @@ pub enum TopologyError {
     /// PUs of one core lie in several sockets, NUMA nodes or caches, or apart from each other.
     #[error("core {0} does not lie within one {1}")]
     Split(u32, &'static str),
+    /// A PU names a NUMA node that the machine does not have.
+    #[error("PU {0} names the NUMA node {1}, of which there are {2}")]
+    NoSuchNode(PuOs, u32, u32),
 }
 
 impl Topology {
     /// A machine from its PUs in logical order; `numa_nodes` counts also nodes that have memory and no PU.
+    /// The NUMA nodes get their logical number as OS index.
     ///
     /// # Errors
     /// When the PUs contradict each other; see [`TopologyError`].
-    pub fn new(mut pus: Vec<Pu>, numa_nodes: u32) -> Result<Self, TopologyError> {
+    pub fn new(pus: Vec<Pu>, numa_nodes: u32) -> Result<Self, TopologyError> {
+        let highest = pus.iter().map(|pu| pu.numa + 1).max().ok_or(TopologyError::Empty)?;
+        let node = |os: u32| NumaNode {
+            os,
+            memory_bytes: None,
+            pus: pus.iter().filter(|pu| pu.numa == os).map(|pu| pu.os).collect(),
+        };
+        let numa = (0..numa_nodes.max(highest)).map(node).collect();
+        Self::with_numa(pus, numa, CpuSet::new())
+    }
+
+    /// A machine from its PUs in logical order, its NUMA nodes in logical order ([`Pu::numa`] counts into
+    /// them), and the PUs that are switched off, of which nothing more is known.
+    ///
+    /// # Errors
+    /// When the PUs contradict each other or the nodes; see [`TopologyError`].
+    pub fn with_numa(mut pus: Vec<Pu>, numa: Vec<NumaNode>, offline: CpuSet) -> Result<Self, TopologyError> {
         let mut seen = CpuSet::new();
-        let mut cores: BTreeMap<u32, (u32, Option<u32>, u32)> = BTreeMap::new();
+        let mut cores: BTreeMap<u32, Pu> = BTreeMap::new();
+        let nodes = u32::try_from(numa.len()).expect("no more nodes than a directory can list");
         for (i, pu) in (0u32..).zip(pus.iter_mut()) {
             pu.logical = PuLogical(i);
             if !seen.insert(pu.os) {
                 return Err(TopologyError::Twice(pu.os));
             }
-            let (socket, l3, numa) = *cores.entry(pu.core).or_insert((pu.socket, pu.l3, pu.numa));
-            for (same, level) in
-                [(socket == pu.socket, "socket"), (l3 == pu.l3, "L3"), (numa == pu.numa, "NUMA node")]
-            {
+            if pu.numa >= nodes {
+                return Err(TopologyError::NoSuchNode(pu.os, pu.numa, nodes));
+            }
+            let first = cores.entry(pu.core).or_insert_with(|| pu.clone());
+            for (same, level) in [
+                (first.socket == pu.socket, "socket"),
+                (first.die == pu.die, "die"),
+                (first.l3 == pu.l3, "L3"),
+                (first.l2 == pu.l2, "L2"),
+                (first.numa == pu.numa, "NUMA node"),
+            ] {
                 if !same {
                     return Err(TopologyError::Split(pu.core, level));
                 }
             }
         }
-        let highest = pus.iter().map(|pu| pu.numa + 1).max().ok_or(TopologyError::Empty)?;
-        Ok(Self { pus, numa_nodes: numa_nodes.max(highest) })
+        if pus.is_empty() {
+            return Err(TopologyError::Empty);
+        }
+        let offline = offline.difference(&seen);
+        Ok(Self { pus, numa, offline })
     }
 
     /// A machine of which only the usable PUs are known: each its own core, all in one socket. What remains
@@ -82,9 +133,12 @@ impl Topology {
             os,
             logical: PuLogical(i),
             core: i,
+            l2: None,
             l3: None,
             numa: 0,
+            die: None,
             socket: 0,
+            efficiency: 0,
             usable: true,
         };
         Self::new((0u32..).zip(usable.iter()).map(pu).collect(), 1)
@@ -100,6 +154,21 @@ impl Topology {
     #[must_use]
     pub fn usable(&self) -> CpuSet {
         self.pus.iter().filter(|pu| pu.usable).map(|pu| pu.os).collect()
+    }
+
+    /// The PUs that the kernel knows and that are switched off; they are not among [`Self::pus`].
+    #[must_use]
+    pub fn offline(&self) -> &CpuSet {
+        &self.offline
+    }
+
+    /// The same machine, of which only the PUs in `within` stay usable.
+    #[must_use]
+    pub fn restricted(mut self, within: &CpuSet) -> Self {
+        for pu in &mut self.pus {
+            pu.usable &= within.contains(pu.os);
+        }
+        self
     }
 
     /// The usable PUs of each core that has one, in logical order, restricted to `within`.
@@ -118,16 +187,34 @@ impl Topology {
         self.count(|pu| Some(pu.socket))
     }
 
+    /// How many dies, where the machine tells them apart; otherwise 0.
+    #[must_use]
+    pub fn dies(&self) -> u32 {
+        self.count(|pu| pu.die)
+    }
+
     /// How many NUMA nodes, those without a PU included.
     #[must_use]
     pub fn numa_nodes(&self) -> u32 {
-        self.numa_nodes
+        u32::try_from(self.numa.len()).expect("checked when the machine was made")
+    }
+
+    /// The NUMA nodes in logical order.
+    #[must_use]
+    pub fn numa(&self) -> &[NumaNode] {
+        &self.numa
     }
 
     /// How many last-level caches.
     #[must_use]
     pub fn l3(&self) -> u32 {
         self.count(|pu| pu.l3)
+    }
+
+    /// How many level 2 caches.
+    #[must_use]
+    pub fn l2(&self) -> u32 {
+        self.count(|pu| pu.l2)
     }
 
     /// How many cores.
@@ -137,7 +224,7 @@ impl Topology {
     }
 
     fn count(&self, of: impl Fn(&Pu) -> Option<u32>) -> u32 {
-        let distinct: std::collections::BTreeSet<u32> = self.pus.iter().filter_map(of).collect();
+        let distinct: BTreeSet<u32> = self.pus.iter().filter_map(of).collect();
         u32::try_from(distinct.len()).expect("no more than PUs, which are bounded")
     }
 }

@@ -1,0 +1,157 @@
+//! Topologies by libhwloc: its XML files, its synthetic descriptions, and its own view of this machine as a
+//! second opinion. The only module that knows the hwlocality crate, whose interface is still in motion.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use hwlocality::Topology as Hwloc;
+use hwlocality::object::TopologyObject;
+use hwlocality::object::attributes::ObjectAttributes;
+use hwlocality::object::types::ObjectType;
+use hwlocality::topology::builder::{BuildFlags, TopologyBuilder};
+use pinfold_topo::cpuset::PU_OS_MAX;
+use pinfold_topo::facts::Facts;
+use pinfold_topo::{CpuSet, NumaNode, PuOs};
+
+use super::{DiscoverError, FILE_BYTES_MAX, Survey};
+
+/// The machine that a file in hwloc's XML format describes.
+///
+/// # Errors
+/// When the file cannot be read, is larger than [`FILE_BYTES_MAX`], or libhwloc does not accept it.
+pub fn xml(path: &Path) -> Result<Survey, DiscoverError> {
+    let read = |source| DiscoverError::Read { path: path.to_owned(), source };
+    let kind = std::fs::metadata(path).map_err(read)?;
+    if kind.len() > FILE_BYTES_MAX {
+        return Err(DiscoverError::TooLarge { path: path.to_owned(), bytes: kind.len() });
+    }
+    let mut bytes = Vec::new();
+    let limit = FILE_BYTES_MAX + 1;
+    File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)).map_err(read)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(DiscoverError::TooLarge { path: path.to_owned(), bytes: bytes.len() as u64 });
+    }
+    let what = path.display().to_string();
+    let text = String::from_utf8(bytes).map_err(|_| refused(&what, "it is not UTF-8"))?;
+    from_xml(&what, &text)
+}
+
+/// The machine that `text` in hwloc's XML format describes; `what` names it in errors.
+pub(super) fn from_xml(what: &str, text: &str) -> Result<Survey, DiscoverError> {
+    let builder = TopologyBuilder::new().from_xml(text).map_err(|error| refused(what, error))?;
+    survey_of(what, builder)
+}
+
+/// The machine of hwloc's synthetic description `text`, such as `pack:2 numa:1 core:4 pu:2`.
+///
+/// # Errors
+/// When libhwloc does not accept it or it has more PUs than any machine.
+pub fn synthetic(text: &str) -> Result<Survey, DiscoverError> {
+    let what = format!("synthetic:{text}");
+    if pus_of_synthetic(text) > u64::from(PU_OS_MAX) {
+        return Err(DiscoverError::TooManyPus(text.to_owned()));
+    }
+    let builder = TopologyBuilder::new().from_synthetic(text).map_err(|error| refused(&what, error))?;
+    survey_of(&what, builder)
+}
+
+/// This machine as libhwloc sees it (or the tree that `HWLOC_FSROOT` names), disallowed PUs included.
+///
+/// # Errors
+/// When libhwloc cannot look.
+pub fn hwloc_host() -> Result<Survey, DiscoverError> {
+    survey_of("this machine", TopologyBuilder::new())
+}
+
+fn refused(what: &str, reason: impl std::fmt::Display) -> DiscoverError {
+    DiscoverError::Hwloc { what: what.to_owned(), reason: reason.to_string() }
+}
+
+fn survey_of(what: &str, builder: TopologyBuilder) -> Result<Survey, DiscoverError> {
+    let topology = builder
+        .with_flags(BuildFlags::INCLUDE_DISALLOWED)
+        .map_err(|error| refused(what, error))?
+        .build()
+        .map_err(|error| refused(what, error))?;
+    super::assembled(what, &facts_of(what, &topology)?, Vec::new())
+}
+
+fn facts_of(what: &str, hwloc: &Hwloc) -> Result<Facts, DiscoverError> {
+    let mut pus = CpuSet::new();
+    for pu in hwloc.objects_with_type(ObjectType::PU) {
+        let os = pu.os_index().and_then(|os| u32::try_from(os).ok()).filter(|&os| os <= PU_OS_MAX);
+        let os = os.ok_or_else(|| refused(what, format!("a PU has the OS index {:?}", pu.os_index())))?;
+        pus.insert(PuOs(os));
+    }
+    let sets = |kind: ObjectType| {
+        let objects = hwloc.objects_with_type(kind);
+        objects.filter_map(|object| object.cpuset().map(|set| bounded(&set))).collect::<Vec<CpuSet>>()
+    };
+    let kinds = hwloc.cpu_kinds().map_or_else(
+        |_| Vec::new(),
+        |kinds| kinds.filter(|kind| kind.efficiency.is_some()).map(|kind| bounded(&kind.cpuset)).collect(),
+    );
+    let sockets = sets(ObjectType::Package);
+    let mut dies = sets(ObjectType::Die);
+    dies.retain(|die| !sockets.contains(die));
+    Ok(Facts {
+        offline: bounded(&hwloc.complete_cpuset()).difference(&pus),
+        allowed: Some(bounded(&hwloc.allowed_cpuset())),
+        pus,
+        sockets,
+        dies,
+        l3: sets(ObjectType::L3Cache),
+        l2: sets(ObjectType::L2Cache),
+        cores: sets(ObjectType::Core),
+        numa: hwloc.objects_with_type(ObjectType::NUMANode).filter_map(node_of).collect(),
+        kinds,
+    })
+}
+
+fn node_of(object: &TopologyObject) -> Option<NumaNode> {
+    let memory_bytes = match object.attributes() {
+        Some(ObjectAttributes::NUMANode(node)) => Some(node.local_memory().map_or(0, u64::from)),
+        _ => None,
+    };
+    Some(NumaNode {
+        os: u32::try_from(object.os_index()?).ok()?,
+        memory_bytes,
+        pus: object.cpuset().map(|set| bounded(&set)).unwrap_or_default(),
+    })
+}
+
+/// hwloc's sets may be infinite; only indexes that a PU can have are taken.
+fn bounded(set: &hwlocality::cpu::cpuset::CpuSet) -> CpuSet {
+    set.iter_set()
+        .map_while(|index| u32::try_from(usize::from(index)).ok().filter(|&os| os <= PU_OS_MAX))
+        .map(PuOs)
+        .collect()
+}
+
+/// How many PUs a synthetic description asks for, before libhwloc starts to make them: the product of the
+/// counts of its levels. Attributes in parentheses and memory in brackets do not multiply.
+fn pus_of_synthetic(text: &str) -> u64 {
+    let mut depth = 0u32;
+    let levels: String = text
+        .chars()
+        .map(|c| match c {
+            '(' | '[' => {
+                depth += 1;
+                ' '
+            }
+            ')' | ']' => {
+                depth = depth.saturating_sub(1);
+                ' '
+            }
+            c if depth == 0 => c,
+            _ => ' ',
+        })
+        .collect();
+    let count = |level: &str| {
+        let digits = level.rsplit(':').next().unwrap_or(level);
+        let digits = &digits[..digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len())];
+        if digits.is_empty() { 1 } else { digits.parse().unwrap_or(u64::MAX) }
+    };
+    levels.split_whitespace().map(count).fold(1, u64::saturating_mul)
+}
