@@ -2,9 +2,11 @@
 //! keeps. Plain data, versioned, apart from the model that `policy` works on.
 //!
 //! Reading order: [`job`] (what is asked for and how it ended), [`wire`] (requests, replies, frames),
-//! [`view`] (what `status`, `why`, `report` print as JSON), [`row`] (what the store keeps), [`quantity`]
+//! [`view`] (what `status`, `why`, `report` print as JSON), [`row`] (what the store keeps), [`config`]
+//! (the keys an operator sets), [`quantity`]
 //! (sizes and durations as people write them), [`exit`] (exit codes). Absent here: sockets, files, clocks.
 
+pub mod config;
 pub mod exit;
 pub mod job;
 pub mod quantity;

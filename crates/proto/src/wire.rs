@@ -179,6 +179,8 @@ pub enum Reply {
         mode: String,
         /// Slots there are.
         slots: u64,
+        /// The daemon's instance, as its jobs have it in `PINFOLD_INSTANCE`.
+        instance: String,
         /// What the user should know before anything else.
         warnings: Vec<String>,
     },
@@ -230,6 +232,11 @@ pub enum Reply {
     },
     /// To `Attach`: known again; nothing to do but go on.
     Attached {
+        /// The job.
+        job: u64,
+    },
+    /// To `Attach`: no such job is known (another state directory, a damaged store).
+    Unknown {
         /// The job.
         job: u64,
     },
@@ -286,6 +293,8 @@ pub enum ErrorCode {
     Permission,
     /// [`ExitCode::Refused`].
     Refused,
+    /// [`ExitCode::Refused`] as well: the queue is full just now; a batch tries again.
+    QueueFull,
 }
 
 impl From<ErrorCode> for ExitCode {
@@ -294,7 +303,7 @@ impl From<ErrorCode> for ExitCode {
             ErrorCode::Failed => Self::Failed,
             ErrorCode::Usage => Self::Usage,
             ErrorCode::Permission => Self::Permission,
-            ErrorCode::Refused => Self::Refused,
+            ErrorCode::Refused | ErrorCode::QueueFull => Self::Refused,
         }
     }
 }

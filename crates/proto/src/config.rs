@@ -1,0 +1,552 @@
+//! What an operator sets: every key with its meaning and default, read from a TOML file or as `KEY=VALUE`,
+//! checked here once, so that nobody asks again.
+//!
+//! A key has one home: its entry in [`KEYS`] with name, meaning and default, and its arm in `Config::apply`.
+//! Absent here: reading files, and what the values lead to.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use pinfold_topo::CpuSet;
+use toml::de::{DeTable, DeValue};
+
+use crate::quantity::parse_duration;
+
+/// The whole configuration, checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// `host.cpus`: the PUs pinfold may use; `None`: all that it is allowed.
+    pub host_cpus: Option<CpuSet>,
+    /// `slots.factor`, in thousandths of slots per core.
+    pub slots_factor_milli: u32,
+    /// `slots.queue_depth`: jobs that may wait, per core.
+    pub slots_queue_depth: u32,
+    /// `slots.queue_ttl`: how long a job may wait.
+    pub slots_queue_ttl: Option<Duration>,
+    /// `cpu.affinity`: whether jobs are pinned.
+    pub cpu_affinity: bool,
+    /// `cpu.backfill`: whether slots beyond the cores are used.
+    pub cpu_backfill: bool,
+    /// `cpu.preemption`: what a job of higher priority may do.
+    pub cpu_preemption: Preemption,
+    /// `priority.max`: the highest priority there is here, 1 to 16.
+    pub priority_max: u8,
+    /// `priority.default`: the priority of a job that asks for none.
+    pub priority_default: u8,
+    /// `profile.interval`: time between two samples of a job.
+    pub profile_interval: Duration,
+    /// `profile.retain`: how long ended jobs are kept.
+    pub profile_retain: Duration,
+    /// `schedule`: whether jobs wait for slots at all.
+    pub schedule: bool,
+    /// `access.operators`: users who may do to all jobs what their owners may.
+    pub access_operators: Vec<String>,
+    /// `access.max_priority`: the highest priority of a user who is no operator.
+    pub access_max_priority: u8,
+    /// `access.exclusive`: users who may ask for every slot; `*`: all.
+    pub access_exclusive: Vec<String>,
+    /// `access.no_suspend`: users who may ask never to be frozen; `*`: all.
+    pub access_no_suspend: Vec<String>,
+}
+
+/// `cpu.preemption`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preemption {
+    /// The lowest running job is frozen.
+    Hard,
+    /// The lowest primary becomes a backfiller.
+    Soft,
+    /// Nothing.
+    Off,
+}
+
+/// A key: its name, its default as TOML, and its meaning in a line.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// `slots.factor`.
+    pub name: &'static str,
+    /// As TOML; empty for keys that are unset by default.
+    pub default: &'static str,
+    /// In a line.
+    pub meaning: &'static str,
+}
+
+const fn key(name: &'static str, default: &'static str, meaning: &'static str) -> Key {
+    Key { name, default, meaning }
+}
+
+/// Every key, in the order in which they are shown.
+pub const KEYS: &[Key] = &[
+    key("schedule", "true", "whether jobs wait for slots; off starts each at once and only measures it"),
+    key("host.cpus", "", "the PUs pinfold may use, as a kernel list; unset: all that it is allowed"),
+    key("slots.factor", "1.5", "slots per core, 0 to 4; 0 holds every job"),
+    key("slots.queue_depth", "100000", "jobs that may wait, per core; a further one is refused"),
+    key("slots.queue_ttl", "", "how long a job may wait before it expires; unset: for ever"),
+    key("cpu.affinity", "true", "whether jobs are pinned to cores"),
+    key("cpu.backfill", "true", "whether slots beyond the cores are used, in the idle class"),
+    key(
+        "cpu.preemption",
+        "\"soft\"",
+        "hard: a job of higher priority freezes the lowest; soft: takes its core; off",
+    ),
+    key("priority.max", "16", "the highest priority there is here, 1 to 16"),
+    key("priority.default", "10", "the priority of a job that asks for none"),
+    key("profile.interval", "\"1s\"", "time between two samples of a job, 50ms to 1h"),
+    key("profile.retain", "\"90d\"", "how long ended jobs and their samples are kept"),
+    key("access.operators", "[]", "users who may see and change all jobs"),
+    key("access.max_priority", "10", "the highest priority of users who are no operators"),
+    key("access.exclusive", "[\"*\"]", "users who may take every slot; * is everybody"),
+    key("access.no_suspend", "[\"*\"]", "users whose jobs may ask never to be frozen; * is everybody"),
+];
+
+/// What is wrong with a configuration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// The text is not TOML.
+    #[error("line {line}: {message}")]
+    Syntax {
+        /// The line, from 1.
+        line: usize,
+        /// What the parser says.
+        message: String,
+    },
+    /// There is no such key.
+    #[error("{place}there is no key `{key}`{hint}")]
+    Unknown {
+        /// `line 3: ` in a file, else empty.
+        place: String,
+        /// The key.
+        key: String,
+        /// A key that looks like it, in words.
+        hint: String,
+    },
+    /// The value does not fit the key.
+    #[error("{place}`{key}` is {value}, and {wanted}")]
+    Value {
+        /// `line 3: ` in a file, else empty.
+        place: String,
+        /// The key.
+        key: String,
+        /// What was given.
+        value: String,
+        /// What is allowed.
+        wanted: String,
+    },
+    /// Not `KEY=VALUE`.
+    #[error("`{0}` is not KEY=VALUE")]
+    NoValue(String),
+    /// Two values that contradict each other.
+    #[error("`{low}` is {low_value}, above `{high}`, {high_value}")]
+    Order {
+        /// The key that is too high.
+        low: &'static str,
+        /// Its value.
+        low_value: u8,
+        /// The key that bounds it.
+        high: &'static str,
+        /// Its value.
+        high_value: u8,
+    },
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            host_cpus: None,
+            slots_factor_milli: 1500,
+            slots_queue_depth: 100_000,
+            slots_queue_ttl: None,
+            cpu_affinity: true,
+            cpu_backfill: true,
+            cpu_preemption: Preemption::Soft,
+            priority_max: 16,
+            priority_default: 10,
+            profile_interval: Duration::from_secs(1),
+            profile_retain: Duration::from_secs(90 * 86_400),
+            schedule: true,
+            access_operators: Vec::new(),
+            access_max_priority: 10,
+            access_exclusive: vec!["*".to_owned()],
+            access_no_suspend: vec!["*".to_owned()],
+        }
+    }
+}
+
+impl Config {
+    /// This configuration changed as the file's `text` says. Gives also the names of the keys that it sets.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its line; nothing is changed then.
+    pub fn with_file(&self, text: &str) -> Result<(Self, Vec<&'static str>), ConfigError> {
+        let table = DeTable::parse(text).map_err(|error| ConfigError::Syntax {
+            line: line_of(text, error.span().map_or(0, |span| span.start)),
+            message: error.message().to_owned(),
+        })?;
+        let mut config = self.clone();
+        let mut set = Vec::new();
+        let mut entries = Vec::new();
+        flatten("", table.get_ref(), &mut entries);
+        for (name, at, value) in entries {
+            set.push(config.apply(&name, &value, &format!("line {}: ", line_of(text, at)))?);
+        }
+        config.check()?;
+        Ok((config, set))
+    }
+
+    /// This configuration with `changes`, each `KEY=VALUE`, all or none. A value is TOML; what is not is
+    /// taken as a text, so that `cpu.preemption=hard` and `profile.interval=2s` need no quotes; an empty
+    /// value unsets a key that may be unset. Gives also the names of the keys that were set.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its key; nothing is changed then.
+    pub fn with_changes<'a>(
+        &self,
+        changes: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(Self, Vec<&'static str>), ConfigError> {
+        let mut config = self.clone();
+        let mut set = Vec::new();
+        for change in changes {
+            let (name, text) =
+                change.split_once('=').ok_or_else(|| ConfigError::NoValue(change.to_owned()))?;
+            set.push(config.apply(name.trim(), &Value::read(text.trim()), "")?);
+        }
+        config.check()?;
+        Ok((config, set))
+    }
+
+    /// The value of a key, as TOML; empty when it is unset.
+    #[must_use]
+    pub fn value(&self, key: &str) -> Option<String> {
+        let text = |text: &str| format!("{text:?}");
+        let duration = |duration: Duration| format!("\"{}\"", show_duration(duration));
+        Some(match key {
+            "schedule" => self.schedule.to_string(),
+            "host.cpus" => self.host_cpus.as_ref().map(|set| text(&set.to_string())).unwrap_or_default(),
+            "slots.factor" => format!("{}", f64::from(self.slots_factor_milli) / 1000.0),
+            "slots.queue_depth" => self.slots_queue_depth.to_string(),
+            "slots.queue_ttl" => self.slots_queue_ttl.map(duration).unwrap_or_default(),
+            "cpu.affinity" => self.cpu_affinity.to_string(),
+            "cpu.backfill" => self.cpu_backfill.to_string(),
+            "cpu.preemption" => text(match self.cpu_preemption {
+                Preemption::Hard => "hard",
+                Preemption::Soft => "soft",
+                Preemption::Off => "off",
+            }),
+            "priority.max" => self.priority_max.to_string(),
+            "priority.default" => self.priority_default.to_string(),
+            "profile.interval" => duration(self.profile_interval),
+            "profile.retain" => duration(self.profile_retain),
+            "access.operators" => format!("{:?}", self.access_operators),
+            "access.max_priority" => self.access_max_priority.to_string(),
+            "access.exclusive" => format!("{:?}", self.access_exclusive),
+            "access.no_suspend" => format!("{:?}", self.access_no_suspend),
+            _ => return None,
+        })
+    }
+
+    fn apply(&mut self, name: &str, value: &Value, place: &str) -> Result<&'static str, ConfigError> {
+        let Some(key) = KEYS.iter().find(|key| key.name == name) else {
+            return Err(ConfigError::Unknown {
+                place: place.to_owned(),
+                key: name.to_owned(),
+                hint: hint(name),
+            });
+        };
+        let done = match key.name {
+            "schedule" => value.switch().map(|on| self.schedule = on),
+            "host.cpus" => value.cpus().map(|cpus| self.host_cpus = cpus),
+            "slots.factor" => value.factor().map(|milli| self.slots_factor_milli = milli),
+            "slots.queue_depth" => value.whole(1, 10_000_000).map(|depth| self.slots_queue_depth = depth),
+            "slots.queue_ttl" => value.optional_duration().map(|ttl| self.slots_queue_ttl = ttl),
+            "cpu.affinity" => value.switch().map(|on| self.cpu_affinity = on),
+            "cpu.backfill" => value.switch().map(|on| self.cpu_backfill = on),
+            "cpu.preemption" => value.preemption().map(|kind| self.cpu_preemption = kind),
+            "priority.max" => value.priority().map(|priority| self.priority_max = priority),
+            "priority.default" => value.priority().map(|priority| self.priority_default = priority),
+            "profile.interval" => {
+                value.duration(Duration::from_millis(50), HOUR).map(|time| self.profile_interval = time)
+            }
+            "profile.retain" => value.duration(HOUR, YEARS).map(|time| self.profile_retain = time),
+            "access.operators" => value.names().map(|names| self.access_operators = names),
+            "access.max_priority" => value.priority().map(|priority| self.access_max_priority = priority),
+            "access.exclusive" => value.names().map(|names| self.access_exclusive = names),
+            "access.no_suspend" => value.names().map(|names| self.access_no_suspend = names),
+            other => unreachable!("the key {other} stands in the table and has no arm"),
+        };
+        done.map(|()| key.name).map_err(|wanted| ConfigError::Value {
+            place: place.to_owned(),
+            key: name.to_owned(),
+            value: value.shown(),
+            wanted,
+        })
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let bounded = |low, low_value, high_value| {
+            if low_value <= high_value {
+                return Ok(());
+            }
+            Err(ConfigError::Order { low, low_value, high: "priority.max", high_value })
+        };
+        bounded("priority.default", self.priority_default, self.priority_max)
+    }
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+const YEARS: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+/// The default configuration as a file, each key commented out beneath its meaning.
+#[must_use]
+pub fn default_file() -> String {
+    let mut text =
+        String::from("# pinfold's configuration. Every key shows its default; take the # away to set it.\n");
+    let mut section = "";
+    for key in KEYS {
+        let (head, tail) = key.name.rsplit_once('.').unwrap_or(("", key.name));
+        if head != section {
+            let _ = write!(text, "\n[{head}]\n");
+            section = head;
+        }
+        let default = if key.default.is_empty() { "\"\"" } else { key.default };
+        let _ = write!(text, "# {}\n#{tail} = {default}\n", key.meaning);
+    }
+    text
+}
+
+/// A value as it was given, reduced to what keys can hold.
+enum Value {
+    Bool(bool),
+    Number(f64, String),
+    Text(String),
+    List(Vec<String>),
+    Other(String),
+}
+
+impl Value {
+    fn read(text: &str) -> Self {
+        let line = format!("v = {text}");
+        match DeTable::parse(&line) {
+            Ok(table) if table.get_ref().len() == 1 => table
+                .get_ref()
+                .values()
+                .next()
+                .map_or_else(|| Self::Text(text.to_owned()), |v| Self::of(v.get_ref())),
+            _ => Self::Text(text.to_owned()),
+        }
+    }
+
+    fn of(value: &DeValue<'_>) -> Self {
+        match value {
+            DeValue::Boolean(on) => Self::Bool(*on),
+            DeValue::Integer(number) => Self::number(number.as_str()),
+            DeValue::Float(number) => Self::number(number.as_str()),
+            DeValue::String(text) => Self::Text(text.clone().into_owned()),
+            DeValue::Array(items) => {
+                let text = |item: &DeValue<'_>| item.as_str().map(str::to_owned);
+                let items: Option<Vec<String>> = items.iter().map(|item| text(item.get_ref())).collect();
+                items.map_or_else(|| Self::Other("a list of other things than texts".to_owned()), Self::List)
+            }
+            DeValue::Datetime(_) => Self::Other("a date".to_owned()),
+            DeValue::Table(_) => Self::Other("a table".to_owned()),
+        }
+    }
+
+    fn number(text: &str) -> Self {
+        text.parse()
+            .map_or_else(|_| Self::Other(text.to_owned()), |number| Self::Number(number, text.to_owned()))
+    }
+
+    fn shown(&self) -> String {
+        match self {
+            Self::Bool(on) => on.to_string(),
+            Self::Number(_, text) | Self::Other(text) => text.clone(),
+            Self::Text(text) => format!("`{text}`"),
+            Self::List(items) => format!("{items:?}"),
+        }
+    }
+
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) | Self::Number(_, text) => Some(text),
+            _ => None,
+        }
+    }
+
+    fn switch(&self) -> Result<bool, String> {
+        match (self, self.text()) {
+            (Self::Bool(on), _) => Ok(*on),
+            (_, Some("on" | "yes")) => Ok(true),
+            (_, Some("off" | "no")) => Ok(false),
+            _ => Err("it is `on` or `off`".to_owned()),
+        }
+    }
+
+    fn whole(&self, low: u32, high: u32) -> Result<u32, String> {
+        let number = self.text().and_then(|text| text.parse().ok());
+        number
+            .filter(|n| (low..=high).contains(n))
+            .ok_or_else(|| format!("a whole number from {low} to {high} is wanted"))
+    }
+
+    fn priority(&self) -> Result<u8, String> {
+        self.whole(1, 16).map(|priority| u8::try_from(priority).expect("at most 16"))
+    }
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 4000 after the check")]
+    fn factor(&self) -> Result<u32, String> {
+        match self {
+            Self::Number(factor, _) if (0.0..=4.0).contains(factor) => Ok((factor * 1000.0).round() as u32),
+            _ => Err("a number from 0 to 4 is wanted".to_owned()),
+        }
+    }
+
+    fn cpus(&self) -> Result<Option<CpuSet>, String> {
+        match self.text() {
+            Some("") => Ok(None),
+            Some(text) => text.parse().map(Some).map_err(|error| format!("{error}")),
+            None => Err("a kernel list such as 0-3,8 is wanted".to_owned()),
+        }
+    }
+
+    fn duration(&self, low: Duration, high: Duration) -> Result<Duration, String> {
+        let text = self.text().ok_or("a duration such as 10s is wanted")?;
+        let duration = parse_duration(text).map_err(|error| error.to_string())?;
+        if (low..=high).contains(&duration) {
+            return Ok(duration);
+        }
+        Err(format!("{} to {} is allowed", show_duration(low), show_duration(high)))
+    }
+
+    fn optional_duration(&self) -> Result<Option<Duration>, String> {
+        if self.text() == Some("") {
+            return Ok(None);
+        }
+        self.duration(Duration::from_millis(1), YEARS).map(Some)
+    }
+
+    fn preemption(&self) -> Result<Preemption, String> {
+        match self.text() {
+            Some("hard") => Ok(Preemption::Hard),
+            Some("soft") => Ok(Preemption::Soft),
+            Some("off") => Ok(Preemption::Off),
+            _ => Err("it is `hard`, `soft` or `off`".to_owned()),
+        }
+    }
+
+    fn names(&self) -> Result<Vec<String>, String> {
+        match self {
+            Self::List(names) => Ok(names.clone()),
+            Self::Text(text) => {
+                Ok(text.split(',').map(str::trim).filter(|n| !n.is_empty()).map(str::to_owned).collect())
+            }
+            _ => Err("a list of user names is wanted".to_owned()),
+        }
+    }
+}
+
+fn flatten(prefix: &str, table: &DeTable<'_>, out: &mut Vec<(String, usize, Value)>) {
+    for (name, value) in table {
+        let name_text = name.get_ref();
+        let full = if prefix.is_empty() { name_text.to_string() } else { format!("{prefix}.{name_text}") };
+        match value.get_ref() {
+            DeValue::Table(inner) => flatten(&full, inner, out),
+            other => out.push((full, name.span().start, Value::of(other))),
+        }
+    }
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text.as_bytes().iter().take(at).filter(|&&byte| byte == b'\n').count() + 1
+}
+
+/// A known key that was perhaps meant: one with the same last part, or the same beginning.
+fn hint(name: &str) -> String {
+    let tail = |name: &str| name.rsplit('.').next().unwrap_or("").to_owned();
+    let head = |name: &str| name.split('.').next().unwrap_or("").to_owned();
+    let same_tail = KEYS.iter().find(|key| tail(key.name) == tail(name));
+    let same_head = || KEYS.iter().find(|key| key.name.contains('.') && head(key.name) == head(name));
+    same_tail.or_else(same_head).map(|key| format!("; is `{}` meant?", key.name)).unwrap_or_default()
+}
+
+fn show_duration(duration: Duration) -> String {
+    let us = duration.as_micros();
+    for (unit, unit_us) in
+        [("d", 86_400_000_000), ("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1_000)]
+    {
+        if us >= unit_us && us % unit_us == 0 {
+            return format!("{}{unit}", us / unit_us);
+        }
+    }
+    format!("{us}us")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(change: &str, want: Result<&str, &str>) {
+        let key = change.split('=').next().unwrap();
+        let got = Config::default().with_changes([change]).map(|(config, _)| config.value(key).unwrap());
+        assert_eq!(
+            got.map_err(|error| error.to_string()),
+            want.map(str::to_owned).map_err(str::to_owned),
+            "{change}"
+        );
+    }
+
+    #[test]
+    fn changes() {
+        check("slots.factor=2", Ok("2"));
+        check("slots.factor=0.75", Ok("0.75"));
+        check("slots.factor=5", Err("`slots.factor` is 5, and a number from 0 to 4 is wanted"));
+        check("slots.factor=nan", Err("`slots.factor` is nan, and a number from 0 to 4 is wanted"));
+        check("cpu.preemption=hard", Ok("\"hard\""));
+        check("cpu.preemption=maybe", Err("`cpu.preemption` is `maybe`, and it is `hard`, `soft` or `off`"));
+        check("schedule=off", Ok("false"));
+        check("profile.interval=250ms", Ok("\"250ms\""));
+        check("profile.interval=5ms", Err("`profile.interval` is `5ms`, and 50ms to 1h is allowed"));
+        check("host.cpus=0-1", Ok("\"0-1\""));
+        check("host.cpus=0", Ok("\"0\""));
+        check("host.cpus=1-0", Err("`host.cpus` is `1-0`, and the range `1-0` runs downwards"));
+        check("slots.queue_ttl=", Ok(""));
+        check("access.operators=ann,bob", Ok("[\"ann\", \"bob\"]"));
+        check("access.operators=[\"ann\"]", Ok("[\"ann\"]"));
+        check("priority.max=8", Err("`priority.default` is 10, above `priority.max`, 8"));
+        check("factor=2", Err("there is no key `factor`; is `slots.factor` meant?"));
+        check("slots.factr=2", Err("there is no key `slots.factr`; is `slots.factor` meant?"));
+        check("slots.factor", Err("`slots.factor` is not KEY=VALUE"));
+    }
+
+    #[test]
+    fn a_file_is_taken_whole_or_not_at_all() {
+        let text = "schedule = true\n[slots]\nfactor = 2 # twice\nqueue_ttl = \"1h\"\n";
+        let (config, set) = Config::default().with_file(text).unwrap();
+        assert_eq!((config.slots_factor_milli, config.slots_queue_ttl), (2000, Some(HOUR)));
+        assert_eq!(set, ["schedule", "slots.factor", "slots.queue_ttl"]);
+        let error = |text| Config::default().with_file(text).unwrap_err().to_string();
+        assert_eq!(
+            error("[slots]\n\nfactor = 9\n"),
+            "line 3: `slots.factor` is 9, and a number from 0 to 4 is wanted"
+        );
+        assert_eq!(
+            error("[slot]\nfactor = 1\n"),
+            "line 2: there is no key `slot.factor`; is `slots.factor` meant?"
+        );
+        assert!(error("[slots\n").starts_with("line 1: "));
+    }
+
+    #[test]
+    fn the_table_of_keys_is_the_default() {
+        let default = Config::default();
+        for key in KEYS {
+            assert_eq!(default.value(key.name).as_deref(), Some(key.default), "{}", key.name);
+        }
+        let uncommented: String = default_file()
+            .lines()
+            .map(|line| line.strip_prefix('#').filter(|l| !l.starts_with(' ')).unwrap_or(line))
+            .map(|l| format!("{l}\n"))
+            .collect();
+        assert_eq!(default.with_file(&uncommented).unwrap().0, default);
+    }
+}
