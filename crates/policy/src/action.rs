@@ -84,7 +84,7 @@ pub enum Reason {
     },
     /// A home core fell free for another cause than a primary's end (hotplug, settings, a suspension).
     PromotedToFreeCore,
-    /// A job of higher priority took the home core.
+    /// A job of higher priority took the home core, or the slot.
     Preempted {
         /// The job that took it.
         by: JobId,
@@ -175,7 +175,7 @@ impl fmt::Display for Reason {
             }
             Self::PromotedToFreeCore => write!(f, "a home core fell free"),
             Self::Preempted { by, priority } => {
-                write!(f, "job {by} of priority {priority} took the home core")
+                write!(f, "job {by} of priority {priority} took its place")
             }
             Self::IdlerCore { gap_milli } => {
                 write!(f, "another core was idler by {}.{}%", gap_milli / 10, gap_milli % 10)

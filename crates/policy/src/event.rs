@@ -15,11 +15,16 @@ pub enum Event {
     Machine(Machine),
     /// Someone asks to run a job.
     Submit(Request),
-    /// A job that an earlier daemon knew was found again, waiting or running.
+    /// A job that an earlier daemon knew was found again, waiting or running. Nothing starts or is frozen
+    /// before the first event of another kind, so that all jobs are known by then;
+    /// [`crate::Policy::next_wakeup`] asks for a tick at once.
     Adopt(Adopted),
-    /// A job's start was carried out: its process is in its container and runs.
+    /// A job's start was carried out: its process is in its container and runs. Each start is answered by
+    /// this, by [`Event::Failed`] or by [`Event::Exited`]; until then nothing else is asked of the job.
     Started(JobId),
-    /// An action on this job could not be carried out; the text is the cause, for the explanation.
+    /// An action on this job could not be carried out; the text is the cause, for the explanation. A job
+    /// whose start failed waits again, and is tried again later unless [`Event::Exited`] follows; any other
+    /// action is tried again after a second, for as long as it is still wanted.
     Failed {
         /// The job.
         job: JobId,
@@ -41,7 +46,7 @@ pub enum Event {
 }
 
 /// The part of the machine that may be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Machine {
     /// The usable PUs of each core, in the order in which cores are handed out.
     pub cores: Vec<CpuSet>,
@@ -88,16 +93,20 @@ pub struct Running {
     pub class: Class,
     /// The PUs it is bound to; empty: unbound.
     pub cpus: CpuSet,
+    /// Whether the kernel has it frozen now.
+    pub frozen: bool,
+    /// Whether a user or operator suspended it and has not resumed it.
+    pub suspended: bool,
 }
 
 /// What can be said to a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
-    /// Freeze it until it is resumed. Its slot is free for others meanwhile.
+    /// Freeze it until it is resumed. Its slot is free for others meanwhile. A waiting job is held.
     Suspend,
-    /// Undo a suspension; it returns when a slot is free.
+    /// Undo a suspension; it returns when a slot is free. A waiting job is released.
     Resume,
-    /// Keep a waiting job from starting.
+    /// Keep a waiting job from starting; nothing to a running one.
     Hold,
     /// Undo a hold.
     Release,

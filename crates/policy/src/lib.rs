@@ -2,19 +2,32 @@
 //!
 //! One function, [`Policy::step`], takes an event and the time and answers with decisions, each an action
 //! and its reason. Reading order: [`settings`], [`event`] (what can happen), [`action`] (what can be done,
-//! and why), [`job`] (what is known of each job), [`policy`] (the rules).
+//! and why), [`job`] (what is known of each job), [`policy`] (the state and its events), then the private
+//! modules: `queue` (who is next), `holders` (who has a slot), `cores` (who is where), `rules` (what follows
+//! from it), `moves` (where backfillers go), `carry` (from what is wanted to what must be asked for),
+//! `adopt` (after a restart), `explain` (in words).
 //!
 //! Absent here: files, clocks, threads, random numbers, hash order. The daemon and the simulator call the
 //! same code, and the same events give the same decisions byte for byte.
 
 pub mod action;
+mod adopt;
+mod carry;
+mod cores;
 pub mod event;
+mod explain;
+mod holders;
+pub mod job;
+mod moves;
 pub mod policy;
+mod queue;
+mod rules;
 pub mod settings;
 pub mod time;
 
 pub use action::{Action, Decision, Explanation, Reason};
-pub use event::{Adopted, Command, Event, Machine, Request, Sample};
+pub use event::{Adopted, Command, Event, Machine, Request, Running, Sample};
+pub use job::{FrozenBy, JobInfo, State};
 pub use policy::Policy;
 pub use settings::{Preemption, Settings};
 pub use time::Instant;

@@ -1,26 +1,651 @@
-//! The rules.
+//! The state of the judgement and what each event does to it; what follows from the new state is in `rules`.
+//!
+//! Owns all jobs that wait or live, the queue, the slots, the cores and the timers. Whatever holds is held
+//! twice: what is *wanted* of a job, and what was *told* to be done (`carry` asks for the difference).
 
-use crate::{Decision, Event, Explanation, Instant, JobId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::cores::Cores;
+use crate::holders::{Holders, Key};
+use crate::job::{Failure, Job, JobInfo, Live, Out, Stage, Waiting};
+use crate::queue::{Entry, Queue, RANK_AGED, Shape};
+use crate::{Action, Class, Command, Decision, Event, Instant, JobId, Machine, Reason, Request, Settings};
+
+/// A job that waited longer than this takes the next free slot, whatever its priority.
+const AGED_AFTER: Duration = Duration::from_secs(600);
+/// ... or longer than this many times its expected length,
+const AGED_LENGTHS: u32 = 10;
+/// but never before this: else whoever tells a tiny length would pass everyone.
+const AGED_FLOOR: Duration = Duration::from_secs(10);
+/// How long a job that got a signal may use it undisturbed, and without a slot if it had none.
+const GRACE: Duration = Duration::from_secs(5);
+/// The longest pause before a failed start is tried again; the first is [`crate::carry::RETRY`].
+const START_RETRY_MAX: Duration = Duration::from_secs(60);
 
 /// The state of the judgement.
 #[derive(Debug, Default)]
-pub struct Policy {}
+pub struct Policy {
+    pub(crate) settings: Settings,
+    machine: Machine,
+    /// The time of the last event; never goes back.
+    pub(crate) now: Instant,
+    pub(crate) jobs: BTreeMap<JobId, Job>,
+    pub(crate) queue: Queue,
+    pub(crate) holders: Holders,
+    pub(crate) cores: Cores,
+    /// One timer for each job that has something due.
+    timers: BTreeSet<(Instant, JobId)>,
+    /// Jobs for which something other than what was told may be wanted, and why.
+    pub(crate) dirty: BTreeMap<JobId, Reason>,
+    /// Jobs thawed without a slot to receive a signal.
+    pub(crate) dying: BTreeSet<JobId>,
+    /// The exclusive job that has the host to itself.
+    pub(crate) exclusive: Option<JobId>,
+    /// Slots taken by the holders.
+    pub(crate) used: usize,
+    /// Jobs that have not started.
+    waiting: usize,
+    /// Jobs were adopted and the rules have not looked at them.
+    unsettled: bool,
+    /// The primary whose end is being dealt with.
+    pub(crate) ended: Option<JobId>,
+    pub(crate) decisions: Vec<Decision>,
+}
 
 impl Policy {
-    /// Takes in what happened at `now` and says what to do.
-    pub fn step(&mut self, _now: Instant, _event: Event) -> Vec<Decision> {
-        Vec::new()
+    /// Takes in what happened at `now` and says what to do, in this order. A time before that of an earlier
+    /// event counts as that one's.
+    pub fn step(&mut self, now: Instant, event: Event) -> Vec<Decision> {
+        self.now = self.now.max(now);
+        self.fire_timers();
+        self.unsettled = matches!(event, Event::Adopt(_));
+        let mut newcomer = None;
+        match event {
+            Event::Configure(settings) => self.configure(settings),
+            Event::Machine(machine) => self.set_machine(machine),
+            Event::Submit(request) => newcomer = self.submit(request),
+            Event::Adopt(adopted) => self.adopt(adopted),
+            Event::Started(job) => self.started(job),
+            Event::Failed { job, action, error } => self.failed(job, &action, error),
+            Event::Exited(job) => self.exited(job),
+            Event::Withdrawn(job) => self.withdrawn(job),
+            Event::Command(job, command) => self.command(job, command),
+            Event::Sample(sample) => self.sample(&sample),
+            Event::Tick => {}
+        }
+        if !self.unsettled {
+            self.settle();
+        }
+        if let Some(job) = newcomer {
+            self.refuse_if_full(job);
+        }
+        self.ended = None;
+        std::mem::take(&mut self.decisions)
     }
 
     /// When [`Event::Tick`] is wanted next, if at all.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Instant> {
-        None
+        if self.unsettled { Some(self.now) } else { self.timers.first().map(|&(at, _)| at) }
     }
 
-    /// Why `job` is in the state it is in, and what would change it; `None` for an unknown job.
-    #[must_use]
-    pub fn explain(&self, _now: Instant, _job: JobId) -> Option<Explanation> {
-        None
+    /// The jobs that wait or live, by number.
+    pub fn jobs(&self) -> impl Iterator<Item = JobInfo> + '_ {
+        self.jobs.values().map(|job| self.info(job))
     }
+
+    /// One job; `None` when it is unknown or over.
+    #[must_use]
+    pub fn job(&self, job: JobId) -> Option<JobInfo> {
+        self.jobs.get(&job).map(|job| self.info(job))
+    }
+
+    /// The slots in use and all slots. An exclusive job uses all. More may be in use than there are: when
+    /// slots became fewer and the jobs on them may not be frozen, and while scheduling is off.
+    #[must_use]
+    pub fn slots(&self) -> (usize, usize) {
+        let total = self.total();
+        (if self.exclusive.is_some() { total.max(self.used) } else { self.used }, total)
+    }
+
+    /// How many jobs wait for their start, held ones included.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// The machine as last told.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The settings as last told.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn info(&self, job: &Job) -> JobInfo {
+        let live = job.live();
+        JobInfo {
+            job: job.id(),
+            state: job.state(),
+            class: live.map_or(job.request.class, |live| Some(live.class)),
+            cpus: live.map_or_else(Default::default, |live| self.cpus_of(live)),
+            priority: job.request.priority,
+            cores: job.request.cores,
+            submitted: job.submitted,
+            started: live.map(|live| live.started),
+        }
+    }
+
+    /// All slots: without backfill only those that are cores.
+    pub(crate) fn total(&self) -> usize {
+        let slots = self.settings.slots(self.cores.len());
+        if self.settings.backfill { slots } else { slots.min(self.cores.len()) }
+    }
+
+    fn configure(&mut self, settings: Settings) {
+        let old = std::mem::replace(&mut self.settings, settings);
+        self.clip();
+        if old.schedule != self.settings.schedule {
+            self.reclass_all();
+        } else if old.affinity != self.settings.affinity {
+            self.mark_holders(&Reason::Asked);
+        }
+        if old.queue_ttl != self.settings.queue_ttl {
+            let all: Vec<JobId> = self.jobs.keys().copied().collect();
+            all.into_iter().for_each(|job| self.rearm(job));
+        }
+    }
+
+    /// Scheduling went off: holders lose their homes. It went on: the highest and oldest get them.
+    fn reclass_all(&mut self) {
+        let schedule = self.settings.schedule;
+        let all = self.holders_highest_first();
+        for &job in &all {
+            self.release(job);
+        }
+        for job in all {
+            let request = &self.jobs[&job].request;
+            let (slots, backfill) = (request.cores as usize, request.class == Some(Class::Backfill));
+            let (class, cores) = match self.cores.choose_homes(slots, &[]) {
+                _ if !schedule => (Class::Primary, Vec::new()),
+                Some(homes) if !backfill => (Class::Primary, homes),
+                _ => (Class::Backfill, Vec::new()),
+            };
+            self.occupy(job, class, cores);
+            self.dirty.insert(job, if schedule { Reason::Asked } else { Reason::Unscheduled });
+        }
+    }
+
+    /// The machine changed. A job stays on the cores that still have a PU it was bound to; a primary whose
+    /// home is gone becomes a backfiller until a home is free.
+    fn set_machine(&mut self, machine: Machine) {
+        let old = std::mem::replace(&mut self.cores, Cores::new(&machine));
+        self.machine = machine;
+        let count = self.cores.len();
+        for job in self.holders_highest_first() {
+            let slots = self.jobs[&job].slots();
+            let Some(live) = self.live_mut(job) else { continue };
+            let (class, cores) = (live.class, std::mem::take(&mut live.cores));
+            let mut kept = self.survivors(&old, &cores, class == Class::Primary);
+            let (class, kept) = match class {
+                Class::Exclusive => (class, (0..count).collect()),
+                _ if !self.settings.schedule => (class, Vec::new()),
+                Class::Primary if kept.len() == slots => (class, kept),
+                Class::Primary => (Class::Backfill, Vec::new()),
+                Class::Backfill => {
+                    if kept.len() < slots.min(count) {
+                        kept.clear();
+                    }
+                    (class, kept)
+                }
+            };
+            self.release(job);
+            self.occupy(job, class, kept);
+            let Some(live) = self.live(job) else { continue };
+            if live.told.cpus.as_ref() != Some(&self.cpus_of(live))
+                || live.told.weight.map(|w| w.0) != Some(class)
+            {
+                self.dirty.insert(job, Reason::CpusGone);
+            }
+        }
+        self.clip();
+    }
+
+    /// The slots became more or fewer. A job that had started and is now wider than the host takes all there
+    /// is, so that it can go on; a new one waits until the host is large enough.
+    fn clip(&mut self) {
+        let all: Vec<JobId> = self.jobs.values().filter(|job| job.live().is_some()).map(Job::id).collect();
+        for id in all {
+            let slots = self.clipped(&self.jobs[&id]);
+            if let Some(live) = self.live_mut(id).filter(|live| live.key.is_some()) {
+                let held = std::mem::replace(&mut live.slots, slots);
+                self.used = self.used + slots - held;
+            }
+            if self.jobs[&id].queued.is_some() {
+                self.dequeue(id);
+                self.enqueue(id);
+            }
+        }
+    }
+
+    /// The slots that a job which has started takes on the host as it is.
+    fn clipped(&self, job: &Job) -> usize {
+        job.slots().min(self.total()).min(self.cores.len()).max(1)
+    }
+
+    /// Where `cores` of the old machine are in the new one; `homes`: only where nobody is at home.
+    fn survivors(&self, old: &Cores, cores: &[usize], homes: bool) -> Vec<usize> {
+        let mut kept = Vec::new();
+        for &core in cores {
+            let found = self
+                .cores
+                .touched_by(&old.get(core).cpus)
+                .into_iter()
+                .find(|now| !(kept.contains(now) || homes && self.cores.get(*now).home_of.is_some()));
+            kept.extend(found);
+        }
+        kept.sort_unstable();
+        kept
+    }
+
+    fn submit(&mut self, mut request: Request) -> Option<JobId> {
+        request.cores = request.cores.max(1);
+        request.priority = request.priority.clamp(1, 16);
+        let (job, cores) = (request.job, self.cores.len());
+        if self.jobs.contains_key(&job) {
+            return None;
+        }
+        if cores > 0 && request.cores as usize > cores {
+            let reason = Reason::TooLarge { asked: request.cores, cores };
+            self.decisions.push(Decision { job, action: Action::Drop { refused: true }, reason });
+            return None;
+        }
+        self.add_waiting(request, self.now);
+        Some(job)
+    }
+
+    pub(crate) fn add_waiting(&mut self, request: Request, submitted: Instant) {
+        let (id, held) = (request.job, request.held);
+        let stage = Stage::Waiting(Waiting { held, ..Waiting::default() });
+        let (since, passed, aged, armed, queued) = (submitted, 0, false, None, None);
+        self.jobs.insert(id, Job { request, submitted, since, passed, aged, armed, queued, stage });
+        self.waiting += 1;
+        self.enqueue(id);
+    }
+
+    /// Only after the rules had their say: who starts at once does not wait.
+    fn refuse_if_full(&mut self, job: JobId) {
+        let depth = (self.settings.queue_depth as usize).saturating_mul(self.cores.len().max(1));
+        if self.waiting > depth && self.jobs.get(&job).is_some_and(|job| job.live().is_none()) {
+            self.strike_off(job, true, Reason::QueueFull { depth });
+        }
+    }
+
+    fn started(&mut self, id: JobId) {
+        let Some(live) = self.live_mut(id).filter(|live| live.starting) else { return };
+        live.starting = false;
+        if live.suspended {
+            self.park(id, Out::Suspended, Reason::Asked);
+        } else if live.signal.is_some() {
+            self.carry(id, &Reason::Asked);
+        }
+    }
+
+    /// A start failed: the job waits again. Its slot is free meanwhile, so that it holds nobody up.
+    pub(crate) fn start_failed(&mut self, id: JobId, error: String) {
+        self.release(id);
+        self.dirty.remove(&id);
+        let now = self.now;
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Stage::Live(live) = &job.stage else { return };
+        let failures = live.failures + 1;
+        let pause = crate::carry::RETRY.saturating_mul(1 << (failures - 1).min(10)).min(START_RETRY_MAX);
+        let (held, cancelled, withdrawn) = (live.suspended, live.signal.is_some(), live.withdrawn);
+        let failed = Some(Failure { again: now.after(pause), error, tried: false });
+        job.stage = Stage::Waiting(Waiting { held, failures, failed });
+        self.waiting += 1;
+        if cancelled {
+            self.strike_off(id, false, Reason::Asked);
+        } else if withdrawn {
+            self.strike_off(id, false, Reason::Withdrawn);
+        } else {
+            self.rearm(id);
+        }
+    }
+
+    fn exited(&mut self, id: JobId) {
+        if self.live(id).is_some_and(|live| live.class == Class::Primary && !live.cores.is_empty()) {
+            self.ended = Some(id);
+        }
+        self.forget(id);
+    }
+
+    fn withdrawn(&mut self, id: JobId) {
+        match self.jobs.get_mut(&id).map(|job| &mut job.stage) {
+            Some(Stage::Waiting(_)) => self.strike_off(id, false, Reason::Withdrawn),
+            Some(Stage::Live(live)) => live.withdrawn = live.starting,
+            None => {}
+        }
+    }
+
+    fn command(&mut self, id: JobId, command: Command) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let waits = job.live().is_none();
+        match command {
+            Command::Suspend | Command::Hold if waits => self.hold(id, true),
+            Command::Resume | Command::Release if waits => self.hold(id, false),
+            Command::Suspend => self.suspend(id),
+            Command::Resume => self.resume(id),
+            Command::Hold | Command::Release => {}
+            Command::Cancel { .. } if waits => self.strike_off(id, false, Reason::Asked),
+            Command::Cancel { signal } => self.cancel(id, signal),
+            Command::SetPriority(priority) => self.set_priority(id, priority.clamp(1, 16)),
+        }
+    }
+
+    fn hold(&mut self, id: JobId, hold: bool) {
+        let now = self.now;
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Stage::Waiting(waiting) = &mut job.stage else { return };
+        if waiting.held == hold {
+            return;
+        }
+        waiting.held = hold;
+        // What it was held for does not count as waiting, neither for its right to go first nor against it.
+        job.since = now;
+        self.dequeue(id);
+        self.enqueue(id);
+    }
+
+    fn suspend(&mut self, id: JobId) {
+        let Some(live) = self.live_mut(id).filter(|live| !live.suspended) else { return };
+        live.suspended = true;
+        if live.starting {
+            return; // it is frozen once it has started
+        }
+        self.dequeue(id);
+        self.park(id, Out::Suspended, Reason::Asked);
+    }
+
+    fn resume(&mut self, id: JobId) {
+        let now = self.now;
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let Some(live) = job.live_mut().filter(|live| live.suspended) else { return };
+        live.suspended = false;
+        if live.out.is_some() {
+            job.since = now;
+            self.enqueue(id);
+        }
+    }
+
+    fn cancel(&mut self, id: JobId, signal: i32) {
+        let until = self.now.after(GRACE);
+        let Some(live) = self.live_mut(id) else { return };
+        live.signal = Some(signal);
+        live.suspended = false;
+        if live.starting {
+            return; // it gets its signal once it has started
+        }
+        live.grace = Some(until);
+        // A frozen job cannot die of a signal, so it is thawed even without a slot.
+        if live.out.take().is_some() {
+            self.dequeue(id);
+            self.dying.insert(id);
+        }
+        self.carry(id, &Reason::Asked);
+        self.rearm(id);
+    }
+
+    fn set_priority(&mut self, id: JobId, priority: u8) {
+        self.dequeue(id);
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.request.priority = priority;
+        if let Some(live) = job.live_mut() {
+            if let Some(key) = &mut live.key {
+                self.holders.remove(key);
+                key.priority = priority;
+                self.holders.insert(key);
+            }
+            self.carry(id, &Reason::PriorityChanged { priority });
+        }
+        self.enqueue(id);
+    }
+
+    /// Strikes a waiting job off.
+    fn strike_off(&mut self, job: JobId, refused: bool, reason: Reason) {
+        self.forget(job);
+        self.decisions.push(Decision { job, action: Action::Drop { refused }, reason });
+    }
+
+    fn forget(&mut self, id: JobId) {
+        self.dequeue(id);
+        self.release(id);
+        self.dirty.remove(&id);
+        if let Some(job) = self.jobs.remove(&id) {
+            self.waiting -= usize::from(job.live().is_none());
+            if let Some(at) = job.armed {
+                self.timers.remove(&(at, id));
+            }
+        }
+    }
+
+    /// Puts a job into the queue if it wants a slot and may have one, and sets its timer.
+    pub(crate) fn enqueue(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let mut shape = Shape { cores: job.request.cores, class: job.request.class };
+        let wants = match &job.stage {
+            Stage::Waiting(waiting) => !waiting.held && waiting.failed.as_ref().is_none_or(|f| f.tried),
+            Stage::Live(live) => {
+                let clipped = u32::try_from(self.clipped(job)).unwrap_or(u32::MAX);
+                if clipped < shape.cores && shape.class == Some(Class::Primary) {
+                    shape.class = None; // there are not so many homes
+                }
+                shape.cores = clipped;
+                live.out.is_some() && !live.suspended
+            }
+        };
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if wants && job.queued.is_none() {
+            let entry = Entry {
+                rank: if job.aged { RANK_AGED } else { job.request.priority },
+                shape,
+                new: job.live().is_none(),
+                expected_us: job.request.expected.map(|e| u64::try_from(e.as_micros()).unwrap_or(u64::MAX)),
+                job: id,
+            };
+            job.queued = Some(entry);
+            self.queue.insert(&entry);
+        }
+        self.rearm(id);
+    }
+
+    pub(crate) fn dequeue(&mut self, id: JobId) {
+        if let Some(entry) = self.jobs.get_mut(&id).and_then(|job| job.queued.take()) {
+            self.queue.remove(&entry);
+        }
+    }
+
+    /// Makes a waiting job one that starts; the caller gives it its slot.
+    pub(crate) fn make_live(&mut self, id: JobId, live: Live) {
+        if let Some(job) = self.jobs.get_mut(&id) {
+            self.waiting -= usize::from(job.live().is_none());
+            job.stage = Stage::Live(Box::new(live));
+        }
+    }
+
+    /// Gives a job its slots, in this class, on these cores. It must have none.
+    pub(crate) fn occupy(&mut self, id: JobId, class: Class, cores: Vec<usize>) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let slots = self.clipped(job);
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let priority = job.request.priority;
+        let promotable = job.request.class != Some(Class::Backfill);
+        let Some(live) = job.live_mut() else { return };
+        debug_assert!(live.key.is_none(), "job {id} has its slots already");
+        let key = Key { priority, started: live.started, job: id, class, promotable };
+        match class {
+            Class::Primary => self.cores.take_homes(id, &cores),
+            Class::Backfill => self.cores.pin(&cores),
+            Class::Exclusive => self.exclusive = Some(id),
+        }
+        (live.class, live.cores, live.key, live.out) = (class, cores, Some(key), None);
+        live.slots = slots;
+        self.holders.insert(&key);
+        self.used += slots;
+        self.dying.remove(&id);
+    }
+
+    /// Takes a job's slots and cores away, if it has any.
+    pub(crate) fn release(&mut self, id: JobId) {
+        self.dying.remove(&id);
+        let Some(live) = self.live_mut(id) else { return };
+        let Some(key) = live.key.take() else { return };
+        let slots = std::mem::take(&mut live.slots);
+        let cores = std::mem::take(&mut live.cores);
+        live.drift = Default::default();
+        match key.class {
+            Class::Primary => self.cores.leave_homes(id, &cores),
+            Class::Backfill => self.cores.unpin(&cores),
+            Class::Exclusive => self.exclusive = None,
+        }
+        self.holders.remove(&key);
+        self.used -= slots;
+    }
+
+    /// Takes a job's slot and freezes it; unless a user did so, it stands in the queue to return.
+    pub(crate) fn park(&mut self, id: JobId, out: Out, reason: Reason) {
+        let now = self.now;
+        self.release(id);
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        (job.since, job.passed) = (now, 0);
+        if out == Out::Suspended {
+            job.aged = false;
+        }
+        if let Some(live) = job.live_mut() {
+            live.out = Some(out);
+            live.grace = None;
+        }
+        self.enqueue(id);
+        self.carry(id, &reason);
+    }
+
+    fn fire_timers(&mut self) {
+        while let Some(&(at, id)) = self.timers.first()
+            && at <= self.now
+        {
+            self.timers.pop_first();
+            if let Some(job) = self.jobs.get_mut(&id) {
+                job.armed = None;
+                self.due(id);
+            }
+        }
+    }
+
+    /// Deals with all that is due for a job, and sets its timer again.
+    fn due(&mut self, id: JobId) {
+        let now = self.now;
+        let Some(job) = self.jobs.get(&id) else { return };
+        if let Some((at, ttl)) = self.expires_at(job)
+            && at <= now
+        {
+            return self.strike_off(id, true, Reason::Expired { ttl });
+        }
+        let aged = job.aged || ages_at(job).is_some_and(|at| at <= now);
+        let slots = self.total();
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let mut requeue = aged != job.aged;
+        job.aged = aged;
+        match &mut job.stage {
+            Stage::Waiting(waiting) => {
+                if let Some(failed) = waiting.failed.as_mut().filter(|f| !f.tried && f.again <= now) {
+                    failed.tried = true;
+                    requeue = true;
+                }
+            }
+            Stage::Live(live) => {
+                for failed in live.failed.values_mut().filter(|f| !f.tried && f.again <= now) {
+                    failed.tried = true;
+                    self.dirty.insert(id, Reason::Retry { error: failed.error.clone() });
+                }
+                if live.grace.is_some_and(|until| until <= now) {
+                    live.grace = None;
+                    if self.dying.remove(&id) {
+                        live.out = Some(Out::Survived);
+                        job.since = now;
+                        self.dirty.insert(id, Reason::SlotsShrank { slots });
+                        requeue = true;
+                    }
+                }
+            }
+        }
+        if requeue {
+            self.dequeue(id);
+            self.enqueue(id);
+        } else {
+            self.rearm(id);
+        }
+    }
+
+    /// When a waiting job expires, and how long it might wait.
+    pub(crate) fn expires_at(&self, job: &Job) -> Option<(Instant, Duration)> {
+        let Stage::Waiting(Waiting { held: false, .. }) = job.stage else { return None };
+        job.request.ttl.or(self.settings.queue_ttl).map(|ttl| (job.since.after(ttl), ttl))
+    }
+
+    /// Sets the timer of a job to the first thing that is due for it.
+    pub(crate) fn rearm(&mut self, id: JobId) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let mut due = ages_at(job);
+        let mut sooner = |at: Option<Instant>| due = due.into_iter().chain(at).min();
+        sooner(self.expires_at(job).map(|(at, _)| at));
+        match &job.stage {
+            Stage::Waiting(waiting) => {
+                sooner(waiting.failed.as_ref().filter(|f| !f.tried && !waiting.held).map(|f| f.again));
+            }
+            Stage::Live(live) => {
+                sooner(live.grace);
+                sooner(live.failed.values().filter(|f| !f.tried).map(|f| f.again).min());
+            }
+        }
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if job.armed != due {
+            let armed = std::mem::replace(&mut job.armed, due);
+            armed.map(|at| self.timers.remove(&(at, id)));
+            due.map(|at| self.timers.insert((at, id)));
+        }
+    }
+
+    pub(crate) fn live(&self, id: JobId) -> Option<&Live> {
+        self.jobs.get(&id).and_then(Job::live)
+    }
+
+    pub(crate) fn live_mut(&mut self, id: JobId) -> Option<&mut Live> {
+        self.jobs.get_mut(&id).and_then(Job::live_mut)
+    }
+
+    fn holders_highest_first(&self) -> Vec<JobId> {
+        let mut all: Vec<JobId> = self.holders.lowest_first().map(|(_, job)| job).collect();
+        all.reverse();
+        all
+    }
+
+    fn mark_holders(&mut self, reason: &Reason) {
+        for job in self.holders_highest_first() {
+            self.dirty.insert(job, reason.clone());
+        }
+    }
+}
+
+/// When a job that stands in the queue will have waited too long; `None` if it does not or has.
+pub(crate) fn ages_at(job: &Job) -> Option<Instant> {
+    if job.aged || job.queued.is_none() {
+        return None;
+    }
+    let by_length = job.request.expected.map(|length| length.saturating_mul(AGED_LENGTHS).max(AGED_FLOOR));
+    Some(job.since.after(by_length.map_or(AGED_AFTER, |after| after.min(AGED_AFTER))))
 }

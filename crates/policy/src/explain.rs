@@ -1,0 +1,280 @@
+//! The state of a job in words: why it is so, the numbers, and what would change it.
+
+use crate::job::{FrozenBy, Job, Live, Out, Stage, State, Waiting};
+use crate::policy::{Policy, ages_at};
+use crate::queue::{RANK_AGED, Shape};
+use crate::rules::PASSED_MAX;
+use crate::{Class, Explanation, Instant, JobId};
+
+type Numbers = Vec<(&'static str, String)>;
+
+impl Policy {
+    /// Why `job` is in the state it is in, and what would change it; `None` for an unknown job.
+    #[must_use]
+    pub fn explain(&self, now: Instant, job: JobId) -> Option<Explanation> {
+        let job = self.jobs.get(&job)?;
+        let now = self.now.max(now);
+        let (used, total) = self.slots();
+        let mut numbers = vec![
+            ("priority", job.request.priority.to_string()),
+            ("cores asked for", job.request.cores.to_string()),
+            ("slots used", format!("{used} of {total}")),
+        ];
+        let (cause, change) = match &job.stage {
+            Stage::Waiting(waiting) => self.explain_waiting(job, waiting, now, &mut numbers),
+            Stage::Live(live) => self.explain_live(job, live, now, &mut numbers),
+        };
+        Some(Explanation { cause, numbers, change })
+    }
+
+    fn explain_waiting(
+        &self,
+        job: &Job,
+        waiting: &Waiting,
+        now: Instant,
+        numbers: &mut Numbers,
+    ) -> (String, String) {
+        let id = job.id();
+        numbers.push(("waited", seconds(now, job.submitted)));
+        if let Some((at, _)) = self.expires_at(job) {
+            numbers.push(("expires in", format!("{} s", at.since(now).as_secs())));
+        }
+        if waiting.held {
+            return ("it is held until it is released".into(), format!("`pinfold release {id}`"));
+        }
+        if let Some(failed) = waiting.failed.as_ref().filter(|failed| !failed.tried) {
+            numbers.push(("failed starts", waiting.failures.to_string()));
+            let again = failed.again.since(now).as_secs_f64();
+            return (
+                format!("its start failed: {}", failed.error),
+                format!("it is started again in {again:.1} s, or ended with `pinfold cancel {id}`"),
+            );
+        }
+        self.explain_queued(job, numbers)
+    }
+
+    /// For a job that wants a slot, new or frozen.
+    fn explain_queued(&self, job: &Job, numbers: &mut Numbers) -> (String, String) {
+        let Some(entry) = job.queued else {
+            return ("it has just come".into(), "the next event".into());
+        };
+        let ahead = self.queue.ahead_of(&entry);
+        numbers.push(("position in the queue", (ahead + 1).to_string()));
+        if job.aged {
+            numbers.push(("goes first", "it waited too long".into()));
+        } else if let Some(at) = ages_at(job) {
+            numbers.push(("goes first in", format!("{} s", at.since(self.now).as_secs())));
+        }
+        if let Some(reason) = self.impossible(entry.shape) {
+            return reason;
+        }
+        if let Some(exclusive) = self.exclusive {
+            return (
+                format!("the exclusive job {exclusive} has the whole host"),
+                format!("job {exclusive} must end"),
+            );
+        }
+        let Some((rank, head)) = self.queue.first(|shape| self.is_possible(shape)) else {
+            return ("it has just come".into(), "the next event".into());
+        };
+        if head == job.id() {
+            return self.explain_head(job, numbers);
+        }
+        let first = &self.jobs[&head];
+        if first.request.class == Some(Class::Exclusive) {
+            return (
+                format!("the exclusive job {head} is before it and waits for the whole host"),
+                format!("job {head} must have run, or be held"),
+            );
+        }
+        if rank == RANK_AGED || first.passed >= PASSED_MAX {
+            return (
+                format!("job {head} is before it, was passed over long enough, and gets the next slots"),
+                format!("job {head} must have started"),
+            );
+        }
+        (
+            format!(
+                "{} and {ahead} {} before it in the queue",
+                self.no_slot(entry.shape),
+                count(ahead, "job is", "jobs are")
+            ),
+            self.what_frees(entry.shape),
+        )
+    }
+
+    /// Why no job of this shape can start as things are.
+    fn impossible(&self, shape: Shape) -> Option<(String, String)> {
+        let (cores, total) = (self.cores.len(), self.total());
+        if self.is_possible(shape) {
+            return None;
+        }
+        let reason = if cores == 0 {
+            ("the machine has no core for jobs".into(), "a core must be allowed to pinfold again".into())
+        } else if total == 0 {
+            ("the slot factor holds everything".into(), "a larger `slots.factor`".into())
+        } else if shape.cores as usize > cores {
+            (
+                format!("it asks for {} cores and the machine has {cores} for jobs now", shape.cores),
+                format!("{} cores must be allowed to pinfold", shape.cores),
+            )
+        } else {
+            (
+                format!("it takes {} slots and there are {total} in all", shape.cores),
+                "a larger `slots.factor`".into(),
+            )
+        };
+        Some(reason)
+    }
+
+    /// For the job that is next and does not start.
+    fn explain_head(&self, job: &Job, numbers: &mut Numbers) -> (String, String) {
+        let shape = Shape { cores: job.request.cores, class: job.request.class };
+        if job.passed > 0 {
+            numbers.push(("passed over by", format!("{} of at most {PASSED_MAX}", job.passed)));
+        }
+        if shape.class == Some(Class::Exclusive) {
+            let by = job.id();
+            let all = self.holders.lowest_first().map(|(_, job)| job);
+            let in_the_way: Vec<JobId> = all.filter(|&other| !self.gives_way(other, by)).collect();
+            return (
+                "it is next, and jobs that may not be frozen for an exclusive job still run".into(),
+                format!("{} must end", some_of(&in_the_way)),
+            );
+        }
+        (format!("it is next, and {}", self.no_slot(shape)), self.what_frees(shape))
+    }
+
+    fn no_slot(&self, shape: Shape) -> String {
+        let (used, total) = self.slots();
+        let free = total.saturating_sub(used);
+        if free < shape.cores as usize {
+            match free {
+                0 => format!("all {total} slots are taken"),
+                free => format!("it takes {} slots and {free} of {total} are free", shape.cores),
+            }
+        } else {
+            format!("no home core is free for it ({} are)", self.cores.free_homes())
+        }
+    }
+
+    fn what_frees(&self, shape: Shape) -> String {
+        let primaries = shape.class == Some(Class::Primary) && self.free_slots() >= shape.cores as usize;
+        let running: Vec<JobId> = if primaries {
+            self.holders.primaries_lowest_first().map(|(_, job)| job).collect()
+        } else {
+            self.holders.lowest_first().map(|(_, job)| job).collect()
+        };
+        match running.as_slice() {
+            [] => "the next event".into(),
+            running if primaries => format!("a home core: {} must end", any_of(running)),
+            running => format!("a slot: {} must end", any_of(running)),
+        }
+    }
+
+    fn free_slots(&self) -> usize {
+        let (used, total) = self.slots();
+        total.saturating_sub(used)
+    }
+
+    fn explain_live(&self, job: &Job, live: &Live, now: Instant, numbers: &mut Numbers) -> (String, String) {
+        let id = job.id();
+        numbers.push(("since its start", seconds(now, live.started)));
+        if let Some(failed) = live.failed.values().find(|failed| !failed.tried) {
+            numbers.push(("last failure", failed.error.clone()));
+        }
+        match job.state() {
+            State::Starting => ("it was told to start and has not answered yet".into(), "its answer".into()),
+            State::Frozen { by: FrozenBy::User } => {
+                numbers.push(("frozen for", seconds(now, job.since)));
+                ("a user or operator suspended it".into(), format!("`pinfold resume {id}`"))
+            }
+            State::Frozen { by: FrozenBy::Policy } => {
+                numbers.push(("frozen for", seconds(now, job.since)));
+                self.explain_frozen(job, live, numbers)
+            }
+            State::Waiting { .. } | State::Running => self.explain_running(job, live, numbers),
+        }
+    }
+
+    fn explain_frozen(&self, job: &Job, live: &Live, numbers: &mut Numbers) -> (String, String) {
+        let why = match live.out {
+            Some(Out::Preempted { by }) => format!("job {by} of higher priority took its slot"),
+            Some(Out::Exclusive { by }) => format!("the exclusive job {by} took every slot"),
+            Some(Out::SlotsShrank) => "slots became fewer than running jobs".into(),
+            Some(Out::Survived) => "it was cancelled while frozen, went on, and has no slot".into(),
+            Some(Out::Found) => "it was found frozen after a restart of the daemon".into(),
+            Some(Out::Suspended) | None => "it was resumed".into(),
+        };
+        let (cause, change) = self.explain_queued(job, numbers);
+        (format!("{why}; it returns when it can, but {cause}"), change)
+    }
+
+    fn explain_running(&self, job: &Job, live: &Live, numbers: &mut Numbers) -> (String, String) {
+        let id = job.id();
+        let cpus = self.cpus_of(live);
+        numbers.push(("PUs", if cpus.is_empty() { "any".into() } else { cpus.to_string() }));
+        if !self.settings.schedule {
+            return ("scheduling is off, every job runs".into(), "`schedule` must be on again".into());
+        }
+        if live.key.is_none() {
+            return (
+                "it was thawed without a slot to receive a signal".into(),
+                "its end, or a few seconds: then it needs a slot to go on".into(),
+            );
+        }
+        match live.class {
+            Class::Primary => (
+                "it is a primary: it has home cores that no other primary has".into(),
+                format!("its end, or `pinfold suspend {id}`"),
+            ),
+            Class::Exclusive => ("it has the whole host to itself".into(), "its end".into()),
+            Class::Backfill if job.request.class == Some(Class::Backfill) => (
+                "it asked to be a backfiller: it runs in the cycles that primaries leave".into(),
+                "its end".into(),
+            ),
+            Class::Backfill => {
+                let older = self.holders.promotable_oldest_first().take_while(|&other| other != id).count();
+                numbers.push(("backfillers before it", older.to_string()));
+                let primaries: Vec<JobId> =
+                    self.holders.primaries_lowest_first().map(|(_, job)| job).collect();
+                (
+                    "it is a backfiller, for no home core is free: it runs in the cycles that primaries leave".into(),
+                    if primaries.is_empty() {
+                        "a home core".into()
+                    } else {
+                        format!("a home core: {} must end", any_of(&primaries))
+                    },
+                )
+            }
+        }
+    }
+}
+
+fn seconds(now: Instant, since: Instant) -> String {
+    format!("{:.1} s", now.since(since).as_secs_f64())
+}
+
+fn count(count: usize, one: &'static str, many: &'static str) -> &'static str {
+    if count == 1 { one } else { many }
+}
+
+/// "job 12 or any of 3 others".
+fn any_of(jobs: &[JobId]) -> String {
+    match jobs {
+        [] => "a job".into(),
+        [job] => format!("job {job}"),
+        [first, second] => format!("job {first} or job {second}"),
+        [first, others @ ..] => format!("job {first} or any of {} others", others.len()),
+    }
+}
+
+/// "job 12 and 3 others".
+fn some_of(jobs: &[JobId]) -> String {
+    match jobs {
+        [] => "a job that is dying".into(),
+        [job] => format!("job {job}"),
+        [first, second] => format!("jobs {first} and {second}"),
+        [first, others @ ..] => format!("job {first} and {} others", others.len()),
+    }
+}

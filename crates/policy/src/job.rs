@@ -1,0 +1,217 @@
+//! What is known of each job.
+
+use std::collections::BTreeMap;
+
+use pinfold_topo::CpuSet;
+
+use crate::holders::Key;
+use crate::queue::Entry;
+use crate::{Class, Instant, JobId, Request};
+
+/// The state of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It waits for a slot.
+    Waiting {
+        /// ... and for a release before that.
+        held: bool,
+    },
+    /// It was told to start and has not answered.
+    Starting,
+    /// It runs.
+    Running,
+    /// It is stopped where it was.
+    Frozen {
+        /// By whom.
+        by: FrozenBy,
+    },
+}
+
+/// Who froze a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrozenBy {
+    /// A user or operator: it returns when it is resumed.
+    User,
+    /// The judgement: it returns by itself.
+    Policy,
+}
+
+/// A job as it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobInfo {
+    /// Its number.
+    pub job: JobId,
+    /// Its state.
+    pub state: State,
+    /// The class it runs in; while it waits, the class asked for (`None`: whichever is free first).
+    pub class: Option<Class>,
+    /// The PUs it is bound to; empty: unbound, or not running.
+    pub cpus: CpuSet,
+    /// 1 to 16.
+    pub priority: u8,
+    /// The cores it asked for.
+    pub cores: u32,
+    /// When it was asked for.
+    pub submitted: Instant,
+    /// When it was started.
+    pub started: Option<Instant>,
+}
+
+/// A job inside the judgement.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) request: Request,
+    pub(crate) submitted: Instant,
+    /// Since when it waits for a slot, new or frozen.
+    pub(crate) since: Instant,
+    /// How many later jobs started while it stood first and did not fit.
+    pub(crate) passed: u32,
+    /// It waited too long: first in the queue, and not frozen again for another.
+    pub(crate) aged: bool,
+    /// The timer that is set for it.
+    pub(crate) armed: Option<Instant>,
+    /// Its place in the queue.
+    pub(crate) queued: Option<Entry>,
+    pub(crate) stage: Stage,
+}
+
+#[derive(Debug)]
+pub(crate) enum Stage {
+    Waiting(Waiting),
+    Live(Box<Live>),
+}
+
+/// A job that has not started.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    pub(crate) held: bool,
+    /// Starts that failed, one after the other.
+    pub(crate) failures: u32,
+    /// The last failed start: when it may be tried again, and why it failed.
+    pub(crate) failed: Option<Failure>,
+}
+
+/// An action that failed.
+#[derive(Debug, Clone)]
+pub(crate) struct Failure {
+    /// When it is tried again.
+    pub(crate) again: Instant,
+    pub(crate) error: String,
+    /// It was tried again, and nothing was heard since.
+    pub(crate) tried: bool,
+}
+
+/// A job that was started and has not ended.
+#[derive(Debug)]
+pub(crate) struct Live {
+    /// It has not answered yet.
+    pub(crate) starting: bool,
+    pub(crate) started: Instant,
+    /// The class wanted for it.
+    pub(crate) class: Class,
+    /// Where it is wanted: home cores of a primary, cores a backfiller is pinned to. Empty: nowhere, because
+    /// it has no slot or because jobs are not scheduled.
+    pub(crate) cores: Vec<usize>,
+    /// A user suspended it.
+    pub(crate) suspended: bool,
+    /// Why it is frozen; `None`: it is wanted running.
+    pub(crate) out: Option<Out>,
+    /// It was thawed without a slot to receive a signal, or got one, and may not be frozen before this.
+    pub(crate) grace: Option<Instant>,
+    /// A signal that has still to be sent.
+    pub(crate) signal: Option<i32>,
+    /// Whoever asked for it is gone: not to be tried again if its start fails.
+    pub(crate) withdrawn: bool,
+    /// Starts that failed before this one.
+    pub(crate) failures: u32,
+    /// What was last asked for.
+    pub(crate) told: Told,
+    /// What failed since.
+    pub(crate) failed: BTreeMap<Kind, Failure>,
+    /// The slots it holds: as many as the cores it asked for, unless the host became smaller than that.
+    pub(crate) slots: usize,
+    /// Its place among those that have a slot.
+    pub(crate) key: Option<Key>,
+    pub(crate) drift: Drift,
+}
+
+/// Why a job was frozen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Out {
+    /// A user suspended it. Once resumed, it waits for a slot.
+    Suspended,
+    /// A job of higher priority took its slot.
+    Preempted { by: JobId },
+    /// An exclusive job took every slot.
+    Exclusive { by: JobId },
+    /// There were fewer slots than jobs.
+    SlotsShrank,
+    /// It was cancelled while it was frozen, and went on regardless without a slot.
+    Survived,
+    /// It was found frozen after a restart.
+    Found,
+}
+
+/// What was last asked for; `None`: nobody knows what holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) weight: Option<(Class, u8)>,
+    pub(crate) cpus: Option<CpuSet>,
+    pub(crate) frozen: Option<bool>,
+}
+
+/// The actions that are tried again when they fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Weigh,
+    Bind,
+    Freeze,
+    Thaw,
+    Signal,
+}
+
+/// What is known for moving a backfiller to an idler core.
+#[derive(Debug, Default)]
+pub(crate) struct Drift {
+    /// Since when each sample showed a core idle enough.
+    pub(crate) gap_since: Option<Instant>,
+    /// When it was moved last.
+    pub(crate) moved: Option<Instant>,
+    /// How often it was moved.
+    pub(crate) moves: u32,
+}
+
+impl Job {
+    pub(crate) fn id(&self) -> JobId {
+        self.request.job
+    }
+
+    /// The cores it wants, and the slots it takes.
+    pub(crate) fn slots(&self) -> usize {
+        self.request.cores as usize
+    }
+
+    pub(crate) fn live(&self) -> Option<&Live> {
+        match &self.stage {
+            Stage::Live(live) => Some(live),
+            Stage::Waiting(_) => None,
+        }
+    }
+
+    pub(crate) fn live_mut(&mut self) -> Option<&mut Live> {
+        match &mut self.stage {
+            Stage::Live(live) => Some(live),
+            Stage::Waiting(_) => None,
+        }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        match &self.stage {
+            Stage::Waiting(waiting) => State::Waiting { held: waiting.held },
+            Stage::Live(live) if live.starting => State::Starting,
+            Stage::Live(live) if live.suspended => State::Frozen { by: FrozenBy::User },
+            Stage::Live(live) if live.out.is_some() => State::Frozen { by: FrozenBy::Policy },
+            Stage::Live(_) => State::Running,
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! What follows from the present state: too many jobs are frozen, free homes are given to the oldest
+//! backfillers, free slots to the next in the queue, slots are taken from lower priorities.
+//!
+//! Called at the end of every step, so a slot is filled in the step in which it fell free. Each rule leads
+//! away from the state in which it applies, so the loops end: a promotion uses up a free home, a start uses up
+//! a queued job, and whoever is frozen for a start has a lower priority than the job that is started.
+
+use crate::job::{Drift, Job, Live, Out, Told};
+use crate::policy::Policy;
+use crate::queue::{RANK_AGED, Shape};
+use crate::{Action, Class, Decision, JobId, Preemption, Reason};
+
+/// How many later jobs may start past a job that stands first and does not fit. Then no other starts until
+/// it fits, so a wide job waits for at most as many exits as there are jobs running then.
+pub(crate) const PASSED_MAX: u32 = 8;
+
+/// How a job gets its slot.
+#[derive(Debug)]
+struct Plan {
+    class: Class,
+    /// Who is frozen for it.
+    freeze: Vec<JobId>,
+    /// Which primaries become backfillers for it.
+    demote: Vec<JobId>,
+}
+
+impl Policy {
+    pub(crate) fn settle(&mut self) {
+        if self.settings.schedule {
+            self.clear_exclusive();
+            self.shrink();
+            self.promote();
+            self.flush(false);
+            self.fill();
+        } else {
+            self.start_all();
+        }
+        self.flush(true);
+    }
+
+    /// Nobody runs beside an exclusive job; matters after a restart between two of its freezes.
+    fn clear_exclusive(&mut self) {
+        let Some(by) = self.exclusive else { return };
+        if self.holders.len() > 1 {
+            let others: Vec<JobId> = self.holders.lowest_first().map(|(_, job)| job).collect();
+            for job in others.into_iter().filter(|&job| job != by) {
+                if self.may_freeze(job) {
+                    self.park(job, Out::Exclusive { by }, Reason::Exclusive { by });
+                }
+            }
+        }
+    }
+
+    /// Freezes jobs until the slots suffice: backfillers, then primaries, the lowest priority first and among
+    /// equals the newest, never the foremost.
+    fn shrink(&mut self) {
+        let slots = self.total();
+        while self.used > slots && self.exclusive.is_none() {
+            let foremost = self.holders.foremost();
+            let may = |job: &JobId| Some(*job) != foremost && self.may_freeze(*job);
+            let backfills = |job: &JobId| self.live(*job).is_some_and(|live| live.class == Class::Backfill);
+            let all = || self.holders.lowest_first().map(|(_, job)| job).filter(may);
+            let backfiller = all().find(backfills);
+            let Some(job) = backfiller.or_else(|| all().next()) else { return };
+            self.park(job, Out::SlotsShrank, Reason::SlotsShrank { slots });
+        }
+    }
+
+    /// Gives free homes to backfillers, the oldest that fits first.
+    fn promote(&mut self) {
+        while self.exclusive.is_none() && self.cores.free_homes() > 0 {
+            let fits = |job: &JobId| self.jobs[job].slots() <= self.cores.free_homes();
+            let Some(job) = self.holders.promotable_oldest_first().find(fits) else { return };
+            let own = self.live(job).map(|live| live.cores.clone()).unwrap_or_default();
+            self.release(job);
+            let slots = self.jobs[&job].slots();
+            let homes = self.cores.choose_homes(slots, &own).expect("so many homes are free");
+            self.occupy(job, Class::Primary, homes);
+            let reason = self.dirty.remove(&job).unwrap_or_else(|| {
+                self.ended.map_or(Reason::PromotedToFreeCore, |after| Reason::Promoted { after })
+            });
+            self.carry(job, &reason);
+        }
+    }
+
+    /// Finds a place for backfillers that have none, and asks for what is wanted of the marked jobs; without
+    /// `frozen` only of those that are to run.
+    fn flush(&mut self, frozen: bool) {
+        for (job, reason) in std::mem::take(&mut self.dirty) {
+            let Some(live) = self.live(job) else { continue };
+            if live.out.is_some() && !frozen {
+                self.dirty.insert(job, reason);
+                continue;
+            }
+            let has_slot = live.key.is_some() && self.settings.schedule;
+            let wanted = self.jobs[&job].slots().min(self.cores.len());
+            if has_slot && live.class == Class::Backfill && live.cores.len() != wanted {
+                self.release(job);
+                let cores = self.cores.choose_pinning(wanted);
+                self.occupy(job, Class::Backfill, cores);
+            }
+            self.carry(job, &reason);
+        }
+    }
+
+    /// Gives free slots to those who are next.
+    fn fill(&mut self) {
+        while self.exclusive.is_none() {
+            let Some((rank, head)) = self.queue.first(|shape| self.is_possible(shape)) else { return };
+            if self.jobs[&head].request.class == Some(Class::Exclusive) {
+                if self.clear_for(head) {
+                    self.admit(head, Plan { class: Class::Exclusive, freeze: vec![], demote: vec![] });
+                }
+                return;
+            }
+            if let Some(plan) = self.plan(head, true) {
+                self.admit(head, plan);
+                continue;
+            }
+            if rank == RANK_AGED || self.jobs[&head].passed >= PASSED_MAX || self.free() == 0 {
+                return;
+            }
+            let Some((_, next)) = self.queue.first(|shape| self.fits(shape)) else { return };
+            let Some(plan) = self.plan(next, false) else { return };
+            self.admit(next, plan);
+            if let Some(job) = self.jobs.get_mut(&head) {
+                job.passed += 1;
+            }
+        }
+    }
+
+    /// Whether such a job could ever start on this machine with these settings.
+    pub(crate) fn is_possible(&self, shape: Shape) -> bool {
+        let (cores, total) = (shape.cores as usize, self.total());
+        cores <= self.cores.len() && total > 0 && (shape.class == Some(Class::Exclusive) || cores <= total)
+    }
+
+    /// Whether such a job can start now without taking anything from anyone.
+    fn fits(&self, shape: Shape) -> bool {
+        let cores = shape.cores as usize;
+        let fits = cores <= self.free() && cores <= self.cores.len();
+        fits && match shape.class {
+            None | Some(Class::Backfill) => true,
+            Some(Class::Primary) => cores <= self.cores.free_homes(),
+            Some(Class::Exclusive) => false,
+        }
+    }
+
+    fn free(&self) -> usize {
+        self.total().saturating_sub(self.used)
+    }
+
+    /// How a job can get its slot now, if it can; `taking`: also from jobs of lower priority.
+    fn plan(&self, id: JobId, taking: bool) -> Option<Plan> {
+        let job = &self.jobs[&id];
+        let (wanted, priority) = (job.slots(), job.request.priority);
+        let Shape { cores, class: asked } = job.queued?.shape;
+        let slots = cores as usize;
+        let preemption = if taking { self.settings.preemption } else { Preemption::Off };
+        let mut freeze = Vec::new();
+        if self.free() < slots {
+            if preemption != Preemption::Hard {
+                return None;
+            }
+            let lower = self.holders.lowest_first().take_while(|&(theirs, _)| theirs < priority);
+            let victims =
+                lower.map(|(_, job)| job).filter(|&job| self.may_freeze(job) && !self.jobs[&job].aged);
+            freeze = enough(victims, self.free(), slots, |job| self.live(job).map_or(0, |live| live.slots))?;
+        }
+        let plan = |class, freeze, demote| Some(Plan { class, freeze, demote });
+        if asked == Some(Class::Backfill) {
+            return plan(Class::Backfill, freeze, vec![]);
+        }
+        let homes = |job: JobId| {
+            self.live(job).map_or(0, |live| if live.class == Class::Primary { live.cores.len() } else { 0 })
+        };
+        let free_homes = self.cores.free_homes() + freeze.iter().map(|&job| homes(job)).sum::<usize>();
+        if free_homes >= wanted {
+            return plan(Class::Primary, freeze, vec![]);
+        }
+        if preemption != Preemption::Off {
+            let lower = self.holders.primaries_lowest_first().take_while(|&(theirs, _)| theirs < priority);
+            let victims = lower.map(|(_, job)| job).filter(|job| !freeze.contains(job));
+            if let Some(demote) = enough(victims, free_homes, wanted, homes) {
+                return plan(Class::Primary, freeze, demote);
+            }
+        }
+        if asked == Some(Class::Primary) { None } else { plan(Class::Backfill, freeze, vec![]) }
+    }
+
+    /// Lets a job run as planned.
+    fn admit(&mut self, id: JobId, plan: Plan) {
+        let priority = self.jobs[&id].request.priority;
+        let slots = self.jobs[&id].slots();
+        for &job in &plan.freeze {
+            self.park(job, Out::Preempted { by: id }, Reason::Preempted { by: id, priority });
+        }
+        for &job in &plan.demote {
+            self.release(job);
+        }
+        self.dequeue(id);
+        let cores = match plan.class {
+            _ if !self.settings.schedule => vec![],
+            Class::Primary => self.cores.choose_homes(slots, &[]).expect("planned with so many homes free"),
+            Class::Backfill => self.cores.choose_pinning(slots),
+            Class::Exclusive => (0..self.cores.len()).collect(),
+        };
+        let thaw = self.live(id).and_then(|live| live.out);
+        let mut failed = None;
+        if thaw.is_none() {
+            failed = self.prepare(id, plan.class);
+        }
+        self.occupy(id, plan.class, cores);
+        // Only now, so that they are pinned where the newcomer is not.
+        for &job in &plan.demote {
+            let wanted = self.jobs[&job].slots();
+            let cores = self.cores.choose_pinning(wanted);
+            self.occupy(job, Class::Backfill, cores);
+            self.carry(job, &Reason::Preempted { by: id, priority });
+        }
+        match thaw {
+            Some(out) => {
+                let reason = self.thaw_reason(out);
+                // What else was noted for it is part of what is asked for now.
+                self.dirty.remove(&id);
+                self.carry(id, &reason);
+                self.rearm(id);
+            }
+            None => self.start(id, failed),
+        }
+    }
+
+    /// Makes a waiting job a starting one; says why its last start failed.
+    fn prepare(&mut self, id: JobId, class: Class) -> Option<String> {
+        let started = self.now;
+        let job = self.jobs.get_mut(&id)?;
+        let crate::job::Stage::Waiting(waiting) = &mut job.stage else { return None };
+        let (failures, failed) = (waiting.failures, waiting.failed.take());
+        let live = Live {
+            starting: true,
+            started,
+            class,
+            cores: Vec::new(),
+            suspended: false,
+            out: None,
+            grace: None,
+            signal: None,
+            withdrawn: false,
+            failures,
+            told: Told::default(),
+            failed: Default::default(),
+            slots: 0,
+            key: None,
+            drift: Drift::default(),
+        };
+        self.make_live(id, live);
+        self.rearm(id);
+        failed.map(|failed| failed.error)
+    }
+
+    fn start(&mut self, id: JobId, failed: Option<String>) {
+        let (used, slots) = self.slots();
+        let Some(live) = self.live(id) else { return };
+        let (class, cpus, priority) = (live.class, self.cpus_of(live), self.jobs[&id].request.priority);
+        let reason = match (failed, class) {
+            (Some(error), _) => Reason::Retry { error },
+            _ if !self.settings.schedule => Reason::Unscheduled,
+            (None, Class::Primary) => Reason::HomeCoreFree { used, slots },
+            (None, Class::Backfill) => Reason::BackfillSlotFree { used, slots },
+            (None, Class::Exclusive) => Reason::Exclusive { by: id },
+        };
+        if let Some(live) = self.live_mut(id) {
+            live.told =
+                Told { weight: Some((class, priority)), cpus: Some(cpus.clone()), frozen: Some(false) };
+        }
+        self.decisions.push(Decision { job: id, action: Action::Start { class, cpus, priority }, reason });
+    }
+
+    fn thaw_reason(&self, out: Out) -> Reason {
+        match out {
+            _ if !self.settings.schedule => Reason::Unscheduled,
+            Out::Suspended => Reason::Asked,
+            Out::Exclusive { .. } => Reason::ExclusiveOver,
+            Out::Found => Reason::Restored,
+            Out::Preempted { .. } | Out::SlotsShrank | Out::Survived => Reason::SlotFree,
+        }
+    }
+
+    /// Freezes all others for an exclusive job, if all may be frozen for it: backfillers, then primaries, the
+    /// newest first. If one may not, nobody is frozen: the cores would only idle until it has ended.
+    fn clear_for(&mut self, by: JobId) -> bool {
+        if self.holders.lowest_first().any(|(_, job)| !self.gives_way(job, by)) || !self.dying.is_empty() {
+            return false;
+        }
+        let mut others: Vec<JobId> = self.holders.backfillers_newest_first().collect();
+        let mut primaries: Vec<JobId> = self.holders.primaries_lowest_first().map(|(_, job)| job).collect();
+        primaries.sort_by_key(|&job| std::cmp::Reverse((self.live(job).map(|live| live.started), job)));
+        others.append(&mut primaries);
+        for job in others {
+            self.park(job, Out::Exclusive { by }, Reason::Exclusive { by });
+        }
+        true
+    }
+
+    /// Whether a running job may be frozen for the exclusive job `by`: a lower one, and a backfiller of the
+    /// same priority unless it is the foremost.
+    pub(crate) fn gives_way(&self, job: JobId, by: JobId) -> bool {
+        let (theirs, ours) = (self.jobs[&job].request.priority, self.jobs[&by].request.priority);
+        let backfiller = self.live(job).is_some_and(|live| live.class == Class::Backfill);
+        let lower = theirs < ours || (theirs == ours && backfiller && self.holders.foremost() != Some(job));
+        lower && self.may_freeze(job) && !self.jobs[&job].aged
+    }
+
+    /// Whether the judgement may freeze a job at all.
+    pub(crate) fn may_freeze(&self, id: JobId) -> bool {
+        let may = |job: &Job| !job.request.no_suspend;
+        let now = |live: &Live| !live.starting && live.grace.is_none() && live.out.is_none();
+        self.jobs.get(&id).is_some_and(may) && self.live(id).is_some_and(now)
+    }
+
+    /// Scheduling is off: everyone runs.
+    fn start_all(&mut self) {
+        while let Some((_, job)) = self.queue.first(|_| true) {
+            self.admit(job, Plan { class: Class::Primary, freeze: vec![], demote: vec![] });
+        }
+    }
+}
+
+/// The first of `candidates` that together with what is `free` make up `wanted`, without those that turn out
+/// to be needless; `None` if all together do not suffice.
+fn enough(
+    candidates: impl Iterator<Item = JobId>,
+    free: usize,
+    wanted: usize,
+    gain: impl Fn(JobId) -> usize,
+) -> Option<Vec<JobId>> {
+    let (mut chosen, mut sum) = (Vec::new(), free);
+    for job in candidates {
+        if sum >= wanted {
+            break;
+        }
+        let gain = gain(job);
+        if gain > 0 {
+            sum += gain;
+            chosen.push(job);
+        }
+    }
+    // A large one chosen late may make small ones before it needless.
+    chosen.reverse();
+    chosen.retain(|&job| {
+        let needed = sum - gain(job) < wanted;
+        sum -= if needed { 0 } else { gain(job) };
+        needed
+    });
+    chosen.reverse();
+    (sum >= wanted).then_some(chosen)
+}
