@@ -1,7 +1,7 @@
 //! What machine this is: sockets, dies, NUMA nodes, caches, cores and PUs, as [`Topology`].
 //!
 //! [`host`] reads this machine's `/sys`; [`sysfs_at`] an archived tree; [`from_source`] whatever a user
-//! named, through libhwloc for its XML files and synthetic descriptions (cargo feature `hwloc`). Readers
+//! named: also hwloc's XML files, and through libhwloc its synthetic descriptions (cargo feature `hwloc`). Readers
 //! collect [`pinfold_topo::facts::Facts`]; the judgement of contradictions is there. Owns no state.
 
 mod allowed;
@@ -9,14 +9,16 @@ mod allowed;
 mod hwloc;
 mod sysfs;
 
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use pinfold_topo::hwloc_xml::XmlError;
 use pinfold_topo::spec::Source;
 use pinfold_topo::{CpuSet, ParseCpuSetError, Topology, TopologyError};
 
 #[cfg(feature = "hwloc")]
-pub use hwloc::{hwloc_host, synthetic, xml};
+pub use hwloc::{hwloc_host, hwloc_xml, synthetic};
 
 /// The largest topology file that is read, in bytes. The largest known machines stay below 2 MiB.
 pub const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
@@ -91,6 +93,14 @@ pub enum DiscoverError {
         /// Why.
         source: TopologyError,
     },
+    /// A file is no topology in hwloc's XML.
+    #[error("failed to read the topology in {}", .path.display())]
+    Xml {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: XmlError,
+    },
     /// libhwloc does not accept it.
     #[error("hwloc does not accept {what}: {reason}")]
     Hwloc {
@@ -154,6 +164,28 @@ pub fn sysfs_at(dir: &Path) -> Result<Survey, DiscoverError> {
     assembled(&dir.display().to_string(), &facts, warnings)
 }
 
+/// The machine that a file in hwloc's XML format (2 or 3) describes.
+///
+/// # Errors
+/// When the file cannot be read, is larger than [`FILE_BYTES_MAX`], or is no such file.
+pub fn xml(path: &Path) -> Result<Survey, DiscoverError> {
+    let read = |source| DiscoverError::Read { path: path.to_owned(), source };
+    let known = fs::metadata(path).map_err(read)?.len();
+    let mut bytes = Vec::new();
+    if known <= FILE_BYTES_MAX {
+        let file = File::open(path).map_err(read)?;
+        // A pipe tells no size beforehand.
+        file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(read)?;
+    }
+    let bytes_len = known.max(bytes.len() as u64);
+    if bytes_len > FILE_BYTES_MAX {
+        return Err(DiscoverError::TooLarge { path: path.to_owned(), bytes: bytes_len });
+    }
+    let facts = pinfold_topo::hwloc_xml::facts_of(&String::from_utf8_lossy(&bytes))
+        .map_err(|source| DiscoverError::Xml { path: path.to_owned(), source })?;
+    assembled(&path.display().to_string(), &facts, Vec::new())
+}
+
 /// The machine that a user named.
 ///
 /// # Errors
@@ -162,12 +194,9 @@ pub fn from_source(source: &Source) -> Result<Survey, DiscoverError> {
     match source {
         Source::Host => survey(),
         Source::Sysfs(dir) => sysfs_at(dir),
-        #[cfg(feature = "hwloc")]
-        Source::Xml(path) => hwloc::xml(path),
+        Source::Xml(path) => xml(path),
         #[cfg(feature = "hwloc")]
         Source::Synthetic(text) => hwloc::synthetic(text),
-        #[cfg(not(feature = "hwloc"))]
-        Source::Xml(path) => Err(DiscoverError::WithoutHwloc(path.display().to_string())),
         #[cfg(not(feature = "hwloc"))]
         Source::Synthetic(text) => Err(DiscoverError::WithoutHwloc(format!("synthetic:{text}"))),
     }

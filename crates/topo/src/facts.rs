@@ -93,7 +93,8 @@ impl Facts {
         let nodes: Vec<CpuSet> =
             self.smallest_nodes_first().iter().map(|&i| self.numa[i].pus.clone()).collect();
         let numa = Level::total(&nodes, &self.pus);
-        let [dies, l3, l2] = [&self.dies, &self.l3, &self.l2].map(|sets| Level::new(sets, &self.pus));
+        let dies = Level::new(&self.dies, &self.pus);
+        let [l3, l2] = [&self.l3, &self.l2].map(|sets| Level::new(&self.widened(sets), &self.pus));
         let cores = self.whole_cores(&[&sockets, &numa, &dies, &l3, &l2]);
         let levels = [&sockets, &numa, &dies, &l3, &l2, &cores];
         let mut order: Vec<PuOs> = self.pus.iter().collect();
@@ -120,6 +121,12 @@ impl Facts {
             })
             .collect();
         Topology::with_numa(pus, numa_nodes, self.offline.clone())
+    }
+
+    /// Caches, those widened to their core that some kernels give per thread: threads of one core share them.
+    fn widened(&self, caches: &[CpuSet]) -> Vec<CpuSet> {
+        let core_around = |cache: &CpuSet| self.cores.iter().find(|core| cache.is_subset(core));
+        caches.iter().map(|cache| core_around(cache).unwrap_or(cache).clone()).collect()
     }
 
     /// The cores, cut where another level runs through them; a PU in no core is a core of its own.

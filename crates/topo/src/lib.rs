@@ -3,11 +3,13 @@
 //!
 //! Reading order: [`index`] (the two numberings of a PU), [`cpuset`] and [`mask`] (sets of PUs),
 //! [`topology`] (how PUs share cores, caches, memory and sockets), [`facts`] (from what a machine says of
-//! itself to a topology), [`spec`] (how a user names a machine). Absent here: any file, any system call.
+//! itself to a topology), [`hwloc_xml`] (a machine from a file of hwloc's), [`spec`] (how a user names a
+//! machine). Absent here: any file, any system call.
 //! Discovery of a real machine lives in `sys`, which hands its findings over as [`facts::Facts`].
 
 pub mod cpuset;
 pub mod facts;
+pub mod hwloc_xml;
 pub mod index;
 pub mod mask;
 pub mod spec;

@@ -1,9 +1,5 @@
-//! Topologies by libhwloc: its XML files, its synthetic descriptions, and its own view of this machine as a
+//! Topologies by libhwloc: its synthetic descriptions, and its own view of this machine and of XML files as a
 //! second opinion. The only module that knows the hwlocality crate, whose interface is still in motion.
-
-use std::fs::File;
-use std::io::Read as _;
-use std::path::Path;
 
 use hwlocality::Topology as Hwloc;
 use hwlocality::object::TopologyObject;
@@ -14,31 +10,14 @@ use pinfold_topo::cpuset::PU_OS_MAX;
 use pinfold_topo::facts::Facts;
 use pinfold_topo::{CpuSet, NumaNode, PuOs};
 
-use super::{DiscoverError, FILE_BYTES_MAX, Survey};
+use super::{DiscoverError, Survey};
 
-/// The machine that a file in hwloc's XML format describes.
+/// What libhwloc makes of a file in its XML format, as a second opinion to our own reader.
 ///
 /// # Errors
-/// When the file cannot be read, is larger than [`FILE_BYTES_MAX`], or libhwloc does not accept it.
-pub fn xml(path: &Path) -> Result<Survey, DiscoverError> {
-    let read = |source| DiscoverError::Read { path: path.to_owned(), source };
-    let kind = std::fs::metadata(path).map_err(read)?;
-    if kind.len() > FILE_BYTES_MAX {
-        return Err(DiscoverError::TooLarge { path: path.to_owned(), bytes: kind.len() });
-    }
-    let mut bytes = Vec::new();
-    let limit = FILE_BYTES_MAX + 1;
-    File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)).map_err(read)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(DiscoverError::TooLarge { path: path.to_owned(), bytes: bytes.len() as u64 });
-    }
-    let what = path.display().to_string();
-    let text = String::from_utf8(bytes).map_err(|_| refused(&what, "it is not UTF-8"))?;
-    from_xml(&what, &text)
-}
-
-/// The machine that `text` in hwloc's XML format describes; `what` names it in errors.
-pub(super) fn from_xml(what: &str, text: &str) -> Result<Survey, DiscoverError> {
+/// When libhwloc does not accept it; versions before 3 refuse format 3.
+pub fn hwloc_xml(text: &str) -> Result<Survey, DiscoverError> {
+    let what = "an XML file";
     let builder = TopologyBuilder::new().from_xml(text).map_err(|error| refused(what, error))?;
     survey_of(what, builder)
 }

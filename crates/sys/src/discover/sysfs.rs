@@ -61,7 +61,9 @@ pub(super) fn read_small(path: &Path) -> io::Result<String> {
     }
     let mut bytes = Vec::new();
     File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    // Archived copies may be padded to the size that sysfs reports, a page.
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    Ok(String::from_utf8_lossy(&bytes[..end]).into_owned())
 }
 
 /// Reads the tree below `system` (a `/sys/devices/system`).
@@ -75,15 +77,15 @@ pub(super) fn read(system: &Path) -> Result<(Facts, Vec<Warning>), DiscoverError
     if facts.pus.is_empty() {
         return Err(DiscoverError::NoTree(system.to_owned()));
     }
-    let offline = reader.list("offline").unwrap_or_default();
-    let dirs: CpuSet = present.iter().map(|&n| PuOs(n)).collect();
-    facts.offline = dirs.union(&offline.intersection(&reader.list("possible").unwrap_or_default()));
-    facts.offline = facts.offline.difference(&facts.pus);
+    facts.offline = present.iter().map(|&n| PuOs(n)).collect::<CpuSet>().difference(&facts.pus);
     facts.sockets = reader.shared(&facts.pus, "package_cpus", "core_siblings");
-    facts.cores = reader.shared(&facts.pus, "core_cpus", "thread_siblings");
+    let siblings = reader.shared(&facts.pus, "core_cpus", "thread_siblings");
+    facts.cores = siblings.into_iter().flat_map(|set| reader.by_core_id(&set)).collect();
     facts.dies = reader.shared(&facts.pus, "die_cpus", "die_cpus");
-    // The kernel calls a socket without dies a die; that level then tells nothing.
-    facts.dies.retain(|die| !facts.sockets.contains(die));
+    // The kernel calls a socket without dies a die, and some firmware each core; that level then tells
+    // nothing.
+    let within_core = |die: &CpuSet| facts.cores.iter().any(|core| die.is_subset(core));
+    facts.dies.retain(|die| !facts.sockets.contains(die) && !within_core(die));
     (facts.l2, facts.l3) = reader.caches(&facts.pus);
     facts.numa = reader.nodes(&system.join("node"), &facts.pus);
     facts.kinds = reader.kinds(&facts.pus);
@@ -122,11 +124,12 @@ impl Reader {
         parse(&text).map_err(|reason| self.warnings.push(Warning::Odd { path: path.to_owned(), reason })).ok()
     }
 
-    /// A set from `DIR/NAME_list` or, where that is missing, from the mask `DIR/NAME`.
-    fn list_or_mask(&mut self, dir: &Path, name: &str, list: &str) -> Option<CpuSet> {
+    /// A set from the mask `DIR/NAME` or, where that is missing, from the list. Kernels have written masks
+    /// for longer, and old ones with fewer errors.
+    fn mask_or_list(&mut self, dir: &Path, name: &str, list: &str) -> Option<CpuSet> {
         let as_list = |text: &str| text.parse::<CpuSet>().map_err(|error| error.to_string());
         let as_mask = |text: &str| CpuSet::from_mask(text).map_err(|error| error.to_string());
-        self.set(&dir.join(list), as_list).or_else(|| self.set(&dir.join(name), as_mask))
+        self.set(&dir.join(name), as_mask).or_else(|| self.set(&dir.join(list), as_list))
     }
 
     fn list(&mut self, name: &str) -> Option<CpuSet> {
@@ -158,11 +161,22 @@ impl Reader {
             }
             let dir = self.cpu.join(format!("cpu{pu}/topology"));
             let set = self
-                .list_or_mask(&dir, new, &format!("{new}_list"))
-                .or_else(|| self.list_or_mask(&dir, old, &format!("{old}_list")));
+                .mask_or_list(&dir, new, &format!("{new}_list"))
+                .or_else(|| self.mask_or_list(&dir, old, &format!("{old}_list")));
             sets.add(pu, set, pus);
         }
         sets.sets
+    }
+
+    /// One core's PUs, apart where the kernel gives them different cores: it calls the two integer cores of
+    /// AMD's Bulldozer modules siblings, because they share the front end.
+    fn by_core_id(&self, siblings: &CpuSet) -> Vec<CpuSet> {
+        let mut cores: BTreeMap<String, CpuSet> = BTreeMap::new();
+        for pu in siblings.iter() {
+            let id = read_small(&self.cpu.join(format!("cpu{pu}/topology/core_id"))).unwrap_or_default();
+            cores.entry(id).or_default().insert(pu);
+        }
+        cores.into_values().collect()
     }
 
     /// The sets of PUs behind level 2 and level 3 caches that hold data.
@@ -182,7 +196,7 @@ impl Reader {
                 if instruction || level.holds(pu) {
                     continue;
                 }
-                let set = self.list_or_mask(&cache, "shared_cpu_map", "shared_cpu_list");
+                let set = self.mask_or_list(&cache, "shared_cpu_map", "shared_cpu_list");
                 level.add(pu, set, pus);
             }
         }
@@ -196,7 +210,7 @@ impl Reader {
         let mut taken = CpuSet::new();
         for os in numbered(dir, "node", NODE_OS_MAX) {
             let node = dir.join(format!("node{os}"));
-            let own = self.list_or_mask(&node, "cpumap", "cpulist").unwrap_or_default();
+            let own = self.mask_or_list(&node, "cpumap", "cpulist").unwrap_or_default();
             let own = own.intersection(pus);
             if !own.is_disjoint(&taken) {
                 self.warnings.push(Warning::Overlapping(os));

@@ -1,0 +1,295 @@
+//! Archived machines: counts, a second opinion for every PU, libhwloc's view of the same trees, and hostile
+//! copies of the files.
+
+use super::super::*;
+use bzip2::read::BzDecoder;
+use pinfold_topo::Pu;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+#[cfg(feature = "hwloc")]
+use std::process::Command;
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/topology")
+}
+
+/// Whether discovery, ours or libhwloc's, looks at a file: a tree has up to 14,000.
+fn wanted(path: &str) -> bool {
+    let any = |parts: &[&str]| parts.iter().any(|part| path.contains(part));
+    let leave =
+        ["/power/", "/hugepages/", "/thermal", "/cpuidle", "/crash", "/vulnerab", "/hotplug", "/microcode"];
+    if any(&["/system/cpu/"]) {
+        let cache = !path.contains("/cache/index") || any(&["/level", "/type", "/shared_cpu"]);
+        let frequency = !path.contains("/cpufreq/") || path.ends_with("base_frequency");
+        return cache && frequency && !any(&leave);
+    }
+    (path.contains("/system/node/") && !any(&leave) && !any(&["vmstat", "numastat"]))
+        || any(&["/proc/", "/dev/cpuset", "/dev/cgroup", "fs/cgroup"])
+}
+
+/// Unpacks the archived tree `name`, only what discovery looks at.
+fn unpacked(name: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let packed = File::open(fixtures().join(format!("linux/{name}.tar.bz2"))).unwrap();
+    let mut archive = tar::Archive::new(BzDecoder::new(packed));
+    for entry in archive.entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let path = entry.path().unwrap().to_string_lossy().into_owned();
+        if wanted(&path) {
+            entry.unpack_in(dir.path()).unwrap();
+        }
+    }
+    dir
+}
+
+fn names() -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(fixtures().join("linux"))
+        .unwrap()
+        .filter_map(|entry| {
+            Some(entry.unwrap().file_name().to_str().unwrap().strip_suffix(".tar.bz2")?.to_owned())
+        })
+        .collect();
+    names.sort();
+    names
+}
+
+/// One line for one machine, as in `expected.tsv`.
+fn counts(name: &str, topology: &Topology) -> String {
+    format!(
+        "{name}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\n",
+        topology.sockets(),
+        topology.dies(),
+        topology.numa_nodes(),
+        topology.l3(),
+        topology.l2(),
+        topology.cores(),
+        topology.pus().len(),
+        topology.usable()
+    )
+}
+
+/// Each tree is unpacked once, for all that is asked of it.
+#[test]
+fn archived_machines() {
+    let expected = fs::read_to_string(fixtures().join("expected.tsv")).unwrap();
+    let mut found = expected.lines().next().unwrap().to_owned() + "\n";
+    let mut compared = 0;
+    for name in names() {
+        let dir = unpacked(&name);
+        let topology = sysfs_at(dir.path()).unwrap().topology;
+        found += &counts(&name, &topology);
+        compared += every_pu_lies_where_a_second_opinion_puts_it(&name, &topology);
+        #[cfg(feature = "hwloc")]
+        {
+            let tree = sysfs::Tree::find(dir.path()).unwrap();
+            assert_eq!(shape(&topology), libhwloc(tree.root.as_deref()), "{name}");
+        }
+    }
+    assert!(compared > 3000, "only {compared} places were compared");
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(fixtures().join("xml")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    for path in files {
+        let topology = xml(&path).unwrap().topology;
+        found += &counts(path.file_name().unwrap().to_str().unwrap(), &topology);
+    }
+    assert_eq!(found, expected);
+}
+
+/// Which PUs lie together at one level, by the lowest of them.
+fn lowest(topology: &Topology, of: impl Fn(&Pu) -> Option<u32>) -> BTreeMap<u32, Option<u32>> {
+    let mut first: BTreeMap<u32, u32> = BTreeMap::new();
+    for pu in topology.pus() {
+        if let Some(object) = of(pu) {
+            let first = first.entry(object).or_insert(pu.os.0);
+            *first = pu.os.0.min(*first);
+        }
+    }
+    topology.pus().iter().map(|pu| (pu.os.0, of(pu).map(|object| first[&object]))).collect()
+}
+
+/// Compares with `pu_map.tsv`; says how many places it compared.
+fn every_pu_lies_where_a_second_opinion_puts_it(name: &str, topology: &Topology) -> usize {
+    let mut compared = 0;
+    let map = fs::read_to_string(fixtures().join(format!("linux/{name}.pu_map.tsv"))).unwrap();
+    let rows: BTreeMap<u32, Vec<&str>> = map
+        .lines()
+        .skip(1)
+        .map(|line| line.split('\t').collect::<Vec<&str>>())
+        .map(|row| (row[0].parse().unwrap(), row))
+        .collect();
+    let found: BTreeSet<u32> = topology.pus().iter().map(|pu| pu.os.0).collect();
+    assert_eq!(found, rows.keys().copied().collect(), "{name}");
+    let [core, l2, l3] =
+        [lowest(topology, |pu| Some(pu.core)), lowest(topology, |pu| pu.l2), lowest(topology, |pu| pu.l3)];
+    for pu in topology.pus() {
+        let row = &rows[&pu.os.0];
+        let place = format!("{name}, PU {}", pu.os);
+        assert_eq!(pu.usable, row[1] == "1", "{place}");
+        // A machine that says nothing of cores has one per PU here.
+        for (column, level) in [(2, &core), (3, &l2), (4, &l3)] {
+            if let Ok(want) = row[column].parse::<u32>() {
+                assert_eq!(level[&pu.os.0], Some(want), "{place}, column {column}");
+                compared += 1;
+            }
+        }
+        let nodes: Vec<u32> = row[7].split(',').filter_map(|os| os.parse().ok()).collect();
+        if !nodes.is_empty() {
+            let os = topology.numa()[pu.numa as usize].os;
+            assert!(nodes.contains(&os), "{place}: NUMA node {os} is not among {nodes:?}");
+            compared += 1;
+        }
+    }
+    compared
+}
+
+/// What is comparable between two ways to see a machine: everything but memory, which libhwloc counts
+/// without huge pages, what each knows of switched-off PUs and kinds of core, and where nodes of memory alone
+/// lie, which libhwloc guesses from distances.
+#[cfg(feature = "hwloc")]
+fn shape(topology: &Topology) -> String {
+    let mut text = counts("", topology);
+    for pu in topology.pus() {
+        let Pu { os, core, l2, l3, die, socket, usable, .. } = pu;
+        text += &format!("{os} {core} {l2:?} {l3:?} {die:?} {socket} {usable}\n");
+    }
+    for (i, node) in (0u32..).zip(topology.numa()) {
+        let near = topology.pus().iter().any(|pu| pu.numa == i);
+        text += &format!("node {} {}\n", node.os, if near { node.pus.clone() } else { CpuSet::new() });
+    }
+    text
+}
+
+/// Not a test of its own: the process that [`archived_machines`] starts with another root, which
+/// libhwloc takes from the environment. Run alone it compares nothing but that libhwloc can look here.
+#[cfg(feature = "hwloc")]
+#[test]
+fn libhwloc_view() {
+    let topology = hwloc_host().unwrap().topology;
+    if let Some(path) = std::env::var_os("PINFOLD_TEST_VIEW") {
+        fs::write(path, shape(&topology)).unwrap();
+    }
+}
+
+/// libhwloc's view of the machine, or of the tree below `root`.
+#[cfg(feature = "hwloc")]
+fn libhwloc(root: Option<&Path>) -> String {
+    let out = tempfile::NamedTempFile::new().unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "discover::tests::fixtures::libhwloc_view"]);
+    command.env("PINFOLD_TEST_VIEW", out.path()).env("HWLOC_COMPONENTS", "linux,stop");
+    if let Some(root) = root {
+        command.env("HWLOC_FSROOT", root);
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    fs::read_to_string(out.path()).unwrap()
+}
+
+#[cfg(feature = "hwloc")]
+#[test]
+fn libhwloc_agrees_on_this_machine() {
+    assert_eq!(shape(&host().unwrap()), libhwloc(None));
+}
+
+#[cfg(feature = "hwloc")]
+#[test]
+fn libhwloc_agrees_with_the_xml_reader() {
+    let text = fs::read_to_string(fixtures().join("xml/cxlmem+dax.v2.xml")).unwrap();
+    let ours = xml(&fixtures().join("xml/cxlmem+dax.v2.xml")).unwrap().topology;
+    assert_eq!(ours, hwloc_xml(&text).unwrap().topology);
+}
+
+#[cfg(feature = "hwloc")]
+#[test]
+fn synthetic_machines() {
+    #[track_caller]
+    fn check(text: &str, want: [u32; 5]) -> Topology {
+        let topology = synthetic(text).unwrap_or_else(|error| panic!("{text}: {error}")).topology;
+        let pus = u32::try_from(topology.pus().len()).unwrap();
+        let found = [topology.sockets(), topology.numa_nodes(), topology.l3(), topology.cores(), pus];
+        assert_eq!(found, want, "{text}");
+        topology
+    }
+    check("pack:2 numa:1 core:4 pu:2", [2, 2, 0, 8, 16]);
+    check("Package:2 NUMANode:2 L3Cache:1 Core:4 PU:1", [2, 4, 4, 16, 16]);
+    check("pack:2 [numa] l3:2 core:2 pu:1", [2, 2, 4, 8, 8]);
+    check("core:3 pu:2", [1, 1, 0, 3, 6]);
+    check("pack:8 core:64 pu:2", [8, 1, 0, 512, 1024]);
+    let split = check("pack:1 core:2 pu:2(indexes=0,2,1,3)", [1, 1, 0, 2, 4]);
+    assert_eq!(split.pus().iter().map(|pu| pu.os.0).collect::<Vec<u32>>(), [0, 2, 1, 3]);
+    assert_eq!(split.pus().iter().map(|pu| pu.core).collect::<Vec<u32>>(), [0, 0, 1, 1]);
+
+    let error = |text: &str| synthetic(text).unwrap_err().to_string();
+    assert_eq!(
+        error("pack:70000 pu:70000"),
+        "the synthetic description `pack:70000 pu:70000` has more than 65535 PUs"
+    );
+    assert!(error("nonsense:2").starts_with("hwloc does not accept synthetic:nonsense:2: "));
+}
+
+#[cfg(not(feature = "hwloc"))]
+#[test]
+fn without_libhwloc_a_synthetic_machine_is_refused_by_name() {
+    let error = from_source(&Source::Synthetic("pu:2".into())).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "synthetic:pu:2 needs libhwloc, and this program was built without it (cargo feature `hwloc`)"
+    );
+}
+
+#[test]
+fn a_file_larger_than_any_topology_is_refused() {
+    let mut file = tempfile::Builder::new().suffix(".xml").tempfile().unwrap();
+    file.write_all(b"<topology>").unwrap();
+    file.as_file().set_len(100 << 20).unwrap();
+    let error = xml(file.path()).unwrap_err().to_string();
+    assert!(error.ends_with("has 104857600 bytes, more than the 33554432 that are read"), "{error}");
+    let gone = xml(Path::new("/nonexistent/machine.xml")).unwrap_err().to_string();
+    assert_eq!(gone, "failed to read /nonexistent/machine.xml");
+}
+
+/// A file with some bytes replaced and its end cut off.
+fn mutated(text: &[u8], edits: &[(usize, u8)], keep: usize) -> Vec<u8> {
+    let mut bytes = text[..text.len() - keep % text.len()].to_vec();
+    let len = bytes.len();
+    for &(at, byte) in edits {
+        bytes[at % len] = byte;
+    }
+    bytes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn mutated_xml_never_panics(
+        which in 0usize..3,
+        edits in proptest::collection::vec((any::<usize>(), any::<u8>()), 0..12),
+        keep in prop_oneof![Just(0usize), any::<usize>()],
+    ) {
+        let name = ["8intel64-4n2t-memattrs", "16em64t-4s2c2t", "fakeheterodistances"][which];
+        let text = fs::read(fixtures().join(format!("xml/{name}.xml"))).unwrap();
+        let bytes = mutated(&text, &edits, keep);
+        if let Ok(facts) = pinfold_topo::hwloc_xml::facts_of(&String::from_utf8_lossy(&bytes)) {
+            let _ = facts.assemble();
+        }
+    }
+
+    #[test]
+    fn mutated_sysfs_never_panics(
+        edits in proptest::collection::vec((any::<usize>(), "[0-9a-f,\n-]{0,12}"), 1..12),
+    ) {
+        let files = [
+            "cpu/online", "cpu/cpu0/topology/core_cpus_list", "cpu/cpu1/topology/core_cpus",
+            "cpu/cpu2/topology/package_cpus_list", "cpu/cpu3/topology/package_cpus",
+            "cpu/cpu1/cache/index2/shared_cpu_list", "cpu/cpu1/cache/index2/level", "node/node0/cpulist",
+            "node/node1/cpumap", "node/node1/meminfo", "cpu/cpu0/cpu_capacity", "cpu/cpu1/topology/core_id",
+        ];
+        let made: Vec<(&str, &str)> =
+            edits.iter().map(|(file, text)| (files[file % files.len()], text.as_str())).collect();
+        let dir = super::tree(&made);
+        let _ = sysfs_at(dir.path());
+    }
+}
