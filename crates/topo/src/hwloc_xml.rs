@@ -76,9 +76,8 @@ pub fn facts_of(text: &str) -> Result<Facts, XmlError> {
             }
             Event::Empty(tag) => found.element(&tag, at, open.len())?,
             Event::End(_) => {
-                if open.pop().as_deref() == Some("cpukind") {
-                    found.kinds.extend(found.kind.take());
-                }
+                let ended = open.pop();
+                found.end(ended.as_deref());
             }
             Event::Eof => break,
             _ => {}
@@ -145,6 +144,12 @@ impl Found {
                 Ok(())
             }
             _ => Ok(()),
+        }
+    }
+
+    fn end(&mut self, name: Option<&str>) {
+        if name == Some("cpukind") {
+            self.kinds.extend(self.kind.take());
         }
     }
 
