@@ -1,0 +1,125 @@
+//! Several ways to run the same jobs, interleaved, against the same lower bound.
+//!
+//! Repetition by repetition every way has its turn (ABC ABC ...), so that what changes on the machine over the
+//! minutes falls on all of them. Owns the runs of one comparison.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+
+use serde_json::json;
+
+use crate::record::Record;
+use crate::run::{Bench, Bound, Run, Solo};
+use crate::stats::median;
+use crate::table;
+use crate::watch::Watch;
+use crate::way::Way;
+use crate::workload::Job;
+
+/// A comparison's question.
+#[derive(Debug)]
+pub(crate) struct Question<'a> {
+    /// Heading of its table.
+    pub(crate) title: &'a str,
+    /// The work.
+    pub(crate) jobs: &'a [Job],
+    /// The ways; those that cannot be used here are left out with a sentence.
+    pub(crate) ways: &'a [Way],
+    /// Rounds.
+    pub(crate) repetitions: usize,
+    /// Cores of the bound.
+    pub(crate) cores: usize,
+}
+
+/// Runs the comparison and writes its raw data and its table to `record`.
+pub(crate) fn compare(
+    bench: &Bench<'_>,
+    question: &Question<'_>,
+    solo: &BTreeMap<String, Solo>,
+    record: &mut Record,
+) -> anyhow::Result<()> {
+    let bound = Bound::of(question.jobs, solo, question.cores);
+    record.add("bound", &json!({ "title": question.title, "solo": solo, "bound": bound }))?;
+    let mut ways = Vec::new();
+    for way in question.ways {
+        match way.missing(bench.binaries) {
+            None => ways.push(*way),
+            Some(why) => record.say(&format!("`{way}` is left out: {why}.")),
+        }
+    }
+    let mut runs: Vec<Vec<Run>> = vec![Vec::new(); ways.len()];
+    for repetition in 0..question.repetitions {
+        for (way, runs) in ways.iter().zip(&mut runs) {
+            let label = format!("{} {}/{} {way}", question.title, repetition + 1, question.repetitions);
+            let run = bench.run(*way, question.jobs, solo, &mut |watch, jobs| show(&label, watch, jobs))?;
+            done(&format!("{label}: {:.2} s, {} failed", run.makespan_s, run.failures.len()));
+            record.add("run", &json!({ "title": question.title, "repetition": repetition, "run": run }))?;
+            runs.push(run);
+        }
+    }
+    record.say(&format!(
+        "\n### {}\n\n{} jobs; lower bound {:.2} s = max(sum of CPU / {} cores = {:.2} s, longest job {:.2} s); \
+         {} interleaved repetitions.\n",
+        question.title,
+        question.jobs.len(),
+        bound.value_s(),
+        question.cores,
+        bound.cpu_s,
+        bound.longest_s,
+        question.repetitions
+    ));
+    let rows: Vec<Vec<String>> =
+        ways.iter().zip(&runs).filter_map(|(way, runs)| row(*way, runs, bound)).collect();
+    record.say(&table::markdown(&HEAD, &rows));
+    if let Some(confidence) = median(&vec![0.0; question.repetitions]).map(|median| median.confidence) {
+        record.say(&format!("Medians with order-statistic intervals of {:.1} %.\n", 100.0 * confidence));
+    }
+    for failure in runs.iter().flatten().flat_map(|run| run.failures.iter().map(move |why| (&run.way, why))) {
+        record.say(&format!("Failed: {} ({}).", failure.1, failure.0));
+    }
+    Ok(())
+}
+
+const HEAD: [&str; 8] =
+    ["way", "makespan s", "R", "turnaround s", "CPU s", "peak memory", "others' cores", "failed"];
+
+fn row(way: Way, runs: &[Run], bound: Bound) -> Option<Vec<String>> {
+    let of = |value: fn(&Run) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>());
+    let ratio = median(&runs.iter().map(|run| run.makespan_s / bound.value_s()).collect::<Vec<_>>())?;
+    let memory = runs.iter().map(|run| run.memory_peak_bytes).max()?;
+    Some(vec![
+        way.to_string(),
+        table::with_interval(&of(|run| run.makespan_s)?, 2),
+        table::with_interval(&ratio, 3),
+        table::with_interval(&of(|run| run.turnaround_s)?, 2),
+        format!("{:.1}", of(|run| run.cpu_s)?.value),
+        table::bytes(memory),
+        format!("{:.2}", of(|run| run.foreign_cores)?.value),
+        runs.iter().map(|run| run.failures.len()).sum::<usize>().to_string(),
+    ])
+}
+
+/// Shows on a terminal how a run stands; nothing elsewhere.
+pub(crate) fn show(label: &str, watch: &Watch, jobs: usize) {
+    let mut err = std::io::stderr().lock();
+    if err.is_terminal() {
+        let running: Vec<&str> = watch.running().collect();
+        let mut line = format!(
+            "{label}  {} of {jobs} done  {:.0} s  {}",
+            watch.ended().len(),
+            watch.elapsed_s(),
+            running.join(" ")
+        );
+        let width = rustix::termios::tcgetwinsize(&err).map_or(80, |size| usize::from(size.ws_col).max(20));
+        line = line.chars().take(width - 1).collect();
+        // Progress is a courtesy: a terminal that has gone is no reason to stop.
+        let _shown = write!(err, "\r\x1b[K{line}").and_then(|()| err.flush());
+    }
+}
+
+/// Replaces the progress by a line that stays.
+pub(crate) fn done(line: &str) {
+    let mut err = std::io::stderr().lock();
+    let clear = if err.is_terminal() { "\r\x1b[K" } else { "" };
+    let _shown = writeln!(err, "{clear}{line}");
+}

@@ -1,0 +1,172 @@
+//! A `pinfoldd` of our own for one measurement: private socket, private state directory, stopped afterwards.
+//!
+//! Owns the child process. It never talks to a daemon that was there before.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long a daemon may take to answer, and to stop.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The two binaries under test.
+#[derive(Debug, Clone)]
+pub(crate) struct Binaries {
+    /// The command line.
+    pub(crate) pinfold: PathBuf,
+    /// The daemon.
+    pub(crate) pinfoldd: PathBuf,
+}
+
+impl Binaries {
+    /// The binaries in `directory`, or else beside this program, or `None` when they are not built.
+    pub(crate) fn find(directory: Option<&Path>) -> Option<Self> {
+        let own = std::env::current_exe().ok()?;
+        let directory = directory.or(own.parent())?;
+        let found = Self { pinfold: directory.join("pinfold"), pinfoldd: directory.join("pinfoldd") };
+        (found.pinfold.is_file() && found.pinfoldd.is_file()).then_some(found)
+    }
+}
+
+/// A running daemon.
+#[derive(Debug)]
+pub(crate) struct Daemon {
+    child: Option<Child>,
+    pinfold: PathBuf,
+    socket: PathBuf,
+    log: PathBuf,
+}
+
+impl Daemon {
+    /// Starts a daemon whose files lie below `scratch` and waits until it answers.
+    pub(crate) fn start(binaries: &Binaries, scratch: &Path, settings: &[String]) -> anyhow::Result<Self> {
+        let home = tempfile::Builder::new().prefix("daemon-").tempdir_in(scratch)?.keep();
+        let (socket, log) = (home.join("socket"), home.join("log"));
+        let state = home.join("state");
+        fs::create_dir(&state).with_context(|| format!("failed to create {}", state.display()))?;
+        let stream = File::create(&log).with_context(|| format!("failed to create {}", log.display()))?;
+        let mut command = Command::new(&binaries.pinfoldd);
+        command.arg("--socket").arg(&socket).arg("--state-dir").arg(&state);
+        for setting in settings {
+            command.arg("--set").arg(setting);
+        }
+        command.stdin(Stdio::null()).stdout(stream.try_clone()?).stderr(stream);
+        let child =
+            command.spawn().with_context(|| format!("failed to start {}", binaries.pinfoldd.display()))?;
+        let mut daemon = Self { child: Some(child), pinfold: binaries.pinfold.clone(), socket, log };
+        daemon.await_answer()?;
+        Ok(daemon)
+    }
+
+    /// A `pinfold` command that talks to this daemon and to no other.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.pinfold);
+        command.env("PINFOLD_SOCKET", &self.socket);
+        command
+    }
+
+    /// Cancels all jobs that have not ended. Best effort, on the way out of a measurement that is given up.
+    pub(crate) fn cancel_all(&self) {
+        let Ok(output) = self.command().args(["status", "--json"]).stderr(Stdio::null()).output() else {
+            return;
+        };
+        let view: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        for job in view["jobs"].as_array().into_iter().flatten() {
+            if job["state"] != "exited" {
+                let number = job["job"].to_string();
+                let mut command = self.command();
+                command
+                    .args(["cancel", "--signal", "KILL", &number])
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::null());
+                let _answer = command.status();
+            }
+        }
+    }
+
+    /// Asks the daemon to stop and waits for it. An error when it had to be killed.
+    pub(crate) fn stop(mut self) -> anyhow::Result<()> {
+        let Some(mut child) = self.child.take() else { return Ok(()) };
+        signal(&child, Signal::TERM);
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Some(status) = child.try_wait().context("failed to wait for pinfoldd")? {
+                if status.success() {
+                    return Ok(());
+                }
+                bail!("pinfoldd ended with {status}: {}", self.last_words());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        signal(&child, Signal::KILL);
+        child.wait().context("failed to wait for pinfoldd")?;
+        bail!("pinfoldd did not stop within {} s and was killed: {}", PATIENCE.as_secs(), self.last_words())
+    }
+
+    fn await_answer(&mut self) -> anyhow::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if UnixStream::connect(&self.socket).is_ok() {
+                return Ok(());
+            }
+            let child = self.child.as_mut().expect("a daemon that starts has a child");
+            if let Some(status) = child.try_wait().context("failed to wait for pinfoldd")? {
+                bail!("pinfoldd ended at once with {status}: {}", self.last_words());
+            }
+            if Instant::now() > deadline {
+                bail!("pinfoldd did not answer within {} s: {}", PATIENCE.as_secs(), self.last_words());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The end of the daemon's log, for messages.
+    fn last_words(&self) -> String {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(3)..].join(" / ")
+    }
+}
+
+impl Drop for Daemon {
+    /// Only on the way out of an error: `stop` has taken the child otherwise.
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            signal(&child, Signal::KILL);
+            let _gone = child.wait();
+        }
+    }
+}
+
+fn signal(child: &Child, signal: Signal) {
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        // The child is not reaped yet, so its pid is still its own; a failure means that it has just ended.
+        let _answer = kill_process(pid, signal);
+    }
+}
+
+/// pinfold's groups in every cgroup hierarchy now, to tell afterwards what was left behind.
+pub(crate) fn groups() -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    let mut roots = vec![PathBuf::from("/sys/fs/cgroup")];
+    roots.extend(children(Path::new("/sys/fs/cgroup")));
+    for root in roots {
+        let top = root.join("pinfold");
+        if top.is_dir() {
+            found.extend(children(&top));
+            found.insert(top);
+        }
+    }
+    found
+}
+
+fn children(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}

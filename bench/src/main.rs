@@ -1,0 +1,58 @@
+//! `pinfold-bench`: pinfold beside native launchers and peers, on the same work, in the same minutes.
+//!
+//! Rows (`e1`, `e5`, `launch`, `short`) answer one question each and print a table; `demo` shows the whole on real
+//! programs. What is measured is never linked in here: pinfold is run as anyone runs it, by its binaries. Owns a
+//! temporary directory and the daemons it starts; both are gone afterwards.
+
+mod compare;
+mod daemon;
+mod inputs;
+mod journal;
+mod machine;
+mod programs;
+mod record;
+mod row;
+mod run;
+mod stats;
+mod table;
+mod watch;
+mod way;
+mod workload;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Measures pinfold beside native launchers and peers.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Args {
+    #[command(subcommand)]
+    row: Row,
+}
+
+#[derive(Debug, Subcommand)]
+enum Row {
+    /// Real programs, once and twice as many at a time as there are cores.
+    E1(row::e1::E1Args),
+    /// Jobs that compute and wait by turns.
+    E5(row::e5::E5Args),
+    /// What starting one command costs.
+    Launch(row::launch::LaunchArgs),
+    /// How many commands that do nothing get through in a second.
+    Short(row::short::ShortArgs),
+    /// Run and record one job; used by the rows.
+    #[command(hide = true)]
+    Exec(journal::ExecArgs),
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    match Args::parse().row {
+        Row::E1(args) => row::e1::run(&args)?,
+        Row::E5(args) => row::e5::run(&args)?,
+        Row::Launch(args) => row::launch::run(&args)?,
+        Row::Short(args) => row::short::run(&args)?,
+        Row::Exec(args) => return journal::exec(&args).map(ExitCode::from),
+    }
+    Ok(ExitCode::SUCCESS)
+}

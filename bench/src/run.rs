@@ -1,0 +1,321 @@
+//! One run of a workload one way, watched; and the solo runs that give its lower bound.
+//!
+//! Owns a run's directory, which goes when the run is over. Nothing survives of a run but its record.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::daemon::Binaries;
+use crate::journal::Ending;
+use crate::machine;
+use crate::watch::{Sample, Watch, descendants, seconds};
+use crate::way::{Batch, Way};
+use crate::workload::{Job, stage};
+
+/// Between two samples. Twice a second is 10 and more samples a job at a cost of about 1/300 of a core.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// What every run of one invocation shares.
+#[derive(Debug)]
+pub(crate) struct Bench<'a> {
+    /// Directory for all files; removed by its owner.
+    pub(crate) scratch: &'a Path,
+    /// The binaries under test, when they are built.
+    pub(crate) binaries: Option<&'a Binaries>,
+    /// Set by a signal: stop as soon as possible.
+    pub(crate) interrupted: &'a Arc<AtomicBool>,
+    /// Longest a run may take, seconds.
+    pub(crate) limit_s: f64,
+}
+
+/// What a solo run says about one class of jobs.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Solo {
+    /// Least CPU time, seconds.
+    pub(crate) cpu_s: f64,
+    /// Least wall time, seconds.
+    pub(crate) wall_s: f64,
+    /// All CPU times, seconds.
+    pub(crate) all_cpu_s: Vec<f64>,
+    /// All wall times, seconds.
+    pub(crate) all_wall_s: Vec<f64>,
+    /// Checksum of the outputs, where these are compared.
+    pub(crate) checksum: Option<u64>,
+}
+
+/// The least time in which the work can be done.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Bound {
+    /// Sum of least CPU times over the cores, seconds.
+    pub(crate) cpu_s: f64,
+    /// The longest job alone, seconds.
+    pub(crate) longest_s: f64,
+}
+
+impl Bound {
+    /// `max(sum C / cores, max T)` for `jobs`, each as long as its class alone.
+    pub(crate) fn of(jobs: &[Job], solo: &BTreeMap<String, Solo>, cores: usize) -> Self {
+        let alone = |job: &Job| solo.get(&job.class).map_or((0.0, 0.0), |solo| (solo.cpu_s, solo.wall_s));
+        let cpu_s = jobs.iter().map(|job| alone(job).0).sum::<f64>() / cores as f64;
+        Self { cpu_s, longest_s: jobs.iter().map(|job| alone(job).1).fold(0.0, f64::max) }
+    }
+
+    /// The bound itself, seconds.
+    pub(crate) fn value_s(self) -> f64 {
+        self.cpu_s.max(self.longest_s)
+    }
+}
+
+/// The record of one run.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Run {
+    /// The way, in words.
+    pub(crate) way: String,
+    /// From the start of the launcher until it returned, seconds.
+    pub(crate) makespan_s: f64,
+    /// Mean over the jobs of start of the run to end of the job, seconds.
+    pub(crate) turnaround_s: f64,
+    /// CPU time of all jobs, seconds.
+    pub(crate) cpu_s: f64,
+    /// Most memory held at a sample, bytes.
+    pub(crate) memory_peak_bytes: u64,
+    /// Mean number of cores that others used meanwhile.
+    pub(crate) foreign_cores: f64,
+    /// Load average before.
+    pub(crate) load_before: f64,
+    /// What went wrong, one sentence each. Empty when all is well.
+    pub(crate) failures: Vec<String>,
+    /// Each job's ending.
+    pub(crate) endings: Vec<Ending>,
+    /// Samples over the run.
+    pub(crate) samples: Vec<Sample>,
+    /// What the launcher itself reports.
+    pub(crate) launcher: Value,
+}
+
+/// Told at every sample how a run stands; shows it to people.
+pub(crate) type Progress<'p> = &'p mut dyn FnMut(&Watch, usize);
+
+impl Bench<'_> {
+    /// Runs `jobs` one `way`. Failed jobs and wrong outputs are in the record; an error is a broken measurement.
+    pub(crate) fn run(
+        &self,
+        way: Way,
+        jobs: &[Job],
+        solo: &BTreeMap<String, Solo>,
+        progress: Progress<'_>,
+    ) -> anyhow::Result<Run> {
+        let directory = tempfile::Builder::new().prefix("run-").tempdir_in(self.scratch)?;
+        let journal = directory.path().join("journal");
+        let staged = jobs.iter().map(|job| stage(job, directory.path(), &journal, None));
+        let staged = staged.collect::<anyhow::Result<Vec<_>>>()?;
+        let mut watch = Watch::start(&journal)?;
+        let give_up = AtomicBool::new(false);
+        let lines: Vec<String> = staged.iter().map(|staged| staged.line.clone()).collect();
+        let batch = Batch { lines: &lines, scratch: directory.path(), give_up: &give_up };
+        let ready = way.prepare(&batch, self.binaries)?;
+        let load_before = machine::load();
+        let busy_before = machine::busy_s();
+        let observed = self.observe(
+            &mut watch,
+            jobs.len(),
+            progress,
+            || ready.run(&batch),
+            || {
+                give_up.store(true, Ordering::Relaxed);
+                ready.give_up();
+            },
+        );
+        let (makespan_s, launcher) = match observed {
+            Ok(observed) => observed,
+            Err(error) => {
+                // The first error tells more than what stopping may add to it.
+                let _stopped = ready.finish();
+                return Err(error.context(format!("failed to run the jobs by `{way}`")));
+            }
+        };
+        let busy_s = machine::busy_s() - busy_before;
+        ready.finish()?;
+        let mut failures = Vec::new();
+        for (job, staged) in jobs.iter().zip(&staged) {
+            failures.extend(failure(job, staged.checksum(), solo.get(&job.class), &watch));
+        }
+        failures.extend(disagreement(&launcher, jobs, &watch));
+        let endings: Vec<Ending> = watch.ended().values().cloned().collect();
+        let since = |ending: &Ending| seconds(ending.at_us.saturating_sub(watch.started_us()));
+        let cpu_s = endings.iter().map(|ending| seconds(ending.cpu_us)).sum::<f64>();
+        Ok(Run {
+            way: way.to_string(),
+            makespan_s,
+            turnaround_s: endings.iter().map(since).sum::<f64>() / jobs.len().max(1) as f64,
+            cpu_s,
+            memory_peak_bytes: watch.samples().iter().map(|sample| sample.memory_bytes).max().unwrap_or(0),
+            foreign_cores: ((busy_s - cpu_s) / makespan_s.max(1e-9)).max(0.0),
+            load_before,
+            failures,
+            endings,
+            samples: watch.samples().to_vec(),
+            launcher,
+        })
+    }
+
+    /// Does `work` on a thread of its own while `watch` takes samples. Gives the seconds that it took.
+    ///
+    /// When it takes too long or a signal came, `give_up` is called and then all jobs are ended.
+    fn observe<T: Send>(
+        &self,
+        watch: &mut Watch,
+        jobs: usize,
+        progress: Progress<'_>,
+        work: impl FnOnce() -> anyhow::Result<T> + Send,
+        give_up: impl Fn(),
+    ) -> anyhow::Result<(f64, T)> {
+        watch.begin();
+        std::thread::scope(|scope| {
+            let (send, receive) = mpsc::channel();
+            scope.spawn(move || {
+                // The receiver waits until it has the answer.
+                let _answer = send.send(work());
+            });
+            let mut given_up = false;
+            loop {
+                let answer = receive.recv_timeout(SAMPLE_INTERVAL);
+                let elapsed_s = watch.elapsed_s();
+                watch.tick()?;
+                progress(watch, jobs);
+                match answer {
+                    Ok(_) | Err(RecvTimeoutError::Disconnected) if given_up => {
+                        bail!("given up after {elapsed_s:.0} s");
+                    }
+                    Ok(answer) => return answer.map(|answer| (elapsed_s, answer)),
+                    Err(RecvTimeoutError::Disconnected) => bail!("the launcher vanished"),
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+                if self.interrupted.load(Ordering::Relaxed) || elapsed_s > self.limit_s {
+                    if !given_up {
+                        give_up();
+                    }
+                    given_up = true;
+                    // Again at each turn: a launcher may have started one more job meanwhile.
+                    end_jobs(watch);
+                }
+            }
+        })
+    }
+
+    /// Runs one job of each class alone, `repetitions` times, pinned to PU `pin`. A class that fails alone is
+    /// given back with a sentence instead of figures.
+    pub(crate) fn solo(
+        &self,
+        jobs: &[Job],
+        repetitions: usize,
+        pin: usize,
+        progress: Progress<'_>,
+    ) -> anyhow::Result<(BTreeMap<String, Solo>, BTreeMap<String, String>)> {
+        let mut classes: BTreeMap<String, Solo> = BTreeMap::new();
+        let mut failed = BTreeMap::new();
+        for _ in 0..repetitions {
+            let mut seen = BTreeSet::new();
+            for job in jobs.iter().filter(|job| seen.insert(job.class.clone())) {
+                if failed.contains_key(&job.class) {
+                    continue;
+                }
+                let (ending, checksum) = self.alone(job, pin, progress)?;
+                if !ending.succeeded() || (checksum.is_none() && !job.outputs.is_empty()) {
+                    failed.insert(job.class.clone(), describe(&ending));
+                    continue;
+                }
+                let (cpu_s, wall_s) = (seconds(ending.cpu_us), seconds(ending.wall_us));
+                let solo = classes.entry(job.class.clone()).or_insert_with(|| Solo {
+                    cpu_s,
+                    wall_s,
+                    all_cpu_s: Vec::new(),
+                    all_wall_s: Vec::new(),
+                    checksum,
+                });
+                if solo.checksum != checksum {
+                    bail!("`{}` alone does not give the same output twice", job.name);
+                }
+                solo.cpu_s = solo.cpu_s.min(cpu_s);
+                solo.wall_s = solo.wall_s.min(wall_s);
+                solo.all_cpu_s.push(cpu_s);
+                solo.all_wall_s.push(wall_s);
+            }
+        }
+        classes.retain(|class, _| !failed.contains_key(class));
+        Ok((classes, failed))
+    }
+
+    fn alone(&self, job: &Job, pin: usize, progress: Progress<'_>) -> anyhow::Result<(Ending, Option<u64>)> {
+        let directory = tempfile::Builder::new().prefix("solo-").tempdir_in(self.scratch)?;
+        let journal = directory.path().join("journal");
+        let staged = stage(job, directory.path(), &journal, Some(pin))?;
+        let mut watch = Watch::start(&journal)?;
+        let work = || {
+            let mut command = std::process::Command::new("sh");
+            command.args(["-c", &staged.line]).stdin(std::process::Stdio::null());
+            command.status().context("failed to run sh")
+        };
+        self.observe(&mut watch, 1, progress, work, || {})
+            .with_context(|| format!("failed to run `{}` alone", job.name))?;
+        let ending = watch.ended().get(&job.name).cloned();
+        let ending = ending.with_context(|| format!("`{}` alone left no record", job.name))?;
+        Ok((ending, staged.checksum()))
+    }
+}
+
+/// Ends the running jobs, from the wrappers down.
+fn end_jobs(watch: &Watch) {
+    for pid in descendants(&watch.wrappers().into_iter().collect()) {
+        if let Some(pid) = Pid::from_raw(pid) {
+            // Gone already is as good.
+            let _answer = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+/// What is wrong with how `job` went, if anything.
+fn failure(job: &Job, checksum: Option<u64>, solo: Option<&Solo>, watch: &Watch) -> Option<String> {
+    let Some(ending) = watch.ended().get(&job.name) else {
+        return Some(format!("`{}` never ended", job.name));
+    };
+    if !ending.succeeded() {
+        return Some(describe(ending));
+    }
+    if watch.repeated().contains(&job.name) {
+        return Some(format!("`{}` was run more than once", job.name));
+    }
+    let expected = solo?.checksum?;
+    (checksum != Some(expected)).then(|| format!("`{}` gave another output than alone", job.name))
+}
+
+/// Where what pinfold reports of a job's exit differs from what the journal holds.
+fn disagreement(launcher: &Value, jobs: &[Job], watch: &Watch) -> Option<String> {
+    let results = launcher.get("results")?.as_array()?;
+    let of_line =
+        |line: usize| results.iter().find(|result| result["line"].as_u64() == u64::try_from(line).ok());
+    jobs.iter().enumerate().find_map(|(index, job)| {
+        let told = of_line(index + 1).and_then(|result| result["exit_code"].as_i64());
+        let seen = watch.ended().get(&job.name).and_then(|ending| ending.exit_code).map(i64::from);
+        (told != seen)
+            .then(|| format!("`{}` exited with {seen:?}, and the launcher reports {told:?}", job.name))
+    })
+}
+
+fn describe(ending: &Ending) -> String {
+    match (ending.exit_code, ending.signal) {
+        (Some(0), _) => format!("`{}` left no output", ending.name),
+        (Some(code), _) => format!("`{}` exited with {code}", ending.name),
+        (None, Some(signal)) => format!("`{}` was ended by signal {signal}", ending.name),
+        (None, None) => format!("`{}` ended without a status", ending.name),
+    }
+}

@@ -1,0 +1,261 @@
+//! Watching a run from outside: which jobs run, how many cores they use, how much memory they hold.
+//!
+//! The same for every launcher: a job is the wrapper of `exec` and all its descendants, found by one walk of
+//! `/proc`; CPU is what these and the finished jobs have used, memory their anonymous and shared-memory pages.
+//! A process that vanishes during the walk is simply not counted. Owns the samples of one run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::journal::{Ending, Follower, Mark, now_us};
+
+/// One look at the running jobs.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Sample {
+    /// Since the start of the run.
+    pub(crate) time_s: f64,
+    /// Mean number of cores in use by the jobs since the sample before.
+    pub(crate) cpu_cores: f64,
+    /// Anonymous and shared-memory pages of the jobs now.
+    pub(crate) memory_bytes: u64,
+    /// Jobs that run now.
+    pub(crate) running: usize,
+}
+
+/// The watch over one run.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    follower: Follower,
+    started_us: u64,
+    last_us: u64,
+    last_cpu_us: u64,
+    /// Wrapper's pid of each running job, by name.
+    running: BTreeMap<String, i32>,
+    ended: BTreeMap<String, Ending>,
+    /// Jobs of which an end was seen twice: a launcher that runs a job again must not pass unseen.
+    repeated: BTreeSet<String>,
+    samples: Vec<Sample>,
+}
+
+impl Watch {
+    /// Watches the jobs that write to the journal at `path`, which is created.
+    pub(crate) fn start(path: &Path) -> anyhow::Result<Self> {
+        let follower = Follower::create(path)?;
+        let started_us = now_us();
+        Ok(Self {
+            follower,
+            started_us,
+            last_us: started_us,
+            last_cpu_us: 0,
+            running: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            repeated: BTreeSet::new(),
+            samples: Vec::new(),
+        })
+    }
+
+    /// Says that the run begins now.
+    pub(crate) fn begin(&mut self) {
+        self.started_us = now_us();
+        self.last_us = self.started_us;
+    }
+
+    /// Reads the journal and takes a sample.
+    pub(crate) fn tick(&mut self) -> anyhow::Result<()> {
+        for mark in self.follower.read()? {
+            match mark {
+                Mark::Started { name, pid, .. } => {
+                    self.running.insert(name, pid);
+                }
+                Mark::Ended(ending) => {
+                    self.running.remove(&ending.name);
+                    if self.ended.contains_key(&ending.name) {
+                        self.repeated.insert(ending.name.clone());
+                    }
+                    self.ended.insert(ending.name.clone(), ending);
+                }
+            }
+        }
+        let now = now_us();
+        let live = survey(Path::new("/proc"), &self.running.values().copied().collect());
+        let cpu_us = live.cpu_us + self.ended.values().map(|ending| ending.cpu_us).sum::<u64>();
+        let passed_us = now.saturating_sub(self.last_us).max(1);
+        self.samples.push(Sample {
+            time_s: seconds(now - self.started_us),
+            // Less than before is possible when a job ends between the journal and the walk: then it is none.
+            cpu_cores: cpu_us.saturating_sub(self.last_cpu_us) as f64 / passed_us as f64,
+            memory_bytes: live.memory_bytes,
+            running: self.running.len(),
+        });
+        self.last_us = now;
+        self.last_cpu_us = self.last_cpu_us.max(cpu_us);
+        Ok(())
+    }
+
+    /// Names of the running jobs.
+    pub(crate) fn running(&self) -> impl Iterator<Item = &str> {
+        self.running.keys().map(String::as_str)
+    }
+
+    /// Wrappers of the jobs still running.
+    pub(crate) fn wrappers(&self) -> Vec<i32> {
+        self.running.values().copied().collect()
+    }
+
+    /// Endings so far, by job.
+    pub(crate) fn ended(&self) -> &BTreeMap<String, Ending> {
+        &self.ended
+    }
+
+    /// Jobs that were run more than once.
+    pub(crate) fn repeated(&self) -> &BTreeSet<String> {
+        &self.repeated
+    }
+
+    /// Monotonic microseconds at which the run began.
+    pub(crate) fn started_us(&self) -> u64 {
+        self.started_us
+    }
+
+    /// Seconds since the run began.
+    pub(crate) fn elapsed_s(&self) -> f64 {
+        seconds(now_us() - self.started_us)
+    }
+
+    /// All samples so far.
+    pub(crate) fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+}
+
+/// Microseconds as seconds.
+pub(crate) fn seconds(microseconds: u64) -> f64 {
+    microseconds as f64 / 1e6
+}
+
+#[derive(Debug, Default)]
+struct Live {
+    cpu_us: u64,
+    memory_bytes: u64,
+}
+
+/// One process as its `stat` line tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Process {
+    parent: i32,
+    /// Own time and that of reaped children, so that nothing is lost when a child ends.
+    ticks: u64,
+}
+
+/// Sums over the processes below `wrappers`; the wrappers' own memory is not the job's.
+fn survey(proc: &Path, wrappers: &BTreeSet<i32>) -> Live {
+    let processes = processes(proc);
+    let tick_us = 1_000_000 / rustix::param::clock_ticks_per_second().max(1);
+    let mut live = Live::default();
+    for (pid, process) in &processes {
+        if !below(&processes, *pid, wrappers) {
+            continue;
+        }
+        live.cpu_us += process.ticks * tick_us;
+        if !wrappers.contains(pid)
+            && let Ok(status) = fs::read_to_string(proc.join(pid.to_string()).join("status"))
+        {
+            live.memory_bytes += parse_memory(&status);
+        }
+    }
+    live
+}
+
+/// `roots` and all processes below them, children after parents' parents, for ending them.
+pub(crate) fn descendants(roots: &BTreeSet<i32>) -> Vec<i32> {
+    let processes = processes(Path::new("/proc"));
+    processes.keys().copied().filter(|pid| below(&processes, *pid, roots)).collect()
+}
+
+fn processes(proc: &Path) -> BTreeMap<i32, Process> {
+    let Ok(entries) = fs::read_dir(proc) else { return BTreeMap::new() };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter_map(|pid| {
+        let text = fs::read_to_string(proc.join(pid.to_string()).join("stat")).ok()?;
+        Some((pid, parse_stat(&text)?))
+    })
+    .collect()
+}
+
+/// Whether `pid` is one of `roots` or below one.
+fn below(processes: &BTreeMap<i32, Process>, pid: i32, roots: &BTreeSet<i32>) -> bool {
+    let mut at = pid;
+    // The walk takes time, so parents may be inconsistent: never follow more links than there are processes.
+    for _ in 0..=processes.len() {
+        if roots.contains(&at) {
+            return true;
+        }
+        match processes.get(&at) {
+            Some(process) if process.parent != 0 => at = process.parent,
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// The name may hold spaces and brackets, so fields count from the last `)`.
+fn parse_stat(text: &str) -> Option<Process> {
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    let parent = fields.get(1)?.parse().ok()?;
+    let mut ticks = 0_u64;
+    for field in fields.get(11..15)? {
+        // cutime and cstime are signed in the kernel's format.
+        ticks += u64::try_from(field.parse::<i64>().ok()?).unwrap_or(0);
+    }
+    Some(Process { parent, ticks })
+}
+
+/// Bytes of anonymous and shared-memory pages in a `status` file.
+fn parse_memory(status: &str) -> u64 {
+    let kibibytes = |line: &str| line.split_ascii_whitespace().nth(1)?.parse::<u64>().ok();
+    let counted = status.lines().filter(|line| line.starts_with("RssAnon:") || line.starts_with("RssShmem:"));
+    counted.filter_map(kibibytes).sum::<u64>() * 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stat_lines() {
+        let line = "42 (a b) c) S 7 42 42 0 -1 4194304 100 0 0 0 11 13 17 19 20 0 1 0 5 0 0";
+        assert_eq!(parse_stat(line), Some(Process { parent: 7, ticks: 60 }));
+        for bad in ["", "42 (x", "42 (x) S", "42 (x) S 7 1 1 0 -1 0 0 0 0 0 1 2", "42 (x) S y"] {
+            assert_eq!(parse_stat(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn memory_is_anonymous_and_shared() {
+        let status = "Name:\tx\nRssAnon:\t    100 kB\nRssFile:\t 50 kB\nRssShmem:\t 7 kB\n";
+        assert_eq!(parse_memory(status), 107 * 1024);
+        assert_eq!(parse_memory("Name:\tzombie\n"), 0);
+    }
+
+    #[test]
+    fn own_children_are_below_us() {
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let own = i32::try_from(std::process::id()).unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let found = descendants(&BTreeSet::from([own]));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(found.contains(&own) && found.contains(&pid), "{found:?} lacks {pid}");
+    }
+
+    #[test]
+    fn a_loop_of_parents_ends() {
+        let loop_of_two =
+            BTreeMap::from([(2, Process { parent: 3, ticks: 0 }), (3, Process { parent: 2, ticks: 0 })]);
+        assert!(!below(&loop_of_two, 2, &BTreeSet::from([9])));
+    }
+}

@@ -1,0 +1,281 @@
+//! The ways to run a list of jobs that are compared: by hand, with a peer, with pinfold.
+//!
+//! Each takes shell commands and returns when all have ended. Whether they succeeded is read from the journal, not
+//! from the launcher. Owns the launcher's processes; those of jobs belong to the launcher.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+
+use crate::daemon::{Binaries, Daemon};
+
+/// A way to run jobs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Way {
+    /// So many jobs at a time, the next as soon as one ends: what `xargs -P` does.
+    Native {
+        /// Jobs at a time.
+        slots: usize,
+    },
+    /// As `Native`, but the jobs beyond `normal` are started by `chrt --idle`.
+    Idle {
+        /// Slots of the normal class.
+        normal: usize,
+        /// Slots of the idle class.
+        idle: usize,
+    },
+    /// GNU parallel.
+    Parallel {
+        /// Jobs at a time.
+        slots: usize,
+    },
+    /// Task-spooler (`tsp`).
+    Spooler {
+        /// Jobs at a time.
+        slots: usize,
+    },
+    /// `pinfold batch` under a daemon of its own.
+    Pinfold {
+        /// The vCPU factor.
+        factor: f64,
+    },
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Native { slots } => write!(out, "native, {slots} at a time"),
+            Self::Idle { normal, idle } => write!(out, "native, {normal} + {idle} idle class"),
+            Self::Parallel { slots } => write!(out, "GNU parallel -j{slots}"),
+            Self::Spooler { slots } => write!(out, "task-spooler -S {slots}"),
+            Self::Pinfold { factor } => write!(out, "pinfold, factor {factor}"),
+        }
+    }
+}
+
+/// What a way needs to run jobs.
+#[derive(Debug)]
+pub(crate) struct Batch<'a> {
+    /// One shell command per job.
+    pub(crate) lines: &'a [String],
+    /// Directory for the launcher's own files.
+    pub(crate) scratch: &'a Path,
+    /// Set when the run is to be given up: start nothing more.
+    pub(crate) give_up: &'a AtomicBool,
+}
+
+/// What stands ready before the clock starts.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    way: Way,
+    file: PathBuf,
+    daemon: Option<Daemon>,
+}
+
+impl Way {
+    /// Why this way cannot be used here, or `None`.
+    pub(crate) fn missing(self, binaries: Option<&Binaries>) -> Option<&'static str> {
+        match self {
+            Self::Native { .. } => None,
+            Self::Idle { .. } => (!installed("chrt")).then_some("chrt is not installed"),
+            Self::Parallel { .. } => (!installed("parallel")).then_some("GNU parallel is not installed"),
+            Self::Spooler { .. } => (!installed("tsp")).then_some("task-spooler is not installed"),
+            Self::Pinfold { .. } => binaries.is_none().then_some("pinfold and pinfoldd are not built"),
+        }
+    }
+
+    /// Makes ready what is not part of the work: files and daemons.
+    pub(crate) fn prepare(self, batch: &Batch<'_>, binaries: Option<&Binaries>) -> anyhow::Result<Ready> {
+        let file = batch.scratch.join("commands");
+        std::fs::write(&file, batch.lines.join("\n") + "\n").context("failed to write the commands")?;
+        let daemon = match self {
+            Self::Pinfold { factor } => {
+                let binaries = binaries.context("pinfold and pinfoldd are not built")?;
+                Some(Daemon::start(binaries, batch.scratch, &[format!("slots.factor={factor}")])?)
+            }
+            _ => None,
+        };
+        Ok(Ready { way: self, file, daemon })
+    }
+}
+
+impl Ready {
+    /// Runs all jobs and returns when all have ended. The value is what the launcher itself had to say.
+    pub(crate) fn run(&self, batch: &Batch<'_>) -> anyhow::Result<Value> {
+        match self.way {
+            Way::Native { slots } => refilled(batch, slots, 0).map(|()| Value::Null),
+            Way::Idle { normal, idle } => refilled(batch, normal, idle).map(|()| Value::Null),
+            Way::Parallel { slots } => parallel(batch, &self.file, slots).map(|()| Value::Null),
+            Way::Spooler { slots } => spooler(batch, slots).map(|()| Value::Null),
+            Way::Pinfold { .. } => {
+                let daemon = self.daemon.as_ref().context("the daemon is not up")?;
+                pinfold(batch, daemon, &self.file)
+            }
+        }
+    }
+
+    /// Asks the launcher to drop what it has not started yet and to end what it has.
+    pub(crate) fn give_up(&self) {
+        if let Some(daemon) = &self.daemon {
+            daemon.cancel_all();
+        }
+    }
+
+    /// Stops what `prepare` started.
+    pub(crate) fn finish(self) -> anyhow::Result<()> {
+        self.daemon.map_or(Ok(()), Daemon::stop)
+    }
+}
+
+/// Whether `program` is in the search path.
+pub(crate) fn installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}
+
+/// One thread per slot, each blocked in the wait for its job: a slot is refilled the moment it frees.
+fn refilled(batch: &Batch<'_>, normal: usize, idle: usize) -> anyhow::Result<()> {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        let slots: Vec<_> = (0..normal + idle)
+            .map(|slot| {
+                let next = &next;
+                scope.spawn(move || -> anyhow::Result<()> {
+                    while !batch.give_up.load(Ordering::Relaxed) {
+                        let Some(line) = batch.lines.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                        let mut command = if slot < normal {
+                            Command::new("sh")
+                        } else {
+                            let mut command = Command::new("chrt");
+                            command.args(["--idle", "0", "sh"]);
+                            command
+                        };
+                        // The status is in the journal.
+                        command
+                            .args(["-c", line])
+                            .stdin(Stdio::null())
+                            .status()
+                            .context("failed to run sh")?;
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        slots.into_iter().try_for_each(|slot| slot.join().expect("a slot does not panic"))
+    })
+}
+
+fn parallel(batch: &Batch<'_>, file: &Path, slots: usize) -> anyhow::Result<()> {
+    let input = std::fs::File::open(file).context("failed to open the commands")?;
+    let output = Command::new("parallel")
+        .args(["--will-cite", &format!("-j{slots}")])
+        // Its own files go where the run's files go, and are removed with them.
+        .env("HOME", batch.scratch)
+        .env("TMPDIR", batch.scratch)
+        .stdin(input)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .output()
+        .context("failed to run GNU parallel")?;
+    // 1-101 is the number of failed jobs, which the journal tells better; above that parallel itself failed.
+    match output.status.code() {
+        Some(code) if code <= 101 => Ok(()),
+        _ => bail!("GNU parallel ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr)),
+    }
+}
+
+/// A task-spooler server of our own.
+#[derive(Debug)]
+pub(crate) struct Spooler {
+    scratch: PathBuf,
+}
+
+impl Spooler {
+    /// Starts a server with `slots` slots whose files lie in `scratch`.
+    pub(crate) fn start(scratch: &Path, slots: usize) -> anyhow::Result<Self> {
+        let spooler = Self { scratch: scratch.to_owned() };
+        spooler.ask(&["-S", &slots.to_string()])?;
+        Ok(spooler)
+    }
+
+    /// A `tsp` command for this server.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new("tsp");
+        command.env("TS_SOCKET", self.scratch.join("tsp")).env("TMPDIR", &self.scratch);
+        command.env("TS_MAXFINISHED", "100").stdin(Stdio::null());
+        command
+    }
+
+    /// Queues a command and gives its number.
+    pub(crate) fn queue(&self, command: &[&str]) -> anyhow::Result<String> {
+        // -n: no output file; -f would wait.
+        let mut words = vec!["-n"];
+        words.extend(command);
+        Ok(self.ask(&words)?.trim().to_owned())
+    }
+
+    /// Waits for job `number`. Its exit status is `tsp`'s and is not looked at.
+    pub(crate) fn wait(&self, number: &str) -> anyhow::Result<()> {
+        let mut command = self.command();
+        command.args(["-w", number]).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().context("failed to run tsp -w").map(|_| ())
+    }
+
+    fn ask(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let output = self.command().args(arguments).output().context("failed to run tsp")?;
+        if !output.status.success() {
+            bail!("tsp {} ended with {}", arguments.join(" "), output.status);
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
+
+impl Drop for Spooler {
+    fn drop(&mut self) {
+        // Ends the server of this socket; nothing else can be done when it is already gone.
+        let _answer = self.command().arg("-K").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    }
+}
+
+fn spooler(batch: &Batch<'_>, slots: usize) -> anyhow::Result<()> {
+    let spooler = Spooler::start(batch.scratch, slots)?;
+    let mut numbers = Vec::new();
+    for line in batch.lines {
+        numbers.push(spooler.queue(&["sh", "-c", line])?);
+    }
+    for number in &numbers {
+        spooler.wait(number)?;
+        if batch.give_up.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn pinfold(batch: &Batch<'_>, daemon: &Daemon, file: &Path) -> anyhow::Result<Value> {
+    let output = daemon
+        .command()
+        .args(["batch", "--json"])
+        .arg(file)
+        // Output files of jobs, where pinfold makes them, go where the run's files go.
+        .current_dir(batch.scratch)
+        .stdin(Stdio::null())
+        .output()
+        .context("failed to run pinfold batch")?;
+    let view: Value = serde_json::from_slice(&output.stdout).with_context(|| {
+        format!("pinfold batch ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr))
+    })?;
+    let jobs = view["jobs"].as_u64().and_then(|jobs| usize::try_from(jobs).ok());
+    if jobs != Some(batch.lines.len()) {
+        bail!("pinfold batch reports {} jobs of {}", view["jobs"], batch.lines.len());
+    }
+    // What it says of failures must agree with its own exit status: 0 only if all succeeded.
+    if (view["failed"] == 0) != output.status.success() {
+        bail!("pinfold batch ended with {} and reports {} failed jobs", output.status, view["failed"]);
+    }
+    Ok(view)
+}

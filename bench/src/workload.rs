@@ -1,0 +1,131 @@
+//! Jobs as shell scripts in directories of their own, and their outputs' checksums.
+//!
+//! A workload is data; `stage` lays one out on disk for one run. The directories belong to the run that made them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+/// One job of a workload.
+#[derive(Debug, Clone)]
+pub(crate) struct Job {
+    /// Unique name, also the name of its directory: letters, digits and `-`.
+    pub(crate) name: String,
+    /// Jobs of one class are the same work; one of them stands for all in the solo runs.
+    pub(crate) class: String,
+    /// Shell text, run by `sh -e` in a fresh directory.
+    pub(crate) script: String,
+    /// Files it leaves there that must be the same in every run.
+    pub(crate) outputs: Vec<String>,
+}
+
+/// A job laid out on disk.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    /// Shell command that runs it below `exec`.
+    pub(crate) line: String,
+    /// Its directory.
+    pub(crate) directory: PathBuf,
+    outputs: Vec<String>,
+}
+
+impl Staged {
+    /// Checksum over the outputs, `None` when there are none to compare or one is missing.
+    pub(crate) fn checksum(&self) -> Option<u64> {
+        if self.outputs.is_empty() {
+            return None;
+        }
+        let mut sum = Checksum::default();
+        for output in &self.outputs {
+            sum.add(&fs::read(self.directory.join(output)).ok()?);
+        }
+        Some(sum.0)
+    }
+}
+
+/// Lays `job` out below `directory`. `pin` is the PU to which it is pinned, `journal` where it is recorded.
+pub(crate) fn stage(
+    job: &Job,
+    directory: &Path,
+    journal: &Path,
+    pin: Option<usize>,
+) -> anyhow::Result<Staged> {
+    let own = directory.join(&job.name);
+    fs::create_dir(&own).with_context(|| format!("failed to create {}", own.display()))?;
+    let script = directory.join(format!("{}.sh", job.name));
+    fs::write(&script, &job.script).with_context(|| format!("failed to write {}", script.display()))?;
+    let program = std::env::current_exe().context("failed to find this program's own path")?;
+    let mut words = vec![quote(&program), "exec".to_owned(), "--journal".to_owned(), quote(journal)];
+    words.extend(["--name".to_owned(), job.name.clone(), "--directory".to_owned(), quote(&own)]);
+    if let Some(pu) = pin {
+        words.extend(["--pin".to_owned(), pu.to_string()]);
+    }
+    words.push(quote(&script));
+    Ok(Staged { line: words.join(" "), directory: own, outputs: job.outputs.clone() })
+}
+
+/// `path` as one shell word.
+pub(crate) fn quote(path: &Path) -> String {
+    format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"))
+}
+
+/// FNV-1a, 64 bits: enough to tell whether two runs gave the same bytes, not against malice.
+#[derive(Debug)]
+struct Checksum(u64);
+
+impl Default for Checksum {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Checksum {
+    fn add(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksum_is_fnv_1a() {
+        let of = |text: &str| {
+            let mut sum = Checksum::default();
+            sum.add(text.as_bytes());
+            sum.0
+        };
+        // The published test vectors.
+        assert_eq!(of(""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(of("a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(of("foobar"), 0x8594_4171_f739_67e8);
+    }
+
+    #[test]
+    fn quoting_survives_the_shell() {
+        for text in ["plain", "with space", "it's", "$HOME `x` \"y\""] {
+            let command = format!("printf %s {}", quote(Path::new(text)));
+            let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn checksum_of_a_missing_output_is_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let job = Job {
+            name: "a".into(),
+            class: "a".into(),
+            script: "echo x".into(),
+            outputs: vec!["result".into()],
+        };
+        let staged = stage(&job, directory.path(), &directory.path().join("journal"), None).unwrap();
+        assert_eq!(staged.checksum(), None);
+        fs::write(staged.directory.join("result"), "x").unwrap();
+        assert!(staged.checksum().is_some());
+    }
+}
