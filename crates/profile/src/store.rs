@@ -1,0 +1,500 @@
+//! The store: jobs, samples and decisions in one SQLite file, `pinfold.db`.
+//!
+//! One writer, the thread that calls; it owns the connection and the counter of job numbers. The log is
+//! written ahead (WAL) with `synchronous=NORMAL`: what was committed outlives the process whenever it is
+//! killed; a power cut may take the last transactions, never the file's order. Other programs (`sqlite3`,
+//! Python, R) may read beside it at any time.
+//!
+//! Writes of one turn belong between [`Store::begin`] and [`Store::commit`]: they are kept all together or not
+//! at all. A file that is damaged is never deleted and never written again: see [`Recovery`].
+//!
+//! Absent here: clocks (all times are given), retention as a rule (only [`Store::prune`]), and what a row means.
+
+mod error;
+mod fields;
+mod open;
+mod recovery;
+mod rows;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pinfold_proto::row::{DecisionRow, JobRow, SampleRow};
+use rusqlite::{CachedStatement, Connection, ErrorCode, Row, ToSql};
+
+pub use error::StoreError;
+pub use recovery::Recovery;
+
+use fields::{Binder, whole};
+
+/// The name of the store's file in its directory.
+pub const FILE_NAME: &str = "pinfold.db";
+
+/// How many jobs one call of [`Store::prune`] strikes off at most, so that the caller's loop is not held up:
+/// some 10 ms with an hour of samples each.
+pub const PRUNE_JOBS_MAX: u32 = 64;
+
+/// The open store.
+#[derive(Debug)]
+pub struct Store {
+    connection: Connection,
+    path: PathBuf,
+    next_job: u64,
+    turn: Turn,
+    words: Words,
+}
+
+/// What [`Store::open`] gives.
+#[derive(Debug)]
+pub struct Opened {
+    /// The store, ready for use.
+    pub store: Store,
+    /// What happened to a damaged file, when there was one.
+    pub recovered: Option<Recovery>,
+}
+
+/// What [`Store::prune`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pruned {
+    /// Jobs struck off, with their samples and decisions.
+    pub jobs: u32,
+    /// Whether there are more to strike off: call again.
+    pub more: bool,
+}
+
+/// What [`Store::check`] found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckReport {
+    /// What is wrong, in words; empty: nothing.
+    pub problems: Vec<String>,
+    /// Jobs held.
+    pub jobs: u64,
+    /// Samples held.
+    pub samples: u64,
+    /// Decisions held.
+    pub decisions: u64,
+    /// Size of the file, without the log.
+    pub file_bytes: u64,
+}
+
+/// Where the caller's transaction stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Idle,
+    Open,
+    /// A write failed, and all of the transaction with it; `full`: for want of room.
+    Undone {
+        full: bool,
+    },
+}
+
+/// The statements whose text is put together from the lists of columns.
+#[derive(Debug)]
+struct Words {
+    insert_job: String,
+    update_job: String,
+    select_job: String,
+    insert_sample: String,
+    insert_decision: String,
+}
+
+impl Words {
+    fn new() -> Self {
+        let update: Vec<String> =
+            rows::JOB.iter().enumerate().skip(1).map(|(at, name)| format!("{name}=?{}", at + 1)).collect();
+        Self {
+            insert_job: insert("INSERT INTO jobs", &rows::JOB),
+            update_job: format!("UPDATE jobs SET {} WHERE job=?1", update.join(",")),
+            select_job: format!("SELECT {} FROM jobs ", rows::JOB.join(",")),
+            // Two readings in the same microsecond: the later one stands.
+            insert_sample: insert("INSERT OR REPLACE INTO samples", &rows::SAMPLE),
+            insert_decision: insert("INSERT INTO decisions", &rows::DECISION),
+        }
+    }
+}
+
+fn insert(verb: &str, columns: &[&str]) -> String {
+    format!("{verb} ({}) VALUES ({})", columns.join(","), vec!["?"; columns.len()].join(","))
+}
+
+impl Store {
+    /// Opens the store in `dir`, or makes one there, readable by its owner alone. A damaged file is moved
+    /// aside, and what can be read of its jobs goes into a fresh one.
+    ///
+    /// # Errors
+    /// [`StoreError::Newer`] when a newer pinfold wrote it; [`StoreError::Full`], [`StoreError::File`] and
+    /// [`StoreError::Other`] when disk or permissions do not allow it. Never [`StoreError::Damaged`].
+    pub fn open(dir: &Path) -> Result<Opened, StoreError> {
+        let path = dir.join(FILE_NAME);
+        recovery::finish_interrupted(&path)?;
+        match open::whole(&path) {
+            Ok(connection) => Ok(Opened { store: Self::over(connection, path)?, recovered: None }),
+            Err(damaged) if damaged.is_damaged() => Self::recover(path, &damaged),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// For a store that met [`StoreError::Damaged`] while in use: moves its file aside as `open` does, even if
+    /// the checks at opening pass it.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn replace_damaged(self) -> Result<Opened, StoreError> {
+        let Self { connection, path, .. } = self;
+        // The damaged file is not to be written again, not even from its log.
+        open::keep_log(&connection, true).map_err(|source| StoreError::of("close", &path, source))?;
+        drop(connection);
+        let cause = open::damaged("read", &path, "found damaged in use");
+        Self::recover(path, &cause)
+    }
+
+    fn recover(path: PathBuf, cause: &StoreError) -> Result<Opened, StoreError> {
+        let recovery = recovery::recover(&path, cause)?;
+        let store = Self::over(open::whole(&path)?, path)?;
+        Ok(Opened { store, recovered: Some(recovery) })
+    }
+
+    fn over(connection: Connection, path: PathBuf) -> Result<Self, StoreError> {
+        connection.set_prepared_statement_cache_capacity(32);
+        let next_job =
+            open::next_job(&connection).map_err(|source| StoreError::of("count jobs", &path, source))?;
+        Ok(Self { connection, path, next_job, turn: Turn::Idle, words: Words::new() })
+    }
+
+    /// The store's file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Begins a transaction: what is written until [`Store::commit`] is kept as one.
+    ///
+    /// # Errors
+    /// [`StoreError::InTransaction`] when one is open; else as SQLite refuses.
+    pub fn begin(&mut self) -> Result<(), StoreError> {
+        self.refuse_inside("begin")?;
+        // IMMEDIATE takes the write lock now: a failure to get it shows before anything is written.
+        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(|source| self.sort("begin", source))?;
+        self.turn = Turn::Open;
+        Ok(())
+    }
+
+    /// Keeps what was written since [`Store::begin`]. When this fails nothing of it is kept, the store is
+    /// ready for the next `begin`, and the same rows may be written again.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] when the disk has no room; [`StoreError::Undone`] when a write failed before.
+    pub fn commit(&mut self) -> Result<(), StoreError> {
+        match std::mem::replace(&mut self.turn, Turn::Idle) {
+            Turn::Idle => Err(StoreError::NoTransaction { path: self.path.clone() }),
+            Turn::Undone { full } => {
+                Err(StoreError::Undone { operation: "commit", path: self.path.clone(), full })
+            }
+            Turn::Open => self.connection.execute_batch("COMMIT").map_err(|source| {
+                self.undo();
+                self.sort("commit", source)
+            }),
+        }
+    }
+
+    /// Drops what was written since [`Store::begin`]; nothing to do when none is open.
+    pub fn rollback(&mut self) {
+        self.undo();
+        self.turn = Turn::Idle;
+    }
+
+    /// A number for a new job, one above every number ever used or given out before; also after those jobs
+    /// were pruned.
+    pub fn next_job(&mut self) -> u64 {
+        let number = self.next_job;
+        self.next_job = number.saturating_add(1);
+        number
+    }
+
+    /// Writes a new job.
+    ///
+    /// # Errors
+    /// As SQLite refuses; a job of that number is there already: [`StoreError::Other`].
+    pub fn insert_job(&mut self, row: &JobRow) -> Result<(), StoreError> {
+        self.write("insert a job", |store| {
+            let mut statement = store.connection.prepare_cached(&store.words.insert_job)?;
+            rows::bind_job(row, &mut Binder::new(&mut statement))?;
+            statement.raw_execute()
+        })?;
+        self.next_job = self.next_job.max(row.job.saturating_add(1));
+        Ok(())
+    }
+
+    /// Writes all of a known job anew.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchJob`]; else as SQLite refuses.
+    pub fn update_job(&mut self, row: &JobRow) -> Result<(), StoreError> {
+        let changed = self.write("update a job", |store| {
+            let mut statement = store.connection.prepare_cached(&store.words.update_job)?;
+            rows::bind_job(row, &mut Binder::new(&mut statement))?;
+            statement.raw_execute()
+        })?;
+        if changed == 0 {
+            return Err(StoreError::NoSuchJob { job: row.job, path: self.path.clone() });
+        }
+        Ok(())
+    }
+
+    /// Writes a sample.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn add_sample(&mut self, row: &SampleRow) -> Result<(), StoreError> {
+        self.write("add a sample", |store| {
+            let mut statement = store.connection.prepare_cached(&store.words.insert_sample)?;
+            rows::bind_sample(row, &mut Binder::new(&mut statement))?;
+            statement.raw_execute()
+        })?;
+        Ok(())
+    }
+
+    /// Writes a decision.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn add_decision(&mut self, row: &DecisionRow) -> Result<(), StoreError> {
+        self.write("add a decision", |store| {
+            let mut statement = store.connection.prepare_cached(&store.words.insert_decision)?;
+            rows::bind_decision(row, &mut Binder::new(&mut statement))?;
+            statement.raw_execute()
+        })?;
+        Ok(())
+    }
+
+    /// The jobs that are not over, by number.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn unfinished(&self) -> Result<Vec<JobRow>, StoreError> {
+        self.jobs("WHERE state <> 'exited' ORDER BY job", &[])
+    }
+
+    /// One job.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn job(&self, job: u64) -> Result<Option<JobRow>, StoreError> {
+        Ok(self.jobs("WHERE job = ?1", &[&whole(job)])?.pop())
+    }
+
+    /// The last `count` jobs of a user, or of all, oldest first.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn last(&self, uid: Option<u32>, count: u32) -> Result<Vec<JobRow>, StoreError> {
+        let mut jobs = match uid {
+            Some(uid) => self.jobs("WHERE uid = ?1 ORDER BY job DESC LIMIT ?2", &[&uid, &count])?,
+            None => self.jobs("ORDER BY job DESC LIMIT ?1", &[&count])?,
+        };
+        jobs.reverse();
+        Ok(jobs)
+    }
+
+    /// The jobs of a user, or of all, that were asked for at or after `since_us`, by number.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn since(&self, uid: Option<u32>, since_us: u64) -> Result<Vec<JobRow>, StoreError> {
+        let since = whole(since_us);
+        match uid {
+            Some(uid) => self.jobs("WHERE submitted_us >= ?1 AND uid = ?2 ORDER BY job", &[&since, &uid]),
+            None => self.jobs("WHERE submitted_us >= ?1 ORDER BY job", &[&since]),
+        }
+    }
+
+    /// The decisions about a job, oldest first.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn decisions(&self, job: u64) -> Result<Vec<DecisionRow>, StoreError> {
+        let sql = "SELECT job, time_us, action, reason FROM decisions WHERE job = ?1 ORDER BY number";
+        self.read("read decisions", sql, &[&whole(job)], rows::read_decision)
+    }
+
+    /// The samples of a job, oldest first.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn samples(&self, job: u64) -> Result<Vec<SampleRow>, StoreError> {
+        let sql = "SELECT job, time_us, state, cpu_user_us, cpu_system_us, memory_bytes, cache_bytes, swap_bytes, \
+                   virtual_bytes, io_read_bytes, io_write_bytes, processes, threads \
+                   FROM samples WHERE job = ?1 ORDER BY time_us";
+        self.read("read samples", sql, &[&whole(job)], rows::read_sample)
+    }
+
+    /// Strikes off up to [`PRUNE_JOBS_MAX`] jobs that were over before `before_us`, with all that belongs to
+    /// them; their numbers are not used again. The room goes back to the file system with
+    /// [`Store::checkpoint`]. Inside a transaction it is part of that.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn prune(&mut self, before_us: u64) -> Result<Pruned, StoreError> {
+        let own = self.turn == Turn::Idle;
+        if own {
+            self.begin()?;
+        }
+        let next_job = self.next_job;
+        let pruned = self.write("prune", |store| prune(&store.connection, before_us, next_job));
+        if own {
+            if pruned.is_ok() {
+                self.commit()?;
+            } else {
+                self.rollback();
+            }
+        }
+        pruned
+    }
+
+    /// Looks through the whole file, every page and index. Takes seconds per GiB.
+    ///
+    /// # Errors
+    /// When the file cannot even be looked through for want of permission or memory; damage is a finding.
+    pub fn check(&self) -> Result<CheckReport, StoreError> {
+        let mut problems = open::problems(&self.connection, "integrity_check", "");
+        let orphans = "SELECT count(DISTINCT job) FROM decisions WHERE job NOT IN (SELECT job FROM jobs)";
+        match self.count(orphans) {
+            Ok(0) => {}
+            Ok(count) => problems.push(format!("decisions about {count} jobs that are not there")),
+            Err(error) => problems.push(error.to_string()),
+        }
+        let mut count = |table: &str| {
+            self.count(&format!("SELECT count(*) FROM {table}")).unwrap_or_else(|error| {
+                problems.push(format!("table {table}: {error}"));
+                0
+            })
+        };
+        let (jobs, samples, decisions) = (count("jobs"), count("samples"), count("decisions"));
+        let metadata =
+            fs::metadata(&self.path).map_err(|source| StoreError::file("look at", &self.path, source))?;
+        Ok(CheckReport { problems, jobs, samples, decisions, file_bytes: metadata.len() })
+    }
+
+    fn count(&self, sql: &str) -> rusqlite::Result<u64> {
+        let count: i64 = self.connection.query_row(sql, [], |row| row.get(0))?;
+        Ok(u64::try_from(count).unwrap_or(0))
+    }
+
+    /// Writes a whole and compact copy to `to`, looks through it, and only then puts it in place of what was
+    /// there. The copy is one file, readable by its owner alone.
+    ///
+    /// # Errors
+    /// [`StoreError::InTransaction`]; [`StoreError::Damaged`] when the copy does not pass; else as SQLite or
+    /// the file system refuse.
+    pub fn backup(&self, to: &Path) -> Result<(), StoreError> {
+        self.refuse_inside("back up")?;
+        open::backup(&self.connection, &self.path, to)
+    }
+
+    /// Brings the log into the file, gives free pages back to the file system, and cuts the log to nothing.
+    /// For idle moments: it waits for the disk. `false`: another program reads, so that part of the log stays.
+    ///
+    /// # Errors
+    /// [`StoreError::InTransaction`]; [`StoreError::Full`]; else as SQLite refuses.
+    pub fn checkpoint(&mut self) -> Result<bool, StoreError> {
+        self.refuse_inside("checkpoint")?;
+        let run = || {
+            let mut vacuum = self.connection.prepare("PRAGMA incremental_vacuum")?;
+            // Each step frees one page: the rows are empty and must all be asked for.
+            let mut freed = vacuum.query([])?;
+            while freed.next()?.is_some() {}
+            self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
+        };
+        run().map(|busy| busy == 0).map_err(|source| self.sort("checkpoint", source))
+    }
+
+    /// The size of the log that [`Store::checkpoint`] would cut, in bytes.
+    #[must_use]
+    pub fn log_bytes(&self) -> u64 {
+        fs::metadata(open::beside(&self.path, "-wal")).map_or(0, |metadata| metadata.len())
+    }
+
+    fn refuse_inside(&self, operation: &'static str) -> Result<(), StoreError> {
+        match self.turn {
+            Turn::Idle => Ok(()),
+            Turn::Open | Turn::Undone { .. } => {
+                Err(StoreError::InTransaction { operation, path: self.path.clone() })
+            }
+        }
+    }
+
+    fn sort(&self, operation: &'static str, source: rusqlite::Error) -> StoreError {
+        StoreError::of(operation, &self.path, source)
+    }
+
+    /// Undoes what SQLite has open; it may have undone it itself.
+    fn undo(&self) {
+        if !self.connection.is_autocommit() {
+            // Nothing is left to do when even this fails: the connection drops it all when it is closed, and
+            // the next BEGIN says what is wrong.
+            let _ = self.connection.execute_batch("ROLLBACK");
+        }
+    }
+
+    /// Runs one write. A failure that is not about the row itself undoes the whole transaction, because
+    /// SQLite may have undone it already and what follows would be kept by itself.
+    fn write<T>(
+        &mut self,
+        operation: &'static str,
+        run: impl FnOnce(&Self) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        if let Turn::Undone { full } = self.turn {
+            return Err(StoreError::Undone { operation, path: self.path.clone(), full });
+        }
+        run(self).map_err(|source| {
+            let about_the_row = source.sqlite_error_code() == Some(ErrorCode::ConstraintViolation);
+            let error = self.sort(operation, source);
+            if self.turn == Turn::Open && !about_the_row {
+                self.undo();
+                self.turn = Turn::Undone { full: error.is_full() };
+            }
+            error
+        })
+    }
+
+    fn jobs(&self, rest: &str, values: &[&dyn ToSql]) -> Result<Vec<JobRow>, StoreError> {
+        let sql = format!("{}{rest}", self.words.select_job);
+        self.read("read jobs", &sql, values, rows::read_job)
+    }
+
+    fn read<T>(
+        &self,
+        operation: &'static str,
+        sql: &str,
+        values: &[&dyn ToSql],
+        row: fn(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        let run = || {
+            let mut statement: CachedStatement<'_> = self.connection.prepare_cached(sql)?;
+            statement.query_map(values, row)?.collect::<rusqlite::Result<Vec<T>>>()
+        };
+        run().map_err(|source| self.sort(operation, source))
+    }
+}
+
+fn prune(connection: &Connection, before_us: u64, next_job: u64) -> rusqlite::Result<Pruned> {
+    let mut select = connection.prepare_cached(
+        "SELECT job FROM jobs WHERE state = 'exited' AND ended_us < ?1 ORDER BY ended_us, job LIMIT ?2",
+    )?;
+    let jobs: Vec<i64> = select
+        .query_map((whole(before_us), PRUNE_JOBS_MAX + 1), |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    // Before a number disappears from the table it must stand elsewhere, or it would be given out again.
+    open::keep_next_job(connection, next_job)?;
+    let mut pruned = 0;
+    for (job, _) in jobs.iter().zip(0..PRUNE_JOBS_MAX) {
+        for table in ["samples", "decisions", "jobs"] {
+            connection.prepare_cached(&format!("DELETE FROM {table} WHERE job = ?1"))?.execute([job])?;
+        }
+        pruned += 1;
+    }
+    Ok(Pruned { jobs: pruned, more: jobs.len() > pruned as usize })
+}

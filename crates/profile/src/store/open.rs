@@ -1,0 +1,259 @@
+//! Opening a file as a store: what makes it one, what is checked, how it is set up. Also the copy for backup.
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, ffi};
+
+use super::error::StoreError;
+use super::fields::whole as whole_number;
+use super::schema;
+
+/// Files up to this size are looked through as a whole at each opening (measured: some 2 ms per MiB); of
+/// larger ones only the tables that decide about jobs, because the daemon must be back within a second.
+const LOOK_THROUGH_MAX_BYTES: u64 = 64 << 20;
+
+/// How long a write waits for another program that holds the file locked. Readers do not, in WAL mode.
+const BUSY: Duration = Duration::from_millis(500);
+
+/// The file beside the store's with this ending, as SQLite names its log.
+pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+/// An error that says the file is damaged, in our words.
+pub(super) fn damaged(operation: &'static str, path: &Path, what: &str) -> StoreError {
+    let source = rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_CORRUPT), Some(what.to_owned()));
+    StoreError::Damaged { operation, path: path.to_owned(), source }
+}
+
+/// Makes an empty file that only its owner can read; one that is there already stays as it is.
+pub(super) fn touch(path: &Path) -> Result<(), StoreError> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(source) => Err(StoreError::file("create", path, source)),
+    }
+}
+
+/// Opens the file at `path`, or makes it, checks it, and brings it to the newest schema.
+pub(super) fn whole_at(path: &Path, to: u32) -> Result<Connection, StoreError> {
+    touch(path)?;
+    check_header(path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection =
+        Connection::open_with_flags(path, flags).map_err(|source| StoreError::of("open", path, source))?;
+    // Until the file has passed it is only read: closing it must not take its log in.
+    let sort = |source| StoreError::of("open", path, source);
+    keep_log(&connection, true).map_err(sort)?;
+    set_up(&mut connection, path, to).map_err(|error| suspect(path, error))?;
+    keep_log(&connection, false).map_err(sort)?;
+    Ok(connection)
+}
+
+/// Whether closing leaves the log as it is instead of bringing it into the file.
+pub(super) fn keep_log(connection: &Connection, keep: bool) -> rusqlite::Result<bool> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep)
+}
+
+/// [`whole_at`] the newest version.
+pub(super) fn whole(path: &Path) -> Result<Connection, StoreError> {
+    whole_at(path, schema::VERSION)
+}
+
+/// The two bytes in SQLite's header that say which versions may read and write; any other value makes SQLite
+/// open the file read-only without a word.
+fn check_header(path: &Path) -> Result<(), StoreError> {
+    let mut header = [0u8; 20];
+    let mut file = fs::File::open(path).map_err(|source| StoreError::file("open", path, source))?;
+    let read = file.read(&mut header).map_err(|source| StoreError::file("read", path, source))?;
+    let versions_fit = header[18..20].iter().all(|version| matches!(version, 1 | 2));
+    if read == 0 || (read == 20 && header.starts_with(b"SQLite format 3\0") && versions_fit) {
+        return Ok(());
+    }
+    Err(damaged("open", path, "it does not begin as an SQLite file does"))
+}
+
+/// While a file is opened, an error that neither disk, memory, lock nor permission explains comes from what
+/// the file holds.
+fn suspect(path: &Path, error: StoreError) -> StoreError {
+    match error {
+        StoreError::Other { operation, source, .. } => {
+            let innocent = matches!(
+                source.sqlite_error_code(),
+                Some(
+                    ErrorCode::DatabaseBusy
+                        | ErrorCode::DatabaseLocked
+                        | ErrorCode::PermissionDenied
+                        | ErrorCode::ReadOnly
+                        | ErrorCode::OutOfMemory
+                        | ErrorCode::CannotOpen
+                        | ErrorCode::AuthorizationForStatementDenied
+                )
+            );
+            let medium = source.sqlite_error_code() == Some(ErrorCode::SystemIoFailure)
+                && source.sqlite_error().map(|error| error.extended_code)
+                    != Some(ffi::SQLITE_IOERR_SHORT_READ);
+            let path = path.to_owned();
+            if innocent || medium {
+                StoreError::Other { operation, path, source }
+            } else {
+                StoreError::Damaged { operation, path, source }
+            }
+        }
+        other => other,
+    }
+}
+
+fn set_up(connection: &mut Connection, path: &Path, to: u32) -> Result<(), StoreError> {
+    let sort = |source| StoreError::of("open", path, source);
+    connection.busy_timeout(BUSY).map_err(sort)?;
+    connection.execute_batch("PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF;").map_err(sort)?;
+    let found = schema::version(connection).map_err(sort)?;
+    if is_empty(connection).map_err(sort)? {
+        if found != 0 {
+            return Err(damaged("open", path, "it has a version and no tables"));
+        }
+        // Only before the first table is made, and not in WAL mode, can a file be told to give pages back.
+        connection.execute_batch("PRAGMA auto_vacuum = INCREMENTAL").map_err(sort)?;
+    } else {
+        check_origin(connection, path, found)?;
+    }
+    connection
+        .execute_batch(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 8388608;",
+        )
+        .map_err(sort)?;
+    if found > 0 {
+        look_through(connection, path)?;
+    }
+    schema::migrate(connection, to).map_err(sort)?;
+    check_schema(connection, path, to)
+}
+
+fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
+    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    Ok(tables == 0)
+}
+
+/// Whether the file is a store of ours, and of a version that this build knows. The version stands in the
+/// file's header and in `meta`: where the two differ, it is a damaged header and not a newer pinfold.
+fn check_origin(connection: &Connection, path: &Path, found: u32) -> Result<(), StoreError> {
+    let sort = |source| StoreError::of("open", path, source);
+    let id: i32 = connection.query_row("PRAGMA application_id", [], |row| row.get(0)).map_err(sort)?;
+    if id != schema::APPLICATION_ID {
+        return Err(damaged("open", path, "it is not a store of pinfold's"));
+    }
+    let noted = schema::noted_version(connection).map_err(sort)?;
+    if noted != Some(i64::from(found)) {
+        return Err(damaged("open", path, "its header and its table `meta` name different versions"));
+    }
+    if found > schema::VERSION {
+        return Err(StoreError::Newer { path: path.to_owned(), found, known: schema::VERSION });
+    }
+    Ok(())
+}
+
+/// The indexes of `jobs` are held against the table, not only looked at: a job missing from one of them would
+/// be a job lost.
+fn look_through(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    let bytes = fs::metadata(path).map_err(|source| StoreError::file("look at", path, source))?.len();
+    let mut problems = problems(connection, "integrity_check", "jobs");
+    if bytes <= LOOK_THROUGH_MAX_BYTES {
+        problems.extend(self::problems(connection, "quick_check", ""));
+    } else {
+        problems.extend(self::problems(connection, "quick_check", "meta"));
+        problems.extend(self::problems(connection, "quick_check", "decisions"));
+    }
+    match problems.first() {
+        None => Ok(()),
+        Some(first) => Err(damaged("check", path, first)),
+    }
+}
+
+/// What SQLite's own check says; of the whole file when `table` is empty.
+pub(super) fn problems(connection: &Connection, check: &str, table: &str) -> Vec<String> {
+    let sql = if table.is_empty() { format!("PRAGMA {check}") } else { format!("PRAGMA {check}({table})") };
+    let run = || {
+        let mut statement = connection.prepare(&sql)?;
+        statement.query_map([], |row| row.get::<_, String>(0))?.collect::<rusqlite::Result<Vec<_>>>()
+    };
+    match run() {
+        Ok(lines) => lines.into_iter().filter(|line| line != "ok").collect(),
+        Err(error) => vec![error.to_string()],
+    }
+}
+
+/// All that the schema makes must be there, word by word; what people added beside it may stay.
+fn check_schema(connection: &Connection, path: &Path, to: u32) -> Result<(), StoreError> {
+    let sort = |source| StoreError::of("open", path, source);
+    let mut fresh = Connection::open_in_memory().map_err(sort)?;
+    schema::migrate(&mut fresh, to).map_err(sort)?;
+    let there = schema::objects(connection).map_err(sort)?;
+    match schema::objects(&fresh).map_err(sort)?.difference(&there).next() {
+        None => Ok(()),
+        Some((kind, name, _)) => {
+            Err(damaged("open", path, &format!("its {kind} `{name}` is not as it was made")))
+        }
+    }
+}
+
+/// One above every job number of the file.
+pub(super) fn next_job(connection: &Connection) -> rusqlite::Result<u64> {
+    let kept: Option<i64> = connection
+        .query_row("SELECT value FROM meta WHERE key = 'next_job'", [], |row| row.get(0))
+        .optional()?;
+    let used: Option<i64> = connection.query_row("SELECT max(job) FROM jobs", [], |row| row.get(0))?;
+    let next = kept.unwrap_or(1).max(used.unwrap_or(0).saturating_add(1));
+    Ok(u64::try_from(next).unwrap_or(1))
+}
+
+/// Notes the number that the next job will have.
+pub(super) fn keep_next_job(connection: &Connection, next_job: u64) -> rusqlite::Result<usize> {
+    connection
+        .prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES ('next_job', ?1)")?
+        .execute([whole_number(next_job)])
+}
+
+/// Copies the store to `to` by way of a file beside it.
+pub(super) fn backup(connection: &Connection, path: &Path, to: &Path) -> Result<(), StoreError> {
+    let partial = beside(to, ".partial");
+    match fs::remove_file(&partial) {
+        Err(source) if source.kind() != ErrorKind::NotFound => {
+            return Err(StoreError::file("replace", &partial, source));
+        }
+        _ => {}
+    }
+    // SQLite takes an empty file that is there, and so its permissions.
+    touch(&partial)?;
+    let copied = copy_whole(connection, path, &partial).and_then(|()| {
+        fs::File::open(&partial)
+            .and_then(|file| file.sync_all())
+            .and_then(|()| fs::rename(&partial, to))
+            .map_err(|source| StoreError::file("put in place", to, source))
+    });
+    if copied.is_err() {
+        // What is left is of no use to anyone; the error that matters is the first one.
+        let _ = fs::remove_file(&partial);
+    }
+    copied
+}
+
+fn copy_whole(connection: &Connection, path: &Path, partial: &Path) -> Result<(), StoreError> {
+    let name = partial.to_str().ok_or_else(|| {
+        StoreError::file("write a backup to", partial, std::io::Error::from(ErrorKind::InvalidFilename))
+    })?;
+    connection.execute("VACUUM INTO ?1", [name]).map_err(|source| StoreError::of("back up", path, source))?;
+    let copy = Connection::open_with_flags(partial, OpenFlags::SQLITE_OPEN_READ_ONLY)
+        .map_err(|source| StoreError::of("open the backup", partial, source))?;
+    match problems(&copy, "integrity_check", "").first() {
+        None => Ok(()),
+        Some(first) => Err(damaged("check the backup", partial, first)),
+    }
+}

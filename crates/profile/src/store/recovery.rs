@@ -1,0 +1,235 @@
+//! What happens to a damaged file: a fresh store is made of what can be read, the damaged file is moved aside.
+//!
+//! The order of steps makes each of them safe to be cut off at: the fresh store is complete, beside the damaged
+//! one, before any name changes, and [`finish_interrupted`] completes a change of names that was cut off. The
+//! damaged file is only ever read.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::error::StoreError;
+use super::fields::{Binder, whole};
+use super::{insert, open, rows, schema};
+
+/// The fresh store until it is complete.
+const SALVAGE: &str = ".salvage";
+
+/// How often reading is taken up again behind damaged places.
+const RETRIES_MAX: u32 = 4_096;
+
+/// How many numbers are tried one by one behind a damaged place, before they are skipped in steps that double:
+/// more than the jobs that one page holds.
+const ONE_BY_ONE: u32 = 64;
+
+/// Job numbers above this are damage: at a million jobs a second it takes 285 years to get there.
+const JOB_MAX: i64 = 1 << 53;
+
+/// What happened to a damaged store, for the log and for `status`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovery {
+    /// Where the damaged file is now.
+    pub kept: PathBuf,
+    /// What was wrong with it.
+    pub cause: String,
+    /// Jobs that could be read and are in the fresh store.
+    pub jobs: u64,
+    /// Those of them that were not over.
+    pub unfinished: u64,
+}
+
+impl fmt::Display for Recovery {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "the store was damaged ({}) and is kept as {}; {} jobs could be read from it, {} of them not over; \
+             samples and decisions of jobs that are over are only in the damaged file",
+            self.cause,
+            self.kept.display(),
+            self.jobs,
+            self.unfinished
+        )
+    }
+}
+
+/// Completes a recovery that was cut off between its renames.
+pub(super) fn finish_interrupted(path: &Path) -> Result<(), StoreError> {
+    let salvage = open::beside(path, SALVAGE);
+    let there = |path: &Path| path.try_exists().map_err(|source| StoreError::file("look at", path, source));
+    if there(path)? {
+        return remove(&salvage);
+    }
+    let log = open::beside(path, "-wal");
+    if there(&log)? {
+        // The log of a file that is gone, or moved aside the moment before.
+        rename(&log, &open::beside(&free_name(path, "-wal")?, "-wal"))?;
+    }
+    if there(&salvage)? {
+        remove(&open::beside(path, "-shm"))?;
+        rename(&salvage, path)?;
+    }
+    Ok(())
+}
+
+/// Makes a fresh store of what can be read of the file at `path` and moves that aside.
+pub(super) fn recover(path: &Path, cause: &StoreError) -> Result<Recovery, StoreError> {
+    let salvage = open::beside(path, SALVAGE);
+    for ending in ["", "-journal"] {
+        remove(&open::beside(&salvage, ending))?;
+    }
+    let (jobs, unfinished) = make_fresh(path, &salvage)?;
+    let kept = free_name(path, "")?;
+    rename(path, &kept)?;
+    let log = open::beside(path, "-wal");
+    if log.try_exists().map_err(|source| StoreError::file("look at", &log, source))? {
+        rename(&log, &open::beside(&kept, "-wal"))?;
+    }
+    remove(&open::beside(path, "-shm"))?;
+    rename(&salvage, path)?;
+    Ok(Recovery { kept, cause: cause_words(cause), jobs, unfinished })
+}
+
+fn cause_words(cause: &StoreError) -> String {
+    match cause {
+        StoreError::Damaged { source: rusqlite::Error::SqliteFailure(_, Some(words)), .. } => words.clone(),
+        StoreError::Damaged { source, .. } => source.to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// `path.damaged-1`, or the first of its kind that is not taken with this ending.
+fn free_name(path: &Path, ending: &str) -> Result<PathBuf, StoreError> {
+    for number in 1u32.. {
+        let name = open::beside(path, &format!(".damaged-{number}"));
+        let taken = open::beside(&name, ending);
+        if !taken.try_exists().map_err(|source| StoreError::file("look at", &taken, source))? {
+            return Ok(name);
+        }
+    }
+    Err(StoreError::file("move aside", path, io::Error::from(ErrorKind::AlreadyExists)))
+}
+
+fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
+    fs::rename(from, to).map_err(|source| StoreError::file("move aside", from, source))
+}
+
+fn remove(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(source) if source.kind() != ErrorKind::NotFound => Err(StoreError::file("remove", path, source)),
+        _ => Ok(()),
+    }
+}
+
+/// Fills a new file at `salvage`; gives how many jobs it holds, and how many of them are not over.
+fn make_fresh(path: &Path, salvage: &Path) -> Result<(u64, u64), StoreError> {
+    let sort = |source| StoreError::of("make a fresh store in", salvage, source);
+    open::touch(salvage)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut fresh = Connection::open_with_flags(salvage, flags).map_err(sort)?;
+    fresh.execute_batch("PRAGMA auto_vacuum = INCREMENTAL").map_err(sort)?;
+    schema::migrate(&mut fresh, schema::VERSION).map_err(sort)?;
+    // Without any of the old file a fresh store is empty, which is what can be had.
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let Ok(old) = Connection::open_with_flags(path, flags) else { return Ok((0, 0)) };
+    let transaction = fresh.transaction().map_err(sort)?;
+    let counts = salvage_all(&old, &transaction).map_err(sort)?;
+    transaction.commit().map_err(sort)?;
+    Ok(counts)
+}
+
+/// Errors are those of the fresh store; what cannot be read of the old one is left behind.
+fn salvage_all(old: &Connection, fresh: &Connection) -> rusqlite::Result<(u64, u64)> {
+    let jobs = read_jobs(old);
+    let mut next = old
+        .query_row("SELECT value FROM meta WHERE key = 'next_job'", [], |row| row.get::<_, i64>(0))
+        .unwrap_or(1);
+    for table in ["jobs", "samples", "decisions"] {
+        let highest =
+            old.query_row(&format!("SELECT max(job) FROM {table} NOT INDEXED"), [], |row| row.get(0));
+        next = next.max(highest.ok().flatten().unwrap_or(0).min(JOB_MAX) + 1);
+    }
+    let (mut count, mut unfinished) = (0, 0);
+    let mut write = fresh.prepare(&insert("INSERT INTO jobs", &rows::JOB))?;
+    for row in &jobs {
+        rows::bind_job(row, &mut Binder::new(&mut write))?;
+        write.raw_execute()?;
+        count += 1;
+        next = next.max(whole(row.job) + 1);
+        if row.state != pinfold_proto::JobState::Exited {
+            unfinished += 1;
+            salvage_job(old, fresh, row.job)?;
+        }
+    }
+    open::keep_next_job(fresh, u64::try_from(next.min(JOB_MAX)).unwrap_or(1))?;
+    Ok((count, unfinished))
+}
+
+/// Samples and decisions of one job, as far as they can be read.
+fn salvage_job(old: &Connection, fresh: &Connection, job: u64) -> rusqlite::Result<()> {
+    let mut write = fresh.prepare_cached(&insert("INSERT OR REPLACE INTO samples", &rows::SAMPLE))?;
+    let columns = rows::SAMPLE.join(",");
+    let sql = format!("SELECT {columns} FROM samples WHERE job = ?1 ORDER BY time_us");
+    for row in readable(old, &sql, job, rows::read_sample) {
+        rows::bind_sample(&row, &mut Binder::new(&mut write))?;
+        write.raw_execute()?;
+    }
+    let mut write = fresh.prepare_cached(&insert("INSERT INTO decisions", &rows::DECISION))?;
+    let columns = rows::DECISION.join(",");
+    let sql = format!("SELECT {columns} FROM decisions WHERE job = ?1 ORDER BY number");
+    for row in readable(old, &sql, job, rows::read_decision) {
+        rows::bind_decision(&row, &mut Binder::new(&mut write))?;
+        write.raw_execute()?;
+    }
+    Ok(())
+}
+
+/// The rows up to the first that cannot be read.
+fn readable<T>(
+    old: &Connection,
+    sql: &str,
+    job: u64,
+    read: fn(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+) -> Vec<T> {
+    let Ok(mut statement) = old.prepare_cached(sql) else { return Vec::new() };
+    let Ok(rows) = statement.query_map([whole(job)], read) else { return Vec::new() };
+    rows.map_while(Result::ok).collect()
+}
+
+/// All jobs that can be read, by number. Behind a damaged place it goes on with the numbers that follow
+/// until something can be read again.
+fn read_jobs(old: &Connection) -> Vec<pinfold_proto::row::JobRow> {
+    // The table alone, by its own order: an index may be what is damaged.
+    let sql = format!("SELECT {} FROM jobs NOT INDEXED WHERE job >= ?1 ORDER BY job", rows::JOB.join(","));
+    let Ok(mut statement) = old.prepare(&sql) else { return Vec::new() };
+    let mut jobs = Vec::new();
+    let (mut from, mut step, mut tries): (i64, i64, u32) = (0, 1, 0);
+    for _ in 0..RETRIES_MAX {
+        let Ok(mut found) = statement.query([from]) else { return jobs };
+        let broken = loop {
+            match found.next() {
+                Ok(None) => break false,
+                Err(_) => break true,
+                Ok(Some(row)) => match rows::read_job(row) {
+                    Ok(job) if whole(job.job) >= from && whole(job.job) <= JOB_MAX => {
+                        from = whole(job.job) + 1;
+                        (step, tries) = (1, 0);
+                        jobs.push(job);
+                    }
+                    _ => break true,
+                },
+            }
+        };
+        if !broken || from > JOB_MAX {
+            return jobs;
+        }
+        from += step;
+        tries += 1;
+        if tries > ONE_BY_ONE {
+            step = step.saturating_mul(2).min(JOB_MAX);
+        }
+    }
+    jobs
+}

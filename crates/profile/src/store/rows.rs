@@ -1,0 +1,303 @@
+//! The row types as columns: for each, the list of columns and the two walks along it, out and in.
+
+use pinfold_proto::row::{DecisionRow, JobRow, ProcessId, SampleRow, Usage};
+use pinfold_proto::{Ending, JobClass, JobSpec, JobState};
+use rusqlite::Row;
+
+use super::fields::{Binder, Fields};
+
+/// The columns of `jobs`; the key first.
+pub(super) const JOB: [&str; 52] = [
+    "job",
+    "uid",
+    "user",
+    "name",
+    "project",
+    "command",
+    "directory",
+    "priority_asked",
+    "class_asked",
+    "cores",
+    "claim_bytes",
+    "limit_bytes",
+    "ttl_us",
+    "expected_us",
+    "held",
+    "no_suspend",
+    "line",
+    "priority",
+    "class",
+    "state",
+    "submitted_us",
+    "started_us",
+    "ended_us",
+    "suspended_us",
+    "frozen_since_us",
+    "cpus",
+    "keeper_pid",
+    "keeper_start_ticks",
+    "main_pid",
+    "main_start_ticks",
+    "ending_us",
+    "exit_code",
+    "signal",
+    "ending_cpu_user_us",
+    "ending_cpu_system_us",
+    "ending_rss_peak_bytes",
+    "ending_io_read_bytes",
+    "ending_io_write_bytes",
+    "reason",
+    "cpu_user_us",
+    "cpu_system_us",
+    "memory_peak_bytes",
+    "memory_mean_bytes",
+    "cache_peak_bytes",
+    "swap_peak_bytes",
+    "virtual_peak_bytes",
+    "io_read_bytes",
+    "io_write_bytes",
+    "processes_total",
+    "processes_peak",
+    "threads_peak",
+    "samples",
+];
+
+/// The columns of `samples`.
+pub(super) const SAMPLE: [&str; 13] = [
+    "job",
+    "time_us",
+    "state",
+    "cpu_user_us",
+    "cpu_system_us",
+    "memory_bytes",
+    "cache_bytes",
+    "swap_bytes",
+    "virtual_bytes",
+    "io_read_bytes",
+    "io_write_bytes",
+    "processes",
+    "threads",
+];
+
+/// The columns of `decisions` that are ours to fill.
+pub(super) const DECISION: [&str; 4] = ["job", "time_us", "action", "reason"];
+
+/// A job into a statement over [`JOB`].
+pub(super) fn bind_job(row: &JobRow, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
+    to.number(row.job)?.put(row.uid)?.put(&row.user)?;
+    bind_spec(&row.spec, to)?;
+    to.put(row.priority)?.put(class_word(row.class))?.put(state_word(row.state))?;
+    to.number(row.submitted_us)?.maybe(row.started_us)?.maybe(row.ended_us)?;
+    to.number(row.suspended_us)?.maybe(row.frozen_since_us)?.put(&row.cpus)?;
+    for process in [row.keeper, row.main] {
+        to.put(process.map(|process| process.pid))?.maybe(process.map(|process| process.start_ticks))?;
+    }
+    let ending = row.ending.as_ref();
+    to.maybe(ending.map(|ending| ending.ended_us))?;
+    to.put(ending.and_then(|ending| ending.exit_code))?.put(ending.and_then(|ending| ending.signal))?;
+    to.maybe(ending.map(|ending| ending.cpu_user_us))?.maybe(ending.map(|ending| ending.cpu_system_us))?;
+    to.maybe(ending.map(|ending| ending.rss_peak_bytes))?;
+    to.maybe(ending.map(|ending| ending.io_read_bytes))?;
+    to.maybe(ending.map(|ending| ending.io_write_bytes))?.put(&row.reason)?;
+    bind_usage(&row.usage, to)
+}
+
+fn bind_spec(spec: &JobSpec, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
+    let command = serde_json::to_string(&spec.command).expect("a list of texts always has a JSON form");
+    to.put(&spec.name)?.put(&spec.project)?.put(command)?.put(&spec.directory)?;
+    to.put(spec.priority)?.put(spec.class.map(class_word))?.put(spec.cores)?;
+    to.maybe(spec.claim_bytes)?.maybe(spec.limit_bytes)?.maybe(spec.ttl_us)?.maybe(spec.expected_us)?;
+    to.put(spec.held)?.put(spec.no_suspend)?.maybe(spec.line)?;
+    Ok(())
+}
+
+fn bind_usage(usage: &Usage, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
+    to.number(usage.cpu_user_us)?.number(usage.cpu_system_us)?;
+    to.number(usage.memory_peak_bytes)?.number(usage.memory_mean_bytes)?.maybe(usage.cache_peak_bytes)?;
+    to.number(usage.swap_peak_bytes)?.number(usage.virtual_peak_bytes)?;
+    to.number(usage.io_read_bytes)?.number(usage.io_write_bytes)?;
+    to.number(usage.processes_total)?.number(usage.processes_peak)?.number(usage.threads_peak)?;
+    to.number(usage.samples)?;
+    Ok(())
+}
+
+/// A job out of a row over [`JOB`].
+pub(super) fn read_job(row: &Row<'_>) -> rusqlite::Result<JobRow> {
+    let from = &mut Fields::new(row);
+    let (job, uid, user, spec) = (from.number()?, from.small()?, from.text()?, read_spec(from)?);
+    let (priority, class, state) = (from.maybe_byte()?.unwrap_or(0), from.text()?, from.text()?);
+    let (submitted_us, started_us, ended_us) = (from.number()?, from.maybe()?, from.maybe()?);
+    // Only a damaged file has another word: a job without an end must then not pass for one that is over.
+    let state = state_of(&state).unwrap_or(match (started_us, ended_us) {
+        (_, Some(_)) => JobState::Exited,
+        (Some(_), None) => JobState::Running,
+        (None, None) => JobState::Queued,
+    });
+    Ok(JobRow {
+        job,
+        uid,
+        user,
+        spec,
+        priority,
+        class: class_of(&class).unwrap_or(JobClass::Primary),
+        state,
+        submitted_us,
+        started_us,
+        ended_us,
+        suspended_us: from.number()?,
+        frozen_since_us: from.maybe()?,
+        cpus: from.maybe_text()?,
+        keeper: read_process(from)?,
+        main: read_process(from)?,
+        ending: read_ending(from)?,
+        reason: from.maybe_text()?,
+        usage: read_usage(from)?,
+    })
+}
+
+fn read_spec(from: &mut Fields<'_, '_>) -> rusqlite::Result<JobSpec> {
+    Ok(JobSpec {
+        name: from.text()?,
+        project: from.maybe_text()?,
+        command: {
+            let text = from.text()?;
+            serde_json::from_str(&text).unwrap_or_else(|_| vec![text])
+        },
+        directory: from.text()?,
+        priority: from.maybe_byte()?,
+        class: from.maybe_text()?.as_deref().and_then(class_of),
+        cores: from.small()?,
+        claim_bytes: from.maybe()?,
+        limit_bytes: from.maybe()?,
+        ttl_us: from.maybe()?,
+        expected_us: from.maybe()?,
+        held: from.yes()?,
+        no_suspend: from.yes()?,
+        line: from.maybe()?,
+    })
+}
+
+fn read_process(from: &mut Fields<'_, '_>) -> rusqlite::Result<Option<ProcessId>> {
+    let (pid, start_ticks) = (from.maybe()?, from.maybe()?);
+    let pid = pid.and_then(|pid| u32::try_from(pid).ok());
+    Ok(pid.zip(start_ticks).map(|(pid, start_ticks)| ProcessId { pid, start_ticks }))
+}
+
+fn read_ending(from: &mut Fields<'_, '_>) -> rusqlite::Result<Option<Ending>> {
+    let ended_us = from.maybe()?;
+    let ending = Ending {
+        ended_us: ended_us.unwrap_or(0),
+        exit_code: from.maybe_small()?,
+        signal: from.maybe_small()?,
+        cpu_user_us: from.number()?,
+        cpu_system_us: from.number()?,
+        rss_peak_bytes: from.number()?,
+        io_read_bytes: from.number()?,
+        io_write_bytes: from.number()?,
+    };
+    Ok(ended_us.map(|_| ending))
+}
+
+fn read_usage(from: &mut Fields<'_, '_>) -> rusqlite::Result<Usage> {
+    Ok(Usage {
+        cpu_user_us: from.number()?,
+        cpu_system_us: from.number()?,
+        memory_peak_bytes: from.number()?,
+        memory_mean_bytes: from.number()?,
+        cache_peak_bytes: from.maybe()?,
+        swap_peak_bytes: from.number()?,
+        virtual_peak_bytes: from.number()?,
+        io_read_bytes: from.number()?,
+        io_write_bytes: from.number()?,
+        processes_total: from.number()?,
+        processes_peak: from.number()?,
+        threads_peak: from.number()?,
+        samples: from.number()?,
+    })
+}
+
+/// A sample into a statement over [`SAMPLE`].
+pub(super) fn bind_sample(row: &SampleRow, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
+    to.number(row.job)?.number(row.time_us)?.put(state_word(row.state))?;
+    to.number(row.cpu_user_us)?.number(row.cpu_system_us)?;
+    to.number(row.memory_bytes)?.maybe(row.cache_bytes)?.number(row.swap_bytes)?.number(row.virtual_bytes)?;
+    to.number(row.io_read_bytes)?.number(row.io_write_bytes)?.put(row.processes)?.put(row.threads)?;
+    Ok(())
+}
+
+/// A sample out of a row over [`SAMPLE`].
+pub(super) fn read_sample(row: &Row<'_>) -> rusqlite::Result<SampleRow> {
+    let from = &mut Fields::new(row);
+    Ok(SampleRow {
+        job: from.number()?,
+        time_us: from.number()?,
+        state: state_of(&from.text()?).unwrap_or(JobState::Running),
+        cpu_user_us: from.number()?,
+        cpu_system_us: from.number()?,
+        memory_bytes: from.number()?,
+        cache_bytes: from.maybe()?,
+        swap_bytes: from.number()?,
+        virtual_bytes: from.number()?,
+        io_read_bytes: from.number()?,
+        io_write_bytes: from.number()?,
+        processes: from.small()?,
+        threads: from.small()?,
+    })
+}
+
+/// A decision into a statement over [`DECISION`].
+pub(super) fn bind_decision(row: &DecisionRow, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
+    to.number(row.job)?.number(row.time_us)?.put(&row.action)?.put(&row.reason)?;
+    Ok(())
+}
+
+/// A decision out of a row over [`DECISION`].
+pub(super) fn read_decision(row: &Row<'_>) -> rusqlite::Result<DecisionRow> {
+    let from = &mut Fields::new(row);
+    Ok(DecisionRow {
+        job: from.number()?,
+        time_us: from.number()?,
+        action: from.text()?,
+        reason: from.text()?,
+    })
+}
+
+const fn class_word(class: JobClass) -> &'static str {
+    match class {
+        JobClass::Primary => "primary",
+        JobClass::Backfill => "backfill",
+        JobClass::Exclusive => "exclusive",
+    }
+}
+
+fn class_of(word: &str) -> Option<JobClass> {
+    match word {
+        "primary" => Some(JobClass::Primary),
+        "backfill" => Some(JobClass::Backfill),
+        "exclusive" => Some(JobClass::Exclusive),
+        _ => None,
+    }
+}
+
+const fn state_word(state: JobState) -> &'static str {
+    match state {
+        JobState::Queued => "queued",
+        JobState::Held => "held",
+        JobState::Running => "running",
+        JobState::Frozen => "frozen",
+        JobState::Parked => "parked",
+        JobState::Exited => "exited",
+    }
+}
+
+fn state_of(word: &str) -> Option<JobState> {
+    match word {
+        "queued" => Some(JobState::Queued),
+        "held" => Some(JobState::Held),
+        "running" => Some(JobState::Running),
+        "frozen" => Some(JobState::Frozen),
+        "parked" => Some(JobState::Parked),
+        "exited" => Some(JobState::Exited),
+        _ => None,
+    }
+}

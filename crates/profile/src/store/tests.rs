@@ -1,0 +1,394 @@
+//! Rows for the tests of the store, and the tests of its ordinary use; damage, death and full disks beside.
+
+mod damage;
+mod full;
+mod killed;
+mod migration;
+
+use std::os::unix::fs::PermissionsExt;
+
+use pinfold_proto::row::{ProcessId, Usage};
+use pinfold_proto::{Ending, JobClass, JobSpec, JobState};
+use proptest::prelude::*;
+
+use super::*;
+
+/// A job as the daemon writes it when it is asked for.
+fn queued(job: u64) -> JobRow {
+    JobRow {
+        job,
+        uid: 1000,
+        user: "ada".to_owned(),
+        spec: JobSpec {
+            name: "sort".to_owned(),
+            command: vec!["sort".to_owned(), "-n".to_owned(), format!("data {job}")],
+            directory: "/home/ada".to_owned(),
+            cores: 1,
+            ..JobSpec::default()
+        },
+        priority: 10,
+        class: JobClass::Primary,
+        state: JobState::Queued,
+        submitted_us: 1_000_000 + job,
+        started_us: None,
+        ended_us: None,
+        suspended_us: 0,
+        frozen_since_us: None,
+        cpus: None,
+        keeper: Some(ProcessId { pid: 77, start_ticks: 12_345 }),
+        main: None,
+        ending: None,
+        reason: Some("no slot is free".to_owned()),
+        usage: Usage::default(),
+    }
+}
+
+/// The same job when it is over.
+fn exited(job: u64) -> JobRow {
+    let mut row = queued(job);
+    row.state = JobState::Exited;
+    row.started_us = Some(row.submitted_us + 5);
+    row.ended_us = Some(row.submitted_us + 500);
+    row.ending = Some(Ending { exit_code: Some(0), ended_us: row.submitted_us + 499, ..Ending::default() });
+    row.usage = Usage { cpu_user_us: 480, memory_peak_bytes: 1 << 20, samples: 2, ..Usage::default() };
+    row.reason = None;
+    row
+}
+
+fn decision(job: u64, action: &str) -> DecisionRow {
+    DecisionRow {
+        job,
+        time_us: 1_000_000 + job,
+        action: action.to_owned(),
+        reason: "a slot is free".to_owned(),
+    }
+}
+
+fn sample(job: u64, time_us: u64) -> SampleRow {
+    SampleRow {
+        job,
+        time_us,
+        state: JobState::Running,
+        cpu_user_us: time_us / 2,
+        cpu_system_us: 7,
+        memory_bytes: 1 << 20,
+        cache_bytes: None,
+        swap_bytes: 0,
+        virtual_bytes: 1 << 24,
+        io_read_bytes: 0,
+        io_write_bytes: 512,
+        processes: 2,
+        threads: 3,
+    }
+}
+
+/// A store that must be new or sound.
+fn open(dir: &Path) -> Store {
+    let Opened { store, recovered } = Store::open(dir).unwrap();
+    assert_eq!(recovered, None);
+    store
+}
+
+prop_compose! {
+    fn any_spec()(
+        (name, directory, project) in (".*", ".*", proptest::option::of(".*")),
+        command in proptest::collection::vec(".*", 0..4),
+        (priority, class, cores) in (any::<Option<u8>>(), proptest::option::of(any_class()), any::<u32>()),
+        numbers in proptest::array::uniform5(any_maybe()),
+        (held, no_suspend) in any::<(bool, bool)>(),
+    ) -> JobSpec {
+        JobSpec {
+            name, project, command, directory, priority, class, cores, held, no_suspend,
+            claim_bytes: numbers[0],
+            limit_bytes: numbers[1],
+            ttl_us: numbers[2],
+            expected_us: numbers[3],
+            line: numbers[4],
+        }
+    }
+}
+
+prop_compose! {
+    fn any_usage()(numbers in proptest::array::uniform12(any_number()), cache in any_maybe()) -> Usage {
+        Usage {
+            cpu_user_us: numbers[0],
+            cpu_system_us: numbers[1],
+            memory_peak_bytes: numbers[2],
+            memory_mean_bytes: numbers[3],
+            cache_peak_bytes: cache,
+            swap_peak_bytes: numbers[4],
+            virtual_peak_bytes: numbers[5],
+            io_read_bytes: numbers[6],
+            io_write_bytes: numbers[7],
+            processes_total: numbers[8],
+            processes_peak: numbers[9],
+            threads_peak: numbers[10],
+            samples: numbers[11],
+        }
+    }
+}
+
+prop_compose! {
+    fn any_ending()(codes in any::<(Option<i32>, Option<i32>)>(), numbers in proptest::array::uniform6(any_number()))
+        -> Ending {
+        Ending {
+            exit_code: codes.0,
+            signal: codes.1,
+            ended_us: numbers[0],
+            cpu_user_us: numbers[1],
+            cpu_system_us: numbers[2],
+            rss_peak_bytes: numbers[3],
+            io_read_bytes: numbers[4],
+            io_write_bytes: numbers[5],
+        }
+    }
+}
+
+prop_compose! {
+    fn any_job()(
+        (job, uid, user, spec) in (1..1u64 << 53, any::<u32>(), ".*", any_spec().boxed()),
+        (priority, class, state) in (any::<u8>(), any_class(), any_state()),
+        times in (any_number(), any_maybe(), any_maybe(), any_number(), any_maybe()),
+        (cpus, reason) in (proptest::option::of("[0-9,-]{0,9}"), proptest::option::of(".*")),
+        (keeper, main) in (any_process(), any_process()),
+        (ending, usage) in (proptest::option::of(any_ending().boxed()), any_usage().boxed()),
+    ) -> JobRow {
+        JobRow {
+            job, uid, user, spec, priority, class, state, cpus, keeper, main, ending, reason, usage,
+            submitted_us: times.0,
+            started_us: times.1,
+            ended_us: times.2,
+            suspended_us: times.3,
+            frozen_since_us: times.4,
+        }
+    }
+}
+
+prop_compose! {
+    fn any_sample()(
+        numbers in proptest::array::uniform9(any_number()),
+        (cache_bytes, state) in (any_maybe(), any_state()),
+        (processes, threads) in any::<(u32, u32)>(),
+    ) -> SampleRow {
+        SampleRow {
+            job: numbers[0],
+            time_us: numbers[1],
+            state,
+            cpu_user_us: numbers[2],
+            cpu_system_us: numbers[3],
+            memory_bytes: numbers[4],
+            cache_bytes,
+            swap_bytes: numbers[5],
+            virtual_bytes: numbers[6],
+            io_read_bytes: numbers[7],
+            io_write_bytes: numbers[8],
+            processes,
+            threads,
+        }
+    }
+}
+
+fn any_number() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), Just(i64::MAX as u64), 0..1u64 << 40]
+}
+
+fn any_maybe() -> impl Strategy<Value = Option<u64>> {
+    proptest::option::of(any_number())
+}
+
+fn any_process() -> impl Strategy<Value = Option<ProcessId>> {
+    proptest::option::of(
+        (any::<u32>(), any_number()).prop_map(|(pid, start_ticks)| ProcessId { pid, start_ticks }),
+    )
+}
+
+fn any_class() -> impl Strategy<Value = JobClass> {
+    prop_oneof![Just(JobClass::Primary), Just(JobClass::Backfill), Just(JobClass::Exclusive)]
+}
+
+fn any_state() -> impl Strategy<Value = JobState> {
+    prop_oneof![
+        Just(JobState::Queued),
+        Just(JobState::Held),
+        Just(JobState::Running),
+        Just(JobState::Frozen),
+        Just(JobState::Parked),
+        Just(JobState::Exited)
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_row_comes_back_as_it_was_written(
+        first in any_job().boxed(),
+        then in any_job().boxed(),
+        sample in any_sample().boxed(),
+        (job, time_us, action, reason) in (any_number(), any_number(), ".*", ".*"),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let decision = DecisionRow { job, time_us, action, reason };
+        let then = JobRow { job: first.job, ..then };
+        let mut store = open(dir.path());
+        store.insert_job(&first).unwrap();
+        prop_assert_eq!(store.job(first.job).unwrap(), Some(first.clone()));
+        store.update_job(&then).unwrap();
+        store.add_sample(&sample).unwrap();
+        store.add_decision(&decision).unwrap();
+        drop(store);
+        let store = open(dir.path());
+        let unfinished = store.unfinished().unwrap();
+        prop_assert_eq!(unfinished.len(), usize::from(then.state != JobState::Exited));
+        prop_assert_eq!(store.job(then.job).unwrap(), Some(then));
+        prop_assert_eq!(store.samples(sample.job).unwrap(), vec![sample]);
+        prop_assert_eq!(store.decisions(decision.job).unwrap(), vec![decision]);
+        prop_assert_eq!(store.check().unwrap().problems.len(), usize::from(job != first.job));
+    }
+}
+
+#[test]
+fn only_the_owner_can_read_the_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    store.insert_job(&queued(1)).unwrap();
+    let backup = dir.path().join("copy.db");
+    store.backup(&backup).unwrap();
+    for path in [store.path().to_owned(), open::beside(store.path(), "-wal"), backup] {
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "{}", path.display());
+    }
+}
+
+#[test]
+fn a_transaction_is_kept_whole_or_not_at_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    assert!(matches!(store.commit(), Err(StoreError::NoTransaction { .. })));
+    store.begin().unwrap();
+    assert!(matches!(store.begin(), Err(StoreError::InTransaction { .. })));
+    assert!(matches!(store.backup(&dir.path().join("copy")), Err(StoreError::InTransaction { .. })));
+    store.insert_job(&queued(1)).unwrap();
+    // A mistake about one row is that row's alone.
+    assert!(matches!(store.insert_job(&queued(1)), Err(StoreError::Other { .. })));
+    assert!(matches!(store.update_job(&queued(9)), Err(StoreError::NoSuchJob { job: 9, .. })));
+    store.commit().unwrap();
+    store.begin().unwrap();
+    store.insert_job(&queued(2)).unwrap();
+    store.rollback();
+    store.begin().unwrap();
+    store.insert_job(&queued(3)).unwrap();
+    drop(store);
+    assert_eq!(open(dir.path()).unfinished().unwrap(), vec![queued(1)]);
+}
+
+#[test]
+fn lists_are_chosen_by_user_time_and_state() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    let bobs = JobRow { uid: 1001, user: "bob".to_owned(), ..queued(3) };
+    for row in [exited(1), queued(2), bobs.clone(), exited(4)] {
+        store.insert_job(&row).unwrap();
+    }
+    assert_eq!(store.unfinished().unwrap(), vec![queued(2), bobs.clone()]);
+    assert_eq!(store.last(None, 2).unwrap(), vec![bobs.clone(), exited(4)]);
+    assert_eq!(store.last(Some(1000), 2).unwrap(), vec![queued(2), exited(4)]);
+    assert_eq!(store.since(Some(1001), 0).unwrap(), vec![bobs.clone()]);
+    assert_eq!(store.since(None, bobs.submitted_us).unwrap(), vec![bobs, exited(4)]);
+    assert_eq!(store.job(5).unwrap(), None);
+}
+
+#[test]
+fn a_number_is_never_used_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    assert_eq!((store.next_job(), store.next_job()), (1, 2));
+    for job in 1..=70 {
+        store.insert_job(&exited(job)).unwrap();
+        store.add_sample(&sample(job, 9)).unwrap();
+        store.add_decision(&decision(job, "start")).unwrap();
+    }
+    assert_eq!(store.next_job(), 71);
+    assert_eq!(store.prune(u64::MAX).unwrap(), Pruned { jobs: PRUNE_JOBS_MAX, more: true });
+    assert_eq!(store.prune(u64::MAX).unwrap(), Pruned { jobs: 70 - PRUNE_JOBS_MAX, more: false });
+    let report = store.check().unwrap();
+    assert_eq!((report.jobs, report.samples, report.decisions), (0, 0, 0));
+    drop(store);
+    assert_eq!(open(dir.path()).next_job(), 72, "the number given out last is not given again");
+}
+
+#[test]
+fn pruning_leaves_what_is_not_over_and_not_old() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    for row in [exited(1), queued(2), exited(3)] {
+        store.insert_job(&row).unwrap();
+    }
+    let before_us = exited(3).ended_us.unwrap();
+    assert_eq!(store.prune(before_us).unwrap(), Pruned { jobs: 1, more: false });
+    assert_eq!(store.last(None, 9).unwrap(), vec![queued(2), exited(3)]);
+}
+
+#[test]
+fn a_checkpoint_empties_the_log_and_gives_room_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    store.begin().unwrap();
+    for job in 1..=60 {
+        store.insert_job(&exited(job)).unwrap();
+        (0..100).for_each(|time_us| store.add_sample(&sample(job, time_us)).unwrap());
+    }
+    store.commit().unwrap();
+    assert!(store.log_bytes() > 0);
+    assert!(store.checkpoint().unwrap());
+    assert_eq!(store.log_bytes(), 0);
+    let before = store.check().unwrap().file_bytes;
+    store.prune(u64::MAX).unwrap();
+    assert!(store.checkpoint().unwrap());
+    let after = store.check().unwrap();
+    assert!(after.file_bytes < before / 2, "{} of {before} bytes are left", after.file_bytes);
+    assert_eq!(after.problems, Vec::<String>::new());
+}
+
+#[test]
+fn a_backup_is_a_store_and_replaces_the_last_one() {
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut store = open(dir.path());
+    let copy = other.path().join(FILE_NAME);
+    fs::write(&copy, "what was there before").unwrap();
+    store.insert_job(&queued(5)).unwrap();
+    store.add_decision(&decision(5, "queue")).unwrap();
+    store.backup(&copy).unwrap();
+    store.insert_job(&queued(6)).unwrap();
+    let mut copied = open(other.path());
+    assert_eq!(copied.unfinished().unwrap(), vec![queued(5)]);
+    assert_eq!(copied.decisions(5).unwrap(), vec![decision(5, "queue")]);
+    assert_eq!(copied.next_job(), 6);
+    assert_eq!(
+        fs::read_dir(other.path()).unwrap().count(),
+        3,
+        "the copy, its log and its index; no partial file"
+    );
+}
+
+#[test]
+fn another_program_may_read_meanwhile() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    store.insert_job(&exited(1)).unwrap();
+    for (time_us, cpu_user_us) in [(1_000_000, 0), (3_000_000, 1_000_000)] {
+        store.add_sample(&SampleRow { cpu_user_us, ..sample(1, time_us) }).unwrap();
+    }
+    let reader = Connection::open(store.path()).unwrap();
+    reader.execute_batch("BEGIN").unwrap();
+    let look = "SELECT name, wall_s, submitted_utc FROM report";
+    let row: (String, f64, String) =
+        reader.query_row(look, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
+    assert_eq!(row, ("sort".to_owned(), 0.000_495, "1970-01-01 00:00:01".to_owned()));
+    store.insert_job(&queued(2)).unwrap();
+    assert!(!store.checkpoint().unwrap(), "the reader still needs the log");
+    let cores: Vec<Option<f64>> = {
+        let mut statement = reader.prepare("SELECT cpu_cores FROM series ORDER BY time_s").unwrap();
+        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    };
+    assert_eq!(cores, vec![None, Some(0.5)]);
+}

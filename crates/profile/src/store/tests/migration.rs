@@ -1,0 +1,93 @@
+//! Files of every version ever released open, and files that are not ours or too new are told apart.
+
+use super::*;
+
+/// Made by version 1's own steps; `fixtures/ORIGIN.md` says how to make it again.
+const VERSION_1: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/store-v1.db");
+
+fn rows() -> Vec<JobRow> {
+    let mut frozen = queued(2);
+    frozen.state = JobState::Frozen;
+    frozen.started_us = Some(2_000_000);
+    frozen.frozen_since_us = Some(3_000_000);
+    frozen.cpus = Some("0-3,8".to_owned());
+    frozen.spec.claim_bytes = Some(2 << 30);
+    vec![exited(1), frozen, queued(7)]
+}
+
+fn write_version_1(path: &Path) {
+    let connection = open::whole_at(path, 1).unwrap();
+    let mut store = Store::over(connection, path.to_owned()).unwrap();
+    rows().iter().for_each(|row| store.insert_job(row).unwrap());
+    store.add_sample(&sample(2, 2_500_000)).unwrap();
+    store.add_decision(&decision(2, "freeze")).unwrap();
+    assert!(store.checkpoint().unwrap());
+}
+
+#[test]
+fn version_1_opens_as_the_newest() {
+    if std::env::var_os("PINFOLD_BLESS_STORE").is_some() {
+        let _ = fs::remove_file(VERSION_1);
+        write_version_1(Path::new(VERSION_1));
+    }
+    let dir = tempfile::tempdir().unwrap();
+    fs::copy(VERSION_1, dir.path().join(FILE_NAME)).unwrap();
+    let old = Connection::open(dir.path().join(FILE_NAME)).unwrap();
+    assert_eq!(schema::version(&old).unwrap(), 1);
+    drop(old);
+    let mut store = open(dir.path());
+    assert_eq!(schema::version(&store.connection).unwrap(), schema::VERSION);
+    assert_eq!(store.last(None, 9).unwrap(), rows());
+    assert_eq!(store.samples(2).unwrap(), vec![sample(2, 2_500_000)]);
+    assert_eq!(store.decisions(2).unwrap(), vec![decision(2, "freeze")]);
+    assert_eq!(store.next_job(), 8);
+    let seen: i64 = store.connection.query_row("SELECT count(*) FROM report", [], |row| row.get(0)).unwrap();
+    assert_eq!(seen, 3);
+}
+
+#[test]
+fn a_newer_file_is_refused_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    store.connection.execute("UPDATE meta SET value = 99 WHERE key = 'schema'", []).unwrap();
+    store.connection.pragma_update(None, "user_version", 99).unwrap();
+    drop(store);
+    let before = fs::read(dir.path().join(FILE_NAME)).unwrap();
+    assert!(matches!(
+        Store::open(dir.path()),
+        Err(StoreError::Newer { found: 99, known: schema::VERSION, .. })
+    ));
+    assert_eq!(fs::read(dir.path().join(FILE_NAME)).unwrap(), before);
+}
+
+#[test]
+fn a_foreign_file_is_moved_aside_unchanged() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(FILE_NAME);
+    let foreign = Connection::open(&path).unwrap();
+    foreign.execute_batch("CREATE TABLE songs (title TEXT)").unwrap();
+    drop(foreign);
+    let before = fs::read(&path).unwrap();
+    let recovered = Store::open(dir.path()).unwrap().recovered.unwrap();
+    assert_eq!(recovered.cause, "it is not a store of pinfold's");
+    assert_eq!(recovered.kept, dir.path().join("pinfold.db.damaged-1"));
+    assert_eq!(fs::read(&recovered.kept).unwrap(), before);
+}
+
+#[test]
+fn what_people_add_beside_the_schema_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    store.connection.execute_batch("CREATE VIEW mine AS SELECT job FROM jobs").unwrap();
+    drop(store);
+    let store = open(dir.path());
+    let mine: i64 = store.connection.query_row("SELECT count(*) FROM mine", [], |row| row.get(0)).unwrap();
+    assert_eq!(mine, 0);
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = Store::open(&dir.path().join("nowhere")).unwrap_err();
+    assert!(error.to_string().contains("nowhere/pinfold.db"), "{error}");
+}
