@@ -75,6 +75,13 @@ pub enum Reason {
         /// All slots.
         slots: usize,
     },
+    /// It asked to be a backfiller, and a slot was free.
+    BackfillAsked {
+        /// Slots in use, this job included.
+        used: usize,
+        /// All slots.
+        slots: usize,
+    },
     /// Scheduling is off: jobs start at once.
     Unscheduled,
     /// A primary ended and left its home core to the oldest backfiller.
@@ -98,6 +105,8 @@ pub enum Reason {
     },
     /// The PUs it was bound to are gone or no longer allowed.
     CpusGone,
+    /// The cores it is bound to have other usable PUs now.
+    CpusChanged,
     /// An exclusive job needs every slot.
     Exclusive {
         /// The exclusive job.
@@ -169,6 +178,9 @@ impl fmt::Display for Reason {
             Self::BackfillSlotFree { used, slots } => {
                 write!(f, "no home core was free but a slot was ({used} of {slots} slots used)")
             }
+            Self::BackfillAsked { used, slots } => {
+                write!(f, "it asked to be a backfiller and a slot was free ({used} of {slots} slots used)")
+            }
             Self::Unscheduled => write!(f, "scheduling is off, jobs start at once"),
             Self::Promoted { after } => {
                 write!(f, "job {after} ended and left its home core to the oldest backfiller")
@@ -180,9 +192,12 @@ impl fmt::Display for Reason {
             Self::IdlerCore { gap_milli } => {
                 write!(f, "another core was idler by {}.{}%", gap_milli / 10, gap_milli % 10)
             }
+            Self::CpusChanged => write!(f, "the usable PUs of its cores changed"),
             Self::CpusGone => write!(f, "the PUs it was bound to are gone or no longer allowed"),
             Self::Exclusive { by } => write!(f, "the exclusive job {by} takes every slot"),
             Self::ExclusiveOver => write!(f, "the exclusive job ended"),
+            Self::SlotsShrank { slots: 0 } => write!(f, "no slot is left"),
+            Self::SlotsShrank { slots: 1 } => write!(f, "only 1 slot is left"),
             Self::SlotsShrank { slots } => write!(f, "only {slots} slots are left"),
             Self::SlotFree => write!(f, "a slot is free again"),
             Self::Asked => write!(f, "a user or operator asked for it"),

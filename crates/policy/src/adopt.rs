@@ -63,7 +63,7 @@ impl Policy {
                 reason = Reason::Adopted;
             }
         }
-        self.dirty.insert(id, reason);
+        self.mark(id, reason);
     }
 
     /// The class and the cores that a running job keeps, and whether that is what it had.

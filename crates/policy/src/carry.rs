@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use pinfold_topo::CpuSet;
 
-use crate::job::{Failure, Kind, Live};
+use crate::job::{Failure, Kind, Live, Told};
 use crate::policy::Policy;
-use crate::{Action, Decision, JobId, Reason};
+use crate::{Action, Class, Decision, JobId, Reason};
 
 /// How long a failed action rests before it is tried again.
 pub(crate) const RETRY: Duration = Duration::from_secs(1);
@@ -21,14 +21,51 @@ impl Policy {
         if pinned { self.cores.cpus(&live.cores) } else { CpuSet::new() }
     }
 
-    /// Asks for the difference between what is wanted of a job and what it was told. A job that is starting
-    /// is asked for nothing before it has answered.
-    pub(crate) fn carry(&mut self, id: JobId, reason: &Reason) {
-        let Some(live) = self.live(id) else { return };
-        if live.starting {
-            self.dirty.insert(id, reason.clone());
-            return;
+    /// Notes that something else may be wanted of a job than it was told; the last reason counts.
+    pub(crate) fn mark(&mut self, id: JobId, reason: Reason) {
+        self.unmark(id);
+        self.marked.push((id, reason));
+    }
+
+    pub(crate) fn unmark(&mut self, id: JobId) {
+        self.marked.retain(|&(job, _)| job != id);
+    }
+
+    /// Asks for all that is wanted now. Only at the end of a step, so that what was changed there and back
+    /// within the step is not asked for at all. First of all those who give way, the starts last.
+    pub(crate) fn carry_out(&mut self) {
+        let mut marked = std::mem::take(&mut self.marked);
+        marked.sort_by_key(|&(job, _)| match self.live(job) {
+            Some(live) if live.out.is_some() => 0,
+            Some(live) if live.told.frozen != Some(false) => 3,
+            Some(live) if live.class == Class::Backfill => 1,
+            _ => 2,
+        });
+        let mut starts = std::mem::take(&mut self.starts);
+        // A job that is starting is asked for nothing before it has answered.
+        let (later, now): (Vec<_>, Vec<_>) =
+            marked.into_iter().partition(|&(job, _)| self.live(job).is_some_and(|live| live.starting));
+        self.marked = later;
+        now.iter().for_each(|(job, reason)| self.carry(*job, reason));
+        for (job, reason) in starts.drain(..) {
+            self.start(job, reason);
         }
+        self.starts = starts;
+    }
+
+    fn start(&mut self, id: JobId, reason: Reason) {
+        let Some(live) = self.live(id) else { return };
+        let (class, cpus, priority) = (live.class, self.cpus_of(live), self.jobs[&id].request.priority);
+        if let Some(live) = self.live_mut(id) {
+            live.told =
+                Told { weight: Some((class, priority)), cpus: Some(cpus.clone()), frozen: Some(false) };
+        }
+        self.decisions.push(Decision { job: id, action: Action::Start { class, cpus, priority }, reason });
+    }
+
+    /// Asks for the difference between what is wanted of a job and what it was told.
+    fn carry(&mut self, id: JobId, reason: &Reason) {
+        let Some(live) = self.live(id) else { return };
         let (wanted_cpus, wanted_frozen) = (self.cpus_of(live), live.out.is_some());
         let wanted_weight = (live.class, self.jobs[&id].request.priority);
         // A frozen job is weighed and bound when it is thawed; one that only thawed to die, not at all.

@@ -150,6 +150,7 @@ impl Policy {
         let free = total.saturating_sub(used);
         if free < shape.cores as usize {
             match free {
+                0 if total == 1 => "the only slot is taken".into(),
                 0 => format!("all {total} slots are taken"),
                 free => format!("it takes {} slots and {free} of {total} are free", shape.cores),
             }
@@ -165,9 +166,11 @@ impl Policy {
         } else {
             self.holders.lowest_first().map(|(_, job)| job).collect()
         };
+        let needed = (shape.cores as usize).saturating_sub(self.free_slots());
         match running.as_slice() {
             [] => "the next event".into(),
             running if primaries => format!("a home core: {} must end", any_of(running)),
+            running if needed > 1 => format!("{needed} more slots: enough of {} must end", some_of(running)),
             running => format!("a slot: {} must end", any_of(running)),
         }
     }
@@ -213,7 +216,9 @@ impl Policy {
     fn explain_running(&self, job: &Job, live: &Live, numbers: &mut Numbers) -> (String, String) {
         let id = job.id();
         let cpus = self.cpus_of(live);
-        numbers.push(("PUs", if cpus.is_empty() { "any".into() } else { cpus.to_string() }));
+        if live.key.is_some() {
+            numbers.push(("PUs", if cpus.is_empty() { "any".into() } else { cpus.to_string() }));
+        }
         if !self.settings.schedule {
             return ("scheduling is off, every job runs".into(), "`schedule` must be on again".into());
         }

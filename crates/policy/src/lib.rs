@@ -12,6 +12,8 @@
 
 pub mod action;
 mod adopt;
+#[cfg(test)]
+mod audit;
 mod carry;
 mod cores;
 pub mod event;

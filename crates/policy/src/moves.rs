@@ -64,7 +64,7 @@ impl Policy {
         }
         // Until the next sample tells better, the one core is as idle as the other was.
         self.cores.swap_idle(best.from, best.to);
-        self.carry(id, &Reason::IdlerCore { gap_milli: best.gap_milli });
+        self.mark(id, Reason::IdlerCore { gap_milli: best.gap_milli });
     }
 
     /// The best move for a backfiller, if any evens things out.

@@ -36,8 +36,11 @@ pub struct Policy {
     pub(crate) cores: Cores,
     /// One timer for each job that has something due.
     timers: BTreeSet<(Instant, JobId)>,
-    /// Jobs for which something other than what was told may be wanted, and why.
-    pub(crate) dirty: BTreeMap<JobId, Reason>,
+    /// Jobs of which something else may be wanted than they were told, and why; in the order in which it was
+    /// decided.
+    pub(crate) marked: Vec<(JobId, Reason)>,
+    /// Jobs to be started, and why.
+    pub(crate) starts: Vec<(JobId, Reason)>,
     /// Jobs thawed without a slot to receive a signal.
     pub(crate) dying: BTreeSet<JobId>,
     /// The exclusive job that has the host to itself.
@@ -79,6 +82,9 @@ impl Policy {
         }
         if let Some(job) = newcomer {
             self.refuse_if_full(job);
+        }
+        if !self.unsettled {
+            self.carry_out();
         }
         self.ended = None;
         std::mem::take(&mut self.decisions)
@@ -177,7 +183,7 @@ impl Policy {
                 _ => (Class::Backfill, Vec::new()),
             };
             self.occupy(job, class, cores);
-            self.dirty.insert(job, if schedule { Reason::Asked } else { Reason::Unscheduled });
+            self.mark(job, if schedule { Reason::Asked } else { Reason::Unscheduled });
         }
     }
 
@@ -192,7 +198,7 @@ impl Policy {
             let Some(live) = self.live_mut(job) else { continue };
             let (class, cores) = (live.class, std::mem::take(&mut live.cores));
             let mut kept = self.survivors(&old, &cores, class == Class::Primary);
-            let (class, kept) = match class {
+            let (class_now, kept) = match class {
                 Class::Exclusive => (class, (0..count).collect()),
                 _ if !self.settings.schedule => (class, Vec::new()),
                 Class::Primary if kept.len() == slots => (class, kept),
@@ -204,13 +210,14 @@ impl Policy {
                     (class, kept)
                 }
             };
+            let stays = class_now == class && !kept.is_empty();
             self.release(job);
-            self.occupy(job, class, kept);
+            self.occupy(job, class_now, kept);
             let Some(live) = self.live(job) else { continue };
-            if live.told.cpus.as_ref() != Some(&self.cpus_of(live))
-                || live.told.weight.map(|w| w.0) != Some(class)
-            {
-                self.dirty.insert(job, Reason::CpusGone);
+            if !stays {
+                self.mark(job, Reason::CpusGone);
+            } else if live.told.cpus.as_ref() != Some(&self.cpus_of(live)) {
+                self.mark(job, Reason::CpusChanged);
             }
         }
         self.clip();
@@ -292,14 +299,14 @@ impl Policy {
         if live.suspended {
             self.park(id, Out::Suspended, Reason::Asked);
         } else if live.signal.is_some() {
-            self.carry(id, &Reason::Asked);
+            self.mark(id, Reason::Asked);
         }
     }
 
     /// A start failed: the job waits again. Its slot is free meanwhile, so that it holds nobody up.
     pub(crate) fn start_failed(&mut self, id: JobId, error: String) {
         self.release(id);
-        self.dirty.remove(&id);
+        self.unmark(id);
         let now = self.now;
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let Stage::Live(live) = &job.stage else { return };
@@ -397,7 +404,7 @@ impl Policy {
             self.dequeue(id);
             self.dying.insert(id);
         }
-        self.carry(id, &Reason::Asked);
+        self.mark(id, Reason::Asked);
         self.rearm(id);
     }
 
@@ -411,7 +418,7 @@ impl Policy {
                 key.priority = priority;
                 self.holders.insert(key);
             }
-            self.carry(id, &Reason::PriorityChanged { priority });
+            self.mark(id, Reason::PriorityChanged { priority });
         }
         self.enqueue(id);
     }
@@ -425,7 +432,7 @@ impl Policy {
     fn forget(&mut self, id: JobId) {
         self.dequeue(id);
         self.release(id);
-        self.dirty.remove(&id);
+        self.unmark(id);
         if let Some(job) = self.jobs.remove(&id) {
             self.waiting -= usize::from(job.live().is_none());
             if let Some(at) = job.armed {
@@ -531,7 +538,7 @@ impl Policy {
             live.grace = None;
         }
         self.enqueue(id);
-        self.carry(id, &reason);
+        self.mark(id, reason);
     }
 
     fn fire_timers(&mut self) {
@@ -559,6 +566,7 @@ impl Policy {
         let slots = self.total();
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let mut requeue = aged != job.aged;
+        let mut reason = None;
         job.aged = aged;
         match &mut job.stage {
             Stage::Waiting(waiting) => {
@@ -570,18 +578,21 @@ impl Policy {
             Stage::Live(live) => {
                 for failed in live.failed.values_mut().filter(|f| !f.tried && f.again <= now) {
                     failed.tried = true;
-                    self.dirty.insert(id, Reason::Retry { error: failed.error.clone() });
+                    reason = Some(Reason::Retry { error: failed.error.clone() });
                 }
                 if live.grace.is_some_and(|until| until <= now) {
                     live.grace = None;
                     if self.dying.remove(&id) {
                         live.out = Some(Out::Survived);
                         job.since = now;
-                        self.dirty.insert(id, Reason::SlotsShrank { slots });
+                        reason = Some(Reason::SlotsShrank { slots });
                         requeue = true;
                     }
                 }
             }
+        }
+        if let Some(reason) = reason {
+            self.mark(id, reason);
         }
         if requeue {
             self.dequeue(id);
@@ -636,7 +647,7 @@ impl Policy {
 
     fn mark_holders(&mut self, reason: &Reason) {
         for job in self.holders_highest_first() {
-            self.dirty.insert(job, reason.clone());
+            self.mark(job, reason.clone());
         }
     }
 }

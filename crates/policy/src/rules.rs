@@ -8,7 +8,7 @@
 use crate::job::{Drift, Job, Live, Out, Told};
 use crate::policy::Policy;
 use crate::queue::{RANK_AGED, Shape};
-use crate::{Action, Class, Decision, JobId, Preemption, Reason};
+use crate::{Class, JobId, Preemption, Reason};
 
 /// How many later jobs may start past a job that stands first and does not fit. Then no other starts until
 /// it fits, so a wide job waits for at most as many exits as there are jobs running then.
@@ -30,12 +30,11 @@ impl Policy {
             self.clear_exclusive();
             self.shrink();
             self.promote();
-            self.flush(false);
+            self.place();
             self.fill();
         } else {
             self.start_all();
         }
-        self.flush(true);
     }
 
     /// Nobody runs beside an exclusive job; matters after a restart between two of its freezes.
@@ -76,30 +75,31 @@ impl Policy {
             let slots = self.jobs[&job].slots();
             let homes = self.cores.choose_homes(slots, &own).expect("so many homes are free");
             self.occupy(job, Class::Primary, homes);
-            let reason = self.dirty.remove(&job).unwrap_or_else(|| {
-                self.ended.map_or(Reason::PromotedToFreeCore, |after| Reason::Promoted { after })
-            });
-            self.carry(job, &reason);
+            // One that lost its home by the same event, or should have had one, is not promoted but moved.
+            let moved = |reason: &Reason| matches!(reason, Reason::CpusGone | Reason::Restored);
+            if !self.marked.iter().any(|(marked, reason)| *marked == job && moved(reason)) {
+                let reason = match self.ended {
+                    Some(after) => Reason::Promoted { after },
+                    None => Reason::PromotedToFreeCore,
+                };
+                self.mark(job, reason);
+            }
         }
     }
 
-    /// Finds a place for backfillers that have none, and asks for what is wanted of the marked jobs; without
-    /// `frozen` only of those that are to run.
-    fn flush(&mut self, frozen: bool) {
-        for (job, reason) in std::mem::take(&mut self.dirty) {
-            let Some(live) = self.live(job) else { continue };
-            if live.out.is_some() && !frozen {
-                self.dirty.insert(job, reason);
-                continue;
-            }
-            let has_slot = live.key.is_some() && self.settings.schedule;
+    /// Finds cores for backfillers that lost theirs.
+    fn place(&mut self) {
+        let marked: Vec<JobId> = self.marked.iter().map(|&(job, _)| job).collect();
+        for job in marked {
             let wanted = self.jobs[&job].slots().min(self.cores.len());
-            if has_slot && live.class == Class::Backfill && live.cores.len() != wanted {
+            let misplaced = |live: &Live| {
+                live.key.is_some() && live.class == Class::Backfill && live.cores.len() != wanted
+            };
+            if self.live(job).is_some_and(misplaced) {
                 self.release(job);
                 let cores = self.cores.choose_pinning(wanted);
                 self.occupy(job, Class::Backfill, cores);
             }
-            self.carry(job, &reason);
         }
     }
 
@@ -115,6 +115,8 @@ impl Policy {
             }
             if let Some(plan) = self.plan(head, true) {
                 self.admit(head, plan);
+                // Those who gave way may have left more homes than the newcomer needs.
+                self.promote();
                 continue;
             }
             if rank == RANK_AGED || self.jobs[&head].passed >= PASSED_MAX || self.free() == 0 {
@@ -201,7 +203,12 @@ impl Policy {
         self.dequeue(id);
         let cores = match plan.class {
             _ if !self.settings.schedule => vec![],
-            Class::Primary => self.cores.choose_homes(slots, &[]).expect("planned with so many homes free"),
+            Class::Primary => {
+                // A frozen one returns to where it was, if it can.
+                let was = self.live(id).and_then(|live| live.told.cpus.as_ref());
+                let own = was.map(|cpus| self.cores.touched_by(cpus)).unwrap_or_default();
+                self.cores.choose_homes(slots, &own).expect("planned with so many homes free")
+            }
             Class::Backfill => self.cores.choose_pinning(slots),
             Class::Exclusive => (0..self.cores.len()).collect(),
         };
@@ -216,17 +223,14 @@ impl Policy {
             let wanted = self.jobs[&job].slots();
             let cores = self.cores.choose_pinning(wanted);
             self.occupy(job, Class::Backfill, cores);
-            self.carry(job, &Reason::Preempted { by: id, priority });
+            self.mark(job, Reason::Preempted { by: id, priority });
         }
         match thaw {
             Some(out) => {
-                let reason = self.thaw_reason(out);
-                // What else was noted for it is part of what is asked for now.
-                self.dirty.remove(&id);
-                self.carry(id, &reason);
+                self.mark(id, self.thaw_reason(out));
                 self.rearm(id);
             }
-            None => self.start(id, failed),
+            None => self.starts.push((id, self.start_reason(id, plan.class, failed))),
         }
     }
 
@@ -258,22 +262,18 @@ impl Policy {
         failed.map(|failed| failed.error)
     }
 
-    fn start(&mut self, id: JobId, failed: Option<String>) {
+    fn start_reason(&self, id: JobId, class: Class, failed: Option<String>) -> Reason {
         let (used, slots) = self.slots();
-        let Some(live) = self.live(id) else { return };
-        let (class, cpus, priority) = (live.class, self.cpus_of(live), self.jobs[&id].request.priority);
-        let reason = match (failed, class) {
+        match (failed, class) {
             (Some(error), _) => Reason::Retry { error },
             _ if !self.settings.schedule => Reason::Unscheduled,
             (None, Class::Primary) => Reason::HomeCoreFree { used, slots },
+            (None, Class::Backfill) if self.jobs[&id].request.class == Some(class) => {
+                Reason::BackfillAsked { used, slots }
+            }
             (None, Class::Backfill) => Reason::BackfillSlotFree { used, slots },
             (None, Class::Exclusive) => Reason::Exclusive { by: id },
-        };
-        if let Some(live) = self.live_mut(id) {
-            live.told =
-                Told { weight: Some((class, priority)), cpus: Some(cpus.clone()), frozen: Some(false) };
         }
-        self.decisions.push(Decision { job: id, action: Action::Start { class, cpus, priority }, reason });
     }
 
     fn thaw_reason(&self, out: Out) -> Reason {

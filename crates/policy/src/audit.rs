@@ -1,0 +1,251 @@
+//! Random events, sensible or not, and after each a count of everything from scratch.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use pinfold_topo::{CpuSet, PuOs};
+use proptest::prelude::*;
+
+use crate::job::Stage;
+use crate::{
+    Action, Adopted, Class, Command, Decision, Event, Instant, JobId, Machine, Policy, Preemption, Request,
+    Running, Sample, Settings, State,
+};
+
+fn class() -> impl Strategy<Value = Class> {
+    prop_oneof![Just(Class::Primary), Just(Class::Backfill), Just(Class::Exclusive)]
+}
+
+fn job() -> impl Strategy<Value = JobId> {
+    (1u64..24).prop_map(JobId)
+}
+
+fn seconds(max: u64) -> impl Strategy<Value = Duration> {
+    (0..max).prop_map(Duration::from_secs)
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    let asked = (job(), 1u8..=16, 1u32..4, prop::option::weighted(0.3, class()));
+    let times = (prop::option::weighted(0.3, seconds(100)), prop::option::weighted(0.2, seconds(50)));
+    (asked, times, prop::bool::weighted(0.1), prop::bool::weighted(0.1)).prop_map(
+        |((job, priority, cores, class), (expected, ttl), held, no_suspend)| Request {
+            job,
+            priority,
+            cores,
+            class,
+            expected,
+            ttl,
+            held,
+            no_suspend,
+        },
+    )
+}
+
+fn cpus() -> impl Strategy<Value = CpuSet> {
+    prop::collection::vec(0u32..5, 0..3).prop_map(|pus| pus.into_iter().map(PuOs).collect())
+}
+
+fn settings() -> impl Strategy<Value = Settings> {
+    let preemption = prop_oneof![Just(Preemption::Hard), Just(Preemption::Soft), Just(Preemption::Off)];
+    let flags = (prop::bool::weighted(0.9), prop::bool::weighted(0.8), prop::bool::weighted(0.9));
+    (0u32..2500, 0u32..8, prop::option::of(seconds(200)), flags, preemption).prop_map(
+        |(factor_milli, queue_depth, queue_ttl, (affinity, backfill, schedule), preemption)| Settings {
+            factor_milli,
+            queue_depth,
+            queue_ttl,
+            affinity,
+            backfill,
+            preemption,
+            schedule,
+        },
+    )
+}
+
+fn running() -> impl Strategy<Value = Running> {
+    (0u64..1000, class(), cpus(), any::<bool>(), any::<bool>()).prop_map(
+        |(started, class, cpus, frozen, suspended)| Running {
+            started: Instant(started),
+            class,
+            cpus,
+            frozen,
+            suspended,
+        },
+    )
+}
+
+fn command() -> impl Strategy<Value = Command> {
+    prop_oneof![
+        Just(Command::Suspend),
+        Just(Command::Resume),
+        Just(Command::Hold),
+        Just(Command::Release),
+        Just(Command::Cancel { signal: 15 }),
+        (0u8..20).prop_map(Command::SetPriority),
+    ]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        1 => settings().prop_map(Event::Configure),
+        1 => prop::collection::btree_set(0u32..6, 0..5).prop_map(|pus| {
+            Event::Machine(Machine { cores: pus.into_iter().map(|pu| CpuSet::single(PuOs(pu))).collect() })
+        }),
+        8 => request().prop_map(Event::Submit),
+        1 => (request(), prop::option::of(running())).prop_map(|(request, running)| {
+            Event::Adopt(Adopted { request, submitted: Instant(0), running })
+        }),
+        8 => job().prop_map(Event::Started),
+        6 => job().prop_map(Event::Exited),
+        1 => job().prop_map(Event::Withdrawn),
+        6 => (job(), command()).prop_map(|(job, command)| Event::Command(job, command)),
+        2 => prop::collection::vec(0u16..1000, 0..6).prop_map(|idle_milli| {
+            Event::Sample(Sample { idle_milli })
+        }),
+        2 => Just(Event::Tick),
+    ]
+}
+
+/// A step: how long after the last, what happens, and which decision of the last step failed, if any.
+type Step = (u64, Event, Option<usize>);
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let pause = prop_oneof![Just(0), 0u64..3_000_000, 0u64..700_000_000];
+    let failed = prop::option::weighted(0.2, 0usize..4);
+    prop::collection::vec((pause, event(), failed), 1..120)
+}
+
+fn play(steps: Vec<Step>, mut check: impl FnMut(&Policy)) -> (Policy, Vec<Decision>) {
+    let mut policy = Policy::default();
+    policy.step(Instant(0), Event::Configure(Settings { factor_milli: 1500, ..Settings::default() }));
+    policy.step(
+        Instant(0),
+        Event::Machine(Machine { cores: (0..3).map(|pu| CpuSet::single(PuOs(pu))).collect() }),
+    );
+    let (mut now, mut log, mut last) = (0, Vec::new(), Vec::<Decision>::new());
+    for (pause, event, failed) in steps {
+        now += pause;
+        if let Some(decision) = failed.and_then(|index| last.get(index)) {
+            let (job, action) = (decision.job, decision.action.clone());
+            log.extend(policy.step(Instant(now), Event::Failed { job, action, error: "EIO".into() }));
+            check(&policy);
+        }
+        last = policy.step(Instant(now), event);
+        log.extend(last.iter().cloned());
+        check(&policy);
+    }
+    (policy, log)
+}
+
+/// What the state says twice is the same both times.
+fn audit(policy: &Policy) {
+    let mut homes = BTreeMap::new();
+    let mut pinned = vec![0; policy.cores.len()];
+    let (mut used, mut waiting, mut holders) = (0, 0, 0);
+    for (&id, job) in &policy.jobs {
+        let Stage::Live(live) = &job.stage else {
+            waiting += 1;
+            continue;
+        };
+        assert_eq!(live.out.is_some() && !live.suspended, job.queued.is_some(), "job {id} in the queue");
+        assert!(!live.suspended || live.out.is_some() || live.starting, "job {id} is suspended and runs");
+        assert_eq!(live.key.is_none(), live.out.is_some() || policy.dying.contains(&id), "slot of job {id}");
+        let Some(key) = &live.key else {
+            assert!(live.cores.is_empty(), "job {id} has cores and no slot");
+            continue;
+        };
+        assert_eq!((key.class, key.priority), (live.class, job.request.priority), "key of job {id}");
+        used += live.slots;
+        holders += 1;
+        for &core in &live.cores {
+            match live.class {
+                Class::Primary => assert_eq!(homes.insert(core, id), None, "core {core} is home to two"),
+                Class::Backfill => pinned[core] += 1,
+                Class::Exclusive => assert_eq!(policy.exclusive, Some(id)),
+            }
+        }
+    }
+    assert_eq!((used, waiting, holders), (policy.used, policy.waiting(), policy.holders.len()));
+    for (index, core) in policy.cores.iter().enumerate() {
+        assert_eq!(core.home_of, homes.get(&index).copied(), "home {index}");
+        assert_eq!(core.backfillers, pinned[index], "backfillers of core {index}");
+    }
+    assert_eq!(policy.cores.free_homes(), policy.cores.len() - homes.len());
+    assert!(policy.starts.is_empty() && policy.decisions.is_empty(), "something was decided and not told");
+    for job in policy.jobs() {
+        let explanation = policy.explain(policy.now, job.job).expect("the job is known");
+        assert!(!explanation.cause.is_empty() && !explanation.change.is_empty());
+    }
+}
+
+/// What the rules promise of each settled state.
+fn promises(policy: &Policy) {
+    let adopting = policy.next_wakeup() == Some(policy.now);
+    if adopting || !policy.settings().schedule {
+        return;
+    }
+    let (used, total) = policy.slots();
+    let running: Vec<_> =
+        policy.jobs().filter(|job| matches!(job.state, State::Running | State::Starting)).collect();
+    let may_freeze = |job: JobId| policy.may_freeze(job) && policy.holders.foremost() != Some(job);
+    if used > total && policy.exclusive.is_none() {
+        let freezable: Vec<_> = running.iter().filter(|info| may_freeze(info.job)).collect();
+        assert!(freezable.is_empty(), "{used} of {total} slots used and {freezable:?} may be frozen");
+    }
+    let mut taken = CpuSet::new();
+    for info in running.iter().filter(|info| info.class == Some(Class::Primary)) {
+        assert!(info.cpus.is_disjoint(&taken), "job {} shares its home", info.job);
+        taken = taken.union(&info.cpus);
+    }
+    if policy.exclusive.is_none() && policy.cores.free_homes() > 0 {
+        let fits = |job: JobId| policy.jobs[&job].slots() <= policy.cores.free_homes();
+        let left = policy.holders.promotable_oldest_first().find(|&job| fits(job));
+        assert_eq!(left, None, "a home is free and a backfiller could have it");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_books_balance_after_every_event(steps in steps()) {
+        play(steps, |policy| {
+            audit(policy);
+            promises(policy);
+        });
+    }
+
+    #[test]
+    fn the_same_events_give_the_same_decisions(steps in steps()) {
+        let (_, first) = play(steps.clone(), |_| {});
+        let (_, second) = play(steps, |_| {});
+        prop_assert_eq!(format!("{first:?}"), format!("{second:?}"));
+    }
+
+    #[test]
+    fn ticks_as_wished_come_to_an_end(steps in steps()) {
+        let (mut policy, _) = play(steps, |_| {});
+        // Each timer is for one job and one of a few things; none may set itself again for ever.
+        for _ in 0..2_000 {
+            let Some(at) = policy.next_wakeup() else { return Ok(()) };
+            policy.step(at, Event::Tick);
+            audit(&policy);
+        }
+        prop_assert!(false, "it still wants to be woken at {:?}", policy.next_wakeup());
+    }
+
+    #[test]
+    fn whoever_starts_was_told_to(steps in steps()) {
+        let (policy, log) = play(steps, |_| {});
+        let mut known: BTreeSet<JobId> = BTreeSet::new();
+        for decision in &log {
+            match decision.action {
+                Action::Start { .. } => { known.insert(decision.job); }
+                Action::Drop { .. } => { known.remove(&decision.job); }
+                _ => {}
+            }
+        }
+        for info in policy.jobs().filter(|info| info.state == State::Starting) {
+            prop_assert!(known.contains(&info.job), "job {} starts and nobody told it", info.job);
+        }
+    }
+}

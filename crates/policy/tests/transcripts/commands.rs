@@ -1,0 +1,174 @@
+//! What users and operators say to jobs.
+
+use crate::script::check;
+
+#[test]
+fn a_suspended_job_frees_its_slot_and_returns_when_one_is_free() {
+    check(
+        "
+        > machine 1
+        > set factor=1000
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 1 slots used)
+        > submit 2
+        > suspend 1
+        1 freeze: a user or operator asked for it
+        2 start primary 0 p10: a home core was free (1 of 1 slots used)
+        > why 1
+        a user or operator suspended it [priority 10, cores asked for 1, slots used 1 of 1, since its start 0.0 s, frozen for 0.0 s] change: `pinfold resume 1`
+        > resume 1
+        > why 1
+        it was resumed; it returns when it can, but it is next, and the only slot is taken [priority 10, cores asked for 1, slots used 1 of 1, since its start 0.0 s, frozen for 0.0 s, position in the queue 1, goes first in 600 s] change: a slot: job 2 must end
+        > exit 2
+        1 thaw: a user or operator asked for it
+        > suspend 1
+        1 freeze: a user or operator asked for it
+        > resume 1
+        1 thaw: a user or operator asked for it
+        ",
+    );
+}
+
+#[test]
+fn a_suspension_counts_more_than_all_else() {
+    check(
+        "
+        > machine 1
+        > set factor=1000 preemption=hard
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 1 slots used)
+        > submit 2 p12
+        1 freeze: job 2 of priority 12 took its place
+        2 start primary 0 p12: a home core was free (1 of 1 slots used)
+        > suspend 1
+        > exit 2
+        > priority 1 16
+        > resume 1
+        1 weigh primary p16: a user or operator asked for it
+        1 thaw: a user or operator asked for it
+        ",
+    );
+}
+
+#[test]
+fn a_backfiller_takes_the_home_of_the_suspended() {
+    check(
+        "
+        > machine 1
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > submit 2
+        2 start backfill 0 p10: no home core was free but a slot was (2 of 2 slots used)
+        > suspend 1
+        1 freeze: a user or operator asked for it
+        2 weigh primary p10: a home core fell free
+        > resume 1
+        1 weigh backfill p10: a user or operator asked for it
+        1 thaw: a user or operator asked for it
+        ",
+    );
+}
+
+/// ... and a job that goes on regardless needs a slot after a few seconds.
+#[test]
+fn cancel_thaws_before_the_signal() {
+    check(
+        "
+        > machine 1
+        > set factor=1000
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 1 slots used)
+        > submit 2
+        > suspend 1
+        1 freeze: a user or operator asked for it
+        2 start primary 0 p10: a home core was free (1 of 1 slots used)
+        > cancel 1
+        1 thaw: a user or operator asked for it
+        1 signal 15: a user or operator asked for it
+        > why 1
+        it was thawed without a slot to receive a signal [priority 10, cores asked for 1, slots used 1 of 1, since its start 0.0 s] change: its end, or a few seconds: then it needs a slot to go on
+        > wakeup
+        5000 ms
+        > +5
+        1 freeze: only 1 slot is left
+        > why 1
+        it was cancelled while frozen, went on, and has no slot; it returns when it can, but it is next, and the only slot is taken [priority 10, cores asked for 1, slots used 1 of 1, since its start 5.0 s, frozen for 0.0 s, position in the queue 1, goes first in 600 s] change: a slot: job 2 must end
+        > exit 2
+        1 thaw: a slot is free again
+        > cancel 1
+        1 signal 15: a user or operator asked for it
+        > exit 1
+        ",
+    );
+}
+
+#[test]
+fn what_comes_before_the_start_is_answered_takes_effect_after() {
+    check(
+        "
+        > machine 2
+        > slow
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 3 slots used)
+        > suspend 1
+        > started 1
+        1 freeze: a user or operator asked for it
+        > submit 2
+        2 start primary 0 p10: a home core was free (1 of 3 slots used)
+        > cancel 2
+        > priority 2 3
+        > started 2
+        2 weigh primary p3: a user or operator asked for it
+        2 signal 15: a user or operator asked for it
+        > submit 3
+        3 start primary 1 p10: a home core was free (2 of 3 slots used)
+        > withdraw 3
+        > started 3
+        > resume 1
+        2 weigh backfill p3: job 1 of priority 10 took its place
+        1 thaw: a user or operator asked for it
+        ",
+    );
+}
+
+#[test]
+fn a_priority_may_change_while_the_job_runs() {
+    check(
+        "
+        > machine 1
+        > set preemption=hard factor=1000
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 1 slots used)
+        > priority 1 3
+        1 weigh primary p3: its priority is now 3
+        > submit 2
+        1 freeze: job 2 of priority 10 took its place
+        2 start primary 0 p10: a home core was free (1 of 1 slots used)
+        > priority 1 12
+        2 freeze: job 1 of priority 12 took its place
+        1 weigh primary p12: a slot is free again
+        1 thaw: a slot is free again
+        > exit 2
+        ",
+    );
+}
+
+#[test]
+fn strangers_are_ignored() {
+    check(
+        "
+        > machine 1
+        > exit 9
+        > started 9
+        > suspend 9
+        > cancel 9
+        > fail 9 freeze
+        > withdraw 9
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > submit 1
+        > started 1
+        > withdraw 1
+        ",
+    );
+}

@@ -1,0 +1,12 @@
+//! The rules as transcripts: what happens, and what is decided in answer.
+
+mod changes;
+mod commands;
+mod drift;
+mod exclusive;
+mod faults;
+mod preemption;
+mod queue_order;
+mod restart;
+mod script;
+mod slots;

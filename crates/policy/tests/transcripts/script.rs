@@ -1,0 +1,240 @@
+//! A transcript: lines that begin with `>` are events, the lines below each are the decisions it brings about.
+//!
+//! `> TIME EVENT ARGUMENTS`, where `TIME` is `+SECONDS` since the last event, or nothing. Starts are answered
+//! at once unless the transcript says `> slow`.
+
+#![expect(clippy::unwrap_used, reason = "a transcript that cannot be read fails its test")]
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use pinfold_policy::{
+    Action, Adopted, Class, Command, Decision, Event, Instant, JobId, Machine, Policy, Preemption, Request,
+    Running, Sample, Settings,
+};
+use pinfold_topo::{CpuSet, PuOs};
+
+/// A judgement that is fed from a transcript.
+#[derive(Debug, Default)]
+struct Script {
+    policy: Policy,
+    now_us: u64,
+    slow: bool,
+    out: String,
+}
+
+/// Runs a transcript and compares it with what really happens.
+#[track_caller]
+pub(crate) fn check(transcript: &str) {
+    let mut script = Script { now_us: 1_000_000_000, ..Script::default() };
+    let lines: Vec<&str> = transcript.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    for line in &lines {
+        if let Some(event) = line.strip_prefix('>') {
+            writeln!(script.out, "{line}").unwrap();
+            script.feed(event.trim());
+        }
+    }
+    let want: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    assert!(script.out == want, "what happened:\n{}\nwhat was expected:\n{want}", script.out);
+}
+
+impl Script {
+    fn now(&self) -> Instant {
+        Instant(self.now_us)
+    }
+
+    fn feed(&mut self, line: &str) {
+        let mut words: Vec<&str> = line.split_whitespace().collect();
+        if let Some(seconds) = words[0].strip_prefix('+') {
+            let us = seconds.parse::<f64>().unwrap() * 1e6;
+            self.now_us += format!("{us:.0}").parse::<u64>().unwrap();
+            words.remove(0);
+        }
+        match words.first().copied() {
+            Some("slow") => self.slow = true,
+            Some("why") => self.why(&words[1..]),
+            Some("wakeup") => {
+                let in_us = self.policy.next_wakeup().map(|at| at.0.saturating_sub(self.now_us));
+                writeln!(self.out, "{}", in_us.map_or("never".into(), |us| format!("{} ms", us / 1000)))
+                    .unwrap();
+            }
+            Some(_) => {
+                let event = self.event(&words);
+                self.send(event);
+            }
+            None => self.send(Event::Tick),
+        }
+    }
+
+    fn why(&mut self, words: &[&str]) {
+        let explanation = self.policy.explain(self.now(), job(words[0])).expect("the job is known");
+        let numbers: Vec<String> =
+            explanation.numbers.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        writeln!(self.out, "{} [{}] change: {}", explanation.cause, numbers.join(", "), explanation.change)
+            .unwrap();
+    }
+
+    fn send(&mut self, event: Event) {
+        let decisions = self.policy.step(self.now(), event);
+        for decision in &decisions {
+            writeln!(self.out, "{}", line(decision)).unwrap();
+        }
+        for decision in decisions {
+            if matches!(decision.action, Action::Start { .. }) && !self.slow {
+                self.send(Event::Started(decision.job));
+            }
+        }
+    }
+
+    fn event(&self, words: &[&str]) -> Event {
+        let command = |command| Event::Command(job(words[1]), command);
+        match words[0] {
+            "machine" => Event::Machine(machine(words.get(1).copied().unwrap_or(""))),
+            "set" => Event::Configure(self.settings(&words[1..])),
+            "submit" => Event::Submit(request(&words[1..])),
+            "adopt" => Event::Adopt(adopted(self.now(), &words[1..])),
+            "started" => Event::Started(job(words[1])),
+            "exit" => Event::Exited(job(words[1])),
+            "withdraw" => Event::Withdrawn(job(words[1])),
+            "tick" => Event::Tick,
+            "suspend" => command(Command::Suspend),
+            "resume" => command(Command::Resume),
+            "hold" => command(Command::Hold),
+            "release" => command(Command::Release),
+            "cancel" => command(Command::Cancel { signal: 15 }),
+            "priority" => command(Command::SetPriority(words[2].parse().unwrap())),
+            "idle" => {
+                let idle_milli = words[1..].iter().map(|word| word.parse().unwrap()).collect();
+                Event::Sample(Sample { idle_milli })
+            }
+            "fail" => Event::Failed { job: job(words[1]), action: action(&words[2..]), error: "EIO".into() },
+            other => panic!("no event `{other}`"),
+        }
+    }
+
+    fn settings(&self, words: &[&str]) -> Settings {
+        let mut settings = self.policy.settings().clone();
+        for word in words {
+            let (key, value) = word.split_once('=').unwrap();
+            let on = value == "on";
+            match key {
+                "factor" => settings.factor_milli = value.parse().unwrap(),
+                "depth" => settings.queue_depth = value.parse().unwrap(),
+                "ttl" => settings.queue_ttl = Some(Duration::from_secs(value.parse().unwrap())),
+                "affinity" => settings.affinity = on,
+                "backfill" => settings.backfill = on,
+                "schedule" => settings.schedule = on,
+                "preemption" => {
+                    settings.preemption = match value {
+                        "hard" => Preemption::Hard,
+                        "soft" => Preemption::Soft,
+                        _ => Preemption::Off,
+                    }
+                }
+                other => panic!("no setting `{other}`"),
+            }
+        }
+        settings
+    }
+}
+
+fn job(word: &str) -> JobId {
+    JobId(word.parse().unwrap())
+}
+
+/// `4`: cores 0 to 3 of one PU each; `0,2-3`: one core for each piece.
+fn machine(text: &str) -> Machine {
+    if let Ok(count) = text.parse::<u32>() {
+        return Machine { cores: (0..count).map(|pu| CpuSet::single(PuOs(pu))).collect() };
+    }
+    Machine { cores: text.split(',').filter(|p| !p.is_empty()).map(|piece| piece.parse().unwrap()).collect() }
+}
+
+fn request(words: &[&str]) -> Request {
+    let mut request = Request {
+        job: job(words[0]),
+        priority: 10,
+        cores: 1,
+        class: None,
+        expected: None,
+        ttl: None,
+        held: false,
+        no_suspend: false,
+    };
+    for word in &words[1..] {
+        match *word {
+            "primary" => request.class = Some(Class::Primary),
+            "backfill" => request.class = Some(Class::Backfill),
+            "exclusive" => request.class = Some(Class::Exclusive),
+            "held" => request.held = true,
+            "nosuspend" => request.no_suspend = true,
+            word => match word.split_at(1) {
+                ("p", n) => request.priority = n.parse().unwrap(),
+                ("c", n) => request.cores = n.parse().unwrap(),
+                ("e", n) => request.expected = Some(Duration::from_secs(n.parse().unwrap())),
+                ("t", n) => request.ttl = Some(Duration::from_secs(n.parse().unwrap())),
+                _ => panic!("no option `{word}`"),
+            },
+        }
+    }
+    request
+}
+
+/// `N OPTIONS`, and for a running one `/ CLASS CPUS [frozen] [suspended]`.
+fn adopted(now: Instant, words: &[&str]) -> Adopted {
+    let (asked, has) = match words.iter().position(|&word| word == "/") {
+        Some(at) => (&words[..at], Some(&words[at + 1..])),
+        None => (words, None),
+    };
+    let running = has.map(|has| Running {
+        started: now,
+        class: class(has[0]),
+        cpus: if has[1] == "any" { CpuSet::new() } else { has[1].parse().unwrap() },
+        frozen: has.contains(&"frozen"),
+        suspended: has.contains(&"suspended"),
+    });
+    Adopted { request: request(asked), submitted: now, running }
+}
+
+fn class(word: &str) -> Class {
+    match word {
+        "primary" => Class::Primary,
+        "backfill" => Class::Backfill,
+        "exclusive" => Class::Exclusive,
+        other => panic!("no class `{other}`"),
+    }
+}
+
+fn action(words: &[&str]) -> Action {
+    let cpus = |text: &str| if text == "any" { CpuSet::new() } else { text.parse().unwrap() };
+    match words[0] {
+        "freeze" => Action::Freeze,
+        "thaw" => Action::Thaw,
+        "bind" => Action::Bind { cpus: cpus(words[1]) },
+        "weigh" => Action::Weigh { class: class(words[1]), priority: words[2].parse().unwrap() },
+        "signal" => Action::Signal { signal: 15 },
+        "start" => Action::Start { class: Class::Primary, cpus: CpuSet::new(), priority: 10 },
+        other => panic!("no action `{other}`"),
+    }
+}
+
+fn line(decision: &Decision) -> String {
+    let name = |class: &Class| match class {
+        Class::Primary => "primary",
+        Class::Backfill => "backfill",
+        Class::Exclusive => "exclusive",
+    };
+    let list = |cpus: &CpuSet| if cpus.is_empty() { "any".to_owned() } else { cpus.to_string() };
+    let action = match &decision.action {
+        Action::Start { class, cpus, priority } => {
+            format!("start {} {} p{priority}", name(class), list(cpus))
+        }
+        Action::Bind { cpus } => format!("bind {}", list(cpus)),
+        Action::Weigh { class, priority } => format!("weigh {} p{priority}", name(class)),
+        Action::Freeze => "freeze".into(),
+        Action::Thaw => "thaw".into(),
+        Action::Signal { signal } => format!("signal {signal}"),
+        Action::Drop { refused } => format!("drop{}", if *refused { " refused" } else { "" }),
+    };
+    format!("{} {action}: {}", decision.job, decision.reason)
+}
