@@ -1,1 +1,448 @@
-//! To be written.
+//! Containers: the kernel objects that hold jobs, with one meaning in three modes.
+//!
+//! Purpose: [`Containers`] carries out a [`Plan`] for one daemon (an *instance*); each [`Container`] holds one job
+//! and offers the abilities of the plan. What is done by groups of the kernel lies in `grouped`, what is done to
+//! single processes in `process`, and who belongs to a job without groups in `family`. Owner of state: the kernel;
+//! a container keeps open directories and what it last asked for, so that nothing is written twice. Absent here:
+//! when to do anything, and any memory across a restart: [`Containers::adopt`] finds jobs again in the kernel.
+//!
+//! A process or a group that vanished is an answer ([`Entered::Gone`], an empty list, [`Removed::Yes`]), not an
+//! error.
+
+mod family;
+mod grouped;
+mod levels;
+mod measure;
+mod page_out;
+mod process;
+mod rescue;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pinfold_topo::CpuSet;
+
+use crate::cgroup::{CgroupError, Events, Group, GroupRemoval};
+use crate::mode::{AbilityName, Plan, Roots, Via};
+use crate::procfs::{Pressure, PressureResource, ProcError, parse_pressure};
+
+use family::Family;
+use levels::Shared;
+
+pub use measure::{Detail, Measure};
+pub use rescue::{Rescued, rescue, rescue_instance};
+
+/// The variable in a job's environment that holds its number; with [`INSTANCE_VARIABLE`] it marks the processes
+/// of a job where there are no groups to hold them.
+pub const JOB_VARIABLE: &str = "PINFOLD_JOB_ID";
+/// The variable in a job's environment that holds the name of the instance it belongs to.
+pub const INSTANCE_VARIABLE: &str = "PINFOLD_INSTANCE";
+
+/// Containment failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ContainerError {
+    /// A control group could not be used.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+    /// A file below `/proc` could not be used.
+    #[error(transparent)]
+    Proc(#[from] ProcError),
+    /// The name cannot be a directory of ours.
+    #[error("`{0}` is no name of an instance: 1 to 32 of the characters a-z, 0-9 and -")]
+    Instance(String),
+    /// A group that the plan was decided on is gone.
+    #[error("the group {}, on which the plan rests, has vanished", .path.display())]
+    BaseGone {
+        /// The group.
+        path: PathBuf,
+    },
+    /// A job of this number is still in the kernel.
+    #[error("the container of job {job} is left from an earlier life and still holds processes")]
+    Occupied {
+        /// The job.
+        job: u64,
+    },
+    /// A system call on a process failed for another cause than its end.
+    #[error("failed to {operation} process {pid}")]
+    Process {
+        /// What was to be done.
+        operation: &'static str,
+        /// The process or thread.
+        pid: u32,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// How a job shares the processor with others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Share {
+    /// By weight: twice the weight, twice the time.
+    Normal {
+        /// 1 to 10,000; 100 is normal.
+        weight: u32,
+    },
+    /// Only what nothing else wants.
+    Idle,
+}
+
+impl Share {
+    /// The usual share.
+    pub const NORMAL: Self = Self::Normal { weight: 100 };
+}
+
+/// What a container is made with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shape {
+    /// The PUs; empty: unbound.
+    pub cpus: CpuSet,
+    /// The share of the processor.
+    pub share: Share,
+    /// The bound on memory, in bytes.
+    pub limit_bytes: Option<u64>,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self { cpus: CpuSet::new(), share: Share::NORMAL, limit_bytes: None }
+    }
+}
+
+/// Whether a process got in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Entered {
+    /// It is in.
+    Yes,
+    /// It had ended before.
+    Gone,
+}
+
+/// Whether a wish had its effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Applied {
+    /// It had.
+    Done,
+    /// The job stays as it was, for this reason; no failure, but a fact about the host or the job.
+    Kept(&'static str),
+}
+
+/// Whether a container is gone.
+#[derive(Debug)]
+pub enum Removed {
+    /// It is.
+    Yes,
+    /// It still holds processes; here it is back.
+    Busy(Container),
+}
+
+/// All containers of one instance.
+#[derive(Debug)]
+pub struct Containers {
+    shared: Arc<Shared>,
+}
+
+/// The container of one job.
+#[derive(Debug)]
+pub struct Container {
+    job: u64,
+    shared: Arc<Shared>,
+    /// One group for each level of [`Shared`], in its order; none in rootless mode.
+    groups: Vec<Group>,
+    /// `cgroup.events`, read once so that it can be polled; `None` without the unified hierarchy.
+    events: Option<OwnedFd>,
+    /// Who belongs to the job, in rootless mode.
+    family: Option<Mutex<Family>>,
+    /// What was last asked for. `None` after adoption: unknown.
+    cpus: Option<CpuSet>,
+    share: Option<Share>,
+    limit: Option<Option<u64>>,
+}
+
+impl Containers {
+    /// Makes the groups of this instance where the plan has them. `instance`: 1 to 32 of a-z, 0-9 and -.
+    ///
+    /// A controller that turns out not to be available after all is left out, and the plan is decided again
+    /// without it: read [`Containers::plan`] afterwards.
+    pub fn open(plan: Plan, roots: Roots, instance: &str) -> Result<Self, ContainerError> {
+        Ok(Self { shared: Arc::new(Shared::open(plan, roots, instance)?) })
+    }
+
+    /// The plan in force.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.shared.plan
+    }
+
+    /// Makes the container of a job, empty. One that is left from an earlier life is removed first when it is
+    /// empty, and [`ContainerError::Occupied`] otherwise.
+    pub fn create(&self, job: u64, shape: &Shape) -> Result<Container, ContainerError> {
+        let groups = self.shared.make_groups(job)?;
+        let mut container = Container::with(job, &self.shared, groups)?;
+        container.share = Some(Share::NORMAL);
+        container.limit = Some(None);
+        container.cpus = Some(CpuSet::new());
+        let shaped = container.shape(shape);
+        if let Err(error) = shaped {
+            // The failure is what the caller needs to hear; what could not be removed shows in list().
+            let _ = container.remove();
+            return Err(error);
+        }
+        Ok(container)
+    }
+
+    /// Finds the container of a job again after a restart; `None`: nothing of it is left. `main_pid` helps where
+    /// there are no groups: the process is taken only if its environment names the job, as its number may have
+    /// been given to another one since.
+    pub fn adopt(&self, job: u64, main_pid: Option<u32>) -> Result<Option<Container>, ContainerError> {
+        if self.shared.levels.is_empty() {
+            let mut family = Family::new(job, &self.shared.instance);
+            if let Some(pid) = main_pid {
+                family.take_in_if_marked(&self.shared.proc, pid)?;
+            }
+            let alive = !family.scan_all(&self.shared.proc)?.is_empty();
+            let container =
+                Container { family: Some(Mutex::new(family)), ..Container::bare(job, &self.shared) };
+            return Ok(alive.then_some(container));
+        }
+        let Some(groups) = self.shared.find_groups(job)? else { return Ok(None) };
+        let container = Container::with(job, &self.shared, groups)?;
+        container.complete_entries()?;
+        Ok(Some(container))
+    }
+
+    /// The jobs of this instance of which the kernel still holds a container, ascending.
+    pub fn list(&self) -> Result<Vec<u64>, ContainerError> {
+        if self.shared.levels.is_empty() {
+            return Ok(family::marked_jobs(&self.shared.proc, &self.shared.instance)?);
+        }
+        self.shared.jobs()
+    }
+
+    /// Removes the groups of this instance where they are empty. What still holds jobs stays for the next life.
+    pub fn close(self) {
+        self.shared.close();
+    }
+}
+
+impl Container {
+    fn bare(job: u64, shared: &Arc<Shared>) -> Self {
+        Self {
+            job,
+            shared: Arc::clone(shared),
+            groups: Vec::new(),
+            events: None,
+            family: None,
+            cpus: None,
+            share: None,
+            limit: None,
+        }
+    }
+
+    fn with(job: u64, shared: &Arc<Shared>, groups: Vec<Group>) -> Result<Self, ContainerError> {
+        let mut container = Self { groups, ..Self::bare(job, shared) };
+        if shared.levels.is_empty() {
+            container.family = Some(Mutex::new(Family::new(job, &shared.instance)));
+        }
+        container.events = container.open_events()?;
+        Ok(container)
+    }
+
+    fn shape(&mut self, shape: &Shape) -> Result<(), ContainerError> {
+        self.bind(&shape.cpus)?;
+        self.share(shape.share)?;
+        self.limit(shape.limit_bytes)?;
+        Ok(())
+    }
+
+    /// The job.
+    #[must_use]
+    pub fn job(&self) -> u64 {
+        self.job
+    }
+
+    /// Takes a process and whatever it will start into the container.
+    pub fn enter(&self, pid: u32) -> Result<Entered, ContainerError> {
+        if self.enter_groups(pid)? == Entered::Gone {
+            return Ok(Entered::Gone);
+        }
+        if let Some(mut family) = self.family()
+            && !family.take_in(&self.shared.proc, pid)?
+        {
+            return Ok(Entered::Gone);
+        }
+        self.enter_settings(pid)?;
+        Ok(Entered::Yes)
+    }
+
+    /// Binds the job to these PUs; empty: to all that the host lets it use.
+    pub fn bind(&mut self, cpus: &CpuSet) -> Result<Applied, ContainerError> {
+        if self.cpus.as_ref() == Some(cpus) {
+            return Ok(Applied::Done);
+        }
+        let applied = match self.shared.plan.via(AbilityName::Pin) {
+            Via::V1 | Via::V2 => self.bind_group(cpus)?,
+            Via::Processes | Via::Nothing => self.bind_processes(cpus)?,
+        };
+        if applied == Applied::Done {
+            self.cpus = Some(cpus.clone());
+        }
+        Ok(applied)
+    }
+
+    /// Sets the job's share of the processor.
+    pub fn share(&mut self, share: Share) -> Result<Applied, ContainerError> {
+        if self.share == Some(share) {
+            return Ok(Applied::Done);
+        }
+        let applied = match share {
+            Share::Idle => self.to_idle()?,
+            Share::Normal { weight } => self.to_weight(weight.clamp(1, 10_000))?,
+        };
+        if applied == Applied::Done {
+            self.share = Some(share);
+        }
+        Ok(applied)
+    }
+
+    /// Bounds the job's memory, in bytes; `None`: not at all. A bound below what the job holds and the kernel
+    /// cannot take from it is not set, as that would kill.
+    pub fn limit(&mut self, bytes: Option<u64>) -> Result<Applied, ContainerError> {
+        if self.limit == Some(bytes) {
+            return Ok(Applied::Done);
+        }
+        let applied = self.limit_group(bytes)?;
+        if applied == Applied::Done {
+            self.limit = Some(bytes);
+        }
+        Ok(applied)
+    }
+
+    /// Begins to stop all processes where they are. [`Container::is_frozen`] tells when all have stopped.
+    pub fn freeze(&mut self) -> Result<(), ContainerError> {
+        match self.shared.plan.via(AbilityName::Freeze) {
+            Via::V1 | Via::V2 => self.freeze_group(true),
+            Via::Processes | Via::Nothing => self.signal_all(libc::SIGSTOP).map(|_| ()),
+        }
+    }
+
+    /// Lets all processes go on.
+    pub fn thaw(&mut self) -> Result<(), ContainerError> {
+        match self.shared.plan.via(AbilityName::Freeze) {
+            Via::V1 | Via::V2 => self.freeze_group(false),
+            Via::Processes | Via::Nothing => self.signal_all(libc::SIGCONT).map(|_| ()),
+        }
+    }
+
+    /// Whether every process has stopped.
+    pub fn is_frozen(&self) -> Result<bool, ContainerError> {
+        match self.shared.plan.via(AbilityName::Freeze) {
+            Via::V2 => Ok(self.events()?.frozen),
+            Via::V1 => self.is_frozen_by_freezer(),
+            Via::Processes | Via::Nothing => self.are_all_at_rest(),
+        }
+    }
+
+    /// Sends a signal to every process; says how many got it. A frozen job sees it only once it is thawed, unless
+    /// the signal is SIGKILL.
+    pub fn signal(&self, signal: i32) -> Result<usize, ContainerError> {
+        self.signal_all(signal)
+    }
+
+    /// Ends every process at once, frozen ones too. It does not wait: [`Container::is_populated`] tells when the
+    /// last is gone.
+    pub fn kill(&self) -> Result<(), ContainerError> {
+        match self.shared.plan.via(AbilityName::Kill) {
+            Via::V2 => self.kill_group(),
+            Via::V1 | Via::Processes | Via::Nothing => {
+                self.signal_all(libc::SIGKILL)?;
+                // A process stopped by the first-generation freezer cannot die before it is let go.
+                if self.shared.plan.via(AbilityName::Freeze) == Via::V1 {
+                    self.freeze_group(false)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The processes that have not ended, ascending.
+    pub fn pids(&self) -> Result<Vec<u32>, ContainerError> {
+        match self.family() {
+            Some(mut family) => Ok(family.scan_all(&self.shared.proc)?),
+            None => self.group_pids(),
+        }
+    }
+
+    /// Whether any process has not ended.
+    pub fn is_populated(&self) -> Result<bool, ContainerError> {
+        if self.events.is_some() {
+            return Ok(self.events()?.populated);
+        }
+        Ok(!self.pids()?.is_empty())
+    }
+
+    /// Populated and frozen in one reading.
+    pub fn events(&self) -> Result<Events, ContainerError> {
+        match &self.events {
+            Some(events) => self.read_events(events),
+            None => Ok(Events { populated: self.is_populated()?, frozen: self.is_frozen()? }),
+        }
+    }
+
+    /// The open `cgroup.events`: poll it for `EPOLLPRI`, then call [`Container::events`], which also arms it anew.
+    /// `None` without the unified hierarchy. The kernel holds a second change within 10 ms back until those are over.
+    #[must_use]
+    pub fn events_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.events.as_ref().map(AsFd::as_fd)
+    }
+
+    /// What the job uses and has used.
+    pub fn measure(&self, detail: Detail) -> Result<Measure, ContainerError> {
+        match self.family() {
+            Some(mut family) => Ok(family.measure(&self.shared.proc, detail)?),
+            None => self.measure_groups(detail),
+        }
+    }
+
+    /// The job's own pressure on one resource; `None` where groups do not account it.
+    pub fn pressure(&self, resource: PressureResource) -> Result<Option<Pressure>, ContainerError> {
+        let file = match resource {
+            PressureResource::Cpu => "cpu.pressure",
+            PressureResource::Memory => "memory.pressure",
+            PressureResource::Io => "io.pressure",
+        };
+        match self.tree() {
+            Some(group) => Ok(group.read_parsed(file, parse_pressure)?),
+            None => Ok(None),
+        }
+    }
+
+    /// Moves up to `bytes` of the job's memory to swap (file pages are just dropped); says how many left. It may
+    /// take as long as the swap device takes, so large amounts are best asked for in pieces.
+    pub fn page_out(&self, bytes: u64) -> Result<u64, ContainerError> {
+        match self.shared.plan.via(AbilityName::PageOut) {
+            Via::V2 => self.page_out_v2(bytes),
+            Via::V1 => self.page_out_v1(bytes),
+            Via::Processes => self.page_out_processes(bytes),
+            Via::Nothing => Ok(0),
+        }
+    }
+
+    /// Removes the container if no process is left in it.
+    pub fn remove(self) -> Result<Removed, ContainerError> {
+        if self.groups.is_empty() {
+            let populated = self.is_populated()?;
+            return Ok(if populated { Removed::Busy(self) } else { Removed::Yes });
+        }
+        match self.remove_groups()? {
+            GroupRemoval::Gone => Ok(Removed::Yes),
+            GroupRemoval::Busy => Ok(Removed::Busy(self)),
+        }
+    }
+
+    fn family(&self) -> Option<MutexGuard<'_, Family>> {
+        // A panic while the lock was held leaves at worst a reading behind; the next scan sets it right.
+        self.family.as_ref().map(|family| family.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,1 +1,229 @@
-//! To be written.
+//! Readers of `/proc`, below a root that may be a fake one.
+//!
+//! Purpose: processes, memory, processors and pressure as plain data. A process that vanished while it was
+//! read is the answer `None`, never an error. Owner of state: none but an open handle on the root. Absent
+//! here: any write, any decision, any difference between two readings.
+
+mod parse;
+mod types;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{Dir, Mode, OFlags};
+use rustix::io::Errno;
+
+pub use parse::{
+    parse_host_cpu, parse_memory_info, parse_pressure, parse_process_io, parse_process_stat,
+    parse_process_status, parse_rollup,
+};
+pub use types::{
+    HostCpu, MemoryInfo, Pressure, PressureLine, PressureResource, ProcessIo, ProcessStat, ProcessStatus,
+    PuTimes, Rollup,
+};
+
+/// A file below `/proc` could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcError {
+    /// The root itself could not be opened.
+    #[error("failed to open the process file system at {}", .path.display())]
+    Root {
+        /// The root.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A file that ought to be there could not be read.
+    #[error("failed to read {}", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A file does not read as the kernel documents it.
+    #[error("failed to understand {}", .path.display())]
+    Parse {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// An open `/proc`, real or fake.
+#[derive(Debug)]
+pub struct Proc {
+    root: PathBuf,
+    dir: OwnedFd,
+}
+
+impl Proc {
+    /// Opens the tree at `root`.
+    pub fn open(root: &Path) -> Result<Self, ProcError> {
+        let flags = OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC;
+        match rustix::fs::open(root, flags, Mode::empty()) {
+            Ok(dir) => Ok(Self { root: root.to_owned(), dir }),
+            Err(errno) => Err(ProcError::Root { path: root.to_owned(), source: errno.into() }),
+        }
+    }
+
+    /// The processes that are there now, ascending.
+    pub fn pids(&self) -> Result<Vec<u32>, ProcError> {
+        Ok(self.numbered(".")?.unwrap_or_default())
+    }
+
+    /// The threads of one process, ascending; `None`: it is gone.
+    pub fn threads(&self, pid: u32) -> Result<Option<Vec<u32>>, ProcError> {
+        self.numbered(&format!("{pid}/task"))
+    }
+
+    /// The children of one process, over all its threads, ascending; `None`: it is gone.
+    pub fn children(&self, pid: u32) -> Result<Option<Vec<u32>>, ProcError> {
+        let Some(threads) = self.threads(pid)? else { return Ok(None) };
+        let mut children = Vec::new();
+        for thread in threads {
+            // A thread may end between the listing and the reading; its children move to another thread of the
+            // process, which callers see by scanning until nothing new appears.
+            let Some(text) = self.text(&format!("{pid}/task/{thread}/children"))? else { continue };
+            children.extend(text.split_ascii_whitespace().filter_map(|word| word.parse::<u32>().ok()));
+        }
+        children.sort_unstable();
+        children.dedup();
+        Ok(Some(children))
+    }
+
+    /// State, parent, times and start of one process; `None`: it is gone.
+    pub fn stat(&self, pid: u32) -> Result<Option<ProcessStat>, ProcError> {
+        self.parsed(&format!("{pid}/stat"), parse_process_stat)
+    }
+
+    /// Memory by kind and the allowed PUs of one process; `None`: it is gone.
+    pub fn status(&self, pid: u32) -> Result<Option<ProcessStatus>, ProcError> {
+        self.parsed(&format!("{pid}/status"), parse_process_status)
+    }
+
+    /// Bytes moved to and from storage by one process and the children it waited for; `None`: it is gone, or
+    /// belongs to someone whose figures we may not see.
+    pub fn io(&self, pid: u32) -> Result<Option<ProcessIo>, ProcError> {
+        self.parsed(&format!("{pid}/io"), parse_process_io)
+    }
+
+    /// Memory of one process with each shared page counted by its fraction; `None`: it is gone, or we may not
+    /// see it. The kernel walks the page tables for it: milliseconds for each gibibyte.
+    pub fn rollup(&self, pid: u32) -> Result<Option<Rollup>, ProcError> {
+        self.parsed(&format!("{pid}/smaps_rollup"), parse_rollup)
+    }
+
+    /// The environment that the process was started with, as NUL-separated bytes; `None`: it is gone, or we may
+    /// not see it.
+    pub fn environ(&self, pid: u32) -> Result<Option<Vec<u8>>, ProcError> {
+        self.bytes(&format!("{pid}/environ"))
+    }
+
+    /// The mapped ranges of one process, as the kernel prints them; `None`: it is gone, or we may not see them.
+    pub fn maps(&self, pid: u32) -> Result<Option<String>, ProcError> {
+        self.text(&format!("{pid}/maps"))
+    }
+
+    /// The times of all PUs since boot.
+    pub fn host_cpu(&self) -> Result<HostCpu, ProcError> {
+        self.required("stat", parse_host_cpu)
+    }
+
+    /// The memory and swap of the host.
+    pub fn memory_info(&self) -> Result<MemoryInfo, ProcError> {
+        self.required("meminfo", parse_memory_info)
+    }
+
+    /// The host's pressure on one resource; `None`: this kernel does not account it.
+    pub fn pressure(&self, resource: PressureResource) -> Result<Option<Pressure>, ProcError> {
+        self.parsed(&format!("pressure/{}", resource.as_str()), parse_pressure)
+    }
+
+    /// A file by its name below the root; `None`: it is not there, or its process is gone, or it is not ours.
+    pub fn text(&self, file: &str) -> Result<Option<String>, ProcError> {
+        // Names and environments of processes are bytes of any kind; what is not UTF-8 is of no use to the parsers.
+        Ok(self.bytes(file)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    fn required<T>(&self, file: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, ProcError> {
+        match self.parsed(file, parse)? {
+            Some(value) => Ok(value),
+            None => Err(ProcError::Read { path: self.root.join(file), source: Errno::NOENT.into() }),
+        }
+    }
+
+    fn parsed<T>(&self, file: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, ProcError> {
+        match self.text(file)? {
+            // The files of a process that ends while they are read come up empty.
+            Some(text) if text.is_empty() => Ok(None),
+            Some(text) => match parse(&text) {
+                Some(value) => Ok(Some(value)),
+                None => Err(ProcError::Parse { path: self.root.join(file) }),
+            },
+            None => Ok(None),
+        }
+    }
+
+    fn bytes(&self, file: &str) -> Result<Option<Vec<u8>>, ProcError> {
+        let read = rustix::fs::openat(&self.dir, file, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            .and_then(|fd| read_all(&fd));
+        match read {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(errno) if is_answer(errno) => Ok(None),
+            Err(errno) => Err(ProcError::Read { path: self.root.join(file), source: errno.into() }),
+        }
+    }
+
+    fn numbered(&self, folder: &str) -> Result<Option<Vec<u32>>, ProcError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let failed = |errno: Errno| ProcError::Read { path: self.root.join(folder), source: errno.into() };
+        let fd = match rustix::fs::openat(&self.dir, folder, flags, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(errno) if is_answer(errno) => return Ok(None),
+            Err(errno) => return Err(failed(errno)),
+        };
+        let mut numbers = Vec::new();
+        for entry in Dir::new(fd).map_err(failed)? {
+            match entry {
+                Ok(entry) => {
+                    numbers.extend(entry.file_name().to_str().ok().and_then(|name| name.parse::<u32>().ok()));
+                }
+                Err(errno) if is_answer(errno) => return Ok(None),
+                Err(errno) => return Err(failed(errno)),
+            }
+        }
+        numbers.sort_unstable();
+        Ok(Some(numbers))
+    }
+}
+
+/// Gone, never there, or another user's: answers about a process, not failures of the host.
+fn is_answer(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::NOENT | Errno::SRCH | Errno::NODEV | Errno::ACCESS | Errno::PERM | Errno::OPNOTSUPP
+    )
+}
+
+/// Reads an open file to its end; kernel files state no length beforehand.
+pub(crate) fn read_all(fd: &OwnedFd) -> Result<Vec<u8>, Errno> {
+    let mut bytes = Vec::with_capacity(4096);
+    loop {
+        if bytes.capacity() - bytes.len() < 1024 {
+            bytes.reserve(bytes.capacity());
+        }
+        match rustix::io::read(fd, rustix::buffer::spare_capacity(&mut bytes)) {
+            Ok(0) => return Ok(bytes),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// Ticks of `/proc/PID/stat` as microseconds.
+pub(crate) fn ticks_to_us(ticks: u64) -> u64 {
+    // 100 on every Linux of note; a kernel that says 0 would be broken, and dividing by it must not panic.
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    u64::try_from(u128::from(ticks) * 1_000_000 / u128::from(per_second)).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,246 @@
+//! Who belongs to a job where no group holds it, and what its members have used.
+//!
+//! Members are the processes that entered and their descendants, plus every process whose environment names job and
+//! instance: one whose parent ended is nobody's descendant any more, but it keeps the environment it was started
+//! with. Owner of state: the list of members and the ledger of processor time. Absent here: any change to a process.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::measure::{Detail, Measure, Sums, memory_of_processes};
+use super::{INSTANCE_VARIABLE, JOB_VARIABLE};
+use crate::procfs::{Proc, ProcError, ProcessStat, ticks_to_us};
+
+/// How often a scan is repeated while new members keep appearing.
+const ROUNDS_MAX: usize = 64;
+
+/// The members of one job.
+#[derive(Debug)]
+pub(super) struct Family {
+    job: u64,
+    instance: String,
+    known: BTreeMap<u32, ProcessStat>,
+    /// Processor time of members that are gone and that no living member has inherited, in clock ticks.
+    gone_user_ticks: u64,
+    gone_system_ticks: u64,
+}
+
+impl Family {
+    pub(super) fn new(job: u64, instance: &str) -> Self {
+        Self {
+            job,
+            instance: instance.to_owned(),
+            known: BTreeMap::new(),
+            gone_user_ticks: 0,
+            gone_system_ticks: 0,
+        }
+    }
+
+    /// Adds a process; `false`: it has ended.
+    pub(super) fn take_in(&mut self, proc: &Proc, pid: u32) -> Result<bool, ProcError> {
+        match proc.stat(pid)? {
+            Some(stat) if !stat.is_ended() => {
+                self.known.insert(pid, stat);
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Adds a process if its environment says that it is ours.
+    pub(super) fn take_in_if_marked(&mut self, proc: &Proc, pid: u32) -> Result<(), ProcError> {
+        if mark_of(proc, pid)?.is_some_and(|mark| mark.is(self.job, &self.instance)) {
+            self.take_in(proc, pid)?;
+        }
+        Ok(())
+    }
+
+    /// All members that have not ended, ascending: descendants and those marked by their environment.
+    pub(super) fn scan_all(&mut self, proc: &Proc) -> Result<Vec<u32>, ProcError> {
+        for _ in 0..ROUNDS_MAX {
+            let everybody = all_processes(proc)?;
+            let before: BTreeSet<u32> = self.known.keys().copied().collect();
+            let mut members = self.descendants_among(&everybody);
+            for pid in everybody.keys().filter(|pid| !members.contains(pid)).copied().collect::<Vec<_>>() {
+                if mark_of(proc, pid)?.is_some_and(|mark| mark.is(self.job, &self.instance)) {
+                    members.insert(pid);
+                }
+            }
+            self.settle(&everybody, &members);
+            // A child born behind the reading hand shows in the next round, as a descendant or by its environment.
+            if self.known.keys().all(|pid| before.contains(pid)) {
+                break;
+            }
+        }
+        Ok(self.living())
+    }
+
+    /// Members reached from those known, without a look at every process of the host where the kernel lists children.
+    fn scan_known(&mut self, proc: &Proc) -> Result<Vec<u32>, ProcError> {
+        let mut seen = BTreeMap::new();
+        let mut waiting: Vec<u32> = self.known.keys().copied().collect();
+        while let Some(pid) = waiting.pop() {
+            if seen.contains_key(&pid) {
+                continue;
+            }
+            let Some(stat) = proc.stat(pid)? else { continue };
+            if self.known.get(&pid).is_some_and(|known| known.start_ticks != stat.start_ticks) {
+                continue;
+            }
+            seen.insert(pid, stat);
+            waiting.extend(proc.children(pid)?.unwrap_or_default());
+        }
+        let members = seen.keys().copied().collect();
+        self.settle(&seen, &members);
+        Ok(self.living())
+    }
+
+    fn living(&self) -> Vec<u32> {
+        self.known.values().filter(|stat| !stat.is_ended()).map(|stat| stat.pid).collect()
+    }
+
+    /// Known members that are still the same processes, and everything below them.
+    fn descendants_among(&self, everybody: &BTreeMap<u32, ProcessStat>) -> BTreeSet<u32> {
+        let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for stat in everybody.values() {
+            children.entry(stat.parent).or_default().push(stat.pid);
+        }
+        let same = |pid: &u32, known: &ProcessStat| {
+            everybody.get(pid).is_some_and(|now| now.start_ticks == known.start_ticks)
+        };
+        let mut waiting: Vec<u32> =
+            self.known.iter().filter(|(pid, known)| same(pid, known)).map(|(pid, _)| *pid).collect();
+        let mut members = BTreeSet::new();
+        while let Some(pid) = waiting.pop() {
+            if members.insert(pid) {
+                waiting.extend(children.get(&pid).into_iter().flatten());
+            }
+        }
+        members
+    }
+
+    /// Takes over a new reading and books the time of members that are gone.
+    ///
+    /// A parent that waits for a child inherits the child's time, and what the child had inherited. So the time of
+    /// a member that is gone is looked for in its nearest living ancestor among the members: as far as what that
+    /// one inherited since the last reading does not cover it (it ignored its children, or there is no such
+    /// ancestor), it is booked here.
+    fn settle(&mut self, now: &BTreeMap<u32, ProcessStat>, members: &BTreeSet<u32>) {
+        let mut orphaned: BTreeMap<Option<u32>, (u64, u64)> = BTreeMap::new();
+        let survives = |pid: u32, before: &ProcessStat| {
+            members.contains(&pid) && now.get(&pid).is_some_and(|stat| stat.start_ticks == before.start_ticks)
+        };
+        for (pid, before) in &self.known {
+            if survives(*pid, before) {
+                continue;
+            }
+            let mut heir = before.parent;
+            let heir = loop {
+                match self.known.get(&heir) {
+                    Some(stat) if survives(heir, stat) => break Some(heir),
+                    // A process cannot be its own ancestor, but a number may come round; the parent of an older
+                    // process cannot be younger.
+                    Some(stat) if stat.start_ticks <= before.start_ticks && stat.parent != heir => {
+                        heir = stat.parent
+                    }
+                    _ => break None,
+                }
+            };
+            let sum = orphaned.entry(heir).or_default();
+            sum.0 = sum.0.saturating_add(before.user_ticks + before.children_user_ticks);
+            sum.1 = sum.1.saturating_add(before.system_ticks + before.children_system_ticks);
+        }
+        for (heir, (user, system)) in orphaned {
+            let grown = |of: fn(&ProcessStat) -> u64| {
+                let pair = heir.and_then(|heir| Some((now.get(&heir)?, self.known.get(&heir)?)));
+                pair.map_or(0, |(now, before)| of(now).saturating_sub(of(before)))
+            };
+            let (user_grown, system_grown) =
+                (grown(|stat| stat.children_user_ticks), grown(|stat| stat.children_system_ticks));
+            self.gone_user_ticks = self.gone_user_ticks.saturating_add(user.saturating_sub(user_grown));
+            self.gone_system_ticks =
+                self.gone_system_ticks.saturating_add(system.saturating_sub(system_grown));
+        }
+        self.known = members.iter().filter_map(|pid| Some((*pid, *now.get(pid)?))).collect();
+    }
+
+    /// What the members use and have used. With [`Detail::Totals`] only descendants are looked at; members that
+    /// lost their parent are found with [`Detail::Processes`], which looks at every process of the host.
+    pub(super) fn measure(&mut self, proc: &Proc, detail: Detail) -> Result<Measure, ProcError> {
+        let pids = match detail {
+            Detail::Totals => self.scan_known(proc)?,
+            Detail::Processes => self.scan_all(proc)?,
+        };
+        let mut user = self.gone_user_ticks;
+        let mut system = self.gone_system_ticks;
+        for stat in self.known.values() {
+            user = user.saturating_add(stat.user_ticks).saturating_add(stat.children_user_ticks);
+            system = system.saturating_add(stat.system_ticks).saturating_add(stat.children_system_ticks);
+        }
+        let mut measure = Measure {
+            cpu_user_us: ticks_to_us(user),
+            cpu_system_us: ticks_to_us(system),
+            processes: u64::try_from(pids.len()).unwrap_or(u64::MAX),
+            ..Measure::default()
+        };
+        memory_of_processes(proc, &pids, &mut measure)?;
+        if detail == Detail::Processes {
+            Sums::over(proc, &pids)?.into_measure(&mut measure);
+        }
+        Ok(measure)
+    }
+}
+
+/// What a process's environment says about the job it belongs to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) job: u64,
+    pub(super) instance: String,
+}
+
+impl Mark {
+    fn is(&self, job: u64, instance: &str) -> bool {
+        self.job == job && self.instance == instance
+    }
+}
+
+/// The jobs of an instance that any process is marked with, ascending.
+pub(super) fn marked_jobs(proc: &Proc, instance: &str) -> Result<Vec<u64>, ProcError> {
+    let mut jobs = BTreeSet::new();
+    for pid in all_processes(proc)?.into_keys() {
+        jobs.extend(mark_of(proc, pid)?.filter(|mark| mark.instance == instance).map(|mark| mark.job));
+    }
+    Ok(jobs.into_iter().collect())
+}
+
+/// Reads a process's mark; `None`: it has none, is gone, or is not ours to look at.
+pub(super) fn mark_of(proc: &Proc, pid: u32) -> Result<Option<Mark>, ProcError> {
+    // A daemon that runs inside a job of another one has the mark of that job and must not count as its own member.
+    if pid == std::process::id() {
+        return Ok(None);
+    }
+    Ok(proc.environ(pid)?.and_then(|environ| parse_mark(&environ)))
+}
+
+fn parse_mark(environ: &[u8]) -> Option<Mark> {
+    let value = |variable: &str| {
+        environ.split(|byte| *byte == 0).find_map(|entry| {
+            let text = entry.strip_prefix(variable.as_bytes())?.strip_prefix(b"=")?;
+            std::str::from_utf8(text).ok()
+        })
+    };
+    Some(Mark { job: value(JOB_VARIABLE)?.parse().ok()?, instance: value(INSTANCE_VARIABLE)?.to_owned() })
+}
+
+fn all_processes(proc: &Proc) -> Result<BTreeMap<u32, ProcessStat>, ProcError> {
+    let own = std::process::id();
+    let mut found = BTreeMap::new();
+    for pid in proc.pids()?.into_iter().filter(|pid| *pid != own) {
+        if let Some(stat) = proc.stat(pid)? {
+            found.insert(pid, stat);
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests;

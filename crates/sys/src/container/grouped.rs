@@ -1,0 +1,419 @@
+//! What is done to a job by the kernel's groups, and to the members of its group one by one where the host lacks
+//! the controller. Owner of state: the kernel. Absent here: jobs without groups (`family`).
+
+use std::collections::BTreeSet;
+
+use pinfold_topo::CpuSet;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+
+use super::process::{self, Reached};
+use super::{Applied, Container, ContainerError, Entered, Share};
+use crate::cgroup::{CgroupError, Events, Group, GroupRemoval, parse_events, parse_pids};
+use crate::mode::{AbilityName, Via};
+
+/// How often a walk over processes or threads is repeated while new ones keep appearing. Each round finds only
+/// what was started during the one before by something not yet reached, so a handful is the rule; the bound
+/// keeps a fork storm from holding the caller for ever.
+const ROUNDS_MAX: usize = 64;
+
+const KEPT_IDLE: &str = "a thread cannot leave the idle class without CAP_SYS_NICE or RLIMIT_NICE of 20";
+const KEPT_WEIGHT: &str = "a weight cannot be raised without CAP_SYS_NICE or RLIMIT_NICE";
+const KEPT_CPUS: &str = "the host lets the job use none of these PUs";
+const KEPT_LIMIT: &str = "the job holds more than that and the kernel cannot take it away without a kill";
+const NO_LIMIT: &str = "nothing here bounds the memory of a job";
+
+impl Container {
+    pub(super) fn tree(&self) -> Option<&Group> {
+        self.group(self.shared.roles.tree)
+    }
+
+    pub(super) fn group(&self, role: Option<usize>) -> Option<&Group> {
+        self.groups.get(role?)
+    }
+
+    pub(super) fn open_events(&self) -> Result<Option<OwnedFd>, ContainerError> {
+        let Some(group) = self.tree() else { return Ok(None) };
+        let events = group.open_file("cgroup.events")?;
+        // The kernel reports a change as seen from the last reading; without one the first poll returns at once.
+        self.read_events(&events)?;
+        Ok(Some(events))
+    }
+
+    pub(super) fn read_events(&self, open: &OwnedFd) -> Result<Events, ContainerError> {
+        let Some(group) = self.tree() else { return Ok(Events { populated: false, frozen: false }) };
+        if group.is_fake() {
+            let events = group.read_parsed("cgroup.events", parse_events)?;
+            return Ok(events.unwrap_or(Events { populated: false, frozen: false }));
+        }
+        let path = || group.path().join("cgroup.events");
+        let mut buffer = [0u8; 256];
+        match rustix::io::pread(open.as_fd(), &mut buffer, 0) {
+            Ok(length) => match std::str::from_utf8(&buffer[..length]).ok().and_then(parse_events) {
+                Some(events) => Ok(events),
+                None => Err(CgroupError::Parse { path: path() }.into()),
+            },
+            // The group was removed: nobody is in it.
+            Err(Errno::NODEV | Errno::NOENT) => Ok(Events { populated: false, frozen: false }),
+            Err(errno) => Err(CgroupError::Read { path: path(), source: errno.into() }.into()),
+        }
+    }
+
+    pub(super) fn enter_groups(&self, pid: u32) -> Result<Entered, ContainerError> {
+        if pid == 0 {
+            // The kernel takes zero for the writer, which is never what is meant here.
+            return Ok(Entered::Gone);
+        }
+        let text = pid.to_string();
+        for group in &self.groups {
+            match group.write("cgroup.procs", &text) {
+                Ok(()) => {}
+                Err(error) if error.errno() == Some(Errno::SRCH) => return Ok(Entered::Gone),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Entered::Yes)
+    }
+
+    /// Gives a process that just entered what its group cannot give it.
+    pub(super) fn enter_settings(&self, pid: u32) -> Result<(), ContainerError> {
+        let by_processes = |name| self.shared.plan.via(name) == Via::Processes;
+        if by_processes(AbilityName::Pin)
+            && let Some(cpus) = self.cpus.as_ref().filter(|cpus| !cpus.is_empty())
+        {
+            self.each_thread_of(pid, "bind", |thread| process::bind(thread, cpus))?;
+        }
+        match self.share {
+            Some(Share::Idle) if by_processes(AbilityName::IdleClass) => {
+                self.each_thread_of(pid, "change the class of", |thread| {
+                    process::set_idle_class(thread, true)
+                })?;
+            }
+            Some(Share::Normal { weight }) if weight != 100 && by_processes(AbilityName::Weigh) => {
+                let nice = process::nice_of_weight(weight);
+                self.each_thread_of(pid, "change the weight of", |thread| process::set_nice(thread, nice))?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn each_thread_of(
+        &self,
+        pid: u32,
+        operation: &'static str,
+        apply: impl Fn(u32) -> Result<Reached, Errno>,
+    ) -> Result<(), ContainerError> {
+        for thread in self.shared.proc.threads(pid)?.unwrap_or_default() {
+            apply(thread).map_err(|errno| ContainerError::Process {
+                operation,
+                pid: thread,
+                source: errno.into(),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Puts members that a crash left halfway into the groups that they had not reached yet.
+    pub(super) fn complete_entries(&self) -> Result<(), ContainerError> {
+        let mut listed = Vec::with_capacity(self.groups.len());
+        for group in &self.groups {
+            listed.push(members_below(group)?);
+        }
+        let all: BTreeSet<u32> = listed.iter().flatten().copied().collect();
+        for pid in all {
+            if listed.iter().any(|pids| pids.binary_search(&pid).is_err()) {
+                self.enter_groups(pid)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn group_pids(&self) -> Result<Vec<u32>, ContainerError> {
+        match self.tree().or_else(|| self.groups.first()) {
+            Some(group) => Ok(members_below(group)?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    pub(super) fn bind_group(&self, cpus: &CpuSet) -> Result<Applied, ContainerError> {
+        let Some(group) = self.group(self.shared.roles.cpuset) else { return Ok(Applied::Done) };
+        let wanted = match (cpus.is_empty(), self.shared.plan.via(AbilityName::Pin)) {
+            (false, _) => cpus.to_string(),
+            // Unbound: the unified hierarchy then uses what the group above has ...
+            (true, Via::V2) => "\n".to_owned(),
+            // ... while the first generation must be told each time.
+            (true, _) => {
+                let level = self.shared.roles.cpuset.and_then(|index| self.shared.levels.get(index));
+                match level.map(|level| level.instance.read("cpuset.cpus")).transpose()?.flatten() {
+                    Some(above) => above.trim().to_owned(),
+                    None => return Ok(Applied::Done),
+                }
+            }
+        };
+        match group.write("cpuset.cpus", &wanted) {
+            Ok(()) => Ok(Applied::Done),
+            // ENOSPC: no PU of the set is online or allowed; EACCES: outside what the group above has; ERANGE and
+            // EINVAL: numbers that this host cannot have.
+            Err(error)
+                if matches!(
+                    error.errno(),
+                    Some(Errno::NOSPC | Errno::ACCESS | Errno::RANGE | Errno::INVAL)
+                ) =>
+            {
+                Ok(Applied::Kept(KEPT_CPUS))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(super) fn bind_processes(&self, cpus: &CpuSet) -> Result<Applied, ContainerError> {
+        let kept = std::cell::Cell::new(false);
+        let reached = self.each_thread("bind", |thread| match process::bind(thread, cpus) {
+            Err(Errno::INVAL) => {
+                kept.set(true);
+                Ok(Reached::Forbidden)
+            }
+            other => other,
+        })?;
+        Ok(if kept.get() || reached == Reached::Forbidden { Applied::Kept(KEPT_CPUS) } else { Applied::Done })
+    }
+
+    pub(super) fn to_idle(&self) -> Result<Applied, ContainerError> {
+        match self.shared.plan.via(AbilityName::IdleClass) {
+            Via::V1 | Via::V2 => {
+                if let Some(group) = self.group(self.shared.roles.cpu) {
+                    group.write("cpu.idle", "1")?;
+                }
+                Ok(Applied::Done)
+            }
+            Via::Processes | Via::Nothing => {
+                self.each_thread("change the class of", |thread| process::set_idle_class(thread, true))?;
+                Ok(Applied::Done)
+            }
+        }
+    }
+
+    pub(super) fn to_weight(&self, weight: u32) -> Result<Applied, ContainerError> {
+        // What the job has is unknown after adoption; then both steps are taken.
+        let was_idle = !matches!(self.share, Some(Share::Normal { .. }));
+        let weigh = self.shared.plan.via(AbilityName::Weigh);
+        if was_idle && self.leave_idle()? == Reached::Forbidden {
+            return Ok(Applied::Kept(KEPT_IDLE));
+        }
+        let (file, value, usual) = match weigh {
+            Via::V2 => ("cpu.weight", u64::from(weight), 100),
+            // 1,024 shares are the usual weight; below 2 the kernel does not go.
+            Via::V1 => ("cpu.shares", (u64::from(weight) * 1024 / 100).max(2), 1024),
+            Via::Processes | Via::Nothing => {
+                let nice = process::nice_of_weight(weight);
+                let reached =
+                    self.each_thread("change the weight of", |thread| process::set_nice(thread, nice))?;
+                return Ok(match reached {
+                    Reached::Forbidden => Applied::Kept(KEPT_WEIGHT),
+                    Reached::Yes | Reached::Gone => Applied::Done,
+                });
+            }
+        };
+        // Leaving the idle class sets the usual weight.
+        let is_usual = self.share == Some(Share::Idle) || self.share == Some(Share::NORMAL);
+        if let Some(group) = self.group(self.shared.roles.cpu)
+            && !(is_usual && value == usual)
+        {
+            group.write(file, &value.to_string())?;
+        }
+        Ok(Applied::Done)
+    }
+
+    fn leave_idle(&self) -> Result<Reached, ContainerError> {
+        match self.shared.plan.via(AbilityName::IdleClass) {
+            Via::V1 | Via::V2 => {
+                if let Some(group) = self.group(self.shared.roles.cpu) {
+                    group.write("cpu.idle", "0")?;
+                }
+                Ok(Reached::Yes)
+            }
+            Via::Processes | Via::Nothing => {
+                self.each_thread("change the class of", |thread| process::set_idle_class(thread, false))
+            }
+        }
+    }
+
+    pub(super) fn limit_group(&self, bytes: Option<u64>) -> Result<Applied, ContainerError> {
+        let Some(group) = self.group(self.shared.roles.memory) else {
+            // Nothing was bounded and nothing is to be: that much can be had.
+            return Ok(if bytes.is_none() { Applied::Done } else { Applied::Kept(NO_LIMIT) });
+        };
+        match (self.shared.plan.via(AbilityName::Limit), bytes) {
+            (Via::V2, None) => group.write("memory.max", "max")?,
+            (Via::V2, Some(bytes)) => {
+                // The kernel kills when a bound is set below what it can push out, so push first.
+                let held = group.read_number("memory.current")?.unwrap_or(0);
+                if held > bytes {
+                    self.page_out_v2(held - bytes)?;
+                }
+                if group.read_number("memory.current")?.unwrap_or(0) > bytes {
+                    return Ok(Applied::Kept(KEPT_LIMIT));
+                }
+                group.write("memory.max", &bytes.to_string())?;
+            }
+            (_, None) => group.write("memory.limit_in_bytes", "-1")?,
+            (_, Some(bytes)) => match group.write("memory.limit_in_bytes", &bytes.to_string()) {
+                Ok(()) => {}
+                Err(error) if error.errno() == Some(Errno::BUSY) => return Ok(Applied::Kept(KEPT_LIMIT)),
+                Err(error) => return Err(error.into()),
+            },
+        }
+        Ok(Applied::Done)
+    }
+
+    pub(super) fn freeze_group(&self, freeze: bool) -> Result<(), ContainerError> {
+        if let Some(group) = self.group(self.shared.roles.freezer) {
+            group.write("freezer.state", if freeze { "FROZEN" } else { "THAWED" })?;
+        } else if let Some(group) = self.tree() {
+            group.write("cgroup.freeze", if freeze { "1" } else { "0" })?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_frozen_by_freezer(&self) -> Result<bool, ContainerError> {
+        let Some(group) = self.group(self.shared.roles.freezer) else { return Ok(false) };
+        let state = group.read("freezer.state")?.unwrap_or_default();
+        if state.trim() == "FREEZING"
+            && group.read("freezer.self_freezing")?.is_none_or(|own| own.trim() == "1")
+        {
+            // A thread that was in the kernel at the first try is only tried again when the state is written anew.
+            group.write("freezer.state", "FROZEN")?;
+            return Ok(group.read("freezer.state")?.is_some_and(|state| state.trim() == "FROZEN"));
+        }
+        Ok(state.trim() == "FROZEN")
+    }
+
+    pub(super) fn kill_group(&self) -> Result<(), ContainerError> {
+        match self.tree().map(|group| group.write("cgroup.kill", "1")) {
+            Some(Err(error)) if error.is_gone() => Ok(()),
+            Some(result) => Ok(result?),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether every process is stopped or ended, for hosts where freezing is a stop signal.
+    pub(super) fn are_all_at_rest(&self) -> Result<bool, ContainerError> {
+        for pid in self.pids()? {
+            if self.shared.proc.stat(pid)?.is_some_and(|stat| !stat.is_at_rest()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Signals every member, again until no new one appears; says how many got it.
+    pub(super) fn signal_all(&self, signal: i32) -> Result<usize, ContainerError> {
+        let failed = |pid, source: Errno| ContainerError::Process {
+            operation: "send a signal to",
+            pid,
+            source: source.into(),
+        };
+        let mut done = BTreeSet::new();
+        let (mut sent, mut first_failure) = (0, None);
+        for _ in 0..ROUNDS_MAX {
+            let mut handles = Vec::new();
+            for pid in self.pids()?.into_iter().filter(|pid| !done.contains(pid)) {
+                if let Some(handle) = process::open(pid).map_err(|errno| failed(pid, errno))? {
+                    handles.push((pid, handle));
+                }
+            }
+            if handles.is_empty() {
+                break;
+            }
+            // A number may have been given to a stranger between the listing and the opening; what is still
+            // listed now belonged to the job when its handle was opened.
+            let still = self.pids()?;
+            for (pid, handle) in handles {
+                done.insert(pid);
+                if still.binary_search(&pid).is_err() {
+                    continue;
+                }
+                match process::signal(handle.as_fd(), signal) {
+                    Ok(Reached::Yes) => sent += 1,
+                    Ok(Reached::Gone) => {}
+                    Ok(Reached::Forbidden) => {
+                        first_failure = first_failure.or(Some(failed(pid, Errno::PERM)))
+                    }
+                    Err(errno) => return Err(failed(pid, errno)),
+                }
+            }
+        }
+        // The others have their signal; one that may not be signalled is reported all the same.
+        first_failure.map_or(Ok(sent), Err)
+    }
+
+    /// Calls `apply` on every thread of every member, again until no new one appears. `Forbidden` if the kernel
+    /// forbade it for any.
+    fn each_thread(
+        &self,
+        operation: &'static str,
+        apply: impl Fn(u32) -> Result<Reached, Errno>,
+    ) -> Result<Reached, ContainerError> {
+        let mut done = BTreeSet::new();
+        let mut overall = Reached::Yes;
+        for _ in 0..ROUNDS_MAX {
+            let before = done.len();
+            for pid in self.pids()? {
+                for thread in self.shared.proc.threads(pid)?.unwrap_or_default() {
+                    if !done.insert(thread) {
+                        continue;
+                    }
+                    let reached = apply(thread).map_err(|errno| ContainerError::Process {
+                        operation,
+                        pid: thread,
+                        source: errno.into(),
+                    })?;
+                    if reached == Reached::Forbidden {
+                        overall = Reached::Forbidden;
+                    }
+                }
+            }
+            if done.len() == before {
+                break;
+            }
+        }
+        Ok(overall)
+    }
+
+    pub(super) fn remove_groups(&self) -> Result<GroupRemoval, ContainerError> {
+        let name = super::levels::group_name(self.job);
+        // The unified hierarchy first: as long as a process is in it, nothing is taken away from the job.
+        let mut order: Vec<usize> = (0..self.groups.len()).collect();
+        order.sort_by_key(|index| Some(*index) != self.shared.roles.tree);
+        for index in order {
+            let Some(level) = self.shared.levels.get(index) else { continue };
+            if level.instance.remove(&name, false)? == GroupRemoval::Gone {
+                continue;
+            }
+            // Busy with processes, or with groups that the job made below its own and left empty.
+            let populated = self.groups.get(index).map(members_below).transpose()?;
+            if populated.is_some_and(|pids| !pids.is_empty())
+                || level.instance.remove(&name, true)? == GroupRemoval::Busy
+            {
+                return Ok(GroupRemoval::Busy);
+            }
+        }
+        Ok(GroupRemoval::Gone)
+    }
+}
+
+/// The members of a group and of all groups below it, ascending.
+pub(super) fn members_below(group: &Group) -> Result<Vec<u32>, CgroupError> {
+    let mut pids = group.read_parsed("cgroup.procs", parse_pids)?.unwrap_or_default();
+    if group.has_children() {
+        for name in group.children()? {
+            if let Some(child) = group.child(&name)? {
+                pids.extend(members_below(&child)?);
+            }
+        }
+        pids.sort_unstable();
+        pids.dedup();
+    }
+    Ok(pids)
+}

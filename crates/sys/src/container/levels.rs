@@ -1,0 +1,309 @@
+//! The groups of one instance: opened once, and the groups of jobs made, found and removed below them.
+//!
+//! A *level* is one hierarchy with the instance's group open in it. Owner of state: the open directories. Absent
+//! here: what is written into the group of a job.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use rustix::io::Errno;
+
+use super::ContainerError;
+use crate::cgroup::{CgroupError, Generation, Group, GroupRemoval};
+use crate::mode::{AbilityName, Hierarchy, Plan, Roots, Via, decide};
+use crate::procfs::Proc;
+
+/// The group below which every instance has its own.
+pub(super) const TOP: &str = "pinfold";
+/// The leaf into which processes of a delegated group are moved: a group that hands controllers down may not hold
+/// processes itself.
+const DAEMON_LEAF: &str = "pinfold-daemon";
+/// Controllers of the unified hierarchy that are of use.
+const USEFUL: [&str; 5] = ["cpu", "cpuset", "memory", "io", "pids"];
+
+/// One hierarchy with the instance's group in it.
+#[derive(Debug)]
+pub(super) struct Level {
+    pub(super) hierarchy: Hierarchy,
+    base: Group,
+    top: Group,
+    pub(super) instance: Group,
+}
+
+/// Which level serves for what: an index into the levels.
+#[derive(Debug, Default)]
+pub(super) struct Roles {
+    pub(super) tree: Option<usize>,
+    pub(super) cpu: Option<usize>,
+    pub(super) cpuset: Option<usize>,
+    pub(super) memory: Option<usize>,
+    pub(super) freezer: Option<usize>,
+    pub(super) cpuacct: Option<usize>,
+}
+
+/// What all containers of an instance share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) plan: Plan,
+    pub(super) instance: String,
+    pub(super) levels: Vec<Level>,
+    pub(super) roles: Roles,
+    pub(super) proc: Proc,
+}
+
+impl Shared {
+    pub(super) fn open(plan: Plan, roots: Roots, instance: &str) -> Result<Self, ContainerError> {
+        let usable = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if !(1..=32).contains(&instance.len()) || !instance.chars().all(usable) {
+            return Err(ContainerError::Instance(instance.to_owned()));
+        }
+        let plan = enable_controllers(plan, &roots, instance)?;
+        let mut levels = Vec::with_capacity(plan.hierarchies.len());
+        for hierarchy in &plan.hierarchies {
+            levels.push(open_level(hierarchy, &roots, instance, plan.facts.pus)?);
+        }
+        let roles = Roles::assign(&plan, &levels);
+        let proc = Proc::open(&roots.proc)?;
+        Ok(Self { plan, instance: instance.to_owned(), levels, roles, proc })
+    }
+
+    /// Makes fresh groups for a job on every level.
+    pub(super) fn make_groups(&self, job: u64) -> Result<Vec<Group>, ContainerError> {
+        let name = group_name(job);
+        let mut groups = Vec::with_capacity(self.levels.len());
+        for level in &self.levels {
+            match self.make_fresh(level, job, &name) {
+                Ok(group) => groups.push(group),
+                Err(error) => {
+                    for made in self.levels.iter().take(groups.len()) {
+                        // The first failure is what the caller needs; an empty group left behind shows in jobs().
+                        let _ = made.instance.remove(&name, false);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(groups)
+    }
+
+    fn make_fresh(&self, level: &Level, job: u64, name: &str) -> Result<Group, ContainerError> {
+        let (group, new) = level.instance.make(name)?;
+        if new {
+            return Ok(group);
+        }
+        // Left from an earlier life. Its peaks and settings are not ours, so it cannot be used as it is.
+        drop(group);
+        if level.instance.remove(name, false)? == GroupRemoval::Busy {
+            return Err(ContainerError::Occupied { job });
+        }
+        Ok(level.instance.make(name)?.0)
+    }
+
+    /// Opens what groups a job still has, and makes up those that a crash kept from being made; `None`: it has none.
+    pub(super) fn find_groups(&self, job: u64) -> Result<Option<Vec<Group>>, ContainerError> {
+        let name = group_name(job);
+        let mut found = Vec::with_capacity(self.levels.len());
+        for level in &self.levels {
+            found.push(level.instance.child(&name)?);
+        }
+        if found.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        let mut groups = Vec::with_capacity(found.len());
+        for (level, group) in self.levels.iter().zip(found) {
+            groups.push(match group {
+                Some(group) => group,
+                None => level.instance.make(&name)?.0,
+            });
+        }
+        Ok(Some(groups))
+    }
+
+    /// The jobs that have a group on any level, ascending.
+    pub(super) fn jobs(&self) -> Result<Vec<u64>, ContainerError> {
+        let mut jobs = BTreeSet::new();
+        for level in &self.levels {
+            jobs.extend(level.instance.children()?.iter().filter_map(|name| job_of(name)));
+        }
+        Ok(jobs.into_iter().collect())
+    }
+
+    pub(super) fn close(&self) {
+        for level in &self.levels {
+            // Busy is as good as gone here: another instance or a running job needs the group.
+            let removed = level.top.remove(&self.instance, false).and_then(|_| level.base.remove(TOP, false));
+            if let Err(error) = removed {
+                tracing::debug!(error = &error as &dyn std::error::Error, "a group of the instance stays");
+            }
+        }
+    }
+}
+
+impl Roles {
+    fn assign(plan: &Plan, levels: &[Level]) -> Self {
+        let first = |controller: &str| levels.iter().position(|level| is_first(&level.hierarchy, controller));
+        let tree = levels.iter().position(|level| level.hierarchy.generation == Generation::V2);
+        let by = |via: Via, controller: &str| match via {
+            Via::V2 => tree,
+            Via::V1 => first(controller),
+            Via::Processes | Via::Nothing => None,
+        };
+        Self {
+            tree,
+            cpu: by(plan.via(AbilityName::Weigh), "cpu"),
+            cpuset: by(plan.via(AbilityName::Pin), "cpuset"),
+            memory: by(plan.via(AbilityName::Limit), "memory"),
+            freezer: by(plan.via(AbilityName::Freeze), "freezer").filter(|index| Some(*index) != tree),
+            cpuacct: if tree.is_none() { first("cpuacct") } else { None },
+        }
+    }
+}
+
+fn is_first(hierarchy: &Hierarchy, controller: &str) -> bool {
+    hierarchy.generation == Generation::V1 && hierarchy.carries(controller)
+}
+
+pub(super) fn group_name(job: u64) -> String {
+    format!("job-{job}")
+}
+
+fn job_of(name: &str) -> Option<u64> {
+    name.strip_prefix("job-")?.parse().ok()
+}
+
+/// Hands controllers down to the instance's group of the unified hierarchy. What cannot be had is taken out of the
+/// facts, and the plan is decided again.
+fn enable_controllers(plan: Plan, roots: &Roots, instance: &str) -> Result<Plan, ContainerError> {
+    let Some(tree) = plan.tree() else { return Ok(plan) };
+    let wanted: Vec<&str> = USEFUL.into_iter().filter(|controller| tree.carries(controller)).collect();
+    let base = existing(&tree.base_path(), roots)?;
+    let (top, own) = make_instance(&base, instance)?;
+    for group in [&base, &top, &own] {
+        hand_down(group, &wanted, &base)?;
+    }
+    let listed = own.read("cgroup.subtree_control")?.unwrap_or_default();
+    let has = |controller: &str| listed.split_ascii_whitespace().any(|word| word == controller);
+    let missing: Vec<&str> = wanted.iter().copied().filter(|controller| !has(controller)).collect();
+    if missing.is_empty() {
+        return Ok(plan);
+    }
+    tracing::warn!(controllers = missing.join(" "), "controllers cannot be enabled for the groups of jobs");
+    let mut facts = plan.facts.clone();
+    for hierarchy in facts.hierarchies.iter_mut().filter(|one| one.generation == Generation::V2) {
+        hierarchy.controllers.retain(|controller| has(controller));
+    }
+    // The modes that the facts allow do not depend on the controllers of the unified hierarchy.
+    Ok(decide(&facts, Some(plan.mode)).unwrap_or(plan))
+}
+
+fn hand_down(group: &Group, controllers: &[&str], base: &Group) -> Result<(), ContainerError> {
+    let listed = group.read("cgroup.subtree_control")?.unwrap_or_default();
+    let missing =
+        controllers.iter().filter(|wanted| !listed.split_ascii_whitespace().any(|have| have == **wanted));
+    for controller in missing {
+        let value = format!("+{controller}");
+        match group.write("cgroup.subtree_control", &value) {
+            Ok(()) => {}
+            Err(error) if error.errno() == Some(Errno::BUSY) && group.path() == base.path() => {
+                move_to_leaf(base)?;
+                // If it fails even now, the controller is missing below, and that is judged once for all.
+                let _ = group.write("cgroup.subtree_control", &value);
+            }
+            // Realtime threads outside, a controller in use elsewhere, no right: judged once for all, as above.
+            Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Moves the processes of a delegated group into a leaf below it. Again until none is left, as they may fork.
+fn move_to_leaf(base: &Group) -> Result<(), ContainerError> {
+    let (leaf, _) = base.make(DAEMON_LEAF)?;
+    for _ in 0..16 {
+        let pids = base.read_parsed("cgroup.procs", crate::cgroup::parse_pids)?.unwrap_or_default();
+        if pids.is_empty() {
+            break;
+        }
+        for pid in pids {
+            match leaf.write("cgroup.procs", &pid.to_string()) {
+                Ok(()) => {}
+                Err(error) if error.errno() == Some(Errno::SRCH) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn existing(path: &Path, roots: &Roots) -> Result<Group, ContainerError> {
+    match Group::open(path, roots.fake.clone())? {
+        Some(group) => Ok(group),
+        None => Err(ContainerError::BaseGone { path: path.to_owned() }),
+    }
+}
+
+fn make_instance(base: &Group, instance: &str) -> Result<(Group, Group), CgroupError> {
+    let mut tries = 0;
+    loop {
+        let (top, _) = base.make(TOP)?;
+        match top.make(instance) {
+            Ok((own, _)) => return Ok((top, own)),
+            // Another instance closed and took the empty top away in between.
+            Err(error) if error.is_gone() && tries < 16 => tries += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn open_level(
+    hierarchy: &Hierarchy,
+    roots: &Roots,
+    instance: &str,
+    pus: usize,
+) -> Result<Level, ContainerError> {
+    let base = existing(&hierarchy.base_path(), roots)?;
+    let (top, own) = make_instance(&base, instance)?;
+    for (group, parent) in [(&top, &base), (&own, &top)] {
+        prepare(hierarchy, group, parent, pus)?;
+    }
+    Ok(Level { hierarchy: hierarchy.clone(), base, top, instance: own })
+}
+
+/// Settings of the groups above the jobs' ones.
+fn prepare(hierarchy: &Hierarchy, group: &Group, parent: &Group, pus: usize) -> Result<(), CgroupError> {
+    // A group has its weight once for the whole host: on each of n busy PUs it counts as a n-th of it. With the
+    // usual weight all jobs together would weigh as little as one process outside; n times that puts a job on a
+    // PU even with a process outside on the same PU.
+    let pus = u64::try_from(pus).unwrap_or(1).max(1);
+    match hierarchy.generation {
+        Generation::V2 if hierarchy.carries("cpu") => {
+            write_unless(group, "cpu.weight", &(100 * pus).min(10_000).to_string())?;
+        }
+        Generation::V1 if hierarchy.carries("cpu") => {
+            write_unless(group, "cpu.shares", &(1024 * pus).min(262_144).to_string())?;
+        }
+        _ => {}
+    }
+    if is_first(hierarchy, "cpuset") {
+        // Jobs' groups then start with the PUs and memory nodes of the instance, and need no writes of their own.
+        write_unless(group, "cgroup.clone_children", "1")?;
+        // Memory nodes first: a process may enter only when both are set, and pages must not go astray between.
+        for file in ["cpuset.mems", "cpuset.cpus"] {
+            let have = group.read(file)?.unwrap_or_default();
+            if have.trim().is_empty() {
+                let above = parent.read(file)?.unwrap_or_default();
+                group.write(file, above.trim())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes a setting that is not there yet. A file that is absent is left out: an older kernel or another
+/// controller set, which the plan has taken into account.
+fn write_unless(group: &Group, file: &str, value: &str) -> Result<(), CgroupError> {
+    match group.read(file)? {
+        Some(have) if have.trim() != value => group.write(file, value),
+        _ => Ok(()),
+    }
+}

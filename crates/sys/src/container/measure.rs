@@ -1,0 +1,175 @@
+//! What a job uses and has used, read from its groups. Absent here: rates, peaks over time, any difference between
+//! two readings. Absent values are `None`, never zero.
+
+use super::{Container, ContainerError};
+use crate::cgroup::{Group, keyed, parse_io_stat};
+use crate::mode::{AbilityName, Via};
+use crate::procfs::{Proc, ProcError};
+
+/// How much to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// What the kernel keeps for the whole job: a handful of files, however many processes there are.
+    Totals,
+    /// Also what has to be summed over the processes: address space, threads, storage traffic.
+    Processes,
+}
+
+/// One reading of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Measure {
+    /// User time so far, ended processes included, in microseconds.
+    pub cpu_user_us: u64,
+    /// System time so far, ended processes included, in microseconds.
+    pub cpu_system_us: u64,
+    /// Anonymous and shared memory held now, in bytes. File pages are not in it.
+    pub memory_bytes: u64,
+    /// The kernel's own peak since the container was made, in bytes. File pages are in it.
+    pub memory_peak_kernel_bytes: Option<u64>,
+    /// File pages held now, shared memory taken out, in bytes.
+    pub cache_bytes: Option<u64>,
+    /// Memory in swap, in bytes.
+    pub swap_bytes: u64,
+    /// Address space of all processes, in bytes; with [`Detail::Processes`] only.
+    pub virtual_bytes: Option<u64>,
+    /// Bytes fetched from storage so far. Without the io controller: by processes now there and the children that
+    /// they waited for, with [`Detail::Processes`] only.
+    pub io_read_bytes: Option<u64>,
+    /// Bytes sent to storage so far, as for reading.
+    pub io_write_bytes: Option<u64>,
+    /// Processes that have not ended.
+    pub processes: u64,
+    /// Threads; with [`Detail::Processes`] only, where the pids controller does not count them.
+    pub threads: Option<u64>,
+    /// Times that the kernel killed a process of the job for want of memory.
+    pub oom_kills: Option<u64>,
+}
+
+/// What has to be summed over processes.
+#[derive(Debug, Default)]
+pub(super) struct Sums {
+    pub(super) virtual_bytes: u64,
+    pub(super) threads: u64,
+    pub(super) read_bytes: u64,
+    pub(super) write_bytes: u64,
+    /// Whether the traffic of any process could be read.
+    pub(super) io_seen: bool,
+}
+
+impl Sums {
+    /// Sums over processes; those that vanish meanwhile are left out.
+    pub(super) fn over(proc: &Proc, pids: &[u32]) -> Result<Self, ProcError> {
+        let mut sums = Self::default();
+        for pid in pids {
+            let Some(stat) = proc.stat(*pid)? else { continue };
+            sums.virtual_bytes = sums.virtual_bytes.saturating_add(stat.virtual_bytes);
+            sums.threads = sums.threads.saturating_add(stat.threads);
+            if let Some(io) = proc.io(*pid)? {
+                sums.io_seen = true;
+                sums.read_bytes = sums.read_bytes.saturating_add(io.read_bytes);
+                sums.write_bytes = sums.write_bytes.saturating_add(io.write_bytes);
+            }
+        }
+        Ok(sums)
+    }
+
+    pub(super) fn into_measure(self, measure: &mut Measure) {
+        measure.virtual_bytes = Some(self.virtual_bytes);
+        measure.threads = Some(self.threads);
+        if self.io_seen {
+            measure.io_read_bytes = Some(self.read_bytes);
+            measure.io_write_bytes = Some(self.write_bytes);
+        }
+    }
+}
+
+impl Container {
+    pub(super) fn measure_groups(&self, detail: Detail) -> Result<Measure, ContainerError> {
+        let mut measure = Measure::default();
+        let pids = self.group_pids()?;
+        measure.processes = u64::try_from(pids.len()).unwrap_or(u64::MAX);
+        self.measure_cpu(&mut measure)?;
+        match (self.shared.plan.via(AbilityName::Limit), self.group(self.shared.roles.memory)) {
+            (Via::V2, Some(group)) => memory_v2(group, &mut measure)?,
+            (Via::V1, Some(group)) => memory_v1(group, &mut measure)?,
+            _ => memory_of_processes(&self.shared.proc, &pids, &mut measure)?,
+        }
+        if detail == Detail::Processes {
+            Sums::over(&self.shared.proc, &pids)?.into_measure(&mut measure);
+        }
+        // The groups' own counts know what ended, so they go above the sums.
+        self.measure_tree(&mut measure)?;
+        Ok(measure)
+    }
+
+    fn measure_cpu(&self, measure: &mut Measure) -> Result<(), ContainerError> {
+        if let Some(text) = read(self.tree(), "cpu.stat")? {
+            measure.cpu_user_us = keyed(&text, "user_usec").unwrap_or(0);
+            measure.cpu_system_us = keyed(&text, "system_usec").unwrap_or(0);
+        } else if let Some(group) = self.group(self.shared.roles.cpuacct) {
+            measure.cpu_user_us = group.read_number("cpuacct.usage_user")?.unwrap_or(0) / 1000;
+            measure.cpu_system_us = group.read_number("cpuacct.usage_sys")?.unwrap_or(0) / 1000;
+        }
+        Ok(())
+    }
+
+    fn measure_tree(&self, measure: &mut Measure) -> Result<(), ContainerError> {
+        let Some(carried) = self.shared.plan.tree() else { return Ok(()) };
+        if carried.carries("io")
+            && let Some(text) = read(self.tree(), "io.stat")?
+            && let Some((read, written)) = parse_io_stat(&text)
+        {
+            measure.io_read_bytes = Some(read);
+            measure.io_write_bytes = Some(written);
+        }
+        if carried.carries("pids")
+            && let Some(text) = read(self.tree(), "pids.current")?
+            && let Ok(threads) = text.trim().parse()
+        {
+            measure.threads = Some(threads);
+        }
+        Ok(())
+    }
+}
+
+fn read(group: Option<&Group>, file: &str) -> Result<Option<String>, ContainerError> {
+    match group {
+        Some(group) => Ok(group.read(file)?),
+        None => Ok(None),
+    }
+}
+
+fn memory_v2(group: &Group, measure: &mut Measure) -> Result<(), ContainerError> {
+    if let Some(text) = group.read("memory.stat")? {
+        let figure = |key| keyed(&text, key).unwrap_or(0);
+        measure.memory_bytes = figure("anon").saturating_add(figure("shmem"));
+        measure.cache_bytes = Some(figure("file").saturating_sub(figure("shmem")));
+    }
+    measure.memory_peak_kernel_bytes = group.read_number("memory.peak")?;
+    measure.swap_bytes = group.read_number("memory.swap.current")?.unwrap_or(0);
+    measure.oom_kills = read(Some(group), "memory.events")?.and_then(|text| keyed(&text, "oom_kill"));
+    Ok(())
+}
+
+fn memory_v1(group: &Group, measure: &mut Measure) -> Result<(), ContainerError> {
+    if let Some(text) = group.read("memory.stat")? {
+        // The lines without `total_` leave out what groups below hold.
+        let figure = |key| keyed(&text, key).unwrap_or(0);
+        measure.memory_bytes = figure("total_rss").saturating_add(figure("total_shmem"));
+        measure.cache_bytes = Some(figure("total_cache").saturating_sub(figure("total_shmem")));
+        measure.swap_bytes = figure("total_swap");
+    }
+    measure.memory_peak_kernel_bytes = group.read_number("memory.max_usage_in_bytes")?;
+    measure.oom_kills = read(Some(group), "memory.oom_control")?.and_then(|text| keyed(&text, "oom_kill"));
+    Ok(())
+}
+
+/// Sums over processes where no group counts memory. A page that several share counts for each of them.
+pub(super) fn memory_of_processes(proc: &Proc, pids: &[u32], measure: &mut Measure) -> Result<(), ProcError> {
+    for pid in pids {
+        let Some(status) = proc.status(*pid)? else { continue };
+        measure.memory_bytes = measure.memory_bytes.saturating_add(status.anon_bytes + status.shmem_bytes);
+        measure.swap_bytes = measure.swap_bytes.saturating_add(status.swap_bytes);
+    }
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! Moving a job's memory to swap, by the means each kind of host has. Absent here: at what pace, and whether
+//! there is swap to take it.
+
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+
+use super::process;
+use super::{Container, ContainerError};
+use crate::cgroup::{CgroupError, Group};
+
+/// Ranges that one call to the kernel takes (IOV_MAX).
+const RANGES_MAX: usize = 1024;
+
+impl Container {
+    pub(super) fn page_out_v2(&self, bytes: u64) -> Result<u64, ContainerError> {
+        let Some(group) = self.group(self.shared.roles.memory) else { return Ok(0) };
+        let before = group.read_number("memory.current")?.unwrap_or(0);
+        let amount = bytes.min(before);
+        if amount == 0 {
+            return Ok(0);
+        }
+        match group.write("memory.reclaim", &amount.to_string()) {
+            Ok(()) => {}
+            // EAGAIN: less than asked for could go. What went counts.
+            Err(error) if error.errno() == Some(Errno::AGAIN) => {}
+            Err(error) if error.errno() == Some(Errno::NOENT) => {
+                return Ok(squeeze(group, "memory.high", "memory.current", amount)?);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        let after = group.read_number("memory.current")?.unwrap_or(before);
+        Ok(before.saturating_sub(after))
+    }
+
+    pub(super) fn page_out_v1(&self, bytes: u64) -> Result<u64, ContainerError> {
+        let Some(group) = self.group(self.shared.roles.memory) else { return Ok(0) };
+        let before = group.read_number("memory.usage_in_bytes")?.unwrap_or(0);
+        if bytes < before {
+            return Ok(squeeze(group, "memory.limit_in_bytes", "memory.usage_in_bytes", bytes)?);
+        }
+        // Everything: the kernel has a file for that, which leaves no bound behind if we die meanwhile.
+        match group.write("memory.force_empty", "0") {
+            Ok(()) => {}
+            Err(error) if matches!(error.errno(), Some(Errno::BUSY | Errno::AGAIN)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let after = group.read_number("memory.usage_in_bytes")?.unwrap_or(before);
+        Ok(before.saturating_sub(after))
+    }
+
+    pub(super) fn page_out_processes(&self, bytes: u64) -> Result<u64, ContainerError> {
+        let mut out = 0u64;
+        for pid in self.pids()? {
+            if out >= bytes {
+                break;
+            }
+            out = out.saturating_add(self.page_out_process(pid, bytes - out)?);
+        }
+        Ok(out)
+    }
+
+    fn page_out_process(&self, pid: u32, bytes: u64) -> Result<u64, ContainerError> {
+        let failed =
+            |errno: Errno| ContainerError::Process { operation: "page out", pid, source: errno.into() };
+        let proc = &self.shared.proc;
+        let Some(handle) = process::open(pid).map_err(failed)? else { return Ok(0) };
+        let Some(before) = proc.status(pid)? else { return Ok(0) };
+        let Some(maps) = proc.maps(pid)? else { return Ok(0) };
+        let ranges = first_bytes(&private_ranges(&maps), bytes);
+        for some in ranges.chunks(RANGES_MAX) {
+            match process::advise_page_out(handle.as_fd(), some) {
+                Ok(_) => {}
+                // Ended, changed its mappings meanwhile, or not ours to advise on: best effort.
+                Err(Errno::SRCH | Errno::NOMEM | Errno::INVAL | Errno::PERM | Errno::ACCESS) => {}
+                Err(errno) => return Err(failed(errno)),
+            }
+        }
+        let after = proc.status(pid)?.map_or(0, |status| status.anon_bytes);
+        Ok(before.anon_bytes.saturating_sub(after))
+    }
+}
+
+/// Lowers a bound to `amount` below what is held and puts it back. The kernel reclaims while the lower bound is
+/// written; the first generation refuses one that it cannot reach, and then never sets it.
+fn squeeze(group: &Group, bound: &str, held: &str, amount: u64) -> Result<u64, CgroupError> {
+    let Some(usual) = group.read(bound)? else { return Ok(0) };
+    let before = group.read_number(held)?.unwrap_or(0);
+    let lowered = group.write(bound, &before.saturating_sub(amount).to_string());
+    // Back at once, whatever came of it: a bound left behind would throttle or kill the job.
+    group.write(bound, usual.trim())?;
+    match lowered {
+        Ok(()) => {}
+        Err(error) if matches!(error.errno(), Some(Errno::BUSY | Errno::AGAIN)) => {}
+        Err(error) => return Err(error),
+    }
+    let after = group.read_number(held)?.unwrap_or(before);
+    Ok(before.saturating_sub(after))
+}
+
+/// The writable private ranges in `/proc/PID/maps`: where a program keeps what no file has.
+fn private_ranges(maps: &str) -> Vec<(u64, u64)> {
+    let range = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let (start, end) = words.next()?.split_once('-')?;
+        let flags = words.next()?;
+        let number = |text: &str| u64::from_str_radix(text, 16).ok();
+        let (start, end) = (number(start)?, number(end)?);
+        (flags.starts_with("rw") && flags.ends_with('p') && start < end).then_some((start, end))
+    };
+    maps.lines().filter_map(range).collect()
+}
+
+/// As many ranges from the front as hold `bytes`, the last one cut to whole pages.
+fn first_bytes(ranges: &[(u64, u64)], bytes: u64) -> Vec<(u64, u64)> {
+    let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096).max(1);
+    let mut left = bytes.div_ceil(page).saturating_mul(page);
+    let mut taken = Vec::new();
+    for (start, end) in ranges {
+        if left == 0 {
+            break;
+        }
+        let length = (end - start).min(left);
+        taken.push((*start, start + length));
+        left -= length;
+    }
+    taken
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn only_private_writable_ranges_are_taken() {
+        let maps = "1000-3000 rw-p 00000000 00:00 0 [heap]\n4000-5000 r-xp 0 08:01 9 /bin/x\n\
+                    6000-7000 rw-s 0 00:01 2 /dev/shm/y\n8000-a000 rw-p 0 00:00 0\nffff-fffe rw-p 0 0 0\n";
+        assert_eq!(private_ranges(maps), [(0x1000, 0x3000), (0x8000, 0xa000)]);
+    }
+
+    #[test]
+    fn the_last_range_is_cut_to_whole_pages() {
+        let page = u64::try_from(rustix::param::page_size()).unwrap();
+        let ranges = [(0, page), (10 * page, 20 * page)];
+        assert_eq!(first_bytes(&ranges, page + 1), [(0, page), (10 * page, 11 * page)]);
+        assert_eq!(first_bytes(&ranges, 0), []);
+        assert_eq!(first_bytes(&ranges, 100 * page), ranges);
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_text_never_panics(text in any::<String>(), near in "[0-9a-f]{1,20}-[0-9a-f]{1,20} rw-p", bytes in any::<u64>()) {
+            for text in [&text, &near] {
+                let ranges = private_ranges(text);
+                let _ = first_bytes(&ranges, bytes % (1 << 60));
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! System calls on single processes and threads. Small, and safe to call with any number: a process that vanished
+//! is the answer `Gone`. Absent here: who belongs to a job.
+
+use pinfold_topo::CpuSet;
+use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open, setpriority_process};
+
+/// What became of a call on a process or thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reached {
+    /// It took effect.
+    Yes,
+    /// The process or thread has ended.
+    Gone,
+    /// The kernel forbids it to us.
+    Forbidden,
+}
+
+fn reached(result: Result<(), Errno>) -> Result<Reached, Errno> {
+    match result {
+        Ok(()) => Ok(Reached::Yes),
+        Err(Errno::SRCH) => Ok(Reached::Gone),
+        Err(Errno::PERM | Errno::ACCESS) => Ok(Reached::Forbidden),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn raw(pid: u32) -> Option<i32> {
+    // Zero would mean ourselves to most of these calls, and negative numbers groups of processes.
+    i32::try_from(pid).ok().filter(|pid| *pid > 0)
+}
+
+/// Opens a handle on a process that stays with it when its number is given away; `None`: it has ended.
+pub(super) fn open(pid: u32) -> Result<Option<OwnedFd>, Errno> {
+    let Some(pid) = raw(pid).and_then(Pid::from_raw) else { return Ok(None) };
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(handle) => Ok(Some(handle)),
+        // EINVAL: the number is that of a thread which is not the first of its process; no process of ours.
+        Err(Errno::SRCH | Errno::INVAL) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Sends a signal through a handle.
+#[expect(unsafe_code, reason = "rustix has no way to send a signal of any number, realtime ones included")]
+pub(super) fn signal(handle: BorrowedFd<'_>, signal: i32) -> Result<Reached, Errno> {
+    let info: *const libc::siginfo_t = std::ptr::null();
+    // SAFETY: the call reads no memory of ours, as the information pointer is null; the descriptor is open for the
+    // duration of the borrow; an unknown signal number is answered with EINVAL.
+    let result = unsafe {
+        libc::syscall(libc::SYS_pidfd_send_signal, handle.as_raw_fd(), signal, info, 0 as libc::c_uint)
+    };
+    reached(checked(result).map(|_| ()))
+}
+
+/// Binds one thread to PUs; empty: to all that its cpuset allows.
+#[expect(unsafe_code, reason = "the set of rustix ends at 1,024 PUs")]
+pub(super) fn bind(thread: u32, cpus: &CpuSet) -> Result<Reached, Errno> {
+    let Some(thread) = raw(thread) else { return Ok(Reached::Gone) };
+    let words = affinity_words(cpus);
+    let length = std::mem::size_of_val(words.as_slice());
+    // SAFETY: the kernel reads `length` bytes at the pointer, which is exactly what the vector holds.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setaffinity, thread, length, words.as_ptr()) };
+    reached(checked(result).map(|_| ()))
+}
+
+/// The kernel's mask: bit i of the whole is PU i, in words of the machine.
+fn affinity_words(cpus: &CpuSet) -> Vec<u64> {
+    // The largest stock kernels number 8,192 PUs; what lies above a kernel's own number is ignored by it.
+    if cpus.is_empty() {
+        return vec![u64::MAX; 8192 / 64];
+    }
+    let mut words = Vec::new();
+    for pu in cpus.iter() {
+        let index = usize::try_from(pu.0 / 64).expect("a PU number has 32 bits");
+        if words.len() <= index {
+            words.resize(index + 1, 0);
+        }
+        words[index] |= 1u64 << (pu.0 % 64);
+    }
+    words
+}
+
+/// Puts one thread into the idle class, or back into the normal one. Realtime threads are left alone: their class
+/// is part of what the job does.
+#[expect(unsafe_code, reason = "rustix does not cover scheduling classes")]
+pub(super) fn set_idle_class(thread: u32, idle: bool) -> Result<Reached, Errno> {
+    let Some(thread) = raw(thread) else { return Ok(Reached::Gone) };
+    // SAFETY: takes a number and touches no memory.
+    let class = match checked(unsafe { libc::syscall(libc::SYS_sched_getscheduler, thread) }) {
+        Ok(class) => class & !i64::from(libc::SCHED_RESET_ON_FORK),
+        Err(errno) => return reached(Err(errno)),
+    };
+    let is_idle = class == i64::from(libc::SCHED_IDLE);
+    let is_normal = class == i64::from(libc::SCHED_OTHER) || class == i64::from(libc::SCHED_BATCH);
+    if is_idle == idle || !(is_idle || is_normal) {
+        return Ok(Reached::Yes);
+    }
+    let class = if idle { libc::SCHED_IDLE } else { libc::SCHED_OTHER };
+    let parameter = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the kernel reads one `sched_param`, which lives until the call returns.
+    let result =
+        unsafe { libc::syscall(libc::SYS_sched_setscheduler, thread, class, std::ptr::from_ref(&parameter)) };
+    reached(checked(result).map(|_| ()))
+}
+
+/// Sets the nice value of one thread.
+pub(super) fn set_nice(thread: u32, nice: i32) -> Result<Reached, Errno> {
+    let Some(thread) = raw(thread).and_then(Pid::from_raw) else { return Ok(Reached::Gone) };
+    reached(setpriority_process(Some(thread), nice))
+}
+
+/// The nice value whose weight in the kernel comes nearest: each step is a factor of 1.25.
+pub(super) fn nice_of_weight(weight: u32) -> i32 {
+    let steps = (f64::from(weight.max(1)) / 100.0).ln() / 1.25f64.ln();
+    #[expect(clippy::cast_possible_truncation, reason = "clamped to -20..=19 before")]
+    let nice = (-steps).round().clamp(-20.0, 19.0) as i32;
+    nice
+}
+
+/// Advises the kernel to page out ranges of another process's memory; says how many bytes it went over.
+#[expect(unsafe_code, reason = "neither rustix nor libc wraps process_madvise")]
+pub(super) fn advise_page_out(handle: BorrowedFd<'_>, ranges: &[(u64, u64)]) -> Result<u64, Errno> {
+    let vectors: Vec<libc::iovec> = ranges
+        .iter()
+        .filter_map(|(start, end)| {
+            let length = usize::try_from(end.checked_sub(*start)?).ok()?;
+            let start = usize::try_from(*start).ok()?;
+            Some(libc::iovec { iov_base: std::ptr::without_provenance_mut(start), iov_len: length })
+        })
+        .collect();
+    // SAFETY: the kernel reads `vectors.len()` entries at the pointer. The addresses in them belong to the other
+    // process and are never touched here; MADV_PAGEOUT does not change what memory holds.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_process_madvise,
+            handle.as_raw_fd(),
+            vectors.as_ptr(),
+            vectors.len(),
+            libc::MADV_PAGEOUT,
+            0 as libc::c_uint,
+        )
+    };
+    checked(result).map(|bytes| u64::try_from(bytes).unwrap_or(0))
+}
+
+fn checked(result: libc::c_long) -> Result<i64, Errno> {
+    if result == -1 {
+        let error = std::io::Error::last_os_error();
+        return Err(Errno::from_io_error(&error).expect("a failed system call sets errno"));
+    }
+    Ok(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_become_nice_values() {
+        for (weight, nice) in [(100, 0), (125, -1), (80, 1), (1, 19), (10_000, -20), (0, 19), (200, -3)] {
+            assert_eq!(nice_of_weight(weight), nice, "weight {weight}");
+        }
+    }
+
+    #[test]
+    fn masks_are_words_of_bits() {
+        let set = |text: &str| text.parse::<CpuSet>().unwrap();
+        assert_eq!(affinity_words(&set("0-1,63")), [0x8000_0000_0000_0003]);
+        assert_eq!(affinity_words(&set("64")), [0, 1]);
+        assert!(affinity_words(&set("")).iter().all(|word| *word == u64::MAX));
+    }
+
+    #[test]
+    fn nobody_is_gone() {
+        assert_eq!(bind(0, &CpuSet::new()), Ok(Reached::Gone));
+        assert_eq!(set_nice(u32::MAX, 0), Ok(Reached::Gone));
+        assert_eq!(set_idle_class(i32::MAX as u32, true), Ok(Reached::Gone));
+        assert!(matches!(open(i32::MAX as u32), Ok(None)));
+    }
+}

@@ -1,0 +1,197 @@
+//! Lets go of every job that any pinfold left behind: no daemon is needed, none is asked.
+//!
+//! Purpose: fail open. Everything frozen goes on, every bound on memory and processors is lifted, the idle class is
+//! left, and processes that were stopped by signal and are marked as a job's go on. Owner of state: none. Absent
+//! here: killing or removing anything.
+
+use std::fmt;
+
+use rustix::fd::AsFd;
+
+use super::family::mark_of;
+use super::levels::TOP;
+use super::process;
+use crate::cgroup::{Generation, Group};
+use crate::mode::{Facts, Hierarchy, Roots, probe};
+use crate::procfs::Proc;
+
+/// Groups this deep below the top of a hierarchy are looked at; managers nest a handful of levels.
+const DEPTH_MAX: usize = 12;
+
+/// One thing that was let go, or could not be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rescued {
+    /// The group or process.
+    pub object: String,
+    /// What was done to it.
+    pub done: &'static str,
+    /// Why it failed, if it did.
+    pub failure: Option<String>,
+}
+
+impl fmt::Display for Rescued {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.failure {
+            None => write!(f, "{}: {}", self.object, self.done),
+            Some(failure) => write!(f, "{}: not {}: {failure}", self.object, self.done),
+        }
+    }
+}
+
+/// Lets go of everything that any instance holds; says what was done. What was free already is not mentioned.
+#[must_use]
+pub fn rescue(roots: &Roots) -> Vec<Rescued> {
+    rescue_which(roots, None)
+}
+
+/// Lets go of everything that one instance holds: what its guard does when its daemon has died.
+#[must_use]
+pub fn rescue_instance(roots: &Roots, instance: &str) -> Vec<Rescued> {
+    rescue_which(roots, Some(instance))
+}
+
+fn rescue_which(roots: &Roots, instance: Option<&str>) -> Vec<Rescued> {
+    let facts = probe(roots);
+    let mut search = Search { instance, rescued: Vec::new() };
+    for hierarchy in &facts.hierarchies {
+        if let Ok(Some(top)) = Group::open(&hierarchy.mount, roots.fake.clone()) {
+            search.look_below(&top, hierarchy, DEPTH_MAX);
+        }
+    }
+    search.wake_stopped(roots, &facts);
+    search.rescued
+}
+
+struct Search<'a> {
+    /// Only this instance; `None`: every one.
+    instance: Option<&'a str>,
+    rescued: Vec<Rescued>,
+}
+
+impl Search<'_> {
+    fn concerns(&self, instance: &str) -> bool {
+        self.instance.is_none_or(|only| only == instance)
+    }
+
+    /// Finds every group named `pinfold`, wherever a manager delegated it, and lets go what is below.
+    fn look_below(&mut self, group: &Group, hierarchy: &Hierarchy, depth: usize) {
+        for name in group.children().unwrap_or_default() {
+            let Ok(Some(child)) = group.child(&name) else { continue };
+            if name == TOP {
+                for instance in child.children().unwrap_or_default() {
+                    if self.concerns(&instance)
+                        && let Ok(Some(own)) = child.child(&instance)
+                    {
+                        release(&own, &child, hierarchy, &mut self.rescued);
+                        self.release_below(&own, hierarchy, depth);
+                    }
+                }
+            } else if depth > 0 && child.has_children() {
+                self.look_below(&child, hierarchy, depth - 1);
+            }
+        }
+    }
+
+    fn release_below(&mut self, group: &Group, hierarchy: &Hierarchy, depth: usize) {
+        for name in group.children().unwrap_or_default() {
+            let Ok(Some(child)) = group.child(&name) else { continue };
+            release(&child, group, hierarchy, &mut self.rescued);
+            if depth > 0 {
+                self.release_below(&child, hierarchy, depth - 1);
+            }
+        }
+    }
+
+    /// Processes of jobs without groups are stopped by signal.
+    fn wake_stopped(&mut self, roots: &Roots, facts: &Facts) {
+        let Ok(proc) = Proc::open(&roots.proc) else { return };
+        let is_ours =
+            |pid: u32| matches!(mark_of(&proc, pid), Ok(Some(mark)) if self.concerns(&mark.instance));
+        let is_stopped =
+            |pid: u32| matches!(proc.stat(pid), Ok(Some(stat)) if stat.is_at_rest() && !stat.is_ended());
+        let mut woken = Vec::new();
+        // The first process is nobody's job, whatever its environment says.
+        for pid in proc.pids().unwrap_or_default().into_iter().filter(|pid| *pid > 1) {
+            if !is_stopped(pid) || !is_ours(pid) {
+                continue;
+            }
+            let Ok(Some(handle)) = process::open(pid) else { continue };
+            // The number may have changed hands before the handle was opened.
+            if !is_ours(pid) {
+                continue;
+            }
+            let failure = match process::signal(handle.as_fd(), libc::SIGCONT) {
+                Ok(process::Reached::Yes | process::Reached::Gone) => None,
+                Ok(process::Reached::Forbidden) => Some(format!("user {} may not signal it", facts.user)),
+                Err(errno) => Some(errno.to_string()),
+            };
+            woken.push(Rescued { object: format!("process {pid}"), done: "let go on", failure });
+        }
+        self.rescued.extend(woken);
+    }
+}
+
+/// Lifts what one group imposes. The order matters: bounds go before the thaw, or a job would wake into them.
+fn release(group: &Group, above: &Group, hierarchy: &Hierarchy, rescued: &mut Vec<Rescued>) {
+    let mut lift = |file: &str, free: &str, done: &'static str| {
+        let Ok(Some(have)) = group.read(file) else { return };
+        if is_free(&have, free) {
+            return;
+        }
+        let failure = group.write(file, free).err().map(|error| format!("{error}"));
+        rescued.push(Rescued { object: group.path().display().to_string(), done, failure });
+    };
+    match hierarchy.generation {
+        Generation::V2 => {
+            lift("memory.max", "max", "lifted the bound on memory");
+            lift("memory.high", "max", "lifted the throttle on memory");
+            lift("memory.swap.max", "max", "lifted the bound on swap");
+            lift("cpu.max", "max", "lifted the quota of processor time");
+            lift("cpu.idle", "0", "taken out of the idle class");
+            lift("cpuset.cpus", "\n", "unbound from its PUs");
+            lift("cgroup.freeze", "0", "thawed");
+        }
+        Generation::V1 => {
+            // Memory and swap together first, as the bound on memory alone may never exceed it.
+            lift("memory.memsw.limit_in_bytes", "-1", "lifted the bound on memory and swap");
+            lift("memory.limit_in_bytes", "-1", "lifted the bound on memory");
+            lift("cpu.cfs_quota_us", "-1", "lifted the quota of processor time");
+            lift("cpu.idle", "0", "taken out of the idle class");
+            if let Ok(Some(all)) = above.read("cpuset.cpus") {
+                lift("cpuset.cpus", all.trim(), "unbound from its PUs");
+            }
+            lift("freezer.state", "THAWED", "thawed");
+        }
+    }
+}
+
+/// Whether a setting already imposes nothing.
+fn is_free(have: &str, free: &str) -> bool {
+    let (have, free) = (have.trim(), free.trim());
+    // The quota file holds the period too; and the first generation shows `no bound` as the largest number of
+    // whole pages that fits into 63 bits.
+    have == free
+        || free == "max" && have.starts_with("max ")
+        || free == "-1" && have.parse::<u64>().is_ok_and(|bytes| bytes >= (1 << 62))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_free_is_left_alone() {
+        for (have, free, want) in [
+            ("max\n", "max", true),
+            ("max 100000\n", "max", true),
+            ("50000 100000\n", "max", false),
+            ("9223372036854771712\n", "-1", true),
+            ("1048576\n", "-1", false),
+            ("-1\n", "-1", true),
+            ("\n", "\n", true),
+            ("0-1\n", "\n", false),
+        ] {
+            assert_eq!(is_free(have, free), want, "{have:?} against {free:?}");
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! The eight abilities, and by which means each is provided on given facts. Pure.
+
+use std::fmt;
+
+use super::facts::{Facts, Hierarchy};
+use crate::cgroup::Generation;
+
+/// Something that can be done to a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AbilityName {
+    /// Give it more or less of the processor than others.
+    Weigh,
+    /// Let it run only when nothing else wants the processor.
+    IdleClass,
+    /// Bind it to PUs.
+    Pin,
+    /// Stop all its processes where they are, and let them go on.
+    Freeze,
+    /// Bound its memory.
+    Limit,
+    /// Move its memory to swap.
+    PageOut,
+    /// End all its processes at once.
+    Kill,
+    /// Account what it uses.
+    Measure,
+}
+
+impl AbilityName {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Self; 8] = [
+        Self::Weigh,
+        Self::IdleClass,
+        Self::Pin,
+        Self::Freeze,
+        Self::Limit,
+        Self::PageOut,
+        Self::Kill,
+        Self::Measure,
+    ];
+
+    /// Its name on screens.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Weigh => "weigh",
+            Self::IdleClass => "idle_class",
+            Self::Pin => "pin",
+            Self::Freeze => "freeze",
+            Self::Limit => "limit",
+            Self::PageOut => "page_out",
+            Self::Kill => "kill",
+            Self::Measure => "measure",
+        }
+    }
+}
+
+impl fmt::Display for AbilityName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// By which means an ability is provided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Via {
+    /// The unified hierarchy.
+    V2,
+    /// A first-generation hierarchy.
+    V1,
+    /// System calls on every process or thread of the job.
+    Processes,
+    /// Not at all.
+    Nothing,
+}
+
+/// One ability on this host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ability {
+    /// Which.
+    pub name: AbilityName,
+    /// By which means.
+    pub via: Via,
+    /// Whether it has its effect here.
+    pub real: bool,
+    /// How it is done and what to know about that.
+    pub how: String,
+    /// What an administrator could change to make it real, or better.
+    pub change: Option<String>,
+}
+
+const DELEGATE: &str = "run the daemon as root, or delegate it a group (systemd: Delegate=yes)";
+const ALLOW_NICE: &str = "grant CAP_SYS_NICE, or set RLIMIT_NICE to 20 or more (limits.conf: nice 0)";
+const NO_SWAP: &str = "make a swap file at least as large as the memory";
+
+/// Decides every ability on the hierarchies in use.
+pub(super) fn decide_all(facts: &Facts, hierarchies: &[Hierarchy]) -> Vec<Ability> {
+    let host = Host { facts, hierarchies };
+    AbilityName::ALL.iter().map(|name| host.decide(*name)).collect()
+}
+
+struct Host<'a> {
+    facts: &'a Facts,
+    hierarchies: &'a [Hierarchy],
+}
+
+impl Host<'_> {
+    fn decide(&self, name: AbilityName) -> Ability {
+        match name {
+            AbilityName::Weigh => self.weigh(),
+            AbilityName::IdleClass => self.idle_class(),
+            AbilityName::Pin => self.pin(),
+            AbilityName::Freeze => self.freeze(),
+            AbilityName::Limit => self.limit(),
+            AbilityName::PageOut => self.page_out(),
+            AbilityName::Kill => self.kill(),
+            AbilityName::Measure => self.measure(),
+        }
+    }
+
+    fn weigh(&self) -> Ability {
+        let name = AbilityName::Weigh;
+        match self.via("cpu") {
+            Via::V2 => ability(name, Via::V2, "cpu.weight of the job's group"),
+            Via::V1 => ability(name, Via::V1, "cpu.shares of the job's group"),
+            _ if self.facts.weight_can_rise() => {
+                ability(name, Via::Processes, "the nice value of every thread").changed_by(DELEGATE)
+            }
+            _ => {
+                let how = "the nice value of every thread, which can lower a weight but not raise it again";
+                ability(name, Via::Processes, how).unreal(ALLOW_NICE)
+            }
+        }
+    }
+
+    fn idle_class(&self) -> Ability {
+        let name = AbilityName::IdleClass;
+        match self.via("cpu") {
+            Via::V2 if self.offers("cpu.idle", (5, 15)) => {
+                ability(name, Via::V2, "cpu.idle of the job's group")
+            }
+            Via::V1 if self.first_has("cpu.idle") => ability(name, Via::V1, "cpu.idle of the job's group"),
+            _ if self.facts.weight_can_rise() => ability(name, Via::Processes, "SCHED_IDLE on every thread"),
+            _ => {
+                let how =
+                    "SCHED_IDLE on every thread, which a thread cannot leave again without CAP_SYS_NICE";
+                ability(name, Via::Processes, how).changed_by(ALLOW_NICE)
+            }
+        }
+    }
+
+    fn pin(&self) -> Ability {
+        let name = AbilityName::Pin;
+        match self.via("cpuset") {
+            Via::V2 => ability(name, Via::V2, "cpuset.cpus of the job's group"),
+            Via::V1 => ability(name, Via::V1, "cpuset.cpus of the job's group"),
+            _ => {
+                let how = "the affinity of every thread, which the job itself may change";
+                ability(name, Via::Processes, how).changed_by(DELEGATE)
+            }
+        }
+    }
+
+    fn freeze(&self) -> Ability {
+        let name = AbilityName::Freeze;
+        if self.tree().is_some_and(|tree| tree.has_file("cgroup.freeze")) {
+            return ability(name, Via::V2, "cgroup.freeze of the job's group");
+        }
+        if self.first("freezer").is_some() {
+            return ability(name, Via::V1, "freezer.state of the job's group, which may take several tries");
+        }
+        let how = "SIGSTOP to every process, which shells notice and a process of the same user may undo";
+        ability(name, Via::Processes, how).changed_by(DELEGATE)
+    }
+
+    fn limit(&self) -> Ability {
+        let name = AbilityName::Limit;
+        match self.via("memory") {
+            Via::V2 => ability(name, Via::V2, "memory.max of the job's group"),
+            Via::V1 => ability(name, Via::V1, "memory.limit_in_bytes of the job's group"),
+            _ => ability(name, Via::Nothing, "nothing here bounds the memory of a job").unreal(DELEGATE),
+        }
+    }
+
+    fn page_out(&self) -> Ability {
+        let name = AbilityName::PageOut;
+        let found = match self.via("memory") {
+            Via::V2 if self.offers("memory.reclaim", (5, 19)) => ability(name, Via::V2, "memory.reclaim"),
+            Via::V2 => ability(name, Via::V2, "memory.high lowered for a moment"),
+            Via::V1 => ability(name, Via::V1, "memory.limit_in_bytes lowered for a moment"),
+            // The kernel wants CAP_SYS_NICE for advice on the memory of another process.
+            _ if self.facts.may_raise_weight && self.facts.kernel_at_least(5, 10) => {
+                ability(name, Via::Processes, "advice to the kernel (MADV_PAGEOUT) on every private mapping")
+            }
+            _ => {
+                return ability(name, Via::Nothing, "nothing here pages out a job at will").unreal(DELEGATE);
+            }
+        };
+        if self.facts.swap_bytes > 0 {
+            return found;
+        }
+        let how = format!("{}; there is no swap, so only file pages can go", found.how);
+        Ability { how, ..found }.unreal(NO_SWAP)
+    }
+
+    fn kill(&self) -> Ability {
+        let name = AbilityName::Kill;
+        if self.tree().is_some_and(|tree| tree.has_file("cgroup.kill")) {
+            return ability(name, Via::V2, "cgroup.kill of the job's group");
+        }
+        if self.hierarchies.is_empty() {
+            let how = "SIGKILL to every process found, again until none is new";
+            return ability(name, Via::Processes, how).changed_by(DELEGATE);
+        }
+        let how = "SIGKILL to every process in the group, again until none is new";
+        ability(name, Via::Processes, how).changed_by("a kernel of 5.14 or later ends a group at once")
+    }
+
+    fn measure(&self) -> Ability {
+        let name = AbilityName::Measure;
+        match self.via("memory") {
+            Via::V2 => ability(name, Via::V2, "cpu.stat and memory.stat of the job's group"),
+            Via::V1 if self.tree().is_some() => {
+                ability(name, Via::V1, "memory.stat of the job's group, cpu.stat of the unified one")
+            }
+            Via::V1 => ability(name, Via::V1, "memory.stat and cpuacct of the job's groups"),
+            _ if self.hierarchies.is_empty() => {
+                let how = "sums over processes; those that end between two readings are known by their parents only";
+                ability(name, Via::Processes, how).changed_by(DELEGATE)
+            }
+            _ => {
+                let how =
+                    "sums over the processes of the group for memory, in which shared pages count repeatedly";
+                ability(name, Via::Processes, how).changed_by("make the memory controller available")
+            }
+        }
+    }
+
+    /// The generation that carries a controller here; the second is preferred, as it knows more.
+    fn via(&self, controller: &str) -> Via {
+        if self.tree().is_some_and(|tree| tree.carries(controller)) {
+            Via::V2
+        } else if self.first(controller).is_some() {
+            Via::V1
+        } else {
+            Via::Nothing
+        }
+    }
+
+    fn tree(&self) -> Option<&Hierarchy> {
+        self.hierarchies.iter().find(|one| one.generation == Generation::V2)
+    }
+
+    fn first(&self, controller: &str) -> Option<&Hierarchy> {
+        self.hierarchies.iter().find(|one| one.generation == Generation::V1 && one.carries(controller))
+    }
+
+    fn first_has(&self, file: &str) -> bool {
+        self.hierarchies.iter().any(|one| one.generation == Generation::V1 && one.has_file(file))
+    }
+
+    /// A file of the unified hierarchy shows only once its controller is enabled, which a probe does not do; until
+    /// then the kernel's version has to serve.
+    fn offers(&self, file: &str, since: (u32, u32)) -> bool {
+        self.tree().is_some_and(|tree| tree.has_file(file)) || self.facts.kernel_at_least(since.0, since.1)
+    }
+}
+
+fn ability(name: AbilityName, via: Via, how: &str) -> Ability {
+    Ability { name, via, real: true, how: how.to_owned(), change: None }
+}
+
+impl Ability {
+    fn changed_by(self, change: &str) -> Self {
+        Self { change: Some(change.to_owned()), ..self }
+    }
+
+    fn unreal(self, change: &str) -> Self {
+        Self { real: false, ..self }.changed_by(change)
+    }
+}

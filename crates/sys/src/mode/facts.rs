@@ -1,0 +1,99 @@
+//! What a host offers, as plain data. Absent here: how it is found out, and what follows from it.
+
+use std::path::PathBuf;
+
+use crate::cgroup::Generation;
+
+/// What [`super::probe`] found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// The kernel's release, such as `6.18.44`.
+    pub kernel: String,
+    /// Who we are (effective user).
+    pub user: u32,
+    /// We may raise weights and leave the idle class (CAP_SYS_NICE).
+    pub may_raise_weight: bool,
+    /// We may exceed resource limits (CAP_SYS_RESOURCE); pressure triggers then take any window.
+    pub may_exceed_limits: bool,
+    /// RLIMIT_NICE of this process, 0 to 40: 20 lets a thread come back from the idle class to nice 0.
+    pub nice_ceiling: u64,
+    /// Open files that this process may hold; a job takes up to five.
+    pub open_files: u64,
+    /// Online PUs.
+    pub pus: usize,
+    /// Whether PUs share cores; `None` where the kernel does not say.
+    pub smt: Option<bool>,
+    /// Memory of the host, in bytes.
+    pub memory_bytes: u64,
+    /// Swap of the host, in bytes.
+    pub swap_bytes: u64,
+    /// Pressure is accounted (PSI).
+    pub pressure: bool,
+    /// The kernel lists the children of a process, which makes finding descendants cheap.
+    pub children_listed: bool,
+    /// The first process is systemd.
+    pub systemd: bool,
+    /// Every mounted hierarchy that may be of use.
+    pub hierarchies: Vec<Hierarchy>,
+    /// Groups of earlier or other daemons: directories of instances below any `pinfold` group.
+    pub leftovers: Vec<PathBuf>,
+}
+
+impl Facts {
+    /// Whether the kernel is at least `major.minor`. A release that cannot be read counts as old.
+    #[must_use]
+    pub fn kernel_at_least(&self, major: u32, minor: u32) -> bool {
+        let mut numbers =
+            self.kernel.split(|c: char| !c.is_ascii_digit()).map(|word| word.parse::<u32>().ok());
+        match (numbers.next().flatten(), numbers.next().flatten()) {
+            (Some(have_major), Some(have_minor)) => (have_major, have_minor) >= (major, minor),
+            _ => false,
+        }
+    }
+
+    /// Whether a thread can come back from a lower weight or the idle class.
+    #[must_use]
+    pub fn weight_can_rise(&self) -> bool {
+        // The kernel asks for 20 - nice, and 0 is the nice value that jobs come back to.
+        self.may_raise_weight || self.nice_ceiling >= 20
+    }
+}
+
+/// One mounted hierarchy of control groups, seen from the place where pinfold's groups would go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hierarchy {
+    /// First or second generation.
+    pub generation: Generation,
+    /// Where it is mounted, below the root in use.
+    pub mount: PathBuf,
+    /// The group below which pinfold's go, relative to the mount; empty: its top.
+    pub base: String,
+    /// The base is our own group, handed to us by a manager such as systemd, not the top.
+    pub delegated: bool,
+    /// The controllers to be had there.
+    pub controllers: Vec<String>,
+    /// A group could be made (and was removed again).
+    pub writable: bool,
+    /// The files in such a group, sorted.
+    pub files: Vec<String>,
+}
+
+impl Hierarchy {
+    /// Whether it has this controller.
+    #[must_use]
+    pub fn carries(&self, controller: &str) -> bool {
+        self.controllers.iter().any(|one| one == controller)
+    }
+
+    /// Whether a group in it has this file without further ado.
+    #[must_use]
+    pub fn has_file(&self, file: &str) -> bool {
+        self.files.iter().any(|one| one == file)
+    }
+
+    /// The directory below which pinfold's groups go.
+    #[must_use]
+    pub fn base_path(&self) -> PathBuf {
+        if self.base.is_empty() { self.mount.clone() } else { self.mount.join(&self.base) }
+    }
+}

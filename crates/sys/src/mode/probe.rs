@@ -1,0 +1,221 @@
+//! Reads a host's facts. The one thing it does beside reading: in each hierarchy it makes an empty group and
+//! removes it again, which is the only reliable way to learn whether that is allowed and which files it has.
+
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Access;
+
+use super::Roots;
+use super::facts::{Facts, Hierarchy};
+use crate::cgroup::{CgroupError, Generation, Group, Mount, own_group, parse_mounts};
+use crate::procfs::{PressureResource, Proc};
+
+const CAP_SYS_NICE: u32 = 23;
+const CAP_SYS_RESOURCE: u32 = 24;
+
+/// Finds out what the host offers. What cannot be read counts as not there.
+#[must_use]
+pub fn probe(roots: &Roots) -> Facts {
+    let proc = Proc::open(&roots.proc).ok();
+    let text = |file: &str| proc.as_ref().and_then(|proc| proc.text(file).ok().flatten()).unwrap_or_default();
+    let status = text("self/status");
+    let memory = proc.as_ref().and_then(|proc| proc.memory_info().ok());
+    let capable = |bit: u32| effective_capabilities(&status) >> bit & 1 == 1;
+    let limits = text("self/limits");
+    let hierarchies = hierarchies(roots, &text("self/mountinfo"), &text("self/cgroup"));
+    Facts {
+        kernel: text("sys/kernel/osrelease").trim().to_owned(),
+        user: effective_user(&status),
+        may_raise_weight: capable(CAP_SYS_NICE),
+        may_exceed_limits: capable(CAP_SYS_RESOURCE),
+        nice_ceiling: soft_limit(&limits, "Max nice priority"),
+        open_files: soft_limit(&limits, "Max open files"),
+        pus: proc.as_ref().and_then(|proc| proc.host_cpu().ok()).map_or(1, |host| host.pus.len()),
+        smt: siblings_share_cores(&text("cpuinfo")),
+        memory_bytes: memory.map_or(0, |memory| memory.total_bytes),
+        swap_bytes: memory.map_or(0, |memory| memory.swap_total_bytes),
+        pressure: proc
+            .as_ref()
+            .is_some_and(|proc| matches!(proc.pressure(PressureResource::Memory), Ok(Some(_)))),
+        children_listed: proc.as_ref().is_some_and(lists_children),
+        systemd: text("1/comm").trim() == "systemd",
+        leftovers: leftovers(roots, &hierarchies),
+        hierarchies,
+    }
+}
+
+fn lists_children(proc: &Proc) -> bool {
+    let own = std::process::id();
+    matches!(proc.text(&format!("{own}/task/{own}/children")), Ok(Some(_)))
+}
+
+fn hierarchies(roots: &Roots, mountinfo: &str, own: &str) -> Vec<Hierarchy> {
+    let useful = |mount: &Mount| {
+        mount.generation == Generation::V2
+            || ["cpu", "cpuset", "memory", "freezer", "cpuacct"]
+                .iter()
+                .any(|wanted| mount.controllers.iter().any(|have| have == wanted))
+    };
+    let mut found: Vec<Hierarchy> = Vec::new();
+    for mount in parse_mounts(mountinfo).iter().filter(|mount| useful(mount)) {
+        let Some(point) = roots.resolve(&mount.point) else { continue };
+        let hierarchy = examine(roots, mount, point, own);
+        // The same hierarchy may be mounted twice; the first that can be written is as good as any.
+        let known = found.iter_mut().find(|one| {
+            one.generation == mount.generation
+                && (mount.generation == Generation::V2 || one.controllers == mount.controllers)
+        });
+        match known {
+            Some(known) if !known.writable && hierarchy.writable => *known = hierarchy,
+            Some(_) => {}
+            None => found.push(hierarchy),
+        }
+    }
+    found
+}
+
+fn examine(roots: &Roots, mount: &Mount, point: PathBuf, own: &str) -> Hierarchy {
+    let (base, delegated) = match mount.generation {
+        Generation::V1 => (String::new(), false),
+        Generation::V2 => base_in_tree(mount, &point, own),
+    };
+    let mut hierarchy = Hierarchy {
+        generation: mount.generation,
+        mount: point,
+        base,
+        delegated,
+        controllers: mount.controllers.clone(),
+        writable: false,
+        files: Vec::new(),
+    };
+    let Ok(Some(group)) = Group::open(&hierarchy.base_path(), roots.fake.clone()) else { return hierarchy };
+    if mount.generation == Generation::V2 {
+        let listed = group.read("cgroup.controllers").ok().flatten().unwrap_or_default();
+        hierarchy.controllers = listed.split_ascii_whitespace().map(str::to_owned).collect();
+    }
+    if !mount.read_only
+        && let Ok(files) = try_group(&group)
+    {
+        hierarchy.writable = true;
+        hierarchy.files = files;
+    }
+    hierarchy
+}
+
+/// Makes a group, lists its files, removes it.
+fn try_group(base: &Group) -> Result<Vec<String>, CgroupError> {
+    let name = format!("pinfold-probe-{}-{:?}", std::process::id(), std::thread::current().id());
+    let name: String = name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+    let (group, _) = base.make(&name)?;
+    let files = group.files();
+    base.remove(&name, false)?;
+    files
+}
+
+/// Where pinfold's groups go in the unified hierarchy: below our own group if a manager handed it to us (or handed
+/// us its parent and put us into a leaf), else at the top if we may write there, else below our own group.
+fn base_in_tree(mount: &Mount, point: &Path, own: &str) -> (String, bool) {
+    let Some(own) = own_group(own, Generation::V2, "") else { return (String::new(), false) };
+    // A mount made inside a container shows only the part of the hierarchy below its root.
+    let own = own.strip_prefix(mount.root.trim_end_matches('/')).unwrap_or(&own);
+    let own = own.trim_matches('/');
+    if own.is_empty() || own.split('/').any(|part| part == "..") {
+        return (String::new(), false);
+    }
+    let parent = own.rsplit_once('/').map(|(parent, _)| parent);
+    for candidate in [Some(own), parent].into_iter().flatten() {
+        if is_marked_delegated(&point.join(candidate)) {
+            return (candidate.to_owned(), true);
+        }
+    }
+    let may_write = |path: &Path| rustix::fs::access(path, Access::WRITE_OK).is_ok();
+    if !may_write(point) && may_write(&point.join(own)) {
+        return (own.to_owned(), true);
+    }
+    (String::new(), false)
+}
+
+/// systemd marks a group that it hands over with an extended attribute, `trusted.` for root's, `user.` for others'.
+fn is_marked_delegated(group: &Path) -> bool {
+    ["trusted.delegate", "user.delegate"].iter().any(|name| {
+        let mut value = [0u8; 4];
+        matches!(rustix::fs::getxattr(group, *name, &mut value[..]), Ok(length) if value[..length] == *b"1")
+    })
+}
+
+fn leftovers(roots: &Roots, hierarchies: &[Hierarchy]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for hierarchy in hierarchies {
+        let top = hierarchy.base_path().join("pinfold");
+        let Ok(Some(group)) = Group::open(&top, roots.fake.clone()) else { continue };
+        found.extend(group.children().unwrap_or_default().into_iter().map(|name| top.join(name)));
+    }
+    found.sort();
+    found
+}
+
+fn effective_capabilities(status: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+fn effective_user(status: &str) -> u32 {
+    // Four numbers: real, effective, saved, file system.
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    line.and_then(|users| users.split_ascii_whitespace().nth(1)?.parse().ok()).unwrap_or(u32::MAX)
+}
+
+fn soft_limit(limits: &str, name: &str) -> u64 {
+    let line = limits.lines().find_map(|line| line.strip_prefix(name));
+    match line.and_then(|values| values.split_ascii_whitespace().next()) {
+        Some("unlimited") => u64::MAX,
+        Some(number) => number.parse().unwrap_or(0),
+        None => 0,
+    }
+}
+
+fn siblings_share_cores(cpuinfo: &str) -> Option<bool> {
+    let number = |key: &str| {
+        let line = cpuinfo.lines().find(|line| line.starts_with(key))?;
+        line.split_once(':')?.1.trim().parse::<u32>().ok()
+    };
+    Some(number("siblings")? > number("cpu cores")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn rights_are_read_from_the_status() {
+        let status = "Name:\tx\nUid:\t1000\t33\t1000\t1000\nCapEff:\t0000000000800000\n";
+        assert_eq!(effective_user(status), 33);
+        assert_eq!(effective_capabilities(status) >> CAP_SYS_NICE & 1, 1);
+        assert_eq!(effective_capabilities(status) >> CAP_SYS_RESOURCE & 1, 0);
+        assert_eq!(effective_user(""), u32::MAX, "who is unknown is not root");
+    }
+
+    #[test]
+    fn limits_and_siblings() {
+        let limits = "Max open files            1024                 524288               files     \n\
+                      Max nice priority         unlimited            0                    \n";
+        assert_eq!(soft_limit(limits, "Max open files"), 1024);
+        assert_eq!(soft_limit(limits, "Max nice priority"), u64::MAX);
+        assert_eq!(soft_limit(limits, "Max realtime priority"), 0);
+        assert_eq!(siblings_share_cores("siblings\t: 8\ncpu cores\t: 4\n"), Some(true));
+        assert_eq!(siblings_share_cores("siblings\t: 4\ncpu cores\t: 4\n"), Some(false));
+        assert_eq!(siblings_share_cores("processor : 0\n"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_text_never_panics(text in any::<String>()) {
+            let _ = effective_capabilities(&text);
+            let _ = effective_user(&text);
+            let _ = soft_limit(&text, "");
+            let _ = siblings_share_cores(&text);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What the readers of `/proc` hand over. Plain data; absent values are `Option`, never zero.
+
+use pinfold_topo::{CpuSet, PuOs};
+
+/// `/proc/PID/stat`, as far as it is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessStat {
+    /// The process.
+    pub pid: u32,
+    /// `R`, `S`, `D`, `T`, `Z` and so on.
+    pub state: char,
+    /// Its parent; 0 for the first process.
+    pub parent: u32,
+    /// User time of its threads, in clock ticks.
+    pub user_ticks: u64,
+    /// System time of its threads, in clock ticks.
+    pub system_ticks: u64,
+    /// User time of children that ended and were waited for, in clock ticks.
+    pub children_user_ticks: u64,
+    /// System time of children that ended and were waited for, in clock ticks.
+    pub children_system_ticks: u64,
+    /// Threads.
+    pub threads: u64,
+    /// When it started, in clock ticks since boot. With the pid this tells a process from a later namesake.
+    pub start_ticks: u64,
+    /// Mapped address space, in bytes.
+    pub virtual_bytes: u64,
+    /// Resident pages, shared and file pages included.
+    pub resident_pages: u64,
+}
+
+impl ProcessStat {
+    /// Whether it is stopped by a signal, or so far gone that it cannot run any more.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        matches!(self.state, 'T' | 't') || self.is_ended()
+    }
+
+    /// Whether it has ended and only waits to be collected by its parent.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x')
+    }
+}
+
+/// `/proc/PID/status`, as far as it is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessStatus {
+    /// The real user.
+    pub user: u32,
+    /// Resident anonymous memory, in bytes; a kernel thread and a zombie have none.
+    pub anon_bytes: u64,
+    /// Resident file pages, in bytes.
+    pub file_bytes: u64,
+    /// Resident shared memory, in bytes.
+    pub shmem_bytes: u64,
+    /// Anonymous memory in swap, in bytes.
+    pub swap_bytes: u64,
+    /// The PUs it may run on.
+    pub cpus: CpuSet,
+}
+
+/// `/proc/PID/io`, as far as it is used: traffic with storage, waited-for children included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessIo {
+    /// Bytes fetched from storage.
+    pub read_bytes: u64,
+    /// Bytes sent to storage, less what was truncated away before it got there.
+    pub write_bytes: u64,
+}
+
+/// `/proc/PID/smaps_rollup`: memory with each shared page counted by its fraction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rollup {
+    /// Proportional anonymous memory, in bytes.
+    pub anon_bytes: u64,
+    /// Proportional shared memory, in bytes.
+    pub shmem_bytes: u64,
+    /// Proportional swap, in bytes.
+    pub swap_bytes: u64,
+}
+
+/// `/proc/stat`: the times of the PUs since boot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostCpu {
+    /// One entry for each online PU, ascending.
+    pub pus: Vec<PuTimes>,
+}
+
+/// The times of one PU since boot, in clock ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PuTimes {
+    /// The PU.
+    pub pu: PuOs,
+    /// User, nice and system time together, interrupts included.
+    pub busy_ticks: u64,
+    /// Idle with nothing to wait for.
+    pub idle_ticks: u64,
+    /// Idle while a thread last seen here waited for storage.
+    pub iowait_ticks: u64,
+    /// Wanted to run, but the host below gave the processor to another guest.
+    pub steal_ticks: u64,
+}
+
+/// `/proc/meminfo`, as far as it is used; bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryInfo {
+    /// Usable memory.
+    pub total_bytes: u64,
+    /// Memory that nothing uses.
+    pub free_bytes: u64,
+    /// The kernel's estimate of what can be had without swapping.
+    pub available_bytes: u64,
+    /// Swap space.
+    pub swap_total_bytes: u64,
+    /// Swap space that nothing uses.
+    pub swap_free_bytes: u64,
+}
+
+/// A resource of which pressure is accounted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PressureResource {
+    /// Processor time.
+    Cpu,
+    /// Memory.
+    Memory,
+    /// Storage.
+    Io,
+}
+
+impl PressureResource {
+    /// The kernel's name for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::Io => "io",
+        }
+    }
+}
+
+/// One reading of pressure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pressure {
+    /// At least one thread waited.
+    pub some: PressureLine,
+    /// All threads that could have run waited; `None` where the kernel does not say (whole-host cpu before 5.13).
+    pub full: Option<PressureLine>,
+}
+
+/// One line of a pressure file.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PressureLine {
+    /// Share of the last 10 s, 0 to 1.
+    pub avg10: f64,
+    /// Share of the last 60 s, 0 to 1.
+    pub avg60: f64,
+    /// Waited since the group or the host came up, in microseconds.
+    pub total_us: u64,
+}

@@ -1,0 +1,389 @@
+//! The checks, the same for every world. Each returns how much it compared.
+
+use std::time::{Duration, Instant};
+
+use pinfold_sys::container::{Applied, Container, ContainerError, Detail, Entered, Removed, Shape, Share};
+use pinfold_sys::mode::{AbilityName, Mode, Via};
+use pinfold_sys::procfs::Proc;
+use pinfold_topo::CpuSet;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::child::{Actor, Role};
+use crate::world::World;
+
+const SIGTERM: i32 = 15;
+const SIGKILL: i32 = 9;
+const MIB: u64 = 1024 * 1024;
+
+/// Runs every check; says how many things were compared.
+pub(crate) fn all(world: &World) -> usize {
+    let checks: [(&str, fn(&World) -> usize); 12] = [
+        ("an empty container comes and goes", comes_and_goes),
+        ("processes are listed until they end", lists_processes),
+        ("a process that has ended is gone", vanished),
+        ("a job is bound and unbound", binds),
+        ("the share changes or is kept", shares),
+        ("a frozen job does not compute", freezes),
+        ("a signal reaches every process", signals),
+        ("a kill ends all, frozen or not", kills),
+        ("what a job holds is measured", measures),
+        ("a bound is set, lifted, or refused aloud", limits),
+        ("a busy container is not removed", busy),
+        ("a job is found again after a restart", adopts),
+    ];
+    let mut compared = 0;
+    for (name, check) in checks {
+        let count = check(world);
+        println!("{}: {name}: {count}", world.name);
+        assert!(count > 0, "{}: {name}: nothing was compared", world.name);
+        compared += count;
+    }
+    compared
+}
+
+/// Waits until `holds` does; fails after ten seconds. Between two tries it waits for the container's own events
+/// where there are any.
+#[track_caller]
+fn until(world: &World, container: &Container, what: &str, mut holds: impl FnMut(&Container) -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !holds(container) {
+        assert!(Instant::now() < deadline, "{}: {what}: not within ten seconds", world.name);
+        let turn = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+        match container.events_fd().filter(|_| world.has_live_events) {
+            Some(fd) => poll(&mut [PollFd::new(&fd, PollFlags::PRI)], Some(&turn)),
+            None => poll(&mut [], Some(&turn)),
+        }
+        .expect("poll");
+    }
+}
+
+fn proc(world: &World) -> Proc {
+    Proc::open(&world.roots.proc).expect("the process file system")
+}
+
+#[track_caller]
+fn remove(world: &World, container: Container) {
+    until(world, &container, "the last process is gone", |one| !one.is_populated().expect("events"));
+    // The kernel may still hold the group for the instant in which the last process is taken out.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let mut left = container;
+    loop {
+        match left.remove().expect("removal") {
+            Removed::Yes => return,
+            Removed::Busy(back) => left = back,
+        }
+        assert!(Instant::now() < deadline, "{}: still busy after ten seconds", world.name);
+    }
+}
+
+fn comes_and_goes(world: &World) -> usize {
+    let containers = world.open(&world.instance());
+    let container = containers.create(7, &Shape::default()).expect("created");
+    assert!(!container.is_populated().expect("populated"));
+    assert_eq!(container.pids().expect("pids"), []);
+    if world.plan.mode != Mode::Rootless {
+        assert_eq!(containers.list().expect("list"), [7]);
+    }
+    let measure = container.measure(Detail::Processes).expect("measure");
+    assert_eq!((measure.processes, measure.memory_bytes, measure.cpu_user_us), (0, 0, 0));
+    assert_eq!(container.signal(SIGTERM).expect("signal"), 0);
+    container.kill().expect("kill");
+    remove(world, container);
+    assert_eq!(containers.list().expect("list"), []);
+    assert!(containers.adopt(7, None).expect("adopt").is_none());
+    containers.close();
+    8
+}
+
+fn lists_processes(world: &World) -> usize {
+    let instance = world.instance();
+    let containers = world.open(&instance);
+    let container = containers.create(1, &Shape::default()).expect("created");
+    let mut actors: Vec<Actor> = (0..3).map(|_| Actor::start(Role::Parent(2), 1, &instance)).collect();
+    for actor in &mut actors {
+        assert_eq!(container.enter(actor.pid()).expect("enter"), Entered::Yes);
+        actor.begin();
+    }
+    let pids = container.pids().expect("pids");
+    assert_eq!(pids.len(), 9, "three parents with two children each");
+    assert!(actors.iter().all(|actor| pids.contains(&actor.pid())));
+    assert!(container.is_populated().expect("populated"));
+    assert_eq!(containers.list().expect("list"), [1]);
+    for actor in actors {
+        assert!(actor.end().success());
+    }
+    remove(world, container);
+    containers.close();
+    5
+}
+
+fn vanished(world: &World) -> usize {
+    let instance = world.instance();
+    let containers = world.open(&instance);
+    let container = containers.create(1, &Shape::default()).expect("created");
+    let actor = Actor::start(Role::Wait, 1, &instance);
+    let pid = actor.pid();
+    actor.end();
+    assert_eq!(container.enter(pid).expect("an answer"), Entered::Gone);
+    assert_eq!(container.enter(0).expect("an answer"), Entered::Gone);
+    remove(world, container);
+    containers.close();
+    2
+}
+
+fn binds(world: &World) -> usize {
+    let instance = world.instance();
+    let containers = world.open(&instance);
+    let proc = proc(world);
+    let all = proc.status(std::process::id()).expect("status").expect("we are there").cpus;
+    let first = CpuSet::single(all.first().expect("we run somewhere"));
+    let shape = Shape { cpus: first.clone(), ..Shape::default() };
+    let mut container = containers.create(1, &shape).expect("created");
+    let mut actor = Actor::start(Role::Parent(1), 1, &instance);
+    container.enter(actor.pid()).expect("enter");
+    actor.begin();
+    let cpus_of = |pid: u32| proc.status(pid).expect("status").expect("there").cpus;
+    let pids = container.pids().expect("pids");
+    assert_eq!(pids.len(), 2);
+    for pid in &pids {
+        assert_eq!(cpus_of(*pid), first, "bound from the start");
+    }
+    assert_eq!(container.bind(&CpuSet::new()).expect("unbound"), Applied::Done);
+    for pid in &pids {
+        assert!(all.is_subset(&cpus_of(*pid)), "unbound: {} of {all}", cpus_of(*pid));
+    }
+    let last = CpuSet::single(all.last().expect("we run somewhere"));
+    assert_eq!(container.bind(&last).expect("bound"), Applied::Done);
+    for pid in &pids {
+        assert_eq!(cpus_of(*pid), last);
+    }
+    // No host has the last number that a set can hold.
+    let nowhere: CpuSet = "65535".parse().expect("a set");
+    assert!(matches!(container.bind(&nowhere).expect("an answer"), Applied::Kept(_)));
+    assert_eq!(cpus_of(pids[0]), last, "a binding that cannot be had changes nothing");
+    actor.end();
+    remove(world, container);
+    containers.close();
+    9
+}
+
+fn shares(world: &World) -> usize {
+    let instance = world.instance();
+    let containers = world.open(&instance);
+    let shape = Shape { share: Share::Idle, ..Shape::default() };
+    let mut container = containers.create(1, &shape).expect("created");
+    let mut actor = Actor::start(Role::Wait, 1, &instance);
+    container.enter(actor.pid()).expect("enter");
+    actor.begin();
+    let can_leave =
+        world.plan.via(AbilityName::IdleClass) != Via::Processes || world.plan.facts.weight_can_rise();
+    let raised = container.share(Share::Normal { weight: 300 }).expect("an answer");
+    assert_eq!(raised == Applied::Done, can_leave, "{raised:?}");
+    if can_leave {
+        assert_eq!(container.share(Share::NORMAL).expect("share"), Applied::Done);
+        assert_eq!(container.share(Share::Normal { weight: 1 }).expect("share"), Applied::Done);
+    }
+    assert_eq!(container.share(Share::Idle).expect("share"), Applied::Done);
+    actor.end();
+    remove(world, container);
+    containers.close();
+    2
+}
+
+fn freezes(world: &World) -> usize {
+    let instance = world.instance();
+    let containers = world.open(&instance);
+    let mut container = containers.create(1, &Shape::default()).expect("created");
+    let mut actor = Actor::start(Role::Spin, 1, &instance);
+    container.enter(actor.pid()).expect("enter");
+    actor.begin();
+    let proc = proc(world);
+    let pid = actor.pid();
+    let ticks = || {
+        let stat = proc.stat(pid).expect("stat").expect("there");
+        stat.user_ticks + stat.system_ticks
+    };
+    let busy_for = |count: u64| {
+        let start = ticks();
+        move |_: &Container| ticks() >= start + count
+    };
+    until(world, &container, "it computes", busy_for(2));
+    assert!(!container.is_frozen().expect("frozen"));
+    container.freeze().expect("freeze");
+    until(world, &container, "it stops", |one| one.is_frozen().expect("frozen"));
+    assert!(container.events().expect("events").frozen);
+    let before = ticks();
+    // Our own ticks are the clock here: as long as we could compute, so could it.
+    let own = || proc.stat(std::process::id()).expect("stat").expect("we").user_ticks;
+    let start = own();
+    while own() < start + 5 {}
+    assert_eq!(ticks(), before, "a frozen process computes nothing");
+    container.thaw().expect("thaw");
+    until(world, &container, "it goes on", busy_for(2));
+    assert!(!container.is_frozen().expect("frozen"));
+    actor.end();
+    remove(world, container);
+    containers.close();
+    5
+}
+
+fn signals(world: &World) -> usize {
+    let instance = world.instance();
+    let containers = world.open(&instance);
+    let container = containers.create(1, &Shape::default()).expect("created");
+    let mut actors: Vec<Actor> = (0..3).map(|_| Actor::start(Role::Wait, 1, &instance)).collect();
+    for actor in &mut actors {
+        container.enter(actor.pid()).expect("enter");
+        actor.begin();
+    }
+    assert_eq!(container.signal(SIGTERM).expect("signal"), 3);
+    for actor in &mut actors {
+        assert_eq!(actor.ended_by(10), Some(SIGTERM));
+    }
+    remove(world, container);
+    containers.close();
+    4
+}
+
+fn kills(world: &World) -> usize {
+    let instance = world.instance();
+    let containers = world.open(&instance);
+    let mut compared = 0;
+    for (job, frozen) in [(1, false), (2, true)] {
+        let mut container = containers.create(job, &Shape::default()).expect("created");
+        let mut actors: Vec<Actor> = (0..2).map(|_| Actor::start(Role::Parent(2), job, &instance)).collect();
+        for actor in &mut actors {
+            container.enter(actor.pid()).expect("enter");
+            actor.begin();
+        }
+        if frozen {
+            container.freeze().expect("freeze");
+            until(world, &container, "it stops", |one| one.is_frozen().expect("frozen"));
+        }
+        container.kill().expect("kill");
+        for actor in &mut actors {
+            assert_eq!(actor.ended_by(10), Some(SIGKILL), "frozen: {frozen}");
+            compared += 1;
+        }
+        remove(world, container);
+    }
+    containers.close();
+    compared
+}
+
+fn measures(world: &World) -> usize {
+    let instance = world.instance();
+    let containers = world.open(&instance);
+    let container = containers.create(1, &Shape::default()).expect("created");
+    let held = 64 * MIB;
+    let mut actor = Actor::start(Role::Hold(64 << 20), 1, &instance);
+    container.enter(actor.pid()).expect("enter");
+    actor.begin();
+    let measure = container.measure(Detail::Processes).expect("measure");
+    let slack = 8 * MIB;
+    assert!((held..held + slack).contains(&measure.memory_bytes), "{measure:?}");
+    assert_eq!(measure.processes, 1);
+    assert!(measure.threads.is_some_and(|threads| threads >= 2), "the test harness has threads: {measure:?}");
+    assert!(measure.virtual_bytes.is_some_and(|bytes| bytes > held), "{measure:?}");
+    if let Some(peak) = measure.memory_peak_kernel_bytes {
+        assert!(peak >= measure.memory_bytes, "{measure:?}");
+    }
+    let totals = container.measure(Detail::Totals).expect("measure");
+    assert!(totals.memory_bytes >= held);
+    // Time never runs backwards, not even when those who used it are gone.
+    let used = totals.cpu_user_us + totals.cpu_system_us;
+    actor.end();
+    until(world, &container, "it is gone", |one| !one.is_populated().expect("populated"));
+    let after = container.measure(Detail::Totals).expect("measure");
+    assert!(after.cpu_user_us + after.cpu_system_us >= used, "{after:?} after {totals:?}");
+    assert!(after.memory_bytes < held / 2, "{after:?}");
+    assert_eq!(after.processes, 0);
+    remove(world, container);
+    containers.close();
+    8
+}
+
+fn limits(world: &World) -> usize {
+    let instance = world.instance();
+    let containers = world.open(&instance);
+    let mut container = containers.create(1, &Shape::default()).expect("created");
+    let mut actor = Actor::start(Role::Hold(32 << 20), 1, &instance);
+    container.enter(actor.pid()).expect("enter");
+    actor.begin();
+    let set = container.limit(Some(512 * MIB)).expect("an answer");
+    let real = world.plan.ability(AbilityName::Limit).real;
+    assert_eq!(set == Applied::Done, real);
+    // Without swap nothing can push out what it holds; a bound below that is refused and nobody is killed.
+    let mut compared = 2;
+    if world.plan.facts.swap_bytes == 0 {
+        assert!(matches!(container.limit(Some(4 * MIB)).expect("an answer"), Applied::Kept(_)));
+        assert!(container.is_populated().expect("populated"));
+        compared += 2;
+    }
+    assert_eq!(container.limit(None).expect("lifted"), Applied::Done);
+    assert!(actor.end().success(), "it lived on");
+    remove(world, container);
+    containers.close();
+    compared
+}
+
+fn busy(world: &World) -> usize {
+    let instance = world.instance();
+    let containers = world.open(&instance);
+    let container = containers.create(1, &Shape::default()).expect("created");
+    let mut actor = Actor::start(Role::Wait, 1, &instance);
+    container.enter(actor.pid()).expect("enter");
+    actor.begin();
+    let Removed::Busy(container) = container.remove().expect("an answer") else {
+        panic!("{}: a running job's container was removed", world.name)
+    };
+    assert_eq!(container.pids().expect("pids"), [actor.pid()]);
+    let mut compared = 2;
+    if world.plan.mode != Mode::Rootless {
+        let again = containers.create(1, &Shape::default());
+        assert!(matches!(again, Err(ContainerError::Occupied { job: 1 })), "{again:?}");
+        assert_eq!(container.pids().expect("pids"), [actor.pid()], "the refusal took nothing away");
+        compared += 2;
+    }
+    actor.end();
+    // An empty one that is left from an earlier life is replaced.
+    until(world, &container, "it is gone", |one| !one.is_populated().expect("populated"));
+    drop(container);
+    let fresh = containers.create(1, &Shape::default()).expect("created in place of the empty one");
+    remove(world, fresh);
+    containers.close();
+    compared
+}
+
+fn adopts(world: &World) -> usize {
+    let instance = world.instance();
+    let containers = world.open(&instance);
+    let shape = Shape { share: Share::Idle, ..Shape::default() };
+    let mut container = containers.create(41, &shape).expect("created");
+    let mut actor = Actor::start(Role::Parent(1), 41, &instance);
+    container.enter(actor.pid()).expect("enter");
+    actor.begin();
+    let pids = container.pids().expect("pids");
+    container.freeze().expect("freeze");
+    until(world, &container, "it stops", |one| one.is_frozen().expect("frozen"));
+    // The daemon dies: whatever it held open closes, and nothing is tidied up.
+    drop((container, containers));
+
+    let containers = world.open(&instance);
+    assert_eq!(containers.list().expect("list"), [41]);
+    let mut container =
+        containers.adopt(41, Some(actor.pid())).expect("adopt").expect("the job is still there");
+    assert_eq!(container.pids().expect("pids"), pids);
+    assert!(container.is_frozen().expect("frozen"), "still as it was left");
+    container.thaw().expect("thaw");
+    until(world, &container, "it goes on", |one| !one.is_frozen().expect("frozen"));
+    container.share(Share::NORMAL).expect("an answer");
+    assert!(
+        containers.adopt(42, Some(actor.pid())).expect("adopt").is_none(),
+        "the process is another job's"
+    );
+    assert!(actor.end().success());
+    remove(world, container);
+    containers.close();
+    5
+}

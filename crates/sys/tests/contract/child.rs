@@ -1,0 +1,174 @@
+//! Children for the checks: the test binary starts itself in a role, so that nothing of the host is needed.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+use pinfold_sys::container::{INSTANCE_VARIABLE, JOB_VARIABLE};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+const ROLE: &str = "PINFOLD_TEST_ROLE";
+
+/// What a child does until its input ends or a signal ends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Waits.
+    Wait,
+    /// Computes.
+    Spin,
+    /// Touches this many bytes and waits.
+    Hold(usize),
+    /// Starts so many waiting children of its own and waits.
+    Parent(usize),
+}
+
+impl Role {
+    fn to_text(self) -> String {
+        match self {
+            Self::Wait => "wait".to_owned(),
+            Self::Spin => "spin".to_owned(),
+            Self::Hold(bytes) => format!("hold {bytes}"),
+            Self::Parent(children) => format!("parent {children}"),
+        }
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        match text.split_once(' ') {
+            None if text == "wait" => Some(Self::Wait),
+            None if text == "spin" => Some(Self::Spin),
+            Some(("hold", bytes)) => bytes.parse().ok().map(Self::Hold),
+            Some(("parent", children)) => children.parse().ok().map(Self::Parent),
+            _ => None,
+        }
+    }
+}
+
+/// Plays the role named in the environment, if any.
+pub(crate) fn play() {
+    let Ok(text) = std::env::var(ROLE) else { return };
+    let role = Role::from_text(&text).expect("a role that the tests gave");
+    let mut go = String::new();
+    // The child begins only when told: it must be in its container before it touches memory.
+    std::io::stdin().lock().read_line(&mut go).expect("input");
+    let mut held = Vec::new();
+    let mut children = Vec::new();
+    match role {
+        Role::Wait | Role::Spin => {}
+        Role::Hold(bytes) => {
+            held.resize(bytes, 1u8);
+            for page in held.chunks_mut(4096) {
+                page[0] = 2;
+            }
+        }
+        Role::Parent(count) => {
+            for _ in 0..count {
+                let mut inner = Command::new(std::env::current_exe().expect("own path"));
+                inner.args(["--exact", "play_role", "--nocapture"]).env(ROLE, Role::Wait.to_text());
+                let inner = inner.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+                children.push(inner.expect("a child of the child"));
+            }
+        }
+    }
+    println!("\nready");
+    std::io::stdout().flush().expect("output");
+    if role == Role::Spin {
+        spin_until_input_ends();
+    }
+    let mut rest = String::new();
+    let _ = std::io::stdin().lock().read_to_string(&mut rest);
+    for mut inner in children {
+        drop(inner.stdin.take());
+        let _ = inner.wait();
+    }
+    assert!(held.iter().step_by(4096).all(|byte| *byte == 2), "memory kept what was written");
+}
+
+fn spin_until_input_ends() {
+    let input = std::io::stdin();
+    let mut number = 1u64;
+    loop {
+        for _ in 0..100_000 {
+            number = std::hint::black_box(number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+        }
+        let mut ready = [PollFd::new(&input, PollFlags::IN | PollFlags::HUP)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        if poll(&mut ready, Some(&now)).is_ok_and(|count| count > 0) {
+            return;
+        }
+    }
+}
+
+/// A child in a role, ended when dropped.
+#[derive(Debug)]
+pub(crate) struct Actor {
+    child: Child,
+    input: Option<ChildStdin>,
+    /// Kept open: a child whose output is closed dies of what the harness prints at its end.
+    output: Option<BufReader<ChildStdout>>,
+}
+
+impl Actor {
+    /// Starts a child that waits to be told. It is marked as a process of the job, as a launcher would do.
+    pub(crate) fn start(role: Role, job: u64, instance: &str) -> Self {
+        let mut command = Command::new(std::env::current_exe().expect("own path"));
+        command.args(["--exact", "play_role", "--nocapture"]);
+        command.env(ROLE, role.to_text()).env(JOB_VARIABLE, job.to_string()).env(INSTANCE_VARIABLE, instance);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the test binary starts");
+        let input = child.stdin.take();
+        let output = child.stdout.take().map(BufReader::new);
+        Self { child, input, output }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Lets it begin and waits until it has done what its role does first.
+    pub(crate) fn begin(&mut self) {
+        self.tell();
+        let output = self.output.as_mut().expect("output is piped");
+        let said = output.lines().map_while(Result::ok).find(|line| line.ends_with("ready"));
+        assert!(said.is_some(), "the child says that it is ready");
+    }
+
+    pub(crate) fn tell(&mut self) {
+        self.input.as_mut().expect("not ended").write_all(b"go\n").expect("the child reads");
+    }
+
+    /// Ends its input and collects it.
+    pub(crate) fn end(mut self) -> ExitStatus {
+        drop(self.input.take());
+        self.child.wait().expect("own child")
+    }
+
+    /// Waits for its end, at most the given seconds; `None`: it still runs.
+    pub(crate) fn wait(&mut self, seconds: i64) -> Option<ExitStatus> {
+        let pid = Pid::from_child(&self.child);
+        let handle = pidfd_open(pid, PidfdFlags::empty()).expect("not collected yet");
+        let mut ready = [PollFd::new(&handle, PollFlags::IN)];
+        let limit = Timespec { tv_sec: seconds, tv_nsec: 0 };
+        match poll(&mut ready, Some(&limit)) {
+            Ok(0) | Err(_) => None,
+            Ok(_) => Some(self.child.wait().expect("own child")),
+        }
+    }
+
+    /// The signal that ended it, within the given seconds.
+    pub(crate) fn ended_by(&mut self, seconds: i64) -> Option<i32> {
+        self.wait(seconds)?.signal()
+    }
+}
+
+impl Drop for Actor {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,38 @@
+//! The worlds in which the suite runs.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use pinfold_sys::container::Containers;
+use pinfold_sys::mode::{Mode, Plan, Roots, decide, probe};
+
+/// One kind of host.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) name: String,
+    /// Where jobs are contained.
+    pub(crate) roots: Roots,
+    pub(crate) plan: Plan,
+    /// Open event files follow the kernel (they do not in a fake tree).
+    pub(crate) has_live_events: bool,
+}
+
+impl World {
+    /// This host in a mode, or why not.
+    pub(crate) fn kernel(mode: Mode) -> Result<Self, String> {
+        let roots = Roots::default();
+        let facts = probe(&roots);
+        let plan = decide(&facts, Some(mode)).map_err(|error| error.to_string())?;
+        let name = format!("{mode} on this host as user {}", facts.user);
+        Ok(Self { name, roots, plan, has_live_events: true })
+    }
+
+    /// A name for an instance that no other test uses.
+    pub(crate) fn instance(&self) -> String {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        format!("t{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn open(&self, instance: &str) -> Containers {
+        Containers::open(self.plan.clone(), self.roots.clone(), instance).expect("the instance opens")
+    }
+}
