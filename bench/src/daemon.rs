@@ -67,7 +67,7 @@ impl Daemon {
     /// A `pinfold` command that talks to this daemon and to no other.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.pinfold);
-        command.env("PINFOLD_SOCKET", &self.socket);
+        command.env("PINFOLD_SOCKET", &self.socket).arg("--no-autostart");
         command
     }
 

@@ -112,7 +112,7 @@ fn bowtie(directory: &Path, size: f64) -> anyhow::Result<Built> {
         Ok(file) => genome(&file)?,
         Err(why) => return Ok(Err(format!("bowtie is left out: {why}"))),
     };
-    let searches = [("-v 3 -a", 45_000), ("-v 2 -a", 90_000), ("-n 2 -l 28 -e 70 -a", 90_000)];
+    let searches = [("-v 3 -a", 40_000), ("-n 2 -l 28 -e 70 -a", 100_000)];
     let mut jobs = Vec::new();
     for (number, (options, count)) in (1..).zip(searches) {
         let shape = Cutting { count: scaled(count, size), length: 50, every: 50, place: None };
@@ -168,7 +168,7 @@ fn hpcc(_directory: &Path, size: f64) -> anyhow::Result<Built> {
         return Ok(Err("hpcc is left out: it is not installed".to_owned()));
     }
     // The work grows with the cube of the order.
-    let orders = [scaled(1_500, size.cbrt()), scaled(1_400, size.cbrt())];
+    let orders = [scaled(1_500, size.cbrt()), scaled(1_460, size.cbrt())];
     let jobs = orders.iter().zip(1..).map(|(order, number)| {
         // One rank, started without mpirun; it checks its own answers, and its times differ from run to run.
         let script = format!(
@@ -232,7 +232,7 @@ fn fio(_directory: &Path, size: f64) -> anyhow::Result<Built> {
     // Past the page cache, one request at a time: these wait for the device more than they compute.
     let patterns = [
         ("--rw=randread --direct=1 --bs=4k", 700),
-        ("--rw=randwrite --fsync=1 --bs=4k", 260),
+        ("--rw=randwrite --fsync=1 --bs=4k", 180),
         ("--rw=randrw --direct=1 --bs=128k", 7_000),
         ("--rw=randwrite --direct=1 --sync=1 --bs=4k", 260),
     ];

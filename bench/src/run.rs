@@ -319,3 +319,77 @@ fn describe(ending: &Ending) -> String {
         (None, None) => format!("`{}` ended without a status", ending.name),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn ending(name: &str, exit_code: Option<i32>, signal: Option<i32>) -> Ending {
+        Ending { name: name.into(), at_us: 9, wall_us: 1, cpu_us: 1, rss_peak_bytes: 1, exit_code, signal }
+    }
+
+    fn job(name: &str, class: &str) -> Job {
+        Job { name: name.into(), class: class.into(), script: String::new(), outputs: vec!["out".into()] }
+    }
+
+    fn solo(cpu_s: f64, wall_s: f64) -> Solo {
+        Solo { cpu_s, wall_s, all_cpu_s: vec![cpu_s], all_wall_s: vec![wall_s], checksum: Some(5) }
+    }
+
+    /// A watch that has read `endings` from a journal.
+    fn watch(directory: &std::path::Path, endings: &[Ending]) -> Watch {
+        let path = directory.join("journal");
+        let mut watch = Watch::start(&path).unwrap();
+        let lines = endings.iter().map(|ending| crate::journal::Mark::Ended(ending.clone()));
+        let text: String = lines.map(|mark| serde_json::to_string(&mark).unwrap() + "\n").collect();
+        std::fs::write(&path, text).unwrap();
+        watch.tick().unwrap();
+        watch
+    }
+
+    #[test]
+    fn the_bound_is_the_larger_of_both() {
+        let classes = BTreeMap::from([("a".into(), solo(4.0, 5.0)), ("b".into(), solo(1.0, 9.0))]);
+        let few = [job("1", "a"), job("2", "b")];
+        assert!((Bound::of(&few, &classes, 2).value_s() - 9.0).abs() < 1e-9);
+        let many: Vec<Job> = (0..10).map(|_| job("x", "a")).collect();
+        assert!((Bound::of(&many, &classes, 2).value_s() - 20.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn each_way_to_go_wrong_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let ended = [
+            ending("good", Some(0), None),
+            ending("bad", Some(3), None),
+            ending("shot", None, Some(9)),
+            ending("twice", Some(0), None),
+            ending("twice", Some(0), None),
+        ];
+        let watch = watch(directory.path(), &ended);
+        let alone = solo(1.0, 1.0);
+        let said = |name: &str, checksum| {
+            failure(&job(name, name), checksum, Some(&alone), &watch).unwrap_or_default()
+        };
+        assert_eq!(said("good", Some(5)), "");
+        assert_eq!(said("good", Some(6)), "`good` gave another output than alone");
+        assert_eq!(said("good", None), "`good` gave another output than alone");
+        assert_eq!(said("bad", Some(5)), "`bad` exited with 3");
+        assert_eq!(said("shot", Some(5)), "`shot` was ended by signal 9");
+        assert_eq!(said("twice", Some(5)), "`twice` was run more than once");
+        assert_eq!(said("lost", Some(5)), "`lost` never ended");
+    }
+
+    #[test]
+    fn a_launcher_that_reports_another_status_is_caught() {
+        let directory = tempfile::tempdir().unwrap();
+        let watch = watch(directory.path(), &[ending("a", Some(0), None), ending("b", Some(3), None)]);
+        let jobs = [job("a", "a"), job("b", "b")];
+        let report = |first: i32, second: Value| json!({ "results": [{ "line": 1, "exit_code": first }, { "line": 2, "exit_code": second }] });
+        assert_eq!(disagreement(&report(0, json!(3)), &jobs, &watch), None);
+        assert!(disagreement(&report(0, json!(0)), &jobs, &watch).is_some_and(|why| why.starts_with("`b`")));
+        assert!(disagreement(&report(0, Value::Null), &jobs, &watch).is_some());
+        assert_eq!(disagreement(&Value::Null, &jobs, &watch), None);
+    }
+}

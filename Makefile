@@ -1,0 +1,31 @@
+# What people type. Each target sets up what it needs first (as root with apt; otherwise it says what is missing).
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench lint clean
+
+target := $(or $(CARGO_TARGET_DIR),target)
+binaries := --package pinfold-cli --package pinfold-daemon --package pinfold-bench
+
+help: ## This list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+demo: ## Real programs three ways, a table and a picture in demo-results/ (about 5 minutes after the build)
+	@scripts/setup.sh --demo
+	@cargo build --release $(binaries) $$(scripts/features.sh)
+	@$(target)/release/pinfold-bench demo
+
+test: ## The whole suite: format, lints, simulated episodes, all tests
+	@scripts/setup.sh --test
+	@scripts/test.sh
+
+bench: ## pinfold beside native launchers and peers (about half an hour)
+	@scripts/setup.sh --bench
+	@cargo build --release $(binaries) $$(scripts/features.sh)
+	@for row in launch short e5 e1; do $(target)/release/pinfold-bench $$row || exit 1; done
+
+lint: ## Format and lints only
+	@cargo fmt --all --check
+	@cargo clippy --workspace --all-targets $$(scripts/features.sh) -- -D warnings
+
+clean: ## Remove what was built and the demo's results
+	@cargo clean
+	@rm -rf demo-results

@@ -1,0 +1,162 @@
+//! The rows end to end in their smallest form, without pinfold: native launchers and what peers are installed.
+#![expect(clippy::unwrap_used, reason = "a test's helper fails by panicking, as a test does")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+const BENCH: &str = env!("CARGO_BIN_EXE_pinfold-bench");
+/// Beside it, and needed by row `e5`.
+const LOAD: &str = env!("CARGO_BIN_EXE_pinfold-load");
+
+/// Runs a row with its temporary files and what it keeps below `directory`; no pinfold is to be found there.
+fn row(directory: &Path, arguments: &[&str]) -> Output {
+    Command::new(BENCH)
+        .args(arguments)
+        .args(["--keep", "kept", "--keep-in"])
+        .arg(directory)
+        .arg("--binaries")
+        .arg(directory)
+        .arg("--scratch")
+        .arg(directory)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// The raw lines of kind `kind` that a row kept; the row must have succeeded and left nothing else.
+#[track_caller]
+fn kept(directory: &Path, output: &Output, kind: &str) -> Vec<Value> {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut names: Vec<String> =
+        fs::read_dir(directory).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, ["kept.jsonl", "kept.md"], "temporary files were left");
+    assert_eq!(fs::read(directory.join("kept.md")).unwrap(), output.stdout);
+    let raw = fs::read_to_string(directory.join("kept.jsonl")).unwrap();
+    let lines = raw.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter(|line| line["kind"] == kind).map(|line| line["data"].clone()).collect()
+}
+
+#[test]
+fn duty_cycle_jobs() {
+    assert!(Path::new(LOAD).is_file());
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["e5", "--cell", "60:1", "--job-seconds", "0.1", "--burst-ms", "20"];
+    let output = row(directory.path(), &[&arguments[..], &["--repetitions", "1", "--solo", "1"]].concat());
+    let runs = kept(directory.path(), &output, "run");
+    let bound = &kept(directory.path(), &output, "bound")[0]["bound"];
+    assert!(runs.len() >= 3, "three native ways need no program");
+    for run in runs.iter().map(|run| &run["run"]) {
+        assert_eq!(run["failures"], serde_json::json!([]), "{run}");
+        let jobs = run["endings"].as_array().unwrap();
+        let makespan_s = run["makespan_s"].as_f64().unwrap();
+        assert!(!jobs.is_empty() && run["cpu_s"].as_f64().unwrap() > 0.0, "{run}");
+        // No job may end sooner than its waits alone take, nor be reported to end after the run.
+        for job in jobs {
+            let wall_s = job["wall_us"].as_f64().unwrap() / 1e6;
+            assert!((5.0 * 0.013..=makespan_s).contains(&wall_s), "{job} in {makespan_s} s");
+        }
+    }
+    assert!(bound["cpu_s"].as_f64().unwrap() > 0.0 && bound["longest_s"].as_f64().unwrap() > 0.0, "{bound}");
+}
+
+#[test]
+fn launching() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = row(directory.path(), &["launch", "--runs", "5"]);
+    let commands = kept(directory.path(), &output, "launch");
+    assert_eq!(commands[0]["command"], "true");
+    for command in &commands {
+        let times = command["times_ms"].as_array().unwrap();
+        assert_eq!(times.len(), 5, "{command}");
+        assert!(times.iter().all(|time| time.as_f64().unwrap() > 0.0), "{command}");
+    }
+    assert!(String::from_utf8_lossy(&output.stdout).contains("pinfold is left out"));
+}
+
+#[test]
+fn short_jobs() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = row(directory.path(), &["short", "--jobs", "20", "--repetitions", "1"]);
+    let runs = kept(directory.path(), &output, "short");
+    assert!(runs.iter().any(|run| run["launcher"] == "xargs -P"), "{runs:?}");
+    assert!(runs.iter().all(|run| run["seconds"].as_f64().unwrap() > 0.0), "{runs:?}");
+}
+
+/// The status of a job goes through, and the journal says the same.
+#[test]
+fn one_job() {
+    for (script, status, code, signal) in [("exit 3", 3, Some(3), None), ("kill -9 $$", 137, None, Some(9))] {
+        let directory = tempfile::tempdir().unwrap();
+        let (journal, file) = (directory.path().join("journal"), directory.path().join("script"));
+        fs::write(&journal, "").unwrap();
+        fs::write(&file, script).unwrap();
+        let run = Command::new(BENCH)
+            .args(["exec", "--name", "job", "--journal"])
+            .arg(&journal)
+            .arg("--directory")
+            .arg(directory.path())
+            .arg(&file)
+            .status()
+            .unwrap();
+        assert_eq!(run.code(), Some(status), "{script}");
+        let text = fs::read_to_string(&journal).unwrap();
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!((&lines[0]["event"], &lines[1]["event"]), (&"started".into(), &"ended".into()), "{text}");
+        assert_eq!(lines[1]["exit_code"].as_i64(), code, "{text}");
+        assert_eq!(lines[1]["signal"].as_i64(), signal, "{text}");
+    }
+}
+
+/// A signal ends the jobs and removes the files; no figure is kept.
+#[test]
+fn an_interrupt_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut bench = Command::new(BENCH)
+        .args(["e5", "--cell", "60:1", "--job-seconds", "600", "--keep", "kept", "--keep-in"])
+        .arg(directory.path())
+        .arg("--scratch")
+        .arg(directory.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let wrapper = started(directory.path());
+    let pid = Pid::from_raw(i32::try_from(bench.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let status = loop {
+        if let Some(status) = bench.try_wait().unwrap() {
+            break status;
+        }
+        assert!(Instant::now() < deadline, "the bench goes on after an interrupt");
+        std::thread::yield_now();
+    };
+    assert!(!status.success());
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "files were left");
+    assert!(!Path::new(&format!("/proc/{wrapper}")).exists(), "a job was left");
+}
+
+/// Waits until a journal below `directory` names a job's wrapper, and gives its pid.
+fn started(directory: &Path) -> i64 {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < deadline {
+        let benches = fs::read_dir(directory).unwrap().flatten();
+        let runs = benches.flat_map(|bench| fs::read_dir(bench.path()).into_iter().flatten().flatten());
+        for run in runs {
+            let text = fs::read_to_string(run.path().join("journal")).unwrap_or_default();
+            let line = text.lines().next().and_then(|line| serde_json::from_str::<Value>(line).ok());
+            if let Some(pid) = line.and_then(|line| line["pid"].as_i64()) {
+                return pid;
+            }
+        }
+        std::thread::yield_now();
+    }
+    panic!("no job was started");
+}

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Gets what this project needs from the distribution. As root on a Debian-like system it installs what is missing;
+# otherwise it names it and goes on: programs that are not there are left out by those who would use them.
+# Usage: setup.sh [--build|--test|--demo|--bench]
+set -euo pipefail
+
+build=(gcc:gcc make:make git:git pkg-config:pkg-config hwloc.h:libhwloc-dev)
+# Real programs with their example data, and what unpacks these.
+demo=(velveth:velvet /usr/share/doc/velvet/examples/test_reads.fa.xz:velvet-example
+  bowtie:bowtie /usr/share/doc/bowtie/examples/indexes/e_coli.1.ebwt:bowtie-examples
+  muscle3:muscle3 hpcc:hpcc fio:fio xz:xz-utils gzip:gzip)
+# Launchers to compare with.
+peers=(parallel:parallel tsp:task-spooler xargs:findutils)
+
+case "${1:---build}" in
+  --build | --test) wanted=("${build[@]}") ;;
+  --demo) wanted=("${build[@]}" "${demo[@]}") ;;
+  --bench) wanted=("${build[@]}" "${demo[@]}" "${peers[@]}") ;;
+  *) echo "usage: $0 [--build|--test|--demo|--bench]" >&2; exit 2 ;;
+esac
+
+# Whether the program, file or header $1 is there.
+there() {
+  case "$1" in
+    /*) [ -e "$1" ] ;;
+    hwloc.h) command -v pkg-config >/dev/null && pkg-config --exists 'hwloc >= 2.0' ;;
+    *) command -v "$1" >/dev/null ;;
+  esac
+}
+
+lacking() {
+  local item
+  for item in "${wanted[@]}"; do
+    there "${item%%:*}" || echo "${item##*:}"
+  done
+}
+
+mapfile -t missing < <(lacking)
+if [ "${#missing[@]}" -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+  echo "Installing: ${missing[*]}" >&2
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update -qq >&2 || echo "The package lists could not be renewed; trying with the old ones." >&2
+  # One by one, so that a package that cannot be had does not keep the others away.
+  for package in "${missing[@]}"; do
+    apt-get install -y -qq --no-install-recommends "$package" >/dev/null || echo "Not installed: $package" >&2
+  done
+  mapfile -t missing < <(lacking)
+fi
+if [ "${#missing[@]}" -gt 0 ]; then
+  echo "Missing, and done without: ${missing[*]} (as root: apt-get install ${missing[*]})" >&2
+fi
+if ! command -v cargo >/dev/null; then
+  echo "Missing: cargo, from Rust 1.95 or newer (https://rustup.rs)" >&2
+  exit 1
+fi

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Runs the test binaries of the crates that meet the kernel as user nobody: what holds without rights must be tested
+# without them. To be called as root; arguments are passed to cargo.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# Pure crates see no rights, so the ordinary run says all about them.
+pure=" pinfold-topo pinfold-place pinfold-policy pinfold-proto pinfold-sim xtask "
+as_nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+
+target=${CARGO_TARGET_DIR:-$PWD/target}
+mkdir -p "$target"
+source=$PWD
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+chmod 755 "$work"
+
+# A checkout below a closed directory: build once more from a copy that anyone may read.
+if ! "${as_nobody[@]}" test -r "$source/Cargo.toml" -a -x "$target"; then
+  echo "$source is closed to others: using a copy in $work"
+  mkdir "$work/source"
+  git ls-files -z --cached --others --exclude-standard | tar --create --null --files-from=- | tar --extract --directory="$work/source"
+  source=$work/source target=$work/target
+  chmod -R go+rX "$source"
+  cd "$source"
+fi
+export CARGO_TARGET_DIR=$target
+
+packages=()
+while read -r name; do
+  case "$pure" in *" $name "*) ;; *) packages+=(--package "$name") ;; esac
+done < <(cargo metadata --no-deps --format-version 1 | grep -o '"name":"[^"]*","version":"[^"]*","id"' | cut -d'"' -f4)
+
+# A package's binaries are built along with its integration tests; all of them here, as a test may run another's.
+cargo build --quiet --workspace --bins "$@"
+cargo test --quiet --no-run --message-format=json "${packages[@]}" "$@" >"$work/messages"
+chmod -R go+rX "$target"
+
+mkdir "$work/home"
+chown 65534:65534 "$work/home"
+status=0
+while read -r manifest binary; do
+  directory=$(dirname "$manifest")
+  echo "-- as nobody: $(basename "$directory") $(basename "$binary")"
+  (
+    cd "$directory"
+    unset XDG_RUNTIME_DIR PINFOLD_SOCKET
+    CARGO_MANIFEST_DIR=$directory HOME=$work/home TMPDIR=$work/home USER=nobody LOGNAME=nobody \
+      "${as_nobody[@]}" "$binary" --quiet
+  ) || status=1
+done < <(sed -n '/"test":true/s/.*"manifest_path":"\([^"]*\)".*"executable":"\([^"]*\)".*/\1 \2/p' "$work/messages")
+exit "$status"

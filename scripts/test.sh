@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# The whole suite, as `make test` and CI run it: format, lints, simulated episodes, the parts that depend on rights
+# once more as an unprivileged user, and at the end `cargo test` with all unit, integration and documentation tests.
+# Every step runs even when one before it failed; the exit status is that of the worst.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+read -r -a features <<<"$(scripts/features.sh)"
+failed=()
+
+# Runs a step under a heading and remembers whether it failed.
+step() {
+  local name=$1 start=$SECONDS
+  shift
+  echo "== $name"
+  if "$@"; then
+    echo "== $name: passed in $((SECONDS - start)) s"
+  else
+    echo "== $name: FAILED after $((SECONDS - start)) s"
+    failed+=("$name")
+  fi
+}
+
+step "format" cargo fmt --all --check
+step "lints" cargo clippy --workspace --all-targets "${features[@]}" -- -D warnings
+step "simulated episodes" cargo run --quiet --release --package xtask -- sim --episodes 10000 --seed 1
+if [ "$(id -u)" = 0 ]; then
+  step "unprivileged" scripts/test-unprivileged.sh "${features[@]}"
+else
+  echo "== unprivileged: everything below runs as $(id -un) anyhow"
+fi
+
+start=$SECONDS
+echo "== tests"
+# Last, so that what remains on the screen is the test runner's own summary.
+cargo test --workspace --no-fail-fast "${features[@]}" || failed+=("tests")
+if [ "${#failed[@]}" -gt 0 ]; then
+  echo "== failed: $(printf '%s; ' "${failed[@]}")tests took $((SECONDS - start)) s"
+  exit 1
+fi
