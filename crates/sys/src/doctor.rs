@@ -1,1 +1,194 @@
-//! To be written.
+//! What this host lets pinfold do, in words a person can act on. Pure: facts and plan in, findings out.
+//!
+//! Absent here: reading the host (`mode::probe`), and showing the findings.
+
+use crate::cgroup::Generation;
+use crate::mode::{AbilityName, Facts, Mode, Plan};
+
+/// One line of the doctor's report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What was looked at.
+    pub subject: &'static str,
+    /// Whether it is as pinfold would like it.
+    pub ok: bool,
+    /// What was found.
+    pub found: String,
+    /// What an administrator could change.
+    pub change: Option<String>,
+}
+
+/// A job takes up to five open files: one for each of four hierarchies and one for its events.
+const FILES_PER_JOB: u64 = 5;
+/// Jobs that a host should be able to hold at once without a second thought.
+const JOBS_USUAL: u64 = 1000;
+
+const GIB: u64 = 1 << 30;
+
+/// Examines a host. The order is fixed: the mode, the abilities, then what bears on them.
+#[must_use]
+pub fn examine(facts: &Facts, plan: &Plan) -> Vec<Finding> {
+    let mut findings = vec![mode(facts, plan)];
+    findings.extend(plan.abilities.iter().map(|ability| Finding {
+        subject: ability.name.as_str(),
+        ok: ability.real,
+        found: ability.how.clone(),
+        change: ability.change.clone(),
+    }));
+    findings.extend([
+        swap(facts),
+        pressure(facts),
+        triggers(facts),
+        smt(facts),
+        idle_class(facts, plan),
+        open_files(facts, plan),
+        leftovers(facts),
+        systemd(facts, plan),
+    ]);
+    findings
+}
+
+fn good(subject: &'static str, found: impl Into<String>) -> Finding {
+    Finding { subject, ok: true, found: found.into(), change: None }
+}
+
+fn lacking(subject: &'static str, found: impl Into<String>, change: impl Into<String>) -> Finding {
+    Finding { subject, ok: false, found: found.into(), change: Some(change.into()) }
+}
+
+fn mode(facts: &Facts, plan: &Plan) -> Finding {
+    let found = format!("{}: {}", plan.mode, plan.why);
+    if plan.mode != Mode::Rootless {
+        return good("mode", found);
+    }
+    let change = if facts.hierarchies.is_empty() {
+        "mount the unified hierarchy of control groups at /sys/fs/cgroup"
+    } else if facts.systemd {
+        "run the daemon as a system service, or under `systemd-run --user --scope -p Delegate=yes`"
+    } else {
+        "run the daemon as root"
+    };
+    lacking("mode", found, change)
+}
+
+fn swap(facts: &Facts) -> Finding {
+    let (memory, swap) = (facts.memory_bytes, facts.swap_bytes);
+    let amounts = format!("{} of swap for {} of memory", gibibytes(swap), gibibytes(memory));
+    if swap >= memory {
+        return good("swap", amounts);
+    }
+    let missing = gibibytes(memory - swap);
+    let effect = if swap == 0 {
+        "no swap: a frozen job keeps its memory, so jobs that do not fit together run one after the other"
+    } else {
+        "not every job can be pushed out to make room for one"
+    };
+    let change = format!("add {missing}: fallocate -l, chmod 600, mkswap, swapon, and a line in /etc/fstab");
+    lacking("swap", format!("{amounts}; {effect}"), change)
+}
+
+fn pressure(facts: &Facts) -> Finding {
+    if facts.pressure {
+        return good("pressure", "stalls are accounted (PSI)");
+    }
+    let change = if facts.kernel_at_least(4, 20) { "boot with psi=1" } else { "a kernel of 4.20 or later" };
+    lacking("pressure", "stalls are not accounted, so memory is judged by what is free alone", change)
+}
+
+fn triggers(facts: &Facts) -> Finding {
+    let subject = "pressure_triggers";
+    if !facts.pressure {
+        return lacking(subject, "none without pressure", "see pressure");
+    }
+    if facts.may_exceed_limits {
+        return good(subject, "windows from 500 ms (CAP_SYS_RESOURCE)");
+    }
+    let found = "windows in steps of 2 s only; finer readings are differences of totals";
+    lacking(subject, found, "grant the daemon CAP_SYS_RESOURCE")
+}
+
+fn smt(facts: &Facts) -> Finding {
+    match facts.smt {
+        Some(true) => good("smt", format!("{} PUs share cores; a core is counted once", facts.pus)),
+        Some(false) => good("smt", format!("{} PUs, each a core of its own", facts.pus)),
+        None => good("smt", format!("{} PUs; the kernel does not say whether they share cores", facts.pus)),
+    }
+}
+
+fn idle_class(facts: &Facts, plan: &Plan) -> Finding {
+    let subject = "kernel_idle_class";
+    let carries = |generation| plan.carrier(generation, "cpu").is_some();
+    if !carries(Generation::V1) && !carries(Generation::V2) {
+        return lacking(subject, "no cpu controller to put a group into the idle class", "see idle_class");
+    }
+    match plan.via(AbilityName::IdleClass) {
+        crate::mode::Via::V1 | crate::mode::Via::V2 => {
+            good(subject, format!("kernel {} has cpu.idle for groups", facts.kernel))
+        }
+        _ => {
+            lacking(subject, format!("kernel {} has no cpu.idle", facts.kernel), "a kernel of 5.15 or later")
+        }
+    }
+}
+
+fn open_files(facts: &Facts, plan: &Plan) -> Finding {
+    let subject = "open_files";
+    if plan.mode == Mode::Rootless {
+        return good(subject, "jobs without groups take none");
+    }
+    let jobs = facts.open_files / FILES_PER_JOB;
+    let found = match facts.open_files {
+        u64::MAX => "without bound".to_owned(),
+        files => format!("{files}, enough for about {jobs} jobs at once"),
+    };
+    if jobs >= JOBS_USUAL {
+        return good(subject, found);
+    }
+    let wanted = JOBS_USUAL * FILES_PER_JOB + 256;
+    lacking(subject, found, format!("raise the limit to {wanted} or more (LimitNOFILE=, ulimit -n)"))
+}
+
+fn leftovers(facts: &Facts) -> Finding {
+    if facts.leftovers.is_empty() {
+        return good("leftover_groups", "none");
+    }
+    let names: Vec<String> = facts.leftovers.iter().map(|path| path.display().to_string()).collect();
+    let change = "start the daemon of that name, which takes its jobs over, or run `pinfold rescue`";
+    // A running daemon's groups look the same, so this is no fault by itself.
+    Finding {
+        subject: "leftover_groups",
+        ok: true,
+        found: format!("of running or earlier daemons: {}", names.join(", ")),
+        change: Some(change.to_owned()),
+    }
+}
+
+fn systemd(facts: &Facts, plan: &Plan) -> Finding {
+    let subject = "systemd";
+    if !facts.systemd {
+        return good(subject, "the first process is not systemd; nobody else manages the groups");
+    }
+    match plan.tree() {
+        Some(tree) if tree.delegated => {
+            good(subject, format!("hands down the group {}", tree.base_path().display()))
+        }
+        Some(tree) => lacking(
+            subject,
+            format!(
+                "manages the hierarchy at {}, and our group at its top is not its own",
+                tree.mount.display()
+            ),
+            "run the daemon as a service with Delegate=yes",
+        ),
+        None => lacking(subject, "hands down no group", "run the daemon as a service with Delegate=yes"),
+    }
+}
+
+fn gibibytes(bytes: u64) -> String {
+    // One digit is enough to judge by, and rounding up never advises too little.
+    let tenths = u128::from(bytes).saturating_mul(10).div_ceil(u128::from(GIB));
+    format!("{}.{} GiB", tenths / 10, tenths % 10)
+}
+
+#[cfg(test)]
+mod tests;

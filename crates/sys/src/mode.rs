@@ -252,4 +252,4 @@ fn reason(facts: &Facts, mode: Mode, wanted: bool) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -2,7 +2,9 @@
 //!
 //! Members are the processes that entered and their descendants, plus every process whose environment names job and
 //! instance: one whose parent ended is nobody's descendant any more, but it keeps the environment it was started
-//! with. Owner of state: the list of members and the ledger of processor time. Absent here: any change to a process.
+//! with. Owner of state: the list of members and the ledger of processor time. Absent here: any change to a process,
+//! and certainty: a process whose parents are all gone and that lives for less than a look at the host takes (some
+//! milliseconds) may be missed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,21 +59,34 @@ impl Family {
     /// All members that have not ended, ascending: descendants and those marked by their environment.
     pub(super) fn scan_all(&mut self, proc: &Proc) -> Result<Vec<u32>, ProcError> {
         for _ in 0..ROUNDS_MAX {
-            let everybody = all_processes(proc)?;
-            let before: BTreeSet<u32> = self.known.keys().copied().collect();
-            let mut members = self.descendants_among(&everybody);
-            for pid in everybody.keys().filter(|pid| !members.contains(pid)).copied().collect::<Vec<_>>() {
-                if mark_of(proc, pid)?.is_some_and(|mark| mark.is(self.job, &self.instance)) {
-                    members.insert(pid);
-                }
-            }
-            self.settle(&everybody, &members);
-            // A child born behind the reading hand shows in the next round, as a descendant or by its environment.
-            if self.known.keys().all(|pid| before.contains(pid)) {
+            if !self.scan_once(proc)? {
                 break;
             }
         }
-        Ok(self.living())
+        Ok(self.living().map(|stat| stat.pid).collect())
+    }
+
+    /// One look at every process of the host; says whether the members changed. A process born behind the reading
+    /// hand is missed by this look, but then its parent was seen here or vanished, which counts as a change: so
+    /// only a look that changed nothing is to be believed.
+    pub(super) fn scan_once(&mut self, proc: &Proc) -> Result<bool, ProcError> {
+        let before = self.identities();
+        let mut everybody = BTreeMap::new();
+        let mut marked = BTreeSet::new();
+        for (stat, mark) in look_at_all(proc)? {
+            if mark.is_some_and(|mark| mark.is(self.job, &self.instance)) {
+                marked.insert(stat.pid);
+            }
+            everybody.insert(stat.pid, stat);
+        }
+        let mut members = self.descendants_among(&everybody);
+        members.extend(marked);
+        self.settle(&everybody, &members);
+        Ok(self.identities() != before)
+    }
+
+    fn identities(&self) -> Vec<(u32, u64)> {
+        self.known.values().map(|stat| (stat.pid, stat.start_ticks)).collect()
     }
 
     /// Members reached from those known, without a look at every process of the host where the kernel lists children.
@@ -91,11 +106,12 @@ impl Family {
         }
         let members = seen.keys().copied().collect();
         self.settle(&seen, &members);
-        Ok(self.living())
+        Ok(self.living().map(|stat| stat.pid).collect())
     }
 
-    fn living(&self) -> Vec<u32> {
-        self.known.values().filter(|stat| !stat.is_ended()).map(|stat| stat.pid).collect()
+    /// Members that had not ended at the last look.
+    pub(super) fn living(&self) -> impl Iterator<Item = &ProcessStat> {
+        self.known.values().filter(|stat| !stat.is_ended())
     }
 
     /// Known members that are still the same processes, and everything below them.
@@ -205,10 +221,8 @@ impl Mark {
 
 /// The jobs of an instance that any process is marked with, ascending.
 pub(super) fn marked_jobs(proc: &Proc, instance: &str) -> Result<Vec<u64>, ProcError> {
-    let mut jobs = BTreeSet::new();
-    for pid in all_processes(proc)?.into_keys() {
-        jobs.extend(mark_of(proc, pid)?.filter(|mark| mark.instance == instance).map(|mark| mark.job));
-    }
+    let marks = look_at_all(proc)?.into_iter().filter_map(|(_, mark)| mark);
+    let jobs: BTreeSet<u64> = marks.filter(|mark| mark.instance == instance).map(|mark| mark.job).collect();
     Ok(jobs.into_iter().collect())
 }
 
@@ -231,13 +245,18 @@ fn parse_mark(environ: &[u8]) -> Option<Mark> {
     Some(Mark { job: value(JOB_VARIABLE)?.parse().ok()?, instance: value(INSTANCE_VARIABLE)?.to_owned() })
 }
 
-fn all_processes(proc: &Proc) -> Result<BTreeMap<u32, ProcessStat>, ProcError> {
+/// Every process of the host but ourselves, with its mark.
+fn look_at_all(proc: &Proc) -> Result<Vec<(ProcessStat, Option<Mark>)>, ProcError> {
+    // The first process and kernel threads, whose parent is the second one, are nobody's job.
+    const KERNEL_THREADS: u32 = 2;
     let own = std::process::id();
-    let mut found = BTreeMap::new();
-    for pid in proc.pids()?.into_iter().filter(|pid| *pid != own) {
-        if let Some(stat) = proc.stat(pid)? {
-            found.insert(pid, stat);
-        }
+    let mut found = Vec::new();
+    // The youngest first: they are the ones that may be gone in a moment.
+    for pid in proc.pids()?.into_iter().rev().filter(|pid| *pid != own) {
+        let Some(stat) = proc.stat(pid)? else { continue };
+        let may_be_marked = pid > KERNEL_THREADS && stat.parent != KERNEL_THREADS && !stat.is_ended();
+        let mark = if may_be_marked { mark_of(proc, pid)? } else { None };
+        found.push((stat, mark));
     }
     Ok(found)
 }

@@ -7,6 +7,7 @@ use pinfold_topo::CpuSet;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 
+use super::family::Family;
 use super::process::{self, Reached};
 use super::{Applied, Container, ContainerError, Entered, Share};
 use crate::cgroup::{CgroupError, Events, Group, GroupRemoval, parse_events, parse_pids};
@@ -81,35 +82,19 @@ impl Container {
         if by_processes(AbilityName::Pin)
             && let Some(cpus) = self.cpus.as_ref().filter(|cpus| !cpus.is_empty())
         {
-            self.each_thread_of(pid, "bind", |thread| process::bind(thread, cpus))?;
+            self.each_thread_of("bind", || Ok(vec![pid]), |thread| process::bind(thread, cpus))?;
         }
         match self.share {
             Some(Share::Idle) if by_processes(AbilityName::IdleClass) => {
-                self.each_thread_of(pid, "change the class of", |thread| {
-                    process::set_idle_class(thread, true)
-                })?;
+                let apply = |thread| process::set_idle_class(thread, true);
+                self.each_thread_of("change the class of", || Ok(vec![pid]), apply)?;
             }
             Some(Share::Normal { weight }) if weight != 100 && by_processes(AbilityName::Weigh) => {
                 let nice = process::nice_of_weight(weight);
-                self.each_thread_of(pid, "change the weight of", |thread| process::set_nice(thread, nice))?;
+                let apply = |thread| process::set_nice(thread, nice);
+                self.each_thread_of("change the weight of", || Ok(vec![pid]), apply)?;
             }
             _ => {}
-        }
-        Ok(())
-    }
-
-    fn each_thread_of(
-        &self,
-        pid: u32,
-        operation: &'static str,
-        apply: impl Fn(u32) -> Result<Reached, Errno>,
-    ) -> Result<(), ContainerError> {
-        for thread in self.shared.proc.threads(pid)?.unwrap_or_default() {
-            apply(thread).map_err(|errno| ContainerError::Process {
-                operation,
-                pid: thread,
-                source: errno.into(),
-            })?;
         }
         Ok(())
     }
@@ -309,57 +294,86 @@ impl Container {
 
     /// Signals every member, again until no new one appears; says how many got it.
     pub(super) fn signal_all(&self, signal: i32) -> Result<usize, ContainerError> {
-        let failed = |pid, source: Errno| ContainerError::Process {
-            operation: "send a signal to",
-            pid,
-            source: source.into(),
-        };
-        let mut done = BTreeSet::new();
-        let (mut sent, mut first_failure) = (0, None);
+        let mut sending = Sending::new(signal);
         for _ in 0..ROUNDS_MAX {
-            let mut handles = Vec::new();
-            for pid in self.pids()?.into_iter().filter(|pid| !done.contains(pid)) {
-                if let Some(handle) = process::open(pid).map_err(|errno| failed(pid, errno))? {
-                    handles.push((pid, handle));
-                }
-            }
-            if handles.is_empty() {
+            let changed = match self.family() {
+                Some(mut family) => self.signal_family(&mut family, &mut sending)?,
+                None => self.signal_group(&mut sending)?,
+            };
+            if !changed {
                 break;
             }
-            // A number may have been given to a stranger between the listing and the opening; what is still
-            // listed now belonged to the job when its handle was opened.
-            let still = self.pids()?;
-            for (pid, handle) in handles {
-                done.insert(pid);
-                if still.binary_search(&pid).is_err() {
-                    continue;
-                }
-                match process::signal(handle.as_fd(), signal) {
-                    Ok(Reached::Yes) => sent += 1,
-                    Ok(Reached::Gone) => {}
-                    Ok(Reached::Forbidden) => {
-                        first_failure = first_failure.or(Some(failed(pid, Errno::PERM)))
-                    }
-                    Err(errno) => return Err(failed(pid, errno)),
-                }
-            }
         }
-        // The others have their signal; one that may not be signalled is reported all the same.
-        first_failure.map_or(Ok(sent), Err)
+        sending.finish()
     }
 
-    /// Calls `apply` on every thread of every member, again until no new one appears. `Forbidden` if the kernel
-    /// forbade it for any.
+    /// One round over the members of a group; says whether there was any new one.
+    fn signal_group(&self, sending: &mut Sending) -> Result<bool, ContainerError> {
+        let mut handles = Vec::new();
+        for pid in self.group_pids()?.into_iter().filter(|pid| !sending.done.contains(pid)) {
+            if let Some(handle) = process::open(pid).map_err(|errno| sending.failed(pid, errno))? {
+                handles.push((pid, handle));
+            }
+        }
+        if handles.is_empty() {
+            return Ok(false);
+        }
+        // A number may have been given to a stranger between the listing and the opening; what is still listed now
+        // belonged to the job when its handle was opened.
+        let still = self.group_pids()?;
+        for (pid, handle) in handles {
+            if still.binary_search(&pid).is_ok() {
+                sending.send(pid, &handle)?;
+            }
+            sending.done.insert(pid);
+        }
+        Ok(true)
+    }
+
+    /// One round over the members of a job without a group; says whether anything changed among them.
+    fn signal_family(&self, family: &mut Family, sending: &mut Sending) -> Result<bool, ContainerError> {
+        let proc = &self.shared.proc;
+        let mut changed = family.scan_once(proc)?;
+        for stat in family.living() {
+            let pid = stat.pid;
+            if sending.done.contains(&pid) {
+                continue;
+            }
+            changed = true;
+            let Some(handle) = process::open(pid).map_err(|errno| sending.failed(pid, errno))? else {
+                continue;
+            };
+            // The number may have been given to a stranger since the look; its start tells them apart.
+            if proc.stat(pid)?.is_some_and(|now| now.start_ticks == stat.start_ticks) {
+                sending.send(pid, &handle)?;
+            }
+            sending.done.insert(pid);
+        }
+        Ok(changed)
+    }
+
+    /// Calls `apply` on every thread of every member.
     fn each_thread(
         &self,
         operation: &'static str,
+        apply: impl Fn(u32) -> Result<Reached, Errno>,
+    ) -> Result<Reached, ContainerError> {
+        self.each_thread_of(operation, || self.pids(), apply)
+    }
+
+    /// Calls `apply` on every thread of these processes, again until no new one appears: a thread may start another
+    /// before it is reached itself. `Forbidden` if the kernel forbade it for any.
+    fn each_thread_of(
+        &self,
+        operation: &'static str,
+        pids: impl Fn() -> Result<Vec<u32>, ContainerError>,
         apply: impl Fn(u32) -> Result<Reached, Errno>,
     ) -> Result<Reached, ContainerError> {
         let mut done = BTreeSet::new();
         let mut overall = Reached::Yes;
         for _ in 0..ROUNDS_MAX {
             let before = done.len();
-            for pid in self.pids()? {
+            for pid in pids()? {
                 for thread in self.shared.proc.threads(pid)?.unwrap_or_default() {
                     if !done.insert(thread) {
                         continue;
@@ -416,4 +430,37 @@ pub(super) fn members_below(group: &Group) -> Result<Vec<u32>, CgroupError> {
         pids.dedup();
     }
     Ok(pids)
+}
+
+/// A signal on its way to the members of a job.
+struct Sending {
+    signal: i32,
+    done: BTreeSet<u32>,
+    sent: usize,
+    forbidden: Option<u32>,
+}
+
+impl Sending {
+    fn new(signal: i32) -> Self {
+        Self { signal, done: BTreeSet::new(), sent: 0, forbidden: None }
+    }
+
+    fn send(&mut self, pid: u32, handle: &OwnedFd) -> Result<(), ContainerError> {
+        match process::signal(handle.as_fd(), self.signal) {
+            Ok(Reached::Yes) => self.sent += 1,
+            Ok(Reached::Gone) => {}
+            Ok(Reached::Forbidden) => self.forbidden = self.forbidden.or(Some(pid)),
+            Err(errno) => return Err(self.failed(pid, errno)),
+        }
+        Ok(())
+    }
+
+    /// How many got it. One that may not be signalled is an error, but only after the others have their signal.
+    fn finish(self) -> Result<usize, ContainerError> {
+        self.forbidden.map_or(Ok(self.sent), |pid| Err(self.failed(pid, Errno::PERM)))
+    }
+
+    fn failed(&self, pid: u32, errno: Errno) -> ContainerError {
+        ContainerError::Process { operation: "send a signal to", pid, source: errno.into() }
+    }
 }

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use pinfold_sys::container::{Applied, Container, ContainerError, Detail, Entered, Removed, Shape, Share};
+use pinfold_sys::container::{
+    Applied, Container, ContainerError, Detail, Entered, Removed, Shape, Share, rescue_instance,
+};
 use pinfold_sys::mode::{AbilityName, Mode, Via};
 use pinfold_sys::procfs::Proc;
 use pinfold_topo::CpuSet;
@@ -15,9 +17,12 @@ const SIGTERM: i32 = 15;
 const SIGKILL: i32 = 9;
 const MIB: u64 = 1024 * 1024;
 
+/// One check; it answers how many things it compared.
+type Check = fn(&World) -> usize;
+
 /// Runs every check; says how many things were compared.
 pub(crate) fn all(world: &World) -> usize {
-    let checks: [(&str, fn(&World) -> usize); 12] = [
+    let checks: [(&str, Check); 14] = [
         ("an empty container comes and goes", comes_and_goes),
         ("processes are listed until they end", lists_processes),
         ("a process that has ended is gone", vanished),
@@ -30,6 +35,8 @@ pub(crate) fn all(world: &World) -> usize {
         ("a bound is set, lifted, or refused aloud", limits),
         ("a busy container is not removed", busy),
         ("a job is found again after a restart", adopts),
+        ("a rescue lets go of everything", rescues),
+        ("jobs that fork all the time are held all the same", forks),
     ];
     let mut compared = 0;
     for (name, check) in checks {
@@ -315,7 +322,7 @@ fn limits(world: &World) -> usize {
     assert_eq!(set == Applied::Done, real);
     // Without swap nothing can push out what it holds; a bound below that is refused and nobody is killed.
     let mut compared = 2;
-    if world.plan.facts.swap_bytes == 0 {
+    if !world.can_push_out {
         assert!(matches!(container.limit(Some(4 * MIB)).expect("an answer"), Applied::Kept(_)));
         assert!(container.is_populated().expect("populated"));
         compared += 2;
@@ -386,4 +393,68 @@ fn adopts(world: &World) -> usize {
     remove(world, container);
     containers.close();
     5
+}
+
+fn rescues(world: &World) -> usize {
+    let instance = world.instance();
+    let containers = world.open(&instance);
+    let proc = proc(world);
+    let all = proc.status(std::process::id()).expect("status").expect("we are there").cpus;
+    let first = CpuSet::single(all.first().expect("we run somewhere"));
+    let shape = Shape { cpus: first, share: Share::Idle, limit_bytes: Some(512 * MIB) };
+    let mut container = containers.create(3, &shape).expect("created");
+    let mut actor = Actor::start(Role::Spin, 3, &instance);
+    container.enter(actor.pid()).expect("enter");
+    actor.begin();
+    container.freeze().expect("freeze");
+    until(world, &container, "it stops", |one| one.is_frozen().expect("frozen"));
+    drop((container, containers));
+
+    assert_eq!(rescue_instance(&world.probe_roots, "no-such-instance"), [], "others are left alone");
+    let roots = if world.plan.mode == Mode::Rootless { &world.roots } else { &world.probe_roots };
+    let rescued = rescue_instance(roots, &instance);
+    assert!(!rescued.is_empty());
+    assert!(rescued.iter().all(|one| one.failure.is_none()), "{rescued:?}");
+    assert_eq!(rescue_instance(roots, &instance), [], "the second time nothing is left to do");
+
+    let containers = world.open(&instance);
+    let container = containers.adopt(3, Some(actor.pid())).expect("adopt").expect("still there");
+    until(world, &container, "it goes on", |one| !one.is_frozen().expect("frozen"));
+    if world.plan.via(AbilityName::Pin) != Via::Processes {
+        assert!(all.is_subset(&proc.status(actor.pid()).expect("status").expect("there").cpus), "unbound");
+    }
+    assert!(actor.end().success());
+    remove(world, container);
+    containers.close();
+    5
+}
+
+fn forks(world: &World) -> usize {
+    if !world.has_live_events {
+        // A fake group learns of new processes only when it is read, and loses those whose parent ended before.
+        return 1;
+    }
+    let instance = world.instance();
+    let containers = world.open(&instance);
+    let mut container = containers.create(1, &Shape::default()).expect("created");
+    let mut actor = Actor::start(Role::Relay, 1, &instance);
+    container.enter(actor.pid()).expect("enter");
+    actor.begin();
+    // Each link starts the next and ends, so parents vanish all the time.
+    let first = actor.pid();
+    assert!(actor.wait(10).is_some_and(|status| status.success()), "the first link ends");
+    until(world, &container, "another link runs", |one| {
+        one.pids().expect("pids").iter().any(|pid| *pid != first)
+    });
+    container.freeze().expect("freeze");
+    until(world, &container, "all stop", |one| one.is_frozen().expect("frozen"));
+    let frozen = container.pids().expect("pids");
+    assert!(!frozen.is_empty(), "a frozen job is still there");
+    assert_eq!(container.pids().expect("pids"), frozen, "a frozen job starts nothing");
+    container.thaw().expect("thaw");
+    container.kill().expect("kill");
+    until(world, &container, "all are gone", |one| !one.is_populated().expect("populated"));
+    remove(world, container);
+    containers.close();
+    4
 }

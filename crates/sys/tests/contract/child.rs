@@ -3,12 +3,17 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use pinfold_sys::container::{INSTANCE_VARIABLE, JOB_VARIABLE};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 const ROLE: &str = "PINFOLD_TEST_ROLE";
+/// How many links of a relay may follow; not set for the first, which waits to be told.
+const LINK: &str = "PINFOLD_TEST_LINK";
+/// A relay that nobody stops ends by itself after this many links.
+const LINKS_MAX: u32 = 200;
 
 /// What a child does until its input ends or a signal ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +26,8 @@ pub(crate) enum Role {
     Hold(usize),
     /// Starts so many waiting children of its own and waits.
     Parent(usize),
+    /// Starts the next of its kind and ends, which computes for a moment and does the same.
+    Relay,
 }
 
 impl Role {
@@ -28,6 +35,7 @@ impl Role {
         match self {
             Self::Wait => "wait".to_owned(),
             Self::Spin => "spin".to_owned(),
+            Self::Relay => "relay".to_owned(),
             Self::Hold(bytes) => format!("hold {bytes}"),
             Self::Parent(children) => format!("parent {children}"),
         }
@@ -37,6 +45,7 @@ impl Role {
         match text.split_once(' ') {
             None if text == "wait" => Some(Self::Wait),
             None if text == "spin" => Some(Self::Spin),
+            None if text == "relay" => Some(Self::Relay),
             Some(("hold", bytes)) => bytes.parse().ok().map(Self::Hold),
             Some(("parent", children)) => children.parse().ok().map(Self::Parent),
             _ => None,
@@ -48,6 +57,13 @@ impl Role {
 pub(crate) fn play() {
     let Ok(text) = std::env::var(ROLE) else { return };
     let role = Role::from_text(&text).expect("a role that the tests gave");
+    if role == Role::Relay
+        && let Ok(left) = std::env::var(LINK)
+    {
+        compute_for(Duration::from_millis(60));
+        start_next_link(left.parse().expect("a number that the link before gave"));
+        return;
+    }
     let mut go = String::new();
     // The child begins only when told: it must be in its container before it touches memory.
     std::io::stdin().lock().read_line(&mut go).expect("input");
@@ -55,6 +71,11 @@ pub(crate) fn play() {
     let mut children = Vec::new();
     match role {
         Role::Wait | Role::Spin => {}
+        Role::Relay => {
+            start_next_link(LINKS_MAX);
+            println!("\nready");
+            return;
+        }
         Role::Hold(bytes) => {
             held.resize(bytes, 1u8);
             for page in held.chunks_mut(4096) {
@@ -82,6 +103,25 @@ pub(crate) fn play() {
         let _ = inner.wait();
     }
     assert!(held.iter().step_by(4096).all(|byte| *byte == 2), "memory kept what was written");
+}
+
+/// Uses so much processor time: under load it takes as much longer as everything else does.
+fn compute_for(time: Duration) {
+    let used = || rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    let used = || Duration::try_from(used()).expect("time is not negative");
+    let start = used();
+    while used() - start < time {
+        std::hint::spin_loop();
+    }
+}
+
+/// Starts the same program again, which nobody waits for.
+fn start_next_link(left: u32) {
+    let Some(left) = left.checked_sub(1) else { return };
+    let mut next = Command::new(std::env::current_exe().expect("own path"));
+    next.args(["--exact", "play_role", "--nocapture"]).env(LINK, left.to_string());
+    next.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    drop(next.spawn().expect("the next link"));
 }
 
 fn spin_until_input_ends() {

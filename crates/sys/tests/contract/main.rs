@@ -2,17 +2,49 @@
 //!
 //! A world that cannot be had here is skipped aloud. Every run counts what it compared and fails if that was nothing.
 
+#![expect(clippy::print_stdout, reason = "what was compared and what was skipped is said aloud")]
+
 mod checks;
 mod child;
 mod world;
 
+use std::process::Command;
+
 use pinfold_sys::mode::Mode;
+use pinfold_testkit::fake::FakeHost;
 use world::World;
 
 fn run(world: &World) {
     let compared = checks::all(world);
     assert!(compared > 0, "{}: nothing was compared", world.name);
     println!("{}: {compared} comparisons", world.name);
+}
+
+#[test]
+fn fake_unified() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let host = FakeHost::unified(dir.path()).expect("a fake host");
+    let world = World::fake("a fake unified hierarchy", &host);
+    assert_eq!(world.plan.mode, Mode::V2);
+    run(&world);
+}
+
+#[test]
+fn fake_hybrid() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let host = FakeHost::hybrid(dir.path()).expect("a fake host");
+    let world = World::fake("fake hybrid hierarchies", &host);
+    assert_eq!((world.plan.mode, world.plan.hierarchies.len()), (Mode::Hybrid, 4));
+    run(&world);
+}
+
+#[test]
+fn fake_first_generation() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let host = FakeHost::first_only(dir.path()).expect("a fake host");
+    let world = World::fake("fake first-generation hierarchies", &host);
+    assert_eq!((world.plan.mode, world.plan.hierarchies.len()), (Mode::Hybrid, 5));
+    run(&world);
 }
 
 #[test]
@@ -35,6 +67,29 @@ fn kernel_unified() {
 fn rootless() {
     let world = World::kernel(Mode::Rootless).expect("rootless needs nothing");
     run(&world);
+}
+
+/// The same as a user who may do nothing, whatever the rights of the one who runs the tests.
+#[test]
+fn rootless_without_rights() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: already without rights, so `rootless` was this test");
+        return;
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--bounding-set", "-all", "--"]);
+    command.arg(std::env::current_exe().expect("own path")).args(["--exact", "rootless", "--nocapture"]);
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(error) => return println!("skipped: a user without rights: setpriv: {error}"),
+    };
+    let said = String::from_utf8_lossy(&output.stdout);
+    if output.status.code() == Some(126) || output.status.code() == Some(127) {
+        return println!("skipped: a user without rights: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("rootless on this host as user 65534") && said.contains("comparisons"), "{said}");
+    println!("{said}");
 }
 
 /// Not a test by itself: what the children of the tests do. Without the variable it has nothing to do.

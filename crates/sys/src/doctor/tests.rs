@@ -1,0 +1,78 @@
+use super::*;
+use crate::mode::decide;
+use crate::mode::tests::capable;
+
+fn findings(change: impl FnOnce(&mut Facts)) -> Vec<Finding> {
+    let mut facts = capable();
+    change(&mut facts);
+    let plan = decide(&facts, None).unwrap();
+    examine(&facts, &plan)
+}
+
+/// The subjects that a host with one change is faulted for.
+#[track_caller]
+fn check(faults: &[&str], change: impl FnOnce(&mut Facts)) {
+    let found = findings(change);
+    let bad: Vec<&str> = found.iter().filter(|finding| !finding.ok).map(|finding| finding.subject).collect();
+    assert_eq!(bad, faults);
+    for finding in &found {
+        assert!(!finding.found.is_empty(), "{} says nothing", finding.subject);
+        assert!(finding.ok || finding.change.is_some(), "{} says not what to change", finding.subject);
+    }
+}
+
+#[test]
+fn a_capable_host_has_no_fault() {
+    check(&[], |_| {});
+}
+
+#[test]
+fn each_lack_is_named_once() {
+    check(&["page_out", "swap"], |facts| facts.swap_bytes = 0);
+    check(&["swap"], |facts| facts.swap_bytes = facts.memory_bytes / 2);
+    check(&["pressure", "pressure_triggers"], |facts| facts.pressure = false);
+    check(&["pressure_triggers"], |facts| facts.may_exceed_limits = false);
+    check(&["open_files"], |facts| facts.open_files = 1024);
+    check(&["systemd"], |facts| facts.systemd = true);
+    check(&["mode", "limit", "kernel_idle_class"], |facts| facts.hierarchies[0].writable = false);
+    check(&["kernel_idle_class"], |facts| {
+        facts.kernel = "5.10.0".to_owned();
+        facts.hierarchies[0].files.retain(|file| file != "cpu.idle");
+    });
+}
+
+#[test]
+fn every_subject_appears_once() {
+    let found = findings(|_| {});
+    let mut subjects: Vec<&str> = found.iter().map(|finding| finding.subject).collect();
+    let count = subjects.len();
+    subjects.sort_unstable();
+    subjects.dedup();
+    assert_eq!((subjects.len(), count), (17, 17));
+}
+
+#[test]
+fn the_missing_swap_is_stated() {
+    let found = findings(|facts| {
+        facts.memory_bytes = 24 << 30;
+        facts.swap_bytes = (4 << 30) - 1;
+    });
+    let swap = found.iter().find(|finding| finding.subject == "swap").unwrap();
+    assert!(swap.change.as_ref().unwrap().starts_with("add 20.1 GiB:"), "{swap:?}");
+}
+
+#[test]
+fn groups_of_others_are_named_without_blame() {
+    let found = findings(|facts| facts.leftovers.push("/sys/fs/cgroup/pinfold/old".into()));
+    let leftover = found.iter().find(|finding| finding.subject == "leftover_groups").unwrap();
+    assert!(leftover.ok && leftover.found.contains("/sys/fs/cgroup/pinfold/old"), "{leftover:?}");
+}
+
+#[test]
+fn a_delegated_group_pleases() {
+    check(&[], |facts| {
+        facts.systemd = true;
+        facts.hierarchies[0].delegated = true;
+        facts.hierarchies[0].base = "system.slice/pinfoldd.service".to_owned();
+    });
+}
