@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
@@ -18,11 +19,31 @@ use rustix::pipe::{PipeFlags, pipe_with};
 pub struct Program {
     path: CString,
     arguments: Vec<CString>,
-    environment: Vec<CString>,
+    environment: Environment,
     /// Where its standard input, output and error go; `None`: as the caller's.
     pub streams: [Option<OwnedFd>; 3],
     /// Whether it leads a session of its own, apart from any terminal.
     pub own_session: bool,
+}
+
+/// An environment in the kernel's own form; cheap to share between programs.
+#[derive(Debug, Clone)]
+pub struct Environment(Rc<[CString]>);
+
+impl Environment {
+    /// This process's environment without the variables in `without`.
+    #[must_use]
+    pub fn inherited(without: &[&str]) -> Self {
+        let kept = std::env::vars_os().filter(|(name, _)| !without.iter().any(|gone| name == gone));
+        let text = |(name, value): (OsString, OsString)| {
+            let mut text = name.into_vec();
+            text.push(b'=');
+            text.extend_from_slice(value.as_bytes());
+            // The kernel hands an environment over as C strings, so a NUL cannot be in it.
+            CString::new(text).ok()
+        };
+        Self(kept.filter_map(text).collect())
+    }
 }
 
 /// Why a command cannot be started, told apart as shells do.
@@ -109,19 +130,13 @@ impl Program {
     pub fn new(
         path: &Path,
         arguments: impl IntoIterator<Item = OsString>,
-        environment: impl IntoIterator<Item = (OsString, OsString)>,
+        environment: &Environment,
     ) -> Result<Self, ResolveError> {
         let c = |text: Vec<u8>| CString::new(text).map_err(|_| ResolveError::Nul);
-        let pair = |(name, value): (OsString, OsString)| {
-            let mut text = name.into_vec();
-            text.push(b'=');
-            text.extend_from_slice(value.as_bytes());
-            c(text)
-        };
         Ok(Self {
             path: c(path.as_os_str().as_bytes().to_vec())?,
             arguments: arguments.into_iter().map(|a| c(a.into_vec())).collect::<Result<_, _>>()?,
-            environment: environment.into_iter().map(pair).collect::<Result<_, _>>()?,
+            environment: environment.clone(),
             streams: [None, None, None],
             own_session: false,
         })
@@ -297,7 +312,7 @@ fn read_all(from: BorrowedFd<'_>, mut into: &mut [u8]) -> Option<()> {
 fn execute(program: &Program, variables: &[CString]) -> io::Error {
     let name = |text: &'_ CString| text.to_bytes().split(|&b| b == b'=').next().map(<[u8]>::to_vec);
     let names: Vec<_> = variables.iter().map(name).collect();
-    let kept = program.environment.iter().filter(|old| !names.contains(&name(old)));
+    let kept = program.environment.0.iter().filter(|old| !names.contains(&name(old)));
     let environment = pointers(kept.chain(variables));
     let error = exec(&program.path, &pointers(&program.arguments), &environment);
     if error.raw_os_error() != Some(libc::ENOEXEC) {
@@ -347,6 +362,60 @@ pub fn reap() -> Option<Reaped> {
         io_read_bytes: unsigned(usage.ru_inblock) * 512,
         io_write_bytes: unsigned(usage.ru_oublock) * 512,
     })
+}
+
+/// Which side of a fork this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The process that called, with the number of its new child.
+    Parent(u32),
+    /// The new child.
+    Child,
+}
+
+/// Forks this process, which must have one thread; the child leads a session of its own, away from the
+/// terminal, and goes on as ordinary code.
+///
+/// # Errors
+/// When the system has no process left.
+pub fn fork_away() -> io::Result<Side> {
+    #[expect(unsafe_code, reason = "std cannot fork without also executing")]
+    // SAFETY: the caller is single-threaded (module contract), so the child may run ordinary code.
+    let pid = unsafe { libc::fork() };
+    match pid {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            // Fails only for a process group leader, which a fresh child is not.
+            let _ = rustix::process::setsid();
+            Ok(Side::Child)
+        }
+        _ => Ok(Side::Parent(pid.unsigned_abs())),
+    }
+}
+
+/// Closes the caller's own files but `keep`, in a forked child that has no use for them and must not hold their
+/// locks. Values that own them must not be used again.
+pub fn drop_files_but(keep: impl AsFd) {
+    drop_own_files(keep.as_fd().as_raw_fd());
+}
+
+/// Puts `/dev/null` in the place of standard input, output and error, as a detached process wants.
+///
+/// # Errors
+/// When `/dev/null` cannot be opened.
+pub fn null_streams() -> io::Result<()> {
+    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    Ok(())
+}
+
+/// Replaces this process by the program; comes back only with the error.
+#[must_use]
+pub fn become_now(program: &Program) -> io::Error {
+    restore_signals();
+    execute(program, &[])
 }
 
 /// Whether this process has just one thread, as [`Held::fork`] asks for.

@@ -1,0 +1,326 @@
+//! The command line as it is typed; resolved into specs and requests elsewhere.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use pinfold_proto::quantity::{parse_duration, parse_size};
+
+/// Make one machine finish more work, predictably.
+#[derive(Debug, Parser)]
+#[command(name = "pinfold", version, max_term_width = 100, after_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    /// Talk to the daemon on this socket [default: $PINFOLD_SOCKET, or this user's own]
+    #[arg(long, global = true, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+
+    /// Fail when no daemon runs, instead of starting a private one
+    #[arg(long, global = true)]
+    pub no_autostart: bool,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 wrong usage or configuration; 3 no permission; \
+4 no daemon reachable and none could be started; 5 refused or expired. `run` ends with the command's own \
+status, 128+N when signal N ended it, 126 when it cannot be executed, 127 when it is not found.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a command as a job in the foreground: same terminal, streams, directory and exit status
+    Run(RunArgs),
+    /// Hand a command over as a job and return at once; prints the job number
+    Submit(SubmitArgs),
+    /// Run each line of a file as a job and wait for all
+    Batch(BatchArgs),
+    /// Show the host and its jobs
+    Status(StatusArgs),
+    /// Explain why a job is in its state and what would change it
+    Why(WhyArgs),
+    /// Show what jobs used
+    Report(ReportArgs),
+    /// Draw a job's memory, cores and I/O over time
+    Plot(PlotArgs),
+    /// Wait until jobs are over; ends with the status of the last one named
+    Wait(WaitArgs),
+    /// End jobs
+    Cancel(CancelArgs),
+    /// Freeze jobs until they are resumed
+    Suspend(JobsArgs),
+    /// Let suspended jobs go on
+    Resume(JobsArgs),
+    /// Keep waiting jobs from starting
+    Hold(JobsArgs),
+    /// Let held jobs start
+    Release(JobsArgs),
+    /// Change a job, also while it runs
+    Set(SetArgs),
+    /// Show or change the daemon's live configuration
+    Config(ConfigArgs),
+    /// Show the machine: sockets, caches, cores, PUs
+    Topology(TopologyArgs),
+    /// Say what pinfold can do on this host, what it cannot, and what would change that
+    Doctor(JsonArgs),
+    /// Without a daemon: thaw and unlimit everything pinfold ever made
+    Rescue(JsonArgs),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages into a directory
+    Man {
+        /// The directory
+        dir: PathBuf,
+    },
+}
+
+/// What can be said of a job; each also as an environment variable, so that a batch script can carry it.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Job options")]
+pub(crate) struct JobOptions {
+    /// A name for the job [default: the command's]
+    #[arg(long, env = "PINFOLD_NAME", hide_env_values = true, value_name = "NAME")]
+    pub name: Option<String>,
+    /// The project it belongs to
+    #[arg(long, env = "PINFOLD_PROJECT", hide_env_values = true, value_name = "NAME")]
+    pub project: Option<String>,
+    /// Its importance, 1 to 16, larger is more important [default: the host's, 10]
+    #[arg(long, visible_alias = "rank", env = "PINFOLD_PRIORITY", hide_env_values = true, value_name = "N",
+          value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub priority: Option<u8>,
+    /// Wait for a home core of its own
+    #[arg(long, env = "PINFOLD_PRIMARY", hide_env_values = true, conflicts_with_all = ["backfill", "exclusive"])]
+    pub primary: bool,
+    /// Run only in the cycles that other jobs leave
+    #[arg(long, env = "PINFOLD_BACKFILL", hide_env_values = true, conflicts_with = "exclusive")]
+    pub backfill: bool,
+    /// Take every slot of the host
+    #[arg(long, env = "PINFOLD_EXCLUSIVE", hide_env_values = true)]
+    pub exclusive: bool,
+    /// Cores it needs; it takes as many slots
+    #[arg(short = 'c', long, visible_alias = "cpus-per-task", env = "PINFOLD_CORES", hide_env_values = true,
+          value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub cores: u32,
+    /// Memory it is expected to need; recorded, and shown beside what it used
+    #[arg(long, env = "PINFOLD_MEM", hide_env_values = true, value_name = "SIZE", value_parser = parse_size)]
+    pub mem: Option<u64>,
+    /// Memory it may not exceed; the kernel sees to it where doctor says `limit`
+    #[arg(long, env = "PINFOLD_MEM_LIMIT", hide_env_values = true, value_name = "SIZE", value_parser = parse_size)]
+    pub mem_limit: Option<u64>,
+    /// How long it may wait before it expires
+    #[arg(long, env = "PINFOLD_TTL", hide_env_values = true, value_name = "DURATION", value_parser = parse_duration)]
+    pub ttl: Option<Duration>,
+    /// How long it is expected to run; among jobs that all say so the longest goes first
+    #[arg(long, env = "PINFOLD_TIME", hide_env_values = true, value_name = "DURATION", value_parser = parse_duration)]
+    pub time: Option<Duration>,
+    /// Never freeze it by the host's own choice
+    #[arg(long, env = "PINFOLD_NO_SUSPEND", hide_env_values = true)]
+    pub no_suspend: bool,
+    /// Let it wait until it is released
+    #[arg(long, env = "PINFOLD_HOLD", hide_env_values = true)]
+    pub hold: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub options: JobOptions,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SubmitArgs {
+    #[command(flatten)]
+    pub options: JobOptions,
+    /// Write its standard output here [default: pinfold-JOB.out]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Write its standard error here [default: pinfold-JOB.err]
+    #[arg(short, long, value_name = "FILE")]
+    pub error: Option<PathBuf>,
+    /// Print one JSON object instead of the bare number
+    #[arg(long)]
+    pub json: bool,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BatchArgs {
+    #[command(flatten)]
+    pub options: JobOptions,
+    /// Print the results as one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Show no progress
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// A file of shell commands, one a line (blank lines and those that begin with # are skipped); - for
+    /// standard input
+    #[arg(value_name = "FILE|-")]
+    pub file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct JsonArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Only these jobs
+    #[arg(value_name = "JOB")]
+    pub jobs: Vec<u64>,
+    /// Also jobs that are over, and other users' where you may see them
+    #[arg(short, long)]
+    pub all: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WhyArgs {
+    /// The job
+    #[arg(value_name = "JOB")]
+    pub job: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+#[group(id = "which", required = true, multiple = false)]
+pub(crate) struct Which {
+    /// These jobs
+    #[arg(value_name = "JOB", group = "which")]
+    pub jobs: Vec<u64>,
+    /// The last N jobs
+    #[arg(long, value_name = "N", group = "which", value_parser = clap::value_parser!(u32).range(1..))]
+    pub last: Option<u32>,
+    /// Jobs asked for since then: a duration ago (2h) or Unix seconds (@1790000000)
+    #[arg(long, value_name = "WHEN", group = "which")]
+    pub since: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    #[command(flatten)]
+    pub which: Which,
+    /// With every sample
+    #[arg(long)]
+    pub series: bool,
+    /// Report again and again at this interval, until the jobs are over
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub every: Option<Duration>,
+    /// Print one JSON object a job
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlotArgs {
+    #[command(flatten)]
+    pub which: Which,
+    /// Write a picture: FILE.svg or FILE.png; without it, draw in characters
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Width and height of the picture
+    #[arg(long, value_name = "WxH", default_value = "1000x700")]
+    pub size: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct JobsArgs {
+    /// The jobs
+    #[arg(required = true, value_name = "JOB")]
+    pub jobs: Vec<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WaitArgs {
+    /// The jobs
+    #[arg(required = true, value_name = "JOB")]
+    pub jobs: Vec<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CancelArgs {
+    /// The jobs
+    #[arg(required = true, value_name = "JOB")]
+    pub jobs: Vec<u64>,
+    /// The signal, by name or number [default: TERM, and KILL 10 s later]
+    #[arg(short, long, value_name = "SIGNAL")]
+    pub signal: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SetArgs {
+    /// The job
+    #[arg(value_name = "JOB")]
+    pub job: u64,
+    /// Its importance, 1 to 16
+    #[arg(long, visible_alias = "rank", value_name = "N", required = true,
+          value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub priority: u8,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    pub verb: ConfigVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigVerb {
+    /// Show every key, or one
+    Get {
+        /// The key
+        key: Option<String>,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Change keys of the running daemon, all or none
+    Set {
+        /// Keys and values
+        #[arg(required = true, value_name = "KEY=VALUE")]
+        changes: Vec<String>,
+    },
+    /// Check a configuration file
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+    /// Print the default configuration, with comments
+    Default,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TopologyArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Another machine than this: FILE.xml, synthetic:"pack:2 core:4 pu:2" or sysfs:DIR
+    #[arg(long, value_name = "SOURCE")]
+    pub from: Option<String>,
+    /// How to show it
+    #[arg(long, value_enum, default_value_t = TopologyForm::Tree)]
+    pub format: TopologyForm,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TopologyForm {
+    /// Indented by level.
+    Tree,
+    /// One PU a line.
+    Table,
+}

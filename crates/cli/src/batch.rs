@@ -1,0 +1,422 @@
+//! `pinfold batch`: each line of a file a job; waits for all.
+//!
+//! The work is done by a keeper in a session of its own, so that the jobs outlive this command: when it is
+//! killed, what runs goes on to its end and is recorded, and what waits is withdrawn. This process only
+//! passes signals on and waits for the keeper.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{IsTerminal, PipeReader, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::ExitCode as ProcessExit;
+use std::time::{Duration, Instant};
+
+use pinfold_proto::ExitCode;
+use pinfold_proto::view::{BatchResultView, BatchView, VERSION};
+use pinfold_proto::wire::ErrorCode;
+use pinfold_sys::signals::{SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, Signals};
+use pinfold_sys::spawn::{self, Program, Side};
+
+use crate::args::BatchArgs;
+use crate::client::Dial;
+use crate::failure::Failure;
+use crate::job;
+use crate::keeper::{Keeper, Told, send_signal};
+use crate::progress::Progress;
+
+/// How many jobs are with the daemon at once. Enough for it to choose among, few enough for a list of any
+/// length to cost neither side much.
+const WINDOW: usize = 512;
+
+/// How long a line that found the queue full waits before it is asked for again.
+const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(200);
+
+/// Runs the lines; succeeds only if all do.
+pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure> {
+    let lines = Lines::read(&args.file)?;
+    drop(dial.connect()?);
+    let pipe = |error: std::io::Error| Failure::doing("failed to make a keeper", &error);
+    let signals = Signals::block(&[SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT]).map_err(pipe)?;
+    let (alive, hold) = std::io::pipe().map_err(pipe)?;
+    match spawn::fork_away().map_err(pipe)? {
+        Side::Child => {
+            drop((hold, signals));
+            Batch::new(dial, args, lines)?.run(&alive)
+        }
+        Side::Parent(keeper) => {
+            drop(alive);
+            Ok(proxy(keeper, &signals))
+        }
+    }
+}
+
+/// Passes signals on to the keeper until it ends, then ends as it did.
+fn proxy(keeper: u32, signals: &Signals) -> ProcessExit {
+    use rustix::event::{PollFd, PollFlags, poll};
+    loop {
+        let _ = poll(&mut [PollFd::new(signals, PollFlags::IN)], None);
+        while let Some(arrived) = signals.next() {
+            if arrived.signal != SIGCHLD {
+                send_signal(keeper, arrived.signal);
+            }
+        }
+        if let Some(reaped) = spawn::reap() {
+            return ProcessExit::from(crate::run::status(&reaped));
+        }
+    }
+}
+
+/// The lines of a batch that are jobs.
+struct Lines {
+    text: Vec<u8>,
+    /// Number (from 1) and place of each line in the text.
+    places: Vec<(u64, std::ops::Range<usize>)>,
+}
+
+impl Lines {
+    fn read(file: &Path) -> Result<Self, Failure> {
+        let mut text = Vec::new();
+        let named = |error: std::io::Error| {
+            let code =
+                if error.kind() == std::io::ErrorKind::NotFound { ExitCode::Usage } else { ExitCode::Failed };
+            Failure::new(code, format!("failed to read {}: {error}", file.display()))
+        };
+        if file == Path::new("-") {
+            std::io::stdin().read_to_end(&mut text).map_err(named)?;
+        } else {
+            File::open(file).and_then(|mut file| file.read_to_end(&mut text)).map_err(named)?;
+        }
+        Ok(Self::split(text))
+    }
+
+    fn split(text: Vec<u8>) -> Self {
+        let mut places = Vec::new();
+        let mut start = 0;
+        for (number, line) in (1u64..).zip(text.split(|&byte| byte == b'\n')) {
+            let end = start + line.len();
+            let trimmed = line.trim_ascii();
+            if !trimmed.is_empty() && !trimmed.starts_with(b"#") {
+                places.push((number, start..end));
+            }
+            start = end + 1;
+        }
+        Self { text, places }
+    }
+
+    fn line(&self, index: usize) -> &OsStr {
+        OsStr::from_bytes(self.text[self.places[index].1.clone()].trim_ascii())
+    }
+}
+
+/// A shell command as a job runs it.
+fn shell(line: &OsStr) -> Vec<OsString> {
+    vec!["/bin/sh".into(), "-c".into(), line.to_owned()]
+}
+
+/// What is known of one line.
+#[derive(Debug, Clone, Default)]
+struct Outcome {
+    job: Option<u64>,
+    asked: Option<Instant>,
+    started: Option<Instant>,
+    ended: Option<Instant>,
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+    cpu_us: u64,
+    suspended_us: u64,
+    memory_peak_bytes: u64,
+    reason: Option<String>,
+}
+
+impl Outcome {
+    fn failed(&self) -> bool {
+        self.exit_code != Some(0)
+    }
+}
+
+struct Batch {
+    keeper: Keeper,
+    lines: std::rc::Rc<Lines>,
+    options: crate::args::JobOptions,
+    json: bool,
+    outcomes: Vec<Outcome>,
+    /// The next line to ask for.
+    next: usize,
+    /// Lines that found the queue full, to be asked for again.
+    again: Vec<usize>,
+    again_at: Option<Instant>,
+    began: Instant,
+    progress: Progress,
+    /// The signal that asked for the end, and how often.
+    ending: Option<(i32, u32)>,
+    /// Whether the command that wanted the result is gone.
+    orphaned: bool,
+}
+
+impl Batch {
+    fn new(dial: Dial, args: &BatchArgs, lines: Lines) -> Result<Self, Failure> {
+        let lines = std::rc::Rc::new(lines);
+        let environment = job::environment();
+        let make = {
+            let lines = lines.clone();
+            Box::new(move |ticket| {
+                let index = usize::try_from(ticket).expect("tickets are indexes of lines");
+                let command = shell(lines.line(index));
+                let mut program = Program::new(Path::new("/bin/sh"), command, &environment)?;
+                // Standard input is nobody's in particular, so no job gets it.
+                program.streams[0] = File::open("/dev/null").ok().map(OwnedFd::from);
+                Ok(program)
+            })
+        };
+        let (keeper, welcome) = Keeper::new(dial, &[SIGINT, SIGTERM, SIGHUP, SIGQUIT], 0, make)?;
+        welcome.warnings.iter().for_each(|warning| crate::run::say(&format!("warning: {warning}")));
+        let slots = usize::try_from(welcome.slots).unwrap_or(1);
+        let mut keeper = keeper;
+        // As many children wait ready-made as may be started at once, so that a slot that falls free is
+        // filled without a round trip.
+        keeper.set_prefork(slots.clamp(1, 64) + 2);
+        let count = lines.places.len();
+        let show = !args.quiet && !args.json && std::io::stderr().is_terminal();
+        Ok(Self {
+            keeper,
+            outcomes: vec![Outcome::default(); count],
+            lines,
+            options: args.options.clone(),
+            json: args.json,
+            next: 0,
+            again: Vec::new(),
+            again_at: None,
+            began: Instant::now(),
+            progress: Progress::new(show, count),
+            ending: None,
+            orphaned: false,
+        })
+    }
+
+    fn run(mut self, alive: &PipeReader) -> Result<ProcessExit, Failure> {
+        self.began = Instant::now();
+        self.fill();
+        while self.keeper.pending() > 0 || !self.again.is_empty() {
+            let pause = self.again_at.map(|at| at.saturating_duration_since(Instant::now()));
+            let timeout = [pause, self.progress.due()].into_iter().flatten().min();
+            let watched = [alive.as_fd()];
+            let told = self.keeper.wait(if self.orphaned { &[] } else { &watched }, timeout);
+            told.into_iter().for_each(|told| self.hear(told));
+            if !self.orphaned && hung_up(alive) {
+                self.orphan();
+            }
+            self.fill();
+            self.show_progress();
+        }
+        self.progress.clear();
+        let view = self.view();
+        let shown = if self.json { print_json(&view) } else { print_table(&view) };
+        if let Some((signal, _)) = self.ending {
+            return Ok(ProcessExit::from(u8::try_from(128 + signal).unwrap_or(255)));
+        }
+        shown.map_err(|error| Failure::doing("standard output", &error))?;
+        Ok(ProcessExit::from(if view.failed == 0 { ExitCode::Done.code() } else { ExitCode::Failed.code() }))
+    }
+
+    /// Asks for more lines while the window has room.
+    fn fill(&mut self) {
+        if self.ending.is_some() || self.orphaned {
+            return;
+        }
+        if self.again_at.is_some_and(|at| at <= Instant::now()) {
+            self.again_at = None;
+            let again = std::mem::take(&mut self.again);
+            again.into_iter().for_each(|index| self.ask(index));
+        }
+        while self.again_at.is_none() && self.next < self.lines.places.len() && self.keeper.pending() < WINDOW
+        {
+            let index = self.next;
+            self.next += 1;
+            self.outcomes[index].asked = Some(Instant::now());
+            if self.lines.line(index).as_bytes().contains(&0) {
+                self.outcomes[index].reason = Some("the line holds a NUL byte".to_owned());
+                continue;
+            }
+            self.ask(index);
+        }
+    }
+
+    fn ask(&mut self, index: usize) {
+        let line = self.lines.places[index].0;
+        let spec = job::spec(&self.options, &shell(self.lines.line(index)), Some(line));
+        self.keeper.submit(ticket(index), spec);
+    }
+
+    fn hear(&mut self, told: Told) {
+        match told {
+            Told::Queued { ticket, job } => self.outcome(ticket).job = Some(job),
+            Told::Started { ticket, at } => self.outcome(ticket).started = Some(at),
+            Told::Ended { ticket, reaped, at } => {
+                let outcome = self.outcome(ticket);
+                outcome.ended = Some(at);
+                outcome.exit_code = reaped.exit_code;
+                outcome.signal = reaped.signal;
+                outcome.cpu_us = reaped.cpu_user_us + reaped.cpu_system_us;
+                let failed = outcome.failed();
+                self.progress.ended(failed);
+            }
+            Told::Recorded { ticket, suspended_us, memory_peak_bytes } => {
+                let outcome = self.outcome(ticket);
+                outcome.suspended_us = suspended_us;
+                outcome.memory_peak_bytes = memory_peak_bytes;
+            }
+            Told::Refused { ticket, code: ErrorCode::QueueFull, .. }
+                if self.ending.is_none() && !self.orphaned =>
+            {
+                self.again.push(index(ticket));
+                self.again_at = Some(Instant::now() + QUEUE_FULL_PAUSE);
+            }
+            Told::Refused { ticket, reason, .. } => {
+                self.outcome(ticket).reason = Some(reason);
+                self.progress.ended(true);
+            }
+            Told::Signal(arrived) => self.end(arrived.signal),
+            Told::Lost => {
+                self.progress.note("the daemon is gone; running jobs go on, the others wait for it")
+            }
+            Told::Found => self.progress.note("the daemon is back"),
+        }
+    }
+
+    fn outcome(&mut self, ticket: u64) -> &mut Outcome {
+        &mut self.outcomes[index(ticket)]
+    }
+
+    /// The user wants it to end: waiting jobs are withdrawn, running ones get the signal, and from the third
+    /// time on SIGKILL.
+    fn end(&mut self, signal: i32) {
+        let times = self.ending.map_or(1, |(_, times)| times + 1);
+        self.ending = Some((signal, times));
+        self.withdraw_waiting("the batch was told to end before the job started");
+        let sent = if times >= 3 { SIGKILL } else { signal };
+        let running: Vec<(u64, u32)> = self.keeper.running().collect();
+        for (ticket, pid) in running {
+            send_signal(pid, sent);
+            self.keeper.interrupted(ticket);
+        }
+        self.progress.note(match times {
+            1 => "ending: running jobs got the signal, waiting ones are withdrawn",
+            2 => "the signal was sent again; once more kills",
+            _ => "killed what was left",
+        });
+    }
+
+    /// The command that wanted the result was killed: what runs goes on, the rest is not started.
+    fn orphan(&mut self) {
+        self.orphaned = true;
+        self.withdraw_waiting("the batch command was killed before the job started");
+        let _ = spawn::null_streams();
+    }
+
+    fn withdraw_waiting(&mut self, reason: &str) {
+        for ticket in self.keeper.waiting() {
+            if self.keeper.withdraw(ticket, reason) {
+                self.outcome(ticket).reason = Some(reason.to_owned());
+            }
+        }
+        for index in std::mem::take(&mut self.again) {
+            self.outcomes[index].reason = Some(reason.to_owned());
+        }
+        self.again_at = None;
+        while self.next < self.outcomes.len() {
+            self.outcomes[self.next].reason = Some(reason.to_owned());
+            self.next += 1;
+        }
+    }
+
+    fn show_progress(&mut self) {
+        let running = self.keeper.running_count();
+        self.progress.show(running, self.began.elapsed());
+    }
+
+    fn view(&self) -> BatchView {
+        let last = self.outcomes.iter().filter_map(|outcome| outcome.ended).max();
+        let result = |(outcome, place): (&Outcome, &(u64, std::ops::Range<usize>))| {
+            let between = |from: Option<Instant>, to: Option<Instant>| match (from, to) {
+                (Some(from), Some(to)) => to.saturating_duration_since(from).as_secs_f64(),
+                _ => 0.0,
+            };
+            BatchResultView {
+                job: outcome.job,
+                line: place.0,
+                exit_code: outcome.exit_code,
+                signal: outcome.signal,
+                queued_s: between(outcome.asked, outcome.started),
+                wall_s: between(outcome.started, outcome.ended),
+                suspended_s: pinfold_proto::view::seconds(outcome.suspended_us),
+                cpu_s: pinfold_proto::view::seconds(outcome.cpu_us),
+                memory_peak_bytes: outcome.memory_peak_bytes,
+                reason: outcome.reason.clone(),
+            }
+        };
+        let results: Vec<BatchResultView> =
+            self.outcomes.iter().zip(&self.lines.places).map(result).collect();
+        let failed = self.outcomes.iter().filter(|outcome| outcome.failed()).count();
+        BatchView {
+            version: VERSION,
+            jobs: results.len() as u64,
+            failed: failed as u64,
+            makespan_s: last.map_or(0.0, |last| last.saturating_duration_since(self.began).as_secs_f64()),
+            results,
+        }
+    }
+}
+
+fn ticket(index: usize) -> u64 {
+    index as u64
+}
+
+fn index(ticket: u64) -> usize {
+    usize::try_from(ticket).expect("tickets are indexes of lines")
+}
+
+/// Whether the other end of the pipe is closed: its owner, the command the user typed, is gone.
+fn hung_up(alive: &PipeReader) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut fds = [PollFd::new(alive, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().contains(PollFlags::HUP)
+}
+
+fn print_json(view: &BatchView) -> std::io::Result<()> {
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    serde_json::to_writer(&mut out, view)?;
+    writeln!(out)?;
+    out.flush()
+}
+
+fn print_table(view: &BatchView) -> std::io::Result<()> {
+    let mut out = std::io::BufWriter::new(std::io::stderr().lock());
+    pinfold_profile::report::write_batch(view, &mut out)?;
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &[u8], want: &[(u64, &[u8])]) {
+        let lines = Lines::split(text.to_vec());
+        let got: Vec<(u64, Vec<u8>)> =
+            (0..lines.places.len()).map(|i| (lines.places[i].0, lines.line(i).as_bytes().to_vec())).collect();
+        let want: Vec<(u64, Vec<u8>)> = want.iter().map(|&(n, line)| (n, line.to_vec())).collect();
+        assert_eq!(got, want, "{:?}", String::from_utf8_lossy(text));
+    }
+
+    #[test]
+    fn lines_that_are_jobs() {
+        check(b"", &[]);
+        check(b"\n\n  \n# only words\n   # indented\n", &[]);
+        check(b"true\nfalse", &[(1, b"true"), (2, b"false")]);
+        check(b"a # b\r\n\n c \n", &[(1, b"a # b"), (3, b"c")]);
+        check(b"printf '\xff'\n", &[(1, b"printf '\xff'")]);
+    }
+}

@@ -1,0 +1,231 @@
+//! Reaching a daemon: the socket, the first words, and starting a private daemon where none runs.
+//! Absent here: what is said after that.
+
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use pinfold_proto::ExitCode;
+use pinfold_proto::wire::{self, Decoder, REPLY_MAX_BYTES, Reply, Request, WIRE_VERSION};
+use pinfold_sys::paths::{self, Places};
+use pinfold_sys::peer;
+
+use crate::failure::Failure;
+
+/// How long a started daemon may take to be ready. It opens its store and probes the host: well under a
+/// second, but a machine deep in swap is slow.
+const READY_MAX: Duration = Duration::from_secs(20);
+
+/// Where the daemon is and whether one may be started.
+#[derive(Debug, Clone)]
+pub(crate) struct Dial {
+    places: Places,
+    /// Whether a private daemon may be started: not on a socket named by option.
+    autostart: bool,
+}
+
+/// A connection that asks one thing at a time.
+#[derive(Debug)]
+pub(crate) struct Client {
+    stream: UnixStream,
+    decoder: Decoder,
+    /// What the daemon said of itself.
+    pub welcome: Welcome,
+}
+
+/// The daemon's first words.
+#[derive(Debug, Clone)]
+pub(crate) struct Welcome {
+    /// Slots there are.
+    pub slots: u64,
+    /// Its instance, as its jobs have it in their environment.
+    pub instance: String,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+impl Dial {
+    /// The daemon meant by `--socket` and `--no-autostart`.
+    pub(crate) fn new(socket: Option<&Path>, no_autostart: bool) -> Self {
+        let mut places = paths::defaults(peer::own_uid(), |name| std::env::var_os(name));
+        if let Some(socket) = socket {
+            places = Places { socket: socket.to_owned(), state: paths::beside(socket) };
+        }
+        Self { places, autostart: socket.is_none() && !no_autostart }
+    }
+
+    /// Connects; starts a private daemon when there is none and one may be started.
+    pub(crate) fn connect(&self) -> Result<Client, Failure> {
+        match UnixStream::connect(&self.places.socket) {
+            Ok(stream) => self.greet(stream),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                Err(Failure::new(ExitCode::Permission, format!("{}: {error}", self.places.socket.display())))
+            }
+            Err(error) if !self.autostart => Err(Failure::new(
+                ExitCode::NoDaemon,
+                format!(
+                    "no daemon on {}: {error}; start one with `pinfoldd --socket {0}`",
+                    self.places.socket.display()
+                ),
+            )),
+            Err(_) => {
+                self.start_daemon()?;
+                let stream = UnixStream::connect(&self.places.socket).map_err(|error| {
+                    let socket = self.places.socket.display();
+                    Failure::new(ExitCode::NoDaemon, format!("the daemon was started, but {socket}: {error}"))
+                })?;
+                self.greet(stream)
+            }
+        }
+    }
+
+    /// Connects if a daemon is there; never starts one.
+    pub(crate) fn connect_if_there(&self) -> Option<Client> {
+        UnixStream::connect(&self.places.socket).ok().and_then(|stream| self.greet(stream).ok())
+    }
+
+    fn greet(&self, stream: UnixStream) -> Result<Client, Failure> {
+        let welcome = Welcome { slots: 0, instance: String::new(), warnings: Vec::new() };
+        let mut client = Client { stream, decoder: Decoder::new(REPLY_MAX_BYTES), welcome };
+        match client.ask(&Request::Hello { version: WIRE_VERSION })? {
+            Reply::Welcome { slots, instance, warnings, .. } => {
+                client.welcome = Welcome { slots, instance, warnings };
+            }
+            other => return Err(unexpected(&other)),
+        }
+        Ok(client)
+    }
+
+    /// Starts a private daemon and waits until it is ready. When another client does the same at the same
+    /// moment, one of the two daemons finds the state directory locked and gives way; both clients then
+    /// find the one that is left.
+    fn start_daemon(&self) -> Result<(), Failure> {
+        let no = |message: String| Failure::new(ExitCode::NoDaemon, message);
+        private_directory(&self.places.socket).map_err(no)?;
+        let program = daemon_program();
+        let (mut ready, signal) =
+            io::pipe().map_err(|error| no(format!("failed to make a pipe: {error}")))?;
+        let mut command = Command::new(&program);
+        command
+            .args(["--private", "--ready-fd", "0"])
+            .arg("--socket")
+            .arg(&self.places.socket)
+            .arg("--state-dir")
+            .arg(&self.places.state)
+            .stdin(signal)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .current_dir("/")
+            .process_group(0);
+        let mut child = command.spawn().map_err(|error| {
+            no(format!(
+                "no daemon on {} and none could be started: {}: {error}",
+                self.places.socket.display(),
+                program.display()
+            ))
+        })?;
+        drop(command);
+        let said =
+            read_until(&mut ready, READY_MAX).map_err(|error| no(format!("the started daemon: {error}")))?;
+        if said.trim() == "ready" {
+            return Ok(());
+        }
+        let _ = child.wait();
+        let deadline = Instant::now() + Duration::from_secs(2);
+        while Instant::now() < deadline {
+            if UnixStream::connect(&self.places.socket).is_ok() {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Err(no(format!(
+            "no daemon on {} and the one started gave up: {}",
+            self.places.socket.display(),
+            if said.trim().is_empty() { "it said nothing" } else { said.trim() }
+        )))
+    }
+}
+
+/// The daemon's program: beside this one, else in the search path.
+pub(crate) fn daemon_program() -> PathBuf {
+    let beside = std::env::current_exe().ok().map(|own| own.with_file_name("pinfoldd"));
+    beside.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from("pinfoldd"))
+}
+
+/// Makes the socket's directory where it is missing, for this user alone, and refuses one below `/tmp` that
+/// someone else planted.
+fn private_directory(socket: &Path) -> Result<(), String> {
+    let Some(directory) = socket.parent().filter(|dir| !dir.as_os_str().is_empty()) else { return Ok(()) };
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|error| format!("failed to make the directory {}: {error}", directory.display()))?;
+    let found = std::fs::symlink_metadata(directory)
+        .map_err(|error| format!("failed to look at {}: {error}", directory.display()))?;
+    if directory.starts_with("/tmp/") && (found.uid() != peer::own_uid() || found.is_symlink()) {
+        return Err(format!(
+            "{} belongs to someone else; set PINFOLD_SOCKET to a place of your own",
+            directory.display()
+        ));
+    }
+    Ok(())
+}
+
+/// All that `from` says until its end or the first line's end, or an error when that takes too long.
+fn read_until(from: &mut io::PipeReader, limit: Duration) -> io::Result<String> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let deadline = Instant::now() + limit;
+    let mut said = Vec::new();
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(left).expect("a bounded wait");
+        if poll(&mut [PollFd::new(&*from, PollFlags::IN)], Some(&timeout))? == 0 {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "not ready in time"));
+        }
+        let mut buffer = [0; 512];
+        let count = from.read(&mut buffer)?;
+        said.extend_from_slice(&buffer[..count]);
+        if count == 0 || said.contains(&b'\n') {
+            return Ok(String::from_utf8_lossy(&said).into_owned());
+        }
+    }
+}
+
+impl Client {
+    /// Asks and waits for the answer; a refusal is a failure.
+    pub(crate) fn ask(&mut self, request: &Request) -> Result<Reply, Failure> {
+        let gone = |error: io::Error| {
+            Failure::new(ExitCode::NoDaemon, format!("the daemon went away while it was asked: {error}"))
+        };
+        let mut bytes = Vec::new();
+        wire::encode(request, &mut bytes);
+        self.stream.write_all(&bytes).map_err(gone)?;
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            match self.decoder.next() {
+                Ok(Some(Reply::Error { code, message })) => return Err(Failure::refused(code, message)),
+                Ok(Some(reply)) => return Ok(reply),
+                Ok(None) => {}
+                Err(error) => return Err(Failure::doing("the daemon's answer", &error)),
+            }
+            match self.stream.read(&mut buffer).map_err(gone)? {
+                0 => return Err(gone(io::ErrorKind::UnexpectedEof.into())),
+                count => self.decoder.push(&buffer[..count]),
+            }
+        }
+    }
+
+    /// The connection itself, for a keeper, which does not wait for answers.
+    pub(crate) fn into_parts(self) -> (UnixStream, Decoder, Welcome) {
+        (self.stream, self.decoder, self.welcome)
+    }
+}
+
+/// The failure of an answer that does not fit the question: a daemon with a fault, or not one of ours.
+pub(crate) fn unexpected(reply: &Reply) -> Failure {
+    let mut text = format!("{reply:?}");
+    text.truncate(text.char_indices().nth(80).map_or(text.len(), |(at, _)| at));
+    Failure::new(ExitCode::Failed, format!("the daemon answered something else than was asked: {text}"))
+}

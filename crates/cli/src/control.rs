@@ -1,0 +1,122 @@
+//! Changing jobs and the configuration.
+
+use std::path::Path;
+use std::process::ExitCode as ProcessExit;
+
+use pinfold_proto::ExitCode;
+use pinfold_proto::config::{self, Config};
+use pinfold_proto::view::ReportView;
+use pinfold_proto::wire::{ConfigValue, Reply, Request, Verb};
+
+use crate::args::{CancelArgs, ConfigVerb, WaitArgs};
+use crate::client::{Dial, unexpected};
+use crate::failure::Failure;
+use crate::run::say;
+use crate::show::{print_json, print_text};
+
+/// Does the same to each job. All are tried; the first failure is the command's.
+pub(crate) fn each(dial: &Dial, jobs: &[u64], verb: Verb) -> Result<(), Failure> {
+    let mut client = dial.connect()?;
+    let mut first = None;
+    for &job in jobs {
+        match client.ask(&Request::Control { job, verb }) {
+            Ok(Reply::Done) => {}
+            Ok(other) => return Err(unexpected(&other)),
+            Err(failure) if first.is_none() => first = Some(failure),
+            Err(failure) => say(&failure.message),
+        }
+    }
+    first.map_or(Ok(()), Err)
+}
+
+/// Ends jobs.
+pub(crate) fn cancel(dial: &Dial, args: &CancelArgs) -> Result<(), Failure> {
+    let signal = match &args.signal {
+        // The daemon's gentle way: TERM, and KILL after a while.
+        None => 0,
+        Some(text) => pinfold_sys::signals::number(text)
+            .ok_or_else(|| Failure::new(ExitCode::Usage, format!("--signal: there is no signal `{text}`")))?,
+    };
+    each(dial, &args.jobs, Verb::Cancel { signal })
+}
+
+/// Waits until jobs are over; ends as the last one named did.
+pub(crate) fn wait(dial: &Dial, args: &WaitArgs) -> Result<ProcessExit, Failure> {
+    let mut client = dial.connect()?;
+    let reports = match client.ask(&Request::Wait { jobs: args.jobs.clone() })? {
+        Reply::Report(reports) => reports,
+        other => return Err(unexpected(&other)),
+    };
+    Ok(ProcessExit::from(reports.last().map_or(0, |report| status_of(report))))
+}
+
+/// The exit status that says how a job ended: its own, 128+N, or a failure where it never ran or is not known.
+fn status_of(report: &ReportView) -> u8 {
+    let code = match (report.exit_code, report.signal, report.started_s) {
+        (Some(code), ..) => code & 0xff,
+        (None, Some(signal), _) => (128 + signal) & 0xff,
+        (None, None, None) => i32::from(ExitCode::Refused.code()),
+        (None, None, Some(_)) => i32::from(ExitCode::Failed.code()),
+    };
+    u8::try_from(code).unwrap_or(1)
+}
+
+/// `pinfold config`.
+pub(crate) fn config(dial: &Dial, verb: ConfigVerb) -> Result<(), Failure> {
+    match verb {
+        ConfigVerb::Get { key, json } => get(dial, key.as_deref(), json),
+        ConfigVerb::Set { changes } => {
+            let mut client = dial.connect()?;
+            match client.ask(&Request::ConfigSet { changes })? {
+                Reply::Config(_) => Ok(()),
+                other => Err(unexpected(&other)),
+            }
+        }
+        ConfigVerb::Check { file } => check(&file),
+        ConfigVerb::Default => print_text(|out| write!(out, "{}", config::default_file())),
+    }
+}
+
+fn get(dial: &Dial, key: Option<&str>, json: bool) -> Result<(), Failure> {
+    if let Some(key) = key
+        && !config::KEYS.iter().any(|known| known.name == key)
+    {
+        return Err(Failure::new(
+            ExitCode::Usage,
+            format!("there is no key `{key}`; `pinfold config get` shows all"),
+        ));
+    }
+    let mut client = dial.connect()?;
+    let values = match client.ask(&Request::ConfigGet)? {
+        Reply::Config(values) => values,
+        other => return Err(unexpected(&other)),
+    };
+    let shown: Vec<&ConfigValue> =
+        values.iter().filter(|value| key.is_none_or(|key| value.key == key)).collect();
+    if json {
+        return print_json(&serde_json::json!({ "version": 1, "keys": shown }));
+    }
+    print_text(|out| {
+        for value in shown {
+            let text = if value.value.is_empty() { "(unset)" } else { &value.value };
+            match key {
+                Some(_) => writeln!(out, "{text}")?,
+                None => writeln!(out, "{:<22} {:<14} {}", value.key, text, value.origin)?,
+            }
+        }
+        Ok(())
+    })
+}
+
+fn check(file: &Path) -> Result<(), Failure> {
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        Failure::new(ExitCode::Failed, format!("failed to read {}: {error}", file.display()))
+    })?;
+    match Config::default().with_file(&text) {
+        Ok((_, set)) => {
+            say(&format!("{}: good, sets {} keys", file.display(), set.len()));
+            Ok(())
+        }
+        Err(error) => Err(Failure::new(ExitCode::Usage, format!("{}: {error}", file.display()))),
+    }
+}

@@ -1,0 +1,44 @@
+//! How a command fails: an exit code and a sentence that names the thing and the way out.
+
+use std::fmt;
+
+use pinfold_proto::ExitCode;
+use pinfold_proto::wire::ErrorCode;
+
+/// A failed command, as its user sees it.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// The exit code.
+    pub code: ExitCode,
+    /// What went wrong, down to the cause.
+    pub message: String,
+}
+
+impl Failure {
+    /// A failure in these words.
+    pub(crate) fn new(code: ExitCode, message: impl fmt::Display) -> Self {
+        Self { code, message: message.to_string() }
+    }
+
+    /// A failure of the daemon's own word.
+    pub(crate) fn refused(code: ErrorCode, message: String) -> Self {
+        Self { code: code.into(), message }
+    }
+
+    /// A failure while doing `what`, with the chain of its causes.
+    pub(crate) fn doing(what: impl fmt::Display, cause: &dyn std::error::Error) -> Self {
+        let mut message = format!("{what}: {cause}");
+        let mut next = cause.source();
+        while let Some(cause) = next {
+            message.push_str(&format!(": {cause}"));
+            next = cause.source();
+        }
+        Self { code: ExitCode::Failed, message }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.message.fmt(f)
+    }
+}

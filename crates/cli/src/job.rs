@@ -1,0 +1,138 @@
+//! From options and a command line to what is asked of the daemon and what is executed.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pinfold_proto::{ExitCode, JobClass, JobSpec};
+use pinfold_sys::spawn::{self, Environment, ResolveError};
+
+use crate::args::JobOptions;
+use crate::failure::Failure;
+
+/// How much of a command line is kept for the record; the command itself gets all of it. JSON may make six
+/// bytes of one, and a request of that size still fits a frame.
+const COMMAND_KEPT_BYTES: usize = 16 * 1024;
+
+/// What the daemon is asked, for this command under these options.
+pub(crate) fn spec(options: &JobOptions, command: &[OsString], line: Option<u64>) -> JobSpec {
+    let name = options.name.clone().unwrap_or_else(|| default_name(command, line));
+    JobSpec {
+        name: cut(&name, 256),
+        project: options.project.as_deref().map(|name| cut(name, 256)),
+        command: recorded(command),
+        directory: std::env::current_dir().map(|dir| cut(&dir.to_string_lossy(), 4096)).unwrap_or_default(),
+        priority: options.priority,
+        class: class(options),
+        cores: options.cores.max(1),
+        claim_bytes: options.mem,
+        limit_bytes: options.mem_limit,
+        ttl_us: options.ttl.map(microseconds),
+        expected_us: options.time.map(microseconds),
+        held: options.hold,
+        no_suspend: options.no_suspend,
+        line,
+    }
+}
+
+fn class(options: &JobOptions) -> Option<JobClass> {
+    match (options.primary, options.backfill, options.exclusive) {
+        (true, _, _) => Some(JobClass::Primary),
+        (_, true, _) => Some(JobClass::Backfill),
+        (_, _, true) => Some(JobClass::Exclusive),
+        _ => None,
+    }
+}
+
+fn microseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// The last part of the command's path; of a batch line, of its first word.
+fn default_name(command: &[OsString], line: Option<u64>) -> String {
+    let text = match line {
+        Some(_) => command.last().map(|line| line.to_string_lossy().into_owned()),
+        None => command.first().map(|program| program.to_string_lossy().into_owned()),
+    };
+    let text = text.unwrap_or_default();
+    let word = if line.is_some() { text.split_whitespace().next().unwrap_or("") } else { &text };
+    Path::new(word).file_name().map_or_else(|| word.to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
+/// The command for the record: text, and not more of it than a request can carry.
+fn recorded(command: &[OsString]) -> Vec<String> {
+    let mut left = COMMAND_KEPT_BYTES;
+    let mut kept = Vec::new();
+    for argument in command {
+        if left == 0 {
+            kept.push("...".to_owned());
+            break;
+        }
+        let text = cut(&argument.to_string_lossy(), left);
+        left = left.saturating_sub(text.len().max(8));
+        kept.push(text);
+    }
+    kept
+}
+
+fn cut(text: &str, bytes: usize) -> String {
+    if text.len() <= bytes {
+        return text.to_owned();
+    }
+    let end = (0..=bytes).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    format!("{}...", &text[..end])
+}
+
+/// The file to execute for `command`, looked up as a shell would before anything waits in a queue for it.
+pub(crate) fn resolve(command: &OsStr) -> Result<PathBuf, Failure> {
+    spawn::resolve(command, std::env::var_os("PATH").as_deref()).map_err(|error| {
+        let code = match error {
+            ResolveError::NotFound(_) => ExitCode::NotFound,
+            ResolveError::NotExecutable { .. } | ResolveError::Nul => ExitCode::NotExecutable,
+        };
+        Failure::new(code, error)
+    })
+}
+
+/// The environment a job gets: this process's own, without the job options that were meant for this command
+/// and not for what it starts.
+pub(crate) fn environment() -> Environment {
+    Environment::inherited(&[])
+}
+
+/// Whether this process is part of a job of the daemon `instance` already.
+pub(crate) fn inside(instance: &str) -> bool {
+    std::env::var_os("PINFOLD_INSTANCE").is_some_and(|own| own.as_bytes() == instance.as_bytes())
+        && std::env::var_os("PINFOLD_JOB_ID").is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<OsString> {
+        words.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn names() {
+        let name = |command: &[&str], line| spec(&JobOptions::default(), &words(command), line).name;
+        assert_eq!(name(&["/usr/bin/velveth", "out"], None), "velveth");
+        assert_eq!(name(&["sort"], None), "sort");
+        assert_eq!(name(&["/bin/sh", "-c", "  /opt/x/bowtie -a | gzip"], Some(3)), "bowtie");
+        assert_eq!(name(&["/bin/sh", "-c", "(true)"], Some(3)), "(true)");
+    }
+
+    #[test]
+    fn long_and_odd_commands_are_recorded_within_bounds() {
+        let long = OsString::from("é".repeat(20_000));
+        let odd = OsStr::from_bytes(b"a\xff\nb\"").to_owned();
+        let kept = recorded(&[odd, long, "never".into(), "kept".into()]);
+        assert_eq!(kept[0], "a\u{fffd}\nb\"");
+        assert!(kept[1].len() <= COMMAND_KEPT_BYTES + 3 && kept[1].ends_with("..."));
+        assert_eq!(kept[2], "...");
+        let many = recorded(&words(&["x"; 100_000]));
+        assert!(serde_json::to_string(&many).unwrap().len() < 200_000);
+    }
+}

@@ -1,0 +1,515 @@
+//! The keeper: starts the commands of jobs, waits for them, and tells the daemon how they ended. It is the
+//! parent of every command, so an exit status is never lost with the daemon: without one it keeps the status
+//! until there is a daemon again.
+//!
+//! One keeper serves `run` (one job in the foreground), `submit` (one, detached) and `batch` (many). It owns
+//! the connection, the held children and the signals of its process, which must have one thread.
+//! Absent here: terminals, output, what to run.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::{self, Read, Write};
+use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant, SystemTime};
+
+use pinfold_proto::wire::{self, Decoder, ErrorCode, Phase, Reply, Request};
+use pinfold_proto::{Ending, JobSpec};
+use pinfold_sys::signals::{Arrived, SIGCHLD, Signals};
+use pinfold_sys::spawn::{self, Held, Program, Reaped, ResolveError};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::client::{Dial, Welcome};
+use crate::failure::Failure;
+
+/// How often a lost daemon is looked for. A restart takes some 100 ms; looking is one `connect`.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// After so long without a daemon a keeper may start one itself.
+const AUTOSTART_AFTER: Duration = Duration::from_millis(1500);
+
+/// Makes the program of the job with this ticket, at the moment it is forked.
+pub(crate) type MakeProgram = Box<dyn Fn(u64) -> Result<Program, ResolveError>>;
+
+/// What a keeper has to tell about its jobs, by the tickets they were submitted with.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// Accepted: it waits.
+    Queued { ticket: u64, job: u64 },
+    /// Its command runs.
+    Started { ticket: u64, at: Instant },
+    /// Its command ended.
+    Ended { ticket: u64, reaped: Reaped, at: Instant },
+    /// Its end is on disk; the job is done with.
+    Recorded { ticket: u64, suspended_us: u64, memory_peak_bytes: u64 },
+    /// It was refused or struck off before it ran; the job is done with.
+    Refused { ticket: u64, reason: String, code: ErrorCode },
+    /// A signal for this process, other than a child's end.
+    Signal(Arrived),
+    /// The daemon is gone; it is being looked for.
+    Lost,
+    /// There is a daemon again, and it knows the jobs.
+    Found,
+}
+
+/// See the module's page.
+pub(crate) struct Keeper {
+    dial: Dial,
+    link: Option<Link>,
+    lost_since: Instant,
+    next_try: Instant,
+    signals: Signals,
+    make: MakeProgram,
+    /// How many children may be held ready before the daemon asks for them.
+    prefork: usize,
+    jobs: BTreeMap<u64, Kept>,
+    by_job: BTreeMap<u64, u64>,
+    by_pid: BTreeMap<u32, u64>,
+    held: usize,
+    /// Jobs that may start and wait for [`Keeper::allow_starts`]; `None`: starts are allowed.
+    paused: Option<Vec<u64>>,
+    /// Accepted jobs that wait and have no child yet, in order: the next to get one.
+    childless: BTreeSet<u64>,
+    told: VecDeque<Told>,
+}
+
+struct Link {
+    stream: UnixStream,
+    decoder: Decoder,
+    out: Vec<u8>,
+}
+
+struct Kept {
+    spec: JobSpec,
+    job: Option<u64>,
+    stage: Stage,
+}
+
+enum Stage {
+    /// Waits for the daemon's word, with a held child or without.
+    Waiting(Option<Held>),
+    /// Runs as this process.
+    Running(u32),
+    /// Ended; the daemon does not know yet.
+    Ended(Ending),
+}
+
+impl Keeper {
+    /// A keeper on a fresh connection, which reads these signals beside the end of children.
+    pub(crate) fn new(
+        dial: Dial,
+        signals: &[i32],
+        prefork: usize,
+        make: MakeProgram,
+    ) -> Result<(Self, Welcome), Failure> {
+        let (stream, decoder, welcome) = dial.connect()?.into_parts();
+        let blocked: Vec<i32> = signals.iter().copied().chain([SIGCHLD]).collect();
+        let signals =
+            Signals::block(&blocked).map_err(|error| Failure::doing("failed to read signals", &error))?;
+        stream.set_nonblocking(true).map_err(|error| Failure::doing("the daemon's socket", &error))?;
+        let now = Instant::now();
+        let keeper = Self {
+            dial,
+            link: Some(Link { stream, decoder, out: Vec::new() }),
+            lost_since: now,
+            next_try: now,
+            signals,
+            make,
+            prefork,
+            jobs: BTreeMap::new(),
+            by_job: BTreeMap::new(),
+            by_pid: BTreeMap::new(),
+            held: 0,
+            paused: None,
+            childless: BTreeSet::new(),
+            told: VecDeque::new(),
+        };
+        Ok((keeper, welcome))
+    }
+
+    /// Asks the daemon to run a job; what comes of it is told under `ticket`.
+    pub(crate) fn submit(&mut self, ticket: u64, spec: JobSpec) {
+        let held = if self.held < self.prefork { self.fork(ticket) } else { None };
+        self.jobs.insert(ticket, Kept { spec, job: None, stage: Stage::Waiting(held) });
+        self.present(ticket);
+    }
+
+    /// How many jobs are not done with.
+    pub(crate) fn pending(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// The process of a running job.
+    pub(crate) fn running_pid(&self, ticket: u64) -> Option<u32> {
+        match self.jobs.get(&ticket)?.stage {
+            Stage::Running(pid) => Some(pid),
+            Stage::Waiting(_) | Stage::Ended(_) => None,
+        }
+    }
+
+    /// The processes of all running jobs.
+    pub(crate) fn running(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
+        self.jobs.keys().filter_map(|&ticket| Some((ticket, self.running_pid(ticket)?)))
+    }
+
+    /// Keeps jobs from being forked until [`Self::allow_starts`]: where what they need is known only once they
+    /// have a number.
+    pub(crate) fn pause_starts(&mut self) {
+        self.paused.get_or_insert_default();
+    }
+
+    /// Lets jobs be forked; those that could have been meanwhile are now.
+    pub(crate) fn allow_starts(&mut self) {
+        let granted = self.paused.take().unwrap_or_default();
+        granted.into_iter().for_each(|job| self.granted(job));
+    }
+
+    /// How many jobs run.
+    pub(crate) fn running_count(&self) -> usize {
+        self.jobs.values().filter(|kept| matches!(kept.stage, Stage::Running(_))).count()
+    }
+
+    /// Sets how many children may be held ready before the daemon asks for them.
+    pub(crate) fn set_prefork(&mut self, count: usize) {
+        self.prefork = count;
+    }
+
+    /// Takes a job back that does not run yet; says whether it did not.
+    pub(crate) fn withdraw(&mut self, ticket: u64, reason: &str) -> bool {
+        let Some(kept) = self.jobs.get(&ticket) else { return false };
+        if !matches!(kept.stage, Stage::Waiting(_)) {
+            return false;
+        }
+        if let Some(job) = kept.job {
+            self.send(&Request::Withdraw { job, reason: reason.to_owned() });
+        }
+        self.forget(ticket);
+        true
+    }
+
+    /// The tickets of the jobs that do not run yet.
+    pub(crate) fn waiting(&self) -> Vec<u64> {
+        let waits =
+            |(&ticket, kept): (&u64, &Kept)| matches!(kept.stage, Stage::Waiting(_)).then_some(ticket);
+        self.jobs.iter().filter_map(waits).collect()
+    }
+
+    /// Tells the daemon that the terminal sent a job a signal, so that a frozen one is thawed to hear it.
+    pub(crate) fn interrupted(&mut self, ticket: u64) {
+        if let Some(job) = self.jobs.get(&ticket).and_then(|kept| kept.job) {
+            self.send(&Request::Interrupted { job });
+        }
+    }
+
+    /// Waits until something is to be told, one of `others` is readable, or `timeout` is over.
+    pub(crate) fn wait(&mut self, others: &[BorrowedFd<'_>], timeout: Option<Duration>) -> Vec<Told> {
+        self.flush();
+        if self.told.is_empty() {
+            self.sleep(others, timeout);
+        }
+        while let Some(arrived) = self.signals.next() {
+            if arrived.signal != SIGCHLD {
+                self.told.push_back(Told::Signal(arrived));
+            }
+        }
+        while let Some(reaped) = spawn::reap() {
+            self.ended(reaped);
+        }
+        self.receive();
+        if self.link.is_none() {
+            self.look_for_daemon();
+        }
+        self.fork_ahead();
+        self.flush();
+        self.told.drain(..).collect()
+    }
+
+    fn sleep(&self, others: &[BorrowedFd<'_>], timeout: Option<Duration>) {
+        let retry = self.link.is_none().then(|| self.next_try.saturating_duration_since(Instant::now()));
+        let limit = [timeout, retry].into_iter().flatten().min();
+        let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        if let Some(link) = &self.link {
+            let wanted = if link.out.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
+            fds.push(PollFd::new(&link.stream, wanted));
+        }
+        fds.extend(others.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)));
+        let limit = limit.map(|limit| Timespec::try_from(limit).expect("a bounded wait"));
+        // An interrupted or failed wait is a short one; whatever is ready is looked at next.
+        let _ = poll(&mut fds, limit.as_ref());
+    }
+
+    fn ended(&mut self, reaped: Reaped) {
+        // A child that was given up (refused, withdrawn) has no ticket any more.
+        let Some(ticket) = self.by_pid.remove(&reaped.pid) else { return };
+        let Some(kept) = self.jobs.get_mut(&ticket) else { return };
+        let job = kept.job;
+        if let Stage::Waiting(held) = &mut kept.stage {
+            // The held child ended before it was released: the terminal's Ctrl-C reached it.
+            *held = None;
+            self.held -= 1;
+            if let Some(job) = job {
+                let reason = "its process ended before the command was started".to_owned();
+                self.send(&Request::Withdraw { job, reason });
+            }
+            self.told.push_back(Told::Ended { ticket, reaped, at: Instant::now() });
+            self.forget(ticket);
+            return;
+        }
+        let ending = ending_of(&reaped);
+        kept.stage = Stage::Ended(ending);
+        self.told.push_back(Told::Ended { ticket, reaped, at: Instant::now() });
+        if let Some(job) = job {
+            self.send(&Request::Ended { job, ending });
+        }
+    }
+
+    fn receive(&mut self) {
+        let mut buffer = [0; 16 * 1024];
+        loop {
+            let Some(link) = &mut self.link else { return };
+            match link.stream.read(&mut buffer) {
+                Ok(0) => return self.lose(),
+                Ok(count) => link.decoder.push(&buffer[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return self.lose(),
+            }
+            loop {
+                let Some(link) = &mut self.link else { return };
+                match link.decoder.next::<Reply>() {
+                    Ok(Some(reply)) => self.hear(reply),
+                    Ok(None) => break,
+                    Err(_) => return self.lose(),
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self, reply: Reply) {
+        match reply {
+            Reply::Queued { ticket, job } => {
+                if let Some(kept) = self.jobs.get_mut(&ticket) {
+                    kept.job = Some(job);
+                    if matches!(kept.stage, Stage::Waiting(None)) {
+                        self.childless.insert(ticket);
+                    }
+                    self.by_job.insert(job, ticket);
+                    self.told.push_back(Told::Queued { ticket, job });
+                }
+            }
+            Reply::Grant { job } => self.granted(job),
+            Reply::Go { job, variables } => self.go(job, &variables),
+            Reply::Refused { ticket, reason, code, .. } => self.refused(ticket, reason, code),
+            Reply::Struck { job, reason, code } => {
+                if let Some(&ticket) = self.by_job.get(&job) {
+                    self.refused(ticket, reason, code);
+                }
+            }
+            Reply::Recorded { job, suspended_us, memory_peak_bytes } => {
+                if let Some(&ticket) = self.by_job.get(&job) {
+                    self.told.push_back(Told::Recorded { ticket, suspended_us, memory_peak_bytes });
+                    self.forget(ticket);
+                }
+            }
+            Reply::Unknown { job } => self.unknown(job),
+            Reply::Signal { job, signal } => self.signal(job, signal),
+            // `Attached` asks for nothing; the rest answers questions that a keeper does not ask.
+            _ => {}
+        }
+    }
+
+    fn granted(&mut self, job: u64) {
+        if let Some(paused) = &mut self.paused {
+            paused.push(job);
+            return;
+        }
+        let Some(&ticket) = self.by_job.get(&job) else { return };
+        let pid = match self.jobs.get(&ticket).map(|kept| &kept.stage) {
+            Some(Stage::Waiting(Some(held))) => Some(held.pid()),
+            Some(Stage::Waiting(None)) => self.give_child(ticket),
+            _ => return,
+        };
+        match pid {
+            Some(pid) => self.send(&Request::Child { job, pid }),
+            None => {
+                let reason = "no process could be made for it".to_owned();
+                self.send(&Request::Withdraw { job, reason: reason.clone() });
+                self.refused(ticket, reason, ErrorCode::Failed);
+            }
+        }
+    }
+
+    /// Forks children for the next jobs in line before the daemon asks, so that a slot that falls free is
+    /// filled without a round trip.
+    fn fork_ahead(&mut self) {
+        while self.held < self.prefork {
+            let Some(ticket) = self.childless.pop_first() else { return };
+            let Some(job) = self.jobs.get(&ticket).and_then(|kept| kept.job) else { continue };
+            let Some(pid) = self.give_child(ticket) else { return };
+            self.send(&Request::Child { job, pid });
+        }
+    }
+
+    fn give_child(&mut self, ticket: u64) -> Option<u32> {
+        self.childless.remove(&ticket);
+        let held = self.fork(ticket)?;
+        let pid = held.pid();
+        self.jobs.get_mut(&ticket)?.stage = Stage::Waiting(Some(held));
+        Some(pid)
+    }
+
+    fn go(&mut self, job: u64, variables: &[(String, String)]) {
+        let Some(&ticket) = self.by_job.get(&job) else { return };
+        let Some(kept) = self.jobs.get_mut(&ticket) else { return };
+        if let Stage::Waiting(held) = &mut kept.stage
+            && let Some(held) = held.take()
+        {
+            self.held -= 1;
+            kept.stage = Stage::Running(held.pid());
+            // A child that ended meanwhile is reaped like any other.
+            let _ = held.release(variables);
+            self.told.push_back(Told::Started { ticket, at: Instant::now() });
+        }
+    }
+
+    fn refused(&mut self, ticket: u64, reason: String, code: ErrorCode) {
+        self.told.push_back(Told::Refused { ticket, reason, code });
+        self.forget(ticket);
+    }
+
+    /// The daemon does not know the job: one that waits is asked for anew, one that runs goes on unmanaged,
+    /// one that ended is nobody's concern any more.
+    fn unknown(&mut self, job: u64) {
+        let Some(ticket) = self.by_job.remove(&job) else { return };
+        let Some(kept) = self.jobs.get_mut(&ticket) else { return };
+        kept.job = None;
+        match kept.stage {
+            Stage::Waiting(_) => self.present(ticket),
+            Stage::Running(_) => {}
+            Stage::Ended(_) => {
+                self.told.push_back(Told::Recorded { ticket, suspended_us: 0, memory_peak_bytes: 0 });
+                self.forget(ticket);
+            }
+        }
+    }
+
+    fn signal(&self, job: u64, signal: i32) {
+        if let Some(&ticket) = self.by_job.get(&job)
+            && let Some(pid) = self.running_pid(ticket)
+        {
+            send_signal(pid, signal);
+        }
+    }
+
+    /// Tells the daemon of a job as it stands: a new one is submitted, a known one attached again.
+    fn present(&mut self, ticket: u64) {
+        let Some(kept) = self.jobs.get(&ticket) else { return };
+        let pid = |held: &Option<Held>| held.as_ref().map(Held::pid);
+        let request = match (kept.job, &kept.stage) {
+            (None, Stage::Waiting(held)) => {
+                Request::Submit { ticket, spec: kept.spec.clone(), pid: pid(held) }
+            }
+            // A running job that no daemon knows (its store was lost) stays unmanaged.
+            (None, _) => return,
+            (Some(job), Stage::Waiting(held)) => {
+                Request::Attach { job, phase: Phase::Waiting { pid: pid(held) } }
+            }
+            (Some(job), &Stage::Running(pid)) => Request::Attach { job, phase: Phase::Running { pid } },
+            (Some(job), &Stage::Ended(ending)) => Request::Attach { job, phase: Phase::Ended { ending } },
+        };
+        self.send(&request);
+    }
+
+    fn fork(&mut self, ticket: u64) -> Option<Held> {
+        let program = (self.make)(ticket).ok()?;
+        let held = Held::fork(&program).ok()?;
+        self.by_pid.insert(held.pid(), ticket);
+        self.held += 1;
+        Some(held)
+    }
+
+    fn forget(&mut self, ticket: u64) {
+        let Some(kept) = self.jobs.remove(&ticket) else { return };
+        self.childless.remove(&ticket);
+        if let Some(job) = kept.job {
+            self.by_job.remove(&job);
+        }
+        if let Stage::Waiting(Some(held)) = kept.stage {
+            self.by_pid.remove(&held.pid());
+            self.held -= 1;
+        }
+    }
+
+    fn send(&mut self, request: &Request) {
+        // Without a daemon nothing is lost: every job is presented anew when there is one again.
+        if let Some(link) = &mut self.link {
+            wire::encode(request, &mut link.out);
+        }
+    }
+
+    fn flush(&mut self) {
+        let Some(link) = &mut self.link else { return };
+        while !link.out.is_empty() {
+            match link.stream.write(&link.out) {
+                Ok(count) => drop(link.out.drain(..count)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return self.lose(),
+            }
+        }
+    }
+
+    fn lose(&mut self) {
+        self.link = None;
+        self.lost_since = Instant::now();
+        self.next_try = self.lost_since;
+        self.told.push_back(Told::Lost);
+    }
+
+    fn look_for_daemon(&mut self) {
+        let now = Instant::now();
+        if now < self.next_try {
+            return;
+        }
+        self.next_try = now + RETRY;
+        let client = match self.dial.connect_if_there() {
+            Some(client) => client,
+            None if now.duration_since(self.lost_since) < AUTOSTART_AFTER => return,
+            None => match self.dial.connect() {
+                Ok(client) => client,
+                Err(_) => return,
+            },
+        };
+        let (stream, decoder, _) = client.into_parts();
+        if stream.set_nonblocking(true).is_err() {
+            return;
+        }
+        self.link = Some(Link { stream, decoder, out: Vec::new() });
+        self.told.push_back(Told::Found);
+        let tickets: Vec<u64> = self.jobs.keys().copied().collect();
+        tickets.into_iter().for_each(|ticket| self.present(ticket));
+    }
+}
+
+/// How a command ended, for the daemon.
+fn ending_of(reaped: &Reaped) -> Ending {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Ending {
+        exit_code: reaped.exit_code,
+        signal: reaped.signal,
+        ended_us: u64::try_from(now.as_micros()).unwrap_or(u64::MAX),
+        cpu_user_us: reaped.cpu_user_us,
+        cpu_system_us: reaped.cpu_system_us,
+        rss_peak_bytes: reaped.rss_peak_bytes,
+        io_read_bytes: reaped.io_read_bytes,
+        io_write_bytes: reaped.io_write_bytes,
+    }
+}
+
+/// Sends a signal to a child; one that is gone already needs none.
+pub(crate) fn send_signal(pid: u32, signal: i32) {
+    use rustix::process::{Pid, Signal, kill_process};
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
+        let _ = kill_process(pid, signal);
+    }
+}

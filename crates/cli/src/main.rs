@@ -1,0 +1,78 @@
+//! `pinfold`: run, submit and watch jobs.
+//!
+//! Reading order: [`args`] (the command line as typed), [`client`] (reaching a daemon), [`keeper`] (the parent
+//! of every job), [`run`], [`submit`] and [`batch`] (the three ways to start jobs), [`control`] (changing
+//! them), [`show`] (what is printed), [`host`] (the machine, without a daemon). Absent here: any decision
+//! about jobs, and any write to a control group.
+
+mod args;
+mod batch;
+mod client;
+mod control;
+mod failure;
+mod host;
+mod job;
+mod keeper;
+mod progress;
+mod run;
+mod show;
+mod submit;
+
+use std::io::Write as _;
+use std::process::ExitCode as ProcessExit;
+
+use clap::Parser as _;
+use pinfold_proto::ExitCode;
+use pinfold_proto::wire::Verb;
+
+use crate::args::{Cli, Command};
+use crate::client::Dial;
+use crate::failure::Failure;
+
+fn main() -> ProcessExit {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return misused(&error),
+    };
+    match dispatch(cli) {
+        Ok(exit) => exit,
+        Err(failure) => {
+            let _ = writeln!(std::io::stderr(), "pinfold: {failure}");
+            ProcessExit::from(failure.code.code())
+        }
+    }
+}
+
+/// Help and version are answers; anything else is wrong usage.
+fn misused(error: &clap::Error) -> ProcessExit {
+    let _ = error.print();
+    let code = if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done };
+    ProcessExit::from(code.code())
+}
+
+fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
+    let dial = Dial::new(cli.socket.as_deref(), cli.no_autostart);
+    match cli.command {
+        Command::Run(args) => return run::run(dial, &args),
+        Command::Submit(args) => return submit::submit(dial, &args),
+        Command::Batch(args) => return batch::batch(dial, &args),
+        Command::Wait(args) => return control::wait(&dial, &args),
+        Command::Status(args) => show::status(&dial, &args)?,
+        Command::Why(args) => show::why(&dial, &args)?,
+        Command::Report(args) => show::report(&dial, &args)?,
+        Command::Plot(args) => show::plot(&dial, &args)?,
+        Command::Cancel(args) => control::cancel(&dial, &args)?,
+        Command::Suspend(args) => control::each(&dial, &args.jobs, Verb::Suspend)?,
+        Command::Resume(args) => control::each(&dial, &args.jobs, Verb::Resume)?,
+        Command::Hold(args) => control::each(&dial, &args.jobs, Verb::Hold)?,
+        Command::Release(args) => control::each(&dial, &args.jobs, Verb::Release)?,
+        Command::Set(args) => control::each(&dial, &[args.job], Verb::Priority(args.priority))?,
+        Command::Config(args) => control::config(&dial, args.verb)?,
+        Command::Topology(args) => host::topology(&args)?,
+        Command::Doctor(args) => host::doctor(&dial, args.json)?,
+        Command::Rescue(args) => host::rescue(args.json)?,
+        Command::Completions { shell } => host::completions(shell)?,
+        Command::Man { dir } => host::manual(&dir)?,
+    }
+    Ok(ProcessExit::SUCCESS)
+}

@@ -1,0 +1,142 @@
+//! `pinfold run`: a job in the foreground.
+//!
+//! The command stays in this process's group, on the same terminal, so the terminal's own signals (Ctrl-C,
+//! Ctrl-Z, a change of size) reach it directly; only signals that some process sent to this one are passed on.
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode as ProcessExit;
+use std::time::{Duration, Instant};
+
+use pinfold_proto::ExitCode;
+use pinfold_sys::signals::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+use pinfold_sys::spawn::{self, Program, Reaped, Side};
+
+use crate::args::RunArgs;
+use crate::client::Dial;
+use crate::failure::Failure;
+use crate::job;
+use crate::keeper::{Keeper, Told, send_signal};
+
+const TICKET: u64 = 1;
+
+/// Signals that are passed on to the command.
+const PASSED_ON: &[i32] = &[SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH];
+
+/// How long the end of a job may take to be on disk before the rest is left to a process in the background.
+const RECORDED_WITHIN: Duration = Duration::from_millis(500);
+
+/// How long that process tries before it gives the status up.
+const DELIVER_WITHIN: Duration = Duration::from_secs(600);
+
+/// When waiting in the queue is worth a word on a terminal.
+const WORD_AFTER: Duration = Duration::from_secs(1);
+
+/// Runs the command as a job; ends with its status.
+pub(crate) fn run(dial: Dial, args: &RunArgs) -> Result<ProcessExit, Failure> {
+    let path = job::resolve(&args.command[0])?;
+    let environment = job::environment();
+    let command: Vec<OsString> = args.command.clone();
+    let program = move || Program::new(&path, command.iter().cloned(), &environment);
+    // Found out now rather than in the queue.
+    let first = program().map_err(|error| Failure::new(ExitCode::NotExecutable, error))?;
+    let make = Box::new(move |_| program());
+    let (mut keeper, welcome) = Keeper::new(dial, PASSED_ON, 1, make)?;
+    if job::inside(&welcome.instance) {
+        // Part of a managed job: it has its cores already, and to queue behind itself would be a deadlock.
+        let error = spawn::become_now(&first);
+        return Err(Failure::new(ExitCode::NotExecutable, format!("{}: {error}", args.command[0].display())));
+    }
+    for warning in &welcome.warnings {
+        say(&format!("warning: {warning}"));
+    }
+    keeper.submit(TICKET, job::spec(&args.options, &args.command, None));
+    let reaped = until_ended(&mut keeper)?;
+    until_recorded(&mut keeper);
+    Ok(ProcessExit::from(status(&reaped)))
+}
+
+fn until_ended(keeper: &mut Keeper) -> Result<Reaped, Failure> {
+    let asked = Instant::now();
+    let (mut number, mut quiet) = (None, !std::io::stderr().is_terminal());
+    loop {
+        let word_due = (!quiet).then(|| (asked + WORD_AFTER).saturating_duration_since(Instant::now()));
+        let told = keeper.wait(&[], word_due);
+        for told in told {
+            match told {
+                Told::Queued { job, .. } => number = Some(job),
+                Told::Started { .. } => quiet = true,
+                Told::Ended { reaped, .. } => return Ok(reaped),
+                Told::Refused { reason, code, .. } => return Err(Failure::refused(code, reason)),
+                Told::Signal(arrived) => match keeper.running_pid(TICKET) {
+                    Some(pid) => {
+                        if !arrived.by_kernel {
+                            send_signal(pid, arrived.signal);
+                        }
+                        keeper.interrupted(TICKET);
+                    }
+                    None if arrived.signal == SIGWINCH => {}
+                    None => return Ok(withdrawn(keeper, arrived.signal)),
+                },
+                Told::Lost if keeper.running_pid(TICKET).is_none() => {
+                    say("the daemon is gone; the job waits until there is one again");
+                }
+                Told::Recorded { .. } | Told::Lost | Told::Found => {}
+            }
+        }
+        if !quiet && asked.elapsed() >= WORD_AFTER {
+            quiet = true;
+            let job = number.map_or_else(|| "the job".to_owned(), |job| format!("job {job}"));
+            say(&format!("{job} waits for a slot (pinfold status shows what runs)"));
+        }
+    }
+}
+
+/// The user gave up before the job started.
+fn withdrawn(keeper: &mut Keeper, signal: i32) -> Reaped {
+    let name = pinfold_sys::signals::name(signal).map_or_else(|| signal.to_string(), str::to_owned);
+    keeper.withdraw(TICKET, &format!("its client was ended by {name} before the job started"));
+    keeper.wait(&[], Some(Duration::ZERO));
+    Reaped {
+        pid: 0,
+        exit_code: None,
+        signal: Some(signal),
+        cpu_user_us: 0,
+        cpu_system_us: 0,
+        rss_peak_bytes: 0,
+        io_read_bytes: 0,
+        io_write_bytes: 0,
+    }
+}
+
+/// Waits a moment for the daemon to have the job's end on disk. If it is away, a process in the background
+/// hands the end over when it is back, and the shell gets its status without delay.
+fn until_recorded(keeper: &mut Keeper) {
+    wait_recorded(keeper, RECORDED_WITHIN);
+    if keeper.pending() > 0 && matches!(spawn::fork_away(), Ok(Side::Child)) {
+        let _ = spawn::null_streams();
+        wait_recorded(keeper, DELIVER_WITHIN);
+    }
+}
+
+fn wait_recorded(keeper: &mut Keeper, limit: Duration) {
+    let deadline = Instant::now() + limit;
+    while keeper.pending() > 0 {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        keeper.wait(&[], Some(left));
+    }
+}
+
+/// The exit status that says how a command ended: its own, or 128+N.
+pub(crate) fn status(reaped: &Reaped) -> u8 {
+    let code = reaped.exit_code.unwrap_or_else(|| 128 + reaped.signal.unwrap_or(0));
+    u8::try_from(code & 0xff).expect("masked to eight bits")
+}
+
+/// A sentence for people, on standard error; one that cannot be written has no reader.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "pinfold: {text}");
+}

@@ -1,0 +1,184 @@
+//! What `status`, `why`, `report` and `plot` print: views from the daemon, as JSON or as text.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use pinfold_profile::{plot, report};
+use pinfold_proto::quantity::parse_duration;
+use pinfold_proto::view::{ReportView, VERSION};
+use pinfold_proto::wire::{Reply, Request, Select};
+use pinfold_proto::{ExitCode, JobState};
+
+use crate::args::{PlotArgs, ReportArgs, StatusArgs, Which, WhyArgs};
+use crate::client::{Client, Dial, unexpected};
+use crate::failure::Failure;
+
+/// `pinfold status`.
+pub(crate) fn status(dial: &Dial, args: &StatusArgs) -> Result<(), Failure> {
+    let mut client = dial.connect()?;
+    let view = match client.ask(&Request::Status { jobs: args.jobs.clone(), all: args.all })? {
+        Reply::Status(view) => view,
+        other => return Err(unexpected(&other)),
+    };
+    if args.json {
+        return print_json(&view);
+    }
+    print_text(|out| report::write_status(&view, width(), io::stdout().is_terminal(), out))
+}
+
+/// `pinfold why`.
+pub(crate) fn why(dial: &Dial, args: &WhyArgs) -> Result<(), Failure> {
+    let mut client = dial.connect()?;
+    let view = match client.ask(&Request::Why { job: args.job })? {
+        Reply::Why(view) => view,
+        other => return Err(unexpected(&other)),
+    };
+    if args.json {
+        return print_json(&view);
+    }
+    print_text(|out| report::write_why(&view, out))
+}
+
+/// `pinfold report`.
+pub(crate) fn report(dial: &Dial, args: &ReportArgs) -> Result<(), Failure> {
+    let select = select(&args.which)?;
+    let mut client = dial.connect()?;
+    loop {
+        let reports = ask_reports(&mut client, &select, args.series)?;
+        if args.json {
+            for report in &reports {
+                print_json(report)?;
+            }
+        } else {
+            print_text(|out| reports.iter().try_for_each(|view| report::write_report(view, out)))?;
+        }
+        let over = reports.iter().all(|report| report.state == JobState::Exited);
+        match args.every {
+            Some(interval) if !over => std::thread::sleep(interval.max(Duration::from_millis(100))),
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// `pinfold plot`.
+pub(crate) fn plot(dial: &Dial, args: &PlotArgs) -> Result<(), Failure> {
+    let (width_px, height_px) = picture_size(&args.size)?;
+    let kind = args.output.as_deref().map(picture_kind).transpose()?;
+    let mut client = dial.connect()?;
+    let reports = ask_reports(&mut client, &select(&args.which)?, true)?;
+    let Some(first) = reports.first() else {
+        return Err(Failure::new(ExitCode::Failed, "there is no job to draw"));
+    };
+    if let (Some(file), Some(kind)) = (&args.output, kind) {
+        if reports.len() > 1 {
+            return Err(Failure::new(ExitCode::Usage, "-o takes one job at a time"));
+        }
+        let chart = plot::job_chart(first);
+        let bytes = match kind {
+            Picture::Svg => chart.to_svg(width_px, height_px).into_bytes(),
+            Picture::Png => chart
+                .to_png(width_px, height_px)
+                .map_err(|error| Failure::doing(format!("failed to draw {}", file.display()), &error))?,
+        };
+        return std::fs::write(file, bytes)
+            .map_err(|error| Failure::doing(format!("failed to write {}", file.display()), &error));
+    }
+    let height = rows().clamp(12, 40);
+    print_text(|out| {
+        reports
+            .iter()
+            .try_for_each(|report| out.write_all(plot::job_chart(report).to_text(width(), height).as_bytes()))
+    })
+}
+
+enum Picture {
+    Svg,
+    Png,
+}
+
+fn picture_kind(file: &Path) -> Result<Picture, Failure> {
+    match file.extension().and_then(|ending| ending.to_str()) {
+        Some("svg") => Ok(Picture::Svg),
+        Some("png") => Ok(Picture::Png),
+        _ => Err(Failure::new(
+            ExitCode::Usage,
+            format!("-o {}: the file's name ends in .svg or .png", file.display()),
+        )),
+    }
+}
+
+fn picture_size(text: &str) -> Result<(u32, u32), Failure> {
+    let bad = || {
+        Failure::new(
+            ExitCode::Usage,
+            format!("--size {text}: two numbers from 200 to 10000 are wanted, as in 1000x700"),
+        )
+    };
+    let (width, height) = text.split_once('x').ok_or_else(bad)?;
+    let number = |text: &str| text.parse::<u32>().ok().filter(|n| (200..=10_000).contains(n)).ok_or_else(bad);
+    Ok((number(width)?, number(height)?))
+}
+
+fn ask_reports(client: &mut Client, select: &Select, series: bool) -> Result<Vec<ReportView>, Failure> {
+    match client.ask(&Request::Report { select: select.clone(), series })? {
+        Reply::Report(reports) => Ok(reports),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn select(which: &Which) -> Result<Select, Failure> {
+    if let Some(count) = which.last {
+        return Ok(Select::Last(count));
+    }
+    let Some(since) = &which.since else { return Ok(Select::Jobs(which.jobs.clone())) };
+    let bad = || {
+        Failure::new(
+            ExitCode::Usage,
+            format!("--since {since}: a duration (2h) or Unix seconds (@1790000000) is wanted"),
+        )
+    };
+    if let Some(seconds) = since.strip_prefix('@') {
+        let seconds: u64 = seconds.parse().map_err(|_| bad())?;
+        return Ok(Select::Since(seconds.saturating_mul(1_000_000)));
+    }
+    let ago = parse_duration(since).map_err(|_| bad())?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Ok(Select::Since(u64::try_from(now.saturating_sub(ago).as_micros()).unwrap_or(0)))
+}
+
+/// Columns of the terminal, or a page's where there is none.
+pub(crate) fn width() -> usize {
+    size().map_or(100, |(columns, _)| columns.max(40))
+}
+
+fn rows() -> usize {
+    size().map_or(24, |(_, rows)| rows)
+}
+
+fn size() -> Option<(usize, usize)> {
+    let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok()?;
+    (size.ws_col > 0).then(|| (usize::from(size.ws_col), usize::from(size.ws_row)))
+}
+
+/// Prints one JSON object on a line.
+pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    print_text(|out| {
+        serde_json::to_writer(&mut *out, value)?;
+        writeln!(out)
+    })
+}
+
+/// Prints to standard output. A reader that has seen enough (`| head`) is success.
+pub(crate) fn print_text(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match write(&mut out).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::doing("standard output", &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The version that JSON made here carries.
+pub(crate) const JSON_VERSION: u32 = VERSION;

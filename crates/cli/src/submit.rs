@@ -1,0 +1,183 @@
+//! `pinfold submit`: a job handed over to a keeper of its own, which outlives this command and the daemon.
+
+use std::cell::RefCell;
+use std::fs::{File, OpenOptions};
+use std::io::{PipeWriter, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode as ProcessExit;
+use std::rc::Rc;
+use std::time::Duration;
+
+use pinfold_proto::ExitCode;
+use pinfold_sys::signals::{SIGHUP, SIGINT, SIGTERM};
+use pinfold_sys::spawn::{self, Program, Side};
+
+use crate::args::SubmitArgs;
+use crate::client::Dial;
+use crate::failure::Failure;
+use crate::job;
+use crate::keeper::{Keeper, MakeProgram, Told, send_signal};
+use crate::run::say;
+
+const TICKET: u64 = 1;
+
+/// Hands the command over and prints the job's number.
+pub(crate) fn submit(dial: Dial, args: &SubmitArgs) -> Result<ProcessExit, Failure> {
+    let path = job::resolve(&args.command[0])?;
+    // A daemon is started from here, not from the keeper, so that the keeper holds nothing but its job.
+    drop(dial.connect()?);
+    let pipe = |error: std::io::Error| Failure::doing("failed to make a keeper", &error);
+    let (mut answer, tell) = std::io::pipe().map_err(pipe)?;
+    match spawn::fork_away().map_err(pipe)? {
+        Side::Child => {
+            drop(answer);
+            keep(dial, args, &path, tell);
+            Ok(ProcessExit::SUCCESS)
+        }
+        Side::Parent(_) => {
+            drop(tell);
+            let mut said = String::new();
+            answer.read_to_string(&mut said).map_err(pipe)?;
+            report(&said, args.json)
+        }
+    }
+}
+
+/// What the keeper said: `0 JOB`, or an exit code and a message.
+fn report(said: &str, json: bool) -> Result<ProcessExit, Failure> {
+    let (code, text) = said.split_once(' ').unwrap_or((said, ""));
+    if code == "0" {
+        let line = if json { format!("{{\"version\":1,\"job\":{text}}}") } else { text.to_owned() };
+        let written = writeln!(std::io::stdout(), "{line}");
+        return written
+            .map(|()| ProcessExit::SUCCESS)
+            .map_err(|error| Failure::doing("standard output", &error));
+    }
+    let code = [ExitCode::Usage, ExitCode::Permission, ExitCode::NoDaemon, ExitCode::Refused]
+        .into_iter()
+        .find(|known| known.code().to_string() == code)
+        .unwrap_or(ExitCode::Failed);
+    let text = if text.is_empty() { "the keeper ended before it said anything" } else { text };
+    Err(Failure::new(code, text))
+}
+
+/// The keeper's life: submit, tell the number, start the command when it may, hand its end over.
+fn keep(dial: Dial, args: &SubmitArgs, path: &Path, mut tell: PipeWriter) {
+    match prepare(dial, args, path) {
+        Ok((keeper, job)) => {
+            let _ = write!(tell, "0 {job}");
+            drop(tell);
+            let _ = spawn::null_streams();
+            attend(keeper);
+        }
+        Err(failure) => {
+            let _ = write!(tell, "{} {}", failure.code.code(), failure.message);
+        }
+    }
+}
+
+/// Gets the job accepted and its output files opened.
+fn prepare(dial: Dial, args: &SubmitArgs, path: &Path) -> Result<(Keeper, u64), Failure> {
+    let outputs: Rc<RefCell<Option<Outputs>>> = Rc::default();
+    let make = maker(args, path, outputs.clone());
+    make(TICKET).map_err(|error| Failure::new(ExitCode::NotExecutable, error))?;
+    let (mut keeper, welcome) = Keeper::new(dial, &[SIGTERM, SIGINT, SIGHUP], 0, make)?;
+    welcome.warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
+    // Its output files are named after its number.
+    keeper.pause_starts();
+    keeper.submit(TICKET, job::spec(&args.options, &args.command, None));
+    let job = number(&mut keeper)?;
+    match open_outputs(args, job) {
+        Ok(opened) => {
+            *outputs.borrow_mut() = Some(opened);
+            keeper.allow_starts();
+        }
+        Err(failure) => {
+            keeper.withdraw(TICKET, &failure.message);
+            keeper.wait(&[], Some(Duration::ZERO));
+            return Err(failure);
+        }
+    }
+    Ok((keeper, job))
+}
+
+/// Where a job's standard output and error go.
+struct Outputs {
+    out: File,
+    err: File,
+}
+
+fn maker(args: &SubmitArgs, path: &Path, outputs: Rc<RefCell<Option<Outputs>>>) -> MakeProgram {
+    let (command, path, environment) = (args.command.clone(), path.to_owned(), job::environment());
+    Box::new(move |_| {
+        let mut program = Program::new(&path, command.iter().cloned(), &environment)?;
+        if let Some(outputs) = &*outputs.borrow() {
+            let copy = |file: &File| file.try_clone().ok().map(OwnedFd::from);
+            let null = File::open("/dev/null").ok().map(OwnedFd::from);
+            program.streams = [null, copy(&outputs.out), copy(&outputs.err)];
+        }
+        Ok(program)
+    })
+}
+
+/// Waits for the job's number.
+fn number(keeper: &mut Keeper) -> Result<u64, Failure> {
+    loop {
+        for told in keeper.wait(&[], None) {
+            match told {
+                Told::Queued { job, .. } => return Ok(job),
+                Told::Refused { reason, code, .. } => return Err(Failure::refused(code, reason)),
+                Told::Lost => {
+                    return Err(Failure::new(
+                        ExitCode::NoDaemon,
+                        "the daemon went away before it took the job",
+                    ));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn open_outputs(args: &SubmitArgs, job: u64) -> Result<Outputs, Failure> {
+    let path = |given: &Option<PathBuf>, ending: &str| {
+        given.clone().unwrap_or_else(|| PathBuf::from(format!("pinfold-{job}.{ending}")))
+    };
+    let open = |path: &Path| {
+        let file = OpenOptions::new().create(true).write(true).truncate(true).open(path);
+        file.map_err(|error| {
+            Failure::doing(format!("failed to open {} for the job's output", path.display()), &error)
+        })
+    };
+    let (out, err) = (path(&args.output, "out"), path(&args.error, "err"));
+    let out_file = open(&out)?;
+    // One file named for both is opened once, or each stream would overwrite the other's lines.
+    let err_file = if out == err {
+        out_file.try_clone()
+    } else {
+        return Ok(Outputs { out: out_file, err: open(&err)? });
+    };
+    let err = err_file.map_err(|error| Failure::doing("failed to share the output file", &error))?;
+    Ok(Outputs { out: out_file, err })
+}
+
+/// Stays until the job is over and its end on disk. Signals meant for the keeper are meant for the job.
+fn attend(mut keeper: Keeper) {
+    while keeper.pending() > 0 {
+        for told in keeper.wait(&[], None) {
+            if let Told::Signal(arrived) = told {
+                match keeper.running_pid(TICKET) {
+                    Some(pid) => {
+                        send_signal(pid, arrived.signal);
+                        keeper.interrupted(TICKET);
+                    }
+                    None => {
+                        keeper.withdraw(TICKET, "its keeper was told to end before the job started");
+                        keeper.wait(&[], Some(Duration::ZERO));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! From decisions to deeds: a decision is noted in the job's row and the journal, and its effect carried out
+//! once that is on disk.
+
+use pinfold_policy::{Action, Decision, Event as Judged, JobId, State};
+use pinfold_proto::JobState;
+use pinfold_proto::row::DecisionRow;
+use pinfold_proto::wire::{ErrorCode, Reply};
+use pinfold_sys::container::{ContainerError, Entered};
+
+use crate::daemon::Daemon;
+use crate::event::{Effect, Event};
+use crate::live::{from_policy, share};
+use crate::poller::Ready;
+
+/// After so many failed starts in a row a job is given up, with the cause.
+const START_FAILURES_MAX: u32 = 5;
+
+impl Daemon {
+    /// Notes a decision; its effect follows after the write.
+    pub(crate) fn decided(&mut self, decision: Decision) {
+        let Decision { job, action, reason } = decision;
+        let now_us = self.clock.now_us();
+        let Some(live) = self.jobs.get_mut(&job) else { return };
+        let words = reason.to_string();
+        self.journal.decided(DecisionRow {
+            job: job.0,
+            time_us: now_us,
+            action: in_words(&action),
+            reason: words.clone(),
+        });
+        tracing::debug!(job = job.0, action = %in_words(&action), reason = %words, "decided");
+        match &action {
+            Action::Start { class, cpus, priority } => {
+                live.row.class = from_policy(*class);
+                live.row.cpus = (!cpus.is_empty()).then(|| cpus.to_string());
+                live.row.priority = *priority;
+                live.granted = true;
+            }
+            Action::Bind { cpus } => live.row.cpus = (!cpus.is_empty()).then(|| cpus.to_string()),
+            Action::Weigh { class, priority } => {
+                live.row.class = from_policy(*class);
+                live.row.priority = *priority;
+            }
+            Action::Freeze => live.set_state(JobState::Frozen, now_us),
+            Action::Thaw => live.set_state(JobState::Running, now_us),
+            Action::Signal { .. } => {}
+            Action::Drop { refused } => return self.dropped(job, *refused, &words, &reason),
+        }
+        live.row.reason = Some(words);
+        self.journal.touch(job);
+        self.effects.push(Effect::Act(job, action));
+    }
+
+    /// A waiting job is struck off.
+    fn dropped(&mut self, job: JobId, refused: bool, words: &str, reason: &pinfold_policy::Reason) {
+        let Some(live) = self.jobs.get_mut(&job) else { return };
+        let code = match reason {
+            pinfold_policy::Reason::QueueFull { .. } => ErrorCode::QueueFull,
+            _ if refused => ErrorCode::Refused,
+            _ => ErrorCode::Failed,
+        };
+        if let Some(id) = live.keeper {
+            let reason = format!("job {job}: {words}");
+            self.effects.push(Effect::Reply(id, Reply::Struck { job: job.0, reason, code }));
+        }
+        self.close_unstarted(job, words);
+    }
+
+    /// The row's state as the judgement has it, where a command changed it without an action.
+    pub(crate) fn follow_policy(&mut self, job: JobId) {
+        let Some(info) = self.policy.job(job) else { return };
+        let now_us = self.clock.now_us();
+        let Some(live) = self.jobs.get_mut(&job) else { return };
+        let state = match info.state {
+            State::Waiting { held: true } => JobState::Held,
+            State::Waiting { held: false } | State::Starting => JobState::Queued,
+            State::Running => JobState::Running,
+            State::Frozen { .. } => JobState::Frozen,
+        };
+        if live.row.state != state {
+            live.set_state(state, now_us);
+            self.journal.touch(job);
+        }
+    }
+
+    /// The start that a job was granted, to be tried again now that its child or keeper is there.
+    pub(crate) fn start_action(&self, job: JobId) -> Action {
+        let live = self.jobs.get(&job).expect("asked for a known job");
+        Action::Start {
+            class: crate::live::to_policy(live.row.class),
+            cpus: live.row.cpus.as_deref().and_then(|text| text.parse().ok()).unwrap_or_default(),
+            priority: live.row.priority,
+        }
+    }
+
+    /// Carries one effect out; what comes of it is an event.
+    pub(crate) fn carry_out(&mut self, effect: Effect) -> Option<Event> {
+        match effect {
+            Effect::Reply(id, reply) => {
+                self.server.send(id, &reply);
+                self.to_flush.insert(id);
+                None
+            }
+            Effect::Act(job, action @ Action::Start { .. }) => self.start(job, action),
+            Effect::Act(job, action) => {
+                let result = self.act(job, &action)?;
+                Some(match result {
+                    Ok(()) => Event::Carried(job, action),
+                    Err(error) => Event::NotCarried(job, action, in_full(&error)),
+                })
+            }
+            Effect::Remove(job) => {
+                self.remove(job);
+                None
+            }
+            Effect::Kill(job) => {
+                let live = self.jobs.get(&job)?;
+                if let Some(container) = &live.container
+                    && let Err(error) = container.kill()
+                {
+                    tracing::error!(job = job.0, %error, "a job cannot be killed");
+                }
+                None
+            }
+            Effect::LetHear(job) => {
+                let frozen = self.jobs.get(&job).is_some_and(|live| live.row.state == JobState::Frozen);
+                // The terminal sent its signal already; thawed, the job hears it. The judgement is told as of
+                // a cancel by a signal that changes nothing more.
+                if frozen {
+                    let command = pinfold_policy::Command::Resume;
+                    self.judge(Judged::Command(job, command));
+                    self.follow_policy(job);
+                }
+                None
+            }
+        }
+    }
+
+    /// Puts a job's child into a container of its own and lets it go.
+    fn start(&mut self, job: JobId, action: Action) -> Option<Event> {
+        let live = self.jobs.get_mut(&job)?;
+        if live.container.is_some() || !live.granted {
+            return None;
+        }
+        let id = live.keeper?;
+        let Some(pid) = live.child else {
+            if !live.asked_child {
+                live.asked_child = true;
+                self.server.send(id, &Reply::Grant { job: job.0 });
+                self.to_flush.insert(id);
+            }
+            return None;
+        };
+        let shape = live.shape();
+        let container = match self.containers.create(job.0, &shape) {
+            Ok(container) => container,
+            Err(error) => return Some(Event::NotCarried(job, action, in_full(&error))),
+        };
+        match container.enter(pid) {
+            Ok(Entered::Gone) => {
+                let _ = container.remove();
+                return Some(Event::ChildGone(job));
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let _ = container.remove();
+                return Some(Event::NotCarried(job, action, in_full(&error)));
+            }
+        }
+        let main = self.main_process(pid);
+        let variables = self.variables(job);
+        let now_us = self.clock.now_us();
+        let live = self.jobs.get_mut(&job)?;
+        live.container = Some(container);
+        live.row.main = main;
+        live.row.started_us = Some(now_us);
+        live.set_state(JobState::Running, now_us);
+        self.journal.touch(job);
+        self.server.send(id, &Reply::Go { job: job.0, variables });
+        self.to_flush.insert(id);
+        Some(Event::Carried(job, action))
+    }
+
+    /// What a job finds in its environment.
+    fn variables(&self, job: JobId) -> Vec<(String, String)> {
+        let cpus = self.jobs.get(&job).and_then(|live| live.row.cpus.clone());
+        let cpus = cpus.unwrap_or_else(|| self.topology.usable().to_string());
+        let cores = self.jobs.get(&job).map_or(1, |live| live.row.spec.cores);
+        [
+            ("PINFOLD_JOB_ID", job.0.to_string()),
+            ("PINFOLD_INSTANCE", self.instance.clone()),
+            ("PINFOLD_CPUS", cpus),
+            ("PINFOLD_TASK_ID", "0".to_owned()),
+            ("PINFOLD_NTASKS", "1".to_owned()),
+            ("PINFOLD_CORES", cores.to_string()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+
+    fn act(&mut self, job: JobId, action: &Action) -> Option<Result<(), ContainerError>> {
+        let live = self.jobs.get_mut(&job)?;
+        let (class, main) = (live.row.class, live.row.main.map(|main| main.pid));
+        let container = live.container.as_mut()?;
+        Some(match action {
+            Action::Start { .. } | Action::Drop { .. } => return None,
+            Action::Bind { cpus } => container.bind(cpus).map(drop),
+            Action::Weigh { priority, .. } => container.share(share(class, *priority)).map(drop),
+            Action::Freeze => {
+                self.guard.will_freeze(job.0, main);
+                container.freeze()
+            }
+            Action::Thaw => {
+                let thawed = container.thaw();
+                if thawed.is_ok() {
+                    self.guard.thawed(job.0);
+                }
+                thawed
+            }
+            Action::Signal { signal } => {
+                // A handler runs only in a thawed job; the judgement thaws before it asks for a signal.
+                container.signal(*signal).map(drop)
+            }
+        })
+    }
+
+    /// An effect was carried out.
+    pub(crate) fn carried(&mut self, job: JobId, action: &Action) {
+        if matches!(action, Action::Start { .. })
+            && let Some(live) = self.jobs.get_mut(&job)
+        {
+            live.start_failures = 0;
+            self.judge(Judged::Started(job));
+        }
+    }
+
+    /// An effect failed: the judgement learns of it and tries again. A job that cannot be started at all is
+    /// given up, with the cause.
+    pub(crate) fn not_carried(&mut self, job: JobId, action: Action, error: String) {
+        tracing::warn!(job = job.0, action = %in_words(&action), %error, "not carried out");
+        let now_us = self.clock.now_us();
+        let Some(live) = self.jobs.get_mut(&job) else { return };
+        match &action {
+            Action::Start { .. } => {
+                live.granted = false;
+                live.start_failures += 1;
+                if live.start_failures >= START_FAILURES_MAX {
+                    return self.give_up(job, &error);
+                }
+                live.row.cpus = None;
+            }
+            Action::Freeze => live.set_state(JobState::Running, now_us),
+            _ => {}
+        }
+        live.row.reason = Some(format!("{} failed: {error}", in_words(&action)));
+        self.journal.touch(job);
+        self.judge(Judged::Failed { job, action, error });
+    }
+
+    fn give_up(&mut self, job: JobId, error: &str) {
+        let reason = format!("it could not be started: {error}");
+        if let Some(id) = self.jobs.get(&job).and_then(|live| live.keeper) {
+            let words = format!("job {job}: {reason}; `pinfold doctor` shows what this host allows");
+            let code = ErrorCode::Failed;
+            self.effects.push(Effect::Reply(id, Reply::Struck { job: job.0, reason: words, code }));
+        }
+        self.close_unstarted(job, &reason);
+        self.judge(Judged::Exited(job));
+    }
+
+    fn remove(&mut self, job: JobId) {
+        let Some(container) = self.sampler.take_finished(job) else { return };
+        match container.remove() {
+            Ok(pinfold_sys::container::Removed::Yes) => {}
+            // Its last process has ended and is still on its way out; the next sample tries again.
+            Ok(pinfold_sys::container::Removed::Busy(container)) => {
+                self.sampler.keep_finished(job, container)
+            }
+            Err(error) => tracing::warn!(job = job.0, %error, "a container is left over"),
+        }
+    }
+
+    /// Watches a job's container for its end.
+    pub(crate) fn watch_container(&mut self, job: JobId) {
+        let Some(container) = self.jobs.get(&job).and_then(|live| live.container.as_ref()) else { return };
+        if let Some(descriptor) = container.events_fd() {
+            // Watched twice is an error that means it is watched already.
+            let _ = self.poller.watch(Ready::Container(job), descriptor);
+        }
+    }
+}
+
+/// An action as it is recorded: `start as backfill on 1`.
+pub(crate) fn in_words(action: &Action) -> String {
+    let on = |cpus: &pinfold_topo::CpuSet| {
+        if cpus.is_empty() { String::from("anywhere") } else { format!("on {cpus}") }
+    };
+    let class = |class: &pinfold_policy::Class| match class {
+        pinfold_policy::Class::Primary => "primary",
+        pinfold_policy::Class::Backfill => "backfill",
+        pinfold_policy::Class::Exclusive => "exclusive",
+    };
+    match action {
+        Action::Start { class: kind, cpus, .. } => format!("start as {} {}", class(kind), on(cpus)),
+        Action::Bind { cpus } => format!("bind {}", on(cpus)),
+        Action::Weigh { class: kind, priority } => format!("make it {} of priority {priority}", class(kind)),
+        Action::Freeze => "freeze".to_owned(),
+        Action::Thaw => "thaw".to_owned(),
+        Action::Signal { signal } => {
+            format!("send {}", pinfold_sys::signals::name(*signal).map_or(signal.to_string(), str::to_owned))
+        }
+        Action::Drop { refused: true } => "refuse".to_owned(),
+        Action::Drop { refused: false } => "strike off".to_owned(),
+    }
+}
+
+/// An error with its causes, in one line.
+pub(crate) fn in_full(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text = format!("{text}: {cause}");
+        next = cause.source();
+    }
+    text
+}

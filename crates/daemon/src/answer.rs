@@ -1,0 +1,255 @@
+//! What `status`, `why`, `report`, `config get` and `doctor` are told. Nothing here changes anything.
+
+use pinfold_policy::{Instant, JobId};
+use pinfold_profile::report;
+use pinfold_proto::config::KEYS;
+use pinfold_proto::row::JobRow;
+use pinfold_proto::view::{
+    AbilityView, DecisionView, DoctorView, FindingView, JobView, MemoryView, NumberView, ReportView,
+    SlotsView, StatusView, VERSION, WhyView, seconds,
+};
+use pinfold_proto::wire::{ConfigValue, ErrorCode, Reply, Request, Select};
+use pinfold_sys::container::{Detail, Measure};
+use pinfold_sys::peer::Peer;
+use pinfold_sys::procfs::PressureResource;
+
+use crate::daemon::Daemon;
+use crate::live::Live;
+use crate::rights::{self, Refusal};
+
+/// How many jobs that are over `status --all` shows, and one report at most covers.
+const OVER_SHOWN: u32 = 1000;
+
+impl Daemon {
+    /// Answers a question.
+    pub(crate) fn answer(&mut self, user: Peer, question: Request) -> Result<Reply, Refusal> {
+        match question {
+            Request::Status { jobs, all } => self.status(user, &jobs, all).map(Reply::Status),
+            Request::Why { job } => self.why(user, JobId(job)).map(Reply::Why),
+            Request::Report { select, series } => self.reports(user, &select, series).map(Reply::Report),
+            Request::ConfigGet => Ok(Reply::Config(self.config_values())),
+            Request::Doctor => Ok(Reply::Doctor(self.doctor())),
+            other => Err((ErrorCode::Usage, format!("not a question: {other:?}"))),
+        }
+    }
+
+    fn status(&mut self, user: Peer, wanted: &[u64], all: bool) -> Result<StatusView, Refusal> {
+        let config = self.configured.config.clone();
+        let mut views = Vec::new();
+        let (mut held_bytes, mut swap_bytes) = (0, 0);
+        for live in self.jobs.values() {
+            let measure =
+                live.container.as_ref().and_then(|container| container.measure(Detail::Totals).ok());
+            held_bytes += measure.as_ref().map_or(0, |measure| measure.memory_bytes);
+            swap_bytes += measure.as_ref().map_or(0, |measure| measure.swap_bytes);
+            let asked_for = wanted.is_empty() || wanted.contains(&live.row.job);
+            if asked_for && rights::may_touch(&config, user, live.row.uid) {
+                views.push(live_view(live, measure.as_ref()));
+            }
+        }
+        for &job in wanted {
+            if views.iter().any(|view| view.job == job) {
+                continue;
+            }
+            match self.stored_row(JobId(job)) {
+                Some(row)
+                    if rights::may_touch(&config, user, row.uid) && !self.jobs.contains_key(&JobId(job)) =>
+                {
+                    views.push(report::job_view(&row, None, None, Vec::new()));
+                }
+                _ => return Err(self.no_such_job(user, JobId(job))),
+            }
+        }
+        if all && wanted.is_empty() {
+            let whose = (!rights::is_operator(&config, user)).then_some(user.uid);
+            let over = self.journal.store().last(whose, OVER_SHOWN).map_err(|error| store_failed(&error))?;
+            let over = over.iter().filter(|row| !self.jobs.contains_key(&JobId(row.job)));
+            views.extend(over.map(|row| report::job_view(row, None, None, Vec::new())));
+        }
+        views.sort_by_key(|view| view.job);
+        Ok(StatusView {
+            version: VERSION,
+            host: self.host.clone(),
+            mode: self.containers.plan().mode.as_str().to_owned(),
+            slots: self.slots_view(),
+            memory: self.memory_view(held_bytes, swap_bytes),
+            jobs: views,
+            warnings: self
+                .journal
+                .trouble()
+                .map(|why| format!("the job store cannot be written: {why}"))
+                .into_iter()
+                .collect(),
+        })
+    }
+
+    fn slots_view(&self) -> SlotsView {
+        let (used, total) = self.policy.slots();
+        SlotsView {
+            cores: self.policy.machine().cores.len() as u64,
+            factor: f64::from(self.configured.config.slots_factor_milli) / 1000.0,
+            total: total as u64,
+            used: used as u64,
+        }
+    }
+
+    fn memory_view(&self, held_bytes: u64, swap_held_bytes: u64) -> MemoryView {
+        let pressure = self.proc.pressure(PressureResource::Memory).ok().flatten();
+        MemoryView {
+            budget_bytes: self.proc.memory_info().map_or(0, |info| info.total_bytes),
+            held_bytes,
+            swap_held_bytes,
+            pressure_full_avg10: pressure.and_then(|pressure| pressure.full).map(|full| full.avg10),
+        }
+    }
+
+    fn why(&mut self, user: Peer, job: JobId) -> Result<WhyView, Refusal> {
+        let live = self.jobs.get(&job).map(|live| live.row.clone());
+        let is_live = live.is_some();
+        let Some(row) = live.or_else(|| self.stored_row(job)) else {
+            return Err((ErrorCode::Failed, format!("there is no job {job}")));
+        };
+        if !rights::may_touch(&self.configured.config, user, row.uid) {
+            return Err(rights::denied(&format!("job {job} belongs to another user")));
+        }
+        let now = Instant(self.clock.now_us());
+        let explained = if is_live { self.policy.explain(now, job) } else { None };
+        let decisions = self.journal.store().decisions(job.0).map_err(|error| store_failed(&error))?;
+        let decisions = decisions
+            .into_iter()
+            .map(|row| DecisionView { time_s: seconds(row.time_us), action: row.action, reason: row.reason })
+            .collect();
+        let (cause, numbers, change) = match explained {
+            Some(explained) => (explained.cause, explained.numbers, explained.change),
+            None => (over_cause(&row), Vec::new(), over_change(&row, is_live)),
+        };
+        let mut numbers: Vec<NumberView> =
+            numbers.into_iter().map(|(name, value)| NumberView { name: name.to_owned(), value }).collect();
+        if let Some(reason) = row.reason.clone().filter(|_| is_live) {
+            numbers.push(NumberView { name: "last".to_owned(), value: reason });
+        }
+        Ok(WhyView { version: VERSION, job: job.0, state: row.state, cause, numbers, change, decisions })
+    }
+
+    fn reports(&mut self, user: Peer, select: &Select, series: bool) -> Result<Vec<ReportView>, Refusal> {
+        let whose = Some(user.uid);
+        let jobs: Vec<u64> = match select {
+            Select::Jobs(jobs) => jobs.clone(),
+            Select::Last(count) => {
+                let rows = self.journal.store().last(whose, (*count).min(OVER_SHOWN));
+                let mut jobs: Vec<u64> =
+                    rows.map_err(|error| store_failed(&error))?.iter().map(|row| row.job).collect();
+                jobs.sort_unstable();
+                jobs
+            }
+            Select::Since(since_us) => {
+                let rows =
+                    self.journal.store().since(whose, *since_us).map_err(|error| store_failed(&error))?;
+                rows.iter().map(|row| row.job).collect()
+            }
+        };
+        let mut views = Vec::new();
+        for job in jobs {
+            let row = self
+                .row_of(JobId(job))
+                .ok_or_else(|| (ErrorCode::Failed, format!("there is no job {job}")))?;
+            if !rights::may_touch(&self.configured.config, user, row.uid) {
+                return Err(rights::denied(&format!("job {job} belongs to another user")));
+            }
+            views.extend(self.report_of(JobId(job), series));
+        }
+        Ok(views)
+    }
+
+    fn row_of(&mut self, job: JobId) -> Option<JobRow> {
+        match self.jobs.get(&job) {
+            Some(live) => Some(live.row.clone()),
+            None => self.stored_row(job),
+        }
+    }
+
+    /// The report of one job, running or over.
+    pub(crate) fn report_of(&mut self, job: JobId, series: bool) -> Option<ReportView> {
+        let mut row = self.row_of(job)?;
+        let now_us = self.clock.now_us();
+        if let Some(live) = self.jobs.get(&job)
+            && let Some(measure) =
+                live.container.as_ref().and_then(|container| container.measure(Detail::Totals).ok())
+        {
+            // Figures of this moment rather than of the last sample.
+            row.usage =
+                live.meter.clone().finish(Some(&crate::sample::reading(&measure, now_us, row.state)), None);
+        }
+        let samples = if series { self.journal.store().samples(job.0).ok() } else { None };
+        Some(report::report_view(&row, samples.as_deref(), now_us))
+    }
+
+    /// Every key with its value and origin.
+    pub(crate) fn config_values(&self) -> Vec<ConfigValue> {
+        let value = |key: &pinfold_proto::config::Key| ConfigValue {
+            key: key.name.to_owned(),
+            value: self.configured.config.value(key.name).unwrap_or_default(),
+            origin: (*self.configured.origins.get(key.name).unwrap_or(&"default")).to_owned(),
+        };
+        KEYS.iter().map(value).collect()
+    }
+
+    fn doctor(&self) -> DoctorView {
+        let facts = pinfold_sys::mode::probe(&pinfold_sys::mode::Roots::default());
+        crate::answer::doctor_view(&facts, self.containers.plan())
+    }
+}
+
+/// What doctor says, of the facts and the plan.
+pub(crate) fn doctor_view(facts: &pinfold_sys::mode::Facts, plan: &pinfold_sys::mode::Plan) -> DoctorView {
+    DoctorView {
+        version: VERSION,
+        mode: plan.mode.as_str().to_owned(),
+        reason: plan.why.clone(),
+        abilities: plan
+            .abilities
+            .iter()
+            .map(|ability| AbilityView {
+                ability: ability.name.as_str().to_owned(),
+                real: ability.real,
+                how: ability.how.clone(),
+                change: ability.change.clone(),
+            })
+            .collect(),
+        findings: pinfold_sys::doctor::examine(facts, plan)
+            .into_iter()
+            // Mode and abilities come first there, and have fields of their own here.
+            .skip(1 + plan.abilities.len())
+            .map(|finding| FindingView {
+                subject: finding.subject.to_owned(),
+                ok: finding.ok,
+                found: finding.found,
+                change: finding.change,
+            })
+            .collect(),
+    }
+}
+
+fn live_view(live: &Live, measure: Option<&Measure>) -> JobView {
+    let pids = live.container.as_ref().and_then(|container| container.pids().ok()).unwrap_or_default();
+    let memory = measure.map(|measure| measure.memory_bytes);
+    report::job_view(&live.row, memory, measure.map(|measure| measure.swap_bytes), pids)
+}
+
+fn over_cause(row: &JobRow) -> String {
+    row.reason.clone().unwrap_or_else(|| "it is over".to_owned())
+}
+
+fn over_change(row: &JobRow, is_live: bool) -> String {
+    if is_live {
+        "nothing: it waits for its keeper's word".to_owned()
+    } else if row.started_us.is_some() {
+        format!("nothing: it is over; `pinfold report {}` shows what it used", row.job)
+    } else {
+        "nothing: it never ran; submit it again".to_owned()
+    }
+}
+
+fn store_failed(error: &pinfold_profile::store::StoreError) -> Refusal {
+    (ErrorCode::Failed, format!("the job store cannot be read: {}", crate::act::in_full(error)))
+}

@@ -1,0 +1,275 @@
+//! The loop: waits, gathers what happened, decides, writes, acts; results come back as events.
+//!
+//! One thread owns everything. A turn takes the events that are there, lets the judgement decide, writes all
+//! that changed in one transaction, and only then carries the effects out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use pinfold_policy::{Instant, JobId, Policy};
+use pinfold_sys::container::Containers;
+use pinfold_sys::procfs::Proc;
+use pinfold_sys::signals::{SIGHUP, SIGINT, SIGTERM, Signals};
+use pinfold_topo::Topology;
+
+use crate::clock::Clock;
+use crate::event::{ConnectionId, Effect, Event};
+use crate::guard::Guard;
+use crate::journal::Journal;
+use crate::live::Jobs;
+use crate::options::Configured;
+use crate::poller::{Poller, Ready};
+use crate::sample::Sampler;
+use crate::server::Server;
+
+/// How long a private daemon stays without a job and without a client.
+const PRIVATE_IDLE: Duration = Duration::from_secs(60);
+
+/// How often old jobs are struck off the store, and a store in trouble is tried again.
+const HOUSE_KEEPING: Duration = Duration::from_secs(5);
+
+/// See the module's page. Its parts are public to the crate's other modules, each of which handles one side
+/// of its life.
+#[derive(Debug)]
+pub(crate) struct Daemon {
+    pub policy: Policy,
+    pub jobs: Jobs,
+    pub journal: Journal,
+    pub containers: Containers,
+    pub server: Server,
+    pub poller: Poller,
+    pub guard: Guard,
+    pub clock: Clock,
+    pub configured: Configured,
+    pub topology: Topology,
+    pub proc: Proc,
+    pub sampler: Sampler,
+    pub instance: String,
+    pub host: String,
+    /// What users should know before anything else.
+    pub warnings: Vec<String>,
+    /// Clients that wait until jobs are over.
+    pub waiters: Vec<(ConnectionId, BTreeSet<JobId>, Vec<u64>)>,
+    /// User names that were looked up.
+    pub users: BTreeMap<u32, String>,
+    /// What is to be done after the write.
+    pub effects: Vec<Effect>,
+    /// Connections that have something to be sent.
+    pub to_flush: BTreeSet<ConnectionId>,
+    pub private: bool,
+    pub idle_since_us: u64,
+    pub house_keeping_us: u64,
+}
+
+/// Why the loop ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Asked,
+    Idle,
+}
+
+impl Daemon {
+    /// Runs until it is told to stop or, when private, until nobody needs it.
+    pub(crate) fn run(mut self, signals: &Signals) -> anyhow::Result<()> {
+        self.poller.watch(Ready::Listener, &self.server)?;
+        self.poller.watch(Ready::Signals, signals)?;
+        let end = loop {
+            let ready = self.poller.wait(self.timeout());
+            if let Some(end) = self.signalled(&ready, signals) {
+                break end;
+            }
+            let mut events = self.gather(&ready);
+            self.due(&mut events);
+            self.turns(events);
+            if self.private && self.idle_for() >= PRIVATE_IDLE {
+                break End::Idle;
+            }
+        };
+        tracing::info!(reason = ?end, "stopping");
+        self.stop();
+        Ok(())
+    }
+
+    fn signalled(&self, ready: &[Ready], signals: &Signals) -> Option<End> {
+        if !ready.contains(&Ready::Signals) {
+            return None;
+        }
+        let mut end = None;
+        while let Some(arrived) = signals.next() {
+            if [SIGTERM, SIGINT].contains(&arrived.signal) || arrived.signal == SIGHUP {
+                end = Some(End::Asked);
+            }
+        }
+        end
+    }
+
+    /// Turns what is ready into events.
+    fn gather(&mut self, ready: &[Ready]) -> Vec<Event> {
+        let mut events = Vec::new();
+        for &ready in ready {
+            match ready {
+                Ready::Listener => {
+                    for id in self.server.accept() {
+                        if let Some(descriptor) = self.server.descriptor(id)
+                            && self.poller.watch(Ready::Connection(id), descriptor).is_err()
+                        {
+                            self.server.close(id);
+                        }
+                        self.to_flush.insert(id);
+                    }
+                }
+                Ready::Connection(id) => {
+                    let heard = self.server.read(id);
+                    events.extend(heard.requests.into_iter().map(|request| Event::Request(id, request)));
+                    if heard.closed {
+                        events.push(Event::Closed(id));
+                    }
+                    self.to_flush.insert(id);
+                }
+                Ready::Container(job) => events.push(Event::ContainerChanged(job)),
+                Ready::Keeper(job) => events.push(Event::KeeperGone(job)),
+                Ready::Signals => {}
+            }
+        }
+        events
+    }
+
+    /// Adds the events whose time has come.
+    fn due(&mut self, events: &mut Vec<Event>) {
+        let now_us = self.clock.now_us();
+        if self.policy.next_wakeup().is_some_and(|at| at.0 <= now_us) {
+            events.push(Event::PolicyDue);
+        }
+        if self.sampler.sample_due_us().is_some_and(|at| at <= now_us) {
+            events.push(Event::SampleDue);
+        }
+        if self.sampler.idle_due_us().is_some_and(|at| at <= now_us) {
+            events.push(Event::IdleDue);
+        }
+        let kills = self.jobs.values().filter(|live| live.kill_at_us.is_some_and(|at| at <= now_us));
+        events.extend(kills.map(|live| Event::KillDue(live.id())));
+        if self.house_keeping_us <= now_us {
+            events.push(Event::HouseKeeping);
+        }
+    }
+
+    /// How long the loop may sleep.
+    fn timeout(&self) -> Option<Duration> {
+        let now_us = self.clock.now_us();
+        let kill = self.jobs.values().filter_map(|live| live.kill_at_us).min();
+        let quiet = self.jobs.is_empty() && self.journal.trouble().is_none();
+        let idle_end = (self.private && quiet && self.server.is_idle())
+            .then(|| self.idle_since_us + u64::try_from(PRIVATE_IDLE.as_micros()).expect("a minute"));
+        let dues = [
+            self.policy.next_wakeup().map(|at| at.0),
+            self.sampler.sample_due_us(),
+            self.sampler.idle_due_us(),
+            kill,
+            idle_end,
+            // A host without jobs is left alone: nothing to keep house for but once in a long while.
+            Some(if quiet { self.house_keeping_us + 600_000_000 } else { self.house_keeping_us }),
+        ];
+        let due = dues.into_iter().flatten().min()?;
+        // One millisecond at least, so that a timer that cannot be met does not spin.
+        Some(Duration::from_micros(due.saturating_sub(now_us)).max(Duration::from_millis(1)))
+    }
+
+    fn idle_for(&mut self) -> Duration {
+        let now_us = self.clock.now_us();
+        if !self.jobs.is_empty() || !self.server.is_idle() {
+            self.idle_since_us = now_us;
+        }
+        Duration::from_micros(now_us.saturating_sub(self.idle_since_us))
+    }
+
+    /// Handles events until none is left: decide, write, act, and what comes of that again.
+    pub(crate) fn turns(&mut self, mut events: Vec<Event>) {
+        while !events.is_empty() || !self.effects.is_empty() {
+            for event in events {
+                self.handle(event);
+            }
+            self.journal.write(&mut self.jobs);
+            let effects = std::mem::take(&mut self.effects);
+            events = effects.into_iter().filter_map(|effect| self.carry_out(effect)).collect();
+        }
+        // What the last effects changed (a start's time and process) has no effect of its own to wait for it.
+        self.journal.write(&mut self.jobs);
+        self.flush();
+        self.sampler.schedule(&self.jobs, self.clock.now_us());
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Request(id, request) => self.requested(id, request),
+            Event::Closed(id) => self.closed(id),
+            Event::ContainerChanged(job) => self.container_changed(job),
+            Event::KeeperGone(job) => self.keeper_gone(job),
+            Event::Carried(job, action) => self.carried(job, &action),
+            Event::NotCarried(job, action, error) => self.not_carried(job, action, error),
+            Event::ChildGone(job) => self.child_gone(job),
+            Event::SampleDue => self.take_samples(),
+            Event::IdleDue => self.take_idleness(),
+            Event::PolicyDue => self.judge(pinfold_policy::Event::Tick),
+            Event::KillDue(job) => self.kill_due(job),
+            Event::HouseKeeping => self.keep_house(),
+        }
+    }
+
+    /// Lets the judgement take an event in, and notes what it decides.
+    pub(crate) fn judge(&mut self, event: pinfold_policy::Event) {
+        let now = Instant(self.clock.now_us());
+        for decision in self.policy.step(now, event) {
+            self.decided(decision);
+        }
+    }
+
+    /// Sends what is to be sent, and watches for the room to send the rest.
+    fn flush(&mut self) {
+        for id in std::mem::take(&mut self.to_flush) {
+            let finished = self.server.flush(id);
+            let waiting = self.server.has_output(id);
+            if let Some(descriptor) = self.server.descriptor(id) {
+                let _ = self.poller.watch_output(Ready::Connection(id), descriptor, waiting);
+            }
+            if finished {
+                self.turns(vec![Event::Closed(id)]);
+            }
+        }
+    }
+
+    fn keep_house(&mut self) {
+        let now_us = self.clock.now_us();
+        self.house_keeping_us = now_us + u64::try_from(HOUSE_KEEPING.as_micros()).expect("seconds");
+        let retain_us = u64::try_from(self.configured.config.profile_retain.as_micros()).unwrap_or(u64::MAX);
+        if self.journal.trouble().is_none()
+            && let Err(error) = self.journal.store().prune(now_us.saturating_sub(retain_us))
+        {
+            tracing::warn!(%error, "old jobs cannot be struck off the store");
+        }
+    }
+
+    /// Ends in order: nothing frozen, everything written, jobs left running.
+    fn stop(&mut self) {
+        let frozen: Vec<JobId> = self
+            .jobs
+            .values()
+            .filter(|live| live.row.frozen_since_us.is_some())
+            .map(crate::live::Live::id)
+            .collect();
+        let now_us = self.clock.now_us();
+        for job in frozen {
+            let Some(live) = self.jobs.get_mut(&job) else { continue };
+            let thawed = live.container.as_mut().map_or(Ok(()), pinfold_sys::container::Container::thaw);
+            match thawed {
+                Ok(()) => live.set_state(pinfold_proto::JobState::Running, now_us),
+                Err(error) => {
+                    tracing::error!(job = job.0, %error, "a job stays frozen; `pinfold rescue` thaws it")
+                }
+            }
+            self.journal.touch(job);
+        }
+        self.journal.write(&mut self.jobs);
+        self.server.remove_socket();
+        self.guard.stand_down();
+    }
+}

@@ -1,0 +1,52 @@
+//! Everything that can happen to the daemon, on one page.
+
+use pinfold_policy::{Action, JobId};
+use pinfold_proto::wire::Request;
+
+/// The number of a connection, never used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ConnectionId(pub u64);
+
+/// What happened.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A client asks for something.
+    Request(ConnectionId, Request),
+    /// A client is gone.
+    Closed(ConnectionId),
+    /// The kernel says that a job's container changed: emptied, or frozen, or thawed.
+    ContainerChanged(JobId),
+    /// A job's keeper, watched because it has no connection, is gone.
+    KeeperGone(JobId),
+    /// An effect on a job was carried out.
+    Carried(JobId, Action),
+    /// An effect on a job failed.
+    NotCarried(JobId, Action, String),
+    /// A job's process was gone before the job could start.
+    ChildGone(JobId),
+    /// It is time to read what jobs use.
+    SampleDue,
+    /// It is time to read how idle the cores are.
+    IdleDue,
+    /// It is time for the judgement's own timers.
+    PolicyDue,
+    /// A cancelled job had its time to end by itself.
+    KillDue(JobId),
+    /// It is time to strike old jobs off the store, and to try a store again that could not be written.
+    HouseKeeping,
+}
+
+/// What is to be done once the state that explains it is on disk.
+#[derive(Debug)]
+pub(crate) enum Effect {
+    /// Carry a decision out.
+    Act(JobId, Action),
+    /// Answer.
+    Reply(ConnectionId, pinfold_proto::wire::Reply),
+    /// Remove the container of a job that is over.
+    Remove(JobId),
+    /// Kill whatever is left of a job.
+    Kill(JobId),
+    /// Thaw a job for a moment, so that it hears a signal.
+    LetHear(JobId),
+}

@@ -1,0 +1,207 @@
+//! How jobs end: their command's status comes from the keeper, the end of their last process from the
+//! container; a job is over when both are known, or when nobody is left who could tell.
+
+use pinfold_policy::{Event as Judged, JobId};
+use pinfold_proto::row::JobRow;
+use pinfold_proto::wire::{ErrorCode, Reply};
+use pinfold_proto::{Ending, JobState};
+use pinfold_sys::container::Detail;
+
+use crate::daemon::Daemon;
+use crate::event::Effect;
+use crate::intake::recorded;
+use crate::rights;
+use crate::sample::reading;
+
+impl Daemon {
+    /// The command of a job ended.
+    pub(crate) fn ended(&mut self, job: JobId, ending: Ending) {
+        let Some(live) = self.jobs.get_mut(&job) else { return };
+        live.row.ending = Some(ending);
+        self.journal.touch(job);
+        self.finish_if_empty(job);
+        if let Some(live) = self.jobs.get(&job) {
+            // Some of its processes live on; the status is known and on disk all the same.
+            let reply = live.keeper.map(|id| (id, recorded(job, Some(&live.row))));
+            self.effects.extend(reply.map(|(id, reply)| Effect::Reply(id, reply)));
+            self.watch_container(job);
+            // It may have emptied between the look and the watch.
+            self.finish_if_empty(job);
+        }
+    }
+
+    /// The kernel says that a container changed.
+    pub(crate) fn container_changed(&mut self, job: JobId) {
+        self.finish_if_empty(job);
+    }
+
+    /// Nobody will say any more how a job ended.
+    pub(crate) fn keeper_gone(&mut self, job: JobId) {
+        let Some(live) = self.jobs.get_mut(&job) else { return };
+        live.keeper_watch = None;
+        live.orphaned = true;
+        if live.container.is_none() {
+            return self.withdrawn(job, "its client is gone".to_owned());
+        }
+        live.row.reason = Some("its keeper was killed; how its command ends will not be known".to_owned());
+        self.journal.touch(job);
+        self.watch_container(job);
+        self.finish_if_empty(job);
+    }
+
+    /// Ends a job whose status is known, or can no longer be, once no process of it is left.
+    pub(crate) fn finish_if_empty(&mut self, job: JobId) {
+        let Some(live) = self.jobs.get(&job) else { return };
+        if live.row.ending.is_none() && !live.orphaned {
+            return;
+        }
+        let populated = live.container.as_ref().map(pinfold_sys::container::Container::is_populated);
+        match populated {
+            Some(Ok(true)) => {}
+            Some(Ok(false)) | None => self.finish(job),
+            Some(Err(error)) => {
+                tracing::warn!(job = job.0, %error, "a container cannot be read; its job counts as over");
+                self.finish(job);
+            }
+        }
+    }
+
+    /// The job is over: last figures, last row, and the slot to the next.
+    fn finish(&mut self, job: JobId) {
+        let now_us = self.clock.now_us();
+        let Some(mut live) = self.jobs.remove(&job) else { return };
+        live.set_state(JobState::Exited, now_us);
+        let container = live.container.take();
+        let measured = container.as_ref().and_then(|container| container.measure(Detail::Totals).ok());
+        let last = measured.map(|measure| reading(&measure, now_us, JobState::Exited));
+        live.row.usage = live.meter.finish(last.as_ref(), live.row.ending.as_ref());
+        live.row.ended_us = Some(live.row.ending.map_or(now_us, |ending| ending.ended_us.clamp(0, now_us)));
+        if let Some(measure) = measured
+            && measure.oom_kills.is_some_and(|kills| kills > 0)
+        {
+            live.row.reason =
+                Some("the kernel killed part of it for memory (its limit, or the host's)".to_owned());
+        } else {
+            live.row.reason = Some(how_it_ended(&live.row));
+        }
+        if let Some(id) = live.keeper {
+            self.effects.push(Effect::Reply(id, recorded(job, Some(&live.row))));
+        }
+        if let Some(container) = container {
+            self.sampler.keep_finished(job, container);
+            self.effects.push(Effect::Remove(job));
+        }
+        self.guard.thawed(job.0);
+        self.journal.close(live.row, live.stored);
+        self.judge(Judged::Exited(job));
+        self.tell_waiters(job);
+    }
+
+    /// A job that never ran is over.
+    pub(crate) fn close_unstarted(&mut self, job: JobId, reason: &str) {
+        let Some(mut live) = self.jobs.remove(&job) else { return };
+        let now_us = self.clock.now_us();
+        live.set_state(JobState::Exited, now_us);
+        live.row.ended_us = Some(now_us);
+        live.row.cpus = None;
+        live.row.reason = Some(reason.to_owned());
+        self.journal.close(live.row, live.stored);
+        self.tell_waiters(job);
+    }
+
+    /// A keeper takes a waiting job back, or is gone.
+    pub(crate) fn withdrawn(&mut self, job: JobId, reason: String) {
+        let Some(live) = self.jobs.get(&job) else { return };
+        if live.container.is_some() {
+            return;
+        }
+        let reply = live.keeper.map(|id| (id, recorded(job, None)));
+        self.effects.extend(reply.map(|(id, reply)| Effect::Reply(id, reply)));
+        // Closed first: the judgement's own striking-off then finds nothing to add to these words.
+        self.close_unstarted(job, &reason);
+        self.judge(Judged::Withdrawn(job));
+        self.judge(Judged::Exited(job));
+    }
+
+    /// A job's child was gone before it could start; its keeper will say why.
+    pub(crate) fn child_gone(&mut self, job: JobId) {
+        if let Some(live) = self.jobs.get_mut(&job) {
+            live.child = None;
+        }
+    }
+
+    /// Registers a client that waits until jobs are over.
+    pub(crate) fn wait_for(
+        &mut self,
+        id: crate::event::ConnectionId,
+        user: pinfold_sys::peer::Peer,
+        wanted: Vec<u64>,
+    ) {
+        for &job in &wanted {
+            let owner = self.jobs.get(&JobId(job)).map(|live| live.row.uid);
+            let owner = owner.or_else(|| self.stored_row(JobId(job)).map(|row| row.uid));
+            let refusal = match owner {
+                None => Some((ErrorCode::Failed, format!("there is no job {job}"))),
+                Some(owner) if !rights::may_touch(&self.configured.config, user, owner) => {
+                    Some(rights::denied(&format!("job {job} belongs to another user")))
+                }
+                Some(_) => None,
+            };
+            if let Some(refusal) = refusal {
+                return self.reply(id, crate::intake::error_reply(refusal));
+            }
+        }
+        let open = wanted.iter().map(|&job| JobId(job)).filter(|job| self.jobs.contains_key(job)).collect();
+        self.waiters.push((id, open, wanted));
+        self.answer_waiters();
+    }
+
+    fn tell_waiters(&mut self, job: JobId) {
+        if self.waiters.is_empty() {
+            return;
+        }
+        for (_, open, _) in &mut self.waiters {
+            open.remove(&job);
+        }
+        self.answer_waiters();
+    }
+
+    fn answer_waiters(&mut self) {
+        let (done, waiting): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.waiters).into_iter().partition(|(_, open, _)| open.is_empty());
+        self.waiters = waiting;
+        for (id, _, wanted) in done {
+            let reports = wanted.iter().filter_map(|&job| self.report_of(JobId(job), false)).collect();
+            self.reply(id, Reply::Report(reports));
+        }
+    }
+
+    /// The last row of a job that is over.
+    pub(crate) fn stored_row(&mut self, job: JobId) -> Option<JobRow> {
+        if let Some(row) = self.journal.unwritten(job) {
+            return Some(row.clone());
+        }
+        self.journal.store().job(job.0).ok().flatten()
+    }
+}
+
+/// How a job ended, in words, beside its status.
+fn how_it_ended(row: &JobRow) -> String {
+    let Some(ending) = row.ending else {
+        return row
+            .reason
+            .clone()
+            .unwrap_or_else(|| "its keeper was killed; how it ended is not known".to_owned());
+    };
+    let cancelled = row.reason.as_deref().filter(|reason| reason.starts_with("killed:"));
+    match (cancelled, ending.exit_code, ending.signal) {
+        (Some(reason), ..) => reason.to_owned(),
+        (_, Some(0), _) => "done".to_owned(),
+        (_, Some(code), _) => format!("its command ended with exit code {code}"),
+        (_, _, Some(signal)) => {
+            let name = pinfold_sys::signals::name(signal).map_or(signal.to_string(), str::to_owned);
+            format!("its command was ended by signal {name}")
+        }
+        (_, None, None) => "its command ended".to_owned(),
+    }
+}

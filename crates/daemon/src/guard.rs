@@ -1,0 +1,134 @@
+//! The guard: a small process that outlives the daemon and, if no daemon takes over within a second, thaws
+//! what the dead one had frozen. pinfold fails open.
+//!
+//! It is forked before the daemon opens anything, knows of frozen jobs by lines on a pipe, written *before* a
+//! job is frozen, and learns of the daemon's death by the pipe's end. Absent here: the store, the socket.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use pinfold_sys::container::Containers;
+use pinfold_sys::mode::{Plan, Roots};
+use pinfold_sys::spawn::{self, Side};
+use rustix::fs::{FlockOperation, flock};
+
+use crate::state_dir::lock_path;
+
+/// How long another daemon has to take the state directory over before the guard acts.
+const TAKE_OVER_WITHIN: Duration = Duration::from_secs(1);
+
+/// The daemon's end of the pipe.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    pipe: Option<PipeWriter>,
+}
+
+/// What the guard needs to find the containers again.
+#[derive(Debug, Clone)]
+pub(crate) struct Scene {
+    /// How jobs are contained.
+    pub plan: Plan,
+    /// Where the kernel's files are.
+    pub roots: Roots,
+    /// The daemon's name in the kernel.
+    pub instance: String,
+    /// The state directory, whose lock says whether a daemon is there.
+    pub state: PathBuf,
+}
+
+impl Guard {
+    /// Starts the guard. The process must have one thread. `None` comes back in the guard itself, at the end
+    /// of its life.
+    pub(crate) fn start(scene: &Scene) -> anyhow::Result<Option<Self>> {
+        let (lines, pipe) = std::io::pipe().context("failed to make the guard's pipe")?;
+        match spawn::fork_away().context("failed to fork the guard")? {
+            Side::Parent(_) => Ok(Some(Self { pipe: Some(pipe) })),
+            Side::Child => {
+                drop(pipe);
+                // The lock of the state directory above all: held here, it would keep the next daemon out.
+                spawn::drop_files_but(&lines);
+                watch(lines, scene);
+                Ok(None)
+            }
+        }
+    }
+
+    /// A job is about to be frozen.
+    pub(crate) fn will_freeze(&mut self, job: u64, main_pid: Option<u32>) {
+        self.say(&format!("freeze {job} {}\n", main_pid.unwrap_or(0)));
+    }
+
+    /// A job was thawed, or is over.
+    pub(crate) fn thawed(&mut self, job: u64) {
+        self.say(&format!("thaw {job}\n"));
+    }
+
+    /// The daemon ends in order, with nothing frozen.
+    pub(crate) fn stand_down(&mut self) {
+        self.say("done\n");
+        self.pipe = None;
+    }
+
+    fn say(&mut self, line: &str) {
+        // A guard that is gone cannot be told; the daemon goes on without it, and says so once.
+        if let Some(pipe) = &mut self.pipe
+            && pipe.write_all(line.as_bytes()).is_err()
+        {
+            tracing::error!(
+                "the guard is gone: if the daemon dies, frozen jobs stay frozen until `pinfold rescue`"
+            );
+            self.pipe = None;
+        }
+    }
+}
+
+/// The guard's life: listens until the daemon is gone, then acts if nobody else does.
+fn watch(lines: PipeReader, scene: &Scene) {
+    let _ = rustix::thread::set_name(c"pinfold-guard");
+    let _ = spawn::null_streams();
+    let _ = std::env::set_current_dir("/");
+    let mut frozen: BTreeMap<u64, Option<u32>> = BTreeMap::new();
+    for line in BufReader::new(lines).lines().map_while(Result::ok) {
+        let mut words = line.split(' ');
+        let verb = words.next();
+        let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
+        match (verb, number(), number()) {
+            (Some("done"), ..) => return,
+            (Some("freeze"), Some(job), pid) => {
+                frozen.insert(job, pid.and_then(|pid| u32::try_from(pid).ok()).filter(|&pid| pid > 0));
+            }
+            (Some("thaw"), Some(job), _) => {
+                frozen.remove(&job);
+            }
+            _ => {}
+        }
+    }
+    if frozen.is_empty() {
+        return;
+    }
+    std::thread::sleep(TAKE_OVER_WITHIN);
+    if !taken_over(&scene.state) {
+        thaw_all(scene, &frozen);
+    }
+}
+
+/// Whether a daemon holds the lock of the state directory.
+fn taken_over(state: &Path) -> bool {
+    let Ok(lock) = File::open(lock_path(state)) else { return false };
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err()
+}
+
+fn thaw_all(scene: &Scene, frozen: &BTreeMap<u64, Option<u32>>) {
+    let Ok(containers) = Containers::open(scene.plan.clone(), scene.roots.clone(), &scene.instance) else {
+        return;
+    };
+    for (&job, &main_pid) in frozen {
+        if let Ok(Some(mut container)) = containers.adopt(job, main_pid) {
+            let _ = container.thaw();
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! What clients ask for.
+
+use pinfold_policy::{Command, Event as Judged, JobId};
+use pinfold_proto::row::{JobRow, ProcessId, Usage};
+use pinfold_proto::wire::{ErrorCode, Phase, Reply, Request, Verb, WIRE_VERSION};
+use pinfold_proto::{Ending, JobClass, JobSpec, JobState};
+use pinfold_sys::peer::{self, Peer};
+
+use crate::daemon::Daemon;
+use crate::event::{ConnectionId, Effect};
+use crate::live::{self, Live};
+use crate::poller::Ready;
+use crate::rights::{self, Refusal, denied};
+
+/// How long a job may take to end after it was asked to, before it is killed.
+const KILL_AFTER_US: u64 = 10_000_000;
+
+impl Daemon {
+    /// Handles one request.
+    pub(crate) fn requested(&mut self, id: ConnectionId, request: Request) {
+        let Some(user) = self.server.peer(id) else { return };
+        if !self.server.is_greeted(id) && !matches!(request, Request::Hello { .. }) {
+            self.refuse(id, ErrorCode::Usage, "the first message of a connection is its hello");
+            self.server.close_after_sending(id);
+            return;
+        }
+        match request {
+            Request::Hello { version } => self.hello(id, version),
+            Request::Submit { ticket, spec, pid } => self.submitted(id, user, ticket, spec, pid),
+            Request::Child { job, pid } => self.child(id, user, JobId(job), pid),
+            Request::Attach { job, phase } => self.attached(id, user, JobId(job), phase),
+            Request::Ended { job, ending } => {
+                if self.keeps(id, JobId(job)) {
+                    self.ended(JobId(job), ending);
+                }
+            }
+            Request::Withdraw { job, reason } => {
+                if self.keeps(id, JobId(job)) {
+                    self.withdrawn(JobId(job), reason);
+                }
+            }
+            Request::Interrupted { job } => {
+                if self.keeps(id, JobId(job)) {
+                    self.effects.push(Effect::LetHear(JobId(job)));
+                }
+            }
+            Request::Control { job, verb } => {
+                let reply = self.control(user, JobId(job), verb);
+                self.reply(id, reply.map_or_else(error_reply, |()| Reply::Done));
+            }
+            Request::Wait { jobs } => self.wait_for(id, user, jobs),
+            Request::ConfigSet { changes } => {
+                let reply = self.configure(user, &changes);
+                self.reply(id, reply.map_or_else(error_reply, |()| Reply::Config(self.config_values())));
+            }
+            question => {
+                let reply = self.answer(user, question);
+                self.reply(id, reply.unwrap_or_else(error_reply));
+            }
+        }
+    }
+
+    fn hello(&mut self, id: ConnectionId, version: u32) {
+        if version != WIRE_VERSION {
+            let older = if version < WIRE_VERSION { "the command" } else { "the daemon" };
+            let text = format!(
+                "the command speaks version {version}, the daemon version {WIRE_VERSION}: {older} is older; \
+                 install the same version of both and restart the daemon"
+            );
+            self.refuse(id, ErrorCode::Failed, &text);
+            self.server.close_after_sending(id);
+            return;
+        }
+        self.server.greet(id);
+        let mut warnings = self.warnings.clone();
+        warnings.extend(self.journal.trouble().map(|why| format!("the job store cannot be written: {why}")));
+        let (_, slots) = self.policy.slots();
+        let mode = self.containers.plan().mode.as_str().to_owned();
+        let instance = self.instance.clone();
+        self.reply(
+            id,
+            Reply::Welcome { version: WIRE_VERSION, mode, slots: slots as u64, instance, warnings },
+        );
+    }
+
+    fn submitted(&mut self, id: ConnectionId, user: Peer, ticket: u64, spec: JobSpec, pid: Option<u32>) {
+        let priority = match rights::admit(&self.configured.config, user, &spec) {
+            Ok(priority) => priority,
+            Err((code, reason)) => {
+                return self.reply(id, Reply::Refused { ticket, job: None, reason, code });
+            }
+        };
+        let job = self.journal.store().next_job();
+        let row = self.new_row(job, user, priority, spec);
+        let request = live::request(job, priority, &row.spec);
+        let mut live = Live::new(row, false);
+        live.keeper = Some(id);
+        live.ticket = Some(ticket);
+        live.child = pid.filter(|&pid| self.is_child_of(pid, user));
+        self.jobs.insert(JobId(job), live);
+        self.journal.touch(JobId(job));
+        // First, so that the client knows the number under which the next words come.
+        self.effects.push(Effect::Reply(id, Reply::Queued { ticket, job }));
+        self.judge(Judged::Submit(request));
+    }
+
+    fn new_row(&mut self, job: u64, user: Peer, priority: u8, spec: JobSpec) -> JobRow {
+        JobRow {
+            job,
+            uid: user.uid,
+            user: self.user_name(user.uid),
+            priority,
+            class: spec.class.unwrap_or(JobClass::Primary),
+            state: if spec.held { JobState::Held } else { JobState::Queued },
+            submitted_us: self.clock.now_us(),
+            started_us: None,
+            ended_us: None,
+            suspended_us: 0,
+            frozen_since_us: None,
+            cpus: None,
+            keeper: self.process(user.pid),
+            main: None,
+            ending: None,
+            reason: None,
+            usage: Usage::default(),
+            spec,
+        }
+    }
+
+    fn child(&mut self, id: ConnectionId, user: Peer, job: JobId, pid: u32) {
+        if !self.keeps(id, job) || !self.is_child_of(pid, user) {
+            return;
+        }
+        let Some(live) = self.jobs.get_mut(&job) else { return };
+        if live.has_started() && live.container.is_some() {
+            return;
+        }
+        live.child = Some(pid);
+        if live.granted {
+            self.effects.push(Effect::Act(job, self.start_action(job)));
+        }
+    }
+
+    /// A keeper presents a job after a restart of the daemon.
+    fn attached(&mut self, id: ConnectionId, user: Peer, job: JobId, phase: Phase) {
+        let known = self.jobs.get(&job).is_some_and(|live| live.row.uid == user.uid);
+        if !known {
+            // It may have been taken for lost and closed; then its true end still counts.
+            if let Phase::Ended { ending } = phase
+                && self.amend(user, job, ending)
+            {
+                return self.reply(id, recorded(job, None));
+            }
+            return self.reply(id, Reply::Unknown { job: job.0 });
+        }
+        let child = |pid: Option<u32>| pid.filter(|&pid| self.is_child_of(pid, user));
+        let (waiting, ending) = match phase {
+            Phase::Waiting { pid } => (child(pid), None),
+            Phase::Running { .. } => (None, None),
+            Phase::Ended { ending } => (None, Some(ending)),
+        };
+        let keeper = self.process(user.pid);
+        let live = self.jobs.get_mut(&job).expect("looked up above");
+        live.keeper = Some(id);
+        live.orphaned = false;
+        live.keeper_watch = None;
+        live.row.keeper = keeper.or(live.row.keeper);
+        if matches!(phase, Phase::Waiting { .. }) {
+            live.child = waiting;
+            live.asked_child = false;
+            if live.granted {
+                self.effects.push(Effect::Act(job, self.start_action(job)));
+            }
+        }
+        self.journal.touch(job);
+        self.reply(id, Reply::Attached { job: job.0 });
+        if let Some(ending) = ending {
+            self.ended(job, ending);
+        }
+    }
+
+    /// A connection is at its end: its waiting jobs are withdrawn, its running ones go on.
+    pub(crate) fn closed(&mut self, id: ConnectionId) {
+        self.server.close(id);
+        self.waiters.retain(|(waiter, ..)| *waiter != id);
+        let kept: Vec<JobId> =
+            self.jobs.values().filter(|live| live.keeper == Some(id)).map(Live::id).collect();
+        for job in kept {
+            let live = self.jobs.get_mut(&job).expect("just found");
+            live.keeper = None;
+            live.child = None;
+            if live.container.is_none() {
+                self.withdrawn(job, "its client is gone".to_owned());
+            } else {
+                self.watch_keeper(job);
+            }
+        }
+    }
+
+    /// Watches a keeper that has no connection, to learn of its end.
+    pub(crate) fn watch_keeper(&mut self, job: JobId) {
+        let Some(live) = self.jobs.get_mut(&job) else { return };
+        let alive = live.row.keeper.filter(|&keeper| crate::restore::is_alive(&self.proc, keeper));
+        let watch = alive.and_then(|keeper| crate::restore::open_process(keeper.pid));
+        match watch {
+            Some(watch) if self.poller.watch(Ready::Keeper(job), &watch).is_ok() => {
+                live.keeper_watch = Some(watch)
+            }
+            _ => self.keeper_gone(job),
+        }
+    }
+
+    fn control(&mut self, user: Peer, job: JobId, verb: Verb) -> Result<(), Refusal> {
+        let Some(live) = self.jobs.get(&job) else { return Err(self.no_such_job(user, job)) };
+        if !rights::may_touch(&self.configured.config, user, live.row.uid) {
+            return Err(denied(&format!("job {job} belongs to another user")));
+        }
+        let command = match verb {
+            Verb::Suspend => Command::Suspend,
+            Verb::Resume => Command::Resume,
+            Verb::Hold => Command::Hold,
+            Verb::Release => Command::Release,
+            Verb::Cancel { signal } => return self.cancel(job, signal),
+            Verb::Priority(wanted) => {
+                let priority = rights::priority(&self.configured.config, user, wanted)?;
+                let live = self.jobs.get_mut(&job).expect("looked up above");
+                live.row.priority = priority;
+                self.journal.touch(job);
+                Command::SetPriority(priority)
+            }
+        };
+        self.judge(Judged::Command(job, command));
+        self.follow_policy(job);
+        Ok(())
+    }
+
+    /// Signal 0 stands for the gentle way: TERM now, KILL after a while.
+    fn cancel(&mut self, job: JobId, signal: i32) -> Result<(), Refusal> {
+        let gentle = signal == 0;
+        let number = if gentle { pinfold_sys::signals::SIGTERM } else { signal };
+        if pinfold_sys::signals::name(number).is_none() {
+            return Err((ErrorCode::Usage, format!("there is no signal {number}")));
+        }
+        if gentle {
+            let at = self.clock.now_us() + KILL_AFTER_US;
+            self.jobs.get_mut(&job).expect("checked by the caller").kill_at_us = Some(at);
+        }
+        self.judge(Judged::Command(job, Command::Cancel { signal: number }));
+        Ok(())
+    }
+
+    /// A cancelled job had its time: kills what is left of it.
+    pub(crate) fn kill_due(&mut self, job: JobId) {
+        if let Some(live) = self.jobs.get_mut(&job) {
+            live.kill_at_us = None;
+            live.row.reason = Some("killed: it did not end within 10 s of being cancelled".to_owned());
+            self.journal.touch(job);
+            self.effects.push(Effect::Kill(job));
+        }
+    }
+
+    fn configure(&mut self, user: Peer, changes: &[String]) -> Result<(), Refusal> {
+        if !rights::is_operator(&self.configured.config, user) {
+            return Err(denied("the configuration is for operators (`access.operators`)"));
+        }
+        let changed = self.configured.config.with_changes(changes.iter().map(String::as_str));
+        let (config, set) = changed.map_err(|error| (ErrorCode::Usage, error.to_string()))?;
+        self.configured.config = config;
+        self.configured.origins.extend(set.into_iter().map(|key| (key, "set")));
+        tracing::info!(uid = user.uid, ?changes, "configuration changed");
+        self.apply_configuration();
+        Ok(())
+    }
+
+    /// Whether this connection keeps that job.
+    fn keeps(&self, id: ConnectionId, job: JobId) -> bool {
+        self.jobs.get(&job).is_some_and(|live| live.keeper == Some(id))
+    }
+
+    /// Whether `pid` is a child of the peer's process, run by the peer's user. Nobody can have another's
+    /// process put into a job of theirs.
+    fn is_child_of(&self, pid: u32, user: Peer) -> bool {
+        let parent = self.proc.stat(pid).ok().flatten().map(|stat| stat.parent);
+        let owner = || self.proc.status(pid).ok().flatten().map(|status| status.user);
+        parent == Some(user.pid) && owner() == Some(user.uid)
+    }
+
+    fn process(&self, pid: u32) -> Option<ProcessId> {
+        let stat = self.proc.stat(pid).ok().flatten()?;
+        Some(ProcessId { pid, start_ticks: stat.start_ticks })
+    }
+
+    /// Names the process that became a job.
+    pub(crate) fn main_process(&self, pid: u32) -> Option<ProcessId> {
+        self.process(pid)
+    }
+
+    fn user_name(&mut self, uid: u32) -> String {
+        let name = || peer::user(uid).map_or_else(|| uid.to_string(), |user| user.name);
+        self.users.entry(uid).or_insert_with(name).clone()
+    }
+
+    /// Answers, once the state is on disk.
+    pub(crate) fn reply(&mut self, id: ConnectionId, reply: Reply) {
+        self.effects.push(Effect::Reply(id, reply));
+    }
+
+    fn refuse(&mut self, id: ConnectionId, code: ErrorCode, message: &str) {
+        self.reply(id, Reply::Error { code, message: message.to_owned() });
+    }
+
+    /// The words for a job that is not there, over, or not this user's.
+    pub(crate) fn no_such_job(&mut self, user: Peer, job: JobId) -> Refusal {
+        match self.stored_row(job) {
+            Some(row) if rights::may_touch(&self.configured.config, user, row.uid) => {
+                (ErrorCode::Failed, format!("job {job} is over already"))
+            }
+            Some(_) => denied(&format!("job {job} belongs to another user")),
+            None => (ErrorCode::Failed, format!("there is no job {job}")),
+        }
+    }
+}
+
+/// The reply for a refusal.
+pub(crate) fn error_reply((code, message): Refusal) -> Reply {
+    Reply::Error { code, message }
+}
+
+/// The reply that says a job's end is on disk.
+pub(crate) fn recorded(job: JobId, row: Option<&JobRow>) -> Reply {
+    Reply::Recorded {
+        job: job.0,
+        suspended_us: row.map_or(0, |row| row.suspended_us),
+        memory_peak_bytes: row.map_or(0, |row| row.usage.memory_peak_bytes),
+    }
+}
+
+impl Daemon {
+    /// A job that was closed as lost did end, and its keeper says how: the stored row is put right.
+    fn amend(&mut self, user: Peer, job: JobId, ending: Ending) -> bool {
+        let Some(mut row) = self.stored_row(job) else { return false };
+        if row.uid != user.uid || row.ending.is_some() {
+            return row.uid == user.uid;
+        }
+        row.ending = Some(ending);
+        row.ended_us = Some(ending.ended_us);
+        row.reason = None;
+        self.journal.close(row, true);
+        true
+    }
+}

@@ -1,0 +1,150 @@
+//! The state on disk: what changed in a turn of the loop is written in one transaction, before the effects
+//! that it explains. When the disk refuses (full, failing), jobs go on, what is to be written is kept, bounded,
+//! and tried again; the daemon says so to whoever asks.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use pinfold_policy::JobId;
+use pinfold_profile::store::{Store, StoreError};
+use pinfold_proto::row::{DecisionRow, JobRow, SampleRow};
+
+use crate::live::Jobs;
+
+/// How many decisions and samples are kept while the store cannot be written.
+const KEPT_MAX: usize = 10_000;
+
+/// The store and what is still to be written to it.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    store: Store,
+    dirty: BTreeSet<JobId>,
+    /// Jobs that are over, until their last row is written; says whether a row is there already.
+    over: BTreeMap<JobId, (JobRow, bool)>,
+    decisions: VecDeque<DecisionRow>,
+    samples: VecDeque<SampleRow>,
+    /// Why the store cannot be written, while it cannot.
+    trouble: Option<String>,
+}
+
+impl Journal {
+    /// A journal on an open store.
+    pub(crate) fn new(store: Store) -> Self {
+        Self {
+            store,
+            dirty: BTreeSet::new(),
+            over: BTreeMap::new(),
+            decisions: VecDeque::new(),
+            samples: VecDeque::new(),
+            trouble: None,
+        }
+    }
+
+    /// The store, to read from and to take numbers from.
+    pub(crate) fn store(&mut self) -> &mut Store {
+        &mut self.store
+    }
+
+    /// The job's row changed.
+    pub(crate) fn touch(&mut self, job: JobId) {
+        self.dirty.insert(job);
+    }
+
+    /// The job is over; this is its last row.
+    pub(crate) fn close(&mut self, row: JobRow, stored: bool) {
+        self.dirty.remove(&JobId(row.job));
+        self.over.insert(JobId(row.job), (row, stored));
+    }
+
+    /// A decision was taken.
+    pub(crate) fn decided(&mut self, row: DecisionRow) {
+        push_bounded(&mut self.decisions, row);
+    }
+
+    /// A sample was taken.
+    pub(crate) fn sampled(&mut self, row: SampleRow) {
+        push_bounded(&mut self.samples, row);
+    }
+
+    /// The last row of a job that is over and not yet on disk.
+    pub(crate) fn unwritten(&self, job: JobId) -> Option<&JobRow> {
+        self.over.get(&job).map(|(row, _)| row)
+    }
+
+    /// Why the store cannot be written, while it cannot.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    /// Writes all that changed, in one transaction. On failure all of it is kept for the next time.
+    pub(crate) fn write(&mut self, jobs: &mut Jobs) {
+        if self.dirty.is_empty()
+            && self.over.is_empty()
+            && self.decisions.is_empty()
+            && self.samples.is_empty()
+        {
+            return;
+        }
+        match self.write_all(jobs) {
+            Ok(()) => self.written(jobs),
+            Err(error) => {
+                self.store.rollback();
+                self.failed(&error);
+            }
+        }
+    }
+
+    fn write_all(&mut self, jobs: &Jobs) -> Result<(), StoreError> {
+        self.store.begin()?;
+        for job in &self.dirty {
+            if let Some(live) = jobs.get(job) {
+                put(&mut self.store, &live.row, live.stored)?;
+            }
+        }
+        for (row, stored) in self.over.values() {
+            put(&mut self.store, row, *stored)?;
+        }
+        for decision in &self.decisions {
+            self.store.add_decision(decision)?;
+        }
+        for sample in &self.samples {
+            self.store.add_sample(sample)?;
+        }
+        self.store.commit()
+    }
+
+    fn written(&mut self, jobs: &mut Jobs) {
+        for job in std::mem::take(&mut self.dirty) {
+            if let Some(live) = jobs.get_mut(&job) {
+                live.stored = true;
+            }
+        }
+        self.over.clear();
+        self.decisions.clear();
+        self.samples.clear();
+        if self.trouble.take().is_some() {
+            tracing::info!("the store can be written again; nothing is missing that was kept");
+        }
+    }
+
+    fn failed(&mut self, error: &StoreError) {
+        let mut text = error.to_string();
+        if let Some(source) = std::error::Error::source(error) {
+            text = format!("{text}: {source}");
+        }
+        if self.trouble.as_deref() != Some(&text) {
+            tracing::error!(error = %text, "the store cannot be written; jobs go on, unrecorded for now");
+        }
+        self.trouble = Some(text);
+    }
+}
+
+fn put(store: &mut Store, row: &JobRow, stored: bool) -> Result<(), StoreError> {
+    if stored { store.update_job(row) } else { store.insert_job(row) }
+}
+
+fn push_bounded<T>(queue: &mut VecDeque<T>, value: T) {
+    if queue.len() == KEPT_MAX {
+        queue.pop_front();
+    }
+    queue.push_back(value);
+}

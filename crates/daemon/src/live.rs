@@ -1,0 +1,149 @@
+//! What the daemon knows of each job that is not over: its row, and the means to act on it.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+
+use pinfold_policy::{Class, JobId, Request};
+use pinfold_profile::meter::Meter;
+use pinfold_proto::row::JobRow;
+use pinfold_proto::{JobClass, JobSpec, JobState};
+use pinfold_sys::container::{Container, Shape, Share};
+
+use crate::event::ConnectionId;
+
+/// A job that is not over.
+#[derive(Debug)]
+pub(crate) struct Live {
+    /// What is, or will be, on disk.
+    pub row: JobRow,
+    /// The connection of its keeper.
+    pub keeper: Option<ConnectionId>,
+    /// The keeper's number for its request, until that was answered.
+    pub ticket: Option<u64>,
+    /// The keeper's child that waits to become the job.
+    pub child: Option<u32>,
+    /// The judgement let it start, and it waits for its child or its keeper.
+    pub granted: bool,
+    /// Whether the keeper was asked for a child.
+    pub asked_child: bool,
+    /// Where it is contained, once it runs.
+    pub container: Option<Container>,
+    /// What it uses.
+    pub meter: Meter,
+    /// Its keeper, watched while it has no connection.
+    pub keeper_watch: Option<OwnedFd>,
+    /// Its keeper is gone: nobody will say how it ended.
+    pub orphaned: bool,
+    /// When it is killed, after it was asked to end.
+    pub kill_at_us: Option<u64>,
+    /// Failed starts, one after the other.
+    pub start_failures: u32,
+    /// Whether its row has been written to the store at all.
+    pub stored: bool,
+}
+
+impl Live {
+    /// A job as it is submitted or found again.
+    pub(crate) fn new(row: JobRow, stored: bool) -> Self {
+        let meter = Meter::new(row.job);
+        Self {
+            row,
+            keeper: None,
+            ticket: None,
+            child: None,
+            granted: false,
+            asked_child: false,
+            container: None,
+            meter,
+            keeper_watch: None,
+            orphaned: false,
+            kill_at_us: None,
+            start_failures: 0,
+            stored,
+        }
+    }
+
+    /// Its number, as the judgement has it.
+    pub(crate) fn id(&self) -> JobId {
+        JobId(self.row.job)
+    }
+
+    /// Whether its command was let go.
+    pub(crate) fn has_started(&self) -> bool {
+        self.row.started_us.is_some()
+    }
+
+    /// The container's shape that its row asks for.
+    pub(crate) fn shape(&self) -> Shape {
+        let cpus = self.row.cpus.as_deref().and_then(|text| text.parse().ok()).unwrap_or_default();
+        Shape {
+            cpus,
+            share: share(self.row.class, self.row.priority),
+            limit_bytes: self.row.spec.limit_bytes,
+        }
+    }
+
+    /// Sets the state, and keeps the count of frozen time.
+    pub(crate) fn set_state(&mut self, state: JobState, now_us: u64) {
+        let frozen = |state| matches!(state, JobState::Frozen | JobState::Parked);
+        if let Some(since) = self.row.frozen_since_us
+            && !frozen(state)
+        {
+            self.row.suspended_us += now_us.saturating_sub(since);
+            self.row.frozen_since_us = None;
+        }
+        if frozen(state) && self.row.frozen_since_us.is_none() {
+            self.row.frozen_since_us = Some(now_us);
+        }
+        self.row.state = state;
+    }
+}
+
+/// The jobs by number.
+pub(crate) type Jobs = BTreeMap<JobId, Live>;
+
+/// How the kernel is to share cores with a job of this class and priority.
+///
+/// The weight grows by a quarter with each step of priority, as nice levels do (kernel, sched-nice-design):
+/// 100 at 10, 381 at 16, 13 at 1. An exclusive job is alone anyway.
+pub(crate) fn share(class: JobClass, priority: u8) -> Share {
+    const WEIGHTS: [u32; 16] = [13, 17, 21, 26, 33, 41, 51, 64, 80, 100, 125, 156, 195, 244, 305, 381];
+    match class {
+        JobClass::Backfill => Share::Idle,
+        JobClass::Primary | JobClass::Exclusive => {
+            Share::Normal { weight: WEIGHTS[usize::from(priority.clamp(1, 16)) - 1] }
+        }
+    }
+}
+
+/// A job's request, as the judgement takes it.
+pub(crate) fn request(job: u64, priority: u8, spec: &JobSpec) -> Request {
+    Request {
+        job: JobId(job),
+        priority,
+        cores: spec.cores,
+        class: spec.class.map(to_policy),
+        expected: spec.expected_us.map(std::time::Duration::from_micros),
+        ttl: spec.ttl_us.map(std::time::Duration::from_micros),
+        held: spec.held,
+        no_suspend: spec.no_suspend,
+    }
+}
+
+/// A class, as the judgement has it.
+pub(crate) fn to_policy(class: JobClass) -> Class {
+    match class {
+        JobClass::Primary => Class::Primary,
+        JobClass::Backfill => Class::Backfill,
+        JobClass::Exclusive => Class::Exclusive,
+    }
+}
+
+/// A class, as it is stored and shown.
+pub(crate) fn from_policy(class: Class) -> JobClass {
+    match class {
+        Class::Primary => JobClass::Primary,
+        Class::Backfill => JobClass::Backfill,
+        Class::Exclusive => JobClass::Exclusive,
+    }
+}

@@ -1,0 +1,186 @@
+//! `pinfoldd`: one event loop that feeds the judgement and carries its decisions out.
+//!
+//! Reading order: [`daemon`] (the loop), [`event`] (what can happen), [`intake`] (what clients ask for),
+//! [`act`] (decisions become deeds), [`finish`] (how jobs end), [`sample`] (what is read at intervals),
+//! [`restore`] (after a restart), [`answer`] (what is told), [`journal`] (what is on disk), [`guard`] (what
+//! happens when this process dies), [`server`] and [`poller`] (sockets). Absent here: any judgement about jobs
+//! (that is `policy`), and any knowledge of control groups (that is `sys`).
+
+mod act;
+mod answer;
+mod clock;
+mod daemon;
+mod event;
+mod finish;
+mod guard;
+mod intake;
+mod journal;
+mod live;
+mod options;
+mod poller;
+mod restore;
+mod rights;
+mod sample;
+mod server;
+mod state_dir;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Parser as _;
+use pinfold_profile::store::Store;
+use pinfold_sys::container::Containers;
+use pinfold_sys::mode::{self, Roots};
+use pinfold_sys::procfs::Proc;
+use pinfold_sys::signals::{SIGHUP, SIGINT, SIGTERM, Signals};
+use pinfold_sys::{discover, peer};
+
+use crate::clock::Clock;
+use crate::daemon::Daemon;
+use crate::guard::{Guard, Scene};
+use crate::options::Options;
+use crate::state_dir::StateDir;
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    start_log(&options);
+    let configured = match options.configured() {
+        Ok(configured) => configured,
+        Err(error) => return give_up(&options, &error, 2),
+    };
+    let done = if options.examine { examine(&options) } else { serve(&options, configured) };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => give_up(&options, &error, 1),
+    }
+}
+
+/// Says why it cannot go on, to the log and to whoever started it.
+fn give_up(options: &Options, error: &anyhow::Error, code: u8) -> ExitCode {
+    let text = format!("{error:#}");
+    tell_starter(options, &text);
+    let _ = writeln!(std::io::stderr(), "pinfoldd: {text}");
+    ExitCode::from(code)
+}
+
+/// Says what a daemon with these options could do on this host, and touches nothing.
+fn examine(options: &Options) -> anyhow::Result<()> {
+    let facts = mode::probe(&Roots::default());
+    let plan = mode::decide(&facts, options.mode.0)?;
+    let text = serde_json::to_string(&answer::doctor_view(&facts, &plan)).context("the findings as JSON")?;
+    writeln!(std::io::stdout(), "{text}").context("standard output")
+}
+
+/// Sets up everything and runs the loop.
+fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<()> {
+    let places = options.places();
+    let _ = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    let connections_max = raise_file_limit();
+    let state = StateDir::open(&places.state)?;
+    let roots = Roots::default();
+    let plan = mode::decide(&mode::probe(&roots), options.mode.0)?;
+    let scene = Scene {
+        plan: plan.clone(),
+        roots: roots.clone(),
+        instance: state.instance().to_owned(),
+        state: state.path().to_owned(),
+    };
+    // Before anything else is open that the guard should not hold.
+    let Some(guard) = Guard::start(&scene)? else { return Ok(()) };
+    if options.private {
+        detach();
+    }
+    let signals = Signals::block(&[SIGTERM, SIGINT, SIGHUP]).context("failed to read signals")?;
+    let opened = Store::open(state.path()).context("the job store")?;
+    let mut warnings = Vec::new();
+    if let Some(recovery) = &opened.recovered {
+        tracing::error!(%recovery, "the job store was damaged");
+        warnings.push(recovery.to_string());
+    }
+    let survey = discover::survey().context("failed to find out about this machine")?;
+    survey.warnings.iter().for_each(|warning| tracing::warn!(%warning, "topology"));
+    let server = server::Server::listen(&places.socket, connections_max)?;
+    let mode = plan.mode;
+    let containers =
+        Containers::open(plan, roots.clone(), state.instance()).context("the jobs' containers")?;
+    let clock = Clock::new(0);
+    let mut daemon = Daemon {
+        policy: pinfold_policy::Policy::default(),
+        jobs: live::Jobs::new(),
+        journal: journal::Journal::new(opened.store),
+        containers,
+        server,
+        poller: poller::Poller::new().context("failed to wait for events")?,
+        guard,
+        idle_since_us: clock.now_us(),
+        house_keeping_us: clock.now_us(),
+        clock,
+        sampler: sample::Sampler::new(configured.config.profile_interval),
+        configured,
+        topology: survey.topology,
+        proc: Proc::open(&roots.proc).context("the process file system")?,
+        instance: state.instance().to_owned(),
+        host: peer::host_name(),
+        warnings,
+        waiters: Vec::new(),
+        users: std::collections::BTreeMap::new(),
+        effects: Vec::new(),
+        to_flush: std::collections::BTreeSet::new(),
+        private: options.private,
+    };
+    daemon.restore()?;
+    announce(options, &places, mode.as_str());
+    daemon.run(&signals)
+}
+
+/// Says that it is ready: on standard error, to systemd, and to the command that started it.
+fn announce(options: &Options, places: &pinfold_sys::paths::Places, mode: &str) {
+    let _ = writeln!(std::io::stderr(), "pinfoldd: ready on {} (mode {mode})", places.socket.display());
+    if let Some(path) = std::env::var_os("NOTIFY_SOCKET")
+        && let Ok(socket) = std::os::unix::net::UnixDatagram::unbound()
+    {
+        // sd_notify(3): a datagram to the socket that the service manager named.
+        let _ = socket.send_to(b"READY=1", path);
+    }
+    tell_starter(options, "ready");
+}
+
+fn tell_starter(options: &Options, text: &str) {
+    let Some(fd) = options.ready_fd else { return };
+    let line = format!("{}\n", text.replace('\n', " "));
+    // Only standard input is ever handed over this way, and it is this process's own.
+    if fd == 0 {
+        let _ = rustix::io::write(rustix::stdio::stdin(), line.as_bytes());
+        let _ = std::fs::File::open("/dev/null").map(|null| rustix::stdio::dup2_stdin(&null));
+    }
+}
+
+/// A private daemon leaves the session of the command that started it, so that its terminal's end is not the
+/// daemon's.
+fn detach() {
+    let _ = rustix::process::setsid();
+    let _ = std::env::set_current_dir("/");
+}
+
+/// Takes as many files as the system allows; gives how many connections that is good for.
+fn raise_file_limit() -> usize {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(1 << 20).min(1 << 20);
+    // Each running job needs a few files of its own.
+    usize::try_from(files / 2).unwrap_or(512).max(64)
+}
+
+fn start_log(options: &Options) {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_env("PINFOLD_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if options.log_json {
+        builder.json().init();
+    } else {
+        builder.with_target(false).init();
+    }
+}

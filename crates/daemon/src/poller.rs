@@ -1,0 +1,116 @@
+//! What the loop waits for, as one set: the socket, its connections, signals, containers and keepers.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use pinfold_policy::JobId;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+
+use crate::event::ConnectionId;
+
+/// Something that became ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ready {
+    /// Connections wait to be taken.
+    Listener,
+    /// A signal arrived.
+    Signals,
+    /// A connection can be read, or written, or is at its end.
+    Connection(ConnectionId),
+    /// A job's container changed.
+    Container(JobId),
+    /// A job's keeper is gone.
+    Keeper(JobId),
+}
+
+const KIND_BITS: u32 = 3;
+
+impl Ready {
+    fn token(self) -> u64 {
+        let (kind, number) = match self {
+            Self::Listener => (0, 0),
+            Self::Signals => (1, 0),
+            Self::Connection(id) => (2, id.0),
+            Self::Container(job) => (3, job.0),
+            Self::Keeper(job) => (4, job.0),
+        };
+        // Numbers count up from 1: 2^61 of them are never reached.
+        number << KIND_BITS | kind
+    }
+
+    fn of(token: u64) -> Option<Self> {
+        let number = token >> KIND_BITS;
+        Some(match token & ((1 << KIND_BITS) - 1) {
+            0 => Self::Listener,
+            1 => Self::Signals,
+            2 => Self::Connection(ConnectionId(number)),
+            3 => Self::Container(JobId(number)),
+            4 => Self::Keeper(JobId(number)),
+            _ => return None,
+        })
+    }
+}
+
+/// The set.
+pub(crate) struct Poller {
+    epoll: OwnedFd,
+    buffer: Vec<epoll::Event>,
+}
+
+impl std::fmt::Debug for Poller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Poller").field("epoll", &self.epoll).finish_non_exhaustive()
+    }
+}
+
+impl Poller {
+    /// An empty set.
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)?, buffer: Vec::with_capacity(256) })
+    }
+
+    /// Waits for `what` to become readable; for containers, for the kernel's word that its files changed.
+    pub(crate) fn watch(&self, what: Ready, descriptor: impl AsFd) -> io::Result<()> {
+        let flags = match what {
+            Ready::Container(_) => EventFlags::PRI,
+            _ => EventFlags::IN,
+        };
+        Ok(epoll::add(&self.epoll, descriptor, EventData::new_u64(what.token()), flags)?)
+    }
+
+    /// Waits also, or no more, for `what` to become writable.
+    pub(crate) fn watch_output(&self, what: Ready, descriptor: impl AsFd, wanted: bool) -> io::Result<()> {
+        let flags = if wanted { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
+        Ok(epoll::modify(&self.epoll, descriptor, EventData::new_u64(what.token()), flags)?)
+    }
+
+    /// Waits until something is ready or `timeout` is over.
+    pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> Vec<Ready> {
+        let timeout = timeout.and_then(|limit| rustix::event::Timespec::try_from(limit).ok());
+        self.buffer.clear();
+        // An interrupted wait finds nothing ready; the loop comes again.
+        let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.buffer), timeout.as_ref());
+        self.buffer.iter().filter_map(|event| Ready::of(event.data.u64())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_round_trip() {
+        let all = [
+            Ready::Listener,
+            Ready::Signals,
+            Ready::Connection(ConnectionId(1)),
+            Ready::Container(JobId(7)),
+            Ready::Keeper(JobId(u64::MAX >> KIND_BITS)),
+        ];
+        for ready in all {
+            assert_eq!(Ready::of(ready.token()), Some(ready));
+        }
+        assert_eq!(Ready::of(7), None);
+    }
+}

@@ -1,0 +1,171 @@
+//! After a restart: the disk says what should be, the kernel says what is. Jobs are known again, nothing stays
+//! frozen, and what nobody knows any more is said so.
+
+use std::os::fd::OwnedFd;
+
+use pinfold_policy::{Adopted, Event as Judged, Instant, JobId, Machine, Preemption, Running, Settings};
+use pinfold_profile::meter::Meter;
+use pinfold_proto::JobState;
+use pinfold_proto::config::{self, Config};
+use pinfold_proto::row::{JobRow, ProcessId};
+use pinfold_sys::procfs::Proc;
+
+use crate::daemon::Daemon;
+use crate::live::{self, Live};
+
+/// Whether this very process, not another of the same number, is alive.
+pub(crate) fn is_alive(proc: &Proc, process: ProcessId) -> bool {
+    let stat = proc.stat(process.pid).ok().flatten();
+    stat.is_some_and(|stat| stat.start_ticks == process.start_ticks && !matches!(stat.state, 'Z' | 'X'))
+}
+
+/// A descriptor that becomes readable when the process ends.
+pub(crate) fn open_process(pid: u32) -> Option<OwnedFd> {
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    pidfd_open(pid, PidfdFlags::empty()).ok()
+}
+
+impl Daemon {
+    /// Tells the judgement of settings, machine and the jobs of an earlier life, in this order.
+    pub(crate) fn restore(&mut self) -> anyhow::Result<()> {
+        self.judge(Judged::Configure(settings(&self.configured.config)));
+        let machine = self.machine();
+        self.judge(Judged::Machine(machine));
+        let rows = self.journal.store().unfinished()?;
+        let found = rows.len();
+        for row in rows {
+            self.restore_job(row);
+        }
+        self.remove_leftovers();
+        if found > 0 {
+            tracing::info!(jobs = found, "found jobs of an earlier life again");
+        }
+        self.turns(vec![crate::event::Event::PolicyDue]);
+        Ok(())
+    }
+
+    fn restore_job(&mut self, row: JobRow) {
+        let job = JobId(row.job);
+        let mut live = Live::new(row, true);
+        let keeper_alive = live.row.keeper.is_some_and(|keeper| is_alive(&self.proc, keeper));
+        let main = live.row.main.filter(|&main| is_alive(&self.proc, main)).map(|main| main.pid);
+        let contained = if live.has_started() { self.containers.adopt(job.0, main) } else { Ok(None) };
+        match contained {
+            Ok(container) => live.container = container,
+            Err(error) => tracing::warn!(job = job.0, %error, "a container cannot be found again"),
+        }
+        let populated =
+            live.container.as_ref().is_some_and(|container| container.is_populated().unwrap_or(false));
+        if live.has_started() {
+            let last_us = self.clock.now_us();
+            let started_us = live.row.started_us.unwrap_or(last_us);
+            live.meter = Meter::resume(job.0, live.row.usage, started_us, last_us);
+            if populated {
+                self.thaw_found(&mut live);
+            } else if live.container.is_none() && keeper_alive && live.row.ending.is_none() {
+                // It ended while no daemon ran, and its container went with a reboot or a rescue: the keeper
+                // knows how it ended and will say so.
+                live.set_state(JobState::Running, self.clock.now_us());
+            }
+        } else {
+            live.row.cpus = None;
+        }
+        live.orphaned = !keeper_alive;
+        let waits = !live.has_started();
+        let runs = live.has_started() && populated;
+        self.jobs.insert(job, live);
+        self.journal.touch(job);
+        if waits && !keeper_alive {
+            return self.close_unstarted(job, "its client was gone when the daemon came back");
+        }
+        if waits || runs {
+            self.adopt(job, runs);
+        }
+        if keeper_alive {
+            self.watch_keeper(job);
+        } else {
+            self.finish_if_empty(job);
+            self.watch_container(job);
+        }
+    }
+
+    /// Nothing stays frozen across a restart: why it was frozen may hold no longer, and whoever suspended it
+    /// can do so again.
+    fn thaw_found(&mut self, live: &mut Live) {
+        let now_us = self.clock.now_us();
+        if let Some(container) = live.container.as_mut()
+            && let Err(error) = container.thaw()
+        {
+            tracing::error!(job = live.row.job, %error, "a job stays frozen; `pinfold rescue` thaws it");
+        }
+        if live.row.frozen_since_us.is_some() {
+            live.row.reason =
+                Some("thawed when the daemon came back; suspend it again if that is wanted".to_owned());
+        }
+        live.set_state(JobState::Running, now_us);
+    }
+
+    fn adopt(&mut self, job: JobId, runs: bool) {
+        let live = &self.jobs[&job];
+        let mut request = live::request(job.0, live.row.priority, &live.row.spec);
+        request.held = live.row.state == JobState::Held;
+        let running = runs.then(|| Running {
+            started: Instant(live.row.started_us.unwrap_or(live.row.submitted_us)),
+            class: live::to_policy(live.row.class),
+            cpus: live.row.cpus.as_deref().and_then(|text| text.parse().ok()).unwrap_or_default(),
+            frozen: false,
+            suspended: false,
+        });
+        let submitted = Instant(live.row.submitted_us);
+        self.judge(Judged::Adopt(Adopted { request, submitted, running }));
+    }
+
+    /// Groups in the kernel that no job on disk accounts for: empty ones are removed, others are left running
+    /// and named.
+    fn remove_leftovers(&mut self) {
+        let Ok(left) = self.containers.list() else { return };
+        for job in left.into_iter().filter(|&job| !self.jobs.contains_key(&JobId(job))) {
+            let Ok(Some(mut container)) = self.containers.adopt(job, None) else { continue };
+            let _ = container.thaw();
+            if let Ok(pinfold_sys::container::Removed::Busy(_)) = container.remove() {
+                tracing::warn!(job, "processes of a job that the store does not know go on, unmanaged");
+            }
+        }
+    }
+
+    /// The cores that jobs may use, as the judgement wants them.
+    pub(crate) fn machine(&self) -> Machine {
+        let usable = self.topology.usable();
+        let within =
+            self.configured.config.host_cpus.as_ref().map_or(usable.clone(), |set| set.intersection(&usable));
+        Machine { cores: self.topology.cores_within(&within) }
+    }
+
+    /// Makes a changed configuration effective.
+    pub(crate) fn apply_configuration(&mut self) {
+        self.judge(Judged::Configure(settings(&self.configured.config)));
+        let machine = self.machine();
+        if *self.policy.machine() != machine {
+            self.judge(Judged::Machine(machine));
+        }
+        self.sampler.set_interval(self.configured.config.profile_interval);
+    }
+}
+
+/// The judgement's settings, of the configuration.
+fn settings(config: &Config) -> Settings {
+    Settings {
+        factor_milli: config.slots_factor_milli,
+        queue_depth: config.slots_queue_depth,
+        queue_ttl: config.slots_queue_ttl,
+        affinity: config.cpu_affinity,
+        backfill: config.cpu_backfill,
+        preemption: match config.cpu_preemption {
+            config::Preemption::Hard => Preemption::Hard,
+            config::Preemption::Soft => Preemption::Soft,
+            config::Preemption::Off => Preemption::Off,
+        },
+        schedule: config.schedule,
+    }
+}

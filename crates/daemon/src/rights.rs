@@ -1,0 +1,101 @@
+//! Who may do what: own jobs only, unless one is an operator. Users are known by the kernel's word.
+
+use pinfold_proto::config::Config;
+use pinfold_proto::wire::ErrorCode;
+use pinfold_proto::{JobClass, JobSpec};
+use pinfold_sys::peer::{self, Peer};
+
+/// A refusal: the code and the words for it.
+pub(crate) type Refusal = (ErrorCode, String);
+
+/// Whether this user may see and change all jobs: root, the daemon's own user, and those that
+/// `access.operators` names.
+pub(crate) fn is_operator(config: &Config, user: Peer) -> bool {
+    user.uid == 0 || user.uid == peer::own_uid() || named(&config.access_operators, user.uid)
+}
+
+/// Whether this user may see and change the jobs of user `owner`.
+pub(crate) fn may_touch(config: &Config, user: Peer, owner: u32) -> bool {
+    user.uid == owner || is_operator(config, user)
+}
+
+/// Checks what a job asks for against what its user may ask for; gives the priority it gets.
+pub(crate) fn admit(config: &Config, user: Peer, spec: &JobSpec) -> Result<u8, Refusal> {
+    let priority = priority(config, user, spec.priority.unwrap_or(config.priority_default))?;
+    let operator = is_operator(config, user);
+    let granted = |list: &[String]| operator || named(list, user.uid);
+    if spec.class == Some(JobClass::Exclusive) && !granted(&config.access_exclusive) {
+        return Err(denied("exclusive jobs are for the users in `access.exclusive`"));
+    }
+    if spec.no_suspend && !granted(&config.access_no_suspend) {
+        return Err(denied("--no-suspend is for the users in `access.no_suspend`"));
+    }
+    if spec.cores == 0 {
+        return Err((ErrorCode::Usage, "a job needs at least one core".to_owned()));
+    }
+    Ok(priority)
+}
+
+/// Checks a priority against what this host has and this user may have.
+pub(crate) fn priority(config: &Config, user: Peer, wanted: u8) -> Result<u8, Refusal> {
+    if !(1..=config.priority_max).contains(&wanted) {
+        let text =
+            format!("the priority {wanted} is not within 1 to {} (`priority.max`)", config.priority_max);
+        return Err((ErrorCode::Usage, text));
+    }
+    if wanted > config.access_max_priority.max(config.priority_default) && !is_operator(config, user) {
+        let highest = config.access_max_priority.max(config.priority_default);
+        return Err(denied(&format!("priorities above {highest} are for operators (`access.max_priority`)")));
+    }
+    Ok(wanted)
+}
+
+/// A refusal for want of rights.
+pub(crate) fn denied(text: &str) -> Refusal {
+    (ErrorCode::Permission, text.to_owned())
+}
+
+fn named(list: &[String], uid: u32) -> bool {
+    list.iter().any(|name| name == "*" || peer::user_named(name).is_some_and(|user| user.uid == uid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STRANGER: Peer = Peer { pid: 1, uid: 4_000_000_000 };
+    const ROOT: Peer = Peer { pid: 1, uid: 0 };
+
+    #[track_caller]
+    fn check(change: &[&str], user: Peer, spec: &JobSpec, want: Result<u8, ErrorCode>) {
+        let (config, _) = Config::default().with_changes(change.iter().copied()).unwrap();
+        assert_eq!(admit(&config, user, spec).map_err(|(code, _)| code), want, "{change:?} {spec:?}");
+    }
+
+    #[test]
+    fn what_a_user_may_ask_for() {
+        let plain = JobSpec { cores: 1, ..JobSpec::default() };
+        let high = JobSpec { priority: Some(12), ..plain.clone() };
+        let exclusive = JobSpec { class: Some(JobClass::Exclusive), ..plain.clone() };
+        let no_suspend = JobSpec { no_suspend: true, ..plain.clone() };
+        check(&[], STRANGER, &plain, Ok(10));
+        check(&[], STRANGER, &high, Err(ErrorCode::Permission));
+        check(&["access.max_priority=12"], STRANGER, &high, Ok(12));
+        check(&[], ROOT, &high, Ok(12));
+        check(&["priority.max=11"], ROOT, &high, Err(ErrorCode::Usage));
+        check(&[], STRANGER, &exclusive, Ok(10));
+        check(&["access.exclusive=root"], STRANGER, &exclusive, Err(ErrorCode::Permission));
+        check(&["access.no_suspend="], STRANGER, &no_suspend, Err(ErrorCode::Permission));
+        check(&["access.no_suspend="], ROOT, &no_suspend, Ok(10));
+        check(&[], ROOT, &JobSpec::default(), Err(ErrorCode::Usage));
+        check(&["priority.default=3"], STRANGER, &plain, Ok(3));
+    }
+
+    #[test]
+    fn jobs_are_ones_own() {
+        let config = Config::default();
+        assert!(may_touch(&config, STRANGER, STRANGER.uid));
+        assert!(!may_touch(&config, STRANGER, 0));
+        assert!(may_touch(&config, ROOT, STRANGER.uid));
+    }
+}

@@ -1,0 +1,159 @@
+//! Reading what jobs use and how idle the cores are, at intervals, and only while there are jobs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use pinfold_policy::{Event as Judged, JobId, Sample};
+use pinfold_profile::meter::Reading;
+use pinfold_proto::JobState;
+use pinfold_sys::container::{Container, Detail, Measure};
+use pinfold_sys::procfs::{HostCpu, PuTimes};
+
+use crate::daemon::Daemon;
+use crate::event::Effect;
+use crate::live::Jobs;
+
+/// The judgement wants idleness over 1 s.
+const IDLE_INTERVAL_US: u64 = 1_000_000;
+
+/// The timers, and what one reading leaves for the next.
+#[derive(Debug)]
+pub(crate) struct Sampler {
+    interval_us: u64,
+    sample_due_us: Option<u64>,
+    idle_due_us: Option<u64>,
+    last_cpu: Option<HostCpu>,
+    /// Containers of jobs that are over, to be removed.
+    finished: BTreeMap<JobId, Container>,
+}
+
+impl Sampler {
+    /// A sampler that reads jobs at this interval.
+    pub(crate) fn new(interval: Duration) -> Self {
+        let interval_us = u64::try_from(interval.as_micros()).unwrap_or(u64::MAX);
+        Self {
+            interval_us,
+            sample_due_us: None,
+            idle_due_us: None,
+            last_cpu: None,
+            finished: BTreeMap::new(),
+        }
+    }
+
+    /// Changes the interval.
+    pub(crate) fn set_interval(&mut self, interval: Duration) {
+        self.interval_us = u64::try_from(interval.as_micros()).unwrap_or(u64::MAX);
+        self.sample_due_us = None;
+    }
+
+    /// When jobs are to be read next.
+    pub(crate) fn sample_due_us(&self) -> Option<u64> {
+        self.sample_due_us
+    }
+
+    /// When the cores' idleness is to be read next.
+    pub(crate) fn idle_due_us(&self) -> Option<u64> {
+        self.idle_due_us
+    }
+
+    /// Sets the timers while something runs, and stops them when nothing does: an idle host is not woken.
+    pub(crate) fn schedule(&mut self, jobs: &Jobs, now_us: u64) {
+        let running = !self.finished.is_empty() || jobs.values().any(|live| live.container.is_some());
+        if !running {
+            self.sample_due_us = None;
+            self.idle_due_us = None;
+            self.last_cpu = None;
+            return;
+        }
+        self.sample_due_us.get_or_insert(now_us + self.interval_us);
+        self.idle_due_us.get_or_insert(now_us + IDLE_INTERVAL_US);
+    }
+
+    /// Keeps the container of a job that is over until it is removed.
+    pub(crate) fn keep_finished(&mut self, job: JobId, container: Container) {
+        self.finished.insert(job, container);
+    }
+
+    /// Hands such a container out.
+    pub(crate) fn take_finished(&mut self, job: JobId) -> Option<Container> {
+        self.finished.remove(&job)
+    }
+}
+
+/// A container's measure as the meter takes it.
+pub(crate) fn reading(measure: &Measure, time_us: u64, state: JobState) -> Reading {
+    Reading {
+        time_us,
+        state,
+        cpu_user_us: measure.cpu_user_us,
+        cpu_system_us: measure.cpu_system_us,
+        memory_bytes: measure.memory_bytes,
+        memory_peak_kernel_bytes: measure.memory_peak_kernel_bytes,
+        cache_bytes: measure.cache_bytes,
+        mapped_bytes: None,
+        kernel_bytes: None,
+        swap_bytes: measure.swap_bytes,
+        virtual_bytes: measure.virtual_bytes.unwrap_or(0),
+        io_read_bytes: measure.io_read_bytes,
+        io_write_bytes: measure.io_write_bytes,
+        processes: u32::try_from(measure.processes).unwrap_or(u32::MAX),
+        threads: measure.threads.map_or(0, |threads| u32::try_from(threads).unwrap_or(u32::MAX)),
+    }
+}
+
+impl Daemon {
+    /// Reads every running job.
+    pub(crate) fn take_samples(&mut self) {
+        let now_us = self.clock.now_us();
+        self.sampler.sample_due_us = None;
+        for live in self.jobs.values_mut() {
+            let Some(container) = &live.container else { continue };
+            match container.measure(Detail::Processes) {
+                Ok(measure) => {
+                    let row = live.meter.reading(&reading(&measure, now_us, live.row.state));
+                    live.row.usage = live.meter.usage();
+                    self.journal.sampled(row);
+                    self.journal.touch(JobId(live.row.job));
+                }
+                Err(error) => tracing::debug!(job = live.row.job, %error, "a job cannot be read"),
+            }
+        }
+        self.effects.extend(self.sampler.finished.keys().map(|&job| Effect::Remove(job)));
+        // Containers without a word of their own when they empty are looked at here.
+        let ended: Vec<JobId> = self
+            .jobs
+            .values()
+            .filter(|live| live.container.is_some() && (live.row.ending.is_some() || live.orphaned))
+            .map(crate::live::Live::id)
+            .collect();
+        ended.into_iter().for_each(|job| self.finish_if_empty(job));
+    }
+
+    /// Reads how idle each core was since the last time.
+    pub(crate) fn take_idleness(&mut self) {
+        self.sampler.idle_due_us = None;
+        let Ok(cpu) = self.proc.host_cpu() else { return };
+        if let Some(last) = self.sampler.last_cpu.replace(cpu.clone()) {
+            let idle_milli =
+                self.policy.machine().cores.iter().map(|pus| idle_milli(&last, &cpu, pus)).collect();
+            self.judge(Judged::Sample(Sample { idle_milli }));
+        }
+    }
+}
+
+/// The part of the time between two readings that the PUs of a core were idle, in thousandths.
+fn idle_milli(last: &HostCpu, now: &HostCpu, pus: &pinfold_topo::CpuSet) -> u16 {
+    let of = |cpu: &HostCpu, pu| cpu.pus.iter().find(|times| times.pu == pu).copied();
+    let (mut idle, mut total) = (0u64, 0u64);
+    for pu in pus.iter() {
+        if let (Some(before), Some(after)) = (of(last, pu), of(now, pu)) {
+            // Waiting for I/O is idle: another job could run.
+            let rest = |times: &PuTimes| times.idle_ticks + times.iowait_ticks;
+            let busy = |times: &PuTimes| times.busy_ticks + times.steal_ticks;
+            let rested = rest(&after).saturating_sub(rest(&before));
+            idle += rested;
+            total += rested + busy(&after).saturating_sub(busy(&before));
+        }
+    }
+    u16::try_from((idle * 1000).checked_div(total).unwrap_or(0).min(1000)).expect("at most 1000")
+}

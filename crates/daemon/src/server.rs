@@ -1,0 +1,263 @@
+//! The socket: takes connections, cuts bytes into requests, sends replies. Bounded in everything that a
+//! client can make it hold. Absent here: what a request means.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use pinfold_proto::wire::{self, Decoder, ErrorCode, REQUEST_MAX_BYTES, Reply, Request};
+use pinfold_sys::peer::{self, Peer};
+
+use crate::event::ConnectionId;
+
+/// How much may wait to be sent to a client that does not read: one long report, and then some.
+const OUT_MAX_BYTES: usize = 2 * wire::REPLY_MAX_BYTES;
+
+/// The listening socket and its connections.
+#[derive(Debug)]
+pub(crate) struct Server {
+    listener: UnixListener,
+    path: PathBuf,
+    /// Which file the socket is, so that another daemon's is not removed at the end.
+    inode: u64,
+    connections: BTreeMap<ConnectionId, Connection>,
+    by_user: BTreeMap<u32, usize>,
+    next: u64,
+    connections_max: usize,
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: UnixStream,
+    peer: Peer,
+    decoder: Decoder,
+    out: Vec<u8>,
+    greeted: bool,
+    /// Close it once `out` is sent.
+    closing: bool,
+}
+
+/// What came of reading from a connection.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    /// Whole requests, in order.
+    pub requests: Vec<Request>,
+    /// Whether the connection is at its end.
+    pub closed: bool,
+}
+
+impl Server {
+    /// Listens on `path`. A socket that a dead daemon left is replaced; the caller holds the lock of the state
+    /// directory, so no live daemon of this state is there.
+    pub(crate) fn listen(path: &Path, connections_max: usize) -> anyhow::Result<Self> {
+        make_directory(path)?;
+        if UnixStream::connect(path).is_ok() {
+            bail!("another daemon listens on {}; name another by --socket", path.display());
+        }
+        match std::fs::symlink_metadata(path) {
+            Ok(found) if found.file_type().is_socket() => {
+                std::fs::remove_file(path)
+                    .with_context(|| format!("failed to replace {}", path.display()))?;
+            }
+            Ok(_) => bail!("{} is there and is not a socket", path.display()),
+            Err(_) => {}
+        }
+        let listener =
+            UnixListener::bind(path).with_context(|| format!("failed to listen on {}", path.display()))?;
+        listener.set_nonblocking(true).context("failed to listen without waiting")?;
+        // Everybody may connect; what each may do depends on who the kernel says it is.
+        let open = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666));
+        open.with_context(|| format!("failed to open {} to users", path.display()))?;
+        let inode = std::fs::metadata(path).map(|found| found.ino()).unwrap_or(0);
+        Ok(Self {
+            listener,
+            path: path.to_owned(),
+            inode,
+            connections: BTreeMap::new(),
+            by_user: BTreeMap::new(),
+            next: 1,
+            connections_max,
+        })
+    }
+
+    /// Takes all connections that wait; gives their numbers.
+    pub(crate) fn accept(&mut self) -> Vec<ConnectionId> {
+        let mut accepted = Vec::new();
+        while let Ok((stream, _)) = self.listener.accept() {
+            let Ok(peer) = peer::of(&stream) else { continue };
+            if stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            let id = ConnectionId(self.next);
+            self.next += 1;
+            let decoder = Decoder::new(REQUEST_MAX_BYTES);
+            let connection =
+                Connection { stream, peer, decoder, out: Vec::new(), greeted: false, closing: false };
+            self.connections.insert(id, connection);
+            *self.by_user.entry(peer.uid).or_default() += 1;
+            if self.too_many(peer.uid) {
+                let message = "too many connections; wait for some jobs to end".to_owned();
+                self.send(id, &Reply::Error { code: ErrorCode::Refused, message });
+                self.close_after_sending(id);
+            }
+            accepted.push(id);
+        }
+        accepted
+    }
+
+    /// One user may have half of the connections, so that another always gets one.
+    fn too_many(&self, uid: u32) -> bool {
+        let own = self.by_user.get(&uid).copied().unwrap_or(0);
+        self.connections.len() > self.connections_max || own > self.connections_max / 2
+    }
+
+    /// Reads what a connection has to say. A client that says something not understood is told so and cut off.
+    pub(crate) fn read(&mut self, id: ConnectionId) -> Heard {
+        let mut heard = Heard { requests: Vec::new(), closed: false };
+        let Some(connection) = self.connections.get_mut(&id) else { return Heard { closed: true, ..heard } };
+        let mut buffer = [0; 64 * 1024];
+        loop {
+            match connection.stream.read(&mut buffer) {
+                Ok(0) => heard.closed = true,
+                Ok(count) => {
+                    connection.decoder.push(&buffer[..count]);
+                    let wrong = take_requests(connection, &mut heard.requests);
+                    if let Some(message) = wrong {
+                        self.send(id, &Reply::Error { code: ErrorCode::Usage, message });
+                        self.close_after_sending(id);
+                        return heard;
+                    }
+                    if count == buffer.len() {
+                        continue;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => heard.closed = true,
+            }
+            return heard;
+        }
+    }
+
+    /// Puts a reply into a connection's queue; one that is gone needs none.
+    pub(crate) fn send(&mut self, id: ConnectionId, reply: &Reply) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if connection.out.len() > OUT_MAX_BYTES {
+            // It asks and does not read; whatever is left in its queue is the end.
+            connection.closing = true;
+            return;
+        }
+        wire::encode(reply, &mut connection.out);
+    }
+
+    /// Sends what can be sent now; says whether the connection is at its end.
+    pub(crate) fn flush(&mut self, id: ConnectionId) -> bool {
+        let Some(connection) = self.connections.get_mut(&id) else { return true };
+        while !connection.out.is_empty() {
+            match connection.stream.write(&connection.out) {
+                Ok(count) => drop(connection.out.drain(..count)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return true,
+            }
+        }
+        connection.closing
+    }
+
+    /// Whether something still waits to be sent to it.
+    pub(crate) fn has_output(&self, id: ConnectionId) -> bool {
+        self.connections.get(&id).is_some_and(|connection| !connection.out.is_empty())
+    }
+
+    /// Marks a connection as one that has said hello.
+    pub(crate) fn greet(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.greeted = true;
+        }
+    }
+
+    /// Whether it has said hello.
+    pub(crate) fn is_greeted(&self, id: ConnectionId) -> bool {
+        self.connections.get(&id).is_some_and(|connection| connection.greeted)
+    }
+
+    /// Closes a connection once its replies are sent.
+    pub(crate) fn close_after_sending(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.closing = true;
+        }
+    }
+
+    /// Forgets a connection.
+    pub(crate) fn close(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.remove(&id)
+            && let Some(count) = self.by_user.get_mut(&connection.peer.uid)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.by_user.remove(&connection.peer.uid);
+            }
+        }
+    }
+
+    /// Who is at the other end.
+    pub(crate) fn peer(&self, id: ConnectionId) -> Option<Peer> {
+        self.connections.get(&id).map(|connection| connection.peer)
+    }
+
+    /// The connection's descriptor, to be watched.
+    pub(crate) fn descriptor(&self, id: ConnectionId) -> Option<BorrowedFd<'_>> {
+        self.connections.get(&id).map(|connection| connection.stream.as_fd())
+    }
+
+    /// Whether nobody is connected.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.connections.is_empty()
+    }
+
+    /// Removes the socket, if it is still this server's own.
+    pub(crate) fn remove_socket(&self) {
+        if std::fs::metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl AsFd for Server {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+/// Takes whole requests out of what has arrived; gives the words for one that is not understood.
+fn take_requests(connection: &mut Connection, requests: &mut Vec<Request>) -> Option<String> {
+    if connection.closing {
+        return None;
+    }
+    loop {
+        match connection.decoder.next() {
+            Ok(Some(request)) => requests.push(request),
+            Ok(None) => return None,
+            Err(error) => {
+                let cause =
+                    std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+                return Some(format!("{error}{cause}"));
+            }
+        }
+    }
+}
+
+/// Makes the socket's directory: for root one that all may pass through, else one for the user alone.
+fn make_directory(socket: &Path) -> anyhow::Result<()> {
+    let Some(directory) = socket.parent().filter(|dir| !dir.as_os_str().is_empty()) else { return Ok(()) };
+    if directory.is_dir() {
+        return Ok(());
+    }
+    let mode = if peer::own_uid() == 0 { 0o755 } else { 0o700 };
+    let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(directory);
+    made.with_context(|| format!("failed to make {}", directory.display()))
+}

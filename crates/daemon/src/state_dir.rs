@@ -1,0 +1,82 @@
+//! The state directory: made for its owner alone, locked by one daemon, with the name under which that
+//! daemon's containers stand in the kernel.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use rustix::fs::{FlockOperation, flock};
+
+/// The locked state directory. The lock lasts as long as the value, and ends with the process.
+#[derive(Debug)]
+pub(crate) struct StateDir {
+    path: PathBuf,
+    instance: String,
+    _lock: File,
+}
+
+impl StateDir {
+    /// Makes the directory if it is missing, and locks it.
+    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+        made.with_context(|| format!("failed to make the state directory {}", path.display()))?;
+        let lock = lock(path)?;
+        let instance = instance(path)?;
+        Ok(Self { path: path.to_owned(), instance, _lock: lock })
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The name of this daemon's groups below `pinfold` in the kernel, the same at each start.
+    pub(crate) fn instance(&self) -> &str {
+        &self.instance
+    }
+}
+
+/// Where the lock of a state directory is.
+pub(crate) fn lock_path(state: &Path) -> PathBuf {
+    state.join("lock")
+}
+
+fn lock(state: &Path) -> anyhow::Result<File> {
+    let path = lock_path(state);
+    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let mut file = open.with_context(|| format!("failed to open {}", path.display()))?;
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let mut owner = String::new();
+        let _ = file.read_to_string(&mut owner);
+        bail!(
+            "another pinfoldd (process {}) works on the state directory {}; stop it, or name another by --state-dir",
+            owner.trim(),
+            state.display()
+        );
+    }
+    // The number is for people only; a full disk does not stop the daemon here.
+    let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+    Ok(file)
+}
+
+/// Reads the instance's name, or draws one. Without room on the disk it lasts for this run only.
+fn instance(state: &Path) -> anyhow::Result<String> {
+    let path = state.join("instance");
+    let fits =
+        |name: &str| name.len() == 9 && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    if let Ok(text) = std::fs::read_to_string(&path)
+        && fits(text.trim())
+    {
+        return Ok(text.trim().to_owned());
+    }
+    let mut bytes = [0u8; 4];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .context("failed to draw a name")?;
+    let name = format!("i{:08x}", u32::from_le_bytes(bytes));
+    if let Err(error) = std::fs::write(&path, format!("{name}\n")) {
+        tracing::warn!(path = %path.display(), %error, "the instance's name cannot be kept");
+    }
+    Ok(name)
+}

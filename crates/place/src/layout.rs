@@ -1,0 +1,156 @@
+//! Layout of tasks: Slurm's options, Slurm's answers.
+//!
+//! A request passes five stages, each its own module: [`request`] and `wants` (options to numbers), `select`
+//! (what each host offers, and which hosts are taken), `cores` (which cores of each), `tasks` (which ranks
+//! run where), `affinity` (what each is bound to). Hosts are regular grids to all of them (`grid`), so the
+//! kernel's numbering of PUs has no influence. The rules are those that Slurm 24.11 shows to its users; where
+//! an answer is known to differ it is listed in `docs/slurm-layout-differences.md`.
+
+mod affinity;
+mod binding;
+mod cores;
+mod distribution;
+mod error;
+mod grid;
+mod request;
+mod select;
+mod tasks;
+mod wants;
+
+use pinfold_topo::CpuSet;
+
+pub use binding::{CpuBind, Level, Manual};
+pub use distribution::{Distribution, OverHosts, Within};
+pub use error::{LayoutError, OptionError};
+pub use grid::{Host, Select};
+pub use request::{Hint, LayoutRequest};
+
+use affinity::Part;
+use grid::Grid;
+use select::{Chosen, Offer};
+use wants::Wants;
+
+/// What a job gets of one host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Share {
+    /// The host, by its place in the list.
+    pub host: usize,
+    /// The PUs that the job owns there.
+    pub allocated: CpuSet,
+}
+
+/// Where one task runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskPlace {
+    /// Its rank.
+    pub task: usize,
+    /// The host, by its place in the list.
+    pub host: usize,
+    /// The PUs that it is bound to; `None` is unbound.
+    pub cpus: Option<CpuSet>,
+}
+
+/// What a request gets.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Layout {
+    /// The hosts that take part, in order.
+    pub hosts: Vec<Share>,
+    /// The tasks by rank.
+    pub tasks: Vec<TaskPlace>,
+}
+
+/// Lays a request out on hosts, without taking anything.
+///
+/// # Errors
+/// When the request cannot be met; see [`LayoutError`].
+pub fn lay_out(hosts: &[Host], request: &LayoutRequest, select: Select) -> Result<Layout, LayoutError> {
+    let wants = Wants::new(request, select)?;
+    let grids: Vec<Grid> = hosts.iter().map(Grid::new).collect();
+    let (offers, chosen) = allocate(&wants, &grids)?;
+    let room: Vec<usize> = chosen.iter().map(|&(_, cpus)| cpus).collect();
+    let given = tasks::cpus_per_host(&wants, &room);
+    let mut parts: Vec<(usize, Vec<bool>)> = Vec::new();
+    for (&(host, _), &cpus) in chosen.iter().zip(&given) {
+        let offered = offers[host].as_ref().map(|offer| offer.cores.as_slice()).unwrap_or_default();
+        let cores = if wants.exclusive {
+            grids[host].existing()
+        } else {
+            cores::take(&grids[host], &wants, offered, cpus)
+        };
+        parts.push((host, cores));
+    }
+    step(&wants, &grids, &parts, &given)
+}
+
+/// The hosts that are taken, and what each host offers.
+fn allocate(wants: &Wants, grids: &[Grid]) -> Result<(Vec<Option<Offer>>, Chosen), LayoutError> {
+    if grids.is_empty() {
+        return Err(LayoutError::NoHost);
+    }
+    let most = wants.max_hosts.unwrap_or(usize::MAX);
+    if wants.min_hosts > grids.len() || wants.min_hosts > most {
+        return Err(LayoutError::NodeCount { hosts: wants.min_hosts, present: grids.len() });
+    }
+    let present: usize = grids.iter().map(Grid::cpu_count).sum();
+    if wants.cpus() > present {
+        return Err(LayoutError::TooManyCpus { asked: wants.cpus(), present });
+    }
+    let fits = |grid: &Grid| {
+        grid.sockets >= wants.min_sockets
+            && grid.cores >= wants.min_cores
+            && grid.threads >= wants.threads_per_core.unwrap_or(1)
+    };
+    if !grids.iter().any(fits) {
+        return Err(LayoutError::Geometry);
+    }
+    let offers = |cores_of: &dyn Fn(&Grid) -> Vec<bool>| -> Vec<Option<Offer>> {
+        let one = |grid: &Grid| fits(grid).then(|| select::offer(grid, wants, &cores_of(grid))).flatten();
+        grids.iter().map(one).collect()
+    };
+    let now = offers(&|grid: &Grid| {
+        let busy = wants.exclusive && !grid.idle();
+        if busy { vec![false; grid.core_count()] } else { grid.free(wants.select) }
+    });
+    if let Ok(chosen) = select::choose(wants, grids, &now) {
+        return Ok((now, chosen));
+    }
+    let idle = offers(&Grid::existing);
+    select::choose(wants, grids, &idle)?;
+    Err(LayoutError::Busy)
+}
+
+/// The tasks on an allocation: `parts` are hosts and their cores, `given` the CPUs that each host gives.
+fn step(
+    wants: &Wants,
+    grids: &[Grid],
+    parts: &[(usize, Vec<bool>)],
+    given: &[usize],
+) -> Result<Layout, LayoutError> {
+    let mut layout = Layout::default();
+    let room: Vec<usize> = parts
+        .iter()
+        .map(|(host, cores)| {
+            let per_core = wants.cpus_per_core(&grids[*host]);
+            cores.iter().filter(|core| **core).count() * per_core / wants.cpus_per_task
+        })
+        .collect();
+    let _ = given;
+    let ranks = tasks::ranks_per_host(wants, &room, false);
+    for ((host, cores), ranks) in parts.iter().zip(&ranks) {
+        let grid = &grids[*host];
+        layout.hosts.push(Share { host: *host, allocated: grid.pus_of_cores(cores) });
+        let cpus = cores.iter().flat_map(|&core| std::iter::repeat_n(core, grid.threads)).collect();
+        let part = Part { host: *host, grid, wants, cpus, tasks: ranks.len() };
+        if ranks.is_empty() {
+            continue;
+        }
+        for (&task, cpus) in ranks.iter().zip(part.bind()?) {
+            layout.tasks.push(TaskPlace { task, host: *host, cpus });
+        }
+    }
+    layout.tasks.sort_by_key(|place| place.task);
+    if layout.tasks.len() < wants.ntasks {
+        return Err(LayoutError::Step);
+    }
+    Ok(layout)
+}

@@ -1,0 +1,161 @@
+//! Which cores of its hosts an allocation gets: spread over the sockets, or filling one after the other.
+
+use super::grid::Grid;
+use super::wants::Wants;
+
+/// Of the cores `offered`, those that hold `cpus` CPUs.
+pub(super) fn take(grid: &Grid, wants: &Wants, offered: &[bool], cpus: usize) -> Vec<bool> {
+    if wants.distribution.by_socket_blocks() {
+        in_blocks(grid, wants, offered, cpus)
+    } else {
+        Cyclic::new(grid, wants, offered).take(cpus)
+    }
+}
+
+/// Fills the socket that fits best, then the next: the smallest that holds all that is missing, or else the
+/// largest.
+fn in_blocks(grid: &Grid, wants: &Wants, offered: &[bool], cpus: usize) -> Vec<bool> {
+    let per_core = wants.cpus_per_core(grid);
+    let mut missing = if wants.whole_cores_per_task(per_core) {
+        cpus / wants.cpus_per_task * wants.cpus_per_task.div_ceil(per_core)
+    } else {
+        cpus.div_ceil(per_core)
+    };
+    let mut taken = vec![false; offered.len()];
+    let mut counts: Vec<usize> =
+        offered.chunks(grid.cores).map(|socket| socket.iter().filter(|core| **core).count()).collect();
+    while missing > 0 {
+        let holds_all = (0..counts.len()).filter(|&s| counts[s] >= missing).min_by_key(|&s| (counts[s], s));
+        let socket = holds_all.or_else(|| (0..counts.len()).rev().max_by_key(|&s| counts[s]));
+        let Some(socket) = socket.filter(|&s| counts[s] > 0) else { break };
+        counts[socket] = 0;
+        for core in (socket * grid.cores..(socket + 1) * grid.cores).filter(|&core| offered[core]) {
+            if missing == 0 {
+                break;
+            }
+            taken[core] = true;
+            missing -= 1;
+        }
+    }
+    taken
+}
+
+/// Takes one core of each socket in turn.
+struct Cyclic<'a> {
+    grid: &'a Grid,
+    wants: &'a Wants,
+    offered: &'a [bool],
+    per_core: usize,
+    /// The next core of each socket to look at.
+    next: Vec<usize>,
+    taken: Vec<bool>,
+    /// CPUs that the task at hand still needs.
+    left_of_task: usize,
+}
+
+impl<'a> Cyclic<'a> {
+    fn new(grid: &'a Grid, wants: &'a Wants, offered: &'a [bool]) -> Self {
+        Self {
+            grid,
+            wants,
+            offered,
+            per_core: wants.cpus_per_core(grid),
+            next: (0..grid.sockets).map(|socket| socket * grid.cores).collect(),
+            taken: vec![false; offered.len()],
+            left_of_task: wants.cpus_per_task,
+        }
+    }
+
+    fn take(mut self, mut cpus: usize) -> Vec<bool> {
+        let mut avoid = vec![false; self.grid.sockets];
+        if let Some(per_socket) = self.wants.ntasks_per_socket {
+            avoid = self.sockets_to_avoid(per_socket, cpus);
+        } else if self.wants.cpus_per_task > 1 {
+            cpus = self.take_whole_tasks(cpus);
+        }
+        while cpus > 0 {
+            let before = cpus;
+            for socket in (0..self.grid.sockets).filter(|&socket| !avoid[socket]) {
+                if cpus == 0 {
+                    break;
+                }
+                while let Some(core) = self.look(socket) {
+                    if self.offered[core] {
+                        cpus = cpus.saturating_sub(self.count(core));
+                        break;
+                    }
+                }
+            }
+            if before == cpus {
+                break;
+            }
+        }
+        self.taken
+    }
+
+    /// The next core of a socket.
+    fn look(&mut self, socket: usize) -> Option<usize> {
+        let core = self.next[socket];
+        (core < (socket + 1) * self.grid.cores).then(|| {
+            self.next[socket] += 1;
+            core
+        })
+    }
+
+    /// Takes a core; says how many CPUs that makes.
+    fn count(&mut self, core: usize) -> usize {
+        self.taken[core] = true;
+        if !self.wants.whole_cores_per_task(self.per_core) {
+            return self.per_core;
+        }
+        let counted = self.left_of_task.min(self.per_core);
+        self.left_of_task =
+            if self.left_of_task > counted { self.left_of_task - counted } else { self.wants.cpus_per_task };
+        counted
+    }
+
+    /// Fills sockets one after the other with as many whole tasks as each holds; says how many CPUs are
+    /// still missing, for tasks that must be split.
+    fn take_whole_tasks(&mut self, mut cpus: usize) -> usize {
+        for socket in 0..self.grid.sockets {
+            let cores = &self.offered[socket * self.grid.cores..(socket + 1) * self.grid.cores];
+            let mut room = cores.iter().filter(|core| **core).count() * self.per_core;
+            room -= room % self.wants.cpus_per_task;
+            while room > 0 && cpus > 0 {
+                let Some(core) = self.look(socket) else { break };
+                if self.offered[core] {
+                    let counted = self.count(core);
+                    room = room.saturating_sub(counted);
+                    cpus = cpus.saturating_sub(counted);
+                }
+            }
+        }
+        cpus
+    }
+
+    /// Sockets that are not needed when each takes `per_socket` tasks, the first ones first.
+    fn sockets_to_avoid(&self, per_socket: usize, cpus: usize) -> Vec<bool> {
+        // Whole cores are taken, so whole cores are counted.
+        let cpus = cpus.next_multiple_of(self.per_core);
+        let mut counts: Vec<usize> = self
+            .offered
+            .chunks(self.grid.cores)
+            .map(|socket| socket.iter().filter(|core| **core).count() * self.per_core)
+            .collect();
+        let mut total: usize = counts.iter().sum();
+        for count in &mut counts {
+            if total > cpus && *count > per_socket {
+                total -= *count - per_socket;
+                *count = per_socket;
+            }
+        }
+        let mut avoid = vec![false; counts.len()];
+        for (socket, &count) in counts.iter().enumerate() {
+            if total > cpus && count <= per_socket && total - count >= cpus {
+                avoid[socket] = true;
+                total -= count;
+            }
+        }
+        avoid
+    }
+}

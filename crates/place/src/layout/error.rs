@@ -1,0 +1,90 @@
+//! Why a request has no layout.
+
+/// Why an option makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OptionError {
+    /// No layout option has this name.
+    #[error("`{0}` is not a layout option")]
+    Unknown(String),
+    /// The option needs a value and has none.
+    #[error("the option {0} needs a value")]
+    NoValue(String),
+    /// The option does not take this value.
+    #[error("the option {option} does not take `{value}`")]
+    Value {
+        /// The option as typed.
+        option: String,
+        /// Its value.
+        value: String,
+    },
+}
+
+/// Why a request has no layout on these hosts.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    /// There is no host at all.
+    #[error("there is no host")]
+    NoHost,
+    /// More tasks per core than threads per core.
+    #[error("--ntasks-per-core ({per_core}) can not be more than --threads-per-core ({threads})")]
+    TasksPerCore {
+        /// Tasks per core.
+        per_core: usize,
+        /// Threads per core.
+        threads: usize,
+    },
+    /// The number of hosts cannot hold the tasks, or is more than there are.
+    #[error("node count specification invalid: {hosts} hosts needed, {present} present")]
+    NodeCount {
+        /// Hosts that the options ask for.
+        hosts: usize,
+        /// Hosts present.
+        present: usize,
+    },
+    /// More PUs than all hosts have.
+    #[error("more processors requested than there are: {asked} of {present}")]
+    TooManyCpus {
+        /// PUs that the options ask for.
+        asked: usize,
+        /// PUs of all hosts.
+        present: usize,
+    },
+    /// No host has the sockets, cores or threads asked for.
+    #[error("socket, core or thread specification can not be satisfied")]
+    Geometry,
+    /// The hosts could not meet the request even if nothing ran on them.
+    #[error("requested node configuration is not available")]
+    NotAvailable,
+    /// The hosts could meet the request, but not beside what runs on them.
+    #[error("requested nodes are busy")]
+    Busy,
+    /// A binding names PUs outside of the allocation.
+    #[error("CPU binding outside of the allocation on host {host}; allocated are {allocated}")]
+    OutsideAllocation {
+        /// The host, by its place in the list.
+        host: usize,
+        /// The PUs allocated there.
+        allocated: String,
+    },
+    /// A binding that needs a whole host.
+    #[error("entire node must be allocated for {form} on host {host}")]
+    WholeHostNeeded {
+        /// The host, by its place in the list.
+        host: usize,
+        /// The form of binding.
+        form: &'static str,
+    },
+    /// Fewer PUs than tasks to bind.
+    #[error("host {host} has {cpus} CPUs for {tasks} tasks to bind")]
+    TooFewToBind {
+        /// The host, by its place in the list.
+        host: usize,
+        /// PUs of the step there.
+        cpus: usize,
+        /// Tasks there.
+        tasks: usize,
+    },
+    /// The tasks cannot be laid out on the hosts of the allocation.
+    #[error("the tasks do not fit the allocation")]
+    Step,
+}

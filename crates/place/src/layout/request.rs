@@ -1,0 +1,206 @@
+//! What a user asks for, in Slurm's option names, and what Slurm's own front end makes of it before it asks
+//! for an allocation (hints, the level that a multi-core option implies for binding).
+
+use super::binding::{CpuBind, Level};
+use super::distribution::Distribution;
+use super::error::OptionError;
+
+/// The largest count that an option may give; hosts have fewer PUs, jobs fewer tasks.
+const COUNT_MAX: usize = 1 << 20;
+
+/// What the application is bound by; sets several options at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hint {
+    /// Use all cores, one thread each.
+    ComputeBound,
+    /// Use one core of each socket, one thread each.
+    MemoryBound,
+    /// Use the threads of a core.
+    Multithread,
+    /// Use one thread of each core.
+    NoMultithread,
+}
+
+/// A request for hosts, PUs and a layout of tasks on them. [`LayoutRequest::default`] is one task.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LayoutRequest {
+    /// `-n`, `--ntasks`: how many tasks; by default one per host, or what `--ntasks-per-node` says.
+    pub ntasks: Option<usize>,
+    /// `-N`, `--nodes`: the least and the most hosts.
+    pub nodes: Option<(usize, usize)>,
+    /// `-c`, `--cpus-per-task`.
+    pub cpus_per_task: Option<usize>,
+    /// `--sockets-per-node`, also by `-B`: only hosts with at least so many sockets to use.
+    pub sockets_per_node: Option<usize>,
+    /// `--cores-per-socket`, also by `-B`: only sockets with at least so many cores to use.
+    pub cores_per_socket: Option<usize>,
+    /// `--threads-per-core`, also by `-B`: only hosts with at least so many; and no more are used.
+    pub threads_per_core: Option<usize>,
+    /// `-B`, as far as it was given: how many levels.
+    pub extra_node_info_levels: usize,
+    /// `--ntasks-per-node`.
+    pub ntasks_per_node: Option<usize>,
+    /// `--ntasks-per-socket`.
+    pub ntasks_per_socket: Option<usize>,
+    /// `--ntasks-per-core`.
+    pub ntasks_per_core: Option<usize>,
+    /// `-m`, `--distribution`.
+    pub distribution: Option<Distribution>,
+    /// `--hint`.
+    pub hint: Option<Hint>,
+    /// `--cpu-bind`.
+    pub cpu_bind: CpuBind,
+    /// `--exclusive`: hosts that nobody else uses.
+    pub exclusive: bool,
+    /// `--exact`: tasks see only what they asked for, not the whole allocation.
+    pub exact: bool,
+    /// `-O`, `--overcommit`: more tasks than PUs are allowed.
+    pub overcommit: bool,
+    /// `--mincpus`: only hosts with at least so many PUs to use.
+    pub mincpus: usize,
+}
+
+impl LayoutRequest {
+    /// Reads options as they stand on a command line: `-n4`, `-n 4`, `--ntasks=4`, `--ntasks 4`.
+    ///
+    /// # Errors
+    /// When an option is unknown, lacks its value or has one that makes no sense.
+    pub fn from_args<S: AsRef<str>>(args: &[S]) -> Result<Self, OptionError> {
+        let mut request = Self::default();
+        let mut args = args.iter().map(AsRef::as_ref);
+        while let Some(arg) = args.next() {
+            let (name, attached) = split(arg);
+            let value = match attached {
+                None if takes_value(name) => {
+                    Some(args.next().ok_or_else(|| OptionError::NoValue(name.to_owned()))?)
+                }
+                attached => attached,
+            };
+            request.set(name, value)?;
+        }
+        Ok(request)
+    }
+
+    /// Sets one option, by its name as typed (`-n` or `--ntasks`).
+    ///
+    /// # Errors
+    /// When the option is unknown, lacks its value or has one that makes no sense.
+    pub fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), OptionError> {
+        let text = || value.ok_or_else(|| OptionError::NoValue(name.to_owned()));
+        let count = || positive(name, text()?);
+        match name {
+            "-n" | "--ntasks" => self.ntasks = Some(count()?),
+            "-N" | "--nodes" => self.nodes = Some(range(name, text()?)?),
+            "-c" | "--cpus-per-task" => self.cpus_per_task = Some(count()?),
+            "-B" | "--extra-node-info" => self.set_extra_node_info(name, text()?)?,
+            "--sockets-per-node" => self.sockets_per_node = Some(count()?),
+            "--cores-per-socket" => self.cores_per_socket = Some(count()?),
+            "--threads-per-core" => self.threads_per_core = Some(count()?),
+            "--ntasks-per-node" => self.ntasks_per_node = Some(count()?),
+            "--ntasks-per-socket" => self.ntasks_per_socket = Some(count()?),
+            "--ntasks-per-core" => self.ntasks_per_core = Some(count()?),
+            "-m" | "--distribution" => self.distribution = Some(Distribution::parse(name, text()?)?),
+            "--hint" => self.hint = hint(name, text()?)?,
+            "--cpu-bind" => self.cpu_bind = CpuBind::parse(name, text()?)?,
+            "--exclusive" => self.exclusive = true,
+            "--exact" => self.exact = true,
+            "-O" | "--overcommit" => self.overcommit = true,
+            "--mincpus" => self.mincpus = count()?,
+            // Memory is not what hosts here are chosen by; it is accepted, so that a job's options can be
+            // given as they are.
+            "--mem" => drop(text()?),
+            _ => return Err(OptionError::Unknown(name.to_owned())),
+        }
+        Ok(())
+    }
+
+    /// `-B S[:C[:T]]`, each a number or `*`.
+    fn set_extra_node_info(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
+        let bad = || OptionError::Value { option: name.to_owned(), value: value.to_owned() };
+        let pieces: Vec<&str> = value.split(':').collect();
+        if pieces.len() > 3 {
+            return Err(bad());
+        }
+        let targets = [&mut self.sockets_per_node, &mut self.cores_per_socket, &mut self.threads_per_core];
+        for (piece, target) in pieces.iter().zip(targets) {
+            *target = if *piece == "*" { None } else { Some(positive(name, piece).map_err(|_| bad())?) };
+        }
+        self.extra_node_info_levels = pieces.len();
+        Ok(())
+    }
+
+    /// What remains of the request when hints are spelled out and every option has had its effect on the
+    /// binding. `hint` yields to the options that it would set.
+    pub(super) fn resolved(&self) -> Self {
+        let mut request = self.clone();
+        let spelled_out = self.extra_node_info_levels > 0
+            || self.ntasks_per_core.is_some()
+            || self.threads_per_core.is_some()
+            || self.cpu_bind.is_set();
+        if let Some(hint) = request.hint.take().filter(|_| !spelled_out) {
+            request.apply(hint);
+        }
+        request
+    }
+
+    fn apply(&mut self, hint: Hint) {
+        match hint {
+            Hint::ComputeBound => {
+                self.threads_per_core = Some(1);
+                self.cpu_bind.level = Some(Level::Cores);
+            }
+            Hint::MemoryBound => {
+                self.cores_per_socket = Some(1);
+                self.threads_per_core = Some(1);
+                self.cpu_bind.level = Some(Level::Cores);
+            }
+            Hint::Multithread => self.cpu_bind.level = Some(Level::Threads),
+            Hint::NoMultithread => {
+                self.threads_per_core = Some(1);
+                self.cpu_bind.level = Some(Level::Threads);
+                self.cpu_bind.one_thread = true;
+            }
+        }
+    }
+}
+
+/// An argument as option name and attached value: `--name=value` or `-nvalue`.
+fn split(arg: &str) -> (&str, Option<&str>) {
+    if arg.starts_with("--") {
+        return arg.split_once('=').map_or((arg, None), |(name, value)| (name, Some(value)));
+    }
+    match arg.char_indices().nth(2) {
+        Some((at, _)) => (&arg[..at], Some(&arg[at..])),
+        None => (arg, None),
+    }
+}
+
+fn takes_value(name: &str) -> bool {
+    !matches!(name, "--exclusive" | "--exact" | "-O" | "--overcommit")
+}
+
+fn positive(name: &str, value: &str) -> Result<usize, OptionError> {
+    let number = value.bytes().all(|byte| byte.is_ascii_digit()).then(|| value.parse().ok()).flatten();
+    number
+        .filter(|number| (1..=COUNT_MAX).contains(number))
+        .ok_or_else(|| OptionError::Value { option: name.to_owned(), value: value.to_owned() })
+}
+
+fn range(name: &str, value: &str) -> Result<(usize, usize), OptionError> {
+    let (least, most) = value.split_once('-').unwrap_or((value, value));
+    let (least, most) = (positive(name, least)?, positive(name, most)?);
+    if least > most {
+        return Err(OptionError::Value { option: name.to_owned(), value: value.to_owned() });
+    }
+    Ok((least, most))
+}
+
+fn hint(name: &str, value: &str) -> Result<Option<Hint>, OptionError> {
+    match value {
+        "compute_bound" => Ok(Some(Hint::ComputeBound)),
+        "memory_bound" => Ok(Some(Hint::MemoryBound)),
+        "multithread" => Ok(Some(Hint::Multithread)),
+        "nomultithread" => Ok(Some(Hint::NoMultithread)),
+        _ => Err(OptionError::Value { option: name.to_owned(), value: value.to_owned() }),
+    }
+}

@@ -1,0 +1,146 @@
+//! Which cores of one host a request could use, and which hosts it gets.
+
+use super::error::LayoutError;
+use super::grid::Grid;
+use super::wants::Wants;
+
+/// What one host can give.
+#[derive(Debug, Clone)]
+pub(super) struct Offer {
+    /// The cores that may be taken.
+    pub(super) cores: Vec<bool>,
+    /// The CPUs that may be used.
+    pub(super) cpus: usize,
+}
+
+/// What `grid` can give of the cores `free`; `None` when it cannot take part.
+pub(super) fn offer(grid: &Grid, wants: &Wants, free: &[bool]) -> Option<Offer> {
+    let per_core = wants.cpus_per_core(grid);
+    let mut in_socket: Vec<usize> =
+        free.chunks(grid.cores).map(|socket| socket.iter().filter(|core| **core).count()).collect();
+    for cores in &mut in_socket {
+        if *cores < wants.min_cores {
+            *cores = 0;
+        }
+    }
+    if in_socket.iter().filter(|cores| **cores > 0).count() < wants.min_sockets {
+        return None;
+    }
+    let cpus: usize = in_socket.iter().map(|cores| cores * per_core).sum();
+    let mut tasks: usize = in_socket
+        .iter()
+        .map(|cores| (cores * per_core).min(wants.ntasks_per_socket.unwrap_or(usize::MAX)))
+        .sum();
+    if let Some(per_node) = wants.ntasks_per_node.filter(|_| !wants.exclusive) {
+        tasks = tasks.min(per_node);
+    }
+    let cpus = usable_cpus(wants, per_core, cpus, &mut tasks);
+    let too_few_tasks = wants.ntasks_per_node.is_some_and(|per_node| tasks < per_node) && !wants.overcommit;
+    if tasks == 0 || too_few_tasks || cpus < wants.mincpus {
+        return None;
+    }
+    Some(cut_to(grid, wants, free, &in_socket, cpus, tasks))
+}
+
+/// The CPUs that tasks of this size can use of `cpus`, and in `tasks` how many tasks fit.
+fn usable_cpus(wants: &Wants, per_core: usize, cpus: usize, tasks: &mut usize) -> usize {
+    let per_task = wants.cpus_per_task;
+    if per_task < 2 {
+        return *tasks;
+    }
+    if wants.whole_cores_per_task(per_core) {
+        let task_cpus = per_task.next_multiple_of(per_core);
+        let fit = cpus / task_cpus;
+        *tasks = fit.min(*tasks);
+        return fit * per_task;
+    }
+    *tasks = (*tasks).min(cpus / per_task);
+    if wants.ntasks_per_node.is_some() { *tasks * per_task } else { cpus }
+}
+
+/// The first cores that hold `cpus` CPUs, no more of a socket than its tasks need.
+fn cut_to(
+    grid: &Grid,
+    wants: &Wants,
+    free: &[bool],
+    in_socket: &[usize],
+    mut cpus: usize,
+    tasks: usize,
+) -> Offer {
+    let per_core = wants.cpus_per_core(grid);
+    let socket_cpus = wants.ntasks_per_socket.map_or(tasks.max(cpus), |tasks| tasks * wants.cpus_per_task);
+    let mut cores = vec![false; free.len()];
+    let mut given = 0;
+    let mut left_of_task = wants.cpus_per_task;
+    let mut used = vec![0; grid.sockets];
+    for core in (0..free.len()).filter(|&core| free[core]) {
+        let socket = core / grid.cores;
+        if cpus == 0 {
+            break;
+        }
+        if in_socket[socket] == 0 || used[socket] >= socket_cpus {
+            continue;
+        }
+        used[socket] += per_core;
+        cores[core] = true;
+        let counted = if wants.whole_cores_per_task(per_core) {
+            let counted = left_of_task.min(per_core);
+            left_of_task = if left_of_task > counted { left_of_task - counted } else { wants.cpus_per_task };
+            counted
+        } else {
+            per_core
+        };
+        given += counted.min(cpus);
+        cpus -= counted.min(cpus);
+    }
+    Offer { cores, cpus: given }
+}
+
+/// Hosts of an allocation, each with the CPUs that it may use.
+pub(super) type Chosen = Vec<(usize, usize)>;
+
+/// Picks hosts for the request: the first ones in order that together suffice, or, when small hosts in front
+/// keep the rest from being enough, the same without the smallest.
+pub(super) fn choose(wants: &Wants, grids: &[Grid], offers: &[Option<Offer>]) -> Result<Chosen, LayoutError> {
+    let largest = offers.iter().flatten().map(|offer| offer.cpus).max().unwrap_or(0);
+    (0..largest.max(1))
+        .find_map(|least| {
+            let large_enough = |host: &usize| offers[*host].as_ref().is_some_and(|offer| offer.cpus > least);
+            let hosts: Vec<usize> = (0..offers.len()).filter(large_enough).collect();
+            first_that_suffice(wants, grids, offers, &hosts)
+        })
+        .ok_or(LayoutError::NotAvailable)
+}
+
+fn first_that_suffice(
+    wants: &Wants,
+    grids: &[Grid],
+    offers: &[Option<Offer>],
+    hosts: &[usize],
+) -> Option<Chosen> {
+    let mut chosen = Chosen::new();
+    let mut cpus_left = wants.cpus();
+    let most = wants.max_hosts.unwrap_or(usize::MAX);
+    let wanted = wants.max_hosts.unwrap_or(wants.min_hosts);
+    for &host in hosts {
+        if chosen.len() >= most || (chosen.len() >= wanted && cpus_left == 0) {
+            break;
+        }
+        let offered = offers[host].as_ref().map_or(0, |offer| offer.cpus);
+        if most - chosen.len() == 1 && offered < cpus_left {
+            continue;
+        }
+        let used = if wants.exclusive {
+            offered
+        } else {
+            // Hosts still to come need a core each.
+            let others = wants.min_hosts.saturating_sub(chosen.len() + 1);
+            let reserved = others * wants.cpus_per_core(&grids[host]);
+            let least = wants.mincpus.max(1);
+            offered.min(cpus_left.saturating_sub(reserved).max(least))
+        };
+        cpus_left = cpus_left.saturating_sub(used);
+        chosen.push((host, used));
+    }
+    (cpus_left == 0 && chosen.len() >= wants.min_hosts).then_some(chosen)
+}

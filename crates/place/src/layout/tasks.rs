@@ -1,0 +1,114 @@
+//! How many CPUs each host of an allocation gives, and which tasks it runs.
+
+use super::distribution::OverHosts;
+use super::wants::Wants;
+
+/// The CPUs that each host gives when tasks are dealt out one to a host in turn, `room` CPUs at most.
+pub(super) fn cpus_per_host(wants: &Wants, room: &[usize]) -> Vec<usize> {
+    let mut cpus = vec![0; room.len()];
+    let mut tasks = if wants.overcommit { wants.cpus() } else { wants.ntasks };
+    let per_task = if wants.overcommit { 1 } else { wants.cpus_per_task };
+    while tasks > 0 {
+        let before = tasks;
+        for (cpus, &room) in cpus.iter_mut().zip(room) {
+            if tasks > 0 && *cpus < room {
+                *cpus = (*cpus + per_task).min(room);
+                tasks -= 1;
+            }
+        }
+        if before == tasks {
+            break;
+        }
+    }
+    cpus
+}
+
+/// Of each host, the ranks of its tasks in order. `room` is how many tasks each host has CPUs for; where the
+/// sum is too small the rest is dealt out in turn.
+pub(super) fn ranks_per_host(wants: &Wants, room: &[usize], pack_by_default: bool) -> Vec<Vec<usize>> {
+    let hosts = room.len();
+    if let Some(OverHosts::Plane(size)) = wants.distribution.hosts {
+        return planes(wants.ntasks, size, room);
+    }
+    let pack = wants.distribution.pack.unwrap_or(pack_by_default);
+    let cyclic = wants.distribution.hosts == Some(OverHosts::Cyclic);
+    let counts = if pack && !cyclic { packed(wants.ntasks, room) } else { in_turn(wants.ntasks, room) };
+    let mut ranks = vec![Vec::new(); hosts];
+    if cyclic {
+        let mut host = 0;
+        for rank in 0..wants.ntasks {
+            while ranks[host].len() >= counts[host] {
+                host = (host + 1) % hosts;
+            }
+            ranks[host].push(rank);
+            host = (host + 1) % hosts;
+        }
+    } else {
+        let mut next = 0;
+        for (ranks, &count) in ranks.iter_mut().zip(&counts) {
+            *ranks = (next..next + count).collect();
+            next += count;
+        }
+    }
+    ranks
+}
+
+fn in_turn(ntasks: usize, room: &[usize]) -> Vec<usize> {
+    let mut counts = vec![0; room.len()];
+    let mut left = ntasks;
+    let mut beyond = false;
+    while left > 0 {
+        let mut space = false;
+        for (count, &room) in counts.iter_mut().zip(room) {
+            if left > 0 && (*count < room || beyond) {
+                *count += 1;
+                left -= 1;
+                space |= *count < room;
+            }
+        }
+        beyond = !space;
+    }
+    counts
+}
+
+fn packed(ntasks: usize, room: &[usize]) -> Vec<usize> {
+    let mut counts = vec![0; room.len()];
+    let mut left = ntasks;
+    for (count, &room) in counts.iter_mut().zip(room) {
+        if left > 0 && room > 0 {
+            *count = 1;
+            left -= 1;
+        }
+    }
+    for (count, &room) in counts.iter_mut().zip(room) {
+        let more = room.saturating_sub(*count).min(left);
+        *count += more;
+        left -= more;
+    }
+    while left > 0 {
+        for count in &mut counts {
+            if left > 0 {
+                *count += 1;
+                left -= 1;
+            }
+        }
+    }
+    counts
+}
+
+fn planes(ntasks: usize, size: usize, room: &[usize]) -> Vec<Vec<usize>> {
+    let mut ranks: Vec<Vec<usize>> = vec![Vec::new(); room.len()];
+    let mut next = 0;
+    let mut beyond = false;
+    while next < ntasks {
+        let before = next;
+        for (ranks, &room) in ranks.iter_mut().zip(room) {
+            let fits = if beyond { usize::MAX } else { room.saturating_sub(ranks.len()) };
+            let count = size.min(ntasks - next).min(fits);
+            ranks.extend(next..next + count);
+            next += count;
+        }
+        beyond = before == next;
+    }
+    ranks
+}

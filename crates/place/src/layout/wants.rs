@@ -1,0 +1,112 @@
+//! A request in numbers, defaults filled in.
+
+use super::binding::CpuBind;
+use super::binding::Level;
+use super::distribution::Distribution;
+use super::error::LayoutError;
+use super::grid::{Grid, Select};
+use super::request::LayoutRequest;
+
+/// What a request comes to, for all stages of the layout.
+#[derive(Debug, Clone)]
+pub(super) struct Wants {
+    pub(super) ntasks: usize,
+    pub(super) cpus_per_task: usize,
+    /// The fewest hosts.
+    pub(super) min_hosts: usize,
+    /// The most hosts, where they were named.
+    pub(super) max_hosts: Option<usize>,
+    pub(super) min_sockets: usize,
+    pub(super) min_cores: usize,
+    pub(super) threads_per_core: Option<usize>,
+    pub(super) ntasks_per_core: Option<usize>,
+    pub(super) ntasks_per_socket: Option<usize>,
+    pub(super) ntasks_per_node: Option<usize>,
+    pub(super) mincpus: usize,
+    pub(super) overcommit: bool,
+    pub(super) exclusive: bool,
+    /// Tasks see only what they asked for.
+    pub(super) exact: bool,
+    pub(super) distribution: Distribution,
+    pub(super) bind: CpuBind,
+    pub(super) select: Select,
+}
+
+impl Wants {
+    pub(super) fn new(request: &LayoutRequest, select: Select) -> Result<Self, LayoutError> {
+        let request = request.resolved();
+        if let (Some(per_core), Some(threads)) = (request.ntasks_per_core, request.threads_per_core)
+            && per_core > threads
+        {
+            return Err(LayoutError::TasksPerCore { per_core, threads });
+        }
+        let (least, most) = request.nodes.unzip();
+        let per_node = request.ntasks_per_node;
+        let ntasks = request.ntasks.unwrap_or_else(|| least.unwrap_or(1) * per_node.unwrap_or(1));
+        let mut min_hosts = least.unwrap_or(1).min(ntasks);
+        if let Some(per_node) = per_node {
+            min_hosts = min_hosts.max(ntasks.div_ceil(per_node));
+        }
+        let mut bind = request.cpu_bind.clone();
+        bind.level = bind.level.or_else(|| implied_level(&request));
+        Ok(Self {
+            ntasks,
+            cpus_per_task: request.cpus_per_task.unwrap_or(1),
+            min_hosts,
+            max_hosts: most.map(|most| most.min(ntasks)),
+            min_sockets: request.sockets_per_node.unwrap_or(1),
+            min_cores: request.cores_per_socket.unwrap_or(1),
+            threads_per_core: request.threads_per_core,
+            ntasks_per_core: request.ntasks_per_core,
+            ntasks_per_socket: request.ntasks_per_socket,
+            ntasks_per_node: per_node,
+            mincpus: request.mincpus,
+            overcommit: request.overcommit,
+            exclusive: request.exclusive,
+            exact: request.exact || request.exclusive || request.cpus_per_task.is_some(),
+            distribution: request.distribution.unwrap_or_default(),
+            bind,
+            select,
+        })
+    }
+
+    /// The CPUs of one core that this request counts on.
+    pub(super) fn cpus_per_core(&self, grid: &Grid) -> usize {
+        let by_tasks = self.ntasks_per_core.map_or(usize::MAX, |tasks| tasks * self.cpus_per_task);
+        grid.threads.min(by_tasks).min(self.threads_per_core.unwrap_or(usize::MAX))
+    }
+
+    /// Tasks that one core may have, by either option.
+    pub(super) fn tasks_per_core_max(&self) -> usize {
+        let tasks = self.ntasks_per_core.unwrap_or(usize::MAX);
+        tasks.min(self.threads_per_core.unwrap_or(usize::MAX))
+    }
+
+    /// One task to a core, of which it needs more than one.
+    pub(super) fn whole_cores_per_task(&self, cpus_per_core: usize) -> bool {
+        self.tasks_per_core_max() == 1 && self.cpus_per_task > cpus_per_core
+    }
+
+    /// The CPUs of all tasks.
+    pub(super) fn cpus(&self) -> usize {
+        if self.overcommit { self.min_hosts } else { self.ntasks * self.cpus_per_task }
+    }
+}
+
+/// Options that speak of a level also bind to it, unless `--cpu-bind` says otherwise.
+fn implied_level(request: &LayoutRequest) -> Option<Level> {
+    if request.threads_per_core.is_some() || request.extra_node_info_levels == 3 {
+        Some(Level::Threads)
+    } else if request.extra_node_info_levels > 0 || request.cores_per_socket.is_some() {
+        Some(match request.extra_node_info_levels {
+            1 => Level::Sockets,
+            _ => Level::Cores,
+        })
+    } else if let Some(per_core) = request.ntasks_per_core {
+        Some(if per_core == 1 { Level::Cores } else { Level::Threads })
+    } else if request.ntasks_per_socket.is_some() {
+        Some(Level::Sockets)
+    } else {
+        None
+    }
+}
