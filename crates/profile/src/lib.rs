@@ -1,8 +1,10 @@
 //! What jobs used, from the reading to the picture.
 //!
 //! Reading order: [`meter`] (readings of a running job become samples and figures), [`store`] (rows on disk, in
-//! SQLite), [`report`] (rows become views, views become text). Absent here: `/proc`, cgroups, clocks, sockets,
-//! and any judgement of what a job should get.
+//! SQLite), [`report`] (rows become views, views become text), [`plot`] (series become pictures). Absent here:
+//! `/proc`, cgroups, sockets, and any judgement of what a job should get.
 
 pub mod meter;
+pub mod plot;
+pub mod report;
 pub mod store;

@@ -1,0 +1,212 @@
+//! Pictures: panels of series over time, as SVG, as PNG, and as characters in a terminal.
+//!
+//! A [`Chart`] is plain data; the three ways to draw it share scales and ticks. The SVG is written here and not
+//! by a plotting library, because frozen intervals are hatched and lines dashed so that the picture holds in
+//! grey print, and because labels must know their own width to stay clear of each other. The PNG is that SVG,
+//! drawn with a font that is built in. Absent here: files, the store, and any choice of what is worth drawing
+//! but [`job_chart`].
+
+mod font;
+mod layout;
+mod png;
+mod scale;
+mod svg;
+mod text;
+mod thin;
+
+use pinfold_proto::JobState;
+use pinfold_proto::view::{PointView, ReportView};
+
+pub use png::PngError;
+
+use crate::report::size;
+use crate::report::units::precise;
+
+/// A picture: panels one above the other over one time axis.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Chart {
+    /// The line above all.
+    pub title: String,
+    /// The panels, from above.
+    pub panels: Vec<Panel>,
+    /// Intervals to shade in every panel, in seconds: from, to, what they are. Those of one name look alike.
+    pub shaded: Vec<(f64, f64, String)>,
+}
+
+/// One panel.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Panel {
+    /// What is drawn, such as `memory`; the unit is added to it.
+    pub title: String,
+    /// The unit of its values.
+    pub unit: Unit,
+    /// Its series, the first at the back.
+    pub series: Vec<Series>,
+    /// Levels to mark by a line across: value, what it is. One far above all series is named but not drawn.
+    pub marks: Vec<(f64, String)>,
+}
+
+/// What values count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes, shown in KiB, MiB, GiB, whichever fits.
+    Bytes,
+    /// Bytes a second.
+    BytesPerSecond,
+    /// Anything else, by its name; empty: a bare number.
+    Plain(String),
+}
+
+impl Default for Unit {
+    fn default() -> Self {
+        Self::Plain(String::new())
+    }
+}
+
+impl From<&str> for Unit {
+    fn from(name: &str) -> Self {
+        Self::Plain(name.to_owned())
+    }
+}
+
+/// A series of values over time.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Series {
+    /// Its name in the legend.
+    pub name: String,
+    /// Seconds and values, by time. What is not finite is left out.
+    pub points: Vec<(f64, f64)>,
+    /// How it is drawn.
+    pub style: Style,
+}
+
+/// How a series is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Style {
+    /// A line, and the area below it filled.
+    Area,
+    /// A line.
+    #[default]
+    Line,
+    /// A thin line.
+    Thin,
+    /// A line of steps: each value holds since the point before, as a mean over that time does.
+    Steps,
+    /// Steps, and the area below them filled.
+    StepArea,
+}
+
+impl Style {
+    const fn filled(self) -> bool {
+        matches!(self, Self::Area | Self::StepArea)
+    }
+
+    const fn stepped(self) -> bool {
+        matches!(self, Self::Steps | Self::StepArea)
+    }
+}
+
+impl Chart {
+    /// The picture as SVG, `width` by `height` pixels.
+    #[must_use]
+    pub fn to_svg(&self, width: u32, height: u32) -> String {
+        svg::draw(self, width, height)
+    }
+
+    /// The picture as PNG, `width` by `height` pixels.
+    ///
+    /// # Errors
+    /// When the size is 0 or more than memory can hold.
+    pub fn to_png(&self, width: u32, height: u32) -> Result<Vec<u8>, PngError> {
+        png::draw(&self.to_svg(width, height), width, height)
+    }
+
+    /// The picture in characters, lines of up to `width`, up to `height` of them where the panels leave room.
+    #[must_use]
+    pub fn to_text(&self, width: usize, height: usize) -> String {
+        text::draw(self, width, height)
+    }
+}
+
+/// What a job used over time: memory with its claim and peak, cores, and storage, frozen intervals shaded. Of a
+/// view without a series only the marks are left.
+#[must_use]
+pub fn job_chart(view: &ReportView) -> Chart {
+    let points = view.series.as_deref().unwrap_or(&[]);
+    let start_s = view.started_s.or(points.first().map(|point| point.time_s)).unwrap_or(0.0);
+    let over = |figure: &dyn Fn(&PointView) -> f64| -> Vec<(f64, f64)> {
+        points.iter().map(|point| (point.time_s - start_s, figure(point))).collect()
+    };
+    let series = |name: &str, style, points| Series { name: name.to_owned(), points, style };
+    let mut memory =
+        vec![series("anonymous and shared", Style::Area, over(&|point| precise(point.memory_bytes)))];
+    if points.iter().any(|point| point.swap_bytes > 0) {
+        memory.push(series("swap", Style::Line, over(&|point| precise(point.swap_bytes))));
+    }
+    if points.iter().any(|point| point.cache_bytes.is_some()) {
+        let cache = over(&|point| point.cache_bytes.map_or(f64::NAN, precise));
+        memory.push(series("page cache", Style::Thin, cache));
+    }
+    let mut marks = vec![(precise(view.memory_peak_bytes), format!("peak {}", size(view.memory_peak_bytes)))];
+    marks.extend(view.claim_bytes.map(|claim| (precise(claim), format!("claim {}", size(claim)))));
+    let cores = since_start(over(&|point| point.cpu_cores));
+    let storage = vec![
+        series("read", Style::Steps, rates(points, start_s, |point| point.io_read_bytes)),
+        series("written", Style::Steps, rates(points, start_s, |point| point.io_write_bytes)),
+    ];
+    let panel = |title: &str, unit, series, marks| Panel { title: title.to_owned(), unit, series, marks };
+    Chart {
+        title: format!("job {}: {}", view.job, view.name),
+        panels: vec![
+            panel("memory", Unit::Bytes, memory, marks),
+            panel("CPU", "cores".into(), vec![series("cores in use", Style::StepArea, cores)], Vec::new()),
+            panel("storage", Unit::BytesPerSecond, storage, Vec::new()),
+        ],
+        shaded: stopped(points, start_s),
+    }
+}
+
+/// Steps that begin at the start: the first value holds since then.
+fn since_start(mut points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    if let Some(&(_, value)) = points.first() {
+        points.insert(0, (0.0, value));
+    }
+    points
+}
+
+/// What was transferred between one point and the next, a second.
+fn rates(points: &[PointView], start_s: f64, total: fn(&PointView) -> u64) -> Vec<(f64, f64)> {
+    let mut before = (start_s, 0);
+    let rates = points.iter().map(|point| {
+        let (span_s, bytes) = (point.time_s - before.0, total(point).saturating_sub(before.1));
+        before = (point.time_s, total(point));
+        (point.time_s - start_s, if span_s > 0.0 { precise(bytes) / span_s } else { 0.0 })
+    });
+    since_start(rates.collect())
+}
+
+/// The intervals in which a job was frozen or parked, from the first sample that says so to the first that
+/// does not.
+fn stopped(points: &[PointView], start_s: f64) -> Vec<(f64, f64, String)> {
+    let mut shaded: Vec<(f64, f64, String)> = Vec::new();
+    let mut before: Option<&PointView> = None;
+    for point in points {
+        let word = match before.map(|before| before.state) {
+            Some(JobState::Frozen) => "frozen",
+            Some(JobState::Parked) => "parked",
+            _ => "",
+        };
+        if let Some(before) = before.filter(|_| !word.is_empty()) {
+            let (from, to) = (before.time_s - start_s, point.time_s - start_s);
+            match shaded.last_mut() {
+                Some((_, end, name)) if name == word && *end >= from => *end = to,
+                _ => shaded.push((from, to, word.to_owned())),
+            }
+        }
+        before = Some(point);
+    }
+    shaded
+}
+
+#[cfg(test)]
+mod tests;

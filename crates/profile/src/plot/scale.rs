@@ -1,0 +1,229 @@
+//! Scales and ticks: which values an axis shows, and how they are written.
+
+use super::{Chart, Panel, Series, Style, Unit};
+
+/// A mark that is this many times above all series is not drawn, or the series would be a line at the bottom.
+const MARK_FAR: f64 = 3.0;
+
+/// The same for a thin series.
+const THIN_FAR: f64 = 4.0;
+
+/// The time axis, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Span {
+    pub(super) from: f64,
+    pub(super) to: f64,
+}
+
+/// A value axis from 0 to `top`, with what to divide values by to have the `unit`.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Scale {
+    pub(super) top: f64,
+    pub(super) unit: String,
+    divisor: f64,
+}
+
+/// The finite points of a panel's series.
+fn points(panel: &Panel) -> impl Iterator<Item = (f64, f64)> {
+    panel
+        .series
+        .iter()
+        .flat_map(|series| series.points.iter().copied())
+        .filter(|(x, y)| x.is_finite() && y.is_finite())
+}
+
+/// All that any series or shade of a chart covers; a second when that is nothing.
+pub(super) fn span(chart: &Chart) -> Span {
+    let shades = chart.shaded.iter().flat_map(|&(from, to, _)| [from, to]).filter(|x| x.is_finite());
+    let xs = chart.panels.iter().flat_map(points).map(|(x, _)| x).chain(shades);
+    let (from, to) = xs.fold((f64::INFINITY, f64::NEG_INFINITY), |(from, to), x| (from.min(x), to.max(x)));
+    if from > to {
+        return Span { from: 0.0, to: 1.0 };
+    }
+    // A series that begins just after its start shows the start.
+    let from = if from > 0.0 && from < 0.1 * (to - from) { 0.0 } else { from };
+    if to - from > 1e-6 * to.abs().max(1e-3) {
+        return Span { from, to };
+    }
+    let around = 0.5f64.max(from.abs() * 1e-3);
+    Span { from: from - around, to: from + around }
+}
+
+/// Whether a mark is drawn as a line.
+pub(super) fn is_near(panel: &Panel, mark: f64) -> bool {
+    let highest = highest(panel);
+    mark.is_finite() && mark >= 0.0 && (highest <= 0.0 || mark <= highest * MARK_FAR)
+}
+
+/// The highest value that the axis must show: of all series, but not of a thin one that is far above the rest,
+/// as page cache may be above the memory that the picture is about.
+fn highest(panel: &Panel) -> f64 {
+    let all = panel.series.iter().map(series_top).fold(0.0, f64::max);
+    let main =
+        panel.series.iter().filter(|series| series.style != Style::Thin).map(series_top).fold(0.0, f64::max);
+    if main > 0.0 && all > main * THIN_FAR { main } else { all }
+}
+
+fn series_top(series: &Series) -> f64 {
+    let finite = series.points.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
+    finite.map(|&(_, y)| y).fold(0.0, f64::max)
+}
+
+/// Whether a series leaves the panel above.
+pub(super) fn is_cut(panel: &Panel, series: &Series) -> bool {
+    series.style == Style::Thin && series_top(series) > highest(panel) * 1.08
+}
+
+/// The value axis of a panel.
+pub(super) fn scale(panel: &Panel) -> Scale {
+    let marks = panel.marks.iter().map(|&(mark, _)| mark).filter(|&mark| is_near(panel, mark));
+    let highest = marks.fold(highest(panel), f64::max);
+    let top = if highest > 0.0 { highest * 1.08 } else { 1.0 };
+    let (divisor, unit) = match &panel.unit {
+        Unit::Plain(name) => (1.0, name.clone()),
+        Unit::Bytes => binary(highest, ""),
+        Unit::BytesPerSecond => binary(highest, "/s"),
+    };
+    Scale { top, unit, divisor }
+}
+
+fn binary(highest: f64, tail: &str) -> (f64, String) {
+    let mut divisor = 1.0;
+    for unit in ["B", "KiB", "MiB", "GiB", "TiB"] {
+        if highest < divisor * 1024.0 || unit == "TiB" {
+            return (divisor, format!("{unit}{tail}"));
+        }
+        divisor *= 1024.0;
+    }
+    (1.0, format!("B{tail}"))
+}
+
+impl Scale {
+    /// Values and how they are written, from 0 up, at most `count` of them but at least two.
+    pub(super) fn ticks(&self, count: usize) -> Vec<(f64, String)> {
+        let top = self.top / self.divisor;
+        let step = nice(top / as_float(count.max(2) - 1));
+        ticks(0.0, top, step).into_iter().map(|value| (value * self.divisor, written(value, step))).collect()
+    }
+
+    /// The smallest round value that is not below the top, and how it is written.
+    pub(super) fn round_top(&self) -> (f64, String) {
+        let top = self.top / self.divisor;
+        let step = nice(top / 4.0);
+        let value = (top / step - 1e-9).ceil() * step;
+        (value * self.divisor, written(value, step))
+    }
+}
+
+/// Ticks of the time axis: seconds, and how they are written in the unit that is given with them.
+pub(super) fn time_ticks(span: Span, count: usize) -> (Vec<(f64, String)>, &'static str) {
+    let length = span.to - span.from;
+    let (divisor, unit) = match length {
+        _ if length < 180.0 => (1.0, "s"),
+        _ if length < 3.0 * 3_600.0 => (60.0, "min"),
+        _ if length < 3.0 * 86_400.0 => (3_600.0, "h"),
+        _ => (86_400.0, "d"),
+    };
+    let step = nice(length / divisor / as_float(count.max(2)));
+    let ticks = ticks(span.from / divisor, span.to / divisor, step);
+    (ticks.into_iter().map(|value| (value * divisor, written(value, step))).collect(), unit)
+}
+
+/// The least of 1, 2, 5 times a power of ten that is not below `least`.
+fn nice(least: f64) -> f64 {
+    if !least.is_finite() || least <= 0.0 {
+        return 1.0;
+    }
+    let power = 10f64.powf(least.log10().floor());
+    [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|step| step * power)
+        .find(|&step| step >= least * (1.0 - 1e-9))
+        .unwrap_or(1.0)
+}
+
+fn ticks(from: f64, to: f64, step: f64) -> Vec<f64> {
+    let first = (from / step - 1e-9).ceil();
+    // A step is a part of the span at worst 1000 times; the bound is for spans that floats cannot divide.
+    (0..1_000)
+        .map(|at| (first + f64::from(at)) * step)
+        .take_while(|&value| value <= to + step * 1e-9)
+        .collect()
+}
+
+/// A tick with as many decimals as its step has.
+fn written(value: f64, step: f64) -> String {
+    let decimals = (0usize..6).find(|&decimals| {
+        let scaled = step * 10f64.powf(as_float(decimals));
+        (scaled - scaled.round()).abs() < 1e-6 * scaled.max(1e-9)
+    });
+    // `-0` is no number to show.
+    format!("{:.*}", decimals.unwrap_or(6), if value.abs() < step * 1e-6 { 0.0 } else { value })
+}
+
+fn as_float(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn panel(unit: Unit, values: &[f64], marks: &[f64]) -> Panel {
+        let points = values.iter().map(|&value| (value, value)).collect();
+        let marks = marks.iter().map(|&mark| (mark, "mark".to_owned())).collect();
+        Panel { unit, marks, series: vec![Series { points, ..Series::default() }], ..Panel::default() }
+    }
+
+    #[track_caller]
+    fn check_ticks(unit: Unit, highest: f64, count: usize, want_unit: &str, want: &[&str]) {
+        let scale = scale(&panel(unit, &[highest], &[]));
+        assert_eq!(scale.unit, want_unit);
+        let ticks: Vec<String> = scale.ticks(count).into_iter().map(|(_, text)| text).collect();
+        assert_eq!(ticks, want, "{highest}");
+    }
+
+    #[test]
+    fn value_ticks_are_round_in_their_unit() {
+        check_ticks(Unit::Plain("cores".into()), 2.0, 5, "cores", &["0", "1", "2"]);
+        check_ticks(Unit::Plain("cores".into()), 0.9, 6, "cores", &["0.0", "0.2", "0.4", "0.6", "0.8"]);
+        check_ticks(Unit::Bytes, 3.5 * 1024.0 * 1024.0 * 1024.0, 5, "GiB", &["0", "1", "2", "3"]);
+        check_ticks(Unit::BytesPerSecond, 900.0, 4, "B/s", &["0", "500"]);
+        check_ticks(Unit::Bytes, 0.0, 4, "B", &["0.0", "0.5", "1.0"]);
+    }
+
+    #[test]
+    fn time_is_in_the_unit_that_fits() {
+        let check = |from, to, unit, want: &[&str]| {
+            let (ticks, got) = time_ticks(Span { from, to }, 5);
+            assert_eq!(
+                (ticks.into_iter().map(|(_, text)| text).collect::<Vec<_>>(), got),
+                (want.iter().map(|&w| w.to_owned()).collect(), unit)
+            );
+        };
+        check(0.0, 1.0, "s", &["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
+        check(0.0, 600.0, "min", &["0", "2", "4", "6", "8", "10"]);
+        check(0.0, 86_400.0, "h", &["0", "5", "10", "15", "20"]);
+        check(-0.5, 0.5, "s", &["-0.4", "-0.2", "0.0", "0.2", "0.4"]);
+    }
+
+    #[test]
+    fn a_far_mark_does_not_press_the_series_down() {
+        let with = |mark| scale(&panel(Unit::default(), &[10.0], &[mark])).top;
+        assert!((with(20.0) - 21.6).abs() < 1e-9);
+        assert!((with(1_000.0) - 10.8).abs() < 1e-9);
+        assert!((scale(&panel(Unit::default(), &[], &[8.0])).top - 8.64).abs() < 1e-9, "alone it is drawn");
+    }
+
+    #[test]
+    fn strange_numbers_give_a_scale_all_the_same() {
+        for values in [&[][..], &[0.0], &[f64::NAN, f64::INFINITY], &[1e300], &[1e-300], &[-5.0]] {
+            let panel = panel(Unit::Bytes, values, &[f64::NAN]);
+            let scale = scale(&panel);
+            assert!(scale.top > 0.0 && scale.ticks(5).len() < 1_000, "{values:?}");
+            let span = span(&Chart { panels: vec![panel], ..Chart::default() });
+            assert!(span.to > span.from, "{values:?}");
+            assert!(time_ticks(span, 9).0.len() < 1_000);
+        }
+    }
+}

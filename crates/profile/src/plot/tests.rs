@@ -1,0 +1,259 @@
+use pinfold_proto::JobClass;
+use pinfold_proto::view::VERSION;
+
+use super::*;
+
+const MIB: u64 = 1 << 20;
+
+/// Two ramps from 0 to 4 over ten seconds.
+const WANT: &str = "\
+two ramps
+area (cores)  █ ramp
+6┤   ░░░░░
+ ┤┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄▁▃▄▅
+ ┤   ░░░░░▂▃▄▅▆▇█████
+0┤ ▂▃▄▅▆▇████████████
+line (cores)  • ramp
+6┤   ░░░░░
+ ┤   ░░░░░      •••••
+ ┤   ░░░░•••••••
+0┤ ••••••░
+ └┬────────┬────────┬
+  0        5 s
+";
+
+fn point(time_s: f64, state: JobState) -> PointView {
+    PointView {
+        time_s,
+        cpu_cores: 1.5 + (time_s / 7.0).sin() / 2.0,
+        memory_bytes: MIB * crate::report::units::rounded(300.0 + 2.5 * time_s + 60.0 * (time_s / 9.0).sin()),
+        cache_bytes: Some(MIB * crate::report::units::rounded(8.0 * time_s)),
+        swap_bytes: 0,
+        io_read_bytes: MIB * crate::report::units::rounded(8.0 * time_s),
+        io_write_bytes: if time_s > 120.0 { 500 * MIB } else { 0 },
+        processes: 2,
+        threads: 4,
+        state,
+    }
+}
+
+fn view(series: Option<Vec<PointView>>) -> ReportView {
+    ReportView {
+        version: VERSION,
+        job: 17,
+        name: "assemble <k=31> & polish".to_owned(),
+        command: vec!["velvetg".to_owned()],
+        user: "ada".to_owned(),
+        project: None,
+        state: JobState::Exited,
+        class: JobClass::Primary,
+        priority: 10,
+        cpus: None,
+        submitted_s: 0.0,
+        started_s: Some(0.0),
+        ended_s: Some(200.0),
+        exit_code: Some(0),
+        signal: None,
+        reason: None,
+        queued_s: 0.0,
+        wall_s: Some(200.0),
+        suspended_s: 0.0,
+        cpu_user_s: 0.0,
+        cpu_system_s: 0.0,
+        claim_bytes: Some(1024 * MIB),
+        memory_peak_bytes: 980 * MIB,
+        memory_mean_bytes: 400 * MIB,
+        cache_peak_bytes: None,
+        swap_peak_bytes: 0,
+        virtual_peak_bytes: 0,
+        io_read_bytes: 0,
+        io_write_bytes: 0,
+        processes_total: 1,
+        processes_peak: 1,
+        threads_peak: 1,
+        samples: 200,
+        series,
+    }
+}
+
+/// A job of 200 s that was frozen for 30 s and parked for 20 s.
+fn job() -> Chart {
+    let state = |s| match s {
+        60..90 => JobState::Frozen,
+        140..160 => JobState::Parked,
+        _ => JobState::Running,
+    };
+    job_chart(&view(Some((1..=200).map(|s| point(f64::from(s), state(s))).collect())))
+}
+
+/// Charts that have broken others: nothing, one point, no numbers, more points than pixels, long names.
+fn odd_charts() -> Vec<(&'static str, Chart)> {
+    let series = |points: Vec<(f64, f64)>, style| Series {
+        name: "a series with rather a long name".into(),
+        points,
+        style,
+    };
+    let chart = |series: Vec<Series>| Chart {
+        title: "t\u{1b}[2J".repeat(40),
+        panels: vec![Panel {
+            title: "values".into(),
+            unit: Unit::Bytes,
+            series,
+            marks: vec![(5.0, "mark".into()), (f64::NAN, "no".into())],
+        }],
+        shaded: vec![(0.5, 0.6, "frozen".into()), (f64::NAN, 1.0, "parked".into())],
+    };
+    let many = (0..50_000).map(|at| (f64::from(at), f64::from(at % 97))).collect();
+    vec![
+        ("nothing", Chart::default()),
+        ("an empty panel", Chart { panels: vec![Panel::default()], ..Chart::default() }),
+        ("an empty series", chart(vec![series(vec![], Style::Area), series(vec![], Style::Steps)])),
+        (
+            "one point",
+            chart(vec![series(vec![(3.0, 4.0)], Style::Area), series(vec![(3.0, 2.0)], Style::Steps)]),
+        ),
+        ("no numbers", chart(vec![series(vec![(f64::NAN, 1.0), (1.0, f64::INFINITY)], Style::Line)])),
+        ("only zeros", chart(vec![series(vec![(0.0, 0.0), (1.0, 0.0)], Style::StepArea)])),
+        ("the same instant twice", chart(vec![series(vec![(1.0, 1.0), (1.0, 2.0)], Style::Line)])),
+        ("many points", chart(vec![series(many, Style::Thin)])),
+        ("many panels", Chart { panels: vec![Panel::default(); 30], ..Chart::default() }),
+        ("a job without series", job_chart(&view(None))),
+        ("a job of one sample", job_chart(&view(Some(vec![point(0.5, JobState::Frozen)])))),
+    ]
+}
+
+#[test]
+fn every_chart_can_be_drawn_at_every_size() {
+    for (what, chart) in odd_charts().into_iter().chain([("a job", job())]) {
+        for (width, height) in [(1, 1), (200, 200), (400, 300), (1600, 1000)] {
+            let svg = chart.to_svg(width, height);
+            assert!(!svg.contains("NaN") && !svg.contains("inf") && !svg.contains('\u{1b}'), "{what}: {svg}");
+            assert!(svg.len() < 400_000, "{what}: {} bytes", svg.len());
+        }
+        for (width, height) in [(1, 1), (120, 90)] {
+            let png = chart.to_png(width, height).unwrap_or_else(|error| panic!("{what}: {error:?}"));
+            assert!(png.starts_with(b"\x89PNG"), "{what}");
+        }
+        for (width, height) in [(0, 0), (20, 5), (80, 24), (200, 60)] {
+            let text = chart.to_text(width, height);
+            assert!(!text.contains('\u{1b}'), "{what}: {text:?}");
+            let longest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+            assert!(longest <= width.max(24), "{what}: {longest} characters in {width}\n{text}");
+            if height >= 24 && chart.panels.len() <= 3 {
+                assert!(text.lines().count() <= height, "{what}: {} lines in {height}", text.lines().count());
+            }
+        }
+    }
+    assert!(matches!(job().to_png(0, 100), Err(PngError::Size { .. })));
+}
+
+#[test]
+fn a_job_is_drawn_with_its_stops_and_levels() {
+    let chart = job();
+    let shaded: Vec<(f64, f64, &str)> =
+        chart.shaded.iter().map(|(from, to, name)| (*from, *to, name.as_str())).collect();
+    assert_eq!(shaded, [(60.0, 90.0, "frozen"), (140.0, 160.0, "parked")]);
+    let svg = chart.to_svg(900, 600);
+    for text in [
+        "job 17: assemble &lt;k=31&gt; &amp; polish",
+        "peak 980 MiB",
+        "claim 1.00 GiB",
+        "page cache",
+        "memory (GiB)",
+        "CPU (cores)",
+        "storage (MiB/s)",
+        ">frozen<",
+        ">parked<",
+        "time (min)",
+    ] {
+        assert!(svg.contains(text), "{text} is missing");
+    }
+    let written = &chart.panels[2].series[1].points;
+    assert_eq!(written.iter().filter(|(_, rate)| *rate > 0.0).count(), 1, "500 MiB in one second");
+}
+
+#[test]
+fn labels_of_marks_and_legends_do_not_lie_over_each_other() {
+    let mut chart = job();
+    chart.panels[0].marks.extend([
+        (1000.0 * 1048576.0, "limit".into()),
+        (0.0, "nothing".into()),
+        (1.0, "a byte".into()),
+    ]);
+    for (width, height) in [(400, 300), (900, 600), (1600, 1000)] {
+        let layout = layout::Layout::new(&chart, f64::from(width), f64::from(height));
+        let place = &layout.places[0];
+        let bases: Vec<f64> =
+            layout::marks(&chart.panels[0], place, layout.font_size).iter().map(|mark| mark.base).collect();
+        assert_eq!(bases.len(), 5);
+        for pair in bases.windows(2) {
+            assert!(pair[1] - pair[0] >= layout.font_size, "{bases:?} at {width}x{height}");
+        }
+        for (one, next) in place.legend.iter().zip(&place.legend[1..]) {
+            let end =
+                one.x + (layout::SWATCH + 0.5) * layout.font_size + font::width(&one.text, layout.font_size);
+            assert!(next.y > one.y || next.x >= end, "{one:?} {next:?}");
+            assert!(end <= f64::from(width), "{one:?} ends at {end}");
+        }
+        for pair in layout.places.windows(2) {
+            assert!(
+                pair[1]
+                    .legend
+                    .first()
+                    .is_none_or(|legend| legend.y > pair[0].plot.bottom() + 0.5 * layout.font_size)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_terminal_shows_areas_lines_and_stops() {
+    let ramp = |style| Series { name: "ramp".into(), points: vec![(0.0, 0.0), (10.0, 4.0)], style };
+    let panel = |title: &str, style, marks| Panel {
+        title: title.into(),
+        unit: "cores".into(),
+        series: vec![ramp(style)],
+        marks,
+    };
+    let chart = Chart {
+        title: "two ramps".into(),
+        panels: vec![
+            panel("area", Style::Area, vec![(3.0, "claim".into())]),
+            panel("line", Style::Line, vec![]),
+        ],
+        shaded: vec![(2.0, 4.0, "frozen".into())],
+    };
+    let text = chart.to_text(22, 13);
+    assert!(text.contains('█') && text.contains('░') && text.contains('┄') && text.contains('•'), "{text}");
+    assert_eq!(text, WANT, "\n{text}");
+}
+
+#[test]
+fn page_cache_far_above_does_not_press_memory_down() {
+    let mut chart = job();
+    let top = |chart: &Chart| scale::scale(&chart.panels[0]).top;
+    let before = top(&chart);
+    let cache = chart.panels[0].series.iter_mut().find(|series| series.name == "page cache").unwrap();
+    cache.points.iter_mut().for_each(|(_, bytes)| *bytes *= 100.0);
+    assert!(top(&chart) <= before, "{} above {before}", top(&chart));
+    assert!(chart.to_svg(900, 600).contains("page cache (goes above)"));
+}
+
+/// For people: `PINFOLD_PICTURES=DIR cargo test -p pinfold-profile pictures` writes what they look like.
+#[test]
+fn pictures_of_a_job_differ_where_the_jobs_do() {
+    let pictures = [("job", job()), ("empty", job_chart(&view(None)))];
+    if let Some(dir) = std::env::var_os("PINFOLD_PICTURES") {
+        for ((name, chart), (width, height)) in pictures
+            .iter()
+            .flat_map(|picture| [(400, 300), (900, 600), (1600, 1000)].map(|size| (picture, size)))
+        {
+            let file = std::path::Path::new(&dir).join(format!("{name}-{width}x{height}"));
+            std::fs::write(file.with_extension("svg"), chart.to_svg(width, height)).unwrap();
+            std::fs::write(file.with_extension("png"), chart.to_png(width, height).unwrap()).unwrap();
+        }
+        println!("{}", pictures[0].1.to_text(100, 40));
+        println!("{}", pictures[0].1.to_text(60, 24));
+    }
+    assert_ne!(pictures[0].1.to_png(300, 200).unwrap(), pictures[1].1.to_png(300, 200).unwrap());
+}

@@ -1,0 +1,162 @@
+//! Rows become the views that `status`, `report` and `batch` show, and views become text.
+//!
+//! Views are in JSON just as they stand; the text is for people: aligned, in units, never wider than asked, and
+//! with nothing in it that a terminal would take for a command, because names and reasons come from users.
+//! Absent here: the store, sockets, colours on anything but a terminal (the caller says).
+
+mod card;
+mod list;
+mod table;
+pub(crate) mod units;
+
+use std::time::SystemTime;
+
+use pinfold_proto::JobState;
+use pinfold_proto::row::{DecisionRow, JobRow, SampleRow};
+use pinfold_proto::view::{DecisionView, JobView, PointView, ReportView, VERSION, seconds};
+
+pub use card::{write_report, write_why};
+pub use list::{write_batch, write_status, write_status_at};
+pub use units::{clock_utc, date_utc, duration, size};
+
+/// One job for `report`, with its series when `samples` are given. What is not over is counted until `now_us`.
+#[must_use]
+pub fn report_view(row: &JobRow, samples: Option<&[SampleRow]>, now_us: u64) -> ReportView {
+    let over_us = if row.state == JobState::Exited { row.ended_us } else { None };
+    let until_us = over_us.unwrap_or(now_us);
+    let waited_until_us = row.started_us.unwrap_or(until_us);
+    let frozen_us = match (row.frozen_since_us, over_us) {
+        (Some(since_us), None) => now_us.saturating_sub(since_us),
+        _ => 0,
+    };
+    let ending = row.ending.as_ref();
+    let usage = &row.usage;
+    ReportView {
+        version: VERSION,
+        job: row.job,
+        name: name(row),
+        command: row.spec.command.clone(),
+        user: row.user.clone(),
+        project: row.spec.project.clone(),
+        state: row.state,
+        class: row.class,
+        priority: row.priority,
+        cpus: row.cpus.clone(),
+        submitted_s: seconds(row.submitted_us),
+        started_s: row.started_us.map(seconds),
+        ended_s: row.ended_us.map(seconds),
+        exit_code: ending.and_then(|ending| ending.exit_code),
+        signal: ending.and_then(|ending| ending.signal),
+        reason: row.reason.clone(),
+        queued_s: seconds(waited_until_us.saturating_sub(row.submitted_us)),
+        wall_s: row.started_us.map(|started_us| seconds(until_us.saturating_sub(started_us))),
+        suspended_s: seconds(row.suspended_us.saturating_add(frozen_us)),
+        cpu_user_s: seconds(usage.cpu_user_us),
+        cpu_system_s: seconds(usage.cpu_system_us),
+        claim_bytes: row.spec.claim_bytes,
+        memory_peak_bytes: usage.memory_peak_bytes,
+        memory_mean_bytes: usage.memory_mean_bytes,
+        cache_peak_bytes: usage.cache_peak_bytes,
+        swap_peak_bytes: usage.swap_peak_bytes,
+        virtual_peak_bytes: usage.virtual_peak_bytes,
+        io_read_bytes: usage.io_read_bytes,
+        io_write_bytes: usage.io_write_bytes,
+        processes_total: usage.processes_total,
+        processes_peak: usage.processes_peak,
+        threads_peak: usage.threads_peak,
+        samples: usage.samples,
+        series: samples.map(|samples| points(samples, row.started_us)),
+    }
+}
+
+/// One job for `status`: its row, and what it holds at this moment, where it runs.
+#[must_use]
+pub fn job_view(row: &JobRow, memory_bytes: Option<u64>, swap_bytes: Option<u64>, pids: Vec<u32>) -> JobView {
+    let ending = row.ending.as_ref();
+    JobView {
+        job: row.job,
+        name: name(row),
+        user: row.user.clone(),
+        project: row.spec.project.clone(),
+        state: row.state,
+        class: row.class,
+        priority: row.priority,
+        cpus: row.cpus.clone(),
+        memory_bytes,
+        swap_bytes,
+        pids,
+        submitted_s: seconds(row.submitted_us),
+        started_s: row.started_us.map(seconds),
+        ended_s: row.ended_us.map(seconds),
+        exit_code: ending.and_then(|ending| ending.exit_code),
+        signal: ending.and_then(|ending| ending.signal),
+        reason: row.reason.clone(),
+    }
+}
+
+/// One decision for `why`.
+#[must_use]
+pub fn decision_view(row: &DecisionRow) -> DecisionView {
+    DecisionView { time_s: seconds(row.time_us), action: row.action.clone(), reason: row.reason.clone() }
+}
+
+/// The series of a job. The cores of the first point are a mean since the start, those of the others since the
+/// point before.
+#[must_use]
+pub fn points(samples: &[SampleRow], started_us: Option<u64>) -> Vec<PointView> {
+    let mut before = (started_us, 0);
+    samples
+        .iter()
+        .map(|sample| {
+            let cpu_us = sample.cpu_user_us.saturating_add(sample.cpu_system_us);
+            let span_us = before.0.map_or(0, |before_us| sample.time_us.saturating_sub(before_us));
+            let used_us = cpu_us.saturating_sub(before.1);
+            before = (Some(sample.time_us), cpu_us);
+            PointView {
+                time_s: seconds(sample.time_us),
+                cpu_cores: if span_us == 0 { 0.0 } else { seconds(used_us) / seconds(span_us) },
+                memory_bytes: sample.memory_bytes,
+                cache_bytes: sample.cache_bytes,
+                swap_bytes: sample.swap_bytes,
+                io_read_bytes: sample.io_read_bytes,
+                io_write_bytes: sample.io_write_bytes,
+                processes: sample.processes,
+                threads: sample.threads,
+                state: sample.state,
+            }
+        })
+        .collect()
+}
+
+fn name(row: &JobRow) -> String {
+    if !row.spec.name.is_empty() {
+        return row.spec.name.clone();
+    }
+    let command = row.spec.command.first().map_or("", String::as_str);
+    command.rsplit('/').next().unwrap_or(command).to_owned()
+}
+
+/// Text of several lines with nothing else in it that a terminal would act upon.
+pub(crate) fn plain_lines(text: &str) -> String {
+    text.split('\n').map(table::plain).collect::<Vec<_>>().join("\n")
+}
+
+/// Now, in Unix seconds: for text that says how long ago.
+fn now_s() -> f64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |now| now.as_secs_f64())
+}
+
+/// The word for a state, as everywhere.
+const fn state_word(state: JobState) -> &'static str {
+    match state {
+        JobState::Queued => "queued",
+        JobState::Held => "held",
+        JobState::Running => "running",
+        JobState::Frozen => "frozen",
+        JobState::Parked => "parked",
+        JobState::Exited => "exited",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! One job on a page: `report` and `why`. Each figure says what it counts.
+
+use std::io::{self, Write};
+
+use pinfold_proto::JobState;
+use pinfold_proto::view::{ReportView, WhyView};
+
+use super::state_word;
+use super::table::{cut, plain};
+use super::units::{clock_utc, date_utc, duration, precise, size};
+
+/// The longest command that is shown whole.
+const COMMAND_MAX: usize = 200;
+
+/// Width of a bar, in characters.
+const BAR: usize = 24;
+
+/// `pinfold report` as text: one job, and an empty line after it.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_report(view: &ReportView, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "job {}  {}  {}", view.job, plain(&view.name), end(view))?;
+    let mut line = |name: &str, text: String| writeln!(out, "  {name:<10} {text}");
+    line("command", cut(&plain(&view.command.join(" ")), COMMAND_MAX))?;
+    if let Some(reason) = &view.reason {
+        line("why", plain(reason))?;
+    }
+    let project =
+        view.project.as_ref().map_or(String::new(), |project| format!(", project {}", plain(project)));
+    line("user", format!("{}{project}", plain(&view.user)))?;
+    line("class", class(view))?;
+    line("time", times(view))?;
+    line("asked for", date_utc(view.submitted_s))?;
+    if view.started_s.is_some() {
+        line("CPU", cpu(view))?;
+        memory(view).into_iter().try_for_each(|(name, text)| line(name, text))?;
+        line("storage", format!("{} read, {} written", size(view.io_read_bytes), size(view.io_write_bytes)))?;
+        line("processes", processes(view))?;
+    }
+    writeln!(out)
+}
+
+fn end(view: &ReportView) -> String {
+    match (view.state, view.signal, view.exit_code) {
+        (JobState::Exited, Some(signal), _) => format!("ended by signal {signal}"),
+        (JobState::Exited, None, Some(code)) => format!("exited {code}"),
+        (JobState::Exited, None, None) if view.started_s.is_none() => "struck off".to_owned(),
+        (state, _, _) => state_word(state).to_owned(),
+    }
+}
+
+fn class(view: &ReportView) -> String {
+    let class = format!("{:?}", view.class).to_lowercase();
+    let cpus =
+        view.cpus.as_ref().map_or("not bound to CPUs".to_owned(), |cpus| format!("on CPUs {}", plain(cpus)));
+    format!("{class}, priority {}, {cpus}", view.priority)
+}
+
+fn times(view: &ReportView) -> String {
+    let waited = if view.started_s.is_some() { "queued" } else { "queued for" };
+    let mut text = format!("{waited} {}", duration(view.queued_s));
+    if let Some(wall_s) = view.wall_s {
+        let verb = if view.state == JobState::Exited { "ran" } else { "has run" };
+        text.push_str(&format!(", {verb} {}", duration(wall_s)));
+        if view.suspended_s > 0.0 {
+            text.push_str(&format!(", {} of that frozen", duration(view.suspended_s)));
+        }
+    }
+    text
+}
+
+fn cpu(view: &ReportView) -> String {
+    let (user, system) = (view.cpu_user_s, view.cpu_system_s);
+    let ran_s = view.wall_s.unwrap_or(0.0) - view.suspended_s;
+    let cores = if ran_s > 0.0 {
+        format!("; {:.2} cores on average while it was not frozen", (user + system) / ran_s)
+    } else {
+        String::new()
+    };
+    format!("{} ({} user, {} system){cores}", duration(user + system), duration(user), duration(system))
+}
+
+fn memory(view: &ReportView) -> Vec<(&'static str, String)> {
+    let mut peak = format!(
+        "peak {}, mean {}; anonymous and shared, without page cache",
+        size(view.memory_peak_bytes),
+        size(view.memory_mean_bytes)
+    );
+    let mut lines = Vec::new();
+    if let Some(claim) = view.claim_bytes.filter(|&claim| claim > 0) {
+        let part = precise(view.memory_peak_bytes) / precise(claim);
+        let percent = part * 100.0;
+        lines.push(("", format!("[{}] {percent:.0} % of the {} it claimed", bar(part), size(claim))));
+    } else {
+        peak.push_str("; no claim");
+    }
+    lines.insert(0, ("memory", peak));
+    if let Some(cache) = view.cache_peak_bytes {
+        lines.push(("cache", format!("peak {}; page cache, which goes when memory is needed", size(cache))));
+    }
+    if view.swap_peak_bytes > 0 {
+        lines.push(("swap", format!("peak {}", size(view.swap_peak_bytes))));
+    }
+    if view.virtual_peak_bytes > 0 {
+        lines.push(("virtual", format!("peak {} of address space", size(view.virtual_peak_bytes))));
+    }
+    lines
+}
+
+/// A part of 1 as a bar; more than 1 fills it, and its last place says so.
+fn bar(part: f64) -> String {
+    let filled = usize::try_from(super::units::rounded(part * precise(BAR as u64))).unwrap_or(BAR).min(BAR);
+    let mut bar = format!("{}{}", "#".repeat(filled), ".".repeat(BAR - filled));
+    if part > 1.0 {
+        bar.replace_range(BAR - 1.., "!");
+    }
+    bar
+}
+
+fn processes(view: &ReportView) -> String {
+    format!(
+        "{} in all, at most {} with {} threads at once; {} samples",
+        view.processes_total, view.processes_peak, view.threads_peak, view.samples
+    )
+}
+
+/// `pinfold why` as text.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_why(view: &WhyView, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "job {} is {}: {}", view.job, state_word(view.state), plain(&view.cause))?;
+    let wide = view.numbers.iter().map(|number| number.name.chars().count()).max().unwrap_or(0);
+    for number in &view.numbers {
+        writeln!(out, "  {:<wide$}  {}", plain(&number.name), plain(&number.value))?;
+    }
+    if !view.change.is_empty() {
+        writeln!(out, "what would change it: {}", plain(&view.change))?;
+    }
+    if !view.decisions.is_empty() {
+        writeln!(out, "decisions so far")?;
+    }
+    let mut day = None;
+    for decision in &view.decisions {
+        let date = date_utc(decision.time_s);
+        let today = date.split(' ').next().map(str::to_owned);
+        if today != day {
+            writeln!(out, "  {}", today.as_deref().unwrap_or(""))?;
+            day = today;
+        }
+        writeln!(
+            out,
+            "    {}  {}: {}",
+            clock_utc(decision.time_s),
+            plain(&decision.action),
+            plain(&decision.reason)
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,246 @@
+//! Many jobs as a table: `status` and the end of `batch`.
+
+use std::io::{self, Write};
+
+use pinfold_proto::view::{BatchResultView, BatchView, JobView, StatusView};
+use pinfold_proto::{JobClass, JobState};
+
+use super::table::{Align, Cell, Column, Table, cut, plain};
+use super::units::{duration, precise, size};
+use super::{now_s, state_word};
+
+/// Results of a batch up to this many are all shown; of more, those that matter.
+const RESULTS_MAX: usize = 40;
+
+/// How many of the failed and how many of the longest are shown of a large batch.
+const RESULTS_PICKED: usize = 10;
+
+/// `pinfold status` as text, in lines of up to `width` characters.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_status(view: &StatusView, width: usize, colour: bool, out: &mut dyn Write) -> io::Result<()> {
+    write_status_at(view, now_s(), width, colour, out)
+}
+
+/// [`write_status`] at a given time in Unix seconds.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_status_at(
+    view: &StatusView,
+    now_s: f64,
+    width: usize,
+    colour: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let head = head(view);
+    let mut line = String::new();
+    for part in &head {
+        if !line.is_empty() && line.chars().count() + 3 + part.chars().count() > width {
+            writeln!(out, "{}", cut(&line, width))?;
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push_str("   ");
+        }
+        line.push_str(part);
+    }
+    writeln!(out, "{}", cut(&line, width))?;
+    for warning in &view.warnings {
+        let warning = format!("warning: {}", plain(warning));
+        if colour { writeln!(out, "\x1b[33m{warning}\x1b[0m")? } else { writeln!(out, "{warning}")? }
+    }
+    if view.jobs.is_empty() {
+        return writeln!(out, "no jobs");
+    }
+    let mut table = Table::new(&STATUS);
+    view.jobs.iter().for_each(|job| table.push(status_row(job, now_s)));
+    table.write(width, colour, out)
+}
+
+fn head(view: &StatusView) -> Vec<String> {
+    let (slots, memory) = (&view.slots, &view.memory);
+    let mut held = format!("memory {} of {}", size(memory.held_bytes), size(memory.budget_bytes));
+    if memory.swap_held_bytes > 0 {
+        held.push_str(&format!(", swap {}", size(memory.swap_held_bytes)));
+    }
+    let mut parts = vec![
+        format!("{} ({})", plain(&view.host), plain(&view.mode)),
+        format!("slots {} of {} ({} cores x {})", slots.used, slots.total, slots.cores, slots.factor),
+        held,
+    ];
+    if let Some(full) = memory.pressure_full_avg10 {
+        parts.push(format!("memory pressure full {:.1} %", full * 100.0));
+    }
+    parts
+}
+
+const fn column(head: &'static str, align: Align, leave_out: u8) -> Column {
+    Column { head, align, leave_out }
+}
+
+const STATUS: [Column; 11] = [
+    column("JOB", Align::Right, 0),
+    column("STATE", Align::Left, 0),
+    column("CLASS", Align::Left, 4),
+    column("PRI", Align::Right, 6),
+    column("CPUS", Align::Left, 5),
+    column("MEMORY", Align::Right, 2),
+    column("SWAP", Align::Right, 7),
+    column("TIME", Align::Right, 1),
+    column("USER", Align::Left, 8),
+    column("NAME", Align::Left, 0),
+    column("WHY", Align::Left, 3),
+];
+
+fn status_row(job: &JobView, now_s: f64) -> Vec<Cell> {
+    let optional = |text: Option<&str>| Cell::new(text.unwrap_or(""));
+    let bytes = |bytes: Option<u64>| Cell::new(&bytes.map_or(String::new(), size));
+    vec![
+        Cell::new(&job.job.to_string()),
+        Cell::coloured(&state_text(job), state_colour(job)),
+        Cell::new(class_word(job.class)),
+        Cell::new(&job.priority.to_string()),
+        optional(job.cpus.as_deref()),
+        bytes(job.memory_bytes),
+        bytes(job.swap_bytes.filter(|&bytes| bytes > 0)),
+        Cell::new(&since(job, now_s)),
+        Cell::new(&cut(&job.user, 12)),
+        Cell::new(&cut(&job.name, 24)),
+        optional(job.reason.as_deref()),
+    ]
+}
+
+/// How long it waits, runs or ran, whichever its state is about.
+fn since(job: &JobView, now_s: f64) -> String {
+    let until_s = job.ended_s.unwrap_or(now_s);
+    duration(until_s - job.started_s.unwrap_or(job.submitted_s))
+}
+
+fn state_text(job: &JobView) -> String {
+    match (job.state, job.signal, job.exit_code) {
+        (JobState::Exited, Some(signal), _) => format!("signal {signal}"),
+        (JobState::Exited, None, Some(code)) => format!("exited {code}"),
+        (state, _, _) => state_word(state).to_owned(),
+    }
+}
+
+const fn state_colour(job: &JobView) -> &'static str {
+    match job.state {
+        JobState::Running => "32",
+        JobState::Queued => "33",
+        JobState::Held => "35",
+        JobState::Frozen | JobState::Parked => "36",
+        JobState::Exited if matches!(job.exit_code, Some(0)) => "2",
+        JobState::Exited => "31",
+    }
+}
+
+const fn class_word(class: JobClass) -> &'static str {
+    match class {
+        JobClass::Primary => "primary",
+        JobClass::Backfill => "backfill",
+        JobClass::Exclusive => "exclusive",
+    }
+}
+
+/// The end of `pinfold batch` as text. Of a large batch the failed and the longest jobs are shown, and the
+/// spread of all.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_batch(view: &BatchView, out: &mut dyn Write) -> io::Result<()> {
+    let picked = pick(&view.results);
+    if !picked.is_empty() {
+        let mut table = Table::new(&BATCH);
+        picked.iter().for_each(|result| table.push(batch_row(result)));
+        table.write(120, false, out)?;
+    }
+    if picked.len() < view.results.len() {
+        writeln!(out, "(of {} jobs: the first that failed, and the longest)", view.results.len())?;
+        for (what, text) in [
+            ("ran", spread(&view.results, |result| result.wall_s, duration)),
+            ("CPU", spread(&view.results, |result| result.cpu_s, duration)),
+            (
+                "memory",
+                spread(
+                    &view.results,
+                    |result| precise(result.memory_peak_bytes),
+                    |b| size(super::units::rounded(b)),
+                ),
+            ),
+        ] {
+            writeln!(out, "{what:<7} {text}")?;
+        }
+    }
+    let cpu_s: f64 = view.results.iter().map(|result| result.cpu_s).sum();
+    let cores = if view.makespan_s > 0.0 { cpu_s / view.makespan_s } else { 0.0 };
+    writeln!(
+        out,
+        "{} jobs, {} failed, in {}; {} of CPU time, {cores:.2} cores busy on average",
+        view.jobs,
+        view.failed,
+        duration(view.makespan_s),
+        duration(cpu_s)
+    )
+}
+
+const BATCH: [Column; 9] = [
+    column("LINE", Align::Right, 0),
+    column("JOB", Align::Right, 1),
+    column("END", Align::Left, 0),
+    column("QUEUED", Align::Right, 2),
+    column("RAN", Align::Right, 0),
+    column("FROZEN", Align::Right, 2),
+    column("CPU", Align::Right, 1),
+    column("MEMORY", Align::Right, 1),
+    column("WHY", Align::Left, 1),
+];
+
+fn batch_row(result: &BatchResultView) -> Vec<Cell> {
+    let end = match (result.signal, result.exit_code) {
+        (Some(signal), _) => format!("signal {signal}"),
+        (None, Some(code)) => format!("exit {code}"),
+        (None, None) => "not run".to_owned(),
+    };
+    let frozen = if result.suspended_s > 0.0 { duration(result.suspended_s) } else { String::new() };
+    vec![
+        Cell::new(&result.line.to_string()),
+        Cell::new(&result.job.map_or(String::new(), |job| job.to_string())),
+        Cell::new(&end),
+        Cell::new(&duration(result.queued_s)),
+        Cell::new(&duration(result.wall_s)),
+        Cell::new(&frozen),
+        Cell::new(&duration(result.cpu_s)),
+        Cell::new(&size(result.memory_peak_bytes)),
+        Cell::new(result.reason.as_deref().unwrap_or("")),
+    ]
+}
+
+/// Those to show, in the order of the lines.
+fn pick(results: &[BatchResultView]) -> Vec<&BatchResultView> {
+    if results.len() <= RESULTS_MAX {
+        return results.iter().collect();
+    }
+    let failed = |result: &&BatchResultView| result.exit_code != Some(0);
+    let mut picked: Vec<&BatchResultView> = results.iter().filter(failed).take(RESULTS_PICKED).collect();
+    let mut longest: Vec<&BatchResultView> = results.iter().collect();
+    longest.sort_by(|one, other| other.wall_s.total_cmp(&one.wall_s).then(one.line.cmp(&other.line)));
+    picked.extend(longest.into_iter().take(RESULTS_PICKED));
+    picked.sort_by_key(|result| result.line);
+    picked.dedup_by_key(|result| result.line);
+    picked
+}
+
+/// Least, median, ninth decile and most of a figure.
+fn spread(
+    results: &[BatchResultView],
+    figure: impl Fn(&BatchResultView) -> f64,
+    text: impl Fn(f64) -> String,
+) -> String {
+    let mut figures: Vec<f64> = results.iter().map(figure).collect();
+    figures.sort_by(f64::total_cmp);
+    let at = |tenths: usize| text(figures[(figures.len() - 1) * tenths / 10]);
+    format!("least {}, median {}, 9 of 10 up to {}, most {}", at(0), at(5), at(9), at(10))
+}

@@ -1,0 +1,138 @@
+//! Tables that fit: columns as wide as they need to be, the less important ones left out and the last one cut
+//! when the line is too short.
+
+use std::io::{self, Write};
+
+/// Blanks between columns.
+const GAP: usize = 2;
+
+/// What the last column is not cut below before others are left out.
+const LAST_MIN: usize = 12;
+
+/// How a column stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Align {
+    Left,
+    Right,
+}
+
+/// A column: its head, and how early it is left out; 0: never.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Column {
+    pub(super) head: &'static str,
+    pub(super) align: Align,
+    pub(super) leave_out: u8,
+}
+
+/// A cell: its text, and the codes around it on a terminal that shows colours.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Cell {
+    text: String,
+    colour: Option<&'static str>,
+}
+
+impl Cell {
+    pub(super) fn new(text: &str) -> Self {
+        Self { text: plain(text), colour: None }
+    }
+
+    pub(super) fn coloured(text: &str, colour: &'static str) -> Self {
+        Self { text: plain(text), colour: Some(colour) }
+    }
+}
+
+/// The text with everything replaced that a terminal would act upon: control characters, and those that turn
+/// the direction of writing.
+pub(super) fn plain(text: &str) -> String {
+    let acts = |c: char| {
+        c.is_control() || matches!(c, '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}')
+    };
+    text.chars().map(|c| if acts(c) { '?' } else { c }).collect()
+}
+
+/// The text cut to `width` characters, with a mark where something is missing.
+pub(super) fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let mut kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    if width > 0 {
+        kept.push('…');
+    }
+    kept
+}
+
+/// Rows under columns.
+#[derive(Debug)]
+pub(super) struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    pub(super) fn new(columns: &[Column]) -> Self {
+        Self { columns: columns.to_vec(), rows: Vec::new() }
+    }
+
+    /// Adds a row; a cell for each column.
+    pub(super) fn push(&mut self, row: Vec<Cell>) {
+        debug_assert_eq!(row.len(), self.columns.len(), "a cell for each column");
+        self.rows.push(row);
+    }
+
+    /// Writes it, no line longer than `width`.
+    pub(super) fn write(&self, width: usize, colour: bool, out: &mut dyn Write) -> io::Result<()> {
+        let shown = self.shown(width);
+        let widths: Vec<usize> = shown.iter().map(|&at| self.width(at)).collect();
+        let head: Vec<Cell> = self.columns.iter().map(|column| Cell::coloured(column.head, "1")).collect();
+        for row in std::iter::once(&head).chain(&self.rows) {
+            let (mut used, mut line) = (0, String::new());
+            for (place, (&at, &wide)) in shown.iter().zip(&widths).enumerate() {
+                let last = place + 1 == shown.len();
+                let room = if last { wide.min(width.saturating_sub(used)) } else { wide };
+                let text = cut(&row[at].text, room);
+                let blanks = room - text.chars().count();
+                let (before, after) = match self.columns[at].align {
+                    Align::Right => (blanks, 0),
+                    Align::Left => (0, if last { 0 } else { blanks }),
+                };
+                line.push_str(&" ".repeat(before));
+                match row[at].colour.filter(|_| colour) {
+                    Some(code) => line.push_str(&format!("\x1b[{code}m{text}\x1b[0m")),
+                    None => line.push_str(&text),
+                }
+                line.push_str(&" ".repeat(after + if last { 0 } else { GAP }));
+                used += room + GAP;
+            }
+            writeln!(out, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+
+    fn width(&self, at: usize) -> usize {
+        let cells = self.rows.iter().map(|row| row[at].text.chars().count());
+        cells.chain([self.columns[at].head.len()]).max().unwrap_or(0)
+    }
+
+    /// The columns that fit, in order: empty ones never do, and the least important go first.
+    fn shown(&self, width: usize) -> Vec<usize> {
+        let empty =
+            |at: usize| self.columns[at].leave_out > 0 && self.rows.iter().all(|row| row[at].text.is_empty());
+        let mut shown: Vec<usize> = (0..self.columns.len()).filter(|&at| !empty(at)).collect();
+        loop {
+            let needed: usize = shown
+                .iter()
+                .enumerate()
+                .map(|(place, &at)| {
+                    let wide = self.width(at);
+                    if place + 1 == shown.len() { wide.min(LAST_MIN) } else { wide + GAP }
+                })
+                .sum();
+            let next = shown.iter().copied().max_by_key(|&at| (self.columns[at].leave_out, at));
+            match next.filter(|&at| needed > width && self.columns[at].leave_out > 0) {
+                Some(out) => shown.retain(|&at| at != out),
+                None => return shown,
+            }
+        }
+    }
+}

@@ -1,0 +1,253 @@
+use pinfold_proto::row::Usage;
+use pinfold_proto::view::{
+    BatchResultView, BatchView, MemoryView, NumberView, SlotsView, StatusView, WhyView,
+};
+use pinfold_proto::{Ending, JobClass, JobSpec};
+
+use super::*;
+
+const GIB: u64 = 1 << 30;
+
+fn row() -> JobRow {
+    JobRow {
+        job: 17,
+        uid: 1000,
+        user: "ada".to_owned(),
+        spec: JobSpec {
+            command: vec!["/usr/bin/velvetg".to_owned(), "out".to_owned()],
+            claim_bytes: Some(2 * GIB),
+            cores: 1,
+            ..JobSpec::default()
+        },
+        priority: 10,
+        class: JobClass::Primary,
+        state: JobState::Exited,
+        submitted_us: 1_000_000,
+        started_us: Some(3_500_000),
+        ended_us: Some(203_500_000),
+        suspended_us: 20_000_000,
+        frozen_since_us: None,
+        cpus: Some("0-3".to_owned()),
+        keeper: None,
+        main: None,
+        ending: Some(Ending { exit_code: Some(0), ..Ending::default() }),
+        reason: None,
+        usage: Usage {
+            cpu_user_us: 300_000_000,
+            cpu_system_us: 60_000_000,
+            memory_peak_bytes: 3 * GIB / 2,
+            memory_mean_bytes: GIB,
+            cache_peak_bytes: Some(5 << 20),
+            io_read_bytes: 1 << 20,
+            processes_total: 14,
+            processes_peak: 5,
+            threads_peak: 9,
+            samples: 200,
+            ..Usage::default()
+        },
+    }
+}
+
+fn text(write: impl Fn(&mut dyn std::io::Write) -> std::io::Result<()>) -> String {
+    let mut out = Vec::new();
+    write(&mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn a_finished_job_on_a_page() {
+    let view = report_view(&row(), None, u64::MAX);
+    let want = "\
+job 17  velvetg  exited 0
+  command    /usr/bin/velvetg out
+  user       ada
+  class      primary, priority 10, on CPUs 0-3
+  time       queued 2.5 s, ran 3 min 20 s, 20.0 s of that frozen
+  asked for  1970-01-01 00:00:01 UTC
+  CPU        6 min 00 s (5 min 00 s user, 1 min 00 s system); 2.00 cores on average while it was not frozen
+  memory     peak 1.50 GiB, mean 1.00 GiB; anonymous and shared, without page cache
+             [##################......] 75 % of the 2.00 GiB it claimed
+  cache      peak 5.00 MiB; page cache, which goes when memory is needed
+  storage    1.00 MiB read, 0 B written
+  processes  14 in all, at most 5 with 9 threads at once; 200 samples
+
+";
+    assert_eq!(text(|out| write_report(&view, out)), want);
+}
+
+#[test]
+fn a_frozen_job_is_counted_until_now() {
+    let frozen = JobRow {
+        state: JobState::Frozen,
+        ended_us: None,
+        frozen_since_us: Some(103_500_000),
+        ending: None,
+        ..row()
+    };
+    let view = report_view(&frozen, None, 113_500_000);
+    assert_eq!((view.wall_s, view.suspended_s, view.exit_code), (Some(110.0), 30.0, None));
+    let queued = JobRow { state: JobState::Queued, started_us: None, ..frozen };
+    let view = report_view(&queued, None, 11_000_000);
+    assert_eq!((view.queued_s, view.wall_s), (10.0, None));
+}
+
+#[test]
+fn cores_are_means_between_points() {
+    let sample = |time_us, cpu_user_us| SampleRow {
+        job: 1,
+        time_us,
+        state: JobState::Running,
+        cpu_user_us,
+        cpu_system_us: 0,
+        memory_bytes: 0,
+        cache_bytes: None,
+        swap_bytes: 0,
+        virtual_bytes: 0,
+        io_read_bytes: 0,
+        io_write_bytes: 0,
+        processes: 1,
+        threads: 1,
+    };
+    let samples = [sample(2_000_000, 500_000), sample(3_000_000, 2_500_000), sample(3_000_000, 2_500_000)];
+    let cores =
+        |started_us| points(&samples, started_us).iter().map(|point| point.cpu_cores).collect::<Vec<_>>();
+    assert_eq!(cores(Some(1_000_000)), [0.5, 2.0, 0.0]);
+    assert_eq!(cores(None), [0.0, 2.0, 0.0], "without a start the first point has no time behind it");
+}
+
+fn status() -> StatusView {
+    let running = JobRow { state: JobState::Running, ended_us: None, ending: None, ..row() };
+    let mut queued = job_view(
+        &JobRow { job: 18, state: JobState::Queued, started_us: None, cpus: None, ..running.clone() },
+        None,
+        None,
+        vec![],
+    );
+    queued.reason = Some("all 4 slots are in use, and the job before it has a higher priority".to_owned());
+    queued.name = "evil\x1b[2J\u{202E}name".to_owned();
+    StatusView {
+        version: VERSION,
+        host: "quern".to_owned(),
+        mode: "v2".to_owned(),
+        slots: SlotsView { cores: 2, factor: 2.0, total: 4, used: 4 },
+        memory: MemoryView {
+            budget_bytes: 8 * GIB,
+            held_bytes: GIB,
+            swap_held_bytes: 0,
+            pressure_full_avg10: Some(0.015),
+        },
+        jobs: vec![job_view(&running, Some(GIB), Some(0), vec![77]), queued],
+        warnings: vec!["the store cannot be written".to_owned()],
+    }
+}
+
+#[test]
+fn status_fits_and_leaves_out_the_least() {
+    let want = "\
+quern (v2)   slots 4 of 4 (2 cores x 2)   memory 1.00 GiB of 8.00 GiB   memory pressure full 1.5 %
+warning: the store cannot be written
+JOB  STATE    CLASS    PRI  CPUS    MEMORY        TIME  USER  NAME           WHY
+ 17  running  primary   10  0-3   1.00 GiB  1 min 40 s  ada   velvetg
+ 18  queued   primary   10                  1 min 43 s  ada   evil?[2J?name  all 4 slots are in use, and the job …
+";
+    let shown = text(|out| write_status_at(&status(), 103.5, 114, false, out));
+    assert_eq!(shown, want, "\n{shown}");
+    let narrow = text(|out| write_status_at(&status(), 103.5, 70, false, out));
+    assert!(narrow.contains("all 4 slots"), "{narrow}");
+    for width in [20, 40, 60, 80, 200] {
+        let shown = text(|out| {
+            write_status_at(&StatusView { warnings: vec![], ..status() }, 103.5, width, false, out)
+        });
+        let longest = shown.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        assert!(longest <= width.max(35), "{longest} characters in {width}:\n{shown}");
+    }
+}
+
+#[test]
+fn nothing_reaches_the_terminal_but_our_own_codes() {
+    let shown = text(|out| write_status_at(&status(), 103.5, 120, true, out));
+    assert!(shown.contains("\x1b[32mrunning\x1b[0m"), "{shown:?}");
+    assert!(!shown.contains("\x1b[2J") && !shown.contains('\u{202E}'), "{shown:?}");
+    let shown = text(|out| write_status_at(&status(), 103.5, 120, false, out));
+    assert!(!shown.contains('\x1b'), "{shown:?}");
+}
+
+#[test]
+fn why_tells_cause_numbers_and_history() {
+    let view = WhyView {
+        version: VERSION,
+        job: 3,
+        state: JobState::Frozen,
+        cause: "memory is short".to_owned(),
+        numbers: vec![
+            NumberView { name: "held".to_owned(), value: "7.9 GiB".to_owned() },
+            NumberView { name: "pressure full".to_owned(), value: "22 %".to_owned() },
+        ],
+        change: "1 GiB of room".to_owned(),
+        decisions: [86_399, 86_400]
+            .map(|s| {
+                decision_view(&DecisionRow {
+                    job: 3,
+                    time_us: s * 1_000_000,
+                    action: "start".into(),
+                    reason: "a slot".into(),
+                })
+            })
+            .into(),
+    };
+    let want = "\
+job 3 is frozen: memory is short
+  held           7.9 GiB
+  pressure full  22 %
+what would change it: 1 GiB of room
+decisions so far
+  1970-01-01
+    23:59:59 UTC  start: a slot
+  1970-01-02
+    00:00:00 UTC  start: a slot
+";
+    assert_eq!(text(|out| write_why(&view, out)), want);
+}
+
+fn batch(jobs: u64) -> BatchView {
+    let result = |line: u64| BatchResultView {
+        job: Some(line + 100),
+        line,
+        exit_code: Some(i32::from(line == 7)),
+        signal: None,
+        queued_s: 0.5,
+        wall_s: units::precise(line),
+        suspended_s: if line == 2 { 1.5 } else { 0.0 },
+        cpu_s: units::precise(line) / 2.0,
+        memory_peak_bytes: line << 20,
+        reason: None,
+    };
+    BatchView {
+        version: VERSION,
+        jobs,
+        failed: u64::from(jobs >= 7),
+        makespan_s: 10.0,
+        results: (1..=jobs).map(result).collect(),
+    }
+}
+
+#[test]
+fn a_small_batch_is_shown_whole() {
+    let want = "\
+LINE  JOB  END     QUEUED    RAN  FROZEN     CPU    MEMORY
+   1  101  exit 0  500 ms  1.0 s          500 ms  1.00 MiB
+   2  102  exit 0  500 ms  2.0 s   1.5 s   1.0 s  2.00 MiB
+2 jobs, 0 failed, in 10.0 s; 1.5 s of CPU time, 0.15 cores busy on average
+";
+    assert_eq!(text(|out| write_batch(&batch(2), out)), want);
+    assert_eq!(text(|out| write_batch(&batch(0), out)).lines().count(), 1);
+}
+
+#[test]
+fn of_a_large_batch_the_failed_and_the_longest() {
+    let shown = text(|out| write_batch(&batch(1_000), out));
+    assert_eq!(shown.lines().count(), 1 + 11 + 1 + 3 + 1, "{shown}");
+    assert!(shown.contains("   7   107  exit 1"), "{shown}");
+    assert!(shown.contains("1000  1100  exit 0"), "{shown}");
+    assert!(shown.contains("median 8 min 20 s"), "{shown}");
+}
