@@ -1,0 +1,193 @@
+//! `pinfold batch`: every line a job, waited for, accounted for.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use pinfold_proto::JobState;
+use pinfold_proto::view::BatchView;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::host::Host;
+use crate::kind::{Kind, each_kind};
+use crate::process::Done;
+
+each_kind!(
+    results,
+    nothing_to_do,
+    from_standard_input,
+    files_that_cannot_be_read,
+    interrupted,
+    two_thousand_jobs,
+    a_hundred_thousand_lines,
+    the_command_is_killed,
+    options_hold_for_every_line,
+);
+
+fn view(done: &Done) -> BatchView {
+    serde_json::from_str(&done.out).unwrap_or_else(|error| panic!("{error}: {done:?}"))
+}
+
+fn results(kind: Kind) {
+    let host = Host::new(kind);
+    let text = "# a comment\n\ntrue\n   \n  exit 3  \nkill -TERM $$\necho out; echo err >&2\nno-such-command-anywhere\n";
+    std::fs::write(host.work("lines"), text).expect("a file");
+    let done = host.pinfold(["batch", "--json", "lines"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(done.err.contains("err\n"), "{done:?}");
+    // Output of the jobs comes before the results, on the same standard output.
+    let (out, json) = done.out.split_once("out\n").expect("the line's output");
+    assert_eq!(out, "");
+    let raw: Value = serde_json::from_str(json).expect("JSON");
+    let keys = |value: &Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
+    for key in ["version", "jobs", "failed", "makespan_s", "results"] {
+        assert!(keys(&raw).iter().any(|own| own == key), "{key} is missing in {raw}");
+    }
+    for key in [
+        "job",
+        "line",
+        "exit_code",
+        "signal",
+        "queued_s",
+        "wall_s",
+        "suspended_s",
+        "cpu_s",
+        "memory_peak_bytes",
+    ] {
+        assert!(keys(&raw["results"][0]).iter().any(|own| own == key), "{key} is missing in {raw}");
+    }
+    let batch: BatchView = serde_json::from_value(raw).expect("a batch");
+    assert_eq!((batch.version, batch.jobs, batch.failed), (1, 5, 3));
+    let got: Vec<_> = batch.results.iter().map(|r| (r.job, r.line, r.exit_code, r.signal)).collect();
+    let want = [
+        (Some(1), 3, Some(0), None),
+        (Some(2), 5, Some(3), None),
+        (Some(3), 6, None, Some(15)),
+        (Some(4), 7, Some(0), None),
+        (Some(5), 8, Some(127), None),
+    ];
+    assert_eq!(got, want);
+    for result in &batch.results {
+        assert!(result.wall_s > 0.0 && result.wall_s <= batch.makespan_s, "{result:?}");
+        assert!(result.cpu_s > 0.0, "{result:?}");
+    }
+}
+
+fn nothing_to_do(kind: Kind) {
+    let host = Host::new(kind);
+    for text in ["", "\n\n", "# only words\n   # more\n"] {
+        std::fs::write(host.work("lines"), text).expect("a file");
+        let done = host.pinfold(["batch", "--json", "lines"]);
+        assert_eq!(done.code, Some(0), "{text:?}: {done:?}");
+        let batch = view(&done);
+        assert_eq!((batch.jobs, batch.failed, batch.results.len()), (0, 0, 0));
+    }
+}
+
+fn from_standard_input(kind: Kind) {
+    let host = Host::new(kind);
+    let mut command = host.command(host.programs().join("pinfold"));
+    command.args(["batch", "--json", "-"]).stdin(Stdio::piped());
+    let mut running = host.spawn(command);
+    // The jobs do not get what the list was read from, nor anything else. A line need not be UTF-8.
+    running.input().write_all(b"wc -c >in\nprintf '\xff' >bytes").expect("it reads its input");
+    let done = running.wait();
+    assert_eq!((done.code, view(&done).jobs), (Some(0), 2), "{done:?}");
+    assert_eq!(host.wrote("in").trim(), "0");
+    assert_eq!(std::fs::read(host.work("bytes")).expect("written"), b"\xff");
+}
+
+fn files_that_cannot_be_read(kind: Kind) {
+    let host = Host::new(kind);
+    let done = host.pinfold(["batch", "no-such-file"]);
+    assert_eq!(done.code, Some(2), "{done:?}");
+    assert!(done.err.contains("no-such-file"), "{done:?}");
+    let done = host.pinfold(["batch", "."]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(host.status(&[]).jobs.is_empty());
+}
+
+fn interrupted(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let text = "true\n: >ready; exec sleep 1000\necho never >never\necho never >never\n";
+    std::fs::write(host.work("lines"), text).expect("a file");
+    let running = host.start(["batch", "--json", "lines"]);
+    host.until_made("ready");
+    running.signal(Signal::INT);
+    let done = running.wait();
+    assert_eq!(done.code, Some(130), "{done:?}");
+    let batch = view(&done);
+    assert_eq!((batch.jobs, batch.failed), (4, 3));
+    let got: Vec<_> = batch.results.iter().map(|r| (r.exit_code, r.signal, r.reason.is_some())).collect();
+    assert_eq!(got, [(Some(0), None, false), (None, Some(2), false), (None, None, true), (None, None, true)]);
+    assert!(!host.work("never").exists());
+    assert!(host.status(&[]).jobs.is_empty(), "nothing waits and nothing runs");
+    assert_eq!(host.job(3).started_s, None);
+}
+
+fn two_thousand_jobs(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=2"]);
+    let count = if kind == Kind::Groups { 2000 } else { 300 };
+    std::fs::write(host.work("lines"), "exit 0\n".repeat(count - 1) + "exit 1\n").expect("a file");
+    let done = host.pinfold(["batch", "--json", "lines"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    let batch = view(&done);
+    assert_eq!((batch.jobs, batch.failed, batch.results.len()), (count as u64, 1, count));
+    let mut jobs: Vec<u64> = batch.results.iter().map(|result| result.job.expect("a number")).collect();
+    jobs.sort_unstable();
+    jobs.dedup();
+    assert_eq!(jobs.len(), count, "each line is one job");
+    let status = host.status(&[]);
+    assert_eq!((status.jobs.len(), status.slots.used), (0, 0));
+}
+
+fn a_hundred_thousand_lines(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=4"]);
+    let text = "echo x >>ran; exec sleep 1000\n".repeat(100_000);
+    std::fs::write(host.work("lines"), text).expect("a file");
+    let running = host.start(["batch", "--json", "lines"]);
+    let total = host.status(&[]).slots.total;
+    let ran = || host.wrote("ran").len() as u64 / 2;
+    crate::wait::eventually("every slot is taken", || if ran() == total { Ok(()) } else { Err(ran()) });
+    running.signal(Signal::INT);
+    let done = running.wait();
+    assert_eq!(done.code, Some(130), "{}", done.err);
+    let batch = view(&done);
+    assert_eq!((batch.jobs, batch.failed, batch.results.len()), (100_000, 100_000, 100_000));
+    let signalled = batch.results.iter().filter(|result| result.signal == Some(2)).count();
+    let reasoned = batch.results.iter().filter(|result| result.reason.is_some()).count();
+    assert_eq!((signalled as u64, reasoned as u64), (total, 100_000 - total));
+    assert!(host.status(&[]).jobs.is_empty());
+}
+
+/// Killed outright it can pass nothing on: what runs goes on and is recorded, what waits is withdrawn.
+fn the_command_is_killed(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let text = ": >ready; until [ -e go ]; do sleep 0.05; done; exit 5\necho never >never\n";
+    std::fs::write(host.work("lines"), text).expect("a file");
+    let running = host.start(["batch", "lines"]);
+    host.until_made("ready");
+    running.signal(Signal::KILL);
+    let view = host.until(2, JobState::Exited);
+    assert_eq!(view.started_s, None);
+    assert!(view.reason.is_some());
+    assert_eq!(host.job(1).state, JobState::Running);
+    host.make("go");
+    assert_eq!(host.until(1, JobState::Exited).exit_code, Some(5));
+    assert!(!host.work("never").exists());
+}
+
+fn options_hold_for_every_line(kind: Kind) {
+    let host = Host::new(kind);
+    std::fs::write(host.work("lines"), "true\ntrue\n").expect("a file");
+    let mut command = host.command(host.programs().join("pinfold"));
+    command
+        .env("PINFOLD_PRIORITY", "4")
+        .args(["batch", "--json", "--name", "pair", "lines"])
+        .stdin(Stdio::null());
+    assert_eq!(host.spawn(command).wait().code, Some(0));
+    for job in [1, 2] {
+        let view = host.job(job);
+        assert_eq!((view.name.as_str(), view.priority), ("pair", 4));
+    }
+}

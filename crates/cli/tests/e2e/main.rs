@@ -1,0 +1,15 @@
+//! The real programs, end to end: a daemon of its own for each test, in each mode that this host offers, driven by
+//! the command line as people and scripts drive it.
+//!
+//! A test that cannot run here prints why it is skipped. Nothing sleeps: what must happen is waited for, with a
+//! deadline. Reading order: [`host`] (a daemon and its user), [`kind`] (under which rights), [`process`] and
+//! [`wait`], then by subject.
+
+mod batch;
+mod host;
+mod kind;
+mod process;
+mod run;
+mod show;
+mod submit;
+mod wait;

@@ -1,0 +1,99 @@
+//! `pinfold submit` and `pinfold wait`: jobs that nobody stands beside.
+
+use pinfold_proto::JobState;
+
+use crate::host::Host;
+use crate::kind::{Kind, each_kind};
+
+each_kind!(
+    output_files,
+    output_files_that_cannot_be_made,
+    waiting_for_jobs,
+    the_shell_that_submitted_may_go,
+    a_child_that_lives_on,
+);
+
+fn output_files(kind: Kind) {
+    let host = Host::new(kind);
+    let script = "echo out; echo err >&2; cat; exit 3";
+    let submit = |options: &[&str]| {
+        let done = host.pinfold([&["submit"], options, &["--", "/bin/sh", "-c", script]].concat());
+        assert_eq!(done.code, Some(0), "{done:?}");
+        let job: u64 = done.out.trim().parse().expect("the bare number");
+        let view = host.until(job, JobState::Exited);
+        assert_eq!(view.exit_code, Some(3));
+        job
+    };
+    let job = submit(&[]);
+    assert_eq!(host.wrote(&format!("pinfold-{job}.out")), "out\n");
+    assert_eq!(host.wrote(&format!("pinfold-{job}.err")), "err\n");
+    submit(&["-o", "own.out", "-e", "own.err"]);
+    assert_eq!((host.wrote("own.out").as_str(), host.wrote("own.err").as_str()), ("out\n", "err\n"));
+    submit(&["-o", "both", "-e", "both"]);
+    assert_eq!(host.wrote("both"), "out\nerr\n");
+    let done = host.pinfold(["submit", "--json", "-o", "/dev/null", "-e", "/dev/null", "true"]);
+    assert_eq!(done.out, "{\"version\":1,\"job\":4}\n");
+}
+
+fn output_files_that_cannot_be_made(kind: Kind) {
+    let host = Host::new(kind);
+    let done = host.pinfold(["submit", "-o", "no/such/directory/out", "--", "true"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(done.err.contains("no/such/directory/out"), "{done:?}");
+    let view = host.until(1, JobState::Exited);
+    assert_eq!((view.started_s, view.exit_code), (None, None));
+    assert!(view.reason.expect("a reason").contains("no/such/directory/out"));
+    let done = host.pinfold(["submit", "--", "no-such-command-anywhere"]);
+    assert_eq!(done.code, Some(127), "{done:?}");
+}
+
+fn waiting_for_jobs(kind: Kind) {
+    let host = Host::new(kind);
+    let script = |code: u32| format!("until [ -e go ]; do sleep 0.05; done; exit {code}");
+    let first = host.submit(&[], &script(4)).to_string();
+    let second = host.submit(&[], &script(5)).to_string();
+    let both = host.start(["wait", &first, &second]);
+    let reversed = host.start(["wait", &second, &first]);
+    host.make("go");
+    assert_eq!(both.wait().code, Some(5));
+    assert_eq!(reversed.wait().code, Some(4));
+    // Jobs that are over are not waited for; one that never was is no job.
+    assert_eq!(host.pinfold(["wait", &first]).code, Some(4));
+    let done = host.pinfold(["wait", "999"]);
+    assert_eq!(done.code, Some(1));
+    assert!(done.err.contains("no job 999"), "{done:?}");
+    let killed = host.submit(&[], "kill -KILL $$").to_string();
+    assert_eq!(host.pinfold(["wait", &killed]).code, Some(137));
+}
+
+fn the_shell_that_submitted_may_go(kind: Kind) {
+    let host = Host::new(kind);
+    // The shell's whole session ends by SIGHUP and SIGKILL right after; the job has nothing to do with it.
+    let script = "until [ -e go ]; do sleep 0.05; done; echo done; exit 8";
+    host.shell(&format!(
+        "setsid --wait sh -c 'pinfold submit -o out -e err -- sh -c \"{script}\"; kill -HUP 0; kill -KILL 0'"
+    ));
+    host.until(1, JobState::Running);
+    host.make("go");
+    assert_eq!(host.until(1, JobState::Exited).exit_code, Some(8));
+    assert_eq!(host.wrote("out"), "done\n");
+}
+
+/// A job is all processes below one start: one that a command leaves behind holds the slot until it ends, and the
+/// command's status is known all along.
+fn a_child_that_lives_on(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let left = "setsid sh -c 'until [ -e go ]; do sleep 0.05; done' </dev/null >/dev/null 2>&1 &";
+    let done = host.pinfold(["run", "--", "/bin/sh", "-c", &format!("{left} exit 7")]);
+    assert_eq!(done.code, Some(7), "{done:?}");
+    let view = host.job(1);
+    assert_eq!((view.state, view.exit_code), (JobState::Running, Some(7)), "{view:?}");
+    assert!(!view.pids.is_empty(), "{view:?}");
+    let next = host.submit(&[], "true");
+    assert_eq!(host.job(next).state, JobState::Queued);
+    assert_eq!(host.status(&[]).slots.used, 1);
+    host.make("go");
+    let view = host.until(1, JobState::Exited);
+    assert_eq!(view.exit_code, Some(7));
+    host.until(next, JobState::Exited);
+}

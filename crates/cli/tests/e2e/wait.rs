@@ -1,0 +1,32 @@
+//! Waiting for something that must happen, with a deadline that only a fault reaches.
+
+use std::fmt::Display;
+use std::time::{Duration, Instant};
+
+/// How long anything may take. Far above what is needed, as the machine may be busy with other tests.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
+
+/// How often is looked.
+const EVERY: Duration = Duration::from_millis(10);
+
+/// Looks again and again until there is something, at most so long.
+pub(crate) fn within<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(found) = look() {
+            return Some(found);
+        }
+        if Instant::now() >= deadline {
+            return None;
+        }
+        std::thread::park_timeout(EVERY);
+    }
+}
+
+/// Looks again and again until it is so; fails with what was seen last.
+#[track_caller]
+pub(crate) fn eventually<T, E: Display>(what: &str, mut look: impl FnMut() -> Result<T, E>) -> T {
+    let mut last = String::new();
+    let found = within(PATIENCE, || look().map_err(|seen| last = seen.to_string()).ok());
+    found.unwrap_or_else(|| panic!("not within {} s: {what}; last: {last}", PATIENCE.as_secs()))
+}
