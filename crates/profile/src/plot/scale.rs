@@ -77,8 +77,11 @@ pub(super) fn is_cut(panel: &Panel, series: &Series) -> bool {
 /// The value axis of a panel.
 pub(super) fn scale(panel: &Panel) -> Scale {
     let marks = panel.marks.iter().map(|&(mark, _)| mark).filter(|&mark| is_near(panel, mark));
-    let highest = marks.fold(highest(panel), f64::max);
-    let top = if highest > 0.0 { highest * 1.08 } else { 1.0 };
+    let series = highest(panel);
+    let highest = marks.fold(series, f64::max);
+    // A mark at the top has its label above it.
+    let room = if highest > series { 1.2 } else { 1.08 };
+    let top = if highest > 0.0 { highest * room } else { 1.0 };
     let (divisor, unit) = match &panel.unit {
         Unit::Plain(name) => (1.0, name.clone()),
         Unit::Bytes => binary(highest, ""),
@@ -210,9 +213,9 @@ mod tests {
     #[test]
     fn a_far_mark_does_not_press_the_series_down() {
         let with = |mark| scale(&panel(Unit::default(), &[10.0], &[mark])).top;
-        assert!((with(20.0) - 21.6).abs() < 1e-9);
+        assert!((with(20.0) - 24.0).abs() < 1e-9);
         assert!((with(1_000.0) - 10.8).abs() < 1e-9);
-        assert!((scale(&panel(Unit::default(), &[], &[8.0])).top - 8.64).abs() < 1e-9, "alone it is drawn");
+        assert!((scale(&panel(Unit::default(), &[], &[8.0])).top - 9.6).abs() < 1e-9, "alone it is drawn");
     }
 
     #[test]
