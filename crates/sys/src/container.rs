@@ -250,6 +250,19 @@ impl Container {
     }
 
     fn shape(&mut self, shape: &Shape) -> Result<(), ContainerError> {
+        // Nobody is in it yet: what is done to processes one by one is done when they enter, and looking for them
+        // now would cost a look at the whole host.
+        let by_processes = |name| !matches!(self.shared.plan.via(name), Via::V1 | Via::V2);
+        if by_processes(AbilityName::Pin) {
+            self.cpus = Some(shape.cpus.clone());
+        }
+        let share_by_processes = match shape.share {
+            Share::Idle => by_processes(AbilityName::IdleClass),
+            Share::Normal { .. } => by_processes(AbilityName::Weigh),
+        };
+        if share_by_processes {
+            self.share = Some(shape.share);
+        }
         self.bind(&shape.cpus)?;
         self.share(shape.share)?;
         self.limit(shape.limit_bytes)?;
@@ -340,7 +353,10 @@ impl Container {
         match self.shared.plan.via(AbilityName::Freeze) {
             Via::V2 => Ok(self.events()?.frozen),
             Via::V1 => self.is_frozen_by_freezer(),
-            Via::Processes | Via::Nothing => self.are_all_at_rest(),
+            Via::Processes | Via::Nothing => match self.family() {
+                Some(mut family) => Ok(family.events(&self.shared.proc)?.frozen),
+                None => self.are_all_at_rest(),
+            },
         }
     }
 
@@ -384,9 +400,10 @@ impl Container {
 
     /// Populated and frozen in one reading.
     pub fn events(&self) -> Result<Events, ContainerError> {
-        match &self.events {
-            Some(events) => self.read_events(events),
-            None => Ok(Events { populated: self.is_populated()?, frozen: self.is_frozen()? }),
+        match (&self.events, self.family()) {
+            (Some(events), _) => self.read_events(events),
+            (None, Some(mut family)) => Ok(family.events(&self.shared.proc)?),
+            (None, None) => Ok(Events { populated: self.is_populated()?, frozen: self.is_frozen()? }),
         }
     }
 

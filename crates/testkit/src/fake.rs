@@ -69,7 +69,8 @@ impl FakeHost {
                 one.mount_line(index, point.to_string_lossy().trim_end_matches('/'))
             })
             .collect();
-        let own: Vec<String> = hierarchies.iter().enumerate().map(|(index, one)| one.own_line(index)).collect();
+        let own: Vec<String> =
+            hierarchies.iter().enumerate().map(|(index, one)| one.own_line(index)).collect();
         files::write_proc(&dir.join("proc"), &mounts.concat(), &own.concat())?;
         let kernel = Arc::new(Kernel::new(hierarchies)?);
         Ok(Self { dir: dir.to_owned(), kernel })

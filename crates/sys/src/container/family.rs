@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::measure::{Detail, Measure, Sums, memory_of_processes};
 use super::{INSTANCE_VARIABLE, JOB_VARIABLE};
+use crate::cgroup::Events;
 use crate::procfs::{Proc, ProcError, ProcessStat, ticks_to_us};
 
 /// How often a scan is repeated while new members keep appearing.
@@ -112,6 +113,13 @@ impl Family {
     /// Members that had not ended at the last look.
     pub(super) fn living(&self) -> impl Iterator<Item = &ProcessStat> {
         self.known.values().filter(|stat| !stat.is_ended())
+    }
+
+    /// Whether any member has not ended, and whether all of those are stopped.
+    pub(super) fn events(&mut self, proc: &Proc) -> Result<Events, ProcError> {
+        self.scan_all(proc)?;
+        let populated = self.living().next().is_some();
+        Ok(Events { populated, frozen: self.living().all(ProcessStat::is_at_rest) })
     }
 
     /// Known members that are still the same processes, and everything below them.

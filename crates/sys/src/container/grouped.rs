@@ -253,12 +253,18 @@ impl Container {
     }
 
     pub(super) fn freeze_group(&self, freeze: bool) -> Result<(), ContainerError> {
-        if let Some(group) = self.group(self.shared.roles.freezer) {
-            group.write("freezer.state", if freeze { "FROZEN" } else { "THAWED" })?;
+        let written = if let Some(group) = self.group(self.shared.roles.freezer) {
+            group.write("freezer.state", if freeze { "FROZEN" } else { "THAWED" })
         } else if let Some(group) = self.tree() {
-            group.write("cgroup.freeze", if freeze { "1" } else { "0" })?;
+            group.write("cgroup.freeze", if freeze { "1" } else { "0" })
+        } else {
+            Ok(())
+        };
+        match written {
+            // The group was removed: nobody is left to stop or to wake.
+            Err(error) if error.is_gone() => Ok(()),
+            other => Ok(other?),
         }
-        Ok(())
     }
 
     pub(super) fn is_frozen_by_freezer(&self) -> Result<bool, ContainerError> {
@@ -282,7 +288,7 @@ impl Container {
         }
     }
 
-    /// Whether every process is stopped or ended, for hosts where freezing is a stop signal.
+    /// Whether every process of the group is stopped or ended, for hosts where freezing is a stop signal.
     pub(super) fn are_all_at_rest(&self) -> Result<bool, ContainerError> {
         for pid in self.pids()? {
             if self.shared.proc.stat(pid)?.is_some_and(|stat| !stat.is_at_rest()) {

@@ -19,10 +19,15 @@ pub(super) const V2_GROUP: &[(&str, &str)] = &[
 ];
 
 /// The files of its top, which has neither events nor freezer.
-pub(super) const V2_TOP: &[(&str, &str)] =
-    &[("cgroup.controllers", ""), ("cgroup.procs", ""), ("cgroup.subtree_control", ""), ("cpu.stat", "usage_usec 0\n")];
+pub(super) const V2_TOP: &[(&str, &str)] = &[
+    ("cgroup.controllers", ""),
+    ("cgroup.procs", ""),
+    ("cgroup.subtree_control", ""),
+    ("cpu.stat", "usage_usec 0\n"),
+];
 
-const PRESSURE: &str = "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
+const PRESSURE: &str =
+    "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
 
 /// The largest number of whole pages in 63 bits: how the first generation says `no bound`.
 pub(super) const NO_BOUND: &str = "9223372036854771712\n";
@@ -70,12 +75,15 @@ pub(super) fn v1_controller(controller: &str) -> &'static [(&'static str, &'stat
 }
 
 /// The files of every first-generation group.
-pub(super) const V1_GROUP: &[(&str, &str)] = &[("cgroup.procs", ""), ("cgroup.clone_children", "0\n"), ("tasks", "")];
+pub(super) const V1_GROUP: &[(&str, &str)] =
+    &[("cgroup.procs", ""), ("cgroup.clone_children", "0\n"), ("tasks", "")];
 
 /// Describes a capable host: a recent kernel, root, swap as large as the memory, pressure.
 pub(super) fn write_proc(proc: &Path, mountinfo: &str, own: &str) -> io::Result<()> {
     let thread = proc.join(format!("{0}/task/{0}", std::process::id()));
-    for folder in [&proc.join("self"), &proc.join("sys/kernel"), &proc.join("pressure"), &proc.join("1"), &thread] {
+    for folder in
+        [&proc.join("self"), &proc.join("sys/kernel"), &proc.join("pressure"), &proc.join("1"), &thread]
+    {
         fs::create_dir_all(folder)?;
     }
     let files = [
@@ -85,7 +93,10 @@ pub(super) fn write_proc(proc: &Path, mountinfo: &str, own: &str) -> io::Result<
         ("self/limits", "Max open files            524288               524288               files     \n"),
         ("sys/kernel/osrelease", "6.12.9\n"),
         ("pressure/memory", PRESSURE),
-        ("meminfo", "MemTotal: 8388608 kB\nMemFree: 8388608 kB\nMemAvailable: 8388608 kB\nSwapTotal: 8388608 kB\n"),
+        (
+            "meminfo",
+            "MemTotal: 8388608 kB\nMemFree: 8388608 kB\nMemAvailable: 8388608 kB\nSwapTotal: 8388608 kB\n",
+        ),
         ("stat", "cpu  1 0 1 9 0 0 0 0 0 0\ncpu0 1 0 1 9 0 0 0 0 0 0\ncpu1 1 0 1 9 0 0 0 0 0 0\n"),
         ("cpuinfo", "siblings\t: 2\ncpu cores\t: 2\n"),
         ("1/comm", "init\n"),

@@ -35,7 +35,10 @@ impl Hierarchy {
         let number = 30 + index;
         match self.generation {
             Generation::V1 => {
-                format!("{number} 1 0:{number} / {point} rw - cgroup cgroup rw,{}\n", self.controllers.join(","))
+                format!(
+                    "{number} 1 0:{number} / {point} rw - cgroup cgroup rw,{}\n",
+                    self.controllers.join(",")
+                )
             }
             Generation::V2 => format!("{number} 1 0:{number} / {point} rw - cgroup2 cgroup2 rw\n"),
         }
@@ -108,7 +111,8 @@ impl Kernel {
 
     /// The hierarchy of a group; a mount may lie inside the directory of another.
     fn hierarchy(&self, group: &Path) -> io::Result<&Hierarchy> {
-        let mut around = self.hierarchies.iter().filter(|one| group.starts_with(&one.point)).collect::<Vec<_>>();
+        let mut around =
+            self.hierarchies.iter().filter(|one| group.starts_with(&one.point)).collect::<Vec<_>>();
         around.sort_by_key(|one| one.point.as_os_str().len());
         around.pop().ok_or_else(|| Errno::NOENT.into())
     }
@@ -172,7 +176,8 @@ impl Kernel {
         }
         let hierarchy = self.hierarchy(group)?;
         let has = |file: &str| fs::read_to_string(group.join(file)).is_ok_and(|text| !text.trim().is_empty());
-        if hierarchy.generation == Generation::V2 && group != hierarchy.point && has("cgroup.subtree_control") {
+        if hierarchy.generation == Generation::V2 && group != hierarchy.point && has("cgroup.subtree_control")
+        {
             return Err(Errno::BUSY.into());
         }
         if hierarchy.controllers.contains(&"cpuset")
@@ -334,7 +339,8 @@ fn fill(group: &Path, files: &[(&str, &str)], left_out: &BTreeSet<String>) -> io
 }
 
 fn fill_missing(group: &Path, files: &[(&str, &str)], left_out: &BTreeSet<String>) -> io::Result<()> {
-    let missing: Vec<(&str, &str)> = files.iter().copied().filter(|(file, _)| !group.join(file).exists()).collect();
+    let missing: Vec<(&str, &str)> =
+        files.iter().copied().filter(|(file, _)| !group.join(file).exists()).collect();
     fill(group, &missing, left_out)
 }
 
@@ -383,7 +389,8 @@ impl FakeKernel for Kernel {
     }
 
     fn reading(&self, file: &Path) -> io::Result<()> {
-        let (Some(group), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str())) else {
+        let (Some(group), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str()))
+        else {
             return Ok(());
         };
         // A file that is not there stays away, as on a kernel that does not have it.
@@ -394,7 +401,8 @@ impl FakeKernel for Kernel {
     }
 
     fn written(&self, file: &Path, value: &str) -> io::Result<()> {
-        let (Some(group), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str())) else {
+        let (Some(group), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str()))
+        else {
             return Err(Errno::INVAL.into());
         };
         let mut state = self.lock();
@@ -426,12 +434,17 @@ impl FakeKernel for Kernel {
                 Ok(())
             }
             "cgroup.subtree_control" => self.hand_down(&mut state, group, value),
-            "cgroup.clone_children" => flag(value).and_then(|_| fs::write(file, format!("{}\n", value.trim()))),
+            "cgroup.clone_children" => {
+                flag(value).and_then(|_| fs::write(file, format!("{}\n", value.trim())))
+            }
             "cpu.weight" | "cpu.shares" => weigh(group, name, value),
             "cpu.idle" => idle(group, value),
             "cpu.max" | "cpu.cfs_quota_us" | "cpuset.mems" => fs::write(file, format!("{}\n", value.trim())),
             "cpuset.cpus" => self.bind(&mut state, group, value),
-            "memory.max" | "memory.high" | "memory.swap.max" | "memory.limit_in_bytes"
+            "memory.max"
+            | "memory.high"
+            | "memory.swap.max"
+            | "memory.limit_in_bytes"
             | "memory.memsw.limit_in_bytes" => self.bound_memory(&mut state, group, name, value),
             // There is nothing that could go: no file pages, no swap.
             "memory.reclaim" => Err(Errno::AGAIN.into()),

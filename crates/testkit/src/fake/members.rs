@@ -46,7 +46,9 @@ impl Processes {
 
     /// User and system time in microseconds. A tick is 10 ms on every kernel that tests meet.
     pub(super) fn times(&self, pids: &BTreeSet<u32>) -> BTreeMap<u32, (u64, u64)> {
-        let of = |pid: &u32| self.stat(*pid).map(|stat| (*pid, (stat.user_ticks * 10_000, stat.system_ticks * 10_000)));
+        let of = |pid: &u32| {
+            self.stat(*pid).map(|stat| (*pid, (stat.user_ticks * 10_000, stat.system_ticks * 10_000)))
+        };
         pids.iter().filter_map(of).collect()
     }
 

@@ -1,0 +1,234 @@
+//! What goes wrong in control groups, one fault at a time, on fake hierarchies.
+
+use std::path::Path;
+
+use pinfold_sys::container::{Applied, ContainerError, Containers, Detail, Removed, Shape, Share, rescue};
+use pinfold_sys::mode::{AbilityName, Mode, Via, decide, probe};
+use pinfold_testkit::fake::FakeHost;
+use rustix::io::Errno;
+
+type Make = fn(&Path) -> std::io::Result<FakeHost>;
+
+const HOSTS: [(&str, Make); 3] =
+    [("unified", FakeHost::unified), ("hybrid", FakeHost::hybrid), ("first", FakeHost::first_only)];
+
+fn open(host: &FakeHost) -> Containers {
+    let plan = decide(&probe(&host.probe_roots()), None).expect("a mode");
+    Containers::open(plan, host.roots(), "main").expect("the instance opens")
+}
+
+/// Runs a test on every kind of fake host.
+fn on_every_host(test: impl Fn(&str, &FakeHost)) {
+    for (name, make) in HOSTS {
+        let dir = tempfile::tempdir().expect("a directory");
+        test(name, &make(dir.path()).expect("a fake host"));
+    }
+}
+
+fn jobs_groups(host: &FakeHost) -> Vec<String> {
+    host.groups().into_iter().filter(|group| group.contains("/job-")).collect()
+}
+
+#[test]
+fn a_container_that_cannot_be_shaped_leaves_nothing_behind() {
+    on_every_host(|name, host| {
+        let containers = open(host);
+        for file in ["cpu.idle", "cpu.weight", "cpu.shares", "memory.max", "memory.limit_in_bytes"] {
+            host.refuse(file, Errno::IO);
+        }
+        let shapes = [
+            Shape { share: Share::Idle, ..Shape::default() },
+            Shape { share: Share::Normal { weight: 7 }, ..Shape::default() },
+            Shape { limit_bytes: Some(1 << 30), ..Shape::default() },
+        ];
+        for shape in shapes {
+            let Err(ContainerError::Cgroup(error)) = containers.create(5, &shape) else {
+                panic!("{name}: {shape:?} was made in spite of the fault")
+            };
+            assert_eq!(error.errno(), Some(Errno::IO), "{name}");
+            assert!(error.to_string().starts_with("failed to write `"), "{error}");
+            assert_eq!(jobs_groups(host), Vec::<String>::new(), "{name}: {shape:?}");
+        }
+        // A shape that needs none of the broken files is made all the same.
+        assert!(containers.create(5, &Shape::default()).is_ok(), "{name}");
+    });
+}
+
+#[test]
+fn a_failed_wish_can_be_repeated() {
+    on_every_host(|name, host| {
+        let containers = open(host);
+        let mut container = containers.create(1, &Shape::default()).expect("created");
+        host.refuse("cpu.idle", Errno::IO);
+        assert!(container.share(Share::Idle).is_err(), "{name}");
+        host.allow("cpu.idle");
+        assert_eq!(container.share(Share::Idle).expect("now it can"), Applied::Done);
+        let group =
+            jobs_groups(host).into_iter().find(|group| host.read(&format!("{group}/cpu.idle")).is_ok());
+        let group = group.expect("a group with the file");
+        assert_eq!(host.read(&format!("{group}/cpu.idle")).expect("readable"), "1\n", "{name}");
+    });
+}
+
+#[test]
+fn a_missing_file_is_an_error_to_write_and_nothing_to_read() {
+    on_every_host(|name, host| {
+        for file in [
+            "memory.stat",
+            "memory.peak",
+            "memory.max_usage_in_bytes",
+            "cpu.stat",
+            "memory.limit_in_bytes",
+            "memory.max",
+        ] {
+            host.leave_out(file);
+        }
+        let containers = open(host);
+        let mut container = containers.create(1, &Shape::default()).expect("created");
+        let measure = container.measure(Detail::Processes).expect("a reading of what is there");
+        assert_eq!((measure.memory_peak_kernel_bytes, measure.cache_bytes), (None, None), "{name}");
+        let Err(ContainerError::Cgroup(error)) = container.limit(Some(1 << 30)) else {
+            panic!("{name}: a bound was set without a file for it")
+        };
+        assert!(error.is_gone(), "{name}: {error}");
+    });
+}
+
+#[test]
+fn a_group_removed_by_someone_else_is_empty_and_removable() {
+    on_every_host(|name, host| {
+        let containers = open(host);
+        let container = containers.create(1, &Shape::default()).expect("created");
+        let stranger = containers.adopt(1, None).expect("adopt").expect("there");
+        assert!(matches!(stranger.remove().expect("removed"), Removed::Yes));
+        assert_eq!(container.pids().expect("an answer"), [], "{name}");
+        assert!(!container.is_populated().expect("an answer"), "{name}");
+        container.kill().expect("nobody to kill");
+        assert_eq!(container.measure(Detail::Totals).expect("an answer").processes, 0);
+        assert!(matches!(container.remove().expect("an answer"), Removed::Yes), "{name}");
+    });
+}
+
+#[test]
+fn groups_that_a_crash_left_half_made_are_completed() {
+    on_every_host(|name, host| {
+        let containers = open(host);
+        let container = containers.create(9, &Shape::default()).expect("created");
+        let whole = jobs_groups(host);
+        drop(container);
+        if whole.len() < 2 {
+            return;
+        }
+        // The daemon died after the first group was made.
+        let roots = host.roots();
+        for group in &whole[1..] {
+            let path = roots.cgroup.join(group);
+            let parent = path.parent().expect("below the top");
+            let parent =
+                pinfold_sys::cgroup::Group::open(parent, roots.fake.clone()).expect("open").expect("there");
+            parent.remove("job-9", false).expect("removed");
+        }
+        assert_eq!(jobs_groups(host), whole[..1], "{name}");
+        assert_eq!(containers.list().expect("list"), [9], "{name}");
+        let adopted = containers.adopt(9, None).expect("adopt").expect("there");
+        assert_eq!(jobs_groups(host), whole, "{name}");
+        assert!(matches!(adopted.remove().expect("removed"), Removed::Yes), "{name}");
+        assert_eq!(jobs_groups(host), Vec::<String>::new(), "{name}");
+    });
+}
+
+#[test]
+fn controllers_that_cannot_be_handed_down_are_done_without() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let host = FakeHost::unified(dir.path()).expect("a fake host");
+    host.refuse("cgroup.subtree_control", Errno::INVAL);
+    let containers = open(&host);
+    let plan = containers.plan();
+    assert_eq!(plan.mode, Mode::V2);
+    assert_eq!(plan.via(AbilityName::Freeze), Via::V2, "that needs no controller");
+    assert_eq!(plan.via(AbilityName::Pin), Via::Processes);
+    assert!(!plan.ability(AbilityName::Limit).real);
+    let container = containers.create(1, &Shape { share: Share::Idle, ..Shape::default() }).expect("created");
+    assert!(matches!(container.remove().expect("removed"), Removed::Yes));
+}
+
+#[test]
+fn a_host_in_which_no_group_can_be_made_is_rootless() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let host = FakeHost::hybrid(dir.path()).expect("a fake host");
+    for mount in ["cpu", "cpuset", "memory", "unified"] {
+        host.forbid_groups(mount);
+    }
+    let facts = probe(&host.probe_roots());
+    assert!(facts.hierarchies.iter().all(|one| !one.writable), "{:?}", facts.hierarchies);
+    assert_eq!(decide(&facts, None).expect("a mode").mode, Mode::Rootless);
+    assert!(decide(&facts, Some(Mode::Hybrid)).is_err() && decide(&facts, Some(Mode::V2)).is_err());
+}
+
+#[test]
+fn a_probe_leaves_nothing_behind() {
+    on_every_host(|name, host| {
+        let before = host.groups();
+        let facts = probe(&host.probe_roots());
+        assert!(facts.hierarchies.iter().all(|one| one.writable), "{name}");
+        assert_eq!(host.groups(), before, "{name}");
+        let containers = open(host);
+        let instance = format!("{}/main", "pinfold");
+        assert!(probe(&host.probe_roots()).leftovers.iter().all(|path| path.ends_with(&instance)), "{name}");
+        containers.close();
+        assert_eq!(host.groups(), before, "{name}: closing an instance removes its groups");
+    });
+}
+
+#[test]
+fn names_that_could_lead_elsewhere_are_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let host = FakeHost::unified(dir.path()).expect("a fake host");
+    let plan = decide(&probe(&host.probe_roots()), None).expect("a mode");
+    let long = "x".repeat(33);
+    for name in ["", ".", "..", "a/b", "A", "a b", "\u{e4}", long.as_str()] {
+        let opened = Containers::open(plan.clone(), host.roots(), name);
+        assert!(matches!(opened, Err(ContainerError::Instance(_))), "{name:?}");
+    }
+}
+
+#[test]
+fn a_rescue_reports_what_it_could_not_do() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let host = FakeHost::unified(dir.path()).expect("a fake host");
+    let containers = open(&host);
+    let mut container =
+        containers.create(1, &Shape { limit_bytes: Some(1 << 30), ..Shape::default() }).expect("made");
+    container.freeze().expect("freeze");
+    host.refuse("memory.max", Errno::IO);
+    let rescued = rescue(&host.probe_roots());
+    let failed: Vec<&str> = rescued.iter().filter(|one| one.failure.is_some()).map(|one| one.done).collect();
+    assert_eq!(failed, ["lifted the bound on memory"], "{rescued:?}");
+    assert!(
+        rescued.iter().any(|one| one.done == "thawed" && one.failure.is_none()),
+        "one fault stops nothing else"
+    );
+    assert!(!container.is_frozen().expect("thawed") || container.pids().expect("pids").is_empty());
+}
+
+#[test]
+fn what_is_inherited_is_not_written() {
+    on_every_host(|name, host| {
+        let containers = open(host);
+        // Nothing may be written for a job of the usual shape: each write would fail.
+        for file in [
+            "cpu.idle",
+            "cpu.weight",
+            "cpu.shares",
+            "cpuset.cpus",
+            "cpuset.mems",
+            "memory.max",
+            "memory.limit_in_bytes",
+        ] {
+            host.refuse(file, Errno::IO);
+        }
+        let mut container = containers.create(1, &Shape::default()).expect("no write is needed");
+        assert_eq!(container.share(Share::NORMAL).expect("nothing to do"), Applied::Done, "{name}");
+        assert_eq!(container.limit(None).expect("nothing to do"), Applied::Done, "{name}");
+    });
+}
