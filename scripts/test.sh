@@ -23,7 +23,8 @@ step() {
 
 step "format" cargo fmt --all --check
 step "lints" cargo clippy --workspace --all-targets "${features[@]}" -- -D warnings
-step "simulated episodes" cargo run --quiet --release --package xtask -- sim --episodes 10000 --seed 1
+step "tidy" cargo xtask tidy
+step "simulated episodes" cargo xtask sim --episodes 10000 --seed 1
 if [ "$(id -u)" = 0 ]; then
   step "unprivileged" scripts/test-unprivileged.sh "${features[@]}"
 else

@@ -5,7 +5,7 @@ use pinfold_policy::{Action, Decision, Event as Judged, JobId, State};
 use pinfold_proto::JobState;
 use pinfold_proto::row::DecisionRow;
 use pinfold_proto::wire::{ErrorCode, Reply};
-use pinfold_sys::container::{ContainerError, Entered};
+use pinfold_sys::container::{Container, ContainerError, Entered, Shape};
 
 use crate::daemon::Daemon;
 use crate::event::{Effect, Event};
@@ -60,8 +60,12 @@ impl Daemon {
             _ => ErrorCode::Failed,
         };
         if let Some(id) = live.keeper {
-            let reason = format!("job {job}: {words}");
-            self.effects.push(Effect::Reply(id, Reply::Struck { job: job.0, reason, code }));
+            let (job, reason) = (job.0, format!("job {job}: {words}"));
+            let reply = match live.ticket {
+                Some(ticket) => Reply::Refused { ticket, job: Some(job), reason, code },
+                None => Reply::Struck { job, reason, code },
+            };
+            self.effects.push(Effect::Reply(id, reply));
         }
         self.close_unstarted(job, words);
     }
@@ -124,12 +128,11 @@ impl Daemon {
             }
             Effect::LetHear(job) => {
                 let frozen = self.jobs.get(&job).is_some_and(|live| live.row.state == JobState::Frozen);
-                // The terminal sent its signal already; thawed, the job hears it. The judgement is told as of
-                // a cancel by a signal that changes nothing more.
+                // The terminal sent its signal already; thawed, the job hears it. To the judgement it is a
+                // cancel by a signal that does nothing to a job that runs.
                 if frozen {
-                    let command = pinfold_policy::Command::Resume;
-                    self.judge(Judged::Command(job, command));
-                    self.follow_policy(job);
+                    let signal = pinfold_sys::signals::SIGCONT;
+                    self.judge(Judged::Command(job, pinfold_policy::Command::Cancel { signal }));
                 }
                 None
             }
@@ -152,7 +155,7 @@ impl Daemon {
             return None;
         };
         let shape = live.shape();
-        let container = match self.containers.create(job.0, &shape) {
+        let container = match self.make_container(job, &shape, pid) {
             Ok(container) => container,
             Err(error) => return Some(Event::NotCarried(job, action, in_full(&error))),
         };
@@ -179,6 +182,23 @@ impl Daemon {
         self.server.send(id, &Reply::Go { job: job.0, variables });
         self.to_flush.insert(id);
         Some(Event::Carried(job, action))
+    }
+
+    /// Makes a job's container, or takes the one in which a daemon that died during the start had put the child
+    /// already.
+    fn make_container(&self, job: JobId, shape: &Shape, child: u32) -> Result<Container, ContainerError> {
+        let occupied = match self.containers.create(job.0, shape) {
+            Err(error @ ContainerError::Occupied { .. }) => error,
+            made => return made,
+        };
+        let Some(mut left) = self.containers.adopt(job.0, None)? else { return Err(occupied) };
+        if left.pids()? != [child] {
+            return Err(occupied);
+        }
+        left.bind(&shape.cpus)?;
+        left.share(shape.share)?;
+        left.limit(shape.limit_bytes)?;
+        Ok(left)
     }
 
     /// What a job finds in its environment.
@@ -268,7 +288,8 @@ impl Daemon {
         self.judge(Judged::Exited(job));
     }
 
-    fn remove(&mut self, job: JobId) {
+    /// Removes the container of a job that is over.
+    pub(crate) fn remove(&mut self, job: JobId) {
         let Some(container) = self.sampler.take_finished(job) else { return };
         match container.remove() {
             Ok(pinfold_sys::container::Removed::Yes) => {}

@@ -9,7 +9,7 @@ use std::time::Duration;
 use pinfold_policy::{Instant, JobId, Policy};
 use pinfold_sys::container::Containers;
 use pinfold_sys::procfs::Proc;
-use pinfold_sys::signals::{SIGHUP, SIGINT, SIGTERM, Signals};
+use pinfold_sys::signals::{SIGHUP, Signals};
 use pinfold_topo::Topology;
 
 use crate::clock::Clock;
@@ -17,13 +17,10 @@ use crate::event::{ConnectionId, Effect, Event};
 use crate::guard::Guard;
 use crate::journal::Journal;
 use crate::live::Jobs;
-use crate::options::Configured;
+use crate::options::{Configured, Options};
 use crate::poller::{Poller, Ready};
 use crate::sample::Sampler;
 use crate::server::Server;
-
-/// How long a private daemon stays without a job and without a client.
-const PRIVATE_IDLE: Duration = Duration::from_secs(60);
 
 /// How often old jobs are struck off the store, and a store in trouble is tried again.
 const HOUSE_KEEPING: Duration = Duration::from_secs(5);
@@ -40,6 +37,7 @@ pub(crate) struct Daemon {
     pub poller: Poller,
     pub guard: Guard,
     pub clock: Clock,
+    pub options: Options,
     pub configured: Configured,
     pub topology: Topology,
     pub proc: Proc,
@@ -56,7 +54,8 @@ pub(crate) struct Daemon {
     pub effects: Vec<Effect>,
     /// Connections that have something to be sent.
     pub to_flush: BTreeSet<ConnectionId>,
-    pub private: bool,
+    /// How long it stays without a job and without a client, when it is private.
+    pub private_idle: Option<Duration>,
     pub idle_since_us: u64,
     pub house_keeping_us: u64,
 }
@@ -81,12 +80,14 @@ impl Daemon {
             let mut events = self.gather(&ready);
             self.due(&mut events);
             self.turns(events);
-            if self.private && self.idle_for() >= PRIVATE_IDLE {
+            if self.private_idle.is_some_and(|limit| self.idle_for() >= limit) {
                 break End::Idle;
             }
         };
         tracing::info!(reason = ?end, "stopping");
         self.stop();
+        // Groups that hold jobs stay, for the next daemon to find them.
+        self.containers.close();
         Ok(())
     }
 
@@ -96,11 +97,26 @@ impl Daemon {
         }
         let mut end = None;
         while let Some(arrived) = signals.next() {
-            if [SIGTERM, SIGINT].contains(&arrived.signal) || arrived.signal == SIGHUP {
+            if arrived.signal == SIGHUP {
+                self.reload();
+            } else {
                 end = Some(End::Asked);
             }
         }
         end
+    }
+
+    /// Reads the configuration file again, and takes it whole or not at all.
+    fn reload(&mut self) {
+        match self.options.configured() {
+            Ok(configured) => {
+                self.configured = configured;
+                self.apply_configuration();
+                self.turns(Vec::new());
+                tracing::info!("configuration read again");
+            }
+            Err(error) => tracing::error!(error = %format!("{error:#}"), "the configuration stays as it was"),
+        }
     }
 
     /// Turns what is ready into events.
@@ -158,8 +174,10 @@ impl Daemon {
         let now_us = self.clock.now_us();
         let kill = self.jobs.values().filter_map(|live| live.kill_at_us).min();
         let quiet = self.jobs.is_empty() && self.journal.trouble().is_none();
-        let idle_end = (self.private && quiet && self.server.is_idle())
-            .then(|| self.idle_since_us + u64::try_from(PRIVATE_IDLE.as_micros()).expect("a minute"));
+        let idle_end = self.private_idle.filter(|_| quiet && self.server.is_idle());
+        let idle_end = idle_end.map(|limit| {
+            self.idle_since_us.saturating_add(u64::try_from(limit.as_micros()).unwrap_or(u64::MAX))
+        });
         let dues = [
             self.policy.next_wakeup().map(|at| at.0),
             self.sampler.sample_due_us(),
@@ -269,6 +287,9 @@ impl Daemon {
             self.journal.touch(job);
         }
         self.journal.write(&mut self.jobs);
+        for job in self.sampler.finished() {
+            self.remove(job);
+        }
         self.server.remove_socket();
         self.guard.stand_down();
     }

@@ -20,8 +20,9 @@ impl Daemon {
         live.row.ending = Some(ending);
         self.journal.touch(job);
         self.finish_if_empty(job);
-        if let Some(live) = self.jobs.get(&job) {
+        if let Some(live) = self.jobs.get_mut(&job) {
             // Some of its processes live on; the status is known and on disk all the same.
+            live.lingers = true;
             let reply = live.keeper.map(|id| (id, recorded(job, Some(&live.row))));
             self.effects.extend(reply.map(|(id, reply)| Effect::Reply(id, reply)));
             self.watch_container(job);
@@ -75,7 +76,8 @@ impl Daemon {
         let measured = container.as_ref().and_then(|container| container.measure(Detail::Totals).ok());
         let last = measured.map(|measure| reading(&measure, now_us, JobState::Exited));
         live.row.usage = live.meter.finish(last.as_ref(), live.row.ending.as_ref());
-        live.row.ended_us = Some(live.row.ending.map_or(now_us, |ending| ending.ended_us.clamp(0, now_us)));
+        let command_end = live.row.ending.filter(|_| !live.lingers).map(|ending| ending.ended_us.min(now_us));
+        live.row.ended_us = Some(command_end.unwrap_or(now_us));
         if let Some(measure) = measured
             && measure.oom_kills.is_some_and(|kills| kills > 0)
         {

@@ -99,9 +99,14 @@ impl Daemon {
         live.child = pid.filter(|&pid| self.is_child_of(pid, user));
         self.jobs.insert(JobId(job), live);
         self.journal.touch(JobId(job));
-        // First, so that the client knows the number under which the next words come.
-        self.effects.push(Effect::Reply(id, Reply::Queued { ticket, job }));
+        let before = self.effects.len();
         self.judge(Judged::Submit(request));
+        // A job that is refused at once has had its answer. Any other's number goes first, so that the client knows
+        // under which the next words come.
+        if let Some(live) = self.jobs.get_mut(&JobId(job)) {
+            live.ticket = None;
+            self.effects.insert(before, Effect::Reply(id, Reply::Queued { ticket, job }));
+        }
     }
 
     fn new_row(&mut self, job: u64, user: Peer, priority: u8, spec: JobSpec) -> JobRow {

@@ -32,6 +32,8 @@ pub(crate) struct Live {
     pub meter: Meter,
     /// Its keeper, watched while it has no connection.
     pub keeper_watch: Option<OwnedFd>,
+    /// Its command ended before all of its processes did.
+    pub lingers: bool,
     /// Its keeper is gone: nobody will say how it ended.
     pub orphaned: bool,
     /// When it is killed, after it was asked to end.
@@ -56,6 +58,7 @@ impl Live {
             container: None,
             meter,
             keeper_watch: None,
+            lingers: false,
             orphaned: false,
             kill_at_us: None,
             start_failures: 0,

@@ -118,6 +118,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         clock,
         sampler: sample::Sampler::new(configured.config.profile_interval),
         configured,
+        options: options.clone(),
         topology: survey.topology,
         proc: Proc::open(&roots.proc).context("the process file system")?,
         instance: state.instance().to_owned(),
@@ -127,7 +128,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         users: std::collections::BTreeMap::new(),
         effects: Vec::new(),
         to_flush: std::collections::BTreeSet::new(),
-        private: options.private,
+        private_idle: options.private.then_some(options.private_idle),
     };
     daemon.restore()?;
     announce(options, &places, mode.as_str());

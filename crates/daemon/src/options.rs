@@ -2,16 +2,18 @@
 
 use std::os::fd::RawFd;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Parser;
 use pinfold_proto::config::Config;
+use pinfold_proto::quantity::parse_duration;
 use pinfold_sys::mode::Mode;
 use pinfold_sys::paths::{self, Places};
 use pinfold_sys::peer;
 
 /// The daemon of pinfold: decides which job runs now, on which cores, in which class.
-#[derive(Debug, Parser)]
+#[derive(Debug, Clone, Parser)]
 #[command(name = "pinfoldd", version, max_term_width = 100)]
 pub(crate) struct Options {
     /// Configuration file [default: /etc/pinfold/pinfold.toml for root, if it is there]
@@ -45,6 +47,11 @@ pub(crate) struct Options {
     /// A private daemon, started by the first command: it ends when nothing has been asked of it for a while
     #[arg(long, hide = true)]
     pub private: bool,
+
+    /// How long a private daemon stays without a job and without a client
+    #[arg(long, hide = true, env = "PINFOLD_PRIVATE_IDLE", value_name = "DURATION", default_value = "60s",
+          value_parser = parse_duration)]
+    pub private_idle: Duration,
 
     /// Write `ready`, or what went wrong, to this descriptor
     #[arg(long, hide = true, value_name = "FD")]

@@ -84,10 +84,9 @@ impl Daemon {
         }
         if keeper_alive {
             self.watch_keeper(job);
-        } else {
-            self.finish_if_empty(job);
-            self.watch_container(job);
         }
+        self.watch_container(job);
+        self.finish_if_empty(job);
     }
 
     /// Nothing stays frozen across a restart: why it was frozen may hold no longer, and whoever suspended it
@@ -128,8 +127,9 @@ impl Daemon {
         for job in left.into_iter().filter(|&job| !self.jobs.contains_key(&JobId(job))) {
             let Ok(Some(mut container)) = self.containers.adopt(job, None) else { continue };
             let _ = container.thaw();
-            if let Ok(pinfold_sys::container::Removed::Busy(_)) = container.remove() {
+            if let Ok(pinfold_sys::container::Removed::Busy(container)) = container.remove() {
                 tracing::warn!(job, "processes of a job that the store does not know go on, unmanaged");
+                self.sampler.keep_finished(JobId(job), container);
             }
         }
     }

@@ -74,6 +74,11 @@ impl Sampler {
         self.finished.insert(job, container);
     }
 
+    /// The jobs whose containers are kept that long.
+    pub(crate) fn finished(&self) -> Vec<JobId> {
+        self.finished.keys().copied().collect()
+    }
+
     /// Hands such a container out.
     pub(crate) fn take_finished(&mut self, job: JobId) -> Option<Container> {
         self.finished.remove(&job)
@@ -118,7 +123,7 @@ impl Daemon {
                 Err(error) => tracing::debug!(job = live.row.job, %error, "a job cannot be read"),
             }
         }
-        self.effects.extend(self.sampler.finished.keys().map(|&job| Effect::Remove(job)));
+        self.effects.extend(self.sampler.finished().into_iter().map(Effect::Remove));
         // Containers without a word of their own when they empty are looked at here.
         let ended: Vec<JobId> = self
             .jobs

@@ -1,0 +1,33 @@
+//! Chores of the project, as `cargo xtask CHORE`.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal")]
+
+mod cost;
+mod sim;
+mod tidy;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(about = "Chores of the project", bin_name = "cargo xtask")]
+struct Args {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Debug, Subcommand)]
+enum Chore {
+    /// Play simulated episodes; the first broken promise ends it
+    Sim(sim::SimArgs),
+    /// Measure what one event costs the judgement
+    Cost(cost::CostArgs),
+    /// Hold the rules of the house: dependencies, sizes, words
+    Tidy,
+}
+
+fn main() -> anyhow::Result<()> {
+    match Args::parse().chore {
+        Chore::Sim(args) => sim::sim(&args),
+        Chore::Cost(args) => cost::cost(&args),
+        Chore::Tidy => tidy::tidy(),
+    }
+}
