@@ -82,8 +82,11 @@ impl Policy {
                 actions.push(Action::Bind { cpus: wanted_cpus });
             }
         }
-        let kind = if wanted_frozen { Kind::Freeze } else { Kind::Thaw };
+        let (kind, opposite) =
+            if wanted_frozen { (Kind::Freeze, Kind::Thaw) } else { (Kind::Thaw, Kind::Freeze) };
         if live.told.frozen != Some(wanted_frozen) && live.may_try(kind) {
+            // That the opposite failed says nothing about the next time.
+            live.failed.remove(&opposite);
             live.told.frozen = Some(wanted_frozen);
             actions.push(if wanted_frozen { Action::Freeze } else { Action::Thaw });
         }

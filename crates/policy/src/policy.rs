@@ -61,7 +61,6 @@ impl Policy {
     /// event counts as that one's.
     pub fn step(&mut self, now: Instant, event: Event) -> Vec<Decision> {
         self.now = self.now.max(now);
-        self.fire_timers();
         self.unsettled = matches!(event, Event::Adopt(_));
         let mut newcomer = None;
         match event {
@@ -77,6 +76,8 @@ impl Policy {
             Event::Sample(sample) => self.sample(&sample),
             Event::Tick => {}
         }
+        // After the event: who ends in the moment in which it would expire has ended.
+        self.fire_timers();
         if !self.unsettled {
             self.settle();
         }
@@ -364,7 +365,7 @@ impl Policy {
         }
         waiting.held = hold;
         // What it was held for does not count as waiting, neither for its right to go first nor against it.
-        job.since = now;
+        (job.since, job.aged) = (now, false);
         self.dequeue(id);
         self.enqueue(id);
     }
@@ -566,7 +567,7 @@ impl Policy {
         let slots = self.total();
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let mut requeue = aged != job.aged;
-        let mut reason = None;
+        let (mut reason, mut survived) = (None, false);
         job.aged = aged;
         match &mut job.stage {
             Stage::Waiting(waiting) => {
@@ -582,14 +583,13 @@ impl Policy {
                 }
                 if live.grace.is_some_and(|until| until <= now) {
                     live.grace = None;
-                    if self.dying.remove(&id) {
-                        live.out = Some(Out::Survived);
-                        job.since = now;
-                        reason = Some(Reason::SlotsShrank { slots });
-                        requeue = true;
-                    }
+                    survived = self.dying.remove(&id);
                 }
             }
+        }
+        if survived {
+            reason = Some(Reason::SlotsShrank { slots });
+            self.survive(id);
         }
         if let Some(reason) = reason {
             self.mark(id, reason);
@@ -600,6 +600,22 @@ impl Policy {
         } else {
             self.rearm(id);
         }
+    }
+
+    /// A job that was thawed to receive a signal went on regardless: it needs a slot, or has one beyond what
+    /// there are if it may not be frozen.
+    fn survive(&mut self, id: JobId) {
+        let now = self.now;
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if job.request.no_suspend {
+            self.occupy(id, Class::Backfill, Vec::new());
+            return;
+        }
+        job.since = now;
+        if let Some(live) = job.live_mut() {
+            live.out = Some(Out::Survived);
+        }
+        self.enqueue(id);
     }
 
     /// When a waiting job expires, and how long it might wait.

@@ -1,0 +1,518 @@
+//! The simulated daemon: feeds the judgement, writes its disk, carries actions out on the simulated host, and
+//! crashes.
+//!
+//! Owns everything of an episode but its course. What is on the disk survives a crash; what the judgement
+//! knows does not, and is built up again from the disk (what should be) and the host (what is).
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use pinfold_policy::{
+    Action, Adopted, Class, Decision, Event, Instant, JobId, Machine, Policy, Request, Running, Settings,
+    State,
+};
+use pinfold_topo::CpuSet;
+
+use crate::checks::{Scene, Violation};
+use crate::dice::Dice;
+use crate::ledger::{Ledger, Phase};
+use crate::mutant::Mutant;
+use crate::swarm::Options;
+use crate::world::{Work, World};
+
+/// The daemon's clock when the episode begins: far enough from 0 to be set back.
+const CLOCK_ORIGIN_US: u64 = 1_000_000_000_000;
+
+/// Something that will happen.
+#[derive(Debug, Clone)]
+pub(crate) enum Happening {
+    /// A job is asked for.
+    Arrive(JobId),
+    /// A start, the so-many-th, is carried out.
+    StartDone(JobId, u64),
+    /// A freeze, the so-many-th, has taken effect.
+    Frozen(JobId, u64),
+    /// A job dies of a signal.
+    Die(JobId),
+    /// The daemon of this generation hears of something.
+    Report(u64, Event),
+    /// Readings are taken.
+    Sample,
+    /// A disturbance.
+    Chaos,
+    /// A new daemon starts.
+    Up,
+}
+
+/// A job on the disk.
+#[derive(Debug, Clone)]
+struct Record {
+    request: Request,
+    submitted: Instant,
+    started: Option<Instant>,
+    suspended: bool,
+    /// Its keeper noted that it began.
+    spawned: bool,
+}
+
+/// A start that is under way.
+#[derive(Debug, Clone)]
+struct Start {
+    token: u64,
+    class: Class,
+    cpus: CpuSet,
+    priority: u8,
+}
+
+/// A host with its daemon.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) dice: Dice,
+    pub(crate) options: Options,
+    pub(crate) world: World,
+    pub(crate) ledger: Ledger,
+    pub(crate) settings: Settings,
+    pub(crate) cores: Vec<CpuSet>,
+    /// Faults happen.
+    pub(crate) chaos: bool,
+    pub(crate) mutant: Option<Mutant>,
+    /// What is told of the history, if anyone listens.
+    pub(crate) trace: Option<Vec<String>>,
+    pub(crate) works: BTreeMap<JobId, (Request, Work)>,
+    pub(crate) crashes: u64,
+    pub(crate) decisions: u64,
+    pub(crate) hash: Fnv,
+    policy: Option<Policy>,
+    adopting: bool,
+    disk: BTreeMap<JobId, Record>,
+    starting: BTreeMap<JobId, Start>,
+    /// Failures the judgement has not heard of yet.
+    unreported: BTreeMap<JobId, u32>,
+    agenda: BTreeMap<(u64, u64), Happening>,
+    sequence: u64,
+    generation: u64,
+    /// What the clock shows beyond the origin and the true time.
+    offset_us: i64,
+    clock: Instant,
+}
+
+impl Host {
+    pub(crate) fn new(dice: Dice, options: Options, mutant: Option<Mutant>) -> Self {
+        let world = World::new(options.cores, options.pus_per_core);
+        Self {
+            settings: options.settings.clone(),
+            cores: world.cores().to_vec(),
+            dice,
+            options,
+            world,
+            ledger: Ledger::default(),
+            chaos: true,
+            mutant,
+            trace: None,
+            works: BTreeMap::new(),
+            crashes: 0,
+            decisions: 0,
+            hash: Fnv::default(),
+            policy: None,
+            adopting: false,
+            disk: BTreeMap::new(),
+            starting: BTreeMap::new(),
+            unreported: BTreeMap::new(),
+            agenda: BTreeMap::new(),
+            sequence: 0,
+            generation: 0,
+            offset_us: 0,
+            clock: Instant::default(),
+        }
+    }
+
+    /// Whether the daemon runs.
+    pub(crate) fn is_up(&self) -> bool {
+        self.policy.is_some()
+    }
+
+    pub(crate) fn plan(&mut self, in_us: u64, happening: Happening) {
+        self.sequence += 1;
+        self.agenda.insert((self.world.now_us().saturating_add(in_us), self.sequence), happening);
+    }
+
+    pub(crate) fn next_planned_us(&self) -> Option<u64> {
+        self.agenda.first_key_value().map(|(&(at, _), _)| at)
+    }
+
+    pub(crate) fn take_planned(&mut self) -> Option<Happening> {
+        self.agenda.pop_first().map(|(_, happening)| happening)
+    }
+
+    /// The true time at which the judgement wants to be woken.
+    pub(crate) fn wakeup_us(&self) -> Option<u64> {
+        let at = self.policy.as_ref()?.next_wakeup()?;
+        if at <= self.clock {
+            return Some(self.world.now_us());
+        }
+        Some(self.world.now_us().saturating_add(at.0.saturating_sub(self.raw_clock())))
+    }
+
+    /// Sets the clock forth or back.
+    pub(crate) fn set_clock(&mut self, by_us: i64) {
+        self.offset_us = self.offset_us.saturating_add(by_us);
+    }
+
+    fn raw_clock(&self) -> u64 {
+        (CLOCK_ORIGIN_US + self.world.now_us()).saturating_add_signed(self.offset_us)
+    }
+
+    /// Tells the judgement of an event and carries out what it decides. Nothing while there is no daemon.
+    pub(crate) fn deliver(&mut self, event: Event) -> Result<(), Violation> {
+        if self.policy.is_none() {
+            return Ok(());
+        }
+        self.clock = self.clock.max(Instant(self.raw_clock()));
+        let now = self.clock;
+        self.tell(|| format!("{} {event:?}", now.0));
+        self.ledger.passed(now);
+        self.write_down(&event);
+        if self.mutant.is_some_and(|mutant| mutant.swallows(&event)) {
+            return self.check();
+        }
+        let Some(policy) = &mut self.policy else { return Ok(()) };
+        let mut decisions = policy.step(now, event);
+        if let Some(mutant) = self.mutant {
+            mutant.twist(&mut decisions, &self.ledger);
+        }
+        for decision in decisions {
+            self.decisions += 1;
+            self.hash.add(now, &decision);
+            self.tell(|| format!("  {} {:?}: {}", decision.job, decision.action, decision.reason));
+            self.ledger.decided(&decision, now)?;
+            if self.chaos && self.dice.chance(self.options.crash_permille) {
+                self.crash();
+                return Ok(());
+            }
+            self.carry_out(decision);
+        }
+        self.check()
+    }
+
+    fn tell(&mut self, line: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(line());
+        }
+    }
+
+    fn check(&self) -> Result<(), Violation> {
+        let Some(policy) = self.policy.as_ref().filter(|_| !self.adopting) else { return Ok(()) };
+        let turn = usize::try_from(self.decisions).unwrap_or(0);
+        Scene {
+            policy,
+            ledger: &self.ledger,
+            world: &self.world,
+            settings: &self.settings,
+            cores: &self.cores,
+            unreported: &self.unreported,
+            now: self.clock,
+            turn,
+        }
+        .check()
+    }
+
+    /// What the daemon writes to its disk before it lets the judgement look at an event.
+    fn write_down(&mut self, event: &Event) {
+        let now = self.clock;
+        match event {
+            Event::Submit(request) => {
+                self.ledger.submitted(request.clone(), now);
+                let record = Record {
+                    request: request.clone(),
+                    submitted: now,
+                    started: None,
+                    suspended: false,
+                    spawned: false,
+                };
+                self.disk.insert(request.job, record);
+            }
+            Event::Started(job) => self.ledger.started(*job),
+            Event::Failed { job, action, .. } => {
+                self.ledger.failed(*job, action, now);
+                if let (Action::Start { .. }, Some(record)) = (action, self.disk.get_mut(job)) {
+                    record.started = None;
+                }
+                self.copy_to_disk(*job);
+            }
+            Event::Exited(job) => {
+                self.ledger.over(*job);
+                self.disk.remove(job);
+                self.starting.remove(job);
+            }
+            Event::Command(job, command) => {
+                let state = self.policy.as_ref().and_then(|policy| policy.job(*job)).map(|info| info.state);
+                let out = matches!(state, Some(State::Frozen { .. }));
+                self.ledger.commanded(*job, *command, out, now);
+                self.copy_to_disk(*job);
+            }
+            Event::Configure(_)
+            | Event::Machine(_)
+            | Event::Adopt(_)
+            | Event::Withdrawn(_)
+            | Event::Sample(_)
+            | Event::Tick => {}
+        }
+    }
+
+    fn copy_to_disk(&mut self, job: JobId) {
+        if let (Some(record), Some(entry)) = (self.disk.get_mut(&job), self.ledger.jobs.get(&job)) {
+            record.request.priority = entry.request.priority;
+            record.request.held = entry.held;
+            record.suspended = entry.suspended;
+        }
+    }
+
+    fn carry_out(&mut self, decision: Decision) {
+        let Decision { job, action, .. } = decision;
+        let kind = match action {
+            Action::Start { .. } => 0,
+            Action::Bind { .. } => 1,
+            Action::Weigh { .. } => 2,
+            Action::Freeze => 3,
+            Action::Thaw => 4,
+            Action::Signal { .. } => 5,
+            Action::Drop { .. } => {
+                self.disk.remove(&job);
+                return;
+            }
+        };
+        let fails = self.chaos && self.dice.chance(self.options.fail_permille[kind]);
+        // A failure is sometimes reported although the kernel did it.
+        if !fails || (kind != 0 && self.dice.chance(300)) {
+            self.apply(job, &action, fails);
+        } else if let Action::Start { .. } = action {
+            self.fail_start(job);
+        }
+        if fails {
+            let error = "simulated failure".to_owned();
+            let started = matches!(action, Action::Start { .. });
+            let gives_up = started && self.dice.chance(200);
+            let in_us = self.dice.between(0, 1000);
+            self.report(in_us, Event::Failed { job, action, error });
+            if gives_up {
+                self.report(in_us, Event::Exited(job));
+            }
+        }
+    }
+
+    /// What the daemon of an earlier generation was to hear, nobody hears.
+    pub(crate) fn deliver_report(&mut self, generation: u64, event: Event) -> Result<(), Violation> {
+        if generation != self.generation {
+            return Ok(());
+        }
+        if let Event::Failed { job, .. } = &event
+            && let Some(count) = self.unreported.get_mut(job)
+        {
+            *count -= 1;
+        }
+        self.deliver(event)
+    }
+
+    fn report(&mut self, in_us: u64, event: Event) {
+        if let Event::Failed { job, .. } = &event {
+            *self.unreported.entry(*job).or_default() += 1;
+        }
+        self.plan(in_us, Happening::Report(self.generation, event));
+    }
+
+    fn fail_start(&mut self, job: JobId) {
+        if let Some(record) = self.disk.get_mut(&job) {
+            record.started = None;
+        }
+    }
+
+    fn apply(&mut self, job: JobId, action: &Action, reported_failed: bool) {
+        self.sequence += 1;
+        let token = self.sequence;
+        match action {
+            Action::Start { class, cpus, priority } => {
+                let clock = self.clock;
+                if let Some(record) = self.disk.get_mut(&job) {
+                    record.started = Some(clock);
+                }
+                let start = Start { token, class: *class, cpus: cpus.clone(), priority: *priority };
+                self.starting.insert(job, start);
+                let in_us = self.dice.between(0, self.options.start_us);
+                self.plan(in_us, Happening::StartDone(job, token));
+            }
+            Action::Bind { cpus } => self.world.change(job, |container| container.cpus = cpus.clone()),
+            Action::Weigh { class, priority } => self.world.change(job, |container| {
+                (container.class, container.priority) = (*class, *priority);
+            }),
+            Action::Freeze => {
+                let in_us = self.dice.between(0, self.options.freeze_us);
+                self.world.change(job, |container| container.freezing = Some(token));
+                self.plan(in_us, Happening::Frozen(job, token));
+            }
+            Action::Thaw => self.world.change(job, |container| {
+                (container.frozen, container.freezing) = (false, None);
+            }),
+            Action::Signal { .. } => {
+                let container = self.world.containers.get(&job);
+                let dies = container.is_some_and(|c| !c.frozen && !c.work.stubborn) && !reported_failed;
+                if dies {
+                    let in_us = self.dice.between(0, 200_000);
+                    self.plan(in_us, Happening::Die(job));
+                }
+            }
+            Action::Drop { .. } => {}
+        }
+    }
+
+    /// A start's answer is due.
+    pub(crate) fn start_done(&mut self, job: JobId, token: u64) -> Result<(), Violation> {
+        if self.starting.get(&job).is_some_and(|start| start.token == token) {
+            self.spawn(job);
+            self.deliver(Event::Started(job))?;
+        }
+        Ok(())
+    }
+
+    fn spawn(&mut self, job: JobId) {
+        let (Some(start), Some((_, work))) = (self.starting.remove(&job), self.works.get(&job)) else {
+            return;
+        };
+        self.world.spawn(job, work.clone(), start.class, start.priority, start.cpus);
+        if let Some(record) = self.disk.get_mut(&job) {
+            record.spawned = true;
+        }
+    }
+
+    /// The keeper of a job dies, or the job itself.
+    pub(crate) fn lose_keeper(&mut self, job: JobId) -> Result<(), Violation> {
+        let running = self.world.containers.contains_key(&job);
+        if running {
+            self.world.end(job);
+            return Ok(());
+        }
+        if !self.is_up() {
+            // The next daemon finds nobody who asks for the job.
+            if self.disk.remove(&job).is_some() {
+                self.ledger.over(job);
+            }
+            return Ok(());
+        }
+        if self.dice.chance(500) {
+            return self.deliver(Event::Withdrawn(job));
+        }
+        self.deliver(Event::Exited(job))
+    }
+
+    /// The daemon is gone, with all it knew; a new one comes.
+    pub(crate) fn crash(&mut self) {
+        self.tell(|| "the daemon is killed".to_owned());
+        self.crashes += 1;
+        self.policy = None;
+        self.generation += 1;
+        self.unreported.clear();
+        // A start that was under way happens or does not.
+        let starting: Vec<JobId> = self.starting.keys().copied().collect();
+        for job in starting {
+            if self.dice.chance(500) {
+                self.spawn(job);
+            } else {
+                self.starting.remove(&job);
+            }
+        }
+        let in_us = self.dice.between(0, 2_000_000);
+        self.plan(in_us, Happening::Up);
+    }
+
+    /// A daemon starts: it reads its disk, looks at the host, and tells a new judgement.
+    pub(crate) fn start_up(&mut self) -> Result<(), Violation> {
+        // Nothing binds the clock to what the last daemon saw of it.
+        self.clock = Instant(self.raw_clock());
+        self.policy = Some(Policy::default());
+        self.adopting = true;
+        let found = self.take_stock();
+        let unswallowed = self.mutant.take();
+        self.deliver(Event::Configure(self.settings.clone()))?;
+        self.deliver(Event::Machine(Machine { cores: self.cores.clone() }))?;
+        self.mutant = unswallowed;
+        for adopted in found {
+            self.deliver(Event::Adopt(adopted))?;
+        }
+        self.adopting = false;
+        self.deliver(Event::Tick)
+    }
+
+    /// What the disk and the host say of each job, the ledger put right accordingly.
+    fn take_stock(&mut self) -> Vec<Adopted> {
+        let now = self.clock;
+        let world = &self.world;
+        self.disk.retain(|job, record| !record.spawned || world.containers.contains_key(job));
+        self.world.ended.clear();
+        let mut found = Vec::new();
+        let ended: Vec<JobId> =
+            self.ledger.jobs.keys().filter(|job| !self.disk.contains_key(job)).copied().collect();
+        ended.into_iter().for_each(|job| self.ledger.over(job));
+        for (&job, record) in &mut self.disk {
+            if self.ledger.over.remove(&job) {
+                // It was struck off, and the daemon died before that was on the disk.
+                self.ledger.submitted(record.request.clone(), record.submitted);
+            }
+            let Some(entry) = self.ledger.jobs.get_mut(&job) else { continue };
+            let container = self.world.containers.get(&job);
+            entry.request = record.request.clone();
+            entry.failed.clear();
+            (entry.grace, entry.slotless, entry.aged) = (None, false, false);
+            let running = container.map(|container| {
+                // A freeze under way counts as done: it will be.
+                let frozen = container.frozen || container.freezing.is_some();
+                (entry.phase, entry.class, entry.cpus) =
+                    (Phase::Running, container.class, container.cpus.clone());
+                (entry.frozen, entry.suspended, entry.since) = (frozen, record.suspended, now);
+                entry.started = record.started.unwrap_or_default();
+                Running {
+                    started: entry.started,
+                    class: container.class,
+                    cpus: container.cpus.clone(),
+                    frozen,
+                    suspended: record.suspended,
+                }
+            });
+            if running.is_none() {
+                // Its start was lost; whoever was to be suspended then is held now.
+                record.request.held |= std::mem::take(&mut record.suspended);
+                record.started = None;
+                (entry.phase, entry.held, entry.since) =
+                    (Phase::Waiting, record.request.held, record.submitted);
+                (entry.suspended, entry.frozen) = (false, false);
+            }
+            let request = record.request.clone();
+            found.push(Adopted { request, submitted: record.submitted, running });
+        }
+        found
+    }
+}
+
+/// FNV-1a over the text of all decisions.
+#[derive(Debug, Clone)]
+pub(crate) struct Fnv(pub(crate) u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    fn add(&mut self, now: Instant, decision: &Decision) {
+        // Writing into a hash cannot fail.
+        let _ = write!(self, "{} {decision:?}", now.0);
+    }
+}
+
+impl std::fmt::Write for Fnv {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        for byte in text.bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,344 @@
+//! One seed, one history: first chaos with all checks, then quiet, in which every job must end.
+
+use std::time::Duration;
+
+use pinfold_policy::{Command, Event, JobId, Machine, Preemption, Request, Sample, Settings};
+use pinfold_topo::CpuSet;
+
+use crate::checks::Violation;
+use crate::daemon::{Happening, Host};
+use crate::dice::Dice;
+use crate::ledger::{Entry, Phase};
+use crate::mutant::Mutant;
+use crate::swarm::{self, Chaos, Options};
+use crate::world::Work;
+
+/// More steps than any history of this size takes; beyond it, something goes round in circles.
+const STEPS_MAX: u64 = 60_000;
+/// The time between two samples,
+const SAMPLE_US: u64 = 500_000;
+/// and when the last is taken.
+const SAMPLES_END_US: u64 = 60_000_000;
+
+/// How an episode went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// FNV-1a over the text of all decisions and their times.
+    pub hash: u64,
+    /// Decisions made.
+    pub decisions: u64,
+    /// Times the daemon was killed.
+    pub crashes: u64,
+    /// Simulated time, in microseconds.
+    pub length_us: u64,
+}
+
+/// An episode in which a promise was broken.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("episode {seed} of {options:?}: {violation}")]
+pub struct Failure {
+    /// Its seed.
+    pub seed: u64,
+    /// Its options.
+    pub options: Box<Options>,
+    /// What was broken.
+    pub violation: Violation,
+    /// The history up to there, when it was asked for.
+    pub trace: Vec<String>,
+}
+
+/// Plays the episode of `seed`, with a mistake built in if wanted; `traced`: keeps the history.
+///
+/// # Errors
+/// If a promise was broken.
+pub fn run(seed: u64, mutant: Option<Mutant>, traced: bool) -> Result<Outcome, Box<Failure>> {
+    let mut dice = Dice::new(seed);
+    let options = Options::draw(&mut dice);
+    let mut host = Host::new(dice, options.clone(), mutant);
+    host.trace = traced.then(Vec::new);
+    let played = play(&mut host);
+    match played {
+        Ok(()) => Ok(Outcome {
+            hash: host.hash.0,
+            decisions: host.decisions,
+            crashes: host.crashes,
+            length_us: host.world.now_us(),
+        }),
+        Err(violation) => {
+            let trace = host.trace.take().unwrap_or_default();
+            Err(Box::new(Failure { seed, options: Box::new(options), violation, trace }))
+        }
+    }
+}
+
+fn play(host: &mut Host) -> Result<(), Violation> {
+    plan_jobs(host);
+    host.start_up()?;
+    if !host.options.chaos.is_empty() {
+        let in_us = host.dice.around(host.options.chaos_us);
+        host.plan(in_us, Happening::Chaos);
+    }
+    if host.options.samples {
+        host.plan(SAMPLE_US, Happening::Sample);
+    }
+    let mut steps = 0;
+    let end_us = host.options.chaos_end_us;
+    go_on(host, Some(end_us), &mut steps)?;
+    calm_down(host)?;
+    go_on(host, None, &mut steps)?;
+    all_wait_for_users(host)?;
+    let all: Vec<JobId> = host.ledger.jobs.keys().copied().collect();
+    for job in all {
+        let too_large = host.ledger.jobs.get(&job).is_some_and(|entry| is_too_large(host, entry));
+        let command = if too_large { Command::Cancel { signal: 15 } } else { Command::Resume };
+        host.deliver(Event::Command(job, command))?;
+    }
+    go_on(host, None, &mut steps)?;
+    all_are_over(host)
+}
+
+/// Lets time go by until nothing is left to happen, or until `end_us`.
+fn go_on(host: &mut Host, end_us: Option<u64>, steps: &mut u64) -> Result<(), Violation> {
+    loop {
+        let planned = host.next_planned_us();
+        let next = [planned, host.wakeup_us(), host.world.next_end_us()].into_iter().flatten().min();
+        let Some(next) = next.filter(|&next| end_us.is_none_or(|end| next <= end)) else { return Ok(()) };
+        *steps += 1;
+        if *steps > STEPS_MAX {
+            let found = format!("{STEPS_MAX} steps, at {next} us");
+            return Err(Violation::new("every history comes to an end", found));
+        }
+        host.world.advance(next);
+        hear_of_ends(host)?;
+        if planned == Some(next) {
+            if let Some(happening) = host.take_planned() {
+                happen(host, happening)?;
+            }
+        } else if host.wakeup_us().is_some_and(|at| at <= next) {
+            host.deliver(Event::Tick)?;
+        }
+        hear_of_ends(host)?;
+    }
+}
+
+/// The daemon, if there is one, hears of the jobs that ended.
+fn hear_of_ends(host: &mut Host) -> Result<(), Violation> {
+    while host.is_up()
+        && let Some(job) = host.world.ended.pop_first()
+    {
+        host.deliver(Event::Exited(job))?;
+    }
+    Ok(())
+}
+
+fn happen(host: &mut Host, happening: Happening) -> Result<(), Violation> {
+    match happening {
+        Happening::Arrive(_) if !host.is_up() => {
+            host.plan(100_000, happening);
+            Ok(())
+        }
+        Happening::Arrive(job) => match host.works.get(&job) {
+            Some((request, _)) => host.deliver(Event::Submit(request.clone())),
+            None => Ok(()),
+        },
+        Happening::StartDone(job, token) => host.start_done(job, token),
+        Happening::Frozen(job, token) => {
+            host.world.change(job, |container| {
+                if container.freezing == Some(token) {
+                    (container.frozen, container.freezing) = (true, None);
+                }
+            });
+            Ok(())
+        }
+        Happening::Die(job) => {
+            if host.world.containers.get(&job).is_some_and(|container| !container.frozen) {
+                host.world.end(job);
+            }
+            Ok(())
+        }
+        Happening::Report(generation, event) => host.deliver_report(generation, event),
+        Happening::Sample => sample(host),
+        Happening::Chaos => disturb(host),
+        Happening::Up => host.start_up(),
+    }
+}
+
+/// Draws all jobs and when they arrive.
+fn plan_jobs(host: &mut Host) {
+    let mut at_us = 0;
+    for number in 1..=host.options.jobs {
+        let job = JobId(number);
+        let (request, work) = draw_job(host, job);
+        host.works.insert(job, (request, work));
+        if host.options.arrival_us > 0 {
+            at_us += host.dice.around(host.options.arrival_us);
+        }
+        host.plan(at_us, Happening::Arrive(job));
+    }
+}
+
+fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
+    let (dice, options) = (&mut host.dice, &host.options);
+    let [class, held, no_suspend, expected, ttl, stubborn] =
+        options.odd_permille.map(|permille| dice.chance(permille));
+    let cores = dice.between(1, options.width_max);
+    let work_us = dice.around(options.work_us);
+    let request = Request {
+        job,
+        priority: dice.pick(&options.priorities),
+        cores: u32::try_from(cores).unwrap_or(1),
+        class: class.then(|| dice.pick(&options.classes)),
+        expected: expected.then(|| Duration::from_micros(dice.around(work_us))),
+        ttl: ttl.then(|| Duration::from_micros(dice.around(30_000_000))),
+        held,
+        no_suspend,
+    };
+    let duty_milli = dice.between(options.duty_min_milli, 1000);
+    (request, Work { left: work_us * 1000, duty_milli, threads: cores, stubborn })
+}
+
+fn sample(host: &mut Host) -> Result<(), Violation> {
+    if !host.chaos || host.world.now_us() > SAMPLES_END_US {
+        return Ok(());
+    }
+    host.plan(SAMPLE_US, Happening::Sample);
+    let busy = host.world.take_busy_milli(SAMPLE_US);
+    let idle = |core: &CpuSet| {
+        let place = host.world.cores().iter().position(|whole| !whole.is_disjoint(core));
+        let busy = place.and_then(|place| busy.get(place)).copied().unwrap_or(0);
+        u16::try_from(1000u64.saturating_sub(busy)).unwrap_or(0)
+    };
+    let idle_milli = host.cores.iter().map(idle).collect();
+    host.deliver(Event::Sample(Sample { idle_milli }))
+}
+
+fn disturb(host: &mut Host) -> Result<(), Violation> {
+    if !host.chaos {
+        return Ok(());
+    }
+    let in_us = host.dice.around(host.options.chaos_us);
+    host.plan(in_us, Happening::Chaos);
+    let alive: Vec<JobId> = host.ledger.jobs.keys().copied().collect();
+    match host.dice.pick(&host.options.chaos) {
+        Chaos::Hotplug => hotplug(host),
+        Chaos::Settings => {
+            host.settings = swarm::settings(&mut host.dice);
+            host.deliver(Event::Configure(host.settings.clone()))
+        }
+        Chaos::Clock => {
+            let by_us = i64::try_from(host.dice.below(7_200_000_000)).unwrap_or(0) - 3_600_000_000;
+            host.set_clock(by_us);
+            Ok(())
+        }
+        Chaos::Keeper if !alive.is_empty() => {
+            let job = host.dice.pick(&alive);
+            host.lose_keeper(job)
+        }
+        Chaos::Command if !alive.is_empty() => {
+            let job = host.dice.pick(&alive);
+            let command = draw_command(&mut host.dice);
+            host.deliver(Event::Command(job, command))
+        }
+        Chaos::Kill if host.is_up() => {
+            host.crash();
+            Ok(())
+        }
+        Chaos::Keeper | Chaos::Command | Chaos::Kill => Ok(()),
+    }
+}
+
+fn draw_command(dice: &mut Dice) -> Command {
+    let priority = u8::try_from(dice.between(1, 16)).unwrap_or(10);
+    let set = Command::SetPriority(priority);
+    let cancel = Command::Cancel { signal: 15 };
+    dice.pick(&[
+        Command::Suspend,
+        Command::Suspend,
+        Command::Resume,
+        Command::Resume,
+        Command::Hold,
+        Command::Release,
+        Command::Release,
+        cancel,
+        set,
+        set,
+    ])
+}
+
+/// Each core is usable, or usable in part, or not at all.
+fn hotplug(host: &mut Host) -> Result<(), Violation> {
+    let kept = host.dice.pick(&[1000, 700, 400, 0]);
+    let mut cores = Vec::new();
+    for core in host.world.cores().to_vec() {
+        if !host.dice.chance(kept) {
+            continue;
+        }
+        let one = core.first().filter(|_| host.dice.chance(200));
+        cores.push(one.map_or(core, CpuSet::single));
+    }
+    host.cores = cores;
+    host.deliver(Event::Machine(Machine { cores: host.cores.clone() }))
+}
+
+/// Faults stop, the machine is whole, the settings are such that every job can run.
+fn calm_down(host: &mut Host) -> Result<(), Violation> {
+    host.chaos = false;
+    host.cores = host.world.cores().to_vec();
+    host.deliver(Event::Machine(Machine { cores: host.cores.clone() }))?;
+    let preemption = host.dice.pick(&[Preemption::Hard, Preemption::Soft, Preemption::Off]);
+    host.settings =
+        Settings { factor_milli: host.dice.pick(&[1000, 1500, 4000]), preemption, ..Settings::default() };
+    host.deliver(Event::Configure(host.settings.clone()))
+}
+
+/// Whoever is left waits for a user.
+fn all_wait_for_users(host: &Host) -> Result<(), Violation> {
+    let waits = |job: &Entry| job.held || job.suspended || is_too_large(host, job);
+    match host.ledger.jobs.iter().find(|(_, entry)| !waits(entry)) {
+        Some((job, entry)) => {
+            Err(Violation::new("every job ends that no user stopped", format!("job {job}: {entry:?}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// It was asked for while no core was usable, so nobody could say that it is too large.
+fn is_too_large(host: &Host, job: &Entry) -> bool {
+    job.phase == Phase::Waiting && job.request.cores > host.options.cores
+}
+
+fn all_are_over(host: &Host) -> Result<(), Violation> {
+    if let Some((job, entry)) = host.ledger.jobs.first_key_value() {
+        return Err(Violation::new("every job ends", format!("job {job}: {entry:?}")));
+    }
+    let asked = host.ledger.over.len() as u64;
+    if asked != host.options.jobs || !host.world.containers.is_empty() || !host.is_up() {
+        let found = format!("{asked} of {} jobs, {:?}", host.options.jobs, host.world.containers);
+        return Err(Violation::new("every job was asked for and nothing is left", found));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use pinfold_policy::Class;
+
+    use super::*;
+
+    #[test]
+    fn the_options_differ_and_name_all_classes() {
+        let drawn: Vec<Options> = (0..200).map(|seed| Options::draw(&mut Dice::new(seed))).collect();
+        for class in [Class::Primary, Class::Backfill, Class::Exclusive] {
+            assert!(drawn.iter().any(|options| options.classes.contains(&class)), "{class:?}");
+        }
+        let distinct = (1..drawn.len()).filter(|&i| drawn[i] != drawn[i - 1]).count();
+        assert_eq!(distinct, drawn.len() - 1);
+    }
+
+    #[test]
+    fn the_same_seed_is_the_same_history() {
+        for seed in 0..50 {
+            assert_eq!(run(seed, None, false).unwrap(), run(seed, None, true).unwrap(), "seed {seed}");
+        }
+    }
+}

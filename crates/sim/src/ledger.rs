@@ -1,0 +1,269 @@
+//! What users asked for and what the judgement asked for in answer, written down decision by decision.
+//!
+//! Kept apart from the judgement's own books, so that the two can be compared. A decision that makes no sense
+//! for its job (a second start, a freeze of a frozen one) is refused here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use pinfold_policy::{Action, Class, Command, Decision, Instant, JobId, Reason, Request};
+use pinfold_topo::CpuSet;
+
+use crate::checks::Violation;
+
+/// How long a job that got a signal may go on without a slot.
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
+/// The least time between a failure and the next try.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Where a job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// It waits for its start.
+    Waiting,
+    /// It was told to start.
+    Starting,
+    /// It runs or is frozen.
+    Running,
+}
+
+/// What is known of a job.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// What was asked for; the priority as it is now.
+    pub request: Request,
+    /// Since when it waits, at the most.
+    pub since: Instant,
+    /// Whether it waited so long before it ran that it goes before others.
+    pub aged: bool,
+    /// Whether its user holds it.
+    pub held: bool,
+    /// Whether its user suspended it.
+    pub suspended: bool,
+    /// Where it is.
+    pub phase: Phase,
+    /// When it was told to start.
+    pub started: Instant,
+    /// The class it was told.
+    pub class: Class,
+    /// The PUs it was told.
+    pub cpus: CpuSet,
+    /// Whether it was told to freeze.
+    pub frozen: bool,
+    /// Until when it is left alone because of a signal.
+    pub grace: Option<Instant>,
+    /// It was thawed for a signal, without a slot.
+    pub slotless: bool,
+    /// Actions whose failure was reported and that were not asked for again: start, bind, weigh, freeze or
+    /// thaw; and when.
+    pub failed: BTreeMap<&'static str, Instant>,
+}
+
+/// All jobs there ever were.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// The jobs that are not over.
+    pub jobs: BTreeMap<JobId, Entry>,
+    /// The jobs that are over: each once, for a job that ends twice is refused.
+    pub over: BTreeSet<JobId>,
+}
+
+impl Entry {
+    /// Whether it has a slot, or something was asked for so that it has.
+    #[must_use]
+    pub fn holds_slot(&self) -> bool {
+        matches!(self.phase, Phase::Starting | Phase::Running) && !self.frozen && !self.slotless
+    }
+
+    /// Whether it may have waited too long by now: a lower bound of what the judgement allows.
+    #[must_use]
+    pub fn may_be_aged(&self, now: Instant) -> bool {
+        let limit = if self.request.expected.is_some() { 10 } else { 600 };
+        self.aged || now.since(self.since) >= Duration::from_secs(limit)
+    }
+
+    /// Whether nobody may freeze it now by the judgement's own choice.
+    #[must_use]
+    pub fn exempt(&self, now: Instant) -> bool {
+        self.request.no_suspend
+            || self.phase == Phase::Starting
+            || self.grace.is_some_and(|until| now < until)
+    }
+}
+
+/// The name under which a failed action is kept; the same for a freeze and a thaw.
+pub(crate) fn kind(action: &Action) -> &'static str {
+    match action {
+        Action::Start { .. } => "start",
+        Action::Bind { .. } => "bind",
+        Action::Weigh { .. } => "weigh",
+        Action::Freeze | Action::Thaw => "freeze",
+        Action::Signal { .. } => "signal",
+        Action::Drop { .. } => "drop",
+    }
+}
+
+impl Ledger {
+    /// A job was asked for.
+    pub fn submitted(&mut self, request: Request, now: Instant) {
+        let entry = Entry {
+            since: now,
+            aged: false,
+            held: request.held,
+            suspended: false,
+            phase: Phase::Waiting,
+            started: Instant::default(),
+            class: Class::Primary,
+            cpus: CpuSet::new(),
+            frozen: false,
+            grace: None,
+            slotless: false,
+            failed: BTreeMap::new(),
+            request,
+        };
+        self.jobs.insert(entry.request.job, entry);
+    }
+
+    /// Time went by: whoever had a signal and is still there is a job like any other.
+    pub fn passed(&mut self, now: Instant) {
+        for entry in self.jobs.values_mut() {
+            if entry.grace.is_some_and(|until| until <= now) {
+                (entry.grace, entry.slotless) = (None, false);
+            }
+        }
+    }
+
+    /// A user said something to a job, which was frozen then or not (`out`).
+    pub fn commanded(&mut self, job: JobId, command: Command, out: bool, now: Instant) {
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
+        match (command, entry.phase) {
+            (Command::Suspend | Command::Hold, Phase::Waiting) if !entry.held => {
+                (entry.held, entry.since) = (true, now);
+            }
+            (Command::Resume | Command::Release, Phase::Waiting) if entry.held => {
+                (entry.held, entry.since) = (false, now);
+            }
+            (Command::Suspend, Phase::Starting | Phase::Running) => {
+                (entry.suspended, entry.grace, entry.slotless) = (true, None, false);
+                entry.aged = false;
+            }
+            (Command::Resume, Phase::Starting | Phase::Running) if entry.suspended => {
+                (entry.suspended, entry.since) = (false, now);
+            }
+            (Command::Cancel { .. }, Phase::Starting) => entry.suspended = false,
+            (Command::Cancel { .. }, Phase::Running) => {
+                entry.suspended = false;
+                entry.grace = Some(now.after(GRACE));
+                entry.slotless |= out;
+            }
+            (Command::SetPriority(priority), _) => entry.request.priority = priority.clamp(1, 16),
+            _ => {}
+        }
+    }
+
+    /// The judgement decided something.
+    ///
+    /// # Errors
+    /// If that makes no sense for the job.
+    pub fn decided(&mut self, decision: &Decision, now: Instant) -> Result<(), Violation> {
+        let wrong = |rule| Err(Violation::new(rule, format!("{decision:?}")));
+        let priority = |job: &JobId| self.jobs.get(job).map(|entry| entry.request.priority);
+        let by = match &decision.reason {
+            Reason::Preempted { by, .. } => priority(by),
+            _ => None,
+        };
+        let Some(entry) = self.jobs.get_mut(&decision.job) else {
+            return wrong("nothing is asked of a job that is over");
+        };
+        let kind = kind(&decision.action);
+        let failed = entry.failed.remove(kind);
+        if failed.is_some_and(|at| now.since(at) < RETRY)
+            && entry.phase != Phase::Starting
+            && !matches!(decision.action, Action::Drop { .. })
+            && decision.reason_is_retry()
+        {
+            return wrong("a failed action rests for a second");
+        }
+        if by.is_some_and(|by| by <= entry.request.priority) {
+            return wrong("only a higher priority takes a slot or a home");
+        }
+        match (&decision.action, entry.phase) {
+            (Action::Start { class, cpus, .. }, Phase::Waiting) if !entry.held => {
+                (entry.phase, entry.started, entry.class) = (Phase::Starting, now, *class);
+                (entry.cpus, entry.frozen) = (cpus.clone(), false);
+                entry.aged = entry.may_be_aged(now);
+            }
+            (Action::Start { .. }, _) => return wrong("only a job that waits and is not held starts"),
+            (Action::Drop { .. }, Phase::Waiting) => self.over(decision.job),
+            (Action::Drop { .. }, _) => return wrong("only a waiting job is struck off"),
+            (_, Phase::Waiting | Phase::Starting) => {
+                return wrong("nothing is asked of a job before it runs");
+            }
+            (Action::Freeze, _) if entry.frozen && failed.is_none() => {
+                return wrong("a frozen job is not frozen again");
+            }
+            (Action::Freeze, _) => {
+                if entry.request.no_suspend && !entry.suspended {
+                    return wrong("a job that may not be suspended is frozen only by its user");
+                }
+                (entry.frozen, entry.since, entry.slotless) = (true, now, false);
+            }
+            (Action::Thaw, _) => {
+                entry.aged = entry.may_be_aged(now);
+                entry.frozen = false;
+            }
+            (Action::Bind { cpus }, _) => entry.cpus = cpus.clone(),
+            (Action::Weigh { class, .. }, _) => entry.class = *class,
+            (Action::Signal { .. }, _) if entry.frozen => {
+                return wrong("a frozen job cannot die of a signal");
+            }
+            (Action::Signal { .. }, _) => {}
+        }
+        Ok(())
+    }
+
+    /// A start was answered.
+    pub fn started(&mut self, job: JobId) {
+        if let Some(entry) = self.jobs.get_mut(&job).filter(|entry| entry.phase == Phase::Starting) {
+            entry.phase = Phase::Running;
+        }
+    }
+
+    /// The judgement was told of a failure.
+    pub fn failed(&mut self, job: JobId, action: &Action, now: Instant) {
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
+        match action {
+            Action::Start { .. } if entry.phase == Phase::Starting => {
+                entry.phase = Phase::Waiting;
+                entry.held = std::mem::take(&mut entry.suspended);
+            }
+            // Of something that is no longer wanted.
+            Action::Start { .. } => return,
+            Action::Bind { cpus } if *cpus != entry.cpus => return,
+            Action::Weigh { class, .. } if *class != entry.class => return,
+            Action::Freeze if !entry.frozen => return,
+            Action::Thaw if entry.frozen => return,
+            // Otherwise nobody knows what holds; what was asked for stays written.
+            _ => {}
+        }
+        entry.failed.insert(kind(action), now);
+    }
+
+    /// No process of a job is left, or whoever asked for it is gone.
+    pub fn over(&mut self, job: JobId) {
+        if self.jobs.remove(&job).is_some() {
+            self.over.insert(job);
+        }
+    }
+}
+
+/// Whether a decision is the repetition of a failed one.
+trait IsRetry {
+    fn reason_is_retry(&self) -> bool;
+}
+
+impl IsRetry for Decision {
+    fn reason_is_retry(&self) -> bool {
+        matches!(self.reason, Reason::Retry { .. })
+    }
+}

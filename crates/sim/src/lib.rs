@@ -1,0 +1,24 @@
+//! A simulated host around the judgement that the daemon runs: the same [`pinfold_policy::Policy`], a world
+//! that computes instead of waiting, and faults.
+//!
+//! Reading order: [`dice`] (all chance comes from one seed), [`swarm`] (the options of an episode, each drawn
+//! from the seed), [`world`] (jobs that compute, the kernel's containers), [`daemon`] (carries actions out,
+//! writes its disk, fails and crashes), [`ledger`] (what was asked for, kept apart from the judgement),
+//! [`checks`] (what must hold after every step), [`episode`] (one seed, one history), [`mutant`] (mistakes
+//! made on purpose, to see that the checks find them).
+//!
+//! Absent: real time, threads, files, the real kernel; memory and swap.
+
+pub mod checks;
+pub mod daemon;
+pub mod dice;
+pub mod episode;
+pub mod ledger;
+pub mod mutant;
+pub mod swarm;
+pub mod world;
+
+pub use checks::Violation;
+pub use episode::{Failure, Outcome, run};
+pub use mutant::Mutant;
+pub use swarm::Options;

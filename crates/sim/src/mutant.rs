@@ -1,0 +1,136 @@
+//! Mistakes made on purpose between the judgement and the rest, to see that the checks find each.
+
+use pinfold_policy::{Action, Class, Command, Decision, Event, JobId, Reason};
+use pinfold_topo::CpuSet;
+
+use crate::ledger::{Ledger, Phase};
+
+/// A mistake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mutant {
+    /// A home falls free and no backfiller gets it.
+    DropPromotion,
+    /// A frozen job is not thawed.
+    ForgetThaw,
+    /// A primary starts on the home of another.
+    ShareHome,
+    /// A waiting job starts although nobody said so.
+    StartBeyondSlots,
+    /// The end of a job goes unnoticed.
+    DropExit,
+    /// A held job is released, and nobody hears it.
+    IgnoreRelease,
+    /// A running job is frozen for nothing.
+    FreezeForNothing,
+    /// A job is started a second time.
+    StartTwice,
+    /// A start is decided and not told.
+    DropStart,
+    /// A job that is moved is not bound anew.
+    DropBind,
+    /// Someone who should give way to an exclusive job goes on.
+    DropFreeze,
+    /// New settings are not heard.
+    IgnoreSettings,
+    /// A change of the machine is not heard.
+    IgnoreHotplug,
+    /// A job is forgotten at a restart.
+    ForgetAtRestart,
+    /// A failure is not reported.
+    IgnoreFailure,
+}
+
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Self; 15] = [
+        Self::DropPromotion,
+        Self::ForgetThaw,
+        Self::ShareHome,
+        Self::StartBeyondSlots,
+        Self::DropExit,
+        Self::IgnoreRelease,
+        Self::FreezeForNothing,
+        Self::StartTwice,
+        Self::DropStart,
+        Self::DropBind,
+        Self::DropFreeze,
+        Self::IgnoreSettings,
+        Self::IgnoreHotplug,
+        Self::ForgetAtRestart,
+        Self::IgnoreFailure,
+    ];
+
+    /// Whether the judgement never hears of this.
+    pub(crate) fn swallows(self, event: &Event) -> bool {
+        match self {
+            Self::DropExit => matches!(event, Event::Exited(_)),
+            Self::IgnoreRelease => matches!(event, Event::Command(_, Command::Release)),
+            Self::IgnoreSettings => matches!(event, Event::Configure(_)),
+            Self::IgnoreHotplug => matches!(event, Event::Machine(_)),
+            Self::ForgetAtRestart => matches!(event, Event::Adopt(_)),
+            Self::IgnoreFailure => matches!(event, Event::Failed { .. }),
+            _ => false,
+        }
+    }
+
+    /// Makes the mistake in what was decided.
+    pub(crate) fn twist(self, decisions: &mut Vec<Decision>, ledger: &Ledger) {
+        match self {
+            Self::DropPromotion => decisions.retain(|decision| {
+                !matches!(decision.action, Action::Weigh { class: Class::Primary, .. })
+                    || !matches!(decision.reason, Reason::Promoted { .. } | Reason::PromotedToFreeCore)
+            }),
+            Self::ForgetThaw => decisions.retain(|decision| decision.action != Action::Thaw),
+            Self::ShareHome => share_home(decisions, ledger),
+            Self::StartBeyondSlots => {
+                let waits = |job: &JobId| ledger.jobs[job].phase == Phase::Waiting && !ledger.jobs[job].held;
+                let job = ledger.jobs.keys().copied().find(waits);
+                decisions.extend(job.map(|job| Decision {
+                    job,
+                    action: Action::Start { class: Class::Backfill, cpus: CpuSet::new(), priority: 10 },
+                    reason: Reason::BackfillSlotFree { used: 0, slots: 0 },
+                }));
+            }
+            Self::FreezeForNothing => {
+                let runs = |job: &JobId| ledger.jobs[job].phase == Phase::Running && !ledger.jobs[job].frozen;
+                let job = ledger.jobs.keys().copied().find(runs);
+                decisions.extend(job.map(|job| Decision {
+                    job,
+                    action: Action::Freeze,
+                    reason: Reason::SlotsShrank { slots: 0 },
+                }));
+            }
+            Self::StartTwice => {
+                let starts = |decision: &&Decision| matches!(decision.action, Action::Start { .. });
+                let again = decisions.iter().find(starts).cloned();
+                decisions.extend(again);
+            }
+            Self::DropStart => {
+                decisions.retain(|decision| !matches!(decision.action, Action::Start { .. }));
+            }
+            Self::DropBind => decisions.retain(|decision| !matches!(decision.action, Action::Bind { .. })),
+            Self::DropFreeze => decisions.retain(|decision| decision.action != Action::Freeze),
+            Self::DropExit
+            | Self::IgnoreRelease
+            | Self::IgnoreSettings
+            | Self::IgnoreHotplug
+            | Self::ForgetAtRestart
+            | Self::IgnoreFailure => {}
+        }
+    }
+}
+
+fn share_home(decisions: &mut [Decision], ledger: &Ledger) {
+    let home = ledger
+        .jobs
+        .values()
+        .find(|entry| entry.holds_slot() && entry.class == Class::Primary)
+        .map(|entry| entry.cpus.clone());
+    let starts = decisions.iter_mut().find_map(|decision| match &mut decision.action {
+        Action::Start { class: Class::Primary, cpus, .. } => Some(cpus),
+        _ => None,
+    });
+    if let (Some(home), Some(cpus)) = (home, starts) {
+        *cpus = home;
+    }
+}

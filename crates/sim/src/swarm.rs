@@ -1,0 +1,125 @@
+//! The options of an episode. Each is drawn from the seed, and often to an extreme: some faults off, others
+//! wild, so that rare pairs of faults meet.
+
+use std::time::Duration;
+
+use pinfold_policy::{Class, Preemption, Settings};
+
+use crate::dice::Dice;
+
+/// How an episode is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Cores of the host.
+    pub cores: u32,
+    /// PUs of each core.
+    pub pus_per_core: u32,
+    /// Jobs in all.
+    pub jobs: u64,
+    /// The settings at the start.
+    pub settings: Settings,
+    /// Mean time between two arrivals, in microseconds; 0: all at once.
+    pub arrival_us: u64,
+    /// Mean CPU time of a job, in microseconds.
+    pub work_us: u64,
+    /// The least part of the time a job wants a core, in thousandths.
+    pub duty_min_milli: u64,
+    /// The most cores a job asks for.
+    pub width_max: u64,
+    /// The priorities that are asked for.
+    pub priorities: Vec<u8>,
+    /// Classes that are asked for, beside none.
+    pub classes: Vec<Class>,
+    /// In thousandths each: jobs that ask for a class, are held, may not be suspended, tell their length, tell
+    /// how long they wait, do not die of a signal.
+    pub odd_permille: [u32; 6],
+    /// Actions that fail, in thousandths: start, bind, weigh, freeze, thaw, signal.
+    pub fail_permille: [u32; 6],
+    /// Actions at which the daemon crashes, in thousandths.
+    pub crash_permille: u32,
+    /// How long a freeze takes at most, in microseconds.
+    pub freeze_us: u64,
+    /// How long a start takes at most, in microseconds.
+    pub start_us: u64,
+    /// Mean time between two disturbances, in microseconds.
+    pub chaos_us: u64,
+    /// Which disturbances there are.
+    pub chaos: Vec<Chaos>,
+    /// When chaos ends, in microseconds.
+    pub chaos_end_us: u64,
+    /// Whether readings are taken.
+    pub samples: bool,
+}
+
+/// A disturbance from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chaos {
+    /// Cores come and go.
+    Hotplug,
+    /// An operator changes the settings.
+    Settings,
+    /// The clock is set.
+    Clock,
+    /// Whoever asked for a job dies, or the job itself is killed.
+    Keeper,
+    /// A user says something to a job.
+    Command,
+    /// The daemon is killed between two actions.
+    Kill,
+}
+
+impl Options {
+    /// The options of a seed; `dice` go on to the episode.
+    #[must_use]
+    pub fn draw(dice: &mut Dice) -> Self {
+        let cores = dice.pick(&[1, 1, 2, 2, 2, 3, 4, 4, 6, 8]);
+        let odd = |dice: &mut Dice, wild: u32| dice.pick(&[0, 0, 50, wild]);
+        let fail = |dice: &mut Dice| dice.pick(&[0, 0, 0, 20, 100, 300]);
+        let all = [Chaos::Hotplug, Chaos::Settings, Chaos::Clock, Chaos::Keeper, Chaos::Command, Chaos::Kill];
+        let narrow = dice.chance(400);
+        let calm = dice.chance(200);
+        let chaos_us = dice.pick(&[50_000, 1_000_000, 10_000_000]);
+        let width_max = if narrow { 1 } else { u64::from(cores) + u64::from(dice.chance(100)) };
+        Self {
+            cores,
+            pus_per_core: dice.pick(&[1, 1, 2]),
+            jobs: dice.between(3, 60),
+            settings: settings(dice),
+            arrival_us: dice.pick(&[0, 10_000, 500_000, 5_000_000]),
+            work_us: dice.pick(&[20_000, 500_000, 5_000_000, 60_000_000]),
+            duty_min_milli: dice.pick(&[1000, 700, 100]),
+            width_max,
+            priorities: dice.pick(&[&[10][..], &[8, 10, 12], &[1, 2, 3, 5, 8, 10, 11, 12, 15, 16]]).to_vec(),
+            classes: dice
+                .pick(&[
+                    &[Class::Backfill][..],
+                    &[Class::Primary, Class::Backfill],
+                    &[Class::Exclusive],
+                    &[Class::Primary, Class::Backfill, Class::Exclusive],
+                ])
+                .to_vec(),
+            odd_permille: [400, 200, 500, 500, 200, 500].map(|wild| odd(dice, wild)),
+            fail_permille: [(); 6].map(|()| if calm { 0 } else { fail(dice) }),
+            crash_permille: if calm { 0 } else { dice.pick(&[0, 0, 1, 5, 30]) },
+            freeze_us: dice.pick(&[0, 10_000, 500_000]),
+            start_us: dice.pick(&[0, 2_000, 50_000, 5_000_000]),
+            chaos_us,
+            chaos: if calm { vec![] } else { all.into_iter().filter(|_| dice.chance(500)).collect() },
+            chaos_end_us: chaos_us * dice.pick(&[20, 100, 300]),
+            samples: dice.chance(300),
+        }
+    }
+}
+
+/// Settings as an operator might set them.
+pub(crate) fn settings(dice: &mut Dice) -> Settings {
+    Settings {
+        factor_milli: dice.pick(&[1500, 1500, 1000, 2000, 4000, 500, 250, 0, 1100]),
+        queue_depth: dice.pick(&[100_000, 100_000, 100_000, 5, 0]),
+        queue_ttl: dice.pick(&[None, None, None, Some(Duration::from_secs(30))]),
+        affinity: dice.chance(900),
+        backfill: dice.chance(850),
+        preemption: dice.pick(&[Preemption::Hard, Preemption::Soft, Preemption::Off]),
+        schedule: dice.chance(950),
+    }
+}

@@ -1,0 +1,240 @@
+//! The simulated host: containers with their class, cores and freezer, and jobs that compute in them.
+//!
+//! Time is continuous: between two events each job computes at a constant rate. On each core the normal class
+//! is served first, in proportion to what its jobs want there; the idle class shares what is left. Numbers are
+//! whole, so that a history is the same on every machine.
+//!
+//! Absent: the judgement, the daemon, any decision.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pinfold_policy::{Class, JobId};
+use pinfold_topo::{CpuSet, PuOs};
+
+/// What a core does in a microsecond.
+const CORE_RATE: u64 = 1000;
+
+/// What a job will do once it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Work {
+    /// The work, in microseconds of a core x [`CORE_RATE`].
+    pub left: u64,
+    /// The part of the time each of its threads wants a core, in thousandths.
+    pub duty_milli: u64,
+    /// Its threads.
+    pub threads: u64,
+    /// It does not die of a signal.
+    pub stubborn: bool,
+}
+
+/// A job's container with its processes.
+#[derive(Debug, Clone)]
+pub struct Container {
+    /// What its processes have still to do.
+    pub work: Work,
+    /// The class of its group.
+    pub class: Class,
+    /// The weight of its group.
+    pub priority: u8,
+    /// The PUs of its group; empty: all.
+    pub cpus: CpuSet,
+    /// The state of its freezer.
+    pub frozen: bool,
+    /// The freeze that is under way; a thaw or a later freeze makes it void.
+    pub freezing: Option<u64>,
+    rate: u64,
+}
+
+/// The host.
+#[derive(Debug)]
+pub struct World {
+    /// The PUs of each core.
+    cores: Vec<CpuSet>,
+    /// Containers with processes in them.
+    pub containers: BTreeMap<JobId, Container>,
+    /// Jobs of which no process is left, with nobody told yet.
+    pub ended: BTreeSet<JobId>,
+    now_us: u64,
+    /// Core time used up by each core, in microseconds x [`CORE_RATE`].
+    busy: Vec<u64>,
+    core_rates: Vec<u64>,
+}
+
+impl World {
+    /// A host with so many cores of so many PUs.
+    #[must_use]
+    pub fn new(cores: u32, pus_per_core: u32) -> Self {
+        // Siblings are numbered as most machines do it: 0 and N/2, 1 and N/2 + 1 ...
+        let core = |core: u32| (0..pus_per_core).map(|thread| PuOs(thread * cores + core)).collect();
+        let cores: Vec<CpuSet> = (0..cores).map(core).collect();
+        let count = cores.len();
+        Self {
+            cores,
+            containers: BTreeMap::new(),
+            ended: BTreeSet::new(),
+            now_us: 0,
+            busy: vec![0; count],
+            core_rates: vec![0; count],
+        }
+    }
+
+    /// The PUs of each core.
+    #[must_use]
+    pub fn cores(&self) -> &[CpuSet] {
+        &self.cores
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now_us(&self) -> u64 {
+        self.now_us
+    }
+
+    /// Puts a job's first process into its container.
+    pub fn spawn(&mut self, job: JobId, work: Work, class: Class, priority: u8, cpus: CpuSet) {
+        let container = Container { work, class, priority, cpus, frozen: false, freezing: None, rate: 0 };
+        self.containers.insert(job, container);
+        self.share();
+    }
+
+    /// Changes a container; nothing if its processes are gone.
+    pub fn change(&mut self, job: JobId, change: impl FnOnce(&mut Container)) {
+        if let Some(container) = self.containers.get_mut(&job) {
+            change(container);
+            self.share();
+        }
+    }
+
+    /// Ends all processes of a job.
+    pub fn end(&mut self, job: JobId) {
+        if self.containers.remove(&job).is_some() {
+            self.ended.insert(job);
+            self.share();
+        }
+    }
+
+    /// When the next job will have done its work, if nothing changes.
+    #[must_use]
+    pub fn next_end_us(&self) -> Option<u64> {
+        let end = |container: &Container| match container.rate {
+            0 => None,
+            rate => Some(self.now_us.saturating_add(container.work.left.div_ceil(rate))),
+        };
+        self.containers.values().filter_map(end).min()
+    }
+
+    /// Lets time go by; jobs that have done their work end.
+    pub fn advance(&mut self, to_us: u64) {
+        let elapsed = to_us.saturating_sub(self.now_us);
+        self.now_us = self.now_us.max(to_us);
+        let mut done = Vec::new();
+        for (&job, container) in &mut self.containers {
+            container.work.left = container.work.left.saturating_sub(elapsed.saturating_mul(container.rate));
+            if container.work.left == 0 && !container.frozen {
+                done.push(job);
+            }
+        }
+        for (busy, rate) in self.busy.iter_mut().zip(&self.core_rates) {
+            *busy += elapsed.saturating_mul(*rate);
+        }
+        done.into_iter().for_each(|job| self.end(job));
+    }
+
+    /// How busy each core was since the last call, in thousandths of `elapsed_us`.
+    pub fn take_busy_milli(&mut self, elapsed_us: u64) -> Vec<u64> {
+        let milli = |busy: &mut u64| std::mem::take(busy) / elapsed_us.max(1);
+        self.busy.iter_mut().map(milli).collect()
+    }
+
+    /// Shares the cores out anew.
+    fn share(&mut self) {
+        let mut wanted = vec![[0u64; 2]; self.cores.len()];
+        let places: Vec<(JobId, Vec<usize>, u64, usize)> =
+            self.containers.iter().filter_map(|(&job, container)| self.wants(job, container)).collect();
+        for (_, cores, each, idle) in &places {
+            cores.iter().for_each(|&core| wanted[core][*idle] += each);
+        }
+        for container in self.containers.values_mut() {
+            container.rate = 0;
+        }
+        self.core_rates = wanted.iter().map(|wanted| (wanted[0] + wanted[1]).min(CORE_RATE)).collect();
+        for (job, cores, each, idle) in places {
+            let got = |&core: &usize| {
+                let [normal, _] = wanted[core];
+                // The kernel gives the idle class a few thousandths even of a busy core.
+                let capacity = if idle == 0 { CORE_RATE } else { CORE_RATE.saturating_sub(normal).max(3) };
+                if wanted[core][idle] <= capacity { each } else { each * capacity / wanted[core][idle] }
+            };
+            let rate: u64 = cores.iter().map(got).sum();
+            if let Some(container) = self.containers.get_mut(&job) {
+                container.rate = rate.max(1);
+            }
+        }
+    }
+
+    /// The cores a job wants, how much of each, and whether in the idle class.
+    fn wants(&self, job: JobId, container: &Container) -> Option<(JobId, Vec<usize>, u64, usize)> {
+        if container.frozen {
+            return None;
+        }
+        let on = |core: &usize| !self.cores[*core].is_disjoint(&container.cpus);
+        let mut cores: Vec<usize> = (0..self.cores.len()).filter(on).collect();
+        if cores.is_empty() {
+            cores = (0..self.cores.len()).collect();
+        }
+        let all = container.work.threads * container.work.duty_milli * CORE_RATE / 1000;
+        let each = (all / cores.len() as u64).clamp(1, CORE_RATE);
+        Some((job, cores, each, usize::from(container.class == Class::Backfill)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn work(ms: u64, duty_milli: u64) -> Work {
+        Work { left: ms * 1000 * CORE_RATE, duty_milli, threads: 1, stubborn: false }
+    }
+
+    /// Spawns `(class, PU, work in ms, duty)` and checks when each ends, in ms.
+    #[track_caller]
+    fn check(jobs: &[(Class, u32, u64, u64)], want: &[u64]) {
+        let mut world = World::new(2, 1);
+        for (job, &(class, pu, ms, duty)) in (1..).zip(jobs) {
+            world.spawn(JobId(job), work(ms, duty), class, 10, CpuSet::single(PuOs(pu)));
+        }
+        let mut ends = vec![0; jobs.len()];
+        while let Some(at) = world.next_end_us() {
+            world.advance(at);
+            for job in std::mem::take(&mut world.ended) {
+                ends[usize::try_from(job.0).unwrap() - 1] = at / 1000;
+            }
+        }
+        assert_eq!(ends, want);
+    }
+
+    #[test]
+    fn cores_are_shared() {
+        check(&[(Class::Primary, 0, 100, 1000)], &[100]);
+        check(&[(Class::Primary, 0, 100, 500)], &[200]);
+        check(&[(Class::Primary, 0, 100, 1000), (Class::Primary, 0, 100, 1000)], &[200, 200]);
+        check(&[(Class::Primary, 0, 100, 1000), (Class::Primary, 1, 300, 1000)], &[100, 300]);
+        // The idle class has what is left: half of the core while the primary waits half of its time.
+        check(&[(Class::Primary, 0, 100, 500), (Class::Backfill, 0, 100, 1000)], &[200, 200]);
+        // Of a busy core it has 3 of 1,000: 3 ms in the first second.
+        check(&[(Class::Primary, 0, 1000, 1000), (Class::Backfill, 0, 103, 1000)], &[1000, 1100]);
+    }
+
+    #[test]
+    fn a_frozen_job_stands_still() {
+        let mut world = World::new(1, 1);
+        world.spawn(JobId(1), work(100, 1000), Class::Primary, 10, CpuSet::new());
+        world.advance(40_000);
+        world.change(JobId(1), |container| container.frozen = true);
+        assert_eq!(world.next_end_us(), None);
+        world.advance(1_000_000);
+        world.change(JobId(1), |container| container.frozen = false);
+        assert_eq!(world.next_end_us(), Some(1_060_000));
+        assert_eq!(world.take_busy_milli(1_000_000), [40]);
+    }
+}
