@@ -109,7 +109,7 @@ fn allocate(wants: &Wants, grids: &[Grid]) -> Result<(Vec<Option<Offer>>, Chosen
     };
     let now = offers(&|grid: &Grid| {
         let busy = wants.exclusive && !grid.idle();
-        if busy { vec![false; grid.core_count()] } else { grid.free(wants.select) }
+        if busy { vec![false; grid.core_count()] } else { grid.free() }
     });
     if let Ok(chosen) = select::choose(wants, grids, &now) {
         return Ok((now, chosen));
@@ -119,7 +119,7 @@ fn allocate(wants: &Wants, grids: &[Grid]) -> Result<(Vec<Option<Offer>>, Chosen
     Err(LayoutError::Busy)
 }
 
-/// The tasks on an allocation: `parts` are hosts and their cores, `given` the CPUs that each host gives.
+/// The tasks on an allocation: `parts` are hosts and their cores, `given` the CPUs of each.
 fn step(
     wants: &Wants,
     grids: &[Grid],
@@ -129,17 +129,26 @@ fn step(
     let mut layout = Layout::default();
     let room: Vec<usize> = parts
         .iter()
-        .map(|(host, cores)| {
+        .zip(given)
+        .map(|((host, cores), &given)| {
             let per_core = wants.cpus_per_core(&grids[*host]);
-            cores.iter().filter(|core| **core).count() * per_core / wants.cpus_per_task
+            let held = cores.iter().filter(|core| **core).count() * per_core;
+            // Where CPUs are counted singly a job may not use more than it was counted.
+            let cpus = if wants.select == Select::Cpu && !wants.exclusive { held.min(given) } else { held };
+            cpus / wants.cpus_per_task
         })
         .collect();
-    let _ = given;
     let ranks = tasks::ranks_per_host(wants, &room, false);
     for ((host, cores), ranks) in parts.iter().zip(&ranks) {
         let grid = &grids[*host];
         layout.hosts.push(Share { host: *host, allocated: grid.pus_of_cores(cores) });
-        let cpus = cores.iter().flat_map(|&core| std::iter::repeat_n(core, grid.threads)).collect();
+        let held = if wants.exact {
+            let needed = ranks.len() * wants.cpus_per_task;
+            cores::pick(grid, wants, cores, needed, ranks.len()).ok_or(LayoutError::Busy)?
+        } else {
+            cores.clone()
+        };
+        let cpus = held.iter().flat_map(|&core| std::iter::repeat_n(core, grid.threads)).collect();
         let part = Part { host: *host, grid, wants, cpus, tasks: ranks.len() };
         if ranks.is_empty() {
             continue;

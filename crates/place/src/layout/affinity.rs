@@ -34,10 +34,10 @@ impl Part<'_> {
             return Ok(vec![Some(self.allocated()); self.tasks]);
         };
         let count = self.cpus.iter().filter(|cpu| **cpu).count();
-        if count < self.tasks {
+        if count < self.tasks && !self.wants.overcommit {
             return Err(LayoutError::TooFewToBind { host: self.host, cpus: count, tasks: self.tasks });
         }
-        let per_task = self.wants.cpus_per_task.min(count / self.tasks);
+        let per_task = self.wants.cpus_per_task.min(count / self.tasks).max(1);
         let masks = if self.wants.distribution.by_socket_blocks() {
             self.blocks(level, per_task)
         } else {
@@ -98,19 +98,21 @@ impl Part<'_> {
             return Err(LayoutError::WholeHostNeeded { host: self.host, form });
         }
         let ldoms = self.grid.ldoms();
-        let ldom = |node: u32| {
-            ldoms.iter().find(|(os, _)| *os == node).map_or_else(CpuSet::new, |(_, pus)| (*pus).clone())
-        };
+        let ldom = |node: u32| ldoms.iter().find(|(os, _)| *os == node).map(|(_, pus)| (*pus).clone());
         let bound = (0..self.tasks).map(|task| {
             let pus = match manual {
-                Manual::MapLdom(list) => ldom(list[task % list.len()]),
+                Manual::MapLdom(list) => ldom(list[task % list.len()]).unwrap_or_default(),
                 Manual::MaskLdom(list) => {
                     let nodes = &list[task % list.len()];
-                    nodes.iter().fold(CpuSet::new(), |all, node| all.union(&ldom(node.0)))
+                    nodes
+                        .iter()
+                        .filter_map(|node| ldom(node.0))
+                        .fold(CpuSet::new(), |all, pus| all.union(&pus))
                 }
                 _ => ldoms.get(task % ldoms.len().max(1)).map_or_else(CpuSet::new, |(_, pus)| (*pus).clone()),
             };
-            (!pus.is_empty()).then_some(pus)
+            // A node that does not exist leaves the whole allocation.
+            Some(if pus.is_empty() { allocated.clone() } else { pus })
         });
         Ok(bound.collect())
     }
@@ -161,6 +163,8 @@ impl Part<'_> {
         let mut mask = Mask::new();
         let mut socket = 0;
         let full_cyclic = self.wants.distribution.sockets == Some(Within::FullCyclic);
+        let one_thread =
+            self.wants.bind.one_thread && self.wants.threads_per_core.is_none_or(|most| most == 1);
         // Each round over all CPUs binds at least one task, for there is a CPU for each.
         let mut idle_steps = 0;
         while masks.len() < self.tasks && idle_steps <= 2 * self.cpus.len() + self.grid.sockets {
@@ -174,7 +178,7 @@ impl Part<'_> {
             }
             let cpu = socket * per_socket + next[socket];
             next[socket] += 1;
-            if self.wants.bind.one_thread {
+            if one_thread {
                 next[socket] += self.grid.threads - 1;
             }
             idle_steps += 1;

@@ -1,43 +1,77 @@
 //! Which cores of its hosts an allocation gets: spread over the sockets, or filling one after the other.
 
-use super::grid::Grid;
+use super::distribution::Within;
+use super::grid::{Grid, Select};
 use super::wants::Wants;
 
 /// Of the cores `offered`, those that hold `cpus` CPUs.
 pub(super) fn take(grid: &Grid, wants: &Wants, offered: &[bool], cpus: usize) -> Vec<bool> {
-    if wants.distribution.by_socket_blocks() {
+    // Where CPUs are counted singly the distribution has no say in which cores are taken.
+    if wants.select == Select::Cpu || wants.distribution.by_socket_blocks() {
         in_blocks(grid, wants, offered, cpus)
     } else {
         Cyclic::new(grid, wants, offered).take(cpus)
     }
 }
 
-/// Fills the socket that fits best, then the next: the smallest that holds all that is missing, or else the
-/// largest.
-fn in_blocks(grid: &Grid, wants: &Wants, offered: &[bool], cpus: usize) -> Vec<bool> {
+/// How many cores hold `cpus` CPUs.
+fn cores_needed(wants: &Wants, grid: &Grid, cpus: usize) -> usize {
     let per_core = wants.cpus_per_core(grid);
-    let mut missing = if wants.whole_cores_per_task(per_core) {
+    if wants.whole_cores_per_task(per_core) {
         cpus / wants.cpus_per_task * wants.cpus_per_task.div_ceil(per_core)
     } else {
         cpus.div_ceil(per_core)
-    };
+    }
+}
+
+/// Fills the smallest socket that holds everything, or else sockets from the largest down.
+fn in_blocks(grid: &Grid, wants: &Wants, offered: &[bool], cpus: usize) -> Vec<bool> {
+    let mut missing = cores_needed(wants, grid, cpus);
     let mut taken = vec![false; offered.len()];
-    let mut counts: Vec<usize> =
+    let counts: Vec<usize> =
         offered.chunks(grid.cores).map(|socket| socket.iter().filter(|core| **core).count()).collect();
-    while missing > 0 {
-        let holds_all = (0..counts.len()).filter(|&s| counts[s] >= missing).min_by_key(|&s| (counts[s], s));
-        let socket = holds_all.or_else(|| (0..counts.len()).rev().max_by_key(|&s| counts[s]));
-        let Some(socket) = socket.filter(|&s| counts[s] > 0) else { break };
-        counts[socket] = 0;
+    let mut order: Vec<usize> = (0..counts.len()).filter(|&s| counts[s] > 0).collect();
+    order.sort_by_key(|&s| (std::cmp::Reverse(counts[s]), s));
+    // The smallest socket that does for all; else from the largest down.
+    let holds_all = (0..counts.len()).filter(|&s| counts[s] >= missing).min_by_key(|&s| (counts[s], s));
+    for socket in holds_all.into_iter().chain(order) {
         for core in (socket * grid.cores..(socket + 1) * grid.cores).filter(|&core| offered[core]) {
-            if missing == 0 {
-                break;
+            if missing > 0 && !taken[core] {
+                taken[core] = true;
+                missing -= 1;
             }
-            taken[core] = true;
-            missing -= 1;
         }
     }
     taken
+}
+
+/// Of the cores that a job holds, those that a step needs that sees no more than it asked for; `None` when
+/// the job holds fewer.
+pub(super) fn pick(
+    grid: &Grid,
+    wants: &Wants,
+    held: &[bool],
+    cpus: usize,
+    tasks: usize,
+) -> Option<Vec<bool>> {
+    if tasks == grid.core_count() && held.iter().all(|core| *core) {
+        return Some(held.to_vec());
+    }
+    let mut missing = cores_needed(wants, grid, cpus);
+    let in_turn = (0..grid.cores).flat_map(|core| (0..grid.sockets).map(move |socket| (socket, core)));
+    let mut order: Vec<usize> = in_turn.map(|(socket, core)| socket * grid.cores + core).collect();
+    if wants.distribution.sockets == Some(Within::Block) {
+        order.sort_unstable();
+    }
+    let mut picked = vec![false; held.len()];
+    for core in order.into_iter().filter(|&core| held[core]) {
+        if missing == 0 {
+            break;
+        }
+        picked[core] = true;
+        missing -= 1;
+    }
+    (missing == 0).then_some(picked)
 }
 
 /// Takes one core of each socket in turn.

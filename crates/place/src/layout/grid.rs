@@ -8,10 +8,10 @@ use pinfold_topo::{CpuSet, PuOs, Topology};
 /// Which of the two ways to count what a job holds: whole cores, or single CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Select {
-    /// Whole cores (Slurm's `CR_Core`).
+    /// Whole cores (Slurm's `CR_Core`), dealt out over the sockets as the distribution says.
     #[default]
     Core,
-    /// Single CPUs (Slurm's `CR_CPU`): a core may be shared by jobs.
+    /// Single CPUs (Slurm's `CR_CPU`), from as few sockets as possible whatever the distribution.
     Cpu,
 }
 
@@ -45,8 +45,9 @@ pub(super) struct Grid {
     pub(super) threads: usize,
     /// The PUs of each core; empty for one that does not exist.
     pus: Vec<Vec<PuOs>>,
-    /// How many threads of each core nobody holds.
-    free_threads: Vec<usize>,
+    /// Whether nobody holds any of a core. A core held in part is given to no further job, also where CPUs
+    /// are counted singly: jobs then share the count, not the core.
+    free: Vec<bool>,
     /// The PUs of each NUMA node, by the kernel's number of the node.
     ldoms: BTreeMap<u32, CpuSet>,
 }
@@ -66,17 +67,13 @@ impl Grid {
             let whole = pus.len().next_multiple_of(cores);
             pus.resize(whole, Vec::new());
         }
-        let free_threads = pus
+        let free = pus
             .iter()
-            .map(|core| {
-                let free = core.iter().filter(|&&pu| host.free.contains(pu)).count();
-                // Further threads that do not count must be free too, or the core is not whole.
-                if free == core.len() { threads.min(free) } else { free.min(threads.saturating_sub(1)) }
-            })
+            .map(|core| !core.is_empty() && core.iter().all(|&pu| host.free.contains(pu)))
             .collect();
         let ldoms =
             host.topology.numa().iter().map(|node| (node.os, node.pus.intersection(&usable))).collect();
-        Self { sockets: sockets.len(), cores, threads, pus, free_threads, ldoms }
+        Self { sockets: sockets.len(), cores, threads, pus, free, ldoms }
     }
 
     /// All cores, those that do not exist included.
@@ -95,22 +92,13 @@ impl Grid {
     }
 
     /// Which cores a job could have now.
-    pub(super) fn free(&self, select: Select) -> Vec<bool> {
-        let enough = match select {
-            Select::Core => self.threads,
-            Select::Cpu => 1,
-        };
-        self.free_threads.iter().map(|&free| free >= enough).collect()
-    }
-
-    /// How many threads of a core nobody holds.
-    pub(super) fn free_threads(&self, core: usize) -> usize {
-        self.free_threads[core]
+    pub(super) fn free(&self) -> Vec<bool> {
+        self.free.clone()
     }
 
     /// Whether nobody holds any of it.
     pub(super) fn idle(&self) -> bool {
-        self.free_threads.iter().zip(&self.pus).all(|(&free, core)| core.is_empty() || free == self.threads)
+        self.free == self.existing()
     }
 
     /// The PUs behind CPU `cpu` of this grid.
@@ -135,10 +123,5 @@ impl Grid {
     /// The NUMA nodes by the kernel's number, those without a usable PU left out.
     pub(super) fn ldoms(&self) -> Vec<(u32, &CpuSet)> {
         self.ldoms.iter().filter(|(_, pus)| !pus.is_empty()).map(|(&os, pus)| (os, pus)).collect()
-    }
-
-    /// The CPU of this grid that is PU `os`.
-    pub(super) fn all_pus(&self) -> CpuSet {
-        self.pus.iter().flatten().copied().collect()
     }
 }

@@ -175,8 +175,32 @@ fn split(arg: &str) -> (&str, Option<&str>) {
     }
 }
 
+/// The options that need a value, by every name.
+const WITH_VALUE: [&str; 20] = [
+    "-n",
+    "--ntasks",
+    "-N",
+    "--nodes",
+    "-c",
+    "--cpus-per-task",
+    "-B",
+    "--extra-node-info",
+    "--sockets-per-node",
+    "--cores-per-socket",
+    "--threads-per-core",
+    "--ntasks-per-node",
+    "--ntasks-per-socket",
+    "--ntasks-per-core",
+    "-m",
+    "--distribution",
+    "--hint",
+    "--cpu-bind",
+    "--mincpus",
+    "--mem",
+];
+
 fn takes_value(name: &str) -> bool {
-    !matches!(name, "--exclusive" | "--exact" | "-O" | "--overcommit")
+    WITH_VALUE.contains(&name)
 }
 
 fn positive(name: &str, value: &str) -> Result<usize, OptionError> {
@@ -202,5 +226,50 @@ fn hint(name: &str, value: &str) -> Result<Option<Hint>, OptionError> {
         "multithread" => Ok(Some(Hint::Multithread)),
         "nomultithread" => Ok(Some(Hint::NoMultithread)),
         _ => Err(OptionError::Value { option: name.to_owned(), value: value.to_owned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{OverHosts, Within};
+    use super::*;
+
+    #[test]
+    fn one_option_in_every_spelling() {
+        for args in [&["-n", "4"][..], &["-n4"], &["--ntasks", "4"], &["--ntasks=4"]] {
+            let request = LayoutRequest::from_args(args).unwrap();
+            assert_eq!(request, LayoutRequest { ntasks: Some(4), ..LayoutRequest::default() }, "{args:?}");
+        }
+    }
+
+    #[test]
+    fn values() {
+        let args =
+            ["-N2-3", "-B", "*:2", "-m", "plane=4:*:fcyclic,NoPack", "--cpu-bind=verbose,map_cpu:0,0x2"];
+        let request = LayoutRequest::from_args(&args).unwrap();
+        assert_eq!(request.nodes, Some((2, 3)));
+        assert_eq!((request.sockets_per_node, request.cores_per_socket), (None, Some(2)));
+        let distribution = request.distribution.unwrap();
+        assert_eq!(distribution.hosts, Some(OverHosts::Plane(4)));
+        assert_eq!((distribution.sockets, distribution.cores), (None, Some(Within::FullCyclic)));
+        assert_eq!(distribution.pack, Some(false));
+        let manual = super::super::Manual::MapCpu(vec![0, 2]);
+        assert_eq!(request.cpu_bind.manual, Some(manual));
+    }
+
+    #[test]
+    fn errors_name_the_option() {
+        let check = |args: &[&str], want: &str| {
+            assert_eq!(LayoutRequest::from_args(args).unwrap_err().to_string(), want, "{args:?}");
+        };
+        check(&["--frobnicate"], "`--frobnicate` is not a layout option");
+        check(&["-n"], "the option -n needs a value");
+        check(&["-n", "0"], "the option -n does not take `0`");
+        check(&["-n", "99999999"], "the option -n does not take `99999999`");
+        check(&["-N", "3-2"], "the option -N does not take `3-2`");
+        check(&["-B", "1:2:3:4"], "the option -B does not take `1:2:3:4`");
+        check(&["--hint=fast"], "the option --hint does not take `fast`");
+        check(&["-m", "block:wild"], "the option -m does not take `block:wild`");
+        check(&["--cpu-bind=mask_cpu:xyz"], "the option --cpu-bind does not take `mask_cpu:xyz`");
     }
 }

@@ -16,6 +16,9 @@ pub(super) struct Offer {
 /// What `grid` can give of the cores `free`; `None` when it cannot take part.
 pub(super) fn offer(grid: &Grid, wants: &Wants, free: &[bool]) -> Option<Offer> {
     let per_core = wants.cpus_per_core(grid);
+    if wants.ntasks_per_socket.is_some_and(|tasks| tasks > grid.cores * grid.threads) {
+        return None;
+    }
     let mut in_socket: Vec<usize> =
         free.chunks(grid.cores).map(|socket| socket.iter().filter(|core| **core).count()).collect();
     for cores in &mut in_socket {
@@ -55,7 +58,7 @@ fn usable_cpus(wants: &Wants, per_core: usize, cpus: usize, tasks: &mut usize) -
         return fit * per_task;
     }
     *tasks = (*tasks).min(cpus / per_task);
-    if wants.ntasks_per_node.is_some() { *tasks * per_task } else { cpus }
+    *tasks * per_task
 }
 
 /// The first cores that hold `cpus` CPUs, no more of a socket than its tasks need.
@@ -127,6 +130,7 @@ fn first_that_suffice(
             break;
         }
         let offered = offers[host].as_ref().map_or(0, |offer| offer.cpus);
+        // The last host that may be taken has to do for the rest.
         if most - chosen.len() == 1 && offered < cpus_left {
             continue;
         }
@@ -136,11 +140,16 @@ fn first_that_suffice(
             // Hosts still to come need a core each.
             let others = wants.min_hosts.saturating_sub(chosen.len() + 1);
             let reserved = others * wants.cpus_per_core(&grids[host]);
-            let least = wants.mincpus.max(1);
-            offered.min(cpus_left.saturating_sub(reserved).max(least))
+            let used = offered.min(cpus_left.saturating_sub(reserved).max(wants.least_cpus));
+            used - used % wants.unit()
         };
+        if used == 0 {
+            continue;
+        }
         cpus_left = cpus_left.saturating_sub(used);
         chosen.push((host, used));
     }
-    (cpus_left == 0 && chosen.len() >= wants.min_hosts).then_some(chosen)
+    let tasks: usize = chosen.iter().map(|(_, cpus)| cpus / wants.cpus_per_task).sum();
+    let enough = wants.overcommit || tasks >= wants.ntasks;
+    (enough && cpus_left == 0 && chosen.len() >= wants.min_hosts).then_some(chosen)
 }

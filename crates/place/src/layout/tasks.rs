@@ -6,8 +6,9 @@ use super::wants::Wants;
 /// The CPUs that each host gives when tasks are dealt out one to a host in turn, `room` CPUs at most.
 pub(super) fn cpus_per_host(wants: &Wants, room: &[usize]) -> Vec<usize> {
     let mut cpus = vec![0; room.len()];
-    let mut tasks = if wants.overcommit { wants.cpus() } else { wants.ntasks };
-    let per_task = if wants.overcommit { 1 } else { wants.cpus_per_task };
+    let needed = wants.ntasks * wants.cpus_per_task;
+    let mut tasks = if wants.overcommit { wants.cpus().min(needed) } else { wants.ntasks };
+    let per_task = wants.unit();
     while tasks > 0 {
         let before = tasks;
         for (cpus, &room) in cpus.iter_mut().zip(room) {
@@ -98,13 +99,16 @@ fn packed(ntasks: usize, room: &[usize]) -> Vec<usize> {
 
 fn planes(ntasks: usize, size: usize, room: &[usize]) -> Vec<Vec<usize>> {
     let mut ranks: Vec<Vec<usize>> = vec![Vec::new(); room.len()];
+    let hosts = room.len();
     let mut next = 0;
     let mut beyond = false;
     while next < ntasks {
         let before = next;
-        for (ranks, &room) in ranks.iter_mut().zip(room) {
+        for (host, (ranks, &room)) in ranks.iter_mut().zip(room).enumerate() {
             let fits = if beyond { usize::MAX } else { room.saturating_sub(ranks.len()) };
-            let count = size.min(ntasks - next).min(fits);
+            // In the first round each host to come must get a task.
+            let others = if before == 0 { hosts - host - 1 } else { 0 };
+            let count = size.min((ntasks - next).saturating_sub(others)).min(fits);
             ranks.extend(next..next + count);
             next += count;
         }

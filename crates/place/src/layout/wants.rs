@@ -12,6 +12,8 @@ use super::request::LayoutRequest;
 pub(super) struct Wants {
     pub(super) ntasks: usize,
     pub(super) cpus_per_task: usize,
+    /// The CPUs that an overcommitted job asks for, whatever its tasks need.
+    overcommitted_cpus: usize,
     /// The fewest hosts.
     pub(super) min_hosts: usize,
     /// The most hosts, where they were named.
@@ -22,7 +24,10 @@ pub(super) struct Wants {
     pub(super) ntasks_per_core: Option<usize>,
     pub(super) ntasks_per_socket: Option<usize>,
     pub(super) ntasks_per_node: Option<usize>,
+    /// CPUs that a host must have to take part.
     pub(super) mincpus: usize,
+    /// CPUs that a host that takes part gives at least.
+    pub(super) least_cpus: usize,
     pub(super) overcommit: bool,
     pub(super) exclusive: bool,
     /// Tasks see only what they asked for.
@@ -47,11 +52,17 @@ impl Wants {
         if let Some(per_node) = per_node {
             min_hosts = min_hosts.max(ntasks.div_ceil(per_node));
         }
+        let cpus_per_task = request.cpus_per_task.unwrap_or(1);
+        let tasks_together = per_node.unwrap_or(1).max(request.ntasks_per_socket.unwrap_or(1));
+        let geometry = [request.sockets_per_node, request.cores_per_socket, request.threads_per_core];
+        let of_geometry =
+            geometry.iter().copied().collect::<Option<Vec<usize>>>().map(|all| all.iter().product());
         let mut bind = request.cpu_bind.clone();
         bind.level = bind.level.or_else(|| implied_level(&request));
         Ok(Self {
             ntasks,
-            cpus_per_task: request.cpus_per_task.unwrap_or(1),
+            cpus_per_task,
+            overcommitted_cpus: of_geometry.filter(|_| request.cpus_per_task.is_some()).unwrap_or(min_hosts),
             min_hosts,
             max_hosts: most.map(|most| most.min(ntasks)),
             min_sockets: request.sockets_per_node.unwrap_or(1),
@@ -60,10 +71,13 @@ impl Wants {
             ntasks_per_core: request.ntasks_per_core,
             ntasks_per_socket: request.ntasks_per_socket,
             ntasks_per_node: per_node,
-            mincpus: request.mincpus,
+            mincpus: request.mincpus.max(cpus_per_task * tasks_together),
+            least_cpus: request.mincpus.max(cpus_per_task * per_node.unwrap_or(1)),
             overcommit: request.overcommit,
             exclusive: request.exclusive,
-            exact: request.exact || request.exclusive || request.cpus_per_task.is_some(),
+            exact: request.exact
+                || (request.exclusive && request.ntasks.is_some())
+                || request.cpus_per_task.is_some(),
             distribution: request.distribution.unwrap_or_default(),
             bind,
             select,
@@ -89,7 +103,12 @@ impl Wants {
 
     /// The CPUs of all tasks.
     pub(super) fn cpus(&self) -> usize {
-        if self.overcommit { self.min_hosts } else { self.ntasks * self.cpus_per_task }
+        if self.overcommit { self.overcommitted_cpus } else { self.ntasks * self.cpus_per_task }
+    }
+
+    /// The CPUs that one task takes when hosts are filled.
+    pub(super) fn unit(&self) -> usize {
+        if self.overcommit { 1 } else { self.cpus_per_task }
     }
 }
 
@@ -97,7 +116,7 @@ impl Wants {
 fn implied_level(request: &LayoutRequest) -> Option<Level> {
     if request.threads_per_core.is_some() || request.extra_node_info_levels == 3 {
         Some(Level::Threads)
-    } else if request.extra_node_info_levels > 0 || request.cores_per_socket.is_some() {
+    } else if request.extra_node_info_levels > 0 {
         Some(match request.extra_node_info_levels {
             1 => Level::Sockets,
             _ => Level::Cores,
