@@ -123,18 +123,19 @@ impl Container {
 
     pub(super) fn bind_group(&self, cpus: &CpuSet) -> Result<Applied, ContainerError> {
         let Some(group) = self.group(self.shared.roles.cpuset) else { return Ok(Applied::Done) };
-        let wanted = match (cpus.is_empty(), self.shared.plan.via(AbilityName::Pin)) {
-            (false, _) => cpus.to_string(),
-            // Unbound: the unified hierarchy then uses what the group above has ...
-            (true, Via::V2) => "\n".to_owned(),
-            // ... while the first generation must be told each time.
-            (true, _) => {
-                let level = self.shared.roles.cpuset.and_then(|index| self.shared.levels.get(index));
-                match level.map(|level| level.instance.read("cpuset.cpus")).transpose()?.flatten() {
-                    Some(above) => above.trim().to_owned(),
-                    None => return Ok(Applied::Done),
-                }
+        let wanted = if cpus.is_empty() {
+            // An empty set would do in an empty group only: with processes in it, both generations refuse that.
+            let file = match self.shared.plan.via(AbilityName::Pin) {
+                Via::V2 => "cpuset.cpus.effective",
+                _ => "cpuset.cpus",
+            };
+            let level = self.shared.roles.cpuset.and_then(|index| self.shared.levels.get(index));
+            match level.map(|level| level.instance.read(file)).transpose()?.flatten() {
+                Some(above) => above.trim().to_owned(),
+                None => return Ok(Applied::Done),
             }
+        } else {
+            cpus.to_string()
         };
         match group.write("cpuset.cpus", &wanted) {
             Ok(()) => Ok(Applied::Done),

@@ -148,7 +148,9 @@ fn release(group: &Group, above: &Group, hierarchy: &Hierarchy, rescued: &mut Ve
             lift("memory.swap.max", "max", "lifted the bound on swap");
             lift("cpu.max", "max", "lifted the quota of processor time");
             lift("cpu.idle", "0", "taken out of the idle class");
-            lift("cpuset.cpus", "\n", "unbound from its PUs");
+            if let Ok(Some(all)) = above.read("cpuset.cpus.effective") {
+                lift("cpuset.cpus", all.trim(), "unbound from its PUs");
+            }
             lift("cgroup.freeze", "0", "thawed");
         }
         Generation::V1 => {
@@ -168,9 +170,10 @@ fn release(group: &Group, above: &Group, hierarchy: &Hierarchy, rescued: &mut Ve
 /// Whether a setting already imposes nothing.
 fn is_free(have: &str, free: &str) -> bool {
     let (have, free) = (have.trim(), free.trim());
-    // The quota file holds the period too; and the first generation shows `no bound` as the largest number of
+    // An empty set of PUs takes what the group above has. The quota file holds the period too; and the first generation shows `no bound` as the largest number of
     // whole pages that fits into 63 bits.
     have == free
+        || have.is_empty()
         || free == "max" && have.starts_with("max ")
         || free == "-1" && have.parse::<u64>().is_ok_and(|bytes| bytes >= (1 << 62))
 }
@@ -188,8 +191,8 @@ mod tests {
             ("9223372036854771712\n", "-1", true),
             ("1048576\n", "-1", false),
             ("-1\n", "-1", true),
-            ("\n", "\n", true),
-            ("0-1\n", "\n", false),
+            ("\n", "0-3", true),
+            ("0-1\n", "0-3", false),
         ] {
             assert_eq!(is_free(have, free), want, "{have:?} against {free:?}");
         }

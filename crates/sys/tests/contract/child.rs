@@ -187,21 +187,21 @@ impl Actor {
         self.child.wait().expect("own child")
     }
 
-    /// Waits for its end, at most the given seconds; `None`: it still runs.
-    pub(crate) fn wait(&mut self, seconds: i64) -> Option<ExitStatus> {
+    /// Waits for its end, at most so long; `None`: it still runs.
+    pub(crate) fn wait(&mut self, patience: Duration) -> Option<ExitStatus> {
         let pid = Pid::from_child(&self.child);
         let handle = pidfd_open(pid, PidfdFlags::empty()).expect("not collected yet");
         let mut ready = [PollFd::new(&handle, PollFlags::IN)];
-        let limit = Timespec { tv_sec: seconds, tv_nsec: 0 };
+        let limit = Timespec::try_from(patience).expect("less than an age");
         match poll(&mut ready, Some(&limit)) {
             Ok(0) | Err(_) => None,
             Ok(_) => Some(self.child.wait().expect("own child")),
         }
     }
 
-    /// The signal that ended it, within the given seconds.
-    pub(crate) fn ended_by(&mut self, seconds: i64) -> Option<i32> {
-        self.wait(seconds)?.signal()
+    /// The signal that ended it, within that time.
+    pub(crate) fn ended_by(&mut self, patience: Duration) -> Option<i32> {
+        self.wait(patience)?.signal()
     }
 }
 

@@ -158,6 +158,7 @@ impl Kernel {
                     format!("total_cache {shmem}\ntotal_rss {anon}\ntotal_shmem {shmem}\ntotal_swap 0\n")
                 }
             },
+            "cpuset.cpus.effective" => effective_cpus(group)?,
             "pids.current" => format!("{}\n", self.processes.threads(&pids)),
             "freezer.state" => match (one.frozen, self.processes.are_stopped(&pids)) {
                 (true, true) => "FROZEN\n".to_owned(),
@@ -225,9 +226,10 @@ impl Kernel {
             if !cpus.is_subset(&above) {
                 return Err(Errno::ACCESS.into());
             }
-            if cpus.is_empty() && !pids.is_empty() {
-                return Err(Errno::NOSPC.into());
-            }
+        }
+        let had = fs::read_to_string(group.join("cpuset.cpus"))?;
+        if cpus.is_empty() && !had.trim().is_empty() && !pids.is_empty() {
+            return Err(Errno::NOSPC.into());
         }
         fs::write(group.join("cpuset.cpus"), format!("{cpus}\n"))?;
         self.processes.bind(&pids, if cpus.is_empty() { &usable } else { &cpus });
@@ -329,6 +331,15 @@ fn idle(group: &Path, value: &str) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The group's own set, or that of the next group above that has one, or all.
+fn effective_cpus(group: &Path) -> io::Result<String> {
+    let above = group.ancestors().map(|one| fs::read_to_string(one.join("cpuset.cpus")).unwrap_or_default());
+    match above.into_iter().find(|cpus| !cpus.trim().is_empty()) {
+        Some(cpus) => Ok(cpus),
+        None => Ok(format!("{}\n", usable_cpus()?)),
+    }
 }
 
 fn fill(group: &Path, files: &[(&str, &str)], left_out: &BTreeSet<String>) -> io::Result<()> {
