@@ -1,6 +1,7 @@
 //! Which PUs a job gets and how its tasks lie on them.
 //!
-//! [`layout`] answers Slurm's layout options as Slurm does. Pure: the same hosts and the same request give
-//! the same answer. Absent here: files, clocks, threads, random numbers, hash order.
+//! [`layout`] answers Slurm's layout options as Slurm does; [`pack`] finds the cores of a job that names none.
+//! Pure: the same hosts and the same request give the same answer. Absent here: files, clocks, threads, random numbers, hash order.
 
 pub mod layout;
+pub mod pack;

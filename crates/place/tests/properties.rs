@@ -187,3 +187,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn odd_hosts_and_requests_are_refused_by_name() {
+    let plain = Host::idle(machine(&[vec![1, 1]], &[0, 1]));
+    let empty = Host::idle(plain.topology.clone().restricted(&CpuSet::new()));
+    let check = |hosts: &[Host], args: &[&str], want: &str| {
+        let request = LayoutRequest::from_args(args).unwrap();
+        assert_eq!(lay_out(hosts, &request, Select::Core).unwrap_err().to_string(), want, "{args:?}");
+    };
+    check(&[], &["-n1"], "there is no host");
+    check(std::slice::from_ref(&empty), &["-n1"], "more processors requested than there are: 1 of 0");
+    let many = ["-N1", "--ntasks-per-node=1048576", "-O", "-c", "1048576"];
+    check(&[empty, plain.clone()], &many, "requested node configuration is not available");
+    let too_many = ["-N2", "--ntasks-per-node=1048576", "-O"];
+    check(&[plain.clone(), plain.clone()], &too_many, "2097152 tasks are more than 1048576");
+    check(&[plain], &["-n3"], "more processors requested than there are: 3 of 2");
+}

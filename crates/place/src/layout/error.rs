@@ -49,6 +49,14 @@ pub enum LayoutError {
         /// PUs of all hosts.
         present: usize,
     },
+    /// More tasks than any layout is made for.
+    #[error("{asked} tasks are more than {most}")]
+    TooManyTasks {
+        /// Tasks that the options ask for.
+        asked: usize,
+        /// The most that are laid out.
+        most: usize,
+    },
     /// No host has the sockets, cores or threads asked for.
     #[error("socket, core or thread specification can not be satisfied")]
     Geometry,

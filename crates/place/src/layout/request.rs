@@ -6,7 +6,7 @@ use super::distribution::Distribution;
 use super::error::OptionError;
 
 /// The largest count that an option may give; hosts have fewer PUs, jobs fewer tasks.
-const COUNT_MAX: usize = 1 << 20;
+pub(super) const COUNT_MAX: usize = 1 << 20;
 
 /// What the application is bound by; sets several options at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,6 +15,9 @@ pub(super) struct Offer {
 
 /// What `grid` can give of the cores `free`; `None` when it cannot take part.
 pub(super) fn offer(grid: &Grid, wants: &Wants, free: &[bool]) -> Option<Offer> {
+    if grid.core_count() == 0 {
+        return None;
+    }
     let per_core = wants.cpus_per_core(grid);
     if wants.ntasks_per_socket.is_some_and(|tasks| tasks > grid.cores * grid.threads) {
         return None;

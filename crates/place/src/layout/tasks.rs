@@ -7,7 +7,8 @@ use super::wants::Wants;
 pub(super) fn cpus_per_host(wants: &Wants, room: &[usize]) -> Vec<usize> {
     let mut cpus = vec![0; room.len()];
     let needed = wants.ntasks * wants.cpus_per_task;
-    let mut tasks = if wants.overcommit { wants.cpus().min(needed) } else { wants.ntasks };
+    // A host that was taken has a CPU, however few are asked for.
+    let mut tasks = if wants.overcommit { wants.cpus().min(needed).max(room.len()) } else { wants.ntasks };
     let per_task = wants.unit();
     while tasks > 0 {
         let before = tasks;

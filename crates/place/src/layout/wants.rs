@@ -5,7 +5,7 @@ use super::binding::Level;
 use super::distribution::Distribution;
 use super::error::LayoutError;
 use super::grid::{Grid, Select};
-use super::request::LayoutRequest;
+use super::request::{COUNT_MAX, LayoutRequest};
 
 /// What a request comes to, for all stages of the layout.
 #[derive(Debug, Clone)]
@@ -48,6 +48,9 @@ impl Wants {
         let (least, most) = request.nodes.unzip();
         let per_node = request.ntasks_per_node;
         let ntasks = request.ntasks.unwrap_or_else(|| least.unwrap_or(1) * per_node.unwrap_or(1));
+        if ntasks > COUNT_MAX {
+            return Err(LayoutError::TooManyTasks { asked: ntasks, most: COUNT_MAX });
+        }
         let mut min_hosts = least.unwrap_or(1).min(ntasks);
         if let Some(per_node) = per_node {
             min_hosts = min_hosts.max(ntasks.div_ceil(per_node));
