@@ -17,6 +17,7 @@ use crate::cgroup::{FakeKernel, Generation};
 
 pub use abilities::{Ability, AbilityName, Via};
 pub use facts::{Facts, Hierarchy};
+pub(crate) use probe::DAEMON_LEAF;
 pub use probe::probe;
 
 /// The two trees that containment works on: the real ones, or fakes below some directory.

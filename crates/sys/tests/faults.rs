@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use pinfold_sys::container::{Applied, ContainerError, Containers, Detail, Removed, Shape, Share, rescue};
+use pinfold_sys::container::{
+    Applied, ContainerError, Containers, Detail, Entered, Removed, Shape, Share, rescue,
+};
 use pinfold_sys::mode::{AbilityName, Mode, Via, decide, probe};
 use pinfold_testkit::fake::FakeHost;
 use rustix::io::Errno;
@@ -231,4 +233,46 @@ fn what_is_inherited_is_not_written() {
         assert_eq!(container.share(Share::NORMAL).expect("nothing to do"), Applied::Done, "{name}");
         assert_eq!(container.limit(None).expect("nothing to do"), Applied::Done, "{name}");
     });
+}
+
+/// A child that lives until it is dropped.
+struct Bystander(std::process::Child);
+
+impl Bystander {
+    fn start() -> Self {
+        let mut command = std::process::Command::new("cat");
+        let command = command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null());
+        Self(command.spawn().expect("cat starts"))
+    }
+}
+
+impl Drop for Bystander {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_group_handed_to_us_is_emptied_before_it_hands_anything_down() {
+    let (shell, job) = (Bystander::start(), Bystander::start());
+    let dir = tempfile::tempdir().expect("a directory");
+    let host = match FakeHost::delegated(dir.path(), &[shell.0.id()]) {
+        Ok(host) => host,
+        Err(error) => return println!("skipped: a fake delegated group: {error}"),
+    };
+    let containers = open(&host);
+    let tree = containers.plan().tree().expect("the unified hierarchy");
+    assert_eq!((tree.base.as_str(), tree.delegated), ("box", true));
+    assert!(containers.plan().abilities.iter().all(|ability| ability.via == Via::V2));
+    assert_eq!(
+        host.read("box/pinfold-daemon/cgroup.procs").expect("the leaf"),
+        format!("{}\n", shell.0.id())
+    );
+    let container = containers.create(1, &Shape::default()).expect("created");
+    assert_eq!(container.enter(job.0.id()).expect("enter"), Entered::Yes);
+    assert_eq!(container.pids().expect("pids"), [job.0.id()]);
+    // The next daemon of the same user finds itself in the leaf, and goes on in the same group.
+    std::fs::write(dir.path().join("proc/self/cgroup"), "0::/box/pinfold-daemon\n").expect("written");
+    assert_eq!(open(&host).list().expect("list"), [1]);
 }

@@ -76,6 +76,27 @@ impl FakeHost {
         Ok(Self { dir: dir.to_owned(), kernel })
     }
 
+    /// A host with the unified hierarchy alone, of which a manager handed the group `box` to us; the processes given
+    /// are in it, as a daemon and its shell would be.
+    ///
+    /// # Errors
+    /// If the directory cannot be filled, or its file system keeps no extended attributes.
+    pub fn delegated(dir: &Path, pids: &[u32]) -> io::Result<Self> {
+        use pinfold_sys::cgroup::FakeKernel as _;
+        let host = Self::unified(dir)?;
+        let top = dir.join("cgroup");
+        let group = top.join("box");
+        host.kernel.written(&top.join("cgroup.subtree_control"), "+cpu +cpuset +io +memory +pids")?;
+        fs::create_dir(&group)?;
+        host.kernel.made(&group)?;
+        rustix::fs::setxattr(&group, "user.delegate", b"1", rustix::fs::XattrFlags::empty())?;
+        for pid in pids {
+            host.kernel.written(&group.join("cgroup.procs"), &pid.to_string())?;
+        }
+        fs::write(dir.join("proc/self/cgroup"), "0::/box\n")?;
+        Ok(host)
+    }
+
     /// The roots to contain jobs in: fake groups, real processes.
     #[must_use]
     pub fn roots(&self) -> Roots {

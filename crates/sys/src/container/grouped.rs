@@ -2,6 +2,7 @@
 //! the controller. Owner of state: the kernel. Absent here: jobs without groups (`family`).
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 use pinfold_topo::CpuSet;
 use rustix::fd::{AsFd, OwnedFd};
@@ -101,21 +102,43 @@ impl Container {
 
     /// Puts members that a crash left halfway into the groups that they had not reached yet.
     pub(super) fn complete_entries(&self) -> Result<(), ContainerError> {
-        let mut listed = Vec::with_capacity(self.groups.len());
-        for group in &self.groups {
-            listed.push(members_below(group)?);
-        }
-        let all: BTreeSet<u32> = listed.iter().flatten().copied().collect();
-        for pid in all {
-            if listed.iter().any(|pids| pids.binary_search(&pid).is_err()) {
+        // A process that is halfway in may fork before it is reached; its child is found in the next round.
+        for _ in 0..ROUNDS_MAX {
+            let mut listed = Vec::with_capacity(self.groups.len());
+            for group in &self.groups {
+                listed.push(members_below(group)?);
+            }
+            let all: BTreeSet<u32> = listed.iter().flatten().copied().collect();
+            let halfway = |pid: &u32| listed.iter().any(|pids| pids.binary_search(pid).is_err());
+            let halfway: Vec<u32> = all.into_iter().filter(halfway).collect();
+            if halfway.is_empty() {
+                break;
+            }
+            for pid in halfway {
                 self.enter_groups(pid)?;
             }
         }
         Ok(())
     }
 
+    /// The `tasks` files of the first-generation groups, where those are all that a process needs to be in at first.
+    pub(super) fn open_doors(&self) -> Result<Vec<OwnedFd>, ContainerError> {
+        let roles = &self.shared.roles;
+        let needed = [roles.cpu, roles.cpuset, roles.memory];
+        let grouped = |name| self.shared.plan.via(name) == Via::V1;
+        let all = [AbilityName::Pin, AbilityName::IdleClass, AbilityName::Weigh, AbilityName::Limit];
+        if !all.into_iter().all(grouped) || needed.contains(&None) || self.groups.iter().any(Group::is_fake) {
+            return Ok(Vec::new());
+        }
+        let first = self.groups.iter().enumerate().filter(|(index, _)| Some(*index) != roles.tree);
+        let open = |(_, group): (usize, &Group)| group.open_to_write("tasks");
+        Ok(first.map(open).collect::<Result<_, _>>()?)
+    }
+
     pub(super) fn group_pids(&self) -> Result<Vec<u32>, ContainerError> {
-        match self.tree().or_else(|| self.groups.first()) {
+        let memory = || self.group(self.shared.roles.memory);
+        let early = if self.doors_open.load(Ordering::Relaxed) { memory() } else { None };
+        match early.or_else(|| self.tree()).or_else(|| self.groups.first()) {
             Some(group) => Ok(members_below(group)?),
             None => Ok(Vec::new()),
         }

@@ -10,14 +10,11 @@ use rustix::io::Errno;
 
 use super::ContainerError;
 use crate::cgroup::{CgroupError, Generation, Group, GroupRemoval};
-use crate::mode::{AbilityName, Hierarchy, Plan, Roots, Via, decide};
+use crate::mode::{AbilityName, DAEMON_LEAF, Hierarchy, Plan, Roots, Via, decide};
 use crate::procfs::Proc;
 
 /// The group below which every instance has its own.
 pub(super) const TOP: &str = "pinfold";
-/// The leaf into which processes of a delegated group are moved: a group that hands controllers down may not hold
-/// processes itself.
-const DAEMON_LEAF: &str = "pinfold-daemon";
 /// Controllers of the unified hierarchy that are of use.
 const USEFUL: [&str; 5] = ["cpu", "cpuset", "memory", "io", "pids"];
 
@@ -178,8 +175,13 @@ fn enable_controllers(plan: Plan, roots: &Roots, instance: &str) -> Result<Plan,
     let wanted: Vec<&str> = USEFUL.into_iter().filter(|controller| tree.carries(controller)).collect();
     let base = existing(&tree.base_path(), roots)?;
     let (top, own) = make_instance(&base, instance)?;
+    // Not only when the kernel says that the base is busy: with processes in it, it hands some controllers down all
+    // the same, and then takes the groups below for parts of a threaded one, which no process may enter.
+    if tree.delegated && !wanted.is_empty() {
+        move_to_leaf(&base)?;
+    }
     for group in [&base, &top, &own] {
-        hand_down(group, &wanted, &base)?;
+        hand_down(group, &wanted)?;
     }
     let listed = own.read("cgroup.subtree_control")?.unwrap_or_default();
     let has = |controller: &str| listed.split_ascii_whitespace().any(|word| word == controller);
@@ -196,34 +198,26 @@ fn enable_controllers(plan: Plan, roots: &Roots, instance: &str) -> Result<Plan,
     Ok(decide(&facts, Some(plan.mode)).unwrap_or(plan))
 }
 
-fn hand_down(group: &Group, controllers: &[&str], base: &Group) -> Result<(), ContainerError> {
+fn hand_down(group: &Group, controllers: &[&str]) -> Result<(), ContainerError> {
     let listed = group.read("cgroup.subtree_control")?.unwrap_or_default();
     let missing =
         controllers.iter().filter(|wanted| !listed.split_ascii_whitespace().any(|have| have == **wanted));
     for controller in missing {
-        let value = format!("+{controller}");
-        match group.write("cgroup.subtree_control", &value) {
-            Ok(()) => {}
-            Err(error) if error.errno() == Some(Errno::BUSY) && group.path() == base.path() => {
-                move_to_leaf(base)?;
-                // If it fails even now, the controller is missing below, and that is judged once for all.
-                let _ = group.write("cgroup.subtree_control", &value);
-            }
-            // Realtime threads outside, a controller in use elsewhere, no right: judged once for all, as above.
-            Err(_) => {}
-        }
+        // Realtime threads outside, a controller in use elsewhere, no right: it is then missing below, and that is
+        // judged once for all.
+        let _ = group.write("cgroup.subtree_control", &format!("+{controller}"));
     }
     Ok(())
 }
 
 /// Moves the processes of a delegated group into a leaf below it. Again until none is left, as they may fork.
 fn move_to_leaf(base: &Group) -> Result<(), ContainerError> {
-    let (leaf, _) = base.make(DAEMON_LEAF)?;
     for _ in 0..16 {
         let pids = base.read_parsed("cgroup.procs", crate::cgroup::parse_pids)?.unwrap_or_default();
         if pids.is_empty() {
             break;
         }
+        let (leaf, _) = base.make(DAEMON_LEAF)?;
         for pid in pids {
             match leaf.write("cgroup.procs", &pid.to_string()) {
                 Ok(()) => {}

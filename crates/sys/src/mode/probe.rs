@@ -10,6 +10,10 @@ use super::facts::{Facts, Hierarchy};
 use crate::cgroup::{CgroupError, Generation, Group, Mount, own_group, parse_mounts};
 use crate::procfs::{PressureResource, Proc};
 
+/// The leaf into which processes of a delegated group are moved: a group that hands controllers down may not hold
+/// processes itself.
+pub(crate) const DAEMON_LEAF: &str = "pinfold-daemon";
+
 const CAP_SYS_NICE: u32 = 23;
 const CAP_SYS_RESOURCE: u32 = 24;
 
@@ -119,6 +123,8 @@ fn base_in_tree(mount: &Mount, point: &Path, own: &str) -> (String, bool) {
     // A mount made inside a container shows only the part of the hierarchy below its root.
     let own = own.strip_prefix(mount.root.trim_end_matches('/')).unwrap_or(&own);
     let own = own.trim_matches('/');
+    // An earlier daemon of ours may have moved everybody, us included, into this leaf of the group handed to it.
+    let own = own.strip_suffix(DAEMON_LEAF).map_or(own, |group| group.trim_end_matches('/'));
     if own.is_empty() || own.split('/').any(|part| part == "..") {
         return (String::new(), false);
     }

@@ -68,6 +68,8 @@ pub(super) struct State {
     pub(super) refused: BTreeMap<String, Errno>,
     pub(super) left_out: BTreeSet<String>,
     pub(super) no_groups_in: BTreeSet<PathBuf>,
+    /// Groups that handed controllers down while processes were in them: what is below takes none.
+    threaded: BTreeSet<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -181,6 +183,9 @@ impl Kernel {
         {
             return Err(Errno::BUSY.into());
         }
+        if group.ancestors().skip(1).any(|above| state.threaded.contains(above)) {
+            return Err(Errno::OPNOTSUPP.into());
+        }
         if hierarchy.controllers.contains(&"cpuset")
             && hierarchy.generation == Generation::V1
             && !(has("cpuset.cpus") && has("cpuset.mems"))
@@ -273,9 +278,13 @@ impl Kernel {
                 return Err(Errno::OPNOTSUPP.into());
             }
             handed.insert(controller.to_owned());
-        }
-        if group != hierarchy.point && state.groups.get(group).is_some_and(|one| !one.members.is_empty()) {
-            return Err(Errno::BUSY.into());
+            if group != hierarchy.point && state.groups.get(group).is_some_and(|one| !one.members.is_empty())
+            {
+                if !matches!(controller, "cpu" | "cpuset" | "pids") {
+                    return Err(Errno::BUSY.into());
+                }
+                state.threaded.insert(group.to_owned());
+            }
         }
         let list = handed.iter().cloned().collect::<Vec<_>>().join(" ") + "\n";
         fs::write(group.join("cgroup.subtree_control"), &list)?;
