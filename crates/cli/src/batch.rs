@@ -62,8 +62,11 @@ fn proxy(keeper: u32, signals: &Signals) -> ProcessExit {
                 send_signal(keeper, arrived.signal);
             }
         }
-        if let Some(reaped) = spawn::reap() {
-            return ProcessExit::from(crate::run::status(&reaped));
+        // A private daemon that was started from here is a child as well.
+        while let Some(reaped) = spawn::reap() {
+            if reaped.pid == keeper {
+                return ProcessExit::from(crate::run::status(&reaped));
+            }
         }
     }
 }

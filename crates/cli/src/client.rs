@@ -4,7 +4,6 @@
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -42,6 +41,8 @@ pub(crate) struct Client {
 pub(crate) struct Welcome {
     /// Slots there are.
     pub slots: u64,
+    /// Whether starts come with doors.
+    pub doors: bool,
     /// Its instance, as its jobs have it in their environment.
     pub instance: String,
     /// What the user should know.
@@ -89,11 +90,11 @@ impl Dial {
     }
 
     fn greet(&self, stream: UnixStream) -> Result<Client, Failure> {
-        let welcome = Welcome { slots: 0, instance: String::new(), warnings: Vec::new() };
+        let welcome = Welcome { slots: 0, doors: false, instance: String::new(), warnings: Vec::new() };
         let mut client = Client { stream, decoder: Decoder::new(REPLY_MAX_BYTES), welcome };
         match client.ask(&Request::Hello { version: WIRE_VERSION })? {
-            Reply::Welcome { slots, instance, warnings, .. } => {
-                client.welcome = Welcome { slots, instance, warnings };
+            Reply::Welcome { slots, doors, instance, warnings, .. } => {
+                client.welcome = Welcome { slots, doors, instance, warnings };
             }
             other => return Err(unexpected(&other)),
         }
@@ -119,8 +120,7 @@ impl Dial {
             .stdin(signal)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .current_dir("/")
-            .process_group(0);
+            .current_dir("/");
         let mut child = command.spawn().map_err(|error| {
             no(format!(
                 "no daemon on {} and none could be started: {}: {error}",
@@ -204,7 +204,7 @@ impl Client {
         self.stream.write_all(&bytes).map_err(gone)?;
         let mut buffer = vec![0; 64 * 1024];
         loop {
-            match self.decoder.next() {
+            match self.decoder.take() {
                 Ok(Some(Reply::Error { code, message })) => return Err(Failure::refused(code, message)),
                 Ok(Some(reply)) => return Ok(reply),
                 Ok(None) => {}

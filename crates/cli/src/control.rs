@@ -47,7 +47,7 @@ pub(crate) fn wait(dial: &Dial, args: &WaitArgs) -> Result<ProcessExit, Failure>
         Reply::Report(reports) => reports,
         other => return Err(unexpected(&other)),
     };
-    Ok(ProcessExit::from(reports.last().map_or(0, |report| status_of(report))))
+    Ok(ProcessExit::from(reports.last().map_or(0, status_of)))
 }
 
 /// The exit status that says how a job ended: its own, 128+N, or a failure where it never ran or is not known.

@@ -7,8 +7,9 @@
 //! Absent here: terminals, output, what to run.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io::{self, Read, Write};
-use std::os::fd::BorrowedFd;
+use std::io::{self, IoSliceMut, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -17,6 +18,7 @@ use pinfold_proto::{Ending, JobSpec};
 use pinfold_sys::signals::{Arrived, SIGCHLD, Signals};
 use pinfold_sys::spawn::{self, Held, Program, Reaped, ResolveError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
 use crate::client::{Dial, Welcome};
 use crate::failure::Failure;
@@ -26,6 +28,9 @@ const RETRY: Duration = Duration::from_millis(100);
 
 /// After so long without a daemon a keeper may start one itself.
 const AUTOSTART_AFTER: Duration = Duration::from_millis(1500);
+
+/// The most doors that come with one message: one for each hierarchy of control groups there is.
+const DOORS_MAX: usize = 16;
 
 /// Makes the program of the job with this ticket, at the moment it is forked.
 pub(crate) type MakeProgram = Box<dyn Fn(u64) -> Result<Program, ResolveError>>;
@@ -61,21 +66,53 @@ pub(crate) struct Keeper {
     make: MakeProgram,
     /// How many children may be held ready before the daemon asks for them.
     prefork: usize,
+    /// Whether starts come with doors.
+    doors: bool,
     jobs: BTreeMap<u64, Kept>,
     by_job: BTreeMap<u64, u64>,
     by_pid: BTreeMap<u32, u64>,
     held: usize,
     /// Jobs that may start and wait for [`Keeper::allow_starts`]; `None`: starts are allowed.
-    paused: Option<Vec<u64>>,
+    paused: Option<Vec<Permitted>>,
     /// Accepted jobs that wait and have no child yet, in order: the next to get one.
     childless: BTreeSet<u64>,
     told: VecDeque<Told>,
+}
+
+/// A job that may start, with what it needs for that. Without doors it was only asked for a child.
+struct Permitted {
+    job: u64,
+    doors: Vec<OwnedFd>,
+    variables: Vec<(String, String)>,
 }
 
 struct Link {
     stream: UnixStream,
     decoder: Decoder,
     out: Vec<u8>,
+    /// Files that came along with messages, for those that announce them.
+    doors: VecDeque<OwnedFd>,
+}
+
+impl Link {
+    fn new(stream: UnixStream, decoder: Decoder) -> Self {
+        Self { stream, decoder, out: Vec::new(), doors: VecDeque::new() }
+    }
+
+    /// Reads what has arrived, bytes and files; 0 at the end.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DOORS_MAX))];
+        let mut files = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let got = recvmsg(&self.stream, &mut [IoSliceMut::new(buffer)], &mut files, flags)?;
+        for message in files.drain() {
+            if let RecvAncillaryMessage::ScmRights(arrived) = message {
+                self.doors.extend(arrived);
+            }
+        }
+        self.decoder.push(&buffer[..got.bytes]);
+        Ok(got.bytes)
+    }
 }
 
 struct Kept {
@@ -109,12 +146,13 @@ impl Keeper {
         let now = Instant::now();
         let keeper = Self {
             dial,
-            link: Some(Link { stream, decoder, out: Vec::new() }),
+            link: Some(Link::new(stream, decoder)),
             lost_since: now,
             next_try: now,
             signals,
             make,
-            prefork,
+            prefork: if welcome.doors { 0 } else { prefork },
+            doors: welcome.doors,
             jobs: BTreeMap::new(),
             by_job: BTreeMap::new(),
             by_pid: BTreeMap::new(),
@@ -128,7 +166,7 @@ impl Keeper {
 
     /// Asks the daemon to run a job; what comes of it is told under `ticket`.
     pub(crate) fn submit(&mut self, ticket: u64, spec: JobSpec) {
-        let held = if self.held < self.prefork { self.fork(ticket) } else { None };
+        let held = if self.held < self.prefork { self.fork(ticket, &[]) } else { None };
         self.jobs.insert(ticket, Kept { spec, job: None, stage: Stage::Waiting(held) });
         self.present(ticket);
     }
@@ -160,7 +198,13 @@ impl Keeper {
     /// Lets jobs be forked; those that could have been meanwhile are now.
     pub(crate) fn allow_starts(&mut self) {
         let granted = self.paused.take().unwrap_or_default();
-        granted.into_iter().for_each(|job| self.granted(job));
+        for permitted in granted {
+            if permitted.doors.is_empty() {
+                self.granted(permitted.job);
+            } else {
+                self.start(permitted);
+            }
+        }
     }
 
     /// How many jobs run.
@@ -168,9 +212,9 @@ impl Keeper {
         self.jobs.values().filter(|kept| matches!(kept.stage, Stage::Running(_))).count()
     }
 
-    /// Sets how many children may be held ready before the daemon asks for them.
+    /// Sets how many children may be held ready before the daemon asks for them; none where starts come with doors.
     pub(crate) fn set_prefork(&mut self, count: usize) {
-        self.prefork = count;
+        self.prefork = if self.doors { 0 } else { count };
     }
 
     /// Takes a job back that does not run yet; says whether it did not.
@@ -266,16 +310,16 @@ impl Keeper {
         let mut buffer = [0; 16 * 1024];
         loop {
             let Some(link) = &mut self.link else { return };
-            match link.stream.read(&mut buffer) {
+            match link.read(&mut buffer) {
                 Ok(0) => return self.lose(),
-                Ok(count) => link.decoder.push(&buffer[..count]),
+                Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return self.lose(),
             }
             loop {
                 let Some(link) = &mut self.link else { return };
-                match link.decoder.next::<Reply>() {
+                match link.decoder.take::<Reply>() {
                     Ok(Some(reply)) => self.hear(reply),
                     Ok(None) => break,
                     Err(_) => return self.lose(),
@@ -297,7 +341,7 @@ impl Keeper {
                 }
             }
             Reply::Grant { job } => self.granted(job),
-            Reply::Go { job, variables } => self.go(job, &variables),
+            Reply::Go { job, doors, variables } => self.go(job, doors, &variables),
             Reply::Refused { ticket, reason, code, .. } => self.refused(ticket, reason, code),
             Reply::Struck { job, reason, code } => {
                 if let Some(&ticket) = self.by_job.get(&job) {
@@ -319,7 +363,7 @@ impl Keeper {
 
     fn granted(&mut self, job: u64) {
         if let Some(paused) = &mut self.paused {
-            paused.push(job);
+            paused.push(Permitted { job, doors: Vec::new(), variables: Vec::new() });
             return;
         }
         let Some(&ticket) = self.by_job.get(&job) else { return };
@@ -330,11 +374,7 @@ impl Keeper {
         };
         match pid {
             Some(pid) => self.send(&Request::Child { job, pid }),
-            None => {
-                let reason = "no process could be made for it".to_owned();
-                self.send(&Request::Withdraw { job, reason: reason.clone() });
-                self.refused(ticket, reason, ErrorCode::Failed);
-            }
+            None => self.no_process(ticket, job),
         }
     }
 
@@ -351,24 +391,54 @@ impl Keeper {
 
     fn give_child(&mut self, ticket: u64) -> Option<u32> {
         self.childless.remove(&ticket);
-        let held = self.fork(ticket)?;
+        let held = self.fork(ticket, &[])?;
         let pid = held.pid();
         self.jobs.get_mut(&ticket)?.stage = Stage::Waiting(Some(held));
         Some(pid)
     }
 
-    fn go(&mut self, job: u64, variables: &[(String, String)]) {
-        let Some(&ticket) = self.by_job.get(&job) else { return };
-        let Some(kept) = self.jobs.get_mut(&ticket) else { return };
-        if let Stage::Waiting(held) = &mut kept.stage
-            && let Some(held) = held.take()
+    fn go(&mut self, job: u64, doors: u32, variables: &[(String, String)]) {
+        let count = usize::try_from(doors).unwrap_or(0);
+        let doors: Vec<OwnedFd> = match &mut self.link {
+            Some(link) => link.doors.drain(..count.min(link.doors.len())).collect(),
+            None => Vec::new(),
+        };
+        if let Some(paused) = &mut self.paused
+            && count > 0
         {
-            self.held -= 1;
-            kept.stage = Stage::Running(held.pid());
-            // A child that ended meanwhile is reaped like any other.
-            let _ = held.release(variables);
-            self.told.push_back(Told::Started { ticket, at: Instant::now() });
+            paused.push(Permitted { job, doors, variables: variables.to_vec() });
+            return;
         }
+        self.start(Permitted { job, doors, variables: variables.to_vec() });
+    }
+
+    /// Lets a job's command go, in a new child where it has none.
+    fn start(&mut self, permitted: Permitted) {
+        let Permitted { job, doors, variables } = permitted;
+        let Some(&ticket) = self.by_job.get(&job) else { return };
+        let Some(Kept { stage: Stage::Waiting(held), .. }) = self.jobs.get_mut(&ticket) else { return };
+        let held = match held.take() {
+            Some(held) => held,
+            None => {
+                self.childless.remove(&ticket);
+                let Some(held) = self.fork(ticket, &doors) else { return self.no_process(ticket, job) };
+                self.send(&Request::Child { job, pid: held.pid() });
+                held
+            }
+        };
+        self.held -= 1;
+        if let Some(kept) = self.jobs.get_mut(&ticket) {
+            kept.stage = Stage::Running(held.pid());
+        }
+        // A child that ended meanwhile is reaped like any other.
+        let _ = held.release(&variables);
+        self.told.push_back(Told::Started { ticket, at: Instant::now() });
+    }
+
+    fn no_process(&mut self, ticket: u64, job: u64) {
+        let reason = "no process could be made for it".to_owned();
+        self.send(&Request::Withdraw { job, reason: reason.clone() });
+        self.refused(ticket, reason, ErrorCode::Failed);
     }
 
     fn refused(&mut self, ticket: u64, reason: String, code: ErrorCode) {
@@ -419,9 +489,9 @@ impl Keeper {
         self.send(&request);
     }
 
-    fn fork(&mut self, ticket: u64) -> Option<Held> {
+    fn fork(&mut self, ticket: u64, doors: &[OwnedFd]) -> Option<Held> {
         let program = (self.make)(ticket).ok()?;
-        let held = Held::fork(&program).ok()?;
+        let held = Held::fork(&program, doors).ok()?;
         self.by_pid.insert(held.pid(), ticket);
         self.held += 1;
         Some(held)
@@ -483,7 +553,7 @@ impl Keeper {
         if stream.set_nonblocking(true).is_err() {
             return;
         }
-        self.link = Some(Link { stream, decoder, out: Vec::new() });
+        self.link = Some(Link::new(stream, decoder));
         self.told.push_back(Told::Found);
         let tickets: Vec<u64> = self.jobs.keys().copied().collect();
         tickets.into_iter().for_each(|ticket| self.present(ticket));

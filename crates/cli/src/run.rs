@@ -76,6 +76,8 @@ fn until_ended(keeper: &mut Keeper) -> Result<Reaped, Failure> {
                         keeper.interrupted(TICKET);
                     }
                     None if arrived.signal == SIGWINCH => {}
+                    // It has ended already, perhaps by this very signal; how is told next.
+                    None if keeper.waiting().is_empty() => {}
                     None => return Ok(withdrawn(keeper, arrived.signal)),
                 },
                 Told::Lost if keeper.running_pid(TICKET).is_none() => {

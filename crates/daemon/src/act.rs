@@ -8,8 +8,8 @@ use pinfold_proto::wire::{ErrorCode, Reply};
 use pinfold_sys::container::{Container, ContainerError, Entered, Shape};
 
 use crate::daemon::Daemon;
-use crate::event::{Effect, Event};
-use crate::live::{from_policy, share};
+use crate::event::{ConnectionId, Effect, Event};
+use crate::live::{Live, from_policy, share};
 use crate::poller::Ready;
 
 /// After so many failed starts in a row a job is given up, with the cause.
@@ -113,6 +113,13 @@ impl Daemon {
                     Err(error) => Event::NotCarried(job, action, in_full(&error)),
                 })
             }
+            Effect::TakeIn(job, pid) => {
+                let container = self.jobs.get(&job)?.container.as_ref()?;
+                if let Err(error) = container.enter(pid) {
+                    tracing::warn!(job = job.0, %error, "a job runs outside its container");
+                }
+                None
+            }
             Effect::Remove(job) => {
                 self.remove(job);
                 None
@@ -139,13 +146,17 @@ impl Daemon {
         }
     }
 
-    /// Puts a job's child into a container of its own and lets it go.
+    /// Makes a job's container and lets its command go: through doors where the host has them, else by taking the
+    /// keeper's child in.
     fn start(&mut self, job: JobId, action: Action) -> Option<Event> {
         let live = self.jobs.get_mut(&job)?;
         if live.container.is_some() || !live.granted {
             return None;
         }
         let id = live.keeper?;
+        if live.child.is_none() && self.doors {
+            return Some(self.start_through_doors(job, id, action));
+        }
         let Some(pid) = live.child else {
             if !live.asked_child {
                 live.asked_child = true;
@@ -170,18 +181,56 @@ impl Daemon {
                 return Some(Event::NotCarried(job, action, in_full(&error)));
             }
         }
-        let main = self.main_process(pid);
+        let main = self.process(pid);
+        self.jobs.get_mut(&job)?.row.main = main;
+        self.started(job, container);
         let variables = self.variables(job);
-        let now_us = self.clock.now_us();
-        let live = self.jobs.get_mut(&job)?;
-        live.container = Some(container);
-        live.row.main = main;
-        live.row.started_us = Some(now_us);
-        live.set_state(JobState::Running, now_us);
-        self.journal.touch(job);
-        self.server.send(id, &Reply::Go { job: job.0, variables });
+        self.server.send(id, &Reply::Go { job: job.0, doors: 0, variables });
         self.to_flush.insert(id);
         Some(Event::Carried(job, action))
+    }
+
+    fn start_through_doors(&mut self, job: JobId, id: ConnectionId, action: Action) -> Event {
+        let shape = self.jobs.get(&job).map(Live::shape).unwrap_or_default();
+        let made = self.containers.create(job.0, &shape);
+        let opened = made.and_then(|container| Ok((container.doors()?, container)));
+        let (doors, container) = match opened {
+            Ok(opened) => opened,
+            Err(error) => return Event::NotCarried(job, action, in_full(&error)),
+        };
+        self.started(job, container);
+        let variables = self.variables(job);
+        let count = u32::try_from(doors.len()).expect("one for each hierarchy");
+        self.server.send_with(id, &Reply::Go { job: job.0, doors: count, variables }, doors);
+        self.to_flush.insert(id);
+        Event::Carried(job, action)
+    }
+
+    /// The job runs from now on, in this container.
+    pub(crate) fn started(&mut self, job: JobId, container: Container) {
+        let now_us = self.clock.now_us();
+        let Some(live) = self.jobs.get_mut(&job) else { return };
+        live.container = Some(container);
+        live.row.started_us = Some(now_us);
+        live.set_state(JobState::Running, now_us);
+        self.running.insert(job);
+        // The decision to start it is on disk; the moment is written along with whatever is written next.
+        self.journal.touch_later(job);
+    }
+
+    /// Takes those who came through the doors of their containers into the unified hierarchy. It may take an RCU
+    /// grace period, so it is done once a job has lived for longer than a short one does.
+    pub(crate) fn close_doors(&mut self) {
+        let now_us = self.clock.now_us();
+        while let Some(&(at, job)) = self.doors_due.front()
+            && at <= now_us
+        {
+            self.doors_due.pop_front();
+            let container = self.jobs.get(&job).and_then(|live| live.container.as_ref());
+            if let Some(Err(error)) = container.map(Container::close_doors) {
+                tracing::warn!(job = job.0, %error, "a job is not wholly in its container");
+            }
+        }
     }
 
     /// Makes a job's container, or takes the one in which a daemon that died during the start had put the child

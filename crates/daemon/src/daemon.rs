@@ -3,7 +3,7 @@
 //! One thread owns everything. A turn takes the events that are there, lets the judgement decide, writes all
 //! that changed in one transaction, and only then carries the effects out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use pinfold_policy::{Instant, JobId, Policy};
@@ -48,6 +48,14 @@ pub(crate) struct Daemon {
     pub warnings: Vec<String>,
     /// Clients that wait until jobs are over.
     pub waiters: Vec<(ConnectionId, BTreeSet<JobId>, Vec<u64>)>,
+    /// Whether containers have doors here.
+    pub doors: bool,
+    /// When to close the doors of which job, in order.
+    pub doors_due: VecDeque<(u64, JobId)>,
+    /// When to kill which cancelled job.
+    pub kills: BTreeSet<(u64, JobId)>,
+    /// Jobs that have a container.
+    pub running: BTreeSet<JobId>,
     /// User names that were looked up.
     pub users: BTreeMap<u32, String>,
     /// What is to be done after the write.
@@ -91,7 +99,7 @@ impl Daemon {
         Ok(())
     }
 
-    fn signalled(&self, ready: &[Ready], signals: &Signals) -> Option<End> {
+    fn signalled(&mut self, ready: &[Ready], signals: &Signals) -> Option<End> {
         if !ready.contains(&Ready::Signals) {
             return None;
         }
@@ -162,8 +170,15 @@ impl Daemon {
         if self.sampler.idle_due_us().is_some_and(|at| at <= now_us) {
             events.push(Event::IdleDue);
         }
-        let kills = self.jobs.values().filter(|live| live.kill_at_us.is_some_and(|at| at <= now_us));
-        events.extend(kills.map(|live| Event::KillDue(live.id())));
+        if self.doors_due.front().is_some_and(|&(at, _)| at <= now_us) {
+            events.push(Event::DoorsDue);
+        }
+        while let Some(&(at, job)) = self.kills.first()
+            && at <= now_us
+        {
+            self.kills.pop_first();
+            events.push(Event::KillDue(job));
+        }
         if self.house_keeping_us <= now_us {
             events.push(Event::HouseKeeping);
         }
@@ -172,7 +187,6 @@ impl Daemon {
     /// How long the loop may sleep.
     fn timeout(&self) -> Option<Duration> {
         let now_us = self.clock.now_us();
-        let kill = self.jobs.values().filter_map(|live| live.kill_at_us).min();
         let quiet = self.jobs.is_empty() && self.journal.trouble().is_none();
         let idle_end = self.private_idle.filter(|_| quiet && self.server.is_idle());
         let idle_end = idle_end.map(|limit| {
@@ -182,7 +196,8 @@ impl Daemon {
             self.policy.next_wakeup().map(|at| at.0),
             self.sampler.sample_due_us(),
             self.sampler.idle_due_us(),
-            kill,
+            self.kills.first().map(|&(at, _)| at),
+            self.doors_due.front().map(|&(at, _)| at),
             idle_end,
             // A host without jobs is left alone: nothing to keep house for but once in a long while.
             Some(if quiet { self.house_keeping_us + 600_000_000 } else { self.house_keeping_us }),
@@ -213,7 +228,7 @@ impl Daemon {
         // What the last effects changed (a start's time and process) has no effect of its own to wait for it.
         self.journal.write(&mut self.jobs);
         self.flush();
-        self.sampler.schedule(&self.jobs, self.clock.now_us());
+        self.sampler.schedule(!self.running.is_empty(), self.clock.now_us());
     }
 
     fn handle(&mut self, event: Event) {
@@ -229,6 +244,7 @@ impl Daemon {
             Event::IdleDue => self.take_idleness(),
             Event::PolicyDue => self.judge(pinfold_policy::Event::Tick),
             Event::KillDue(job) => self.kill_due(job),
+            Event::DoorsDue => self.close_doors(),
             Event::HouseKeeping => self.keep_house(),
         }
     }
@@ -245,8 +261,9 @@ impl Daemon {
     fn flush(&mut self) {
         for id in std::mem::take(&mut self.to_flush) {
             let finished = self.server.flush(id);
-            let waiting = self.server.has_output(id);
-            if let Some(descriptor) = self.server.descriptor(id) {
+            if let Some(waiting) = self.server.output_changed(id)
+                && let Some(descriptor) = self.server.descriptor(id)
+            {
                 let _ = self.poller.watch_output(Ready::Connection(id), descriptor, waiting);
             }
             if finished {
@@ -256,6 +273,7 @@ impl Daemon {
     }
 
     fn keep_house(&mut self) {
+        self.journal.write_waiting();
         let now_us = self.clock.now_us();
         self.house_keeping_us = now_us + u64::try_from(HOUSE_KEEPING.as_micros()).expect("seconds");
         let retain_us = u64::try_from(self.configured.config.profile_retain.as_micros()).unwrap_or(u64::MAX);
@@ -292,5 +310,6 @@ impl Daemon {
         }
         self.server.remove_socket();
         self.guard.stand_down();
+        self.sampler.remove_finished();
     }
 }

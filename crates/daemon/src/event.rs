@@ -30,6 +30,8 @@ pub(crate) enum Event {
     IdleDue,
     /// It is time for the judgement's own timers.
     PolicyDue,
+    /// It is time to close the doors of containers.
+    DoorsDue,
     /// A cancelled job had its time to end by itself.
     KillDue(JobId),
     /// It is time to strike old jobs off the store, and to try a store again that could not be written.
@@ -43,6 +45,8 @@ pub(crate) enum Effect {
     Act(JobId, Action),
     /// Answer.
     Reply(ConnectionId, pinfold_proto::wire::Reply),
+    /// Take a process into a job's container, after all.
+    TakeIn(JobId, u32),
     /// Remove the container of a job that is over.
     Remove(JobId),
     /// Kill whatever is left of a job.

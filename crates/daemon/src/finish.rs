@@ -18,6 +18,8 @@ impl Daemon {
     pub(crate) fn ended(&mut self, job: JobId, ending: Ending) {
         let Some(live) = self.jobs.get_mut(&job) else { return };
         live.row.ending = Some(ending);
+        // A daemon that died in between may not have written that it started.
+        live.row.started_us = live.row.started_us.or(Some(live.row.submitted_us));
         self.journal.touch(job);
         self.finish_if_empty(job);
         if let Some(live) = self.jobs.get_mut(&job) {
@@ -71,6 +73,7 @@ impl Daemon {
     fn finish(&mut self, job: JobId) {
         let now_us = self.clock.now_us();
         let Some(mut live) = self.jobs.remove(&job) else { return };
+        self.running.remove(&job);
         live.set_state(JobState::Exited, now_us);
         let container = live.container.take();
         let measured = container.as_ref().and_then(|container| container.measure(Detail::Totals).ok());
@@ -115,6 +118,10 @@ impl Daemon {
     pub(crate) fn withdrawn(&mut self, job: JobId, reason: String) {
         let Some(live) = self.jobs.get(&job) else { return };
         if live.container.is_some() {
+            // Let go through its doors, but no process came of it.
+            if live.row.main.is_none() {
+                self.keeper_gone(job);
+            }
             return;
         }
         let reply = live.keeper.map(|id| (id, recorded(job, None)));
@@ -188,7 +195,7 @@ impl Daemon {
 }
 
 /// How a job ended, in words, beside its status.
-fn how_it_ended(row: &JobRow) -> String {
+pub(crate) fn how_it_ended(row: &JobRow) -> String {
     let Some(ending) = row.ending else {
         return row
             .reason

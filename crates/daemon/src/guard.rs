@@ -4,7 +4,7 @@
 //! It is forked before the daemon opens anything, knows of frozen jobs by lines on a pipe, written *before* a
 //! job is frozen, and learns of the daemon's death by the pipe's end. Absent here: the store, the socket.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::path::{Path, PathBuf};
@@ -25,6 +25,8 @@ const TAKE_OVER_WITHIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Guard {
     pipe: Option<PipeWriter>,
+    /// Jobs it was told of.
+    told: BTreeSet<u64>,
 }
 
 /// What the guard needs to find the containers again.
@@ -46,7 +48,7 @@ impl Guard {
     pub(crate) fn start(scene: &Scene) -> anyhow::Result<Option<Self>> {
         let (lines, pipe) = std::io::pipe().context("failed to make the guard's pipe")?;
         match spawn::fork_away().context("failed to fork the guard")? {
-            Side::Parent(_) => Ok(Some(Self { pipe: Some(pipe) })),
+            Side::Parent(_) => Ok(Some(Self { pipe: Some(pipe), told: BTreeSet::new() })),
             Side::Child => {
                 drop(pipe);
                 // The lock of the state directory above all: held here, it would keep the next daemon out.
@@ -59,12 +61,15 @@ impl Guard {
 
     /// A job is about to be frozen.
     pub(crate) fn will_freeze(&mut self, job: u64, main_pid: Option<u32>) {
+        self.told.insert(job);
         self.say(&format!("freeze {job} {}\n", main_pid.unwrap_or(0)));
     }
 
     /// A job was thawed, or is over.
     pub(crate) fn thawed(&mut self, job: u64) {
-        self.say(&format!("thaw {job}\n"));
+        if self.told.remove(&job) {
+            self.say(&format!("thaw {job}\n"));
+        }
     }
 
     /// The daemon ends in order, with nothing frozen.

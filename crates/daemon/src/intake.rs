@@ -12,6 +12,10 @@ use crate::live::{self, Live};
 use crate::poller::Ready;
 use crate::rights::{self, Refusal, denied};
 
+/// How long a job that came through the doors of its container lives before those are closed. Most short jobs are
+/// over by then, and are spared the wait.
+const DOORS_CLOSE_AFTER_US: u64 = 30_000;
+
 /// How long a job may take to end after it was asked to, before it is killed.
 const KILL_AFTER_US: u64 = 10_000_000;
 
@@ -79,7 +83,14 @@ impl Daemon {
         let instance = self.instance.clone();
         self.reply(
             id,
-            Reply::Welcome { version: WIRE_VERSION, mode, slots: slots as u64, instance, warnings },
+            Reply::Welcome {
+                version: WIRE_VERSION,
+                mode,
+                slots: slots as u64,
+                doors: self.doors,
+                instance,
+                warnings,
+            },
         );
     }
 
@@ -136,8 +147,20 @@ impl Daemon {
         if !self.keeps(id, job) || !self.is_child_of(pid, user) {
             return;
         }
+        let process = self.process(pid);
+        let now_us = self.clock.now_us();
         let Some(live) = self.jobs.get_mut(&job) else { return };
-        if live.has_started() && live.container.is_some() {
+        if let Some(container) = &live.container {
+            if live.row.main.is_none() {
+                live.row.main = process;
+                self.doors_due.push_back((now_us + DOORS_CLOSE_AFTER_US, job));
+                self.journal.touch_later(job);
+                // The kernel may not have let it through, or the client may not have sent it: taken in, it is in.
+                let inside = || container.pids().is_ok_and(|pids| pids.contains(&pid));
+                if user.uid != peer::own_uid() && !inside() {
+                    self.effects.push(Effect::TakeIn(job, pid));
+                }
+            }
             return;
         }
         live.child = Some(pid);
@@ -164,6 +187,11 @@ impl Daemon {
             Phase::Running { .. } => (None, None),
             Phase::Ended { ending } => (None, Some(ending)),
         };
+        if let Phase::Running { pid } = phase
+            && self.is_child_of(pid, user)
+        {
+            self.found_running(job, pid);
+        }
         let keeper = self.process(user.pid);
         let live = self.jobs.get_mut(&job).expect("looked up above");
         live.keeper = Some(id);
@@ -248,7 +276,7 @@ impl Daemon {
         }
         if gentle {
             let at = self.clock.now_us() + KILL_AFTER_US;
-            self.jobs.get_mut(&job).expect("checked by the caller").kill_at_us = Some(at);
+            self.kills.insert((at, job));
         }
         self.judge(Judged::Command(job, Command::Cancel { signal: number }));
         Ok(())
@@ -257,7 +285,6 @@ impl Daemon {
     /// A cancelled job had its time: kills what is left of it.
     pub(crate) fn kill_due(&mut self, job: JobId) {
         if let Some(live) = self.jobs.get_mut(&job) {
-            live.kill_at_us = None;
             live.row.reason = Some("killed: it did not end within 10 s of being cancelled".to_owned());
             self.journal.touch(job);
             self.effects.push(Effect::Kill(job));
@@ -283,21 +310,17 @@ impl Daemon {
     }
 
     /// Whether `pid` is a child of the peer's process, run by the peer's user. Nobody can have another's
-    /// process put into a job of theirs.
+    /// process put into a job of theirs; whom the system trusts with everything need not be asked.
     fn is_child_of(&self, pid: u32, user: Peer) -> bool {
         let parent = self.proc.stat(pid).ok().flatten().map(|stat| stat.parent);
         let owner = || self.proc.status(pid).ok().flatten().map(|status| status.user);
-        parent == Some(user.pid) && owner() == Some(user.uid)
+        parent == Some(user.pid) && (user.uid == 0 || owner() == Some(user.uid))
     }
 
-    fn process(&self, pid: u32) -> Option<ProcessId> {
+    /// A process with its start, which together name it for good.
+    pub(crate) fn process(&self, pid: u32) -> Option<ProcessId> {
         let stat = self.proc.stat(pid).ok().flatten()?;
         Some(ProcessId { pid, start_ticks: stat.start_ticks })
-    }
-
-    /// Names the process that became a job.
-    pub(crate) fn main_process(&self, pid: u32) -> Option<ProcessId> {
-        self.process(pid)
     }
 
     fn user_name(&mut self, uid: u32) -> String {
@@ -350,6 +373,7 @@ impl Daemon {
         row.ending = Some(ending);
         row.ended_us = Some(ending.ended_us);
         row.reason = None;
+        row.reason = Some(crate::finish::how_it_ended(&row));
         self.journal.close(row, true);
         true
     }

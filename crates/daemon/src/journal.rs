@@ -18,6 +18,7 @@ const KEPT_MAX: usize = 10_000;
 pub(crate) struct Journal {
     store: Store,
     dirty: BTreeSet<JobId>,
+    later: BTreeSet<JobId>,
     /// Jobs that are over, until their last row is written; says whether a row is there already.
     over: BTreeMap<JobId, (JobRow, bool)>,
     decisions: VecDeque<DecisionRow>,
@@ -32,6 +33,7 @@ impl Journal {
         Self {
             store,
             dirty: BTreeSet::new(),
+            later: BTreeSet::new(),
             over: BTreeMap::new(),
             decisions: VecDeque::new(),
             samples: VecDeque::new(),
@@ -49,9 +51,20 @@ impl Journal {
         self.dirty.insert(job);
     }
 
+    /// The job's row changed, in a way that may wait until something else is written.
+    pub(crate) fn touch_later(&mut self, job: JobId) {
+        self.later.insert(job);
+    }
+
+    /// What may wait has waited long enough.
+    pub(crate) fn write_waiting(&mut self) {
+        self.dirty.append(&mut self.later);
+    }
+
     /// The job is over; this is its last row.
     pub(crate) fn close(&mut self, row: JobRow, stored: bool) {
         self.dirty.remove(&JobId(row.job));
+        self.later.remove(&JobId(row.job));
         self.over.insert(JobId(row.job), (row, stored));
     }
 
@@ -84,6 +97,7 @@ impl Journal {
         {
             return;
         }
+        self.write_waiting();
         match self.write_all(jobs) {
             Ok(()) => self.written(jobs),
             Err(error) => {

@@ -36,8 +36,6 @@ pub(crate) struct Live {
     pub lingers: bool,
     /// Its keeper is gone: nobody will say how it ended.
     pub orphaned: bool,
-    /// When it is killed, after it was asked to end.
-    pub kill_at_us: Option<u64>,
     /// Failed starts, one after the other.
     pub start_failures: u32,
     /// Whether its row has been written to the store at all.
@@ -60,7 +58,6 @@ impl Live {
             keeper_watch: None,
             lingers: false,
             orphaned: false,
-            kill_at_us: None,
             start_failures: 0,
             stored,
         }

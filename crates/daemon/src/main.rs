@@ -74,6 +74,10 @@ fn examine(options: &Options) -> anyhow::Result<()> {
 
 /// Sets up everything and runs the loop.
 fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<()> {
+    if options.private {
+        // At once, before whoever sits at the terminal types Ctrl-C at the command.
+        detach();
+    }
     let places = options.places();
     let _ = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let connections_max = raise_file_limit();
@@ -88,9 +92,6 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     };
     // Before anything else is open that the guard should not hold.
     let Some(guard) = Guard::start(&scene)? else { return Ok(()) };
-    if options.private {
-        detach();
-    }
     let signals = Signals::block(&[SIGTERM, SIGINT, SIGHUP]).context("failed to read signals")?;
     let opened = Store::open(state.path()).context("the job store")?;
     let mut warnings = Vec::new();
@@ -104,6 +105,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     let mode = plan.mode;
     let containers =
         Containers::open(plan, roots.clone(), state.instance()).context("the jobs' containers")?;
+    let doors = containers.have_doors();
     let clock = Clock::new(0);
     let mut daemon = Daemon {
         policy: pinfold_policy::Policy::default(),
@@ -126,6 +128,10 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         warnings,
         waiters: Vec::new(),
         users: std::collections::BTreeMap::new(),
+        doors,
+        doors_due: std::collections::VecDeque::new(),
+        kills: std::collections::BTreeSet::new(),
+        running: std::collections::BTreeSet::new(),
         effects: Vec::new(),
         to_flush: std::collections::BTreeSet::new(),
         private_idle: options.private.then_some(options.private_idle),

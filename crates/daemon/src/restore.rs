@@ -1,6 +1,7 @@
 //! After a restart: the disk says what should be, the kernel says what is. Jobs are known again, nothing stays
 //! frozen, and what nobody knows any more is said so.
 
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 
 use pinfold_policy::{Adopted, Event as Judged, Instant, JobId, Machine, Preemption, Running, Settings};
@@ -32,10 +33,11 @@ impl Daemon {
         self.judge(Judged::Configure(settings(&self.configured.config)));
         let machine = self.machine();
         self.judge(Judged::Machine(machine));
+        let left: BTreeSet<u64> = self.containers.list().unwrap_or_default().into_iter().collect();
         let rows = self.journal.store().unfinished()?;
         let found = rows.len();
         for row in rows {
-            self.restore_job(row);
+            self.restore_job(row, &left);
         }
         self.remove_leftovers();
         if found > 0 {
@@ -45,18 +47,29 @@ impl Daemon {
         Ok(())
     }
 
-    fn restore_job(&mut self, row: JobRow) {
+    fn restore_job(&mut self, row: JobRow, left: &BTreeSet<u64>) {
         let job = JobId(row.job);
         let mut live = Live::new(row, true);
         let keeper_alive = live.row.keeper.is_some_and(|keeper| is_alive(&self.proc, keeper));
         let main = live.row.main.filter(|&main| is_alive(&self.proc, main)).map(|main| main.pid);
-        let contained = if live.has_started() { self.containers.adopt(job.0, main) } else { Ok(None) };
+        // A start whose moment was not written yet shows by its container.
+        let contained = if live.has_started() || left.contains(&job.0) {
+            self.containers.adopt(job.0, main)
+        } else {
+            Ok(None)
+        };
         match contained {
             Ok(container) => live.container = container,
             Err(error) => tracing::warn!(job = job.0, %error, "a container cannot be found again"),
         }
         let populated =
             live.container.as_ref().is_some_and(|container| container.is_populated().unwrap_or(false));
+        if !populated && !live.has_started() {
+            // Made for a start that never came; the next one makes it anew.
+            live.container = None;
+        } else if !live.has_started() {
+            live.row.started_us = Some(live.row.submitted_us);
+        }
         if live.has_started() {
             let last_us = self.clock.now_us();
             let started_us = live.row.started_us.unwrap_or(last_us);
@@ -74,6 +87,9 @@ impl Daemon {
         live.orphaned = !keeper_alive;
         let waits = !live.has_started();
         let runs = live.has_started() && populated;
+        if live.container.is_some() {
+            self.running.insert(job);
+        }
         self.jobs.insert(job, live);
         self.journal.touch(job);
         if waits && !keeper_alive {
@@ -87,6 +103,32 @@ impl Daemon {
         }
         self.watch_container(job);
         self.finish_if_empty(job);
+    }
+
+    /// A keeper says that a job runs as `pid`. If the daemon died between letting it go and writing that down, the
+    /// job is taken for running from now on.
+    pub(crate) fn found_running(&mut self, job: JobId, pid: u32) {
+        let main = self.process(pid);
+        let Some(live) = self.jobs.get_mut(&job) else { return };
+        live.row.main = live.row.main.or(main);
+        if live.container.is_some() || live.row.ending.is_some() {
+            return;
+        }
+        let shape = live.shape();
+        let found = self.containers.adopt(job.0, Some(pid)).ok().flatten();
+        let container = match found.map_or_else(|| self.containers.create(job.0, &shape), Ok) {
+            Ok(container) => container,
+            Err(error) => {
+                tracing::warn!(job = job.0, %error, "a job runs outside any container");
+                return;
+            }
+        };
+        if let Err(error) = container.enter(pid) {
+            tracing::warn!(job = job.0, %error, "a job runs outside its container");
+        }
+        self.started(job, container);
+        self.judge(Judged::Exited(job));
+        self.adopt(job, true);
     }
 
     /// Nothing stays frozen across a restart: why it was frozen may hold no longer, and whoever suspended it

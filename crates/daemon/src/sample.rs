@@ -11,7 +11,6 @@ use pinfold_sys::procfs::{HostCpu, PuTimes};
 
 use crate::daemon::Daemon;
 use crate::event::Effect;
-use crate::live::Jobs;
 
 /// The judgement wants idleness over 1 s.
 const IDLE_INTERVAL_US: u64 = 1_000_000;
@@ -57,9 +56,8 @@ impl Sampler {
     }
 
     /// Sets the timers while something runs, and stops them when nothing does: an idle host is not woken.
-    pub(crate) fn schedule(&mut self, jobs: &Jobs, now_us: u64) {
-        let running = !self.finished.is_empty() || jobs.values().any(|live| live.container.is_some());
-        if !running {
+    pub(crate) fn schedule(&mut self, running: bool, now_us: u64) {
+        if !running && self.finished.is_empty() {
             self.sample_due_us = None;
             self.idle_due_us = None;
             self.last_cpu = None;
@@ -77,6 +75,15 @@ impl Sampler {
     /// The jobs whose containers are kept that long.
     pub(crate) fn finished(&self) -> Vec<JobId> {
         self.finished.keys().copied().collect()
+    }
+
+    /// Removes them now, as far as their last processes are gone.
+    pub(crate) fn remove_finished(&mut self) {
+        for (job, container) in std::mem::take(&mut self.finished) {
+            if let Err(error) = container.remove() {
+                tracing::warn!(job = job.0, %error, "a container is left over");
+            }
+        }
     }
 
     /// Hands such a container out.
@@ -111,7 +118,8 @@ impl Daemon {
     pub(crate) fn take_samples(&mut self) {
         let now_us = self.clock.now_us();
         self.sampler.sample_due_us = None;
-        for live in self.jobs.values_mut() {
+        for job in &self.running {
+            let Some(live) = self.jobs.get_mut(job) else { continue };
             let Some(container) = &live.container else { continue };
             match container.measure(Detail::Processes) {
                 Ok(measure) => {
@@ -125,12 +133,9 @@ impl Daemon {
         }
         self.effects.extend(self.sampler.finished().into_iter().map(Effect::Remove));
         // Containers without a word of their own when they empty are looked at here.
-        let ended: Vec<JobId> = self
-            .jobs
-            .values()
-            .filter(|live| live.container.is_some() && (live.row.ending.is_some() || live.orphaned))
-            .map(crate::live::Live::id)
-            .collect();
+        let ended =
+            |job: &JobId| self.jobs.get(job).is_some_and(|live| live.row.ending.is_some() || live.orphaned);
+        let ended: Vec<JobId> = self.running.iter().copied().filter(ended).collect();
         ended.into_iter().for_each(|job| self.finish_if_empty(job));
     }
 

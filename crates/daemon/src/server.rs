@@ -1,9 +1,10 @@
 //! The socket: takes connections, cuts bytes into requests, sends replies. Bounded in everything that a
 //! client can make it hold. Absent here: what a request means.
 
-use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use pinfold_proto::wire::{self, Decoder, ErrorCode, REQUEST_MAX_BYTES, Reply, Request};
 use pinfold_sys::peer::{self, Peer};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use crate::event::ConnectionId;
 
@@ -36,6 +38,10 @@ struct Connection {
     peer: Peer,
     decoder: Decoder,
     out: Vec<u8>,
+    /// Files that go along with the byte at this place of `out`, ascending.
+    out_files: VecDeque<(usize, Vec<OwnedFd>)>,
+    /// Whether the loop was told to watch for room to send more.
+    watched_output: bool,
     greeted: bool,
     /// Close it once `out` is sent.
     closing: bool,
@@ -95,8 +101,16 @@ impl Server {
             let id = ConnectionId(self.next);
             self.next += 1;
             let decoder = Decoder::new(REQUEST_MAX_BYTES);
-            let connection =
-                Connection { stream, peer, decoder, out: Vec::new(), greeted: false, closing: false };
+            let connection = Connection {
+                stream,
+                peer,
+                decoder,
+                out: Vec::new(),
+                out_files: VecDeque::new(),
+                watched_output: false,
+                greeted: false,
+                closing: false,
+            };
             self.connections.insert(id, connection);
             *self.by_user.entry(peer.uid).or_default() += 1;
             if self.too_many(peer.uid) {
@@ -154,12 +168,20 @@ impl Server {
         wire::encode(reply, &mut connection.out);
     }
 
+    /// As [`Self::send`], with files that the client gets along with the reply.
+    pub(crate) fn send_with(&mut self, id: ConnectionId, reply: &Reply, files: Vec<OwnedFd>) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.out_files.push_back((connection.out.len(), files));
+        }
+        self.send(id, reply);
+    }
+
     /// Sends what can be sent now; says whether the connection is at its end.
     pub(crate) fn flush(&mut self, id: ConnectionId) -> bool {
         let Some(connection) = self.connections.get_mut(&id) else { return true };
         while !connection.out.is_empty() {
-            match connection.stream.write(&connection.out) {
-                Ok(count) => drop(connection.out.drain(..count)),
+            match connection.write_some() {
+                Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return true,
@@ -168,9 +190,13 @@ impl Server {
         connection.closing
     }
 
-    /// Whether something still waits to be sent to it.
-    pub(crate) fn has_output(&self, id: ConnectionId) -> bool {
-        self.connections.get(&id).is_some_and(|connection| !connection.out.is_empty())
+    /// Whether something waits to be sent to it, where that is another answer than the last time.
+    pub(crate) fn output_changed(&mut self, id: ConnectionId) -> Option<bool> {
+        let connection = self.connections.get_mut(&id)?;
+        let waiting = !connection.out.is_empty();
+        let changed = waiting != connection.watched_output;
+        connection.watched_output = waiting;
+        changed.then_some(waiting)
     }
 
     /// Marks a connection as one that has said hello.
@@ -227,6 +253,32 @@ impl Server {
     }
 }
 
+impl Connection {
+    /// Sends as much as goes in one call: files leave with the first byte of their reply.
+    fn write_some(&mut self) -> io::Result<()> {
+        let sent = match self.out_files.front() {
+            Some((0, files)) => {
+                let until = self.out_files.get(1).map_or(self.out.len(), |(at, _)| *at);
+                let files: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
+                let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
+                let mut along = SendAncillaryBuffer::new(&mut space);
+                along.push(SendAncillaryMessage::ScmRights(&files));
+                let bytes = [IoSlice::new(&self.out[..until])];
+                let sent = sendmsg(&self.stream, &bytes, &mut along, SendFlags::NOSIGNAL)?;
+                self.out_files.pop_front();
+                sent
+            }
+            next => {
+                let until = next.map_or(self.out.len(), |(at, _)| *at);
+                self.stream.write(&self.out[..until])?
+            }
+        };
+        self.out.drain(..sent);
+        self.out_files.iter_mut().for_each(|(at, _)| *at -= sent);
+        Ok(())
+    }
+}
+
 impl AsFd for Server {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
@@ -239,7 +291,7 @@ fn take_requests(connection: &mut Connection, requests: &mut Vec<Request>) -> Op
         return None;
     }
     loop {
-        match connection.decoder.next() {
+        match connection.decoder.take() {
             Ok(Some(request)) => requests.push(request),
             Ok(None) => return None,
             Err(error) => {

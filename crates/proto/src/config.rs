@@ -473,7 +473,7 @@ fn show_duration(duration: Duration) -> String {
     for (unit, unit_us) in
         [("d", 86_400_000_000), ("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1_000)]
     {
-        if us >= unit_us && us % unit_us == 0 {
+        if us >= unit_us && us.is_multiple_of(unit_us) {
             return format!("{}{unit}", us / unit_us);
         }
     }

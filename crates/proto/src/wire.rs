@@ -179,6 +179,8 @@ pub enum Reply {
         mode: String,
         /// Slots there are.
         slots: u64,
+        /// Whether starts come with doors, so that no process need be made before its start.
+        doors: bool,
         /// The daemon's instance, as its jobs have it in `PINFOLD_INSTANCE`.
         instance: String,
         /// What the user should know before anything else.
@@ -196,10 +198,14 @@ pub enum Reply {
         /// The job.
         job: u64,
     },
-    /// The job's process is in its container: let it go on to the command.
+    /// The job's process is in its container: let it go on to the command. With doors, files that come along with
+    /// this message, there need be no process yet: make one, let it go through them, and name it by `Child`.
     Go {
         /// The job.
         job: u64,
+        /// How many doors come along.
+        #[serde(default)]
+        doors: u32,
         /// Variables for its environment: its number, its PUs.
         variables: Vec<(String, String)>,
     },
@@ -364,7 +370,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When a frame is too long or not understood; the connection is then of no further use.
-    pub fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
+    pub fn take<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
         let rest = &self.buffer[self.taken..];
         let Some((head, body)) = rest.split_first_chunk::<4>() else { return Ok(None) };
         let bytes = u32::from_le_bytes(*head) as usize;
@@ -397,7 +403,7 @@ mod tests {
             let mut got = Vec::new();
             for piece in bytes.chunks(cut) {
                 decoder.push(piece);
-                while let Some(request) = decoder.next::<Request>().unwrap() {
+                while let Some(request) = decoder.take::<Request>().unwrap() {
                     got.push(request);
                 }
             }
@@ -409,7 +415,7 @@ mod tests {
     fn a_long_frame_is_refused_before_it_is_read() {
         let mut decoder = Decoder::new(10);
         decoder.push(&11u32.to_le_bytes());
-        assert!(matches!(decoder.next::<Request>(), Err(FrameError::TooLong { bytes: 11, max: 10 })));
+        assert!(matches!(decoder.take::<Request>(), Err(FrameError::TooLong { bytes: 11, max: 10 })));
     }
 
     proptest! {
@@ -417,7 +423,7 @@ mod tests {
         fn hostile_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             let mut decoder = Decoder::new(REQUEST_MAX_BYTES);
             decoder.push(&bytes);
-            while let Ok(Some(_)) = decoder.next::<Request>() {}
+            while let Ok(Some(_)) = decoder.take::<Request>() {}
         }
     }
 }

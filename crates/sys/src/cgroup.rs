@@ -324,6 +324,13 @@ impl Group {
             .map_err(|errno| CgroupError::Read { path: self.path.join(file), source: errno.into() })
     }
 
+    /// Opens a file of the group to be written by someone else.
+    pub(crate) fn open_to_write(&self, file: &str) -> Result<OwnedFd, CgroupError> {
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        rustix::fs::openat(&self.dir, file, flags, Mode::empty())
+            .map_err(|errno| CgroupError::Open { path: self.path.join(file), source: errno.into() })
+    }
+
     /// Whether this group lies in a fake tree, where open files do not follow the kernel.
     pub(crate) fn is_fake(&self) -> bool {
         self.fake.is_some()

@@ -20,6 +20,7 @@ mod rescue;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pinfold_topo::CpuSet;
@@ -150,6 +151,8 @@ pub struct Container {
     shared: Arc<Shared>,
     /// One group for each level of [`Shared`], in its order; none in rootless mode.
     groups: Vec<Group>,
+    /// Whether processes may have come in through [`Container::doors`] that are not in the unified hierarchy yet.
+    doors_open: AtomicBool,
     /// `cgroup.events`, read once so that it can be polled; `None` without the unified hierarchy.
     events: Option<OwnedFd>,
     /// Who belongs to the job, in rootless mode.
@@ -173,6 +176,12 @@ impl Containers {
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.shared.plan
+    }
+
+    /// Whether containers have doors here: see [`Container::doors`].
+    #[must_use]
+    pub fn have_doors(&self) -> bool {
+        self.shared.have_doors()
     }
 
     /// Makes the container of a job, empty. One that is left from an earlier life is removed first when it is
@@ -232,6 +241,7 @@ impl Container {
             job,
             shared: Arc::clone(shared),
             groups: Vec::new(),
+            doors_open: AtomicBool::new(false),
             events: None,
             family: None,
             cpus: None,
@@ -332,8 +342,34 @@ impl Container {
         Ok(applied)
     }
 
+    /// Files through which a process takes *itself* into the container: it writes `0` into each before it executes
+    /// its command. Empty where a host's means do not allow that; then [`Container::enter`] is the way.
+    ///
+    /// Taking another process in makes the kernel wait until no fork is under way anywhere, an RCU grace period:
+    /// 11 ms here when it has not been asked for some milliseconds. A process that moves itself by the `tasks` file
+    /// of the first generation waits for nothing (`cgroup_procs_write_start` in the kernel's `cgroup.c`): 70 us for
+    /// three hierarchies. The unified hierarchy has no such file, so whoever came through the doors is missing
+    /// there until [`Container::close_doors`]. The kernel checks the rights of whoever opened the files.
+    pub fn doors(&self) -> Result<Vec<OwnedFd>, ContainerError> {
+        let doors = self.open_doors()?;
+        if !doors.is_empty() {
+            self.doors_open.store(true, Ordering::Relaxed);
+        }
+        Ok(doors)
+    }
+
+    /// Takes those who came through the doors into the unified hierarchy as well; costs what entering costs.
+    pub fn close_doors(&self) -> Result<(), ContainerError> {
+        if self.doors_open.load(Ordering::Relaxed) {
+            self.complete_entries()?;
+            self.doors_open.store(false, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
     /// Begins to stop all processes where they are. [`Container::is_frozen`] tells when all have stopped.
     pub fn freeze(&mut self) -> Result<(), ContainerError> {
+        self.close_doors()?;
         match self.shared.plan.via(AbilityName::Freeze) {
             Via::V1 | Via::V2 => self.freeze_group(true),
             Via::Processes | Via::Nothing => self.signal_all(libc::SIGSTOP).map(|_| ()),
@@ -369,6 +405,7 @@ impl Container {
     /// Ends every process at once, frozen ones too. It does not wait: [`Container::is_populated`] tells when the
     /// last is gone.
     pub fn kill(&self) -> Result<(), ContainerError> {
+        self.close_doors()?;
         match self.shared.plan.via(AbilityName::Kill) {
             Via::V2 => self.kill_group(),
             Via::V1 | Via::Processes | Via::Nothing => {
@@ -392,7 +429,7 @@ impl Container {
 
     /// Whether any process has not ended.
     pub fn is_populated(&self) -> Result<bool, ContainerError> {
-        if self.events.is_some() {
+        if self.events.is_some() && !self.doors_open.load(Ordering::Relaxed) {
             return Ok(self.events()?.populated);
         }
         Ok(!self.pids()?.is_empty())

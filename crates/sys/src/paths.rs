@@ -27,7 +27,9 @@ pub fn defaults(uid: u32, variable: impl Fn(&str) -> Option<OsString>) -> Places
     let socket = match &named {
         Some(socket) => socket.clone(),
         None if uid == 0 => PathBuf::from("/run/pinfold/pinfold.sock"),
-        None => path("XDG_RUNTIME_DIR").map_or(private.clone(), |dir| dir.join("pinfold")).join("pinfold.sock"),
+        None => {
+            path("XDG_RUNTIME_DIR").map_or(private.clone(), |dir| dir.join("pinfold")).join("pinfold.sock")
+        }
     };
     let state = path("PINFOLD_STATE_DIR").unwrap_or_else(|| match &named {
         Some(socket) => beside(socket),
@@ -67,6 +69,11 @@ mod tests {
         check(7, &xdg, "/run/user/7/pinfold/pinfold.sock", "/s/pinfold");
         check(7, &[("PINFOLD_SOCKET", "/a/b.sock"), ("HOME", "/h")], "/a/b.sock", "/a/b.state");
         check(7, &[("PINFOLD_SOCKET", "/a/b"), ("PINFOLD_STATE_DIR", "/c")], "/a/b", "/c");
-        check(7, &[("PINFOLD_SOCKET", ""), ("HOME", "relative")], "/tmp/pinfold-7/pinfold.sock", "/tmp/pinfold-7/state");
+        check(
+            7,
+            &[("PINFOLD_SOCKET", ""), ("HOME", "relative")],
+            "/tmp/pinfold-7/pinfold.sock",
+            "/tmp/pinfold-7/state",
+        );
     }
 }

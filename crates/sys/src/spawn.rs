@@ -156,9 +156,11 @@ impl Held {
     /// The child keeps the inherited files that a command may expect (`3<file`, a make jobserver) and drops
     /// the caller's own, so that a held child never keeps the daemon's socket open.
     ///
+    /// With `doors` (see [`crate::container::Container::doors`]) the child goes through them before it waits.
+    ///
     /// # Errors
     /// When the system has no process or file descriptor left.
-    pub fn fork(program: &Program) -> io::Result<Self> {
+    pub fn fork(program: &Program, doors: &[OwnedFd]) -> io::Result<Self> {
         let (wait, release) = pipe_with(PipeFlags::CLOEXEC)?;
         #[expect(unsafe_code, reason = "std cannot fork without also executing")]
         // SAFETY: the caller is single-threaded (module contract), so the child may run ordinary code; it
@@ -166,7 +168,7 @@ impl Held {
         let pid = unsafe { libc::fork() };
         match pid {
             -1 => Err(io::Error::last_os_error()),
-            0 => become_program(program, wait.as_fd()),
+            0 => become_program(program, wait.as_fd(), doors),
             _ => Ok(Self { pid: pid.unsigned_abs(), release }),
         }
     }
@@ -201,7 +203,11 @@ impl Held {
 }
 
 /// The child's side: never returns.
-fn become_program(program: &Program, wait: BorrowedFd<'_>) -> ! {
+fn become_program(program: &Program, wait: BorrowedFd<'_>, doors: &[OwnedFd]) -> ! {
+    for door in doors {
+        // `0` is the writer itself. A door that does not open is seen by the daemon, which then takes the process in.
+        let _ = rustix::io::write(door, b"0");
+    }
     for (stream, target) in program.streams.iter().zip(0..) {
         if let Some(stream) = stream
             && !duplicate(stream.as_raw_fd(), target)

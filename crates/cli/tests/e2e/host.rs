@@ -180,7 +180,8 @@ impl Host {
         let mut command = Command::new(program);
         scrub(&mut command);
         // Not the tester's own, which may name directories that this host's user cannot enter.
-        command.env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", self.programs.display()));
+        command
+            .env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", self.programs.display()));
         command.env("PINFOLD_SOCKET", self.socket()).current_dir(self.path("work"));
         self.kind.become_user(&mut command);
         command
@@ -214,8 +215,12 @@ impl Host {
     /// Submits a shell script under these options; gives its number.
     pub(crate) fn submit(&self, options: &[&str], script: &str) -> u64 {
         let done = self.pinfold(
-            [&["submit"], options, &["-o", "/dev/null", "-e", "/dev/null", "--", "/bin/sh", "-c", script]]
-                .concat(),
+            [
+                &["--no-autostart", "submit"],
+                options,
+                &["-o", "/dev/null", "-e", "/dev/null", "--", "/bin/sh", "-c", script],
+            ]
+            .concat(),
         );
         assert_eq!(done.code, Some(0), "submit {options:?} {script}: {done:?}");
         done.out.trim().parse().unwrap_or_else(|_| panic!("submit prints the job's number: {done:?}"))
@@ -244,9 +249,21 @@ impl Host {
     /// Waits until a job is in this state; gives it as it is then.
     pub(crate) fn until(&self, job: u64, state: JobState) -> JobView {
         eventually(&format!("job {job} is {state:?}"), || {
-            let view = self.job(job);
-            if view.state == state { Ok(view) } else { Err(format!("{view:?}")) }
+            // It may not have been asked for yet, and the daemon may be just coming back.
+            let done = self.pinfold(["--no-autostart", "status", "--json", &job.to_string()]);
+            let view =
+                serde_json::from_str::<StatusView>(&done.out).ok().and_then(|mut view| view.jobs.pop());
+            view.filter(|view| view.state == state).ok_or_else(|| format!("{done:?}"))
         })
+    }
+
+    /// Waits until a job is known to have ended with this code. After the death of a daemon that may be later than
+    /// its end, as whoever kept the job has to find the next daemon first.
+    pub(crate) fn until_exit_code(&self, job: u64, code: i32) {
+        eventually(&format!("job {job} has exit code {code}"), || {
+            let view = self.until(job, JobState::Exited);
+            if view.exit_code == Some(code) { Ok(()) } else { Err(format!("{view:?}")) }
+        });
     }
 
     /// Waits until a job's script has made this file in the working directory.
@@ -312,6 +329,11 @@ impl Drop for Host {
             } else {
                 assert_eq!(self.stop(), Some(0), "the daemon's exit code; it said: {}", self.daemon_said());
             }
+        }
+        // Whatever still runs with this directory in its command line was started by this test: private daemons, and
+        // clients and jobs where the daemon that knew them is gone.
+        for pid in processes_with(&self.dir.path().display().to_string()) {
+            send(pid, Signal::KILL);
         }
         // The groups of a daemon that was killed for good are this test's to remove.
         let left = within(Duration::from_secs(10), || {

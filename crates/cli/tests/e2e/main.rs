@@ -6,10 +6,16 @@
 //! [`wait`], then by subject.
 
 mod batch;
+mod control;
+mod daemon;
 mod host;
 mod kind;
+mod measure;
 mod process;
+mod restart;
 mod run;
 mod show;
 mod submit;
+mod terminal;
 mod wait;
+mod wire;

@@ -123,13 +123,10 @@ impl Container {
 
     /// The `tasks` files of the first-generation groups, where those are all that a process needs to be in at first.
     pub(super) fn open_doors(&self) -> Result<Vec<OwnedFd>, ContainerError> {
-        let roles = &self.shared.roles;
-        let needed = [roles.cpu, roles.cpuset, roles.memory];
-        let grouped = |name| self.shared.plan.via(name) == Via::V1;
-        let all = [AbilityName::Pin, AbilityName::IdleClass, AbilityName::Weigh, AbilityName::Limit];
-        if !all.into_iter().all(grouped) || needed.contains(&None) || self.groups.iter().any(Group::is_fake) {
+        if !self.shared.have_doors() || self.groups.iter().any(Group::is_fake) {
             return Ok(Vec::new());
         }
+        let roles = &self.shared.roles;
         let first = self.groups.iter().enumerate().filter(|(index, _)| Some(*index) != roles.tree);
         let open = |(_, group): (usize, &Group)| group.open_to_write("tasks");
         Ok(first.map(open).collect::<Result<_, _>>()?)

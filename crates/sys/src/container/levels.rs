@@ -49,6 +49,13 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// Whether all that a job needs at its start is in first-generation groups, which a process can enter by itself.
+    pub(super) fn have_doors(&self) -> bool {
+        let needed = [self.roles.cpu, self.roles.cpuset, self.roles.memory];
+        let all = [AbilityName::Pin, AbilityName::IdleClass, AbilityName::Weigh, AbilityName::Limit];
+        all.into_iter().all(|name| self.plan.via(name) == Via::V1) && !needed.contains(&None)
+    }
+
     pub(super) fn open(plan: Plan, roots: Roots, instance: &str) -> Result<Self, ContainerError> {
         let usable = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if !(1..=32).contains(&instance.len()) || !instance.chars().all(usable) {

@@ -1,0 +1,288 @@
+//! Changing jobs: suspend and resume, hold and release, cancel, priorities, and the limits of the queue.
+
+use std::time::{Duration, Instant};
+
+use pinfold_proto::{JobClass, JobState};
+
+use crate::host::Host;
+use crate::kind::{Kind, each_kind};
+use crate::wait::{eventually, within};
+
+each_kind!(
+    suspended_it_stands_still,
+    suspended_in_the_foreground,
+    cancelled,
+    cancelled_at_once,
+    cancelled_while_it_waits,
+    cancelled_while_suspended,
+    held_and_released,
+    the_order_of_starts,
+    the_queue_is_full,
+    waited_too_long,
+    alone_on_the_host,
+    no_slots,
+    jobs_get_cores_of_their_own,
+    jobs_that_are_not_there,
+);
+
+/// One slot, so that what runs next is what the queue says.
+const ONE_SLOT: &[&str] = &["slots.factor=1", "host.cpus=0"];
+
+const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
+
+fn control(host: &Host, arguments: &[&str], code: i32) -> String {
+    let done = host.pinfold(arguments);
+    assert_eq!(done.code, Some(code), "{arguments:?}: {done:?}");
+    done.err
+}
+
+fn cpu_s(host: &Host, job: u64) -> f64 {
+    let report = host.report(job);
+    report.cpu_user_s + report.cpu_system_s
+}
+
+fn suspended_it_stands_still(kind: Kind) {
+    let host = Host::with(kind, &["profile.interval=100ms"]);
+    let job = host.submit(&[], "echo run >started; while :; do :; done");
+    host.until_made("started");
+    eventually("it uses the processor", || if cpu_s(&host, job) > 0.1 { Ok(()) } else { Err("not yet") });
+    control(&host, &["suspend", "1"], 0);
+    host.until(job, JobState::Frozen);
+    // The freezer stops a running thread at its next way out of the kernel: two equal readings, some time apart.
+    let mut last = (cpu_s(&host, job), Instant::now());
+    eventually("its processor time stands still", || {
+        let now = cpu_s(&host, job);
+        if now > last.0 {
+            last = (now, Instant::now());
+        }
+        if last.1.elapsed() > Duration::from_millis(300) { Ok(()) } else { Err(now) }
+    });
+    control(&host, &["resume", "1"], 0);
+    host.until(job, JobState::Running);
+    eventually("it goes on", || if cpu_s(&host, job) > last.0 + 0.05 { Ok(()) } else { Err(last.0) });
+    control(&host, &["cancel", "--signal", "KILL", "1"], 0);
+    host.until(job, JobState::Exited);
+    let report = host.report(job);
+    assert!(report.suspended_s >= 0.3, "{report:?}");
+    assert!(report.suspended_s < report.wall_s.expect("it ran"), "{report:?}");
+    assert_eq!(report.signal, Some(9));
+}
+
+/// `run` waits through it, and the command ends as if nothing had been.
+fn suspended_in_the_foreground(kind: Kind) {
+    let host = Host::new(kind);
+    let mut running = host.start(["run", "--", "/bin/sh", "-c", &format!(": >started; {WAIT}; exit 6")]);
+    host.until_made("started");
+    control(&host, &["suspend", "1"], 0);
+    host.until(1, JobState::Frozen);
+    host.make("go");
+    assert!(within(Duration::from_millis(300), || (!running.runs()).then_some(())).is_none(), "it is frozen");
+    control(&host, &["resume", "1"], 0);
+    assert_eq!(running.wait().code, Some(6));
+}
+
+fn cancelled(kind: Kind) {
+    let host = Host::new(kind);
+    let gentle = host.submit(&[], "trap 'exit 9' TERM; : >gentle; while :; do sleep 0.05; done");
+    let deaf = host.submit(&[], "trap '' TERM; : >deaf; while :; do sleep 0.05; done");
+    host.until_made("gentle");
+    host.until_made("deaf");
+    let asked = Instant::now();
+    control(&host, &["cancel", "1", "2"], 0);
+    assert_eq!(host.until(gentle, JobState::Exited).exit_code, Some(9));
+    let view = host.until(deaf, JobState::Exited);
+    assert_eq!(view.signal, Some(9));
+    assert!(asked.elapsed() >= Duration::from_secs(9), "it had its 10 s, not {:?}", asked.elapsed());
+    assert!(view.reason.expect("a reason").contains("10 s"));
+}
+
+fn cancelled_at_once(kind: Kind) {
+    let host = Host::new(kind);
+    let job = host.submit(&[], "trap '' TERM; (trap '' TERM; sleep 1000) & : >ready; wait; sleep 1000");
+    host.until_made("ready");
+    let asked = Instant::now();
+    control(&host, &["cancel", "--signal", "KILL", "1"], 0);
+    assert_eq!(host.until(job, JobState::Exited).signal, Some(9));
+    assert!(asked.elapsed() < Duration::from_secs(9), "{:?}", asked.elapsed());
+    let other = host.submit(&[], "trap 'exit 3' USR2; : >other; while :; do sleep 0.05; done");
+    host.until_made("other");
+    control(&host, &["cancel", "-s", "SIGUSR2", "2"], 0);
+    assert_eq!(host.until(other, JobState::Exited).exit_code, Some(3));
+    let said = control(&host, &["cancel", "-s", "NONSENSE", "2"], 2);
+    assert!(said.contains("NONSENSE"), "{said}");
+}
+
+fn cancelled_while_it_waits(kind: Kind) {
+    let host = Host::with(kind, ONE_SLOT);
+    host.submit(&[], WAIT);
+    host.until(1, JobState::Running);
+    let waiting = host.start(["run", "--", "/bin/sh", "-c", "echo never >never"]);
+    host.until(2, JobState::Queued);
+    control(&host, &["cancel", "2"], 0);
+    let done = waiting.wait();
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(done.err.contains("job 2"), "{done:?}");
+    let view = host.job(2);
+    assert_eq!((view.state, view.started_s), (JobState::Exited, None));
+    assert!(!host.work("never").exists());
+}
+
+/// A frozen job hears no signal: it is thawed to hear the one that ends it.
+fn cancelled_while_suspended(kind: Kind) {
+    let host = Host::new(kind);
+    let job = host.submit(&[], "trap 'exit 9' TERM; : >ready; while :; do sleep 0.05; done");
+    host.until_made("ready");
+    control(&host, &["suspend", "1"], 0);
+    host.until(job, JobState::Frozen);
+    control(&host, &["cancel", "1"], 0);
+    assert_eq!(host.until(job, JobState::Exited).exit_code, Some(9));
+    let job = host.submit(&[], ": >again; sleep 1000");
+    host.until_made("again");
+    control(&host, &["suspend", "2"], 0);
+    host.until(job, JobState::Frozen);
+    control(&host, &["cancel", "--signal", "KILL", "2"], 0);
+    assert_eq!(host.until(job, JobState::Exited).signal, Some(9));
+}
+
+fn held_and_released(kind: Kind) {
+    let host = Host::with(kind, ONE_SLOT);
+    let job = host.submit(&["--hold"], "exit 4");
+    assert_eq!(host.job(job).state, JobState::Held);
+    // One that is held is in nobody's way.
+    assert_eq!(host.pinfold(["run", "true"]).code, Some(0));
+    assert_eq!(host.job(job).state, JobState::Held);
+    control(&host, &["release", "1"], 0);
+    assert_eq!(host.until(job, JobState::Exited).exit_code, Some(4));
+    host.submit(&[], WAIT);
+    let waiting = host.submit(&[], "true");
+    assert_eq!(host.job(waiting).state, JobState::Queued);
+    control(&host, &["hold", &waiting.to_string()], 0);
+    assert_eq!(host.job(waiting).state, JobState::Held);
+    host.make("go");
+    host.until(3, JobState::Exited);
+    assert_eq!(host.job(waiting).state, JobState::Held);
+    control(&host, &["release", &waiting.to_string()], 0);
+    host.until(waiting, JobState::Exited);
+}
+
+fn the_order_of_starts(kind: Kind) {
+    let host = Host::with(kind, ONE_SLOT);
+    host.submit(&[], WAIT);
+    host.until(1, JobState::Running);
+    for (name, priority) in [("a", "3"), ("b", "10"), ("c", "7"), ("d", "10"), ("e", "2")] {
+        host.submit(&["--priority", priority], &format!("echo {name} >>order"));
+    }
+    // The least becomes the second.
+    control(&host, &["set", "6", "--priority", "9"], 0);
+    assert_eq!(host.job(6).priority, 9);
+    host.make("go");
+    (2..=6).for_each(|job| drop(host.until(job, JobState::Exited)));
+    assert_eq!(host.wrote("order").split_whitespace().collect::<String>(), "bdeca");
+    control(&host, &["set", "6", "--priority", "17"], 2);
+}
+
+fn the_queue_is_full(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=1", "host.cpus=0", "slots.queue_depth=2"]);
+    host.submit(&[], WAIT);
+    host.until(1, JobState::Running);
+    host.submit(&[], "true");
+    host.submit(&[], "true");
+    let done = host.pinfold(["submit", "true"]);
+    assert_eq!(done.code, Some(5), "{done:?}");
+    let done = host.pinfold(["run", "true"]);
+    assert_eq!(done.code, Some(5), "{done:?}");
+    assert!(done.err.contains("full") || done.err.contains("queue"), "{done:?}");
+    // A batch waits for room instead.
+    std::fs::write(host.work("lines"), "true\ntrue\ntrue\n").expect("a file");
+    let batch = host.start(["batch", "--json", "lines"]);
+    host.make("go");
+    let done = batch.wait();
+    assert_eq!(done.code, Some(0), "{done:?}");
+}
+
+fn waited_too_long(kind: Kind) {
+    let host = Host::with(kind, ONE_SLOT);
+    host.submit(&[], WAIT);
+    host.until(1, JobState::Running);
+    let done = host.pinfold(["run", "--ttl", "200ms", "--", "/bin/sh", "-c", "echo never >never"]);
+    assert_eq!(done.code, Some(5), "{done:?}");
+    let view = host.job(2);
+    assert_eq!((view.state, view.started_s), (JobState::Exited, None));
+    assert!(!host.work("never").exists());
+    // The host's own rule, for all that ask for none.
+    control(&host, &["config", "set", "slots.queue_ttl=200ms"], 0);
+    let job = host.submit(&[], "true");
+    assert_eq!(host.until(job, JobState::Exited).started_s, None);
+    assert_eq!(host.pinfold(["wait", &job.to_string()]).code, Some(5));
+}
+
+fn alone_on_the_host(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=1"]);
+    let before = host.submit(&["--no-suspend"], WAIT);
+    host.until(before, JobState::Running);
+    let alone = host.submit(&["--exclusive"], ": >alone; until [ -e over ]; do sleep 0.05; done");
+    let after = host.submit(&[], "true");
+    assert_eq!(host.job(alone).state, JobState::Queued, "it waits for those that may not be frozen");
+    host.make("go");
+    let view = host.until(alone, JobState::Running);
+    assert_eq!(view.class, JobClass::Exclusive);
+    host.until_made("alone");
+    let status = host.status(&[]);
+    assert_eq!(status.slots.used, status.slots.total, "it takes every slot");
+    assert_eq!(host.job(after).state, JobState::Queued);
+    host.make("over");
+    host.until(alone, JobState::Exited);
+    host.until(after, JobState::Exited);
+}
+
+fn no_slots(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=0"]);
+    assert_eq!(host.status(&[]).slots.total, 0);
+    let job = host.submit(&[], "exit 3");
+    assert_eq!(host.job(job).state, JobState::Queued);
+    control(&host, &["config", "set", "slots.factor=1"], 0);
+    assert_eq!(host.until(job, JobState::Exited).exit_code, Some(3));
+    // The other way round: what runs goes on, at the least the oldest of it.
+    let job = host.submit(&[], &format!("{WAIT}; exit 8"));
+    host.until(job, JobState::Running);
+    control(&host, &["config", "set", "slots.factor=0"], 0);
+    host.make("go");
+    assert_eq!(host.until(job, JobState::Exited).exit_code, Some(8));
+}
+
+fn jobs_get_cores_of_their_own(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=1"]);
+    let cores = host.status(&[]).slots.cores;
+    if cores < 2 {
+        println!("skipped: one core only");
+        return;
+    }
+    let script = format!("grep Cpus_allowed_list /proc/self/status >allowed-$PINFOLD_JOB_ID; {WAIT}");
+    let jobs = [host.submit(&[], &script), host.submit(&[], &script)];
+    let cpus = jobs.map(|job| host.until(job, JobState::Running).cpus.expect("it is bound"));
+    assert_ne!(cpus[0], cpus[1]);
+    for (job, cpus) in jobs.iter().zip(&cpus) {
+        let file = format!("allowed-{job}");
+        let allowed = eventually("it says where it may run", || {
+            let text = host.wrote(&file);
+            text.split_whitespace().nth(1).map(str::to_owned).ok_or(text)
+        });
+        assert_eq!(&allowed, cpus, "the kernel says the same");
+    }
+    host.make("go");
+    jobs.iter().for_each(|&job| drop(host.until(job, JobState::Exited)));
+}
+
+fn jobs_that_are_not_there(kind: Kind) {
+    let host = Host::new(kind);
+    assert_eq!(host.pinfold(["run", "true"]).code, Some(0));
+    for verb in ["suspend", "resume", "hold", "release", "cancel"] {
+        assert!(control(&host, &[verb, "999"], 1).contains("no job 999"), "{verb}");
+        assert!(control(&host, &[verb, "1"], 1).contains("over"), "{verb}");
+    }
+    for arguments in [["status", "999"], ["why", "999"], ["report", "999"]] {
+        assert!(control(&host, &arguments, 1).contains("no job 999"), "{arguments:?}");
+    }
+    control(&host, &["suspend", "seven"], 2);
+    control(&host, &["suspend"], 2);
+}

@@ -1,0 +1,265 @@
+//! The daemon as a process: its socket, its state directory, private daemons, and what is refused at the start.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::process::Stdio;
+
+use pinfold_proto::JobState;
+use rustix::process::Signal;
+
+use crate::host::{Host, processes_with, send};
+use crate::kind::{Kind, each_kind};
+use crate::process::ended_within;
+use crate::wait::{PATIENCE, eventually};
+
+each_kind!(
+    two_on_one_state_directory,
+    two_on_one_socket,
+    a_socket_that_a_dead_daemon_left,
+    something_else_in_the_place_of_the_socket,
+    no_daemon_and_none_wanted,
+    a_private_daemon,
+    many_first_commands_share_one_daemon,
+    a_running_batch_outlives_its_private_daemon,
+    a_store_that_is_damaged,
+    nothing_is_left_in_the_kernel,
+);
+
+/// Starts another daemon that is expected to give up; gives its exit code and words.
+fn refused(host: &Host, mut command: std::process::Command) -> (Option<i32>, String) {
+    let log = host.path("second.log");
+    command.stderr(std::fs::File::create(&log).expect("a log"));
+    let mut daemon = command.spawn().expect("it starts");
+    let status = ended_within(&mut daemon, PATIENCE);
+    let said = std::fs::read_to_string(&log).expect("its words");
+    let status = status.unwrap_or_else(|| {
+        let _ = daemon.kill();
+        let _ = daemon.wait();
+        panic!("a second daemon runs: {said}")
+    });
+    (status.code(), said)
+}
+
+fn two_on_one_state_directory(kind: Kind) {
+    let host = Host::new(kind);
+    let mut second = host.command(host.programs().join("pinfoldd"));
+    second
+        .args(kind.daemon_options())
+        .arg("--socket")
+        .arg(host.path("other.sock"))
+        .arg("--state-dir")
+        .arg(host.state());
+    second.stdin(Stdio::null()).stdout(Stdio::null());
+    let (code, said) = refused(&host, second);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains(&format!("process {}", host.daemon_pid())), "it names the first: {said}");
+    assert!(said.contains(&host.state().display().to_string()), "{said}");
+    assert_eq!(host.pinfold(["run", "true"]).code, Some(0), "the first goes on");
+}
+
+fn two_on_one_socket(kind: Kind) {
+    let host = Host::new(kind);
+    let mut second = host.command(host.programs().join("pinfoldd"));
+    second
+        .args(kind.daemon_options())
+        .arg("--socket")
+        .arg(host.socket())
+        .arg("--state-dir")
+        .arg(host.path("state-2"));
+    second.stdin(Stdio::null()).stdout(Stdio::null());
+    let (code, said) = refused(&host, second);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains(&host.socket().display().to_string()), "{said}");
+    assert_eq!(host.pinfold(["run", "true"]).code, Some(0), "the first goes on");
+}
+
+fn a_socket_that_a_dead_daemon_left(kind: Kind) {
+    let mut host = Host::new(kind);
+    host.crash();
+    assert!(host.socket().exists());
+    let done = host.pinfold(["--no-autostart", "status"]);
+    assert_eq!(done.code, Some(4), "{done:?}");
+    host.start_daemon();
+    assert_eq!(host.pinfold(["run", "true"]).code, Some(0));
+    let mode = std::fs::metadata(host.socket()).expect("the socket").permissions().mode();
+    assert_eq!(mode & 0o777, 0o666, "all users may ask");
+    let mode = std::fs::metadata(host.state()).expect("the state").mode();
+    assert_eq!(mode & 0o777, 0o700, "the state is its owner's alone");
+}
+
+fn something_else_in_the_place_of_the_socket(kind: Kind) {
+    let host = Host::without_daemon(kind, &[]);
+    std::fs::write(host.socket(), "precious").expect("a file");
+    let (code, said) = refused(&host, host.daemon_command(&host.path("log")));
+    assert_eq!(code, Some(1), "{said}");
+    assert_eq!(std::fs::read_to_string(host.socket()).expect("still there"), "precious");
+    // Nobody who listens is taken for a daemon just because he listens.
+    std::fs::remove_file(host.socket()).expect("removed");
+    let deaf = UnixListener::bind(host.socket()).expect("a socket");
+    kind.give(&host.socket());
+    let client = std::thread::spawn(move || drop(deaf.accept()));
+    let done = host.pinfold(["status"]);
+    assert_eq!(done.code, Some(4), "{done:?}");
+    client.join().expect("it took the client");
+}
+
+fn no_daemon_and_none_wanted(kind: Kind) {
+    let host = Host::without_daemon(kind, &[]);
+    for arguments in
+        [&["status"][..], &["run", "true"], &["submit", "true"], &["wait", "1"], &["suspend", "1"]]
+    {
+        let done = host.pinfold([&["--no-autostart"], arguments].concat());
+        assert_eq!(done.code, Some(4), "{arguments:?}: {done:?}");
+        assert!(done.err.contains(&host.socket().display().to_string()), "{done:?}");
+    }
+    let socket = host.path("named.sock").display().to_string();
+    let done = host.pinfold(["--socket", &socket, "status"]);
+    assert_eq!(done.code, Some(4), "a socket named by option is somebody's own affair: {done:?}");
+}
+
+/// The daemons that serve this host's socket, but for their guards.
+fn daemons(host: &Host) -> Vec<u32> {
+    let is_daemon = |pid: &u32| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "pinfoldd")
+    };
+    processes_with(&host.socket().display().to_string()).into_iter().filter(is_daemon).collect()
+}
+
+/// Ends the private daemon of a host.
+fn end_daemons(host: &Host) {
+    let running = daemons(host);
+    running.iter().for_each(|&pid| send(pid, Signal::TERM));
+    eventually("the private daemon ends", || if daemons(host).is_empty() { Ok(()) } else { Err("it runs") });
+}
+
+/// One that was not asked for in so many words goes when nobody needs it.
+fn a_private_daemon(kind: Kind) {
+    let host = Host::without_daemon(kind, &[]);
+    let first = |idle: &str, script: &str| {
+        let mut command = host.command(host.programs().join("pinfold"));
+        command
+            .env("PINFOLD_PRIVATE_IDLE", idle)
+            .args(["run", "--", "/bin/sh", "-c", script])
+            .stdin(Stdio::null());
+        host.spawn(command).wait()
+    };
+    let done = first("300ms", "echo hello; exit 3");
+    assert_eq!((done.code, done.out.as_str()), (Some(3), "hello\n"), "{done:?}");
+    eventually("it ends when nobody needs it", || {
+        if daemons(&host).is_empty() { Ok(()) } else { Err("it runs") }
+    });
+    assert!(!host.socket().exists());
+    let done = first("1h", "exit 4");
+    assert_eq!(done.code, Some(4), "{done:?}");
+    let running = daemons(&host);
+    assert_eq!(running.len(), 1);
+    let done = host.pinfold(["--no-autostart", "status", "--json", "--all"]);
+    assert!(
+        done.out.contains("\"exit_code\":3") && done.out.contains("\"exit_code\":4"),
+        "one history: {done:?}"
+    );
+    // It belongs to no terminal.
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", running[0])).expect("it runs");
+    let after_name = stat.rsplit(") ").next().expect("fields").split(' ').collect::<Vec<_>>();
+    assert_eq!(
+        (after_name[3], after_name[4]),
+        (running[0].to_string().as_str(), "0"),
+        "session and terminal: {stat}"
+    );
+    end_daemons(&host);
+}
+
+fn many_first_commands_share_one_daemon(kind: Kind) {
+    let host = Host::without_daemon(kind, &[]);
+    let all: Vec<_> =
+        (0..6).map(|i| host.start(["run", "--", "/bin/sh", "-c", &format!("exit {i}")])).collect();
+    for (i, running) in (0..).zip(all) {
+        let done = running.wait();
+        assert_eq!(done.code, Some(i), "{done:?}");
+    }
+    assert_eq!(daemons(&host).len(), 1);
+    assert_eq!(host.status(&[1, 2, 3, 4, 5, 6]).jobs.len(), 6);
+    end_daemons(&host);
+}
+
+/// What keeps the jobs is not the daemon: when it dies, the next command that wants one, or the batch itself, starts
+/// another.
+fn a_running_batch_outlives_its_private_daemon(kind: Kind) {
+    let host = Host::without_daemon(kind, &[]);
+    let lines = ": >ready; until [ -e go ]; do sleep 0.05; done; exit 3\n".to_owned() + &"exit 4\n".repeat(8);
+    std::fs::write(host.work("lines"), lines).expect("a file");
+    let batch = host.start(["batch", "--json", "lines"]);
+    host.until_made("ready");
+    let first = daemons(&host);
+    first.iter().for_each(|&pid| send(pid, Signal::KILL));
+    eventually("another takes over", || match daemons(&host).as_slice() {
+        [another] if !first.contains(another) => Ok(()),
+        found => Err(format!("{found:?}")),
+    });
+    host.make("go");
+    let done = batch.wait();
+    let view: pinfold_proto::view::BatchView =
+        serde_json::from_str(&done.out).unwrap_or_else(|_| panic!("{done:?}"));
+    assert_eq!((done.code, view.jobs, view.failed), (Some(1), 9, 9));
+    let codes: Vec<_> = view.results.iter().map(|result| result.exit_code.expect("it ran")).collect();
+    assert_eq!(codes, [3, 4, 4, 4, 4, 4, 4, 4, 4]);
+    end_daemons(&host);
+}
+
+fn a_store_that_is_damaged(kind: Kind) {
+    let mut host = Host::new(kind);
+    assert_eq!(host.pinfold(["run", "true"]).code, Some(0));
+    let store = || {
+        let files =
+            std::fs::read_dir(host.state()).expect("the state directory").flatten().map(|entry| entry.path());
+        let sqlite = |path: &std::path::PathBuf| {
+            std::fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"SQLite format 3"))
+        };
+        files.filter(sqlite).collect::<Vec<_>>()
+    };
+    let path = match store().as_slice() {
+        [path] => path.clone(),
+        other => panic!("one store, not {other:?}"),
+    };
+    type Damage = fn(&mut Vec<u8>);
+    let damages: [(&str, Damage); 4] = [
+        ("the middle overwritten", |bytes| {
+            let length = bytes.len();
+            bytes[100..length].fill(0x5a);
+        }),
+        ("truncated", |bytes| bytes.truncate(700)),
+        ("no store at all", |bytes| *bytes = b"something else".repeat(1000)),
+        ("empty but for a byte", |bytes| *bytes = vec![0]),
+    ];
+    for (name, damage) in damages {
+        host.stop();
+        let mut bytes = std::fs::read(&path).expect("the store");
+        damage(&mut bytes);
+        std::fs::write(&path, &bytes).expect("the damage");
+        let before = std::fs::read_dir(host.state()).expect("the state directory").count();
+        host.start_daemon();
+        let done = host.pinfold(["run", "--", "/bin/sh", "-c", "exit 3"]);
+        assert_eq!(done.code, Some(3), "{name}: {done:?}");
+        assert!(done.err.contains("warning"), "{name}: it is said: {done:?}");
+        let after = std::fs::read_dir(host.state()).expect("the state directory").count();
+        assert!(after > before, "{name}: the damaged one is kept aside");
+        let done = host.pinfold(["status", "--all", "--json"]);
+        assert!(done.out.contains("\"exit_code\":3"), "{name}: {done:?}");
+    }
+}
+
+fn nothing_is_left_in_the_kernel(kind: Kind) {
+    let mut host = Host::with(kind, &["slots.factor=2"]);
+    std::fs::write(host.work("lines"), "true\n".repeat(20)).expect("a file");
+    assert_eq!(host.pinfold(["batch", "--json", "lines"]).code, Some(0));
+    let job = host.submit(&[], "sleep 1000 & exec sleep 1000");
+    host.until(job, JobState::Running);
+    assert_eq!(host.job_groups().is_empty(), kind != Kind::Groups);
+    assert_eq!(host.pinfold(["cancel", "-s", "KILL", &job.to_string()]).code, Some(0));
+    host.until(job, JobState::Exited);
+    eventually("no job's group is left", || {
+        if host.job_groups().is_empty() { Ok(()) } else { Err(format!("{:?}", host.job_groups())) }
+    });
+    host.stop();
+    assert_eq!(host.groups(), Vec::<std::path::PathBuf>::new(), "nor the daemon's own");
+}

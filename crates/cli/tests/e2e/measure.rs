@@ -1,0 +1,127 @@
+//! What a job used, as `report` has it: within a percent of what a program is known to use.
+
+use pinfold_proto::JobState;
+
+use crate::host::Host;
+use crate::kind::{Kind, each_kind};
+
+each_kind!(
+    memory_of_a_known_allocator,
+    page_cache_is_told_apart,
+    a_spike_of_50_ms,
+    processor_time,
+    two_copies_share_nothing
+);
+
+const MIB: u64 = 1024 * 1024;
+
+/// Whether there is a perl, the allocator of these tests: one buffer, filled once, of exactly the size asked for.
+fn has_perl() -> bool {
+    let found = std::path::Path::new("/usr/bin/perl").exists();
+    if !found {
+        println!("skipped: no /usr/bin/perl to allocate with");
+    }
+    found
+}
+
+/// A program that fills so many MiB and then runs this.
+fn allocator(mib: u64, then: &str) -> String {
+    format!("open Z, '<', '/dev/zero'; sysread Z, $b, {}; {then}", mib * MIB)
+}
+
+fn run(host: &Host, program: &str) -> pinfold_proto::view::ReportView {
+    let done = host.pinfold(["run", "--", "/usr/bin/perl", "-e", program]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let job = host.pinfold(["report", "--json", "--last", "1"]);
+    serde_json::from_str(&job.out).expect("JSON")
+}
+
+#[track_caller]
+fn is_within_a_percent(got: u64, want: u64) {
+    assert!(got.abs_diff(want) * 100 <= want, "{got} bytes, not within a percent of {want}");
+}
+
+fn memory_of_a_known_allocator(kind: Kind) {
+    if !has_perl() {
+        return;
+    }
+    let host = Host::with(kind, &["profile.interval=100ms"]);
+    let pause = "select undef, undef, undef, 0.5";
+    let bare = run(&host, pause).memory_peak_bytes;
+    assert!(bare < 16 * MIB, "{bare}");
+    let filled = run(&host, &allocator(200, pause));
+    is_within_a_percent(filled.memory_peak_bytes - bare, 200 * MIB);
+    assert!(filled.samples > 0 && filled.virtual_peak_bytes > 200 * MIB, "{filled:?}");
+    // In several processes that each have their own.
+    let parts = "for (1..4) { if (!fork) { open Z, '<', '/dev/zero'; sysread Z, $b, 52428800; sleep 1; exit } } 1 while wait > 0";
+    let parts = run(&host, parts);
+    let own = parts.memory_peak_bytes;
+    assert!((200 * MIB..232 * MIB).contains(&own), "{own}: four times 50 MiB and four interpreters");
+    assert_eq!(parts.processes_peak, 5, "{parts:?}");
+}
+
+fn page_cache_is_told_apart(kind: Kind) {
+    if !has_perl() {
+        return;
+    }
+    let host = Host::with(kind, &["profile.interval=100ms"]);
+    let file = host.work("large").display().to_string();
+    let write = format!("dd if=/dev/zero of={file} bs=1M count=128 2>/dev/null");
+    let done =
+        host.pinfold(["run", "--", "/bin/sh", "-c", &format!("{write}; cat {file} >/dev/null; sleep 0.5")]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let report = host.report(1);
+    assert!(report.memory_peak_bytes < 24 * MIB, "{report:?}");
+    if kind == Kind::Groups {
+        assert!(report.cache_peak_bytes >= Some(100 * MIB), "the cache is shown beside it: {report:?}");
+    }
+}
+
+fn a_spike_of_50_ms(kind: Kind) {
+    if !has_perl() {
+        return;
+    }
+    // Samples a second apart would see nothing of it.
+    let host = Host::with(kind, &["profile.interval=1s"]);
+    let report = run(
+        &host,
+        &allocator(150, "select undef, undef, undef, 0.05; undef $b; select undef, undef, undef, 0.2"),
+    );
+    let peak = report.memory_peak_bytes;
+    assert!((150 * MIB..170 * MIB).contains(&peak), "{peak} in {report:?}");
+}
+
+fn processor_time(kind: Kind) {
+    if !has_perl() {
+        return;
+    }
+    let host = Host::new(kind);
+    // It burns until the kernel says that it had 0.5 s, in a child that is waited for.
+    let burn = "if (!fork) { 1 while (times)[0] + (times)[1] < 0.5; exit } wait";
+    let report = run(&host, burn);
+    let used = report.cpu_user_s + report.cpu_system_s;
+    assert!((0.49..0.7).contains(&used), "{used} s in {report:?}");
+}
+
+fn two_copies_share_nothing(kind: Kind) {
+    if !has_perl() {
+        return;
+    }
+    let host = Host::with(kind, &["profile.interval=100ms", "slots.factor=2"]);
+    let program = allocator(
+        64,
+        "open F, '>', \"ready-$ENV{PINFOLD_JOB_ID}\"; select undef, undef, undef, 0.05 until -e 'go'",
+    );
+    let program = format!("exec /usr/bin/perl -e '{}'", program.replace('\'', "'\\''"));
+    let jobs = [host.submit(&[], &program), host.submit(&[], &program)];
+    jobs.iter().for_each(|job| host.until_made(&format!("ready-{job}")));
+    let status = host.status(&[]);
+    for view in &status.jobs {
+        let held = view.memory_bytes.expect("it runs");
+        assert!((64 * MIB..80 * MIB).contains(&held), "{view:?}");
+    }
+    let sum: u64 = status.jobs.iter().filter_map(|view| view.memory_bytes).sum();
+    assert_eq!(status.memory.held_bytes, sum);
+    host.make("go");
+    jobs.iter().for_each(|&job| drop(host.until(job, JobState::Exited)));
+}

@@ -1,0 +1,247 @@
+//! The daemon dies and comes back: every job is known again, ends as it ends, and nothing stays frozen.
+
+use std::time::{Duration, Instant};
+
+use pinfold_proto::JobState;
+use pinfold_proto::view::BatchView;
+
+use crate::host::{Host, processes_with, send};
+use crate::kind::{Kind, each_kind};
+use crate::wait::{eventually, within};
+
+each_kind!(
+    killed_while_jobs_run_wait_and_are_suspended,
+    stopped_in_order,
+    ended_while_no_daemon_ran,
+    killed_again_and_again_under_a_batch,
+    killed_for_good_the_guard_thaws,
+    killed_with_its_guard_rescue_thaws,
+    a_client_killed_while_its_job_waits,
+    a_client_killed_while_its_job_runs,
+    a_client_and_the_daemon_killed_together,
+);
+
+const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
+
+/// Whether any process of the job is held by the freezer or stopped by a signal.
+fn stands_still(host: &Host, pids: &[u32]) -> bool {
+    let frozen_group = |group: std::path::PathBuf| {
+        let read = |file: &str| std::fs::read_to_string(group.join(file)).unwrap_or_default();
+        read("cgroup.events").contains("frozen 1") || read("freezer.state").trim() == "FROZEN"
+    };
+    let stopped =
+        |pid: &u32| crate::host::status_field(*pid, "State").is_some_and(|state| state.starts_with('T'));
+    host.job_groups().into_iter().any(frozen_group) || pids.iter().any(stopped)
+}
+
+fn killed_while_jobs_run_wait_and_are_suspended(kind: Kind) {
+    let mut host = Host::with(kind, &["slots.factor=3", "host.cpus=0"]);
+    let foreground = host.start(["--no-autostart", "run", "--", "/bin/sh", "-c", &format!("{WAIT}; exit 3")]);
+    host.until(1, JobState::Running);
+    let suspended = host.submit(&[], &format!("{WAIT}; exit 4"));
+    host.until(suspended, JobState::Running);
+    assert_eq!(host.pinfold(["suspend", "2"]).code, Some(0));
+    let frozen = host.until(suspended, JobState::Frozen);
+    let third = host.submit(&[], &format!("{WAIT}; exit 5"));
+    host.until(third, JobState::Running);
+    let waiting = host.start(["--no-autostart", "run", "--primary", "--", "/bin/sh", "-c", "exit 6"]);
+    host.until(4, JobState::Queued);
+    let held = host.submit(&["--hold"], "exit 7");
+    host.crash();
+    host.start_daemon();
+    for job in [1, 2, 3] {
+        host.until(job, JobState::Running);
+    }
+    eventually(
+        "nothing is frozen",
+        || if stands_still(&host, &frozen.pids) { Err("frozen") } else { Ok(()) },
+    );
+    eventually("the waiting job waits again", || match host.job(4).state {
+        JobState::Queued => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    assert_eq!(host.job(held).state, JobState::Held);
+    host.make("go");
+    let done = foreground.wait();
+    assert_eq!(done.code, Some(3), "{done:?}");
+    assert_eq!(waiting.wait().code, Some(6));
+    assert_eq!(host.pinfold(["release", "5"]).code, Some(0));
+    for (job, code) in [(1, 3), (2, 4), (3, 5), (4, 6), (5, 7)] {
+        host.until_exit_code(job, code);
+    }
+    assert!(host.report(suspended).suspended_s > 0.0);
+}
+
+/// A daemon that is stopped leaves its jobs running and thawed, and its successor knows them.
+fn stopped_in_order(kind: Kind) {
+    let mut host = Host::new(kind);
+    let job = host.submit(&[], &format!("{WAIT}; exit 3"));
+    host.until(job, JobState::Running);
+    assert_eq!(host.pinfold(["suspend", "1"]).code, Some(0));
+    let frozen = host.until(job, JobState::Frozen);
+    assert_eq!(host.stop(), Some(0));
+    assert!(!host.socket().exists(), "the socket is gone with the daemon");
+    assert!(!stands_still(&host, &frozen.pids));
+    assert!(crate::host::status_field(frozen.pids[0], "State").is_some(), "it lives");
+    host.start_daemon();
+    assert_eq!(host.job(job).state, JobState::Running);
+    host.make("go");
+    host.until_exit_code(job, 3);
+}
+
+fn ended_while_no_daemon_ran(kind: Kind) {
+    let mut host = Host::new(kind);
+    let foreground = host.start(["--no-autostart", "run", "--", "/bin/sh", "-c", &format!("{WAIT}; exit 3")]);
+    host.until(1, JobState::Running);
+    let detached = host.submit(&[], &format!("{WAIT}; echo ended >ended; kill -KILL $$"));
+    host.until(detached, JobState::Running);
+    host.crash();
+    host.make("go");
+    // Nobody is kept waiting for want of a daemon. Keepers may start one themselves only where the socket is
+    // theirs by default, and that is checked elsewhere; here it is this test's.
+    let done = foreground.wait();
+    assert_eq!(done.code, Some(3), "{done:?}");
+    host.until_made("ended");
+    host.start_daemon();
+    host.until_exit_code(1, 3);
+    eventually("the signal is known", || match host.until(detached, JobState::Exited).signal {
+        Some(9) => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+}
+
+fn killed_again_and_again_under_a_batch(kind: Kind) {
+    let mut host = Host::with(kind, &["slots.factor=2"]);
+    let lines: String = (0..60).map(|i| format!("echo {i} >>ran; sleep 0.1; exit {}\n", i % 5)).collect();
+    std::fs::write(host.work("lines"), lines).expect("a file");
+    let mut batch = host.start(["--no-autostart", "batch", "--json", "lines"]);
+    let mut kills = 0;
+    while kills < 20 && batch.runs() {
+        // At a different moment each time: as soon as one more job has begun.
+        let begun = host.wrote("ran").lines().count();
+        within(Duration::from_secs(2), || {
+            (host.wrote("ran").lines().count() > begun || !batch.runs()).then_some(())
+        });
+        host.crash();
+        host.start_daemon();
+        kills += 1;
+    }
+    let done = batch.wait();
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert!(kills >= 10, "{kills} kills only");
+    let view: BatchView = serde_json::from_str(&done.out).expect("JSON");
+    let codes: Vec<_> = view.results.iter().map(|result| result.exit_code).collect();
+    assert_eq!(codes, (0..60).map(|i| Some(i % 5)).collect::<Vec<_>>());
+    let mut ran: Vec<u32> = host.wrote("ran").lines().map(|line| line.parse().expect("a number")).collect();
+    ran.sort_unstable();
+    assert_eq!(ran, (0..60).collect::<Vec<u32>>(), "each ran exactly once");
+    for (result, want) in view.results.iter().zip(codes) {
+        let job = result.job.expect("a number");
+        host.until_exit_code(job, want.expect("it ran"));
+    }
+    assert!(host.status(&[]).jobs.is_empty());
+}
+
+fn killed_for_good_the_guard_thaws(kind: Kind) {
+    let mut host = Host::new(kind);
+    let mut running =
+        host.start(["--no-autostart", "run", "--", "/bin/sh", "-c", &format!(": >started; {WAIT}; exit 5")]);
+    host.until_made("started");
+    assert_eq!(host.pinfold(["suspend", "1"]).code, Some(0));
+    host.until(1, JobState::Frozen);
+    host.make("go");
+    assert!(within(Duration::from_millis(200), || (!running.runs()).then_some(())).is_none(), "it is frozen");
+    let killed = Instant::now();
+    host.crash();
+    let done = running.wait();
+    assert_eq!(done.code, Some(5), "{done:?}");
+    assert!(killed.elapsed() < Duration::from_secs(20), "within seconds, not {:?}", killed.elapsed());
+    host.start_daemon();
+    host.until_exit_code(1, 5);
+}
+
+fn killed_with_its_guard_rescue_thaws(kind: Kind) {
+    let mut host = Host::new(kind);
+    let mut running =
+        host.start(["--no-autostart", "run", "--", "/bin/sh", "-c", &format!(": >started; {WAIT}; exit 5")]);
+    host.until_made("started");
+    assert_eq!(host.pinfold(["suspend", "1"]).code, Some(0));
+    host.until(1, JobState::Frozen);
+    let socket = host.socket().display().to_string();
+    let daemon = host.daemon_pid();
+    // The guard has the daemon's command line, being forked from it.
+    let pinfoldd = |pid: &u32| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "pinfold-guard")
+    };
+    let guard: Vec<u32> = processes_with(&socket).into_iter().filter(pinfoldd).collect();
+    assert_eq!(guard.len(), 1, "one guard beside the daemon {daemon}");
+    send(guard[0], rustix::process::Signal::KILL);
+    host.crash();
+    host.make("go");
+    assert!(
+        within(Duration::from_millis(1500), || (!running.runs()).then_some(())).is_none(),
+        "it stays frozen"
+    );
+    let done = host.pinfold(["rescue", "--json"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let value: serde_json::Value = serde_json::from_str(&done.out).expect("JSON");
+    assert_eq!(value["version"], 1);
+    assert!(!value["rescued"].as_array().expect("a list").is_empty(), "{value}");
+    let done = running.wait();
+    assert_eq!(done.code, Some(5), "{done:?}");
+    host.start_daemon();
+    host.until_exit_code(1, 5);
+}
+
+fn a_client_killed_while_its_job_waits(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    host.submit(&[], WAIT);
+    host.until(1, JobState::Running);
+    let waiting = host.start(["--no-autostart", "run", "--", "/bin/sh", "-c", "echo never >never"]);
+    host.until(2, JobState::Queued);
+    waiting.signal(rustix::process::Signal::KILL);
+    let view = host.until(2, JobState::Exited);
+    assert_eq!((view.started_s, view.exit_code), (None, None));
+    assert_eq!(view.reason.as_deref(), Some("its client is gone"));
+    host.make("go");
+    host.until(1, JobState::Exited);
+    assert!(!host.work("never").exists());
+}
+
+fn a_client_killed_while_its_job_runs(kind: Kind) {
+    let host = Host::new(kind);
+    let running = host.start([
+        "--no-autostart",
+        "run",
+        "--",
+        "/bin/sh",
+        "-c",
+        &format!(": >started; {WAIT}; echo end >end; exit 5"),
+    ]);
+    host.until_made("started");
+    running.signal(rustix::process::Signal::KILL);
+    assert_eq!(running.wait().code, None);
+    assert_eq!(host.job(1).state, JobState::Running);
+    host.make("go");
+    let view = host.until(1, JobState::Exited);
+    assert!(host.work("end").exists(), "it went on to its end");
+    // Nobody was there to see the status, and none is made up.
+    assert_eq!((view.exit_code, view.signal), (None, None));
+    assert!(view.ended_s.is_some() && view.reason.is_some(), "{view:?}");
+    assert_eq!(host.pinfold(["wait", "1"]).code, Some(1));
+}
+
+fn a_client_and_the_daemon_killed_together(kind: Kind) {
+    let mut host = Host::new(kind);
+    let running =
+        host.start(["--no-autostart", "run", "--", "/bin/sh", "-c", &format!(": >started; {WAIT}; exit 5")]);
+    host.until_made("started");
+    host.crash();
+    running.signal(rustix::process::Signal::KILL);
+    assert_eq!(running.wait().code, None);
+    host.start_daemon();
+    assert_eq!(host.job(1).state, JobState::Running, "its processes are found again");
+    host.make("go");
+    let view = host.until(1, JobState::Exited);
+    assert_eq!((view.exit_code, view.signal), (None, None));
+}

@@ -1,0 +1,191 @@
+//! `pinfold run` on a terminal: what a person types reaches the command as without pinfold.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+
+use pinfold_proto::JobState;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::host::Host;
+use crate::kind::{Kind, each_kind};
+use crate::process::ended_within;
+use crate::wait::{PATIENCE, eventually};
+
+each_kind!(
+    ctrl_c,
+    ctrl_c_in_the_queue,
+    ctrl_c_thaws,
+    ctrl_z_and_fg,
+    the_size_of_the_window,
+    the_terminal_goes_away,
+    progress_of_a_batch,
+);
+
+/// A terminal with a process on it that leads its session, as a login shell does.
+struct Terminal {
+    master: File,
+    child: Child,
+    shown: String,
+}
+
+impl Terminal {
+    fn start(host: &Host, command: &[&str]) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        grantpt(&master).expect("a terminal of one's own");
+        unlockpt(&master).expect("an open terminal");
+        let name = ptsname(&master, Vec::new()).expect("its name").into_string().expect("a plain name");
+        host.kind().give(name.as_ref());
+        let side =
+            || Stdio::from(File::options().read(true).write(true).open(&name).expect("the other side"));
+        // A window that is large enough not to fold what is looked for.
+        tcsetwinsize(&master, Winsize { ws_row: 24, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 })
+            .expect("its size");
+        let mut setsid: Command = host.command("setsid");
+        setsid.args(["--ctty", "--wait"]).args(command).env("PS1", "prompt> ").env("TERM", "dumb");
+        let child = setsid.stdin(side()).stdout(side()).stderr(side()).spawn().expect("setsid starts");
+        rustix::io::ioctl_fionbio(&master, true).expect("reading without waiting");
+        Self { master: File::from(OwnedFd::from(master)), child, shown: String::new() }
+    }
+
+    fn type_in(&mut self, text: &str) {
+        self.master.write_all(text.as_bytes()).expect("the terminal takes it");
+    }
+
+    /// Waits until the terminal has shown this since the last time; forgets what came before and up to it.
+    #[track_caller]
+    fn until_shown(&mut self, text: &str) {
+        eventually(&format!("{text:?} is shown"), || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = self.master.read(&mut buffer) {
+                self.shown.push_str(&String::from_utf8_lossy(&buffer[..count]));
+            }
+            match self.shown.split_once(text) {
+                Some((_, rest)) => {
+                    self.shown = rest.to_owned();
+                    Ok(())
+                }
+                None => Err(format!("{:?}", self.shown)),
+            }
+        });
+    }
+
+    #[track_caller]
+    fn ends(&mut self) -> Option<i32> {
+        let status = ended_within(&mut self.child, PATIENCE);
+        status.unwrap_or_else(|| panic!("it does not end; shown: {:?}", self.shown)).code()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn ctrl_c(kind: Kind) {
+    let host = Host::new(kind);
+    let mut terminal =
+        Terminal::start(&host, &["pinfold", "run", "--", "/bin/sh", "-c", "echo ready; exec sleep 1000"]);
+    terminal.until_shown("ready");
+    terminal.type_in("\x03");
+    assert_eq!(terminal.ends(), Some(130));
+    assert_eq!(host.until(1, JobState::Exited).signal, Some(2));
+    // A command that takes it as a wish decides itself.
+    let script = "trap 'echo heard; exit 9' INT; echo ready; while :; do sleep 0.05; done";
+    let mut terminal = Terminal::start(&host, &["pinfold", "run", "--", "/bin/sh", "-c", script]);
+    terminal.until_shown("ready");
+    terminal.type_in("\x03");
+    terminal.until_shown("heard");
+    assert_eq!(terminal.ends(), Some(9));
+}
+
+fn ctrl_c_in_the_queue(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    host.submit(&[], "until [ -e go ]; do sleep 0.05; done");
+    host.until(1, JobState::Running);
+    let mut terminal =
+        Terminal::start(&host, &["pinfold", "run", "--", "/bin/sh", "-c", "echo never >never"]);
+    terminal.until_shown("job 2 waits");
+    terminal.type_in("\x03");
+    assert_eq!(terminal.ends(), Some(130));
+    let view = host.until(2, JobState::Exited);
+    assert_eq!(view.started_s, None);
+    assert!(view.reason.is_some(), "{view:?}");
+    assert!(!host.work("never").exists());
+}
+
+/// A frozen job could not hear the terminal; whoever sits there wants it over all the same.
+fn ctrl_c_thaws(kind: Kind) {
+    let host = Host::new(kind);
+    let mut terminal =
+        Terminal::start(&host, &["pinfold", "run", "--", "/bin/sh", "-c", "echo ready; exec sleep 1000"]);
+    terminal.until_shown("ready");
+    assert_eq!(host.pinfold(["suspend", "1"]).code, Some(0));
+    host.until(1, JobState::Frozen);
+    terminal.type_in("\x03");
+    assert_eq!(terminal.ends(), Some(130));
+    assert_eq!(host.until(1, JobState::Exited).signal, Some(2));
+}
+
+fn ctrl_z_and_fg(kind: Kind) {
+    let host = Host::new(kind);
+    let mut terminal = Terminal::start(&host, &["/bin/sh", "-i"]);
+    terminal.until_shown("prompt> ");
+    terminal.type_in(
+        "pinfold run -- /bin/sh -c 'echo rea\"\"dy; until [ -e go ]; do sleep 0.05; done; exit 7'\n",
+    );
+    terminal.until_shown("ready");
+    let command = host.until(1, JobState::Running).pids[0];
+    terminal.type_in("\x1a");
+    terminal.until_shown("Stopped");
+    let state = || crate::host::status_field(command, "State").unwrap_or_default();
+    eventually("the command is stopped too", || if state().starts_with('T') { Ok(()) } else { Err(state()) });
+    host.make("go");
+    terminal.until_shown("prompt> ");
+    terminal.type_in("fg\n");
+    terminal.until_shown("prompt> ");
+    terminal.type_in("echo status $?.\n");
+    terminal.until_shown("status 7.");
+    terminal.type_in("exit\n");
+    assert_eq!(terminal.ends(), Some(0));
+    assert_eq!(host.until(1, JobState::Exited).exit_code, Some(7));
+}
+
+fn the_size_of_the_window(kind: Kind) {
+    let host = Host::new(kind);
+    let script = "trap 'stty size' WINCH; stty size; echo ready; until [ -e go ]; do sleep 0.05; done";
+    let mut terminal = Terminal::start(&host, &["pinfold", "run", "--", "/bin/sh", "-c", script]);
+    terminal.until_shown("24 200");
+    terminal.until_shown("ready");
+    let size = Winsize { ws_row: 33, ws_col: 111, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&terminal.master, size).expect("another size");
+    terminal.until_shown("33 111");
+    host.make("go");
+    assert_eq!(terminal.ends(), Some(0));
+}
+
+/// The window is closed: the command gets the hang-up, as without pinfold.
+fn the_terminal_goes_away(kind: Kind) {
+    let host = Host::new(kind);
+    let script = "trap 'echo gone >gone; exit 1' HUP; echo ready; while :; do sleep 0.05; done";
+    let mut terminal = Terminal::start(&host, &["pinfold", "run", "--", "/bin/sh", "-c", script]);
+    terminal.until_shown("ready");
+    drop(terminal);
+    host.until_made("gone");
+    host.until(1, JobState::Exited);
+}
+
+fn progress_of_a_batch(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=1"]);
+    std::fs::write(host.work("lines"), "true\ntrue\nuntil [ -e go ]; do sleep 0.05; done\n").expect("a file");
+    let mut terminal = Terminal::start(&host, &["pinfold", "batch", "lines"]);
+    terminal.until_shown("2/3 done, 1 running");
+    host.make("go");
+    assert_eq!(terminal.ends(), Some(0));
+}

@@ -1,0 +1,245 @@
+//! The socket as somebody who means no good, or does not know better, would use it.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use pinfold_proto::wire::{self, Decoder, ErrorCode, REPLY_MAX_BYTES, Reply, Request, WIRE_VERSION};
+use pinfold_proto::{JobSpec, JobState};
+
+use crate::host::Host;
+use crate::kind::{Kind, each_kind};
+use crate::wait::{PATIENCE, within};
+
+each_kind!(
+    another_version,
+    no_hello,
+    garbage,
+    oversized,
+    cut_off_in_the_middle,
+    asks_and_never_reads,
+    a_foreign_process_as_a_jobs_child,
+    somebody_elses_number,
+    too_many_connections,
+);
+
+struct Wire {
+    stream: UnixStream,
+    decoder: Decoder,
+}
+
+impl Wire {
+    fn connect(host: &Host) -> Self {
+        let stream = UnixStream::connect(host.socket()).expect("the daemon listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a deadline");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a deadline");
+        Self { stream, decoder: Decoder::new(REPLY_MAX_BYTES) }
+    }
+
+    fn greeted(host: &Host) -> Self {
+        let mut wire = Self::connect(host);
+        wire.send(&Request::Hello { version: WIRE_VERSION });
+        assert!(matches!(wire.hear(), Some(Reply::Welcome { .. })));
+        wire
+    }
+
+    fn send(&mut self, request: &Request) {
+        let mut bytes = Vec::new();
+        wire::encode(request, &mut bytes);
+        self.stream.write_all(&bytes).expect("the daemon takes it");
+    }
+
+    /// The next reply; `None`: the daemon has hung up.
+    fn hear(&mut self) -> Option<Reply> {
+        let mut buffer = [0; 4096];
+        loop {
+            if let Some(reply) = self.decoder.take().expect("the daemon speaks clearly") {
+                return Some(reply);
+            }
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return None,
+                Ok(count) => self.decoder.push(&buffer[..count]),
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("no answer within the deadline: {error}"),
+            }
+        }
+    }
+
+    /// Expects to be told off with this code, and then hung up on.
+    #[track_caller]
+    fn is_refused(mut self, wanted: ErrorCode) -> String {
+        match self.hear() {
+            Some(Reply::Error { code, message }) if code == wanted => {
+                assert_eq!(self.hear(), None, "and hangs up");
+                message
+            }
+            other => panic!("an error of {wanted:?}, not {other:?}"),
+        }
+    }
+}
+
+/// The daemon serves others as before.
+#[track_caller]
+fn serves(host: &Host) {
+    let done = host.pinfold(["run", "--", "/bin/sh", "-c", "exit 3"]);
+    assert_eq!(done.code, Some(3), "{done:?}");
+}
+
+fn another_version(kind: Kind) {
+    let host = Host::new(kind);
+    for (version, older) in [(0, "the command is older"), (WIRE_VERSION + 1, "the daemon is older")] {
+        let mut wire = Wire::connect(&host);
+        wire.send(&Request::Hello { version });
+        let message = wire.is_refused(ErrorCode::Failed);
+        assert!(message.contains(older), "{message}");
+    }
+    serves(&host);
+}
+
+fn no_hello(kind: Kind) {
+    let host = Host::new(kind);
+    let mut wire = Wire::connect(&host);
+    wire.send(&Request::Doctor);
+    wire.is_refused(ErrorCode::Usage);
+    serves(&host);
+}
+
+fn garbage(kind: Kind) {
+    let host = Host::new(kind);
+    let frame = |body: &[u8]| [&u32::try_from(body.len()).expect("short").to_le_bytes()[..], body].concat();
+    let bodies: [&[u8]; 5] = [b"", b"nonsense", b"{\"submit\":{}}", b"[[[[", b"\xff\xfe\x00"];
+    for body in bodies {
+        let mut wire = Wire::greeted(&host);
+        wire.stream.write_all(&frame(body)).expect("the daemon takes it");
+        wire.is_refused(ErrorCode::Usage);
+    }
+    // Deep nesting is no way to use its stack up.
+    let mut wire = Wire::greeted(&host);
+    wire.stream.write_all(&frame(&b"[".repeat(200_000))).expect("the daemon takes it");
+    wire.is_refused(ErrorCode::Usage);
+    serves(&host);
+}
+
+fn oversized(kind: Kind) {
+    let host = Host::new(kind);
+    let mut wire = Wire::greeted(&host);
+    wire.stream.write_all(&u32::MAX.to_le_bytes()).expect("the daemon takes it");
+    let message = wire.is_refused(ErrorCode::Usage);
+    assert!(message.contains("longer"), "{message}");
+    // A command line of any length that the kernel takes fits all the same.
+    let long = "x".repeat(100_000);
+    let done = host.pinfold(["run", "--", "/bin/sh", "-c", "echo ${#1}", "name", &long, &long, &long]);
+    assert_eq!((done.code, done.out.trim()), (Some(0), "100000"), "{}", done.err);
+}
+
+fn cut_off_in_the_middle(kind: Kind) {
+    let host = Host::new(kind);
+    let mut bytes = Vec::new();
+    wire::encode(&Request::Hello { version: WIRE_VERSION }, &mut bytes);
+    let hello = bytes.len();
+    wire::encode(&Request::Submit { ticket: 1, spec: spec(), pid: None }, &mut bytes);
+    for cut in [1, 3, 5, hello, hello + 2, bytes.len() - 1] {
+        let mut wire = Wire::connect(&host);
+        wire.stream.write_all(&bytes[..cut]).expect("the daemon takes it");
+        drop(wire);
+    }
+    serves(&host);
+    assert!(host.status(&[]).jobs.is_empty(), "half a wish is none");
+}
+
+/// It fills the daemon's buffer for it at most, and nobody else waits.
+fn asks_and_never_reads(kind: Kind) {
+    let host = Host::new(kind);
+    let mut wire = Wire::greeted(&host);
+    wire.stream.set_write_timeout(Some(Duration::from_millis(500))).expect("a deadline");
+    let mut bytes = Vec::new();
+    (0..1000).for_each(|_| wire::encode(&Request::ConfigGet, &mut bytes));
+    for _ in 0..10 {
+        if wire.stream.write_all(&bytes).is_err() {
+            break;
+        }
+    }
+    serves(&host);
+    drop(wire);
+    serves(&host);
+}
+
+fn spec() -> JobSpec {
+    JobSpec { name: "by-hand".to_owned(), command: vec!["none".to_owned()], cores: 1, ..JobSpec::default() }
+}
+
+/// Nobody can have another's process, nor one that is no child of his, frozen, pinned or killed as a job of his.
+fn a_foreign_process_as_a_jobs_child(kind: Kind) {
+    let host = Host::new(kind);
+    // A child of this test, not of whoever speaks below: that is the test itself, so a grandchild is taken.
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "sleep 1000 & echo $!; wait"]).stdout(Stdio::piped());
+    let mut shell = shell.spawn().expect("a shell");
+    let mut line = [0; 16];
+    let count = shell.stdout.as_mut().expect("a pipe").read(&mut line).expect("a number");
+    let grandchild: u32 = String::from_utf8_lossy(&line[..count]).trim().parse().expect("a number");
+    let groups = || std::fs::read_to_string(format!("/proc/{grandchild}/cgroup")).expect("it lives");
+    let before = groups();
+    for foreign in [grandchild, 1, host.daemon_pid(), 0, u32::MAX] {
+        let mut wire = Wire::greeted(&host);
+        wire.send(&Request::Submit { ticket: 7, spec: spec(), pid: Some(foreign) });
+        let Some(Reply::Queued { ticket: 7, job }) = wire.hear() else { panic!("it is queued") };
+        // Not taken as the child: the daemon asks for one.
+        assert_eq!(wire.hear(), Some(Reply::Grant { job }), "process {foreign}");
+        wire.send(&Request::Child { job, pid: foreign });
+        wire.send(&Request::Doctor);
+        assert!(matches!(wire.hear(), Some(Reply::Doctor(_))), "nothing starts by process {foreign}");
+        assert_eq!(host.job(job).started_s, None);
+        drop(wire);
+        let view = host.until(job, JobState::Exited);
+        assert_eq!(view.started_s, None, "{view:?}");
+    }
+    assert_eq!(groups(), before, "the stranger is where it was");
+    crate::host::send(grandchild, rustix::process::Signal::KILL);
+    shell.wait().expect("the shell ends");
+    serves(&host);
+}
+
+/// What another keeper keeps cannot be ended, withdrawn or given a child by this one.
+fn somebody_elses_number(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let running = host.submit(&[], "until [ -e go ]; do sleep 0.05; done; exit 5");
+    host.until(running, JobState::Running);
+    let waiting = host.submit(&[], "exit 6");
+    let mut wire = Wire::greeted(&host);
+    for job in [running, waiting, 999] {
+        wire.send(&Request::Ended {
+            job,
+            ending: pinfold_proto::Ending { exit_code: Some(0), ..Default::default() },
+        });
+        wire.send(&Request::Withdraw { job, reason: "mischief".to_owned() });
+        wire.send(&Request::Child { job, pid: std::process::id() });
+        wire.send(&Request::Interrupted { job });
+    }
+    wire.send(&Request::Doctor);
+    assert!(matches!(wire.hear(), Some(Reply::Doctor(_))));
+    assert_eq!((host.job(running).state, host.job(waiting).state), (JobState::Running, JobState::Queued));
+    host.make("go");
+    assert_eq!(host.until(running, JobState::Exited).exit_code, Some(5));
+    assert_eq!(host.until(waiting, JobState::Exited).exit_code, Some(6));
+}
+
+fn too_many_connections(kind: Kind) {
+    let mut host = Host::without_daemon(kind, &[]);
+    // A daemon that may have few files: half of them are for connections, and half of those for one user.
+    host.wrap_daemon(&["/bin/sh", "-c", "ulimit -n 256; exec \"$@\"", "sh"]);
+    host.start_daemon();
+    let mut open: Vec<Wire> = (0..64).map(|_| Wire::greeted(&host)).collect();
+    let message = Wire::connect(&host).is_refused(ErrorCode::Refused);
+    assert!(message.contains("too many connections"), "{message}");
+    let done = host.pinfold(["run", "true"]);
+    assert_eq!(done.code, Some(5), "{done:?}");
+    for wire in &mut open {
+        wire.send(&Request::Doctor);
+        assert!(matches!(wire.hear(), Some(Reply::Doctor(_))), "those that are there stay");
+    }
+    drop(open);
+    let served = within(PATIENCE, || (host.pinfold(["run", "true"]).code == Some(0)).then_some(()));
+    assert!(served.is_some(), "once some are gone, others are let in");
+}
