@@ -61,6 +61,8 @@ pub(crate) enum Command {
     Config(ConfigArgs),
     /// Show the machine: sockets, caches, cores, PUs
     Topology(TopologyArgs),
+    /// Show what a request in Slurm's words would get on a machine, without running it
+    Layout(LayoutArgs),
     /// Say what pinfold can do on this host, what it cannot, and what would change that
     Doctor(JsonArgs),
     /// Without a daemon: thaw and unlimit everything pinfold ever made
@@ -323,4 +325,108 @@ pub(crate) enum TopologyForm {
     Tree,
     /// One PU a line.
     Table,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LayoutArgs {
+    /// A machine, as `topology --from` takes it; may be given again, one host each [default: this one]
+    #[arg(long, value_name = "SOURCE")]
+    pub topology: Vec<String>,
+    /// How many hosts; the last machine is repeated
+    #[arg(long, value_name = "N")]
+    pub hosts: Option<usize>,
+    /// The PUs that are free, by their OS indexes [default: all]
+    #[arg(long, value_name = "CPUSET")]
+    pub free: Option<String>,
+    /// What is handed out: whole cores, or single PUs (Slurm's CR_Core and CR_CPU)
+    #[arg(long, value_enum, default_value_t = LayoutSelect::Core)]
+    pub select: LayoutSelect,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub options: LayoutOptions,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LayoutSelect {
+    /// Whole cores.
+    Core,
+    /// Single PUs.
+    Cpu,
+}
+
+/// Slurm's layout options, as texts; `place` reads and checks them.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Layout options, with Slurm's names and meaning")]
+pub(crate) struct LayoutOptions {
+    /// How many tasks
+    #[arg(short = 'n', long, value_name = "N")]
+    ntasks: Option<String>,
+    /// How many hosts, or the least and the most
+    #[arg(short = 'N', long, value_name = "N[-N]")]
+    nodes: Option<String>,
+    /// How many PUs each task wants
+    #[arg(short = 'c', long, value_name = "N")]
+    cpus_per_task: Option<String>,
+    /// The least sockets, cores and threads a host must have
+    #[arg(short = 'B', long, value_name = "S[:C[:T]]")]
+    extra_node_info: Option<String>,
+    /// The least sockets a host must have
+    #[arg(long, value_name = "N")]
+    sockets_per_node: Option<String>,
+    /// The least cores a socket must have
+    #[arg(long, value_name = "N")]
+    cores_per_socket: Option<String>,
+    /// The least threads a core must have, and the most that are used
+    #[arg(long, value_name = "N")]
+    threads_per_core: Option<String>,
+    /// How many tasks on each host
+    #[arg(long, value_name = "N")]
+    ntasks_per_node: Option<String>,
+    /// At most so many tasks on each socket
+    #[arg(long, value_name = "N")]
+    ntasks_per_socket: Option<String>,
+    /// At most so many tasks on each core
+    #[arg(long, value_name = "N")]
+    ntasks_per_core: Option<String>,
+    /// block, cyclic or plane=N over hosts, then block, cyclic or fcyclic over sockets and cores
+    #[arg(short = 'm', long, value_name = "HOSTS[:SOCKETS[:CORES]]")]
+    distribution: Option<String>,
+    /// compute_bound, memory_bound, multithread or nomultithread
+    #[arg(long, value_name = "HINT")]
+    hint: Option<String>,
+    /// none, rank, map_cpu:L, mask_cpu:L, sockets, cores, threads, ldoms, rank_ldom, map_ldom:L or mask_ldom:L
+    #[arg(long, value_name = "HOW")]
+    cpu_bind: Option<String>,
+    /// Take whole hosts
+    #[arg(long)]
+    exclusive: bool,
+    /// Memory, which has no influence on the layout
+    #[arg(long, value_name = "SIZE")]
+    mem: Option<String>,
+}
+
+impl LayoutOptions {
+    /// The options that were given, by the names that `place` knows them by.
+    pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, Option<String>)> + '_ {
+        let valued = [
+            ("--ntasks", &self.ntasks),
+            ("--nodes", &self.nodes),
+            ("--cpus-per-task", &self.cpus_per_task),
+            ("--extra-node-info", &self.extra_node_info),
+            ("--sockets-per-node", &self.sockets_per_node),
+            ("--cores-per-socket", &self.cores_per_socket),
+            ("--threads-per-core", &self.threads_per_core),
+            ("--ntasks-per-node", &self.ntasks_per_node),
+            ("--ntasks-per-socket", &self.ntasks_per_socket),
+            ("--ntasks-per-core", &self.ntasks_per_core),
+            ("--distribution", &self.distribution),
+            ("--hint", &self.hint),
+            ("--cpu-bind", &self.cpu_bind),
+            ("--mem", &self.mem),
+        ];
+        let valued = valued.into_iter().filter_map(|(name, value)| Some((name, Some(value.clone()?))));
+        valued.chain(self.exclusive.then_some(("--exclusive", None)))
+    }
 }

@@ -91,10 +91,10 @@ impl Lines {
         } else {
             File::open(file).and_then(|mut file| file.read_to_end(&mut text)).map_err(named)?;
         }
-        Ok(Self::split(text))
+        Ok(Self::of(text))
     }
 
-    fn split(text: Vec<u8>) -> Self {
+    fn of(text: Vec<u8>) -> Self {
         let mut places = Vec::new();
         let mut start = 0;
         for (number, line) in (1u64..).zip(text.split(|&byte| byte == b'\n')) {
@@ -407,7 +407,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &[u8], want: &[(u64, &[u8])]) {
-        let lines = Lines::split(text.to_vec());
+        let lines = Lines::of(text.to_vec());
         let got: Vec<(u64, Vec<u8>)> =
             (0..lines.places.len()).map(|i| (lines.places[i].0, lines.line(i).as_bytes().to_vec())).collect();
         let want: Vec<(u64, Vec<u8>)> = want.iter().map(|&(n, line)| (n, line.to_vec())).collect();

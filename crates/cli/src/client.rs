@@ -201,7 +201,11 @@ impl Client {
         };
         let mut bytes = Vec::new();
         wire::encode(request, &mut bytes);
-        self.stream.write_all(&bytes).map_err(gone)?;
+        let written = self.stream.write_all(&bytes);
+        // A daemon that hung up may have said why before.
+        if written.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::BrokenPipe) {
+            written.map_err(gone)?;
+        }
         let mut buffer = vec![0; 64 * 1024];
         loop {
             match self.decoder.take() {

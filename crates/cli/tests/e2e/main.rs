@@ -8,6 +8,7 @@
 mod batch;
 mod control;
 mod daemon;
+mod faults;
 mod host;
 mod kind;
 mod measure;
@@ -17,5 +18,6 @@ mod run;
 mod show;
 mod submit;
 mod terminal;
+mod users;
 mod wait;
 mod wire;

@@ -1,0 +1,112 @@
+//! `pinfold layout`: what a request in Slurm's words would get on a machine, without running it.
+
+use std::io::{self, Write};
+
+use pinfold_place::layout::{Host, Layout, LayoutRequest, Select, lay_out};
+use pinfold_proto::ExitCode;
+use pinfold_sys::discover;
+use pinfold_topo::spec::Source;
+use pinfold_topo::{CpuSet, Topology};
+use serde_json::{Value, json};
+
+use crate::args::{LayoutArgs, LayoutSelect};
+use crate::failure::Failure;
+use crate::show::{JSON_VERSION, print_json, print_text};
+
+/// Hosts beyond this are a slip of the keyboard; Slurm's largest clusters have some ten thousand.
+const HOSTS_MAX: usize = 65_536;
+
+/// Lays the request out and prints what came of it.
+pub(crate) fn layout(args: &LayoutArgs) -> Result<(), Failure> {
+    let request = request(args)?;
+    let hosts = hosts(args)?;
+    let select = match args.select {
+        LayoutSelect::Core => Select::Core,
+        LayoutSelect::Cpu => Select::Cpu,
+    };
+    match lay_out(&hosts, &request, select) {
+        Ok(layout) if args.json => print_json(&as_json(&layout)),
+        Ok(layout) => print_text(|out| write_layout(&layout, out)),
+        Err(error) => {
+            if args.json {
+                let error = error.to_string();
+                print_json(&json!({ "version": JSON_VERSION, "error": error, "hosts": [], "tasks": [] }))?;
+            }
+            Err(Failure::new(ExitCode::Failed, error))
+        }
+    }
+}
+
+fn request(args: &LayoutArgs) -> Result<LayoutRequest, Failure> {
+    let mut request = LayoutRequest::default();
+    for (name, value) in args.options.given() {
+        request.set(name, value.as_deref()).map_err(|error| Failure::new(ExitCode::Usage, error))?;
+    }
+    Ok(request)
+}
+
+/// The machines named, the last one repeated to `--hosts`, each with the PUs that are free.
+fn hosts(args: &LayoutArgs) -> Result<Vec<Host>, Failure> {
+    let usage = |text: String| Failure::new(ExitCode::Usage, text);
+    let mut topologies: Vec<Topology> = Vec::new();
+    for text in &args.topology {
+        let source = Source::parse("--topology", text).map_err(|error| usage(error.to_string()))?;
+        let survey = discover::from_source(&source)
+            .map_err(|error| Failure::doing(format!("failed to read the topology {text}"), &error))?;
+        topologies.push(survey.topology);
+    }
+    if topologies.is_empty() {
+        topologies
+            .push(discover::host().map_err(|error| Failure::doing("failed to read the topology", &error))?);
+    }
+    let wanted = args.hosts.unwrap_or(topologies.len());
+    if !(topologies.len()..=HOSTS_MAX).contains(&wanted) {
+        return Err(usage(format!("--hosts: {wanted} is not within {} to {HOSTS_MAX}", topologies.len())));
+    }
+    let free: Option<CpuSet> = match &args.free {
+        Some(text) => Some(text.parse().map_err(|error| usage(format!("--free: {error}")))?),
+        None => None,
+    };
+    let last = topologies.last().expect("one at least").clone();
+    topologies.resize(wanted, last);
+    topologies.into_iter().map(|topology| host(topology, free.as_ref())).collect()
+}
+
+fn host(topology: Topology, free: Option<&CpuSet>) -> Result<Host, Failure> {
+    let Some(free) = free else { return Ok(Host::idle(topology)) };
+    let all: CpuSet = topology.pus().iter().map(|pu| pu.os).collect();
+    let strange = free.difference(&all);
+    if !strange.is_empty() {
+        return Err(Failure::new(ExitCode::Usage, format!("--free: the machine has no PU {strange}")));
+    }
+    Ok(Host { topology, free: free.clone() })
+}
+
+fn as_json(layout: &Layout) -> Value {
+    let hosts: Vec<Value> = layout
+        .hosts
+        .iter()
+        .map(|share| json!({ "host": share.host, "allocated": share.allocated.to_string() }))
+        .collect();
+    let tasks: Vec<Value> = layout
+        .tasks
+        .iter()
+        .map(|place| {
+            let cpus = place.cpus.as_ref().map(ToString::to_string);
+            json!({ "task": place.task, "host": place.host, "cpus": cpus })
+        })
+        .collect();
+    json!({ "version": JSON_VERSION, "error": null, "hosts": hosts, "tasks": tasks })
+}
+
+fn write_layout(layout: &Layout, out: &mut dyn Write) -> io::Result<()> {
+    for share in &layout.hosts {
+        writeln!(out, "host {}  allocated {}", share.host, share.allocated)?;
+    }
+    writeln!(out, "{:>6} {:>6}  PUs", "task", "host")?;
+    for place in &layout.tasks {
+        let cpus = place.cpus.as_ref().map_or_else(|| "(unbound)".to_owned(), ToString::to_string);
+        writeln!(out, "{:>6} {:>6}  {cpus}", place.task, place.host)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! Several users on one daemon: each sees and changes only what is theirs. Needs root, who can be two users.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Stdio;
+
+use pinfold_proto::JobState;
+use pinfold_proto::view::StatusView;
+
+use crate::host::Host;
+use crate::kind::{Kind, become_nobody};
+use crate::process::Done;
+
+fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        println!("skipped: only root can be two users");
+    }
+    root
+}
+
+/// `pinfold` as a user without rights, against root's daemon.
+fn as_nobody(host: &Host, arguments: &[&str]) -> Done {
+    let mut command = host.command(host.programs().join("pinfold"));
+    command.args(arguments).stdin(Stdio::null()).current_dir("/");
+    become_nobody(&mut command);
+    host.spawn(command).wait()
+}
+
+/// A daemon of root's that others may reach.
+fn shared(settings: &[&str]) -> Option<Host> {
+    if !is_root() {
+        return None;
+    }
+    let host = Host::with(Kind::Rootless, settings);
+    std::fs::set_permissions(host.path("."), PermissionsExt::from_mode(0o755)).expect("an open directory");
+    let built = host.programs().ancestors().all(|dir| {
+        std::fs::metadata(dir).is_ok_and(|found| found.permissions().mode() & 0o001 != 0)
+    });
+    if !built {
+        println!("skipped: another user cannot reach {}", host.programs().display());
+        return None;
+    }
+    Some(host)
+}
+
+const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
+
+#[test]
+fn another_users_job() {
+    let Some(host) = shared(&["slots.factor=4"]) else { return };
+    let job = host.submit(&["--name", "secret"], WAIT).to_string();
+    for verb in ["suspend", "resume", "hold", "release", "cancel", "why", "status", "report", "wait"] {
+        let done = as_nobody(&host, &[verb, &job]);
+        assert_eq!(done.code, Some(3), "{verb}: {done:?}");
+        assert!(!done.err.contains("secret") && !done.out.contains("secret"), "{verb}: {done:?}");
+    }
+    assert_eq!(as_nobody(&host, &["set", &job, "--priority", "1"]).code, Some(3));
+    assert_eq!(as_nobody(&host, &["cancel", "--signal", "KILL", &job]).code, Some(3));
+    for arguments in [&["status", "--json"][..], &["status", "--all", "--json"]] {
+        let done = as_nobody(&host, arguments);
+        let status: StatusView = serde_json::from_str(&done.out).expect("JSON");
+        assert_eq!(status.jobs.len(), 0, "{arguments:?}");
+        assert_eq!(status.slots.used, 1, "how full the host is concerns everybody");
+    }
+    assert_eq!(as_nobody(&host, &["report", "--json", "--last", "5"]).out, "");
+    assert_eq!(host.job(1).state, JobState::Running);
+    host.make("go");
+    host.until(1, JobState::Exited);
+    // Over, it is no less somebody else's.
+    for verb in ["why", "status", "report", "wait", "cancel"] {
+        assert_eq!(as_nobody(&host, &[verb, &job]).code, Some(3), "{verb}");
+    }
+}
+
+#[test]
+fn what_only_operators_may() {
+    let Some(host) = shared(&["access.exclusive=[]", "access.no_suspend=[]"]) else { return };
+    let cases: [(&[&str], &str); 4] = [
+        (&["run", "--priority", "11", "true"], "access.max_priority"),
+        (&["run", "--exclusive", "true"], "access.exclusive"),
+        (&["run", "--no-suspend", "true"], "access.no_suspend"),
+        (&["config", "set", "slots.factor=1"], "access.operators"),
+    ];
+    for (arguments, key) in cases {
+        let done = as_nobody(&host, arguments);
+        assert_eq!(done.code, Some(3), "{arguments:?}: {done:?}");
+        assert!(done.err.contains(key), "the setting is named: {done:?}");
+    }
+    assert_eq!(as_nobody(&host, &["run", "--priority", "10", "true"]).code, Some(0));
+    // Root, and whoever is named, may see and change all.
+    let job = host.pinfold(["config", "set", "access.operators=[\"nobody\"]"]);
+    assert_eq!(job.code, Some(0));
+    if pinfold_sys::peer::user_named("nobody").is_none_or(|user| user.uid != 65534) {
+        println!("skipped in part: user 65534 is not called nobody here");
+        return;
+    }
+    host.submit(&["--name", "rooted"], WAIT);
+    host.until(2, JobState::Running);
+    assert_eq!(as_nobody(&host, &["cancel", "--signal", "KILL", "2"]).code, Some(0));
+    assert_eq!(host.until(2, JobState::Exited).signal, Some(9));
+    assert_eq!(as_nobody(&host, &["run", "--exclusive", "--priority", "16", "true"]).code, Some(0));
+}
+
+/// A user's job is that user's in all it does, and root may see and end it.
+#[test]
+fn a_users_job_under_roots_daemon() {
+    let Some(host) = shared(&[]) else { return };
+    let done = as_nobody(&host, &["run", "--", "/bin/sh", "-c", "id -u; id -g; exit 7"]);
+    assert_eq!((done.code, done.out.as_str()), (Some(7), "65534\n65534\n"), "{done:?}");
+    let view = host.job(1);
+    assert_eq!((view.state, view.exit_code), (JobState::Exited, Some(7)));
+    assert_ne!(view.user, host.report(host.submit(&[], "true")).user);
+}
+
+/// Below `/tmp` anybody can put a directory, or a link, in the place where another's would be.
+#[test]
+fn a_planted_directory_is_refused() {
+    if !is_root() {
+        return;
+    }
+    let host = Host::without_daemon(Kind::Nobody, &[]);
+    let theirs = tempfile::tempdir().expect("somebody else's directory");
+    let link = host.path("link");
+    symlink(theirs.path(), &link).expect("a link");
+    let owned = host.path("owned-by-root");
+    std::fs::create_dir(&owned).expect("a directory");
+    std::fs::set_permissions(&owned, PermissionsExt::from_mode(0o777)).expect("open to all");
+    std::fs::set_permissions(theirs.path(), PermissionsExt::from_mode(0o777)).expect("open to all");
+    for planted in [link, owned] {
+        let mut command = host.command(host.programs().join("pinfold"));
+        command.env("PINFOLD_SOCKET", planted.join("pinfold.sock")).args(["run", "true"]).stdin(Stdio::null());
+        let done = host.spawn(command).wait();
+        assert_eq!(done.code, Some(4), "{}: {done:?}", planted.display());
+        assert!(done.err.contains("someone else"), "{done:?}");
+        assert!(!planted.join("pinfold.sock").exists(), "nothing listens there");
+    }
+}
