@@ -74,6 +74,9 @@ pub(crate) fn compare(
     if let Some(confidence) = median(&vec![0.0; question.repetitions]).map(|median| median.confidence) {
         record.say(&format!("Medians with order-statistic intervals of {:.1} %.\n", 100.0 * confidence));
     }
+    for group in runs.iter().flatten().flat_map(|run| &run.left_behind) {
+        record.say(&format!("Left behind: cgroup {}.", group.display()));
+    }
     for failure in runs.iter().flatten().flat_map(|run| run.failures.iter().map(move |why| (&run.way, why))) {
         record.say(&format!("Failed: {} ({}).", failure.1, failure.0));
     }

@@ -2,7 +2,6 @@
 //!
 //! Owns the child process. It never talks to a daemon that was there before.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -40,6 +39,7 @@ pub(crate) struct Daemon {
     child: Option<Child>,
     pinfold: PathBuf,
     socket: PathBuf,
+    state: PathBuf,
     log: PathBuf,
 }
 
@@ -59,7 +59,7 @@ impl Daemon {
         command.stdin(Stdio::null()).stdout(stream.try_clone()?).stderr(stream);
         let child =
             command.spawn().with_context(|| format!("failed to start {}", binaries.pinfoldd.display()))?;
-        let mut daemon = Self { child: Some(child), pinfold: binaries.pinfold.clone(), socket, log };
+        let mut daemon = Self { child: Some(child), pinfold: binaries.pinfold.clone(), socket, state, log };
         daemon.await_answer()?;
         Ok(daemon)
     }
@@ -90,15 +90,19 @@ impl Daemon {
         }
     }
 
-    /// Asks the daemon to stop and waits for it. An error when it had to be killed.
-    pub(crate) fn stop(mut self) -> anyhow::Result<()> {
-        let Some(mut child) = self.child.take() else { return Ok(()) };
+    /// Asks the daemon to stop and waits for it. Gives the cgroups that it left behind; an error when it had to
+    /// be killed.
+    pub(crate) fn stop(mut self) -> anyhow::Result<Vec<PathBuf>> {
+        let Some(mut child) = self.child.take() else { return Ok(Vec::new()) };
+        let instance = fs::read_to_string(self.state.join("instance")).unwrap_or_default();
         signal(&child, Signal::TERM);
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
             if let Some(status) = child.try_wait().context("failed to wait for pinfoldd")? {
                 if status.success() {
-                    return Ok(());
+                    // Without a name there is nothing to look for, and the root itself is not left behind.
+                    let instance = instance.trim();
+                    return Ok(if instance.is_empty() { Vec::new() } else { groups(instance) });
                 }
                 bail!("pinfoldd ended with {status}: {}", self.last_words());
             }
@@ -151,22 +155,12 @@ fn signal(child: &Child, signal: Signal) {
     }
 }
 
-/// pinfold's groups in every cgroup hierarchy now, to tell afterwards what was left behind.
-pub(crate) fn groups() -> BTreeSet<PathBuf> {
-    let mut found = BTreeSet::new();
-    let mut roots = vec![PathBuf::from("/sys/fs/cgroup")];
-    roots.extend(children(Path::new("/sys/fs/cgroup")));
-    for root in roots {
-        let top = root.join("pinfold");
-        if top.is_dir() {
-            found.extend(children(&top));
-            found.insert(top);
-        }
-    }
-    found
-}
-
-fn children(directory: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
-    entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+/// The groups of `instance` in every cgroup hierarchy: after the daemon has stopped there should be none.
+fn groups(instance: &str) -> Vec<PathBuf> {
+    let root = Path::new("/sys/fs/cgroup");
+    let mut tops = vec![root.to_owned()];
+    tops.extend(fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path()));
+    tops.sort();
+    let groups = tops.iter().map(|top| top.join("pinfold").join(instance));
+    groups.filter(|group| group.is_dir()).collect()
 }

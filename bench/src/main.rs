@@ -6,9 +6,11 @@
 
 mod compare;
 mod daemon;
+mod demo;
 mod inputs;
 mod journal;
 mod machine;
+mod picture;
 mod programs;
 mod record;
 mod row;
@@ -41,6 +43,8 @@ enum Row {
     Launch(row::launch::LaunchArgs),
     /// How many commands that do nothing get through in a second.
     Short(row::short::ShortArgs),
+    /// Real programs three ways, a table and a picture.
+    Demo(demo::DemoArgs),
     /// Run and record one job; used by the rows.
     #[command(hide = true)]
     Exec(journal::ExecArgs),
@@ -52,6 +56,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Row::E5(args) => row::e5::run(&args)?,
         Row::Launch(args) => row::launch::run(&args)?,
         Row::Short(args) => row::short::run(&args)?,
+        Row::Demo(args) => demo::run(&args)?,
         Row::Exec(args) => return journal::exec(&args).map(ExitCode::from),
     }
     Ok(ExitCode::SUCCESS)

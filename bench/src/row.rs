@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, bail};
 use tempfile::TempDir;
 
-use crate::daemon::{Binaries, groups};
+use crate::daemon::Binaries;
 use crate::machine::{Machine, allowed};
 use crate::record::Record;
 use crate::run::Bench;
@@ -119,16 +119,11 @@ pub(crate) fn perform(
     args: &RowArgs,
     row: impl FnOnce(&Ground, &mut Record) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let groups_before = groups();
     let ground = Ground::new(args.binaries.as_ref(), args.scratch.as_ref())?;
     let mut record = Record::new(name, &ground.machine)?;
     row(&ground, &mut record)?;
     if ground.interrupted() {
         bail!("interrupted: the figures are not complete and nothing is kept");
-    }
-    let left: Vec<PathBuf> = groups().difference(&groups_before).cloned().collect();
-    for path in &left {
-        record.say(&format!("Left behind: cgroup {}.", path.display()));
     }
     let mut out = std::io::stdout().lock();
     std::io::Write::write_all(&mut out, record.text().as_bytes()).context("failed to print the record")?;

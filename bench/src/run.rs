@@ -3,7 +3,7 @@
 //! Owns a run's directory, which goes when the run is over. Nothing survives of a run but its record.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -94,6 +94,8 @@ pub(crate) struct Run {
     pub(crate) load_before: f64,
     /// What went wrong, one sentence each. Empty when all is well.
     pub(crate) failures: Vec<String>,
+    /// Cgroups that the launcher made and did not remove.
+    pub(crate) left_behind: Vec<PathBuf>,
     /// Each job's ending.
     pub(crate) endings: Vec<Ending>,
     /// Samples over the run.
@@ -144,7 +146,7 @@ impl Bench<'_> {
             }
         };
         let busy_s = machine::busy_s() - busy_before;
-        ready.finish()?;
+        let left = ready.finish()?;
         let mut failures = Vec::new();
         for (job, staged) in jobs.iter().zip(&staged) {
             failures.extend(failure(job, staged.checksum(), solo.get(&job.class), &watch));
@@ -162,6 +164,7 @@ impl Bench<'_> {
             foreign_cores: ((busy_s - cpu_s) / makespan_s.max(1e-9)).max(0.0),
             load_before,
             failures,
+            left_behind: left,
             endings,
             samples: watch.samples().to_vec(),
             launcher,

@@ -12,6 +12,9 @@ use serde::Serialize;
 
 use crate::journal::{Ending, Follower, Mark, now_us};
 
+/// Below this a rate from clock ticks of 10 ms is noise.
+const SHORTEST_US: u64 = 100_000;
+
 /// One look at the running jobs.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Sample {
@@ -65,6 +68,32 @@ impl Watch {
 
     /// Reads the journal and takes a sample.
     pub(crate) fn tick(&mut self) -> anyhow::Result<()> {
+        self.read()?;
+        let live = survey(Path::new("/proc"), &self.running.values().copied().collect());
+        // Again: a job that ended during the walk counts by its record alone, not twice and not at all.
+        self.read()?;
+        let live: Vec<Live> = self.running.values().filter_map(|pid| live.get(pid).copied()).collect();
+        let now = now_us();
+        let passed_us = now.saturating_sub(self.last_us);
+        let ended_us = self.ended.values().map(|ending| ending.cpu_us).sum::<u64>();
+        let cpu_us = ended_us + live.iter().map(|live| live.cpu_us).sum::<u64>();
+        let cpu_cores = match self.samples.last() {
+            // The last look follows the one before at once; over so short a time clock ticks say nothing.
+            Some(before) if passed_us < SHORTEST_US => before.cpu_cores,
+            _ => cpu_us.saturating_sub(self.last_cpu_us) as f64 / passed_us.max(1) as f64,
+        };
+        self.samples.push(Sample {
+            time_s: seconds(now.saturating_sub(self.started_us)),
+            cpu_cores,
+            memory_bytes: live.iter().map(|live| live.memory_bytes).sum(),
+            running: self.running.len(),
+        });
+        self.last_us = now;
+        self.last_cpu_us = self.last_cpu_us.max(cpu_us);
+        Ok(())
+    }
+
+    fn read(&mut self) -> anyhow::Result<()> {
         for mark in self.follower.read()? {
             match mark {
                 Mark::Started { name, pid, .. } => {
@@ -79,19 +108,6 @@ impl Watch {
                 }
             }
         }
-        let now = now_us();
-        let live = survey(Path::new("/proc"), &self.running.values().copied().collect());
-        let cpu_us = live.cpu_us + self.ended.values().map(|ending| ending.cpu_us).sum::<u64>();
-        let passed_us = now.saturating_sub(self.last_us).max(1);
-        self.samples.push(Sample {
-            time_s: seconds(now - self.started_us),
-            // Less than before is possible when a job ends between the journal and the walk: then it is none.
-            cpu_cores: cpu_us.saturating_sub(self.last_cpu_us) as f64 / passed_us as f64,
-            memory_bytes: live.memory_bytes,
-            running: self.running.len(),
-        });
-        self.last_us = now;
-        self.last_cpu_us = self.last_cpu_us.max(cpu_us);
         Ok(())
     }
 
@@ -136,7 +152,8 @@ pub(crate) fn seconds(microseconds: u64) -> f64 {
     microseconds as f64 / 1e6
 }
 
-#[derive(Debug, Default)]
+/// What is below one wrapper.
+#[derive(Debug, Clone, Copy, Default)]
 struct Live {
     cpu_us: u64,
     memory_bytes: u64,
@@ -150,29 +167,28 @@ struct Process {
     ticks: u64,
 }
 
-/// Sums over the processes below `wrappers`; the wrappers' own memory is not the job's.
-fn survey(proc: &Path, wrappers: &BTreeSet<i32>) -> Live {
+/// Sums over the processes below each of `wrappers`; the wrappers' own memory is not the job's.
+fn survey(proc: &Path, wrappers: &BTreeSet<i32>) -> BTreeMap<i32, Live> {
     let processes = processes(proc);
     let tick_us = 1_000_000 / rustix::param::clock_ticks_per_second().max(1);
-    let mut live = Live::default();
+    let mut live: BTreeMap<i32, Live> = BTreeMap::new();
     for (pid, process) in &processes {
-        if !below(&processes, *pid, wrappers) {
-            continue;
-        }
-        live.cpu_us += process.ticks * tick_us;
-        if !wrappers.contains(pid)
+        let Some(wrapper) = root_of(&processes, *pid, wrappers) else { continue };
+        let sums = live.entry(wrapper).or_default();
+        sums.cpu_us += process.ticks * tick_us;
+        if *pid != wrapper
             && let Ok(status) = fs::read_to_string(proc.join(pid.to_string()).join("status"))
         {
-            live.memory_bytes += parse_memory(&status);
+            sums.memory_bytes += parse_memory(&status);
         }
     }
     live
 }
 
-/// `roots` and all processes below them, children after parents' parents, for ending them.
+/// `roots` and all processes below them.
 pub(crate) fn descendants(roots: &BTreeSet<i32>) -> Vec<i32> {
     let processes = processes(Path::new("/proc"));
-    processes.keys().copied().filter(|pid| below(&processes, *pid, roots)).collect()
+    processes.keys().copied().filter(|pid| root_of(&processes, *pid, roots).is_some()).collect()
 }
 
 fn processes(proc: &Path) -> BTreeMap<i32, Process> {
@@ -185,20 +201,17 @@ fn processes(proc: &Path) -> BTreeMap<i32, Process> {
     .collect()
 }
 
-/// Whether `pid` is one of `roots` or below one.
-fn below(processes: &BTreeMap<i32, Process>, pid: i32, roots: &BTreeSet<i32>) -> bool {
+/// The one of `roots` that `pid` is or is below.
+fn root_of(processes: &BTreeMap<i32, Process>, pid: i32, roots: &BTreeSet<i32>) -> Option<i32> {
     let mut at = pid;
     // The walk takes time, so parents may be inconsistent: never follow more links than there are processes.
     for _ in 0..=processes.len() {
         if roots.contains(&at) {
-            return true;
+            return Some(at);
         }
-        match processes.get(&at) {
-            Some(process) if process.parent != 0 => at = process.parent,
-            _ => return false,
-        }
+        at = processes.get(&at)?.parent;
     }
-    false
+    None
 }
 
 /// The name may hold spaces and brackets, so fields count from the last `)`.
@@ -256,6 +269,7 @@ mod tests {
     fn a_loop_of_parents_ends() {
         let loop_of_two =
             BTreeMap::from([(2, Process { parent: 3, ticks: 0 }), (3, Process { parent: 2, ticks: 0 })]);
-        assert!(!below(&loop_of_two, 2, &BTreeSet::from([9])));
+        assert_eq!(root_of(&loop_of_two, 2, &BTreeSet::from([9])), None);
+        assert_eq!(root_of(&loop_of_two, 2, &BTreeSet::from([3])), Some(3));
     }
 }

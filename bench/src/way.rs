@@ -125,9 +125,9 @@ impl Ready {
         }
     }
 
-    /// Stops what `prepare` started.
-    pub(crate) fn finish(self) -> anyhow::Result<()> {
-        self.daemon.map_or(Ok(()), Daemon::stop)
+    /// Stops what `prepare` started, and gives what that left behind.
+    pub(crate) fn finish(self) -> anyhow::Result<Vec<PathBuf>> {
+        self.daemon.map_or(Ok(Vec::new()), Daemon::stop)
     }
 }
 

@@ -55,7 +55,9 @@ pub(crate) fn run(args: &LaunchArgs) -> anyhow::Result<()> {
             None => record.say("task-spooler is left out: it is not installed."),
         }
         let times = alternate(&mut commands, args.runs, ground)?;
-        daemon.map_or(Ok(()), Daemon::stop)?;
+        for group in daemon.map_or(Ok(Vec::new()), Daemon::stop)? {
+            record.say(&format!("Left behind: cgroup {}.", group.display()));
+        }
         tell(&commands, &times, record)
     })
 }

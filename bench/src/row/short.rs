@@ -108,7 +108,9 @@ fn time(launcher: Launcher, ground: &Ground, own: &Path, file: &Path, jobs: usiz
             let mut command = daemon.command();
             command.arg("batch").arg(file).current_dir(own).stdin(Stdio::null());
             let passed_s = timed(command)?;
-            daemon.stop()?;
+            if let Some(group) = daemon.stop()?.first() {
+                done(&format!("left behind: cgroup {}", group.display()));
+            }
             Ok(passed_s)
         }
         Launcher::Spooler => {
