@@ -197,8 +197,7 @@ fn promises(policy: &Policy) {
         taken = taken.union(&info.cpus);
     }
     if policy.exclusive.is_none() && policy.cores.free_homes() > 0 {
-        let fits = |job: JobId| policy.jobs[&job].slots() <= policy.cores.free_homes();
-        let left = policy.holders.promotable_oldest_first().find(|&job| fits(job));
+        let left = policy.holders.oldest_promotable(policy.cores.free_homes());
         assert_eq!(left, None, "a home is free and a backfiller could have it");
     }
 }

@@ -70,7 +70,7 @@ impl Policy {
         let wanted_weight = (live.class, self.jobs[&id].request.priority);
         // A frozen job is weighed and bound when it is thawed; one that only thawed to die, not at all.
         let settled = live.key.is_none();
-        let Some(live) = self.jobs.get_mut(&id).and_then(crate::job::Job::live_mut) else { return };
+        let Some(live) = self.jobs.get_mut(&id).and_then(|job| job.live_mut()) else { return };
         let mut actions = Vec::new();
         if !settled {
             if live.told.weight != Some(wanted_weight) && live.may_try(Kind::Weigh) {

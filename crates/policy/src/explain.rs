@@ -239,7 +239,7 @@ impl Policy {
                 "its end".into(),
             ),
             Class::Backfill => {
-                let older = self.holders.promotable_oldest_first().take_while(|&other| other != id).count();
+                let older = self.holders.promotable_before(live.started, id);
                 numbers.push(("backfillers before it", older.to_string()));
                 let primaries: Vec<JobId> =
                     self.holders.primaries_lowest_first().map(|(_, job)| job).collect();

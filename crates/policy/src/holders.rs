@@ -3,7 +3,7 @@
 //! Absent: frozen and waiting jobs; the state of the jobs themselves.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Class, Instant, JobId};
 
@@ -17,8 +17,8 @@ pub(crate) struct Key {
     pub(crate) started: Instant,
     pub(crate) job: JobId,
     pub(crate) class: Class,
-    /// Whether it may become a primary.
-    pub(crate) promotable: bool,
+    /// The home cores it needs to become a primary; `None` if it may not.
+    pub(crate) promotable: Option<usize>,
 }
 
 impl Key {
@@ -33,7 +33,8 @@ pub(crate) struct Holders {
     all: BTreeSet<Lowest>,
     primaries: BTreeSet<Lowest>,
     backfillers: BTreeSet<(Instant, JobId)>,
-    promotable: BTreeSet<(Instant, JobId)>,
+    /// By the home cores they need, so that those who need more than there are need not be walked over.
+    promotable: BTreeMap<usize, BTreeSet<(Instant, JobId)>>,
 }
 
 impl Holders {
@@ -44,8 +45,8 @@ impl Holders {
         }
         if key.class == Class::Backfill {
             self.backfillers.insert((key.started, key.job));
-            if key.promotable {
-                self.promotable.insert((key.started, key.job));
+            if let Some(cores) = key.promotable {
+                self.promotable.entry(cores).or_default().insert((key.started, key.job));
             }
         }
     }
@@ -54,7 +55,14 @@ impl Holders {
         self.all.remove(&key.lowest());
         self.primaries.remove(&key.lowest());
         self.backfillers.remove(&(key.started, key.job));
-        self.promotable.remove(&(key.started, key.job));
+        if let Some(cores) = key.promotable
+            && let Some(same) = self.promotable.get_mut(&cores)
+        {
+            same.remove(&(key.started, key.job));
+            if same.is_empty() {
+                self.promotable.remove(&cores);
+            }
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -76,9 +84,15 @@ impl Holders {
         self.backfillers.iter().rev().map(|&(_, job)| job)
     }
 
-    /// Backfillers that may become primaries, the oldest first.
-    pub(crate) fn promotable_oldest_first(&self) -> impl Iterator<Item = JobId> {
-        self.promotable.iter().map(|&(_, job)| job)
+    /// The oldest backfiller that may become a primary on so many home cores.
+    pub(crate) fn oldest_promotable(&self, homes: usize) -> Option<JobId> {
+        let fitting = self.promotable.range(..=homes).filter_map(|(_, same)| same.first());
+        fitting.min().map(|&(_, job)| job)
+    }
+
+    /// How many backfillers that may become primaries are older than this one.
+    pub(crate) fn promotable_before(&self, started: Instant, job: JobId) -> usize {
+        self.promotable.values().map(|same| same.range(..(started, job)).count()).sum()
     }
 
     /// The one that is never frozen by the judgement: the oldest of the highest priority.

@@ -30,7 +30,8 @@ pub struct Policy {
     machine: Machine,
     /// The time of the last event; never goes back.
     pub(crate) now: Instant,
-    pub(crate) jobs: BTreeMap<JobId, Job>,
+    /// Boxed, for jobs come and go all the time and a tree moves its neighbours at each.
+    pub(crate) jobs: BTreeMap<JobId, Box<Job>>,
     pub(crate) queue: Queue,
     pub(crate) holders: Holders,
     pub(crate) cores: Cores,
@@ -227,7 +228,8 @@ impl Policy {
     /// The slots became more or fewer. A job that had started and is now wider than the host takes all there
     /// is, so that it can go on; a new one waits until the host is large enough.
     fn clip(&mut self) {
-        let all: Vec<JobId> = self.jobs.values().filter(|job| job.live().is_some()).map(Job::id).collect();
+        let all: Vec<JobId> =
+            self.jobs.values().filter(|job| job.live().is_some()).map(|job| job.id()).collect();
         for id in all {
             let slots = self.clipped(&self.jobs[&id]);
             if let Some(live) = self.live_mut(id).filter(|live| live.key.is_some()) {
@@ -281,7 +283,8 @@ impl Policy {
         let (id, held) = (request.job, request.held);
         let stage = Stage::Waiting(Waiting { held, ..Waiting::default() });
         let (since, passed, aged, armed, queued) = (submitted, 0, false, None, None);
-        self.jobs.insert(id, Job { request, submitted, since, passed, aged, armed, queued, stage });
+        let job = Job { request, submitted, since, passed, aged, armed, queued, stage };
+        self.jobs.insert(id, Box::new(job));
         self.waiting += 1;
         self.enqueue(id);
     }
@@ -492,7 +495,7 @@ impl Policy {
         let slots = self.clipped(job);
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let priority = job.request.priority;
-        let promotable = job.request.class != Some(Class::Backfill);
+        let promotable = (job.request.class != Some(Class::Backfill)).then(|| job.slots());
         let Some(live) = job.live_mut() else { return };
         debug_assert!(live.key.is_none(), "job {id} has its slots already");
         let key = Key { priority, started: live.started, job: id, class, promotable };
@@ -648,11 +651,11 @@ impl Policy {
     }
 
     pub(crate) fn live(&self, id: JobId) -> Option<&Live> {
-        self.jobs.get(&id).and_then(Job::live)
+        self.jobs.get(&id).and_then(|job| job.live())
     }
 
     pub(crate) fn live_mut(&mut self, id: JobId) -> Option<&mut Live> {
-        self.jobs.get_mut(&id).and_then(Job::live_mut)
+        self.jobs.get_mut(&id).and_then(|job| job.live_mut())
     }
 
     fn holders_highest_first(&self) -> Vec<JobId> {

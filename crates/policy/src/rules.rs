@@ -5,7 +5,7 @@
 //! away from the state in which it applies, so the loops end: a promotion uses up a free home, a start uses up
 //! a queued job, and whoever is frozen for a start has a lower priority than the job that is started.
 
-use crate::job::{Drift, Job, Live, Out, Told};
+use crate::job::{Drift, Live, Out, Told};
 use crate::policy::Policy;
 use crate::queue::{RANK_AGED, Shape};
 use crate::{Class, JobId, Preemption, Reason};
@@ -68,8 +68,7 @@ impl Policy {
     /// Gives free homes to backfillers, the oldest that fits first.
     fn promote(&mut self) {
         while self.exclusive.is_none() && self.cores.free_homes() > 0 {
-            let fits = |job: &JobId| self.jobs[job].slots() <= self.cores.free_homes();
-            let Some(job) = self.holders.promotable_oldest_first().find(fits) else { return };
+            let Some(job) = self.holders.oldest_promotable(self.cores.free_homes()) else { return };
             let own = self.live(job).map(|live| live.cores.clone()).unwrap_or_default();
             self.release(job);
             let slots = self.jobs[&job].slots();
@@ -313,9 +312,8 @@ impl Policy {
 
     /// Whether the judgement may freeze a job at all.
     pub(crate) fn may_freeze(&self, id: JobId) -> bool {
-        let may = |job: &Job| !job.request.no_suspend;
-        let now = |live: &Live| !live.starting && live.grace.is_none() && live.out.is_none();
-        self.jobs.get(&id).is_some_and(may) && self.live(id).is_some_and(now)
+        let Some(job) = self.jobs.get(&id).filter(|job| !job.request.no_suspend) else { return false };
+        job.live().is_some_and(|live| !live.starting && live.grace.is_none() && live.out.is_none())
     }
 
     /// Scheduling is off: everyone runs.

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use pinfold_policy::{
-    Action, Adopted, Class, Decision, Event, Instant, JobId, Machine, Policy, Request, Running, Settings,
-    State,
+    Action, Adopted, Class, Decision, Event, Instant, JobId, Machine, Policy, Reason, Request, Running,
+    Settings, State,
 };
 use pinfold_topo::CpuSet;
 
@@ -82,6 +82,7 @@ pub(crate) struct Host {
     pub(crate) crashes: u64,
     pub(crate) decisions: u64,
     pub(crate) hash: Fnv,
+    pub(crate) tally: BTreeMap<&'static str, u64>,
     policy: Option<Policy>,
     adopting: bool,
     disk: BTreeMap<JobId, Record>,
@@ -113,6 +114,7 @@ impl Host {
             crashes: 0,
             decisions: 0,
             hash: Fnv::default(),
+            tally: BTreeMap::new(),
             policy: None,
             adopting: false,
             disk: BTreeMap::new(),
@@ -182,6 +184,7 @@ impl Host {
         }
         for decision in decisions {
             self.decisions += 1;
+            *self.tally.entry(name(&decision.reason)).or_default() += 1;
             self.hash.add(now, &decision);
             self.tell(|| format!("  {} {:?}: {}", decision.job, decision.action, decision.reason));
             self.ledger.decided(&decision, now)?;
@@ -489,6 +492,62 @@ impl Host {
         }
         found
     }
+}
+
+/// The names of all reasons, as [`crate::Outcome::tally`] has them.
+pub const REASONS: [&str; 23] = [
+    "home core free",
+    "backfill slot free",
+    "backfill asked",
+    "unscheduled",
+    "promoted",
+    "promoted to free core",
+    "preempted",
+    "idler core",
+    "cpus gone",
+    "cpus changed",
+    "exclusive",
+    "exclusive over",
+    "slots shrank",
+    "slot free",
+    "asked",
+    "priority changed",
+    "queue full",
+    "expired",
+    "too large",
+    "withdrawn",
+    "adopted",
+    "restored",
+    "retry",
+];
+
+fn name(reason: &Reason) -> &'static str {
+    let index = match reason {
+        Reason::HomeCoreFree { .. } => 0,
+        Reason::BackfillSlotFree { .. } => 1,
+        Reason::BackfillAsked { .. } => 2,
+        Reason::Unscheduled => 3,
+        Reason::Promoted { .. } => 4,
+        Reason::PromotedToFreeCore => 5,
+        Reason::Preempted { .. } => 6,
+        Reason::IdlerCore { .. } => 7,
+        Reason::CpusGone => 8,
+        Reason::CpusChanged => 9,
+        Reason::Exclusive { .. } => 10,
+        Reason::ExclusiveOver => 11,
+        Reason::SlotsShrank { .. } => 12,
+        Reason::SlotFree => 13,
+        Reason::Asked => 14,
+        Reason::PriorityChanged { .. } => 15,
+        Reason::QueueFull { .. } => 16,
+        Reason::Expired { .. } => 17,
+        Reason::TooLarge { .. } => 18,
+        Reason::Withdrawn => 19,
+        Reason::Adopted => 20,
+        Reason::Restored => 21,
+        Reason::Retry { .. } => 22,
+    };
+    REASONS[index]
 }
 
 /// FNV-1a over the text of all decisions.

@@ -1,5 +1,6 @@
 //! One seed, one history: first chaos with all checks, then quiet, in which every job must end.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use pinfold_policy::{Command, Event, JobId, Machine, Preemption, Request, Sample, Settings};
@@ -31,6 +32,8 @@ pub struct Outcome {
     pub crashes: u64,
     /// Simulated time, in microseconds.
     pub length_us: u64,
+    /// How many decisions were made for each reason.
+    pub tally: BTreeMap<&'static str, u64>,
 }
 
 /// An episode in which a promise was broken.
@@ -63,6 +66,7 @@ pub fn run(seed: u64, mutant: Option<Mutant>, traced: bool) -> Result<Outcome, B
             decisions: host.decisions,
             crashes: host.crashes,
             length_us: host.world.now_us(),
+            tally: std::mem::take(&mut host.tally),
         }),
         Err(violation) => {
             let trace = host.trace.take().unwrap_or_default();

@@ -206,7 +206,11 @@ impl Ledger {
                 if entry.request.no_suspend && !entry.suspended {
                     return wrong("a job that may not be suspended is frozen only by its user");
                 }
-                (entry.frozen, entry.since, entry.slotless) = (true, now, false);
+                (entry.frozen, entry.slotless) = (true, false);
+                // A freeze tried again is no new wait.
+                if failed.is_none() {
+                    entry.since = now;
+                }
             }
             (Action::Thaw, _) => {
                 entry.aged = entry.may_be_aged(now);

@@ -172,3 +172,27 @@ fn strangers_are_ignored() {
         ",
     );
 }
+
+#[test]
+fn who_may_not_be_suspended_goes_on_beyond_the_slots_after_a_signal() {
+    check(
+        "
+        > machine 1
+        > set factor=1000
+        > submit 1 nosuspend
+        1 start primary 0 p10: a home core was free (1 of 1 slots used)
+        > submit 2
+        > suspend 1
+        1 freeze: a user or operator asked for it
+        2 start primary 0 p10: a home core was free (1 of 1 slots used)
+        > cancel 1
+        1 thaw: a user or operator asked for it
+        1 signal 15: a user or operator asked for it
+        > +5
+        2 freeze: only 1 slot is left
+        > why 1
+        it is a primary: it has home cores that no other primary has [priority 10, cores asked for 1, slots used 1 of 1, since its start 5.0 s, PUs 0] change: its end, or `pinfold suspend 1`
+        > exit 2
+        ",
+    );
+}

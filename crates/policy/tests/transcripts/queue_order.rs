@@ -213,3 +213,37 @@ fn a_changed_priority_changes_the_order() {
         ",
     );
 }
+
+/// What it waited before it was held gives no right to go first.
+#[test]
+fn who_was_held_has_to_wait_anew() {
+    check(
+        "
+        > machine 1
+        > set factor=1000 preemption=off
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 1 slots used)
+        > submit 2 p3
+        > +600
+        > hold 2
+        > release 2
+        > submit 3
+        > exit 1
+        3 start primary 0 p10: a home core was free (1 of 1 slots used)
+        ",
+    );
+}
+
+#[test]
+fn who_ends_in_the_moment_of_its_expiry_has_ended() {
+    check(
+        "
+        > machine 1
+        > set factor=1000 ttl=30
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 1 slots used)
+        > submit 2
+        > +30 exit 2
+        ",
+    );
+}

@@ -1,0 +1,54 @@
+//! Episodes: a smaller number at each test, the seeds that once found a mistake, and mistakes made on purpose.
+
+use std::collections::BTreeMap;
+
+use pinfold_sim::{Mutant, Outcome, run};
+
+/// Plays an episode; what is printed on failure is all that is needed to see it again.
+#[track_caller]
+fn play(seed: u64) -> Outcome {
+    match run(seed, None, false) {
+        Ok(outcome) => outcome,
+        Err(failure) => panic!("{failure}\nagain: cargo xtask sim --seed {seed} --episodes 1 --trace"),
+    }
+}
+
+#[test]
+fn promises_hold_and_everything_happens() {
+    let mut tally: BTreeMap<&'static str, u64> = BTreeMap::new();
+    let mut crashes = 0;
+    for seed in 100_000..100_400 {
+        let outcome = play(seed);
+        crashes += outcome.crashes;
+        for (reason, count) in outcome.tally {
+            *tally.entry(reason).or_default() += count;
+        }
+    }
+    // Episodes in which nothing happens would keep every promise.
+    assert!(crashes > 100, "{crashes} crashes");
+    for reason in pinfold_sim::daemon::REASONS {
+        assert!(tally.get(reason).is_some_and(|&count| count > 0), "nothing was decided because: {reason}");
+    }
+}
+
+#[test]
+fn seeds_that_found_mistakes() {
+    let corpus = include_str!("../corpus.txt");
+    let lines = corpus.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    let mut count = 0;
+    for line in lines {
+        let (seed, _) = line.split_once(' ').expect("a seed and what it found");
+        play(seed.parse().expect("a seed is a number"));
+        count += 1;
+    }
+    assert!(count > 0, "the corpus is empty");
+}
+
+#[test]
+fn every_mutant_is_caught() {
+    for mutant in Mutant::ALL {
+        let caught = (0..200).find_map(|seed| run(seed, Some(mutant), false).err());
+        let Some(failure) = caught else { panic!("{mutant:?} broke no promise in 200 episodes") };
+        println!("{mutant:?}: episode {}: {}", failure.seed, failure.violation.rule);
+    }
+}
