@@ -62,7 +62,7 @@ pub(crate) enum Command {
     /// Show the machine: sockets, caches, cores, PUs
     Topology(TopologyArgs),
     /// Show what a request in Slurm's words would get on a machine, without running it
-    Layout(LayoutArgs),
+    Layout(Box<LayoutArgs>),
     /// Say what pinfold can do on this host, what it cannot, and what would change that
     Doctor(JsonArgs),
     /// Without a daemon: thaw and unlimit everything pinfold ever made

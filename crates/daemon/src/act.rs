@@ -251,7 +251,7 @@ impl Daemon {
     }
 
     /// What a job finds in its environment.
-    fn variables(&self, job: JobId) -> Vec<(String, String)> {
+    pub(crate) fn variables(&self, job: JobId) -> Vec<(String, String)> {
         let cpus = self.jobs.get(&job).and_then(|live| live.row.cpus.clone());
         let cpus = cpus.unwrap_or_else(|| self.topology.usable().to_string());
         let cores = self.jobs.get(&job).map_or(1, |live| live.row.spec.cores);

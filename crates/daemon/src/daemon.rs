@@ -222,8 +222,15 @@ impl Daemon {
                 self.handle(event);
             }
             self.journal.write(&mut self.jobs);
-            let effects = std::mem::take(&mut self.effects);
+            // Nobody waits for the removal of a container; clients wait for the replies.
+            let (removals, effects): (Vec<_>, Vec<_>) = std::mem::take(&mut self.effects)
+                .into_iter()
+                .partition(|effect| matches!(effect, Effect::Remove(_)));
             events = effects.into_iter().filter_map(|effect| self.carry_out(effect)).collect();
+            if !removals.is_empty() {
+                self.flush();
+                events.extend(removals.into_iter().filter_map(|effect| self.carry_out(effect)));
+            }
         }
         // What the last effects changed (a start's time and process) has no effect of its own to wait for it.
         self.journal.write(&mut self.jobs);

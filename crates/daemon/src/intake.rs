@@ -201,7 +201,9 @@ impl Daemon {
         if matches!(phase, Phase::Waiting { .. }) {
             live.child = waiting;
             live.asked_child = false;
-            if live.granted {
+            if live.has_started() {
+                self.start_anew(job);
+            } else if live.granted {
                 self.effects.push(Effect::Act(job, self.start_action(job)));
             }
         }
@@ -210,6 +212,25 @@ impl Daemon {
         if let Some(ending) = ending {
             self.ended(job, ending);
         }
+    }
+
+    /// A job's start is on disk, but its keeper has not heard of it: the daemon before this one died in between.
+    fn start_anew(&mut self, job: JobId) {
+        let Some(live) = self.jobs.get_mut(&job) else { return };
+        if live.container.is_some() && live.child.is_some() {
+            let keeper = live.keeper;
+            let go = Reply::Go { job: job.0, doors: 0, variables: self.variables(job) };
+            return self.effects.extend(keeper.map(|id| Effect::Reply(id, go)));
+        }
+        // Nothing holds a process that has not become the job yet, so it waits again; an empty group that was made
+        // for it is made anew.
+        live.container = None;
+        self.running.remove(&job);
+        live.row.started_us = None;
+        live.row.main = None;
+        live.row.cpus = None;
+        live.set_state(JobState::Queued, self.clock.now_us());
+        self.adopt(job, false);
     }
 
     /// A connection is at its end: its waiting jobs are withdrawn, its running ones go on.
@@ -312,6 +333,10 @@ impl Daemon {
     /// Whether `pid` is a child of the peer's process, run by the peer's user. Nobody can have another's
     /// process put into a job of theirs; whom the system trusts with everything need not be asked.
     fn is_child_of(&self, pid: u32, user: Peer) -> bool {
+        if pid == std::process::id() {
+            // This daemon may be a child of whoever started it, and is no job of theirs for that.
+            return false;
+        }
         let parent = self.proc.stat(pid).ok().flatten().map(|stat| stat.parent);
         let owner = || self.proc.status(pid).ok().flatten().map(|status| status.user);
         parent == Some(user.pid) && (user.uid == 0 || owner() == Some(user.uid))

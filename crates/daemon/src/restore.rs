@@ -147,7 +147,8 @@ impl Daemon {
         live.set_state(JobState::Running, now_us);
     }
 
-    fn adopt(&mut self, job: JobId, runs: bool) {
+    /// Tells the judgement of a job of an earlier life.
+    pub(crate) fn adopt(&mut self, job: JobId, runs: bool) {
         let live = &self.jobs[&job];
         let mut request = live::request(job.0, live.row.priority, &live.row.spec);
         request.held = live.row.state == JobState::Held;
