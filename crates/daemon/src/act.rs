@@ -6,6 +6,7 @@ use pinfold_proto::JobState;
 use pinfold_proto::row::DecisionRow;
 use pinfold_proto::wire::{ErrorCode, Reply};
 use pinfold_sys::container::{Container, ContainerError, Entered, Shape};
+use pinfold_sys::peer;
 
 use crate::daemon::Daemon;
 use crate::event::{ConnectionId, Effect, Event};
@@ -113,13 +114,6 @@ impl Daemon {
                     Err(error) => Event::NotCarried(job, action, in_full(&error)),
                 })
             }
-            Effect::TakeIn(job, pid) => {
-                let container = self.jobs.get(&job)?.container.as_ref()?;
-                if let Err(error) = container.enter(pid) {
-                    tracing::warn!(job = job.0, %error, "a job runs outside its container");
-                }
-                None
-            }
             Effect::Remove(job) => {
                 self.remove(job);
                 None
@@ -153,10 +147,11 @@ impl Daemon {
         if live.container.is_some() || !live.granted {
             return None;
         }
-        let id = live.keeper?;
-        if live.child.is_none() && self.doors {
+        let (id, uid, has_child) = (live.keeper?, live.row.uid, live.child.is_some());
+        if !has_child && self.has_doors_for(uid) {
             return Some(self.start_through_doors(job, id, action));
         }
+        let live = self.jobs.get_mut(&job)?;
         let Some(pid) = live.child else {
             if !live.asked_child {
                 live.asked_child = true;
@@ -188,6 +183,12 @@ impl Daemon {
         self.server.send(id, &Reply::Go { job: job.0, doors: 0, variables });
         self.to_flush.insert(id);
         Some(Event::Carried(job, action))
+    }
+
+    /// Whether this user's jobs come in through doors. The kernel checks the rights of whoever opened them: through
+    /// a door of this daemon another user could put any process of the host into a job of theirs, and freeze it.
+    pub(crate) fn has_doors_for(&self, uid: u32) -> bool {
+        self.doors && uid == peer::own_uid()
     }
 
     fn start_through_doors(&mut self, job: JobId, id: ConnectionId, action: Action) -> Event {

@@ -45,8 +45,6 @@ pub(crate) enum Effect {
     Act(JobId, Action),
     /// Answer.
     Reply(ConnectionId, pinfold_proto::wire::Reply),
-    /// Take a process into a job's container, after all.
-    TakeIn(JobId, u32),
     /// Remove the container of a job that is over.
     Remove(JobId),
     /// Kill whatever is left of a job.

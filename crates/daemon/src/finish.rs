@@ -116,13 +116,15 @@ impl Daemon {
 
     /// A keeper takes a waiting job back, or is gone.
     pub(crate) fn withdrawn(&mut self, job: JobId, reason: String) {
-        let Some(live) = self.jobs.get(&job) else { return };
+        let Some(live) = self.jobs.get_mut(&job) else { return };
         if live.container.is_some() {
-            // Let go through its doors, but no process came of it.
-            if live.row.main.is_none() {
-                self.keeper_gone(job);
-            }
-            return;
+            // It was let go, but no process came of it, or one that ended before it heard so: its keeper has
+            // nothing more to tell than this.
+            live.orphaned = true;
+            live.row.reason = Some(reason);
+            self.journal.touch(job);
+            self.watch_container(job);
+            return self.finish_if_empty(job);
         }
         let reply = live.keeper.map(|id| (id, recorded(job, None)));
         self.effects.extend(reply.map(|(id, reply)| Effect::Reply(id, reply)));

@@ -79,6 +79,7 @@ impl Daemon {
         let mut warnings = self.warnings.clone();
         warnings.extend(self.journal.trouble().map(|why| format!("the job store cannot be written: {why}")));
         let (_, slots) = self.policy.slots();
+        let doors = self.server.peer(id).is_some_and(|user| self.has_doors_for(user.uid));
         let mode = self.containers.plan().mode.as_str().to_owned();
         let instance = self.instance.clone();
         self.reply(
@@ -87,7 +88,7 @@ impl Daemon {
                 version: WIRE_VERSION,
                 mode,
                 slots: slots as u64,
-                doors: self.doors,
+                doors,
                 instance,
                 warnings,
             },
@@ -150,16 +151,11 @@ impl Daemon {
         let process = self.process(pid);
         let now_us = self.clock.now_us();
         let Some(live) = self.jobs.get_mut(&job) else { return };
-        if let Some(container) = &live.container {
+        if live.container.is_some() {
             if live.row.main.is_none() {
                 live.row.main = process;
                 self.doors_due.push_back((now_us + DOORS_CLOSE_AFTER_US, job));
                 self.journal.touch_later(job);
-                // The kernel may not have let it through, or the client may not have sent it: taken in, it is in.
-                let inside = || container.pids().is_ok_and(|pids| pids.contains(&pid));
-                if user.uid != peer::own_uid() && !inside() {
-                    self.effects.push(Effect::TakeIn(job, pid));
-                }
             }
             return;
         }
@@ -243,7 +239,7 @@ impl Daemon {
             let live = self.jobs.get_mut(&job).expect("just found");
             live.keeper = None;
             live.child = None;
-            if live.container.is_none() {
+            if live.container.is_none() || live.row.main.is_none() {
                 self.withdrawn(job, "its client is gone".to_owned());
             } else {
                 self.watch_keeper(job);
