@@ -84,7 +84,10 @@ impl Host {
                 None => said.lines().any(|line| line.contains("ready on")).then_some(()),
             }
         });
-        assert!(ready.is_some(), "the daemon is not ready: {}", self.daemon_said());
+        if ready.is_none() {
+            let place = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", child.id())).unwrap_or_default();
+            panic!("the daemon is not ready: {} {} {}", self.daemon_said(), place("status"), place("stack"));
+        }
         self.daemon = Some(child);
     }
 
@@ -330,8 +333,8 @@ impl Drop for Host {
                 assert_eq!(self.stop(), Some(0), "the daemon's exit code; it said: {}", self.daemon_said());
             }
         }
-        // Whatever still runs with this directory in its command line was started by this test: private daemons, and
-        // clients and jobs where the daemon that knew them is gone.
+        // Whatever still runs with this directory in its command line or environment was started by this test: private
+        // daemons, and clients and jobs where the daemon that knew them is gone.
         for pid in processes_with(&self.dir.path().display().to_string()) {
             send(pid, Signal::KILL);
         }
@@ -381,12 +384,13 @@ fn programs(host: &Path, kind: Kind) -> PathBuf {
     copies
 }
 
-/// The numbers of all processes that have `text` in their command line; for checking what is left.
+/// The numbers of all processes that have `text` in their command line or environment.
 pub(crate) fn processes_with(text: &str) -> Vec<u32> {
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let command = |pid: u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    numbers.filter(|&pid| String::from_utf8_lossy(&command(pid)).contains(text)).collect()
+    let read = |pid: u32, file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let has = |pid: u32, file| String::from_utf8_lossy(&read(pid, file)).contains(text);
+    numbers.filter(|&pid| has(pid, "cmdline") || has(pid, "environ")).collect()
 }
 
 /// A field of `/proc/PID/status`; `None` when the process is gone.

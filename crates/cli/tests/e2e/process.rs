@@ -104,6 +104,16 @@ impl Drop for Running {
     }
 }
 
+/// A child that is killed when the test is over, however that ends.
+pub(crate) struct Killed(pub(crate) Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Waits for a child's end, at most so long.
 pub(crate) fn ended_within(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a process number");

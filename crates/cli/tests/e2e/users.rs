@@ -5,10 +5,12 @@ use std::process::Stdio;
 
 use pinfold_proto::JobState;
 use pinfold_proto::view::StatusView;
+use pinfold_proto::wire::{Reply, Request};
 
 use crate::host::Host;
 use crate::kind::{Kind, become_nobody};
 use crate::process::Done;
+use crate::wire::{Wire, spec};
 
 fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
@@ -28,10 +30,14 @@ fn as_nobody(host: &Host, arguments: &[&str]) -> Done {
 
 /// A daemon of root's that others may reach.
 fn shared(settings: &[&str]) -> Option<Host> {
+    shared_in(Kind::Rootless, settings)
+}
+
+fn shared_in(kind: Kind, settings: &[&str]) -> Option<Host> {
     if !is_root() {
         return None;
     }
-    let host = Host::with(Kind::Rootless, settings);
+    let host = Host::with(kind, settings);
     std::fs::set_permissions(host.path("."), PermissionsExt::from_mode(0o755)).expect("an open directory");
     let built = host.programs().ancestors().all(|dir| {
         std::fs::metadata(dir).is_ok_and(|found| found.permissions().mode() & 0o001 != 0)
@@ -110,6 +116,30 @@ fn a_users_job_under_roots_daemon() {
     let view = host.job(1);
     assert_eq!((view.state, view.exit_code), (JobState::Exited, Some(7)));
     assert_ne!(view.user, host.report(host.submit(&[], "true")).user);
+}
+
+/// A file of a control group that root opened lets whoever has it put any process of the host into that group. So none
+/// goes to another user, whose jobs are contained without.
+#[test]
+fn no_open_files_of_roots() {
+    let Some(host) = shared_in(Kind::Groups, &[]) else { return };
+    // Threads have users of their own in the kernel, and a socket knows who connected it.
+    let asked = std::thread::scope(|scope| {
+        let ask = || {
+            let nobody = rustix::process::Uid::from_raw(65534);
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).expect("root may become anybody");
+            let mut wire = Wire::greeted(&host);
+            wire.send(&Request::Submit { ticket: 7, spec: spec(), pid: None });
+            [wire.hear(), wire.hear()]
+        };
+        scope.spawn(ask).join().expect("it is answered")
+    });
+    assert!(matches!(asked[0], Some(Reply::Queued { ticket: 7, job: 1 })), "{asked:?}");
+    assert_eq!(asked[1], Some(Reply::Grant { job: 1 }), "it is asked for a child, and given nothing");
+    host.until(1, JobState::Exited);
+    let done = as_nobody(&host, &["run", "--", "/bin/sh", "-c", "cat /proc/self/cgroup; exit 6"]);
+    assert_eq!(done.code, Some(6), "{done:?}");
+    assert!(done.out.contains(&format!("/pinfold/{}/job-2", host.instance())), "contained all the same: {done:?}");
 }
 
 /// Below `/tmp` anybody can put a directory, or a link, in the place where another's would be.

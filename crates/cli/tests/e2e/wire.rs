@@ -10,6 +10,7 @@ use pinfold_proto::{JobSpec, JobState};
 
 use crate::host::Host;
 use crate::kind::{Kind, each_kind};
+use crate::process::Killed;
 use crate::wait::{PATIENCE, within};
 
 each_kind!(
@@ -24,7 +25,7 @@ each_kind!(
     too_many_connections,
 );
 
-struct Wire {
+pub(crate) struct Wire {
     stream: UnixStream,
     decoder: Decoder,
 }
@@ -37,21 +38,21 @@ impl Wire {
         Self { stream, decoder: Decoder::new(REPLY_MAX_BYTES) }
     }
 
-    fn greeted(host: &Host) -> Self {
+    pub(crate) fn greeted(host: &Host) -> Self {
         let mut wire = Self::connect(host);
         wire.send(&Request::Hello { version: WIRE_VERSION });
         assert!(matches!(wire.hear(), Some(Reply::Welcome { .. })));
         wire
     }
 
-    fn send(&mut self, request: &Request) {
+    pub(crate) fn send(&mut self, request: &Request) {
         let mut bytes = Vec::new();
         wire::encode(request, &mut bytes);
         self.stream.write_all(&bytes).expect("the daemon takes it");
     }
 
     /// The next reply; `None`: the daemon has hung up.
-    fn hear(&mut self) -> Option<Reply> {
+    pub(crate) fn hear(&mut self) -> Option<Reply> {
         let mut buffer = [0; 4096];
         loop {
             if let Some(reply) = self.decoder.take().expect("the daemon speaks clearly") {
@@ -165,7 +166,7 @@ fn asks_and_never_reads(kind: Kind) {
     serves(&host);
 }
 
-fn spec() -> JobSpec {
+pub(crate) fn spec() -> JobSpec {
     JobSpec { name: "by-hand".to_owned(), command: vec!["none".to_owned()], cores: 1, ..JobSpec::default() }
 }
 
@@ -174,10 +175,10 @@ fn a_foreign_process_as_a_jobs_child(kind: Kind) {
     let host = Host::new(kind);
     // A child of this test, not of whoever speaks below: that is the test itself, so a grandchild is taken.
     let mut shell = Command::new("/bin/sh");
-    shell.args(["-c", "sleep 1000 & echo $!; wait"]).stdout(Stdio::piped());
-    let mut shell = shell.spawn().expect("a shell");
+    shell.args(["-c", "sleep 60 & echo $!; wait"]).stdout(Stdio::piped());
+    let mut shell = Killed(shell.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("a shell"));
     let mut line = [0; 16];
-    let count = shell.stdout.as_mut().expect("a pipe").read(&mut line).expect("a number");
+    let count = shell.0.stdout.as_mut().expect("a pipe").read(&mut line).expect("a number");
     let grandchild: u32 = String::from_utf8_lossy(&line[..count]).trim().parse().expect("a number");
     let groups = || std::fs::read_to_string(format!("/proc/{grandchild}/cgroup")).expect("it lives");
     let before = groups();
@@ -185,19 +186,22 @@ fn a_foreign_process_as_a_jobs_child(kind: Kind) {
         let mut wire = Wire::greeted(&host);
         wire.send(&Request::Submit { ticket: 7, spec: spec(), pid: Some(foreign) });
         let Some(Reply::Queued { ticket: 7, job }) = wire.hear() else { panic!("it is queued") };
-        // Not taken as the child: the daemon asks for one.
-        assert_eq!(wire.hear(), Some(Reply::Grant { job }), "process {foreign}");
+        // Not taken as the child: the daemon asks for one, or lets the job go without.
+        match wire.hear() {
+            Some(Reply::Grant { job: named } | Reply::Go { job: named, doors: 1.., .. }) if named == job => {}
+            other => panic!("process {foreign}: {other:?}"),
+        }
         wire.send(&Request::Child { job, pid: foreign });
         wire.send(&Request::Doctor);
         assert!(matches!(wire.hear(), Some(Reply::Doctor(_))), "nothing starts by process {foreign}");
-        assert_eq!(host.job(job).started_s, None);
+        assert_eq!(host.job(job).pids, Vec::<u32>::new());
         drop(wire);
         let view = host.until(job, JobState::Exited);
-        assert_eq!(view.started_s, None, "{view:?}");
+        assert_eq!((view.exit_code, view.signal), (None, None), "{view:?}");
     }
     assert_eq!(groups(), before, "the stranger is where it was");
     crate::host::send(grandchild, rustix::process::Signal::KILL);
-    shell.wait().expect("the shell ends");
+    shell.0.wait().expect("the shell ends with its child");
     serves(&host);
 }
 
@@ -234,7 +238,8 @@ fn too_many_connections(kind: Kind) {
     let message = Wire::connect(&host).is_refused(ErrorCode::Refused);
     assert!(message.contains("too many connections"), "{message}");
     let done = host.pinfold(["run", "true"]);
-    assert_eq!(done.code, Some(5), "{done:?}");
+    // Another user has room of his own.
+    assert_eq!(done.code, Some(if kind.is_other_user() { 0 } else { 5 }), "{done:?}");
     for wire in &mut open {
         wire.send(&Request::Doctor);
         assert!(matches!(wire.hear(), Some(Reply::Doctor(_))), "those that are there stay");
