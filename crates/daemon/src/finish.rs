@@ -5,7 +5,7 @@ use pinfold_policy::{Event as Judged, JobId};
 use pinfold_proto::row::JobRow;
 use pinfold_proto::wire::{ErrorCode, Reply};
 use pinfold_proto::{Ending, JobState};
-use pinfold_sys::container::Detail;
+use pinfold_sys::container::{Container, Detail};
 
 use crate::daemon::Daemon;
 use crate::event::Effect;
@@ -76,7 +76,9 @@ impl Daemon {
         self.running.remove(&job);
         live.set_state(JobState::Exited, now_us);
         let container = live.container.take();
-        let measured = container.as_ref().and_then(|container| container.measure(Detail::Totals).ok());
+        let peaceful = live.row.ending.is_some_and(|ending| ending.signal.is_none());
+        let detail = if peaceful { Detail::Left } else { Detail::Totals };
+        let measured = container.as_ref().and_then(|container| container.measure(detail).ok());
         let last = measured.map(|measure| reading(&measure, now_us, JobState::Exited));
         live.row.usage = live.meter.finish(last.as_ref(), live.row.ending.as_ref());
         let command_end = live.row.ending.filter(|_| !live.lingers).map(|ending| ending.ended_us.min(now_us));
@@ -117,15 +119,24 @@ impl Daemon {
     /// A keeper takes a waiting job back, or is gone.
     pub(crate) fn withdrawn(&mut self, job: JobId, reason: String) {
         let Some(live) = self.jobs.get_mut(&job) else { return };
-        if live.container.is_some() {
-            // It was let go, but no process came of it, or one that ended before it heard so: its keeper has
-            // nothing more to tell than this.
+        let holds = |container: &Container| container.is_populated().unwrap_or(true);
+        if live.container.as_ref().is_some_and(holds) {
+            // Its keeper has nothing more to tell of it than this.
             live.orphaned = true;
             live.row.reason = Some(reason);
             self.journal.touch(job);
             self.watch_container(job);
             return self.finish_if_empty(job);
         }
+        if let Some(container) = live.container.take() {
+            // It was let go, but no process came of it, or one that ended before it heard so.
+            live.row.started_us = None;
+            live.row.main = None;
+            self.running.remove(&job);
+            self.sampler.keep_finished(job, container);
+            self.effects.push(Effect::Remove(job));
+        }
+        let Some(live) = self.jobs.get(&job) else { return };
         let reply = live.keeper.map(|id| (id, recorded(job, None)));
         self.effects.extend(reply.map(|(id, reply)| Effect::Reply(id, reply)));
         // Closed first: the judgement's own striking-off then finds nothing to add to these words.

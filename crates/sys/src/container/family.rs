@@ -191,7 +191,7 @@ impl Family {
     /// lost their parent are found with [`Detail::Processes`], which looks at every process of the host.
     pub(super) fn measure(&mut self, proc: &Proc, detail: Detail) -> Result<Measure, ProcError> {
         let pids = match detail {
-            Detail::Totals => self.scan_known(proc)?,
+            Detail::Totals | Detail::Left => self.scan_known(proc)?,
             Detail::Processes => self.scan_all(proc)?,
         };
         let mut user = self.gone_user_ticks;

@@ -1,6 +1,8 @@
 //! What a job uses and has used, read from its groups. Absent here: rates, peaks over time, any difference between
 //! two readings. Absent values are `None`, never zero.
 
+use std::sync::atomic::Ordering;
+
 use super::{Container, ContainerError};
 use crate::cgroup::{Group, keyed, parse_io_stat};
 use crate::mode::{AbilityName, Via};
@@ -9,6 +11,8 @@ use crate::procfs::{Proc, ProcError};
 /// How much to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
+    /// The totals of a job that left in peace: nobody is in it any more.
+    Left,
     /// What the kernel keeps for the whole job: a handful of files, however many processes there are.
     Totals,
     /// Also what has to be summed over the processes: address space, threads, storage traffic.
@@ -86,12 +90,12 @@ impl Sums {
 impl Container {
     pub(super) fn measure_groups(&self, detail: Detail) -> Result<Measure, ContainerError> {
         let mut measure = Measure::default();
-        let pids = self.group_pids()?;
+        let pids = if detail == Detail::Left { Vec::new() } else { self.group_pids()? };
         measure.processes = u64::try_from(pids.len()).unwrap_or(u64::MAX);
         self.measure_cpu(&mut measure)?;
         match (self.shared.plan.via(AbilityName::Limit), self.group(self.shared.roles.memory)) {
             (Via::V2, Some(group)) => memory_v2(group, &mut measure)?,
-            (Via::V1, Some(group)) => memory_v1(group, &mut measure)?,
+            (Via::V1, Some(group)) => memory_v1(group, &mut measure, self.may_be_killed(detail))?,
             _ => memory_of_processes(&self.shared.proc, &pids, &mut measure)?,
         }
         if detail == Detail::Processes {
@@ -102,8 +106,15 @@ impl Container {
         Ok(measure)
     }
 
+    /// Whether it is worth a look if the kernel killed for memory: a job that left in peace, without a limit, was not.
+    fn may_be_killed(&self, detail: Detail) -> bool {
+        detail != Detail::Left || !matches!(self.limit, Some(None))
+    }
+
     fn measure_cpu(&self, measure: &mut Measure) -> Result<(), ContainerError> {
-        if let Some(text) = read(self.tree(), "cpu.stat")? {
+        // The unified hierarchy has seen nothing of a job that went through doors and was over before they closed.
+        let tree = self.tree().filter(|_| !self.doors_open.load(Ordering::Relaxed));
+        if let Some(text) = read(tree, "cpu.stat")? {
             measure.cpu_user_us = keyed(&text, "user_usec").unwrap_or(0);
             measure.cpu_system_us = keyed(&text, "system_usec").unwrap_or(0);
         } else if let Some(group) = self.group(self.shared.roles.cpuacct) {
@@ -151,7 +162,7 @@ fn memory_v2(group: &Group, measure: &mut Measure) -> Result<(), ContainerError>
     Ok(())
 }
 
-fn memory_v1(group: &Group, measure: &mut Measure) -> Result<(), ContainerError> {
+fn memory_v1(group: &Group, measure: &mut Measure, may_be_killed: bool) -> Result<(), ContainerError> {
     if let Some(text) = group.read("memory.stat")? {
         // The lines without `total_` leave out what groups below hold.
         let figure = |key| keyed(&text, key).unwrap_or(0);
@@ -160,7 +171,10 @@ fn memory_v1(group: &Group, measure: &mut Measure) -> Result<(), ContainerError>
         measure.swap_bytes = figure("total_swap");
     }
     measure.memory_peak_kernel_bytes = group.read_number("memory.max_usage_in_bytes")?;
-    measure.oom_kills = read(Some(group), "memory.oom_control")?.and_then(|text| keyed(&text, "oom_kill"));
+    if may_be_killed {
+        measure.oom_kills =
+            read(Some(group), "memory.oom_control")?.and_then(|text| keyed(&text, "oom_kill"));
+    }
     Ok(())
 }
 
