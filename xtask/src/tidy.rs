@@ -19,7 +19,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("pinfold-sim", &["pinfold-policy", "pinfold-topo"]),
     (
         "pinfold-daemon",
-        &["pinfold-topo", "pinfold-place", "pinfold-policy", "pinfold-proto", "pinfold-sys", "pinfold-profile"],
+        &[
+            "pinfold-topo",
+            "pinfold-place",
+            "pinfold-policy",
+            "pinfold-proto",
+            "pinfold-sys",
+            "pinfold-profile",
+        ],
     ),
     ("pinfold-cli", &["pinfold-topo", "pinfold-place", "pinfold-proto", "pinfold-sys", "pinfold-profile"]),
     ("pinfold-testkit", &["pinfold-topo", "pinfold-sys"]),
@@ -56,13 +63,19 @@ pub(crate) fn tidy() -> anyhow::Result<()> {
     }
     for pure in PURE {
         if !root.join("crates").join(pure).join("clippy.toml").exists() {
-            wrong.push(format!("crates/{pure} is pure and has no clippy.toml that bans files, clocks and hash order"));
+            wrong.push(format!(
+                "crates/{pure} is pure and has no clippy.toml that bans files, clocks and hash order"
+            ));
         }
     }
     for data in files.iter().filter(|file| file.starts_with("fixtures") && file.components().count() > 2) {
         let origin: PathBuf = data.components().take(2).collect::<PathBuf>().join("ORIGIN.md");
         if !root.join(&origin).exists() {
-            wrong.push(format!("{} comes from somewhere, and {} does not say where", data.display(), origin.display()));
+            wrong.push(format!(
+                "{} comes from somewhere, and {} does not say where",
+                data.display(),
+                origin.display()
+            ));
         }
     }
     wrong.sort();
@@ -80,13 +93,19 @@ fn root() -> anyhow::Result<PathBuf> {
 }
 
 fn tracked(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output().context("git ls-files")?;
+    let listed =
+        Command::new("git").args(["ls-files", "-z"]).current_dir(root).output().context("git ls-files")?;
     if !listed.status.success() {
         bail!("git ls-files: {}", String::from_utf8_lossy(&listed.stderr).trim());
     }
     let names = String::from_utf8(listed.stdout).context("file names")?;
     // A file that was removed and not yet committed is listed still.
-    Ok(names.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from).filter(|f| root.join(f).exists()).collect())
+    Ok(names
+        .split('\0')
+        .filter(|name| !name.is_empty())
+        .map(PathBuf::from)
+        .filter(|f| root.join(f).exists())
+        .collect())
 }
 
 /// Holds the dependencies between the project's crates against [`MAY_USE`].
@@ -114,7 +133,8 @@ fn source(root: &Path, file: &Path, wrong: &mut Vec<String>) -> anyhow::Result<(
     let text = fs::read_to_string(root.join(file)).with_context(|| file.display().to_string())?;
     let name = file.display();
     let lines = text.lines().count();
-    let is_test = file.components().any(|part| part.as_os_str() == "tests") || name.to_string().ends_with("tests.rs");
+    let is_test =
+        file.components().any(|part| part.as_os_str() == "tests") || name.to_string().ends_with("tests.rs");
     if lines > LINES_MAX && !is_test {
         wrong.push(format!("{name}: {lines} lines; divide it (at most {LINES_MAX})"));
     }

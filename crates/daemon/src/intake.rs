@@ -84,14 +84,7 @@ impl Daemon {
         let instance = self.instance.clone();
         self.reply(
             id,
-            Reply::Welcome {
-                version: WIRE_VERSION,
-                mode,
-                slots: slots as u64,
-                doors,
-                instance,
-                warnings,
-            },
+            Reply::Welcome { version: WIRE_VERSION, mode, slots: slots as u64, doors, instance, warnings },
         );
     }
 

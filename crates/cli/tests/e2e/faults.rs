@@ -57,7 +57,11 @@ fn a_full_disk() {
         if status.warnings.is_empty() { Ok(()) } else { Err(format!("{status:?}")) }
     });
     let done = host.pinfold(["report", "--json", "1", "2", "3", &running.to_string()]);
-    let codes: Vec<serde_json::Value> = done.out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["exit_code"].clone()).collect();
+    let codes: Vec<serde_json::Value> = done
+        .out
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["exit_code"].clone())
+        .collect();
     assert_eq!(codes, [0, 3, 4, 5], "nothing is missing on disk");
 }
 
@@ -66,7 +70,8 @@ fn a_full_disk() {
 #[test]
 fn a_group_that_cannot_be_made() {
     let host = Host::without_daemon(Kind::Groups, &[]);
-    let plan = pinfold_sys::mode::decide(&pinfold_sys::mode::probe(&pinfold_sys::mode::Roots::default()), None);
+    let plan =
+        pinfold_sys::mode::decide(&pinfold_sys::mode::probe(&pinfold_sys::mode::Roots::default()), None);
     let Some(hierarchy) = plan.ok().and_then(|plan| plan.hierarchies.first().cloned()) else {
         println!("skipped: no control groups here");
         return;
@@ -84,7 +89,10 @@ fn a_group_that_cannot_be_made() {
     let mut host = host;
     host.start_daemon();
     let done = host.pinfold(["run", "--", "/bin/sh", "-c", "echo never >never"]);
-    assert!(stranger.0.try_wait().expect("a child").is_none(), "the stranger is none of the daemon's business");
+    assert!(
+        stranger.0.try_wait().expect("a child").is_none(),
+        "the stranger is none of the daemon's business"
+    );
     let view = host.until(1, JobState::Exited);
     drop(stranger);
     assert_eq!(done.code, Some(1), "{done:?}");

@@ -85,7 +85,8 @@ impl Host {
             }
         });
         if ready.is_none() {
-            let place = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", child.id())).unwrap_or_default();
+            let place =
+                |file: &str| fs::read_to_string(format!("/proc/{}/{file}", child.id())).unwrap_or_default();
             panic!("the daemon is not ready: {} {} {}", self.daemon_said(), place("status"), place("stack"));
         }
         self.daemon = Some(child);
@@ -105,7 +106,9 @@ impl Host {
         };
         command.arg("--socket").arg(self.socket()).arg("--state-dir").arg(self.state());
         command.args(self.kind.daemon_options());
-        self.settings.iter().for_each(|setting| drop(command.args(["--set", setting])));
+        for setting in &self.settings {
+            command.args(["--set", setting]);
+        }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).current_dir(self.dir.path());
         scrub(&mut command);
         // A session of its own, as a service has: signals for the test's terminal are not the daemon's.

@@ -5,6 +5,12 @@
 //! deadline. Reading order: [`host`] (a daemon and its user), [`kind`] (under which rights), [`process`] and
 //! [`wait`], then by subject.
 
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test says why it is skipped, and what a daemon said"
+)]
+
 mod batch;
 mod control;
 mod daemon;

@@ -2,7 +2,6 @@
 //! within a deadline.
 
 use std::fs::{self, File};
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
@@ -17,8 +16,6 @@ use crate::wait::PATIENCE;
 pub(crate) struct Done {
     /// Its exit code; `None` when a signal ended it.
     pub code: Option<i32>,
-    /// The signal that ended it.
-    pub signal: Option<i32>,
     /// Its standard output, with what is not UTF-8 replaced.
     pub out: String,
     /// Its standard error.
@@ -85,13 +82,7 @@ impl Running {
 
     fn done(&self, status: ExitStatus) -> Done {
         let raw = fs::read(self.said.with_extension("out")).expect("its output");
-        Done {
-            code: status.code(),
-            signal: status.signal(),
-            out: self.said("out"),
-            err: self.said("err"),
-            raw,
-        }
+        Done { code: status.code(), out: self.said("out"), err: self.said("err"), raw }
     }
 }
 

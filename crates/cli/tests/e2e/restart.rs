@@ -7,7 +7,7 @@ use pinfold_proto::view::BatchView;
 
 use crate::host::{Host, processes_with, send};
 use crate::kind::{Kind, each_kind};
-use crate::wait::{eventually, within};
+use crate::wait::{PATIENCE, eventually, within};
 
 each_kind!(
     killed_while_jobs_run_wait_and_are_suspended,
@@ -111,7 +111,7 @@ fn ended_while_no_daemon_ran(kind: Kind) {
 }
 
 fn killed_again_and_again_under_a_batch(kind: Kind) {
-    let mut host = Host::with(kind, &["slots.factor=2"]);
+    let mut host = Host::with(kind, &["slots.factor=1"]);
     let lines: String = (0..60).map(|i| format!("echo {i} >>ran; sleep 0.1; exit {}\n", i % 5)).collect();
     std::fs::write(host.work("lines"), lines).expect("a file");
     let mut batch = host.start(["--no-autostart", "batch", "--json", "lines"]);
@@ -126,7 +126,7 @@ fn killed_again_and_again_under_a_batch(kind: Kind) {
         host.start_daemon();
         kills += 1;
     }
-    let done = batch.wait();
+    let done = batch.wait_at_most(PATIENCE).unwrap_or_else(|| panic!("it hangs: {:?}", host.status(&[])));
     assert_eq!(done.code, Some(1), "{done:?}");
     assert!(kills >= 10, "{kills} kills only");
     let view: BatchView = serde_json::from_str(&done.out).expect("JSON");

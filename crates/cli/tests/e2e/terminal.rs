@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 
 use pinfold_proto::JobState;
@@ -47,7 +46,7 @@ impl Terminal {
         setsid.args(["--ctty", "--wait"]).args(command).env("PS1", "prompt> ").env("TERM", "dumb");
         let child = setsid.stdin(side()).stdout(side()).stderr(side()).spawn().expect("setsid starts");
         rustix::io::ioctl_fionbio(&master, true).expect("reading without waiting");
-        Self { master: File::from(OwnedFd::from(master)), child, shown: String::new() }
+        Self { master: File::from(master), child, shown: String::new() }
     }
 
     fn type_in(&mut self, text: &str) {

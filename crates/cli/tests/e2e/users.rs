@@ -39,9 +39,10 @@ fn shared_in(kind: Kind, settings: &[&str]) -> Option<Host> {
     }
     let host = Host::with(kind, settings);
     std::fs::set_permissions(host.path("."), PermissionsExt::from_mode(0o755)).expect("an open directory");
-    let built = host.programs().ancestors().all(|dir| {
-        std::fs::metadata(dir).is_ok_and(|found| found.permissions().mode() & 0o001 != 0)
-    });
+    let built = host
+        .programs()
+        .ancestors()
+        .all(|dir| std::fs::metadata(dir).is_ok_and(|found| found.permissions().mode() & 0o001 != 0));
     if !built {
         println!("skipped: another user cannot reach {}", host.programs().display());
         return None;
@@ -139,7 +140,10 @@ fn no_open_files_of_roots() {
     host.until(1, JobState::Exited);
     let done = as_nobody(&host, &["run", "--", "/bin/sh", "-c", "cat /proc/self/cgroup; exit 6"]);
     assert_eq!(done.code, Some(6), "{done:?}");
-    assert!(done.out.contains(&format!("/pinfold/{}/job-2", host.instance())), "contained all the same: {done:?}");
+    assert!(
+        done.out.contains(&format!("/pinfold/{}/job-2", host.instance())),
+        "contained all the same: {done:?}"
+    );
 }
 
 /// Below `/tmp` anybody can put a directory, or a link, in the place where another's would be.
@@ -158,7 +162,10 @@ fn a_planted_directory_is_refused() {
     std::fs::set_permissions(theirs.path(), PermissionsExt::from_mode(0o777)).expect("open to all");
     for planted in [link, owned] {
         let mut command = host.command(host.programs().join("pinfold"));
-        command.env("PINFOLD_SOCKET", planted.join("pinfold.sock")).args(["run", "true"]).stdin(Stdio::null());
+        command
+            .env("PINFOLD_SOCKET", planted.join("pinfold.sock"))
+            .args(["run", "true"])
+            .stdin(Stdio::null());
         let done = host.spawn(command).wait();
         assert_eq!(done.code, Some(4), "{}: {done:?}", planted.display());
         assert!(done.err.contains("someone else"), "{done:?}");

@@ -69,7 +69,7 @@ impl Wire {
 
     /// Expects to be told off with this code, and then hung up on.
     #[track_caller]
-    fn is_refused(mut self, wanted: ErrorCode) -> String {
+    fn expect_refusal(mut self, wanted: ErrorCode) -> String {
         match self.hear() {
             Some(Reply::Error { code, message }) if code == wanted => {
                 assert_eq!(self.hear(), None, "and hangs up");
@@ -92,7 +92,7 @@ fn another_version(kind: Kind) {
     for (version, older) in [(0, "the command is older"), (WIRE_VERSION + 1, "the daemon is older")] {
         let mut wire = Wire::connect(&host);
         wire.send(&Request::Hello { version });
-        let message = wire.is_refused(ErrorCode::Failed);
+        let message = wire.expect_refusal(ErrorCode::Failed);
         assert!(message.contains(older), "{message}");
     }
     serves(&host);
@@ -102,7 +102,7 @@ fn no_hello(kind: Kind) {
     let host = Host::new(kind);
     let mut wire = Wire::connect(&host);
     wire.send(&Request::Doctor);
-    wire.is_refused(ErrorCode::Usage);
+    wire.expect_refusal(ErrorCode::Usage);
     serves(&host);
 }
 
@@ -113,12 +113,12 @@ fn garbage(kind: Kind) {
     for body in bodies {
         let mut wire = Wire::greeted(&host);
         wire.stream.write_all(&frame(body)).expect("the daemon takes it");
-        wire.is_refused(ErrorCode::Usage);
+        wire.expect_refusal(ErrorCode::Usage);
     }
     // Deep nesting is no way to use its stack up.
     let mut wire = Wire::greeted(&host);
     wire.stream.write_all(&frame(&b"[".repeat(200_000))).expect("the daemon takes it");
-    wire.is_refused(ErrorCode::Usage);
+    wire.expect_refusal(ErrorCode::Usage);
     serves(&host);
 }
 
@@ -126,7 +126,7 @@ fn oversized(kind: Kind) {
     let host = Host::new(kind);
     let mut wire = Wire::greeted(&host);
     wire.stream.write_all(&u32::MAX.to_le_bytes()).expect("the daemon takes it");
-    let message = wire.is_refused(ErrorCode::Usage);
+    let message = wire.expect_refusal(ErrorCode::Usage);
     assert!(message.contains("longer"), "{message}");
     // A command line of any length that the kernel takes fits all the same.
     let long = "x".repeat(100_000);
@@ -235,7 +235,7 @@ fn too_many_connections(kind: Kind) {
     host.wrap_daemon(&["/bin/sh", "-c", "ulimit -n 256; exec \"$@\"", "sh"]);
     host.start_daemon();
     let mut open: Vec<Wire> = (0..64).map(|_| Wire::greeted(&host)).collect();
-    let message = Wire::connect(&host).is_refused(ErrorCode::Refused);
+    let message = Wire::connect(&host).expect_refusal(ErrorCode::Refused);
     assert!(message.contains("too many connections"), "{message}");
     let done = host.pinfold(["run", "true"]);
     // Another user has room of his own.
