@@ -3,7 +3,7 @@
 
 use pinfold_policy::{Action, Decision, Event as Judged, JobId, State};
 use pinfold_proto::JobState;
-use pinfold_proto::row::DecisionRow;
+use pinfold_proto::row::{DecisionRow, ProcessId};
 use pinfold_proto::wire::{ErrorCode, Reply};
 use pinfold_sys::container::{Container, ContainerError, Entered, Shape};
 use pinfold_sys::peer;
@@ -227,8 +227,16 @@ impl Daemon {
             && at <= now_us
         {
             self.doors_due.pop_front();
-            let container = self.jobs.get(&job).and_then(|live| live.container.as_ref());
-            if let Some(Err(error)) = container.map(Container::close_doors) {
+            let Some(live) = self.jobs.get(&job) else { continue };
+            let Some(container) = &live.container else { continue };
+            let alive = |main: &ProcessId| crate::restore::is_alive(&self.proc, *main);
+            let main = live.row.main.filter(alive).map(|main| main.pid);
+            // A door may have stayed shut (the last PU of the set went offline); taken in, the job is in.
+            let closed = container.close_doors().and_then(|()| match (main, container.pids()?) {
+                (Some(main), inside) if !inside.contains(&main) => container.enter(main).map(drop),
+                _ => Ok(()),
+            });
+            if let Err(error) = closed {
                 tracing::warn!(job = job.0, %error, "a job is not wholly in its container");
             }
         }

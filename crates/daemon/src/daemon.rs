@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use pinfold_policy::{Instant, JobId, Policy};
+use pinfold_proto::row::ProcessId;
 use pinfold_sys::container::Containers;
 use pinfold_sys::procfs::Proc;
 use pinfold_sys::signals::{SIGHUP, Signals};
@@ -56,6 +57,8 @@ pub(crate) struct Daemon {
     pub kills: BTreeSet<(u64, JobId)>,
     /// Jobs that have a container.
     pub running: BTreeSet<JobId>,
+    /// The processes at the other ends, as far as they keep jobs.
+    pub keepers: BTreeMap<ConnectionId, ProcessId>,
     /// User names that were looked up.
     pub users: BTreeMap<u32, String>,
     /// What is to be done after the write.

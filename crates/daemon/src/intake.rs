@@ -96,12 +96,13 @@ impl Daemon {
             }
         };
         let job = self.journal.store().next_job();
-        let row = self.new_row(job, user, priority, spec);
+        let keeper = self.keeper_process(id, user);
+        let row = self.new_row(job, user, keeper, priority, spec);
         let request = live::request(job, priority, &row.spec);
         let mut live = Live::new(row, false);
         live.keeper = Some(id);
         live.ticket = Some(ticket);
-        live.child = pid.filter(|&pid| self.is_child_of(pid, user));
+        live.child = pid.filter(|&pid| self.child_of(pid, user).is_some());
         self.jobs.insert(JobId(job), live);
         self.journal.touch(JobId(job));
         let before = self.effects.len();
@@ -114,7 +115,26 @@ impl Daemon {
         }
     }
 
-    fn new_row(&mut self, job: u64, user: Peer, priority: u8, spec: JobSpec) -> JobRow {
+    /// The peer's process, looked up once for each connection.
+    fn keeper_process(&mut self, id: ConnectionId, user: Peer) -> Option<ProcessId> {
+        match self.keepers.get(&id) {
+            Some(known) => Some(*known),
+            None => {
+                let process = self.process(user.pid)?;
+                self.keepers.insert(id, process);
+                Some(process)
+            }
+        }
+    }
+
+    fn new_row(
+        &mut self,
+        job: u64,
+        user: Peer,
+        keeper: Option<ProcessId>,
+        priority: u8,
+        spec: JobSpec,
+    ) -> JobRow {
         JobRow {
             job,
             uid: user.uid,
@@ -128,7 +148,7 @@ impl Daemon {
             suspended_us: 0,
             frozen_since_us: None,
             cpus: None,
-            keeper: self.process(user.pid),
+            keeper,
             main: None,
             ending: None,
             reason: None,
@@ -138,15 +158,13 @@ impl Daemon {
     }
 
     fn child(&mut self, id: ConnectionId, user: Peer, job: JobId, pid: u32) {
-        if !self.keeps(id, job) || !self.is_child_of(pid, user) {
-            return;
-        }
-        let process = self.process(pid);
+        let child = if self.keeps(id, job) { self.child_of(pid, user) } else { None };
+        let Some(process) = child else { return };
         let now_us = self.clock.now_us();
         let Some(live) = self.jobs.get_mut(&job) else { return };
         if live.container.is_some() {
             if live.row.main.is_none() {
-                live.row.main = process;
+                live.row.main = Some(process);
                 self.doors_due.push_back((now_us + DOORS_CLOSE_AFTER_US, job));
                 self.journal.touch_later(job);
             }
@@ -170,14 +188,14 @@ impl Daemon {
             }
             return self.reply(id, Reply::Unknown { job: job.0 });
         }
-        let child = |pid: Option<u32>| pid.filter(|&pid| self.is_child_of(pid, user));
+        let child = |pid: Option<u32>| pid.filter(|&pid| self.child_of(pid, user).is_some());
         let (waiting, ending) = match phase {
             Phase::Waiting { pid } => (child(pid), None),
             Phase::Running { .. } => (None, None),
             Phase::Ended { ending } => (None, Some(ending)),
         };
         if let Phase::Running { pid } = phase
-            && self.is_child_of(pid, user)
+            && self.child_of(pid, user).is_some()
         {
             self.found_running(job, pid);
         }
@@ -225,6 +243,7 @@ impl Daemon {
     /// A connection is at its end: its waiting jobs are withdrawn, its running ones go on.
     pub(crate) fn closed(&mut self, id: ConnectionId) {
         self.server.close(id);
+        self.keepers.remove(&id);
         self.waiters.retain(|(waiter, ..)| *waiter != id);
         let kept: Vec<JobId> =
             self.jobs.values().filter(|live| live.keeper == Some(id)).map(Live::id).collect();
@@ -319,16 +338,17 @@ impl Daemon {
         self.jobs.get(&job).is_some_and(|live| live.keeper == Some(id))
     }
 
-    /// Whether `pid` is a child of the peer's process, run by the peer's user. Nobody can have another's
+    /// The process `pid`, if it is a child of the peer's process, run by the peer's user. Nobody can have another's
     /// process put into a job of theirs; whom the system trusts with everything need not be asked.
-    fn is_child_of(&self, pid: u32, user: Peer) -> bool {
+    fn child_of(&self, pid: u32, user: Peer) -> Option<ProcessId> {
         if pid == std::process::id() {
             // This daemon may be a child of whoever started it, and is no job of theirs for that.
-            return false;
+            return None;
         }
-        let parent = self.proc.stat(pid).ok().flatten().map(|stat| stat.parent);
+        let stat = self.proc.stat(pid).ok().flatten()?;
         let owner = || self.proc.status(pid).ok().flatten().map(|status| status.user);
-        parent == Some(user.pid) && (user.uid == 0 || owner() == Some(user.uid))
+        let theirs = stat.parent == user.pid && (user.uid == 0 || owner() == Some(user.uid));
+        theirs.then_some(ProcessId { pid, start_ticks: stat.start_ticks })
     }
 
     /// A process with its start, which together name it for good.

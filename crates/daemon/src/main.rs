@@ -127,6 +127,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         host: peer::host_name(),
         warnings,
         waiters: Vec::new(),
+        keepers: std::collections::BTreeMap::new(),
         users: std::collections::BTreeMap::new(),
         doors,
         doors_due: std::collections::VecDeque::new(),
