@@ -396,13 +396,17 @@ impl Policy {
 
     fn cancel(&mut self, id: JobId, signal: i32) {
         let until = self.now.after(GRACE);
+        let dying = self.dying.contains(&id);
         let Some(live) = self.live_mut(id) else { return };
         live.signal = Some(signal);
         live.suspended = false;
         if live.starting {
             return; // it gets its signal once it has started
         }
-        live.grace = Some(until);
+        // Who signals again and again does not keep a job running without a slot.
+        if !dying {
+            live.grace = Some(until);
+        }
         // A frozen job cannot die of a signal, so it is thawed even without a slot.
         if live.out.take().is_some() {
             self.dequeue(id);

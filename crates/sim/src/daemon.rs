@@ -172,8 +172,8 @@ impl Host {
         self.clock = self.clock.max(Instant(self.raw_clock()));
         let now = self.clock;
         self.tell(|| format!("{} {event:?}", now.0));
-        self.ledger.passed(now);
         self.write_down(&event);
+        self.ledger.passed(now);
         if self.mutant.is_some_and(|mutant| mutant.swallows(&event)) {
             return self.check();
         }
@@ -234,7 +234,7 @@ impl Host {
                 };
                 self.disk.insert(request.job, record);
             }
-            Event::Started(job) => self.ledger.started(*job),
+            Event::Started(job) => self.ledger.started(*job, now),
             Event::Failed { job, action, .. } => {
                 self.ledger.failed(*job, action, now);
                 if let (Action::Start { .. }, Some(record)) = (action, self.disk.get_mut(job)) {

@@ -44,6 +44,8 @@ pub struct Entry {
     pub phase: Phase,
     /// When it was told to start.
     pub started: Instant,
+    /// When it answered.
+    pub answered: Option<Instant>,
     /// The class it was told.
     pub class: Class,
     /// The PUs it was told.
@@ -113,6 +115,7 @@ impl Ledger {
             suspended: false,
             phase: Phase::Waiting,
             started: Instant::default(),
+            answered: None,
             class: Class::Primary,
             cpus: CpuSet::new(),
             frozen: false,
@@ -153,7 +156,9 @@ impl Ledger {
             (Command::Cancel { .. }, Phase::Starting) => entry.suspended = false,
             (Command::Cancel { .. }, Phase::Running) => {
                 entry.suspended = false;
-                entry.grace = Some(now.after(GRACE));
+                if !entry.slotless {
+                    entry.grace = Some(now.after(GRACE));
+                }
                 entry.slotless |= out;
             }
             (Command::SetPriority(priority), _) => entry.request.priority = priority.clamp(1, 16),
@@ -167,11 +172,6 @@ impl Ledger {
     /// If that makes no sense for the job.
     pub fn decided(&mut self, decision: &Decision, now: Instant) -> Result<(), Violation> {
         let wrong = |rule| Err(Violation::new(rule, format!("{decision:?}")));
-        let priority = |job: &JobId| self.jobs.get(job).map(|entry| entry.request.priority);
-        let by = match &decision.reason {
-            Reason::Preempted { by, .. } => priority(by),
-            _ => None,
-        };
         let Some(entry) = self.jobs.get_mut(&decision.job) else {
             return wrong("nothing is asked of a job that is over");
         };
@@ -184,7 +184,12 @@ impl Ledger {
         {
             return wrong("a failed action rests for a second");
         }
-        if by.is_some_and(|by| by <= entry.request.priority) {
+        // What was decided before its start was answered may be told after the priorities changed.
+        let just_answered = entry.answered == Some(now);
+        if let Reason::Preempted { priority, .. } = decision.reason
+            && priority <= entry.request.priority
+            && !just_answered
+        {
             return wrong("only a higher priority takes a slot or a home");
         }
         match (&decision.action, entry.phase) {
@@ -203,7 +208,8 @@ impl Ledger {
                 return wrong("a frozen job is not frozen again");
             }
             (Action::Freeze, _) => {
-                if entry.request.no_suspend && !entry.suspended {
+                // One tried again may be for a suspension that was undone since, with no slot to return to.
+                if entry.request.no_suspend && !entry.suspended && failed.is_none() {
                     return wrong("a job that may not be suspended is frozen only by its user");
                 }
                 (entry.frozen, entry.slotless) = (true, false);
@@ -227,9 +233,9 @@ impl Ledger {
     }
 
     /// A start was answered.
-    pub fn started(&mut self, job: JobId) {
+    pub fn started(&mut self, job: JobId, now: Instant) {
         if let Some(entry) = self.jobs.get_mut(&job).filter(|entry| entry.phase == Phase::Starting) {
-            entry.phase = Phase::Running;
+            (entry.phase, entry.answered) = (Phase::Running, Some(now));
         }
     }
 
