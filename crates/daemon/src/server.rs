@@ -184,7 +184,11 @@ impl Server {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return true,
+                Err(_) => {
+                    // It does not listen any more. What it said before is still to be heard, and then its end.
+                    connection.out.clear();
+                    connection.out_files.clear();
+                }
             }
         }
         connection.closing
