@@ -74,7 +74,7 @@ impl Daemon {
             let last_us = self.clock.now_us();
             let started_us = live.row.started_us.unwrap_or(last_us);
             live.meter = Meter::resume(job.0, live.row.usage, started_us, last_us);
-            if populated {
+            if live.container.is_some() {
                 self.thaw_found(&mut live);
             } else if live.container.is_none() && keeper_alive && live.row.ending.is_none() {
                 // It ended while no daemon ran, and its container went with a reboot or a rescue: the keeper
@@ -112,7 +112,7 @@ impl Daemon {
         let Some(live) = self.jobs.get_mut(&job) else { return };
         live.row.main = live.row.main.or(main);
         if live.container.is_some() || live.row.ending.is_some() {
-            return;
+            return self.thaw_again(job);
         }
         let shape = live.shape();
         let found = self.containers.adopt(job.0, Some(pid)).ok().flatten();
@@ -127,8 +127,20 @@ impl Daemon {
             tracing::warn!(job = job.0, %error, "a job runs outside its container");
         }
         self.started(job, container);
+        self.thaw_again(job);
         self.judge(Judged::Exited(job));
         self.adopt(job, true);
+    }
+
+    /// Thaws a job that nobody wants frozen: its keeper presents it after a restart, and the daemon before this one
+    /// may have frozen it.
+    pub(crate) fn thaw_again(&mut self, job: JobId) {
+        let Some(live) = self.jobs.get_mut(&job) else { return };
+        if live.row.frozen_since_us.is_none()
+            && let Some(Err(error)) = live.container.as_mut().map(pinfold_sys::container::Container::thaw)
+        {
+            tracing::error!(job = job.0, %error, "a job may stay frozen; `pinfold rescue` thaws it");
+        }
     }
 
     /// Nothing stays frozen across a restart: why it was frozen may hold no longer, and whoever suspended it
