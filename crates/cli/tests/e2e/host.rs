@@ -287,15 +287,14 @@ impl Host {
         String::from_utf8_lossy(&fs::read(self.work(name)).unwrap_or_default()).into_owned()
     }
 
-    /// The directories of this host's instance in the kernel.
+    /// The directories of this host's instances in the kernel: its daemon's, and a private one's.
     pub(crate) fn groups(&self) -> Vec<PathBuf> {
-        if !self.state().join("instance").exists() {
-            return Vec::new();
-        }
-        let instance = self.instance();
+        let states = [self.state(), self.socket().with_extension("state")];
+        let instances = states.iter().filter_map(|state| fs::read_to_string(state.join("instance")).ok());
         let hierarchies = fs::read_dir(CGROUPS).into_iter().flatten().flatten().map(|entry| entry.path());
-        let tops = hierarchies.chain([PathBuf::from(CGROUPS)]);
-        tops.map(|top| top.join("pinfold").join(&instance)).filter(|group| group.is_dir()).collect()
+        let tops: Vec<PathBuf> = hierarchies.chain([PathBuf::from(CGROUPS)]).collect();
+        let below = |name: String| tops.iter().map(move |top| top.join("pinfold").join(name.trim()));
+        instances.flat_map(below).filter(|group| group.is_dir()).collect()
     }
 
     /// The groups of single jobs that are left in the kernel.
