@@ -2,9 +2,10 @@
 //! daemon's containers stand in the kernel.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use rustix::fs::{FlockOperation, flock};
@@ -38,6 +39,9 @@ impl StateDir {
     }
 }
 
+/// How long the lock of a daemon that is dead may be in the way.
+const LEFT_WITHIN: Duration = Duration::from_secs(5);
+
 /// Where the lock of a state directory is.
 pub(crate) fn lock_path(state: &Path) -> PathBuf {
     state.join("lock")
@@ -47,17 +51,26 @@ fn lock(state: &Path) -> anyhow::Result<File> {
     let path = lock_path(state);
     let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
     let mut file = open.with_context(|| format!("failed to open {}", path.display()))?;
-    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+    let deadline = Instant::now() + LEFT_WITHIN;
+    while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         let mut owner = String::new();
-        let _ = file.read_to_string(&mut owner);
-        bail!(
-            "another pinfoldd (process {}) works on the state directory {}; stop it, or name another by --state-dir",
-            owner.trim(),
-            state.display()
-        );
+        let _ = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_string(&mut owner));
+        let owner = owner.trim();
+        // A daemon that was killed while it forked its guard leaves the lock with the guard for a moment.
+        let dead = !owner.is_empty() && !Path::new("/proc").join(owner).exists();
+        if !dead || Instant::now() >= deadline {
+            bail!(
+                "another pinfoldd (process {owner}) works on the state directory {}; stop it, or name another by --state-dir",
+                state.display()
+            );
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
     // The number is for people only; a full disk does not stop the daemon here.
-    let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+    let _ = file
+        .set_len(0)
+        .and_then(|()| file.seek(SeekFrom::Start(0)))
+        .and_then(|_| writeln!(file, "{}", std::process::id()));
     Ok(file)
 }
 
