@@ -47,7 +47,9 @@ impl Daemon {
             Action::Signal { .. } => {}
             Action::Drop { refused } => return self.dropped(job, *refused, &words, &reason),
         }
-        live.row.reason = Some(words);
+        if !live.killed {
+            live.row.reason = Some(words);
+        }
         self.journal.touch(job);
         self.effects.push(Effect::Act(job, action));
     }

@@ -314,6 +314,7 @@ impl Daemon {
     /// A cancelled job had its time: kills what is left of it.
     pub(crate) fn kill_due(&mut self, job: JobId) {
         if let Some(live) = self.jobs.get_mut(&job) {
+            live.killed = true;
             live.row.reason = Some("killed: it did not end within 10 s of being cancelled".to_owned());
             self.journal.touch(job);
             self.effects.push(Effect::Kill(job));

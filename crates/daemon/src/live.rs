@@ -36,6 +36,8 @@ pub(crate) struct Live {
     pub lingers: bool,
     /// Its keeper is gone: nobody will say how it ended.
     pub orphaned: bool,
+    /// It was killed for not ending when asked to: whatever is decided about it yet, that is why it ends.
+    pub killed: bool,
     /// Failed starts, one after the other.
     pub start_failures: u32,
     /// Whether its row has been written to the store at all.
@@ -58,6 +60,7 @@ impl Live {
             keeper_watch: None,
             lingers: false,
             orphaned: false,
+            killed: false,
             start_failures: 0,
             stored,
         }
