@@ -6,7 +6,7 @@ use pinfold_proto::{JobClass, JobState};
 
 use crate::host::Host;
 use crate::kind::{Kind, each_kind};
-use crate::wait::{eventually, within};
+use crate::wait::{eventually, no_rescue, within};
 
 each_kind!(
     suspended_it_stands_still,
@@ -42,6 +42,7 @@ fn cpu_s(host: &Host, job: u64) -> f64 {
 }
 
 fn suspended_it_stands_still(kind: Kind) {
+    let _frozen = no_rescue();
     let host = Host::with(kind, &["profile.interval=100ms"]);
     let job = host.submit(&[], "echo run >started; while :; do :; done");
     host.until_made("started");
@@ -70,6 +71,7 @@ fn suspended_it_stands_still(kind: Kind) {
 
 /// `run` waits through it, and the command ends as if nothing had been.
 fn suspended_in_the_foreground(kind: Kind) {
+    let _frozen = no_rescue();
     let host = Host::new(kind);
     let mut running = host.start(["run", "--", "/bin/sh", "-c", &format!(": >started; {WAIT}; exit 6")]);
     host.until_made("started");
@@ -93,7 +95,7 @@ fn cancelled(kind: Kind) {
     let view = host.until(deaf, JobState::Exited);
     assert_eq!(view.signal, Some(9));
     assert!(asked.elapsed() >= Duration::from_secs(9), "it had its 10 s, not {:?}", asked.elapsed());
-    assert!(view.reason.expect("a reason").contains("10 s"));
+    assert!(view.reason.as_ref().is_some_and(|reason| reason.contains("10 s")), "{view:?}");
 }
 
 fn cancelled_at_once(kind: Kind) {
@@ -129,6 +131,7 @@ fn cancelled_while_it_waits(kind: Kind) {
 
 /// A frozen job hears no signal: it is thawed to hear the one that ends it.
 fn cancelled_while_suspended(kind: Kind) {
+    let _frozen = no_rescue();
     let host = Host::new(kind);
     let job = host.submit(&[], "trap 'exit 9' TERM; : >ready; while :; do sleep 0.05; done");
     host.until_made("ready");

@@ -7,7 +7,7 @@ use pinfold_proto::view::BatchView;
 
 use crate::host::{Host, processes_with, send};
 use crate::kind::{Kind, each_kind};
-use crate::wait::{PATIENCE, eventually, within};
+use crate::wait::{PATIENCE, eventually, no_rescue, rescue, within};
 
 each_kind!(
     killed_while_jobs_run_wait_and_are_suspended,
@@ -35,6 +35,7 @@ fn stands_still(host: &Host, pids: &[u32]) -> bool {
 }
 
 fn killed_while_jobs_run_wait_and_are_suspended(kind: Kind) {
+    let _frozen = no_rescue();
     let mut host = Host::with(kind, &["slots.factor=3", "host.cpus=0"]);
     let foreground = host.start(["--no-autostart", "run", "--", "/bin/sh", "-c", &format!("{WAIT}; exit 3")]);
     host.until(1, JobState::Running);
@@ -74,6 +75,7 @@ fn killed_while_jobs_run_wait_and_are_suspended(kind: Kind) {
 
 /// A daemon that is stopped leaves its jobs running and thawed, and its successor knows them.
 fn stopped_in_order(kind: Kind) {
+    let _frozen = no_rescue();
     let mut host = Host::new(kind);
     let job = host.submit(&[], &format!("{WAIT}; exit 3"));
     host.until(job, JobState::Running);
@@ -143,6 +145,7 @@ fn killed_again_and_again_under_a_batch(kind: Kind) {
 }
 
 fn killed_for_good_the_guard_thaws(kind: Kind) {
+    let _frozen = no_rescue();
     let mut host = Host::new(kind);
     let mut running =
         host.start(["--no-autostart", "run", "--", "/bin/sh", "-c", &format!(": >started; {WAIT}; exit 5")]);
@@ -161,6 +164,7 @@ fn killed_for_good_the_guard_thaws(kind: Kind) {
 }
 
 fn killed_with_its_guard_rescue_thaws(kind: Kind) {
+    let _alone = rescue();
     let mut host = Host::new(kind);
     let mut running =
         host.start(["--no-autostart", "run", "--", "/bin/sh", "-c", &format!(": >started; {WAIT}; exit 5")]);

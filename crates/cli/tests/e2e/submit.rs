@@ -42,7 +42,8 @@ fn output_files_that_cannot_be_made(kind: Kind) {
     assert!(done.err.contains("no/such/directory/out"), "{done:?}");
     let view = host.until(1, JobState::Exited);
     assert_eq!((view.started_s, view.exit_code), (None, None));
-    assert!(view.reason.expect("a reason").contains("no/such/directory/out"));
+    let reason = view.reason.expect("a reason");
+    assert!(reason.contains("no/such/directory/out"), "{reason}");
     let done = host.pinfold(["submit", "--", "no-such-command-anywhere"]);
     assert_eq!(done.code, Some(127), "{done:?}");
 }

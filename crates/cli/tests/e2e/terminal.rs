@@ -11,7 +11,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use crate::host::Host;
 use crate::kind::{Kind, each_kind};
 use crate::process::ended_within;
-use crate::wait::{PATIENCE, eventually};
+use crate::wait::{PATIENCE, eventually, no_rescue};
 
 each_kind!(
     ctrl_c,
@@ -121,6 +121,7 @@ fn ctrl_c_in_the_queue(kind: Kind) {
 
 /// A frozen job could not hear the terminal; whoever sits there wants it over all the same.
 fn ctrl_c_thaws(kind: Kind) {
+    let _frozen = no_rescue();
     let host = Host::new(kind);
     let mut terminal =
         Terminal::start(&host, &["pinfold", "run", "--", "/bin/sh", "-c", "echo ready; exec sleep 1000"]);

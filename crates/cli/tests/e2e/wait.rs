@@ -1,6 +1,7 @@
 //! Waiting for something that must happen, with a deadline that only a fault reaches.
 
 use std::fmt::Display;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 /// How long anything may take. Far above what is needed, as the machine may be busy with other tests.
@@ -8,6 +9,20 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(40);
 
 /// How often is looked.
 const EVERY: Duration = Duration::from_millis(10);
+
+/// Held for reading by whoever wants a job to stay frozen, for writing by `pinfold rescue`, which thaws the jobs of
+/// every daemon on the host.
+static RESCUE: RwLock<()> = RwLock::new(());
+
+/// Nothing is rescued as long as this is held.
+pub(crate) fn no_rescue() -> RwLockReadGuard<'static, ()> {
+    RESCUE.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// No other test wants a job to stay frozen as long as this is held.
+pub(crate) fn rescue() -> RwLockWriteGuard<'static, ()> {
+    RESCUE.write().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Looks again and again until there is something, at most so long.
 pub(crate) fn within<T>(limit: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
