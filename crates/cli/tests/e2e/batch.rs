@@ -18,7 +18,7 @@ each_kind!(
     from_standard_input,
     files_that_cannot_be_read,
     interrupted,
-    two_thousand_jobs,
+    a_thousand_jobs,
     a_hundred_thousand_lines,
     the_command_is_killed,
     options_hold_for_every_line,
@@ -125,10 +125,10 @@ fn interrupted(kind: Kind) {
     assert_eq!(host.job(3).started_s, None);
 }
 
-fn two_thousand_jobs(kind: Kind) {
+fn a_thousand_jobs(kind: Kind) {
     // Primaries only: beside other work on the machine a backfiller may have to wait for long.
     let host = Host::with(kind, &["slots.factor=1"]);
-    let count = if kind == Kind::Groups { 2000 } else { 300 };
+    let count = if kind == Kind::Groups { 1000 } else { 300 };
     std::fs::write(host.work("lines"), "exit 0\n".repeat(count - 1) + "exit 1\n").expect("a file");
     let done = host.pinfold(["batch", "--json", "lines"]);
     assert_eq!(done.code, Some(1), "{done:?}");
