@@ -88,7 +88,8 @@ fn a_spike_of_50_ms(kind: Kind) {
         &allocator(150, "select undef, undef, undef, 0.05; undef $b; select undef, undef, undef, 0.2"),
     );
     let peak = report.memory_peak_bytes;
-    assert!((150 * MIB..170 * MIB).contains(&peak), "{peak} in {report:?}");
+    // The kernel's count of a process's pages lags behind by some per PU, so it may be a little short.
+    assert!((148 * MIB..170 * MIB).contains(&peak), "{peak} in {report:?}");
 }
 
 fn processor_time(kind: Kind) {
