@@ -4,6 +4,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -56,7 +57,8 @@ impl Daemon {
         for setting in settings {
             command.arg("--set").arg(setting);
         }
-        command.stdin(Stdio::null()).stdout(stream.try_clone()?).stderr(stream);
+        // In a group of its own: an interrupt typed at the terminal must not end the daemon before its jobs.
+        command.stdin(Stdio::null()).stdout(stream.try_clone()?).stderr(stream).process_group(0);
         let child =
             command.spawn().with_context(|| format!("failed to start {}", binaries.pinfoldd.display()))?;
         let mut daemon = Self { child: Some(child), pinfold: binaries.pinfold.clone(), socket, state, log };
@@ -69,6 +71,11 @@ impl Daemon {
         let mut command = Command::new(&self.pinfold);
         command.env("PINFOLD_SOCKET", &self.socket).arg("--no-autostart");
         command
+    }
+
+    /// The daemon's pid.
+    pub(crate) fn pid(&self) -> Option<i32> {
+        i32::try_from(self.child.as_ref()?.id()).ok()
     }
 
     /// Cancels all jobs that have not ended. Best effort, on the way out of a measurement that is given up.

@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::daemon::Binaries;
 use crate::journal::Ending;
 use crate::machine;
-use crate::watch::{Sample, Watch, descendants, seconds};
+use crate::watch::{Sample, Watch, children_of, descendants, seconds};
 use crate::way::{Batch, Way};
 use crate::workload::{Job, stage};
 
@@ -127,14 +127,18 @@ impl Bench<'_> {
         let ready = way.prepare(&batch, self.binaries)?;
         let load_before = machine::load();
         let busy_before = machine::busy_s();
+        let daemon = ready.daemon();
         let observed = self.observe(
             &mut watch,
             jobs.len(),
             progress,
             || ready.run(&batch),
-            || {
-                give_up.store(true, Ordering::Relaxed);
-                ready.give_up();
+            |first| {
+                if first {
+                    give_up.store(true, Ordering::Relaxed);
+                    ready.give_up();
+                }
+                end(daemon, first);
             },
         );
         let (makespan_s, launcher) = match observed {
@@ -173,14 +177,15 @@ impl Bench<'_> {
 
     /// Does `work` on a thread of its own while `watch` takes samples. Gives the seconds that it took.
     ///
-    /// When it takes too long or a signal came, `give_up` is called and then all jobs are ended.
+    /// When it takes too long or a signal came, `give_up` is called at each turn until `work` returns: with true
+    /// the first time. All jobs are ended.
     fn observe<T: Send>(
         &self,
         watch: &mut Watch,
         jobs: usize,
         progress: Progress<'_>,
         work: impl FnOnce() -> anyhow::Result<T> + Send,
-        give_up: impl Fn(),
+        give_up: impl Fn(bool),
     ) -> anyhow::Result<(f64, T)> {
         watch.begin();
         std::thread::scope(|scope| {
@@ -204,12 +209,10 @@ impl Bench<'_> {
                     Err(RecvTimeoutError::Timeout) => {}
                 }
                 if self.interrupted.load(Ordering::Relaxed) || elapsed_s > self.limit_s {
-                    if !given_up {
-                        give_up();
-                    }
-                    given_up = true;
                     // Again at each turn: a launcher may have started one more job meanwhile.
-                    end_jobs(watch);
+                    end_below(&watch.wrappers().into_iter().collect());
+                    give_up(!given_up);
+                    given_up = true;
                 }
             }
         })
@@ -268,7 +271,7 @@ impl Bench<'_> {
             command.args(["-c", &staged.line]).stdin(std::process::Stdio::null());
             command.status().context("failed to run sh")
         };
-        self.observe(&mut watch, 1, progress, work, || {})
+        self.observe(&mut watch, 1, progress, work, |first| end(None, first))
             .with_context(|| format!("failed to run `{}` alone", job.name))?;
         let ending = watch.ended().get(&job.name).cloned();
         let ending = ending.with_context(|| format!("`{}` alone left no record", job.name))?;
@@ -276,13 +279,20 @@ impl Bench<'_> {
     }
 }
 
-/// Ends the running jobs, from the wrappers down.
-fn end_jobs(watch: &Watch) {
-    for pid in descendants(&watch.wrappers().into_iter().collect()) {
-        if let Some(pid) = Pid::from_raw(pid) {
-            // Gone already is as good.
-            let _answer = kill_process(pid, Signal::KILL);
-        }
+/// Ends `roots` and all that is below them.
+fn end_below(roots: &BTreeSet<i32>) {
+    for pid in descendants(roots).into_iter().filter_map(Pid::from_raw) {
+        // Gone already is as good.
+        let _answer = kill_process(pid, Signal::KILL);
+    }
+}
+
+/// Ends the launcher, which may take its time over jobs that are no more. `daemon` is stopped properly later; and
+/// at the `first` turn the launcher still has the chance to end by itself.
+fn end(daemon: Option<i32>, first: bool) {
+    if !first {
+        let own = i32::try_from(std::process::id()).expect("a pid fits 31 bits");
+        end_below(&children_of(own).into_iter().filter(|pid| Some(*pid) != daemon).collect());
     }
 }
 

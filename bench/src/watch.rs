@@ -191,6 +191,12 @@ pub(crate) fn descendants(roots: &BTreeSet<i32>) -> Vec<i32> {
     processes.keys().copied().filter(|pid| root_of(&processes, *pid, roots).is_some()).collect()
 }
 
+/// The children of `parent`.
+pub(crate) fn children_of(parent: i32) -> Vec<i32> {
+    let processes = processes(Path::new("/proc"));
+    processes.iter().filter(|(_, process)| process.parent == parent).map(|(pid, _)| *pid).collect()
+}
+
 fn processes(proc: &Path) -> BTreeMap<i32, Process> {
     let Ok(entries) = fs::read_dir(proc) else { return BTreeMap::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());

@@ -125,6 +125,11 @@ impl Ready {
         }
     }
 
+    /// The daemon's pid, if this way has one.
+    pub(crate) fn daemon(&self) -> Option<i32> {
+        self.daemon.as_ref()?.pid()
+    }
+
     /// Stops what `prepare` started, and gives what that left behind.
     pub(crate) fn finish(self) -> anyhow::Result<Vec<PathBuf>> {
         self.daemon.map_or(Ok(Vec::new()), Daemon::stop)
