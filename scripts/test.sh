@@ -34,6 +34,8 @@ fi
 start=$SECONDS
 echo "== tests"
 # Last, so that what remains on the screen is the test runner's own summary.
+# Tests run the programs of other crates too, which a test build alone does not make.
+cargo build --workspace --bins "${features[@]}" || failed+=("build")
 cargo test --workspace --no-fail-fast "${features[@]}" || failed+=("tests")
 if [ "${#failed[@]}" -gt 0 ]; then
   echo "== failed: $(printf '%s; ' "${failed[@]}")tests took $((SECONDS - start)) s"
