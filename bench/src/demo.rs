@@ -175,7 +175,7 @@ fn tell(record: &mut Record, runs: &[(&str, Run)], jobs: &[Job], bound: Bound, c
             record.say(&format!("Left behind: cgroup {} ({name}).", group.display()));
         }
     }
-    verdict(record, runs);
+    verdict(record, runs, cores);
     let others = runs.iter().map(|(_, run)| run.foreign_cores).fold(0.0, f64::max);
     if others > DISTURBED * cores as f64 {
         record.say(&format!(
@@ -185,17 +185,23 @@ fn tell(record: &mut Record, runs: &[(&str, Run)], jobs: &[Job], bound: Bound, c
     }
 }
 
-/// What came out, in a sentence, whoever is ahead.
-fn verdict(record: &mut Record, runs: &[(&str, Run)]) {
+/// What came out, in a sentence, whoever is ahead; and where that sentence would say nothing, why.
+fn verdict(record: &mut Record, runs: &[(&str, Run)], cores: usize) {
     let Some((_, own)) = runs.iter().find(|(name, _)| name.starts_with("pinfold")) else { return };
     for (name, other) in runs.iter().filter(|(name, _)| !name.starts_with("pinfold")) {
+        let name = name.to_lowercase();
+        if (own.foreign_cores - other.foreign_cores).abs() > DISTURBED * cores as f64 {
+            record.say(&format!(
+                "pinfold and \"{name}\" cannot be compared: others used {:.1} cores during the one and {:.1} \
+                 during the other.",
+                own.foreign_cores, other.foreign_cores
+            ));
+            continue;
+        }
         let change = 100.0 * (own.makespan_s / other.makespan_s - 1.0);
         let word = if change < 0.0 { "less" } else { "more" };
-        record.say(&format!(
-            "pinfold took {:.1} % {word} time than \"{}\" in this one run.",
-            change.abs(),
-            name.to_lowercase()
-        ));
+        record
+            .say(&format!("pinfold took {:.1} % {word} time than \"{name}\" in this one run.", change.abs()));
     }
 }
 
