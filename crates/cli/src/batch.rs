@@ -23,7 +23,7 @@ use crate::args::BatchArgs;
 use crate::client::Dial;
 use crate::failure::Failure;
 use crate::job;
-use crate::keeper::{Keeper, Told, send_signal};
+use crate::keeper::{Keeper, Told, send_signal, send_signal_to_group};
 use crate::progress::Progress;
 
 /// How many jobs are with the daemon at once. Enough for it to choose among, few enough for a list of any
@@ -169,6 +169,8 @@ impl Batch {
                 let command = shell(lines.line(index));
                 let mut program = Program::new(Path::new("/bin/sh"), command, &environment)?;
                 // Standard input is nobody's in particular, so no job gets it.
+                // A signal for the batch reaches all of a line's programs, not its shell alone.
+                program.own_session = true;
                 program.streams[0] = File::open("/dev/null").ok().map(OwnedFd::from);
                 Ok(program)
             })
@@ -212,6 +214,10 @@ impl Batch {
             }
             self.fill();
             self.show_progress();
+            if self.ending.is_some() && self.keeper.only_news_for_nobody() {
+                // Told to end, and no daemon is there to hear how the jobs did.
+                break;
+            }
         }
         self.progress.clear();
         let view = self.view();
@@ -301,7 +307,7 @@ impl Batch {
         let sent = if times >= 3 { SIGKILL } else { signal };
         let running: Vec<(u64, u32)> = self.keeper.running().collect();
         for (ticket, pid) in running {
-            send_signal(pid, sent);
+            send_signal_to_group(pid, sent);
             self.keeper.interrupted(ticket);
         }
         self.progress.note(match times {

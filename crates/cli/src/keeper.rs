@@ -207,6 +207,11 @@ impl Keeper {
         }
     }
 
+    /// Whether all that is left is to tell a daemon that is away how jobs ended.
+    pub(crate) fn only_news_for_nobody(&self) -> bool {
+        self.link.is_none() && self.jobs.values().all(|kept| matches!(kept.stage, Stage::Ended(_)))
+    }
+
     /// How many jobs run.
     pub(crate) fn running_count(&self) -> usize {
         self.jobs.values().filter(|kept| matches!(kept.stage, Stage::Running(_))).count()
@@ -572,6 +577,15 @@ fn ending_of(reaped: &Reaped) -> Ending {
         rss_peak_bytes: reaped.rss_peak_bytes,
         io_read_bytes: reaped.io_read_bytes,
         io_write_bytes: reaped.io_write_bytes,
+    }
+}
+
+/// Sends a signal to a child that leads a session of its own, and to whoever is in its group.
+pub(crate) fn send_signal_to_group(pid: u32, signal: i32) {
+    use rustix::process::{Pid, Signal, kill_process_group};
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
+        let _ = kill_process_group(pid, signal);
     }
 }
 
