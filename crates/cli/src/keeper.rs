@@ -23,7 +23,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 use crate::client::{Dial, Welcome};
 use crate::failure::Failure;
 
-/// How often a lost daemon is looked for. A restart takes some 100 ms; looking is one `connect`.
+/// How often a lost daemon is looked for; looking is one `connect`.
 const RETRY: Duration = Duration::from_millis(100);
 
 /// After so long without a daemon a keeper may start one itself.
