@@ -360,7 +360,6 @@ impl Keeper {
                 }
             }
             Reply::Unknown { job } => self.unknown(job),
-            Reply::Signal { job, signal } => self.signal(job, signal),
             // `Attached` asks for nothing; the rest answers questions that a keeper does not ask.
             _ => {}
         }
@@ -464,14 +463,6 @@ impl Keeper {
                 self.told.push_back(Told::Recorded { ticket, suspended_us: 0, memory_peak_bytes: 0 });
                 self.forget(ticket);
             }
-        }
-    }
-
-    fn signal(&self, job: u64, signal: i32) {
-        if let Some(&ticket) = self.by_job.get(&job)
-            && let Some(pid) = self.running_pid(ticket)
-        {
-            send_signal(pid, signal);
         }
     }
 

@@ -265,14 +265,12 @@ impl Daemon {
     pub(crate) fn variables(&self, job: JobId) -> Vec<(String, String)> {
         let cpus = self.jobs.get(&job).and_then(|live| live.row.cpus.clone());
         let cpus = cpus.unwrap_or_else(|| self.topology.usable().to_string());
-        let cores = self.jobs.get(&job).map_or(1, |live| live.row.spec.cores);
         [
             ("PINFOLD_JOB_ID", job.0.to_string()),
             ("PINFOLD_INSTANCE", self.instance.clone()),
             ("PINFOLD_CPUS", cpus),
             ("PINFOLD_TASK_ID", "0".to_owned()),
             ("PINFOLD_NTASKS", "1".to_owned()),
-            ("PINFOLD_CORES", cores.to_string()),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into()

@@ -8,6 +8,7 @@ use pinfold_policy::JobId;
 use pinfold_profile::store::{Store, StoreError};
 use pinfold_proto::row::{DecisionRow, JobRow, SampleRow};
 
+use crate::act::in_full;
 use crate::live::Jobs;
 
 /// How many decisions and samples are kept while the store cannot be written.
@@ -141,10 +142,7 @@ impl Journal {
     }
 
     fn failed(&mut self, error: &StoreError) {
-        let mut text = error.to_string();
-        if let Some(source) = std::error::Error::source(error) {
-            text = format!("{text}: {source}");
-        }
+        let text = in_full(error);
         if self.trouble.as_deref() != Some(&text) {
             tracing::error!(error = %text, "the store cannot be written; jobs go on, unrecorded for now");
         }

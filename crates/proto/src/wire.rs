@@ -229,13 +229,6 @@ pub enum Reply {
         /// The exit code that says so.
         code: ErrorCode,
     },
-    /// A signal for a process that only its keeper may signal (no cgroup, other user).
-    Signal {
-        /// The job.
-        job: u64,
-        /// The signal's number.
-        signal: i32,
-    },
     /// To `Attach`: known again; nothing to do but go on.
     Attached {
         /// The job.
