@@ -102,10 +102,10 @@ pub(crate) struct JobOptions {
     /// Take every slot of the host
     #[arg(long, env = "PINFOLD_EXCLUSIVE", hide_env_values = true)]
     pub exclusive: bool,
-    /// Cores it needs; it takes as many slots
-    #[arg(short = 'c', long, visible_alias = "cpus-per-task", env = "PINFOLD_CORES", hide_env_values = true,
-          value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65536))]
-    pub cores: u32,
+    /// Whole cores it needs; it takes as many slots [default: what its tasks need, 1]
+    #[arg(long, env = "PINFOLD_CORES", hide_env_values = true, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub cores: Option<u32>,
     /// Memory it is expected to need; recorded, and shown beside what it used
     #[arg(long, env = "PINFOLD_MEM", hide_env_values = true, value_name = "SIZE", value_parser = parse_size)]
     pub mem: Option<u64>,
@@ -124,6 +124,9 @@ pub(crate) struct JobOptions {
     /// Let it wait until it is released
     #[arg(long, env = "PINFOLD_HOLD", hide_env_values = true)]
     pub hold: bool,
+    /// How many tasks, and how they lie on the cores
+    #[command(flatten)]
+    pub tasks: TaskOptions,
 }
 
 #[derive(Debug, Args)]
@@ -358,47 +361,9 @@ pub(crate) enum LayoutSelect {
 
 /// Slurm's layout options, as texts; `place` reads and checks them.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Layout options, with Slurm's names and meaning")]
 pub(crate) struct LayoutOptions {
-    /// How many tasks
-    #[arg(short = 'n', long, value_name = "N")]
-    ntasks: Option<String>,
-    /// How many hosts, or the least and the most
-    #[arg(short = 'N', long, value_name = "N[-N]")]
-    nodes: Option<String>,
-    /// How many PUs each task wants
-    #[arg(short = 'c', long, value_name = "N")]
-    cpus_per_task: Option<String>,
-    /// The least sockets, cores and threads a host must have
-    #[arg(short = 'B', long, value_name = "S[:C[:T]]")]
-    extra_node_info: Option<String>,
-    /// The least sockets a host must have
-    #[arg(long, value_name = "N")]
-    sockets_per_node: Option<String>,
-    /// The least cores a socket must have
-    #[arg(long, value_name = "N")]
-    cores_per_socket: Option<String>,
-    /// The least threads a core must have, and the most that are used
-    #[arg(long, value_name = "N")]
-    threads_per_core: Option<String>,
-    /// How many tasks on each host
-    #[arg(long, value_name = "N")]
-    ntasks_per_node: Option<String>,
-    /// At most so many tasks on each socket
-    #[arg(long, value_name = "N")]
-    ntasks_per_socket: Option<String>,
-    /// At most so many tasks on each core
-    #[arg(long, value_name = "N")]
-    ntasks_per_core: Option<String>,
-    /// block, cyclic or plane=N over hosts, then block, cyclic or fcyclic over sockets and cores
-    #[arg(short = 'm', long, value_name = "HOSTS[:SOCKETS[:CORES]]")]
-    distribution: Option<String>,
-    /// compute_bound, memory_bound, multithread or nomultithread
-    #[arg(long, value_name = "HINT")]
-    hint: Option<String>,
-    /// none, rank, map_cpu:L, mask_cpu:L, sockets, cores, threads, ldoms, rank_ldom, map_ldom:L or mask_ldom:L
-    #[arg(long, value_name = "HOW")]
-    cpu_bind: Option<String>,
+    #[command(flatten)]
+    tasks: TaskOptions,
     /// Take whole hosts
     #[arg(long)]
     exclusive: bool,
@@ -407,9 +372,67 @@ pub(crate) struct LayoutOptions {
     mem: Option<String>,
 }
 
-impl LayoutOptions {
+/// The layout options that a job has as well, each also as an environment variable. Absent here: `PINFOLD_NTASKS`,
+/// which jobs find in their environment, see `tasks`.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Layout options, with Slurm's names and meaning")]
+pub(crate) struct TaskOptions {
+    /// How many tasks: so many copies, each with its own PINFOLD_TASK_ID [env: PINFOLD_NTASKS=]
+    #[arg(short = 'n', long, value_name = "N")]
+    pub ntasks: Option<String>,
+    /// How many hosts, or the least and the most
+    #[arg(short = 'N', long, env = "PINFOLD_NODES", hide_env_values = true, value_name = "N[-N]")]
+    nodes: Option<String>,
+    /// How many PUs each task wants
+    #[arg(short = 'c', long, env = "PINFOLD_CPUS_PER_TASK", hide_env_values = true, value_name = "N")]
+    cpus_per_task: Option<String>,
+    /// The least sockets, cores and threads a host must have
+    #[arg(
+        short = 'B',
+        long,
+        env = "PINFOLD_EXTRA_NODE_INFO",
+        hide_env_values = true,
+        value_name = "S[:C[:T]]"
+    )]
+    extra_node_info: Option<String>,
+    /// The least sockets a host must have
+    #[arg(long, env = "PINFOLD_SOCKETS_PER_NODE", hide_env_values = true, value_name = "N")]
+    sockets_per_node: Option<String>,
+    /// The least cores a socket must have
+    #[arg(long, env = "PINFOLD_CORES_PER_SOCKET", hide_env_values = true, value_name = "N")]
+    cores_per_socket: Option<String>,
+    /// The least threads a core must have, and the most that are used
+    #[arg(long, env = "PINFOLD_THREADS_PER_CORE", hide_env_values = true, value_name = "N")]
+    threads_per_core: Option<String>,
+    /// How many tasks on each host
+    #[arg(long, env = "PINFOLD_NTASKS_PER_NODE", hide_env_values = true, value_name = "N")]
+    ntasks_per_node: Option<String>,
+    /// At most so many tasks on each socket
+    #[arg(long, env = "PINFOLD_NTASKS_PER_SOCKET", hide_env_values = true, value_name = "N")]
+    ntasks_per_socket: Option<String>,
+    /// At most so many tasks on each core
+    #[arg(long, env = "PINFOLD_NTASKS_PER_CORE", hide_env_values = true, value_name = "N")]
+    ntasks_per_core: Option<String>,
+    /// block, cyclic or plane=N over hosts, then block, cyclic or fcyclic over sockets and cores
+    #[arg(
+        short = 'm',
+        long,
+        env = "PINFOLD_DISTRIBUTION",
+        hide_env_values = true,
+        value_name = "HOSTS[:SOCKETS[:CORES]]"
+    )]
+    distribution: Option<String>,
+    /// compute_bound, memory_bound, multithread or nomultithread
+    #[arg(long, env = "PINFOLD_HINT", hide_env_values = true, value_name = "HINT")]
+    hint: Option<String>,
+    /// none, rank, map_cpu:L, mask_cpu:L, sockets, cores, threads, ldoms, rank_ldom, map_ldom:L or mask_ldom:L
+    #[arg(long, env = "PINFOLD_CPU_BIND", hide_env_values = true, value_name = "HOW")]
+    cpu_bind: Option<String>,
+}
+
+impl TaskOptions {
     /// The options that were given, by the names that `place` knows them by.
-    pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, Option<String>)> + '_ {
+    pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
         let valued = [
             ("--ntasks", &self.ntasks),
             ("--nodes", &self.nodes),
@@ -424,9 +447,16 @@ impl LayoutOptions {
             ("--distribution", &self.distribution),
             ("--hint", &self.hint),
             ("--cpu-bind", &self.cpu_bind),
-            ("--mem", &self.mem),
         ];
-        let valued = valued.into_iter().filter_map(|(name, value)| Some((name, Some(value.clone()?))));
-        valued.chain(self.exclusive.then_some(("--exclusive", None)))
+        valued.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)))
+    }
+}
+
+impl LayoutOptions {
+    /// The options that were given, by the names that `place` knows them by.
+    pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, Option<String>)> + '_ {
+        let memory = self.mem.iter().map(|size| ("--mem", Some(size.clone())));
+        let tasks = self.tasks.given().map(|(name, value)| (name, Some(value)));
+        tasks.chain(memory).chain(self.exclusive.then_some(("--exclusive", None)))
     }
 }

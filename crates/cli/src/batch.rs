@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode as ProcessExit;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use pinfold_proto::ExitCode;
@@ -25,6 +26,7 @@ use crate::failure::Failure;
 use crate::job;
 use crate::keeper::{Keeper, Told, send_signal, send_signal_to_group};
 use crate::progress::Progress;
+use crate::tasks::{Asked, Laid};
 
 /// How many jobs are with the daemon at once. Enough for it to choose among, few enough for a list of any
 /// length to cost neither side much.
@@ -35,15 +37,19 @@ const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(200);
 
 /// Runs the lines; succeeds only if all do.
 pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure> {
+    let asked = Asked::of(&args.options)?;
     let lines = Lines::read(&args.file)?;
-    drop(dial.connect()?);
+    let laid = {
+        let client = dial.connect()?;
+        asked.map(|asked| asked.on(&client.welcome.cpus)).transpose()?.map(Rc::new)
+    };
     let pipe = |error: std::io::Error| Failure::doing("failed to make a keeper", &error);
     let signals = Signals::block(&[SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT]).map_err(pipe)?;
     let (alive, hold) = std::io::pipe().map_err(pipe)?;
     match spawn::fork_away().map_err(pipe)? {
         Side::Child => {
             drop((hold, signals));
-            Batch::new(dial, args, lines)?.run(&alive)
+            Batch::new(dial, args, laid, lines)?.run(&alive)
         }
         Side::Parent(keeper) => {
             drop(alive);
@@ -141,7 +147,8 @@ impl Outcome {
 
 struct Batch {
     keeper: Keeper,
-    lines: std::rc::Rc<Lines>,
+    lines: Rc<Lines>,
+    laid: Option<Rc<Laid>>,
     options: crate::args::JobOptions,
     json: bool,
     outcomes: Vec<Outcome>,
@@ -159,8 +166,9 @@ struct Batch {
 }
 
 impl Batch {
-    fn new(dial: Dial, args: &BatchArgs, lines: Lines) -> Result<Self, Failure> {
-        let lines = std::rc::Rc::new(lines);
+    fn new(dial: Dial, args: &BatchArgs, laid: Option<Rc<Laid>>, lines: Lines) -> Result<Self, Failure> {
+        let lines = Rc::new(lines);
+        let tasks = laid.as_ref().map(Laid::plan);
         let environment = job::environment();
         let make = {
             let lines = lines.clone();
@@ -171,6 +179,7 @@ impl Batch {
                 // Standard input is nobody's in particular, so no job gets it.
                 // A signal for the batch reaches all of a line's programs, not its shell alone.
                 program.own_session = true;
+                program.tasks = tasks.clone();
                 program.streams[0] = File::open("/dev/null").ok().map(OwnedFd::from);
                 Ok(program)
             })
@@ -188,6 +197,7 @@ impl Batch {
             keeper,
             outcomes: vec![Outcome::default(); count],
             lines,
+            laid,
             options: args.options.clone(),
             json: args.json,
             next: 0,
@@ -254,7 +264,7 @@ impl Batch {
 
     fn ask(&mut self, index: usize) {
         let line = self.lines.places[index].0;
-        let spec = job::spec(&self.options, &shell(self.lines.line(index)), Some(line));
+        let spec = job::spec(&self.options, self.laid.as_deref(), &shell(self.lines.line(index)), Some(line));
         self.keeper.submit(ticket(index), spec);
     }
 

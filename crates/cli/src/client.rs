@@ -12,6 +12,7 @@ use pinfold_proto::ExitCode;
 use pinfold_proto::wire::{self, Decoder, REPLY_MAX_BYTES, Reply, Request, WIRE_VERSION};
 use pinfold_sys::paths::{self, Places};
 use pinfold_sys::peer;
+use pinfold_topo::CpuSet;
 
 use crate::failure::Failure;
 
@@ -47,6 +48,8 @@ pub(crate) struct Welcome {
     pub instance: String,
     /// What the user should know.
     pub warnings: Vec<String>,
+    /// The PUs that jobs may use.
+    pub cpus: CpuSet,
 }
 
 impl Dial {
@@ -90,11 +93,18 @@ impl Dial {
     }
 
     fn greet(&self, stream: UnixStream) -> Result<Client, Failure> {
-        let welcome = Welcome { slots: 0, doors: false, instance: String::new(), warnings: Vec::new() };
+        let welcome = Welcome {
+            slots: 0,
+            doors: false,
+            instance: String::new(),
+            warnings: Vec::new(),
+            cpus: CpuSet::new(),
+        };
         let mut client = Client { stream, decoder: Decoder::new(REPLY_MAX_BYTES), welcome };
         match client.ask(&Request::Hello { version: WIRE_VERSION })? {
-            Reply::Welcome { slots, doors, instance, warnings, .. } => {
-                client.welcome = Welcome { slots, doors, instance, warnings };
+            Reply::Welcome { slots, doors, instance, warnings, cpus, .. } => {
+                let cpus = cpus.parse().unwrap_or_default();
+                client.welcome = Welcome { slots, doors, instance, warnings, cpus };
             }
             other => return Err(unexpected(&other)),
         }

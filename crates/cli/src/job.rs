@@ -10,13 +10,19 @@ use pinfold_sys::spawn::{self, Environment, ResolveError};
 
 use crate::args::JobOptions;
 use crate::failure::Failure;
+use crate::tasks::Laid;
 
 /// How much of a command line is kept for the record; the command itself gets all of it. JSON may make six
 /// bytes of one, and a request of that size still fits a frame.
 const COMMAND_KEPT_BYTES: usize = 16 * 1024;
 
 /// What the daemon is asked, for this command under these options.
-pub(crate) fn spec(options: &JobOptions, command: &[OsString], line: Option<u64>) -> JobSpec {
+pub(crate) fn spec(
+    options: &JobOptions,
+    laid: Option<&Laid>,
+    command: &[OsString],
+    line: Option<u64>,
+) -> JobSpec {
     let name = options.name.clone().unwrap_or_else(|| default_name(command, line));
     JobSpec {
         name: cut(&name, 256),
@@ -25,7 +31,8 @@ pub(crate) fn spec(options: &JobOptions, command: &[OsString], line: Option<u64>
         directory: std::env::current_dir().map(|dir| cut(&dir.to_string_lossy(), 4096)).unwrap_or_default(),
         priority: options.priority,
         class: class(options),
-        cores: options.cores.max(1),
+        cores: laid.map_or(options.cores, |laid| Some(laid.cores)).unwrap_or(1).max(1),
+        layout: laid.map(Laid::as_asked),
         claim_bytes: options.mem,
         limit_bytes: options.mem_limit,
         ttl_us: options.ttl.map(microseconds),
@@ -117,7 +124,7 @@ mod tests {
 
     #[test]
     fn names() {
-        let name = |command: &[&str], line| spec(&JobOptions::default(), &words(command), line).name;
+        let name = |command: &[&str], line| spec(&JobOptions::default(), None, &words(command), line).name;
         assert_eq!(name(&["/usr/bin/velveth", "out"], None), "velveth");
         assert_eq!(name(&["sort"], None), "sort");
         assert_eq!(name(&["/bin/sh", "-c", "  /opt/x/bowtie -a | gzip"], Some(3)), "bowtie");

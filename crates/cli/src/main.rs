@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`args`] (the command line as typed), [`client`] (reaching a daemon), [`keeper`] (the parent
 //! of every job), [`run`], [`submit`] and [`batch`] (the three ways to start jobs), [`control`] (changing
-//! them), [`show`] (what is printed), [`host`] and [`layout`] (the machine, without a daemon). Absent here: any decision
+//! them), [`tasks`] (how a job's tasks lie on its cores), [`show`] (what is printed), [`host`] and [`layout`] (the machine, without a daemon). Absent here: any decision
 //! about jobs, and any write to a control group.
 
 mod args;
@@ -18,6 +18,7 @@ mod progress;
 mod run;
 mod show;
 mod submit;
+mod tasks;
 
 use std::io::Write as _;
 use std::process::ExitCode as ProcessExit;

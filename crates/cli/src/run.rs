@@ -3,9 +3,11 @@
 //! The command stays in this process's group, on the same terminal, so the terminal's own signals (Ctrl-C,
 //! Ctrl-Z, a change of size) reach it directly; only signals that some process sent to this one are passed on.
 
+use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode as ProcessExit;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use pinfold_proto::ExitCode;
@@ -17,6 +19,7 @@ use crate::client::Dial;
 use crate::failure::Failure;
 use crate::job;
 use crate::keeper::{Keeper, Told, send_signal};
+use crate::tasks::Asked;
 
 const TICKET: u64 = 1;
 
@@ -34,23 +37,31 @@ const WORD_AFTER: Duration = Duration::from_secs(1);
 
 /// Runs the command as a job; ends with its status.
 pub(crate) fn run(dial: Dial, args: &RunArgs) -> Result<ProcessExit, Failure> {
+    let asked = Asked::of(&args.options)?;
     let path = job::resolve(&args.command[0])?;
     let environment = job::environment();
     let command: Vec<OsString> = args.command.clone();
     let program = move || Program::new(&path, command.iter().cloned(), &environment);
     // Found out now rather than in the queue.
     let first = program().map_err(|error| Failure::new(ExitCode::NotExecutable, error))?;
-    let make = Box::new(move |_| program());
+    let plan = Rc::new(OnceCell::new());
+    let planned = plan.clone();
+    let make = Box::new(move |_| program().map(|made| made.as_tasks(planned.get().cloned())));
     let (mut keeper, welcome) = Keeper::new(dial, PASSED_ON, 1, make)?;
     if job::inside(&welcome.instance) {
         // Part of a managed job: it has its cores already, and to queue behind itself would be a deadlock.
-        let error = spawn::become_now(&first);
+        let tasks = asked.map(|asked| asked.inside().map(|laid| Rc::new(laid).plan())).transpose()?;
+        let error = spawn::become_now(&first.as_tasks(tasks));
         return Err(Failure::new(ExitCode::NotExecutable, format!("{}: {error}", args.command[0].display())));
     }
     for warning in &welcome.warnings {
         say(&format!("warning: {warning}"));
     }
-    keeper.submit(TICKET, job::spec(&args.options, &args.command, None));
+    let laid = asked.map(|asked| asked.on(&welcome.cpus)).transpose()?.map(Rc::new);
+    if let Some(laid) = &laid {
+        let _ = plan.set(laid.plan());
+    }
+    keeper.submit(TICKET, job::spec(&args.options, laid.as_deref(), &args.command, None));
     let reaped = until_ended(&mut keeper)?;
     until_recorded(&mut keeper);
     Ok(ProcessExit::from(status(&reaped)))

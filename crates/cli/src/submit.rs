@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use pinfold_proto::ExitCode;
+use pinfold_sys::lead::TaskPlan;
 use pinfold_sys::signals::{SIGHUP, SIGINT, SIGTERM};
 use pinfold_sys::spawn::{self, Program, Side};
 
@@ -19,20 +20,25 @@ use crate::failure::Failure;
 use crate::job;
 use crate::keeper::{Keeper, MakeProgram, Told, send_signal};
 use crate::run::say;
+use crate::tasks::{Asked, Laid};
 
 const TICKET: u64 = 1;
 
 /// Hands the command over and prints the job's number.
 pub(crate) fn submit(dial: Dial, args: &SubmitArgs) -> Result<ProcessExit, Failure> {
+    let asked = Asked::of(&args.options)?;
     let path = job::resolve(&args.command[0])?;
     // A daemon is started from here, not from the keeper, so that the keeper holds nothing but its job.
-    drop(dial.connect()?);
+    let laid = {
+        let client = dial.connect()?;
+        asked.map(|asked| asked.on(&client.welcome.cpus)).transpose()?.map(Rc::new)
+    };
     let pipe = |error: std::io::Error| Failure::doing("failed to make a keeper", &error);
     let (mut answer, tell) = std::io::pipe().map_err(pipe)?;
     match spawn::fork_away().map_err(pipe)? {
         Side::Child => {
             drop(answer);
-            keep(dial, args, &path, tell);
+            keep(dial, args, laid.as_ref(), &path, tell);
             Ok(ProcessExit::SUCCESS)
         }
         Side::Parent(_) => {
@@ -63,8 +69,8 @@ fn report(said: &str, json: bool) -> Result<ProcessExit, Failure> {
 }
 
 /// The keeper's life: submit, tell the number, start the command when it may, hand its end over.
-fn keep(dial: Dial, args: &SubmitArgs, path: &Path, mut tell: PipeWriter) {
-    match prepare(dial, args, path) {
+fn keep(dial: Dial, args: &SubmitArgs, laid: Option<&Rc<Laid>>, path: &Path, mut tell: PipeWriter) {
+    match prepare(dial, args, laid, path) {
         Ok((keeper, job)) => {
             let _ = write!(tell, "0 {job}");
             drop(tell);
@@ -78,15 +84,20 @@ fn keep(dial: Dial, args: &SubmitArgs, path: &Path, mut tell: PipeWriter) {
 }
 
 /// Gets the job accepted and its output files opened.
-fn prepare(dial: Dial, args: &SubmitArgs, path: &Path) -> Result<(Keeper, u64), Failure> {
+fn prepare(
+    dial: Dial,
+    args: &SubmitArgs,
+    laid: Option<&Rc<Laid>>,
+    path: &Path,
+) -> Result<(Keeper, u64), Failure> {
     let outputs: Rc<RefCell<Option<Outputs>>> = Rc::default();
-    let make = maker(args, path, outputs.clone());
+    let make = maker(args, laid.map(Laid::plan), path, outputs.clone());
     make(TICKET).map_err(|error| Failure::new(ExitCode::NotExecutable, error))?;
     let (mut keeper, welcome) = Keeper::new(dial, &[SIGTERM, SIGINT, SIGHUP], 0, make)?;
     welcome.warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
     // Its output files are named after its number.
     keeper.pause_starts();
-    keeper.submit(TICKET, job::spec(&args.options, &args.command, None));
+    keeper.submit(TICKET, job::spec(&args.options, laid.map(|laid| &**laid), &args.command, None));
     let job = number(&mut keeper)?;
     match open_outputs(args, job) {
         Ok(opened) => {
@@ -108,10 +119,16 @@ struct Outputs {
     err: File,
 }
 
-fn maker(args: &SubmitArgs, path: &Path, outputs: Rc<RefCell<Option<Outputs>>>) -> MakeProgram {
+fn maker(
+    args: &SubmitArgs,
+    tasks: Option<TaskPlan>,
+    path: &Path,
+    outputs: Rc<RefCell<Option<Outputs>>>,
+) -> MakeProgram {
     let (command, path, environment) = (args.command.clone(), path.to_owned(), job::environment());
     Box::new(move |_| {
         let mut program = Program::new(&path, command.iter().cloned(), &environment)?;
+        program.tasks = tasks.clone();
         if let Some(outputs) = &*outputs.borrow() {
             let copy = |file: &File| file.try_clone().ok().map(OwnedFd::from);
             let null = File::open("/dev/null").ok().map(OwnedFd::from);

@@ -5,6 +5,7 @@ use pinfold_proto::row::{JobRow, ProcessId, Usage};
 use pinfold_proto::wire::{ErrorCode, Phase, Reply, Request, Verb, WIRE_VERSION};
 use pinfold_proto::{Ending, JobClass, JobSpec, JobState};
 use pinfold_sys::peer::{self, Peer};
+use pinfold_topo::CpuSet;
 
 use crate::daemon::Daemon;
 use crate::event::{ConnectionId, Effect};
@@ -82,9 +83,11 @@ impl Daemon {
         let doors = self.server.peer(id).is_some_and(|user| self.has_doors_for(user.uid));
         let mode = self.containers.plan().mode.as_str().to_owned();
         let instance = self.instance.clone();
+        let cpus = self.policy.machine().cores.iter().fold(CpuSet::new(), |all, core| all.union(core));
+        let cpus = cpus.to_string();
         self.reply(
             id,
-            Reply::Welcome { version: WIRE_VERSION, mode, slots: slots as u64, doors, instance, warnings },
+            Reply::Welcome { version: WIRE_VERSION, mode, slots: slots as u64, doors, instance, warnings, cpus },
         );
     }
 

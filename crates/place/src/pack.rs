@@ -6,12 +6,14 @@
 //! state: who holds what is the caller's. The same room and the same demand give the same placement.
 
 mod compact;
+mod site;
 mod spread;
-mod tree;
 
 use pinfold_topo::{CpuSet, Topology};
 
-pub use tree::Level;
+pub use site::{Level, Site};
+
+use site::Free;
 
 /// What is free on a host.
 #[derive(Debug, Clone, Copy)]
@@ -62,13 +64,6 @@ pub struct Placement {
 }
 
 impl Placement {
-    fn new(room: &Room<'_>, level: Level, cores: Vec<CpuSet>) -> Self {
-        let pus = room.topology.pus().iter();
-        let near = pus.filter(|pu| cores.iter().any(|core| core.contains(pu.os))).map(|pu| pu.numa);
-        let numa: std::collections::BTreeSet<u32> = near.collect();
-        Self { cores, numa: numa.into_iter().collect(), level }
-    }
-
     /// All its PUs.
     #[must_use]
     pub fn pus(&self) -> CpuSet {
@@ -76,24 +71,67 @@ impl Placement {
     }
 }
 
-impl Room<'_> {
-    /// The number under which the bandwidth of a core is kept.
-    fn bandwidth_id(&self, core: &CpuSet) -> Option<u32> {
-        let first = core.first()?;
-        let pu = self.topology.pus().iter().find(|pu| pu.os == first)?;
-        Some(pu.l3.unwrap_or(pu.numa))
-    }
-}
-
 /// Where a job with `demand` goes in `room`; `None` when the host cannot hold it now. Whole cores come before
 /// cores of which a thread is held.
 #[must_use]
 pub fn pack(room: &Room<'_>, demand: &Demand) -> Option<Placement> {
+    let site = Site::new(room.topology);
+    let whole: Vec<bool> = site.cores().map(|core| core.is_subset(room.free)).collect();
+    let enough = whole.iter().filter(|whole| **whole).count() >= demand.cores;
+    let free =
+        if enough { whole.clone() } else { site.cores().map(|core| !core.is_disjoint(room.free)).collect() };
+    let free = Free::new(&site, &free, &whole, room.memory_free_bytes);
+    let (level, taken) = place(&free, demand, room.bandwidth_left)?;
+    let numa: std::collections::BTreeSet<u32> = taken.iter().map(|&core| site.cores[core].node).collect();
+    let cores = taken.iter().map(|&core| site.cores[core].pus.intersection(room.free)).collect();
+    Some(Placement { cores, numa: numa.into_iter().collect(), level })
+}
+
+fn place(free: &Free<'_>, demand: &Demand, bandwidth_left: &[u64]) -> Option<(Level, Vec<usize>)> {
     if demand.cores == 0 {
         return None;
     }
     match demand.shape {
-        Shape::Compact => compact::place(room, demand),
-        Shape::Spread => spread::place(room, demand),
+        Shape::Compact => compact::place(free, demand.cores, demand.memory_bytes),
+        Shape::Spread => {
+            let taken = spread::place(free, demand.cores, demand.bandwidth_per_core, bandwidth_left)?;
+            let near = taken.iter().map(|&core| free.site.cores[core].node).collect();
+            let level = free.site.level_of(&taken);
+            (free.memory_bytes(&near) >= demand.memory_bytes).then_some((level, taken))
+        }
+    }
+}
+
+impl Site {
+    /// The cores for a job of `count` whole cores, of those that are `free`, ascending; `None` when there are fewer.
+    ///
+    /// # Panics
+    /// If `free` does not speak of each core.
+    #[must_use]
+    pub fn place(&self, free: &[bool], count: usize, shape: Shape) -> Option<Vec<usize>> {
+        if count == 1 && shape == Shape::Compact {
+            return self.place_one(free).map(|core| vec![core]);
+        }
+        let demand = Demand { cores: count, shape, ..Demand::default() };
+        place(&Free::new(self, free, free, &[]), &demand, &[]).map(|(_, taken)| taken)
+    }
+
+    /// One core: where the fewest of a smallest domain are free, the first of those.
+    fn place_one(&self, free: &[bool]) -> Option<usize> {
+        let mut best: Option<(usize, usize)> = None;
+        for domain in &self.levels.first()?.1 {
+            let mut count = 0;
+            let mut first = None;
+            for &core in domain.cores.iter().filter(|&&core| free[core]) {
+                count += 1;
+                first.get_or_insert(core);
+            }
+            if let Some(first) = first
+                && best.is_none_or(|best| (count, first) < best)
+            {
+                best = Some((count, first));
+            }
+        }
+        best.map(|(_, core)| core)
     }
 }

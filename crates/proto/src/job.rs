@@ -53,6 +53,9 @@ pub struct JobSpec {
     pub class: Option<JobClass>,
     /// Cores, at least 1.
     pub cores: u32,
+    /// How its tasks are to lie, where it says so; which cores will do depends on it.
+    #[serde(default)]
+    pub layout: Option<JobLayout>,
     /// Memory it is expected to need, in bytes.
     #[serde(default)]
     pub claim_bytes: Option<u64>,
@@ -74,6 +77,16 @@ pub struct JobSpec {
     /// The line of the batch file it stands on, from 1.
     #[serde(default)]
     pub line: Option<u64>,
+}
+
+/// What a job says of its tasks.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct JobLayout {
+    /// The layout options as given, name and value.
+    pub options: Vec<(String, String)>,
+    /// The PUs that it names, as a kernel list: it runs on their cores, and on no others in their place.
+    #[serde(default)]
+    pub cpus: Option<String>,
 }
 
 /// How a job's command ended, as its keeper saw it (`wait4`), with the kernel's figures for that process and

@@ -15,4 +15,4 @@ pub mod view;
 pub mod wire;
 
 pub use exit::ExitCode;
-pub use job::{Ending, JobClass, JobSpec, JobState};
+pub use job::{Ending, JobClass, JobLayout, JobSpec, JobState};

@@ -185,6 +185,9 @@ pub enum Reply {
         instance: String,
         /// What the user should know before anything else.
         warnings: Vec<String>,
+        /// The PUs that jobs may use, as a kernel list.
+        #[serde(default)]
+        cpus: String,
     },
     /// The job is accepted and waits.
     Queued {

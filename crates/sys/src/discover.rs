@@ -125,12 +125,23 @@ pub fn host() -> Result<Topology, DiscoverError> {
     survey().map(|survey| survey.topology)
 }
 
+/// As [`host`], of which the PUs in `within` are usable, whatever this process may use itself.
+///
+/// # Errors
+/// As [`host`].
+pub fn host_within(within: &CpuSet) -> Result<Topology, DiscoverError> {
+    survey_within(within.clone()).map(|survey| survey.topology)
+}
+
 /// As [`host`], with what discovery had to do without.
 ///
 /// # Errors
 /// As [`host`].
 pub fn survey() -> Result<Survey, DiscoverError> {
-    let allowed = allowed::of_this_process(Path::new("/proc/self/status"))?;
+    survey_within(allowed::of_this_process(Path::new("/proc/self/status"))?)
+}
+
+fn survey_within(allowed: CpuSet) -> Result<Survey, DiscoverError> {
     let root = Path::new("/sys/devices/system");
     match sysfs::read(root) {
         Ok((mut facts, warnings)) if !facts.pus.is_disjoint(&allowed) => {

@@ -2,16 +2,18 @@
 //!
 //! Reading order. [`procfs`] and [`cgroup`] read (and write) kernel files below a root, real or fake. [`mode`] probes
 //! what the host offers and decides purely by which means each ability is provided; [`container`] carries that out for
-//! jobs; [`doctor`] says it in words. [`discover`] reads the machine's topology. [`spawn`], [`signals`], [`peer`] and
-//! [`paths`] start programs, receive signals, know who is at the other end of a socket, and say where files lie.
+//! jobs; [`doctor`] says it in words. [`discover`] reads the machine's topology, [`affinity`] which PUs a thread may use.
+//! [`spawn`], [`lead`], [`signals`], [`peer`] and [`paths`] start programs and the tasks of a job, receive signals, know who is at the other end of a socket, and say where files lie.
 //!
 //! Absent here: any judgement about jobs, any clock that decides, any store. Unsafe code stands only in small wrappers,
 //! each with its reason.
 
+pub mod affinity;
 pub mod cgroup;
 pub mod container;
 pub mod discover;
 pub mod doctor;
+pub mod lead;
 pub mod mode;
 pub mod paths;
 pub mod peer;

@@ -23,6 +23,8 @@ pub struct Arrived {
     /// Whether the kernel sent it (Ctrl-C on the terminal, a hang-up), and so to the whole foreground process
     /// group; otherwise some process meant just this one.
     pub by_kernel: bool,
+    /// The process that sent it, where one did.
+    pub by: i32,
 }
 
 impl Signals {
@@ -62,7 +64,11 @@ impl Signals {
             (usize::try_from(got) == Ok(size)).then_some(info)
         }?;
         // SI_KERNEL, from asm-generic/siginfo.h; the terminal's driver and the hang-up of a session use it.
-        Some(Arrived { signal: info.ssi_signo.cast_signed(), by_kernel: info.ssi_code == libc::SI_KERNEL })
+        Some(Arrived {
+            signal: info.ssi_signo.cast_signed(),
+            by_kernel: info.ssi_code == libc::SI_KERNEL,
+            by: info.ssi_pid.cast_signed(),
+        })
     }
 }
 
@@ -164,7 +170,8 @@ mod tests {
         unsafe {
             libc::raise(SIGUSR2);
         }
-        assert_eq!(signals.next(), Some(Arrived { signal: SIGUSR2, by_kernel: false }));
+        let own = i32::try_from(std::process::id()).unwrap();
+        assert_eq!(signals.next(), Some(Arrived { signal: SIGUSR2, by_kernel: false, by: own }));
         assert_eq!(signals.next(), None);
     }
 }

@@ -14,6 +14,8 @@ use std::rc::Rc;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use crate::lead::{self, TaskPlan};
+
 /// What to start, in the kernel's own form; made once, used for one child.
 #[derive(Debug)]
 pub struct Program {
@@ -24,6 +26,8 @@ pub struct Program {
     pub streams: [Option<OwnedFd>; 3],
     /// Whether it leads a session of its own, apart from any terminal.
     pub own_session: bool,
+    /// The tasks that it is started as; `None`: once, where it stands.
+    pub tasks: Option<TaskPlan>,
 }
 
 /// An environment in the kernel's own form; cheap to share between programs.
@@ -139,7 +143,14 @@ impl Program {
             environment: environment.clone(),
             streams: [None, None, None],
             own_session: false,
+            tasks: None,
         })
+    }
+
+    /// The same, started as these tasks.
+    #[must_use]
+    pub fn as_tasks(self, tasks: Option<TaskPlan>) -> Self {
+        Self { tasks, ..self }
     }
 }
 
@@ -162,14 +173,10 @@ impl Held {
     /// When the system has no process or file descriptor left.
     pub fn fork(program: &Program, doors: &[OwnedFd]) -> io::Result<Self> {
         let (wait, release) = pipe_with(PipeFlags::CLOEXEC)?;
-        #[expect(unsafe_code, reason = "std cannot fork without also executing")]
-        // SAFETY: the caller is single-threaded (module contract), so the child may run ordinary code; it
-        // never returns from `become_program`, hence runs no destructor of the parent's values twice.
-        let pid = unsafe { libc::fork() };
-        match pid {
-            -1 => Err(io::Error::last_os_error()),
-            0 => become_program(program, wait.as_fd(), doors),
-            _ => Ok(Self { pid: pid.unsigned_abs(), release }),
+        match fork()? {
+            // It never comes back, hence runs no destructor of the parent's values twice.
+            Side::Child => become_program(program, wait.as_fd(), doors),
+            Side::Parent(pid) => Ok(Self { pid, release }),
         }
     }
 
@@ -221,18 +228,49 @@ fn become_program(program: &Program, wait: BorrowedFd<'_>, doors: &[OwnedFd]) ->
         let _ = rustix::process::setsid();
     }
     let Some(variables) = await_release(wait) else { leave(125) };
-    let error = execute(program, &variables);
+    match &program.tasks {
+        Some(plan) => lead::become_tasks(program, &variables, plan),
+        None => become_program_now(program, &variables),
+    }
+}
+
+/// Executes the program with these variables over its environment, and with the signals as they were before the
+/// keeper; never returns.
+pub(crate) fn become_program_now(program: &Program, variables: &[CString]) -> ! {
+    restore_signals();
+    let error = execute(program, variables);
     let path = program.path.to_string_lossy();
     let text = format!("pinfold: {path}: {error}\n");
     let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
     leave(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
 }
 
-fn leave(status: i32) -> ! {
+pub(crate) fn leave(status: i32) -> ! {
     #[expect(unsafe_code, reason = "the parent's exit handlers must not run in the child")]
     // SAFETY: _exit takes any status and does not return.
     unsafe {
         libc::_exit(status)
+    }
+}
+
+/// Has the kernel kill this process when its parent ends.
+pub(crate) fn end_with_parent() {
+    #[expect(
+        unsafe_code,
+        reason = "rustix sets it for the calling thread only by the same call, behind a feature"
+    )]
+    // SAFETY: takes a number and touches no memory.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+    }
+}
+
+/// Keeps this process from leaving a core dump.
+pub(crate) fn leave_no_core() {
+    #[expect(unsafe_code, reason = "rustix sets it only by the same call, behind a feature")]
+    // SAFETY: takes a number and touches no memory.
+    unsafe {
+        libc::prctl(libc::PR_SET_DUMPABLE, 0);
     }
 }
 
@@ -379,24 +417,30 @@ pub enum Side {
     Child,
 }
 
+/// Forks this process, which must have one thread; the child goes on as ordinary code.
+pub(crate) fn fork() -> io::Result<Side> {
+    #[expect(unsafe_code, reason = "std cannot fork without also executing")]
+    // SAFETY: the caller is single-threaded (module contract), so the child may run ordinary code.
+    let pid = unsafe { libc::fork() };
+    match pid {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Side::Child),
+        _ => Ok(Side::Parent(pid.unsigned_abs())),
+    }
+}
+
 /// Forks this process, which must have one thread; the child leads a session of its own, away from the
 /// terminal, and goes on as ordinary code.
 ///
 /// # Errors
 /// When the system has no process left.
 pub fn fork_away() -> io::Result<Side> {
-    #[expect(unsafe_code, reason = "std cannot fork without also executing")]
-    // SAFETY: the caller is single-threaded (module contract), so the child may run ordinary code.
-    let pid = unsafe { libc::fork() };
-    match pid {
-        -1 => Err(io::Error::last_os_error()),
-        0 => {
-            // Fails only for a process group leader, which a fresh child is not.
-            let _ = rustix::process::setsid();
-            Ok(Side::Child)
-        }
-        _ => Ok(Side::Parent(pid.unsigned_abs())),
+    let side = fork()?;
+    if side == Side::Child {
+        // Fails only for a process group leader, which a fresh child is not.
+        let _ = rustix::process::setsid();
     }
+    Ok(side)
 }
 
 /// Closes the caller's own files but `keep`, in a forked child that has no use for them and must not hold their
@@ -420,6 +464,9 @@ pub fn null_streams() -> io::Result<()> {
 /// Replaces this process by the program; comes back only with the error.
 #[must_use]
 pub fn become_now(program: &Program) -> io::Error {
+    if let Some(plan) = &program.tasks {
+        lead::become_tasks(program, &[], plan);
+    }
     restore_signals();
     execute(program, &[])
 }

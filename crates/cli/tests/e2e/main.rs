@@ -23,6 +23,7 @@ mod restart;
 mod run;
 mod show;
 mod submit;
+mod tasks;
 mod terminal;
 mod users;
 mod wait;

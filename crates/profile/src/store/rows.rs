@@ -7,7 +7,7 @@ use rusqlite::Row;
 use super::fields::{Binder, Fields};
 
 /// The columns of `jobs`; the key first.
-pub(super) const JOB: [&str; 52] = [
+pub(super) const JOB: [&str; 53] = [
     "job",
     "uid",
     "user",
@@ -25,6 +25,7 @@ pub(super) const JOB: [&str; 52] = [
     "held",
     "no_suspend",
     "line",
+    "layout",
     "priority",
     "class",
     "state",
@@ -108,6 +109,8 @@ fn bind_spec(spec: &JobSpec, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
     to.put(spec.priority)?.put(spec.class.map(class_word))?.put(spec.cores)?;
     to.maybe(spec.claim_bytes)?.maybe(spec.limit_bytes)?.maybe(spec.ttl_us)?.maybe(spec.expected_us)?;
     to.put(spec.held)?.put(spec.no_suspend)?.maybe(spec.line)?;
+    let text = |layout| serde_json::to_string(layout).expect("texts always have a JSON form");
+    to.put(spec.layout.as_ref().map(text))?;
     Ok(())
 }
 
@@ -174,6 +177,7 @@ fn read_spec(from: &mut Fields<'_, '_>) -> rusqlite::Result<JobSpec> {
         held: from.yes()?,
         no_suspend: from.yes()?,
         line: from.maybe()?,
+        layout: from.maybe_text()?.and_then(|text| serde_json::from_str(&text).ok()),
     })
 }
 

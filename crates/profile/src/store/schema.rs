@@ -13,10 +13,10 @@ use rusqlite::{Connection, OptionalExtension};
 pub(super) const APPLICATION_ID: i32 = 0x5046_4C44;
 
 /// The newest version known here.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// What leads from version n to n + 1.
-const STEPS: [&str; VERSION as usize] = [TABLES, VIEWS];
+const STEPS: [&str; VERSION as usize] = [TABLES, VIEWS, LAYOUTS];
 
 /// Version 1: the tables.
 const TABLES: &str = "
@@ -139,6 +139,11 @@ FROM samples;
 CREATE VIEW history AS SELECT
     number, job, time_us / 1e6 AS time_s, datetime(time_us / 1000000, 'unixepoch') AS time_utc, action, reason
 FROM decisions;
+";
+
+/// Version 3: how the tasks of a job are to lie.
+const LAYOUTS: &str = "
+ALTER TABLE jobs ADD COLUMN layout TEXT CHECK (json_valid(layout));
 ";
 
 /// The version of a file; 0 for an empty one.

@@ -8,7 +8,7 @@ mod migration;
 use std::os::unix::fs::PermissionsExt;
 
 use pinfold_proto::row::{ProcessId, Usage};
-use pinfold_proto::{Ending, JobClass, JobSpec, JobState};
+use pinfold_proto::{Ending, JobClass, JobLayout, JobSpec, JobState};
 use proptest::prelude::*;
 
 use super::*;
@@ -96,9 +96,11 @@ prop_compose! {
         (priority, class, cores) in (any::<Option<u8>>(), proptest::option::of(any_class()), any::<u32>()),
         numbers in proptest::array::uniform5(any_maybe()),
         (held, no_suspend) in any::<(bool, bool)>(),
+        layout in proptest::option::of((any::<Vec<(String, String)>>(), any::<Option<String>>())),
     ) -> JobSpec {
         JobSpec {
             name, project, command, directory, priority, class, cores, held, no_suspend,
+            layout: layout.map(|(options, cpus)| JobLayout { options, cpus }),
             claim_bytes: numbers[0],
             limit_bytes: numbers[1],
             ttl_us: numbers[2],

@@ -55,31 +55,16 @@ pub(super) fn signal(handle: BorrowedFd<'_>, signal: i32) -> Result<Reached, Err
 }
 
 /// Binds one thread to PUs; empty: to all that its cpuset allows.
-#[expect(unsafe_code, reason = "the set of rustix ends at 1,024 PUs")]
 pub(super) fn bind(thread: u32, cpus: &CpuSet) -> Result<Reached, Errno> {
-    let Some(thread) = raw(thread) else { return Ok(Reached::Gone) };
-    let words = affinity_words(cpus);
-    let length = std::mem::size_of_val(words.as_slice());
-    // SAFETY: the kernel reads `length` bytes at the pointer, which is exactly what the vector holds.
-    let result = unsafe { libc::syscall(libc::SYS_sched_setaffinity, thread, length, words.as_ptr()) };
-    reached(checked(result).map(|_| ()))
-}
-
-/// The kernel's mask: bit i of the whole is PU i, in words of the machine.
-fn affinity_words(cpus: &CpuSet) -> Vec<u64> {
-    // The largest stock kernels number 8,192 PUs; what lies above a kernel's own number is ignored by it.
-    if cpus.is_empty() {
-        return vec![u64::MAX; 8192 / 64];
+    // Zero would mean ourselves.
+    if thread == 0 {
+        return Ok(Reached::Gone);
     }
-    let mut words = Vec::new();
-    for pu in cpus.iter() {
-        let index = usize::try_from(pu.0 / 64).expect("a PU number has 32 bits");
-        if words.len() <= index {
-            words.resize(index + 1, 0);
-        }
-        words[index] |= 1u64 << (pu.0 % 64);
+    match crate::affinity::set(thread, cpus) {
+        Ok(true) => Ok(Reached::Yes),
+        Ok(false) => Ok(Reached::Gone),
+        Err(errno) => reached(Err(errno)),
     }
-    words
 }
 
 /// Puts one thread into the idle class, or back into the normal one. Realtime threads are left alone: their class
@@ -162,14 +147,6 @@ mod tests {
         for (weight, nice) in [(100, 0), (125, -1), (80, 1), (1, 19), (10_000, -20), (0, 19), (200, -3)] {
             assert_eq!(nice_of_weight(weight), nice, "weight {weight}");
         }
-    }
-
-    #[test]
-    fn masks_are_words_of_bits() {
-        let set = |text: &str| text.parse::<CpuSet>().unwrap();
-        assert_eq!(affinity_words(&set("0-1,63")), [0x8000_0000_0000_0003]);
-        assert_eq!(affinity_words(&set("64")), [0, 1]);
-        assert!(affinity_words(&set("")).iter().all(|word| *word == u64::MAX));
     }
 
     #[test]
