@@ -43,7 +43,7 @@ impl Bench {
         let mut bench = Self { policy: Policy::default(), now: 1, next: 1, cores, running: Vec::new() };
         bench.step(Event::Configure(Settings::default()));
         let cores = (0..cores).map(|pu| CpuSet::single(PuOs(pu))).collect();
-        bench.step(Event::Machine(Machine { cores }));
+        bench.step(Event::Machine(Machine::flat(cores)));
         let (_, total) = bench.policy.slots();
         for _ in 0..waiting + total as u64 {
             bench.submit();
@@ -84,6 +84,7 @@ impl Bench {
             ttl: None,
             held: false,
             no_suspend: false,
+            wish: None,
         }));
     }
 

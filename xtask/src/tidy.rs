@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("pinfold-topo", &[]),
     ("pinfold-place", &["pinfold-topo"]),
-    ("pinfold-policy", &["pinfold-topo"]),
+    ("pinfold-policy", &["pinfold-topo", "pinfold-place"]),
     ("pinfold-proto", &["pinfold-topo"]),
     ("pinfold-sys", &["pinfold-topo"]),
     ("pinfold-profile", &["pinfold-proto"]),

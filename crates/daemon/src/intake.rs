@@ -87,7 +87,15 @@ impl Daemon {
         let cpus = cpus.to_string();
         self.reply(
             id,
-            Reply::Welcome { version: WIRE_VERSION, mode, slots: slots as u64, doors, instance, warnings, cpus },
+            Reply::Welcome {
+                version: WIRE_VERSION,
+                mode,
+                slots: slots as u64,
+                doors,
+                instance,
+                warnings,
+                cpus,
+            },
         );
     }
 

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
-use pinfold_policy::{Class, JobId, Request};
+use pinfold_place::layout::LayoutRequest;
+use pinfold_policy::{Class, JobId, Request, Wish};
 use pinfold_profile::meter::Meter;
 use pinfold_proto::row::JobRow;
-use pinfold_proto::{JobClass, JobSpec, JobState};
+use pinfold_proto::{JobClass, JobLayout, JobSpec, JobState};
 use pinfold_sys::container::{Container, Shape, Share};
+use pinfold_topo::CpuSet;
 
 use crate::event::ConnectionId;
 
@@ -130,7 +132,25 @@ pub(crate) fn request(job: u64, priority: u8, spec: &JobSpec) -> Request {
         ttl: spec.ttl_us.map(std::time::Duration::from_micros),
         held: spec.held,
         no_suspend: spec.no_suspend,
+        wish: spec.layout.as_ref().map(|layout| Box::new(wish(layout, spec.class))),
     }
+}
+
+/// What a job says of its cores. An option that a later command knows and this daemon does not has no say.
+fn wish(layout: &JobLayout, class: Option<JobClass>) -> Wish {
+    let mut request =
+        LayoutRequest { exclusive: class == Some(JobClass::Exclusive), ..LayoutRequest::default() };
+    for (name, value) in &layout.options {
+        if let Err(error) = request.set(name, Some(value)) {
+            tracing::debug!(%error, "a layout option is not understood");
+        }
+    }
+    let named: CpuSet = layout.cpus.as_deref().and_then(|text| text.parse().ok()).unwrap_or_default();
+    if !named.is_empty() {
+        // The cores follow from the PUs; what is bound to which is for its keeper.
+        request.cpu_bind = Default::default();
+    }
+    Wish { layout: request, named }
 }
 
 /// A class, as the judgement has it.

@@ -194,7 +194,7 @@ impl Daemon {
         let usable = self.topology.usable();
         let within =
             self.configured.config.host_cpus.as_ref().map_or(usable.clone(), |set| set.intersection(&usable));
-        Machine { cores: self.topology.cores_within(&within) }
+        Machine::of(&self.topology, &within)
     }
 
     /// Makes a changed configuration effective.

@@ -110,19 +110,20 @@ impl Site {
     #[must_use]
     pub fn place(&self, free: &[bool], count: usize, shape: Shape) -> Option<Vec<usize>> {
         if count == 1 && shape == Shape::Compact {
-            return self.place_one(free).map(|core| vec![core]);
+            return self.place_one(|core| free[core]).map(|core| vec![core]);
         }
         let demand = Demand { cores: count, shape, ..Demand::default() };
         place(&Free::new(self, free, free, &[]), &demand, &[]).map(|(_, taken)| taken)
     }
 
-    /// One core: where the fewest of a smallest domain are free, the first of those.
-    fn place_one(&self, free: &[bool]) -> Option<usize> {
+    /// One core, of those that are `free`: where the fewest of a smallest domain are, the first of those.
+    #[must_use]
+    pub fn place_one(&self, free: impl Fn(usize) -> bool) -> Option<usize> {
         let mut best: Option<(usize, usize)> = None;
         for domain in &self.levels.first()?.1 {
             let mut count = 0;
             let mut first = None;
-            for &core in domain.cores.iter().filter(|&&core| free[core]) {
+            for &core in domain.cores.iter().filter(|&&core| free(core)) {
                 count += 1;
                 first.get_or_insert(core);
             }

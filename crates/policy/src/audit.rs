@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use crate::job::Stage;
 use crate::{
     Action, Adopted, Class, Command, Decision, Event, Instant, JobId, Machine, Policy, Preemption, Request,
-    Running, Sample, Settings, State,
+    Running, Sample, Settings, State, Wish,
 };
 
 fn class() -> impl Strategy<Value = Class> {
@@ -27,8 +27,9 @@ fn seconds(max: u64) -> impl Strategy<Value = Duration> {
 fn request() -> impl Strategy<Value = Request> {
     let asked = (job(), 1u8..=16, 1u32..4, prop::option::weighted(0.3, class()));
     let times = (prop::option::weighted(0.3, seconds(100)), prop::option::weighted(0.2, seconds(50)));
-    (asked, times, prop::bool::weighted(0.1), prop::bool::weighted(0.1)).prop_map(
-        |((job, priority, cores, class), (expected, ttl), held, no_suspend)| Request {
+    let wish = prop::option::weighted(0.2, cpus());
+    (asked, times, prop::bool::weighted(0.1), prop::bool::weighted(0.1), wish).prop_map(
+        |((job, priority, cores, class), (expected, ttl), held, no_suspend, named)| Request {
             job,
             priority,
             cores,
@@ -37,6 +38,7 @@ fn request() -> impl Strategy<Value = Request> {
             ttl,
             held,
             no_suspend,
+            wish: named.map(|named| Box::new(Wish { named, ..Wish::default() })),
         },
     )
 }
@@ -88,7 +90,7 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         1 => settings().prop_map(Event::Configure),
         1 => prop::collection::btree_set(0u32..6, 0..5).prop_map(|pus| {
-            Event::Machine(Machine { cores: pus.into_iter().map(|pu| CpuSet::single(PuOs(pu))).collect() })
+            Event::Machine(Machine::flat(pus.into_iter().map(|pu| CpuSet::single(PuOs(pu))).collect()))
         }),
         8 => request().prop_map(Event::Submit),
         1 => (request(), prop::option::of(running())).prop_map(|(request, running)| {
@@ -117,10 +119,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 fn play(steps: Vec<Step>, mut check: impl FnMut(&Policy)) -> (Policy, Vec<Decision>) {
     let mut policy = Policy::default();
     policy.step(Instant(0), Event::Configure(Settings { factor_milli: 1500, ..Settings::default() }));
-    policy.step(
-        Instant(0),
-        Event::Machine(Machine { cores: (0..3).map(|pu| CpuSet::single(PuOs(pu))).collect() }),
-    );
+    policy
+        .step(Instant(0), Event::Machine(Machine::flat((0..3).map(|pu| CpuSet::single(PuOs(pu))).collect())));
     let (mut now, mut log, mut last) = (0, Vec::new(), Vec::<Decision>::new());
     for (pause, event, failed) in steps {
         now += pause;
@@ -199,6 +199,8 @@ fn promises(policy: &Policy) {
     if policy.exclusive.is_none() && policy.cores.free_homes() > 0 {
         let left = policy.holders.oldest_promotable(policy.cores.free_homes());
         assert_eq!(left, None, "a home is free and a backfiller could have it");
+        let wishing = policy.holders.wishing().find(|&job| policy.homes_for(job).is_some());
+        assert_eq!(wishing, None, "the home it wishes is free and a backfiller could have it");
     }
 }
 

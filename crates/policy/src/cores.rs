@@ -1,10 +1,11 @@
 //! Who is where: each core's primary, its backfillers, and how idle it was in the last sample.
 //!
-//! Absent: the judgement who comes to a core; only the choice which core it is.
+//! Absent: the judgement who comes to a core, and the choice which core it is (`choice`).
 
-use std::cmp::Reverse;
+use std::sync::Arc;
 
-use pinfold_topo::CpuSet;
+use pinfold_place::pack::Site;
+use pinfold_topo::{CpuSet, Topology};
 
 use crate::{JobId, Machine};
 
@@ -21,17 +22,29 @@ pub(crate) struct Core {
 }
 
 /// The cores that jobs may use, by their place in [`Machine::cores`].
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Cores {
-    cores: Vec<Core>,
+    pub(crate) cores: Vec<Core>,
     free_homes: usize,
+    /// How close they are to each other.
+    pub(crate) site: Site,
+    pub(crate) topology: Option<Arc<Topology>>,
+}
+
+impl Default for Cores {
+    fn default() -> Self {
+        Self::new(&Machine::default())
+    }
 }
 
 impl Cores {
     pub(crate) fn new(machine: &Machine) -> Self {
         let cores: Vec<Core> =
             machine.cores.iter().map(|cpus| Core { cpus: cpus.clone(), ..Core::default() }).collect();
-        Self { free_homes: cores.len(), cores }
+        let topology = machine.topology.clone();
+        let known = topology.as_deref().map(Site::new).filter(|site| site.cores().eq(&machine.cores));
+        let site = known.unwrap_or_else(|| Site::flat(&machine.cores));
+        Self { free_homes: cores.len(), cores, site, topology }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -62,25 +75,6 @@ impl Cores {
     /// The cores that share a PU with `cpus`.
     pub(crate) fn touched_by(&self, cpus: &CpuSet) -> Vec<usize> {
         (0..self.cores.len()).filter(|&core| !self.cores[core].cpus.is_disjoint(cpus)).collect()
-    }
-
-    /// `count` free home cores: those of `own` first (where the job is already), then those with the fewest
-    /// backfillers, then the lowest. `None` if there are not so many.
-    pub(crate) fn choose_homes(&self, count: usize, own: &[usize]) -> Option<Vec<usize>> {
-        if self.free_homes < count {
-            return None;
-        }
-        let free = (0..self.cores.len()).filter(|&core| self.cores[core].home_of.is_none());
-        Some(least(free, count, |core| (!own.contains(&core), self.cores[core].backfillers, core)))
-    }
-
-    /// `count` cores for a backfiller (all if there are fewer): the fewest backfillers first, then those
-    /// without a primary, then the most idle, then the lowest.
-    pub(crate) fn choose_pinning(&self, count: usize) -> Vec<usize> {
-        least(0..self.cores.len(), count, |index| {
-            let core = &self.cores[index];
-            (core.backfillers, core.home_of.is_some(), Reverse(core.idle_milli), index)
-        })
     }
 
     pub(crate) fn take_homes(&mut self, job: JobId, cores: &[usize]) {
@@ -125,16 +119,4 @@ impl Cores {
             core.idle_milli = idle_milli.get(index).copied().unwrap_or(0);
         }
     }
-}
-
-/// The `count` items with the least keys, in ascending order of the items.
-fn least<K: Ord>(items: impl Iterator<Item = usize>, count: usize, key: impl Fn(usize) -> K) -> Vec<usize> {
-    if count == 1 {
-        return items.min_by_key(|&item| key(item)).into_iter().collect();
-    }
-    let mut all: Vec<usize> = items.collect();
-    all.sort_by_key(|&item| key(item));
-    all.truncate(count);
-    all.sort_unstable();
-    all
 }

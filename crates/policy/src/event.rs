@@ -1,8 +1,10 @@
 //! Everything that can happen to the judgement, on one page.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use pinfold_topo::CpuSet;
+use pinfold_place::layout::LayoutRequest;
+use pinfold_topo::{CpuSet, Topology};
 
 use crate::{Class, Instant, JobId, Settings};
 
@@ -48,8 +50,34 @@ pub enum Event {
 /// The part of the machine that may be used.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Machine {
-    /// The usable PUs of each core, in the order in which cores are handed out.
+    /// The usable PUs of each core, in logical order.
     pub cores: Vec<CpuSet>,
+    /// How they share caches, memory and sockets, where that is known; its usable PUs are just these.
+    pub topology: Option<Arc<Topology>>,
+}
+
+impl Machine {
+    /// Cores of which nothing more is known; they are handed out in this order.
+    #[must_use]
+    pub fn flat(cores: Vec<CpuSet>) -> Self {
+        Self { cores, topology: None }
+    }
+
+    /// The cores of `topology`, restricted to `within`.
+    #[must_use]
+    pub fn of(topology: &Topology, within: &CpuSet) -> Self {
+        let topology = topology.clone().restricted(within);
+        Self { cores: topology.cores_within(within), topology: Some(Arc::new(topology)) }
+    }
+}
+
+/// What a job says of the cores it wants. Without it any do, close together.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Wish {
+    /// How its tasks are to lie.
+    pub layout: LayoutRequest,
+    /// PUs whose cores it must have, whatever else it has.
+    pub named: CpuSet,
 }
 
 /// A job as it was asked for; numbers and rights were checked before.
@@ -71,6 +99,8 @@ pub struct Request {
     pub held: bool,
     /// Whether it may ever be frozen by the judgement's own choice.
     pub no_suspend: bool,
+    /// Which cores do for it.
+    pub wish: Option<Box<Wish>>,
 }
 
 /// A job found again after a restart.

@@ -129,7 +129,8 @@ impl Policy {
 
     /// For the job that is next and does not start.
     fn explain_head(&self, job: &Job, numbers: &mut Numbers) -> (String, String) {
-        let shape = Shape { cores: job.request.cores, class: job.request.class };
+        let shape =
+            Shape { cores: job.request.cores, class: job.request.class, wishes: job.request.wish.is_some() };
         if job.passed > 0 {
             numbers.push(("passed over by", format!("{} of at most {PASSED_MAX}", job.passed)));
         }
@@ -154,6 +155,8 @@ impl Policy {
                 0 => format!("all {total} slots are taken"),
                 free => format!("it takes {} slots and {free} of {total} are free", shape.cores),
             }
+        } else if shape.wishes {
+            format!("no home core such as it wishes is free ({} others are)", self.cores.free_homes())
         } else {
             format!("no home core is free for it ({} are)", self.cores.free_homes())
         }

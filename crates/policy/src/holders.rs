@@ -17,8 +17,17 @@ pub(crate) struct Key {
     pub(crate) started: Instant,
     pub(crate) job: JobId,
     pub(crate) class: Class,
-    /// The home cores it needs to become a primary; `None` if it may not.
-    pub(crate) promotable: Option<usize>,
+    /// What it needs to become a primary; `None` if it may not.
+    pub(crate) promotable: Option<Promotable>,
+}
+
+/// The home cores that a backfiller needs to become a primary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Promotable {
+    /// So many.
+    To(usize),
+    /// Such as it wishes.
+    ToWished,
 }
 
 impl Key {
@@ -35,6 +44,8 @@ pub(crate) struct Holders {
     backfillers: BTreeSet<(Instant, JobId)>,
     /// By the home cores they need, so that those who need more than there are need not be walked over.
     promotable: BTreeMap<usize, BTreeSet<(Instant, JobId)>>,
+    /// Those that do not take any home.
+    wishing: BTreeSet<(Instant, JobId)>,
 }
 
 impl Holders {
@@ -45,8 +56,14 @@ impl Holders {
         }
         if key.class == Class::Backfill {
             self.backfillers.insert((key.started, key.job));
-            if let Some(cores) = key.promotable {
-                self.promotable.entry(cores).or_default().insert((key.started, key.job));
+            match key.promotable {
+                Some(Promotable::To(cores)) => {
+                    self.promotable.entry(cores).or_default().insert((key.started, key.job));
+                }
+                Some(Promotable::ToWished) => {
+                    self.wishing.insert((key.started, key.job));
+                }
+                None => {}
             }
         }
     }
@@ -55,7 +72,8 @@ impl Holders {
         self.all.remove(&key.lowest());
         self.primaries.remove(&key.lowest());
         self.backfillers.remove(&(key.started, key.job));
-        if let Some(cores) = key.promotable
+        self.wishing.remove(&(key.started, key.job));
+        if let Some(Promotable::To(cores)) = key.promotable
             && let Some(same) = self.promotable.get_mut(&cores)
         {
             same.remove(&(key.started, key.job));
@@ -84,7 +102,12 @@ impl Holders {
         self.backfillers.iter().rev().map(|&(_, job)| job)
     }
 
-    /// The oldest backfiller that may become a primary on so many home cores.
+    /// The backfillers that may become primaries on homes such as they wish, the oldest first.
+    pub(crate) fn wishing(&self) -> impl Iterator<Item = JobId> {
+        self.wishing.iter().map(|&(_, job)| job)
+    }
+
+    /// The oldest backfiller that may become a primary on so many home cores, whichever they are.
     pub(crate) fn oldest_promotable(&self, homes: usize) -> Option<JobId> {
         let fitting = self.promotable.range(..=homes).filter_map(|(_, same)| same.first());
         fitting.min().map(|&(_, job)| job)

@@ -3,7 +3,7 @@
 //! One function, [`Policy::step`], takes an event and the time and answers with decisions, each an action
 //! and its reason. Reading order: [`settings`], [`event`] (what can happen), [`action`] (what can be done,
 //! and why), [`job`] (what is known of each job), [`policy`] (the state and its events), then the private
-//! modules: `queue` (who is next), `holders` (who has a slot), `cores` (who is where), `rules` (what follows
+//! modules: `queue` (who is next), `holders` (who has a slot), `cores` (who is where), `choice` (which cores a job gets), `rules` (what follows
 //! from it), `moves` (where backfillers go), `carry` (from what is wanted to what must be asked for),
 //! `adopt` (after a restart), `explain` (in words).
 //!
@@ -15,6 +15,7 @@ mod adopt;
 #[cfg(test)]
 mod audit;
 mod carry;
+mod choice;
 mod cores;
 pub mod event;
 mod explain;
@@ -28,7 +29,7 @@ pub mod settings;
 pub mod time;
 
 pub use action::{Action, Decision, Explanation, Reason};
-pub use event::{Adopted, Command, Event, Machine, Request, Running, Sample};
+pub use event::{Adopted, Command, Event, Machine, Request, Running, Sample, Wish};
 pub use job::{FrozenBy, JobInfo, State};
 pub use policy::Policy;
 pub use settings::{Preemption, Settings};

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::cores::Cores;
-use crate::holders::{Holders, Key};
+use crate::holders::{Holders, Key, Promotable};
 use crate::job::{Failure, Job, JobInfo, Live, Out, Stage, Waiting};
 use crate::queue::{Entry, Queue, RANK_AGED, Shape};
 use crate::{Action, Class, Command, Decision, Event, Instant, JobId, Machine, Reason, Request, Settings};
@@ -179,7 +179,8 @@ impl Policy {
         for job in all {
             let request = &self.jobs[&job].request;
             let (slots, backfill) = (request.cores as usize, request.class == Some(Class::Backfill));
-            let (class, cores) = match self.cores.choose_homes(slots, &[]) {
+            let wish = request.wish.as_deref();
+            let (class, cores) = match self.cores.choose_homes(slots, &[], wish) {
                 _ if !schedule => (Class::Primary, Vec::new()),
                 Some(homes) if !backfill => (Class::Primary, homes),
                 _ => (Class::Backfill, Vec::new()),
@@ -452,7 +453,8 @@ impl Policy {
     /// Puts a job into the queue if it wants a slot and may have one, and sets its timer.
     pub(crate) fn enqueue(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
-        let mut shape = Shape { cores: job.request.cores, class: job.request.class };
+        let mut shape =
+            Shape { cores: job.request.cores, class: job.request.class, wishes: job.request.wish.is_some() };
         let wants = match &job.stage {
             Stage::Waiting(waiting) => !waiting.held && waiting.failed.as_ref().is_none_or(|f| f.tried),
             Stage::Live(live) => {
@@ -499,7 +501,11 @@ impl Policy {
         let slots = self.clipped(job);
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let priority = job.request.priority;
-        let promotable = (job.request.class != Some(Class::Backfill)).then(|| job.slots());
+        let promotable = match job.request.class {
+            Some(Class::Backfill) => None,
+            _ if job.request.wish.is_some() => Some(Promotable::ToWished),
+            _ => Some(Promotable::To(job.slots())),
+        };
         let Some(live) = job.live_mut() else { return };
         debug_assert!(live.key.is_none(), "job {id} has its slots already");
         let key = Key { priority, started: live.started, job: id, class, promotable };

@@ -20,6 +20,8 @@ pub(crate) const RANK_AGED: u8 = 17;
 pub(crate) struct Shape {
     pub(crate) cores: u32,
     pub(crate) class: Option<Class>,
+    /// Not any cores do.
+    pub(crate) wishes: bool,
 }
 
 /// The place of one job in the queue.

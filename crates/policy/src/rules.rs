@@ -65,14 +65,16 @@ impl Policy {
         }
     }
 
-    /// Gives free homes to backfillers, the oldest that fits first.
+    /// Gives free homes to backfillers, the oldest that fits first; before all those who do with few homes only.
     fn promote(&mut self) {
         while self.exclusive.is_none() && self.cores.free_homes() > 0 {
-            let Some(job) = self.holders.oldest_promotable(self.cores.free_homes()) else { return };
-            let own = self.live(job).map(|live| live.cores.clone()).unwrap_or_default();
+            let wishing = self.holders.wishing().find_map(|job| Some((job, self.homes_for(job)?)));
+            let any = || {
+                let job = self.holders.oldest_promotable(self.cores.free_homes())?;
+                Some((job, self.homes_for(job).expect("so many homes are free")))
+            };
+            let Some((job, homes)) = wishing.or_else(any) else { return };
             self.release(job);
-            let slots = self.jobs[&job].slots();
-            let homes = self.cores.choose_homes(slots, &own).expect("so many homes are free");
             self.occupy(job, Class::Primary, homes);
             // One that lost its home by the same event, or should have had one, is not promoted but moved.
             let moved = |reason: &Reason| matches!(reason, Reason::CpusGone | Reason::Restored);
@@ -86,6 +88,13 @@ impl Policy {
         }
     }
 
+    /// Homes for a backfiller.
+    pub(crate) fn homes_for(&self, id: JobId) -> Option<Vec<usize>> {
+        let own = self.live(id).map(|live| live.cores.as_slice()).unwrap_or_default();
+        let job = &self.jobs[&id];
+        self.cores.choose_homes(job.slots(), own, job.request.wish.as_deref())
+    }
+
     /// Finds cores for backfillers that lost theirs.
     fn place(&mut self) {
         let marked: Vec<JobId> = self.marked.iter().map(|&(job, _)| job).collect();
@@ -96,7 +105,7 @@ impl Policy {
             };
             if self.live(job).is_some_and(misplaced) {
                 self.release(job);
-                let cores = self.cores.choose_pinning(wanted);
+                let cores = self.cores.choose_pinning(wanted, self.jobs[&job].request.wish.as_deref());
                 self.occupy(job, Class::Backfill, cores);
             }
         }
@@ -142,7 +151,8 @@ impl Policy {
         let fits = cores <= self.free() && cores <= self.cores.len();
         fits && match shape.class {
             None | Some(Class::Backfill) => true,
-            Some(Class::Primary) => cores <= self.cores.free_homes(),
+            // Which homes it wishes is looked at when it is first in line, not here.
+            Some(Class::Primary) => cores <= self.cores.free_homes() && !shape.wishes,
             Some(Class::Exclusive) => false,
         }
     }
@@ -155,7 +165,7 @@ impl Policy {
     fn plan(&self, id: JobId, taking: bool) -> Option<Plan> {
         let job = &self.jobs[&id];
         let (wanted, priority) = (job.slots(), job.request.priority);
-        let Shape { cores, class: asked } = job.queued?.shape;
+        let Shape { cores, class: asked, .. } = job.queued?.shape;
         let slots = cores as usize;
         let preemption = if taking { self.settings.preemption } else { Preemption::Off };
         let mut freeze = Vec::new();
@@ -175,6 +185,15 @@ impl Policy {
         let homes = |job: JobId| {
             self.live(job).map_or(0, |live| if live.class == Class::Primary { live.cores.len() } else { 0 })
         };
+        if let Some(wish) = job.request.wish.as_deref() {
+            // Nobody gives way for homes that are wished: how many would have to is not known beforehand.
+            let possible = freeze.is_empty() && self.cores.choose_homes(wanted, &[], Some(wish)).is_some();
+            return match asked {
+                _ if possible => plan(Class::Primary, freeze, vec![]),
+                Some(Class::Primary) => None,
+                _ => plan(Class::Backfill, freeze, vec![]),
+            };
+        }
         let free_homes = self.cores.free_homes() + freeze.iter().map(|&job| homes(job)).sum::<usize>();
         if free_homes >= wanted {
             return plan(Class::Primary, freeze, vec![]);
@@ -200,15 +219,16 @@ impl Policy {
             self.release(job);
         }
         self.dequeue(id);
+        let wish = self.jobs[&id].request.wish.as_deref();
         let cores = match plan.class {
             _ if !self.settings.schedule => vec![],
             Class::Primary => {
                 // A frozen one returns to where it was, if it can.
                 let was = self.live(id).and_then(|live| live.told.cpus.as_ref());
                 let own = was.map(|cpus| self.cores.touched_by(cpus)).unwrap_or_default();
-                self.cores.choose_homes(slots, &own).expect("planned with so many homes free")
+                self.cores.choose_homes(slots, &own, wish).expect("planned with so many homes free")
             }
-            Class::Backfill => self.cores.choose_pinning(slots),
+            Class::Backfill => self.cores.choose_pinning(slots, wish),
             Class::Exclusive => (0..self.cores.len()).collect(),
         };
         let thaw = self.live(id).and_then(|live| live.out);
@@ -220,7 +240,7 @@ impl Policy {
         // Only now, so that they are pinned where the newcomer is not.
         for &job in &plan.demote {
             let wanted = self.jobs[&job].slots();
-            let cores = self.cores.choose_pinning(wanted);
+            let cores = self.cores.choose_pinning(wanted, self.jobs[&job].request.wish.as_deref());
             self.occupy(job, Class::Backfill, cores);
             self.mark(job, Reason::Preempted { by: id, priority });
         }

@@ -435,7 +435,7 @@ impl Host {
         let found = self.take_stock();
         let unswallowed = self.mutant.take();
         self.deliver(Event::Configure(self.settings.clone()))?;
-        self.deliver(Event::Machine(Machine { cores: self.cores.clone() }))?;
+        self.deliver(Event::Machine(Machine::flat(self.cores.clone())))?;
         self.mutant = unswallowed;
         for adopted in found {
             self.deliver(Event::Adopt(adopted))?;

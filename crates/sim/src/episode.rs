@@ -196,6 +196,7 @@ fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
         ttl: ttl.then(|| Duration::from_micros(dice.around(30_000_000))),
         held,
         no_suspend,
+        wish: None,
     };
     let duty_milli = dice.between(options.duty_min_milli, 1000);
     (request, Work { left: work_us * 1000, duty_milli, threads: cores, stubborn })
@@ -281,14 +282,14 @@ fn hotplug(host: &mut Host) -> Result<(), Violation> {
         cores.push(one.map_or(core, CpuSet::single));
     }
     host.cores = cores;
-    host.deliver(Event::Machine(Machine { cores: host.cores.clone() }))
+    host.deliver(Event::Machine(Machine::flat(host.cores.clone())))
 }
 
 /// Faults stop, the machine is whole, the settings are such that every job can run.
 fn calm_down(host: &mut Host) -> Result<(), Violation> {
     host.chaos = false;
     host.cores = host.world.cores().to_vec();
-    host.deliver(Event::Machine(Machine { cores: host.cores.clone() }))?;
+    host.deliver(Event::Machine(Machine::flat(host.cores.clone())))?;
     let preemption = host.dice.pick(&[Preemption::Hard, Preemption::Soft, Preemption::Off]);
     host.settings =
         Settings { factor_milli: host.dice.pick(&[1000, 1500, 4000]), preemption, ..Settings::default() };

@@ -145,9 +145,9 @@ fn job(word: &str) -> JobId {
 /// `4`: cores 0 to 3 of one PU each; `0,2-3`: one core for each piece.
 fn machine(text: &str) -> Machine {
     if let Ok(count) = text.parse::<u32>() {
-        return Machine { cores: (0..count).map(|pu| CpuSet::single(PuOs(pu))).collect() };
+        return Machine::flat((0..count).map(|pu| CpuSet::single(PuOs(pu))).collect());
     }
-    Machine { cores: text.split(',').filter(|p| !p.is_empty()).map(|piece| piece.parse().unwrap()).collect() }
+    Machine::flat(text.split(',').filter(|p| !p.is_empty()).map(|piece| piece.parse().unwrap()).collect())
 }
 
 fn request(words: &[&str]) -> Request {
@@ -160,6 +160,7 @@ fn request(words: &[&str]) -> Request {
         ttl: None,
         held: false,
         no_suspend: false,
+        wish: None,
     };
     for word in &words[1..] {
         match *word {

@@ -1,0 +1,154 @@
+//! Which cores a job gets.
+//!
+//! A job that wishes nothing gets cores close together, where that leaves the least damage to what stays free (see
+//! `pinfold_place::pack`). One with a layout gets cores on which that layout is possible: close together too, unless
+//! its options speak of sockets or of the distribution over them; then those that Slurm would allocate. One that names
+//! PUs gets their cores or none. Absent: when, and in which class.
+
+use std::cmp::Reverse;
+
+use pinfold_place::layout::{Hint, Host, LayoutRequest, Select, lay_out};
+use pinfold_place::pack::Shape;
+use pinfold_topo::CpuSet;
+
+use crate::Wish;
+use crate::cores::{Core, Cores};
+
+impl Cores {
+    /// `count` free home cores; those of `own` (where the job is already), if they are that. Of the others those with
+    /// the fewest backfillers. `None`: there are not so many, or not such as it wishes.
+    pub(crate) fn choose_homes(
+        &self,
+        count: usize,
+        own: &[usize],
+        wish: Option<&Wish>,
+    ) -> Option<Vec<usize>> {
+        if self.free_homes() < count {
+            return None;
+        }
+        let is_free = |core: usize| self.get(core).home_of.is_none();
+        if own.len() == count && own.iter().all(|&core| is_free(core)) {
+            return Some(own.to_vec());
+        }
+        if let Some(wish) = wish {
+            let free: Vec<bool> = (0..self.len()).map(is_free).collect();
+            return self.wished(count, &free, wish, true);
+        }
+        if count == 1 {
+            // The usual case, without a list: the least shared cores, and of those the one that packs best.
+            let key = |core: usize| (!own.contains(&core), self.get(core).backfillers);
+            let least = (0..self.len()).filter(|&core| is_free(core)).map(key).min()?;
+            return self.site.place_one(|core| is_free(core) && key(core) == least).map(|core| vec![core]);
+        }
+        self.least(count, |core| core.home_of.is_none().then_some(core.backfillers))
+    }
+
+    /// `count` cores for a backfiller (all if there are fewer): the fewest backfillers first, then those without a
+    /// primary; for one core then the most idle, for several those that are close together.
+    pub(crate) fn choose_pinning(&self, count: usize, wish: Option<&Wish>) -> Vec<usize> {
+        let count = count.min(self.len());
+        if let Some(wish) = wish {
+            let all = vec![true; self.len()];
+            let wished = || self.least_shared(count, wish).or_else(|| self.wished(count, &all, wish, false));
+            if let Some(cores) = wished() {
+                return cores;
+            }
+        }
+        let idle = |index: usize| {
+            let core = self.get(index);
+            (core.backfillers, core.home_of.is_some(), Reverse(core.idle_milli), index)
+        };
+        if count == 1 {
+            return (0..self.len()).min_by_key(|&index| idle(index)).into_iter().collect();
+        }
+        self.least(count, |core| Some((core.backfillers, core.home_of.is_some()))).unwrap_or_default()
+    }
+
+    /// Cores as wished among the least shared ones.
+    fn least_shared(&self, count: usize, wish: &Wish) -> Option<Vec<usize>> {
+        let load = |core: &Core| (core.backfillers, core.home_of.is_some());
+        let mut loads: Vec<(usize, bool)> = self.iter().map(load).collect();
+        loads.sort_unstable();
+        let mut enough = loads.split_off(count.saturating_sub(1).min(loads.len()));
+        enough.dedup();
+        enough.into_iter().find_map(|most| {
+            let free: Vec<bool> = self.iter().map(|core| load(core) <= most).collect();
+            self.wished(count, &free, wish, true)
+        })
+    }
+
+    /// `count` cores with the least keys; of those that are alike, ones that are close together. A core without a key
+    /// does not count. `None`: there are not so many.
+    fn least<K: Ord + Copy>(&self, count: usize, key: impl Fn(&Core) -> Option<K>) -> Option<Vec<usize>> {
+        let mut keys: Vec<K> = self.iter().filter_map(&key).collect();
+        keys.sort_unstable();
+        let most = *keys.get(count.checked_sub(1)?)?;
+        let below = (0..self.len()).filter(|&core| key(self.get(core)).is_some_and(|key| key < most));
+        let alike: Vec<bool> = self.iter().map(|core| key(core) == Some(most)).collect();
+        self.filled(count, &alike, below.collect())
+    }
+
+    /// Cores as wished, of those that are `free`. `strict`: `None` when there are no such; otherwise the wish is
+    /// followed as far as it can be.
+    fn wished(&self, count: usize, free: &[bool], wish: &Wish, strict: bool) -> Option<Vec<usize>> {
+        let mut taken = self.touched_by(&wish.named);
+        if !taken.is_empty() {
+            let all_there = taken.iter().all(|&core| free[core]);
+            let fit = taken.len() <= count;
+            if strict && !(all_there && fit) {
+                return None;
+            }
+            taken.truncate(count);
+            return self.filled(count, free, taken);
+        }
+        let layout = &wish.layout;
+        let shape = if layout.hint == Some(Hint::MemoryBound) { Shape::Spread } else { Shape::Compact };
+        if !speaks_of_sockets(layout) {
+            let close = self.site.place(free, count, shape)?;
+            if self.allocated(&close, layout).is_some() {
+                return Some(close);
+            }
+        }
+        let all: Vec<usize> = (0..free.len()).filter(|&core| free[core]).collect();
+        match self.allocated(&all, layout) {
+            Some(cores) if cores.len() <= count => self.filled(count, free, cores),
+            // On the whole machine it is no better: then any cores do.
+            _ if !strict || !self.is_possible(layout) => self.site.place(free, count, shape),
+            _ => None,
+        }
+    }
+
+    /// The cores taken, and as many more as are missing, of the free ones.
+    fn filled(&self, count: usize, free: &[bool], mut taken: Vec<usize>) -> Option<Vec<usize>> {
+        let missing = count.saturating_sub(taken.len());
+        if missing > 0 {
+            let rest: Vec<bool> = (0..free.len()).map(|core| free[core] && !taken.contains(&core)).collect();
+            taken.extend(self.site.place(&rest, missing, Shape::Compact)?);
+        }
+        taken.sort_unstable();
+        Some(taken)
+    }
+
+    /// The cores that a layout takes of `cores`; `None` if it is not possible there, or nobody knows.
+    fn allocated(&self, cores: &[usize], layout: &LayoutRequest) -> Option<Vec<usize>> {
+        let topology = self.topology.as_deref()?;
+        let host = Host { topology: topology.clone(), free: self.cpus(cores) };
+        let layout = lay_out(&[host], layout, Select::Core).ok()?;
+        let pus = layout.hosts.iter().fold(CpuSet::new(), |all, share| all.union(&share.allocated));
+        Some(self.touched_by(&pus))
+    }
+
+    fn is_possible(&self, layout: &LayoutRequest) -> bool {
+        let all: Vec<usize> = (0..self.len()).collect();
+        self.allocated(&all, layout).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests;
+
+/// Whether options ask for more than a number of cores.
+fn speaks_of_sockets(layout: &LayoutRequest) -> bool {
+    let counts = [layout.sockets_per_node, layout.cores_per_socket, layout.ntasks_per_socket];
+    layout.distribution.is_some() || counts.iter().any(Option::is_some)
+}
