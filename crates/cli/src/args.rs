@@ -223,6 +223,12 @@ pub(crate) struct ReportArgs {
     /// With every sample
     #[arg(long)]
     pub series: bool,
+    /// With the processes of each job: by command, and the largest one by one
+    #[arg(long)]
+    pub processes: bool,
+    /// With the threads of each job that runs
+    #[arg(long)]
+    pub threads: bool,
     /// Report again and again at this interval, until the jobs are over
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub every: Option<Duration>,

@@ -45,13 +45,21 @@ pub(crate) fn report(dial: &Dial, args: &ReportArgs) -> Result<(), Failure> {
     let select = select(&args.which)?;
     let mut client = dial.connect()?;
     loop {
-        let reports = ask_reports(&mut client, &select, args.series)?;
+        let reports = ask(
+            &mut client,
+            &Request::Report {
+                select: select.clone(),
+                series: args.series,
+                processes: args.processes,
+                threads: args.threads,
+            },
+        )?;
         if args.json {
             for report in &reports {
                 print_json(report)?;
             }
         } else {
-            print_text(|out| reports.iter().try_for_each(|view| report::write_report(view, out)))?;
+            print_text(|out| reports.iter().try_for_each(|view| write_one(view, out)))?;
         }
         let over = reports.iter().all(|report| report.state == JobState::Exited);
         match args.every {
@@ -66,7 +74,10 @@ pub(crate) fn plot(dial: &Dial, args: &PlotArgs) -> Result<(), Failure> {
     let (width_px, height_px) = picture_size(&args.size)?;
     let kind = args.output.as_deref().map(picture_kind).transpose()?;
     let mut client = dial.connect()?;
-    let reports = ask_reports(&mut client, &select(&args.which)?, true)?;
+    let reports = ask(
+        &mut client,
+        &Request::Report { select: select(&args.which)?, series: true, processes: false, threads: false },
+    )?;
     let Some(first) = reports.first() else {
         return Err(Failure::new(ExitCode::Failed, "there is no job to draw"));
     };
@@ -120,8 +131,15 @@ fn picture_size(text: &str) -> Result<(u32, u32), Failure> {
     Ok((number(width)?, number(height)?))
 }
 
-fn ask_reports(client: &mut Client, select: &Select, series: bool) -> Result<Vec<ReportView>, Failure> {
-    match client.ask(&Request::Report { select: select.clone(), series })? {
+/// A job as text, with what was asked for beside its figures.
+fn write_one(view: &ReportView, out: &mut dyn Write) -> io::Result<()> {
+    report::write_report(view, out)?;
+    report::write_processes(view, width(), out)?;
+    report::write_threads(view, width(), out)
+}
+
+fn ask(client: &mut Client, request: &Request) -> Result<Vec<ReportView>, Failure> {
+    match client.ask(request)? {
         Reply::Report(reports) => Ok(reports),
         other => Err(unexpected(&other)),
     }

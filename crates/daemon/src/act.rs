@@ -180,6 +180,7 @@ impl Daemon {
         }
         let main = self.process(pid);
         self.jobs.get_mut(&job)?.row.main = main;
+        self.processes.bind(job, pid, self.clock.now_us());
         self.started(job, container);
         let variables = self.variables(job);
         self.server.send(id, &Reply::Go { job: job.0, doors: 0, variables });
@@ -216,6 +217,7 @@ impl Daemon {
         live.container = Some(container);
         live.row.started_us = Some(now_us);
         live.set_state(JobState::Running, now_us);
+        live.meter.processes_from(self.processes.from());
         self.running.insert(job);
         // The decision to start it is on disk; the moment is written along with whatever is written next.
         self.journal.touch_later(job);

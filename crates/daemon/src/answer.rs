@@ -12,6 +12,7 @@ use pinfold_proto::wire::{ConfigValue, ErrorCode, Reply, Request, Select};
 use pinfold_sys::container::{Detail, Measure};
 use pinfold_sys::peer::Peer;
 use pinfold_sys::procfs::PressureResource;
+use pinfold_sys::records::{Records, Source};
 
 use crate::daemon::Daemon;
 use crate::live::Live;
@@ -20,13 +21,26 @@ use crate::rights::{self, Refusal};
 /// How many jobs that are over `status --all` shows, and one report at most covers.
 const OVER_SHOWN: u32 = 1000;
 
+/// What a report is to have beside the figures.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wanted {
+    /// Every sample.
+    pub series: bool,
+    /// Every process.
+    pub processes: bool,
+    /// The threads of jobs that run.
+    pub threads: bool,
+}
+
 impl Daemon {
     /// Answers a question.
     pub(crate) fn answer(&mut self, user: Peer, question: Request) -> Result<Reply, Refusal> {
         match question {
             Request::Status { jobs, all } => self.status(user, &jobs, all).map(Reply::Status),
             Request::Why { job } => self.why(user, JobId(job)).map(Reply::Why),
-            Request::Report { select, series } => self.reports(user, &select, series).map(Reply::Report),
+            Request::Report { select, series, processes, threads } => {
+                self.reports(user, &select, Wanted { series, processes, threads }).map(Reply::Report)
+            }
             Request::ConfigGet => Ok(Reply::Config(self.config_values())),
             Request::Doctor => Ok(Reply::Doctor(self.doctor())),
             other => Err((ErrorCode::Usage, format!("not a question: {other:?}"))),
@@ -131,7 +145,7 @@ impl Daemon {
         Ok(WhyView { version: VERSION, job: job.0, state: row.state, cause, numbers, change, decisions })
     }
 
-    fn reports(&mut self, user: Peer, select: &Select, series: bool) -> Result<Vec<ReportView>, Refusal> {
+    fn reports(&mut self, user: Peer, select: &Select, wanted: Wanted) -> Result<Vec<ReportView>, Refusal> {
         let whose = Some(user.uid);
         let jobs: Vec<u64> = match select {
             Select::Jobs(jobs) => jobs.clone(),
@@ -156,7 +170,7 @@ impl Daemon {
             if !rights::may_touch(&self.configured.config, user, row.uid) {
                 return Err(rights::denied(&format!("job {job} belongs to another user")));
             }
-            views.extend(self.report_of(JobId(job), series));
+            views.extend(self.report_of(JobId(job), wanted));
         }
         Ok(views)
     }
@@ -169,7 +183,7 @@ impl Daemon {
     }
 
     /// The report of one job, running or over.
-    pub(crate) fn report_of(&mut self, job: JobId, series: bool) -> Option<ReportView> {
+    pub(crate) fn report_of(&mut self, job: JobId, wanted: Wanted) -> Option<ReportView> {
         let mut row = self.row_of(job)?;
         let now_us = self.clock.now_us();
         if let Some(live) = self.jobs.get(&job)
@@ -180,8 +194,15 @@ impl Daemon {
             row.usage =
                 live.meter.clone().finish(Some(&crate::sample::reading(&measure, now_us, row.state)), None);
         }
-        let samples = if series { self.journal.store().samples(job.0).ok() } else { None };
-        Some(report::report_view(&row, samples.as_deref(), now_us))
+        let samples = if wanted.series { self.journal.store().samples(job.0).ok() } else { None };
+        let mut view = report::report_view(&row, samples.as_deref(), now_us);
+        if wanted.processes {
+            view.processes = Some(self.process_rows(job).iter().map(report::process_view).collect());
+        }
+        if wanted.threads {
+            view.threads = Some(self.threads(job));
+        }
+        Some(view)
     }
 
     /// Every key with its value and origin.
@@ -226,8 +247,23 @@ pub(crate) fn doctor_view(facts: &pinfold_sys::mode::Facts, plan: &pinfold_sys::
                 found: finding.found,
                 change: finding.change,
             })
+            .chain([processes_finding()])
             .collect(),
     }
+}
+
+/// How processes are found here.
+fn processes_finding() -> FindingView {
+    let records = Records::open();
+    let source = records.source();
+    let found = match (source.loss(), records.why_not()) {
+        ("", _) => format!("{}: none is missed", source.as_str()),
+        (loss, why) => format!("{}: {loss} ({why})", source.as_str()),
+    };
+    let ok = source == Source::Full;
+    let change =
+        "run the daemon as root, outside containers, on a kernel with taskstats and the process connector";
+    FindingView { subject: "processes".to_owned(), ok, found, change: (!ok).then(|| change.to_owned()) }
 }
 
 fn live_view(live: &Live, measure: Option<&Measure>) -> JobView {

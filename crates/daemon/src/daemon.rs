@@ -20,6 +20,7 @@ use crate::journal::Journal;
 use crate::live::Jobs;
 use crate::options::{Configured, Options};
 use crate::poller::{Poller, Ready};
+use crate::processes::Processes;
 use crate::sample::Sampler;
 use crate::server::Server;
 
@@ -43,6 +44,7 @@ pub(crate) struct Daemon {
     pub topology: Topology,
     pub proc: Proc,
     pub sampler: Sampler,
+    pub processes: Processes,
     pub instance: String,
     pub host: String,
     /// What users should know before anything else.
@@ -173,6 +175,9 @@ impl Daemon {
         if self.sampler.idle_due_us().is_some_and(|at| at <= now_us) {
             events.push(Event::IdleDue);
         }
+        if self.processes.due_us().is_some_and(|at| at <= now_us) {
+            events.push(Event::RecordsDue);
+        }
         if self.doors_due.front().is_some_and(|&(at, _)| at <= now_us) {
             events.push(Event::DoorsDue);
         }
@@ -199,6 +204,7 @@ impl Daemon {
             self.policy.next_wakeup().map(|at| at.0),
             self.sampler.sample_due_us(),
             self.sampler.idle_due_us(),
+            self.processes.due_us(),
             self.kills.first().map(|&(at, _)| at),
             self.doors_due.front().map(|&(at, _)| at),
             idle_end,
@@ -251,6 +257,7 @@ impl Daemon {
             Event::NotCarried(job, action, error) => self.not_carried(job, action, error),
             Event::ChildGone(job) => self.child_gone(job),
             Event::SampleDue => self.take_samples(),
+            Event::RecordsDue => self.take_records(),
             Event::IdleDue => self.take_idleness(),
             Event::PolicyDue => self.judge(pinfold_policy::Event::Tick),
             Event::KillDue(job) => self.kill_due(job),

@@ -26,6 +26,8 @@ pub(crate) enum Event {
     ChildGone(JobId),
     /// It is time to read what jobs use.
     SampleDue,
+    /// It is time to hear what the kernel told of processes.
+    RecordsDue,
     /// It is time to read how idle the cores are.
     IdleDue,
     /// It is time for the judgement's own timers.

@@ -2,16 +2,18 @@
 //! container; a job is over when both are known, or when nobody is left who could tell.
 
 use pinfold_policy::{Event as Judged, JobId};
+use pinfold_profile::meter::Reading;
 use pinfold_proto::row::JobRow;
 use pinfold_proto::wire::{ErrorCode, Reply};
 use pinfold_proto::{Ending, JobState};
 use pinfold_sys::container::{Container, Detail};
 
+use crate::answer::Wanted;
 use crate::daemon::Daemon;
 use crate::event::Effect;
 use crate::intake::recorded;
 use crate::rights;
-use crate::sample::reading;
+use crate::sample::{reading, stalls_row};
 
 impl Daemon {
     /// The command of a job ended.
@@ -71,15 +73,29 @@ impl Daemon {
 
     /// The job is over: last figures, last row, and the slot to the next.
     fn finish(&mut self, job: JobId) {
+        if self.processes.enabled() {
+            self.take_records();
+        }
         let now_us = self.clock.now_us();
         let Some(mut live) = self.jobs.remove(&job) else { return };
         self.running.remove(&job);
+        live.meter.processes_total(self.processes.total(job));
+        for row in self.processes.finish(job, now_us) {
+            self.journal.process(row);
+        }
         live.set_state(JobState::Exited, now_us);
         let container = live.container.take();
         let peaceful = live.row.ending.is_some_and(|ending| ending.signal.is_none());
         let detail = if peaceful { Detail::Left } else { Detail::Totals };
         let measured = container.as_ref().and_then(|container| container.measure(detail).ok());
-        let last = measured.map(|measure| reading(&measure, now_us, JobState::Exited));
+        // A short job is spared the reading: there is nothing to compare its stalls with.
+        let long = live.row.usage.samples > 0;
+        let stalls =
+            container.as_ref().filter(|_| long).and_then(|container| container.stalls().ok().flatten());
+        let last = measured.map(|measure| Reading {
+            stalls: stalls.map(stalls_row),
+            ..reading(&measure, now_us, JobState::Exited)
+        });
         live.row.usage = live.meter.finish(last.as_ref(), live.row.ending.as_ref());
         let command_end = live.row.ending.filter(|_| !live.lingers).map(|ending| ending.ended_us.min(now_us));
         live.row.ended_us = Some(command_end.unwrap_or(now_us));
@@ -193,7 +209,8 @@ impl Daemon {
             std::mem::take(&mut self.waiters).into_iter().partition(|(_, open, _)| open.is_empty());
         self.waiters = waiting;
         for (id, _, wanted) in done {
-            let reports = wanted.iter().filter_map(|&job| self.report_of(JobId(job), false)).collect();
+            let reports =
+                wanted.iter().filter_map(|&job| self.report_of(JobId(job), Wanted::default())).collect();
             self.reply(id, Reply::Report(reports));
         }
     }

@@ -133,6 +133,7 @@ impl Daemon {
             None => {
                 let process = self.process(user.pid)?;
                 self.keepers.insert(id, process);
+                self.processes.keeper(user.pid, self.clock.now_us());
                 Some(process)
             }
         }
@@ -176,6 +177,7 @@ impl Daemon {
         if live.container.is_some() {
             if live.row.main.is_none() {
                 live.row.main = Some(process);
+                self.processes.bind(job, pid, now_us);
                 self.doors_due.push_back((now_us + DOORS_CLOSE_AFTER_US, job));
                 self.journal.touch_later(job);
             }
@@ -210,7 +212,7 @@ impl Daemon {
         {
             self.found_running(job, pid);
         }
-        let keeper = self.process(user.pid);
+        let keeper = self.keeper_process(id, user);
         let live = self.jobs.get_mut(&job).expect("looked up above");
         live.keeper = Some(id);
         live.orphaned = false;
@@ -254,7 +256,9 @@ impl Daemon {
     /// A connection is at its end: its waiting jobs are withdrawn, its running ones go on.
     pub(crate) fn closed(&mut self, id: ConnectionId) {
         self.server.close(id);
-        self.keepers.remove(&id);
+        if let Some(keeper) = self.keepers.remove(&id) {
+            self.processes.keeper_gone(keeper.pid);
+        }
         self.waiters.retain(|(waiter, ..)| *waiter != id);
         let kept: Vec<JobId> =
             self.jobs.values().filter(|live| live.keeper == Some(id)).map(Live::id).collect();

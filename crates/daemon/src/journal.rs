@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pinfold_policy::JobId;
 use pinfold_profile::store::{Store, StoreError};
-use pinfold_proto::row::{DecisionRow, JobRow, SampleRow};
+use pinfold_proto::row::{DecisionRow, JobRow, ProcessRow, SampleRow};
 
 use crate::act::in_full;
 use crate::live::Jobs;
@@ -24,6 +24,7 @@ pub(crate) struct Journal {
     over: BTreeMap<JobId, (JobRow, bool)>,
     decisions: VecDeque<DecisionRow>,
     samples: VecDeque<SampleRow>,
+    processes: VecDeque<ProcessRow>,
     /// Why the store cannot be written, while it cannot.
     trouble: Option<String>,
 }
@@ -38,6 +39,7 @@ impl Journal {
             over: BTreeMap::new(),
             decisions: VecDeque::new(),
             samples: VecDeque::new(),
+            processes: VecDeque::new(),
             trouble: None,
         }
     }
@@ -79,6 +81,16 @@ impl Journal {
         push_bounded(&mut self.samples, row);
     }
 
+    /// A process is over, or several that are added up changed.
+    pub(crate) fn process(&mut self, row: ProcessRow) {
+        push_bounded(&mut self.processes, row);
+    }
+
+    /// Those rows of a job's processes that are still to be written, oldest first.
+    pub(crate) fn processes_of(&self, job: JobId) -> impl Iterator<Item = &ProcessRow> {
+        self.processes.iter().filter(move |row| row.job == job.0)
+    }
+
     /// The last row of a job that is over and not yet on disk.
     pub(crate) fn unwritten(&self, job: JobId) -> Option<&JobRow> {
         self.over.get(&job).map(|(row, _)| row)
@@ -95,6 +107,7 @@ impl Journal {
             && self.over.is_empty()
             && self.decisions.is_empty()
             && self.samples.is_empty()
+            && self.processes.is_empty()
         {
             return;
         }
@@ -124,6 +137,9 @@ impl Journal {
         for sample in &self.samples {
             self.store.add_sample(sample)?;
         }
+        for process in &self.processes {
+            self.store.put_process(process)?;
+        }
         self.store.commit()
     }
 
@@ -136,6 +152,7 @@ impl Journal {
         self.over.clear();
         self.decisions.clear();
         self.samples.clear();
+        self.processes.clear();
         if self.trouble.take().is_some() {
             tracing::info!("the store can be written again; nothing is missing that was kept");
         }

@@ -9,6 +9,7 @@ use pinfold_profile::meter::Meter;
 use pinfold_proto::row::JobRow;
 use pinfold_proto::{JobClass, JobLayout, JobSpec, JobState};
 use pinfold_sys::container::{Container, Shape, Share};
+use pinfold_sys::procfs::Members;
 use pinfold_topo::CpuSet;
 
 use crate::event::ConnectionId;
@@ -32,6 +33,8 @@ pub(crate) struct Live {
     pub container: Option<Container>,
     /// What it uses.
     pub meter: Meter,
+    /// Its processes, as they are read.
+    pub members: Members,
     /// Its keeper, watched while it has no connection.
     pub keeper_watch: Option<OwnedFd>,
     /// Its command ended before all of its processes did.
@@ -59,6 +62,7 @@ impl Live {
             asked_child: false,
             container: None,
             meter,
+            members: Members::default(),
             keeper_watch: None,
             lingers: false,
             orphaned: false,

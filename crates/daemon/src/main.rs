@@ -18,6 +18,7 @@ mod journal;
 mod live;
 mod options;
 mod poller;
+mod processes;
 mod restore;
 mod rights;
 mod sample;
@@ -119,6 +120,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         house_keeping_us: clock.now_us(),
         clock,
         sampler: sample::Sampler::new(configured.config.profile_interval),
+        processes: processes::Processes::new(configured.config.profile_processes),
         configured,
         options: options.clone(),
         topology: survey.topology,

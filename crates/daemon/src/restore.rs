@@ -101,6 +101,9 @@ impl Daemon {
         if keeper_alive {
             self.watch_keeper(job);
         }
+        if runs {
+            self.follow_again(job);
+        }
         self.watch_container(job);
         self.finish_if_empty(job);
     }
@@ -127,6 +130,7 @@ impl Daemon {
             tracing::warn!(job = job.0, %error, "a job runs outside its container");
         }
         self.started(job, container);
+        self.follow_again(job);
         self.thaw_again(job);
         self.judge(Judged::Exited(job));
         self.adopt(job, true);
@@ -205,6 +209,7 @@ impl Daemon {
             self.judge(Judged::Machine(machine));
         }
         self.sampler.set_interval(self.configured.config.profile_interval);
+        self.processes.enable(self.configured.config.profile_processes);
     }
 }
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 use pinfold_policy::{Event as Judged, JobId, Sample};
 use pinfold_profile::meter::Reading;
 use pinfold_proto::JobState;
-use pinfold_sys::container::{Container, Detail, Measure};
-use pinfold_sys::procfs::{HostCpu, PuTimes};
+use pinfold_proto::row::Stalls;
+use pinfold_sys::container::{Container, ContainerError, Measure};
+use pinfold_sys::procfs::{HostCpu, Members, PuTimes};
 
 use crate::daemon::Daemon;
 use crate::event::Effect;
@@ -102,35 +103,67 @@ pub(crate) fn reading(measure: &Measure, time_us: u64, state: JobState) -> Readi
         memory_bytes: measure.memory_bytes,
         memory_peak_kernel_bytes: measure.memory_peak_kernel_bytes,
         cache_bytes: measure.cache_bytes,
-        mapped_bytes: None,
-        kernel_bytes: None,
+        mapped_bytes: measure.mapped_bytes,
+        kernel_bytes: measure.kernel_bytes,
         swap_bytes: measure.swap_bytes,
         virtual_bytes: measure.virtual_bytes.unwrap_or(0),
         io_read_bytes: measure.io_read_bytes,
         io_write_bytes: measure.io_write_bytes,
         processes: u32::try_from(measure.processes).unwrap_or(u32::MAX),
         threads: measure.threads.map_or(0, |threads| u32::try_from(threads).unwrap_or(u32::MAX)),
+        stalls: None,
+    }
+}
+
+/// What one job uses now, read with all its processes.
+fn read_job(
+    container: &Container,
+    members: &mut Members,
+) -> Result<(Measure, Vec<u32>, Option<Stalls>), ContainerError> {
+    let (measure, pids) = container.sample(members)?;
+    let stalls = container.stalls()?.map(stalls_row);
+    Ok((measure, pids, stalls))
+}
+
+/// Stalls as they are kept.
+pub(crate) fn stalls_row(stalls: pinfold_sys::container::Stalls) -> Stalls {
+    Stalls {
+        cpu_us: stalls.cpu_us,
+        memory_us: stalls.memory_us,
+        memory_full_us: stalls.memory_full_us,
+        io_us: stalls.io_us,
+        io_full_us: stalls.io_full_us,
     }
 }
 
 impl Daemon {
     /// Reads every running job.
     pub(crate) fn take_samples(&mut self) {
+        self.take_records();
         let now_us = self.clock.now_us();
         self.sampler.sample_due_us = None;
         for job in &self.running {
             let Some(live) = self.jobs.get_mut(job) else { continue };
             let Some(container) = &live.container else { continue };
-            match container.measure(Detail::Processes) {
-                Ok(measure) => {
-                    let row = live.meter.reading(&reading(&measure, now_us, live.row.state));
-                    live.row.usage = live.meter.usage();
-                    self.journal.sampled(row);
-                    self.journal.touch(JobId(live.row.job));
+            let (measure, pids, stalls) = match read_job(container, &mut live.members) {
+                Ok(read) => read,
+                Err(error) => {
+                    tracing::debug!(job = live.row.job, %error, "a job cannot be read");
+                    continue;
                 }
-                Err(error) => tracing::debug!(job = live.row.job, %error, "a job cannot be read"),
+            };
+            if self.processes.enabled() {
+                let rows = self.processes.sampled(*job, &pids, &live.members, now_us);
+                rows.into_iter().for_each(|row| self.journal.process(row));
+                live.meter.processes_total(self.processes.total(*job));
             }
+            let read = Reading { stalls, ..reading(&measure, now_us, live.row.state) };
+            let row = live.meter.reading(&read);
+            live.row.usage = live.meter.usage();
+            self.journal.sampled(row);
+            self.journal.touch(JobId(live.row.job));
         }
+        self.processes.round_done();
         self.effects.extend(self.sampler.finished().into_iter().map(Effect::Remove));
         // Containers without a word of their own when they empty are looked at here.
         let ended =

@@ -115,5 +115,6 @@ fn sample(job: u64, time_us: u64) -> SampleRow {
         io_write_bytes: time_us / 2,
         processes: 4,
         threads: 9,
+        stalls: None,
     }
 }

@@ -4,6 +4,7 @@
 //! SQLite), [`report`] (rows become views, views become text), [`plot`] (series become pictures). Absent here:
 //! `/proc`, cgroups, sockets, and any judgement of what a job should get.
 
+pub mod census;
 pub mod meter;
 pub mod plot;
 pub mod report;

@@ -29,7 +29,7 @@
 //! process times the most processes ever seen is clearly less than A. It is then cut to that product. A job
 //! whose I/O is small keeps A: many short processes at once, unseen between readings, are memory and not cache.
 
-use pinfold_proto::row::{SampleRow, Usage};
+use pinfold_proto::row::{ProcessesFrom, SampleRow, Stalls, Usage};
 use pinfold_proto::{Ending, JobState};
 
 /// What the libraries of ordinary programs add to a resident size, at most.
@@ -69,6 +69,8 @@ pub struct Reading {
     pub processes: u32,
     /// Threads now.
     pub threads: u32,
+    /// How long it was stalled since its start.
+    pub stalls: Option<Stalls>,
 }
 
 /// What one running job has used so far.
@@ -163,6 +165,17 @@ impl Meter {
             io_write_bytes: self.usage.io_write_bytes,
             processes: reading.processes,
             threads: reading.threads,
+            stalls: self.usage.stalls,
+        }
+    }
+
+    /// Notes how the job's processes are found; what was worse before stays.
+    pub fn processes_from(&mut self, from: ProcessesFrom) {
+        let known = self.usage.processes_from;
+        if known == ProcessesFrom::Unknown {
+            self.usage.processes_from = from;
+        } else if known != from {
+            self.usage.processes_from = ProcessesFrom::Gaps;
         }
     }
 
@@ -201,6 +214,11 @@ impl Meter {
         usage.processes_peak = usage.processes_peak.max(reading.processes.into());
         usage.threads_peak = usage.threads_peak.max(reading.threads.into());
         usage.processes_total = usage.processes_total.max(usage.processes_peak);
+        usage.memory_peak_kernel_bytes = usage.memory_peak_kernel_bytes.max(reading.memory_peak_kernel_bytes);
+        usage.stalls = match (usage.stalls, reading.stalls) {
+            (Some(known), Some(new)) => Some(known.raised(new)),
+            (known, new) => known.or(new),
+        };
         let peaks = &mut self.peaks;
         peaks.sampled = peaks.sampled.max(reading.memory_bytes);
         peaks.charged = peaks.charged.max(reading.memory_peak_kernel_bytes);

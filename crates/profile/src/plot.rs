@@ -149,6 +149,7 @@ pub fn job_chart(view: &ReportView) -> Chart {
     }
     let mut marks = vec![(precise(view.memory_peak_bytes), format!("peak {}", size(view.memory_peak_bytes)))];
     marks.extend(view.claim_bytes.map(|claim| (precise(claim), format!("claim {}", size(claim)))));
+    marks.extend(view.limit_bytes.map(|limit| (precise(limit), format!("limit {}", size(limit)))));
     let cores = since_start(over(&|point| point.cpu_cores));
     let storage = vec![
         series("read", Style::Steps, rates(points, start_s, |point| point.io_read_bytes)),

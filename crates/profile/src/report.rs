@@ -6,6 +6,7 @@
 
 mod card;
 mod list;
+mod processes;
 mod table;
 pub(crate) mod units;
 
@@ -17,6 +18,7 @@ use pinfold_proto::view::{DecisionView, JobView, PointView, ReportView, VERSION,
 
 pub use card::{write_report, write_why};
 pub use list::{write_batch, write_status, write_status_at};
+pub use processes::{process_view, write_processes, write_threads};
 pub use units::{clock_utc, date_utc, duration, size};
 
 /// One job for `report`, with its series when `samples` are given. What is not over is counted until `now_us`.
@@ -53,7 +55,9 @@ pub fn report_view(row: &JobRow, samples: Option<&[SampleRow]>, now_us: u64) -> 
         suspended_s: seconds(row.suspended_us.saturating_add(frozen_us)),
         cpu_user_s: seconds(usage.cpu_user_us),
         cpu_system_s: seconds(usage.cpu_system_us),
+        cores: row.spec.cores,
         claim_bytes: row.spec.claim_bytes,
+        limit_bytes: row.spec.limit_bytes,
         memory_peak_bytes: usage.memory_peak_bytes,
         memory_mean_bytes: usage.memory_mean_bytes,
         cache_peak_bytes: usage.cache_peak_bytes,
@@ -65,6 +69,15 @@ pub fn report_view(row: &JobRow, samples: Option<&[SampleRow]>, now_us: u64) -> 
         processes_peak: usage.processes_peak,
         threads_peak: usage.threads_peak,
         samples: usage.samples,
+        memory_peak_kernel_bytes: usage.memory_peak_kernel_bytes,
+        cpu_stalled_s: usage.stalls.map(|stalls| seconds(stalls.cpu_us)),
+        memory_stalled_s: usage.stalls.map(|stalls| seconds(stalls.memory_us)),
+        memory_full_stalled_s: usage.stalls.map(|stalls| seconds(stalls.memory_full_us)),
+        io_stalled_s: usage.stalls.map(|stalls| seconds(stalls.io_us)),
+        io_full_stalled_s: usage.stalls.map(|stalls| seconds(stalls.io_full_us)),
+        processes_from: processes::from_word(usage.processes_from).map(str::to_owned),
+        processes: None,
+        threads: None,
         series: samples.map(|samples| points(samples, row.started_us)),
     }
 }

@@ -22,7 +22,7 @@ mod tests;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pinfold_proto::row::{DecisionRow, JobRow, SampleRow};
+use pinfold_proto::row::{DecisionRow, JobRow, ProcessRow, SampleRow};
 use rusqlite::{CachedStatement, Connection, ErrorCode, Row, ToSql};
 
 pub use error::StoreError;
@@ -99,6 +99,7 @@ struct Words {
     select_job: String,
     insert_sample: String,
     insert_decision: String,
+    put_process: String,
 }
 
 impl Words {
@@ -112,6 +113,7 @@ impl Words {
             // Two readings in the same microsecond: the later one stands.
             insert_sample: insert("INSERT OR REPLACE INTO samples", &rows::SAMPLE),
             insert_decision: insert("INSERT INTO decisions", &rows::DECISION),
+            put_process: insert("INSERT OR REPLACE INTO processes", &rows::PROCESS),
         }
     }
 }
@@ -270,6 +272,28 @@ impl Store {
         Ok(())
     }
 
+    /// Writes a process, over the row of its job and number if there is one.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn put_process(&mut self, row: &ProcessRow) -> Result<(), StoreError> {
+        self.write("write a process", |store| {
+            let mut statement = store.connection.prepare_cached(&store.words.put_process)?;
+            rows::bind_process(row, &mut Binder::new(&mut statement))?;
+            statement.raw_execute()
+        })?;
+        Ok(())
+    }
+
+    /// The processes of a job, by number.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn processes(&self, job: u64) -> Result<Vec<ProcessRow>, StoreError> {
+        let sql = format!("SELECT {} FROM processes WHERE job = ?1 ORDER BY number", rows::PROCESS.join(","));
+        self.read("read processes", &sql, &[&whole(job)], rows::read_process_row)
+    }
+
     /// The jobs that are not over, by number.
     ///
     /// # Errors
@@ -325,10 +349,8 @@ impl Store {
     /// # Errors
     /// As SQLite refuses.
     pub fn samples(&self, job: u64) -> Result<Vec<SampleRow>, StoreError> {
-        let sql = "SELECT job, time_us, state, cpu_user_us, cpu_system_us, memory_bytes, cache_bytes, swap_bytes, \
-                   virtual_bytes, io_read_bytes, io_write_bytes, processes, threads \
-                   FROM samples WHERE job = ?1 ORDER BY time_us";
-        self.read("read samples", sql, &[&whole(job)], rows::read_sample)
+        let sql = format!("SELECT {} FROM samples WHERE job = ?1 ORDER BY time_us", rows::SAMPLE.join(","));
+        self.read("read samples", &sql, &[&whole(job)], rows::read_sample)
     }
 
     /// Strikes off up to [`PRUNE_JOBS_MAX`] jobs that were over before `before_us`, with all that belongs to
@@ -491,7 +513,7 @@ fn prune(connection: &Connection, before_us: u64, next_job: u64) -> rusqlite::Re
     open::keep_next_job(connection, next_job)?;
     let mut pruned = 0;
     for (job, _) in jobs.iter().zip(0..PRUNE_JOBS_MAX) {
-        for table in ["samples", "decisions", "jobs"] {
+        for table in ["samples", "decisions", "processes", "jobs"] {
             connection.prepare_cached(&format!("DELETE FROM {table} WHERE job = ?1"))?.execute([job])?;
         }
         pruned += 1;

@@ -35,6 +35,8 @@ pub struct Config {
     pub priority_default: u8,
     /// `profile.interval`: time between two samples of a job.
     pub profile_interval: Duration,
+    /// `profile.processes`: whether each process of a job is followed.
+    pub profile_processes: bool,
     /// `profile.retain`: how long ended jobs are kept.
     pub profile_retain: Duration,
     /// `schedule`: whether jobs wait for slots at all.
@@ -92,6 +94,11 @@ pub const KEYS: &[Key] = &[
     key("priority.max", "16", "the highest priority there is here, 1 to 16"),
     key("priority.default", "10", "the priority of a job that asks for none"),
     key("profile.interval", "\"1s\"", "time between two samples of a job, 50ms to 1h"),
+    key(
+        "profile.processes",
+        "true",
+        "whether each process of a job is followed, by the kernel's records of them",
+    ),
     key("profile.retain", "\"90d\"", "how long ended jobs and their samples are kept"),
     key("access.operators", "[]", "users who may see and change all jobs"),
     key("access.max_priority", "10", "the highest priority of users who are no operators"),
@@ -162,6 +169,7 @@ impl Default for Config {
             priority_max: 16,
             priority_default: 10,
             profile_interval: Duration::from_secs(1),
+            profile_processes: true,
             profile_retain: Duration::from_secs(90 * 86_400),
             schedule: true,
             access_operators: Vec::new(),
@@ -235,6 +243,7 @@ impl Config {
             "priority.max" => self.priority_max.to_string(),
             "priority.default" => self.priority_default.to_string(),
             "profile.interval" => duration(self.profile_interval),
+            "profile.processes" => self.profile_processes.to_string(),
             "profile.retain" => duration(self.profile_retain),
             "access.operators" => format!("{:?}", self.access_operators),
             "access.max_priority" => self.access_max_priority.to_string(),
@@ -266,6 +275,7 @@ impl Config {
             "profile.interval" => {
                 value.duration(Duration::from_millis(50), HOUR).map(|time| self.profile_interval = time)
             }
+            "profile.processes" => value.switch().map(|on| self.profile_processes = on),
             "profile.retain" => value.duration(HOUR, YEARS).map(|time| self.profile_retain = time),
             "access.operators" => value.names().map(|names| self.access_operators = names),
             "access.max_priority" => value.priority().map(|priority| self.access_max_priority = priority),

@@ -82,6 +82,58 @@ pub struct Usage {
     pub threads_peak: u64,
     /// How many samples were taken.
     pub samples: u64,
+    /// The kernel's own peak of all that was charged to the job, page cache and kernel memory included.
+    pub memory_peak_kernel_bytes: Option<u64>,
+    /// How long it was stalled; `None` where the kernel does not tell it of one job.
+    pub stalls: Option<Stalls>,
+    /// How its processes were found.
+    pub processes_from: ProcessesFrom,
+}
+
+/// How long a job waited for what it could not have at once, in microseconds since its start (the kernel's PSI):
+/// *some* of its threads, or all of them (*full*).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stalls {
+    /// Some of its threads waited for a processor.
+    pub cpu_us: u64,
+    /// Some waited for memory.
+    pub memory_us: u64,
+    /// All waited for memory.
+    pub memory_full_us: u64,
+    /// Some waited for storage.
+    pub io_us: u64,
+    /// All waited for storage.
+    pub io_full_us: u64,
+}
+
+impl Stalls {
+    /// The larger of each: they only grow.
+    #[must_use]
+    pub fn raised(self, other: Self) -> Self {
+        Self {
+            cpu_us: self.cpu_us.max(other.cpu_us),
+            memory_us: self.memory_us.max(other.memory_us),
+            memory_full_us: self.memory_full_us.max(other.memory_full_us),
+            io_us: self.io_us.max(other.io_us),
+            io_full_us: self.io_full_us.max(other.io_full_us),
+        }
+    }
+}
+
+/// How the processes of a job were found, and so which of them may be missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ProcessesFrom {
+    /// Not known: a job of an earlier version, or one that never ran.
+    #[default]
+    Unknown,
+    /// The kernel told of each birth and each end, with figures: none is missing.
+    Records,
+    /// The kernel told of each birth and each end; figures are those of samples.
+    Events,
+    /// Samples: those that lived for less than an interval may be missing.
+    Samples,
+    /// The kernel told of each, but some of its words were lost, or the daemon was away for a time.
+    Gaps,
 }
 
 /// One reading of one job. CPU and I/O are totals since its start.
@@ -113,6 +165,8 @@ pub struct SampleRow {
     pub processes: u32,
     /// Threads now.
     pub threads: u32,
+    /// How long it was stalled so far; `None` where the kernel does not tell it of one job.
+    pub stalls: Option<Stalls>,
 }
 
 /// One decision about a job, as it was taken.
@@ -126,4 +180,111 @@ pub struct DecisionRow {
     pub action: String,
     /// Why, in words.
     pub reason: String,
+}
+
+/// One process of a job, or several of one command that lived for less than a second each.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ProcessRow {
+    /// The job.
+    pub job: u64,
+    /// Its place in the job, by birth, from 1.
+    pub number: u64,
+    /// Its process number; of several, the first one's.
+    pub pid: u32,
+    /// The process that started it; `None`: not known.
+    pub parent: Option<u32>,
+    /// How many processes the row stands for.
+    pub count: u64,
+    /// Its command line; of one that nobody saw alive, the kernel's name of it, up to 15 bytes.
+    pub command: String,
+    /// When it started, as far as it is known; of several, the first one.
+    pub started_us: Option<u64>,
+    /// When it ended; of several, the last one.
+    pub ended_us: Option<u64>,
+    /// Its exit code; of several, that of the last one that exited.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it; of several, that of the last one that a signal ended.
+    pub signal: Option<i32>,
+    /// How many of them did not end with exit code 0; of those whose end is known.
+    pub failed: u64,
+    /// Most threads seen at once, or all threads that ended, whichever is more.
+    pub threads: u64,
+    /// What it used; of several, the sum, but for the peak, which is the largest.
+    pub used: ProcessUsage,
+    /// Where the figures come from.
+    pub source: ProcessSource,
+}
+
+/// What a process used. Of one that ended, the kernel's final figures where they could be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProcessUsage {
+    /// CPU time in user mode.
+    pub cpu_user_us: u64,
+    /// CPU time in the kernel.
+    pub cpu_system_us: u64,
+    /// How long its threads were ready and waited for a processor.
+    pub waited_us: u64,
+    /// The largest resident size: anonymous, shared and mapped file pages.
+    pub memory_peak_bytes: u64,
+    /// Bytes read from storage.
+    pub io_read_bytes: u64,
+    /// Bytes written to storage.
+    pub io_write_bytes: u64,
+    /// Calls that read; rounded down to a multiple of 1,024 where no sample was taken of them.
+    pub io_read_calls: u64,
+    /// Calls that wrote.
+    pub io_write_calls: u64,
+    /// Page faults met from memory.
+    pub faults_minor: u64,
+    /// Page faults that waited for storage.
+    pub faults_major: u64,
+    /// Times it gave the processor up.
+    pub switches_voluntary: u64,
+    /// Times it was taken off the processor.
+    pub switches_forced: u64,
+}
+
+impl ProcessUsage {
+    fn each(&mut self, other: &Self, join: fn(u64, u64) -> u64) {
+        for (own, others) in [
+            (&mut self.cpu_user_us, other.cpu_user_us),
+            (&mut self.cpu_system_us, other.cpu_system_us),
+            (&mut self.waited_us, other.waited_us),
+            (&mut self.io_read_bytes, other.io_read_bytes),
+            (&mut self.io_write_bytes, other.io_write_bytes),
+            (&mut self.io_read_calls, other.io_read_calls),
+            (&mut self.io_write_calls, other.io_write_calls),
+            (&mut self.faults_minor, other.faults_minor),
+            (&mut self.faults_major, other.faults_major),
+            (&mut self.switches_voluntary, other.switches_voluntary),
+            (&mut self.switches_forced, other.switches_forced),
+        ] {
+            *own = join(*own, others);
+        }
+        self.memory_peak_bytes = self.memory_peak_bytes.max(other.memory_peak_bytes);
+    }
+
+    /// Adds another's; the peak becomes the larger one.
+    pub fn add(&mut self, other: &Self) {
+        self.each(other, u64::saturating_add);
+    }
+
+    /// Takes the larger of each figure: two sources of one process, of which neither counts what did not happen.
+    pub fn raise(&mut self, other: &Self) {
+        self.each(other, u64::max);
+    }
+}
+
+/// Where a process's figures come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ProcessSource {
+    /// It runs; the last sample.
+    #[default]
+    Running,
+    /// The kernel's record of its end.
+    Exit,
+    /// The last sample before its end; what came after is not in them.
+    Sample,
+    /// It was heard of and never seen: there are no figures.
+    Unseen,
 }

@@ -177,8 +177,14 @@ pub struct ReportView {
     pub cpu_user_s: f64,
     /// CPU time in the kernel.
     pub cpu_system_s: f64,
+    /// Cores it asked for.
+    #[serde(default)]
+    pub cores: u32,
     /// Memory it was expected to need.
     pub claim_bytes: Option<u64>,
+    /// Memory the kernel let it have.
+    #[serde(default)]
+    pub limit_bytes: Option<u64>,
     /// The most anonymous and shared memory it held at once.
     pub memory_peak_bytes: u64,
     /// The mean of that memory.
@@ -201,9 +207,110 @@ pub struct ReportView {
     pub threads_peak: u64,
     /// How many samples were taken.
     pub samples: u64,
+    /// The kernel's own peak of all that was charged to it, page cache and kernel memory included.
+    #[serde(default)]
+    pub memory_peak_kernel_bytes: Option<u64>,
+    /// How long some of its threads waited for a processor.
+    #[serde(default)]
+    pub cpu_stalled_s: Option<f64>,
+    /// How long some waited for memory.
+    #[serde(default)]
+    pub memory_stalled_s: Option<f64>,
+    /// How long all waited for memory.
+    #[serde(default)]
+    pub memory_full_stalled_s: Option<f64>,
+    /// How long some waited for storage.
+    #[serde(default)]
+    pub io_stalled_s: Option<f64>,
+    /// How long all waited for storage.
+    #[serde(default)]
+    pub io_full_stalled_s: Option<f64>,
+    /// How its processes were found: `records`, `events`, `samples` or `gaps`.
+    #[serde(default)]
+    pub processes_from: Option<String>,
+    /// Its processes, when asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes: Option<Vec<ProcessView>>,
+    /// The threads of its processes that run, when asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<Vec<ThreadView>>,
     /// The series, when asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<Vec<PointView>>,
+}
+
+/// One process of a job, or several short-lived ones of one command.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProcessView {
+    /// Its place in the job, by birth.
+    pub number: u64,
+    /// Its process number; of several, the first one's.
+    pub pid: u32,
+    /// The process that started it.
+    pub parent: Option<u32>,
+    /// How many processes this stands for.
+    pub count: u64,
+    /// Its command line; of one that nobody saw alive, the kernel's name of it; of several, the program's name.
+    pub command: String,
+    /// When it started, in Unix seconds.
+    pub started_s: Option<f64>,
+    /// When it ended; `null` while it runs.
+    pub ended_s: Option<f64>,
+    /// Its exit code.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// How many did not end with exit code 0.
+    pub failed: u64,
+    /// Most threads.
+    pub threads: u64,
+    /// CPU time in user mode.
+    pub cpu_user_s: f64,
+    /// CPU time in the kernel.
+    pub cpu_system_s: f64,
+    /// How long it was ready and waited for a processor.
+    pub waited_s: f64,
+    /// The largest resident size.
+    pub memory_peak_bytes: u64,
+    /// Bytes read from storage.
+    pub io_read_bytes: u64,
+    /// Bytes written to storage.
+    pub io_write_bytes: u64,
+    /// Calls that read; rounded down to a multiple of 1,024 where no sample was taken of them.
+    pub io_read_calls: u64,
+    /// Calls that wrote.
+    pub io_write_calls: u64,
+    /// Page faults met from memory.
+    pub faults_minor: u64,
+    /// Page faults that waited for storage.
+    pub faults_major: u64,
+    /// Times it gave the processor up.
+    pub switches_voluntary: u64,
+    /// Times it was taken off the processor.
+    pub switches_forced: u64,
+    /// `running`, `exit`, `sample` or `unseen`: where the figures come from.
+    pub source: String,
+}
+
+/// One thread of a running job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ThreadView {
+    /// Its process.
+    pub pid: u32,
+    /// The thread.
+    pub thread: u32,
+    /// Its name.
+    pub name: String,
+    /// `R`, `S`, `D` and so on, as the kernel has it.
+    pub state: String,
+    /// CPU time in user mode.
+    pub cpu_user_s: f64,
+    /// CPU time in the kernel.
+    pub cpu_system_s: f64,
+    /// How long it was ready and waited for a processor.
+    pub waited_s: Option<f64>,
+    /// The PU it ran on last.
+    pub pu: Option<u32>,
 }
 
 /// One point of a job's series.

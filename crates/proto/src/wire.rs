@@ -89,6 +89,12 @@ pub enum Request {
         select: Select,
         /// With the series of each.
         series: bool,
+        /// With the processes of each.
+        #[serde(default)]
+        processes: bool,
+        /// With the threads of each that runs.
+        #[serde(default)]
+        threads: bool,
     },
     /// `pinfold wait`: answered by `Report` when all are over.
     Wait {

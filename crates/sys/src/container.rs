@@ -32,7 +32,7 @@ use crate::procfs::{Pressure, PressureResource, ProcError, parse_pressure};
 use family::Family;
 use levels::Shared;
 
-pub use measure::{Detail, Measure};
+pub use measure::{Detail, Measure, Stalls};
 pub use rescue::{Rescued, rescue, rescue_instance};
 
 /// The variable in a job's environment that holds its number; with [`INSTANCE_VARIABLE`] it marks the processes
@@ -470,6 +470,24 @@ impl Container {
             Some(group) => Ok(group.read_parsed(file, parse_pressure)?),
             None => Ok(None),
         }
+    }
+
+    /// How long the job was stalled since its start, by resource; `None` where groups do not account it.
+    pub fn stalls(&self) -> Result<Option<Stalls>, ContainerError> {
+        let of = |resource| self.pressure(resource);
+        let (Some(cpu), Some(memory), Some(io)) =
+            (of(PressureResource::Cpu)?, of(PressureResource::Memory)?, of(PressureResource::Io)?)
+        else {
+            return Ok(None);
+        };
+        let full = |pressure: &Pressure| pressure.full.map_or(0, |line| line.total_us);
+        Ok(Some(Stalls {
+            cpu_us: cpu.some.total_us,
+            memory_us: memory.some.total_us,
+            memory_full_us: full(&memory),
+            io_us: io.some.total_us,
+            io_full_us: full(&io),
+        }))
     }
 
     /// Moves up to `bytes` of the job's memory to swap (file pages are just dropped); says how many left. It may

@@ -2,8 +2,10 @@
 //!
 //! Reading order. [`procfs`] and [`cgroup`] read (and write) kernel files below a root, real or fake. [`mode`] probes
 //! what the host offers and decides purely by which means each ability is provided; [`container`] carries that out for
-//! jobs; [`doctor`] says it in words. [`discover`] reads the machine's topology, [`affinity`] which PUs a thread may use.
-//! [`spawn`], [`lead`], [`signals`], [`peer`] and [`paths`] start programs and the tasks of a job, receive signals, know who is at the other end of a socket, and say where files lie.
+//! jobs; [`doctor`] says it in words. [`records`] hears from the kernel of processes that start and end,
+//! [`discover`] reads the machine's topology, [`affinity`] which PUs a thread may use. [`spawn`], [`lead`],
+//! [`signals`], [`peer`] and [`paths`] start programs and the tasks of a job, receive signals, know who is at the
+//! other end of a socket, and say where files lie.
 //!
 //! Absent here: any judgement about jobs, any clock that decides, any store. Unsafe code stands only in small wrappers,
 //! each with its reason.
@@ -18,5 +20,6 @@ pub mod mode;
 pub mod paths;
 pub mod peer;
 pub mod procfs;
+pub mod records;
 pub mod signals;
 pub mod spawn;

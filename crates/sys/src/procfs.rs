@@ -4,6 +4,7 @@
 //! read is the answer `None`, never an error. Owner of state: none but an open handle on the root. Absent
 //! here: any write, any decision, any difference between two readings.
 
+mod members;
 mod parse;
 mod types;
 
@@ -14,13 +15,14 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::Errno;
 
+pub use members::{Member, Members};
 pub use parse::{
     parse_host_cpu, parse_memory_info, parse_pressure, parse_process_io, parse_process_stat,
-    parse_process_status, parse_rollup,
+    parse_process_status, parse_rollup, parse_thread_stat,
 };
 pub use types::{
     HostCpu, MemoryInfo, Pressure, PressureLine, PressureResource, ProcessIo, ProcessStat, ProcessStatus,
-    PuTimes, Rollup,
+    PuTimes, Rollup, ThreadStat,
 };
 
 /// A file below `/proc` could not be used.
@@ -112,6 +114,35 @@ impl Proc {
     /// see it. The kernel walks the page tables for it: milliseconds for each gibibyte.
     pub fn rollup(&self, pid: u32) -> Result<Option<Rollup>, ProcError> {
         self.parsed(&format!("{pid}/smaps_rollup"), parse_rollup)
+    }
+
+    /// One thread of a process, and how long it was ready and waited for a processor, in microseconds, where the
+    /// kernel counts that; `None`: it is gone.
+    pub fn thread(&self, pid: u32, thread: u32) -> Result<Option<(ThreadStat, Option<u64>)>, ProcError> {
+        let folder = format!("{pid}/task/{thread}");
+        let Some(text) = self.text(&format!("{folder}/stat"))? else { return Ok(None) };
+        let Some(stat) = parse_thread_stat(&text) else { return Ok(None) };
+        let waited = self.text(&format!("{folder}/schedstat"))?;
+        let waited_ns = waited.and_then(|text| text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());
+        Ok(Some((stat, waited_ns.map(|ns| ns / 1000))))
+    }
+
+    /// The command line, arguments apart by blanks, at most so many bytes of it; `None`: it is gone, or has none,
+    /// as kernel threads and processes that ended.
+    pub fn command_line(&self, pid: u32, bytes_max: usize) -> Result<Option<String>, ProcError> {
+        let Some(mut bytes) = self.bytes(&format!("{pid}/cmdline"))? else { return Ok(None) };
+        bytes.truncate(bytes_max);
+        while bytes.last() == Some(&0) {
+            bytes.pop();
+        }
+        let text = String::from_utf8_lossy(&bytes).replace('\0', " ");
+        Ok((!text.is_empty()).then_some(text))
+    }
+
+    /// Opens a file of a process to keep it open; `None`: the process is gone, or it is not ours to see.
+    pub(crate) fn keep(&self, pid: u32, file: &str) -> Option<OwnedFd> {
+        let path = format!("{pid}/{file}");
+        rustix::fs::openat(&self.dir, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
     }
 
     /// The environment that the process was started with, as NUL-separated bytes; `None`: it is gone, or we may

@@ -19,6 +19,7 @@ mod host;
 mod kind;
 mod measure;
 mod process;
+mod processes;
 mod restart;
 mod run;
 mod show;

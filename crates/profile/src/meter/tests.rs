@@ -1,4 +1,4 @@
-use pinfold_proto::row::Usage;
+use pinfold_proto::row::{Stalls, Usage};
 use pinfold_proto::{Ending, JobState};
 use proptest::prelude::*;
 
@@ -23,6 +23,7 @@ fn reading(time_s: u64, memory_mib: u64) -> Reading {
         io_write_bytes: None,
         processes: 1,
         threads: 1,
+        stalls: None,
     }
 }
 
@@ -187,6 +188,7 @@ prop_compose! {
             io_write_bytes: maybe(5),
             processes: 1,
             threads: 1,
+            stalls: present[5].then_some(Stalls { cpu_us: numbers[0], memory_us: numbers[1], ..Stalls::default() }),
         }
     }
 }

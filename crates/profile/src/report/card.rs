@@ -36,6 +36,7 @@ pub fn write_report(view: &ReportView, out: &mut dyn Write) -> io::Result<()> {
         line("CPU", cpu(view))?;
         memory(view).into_iter().try_for_each(|(name, text)| line(name, text))?;
         line("storage", format!("{} read, {} written", size(view.io_read_bytes), size(view.io_write_bytes)))?;
+        stalls(view).map_or(Ok(()), |text| line("stalled", text))?;
         line("processes", processes(view))?;
     }
     writeln!(out)
@@ -96,6 +97,10 @@ fn memory(view: &ReportView) -> Vec<(&'static str, String)> {
         peak.push_str("; no claim");
     }
     lines.insert(0, ("memory", peak));
+    if let Some(limit) = view.limit_bytes {
+        let percent = 100.0 * precise(view.memory_peak_bytes) / precise(limit.max(1));
+        lines.push(("", format!("limit {}; the peak is {percent:.0} % of it", size(limit))));
+    }
     if let Some(cache) = view.cache_peak_bytes {
         lines.push(("cache", format!("peak {}; page cache, which goes when memory is needed", size(cache))));
     }
@@ -119,10 +124,26 @@ fn bar(part: f64) -> String {
 }
 
 fn processes(view: &ReportView) -> String {
+    let found = super::processes::found(view.processes_from.as_deref());
     format!(
-        "{} in all, at most {} with {} threads at once; {} samples",
+        "{} in all{found}, at most {} with {} threads at once; {} samples",
         view.processes_total, view.processes_peak, view.threads_peak, view.samples
     )
+}
+
+/// What kept it from running, where the kernel tells that of one job.
+fn stalls(view: &ReportView) -> Option<String> {
+    let parts: Vec<String> = [
+        ("a processor", view.cpu_stalled_s),
+        ("memory", view.memory_stalled_s),
+        ("storage", view.io_stalled_s),
+    ]
+    .into_iter()
+    .filter_map(|(what, stalled_s)| {
+        stalled_s.filter(|&s| s >= 0.001).map(|s| format!("{} for {what}", duration(s)))
+    })
+    .collect();
+    (!parts.is_empty()).then(|| format!("some of it waited {}", parts.join(", ")))
 }
 
 /// `pinfold why` as text.

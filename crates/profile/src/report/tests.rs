@@ -107,6 +107,7 @@ fn cores_are_means_between_points() {
         io_write_bytes: 0,
         processes: 1,
         threads: 1,
+        stalls: None,
     };
     let samples = [sample(2_000_000, 500_000), sample(3_000_000, 2_500_000), sample(3_000_000, 2_500_000)];
     let cores =

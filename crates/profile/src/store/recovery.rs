@@ -176,6 +176,13 @@ fn salvage_job(old: &Connection, fresh: &Connection, job: u64) -> rusqlite::Resu
         rows::bind_sample(&row, &mut Binder::new(&mut write))?;
         write.raw_execute()?;
     }
+    let mut write = fresh.prepare_cached(&insert("INSERT OR REPLACE INTO processes", &rows::PROCESS))?;
+    let columns = rows::PROCESS.join(",");
+    let sql = format!("SELECT {columns} FROM processes WHERE job = ?1 ORDER BY number");
+    for row in readable(old, &sql, job, rows::read_process_row) {
+        rows::bind_process(&row, &mut Binder::new(&mut write))?;
+        write.raw_execute()?;
+    }
     let mut write = fresh.prepare_cached(&insert("INSERT INTO decisions", &rows::DECISION))?;
     let columns = rows::DECISION.join(",");
     let sql = format!("SELECT {columns} FROM decisions WHERE job = ?1 ORDER BY number");

@@ -1,13 +1,16 @@
 //! The row types as columns: for each, the list of columns and the two walks along it, out and in.
 
-use pinfold_proto::row::{DecisionRow, JobRow, ProcessId, SampleRow, Usage};
+use pinfold_proto::row::{
+    DecisionRow, JobRow, ProcessId, ProcessRow, ProcessSource, ProcessUsage, ProcessesFrom, SampleRow,
+    Stalls, Usage,
+};
 use pinfold_proto::{Ending, JobClass, JobSpec, JobState};
 use rusqlite::Row;
 
 use super::fields::{Binder, Fields};
 
 /// The columns of `jobs`; the key first.
-pub(super) const JOB: [&str; 53] = [
+pub(super) const JOB: [&str; 60] = [
     "job",
     "uid",
     "user",
@@ -61,10 +64,17 @@ pub(super) const JOB: [&str; 53] = [
     "processes_peak",
     "threads_peak",
     "samples",
+    "memory_peak_kernel_bytes",
+    "cpu_stalled_us",
+    "memory_stalled_us",
+    "memory_full_stalled_us",
+    "io_stalled_us",
+    "io_full_stalled_us",
+    "processes_from",
 ];
 
 /// The columns of `samples`.
-pub(super) const SAMPLE: [&str; 13] = [
+pub(super) const SAMPLE: [&str; 18] = [
     "job",
     "time_us",
     "state",
@@ -78,6 +88,40 @@ pub(super) const SAMPLE: [&str; 13] = [
     "io_write_bytes",
     "processes",
     "threads",
+    "cpu_stalled_us",
+    "memory_stalled_us",
+    "memory_full_stalled_us",
+    "io_stalled_us",
+    "io_full_stalled_us",
+];
+
+/// The columns of `processes`; the key first.
+pub(super) const PROCESS: [&str; 25] = [
+    "job",
+    "number",
+    "pid",
+    "parent",
+    "count",
+    "command",
+    "started_us",
+    "ended_us",
+    "exit_code",
+    "signal",
+    "failed",
+    "threads",
+    "cpu_user_us",
+    "cpu_system_us",
+    "waited_us",
+    "memory_peak_bytes",
+    "io_read_bytes",
+    "io_write_bytes",
+    "io_read_calls",
+    "io_write_calls",
+    "faults_minor",
+    "faults_major",
+    "switches_voluntary",
+    "switches_forced",
+    "source",
 ];
 
 /// The columns of `decisions` that are ours to fill.
@@ -120,8 +164,25 @@ fn bind_usage(usage: &Usage, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
     to.number(usage.swap_peak_bytes)?.number(usage.virtual_peak_bytes)?;
     to.number(usage.io_read_bytes)?.number(usage.io_write_bytes)?;
     to.number(usage.processes_total)?.number(usage.processes_peak)?.number(usage.threads_peak)?;
-    to.number(usage.samples)?;
+    to.number(usage.samples)?.maybe(usage.memory_peak_kernel_bytes)?;
+    bind_stalls(usage.stalls, to)?;
+    to.put(from_word(usage.processes_from))?;
     Ok(())
+}
+
+fn bind_stalls(stalls: Option<Stalls>, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
+    to.maybe(stalls.map(|stalls| stalls.cpu_us))?.maybe(stalls.map(|stalls| stalls.memory_us))?;
+    to.maybe(stalls.map(|stalls| stalls.memory_full_us))?.maybe(stalls.map(|stalls| stalls.io_us))?;
+    to.maybe(stalls.map(|stalls| stalls.io_full_us))?;
+    Ok(())
+}
+
+fn read_stalls(from: &mut Fields<'_, '_>) -> rusqlite::Result<Option<Stalls>> {
+    let all = [from.maybe()?, from.maybe()?, from.maybe()?, from.maybe()?, from.maybe()?];
+    let [Some(cpu_us), Some(memory_us), Some(memory_full_us), Some(io_us), Some(io_full_us)] = all else {
+        return Ok(None);
+    };
+    Ok(Some(Stalls { cpu_us, memory_us, memory_full_us, io_us, io_full_us }))
 }
 
 /// A job out of a row over [`JOB`].
@@ -217,6 +278,9 @@ fn read_usage(from: &mut Fields<'_, '_>) -> rusqlite::Result<Usage> {
         processes_peak: from.number()?,
         threads_peak: from.number()?,
         samples: from.number()?,
+        memory_peak_kernel_bytes: from.maybe()?,
+        stalls: read_stalls(from)?,
+        processes_from: from.maybe_text()?.map_or(ProcessesFrom::Unknown, |word| from_of(&word)),
     })
 }
 
@@ -226,7 +290,7 @@ pub(super) fn bind_sample(row: &SampleRow, to: &mut Binder<'_, '_>) -> rusqlite:
     to.number(row.cpu_user_us)?.number(row.cpu_system_us)?;
     to.number(row.memory_bytes)?.maybe(row.cache_bytes)?.number(row.swap_bytes)?.number(row.virtual_bytes)?;
     to.number(row.io_read_bytes)?.number(row.io_write_bytes)?.put(row.processes)?.put(row.threads)?;
-    Ok(())
+    bind_stalls(row.stalls, to)
 }
 
 /// A sample out of a row over [`SAMPLE`].
@@ -246,6 +310,55 @@ pub(super) fn read_sample(row: &Row<'_>) -> rusqlite::Result<SampleRow> {
         io_write_bytes: from.number()?,
         processes: from.small()?,
         threads: from.small()?,
+        stalls: read_stalls(from)?,
+    })
+}
+
+/// A process into a statement over [`PROCESS`].
+pub(super) fn bind_process(row: &ProcessRow, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
+    to.number(row.job)?.number(row.number)?.put(row.pid)?.put(row.parent)?.number(row.count)?;
+    to.put(&row.command)?.maybe(row.started_us)?.maybe(row.ended_us)?;
+    to.put(row.exit_code)?.put(row.signal)?.number(row.failed)?.number(row.threads)?;
+    let used = &row.used;
+    to.number(used.cpu_user_us)?.number(used.cpu_system_us)?.number(used.waited_us)?;
+    to.number(used.memory_peak_bytes)?.number(used.io_read_bytes)?.number(used.io_write_bytes)?;
+    to.number(used.io_read_calls)?.number(used.io_write_calls)?;
+    to.number(used.faults_minor)?.number(used.faults_major)?;
+    to.number(used.switches_voluntary)?.number(used.switches_forced)?.put(source_word(row.source))?;
+    Ok(())
+}
+
+/// A process out of a row over [`PROCESS`].
+pub(super) fn read_process_row(row: &Row<'_>) -> rusqlite::Result<ProcessRow> {
+    let from = &mut Fields::new(row);
+    Ok(ProcessRow {
+        job: from.number()?,
+        number: from.number()?,
+        pid: from.small()?,
+        parent: from.maybe()?.map(|parent| u32::try_from(parent).unwrap_or(u32::MAX)),
+        count: from.number()?,
+        command: from.text()?,
+        started_us: from.maybe()?,
+        ended_us: from.maybe()?,
+        exit_code: from.maybe_small()?,
+        signal: from.maybe_small()?,
+        failed: from.number()?,
+        threads: from.number()?,
+        used: ProcessUsage {
+            cpu_user_us: from.number()?,
+            cpu_system_us: from.number()?,
+            waited_us: from.number()?,
+            memory_peak_bytes: from.number()?,
+            io_read_bytes: from.number()?,
+            io_write_bytes: from.number()?,
+            io_read_calls: from.number()?,
+            io_write_calls: from.number()?,
+            faults_minor: from.number()?,
+            faults_major: from.number()?,
+            switches_voluntary: from.number()?,
+            switches_forced: from.number()?,
+        },
+        source: source_of(&from.text()?),
     })
 }
 
@@ -280,6 +393,44 @@ fn class_of(word: &str) -> Option<JobClass> {
         "backfill" => Some(JobClass::Backfill),
         "exclusive" => Some(JobClass::Exclusive),
         _ => None,
+    }
+}
+
+const fn source_word(source: ProcessSource) -> &'static str {
+    match source {
+        ProcessSource::Running => "running",
+        ProcessSource::Exit => "exit",
+        ProcessSource::Sample => "sample",
+        ProcessSource::Unseen => "unseen",
+    }
+}
+
+fn source_of(word: &str) -> ProcessSource {
+    match word {
+        "running" => ProcessSource::Running,
+        "exit" => ProcessSource::Exit,
+        "sample" => ProcessSource::Sample,
+        _ => ProcessSource::Unseen,
+    }
+}
+
+const fn from_word(from: ProcessesFrom) -> Option<&'static str> {
+    match from {
+        ProcessesFrom::Unknown => None,
+        ProcessesFrom::Records => Some("records"),
+        ProcessesFrom::Events => Some("events"),
+        ProcessesFrom::Samples => Some("samples"),
+        ProcessesFrom::Gaps => Some("gaps"),
+    }
+}
+
+fn from_of(word: &str) -> ProcessesFrom {
+    match word {
+        "records" => ProcessesFrom::Records,
+        "events" => ProcessesFrom::Events,
+        "samples" => ProcessesFrom::Samples,
+        "gaps" => ProcessesFrom::Gaps,
+        _ => ProcessesFrom::Unknown,
     }
 }
 

@@ -13,10 +13,10 @@ use rusqlite::{Connection, OptionalExtension};
 pub(super) const APPLICATION_ID: i32 = 0x5046_4C44;
 
 /// The newest version known here.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 /// What leads from version n to n + 1.
-const STEPS: [&str; VERSION as usize] = [TABLES, VIEWS, LAYOUTS];
+const STEPS: [&str; VERSION as usize] = [TABLES, VIEWS, LAYOUTS, PROCESSES];
 
 /// Version 1: the tables.
 const TABLES: &str = "
@@ -144,6 +144,61 @@ FROM decisions;
 /// Version 3: how the tasks of a job are to lie.
 const LAYOUTS: &str = "
 ALTER TABLE jobs ADD COLUMN layout TEXT CHECK (json_valid(layout));
+";
+
+/// Version 4: processes one by one, stalls, and the kernel's own peak of memory.
+const PROCESSES: &str = "
+ALTER TABLE jobs ADD COLUMN memory_peak_kernel_bytes INTEGER CHECK (memory_peak_kernel_bytes >= 0);
+ALTER TABLE jobs ADD COLUMN cpu_stalled_us INTEGER CHECK (cpu_stalled_us >= 0);
+ALTER TABLE jobs ADD COLUMN memory_stalled_us INTEGER CHECK (memory_stalled_us >= 0);
+ALTER TABLE jobs ADD COLUMN memory_full_stalled_us INTEGER CHECK (memory_full_stalled_us >= 0);
+ALTER TABLE jobs ADD COLUMN io_stalled_us INTEGER CHECK (io_stalled_us >= 0);
+ALTER TABLE jobs ADD COLUMN io_full_stalled_us INTEGER CHECK (io_full_stalled_us >= 0);
+ALTER TABLE jobs ADD COLUMN processes_from TEXT
+    CHECK (processes_from IN ('records', 'events', 'samples', 'gaps'));
+ALTER TABLE samples ADD COLUMN cpu_stalled_us INTEGER CHECK (cpu_stalled_us >= 0);
+ALTER TABLE samples ADD COLUMN memory_stalled_us INTEGER CHECK (memory_stalled_us >= 0);
+ALTER TABLE samples ADD COLUMN memory_full_stalled_us INTEGER CHECK (memory_full_stalled_us >= 0);
+ALTER TABLE samples ADD COLUMN io_stalled_us INTEGER CHECK (io_stalled_us >= 0);
+ALTER TABLE samples ADD COLUMN io_full_stalled_us INTEGER CHECK (io_full_stalled_us >= 0);
+
+CREATE TABLE processes (
+    job INTEGER NOT NULL CHECK (job >= 0),
+    number INTEGER NOT NULL CHECK (number >= 0),
+    pid INTEGER NOT NULL CHECK (pid BETWEEN 0 AND 4294967295),
+    parent INTEGER CHECK (parent BETWEEN 0 AND 4294967295),
+    count INTEGER NOT NULL CHECK (count >= 0),
+    command TEXT NOT NULL,
+    started_us INTEGER CHECK (started_us >= 0),
+    ended_us INTEGER CHECK (ended_us >= 0),
+    exit_code INTEGER,
+    signal INTEGER,
+    failed INTEGER NOT NULL CHECK (failed >= 0),
+    threads INTEGER NOT NULL CHECK (threads >= 0),
+    cpu_user_us INTEGER NOT NULL CHECK (cpu_user_us >= 0),
+    cpu_system_us INTEGER NOT NULL CHECK (cpu_system_us >= 0),
+    waited_us INTEGER NOT NULL CHECK (waited_us >= 0),
+    memory_peak_bytes INTEGER NOT NULL CHECK (memory_peak_bytes >= 0),
+    io_read_bytes INTEGER NOT NULL CHECK (io_read_bytes >= 0),
+    io_write_bytes INTEGER NOT NULL CHECK (io_write_bytes >= 0),
+    io_read_calls INTEGER NOT NULL CHECK (io_read_calls >= 0),
+    io_write_calls INTEGER NOT NULL CHECK (io_write_calls >= 0),
+    faults_minor INTEGER NOT NULL CHECK (faults_minor >= 0),
+    faults_major INTEGER NOT NULL CHECK (faults_major >= 0),
+    switches_voluntary INTEGER NOT NULL CHECK (switches_voluntary >= 0),
+    switches_forced INTEGER NOT NULL CHECK (switches_forced >= 0),
+    source TEXT NOT NULL CHECK (source IN ('running', 'exit', 'sample', 'unseen')),
+    PRIMARY KEY (job, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW process_report AS SELECT
+    job, number, pid, parent, count, command,
+    started_us / 1e6 AS started_s, datetime(started_us / 1000000, 'unixepoch') AS started_utc,
+    (ended_us - started_us) / 1e6 AS lived_s, exit_code, signal, failed, threads,
+    cpu_user_us / 1e6 AS cpu_user_s, cpu_system_us / 1e6 AS cpu_system_s, waited_us / 1e6 AS waited_s,
+    memory_peak_bytes, io_read_bytes, io_write_bytes, io_read_calls, io_write_calls, faults_minor, faults_major,
+    switches_voluntary, switches_forced, source
+FROM processes;
 ";
 
 /// The version of a file; 0 for an empty one.

@@ -7,7 +7,7 @@ mod migration;
 
 use std::os::unix::fs::PermissionsExt;
 
-use pinfold_proto::row::{ProcessId, Usage};
+use pinfold_proto::row::{ProcessId, ProcessSource, ProcessUsage, ProcessesFrom, Stalls, Usage};
 use pinfold_proto::{Ending, JobClass, JobLayout, JobSpec, JobState};
 use proptest::prelude::*;
 
@@ -79,6 +79,7 @@ fn sample(job: u64, time_us: u64) -> SampleRow {
         io_write_bytes: 512,
         processes: 2,
         threads: 3,
+        stalls: None,
     }
 }
 
@@ -111,7 +112,11 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn any_usage()(numbers in proptest::array::uniform12(any_number()), cache in any_maybe()) -> Usage {
+    fn any_usage()(
+        numbers in proptest::array::uniform12(any_number()),
+        (cache, kernel) in (any_maybe(), any_maybe()),
+        (stalls, processes_from) in (any_stalls(), any_from()),
+    ) -> Usage {
         Usage {
             cpu_user_us: numbers[0],
             cpu_system_us: numbers[1],
@@ -126,6 +131,67 @@ prop_compose! {
             processes_peak: numbers[9],
             threads_peak: numbers[10],
             samples: numbers[11],
+            memory_peak_kernel_bytes: kernel,
+            stalls,
+            processes_from,
+        }
+    }
+}
+
+fn any_stalls() -> impl Strategy<Value = Option<Stalls>> {
+    let some = proptest::array::uniform5(any_number()).prop_map(|numbers| Stalls {
+        cpu_us: numbers[0],
+        memory_us: numbers[1],
+        memory_full_us: numbers[2],
+        io_us: numbers[3],
+        io_full_us: numbers[4],
+    });
+    proptest::option::of(some)
+}
+
+fn any_from() -> impl Strategy<Value = ProcessesFrom> {
+    prop_oneof![
+        Just(ProcessesFrom::Unknown),
+        Just(ProcessesFrom::Records),
+        Just(ProcessesFrom::Events),
+        Just(ProcessesFrom::Samples),
+        Just(ProcessesFrom::Gaps),
+    ]
+}
+
+prop_compose! {
+    fn any_process_row()(
+        (number, pid, parent) in (any_number(), any::<u32>(), any::<Option<u32>>()),
+        (command, times) in (".*", proptest::array::uniform2(any_maybe())),
+        (exit_code, signal) in any::<(Option<i32>, Option<i32>)>(),
+        counts in proptest::array::uniform3(any_number()),
+        used in proptest::array::uniform12(any_number()),
+        source in prop_oneof![
+            Just(ProcessSource::Running), Just(ProcessSource::Exit), Just(ProcessSource::Sample),
+            Just(ProcessSource::Unseen)
+        ],
+    ) -> ProcessRow {
+        ProcessRow {
+            job: 1, number, pid, parent, command, exit_code, signal, source,
+            count: counts[0],
+            started_us: times[0],
+            ended_us: times[1],
+            failed: counts[1],
+            threads: counts[2],
+            used: ProcessUsage {
+                cpu_user_us: used[0],
+                cpu_system_us: used[1],
+                waited_us: used[2],
+                memory_peak_bytes: used[3],
+                io_read_bytes: used[4],
+                io_write_bytes: used[5],
+                io_read_calls: used[6],
+                io_write_calls: used[7],
+                faults_minor: used[8],
+                faults_major: used[9],
+                switches_voluntary: used[10],
+                switches_forced: used[11],
+            },
         }
     }
 }
@@ -169,7 +235,7 @@ prop_compose! {
 prop_compose! {
     fn any_sample()(
         numbers in proptest::array::uniform9(any_number()),
-        (cache_bytes, state) in (any_maybe(), any_state()),
+        (cache_bytes, state, stalls) in (any_maybe(), any_state(), any_stalls()),
         (processes, threads) in any::<(u32, u32)>(),
     ) -> SampleRow {
         SampleRow {
@@ -186,6 +252,7 @@ prop_compose! {
             io_write_bytes: numbers[8],
             processes,
             threads,
+            stalls,
         }
     }
 }
@@ -228,6 +295,7 @@ proptest! {
         then in any_job().boxed(),
         sample in any_sample().boxed(),
         (job, time_us, action, reason) in (any_number(), any_number(), ".*", ".*"),
+        process in any_process_row().boxed(),
     ) {
         let dir = tempfile::tempdir().unwrap();
         let decision = DecisionRow { job, time_us, action, reason };
@@ -238,6 +306,8 @@ proptest! {
         store.update_job(&then).unwrap();
         store.add_sample(&sample).unwrap();
         store.add_decision(&decision).unwrap();
+        store.put_process(&ProcessRow { count: 0, ..process.clone() }).unwrap();
+        store.put_process(&process).unwrap();
         drop(store);
         let store = open(dir.path());
         let unfinished = store.unfinished().unwrap();
@@ -245,6 +315,7 @@ proptest! {
         prop_assert_eq!(store.job(then.job).unwrap(), Some(then));
         prop_assert_eq!(store.samples(sample.job).unwrap(), vec![sample]);
         prop_assert_eq!(store.decisions(decision.job).unwrap(), vec![decision]);
+        prop_assert_eq!(store.processes(process.job).unwrap(), vec![process]);
         prop_assert_eq!(store.check().unwrap().problems.len(), usize::from(job != first.job));
     }
 }

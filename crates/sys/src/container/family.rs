@@ -194,6 +194,15 @@ impl Family {
             Detail::Totals | Detail::Left => self.scan_known(proc)?,
             Detail::Processes => self.scan_all(proc)?,
         };
+        let mut measure = self.measured(proc, &pids)?;
+        if detail == Detail::Processes {
+            Sums::over(proc, &pids)?.into_measure(&mut measure);
+        }
+        Ok(measure)
+    }
+
+    /// What the members used as of the last look, which found these alive; without what is summed over them.
+    pub(super) fn measured(&self, proc: &Proc, pids: &[u32]) -> Result<Measure, ProcError> {
         let mut user = self.gone_user_ticks;
         let mut system = self.gone_system_ticks;
         for stat in self.known.values() {
@@ -206,10 +215,7 @@ impl Family {
             processes: u64::try_from(pids.len()).unwrap_or(u64::MAX),
             ..Measure::default()
         };
-        memory_of_processes(proc, &pids, &mut measure)?;
-        if detail == Detail::Processes {
-            Sums::over(proc, &pids)?.into_measure(&mut measure);
-        }
+        memory_of_processes(proc, pids, &mut measure)?;
         Ok(measure)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::{Container, ContainerError};
 use crate::cgroup::{Group, keyed, parse_io_stat};
 use crate::mode::{AbilityName, Via};
-use crate::procfs::{Proc, ProcError};
+use crate::procfs::{Members, Proc, ProcError};
 
 /// How much to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,10 @@ pub struct Measure {
     pub memory_peak_kernel_bytes: Option<u64>,
     /// File pages held now, shared memory taken out, in bytes.
     pub cache_bytes: Option<u64>,
+    /// The part of those that is mapped by processes, in bytes.
+    pub mapped_bytes: Option<u64>,
+    /// The kernel's own memory on the job's behalf (page tables, stacks, slab), in bytes.
+    pub kernel_bytes: Option<u64>,
     /// Memory in swap, in bytes.
     pub swap_bytes: u64,
     /// Address space of all processes, in bytes; with [`Detail::Processes`] only.
@@ -47,6 +51,21 @@ pub struct Measure {
     pub threads: Option<u64>,
     /// Times that the kernel killed a process of the job for want of memory.
     pub oom_kills: Option<u64>,
+}
+
+/// How long a job waited since its start, in microseconds, by resource: some of its threads, or all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stalls {
+    /// Some waited for a processor.
+    pub cpu_us: u64,
+    /// Some waited for memory.
+    pub memory_us: u64,
+    /// All waited for memory.
+    pub memory_full_us: u64,
+    /// Some waited for storage.
+    pub io_us: u64,
+    /// All waited for storage.
+    pub io_full_us: u64,
 }
 
 /// What has to be summed over processes.
@@ -89,17 +108,21 @@ impl Sums {
 
 impl Container {
     pub(super) fn measure_groups(&self, detail: Detail) -> Result<Measure, ContainerError> {
-        let mut measure = Measure::default();
         let pids = if detail == Detail::Left { Vec::new() } else { self.group_pids()? };
-        measure.processes = u64::try_from(pids.len()).unwrap_or(u64::MAX);
+        self.measure_over(&pids, detail)
+    }
+
+    fn measure_over(&self, pids: &[u32], detail: Detail) -> Result<Measure, ContainerError> {
+        let processes = u64::try_from(pids.len()).unwrap_or(u64::MAX);
+        let mut measure = Measure { processes, ..Measure::default() };
         self.measure_cpu(&mut measure)?;
         match (self.shared.plan.via(AbilityName::Limit), self.group(self.shared.roles.memory)) {
             (Via::V2, Some(group)) => memory_v2(group, &mut measure)?,
             (Via::V1, Some(group)) => memory_v1(group, &mut measure, self.may_be_killed(detail))?,
-            _ => memory_of_processes(&self.shared.proc, &pids, &mut measure)?,
+            _ => memory_of_processes(&self.shared.proc, pids, &mut measure)?,
         }
         if detail == Detail::Processes {
-            Sums::over(&self.shared.proc, &pids)?.into_measure(&mut measure);
+            Sums::over(&self.shared.proc, pids)?.into_measure(&mut measure);
         }
         // The groups' own counts know what ended, so they go above the sums.
         self.measure_tree(&mut measure)?;
@@ -109,6 +132,28 @@ impl Container {
     /// Whether it is worth a look if the kernel killed for memory: a job that left in peace, without a limit, was not.
     fn may_be_killed(&self, detail: Detail) -> bool {
         detail != Detail::Left || !matches!(self.limit, Some(None))
+    }
+
+    /// [`Container::measure`] with [`Detail::Processes`], by way of files kept open: see [`Members`]. Also who is in it.
+    pub fn sample(&self, members: &mut Members) -> Result<(Measure, Vec<u32>), ContainerError> {
+        let proc = &self.shared.proc;
+        let (mut measure, pids) = match self.family() {
+            Some(mut family) => {
+                let pids = family.scan_all(proc)?;
+                (family.measured(proc, &pids)?, pids)
+            }
+            None => {
+                let pids = self.group_pids()?;
+                (self.measure_over(&pids, Detail::Totals)?, pids)
+            }
+        };
+        members.read(proc, &pids, Some(measure.cpu_user_us.saturating_add(measure.cpu_system_us)));
+        let sums = members.sums();
+        measure.virtual_bytes = Some(sums.virtual_bytes);
+        measure.threads = measure.threads.or(Some(sums.threads));
+        measure.io_read_bytes = measure.io_read_bytes.or(sums.io_read_bytes);
+        measure.io_write_bytes = measure.io_write_bytes.or(sums.io_write_bytes);
+        Ok((measure, pids))
     }
 
     fn measure_cpu(&self, measure: &mut Measure) -> Result<(), ContainerError> {
@@ -155,6 +200,11 @@ fn memory_v2(group: &Group, measure: &mut Measure) -> Result<(), ContainerError>
         let figure = |key| keyed(&text, key).unwrap_or(0);
         measure.memory_bytes = figure("anon").saturating_add(figure("shmem"));
         measure.cache_bytes = Some(figure("file").saturating_sub(figure("shmem")));
+        measure.mapped_bytes = keyed(&text, "file_mapped");
+        // The sum of all kinds since 5.18; before, of those that a job can make large.
+        let kinds = ["kernel_stack", "pagetables", "slab", "percpu", "sock", "vmalloc"];
+        measure.kernel_bytes = keyed(&text, "kernel")
+            .or_else(|| Some(kinds.into_iter().map(figure).fold(0, u64::saturating_add)));
     }
     measure.memory_peak_kernel_bytes = group.read_number("memory.peak")?;
     measure.swap_bytes = group.read_number("memory.swap.current")?.unwrap_or(0);
@@ -168,9 +218,11 @@ fn memory_v1(group: &Group, measure: &mut Measure, may_be_killed: bool) -> Resul
         let figure = |key| keyed(&text, key).unwrap_or(0);
         measure.memory_bytes = figure("total_rss").saturating_add(figure("total_shmem"));
         measure.cache_bytes = Some(figure("total_cache").saturating_sub(figure("total_shmem")));
+        measure.mapped_bytes = keyed(&text, "total_mapped_file");
         measure.swap_bytes = figure("total_swap");
     }
     measure.memory_peak_kernel_bytes = group.read_number("memory.max_usage_in_bytes")?;
+    measure.kernel_bytes = group.read_number("memory.kmem.usage_in_bytes")?;
     if may_be_killed {
         measure.oom_kills =
             read(Some(group), "memory.oom_control")?.and_then(|text| keyed(&text, "oom_kill"));

@@ -5,6 +5,7 @@ use pinfold_topo::{CpuSet, PuOs};
 
 use super::types::{
     HostCpu, MemoryInfo, Pressure, PressureLine, ProcessIo, ProcessStat, ProcessStatus, PuTimes, Rollup,
+    ThreadStat,
 };
 
 /// Reads `/proc/PID/stat`.
@@ -22,6 +23,8 @@ pub fn parse_process_stat(text: &str) -> Option<ProcessStat> {
         pid,
         state,
         parent: u32::try_from(number(4)?).ok()?,
+        faults_minor: number(10)?,
+        faults_major: number(12)?,
         user_ticks: number(14)?,
         system_ticks: number(15)?,
         children_user_ticks: number(16)?,
@@ -30,6 +33,21 @@ pub fn parse_process_stat(text: &str) -> Option<ProcessStat> {
         start_ticks: number(22)?,
         virtual_bytes: number(23)?,
         resident_pages: number(24)?,
+    })
+}
+
+/// Reads `/proc/PID/task/TID/stat`.
+#[must_use]
+pub fn parse_thread_stat(text: &str) -> Option<ThreadStat> {
+    let process = parse_process_stat(text)?;
+    let (head, tail) = text.rsplit_once(')')?;
+    Some(ThreadStat {
+        name: head.split_once('(')?.1.to_owned(),
+        state: process.state,
+        cpu_user_us: super::ticks_to_us(process.user_ticks),
+        cpu_system_us: super::ticks_to_us(process.system_ticks),
+        // Field 39; the first word behind the name is field 3.
+        pu: tail.split_ascii_whitespace().nth(36).and_then(|word| word.parse().ok()),
     })
 }
 
@@ -66,17 +84,21 @@ pub fn parse_process_status(text: &str) -> Option<ProcessStatus> {
 #[must_use]
 pub fn parse_process_io(text: &str) -> Option<ProcessIo> {
     let (mut read, mut write, mut cancelled) = (None, None, 0);
+    let (mut read_calls, mut write_calls) = (0, 0);
     for (key, value) in colon_lines(text) {
         let number = value.parse::<u64>().ok();
         match key {
             "read_bytes" => read = number,
             "write_bytes" => write = number,
             "cancelled_write_bytes" => cancelled = number?,
+            "syscr" => read_calls = number?,
+            "syscw" => write_calls = number?,
             _ => {}
         }
     }
     // A process may cancel writes that another one made, so the difference is clipped, as the manual page warns.
-    Some(ProcessIo { read_bytes: read?, write_bytes: write?.saturating_sub(cancelled) })
+    let (read_bytes, write_bytes) = (read?, write?.saturating_sub(cancelled));
+    Some(ProcessIo { read_bytes, write_bytes, read_calls, write_calls })
 }
 
 /// Reads `/proc/PID/smaps_rollup`.

@@ -11,6 +11,10 @@ pub struct ProcessStat {
     pub state: char,
     /// Its parent; 0 for the first process.
     pub parent: u32,
+    /// Page faults met from memory, of its threads.
+    pub faults_minor: u64,
+    /// Page faults that waited for storage, of its threads.
+    pub faults_major: u64,
     /// User time of its threads, in clock ticks.
     pub user_ticks: u64,
     /// System time of its threads, in clock ticks.
@@ -43,6 +47,21 @@ impl ProcessStat {
     }
 }
 
+/// `/proc/PID/task/TID/stat`, as far as it is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadStat {
+    /// Its name.
+    pub name: String,
+    /// `R`, `S`, `D`, `T`, `Z` and so on.
+    pub state: char,
+    /// User time, in microseconds.
+    pub cpu_user_us: u64,
+    /// System time, in microseconds.
+    pub cpu_system_us: u64,
+    /// The PU it ran on last.
+    pub pu: Option<u32>,
+}
+
 /// `/proc/PID/status`, as far as it is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessStatus {
@@ -61,12 +80,16 @@ pub struct ProcessStatus {
 }
 
 /// `/proc/PID/io`, as far as it is used: traffic with storage, waited-for children included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessIo {
     /// Bytes fetched from storage.
     pub read_bytes: u64,
     /// Bytes sent to storage, less what was truncated away before it got there.
     pub write_bytes: u64,
+    /// Calls that read, from anywhere.
+    pub read_calls: u64,
+    /// Calls that wrote, to anywhere.
+    pub write_calls: u64,
 }
 
 /// `/proc/PID/smaps_rollup`: memory with each shared page counted by its fraction.

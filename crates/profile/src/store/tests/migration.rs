@@ -17,10 +17,25 @@ fn rows() -> Vec<JobRow> {
 
 #[test]
 fn version_1_opens_as_the_newest() {
+    check_old(1);
+}
+
+#[test]
+fn version_2_opens_as_the_newest() {
+    check_old(2);
+}
+
+#[test]
+fn version_3_opens_as_the_newest() {
+    check_old(3);
+}
+
+/// Version 1's file, taken to version `by`'s first, as that version would have.
+fn check_old(by: u32) {
     let dir = tempfile::tempdir().unwrap();
     fs::copy(VERSION_1, dir.path().join(FILE_NAME)).unwrap();
-    let old = Connection::open(dir.path().join(FILE_NAME)).unwrap();
-    assert_eq!(schema::version(&old).unwrap(), 1);
+    let old = open::whole_at(&dir.path().join(FILE_NAME), by).unwrap();
+    assert_eq!(schema::version(&old).unwrap(), by);
     drop(old);
     let mut store = open(dir.path());
     assert_eq!(schema::version(&store.connection).unwrap(), schema::VERSION);

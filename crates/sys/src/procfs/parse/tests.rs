@@ -11,7 +11,14 @@ fn a_process_name_may_hold_parentheses_and_blanks() {
     assert_eq!((stat.pid, stat.state, stat.parent, stat.threads), (1234, 'S', 1, 4));
     assert_eq!((stat.user_ticks, stat.system_ticks), (150, 50));
     assert_eq!((stat.children_user_ticks, stat.children_system_ticks), (7, 5));
+    assert_eq!((stat.faults_minor, stat.faults_major), (1000, 3));
     assert_eq!((stat.start_ticks, stat.virtual_bytes, stat.resident_pages), (98765, 10_485_760, 640));
+}
+
+#[test]
+fn a_thread_has_a_name_and_a_pu() {
+    let thread = parse_thread_stat(STAT).unwrap();
+    assert_eq!((thread.name.as_str(), thread.state, thread.pu), ("a (b) c", 'S', Some(1)));
 }
 
 #[test]
@@ -37,10 +44,14 @@ fn status_counts_memory_by_kind() {
 
 #[test]
 fn cancelled_writes_are_taken_off() {
-    let text = "rchar: 1\nwchar: 2\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 4096\n";
-    assert_eq!(parse_process_io(text), Some(ProcessIo { read_bytes: 4096, write_bytes: 4096 }));
+    let text = "rchar: 1\nwchar: 2\nsyscr: 7\nsyscw: 8\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 4096\n";
+    let io = ProcessIo { read_bytes: 4096, write_bytes: 4096, read_calls: 7, write_calls: 8 };
+    assert_eq!(parse_process_io(text), Some(io));
     let more = "read_bytes: 0\nwrite_bytes: 0\ncancelled_write_bytes: 4096\n";
-    assert_eq!(parse_process_io(more), Some(ProcessIo { read_bytes: 0, write_bytes: 0 }));
+    assert_eq!(
+        parse_process_io(more),
+        Some(ProcessIo { read_bytes: 0, write_bytes: 0, read_calls: 0, write_calls: 0 })
+    );
     assert_eq!(parse_process_io("rchar: 1\n"), None);
 }
 

@@ -1,0 +1,119 @@
+//! Processes one by one: none is missed, however short it lived, and what is shown of them.
+
+use pinfold_proto::JobState;
+use pinfold_proto::view::{ProcessView, ReportView};
+
+use crate::host::Host;
+use crate::kind::{Kind, each_kind};
+use crate::wait::eventually;
+
+each_kind!(ten_thousand_short_ones, one_by_one, not_followed, across_a_crash);
+
+/// A job's report with its processes and threads.
+fn report(host: &Host, job: u64) -> ReportView {
+    let done = host.pinfold(["report", "--json", "--processes", "--threads", &job.to_string()]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    serde_json::from_str(&done.out).expect("a report")
+}
+
+fn processes(report: &ReportView) -> &[ProcessView] {
+    report.processes.as_deref().expect("processes were asked for")
+}
+
+/// Whether the kernel tells of each process here; otherwise says that the test is skipped.
+fn told(report: &ReportView) -> bool {
+    let told = matches!(report.processes_from.as_deref(), Some("records" | "events"));
+    if !told {
+        println!("skipped: no records of processes here: {:?}", report.processes_from);
+    }
+    told
+}
+
+fn ten_thousand_short_ones(kind: Kind) {
+    let host = Host::new(kind);
+    let script = "i=0; while [ $i -lt 10000 ]; do ( : ); i=$((i+1)); done";
+    assert_eq!(host.pinfold(["run", "--", "/bin/sh", "-c", script]).code, Some(0));
+    let report = report(&host, 1);
+    if !told(&report) {
+        return;
+    }
+    assert_eq!(report.processes_total, 10_001, "{:?}", report.processes_from);
+    let all = processes(&report);
+    assert_eq!(all.iter().map(|process| process.count).sum::<u64>(), 10_001);
+    assert!(all.len() < 1_000, "short ones of one command are added up: {} rows", all.len());
+    if report.processes_from.as_deref() == Some("records") {
+        let of = |source: &str| -> u64 {
+            all.iter().filter(|process| process.source == source).map(|process| process.count).sum()
+        };
+        assert_eq!(of("exit"), 10_001, "each with the kernel's figures");
+        let sum: f64 = all.iter().map(|process| process.cpu_user_s + process.cpu_system_s).sum();
+        let whole = report.cpu_user_s + report.cpu_system_s;
+        // What the kernel does to take a process down comes after the record of its end.
+        assert!(sum > 0.4 * whole && sum < 1.1 * whole, "{sum} s in processes, {whole} s in all");
+    }
+}
+
+fn one_by_one(kind: Kind) {
+    let host = Host::with(kind, &["profile.interval=50ms"]);
+    let script = "sh -c 'exit 3'; sh -c 'kill -9 $$'; until [ -e go ]; do sleep 0.02; done; exec sleep 0";
+    let job = host.submit(&[], script);
+    let running = eventually("its processes are known by their command lines", || {
+        let report = report(&host, job);
+        let main = processes(&report).iter().find(|process| process.command.contains("until"));
+        if main.is_some() { Ok(report) } else { Err(format!("{report:?}")) }
+    });
+    let main = &processes(&running)[0];
+    assert_eq!((main.ended_s, main.source.as_str()), (None, "running"));
+    let threads = running.threads.as_deref().expect("threads were asked for");
+    assert!(threads.iter().any(|thread| thread.pid == main.pid && thread.thread == main.pid), "{threads:?}");
+    host.make("go");
+    host.until(job, JobState::Exited);
+    let over = report(&host, job);
+    assert!(processes(&over).iter().all(|process| process.ended_s.is_some()), "{over:?}");
+    assert_eq!(over.threads, Some(Vec::new()));
+    if told(&over) {
+        let by = |code, signal| {
+            processes(&over).iter().filter(|one| (one.exit_code, one.signal) == (code, signal)).count()
+        };
+        assert_eq!((by(Some(3), None), by(None, Some(9))), (1, 1), "{over:?}");
+        let failed: u64 = processes(&over).iter().map(|process| process.failed).sum();
+        assert_eq!(failed, 2, "{over:?}");
+        let first = &processes(&over)[0];
+        assert_eq!((first.number, first.exit_code), (1, Some(0)));
+        assert!(processes(&over).iter().skip(1).all(|process| process.parent == Some(first.pid)), "{over:?}");
+    }
+    let text = host.pinfold(["report", "--processes", &job.to_string()]);
+    for word in ["processes by command", "COUNT", "the largest, by CPU time"] {
+        assert!(text.out.contains(word), "{text:?}");
+    }
+}
+
+fn not_followed(kind: Kind) {
+    let host = Host::with(kind, &["profile.processes=off"]);
+    assert_eq!(host.pinfold(["run", "--", "/bin/true"]).code, Some(0));
+    let report = report(&host, 1);
+    assert_eq!((report.processes_from.as_deref(), processes(&report)), (Some("samples"), &[][..]));
+    assert_eq!(report.processes_total, 1);
+}
+
+fn across_a_crash(kind: Kind) {
+    let mut host = Host::with(kind, &["profile.interval=50ms"]);
+    let job = host.submit(&[], "( : ); ( : ); until [ -e go ]; do sleep 0.02; done; sh -c 'exit 5'");
+    host.until(job, JobState::Running);
+    eventually("it was sampled", || {
+        let report = report(&host, job);
+        if report.samples > 1 { Ok(()) } else { Err(format!("{report:?}")) }
+    });
+    let before = report(&host, job).processes_total;
+    host.crash();
+    host.start_daemon();
+    host.until(job, JobState::Running);
+    host.make("go");
+    host.until_exit_code(job, 5);
+    let over = report(&host, job);
+    assert!(over.processes_total > before, "{before} before: {over:?}");
+    assert!(matches!(over.processes_from.as_deref(), Some("gaps" | "samples")), "{over:?}");
+    let mut numbers: Vec<u64> = processes(&over).iter().map(|process| process.number).collect();
+    numbers.dedup();
+    assert_eq!(numbers.len(), processes(&over).len(), "no row is written over: {over:?}");
+}

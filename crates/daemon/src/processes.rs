@@ -1,0 +1,300 @@
+//! Following every process of every job: the kernel's records and the samples go into the census, its rows into
+//! the journal. While nothing runs and nobody keeps a job, the records stay unread, and are closed after a while:
+//! an idle host is not woken for other people's processes.
+
+use pinfold_policy::JobId;
+use pinfold_profile::census::{Census, End, Seen};
+use pinfold_proto::row::{ProcessRow, ProcessUsage, ProcessesFrom};
+use pinfold_proto::view::ThreadView;
+use pinfold_sys::procfs::{Member, Members, Proc};
+use pinfold_sys::records::{self, Records, Source};
+
+use crate::daemon::Daemon;
+
+/// How long records may wait in the kernel: its room holds some 10,000 of them, and more than 40,000 processes a
+/// second no host starts.
+const TAKE_EVERY_US: u64 = 250_000;
+/// The same while many come.
+const TAKE_SOON_US: u64 = 50_000;
+/// So many at once are many.
+const MANY: usize = 1_000;
+/// How long records stay open after the last job.
+const CLOSE_AFTER_US: u64 = 60_000_000;
+
+/// The records, the census, and when to look next.
+#[derive(Debug)]
+pub(crate) struct Processes {
+    enabled: bool,
+    records: Option<Records>,
+    census: Census,
+    due_us: Option<u64>,
+    used_us: u64,
+    /// Words were lost since the last sample.
+    lost: bool,
+}
+
+impl Processes {
+    /// Nothing is followed yet. `enabled`: `profile.processes`.
+    pub(crate) fn new(enabled: bool) -> Self {
+        Self { enabled, records: None, census: Census::default(), due_us: None, used_us: 0, lost: false }
+    }
+
+    /// Whether processes are followed one by one.
+    pub(crate) fn enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// Changes that; rows of jobs that run end with what was known.
+    pub(crate) fn enable(&mut self, enabled: bool) {
+        if self.enabled && !enabled {
+            *self = Self::new(false);
+        }
+        self.enabled = enabled;
+    }
+
+    /// When records are to be taken next.
+    pub(crate) fn due_us(&self) -> Option<u64> {
+        self.due_us
+    }
+
+    /// A process that forks jobs' first processes: from now on records are heard.
+    pub(crate) fn keeper(&mut self, pid: u32, now_us: u64) {
+        if !self.enabled {
+            return;
+        }
+        self.census.keeper(pid);
+        self.open(now_us);
+    }
+
+    /// It is gone.
+    pub(crate) fn keeper_gone(&mut self, pid: u32) {
+        self.census.keeper_gone(pid);
+    }
+
+    /// A job begins with this process.
+    pub(crate) fn bind(&mut self, job: JobId, pid: u32, now_us: u64) {
+        if self.enabled {
+            self.open(now_us);
+            self.census.bind(pid, job.0, now_us);
+        }
+    }
+
+    /// A job of an earlier life: what is known of its processes.
+    pub(crate) fn resume(&mut self, job: JobId, total: u64, last_number: u64) {
+        if self.enabled {
+            self.census.resume(job.0, total, last_number);
+        }
+    }
+
+    /// How the processes of jobs are found now.
+    pub(crate) fn from(&self) -> ProcessesFrom {
+        match (self.enabled, self.records.as_ref().map(Records::source)) {
+            (true, Some(Source::Full)) => ProcessesFrom::Records,
+            (true, Some(Source::Births)) => ProcessesFrom::Events,
+            _ => ProcessesFrom::Samples,
+        }
+    }
+
+    fn open(&mut self, now_us: u64) {
+        self.used_us = now_us;
+        if self.records.is_none() {
+            let records = Records::open();
+            tracing::info!(source = records.source().as_str(), why = %records.why_not(), "following processes");
+            self.records = Some(records);
+        }
+        self.due_us.get_or_insert(now_us + TAKE_EVERY_US);
+    }
+
+    /// Takes all that the kernel has told. `true`: some of its words were lost.
+    fn take(&mut self, now_us: u64) -> bool {
+        let Some(records) = &mut self.records else { return false };
+        let taken = records.take();
+        for birth in &taken.births {
+            self.census.born(birth.pid, birth.parent, now_us.saturating_sub(birth.age_us));
+        }
+        for end in &taken.ends {
+            self.census.ended(&self::end(end), now_us);
+        }
+        let wait_us = if taken.messages > MANY { TAKE_SOON_US } else { TAKE_EVERY_US };
+        self.due_us = Some(now_us + wait_us);
+        let lost = taken.lost && !self.census.is_idle();
+        if lost {
+            self.census.lost(now_us);
+            self.lost = true;
+        }
+        lost
+    }
+
+    /// Stops looking while there is nothing to look for.
+    fn rest(&mut self, busy: bool, now_us: u64) {
+        if busy {
+            self.used_us = now_us;
+            return;
+        }
+        self.census.sweep(now_us);
+        self.due_us = None;
+        if now_us.saturating_sub(self.used_us) > CLOSE_AFTER_US {
+            self.records = None;
+        }
+    }
+
+    /// A sample of one job. `surely`: see [`Census::sampled`].
+    pub(crate) fn sampled(
+        &mut self,
+        job: JobId,
+        alive: &[u32],
+        members: &Members,
+        now_us: u64,
+    ) -> Vec<ProcessRow> {
+        let seen: Vec<Seen> = members.changed().iter().map(seen).collect();
+        let sure = self.from() != ProcessesFrom::Samples && !self.lost;
+        self.census.sampled(job.0, alive, &seen, sure, now_us);
+        self.census.changed(job.0)
+    }
+
+    /// All jobs were sampled.
+    pub(crate) fn round_done(&mut self) {
+        self.lost = false;
+    }
+
+    /// How many processes a job has had.
+    pub(crate) fn total(&self, job: JobId) -> u64 {
+        self.census.total(job.0)
+    }
+
+    /// Those that are alive.
+    pub(crate) fn living(&self, job: JobId) -> Vec<ProcessRow> {
+        self.census.living(job.0)
+    }
+
+    /// A job is over: its last rows.
+    pub(crate) fn finish(&mut self, job: JobId, now_us: u64) -> Vec<ProcessRow> {
+        self.census.finish(job.0, now_us)
+    }
+
+    /// Rows that changed since the last sample.
+    pub(crate) fn changed(&mut self, job: JobId) -> Vec<ProcessRow> {
+        self.census.changed(job.0)
+    }
+}
+
+impl Daemon {
+    /// Hears what the kernel told of processes since the last time.
+    pub(crate) fn take_records(&mut self) {
+        let now_us = self.clock.now_us();
+        if self.processes.take(now_us) {
+            tracing::warn!("records of processes were lost; those that live are found by samples");
+            for job in &self.running {
+                if let Some(live) = self.jobs.get_mut(job) {
+                    live.meter.processes_from(ProcessesFrom::Gaps);
+                }
+            }
+        }
+        self.processes.rest(!self.running.is_empty() || !self.keepers.is_empty(), now_us);
+    }
+
+    /// Follows a job that was found again: those of its processes that are alive, and what the store knows.
+    pub(crate) fn follow_again(&mut self, job: JobId) {
+        let now_us = self.clock.now_us();
+        let known = self.journal.store().processes(job.0).unwrap_or_default();
+        let Some(live) = self.jobs.get_mut(&job) else { return };
+        let last = known.iter().map(|row| row.number).max().unwrap_or(0);
+        self.processes.resume(job, live.row.usage.processes_total, last);
+        let pids = live.container.as_ref().and_then(|container| container.pids().ok()).unwrap_or_default();
+        pids.iter().for_each(|&pid| self.processes.bind(job, pid, now_us));
+        live.meter.processes_from(ProcessesFrom::Gaps);
+    }
+
+    /// The processes of a job, over and alive, by number.
+    pub(crate) fn process_rows(&mut self, job: JobId) -> Vec<ProcessRow> {
+        if self.jobs.contains_key(&job) {
+            self.take_records();
+            for row in self.processes.changed(job) {
+                self.journal.process(row);
+            }
+        }
+        let mut rows = self.journal.store().processes(job.0).unwrap_or_default();
+        for row in self.journal.processes_of(job) {
+            rows.retain(|known| known.number != row.number);
+            rows.push(row.clone());
+        }
+        rows.extend(self.processes.living(job));
+        rows.sort_by_key(|row| row.number);
+        rows
+    }
+
+    /// The threads of a job that runs.
+    pub(crate) fn threads(&self, job: JobId) -> Vec<ThreadView> {
+        let container = self.jobs.get(&job).and_then(|live| live.container.as_ref());
+        let pids = container.and_then(|container| container.pids().ok()).unwrap_or_default();
+        pids.iter().flat_map(|&pid| threads_of(&self.proc, pid)).collect()
+    }
+}
+
+fn threads_of(proc: &Proc, pid: u32) -> Vec<ThreadView> {
+    let threads = proc.threads(pid).ok().flatten().unwrap_or_default();
+    let view = |thread: u32| {
+        let (stat, waited_us) = proc.thread(pid, thread).ok().flatten()?;
+        Some(ThreadView {
+            pid,
+            thread,
+            name: stat.name,
+            state: stat.state.to_string(),
+            cpu_user_s: pinfold_proto::view::seconds(stat.cpu_user_us),
+            cpu_system_s: pinfold_proto::view::seconds(stat.cpu_system_us),
+            waited_s: waited_us.map(pinfold_proto::view::seconds),
+            pu: stat.pu,
+        })
+    };
+    threads.into_iter().filter_map(view).collect()
+}
+
+fn end(end: &records::End) -> End {
+    let figures = end.figures.as_ref();
+    End {
+        pid: end.process,
+        parent: end.parent,
+        is_last: end.is_last,
+        exit_code: end.exit_code,
+        signal: end.signal,
+        name: figures.map(|figures| figures.name.clone()).unwrap_or_default(),
+        lived_us: figures.map_or(0, |figures| figures.process_lived_us.max(figures.lived_us)),
+        used: figures.map(|figures| ProcessUsage {
+            cpu_user_us: figures.cpu_user_us,
+            cpu_system_us: figures.cpu_system_us,
+            waited_us: figures.waited_us,
+            memory_peak_bytes: figures.rss_peak_bytes,
+            io_read_bytes: figures.io_read_bytes,
+            io_write_bytes: figures.io_write_bytes,
+            io_read_calls: figures.io_read_calls,
+            io_write_calls: figures.io_write_calls,
+            faults_minor: figures.faults_minor,
+            faults_major: figures.faults_major,
+            switches_voluntary: figures.switches_voluntary,
+            switches_forced: figures.switches_forced,
+        }),
+    }
+}
+
+fn seen(member: &Member) -> Seen {
+    let io = member.io.unwrap_or_default();
+    Seen {
+        pid: member.pid,
+        parent: member.parent,
+        command: member.command.clone(),
+        started_us: member.started_us,
+        threads: member.threads,
+        used: ProcessUsage {
+            cpu_user_us: member.cpu_user_us,
+            cpu_system_us: member.cpu_system_us,
+            memory_peak_bytes: member.resident_bytes,
+            io_read_bytes: io.read_bytes,
+            io_write_bytes: io.write_bytes,
+            io_read_calls: io.read_calls,
+            io_write_calls: io.write_calls,
+            faults_minor: member.faults_minor,
+            faults_major: member.faults_major,
+            ..ProcessUsage::default()
+        },
+    }
+}

@@ -1,0 +1,520 @@
+//! Who belongs to which job, and what each process used: births, ends and samples in, rows out. Pure.
+//!
+//! A process belongs to the job of the process that forked it. The first process of a job is forked by a keeper,
+//! and may have forked others before anyone says whose it is: so each child of a keeper begins a *tree*, and
+//! [`Census::bind`] gives the tree to a job, with all that has happened in it so far. Samples fill in what was
+//! missed: a process that is seen in a job's container and is not known is taken in.
+//!
+//! Numbers of processes come round. The kernel's words about one number come in order, so that a process's end is
+//! always the end of the oldest one of that number that has not ended.
+//!
+//! Rows are bounded: of processes that lived for less than [`SHORT_US`] only the first [`SHORT_KEPT`] of a job
+//! have rows of their own, of others the first [`LONG_KEPT`]; the rest are added up by command. Nothing is left
+//! out of a sum. Owner of state: [`Census`]. Absent here: where the words come from, clocks, the store.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use pinfold_proto::row::{ProcessRow, ProcessSource, ProcessUsage};
+
+/// Processes that lived for less are added up by command, beyond the first [`SHORT_KEPT`].
+pub const SHORT_US: u64 = 1_000_000;
+/// So many short-lived processes of a job have rows of their own.
+pub const SHORT_KEPT: u64 = 200;
+/// So many others have.
+pub const LONG_KEPT: u64 = 5_000;
+/// So many commands are told apart where processes are added up; the rest is added up as one.
+pub const COMMANDS_KEPT: usize = 100;
+/// The command of that rest.
+pub const OTHERS: &str = "(others)";
+
+/// How long a tree that nobody claims is kept, in microseconds.
+const UNCLAIMED_US: u64 = 10_000_000;
+
+/// So many samples must have missed a process, before it is over without a word of its end. One may be a race
+/// between the sample and the word.
+const MISSED_MAX: u8 = 2;
+
+/// The end of a thread, or of a whole process where there are no words about threads.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct End {
+    /// The process.
+    pub pid: u32,
+    /// Its parent.
+    pub parent: u32,
+    /// Whether the process is over with it.
+    pub is_last: bool,
+    /// Its exit code.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// The kernel's name of it; empty: not told.
+    pub name: String,
+    /// How long the process lived, in microseconds; 0: not told.
+    pub lived_us: u64,
+    /// What the thread used; `None`: not told.
+    pub used: Option<ProcessUsage>,
+}
+
+/// A process as a sample sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Seen {
+    /// The process.
+    pub pid: u32,
+    /// Its parent.
+    pub parent: u32,
+    /// Its command line, where it was read this time.
+    pub command: Option<String>,
+    /// When it started.
+    pub started_us: u64,
+    /// Threads now.
+    pub threads: u64,
+    /// What it used so far.
+    pub used: ProcessUsage,
+}
+
+/// See the module's page.
+#[derive(Debug, Default)]
+pub struct Census {
+    /// By number; `None` for one that is nobody's, where the number was a member's before.
+    members: BTreeMap<u32, VecDeque<Option<Member>>>,
+    trees: BTreeMap<u64, Tree>,
+    jobs: BTreeMap<u64, Roll>,
+    keepers: BTreeSet<u32>,
+    next_tree: u64,
+}
+
+#[derive(Debug)]
+struct Member {
+    tree: u64,
+    row: ProcessRow,
+    /// What its threads that ended used.
+    ended: ProcessUsage,
+    ended_threads: u64,
+    /// Whether its birth was heard of; a sample or a keeper may have named it first.
+    heard: bool,
+    /// Samples in a row that did not see it.
+    missed: u8,
+}
+
+#[derive(Debug)]
+struct Tree {
+    job: Option<u64>,
+    since_us: u64,
+    /// Those that are over, while nobody has claimed the tree.
+    over: Vec<ProcessRow>,
+    born: u64,
+    /// Those of it that are not over.
+    pids: BTreeSet<u32>,
+}
+
+/// The processes of one job.
+#[derive(Debug, Default)]
+struct Roll {
+    trees: Vec<u64>,
+    /// Those that the last sample saw and nobody knew.
+    unknown: BTreeSet<u32>,
+    total: u64,
+    next_number: u64,
+    short_kept: u64,
+    long_kept: u64,
+    /// Rows that are complete and not handed out yet.
+    ready: Vec<ProcessRow>,
+    /// Those that are added up, by command, and whether that changed since they were handed out.
+    folds: BTreeMap<String, (ProcessRow, bool)>,
+}
+
+impl Census {
+    /// Notes that this process forks the first processes of jobs.
+    pub fn keeper(&mut self, pid: u32) {
+        self.keepers.insert(pid);
+    }
+
+    /// Forgets a keeper.
+    pub fn keeper_gone(&mut self, pid: u32) {
+        self.keepers.remove(&pid);
+    }
+
+    /// A job of an earlier life goes on: so many processes are known of it, and numbers go on behind this one.
+    pub fn resume(&mut self, job: u64, total: u64, last_number: u64) {
+        let roll = self.jobs.entry(job).or_default();
+        roll.total = roll.total.max(total);
+        roll.next_number = roll.next_number.max(last_number);
+        roll.long_kept = roll.long_kept.max(last_number.min(LONG_KEPT));
+    }
+
+    /// A process was forked.
+    pub fn born(&mut self, pid: u32, parent: u32, at_us: u64) {
+        if let Some(member) = self.last_mut(pid)
+            && !member.heard
+        {
+            member.heard = true;
+            member.row.parent = Some(parent);
+            member.row.started_us = member.row.started_us.or(Some(at_us));
+            return;
+        }
+        let tree = match self.last(parent).map(|member| member.tree) {
+            Some(tree) => tree,
+            None if self.keepers.contains(&parent) => self.plant(None, at_us),
+            None => {
+                // Somebody else's; but the next end of this number is not the older one's.
+                if let Some(generations) = self.members.get_mut(&pid) {
+                    generations.push_back(None);
+                }
+                return;
+            }
+        };
+        self.enter(pid, Some(parent), tree, Some(at_us));
+        if let Some(member) = self.last_mut(pid) {
+            member.heard = true;
+        }
+    }
+
+    /// The tree that begins with this process is that job's.
+    pub fn bind(&mut self, pid: u32, job: u64, now_us: u64) {
+        self.jobs.entry(job).or_default();
+        match self.last(pid).map(|member| member.tree) {
+            Some(tree) => self.claim(tree, job),
+            None => {
+                let tree = self.plant(Some(job), now_us);
+                self.enter(pid, None, tree, None);
+            }
+        }
+    }
+
+    /// A thread ended.
+    pub fn ended(&mut self, end: &End, now_us: u64) {
+        if !self.members.contains_key(&end.pid) {
+            // Born unheard: whose it is shows by its parent.
+            let Some(tree) = self.last(end.parent).map(|member| member.tree) else { return };
+            self.enter(end.pid, Some(end.parent), tree, None);
+        }
+        let Some(generations) = self.members.get_mut(&end.pid) else { return };
+        if let Some(Some(member)) = generations.front_mut() {
+            member.thread_ended(end);
+        }
+        if !end.is_last {
+            return;
+        }
+        self.pop(end, now_us);
+    }
+
+    /// The oldest process of this number is over.
+    fn pop(&mut self, end: &End, now_us: u64) {
+        let Some(generations) = self.members.get_mut(&end.pid) else { return };
+        let first = generations.pop_front();
+        let is_among = |tree: u64| generations.iter().flatten().any(|other| other.tree == tree);
+        if let Some(Some(member)) = &first
+            && !is_among(member.tree)
+            && let Some(tree) = self.trees.get_mut(&member.tree)
+        {
+            tree.pids.remove(&end.pid);
+        }
+        if generations.is_empty() {
+            self.members.remove(&end.pid);
+        }
+        if let Some(Some(member)) = first {
+            let tree = member.tree;
+            let row = member.over(end, now_us);
+            self.file(tree, row);
+        }
+    }
+
+    /// Some words were lost: of each number only the newest process can still be followed.
+    pub fn lost(&mut self, now_us: u64) {
+        let doubtful: Vec<u32> =
+            self.members.iter().filter(|(_, all)| all.len() > 1).map(|(pid, _)| *pid).collect();
+        for pid in doubtful {
+            while self.members.get(&pid).is_some_and(|all| all.len() > 1) {
+                self.pop(&End { pid, is_last: true, ..End::default() }, now_us);
+            }
+            if self.members.get(&pid).is_some_and(|all| all.iter().all(Option::is_none)) {
+                self.members.remove(&pid);
+            }
+        }
+    }
+
+    /// A sample of a job: all its processes that are alive, ascending, and those of them that were read. `sure`:
+    /// every birth and end is told of. Then one that nobody knows, or who is missing, may be so only because the
+    /// word of it has not been heard yet, or was heard already, and is believed the second time.
+    pub fn sampled(&mut self, job: u64, alive: &[u32], seen: &[Seen], sure: bool, now_us: u64) {
+        let before = std::mem::take(&mut self.jobs.entry(job).or_default().unknown);
+        let mut unknown = BTreeSet::new();
+        for &pid in alive {
+            match self.last(pid).map(|member| member.tree) {
+                Some(tree) => self.claim(tree, job),
+                None if sure && !before.contains(&pid) => drop(unknown.insert(pid)),
+                None => {
+                    let tree = self.plant(Some(job), now_us);
+                    self.enter(pid, None, tree, None);
+                }
+            }
+        }
+        self.jobs.entry(job).or_default().unknown = unknown;
+        for seen in seen {
+            if let Some(member) = self.last_mut(seen.pid) {
+                member.see(seen);
+            }
+        }
+        self.miss(job, alive, sure, now_us);
+    }
+
+    /// Closes those that samples do not see any more.
+    fn miss(&mut self, job: u64, alive: &[u32], sure: bool, now_us: u64) {
+        let missed_max = if sure { MISSED_MAX } else { 1 };
+        for pid in self.pids(job) {
+            let Some(Some(member)) = self.members.get_mut(&pid).and_then(VecDeque::front_mut) else {
+                continue;
+            };
+            let is_alive = alive.binary_search(&pid).is_ok();
+            member.missed = if is_alive { 0 } else { member.missed.saturating_add(1) };
+            if member.missed >= missed_max {
+                self.pop(&End { pid, is_last: true, ..End::default() }, now_us);
+            }
+        }
+    }
+
+    /// The processes of a job that are not over.
+    fn pids(&self, job: u64) -> Vec<u32> {
+        let trees = self.jobs.get(&job).map_or(&[][..], |roll| &roll.trees);
+        trees.iter().filter_map(|tree| self.trees.get(tree)).flat_map(|tree| &tree.pids).copied().collect()
+    }
+
+    /// How many processes the job has had so far.
+    #[must_use]
+    pub fn total(&self, job: u64) -> u64 {
+        self.jobs.get(&job).map_or(0, |roll| roll.total)
+    }
+
+    /// The rows of a job that are new or changed since the last call: write each over the one of its number.
+    pub fn changed(&mut self, job: u64) -> Vec<ProcessRow> {
+        let Some(roll) = self.jobs.get_mut(&job) else { return Vec::new() };
+        let mut rows = std::mem::take(&mut roll.ready);
+        for (row, changed) in roll.folds.values_mut() {
+            if std::mem::take(changed) {
+                rows.push(row.clone());
+            }
+        }
+        rows
+    }
+
+    /// The processes of a job that are alive, as far as they are known.
+    #[must_use]
+    pub fn living(&self, job: u64) -> Vec<ProcessRow> {
+        let known = self.pids(job);
+        let members = known.iter().filter_map(|&pid| self.last(pid));
+        members.map(|member| ProcessRow { job, ..member.row.clone() }).collect()
+    }
+
+    /// The job is over: its last rows, and it is forgotten.
+    pub fn finish(&mut self, job: u64, now_us: u64) -> Vec<ProcessRow> {
+        for pid in self.pids(job) {
+            self.pop(&End { pid, is_last: true, ..End::default() }, now_us);
+        }
+        let rows = self.changed(job);
+        let trees = self.jobs.remove(&job).map(|roll| roll.trees).unwrap_or_default();
+        trees.iter().for_each(|tree| drop(self.trees.remove(tree)));
+        rows
+    }
+
+    /// Drops what nobody claimed in time.
+    pub fn sweep(&mut self, now_us: u64) {
+        let late = |tree: &Tree| tree.job.is_none() && tree.since_us + UNCLAIMED_US < now_us;
+        let dropped: BTreeSet<u64> =
+            self.trees.iter().filter(|(_, tree)| late(tree)).map(|(id, _)| *id).collect();
+        if dropped.is_empty() {
+            return;
+        }
+        self.trees.retain(|id, _| !dropped.contains(id));
+        self.members.retain(|_, generations| {
+            generations.retain(|member| member.as_ref().is_none_or(|one| !dropped.contains(&one.tree)));
+            generations.iter().any(Option::is_some)
+        });
+    }
+
+    /// Whether nothing is followed: no job, and no keeper that may start one.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.jobs.is_empty() && self.trees.is_empty()
+    }
+
+    fn last(&self, pid: u32) -> Option<&Member> {
+        self.members.get(&pid)?.back()?.as_ref()
+    }
+
+    fn last_mut(&mut self, pid: u32) -> Option<&mut Member> {
+        self.members.get_mut(&pid)?.back_mut()?.as_mut()
+    }
+
+    fn plant(&mut self, job: Option<u64>, now_us: u64) -> u64 {
+        self.next_tree += 1;
+        if let Some(job) = job {
+            self.jobs.entry(job).or_default().trees.push(self.next_tree);
+        }
+        let tree = Tree { job, since_us: now_us, over: Vec::new(), born: 0, pids: BTreeSet::new() };
+        self.trees.insert(self.next_tree, tree);
+        self.next_tree
+    }
+
+    fn enter(&mut self, pid: u32, parent: Option<u32>, tree: u64, started_us: Option<u64>) {
+        let Some(of) = self.trees.get_mut(&tree) else { return };
+        of.born += 1;
+        of.pids.insert(pid);
+        let number = match of.job.and_then(|job| self.jobs.get_mut(&job)) {
+            Some(roll) => {
+                roll.unknown.remove(&pid);
+                roll.enter()
+            }
+            // Counted from the start of its tree; the job's own numbers come before when it is claimed.
+            None => of.born,
+        };
+        let row = ProcessRow {
+            number,
+            pid,
+            parent,
+            count: 1,
+            started_us,
+            source: ProcessSource::Unseen,
+            ..ProcessRow::default()
+        };
+        let member =
+            Member { tree, row, ended: ProcessUsage::default(), ended_threads: 0, heard: false, missed: 0 };
+        self.members.entry(pid).or_default().push_back(Some(member));
+    }
+
+    /// Gives an unclaimed tree to a job.
+    fn claim(&mut self, tree: u64, job: u64) {
+        let Some(of) = self.trees.get_mut(&tree) else { return };
+        if of.job.is_some() {
+            return;
+        }
+        of.job = Some(job);
+        let roll = self.jobs.entry(job).or_default();
+        roll.trees.push(tree);
+        let before = roll.next_number;
+        roll.next_number += of.born;
+        roll.total += of.born;
+        for mut row in std::mem::take(&mut of.over) {
+            row.number += before;
+            roll.keep(row, job);
+        }
+        for pid in &of.pids {
+            for member in self.members.get_mut(pid).into_iter().flatten().flatten() {
+                if member.tree == tree {
+                    member.row.number += before;
+                }
+            }
+        }
+    }
+
+    fn file(&mut self, tree: u64, row: ProcessRow) {
+        let Some(of) = self.trees.get_mut(&tree) else { return };
+        match of.job {
+            Some(job) => self.jobs.entry(job).or_default().keep(row, job),
+            None => of.over.push(row),
+        }
+    }
+}
+
+impl Member {
+    fn thread_ended(&mut self, end: &End) {
+        self.ended_threads += 1;
+        if let Some(used) = &end.used {
+            self.ended.add(used);
+        }
+    }
+
+    fn see(&mut self, seen: &Seen) {
+        if let Some(command) = &seen.command {
+            self.row.command.clone_from(command);
+        }
+        self.row.parent = self.row.parent.or(Some(seen.parent));
+        self.row.started_us = Some(seen.started_us);
+        self.row.threads = self.row.threads.max(seen.threads);
+        self.row.used.raise(&seen.used);
+        self.row.source = ProcessSource::Running;
+    }
+
+    /// Its row, now that it is over.
+    fn over(mut self, end: &End, now_us: u64) -> ProcessRow {
+        let mut row = self.row;
+        if row.command.is_empty() {
+            row.command.clone_from(&end.name);
+        }
+        row.parent = row.parent.or(Some(end.parent).filter(|&parent| parent != 0));
+        row.exit_code = end.exit_code;
+        row.signal = end.signal;
+        let is_known = end.exit_code.is_some() || end.signal.is_some();
+        row.failed = u64::from(is_known && end.exit_code != Some(0));
+        let born_us = now_us.saturating_sub(end.lived_us);
+        row.started_us = row.started_us.or(Some(born_us).filter(|_| end.lived_us > 0));
+        let ended_us = row.started_us.filter(|_| end.lived_us > 0).map(|at| at.saturating_add(end.lived_us));
+        row.ended_us = Some(ended_us.map_or(now_us, |at| at.min(now_us)));
+        row.threads = row.threads.max(self.ended_threads).max(1);
+        row.source = match (end.used, row.source) {
+            (Some(_), _) => ProcessSource::Exit,
+            (None, ProcessSource::Running) => ProcessSource::Sample,
+            (None, other) => other,
+        };
+        // A thread's record that got lost is made up for by what a sample saw.
+        self.ended.raise(&row.used);
+        row.used = self.ended;
+        row
+    }
+}
+
+impl Roll {
+    fn enter(&mut self) -> u64 {
+        self.total += 1;
+        self.next_number += 1;
+        self.next_number
+    }
+
+    fn keep(&mut self, mut row: ProcessRow, job: u64) {
+        row.job = job;
+        let lived_us = row.ended_us.zip(row.started_us).map_or(0, |(to, from)| to.saturating_sub(from));
+        let kept = if lived_us < SHORT_US { &mut self.short_kept } else { &mut self.long_kept };
+        let kept_max = if lived_us < SHORT_US { SHORT_KEPT } else { LONG_KEPT };
+        if *kept < kept_max {
+            *kept += 1;
+            self.ready.push(row);
+            return;
+        }
+        let full = self.folds.len() >= COMMANDS_KEPT;
+        let name = short_name(&row.command);
+        let name = if full && !self.folds.contains_key(&name) { OTHERS.to_owned() } else { name };
+        match self.folds.get_mut(&name) {
+            Some((fold, changed)) => {
+                add(fold, &row);
+                *changed = true;
+            }
+            None => {
+                row.command.clone_from(&name);
+                row.parent = None;
+                self.folds.insert(name, (row, true));
+            }
+        }
+    }
+}
+
+/// What processes are added up by: the last part of the command's path, without arguments.
+fn short_name(command: &str) -> String {
+    let program = command.split_whitespace().next().unwrap_or("");
+    program.rsplit('/').next().unwrap_or(program).to_owned()
+}
+
+fn add(fold: &mut ProcessRow, row: &ProcessRow) {
+    fold.count += row.count;
+    fold.failed += row.failed;
+    fold.threads = fold.threads.max(row.threads);
+    fold.started_us = fold.started_us.min(row.started_us.or(fold.started_us));
+    fold.ended_us = fold.ended_us.max(row.ended_us);
+    fold.exit_code = row.exit_code.or(fold.exit_code);
+    fold.signal = row.signal.or(fold.signal);
+    fold.used.add(&row.used);
+    if row.source != ProcessSource::Exit {
+        fold.source = row.source;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! Histories, as the kernel would tell them, and the rows that come of them.
+
+use super::*;
+
+const KEEPER: u32 = 50;
+const S: u64 = 1_000_000;
+
+fn census() -> Census {
+    let mut census = Census::default();
+    census.keeper(KEEPER);
+    census
+}
+
+fn end(pid: u32, parent: u32, cpu_us: u64) -> End {
+    End {
+        pid,
+        parent,
+        is_last: true,
+        exit_code: Some(0),
+        name: "work".to_owned(),
+        lived_us: 10,
+        used: Some(ProcessUsage { cpu_user_us: cpu_us, memory_peak_bytes: 100, ..ProcessUsage::default() }),
+        ..End::default()
+    }
+}
+
+fn cpu(rows: &[ProcessRow]) -> u64 {
+    rows.iter().map(|row| row.used.cpu_user_us).sum()
+}
+
+fn count(rows: &[ProcessRow]) -> u64 {
+    rows.iter().map(|row| row.count).sum()
+}
+
+#[test]
+fn what_a_job_forked_before_it_was_named_is_its() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.born(101, 100, S);
+    census.ended(&end(101, 100, 5), S);
+    census.born(102, 100, S);
+    census.bind(100, 7, S);
+    assert_eq!(census.total(7), 3);
+    let rows = census.changed(7);
+    assert_eq!((rows[0].job, rows[0].number, rows[0].pid, rows[0].parent), (7, 2, 101, Some(100)));
+    assert_eq!(census.living(7).iter().map(|row| row.number).collect::<Vec<_>>(), [1, 3]);
+    census.ended(&end(102, 100, 7), S);
+    census.ended(&end(100, KEEPER, 1), S);
+    let rows = census.finish(7, S);
+    assert_eq!((count(&rows), cpu(&rows)), (2, 8));
+    assert!(rows.iter().all(|row| row.source == ProcessSource::Exit && row.exit_code == Some(0)));
+    assert!(census.is_idle());
+}
+
+#[test]
+fn orphans_stay_with_their_job() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.bind(100, 7, S);
+    census.born(101, 100, S);
+    census.ended(&end(100, KEEPER, 1), S);
+    // Its parent is the first process now, and it forks on.
+    census.born(102, 101, S);
+    census.ended(&end(101, 1, 1), S);
+    census.ended(&end(102, 1, 1), S);
+    assert_eq!((census.total(7), cpu(&census.finish(7, S))), (3, 3));
+}
+
+#[test]
+fn others_are_nobody() {
+    let mut census = census();
+    census.born(200, 1, S);
+    census.ended(&end(200, 1, 9), S);
+    census.ended(&end(300, 1, 9), S);
+    assert!(census.is_idle());
+    assert!(census.members.is_empty());
+}
+
+#[test]
+fn a_number_that_is_used_again_is_another_process() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.bind(100, 7, S);
+    census.born(101, 100, S);
+    // It ended, and the number went to somebody else, before anyone looked.
+    census.born(101, 1, S);
+    census.born(101, 100, S);
+    census.ended(&end(101, 100, 1), S);
+    census.ended(&end(101, 1, 1000), S);
+    census.ended(&end(101, 100, 2), S);
+    census.ended(&end(100, KEEPER, 4), S);
+    let rows = census.finish(7, S);
+    assert_eq!((count(&rows), cpu(&rows)), (3, 7));
+    assert!(census.members.is_empty());
+}
+
+#[test]
+fn threads_are_summed_and_the_peak_is_the_process_s() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.bind(100, 7, S);
+    for _ in 0..3 {
+        census.ended(&End { is_last: false, exit_code: None, ..end(100, KEEPER, 10) }, S);
+    }
+    census.ended(&end(100, KEEPER, 1), S);
+    let rows = census.finish(7, S);
+    let [row] = &rows[..] else { panic!("one process: {rows:?}") };
+    assert_eq!((row.used.cpu_user_us, row.used.memory_peak_bytes, row.threads), (31, 100, 4));
+}
+
+#[test]
+fn two_keepers_jobs_are_kept_apart() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.born(110, KEEPER, S);
+    census.born(111, 110, S);
+    census.bind(110, 2, S);
+    census.bind(100, 1, S);
+    assert_eq!((census.total(1), census.total(2)), (1, 2));
+    census.finish(2, S);
+    assert_eq!((census.total(1), census.total(2)), (1, 0));
+}
+
+#[test]
+fn samples_alone_find_processes_and_lose_them() {
+    let mut census = Census::default();
+    census.bind(100, 7, S);
+    let seen = |pid, cpu_us| Seen {
+        pid,
+        parent: 100,
+        command: Some(format!("/bin/p{pid} -x")),
+        started_us: S,
+        threads: 2,
+        used: ProcessUsage { cpu_user_us: cpu_us, ..ProcessUsage::default() },
+    };
+    census.sampled(7, &[100, 101], &[seen(100, 1), seen(101, 5)], false, 2 * S);
+    census.sampled(7, &[100], &[seen(100, 2)], false, 3 * S);
+    let rows = census.changed(7);
+    let [row] = &rows[..] else { panic!("one is over: {rows:?}") };
+    assert_eq!((row.pid, row.source, row.exit_code), (101, ProcessSource::Sample, None));
+    assert_eq!((row.command.as_str(), row.ended_us, row.failed), ("/bin/p101 -x", Some(3 * S), 0));
+    let rows = census.finish(7, 4 * S);
+    assert_eq!((count(&rows), cpu(&rows), rows[0].threads), (1, 2, 2));
+}
+
+#[test]
+fn one_that_a_sample_misses_may_only_not_have_been_heard() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.bind(100, 7, S);
+    census.sampled(7, &[], &[], true, 2 * S);
+    census.ended(&end(100, KEEPER, 3), 2 * S);
+    let rows = census.finish(7, 2 * S);
+    assert_eq!(rows[0].source, ProcessSource::Exit);
+}
+
+#[test]
+fn one_that_a_sample_sees_first_is_counted_once() {
+    let mut census = census();
+    // Named by its keeper before its birth was heard.
+    census.bind(100, 7, S);
+    census.born(100, KEEPER, S);
+    assert_eq!(census.total(7), 1);
+    // Forked between the hearing and the sample.
+    census.sampled(7, &[100, 101], &[], true, 2 * S);
+    census.born(101, 100, S);
+    census.ended(&end(101, 100, 5), 2 * S);
+    // Its end was heard, but it is still being taken down.
+    census.sampled(7, &[100, 101], &[], true, 3 * S);
+    census.sampled(7, &[100], &[], true, 4 * S);
+    assert_eq!((census.total(7), cpu(&census.finish(7, 4 * S))), (2, 5));
+}
+
+#[test]
+fn one_that_nobody_told_of_is_found_by_the_second_sample() {
+    let mut census = census();
+    census.bind(100, 7, S);
+    census.sampled(7, &[100, 101], &[], true, 2 * S);
+    census.sampled(7, &[100, 101], &[], true, 3 * S);
+    assert_eq!(census.total(7), 2);
+}
+
+#[test]
+fn after_a_loss_samples_put_it_right() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.bind(100, 7, S);
+    census.born(101, 100, S);
+    census.born(101, 1, S);
+    census.lost(S);
+    // 101 is somebody else's now, and 105 was born unheard.
+    census.sampled(7, &[100, 105], &[], false, 2 * S);
+    assert_eq!(census.total(7), 3);
+    census.ended(&end(105, 100, 3), 2 * S);
+    assert_eq!(cpu(&census.finish(7, 2 * S)), 3);
+    assert!(census.members.is_empty());
+}
+
+#[test]
+fn many_short_ones_are_added_up_and_none_is_left_out() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.bind(100, 7, S);
+    let (mut written, mut rows) = (BTreeMap::new(), 0);
+    for at in 0..10_000u32 {
+        let pid = 1000 + at % 500;
+        census.born(pid, 100, S + u64::from(at));
+        let name = format!("cmd{}", at % 150);
+        census.ended(&End { name, exit_code: Some(i32::from(at % 10 == 0)), ..end(pid, 100, 3) }, 2 * S);
+        if at % 1000 == 0 {
+            for row in census.changed(7) {
+                rows += 1;
+                written.insert(row.number, row);
+            }
+        }
+    }
+    census.ended(&end(100, KEEPER, 1), 2 * S);
+    written.extend(census.finish(7, 2 * S).into_iter().map(|row| (row.number, row)));
+    let all: Vec<ProcessRow> = written.into_values().collect();
+    assert_eq!((count(&all), cpu(&all)), (10_001, 30_001));
+    assert_eq!(all.iter().map(|row| row.failed).sum::<u64>(), 1_000);
+    assert!(all.len() as u64 <= SHORT_KEPT + 1 + COMMANDS_KEPT as u64 + 1, "{} rows", all.len());
+    assert!(all.iter().any(|row| row.command == OTHERS && row.count > 100));
+    assert!(rows < 2_000, "changed rows only: {rows}");
+}
+
+#[test]
+fn a_tree_that_nobody_claims_is_dropped() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.born(101, 100, S);
+    census.sweep(5 * S);
+    assert!(!census.is_idle());
+    census.sweep(S + UNCLAIMED_US + 1);
+    assert!(census.is_idle() && census.members.is_empty());
+}

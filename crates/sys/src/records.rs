@@ -1,0 +1,203 @@
+//! The kernel's own word of processes that start and end, so that none is missed however short it lived.
+//!
+//! Two sources, both by netlink. The *process connector* says who forked whom, at the moment of the fork; with
+//! that a process's job is known from its parent's. *Taskstats* says, at the end of each thread, what it used:
+//! processor time, storage traffic, faults, switches, and the largest resident size of its process. Where
+//! taskstats is not allowed, the connector also says how each process ended. [`Source`] tells which of the two
+//! are open here and why not the other.
+//!
+//! Owner of state: the two sockets. Their buffers hold what was not taken yet; when one overflows, the kernel
+//! says so once, and [`Taken::lost`] hands that on. Absent here: which job a process belongs to, and any thread.
+
+mod connector;
+mod netlink;
+mod taskstats;
+
+use std::io;
+
+use connector::Connector;
+use taskstats::Taskstats;
+
+/// A process was forked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Birth {
+    /// The new process.
+    pub pid: u32,
+    /// The process that forked it.
+    pub parent: u32,
+    /// How long ago, in microseconds.
+    pub age_us: u64,
+}
+
+/// A thread ended, as taskstats tells it; or a process, as the connector tells it (`figures` is `None` then).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    /// The process it belonged to.
+    pub process: u32,
+    /// The thread.
+    pub thread: u32,
+    /// Its parent then; the first process for one whose own parent was gone.
+    pub parent: u32,
+    /// Whether it was the last thread of its process.
+    pub is_last: bool,
+    /// Its exit code, when it exited.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it, when one did.
+    pub signal: Option<i32>,
+    /// What it used.
+    pub figures: Option<Figures>,
+}
+
+/// What a thread used. Sizes and times of a process are the sums over its threads, but for `rss_peak_bytes`, which
+/// is the process's in each.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Figures {
+    /// The kernel's name of it: up to 15 bytes of the command's last part.
+    pub name: String,
+    /// How long it lived, in microseconds.
+    pub lived_us: u64,
+    /// How long its process lived until then, in microseconds.
+    pub process_lived_us: u64,
+    /// Processor time in user mode, in microseconds. What the kernel does to take the process down is not in it.
+    pub cpu_user_us: u64,
+    /// Processor time in the kernel, in microseconds.
+    pub cpu_system_us: u64,
+    /// How long it was ready and waited for a processor, in microseconds.
+    pub waited_us: u64,
+    /// The largest resident size of its process, in bytes.
+    pub rss_peak_bytes: u64,
+    /// Bytes fetched from storage.
+    pub io_read_bytes: u64,
+    /// Bytes sent to storage, less what was truncated away before it got there.
+    pub io_write_bytes: u64,
+    /// Calls that read. The kernel rounds both counts of calls down to a multiple of 1,024.
+    pub io_read_calls: u64,
+    /// Calls that wrote.
+    pub io_write_calls: u64,
+    /// Page faults met from memory.
+    pub faults_minor: u64,
+    /// Page faults that waited for storage.
+    pub faults_major: u64,
+    /// Times it gave the processor up.
+    pub switches_voluntary: u64,
+    /// Times it was taken off the processor.
+    pub switches_forced: u64,
+}
+
+/// Which of the kernel's sources are open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// Every process is told of, with all figures.
+    Full,
+    /// Every process is told of, and how it ended; figures are those of the last sample.
+    Births,
+    /// None: processes are seen when samples are taken.
+    Samples,
+}
+
+impl Source {
+    /// The word for it in views.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "exit records",
+            Self::Births => "fork and exit events",
+            Self::Samples => "samples",
+        }
+    }
+
+    /// What is missed, in words; empty: nothing.
+    #[must_use]
+    pub fn loss(self) -> &'static str {
+        match self {
+            Self::Full => "",
+            Self::Births => {
+                "a process that ends between two samples is counted, but not what it used in the meantime"
+            }
+            Self::Samples => "a process that starts and ends between two samples is not seen",
+        }
+    }
+}
+
+/// What was waiting.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// Births, in order.
+    pub births: Vec<Birth>,
+    /// Ends, in order. Every process among them was born in `births` of this call or of one before.
+    pub ends: Vec<End>,
+    /// Whether the kernel had to drop some: whoever follows processes must look for those that live.
+    pub lost: bool,
+    /// Messages read: a measure of how soon to come again.
+    pub messages: usize,
+}
+
+/// The open sources.
+#[derive(Debug)]
+pub struct Records {
+    connector: Option<Connector>,
+    taskstats: Option<Taskstats>,
+    why_not: Vec<String>,
+}
+
+impl Records {
+    /// Opens what this host allows. Until the first [`Records::take`] events gather in the kernel.
+    #[must_use]
+    pub fn open() -> Self {
+        let mut why_not = Vec::new();
+        if let Some(why) = outside_first_namespaces() {
+            return Self { connector: None, taskstats: None, why_not: vec![why] };
+        }
+        let mut note = |what: &str, error: io::Error| why_not.push(format!("{what}: {error}"));
+        let taskstats = Taskstats::open().map_err(|error| note("taskstats", error)).ok();
+        let connector =
+            Connector::open(taskstats.is_none()).map_err(|error| note("process connector", error)).ok();
+        // Without births nobody knows whose an end is.
+        let taskstats = taskstats.filter(|_| connector.is_some());
+        Self { connector, taskstats, why_not }
+    }
+
+    /// What is open.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        match (&self.connector, &self.taskstats) {
+            (Some(_), Some(_)) => Source::Full,
+            (Some(_), None) => Source::Births,
+            (None, _) => Source::Samples,
+        }
+    }
+
+    /// Why not all of it is, in words; empty: all is.
+    #[must_use]
+    pub fn why_not(&self) -> String {
+        self.why_not.join("; ")
+    }
+
+    /// Takes all that waits. Ends are taken first: the births of their processes were sent before them, so that
+    /// they are found in what is read after.
+    pub fn take(&mut self) -> Taken {
+        let mut taken = Taken::default();
+        if let Some(taskstats) = &mut self.taskstats {
+            taskstats.take(&mut taken);
+        }
+        if let Some(connector) = &mut self.connector {
+            connector.take(&mut taken);
+        }
+        taken
+    }
+}
+
+/// The kernel tells numbers as they are in the first namespaces, and only to those who are there.
+fn outside_first_namespaces() -> Option<String> {
+    // PROC_PID_INIT_INO and PROC_USER_INIT_INO of the kernel's proc_ns.h.
+    for (name, first) in [("pid", 0xEFFF_FFFCu32), ("user", 0xEFFF_FFFD)] {
+        let link = std::fs::read_link(format!("/proc/self/ns/{name}")).ok()?;
+        if link.to_string_lossy() != format!("{name}:[{first}]") {
+            return Some(format!("this is not the first {name} namespace"));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

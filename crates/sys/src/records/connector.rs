@@ -1,0 +1,116 @@
+//! The process connector: who forked whom and, where nothing better tells it, how processes ended
+//! (`include/uapi/linux/cn_proc.h`). Absent here: figures; the connector has none.
+
+use std::io;
+
+use super::netlink::{Heard, Netlink, messages, u32_at, u64_at};
+use super::{Birth, End, Taken};
+
+/// `CN_IDX_PROC`: at once the connector's address and its multicast group.
+const PROCESSES: u32 = 1;
+/// `PROC_CN_MCAST_LISTEN`.
+const LISTEN: u32 = 1;
+/// `PROC_EVENT_FORK`.
+const FORK: u32 = 1;
+/// `PROC_EVENT_EXIT`.
+const EXIT: u32 = 0x8000_0000;
+/// Where an event begins in a message's body: behind the connector's own head.
+const EVENT: usize = 20;
+/// Where its time stands: nanoseconds of the monotonic clock.
+const TIME: usize = EVENT + 8;
+/// Where an event's own part begins.
+const PART: usize = EVENT + 16;
+
+/// An open connector.
+#[derive(Debug)]
+pub(super) struct Connector {
+    netlink: Netlink,
+    ends: bool,
+}
+
+impl Connector {
+    /// Opens it for births and, if asked, ends.
+    pub(super) fn open(ends: bool) -> io::Result<Self> {
+        let netlink = Netlink::open(rustix::net::netlink::CONNECTOR, PROCESSES)?;
+        let mut body = LISTEN.to_ne_bytes().to_vec();
+        // Since 6.6 the kernel sends only what was asked for; before, the longer request is not understood.
+        if kernel_is_at_least(6, 6) {
+            let wanted = if ends { FORK | EXIT } else { FORK };
+            body.extend_from_slice(&wanted.to_ne_bytes());
+        }
+        let mut request = Vec::new();
+        for word in [PROCESSES, PROCESSES, 0, 0] {
+            request.extend_from_slice(&word.to_ne_bytes());
+        }
+        request.extend_from_slice(&u16::try_from(body.len()).expect("8 bytes").to_ne_bytes());
+        request.extend_from_slice(&[0; 2]);
+        request.extend_from_slice(&body);
+        // The connector's messages are of type NLMSG_DONE, which says nothing here.
+        netlink.send(3, 0, &request)?;
+        Ok(Self { netlink, ends })
+    }
+
+    /// Takes all that waits.
+    pub(super) fn take(&mut self, taken: &mut Taken) {
+        let now_ns = monotonic_ns();
+        loop {
+            match self.netlink.hear() {
+                Ok(Heard::Bytes(bytes)) => {
+                    taken.messages += 1;
+                    messages(bytes).for_each(|(_, body)| note(body, now_ns, self.ends, taken));
+                }
+                Ok(Heard::Lost) => taken.lost = true,
+                Ok(Heard::Nothing) => return,
+                Err(_) => {
+                    // A socket that cannot be read any more tells nothing any more.
+                    taken.lost = true;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn note(body: &[u8], now_ns: u64, ends: bool, taken: &mut Taken) {
+    let word = |index: usize| u32_at(body, PART + 4 * index);
+    match u32_at(body, EVENT) {
+        Some(FORK) => {
+            if let (Some(parent), Some(thread), Some(pid)) = (word(1), word(2), word(3))
+                && thread == pid
+            {
+                let age_us = now_ns.saturating_sub(u64_at(body, TIME).unwrap_or(now_ns)) / 1000;
+                taken.births.push(Birth { pid, parent, age_us });
+            }
+        }
+        Some(EXIT) if ends => {
+            if let (Some(thread), Some(process), Some(status)) = (word(0), word(1), word(2))
+                && thread == process
+            {
+                let (exit_code, signal) = super::taskstats::ending(status);
+                let parent = word(5).unwrap_or(0);
+                taken.ends.push(End {
+                    process,
+                    thread,
+                    parent,
+                    is_last: true,
+                    exit_code,
+                    signal,
+                    figures: None,
+                });
+            }
+        }
+        _ => {}
+    }
+}
+
+fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let (seconds, nanoseconds) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));
+    seconds.unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(nanoseconds.unwrap_or(0))
+}
+
+fn kernel_is_at_least(major: u32, minor: u32) -> bool {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|word| word.parse::<u32>().ok());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (major, minor)
+}
