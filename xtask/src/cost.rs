@@ -85,6 +85,8 @@ impl Bench {
             held: false,
             no_suspend: false,
             wish: None,
+            memory: None,
+            kind: None,
         }));
     }
 

@@ -15,6 +15,8 @@ use crate::poller::Ready;
 
 /// After so many failed starts in a row a job is given up, with the cause.
 const START_FAILURES_MAX: u32 = 5;
+/// A job that goes on with less than this in swap fetches it by its own page faults.
+const FETCH_BYTES: u64 = 4 << 20;
 
 impl Daemon {
     /// Notes a decision; its effect follows after the write.
@@ -23,6 +25,14 @@ impl Daemon {
         let now_us = self.clock.now_us();
         let Some(live) = self.jobs.get_mut(&job) else { return };
         let words = reason.to_string();
+        if let Action::PageOut { .. } = action {
+            // Asked for again and again while the job rests; the first time tells all.
+            let first = live.row.state == JobState::Frozen;
+            if !first {
+                self.effects.push(Effect::Act(job, action));
+                return;
+            }
+        }
         self.journal.decided(DecisionRow {
             job: job.0,
             time_us: now_us,
@@ -45,6 +55,7 @@ impl Daemon {
             Action::Freeze => live.set_state(JobState::Frozen, now_us),
             Action::Thaw => live.set_state(JobState::Running, now_us),
             Action::Signal { .. } => {}
+            Action::PageOut { .. } => live.set_state(JobState::Parked, now_us),
             Action::Drop { refused } => return self.dropped(job, *refused, &words, &reason),
         }
         if !live.killed {
@@ -82,6 +93,7 @@ impl Daemon {
             State::Waiting { held: true } => JobState::Held,
             State::Waiting { held: false } | State::Starting => JobState::Queued,
             State::Running => JobState::Running,
+            State::Frozen { .. } if info.parked => JobState::Parked,
             State::Frozen { .. } => JobState::Frozen,
         };
         if live.row.state != state {
@@ -130,7 +142,7 @@ impl Daemon {
                 None
             }
             Effect::LetHear(job) => {
-                let frozen = self.jobs.get(&job).is_some_and(|live| live.row.state == JobState::Frozen);
+                let frozen = self.jobs.get(&job).is_some_and(|live| live.row.frozen_since_us.is_some());
                 // The terminal sent its signal already; thawed, the job hears it. To the judgement it is a
                 // cancel by a signal that does nothing to a job that runs.
                 if frozen {
@@ -284,6 +296,10 @@ impl Daemon {
         let container = live.container.as_mut()?;
         Some(match action {
             Action::Start { .. } | Action::Drop { .. } => return None,
+            Action::PageOut { bytes } => {
+                self.governor.page_out(job, *bytes);
+                Ok(())
+            }
             Action::Bind { cpus } => container.bind(cpus).map(drop),
             Action::Weigh { priority, .. } => container.share(share(class, *priority)).map(drop),
             Action::Freeze => {
@@ -294,6 +310,9 @@ impl Daemon {
                 let thawed = container.thaw();
                 if thawed.is_ok() {
                     self.guard.thawed(job.0);
+                    if self.policy.job(job).is_some_and(|info| info.swapped_bytes >= FETCH_BYTES) {
+                        self.governor.fetch(job);
+                    }
                 }
                 thawed
             }
@@ -387,6 +406,7 @@ pub(crate) fn in_words(action: &Action) -> String {
         Action::Weigh { class: kind, priority } => format!("make it {} of priority {priority}", class(kind)),
         Action::Freeze => "freeze".to_owned(),
         Action::Thaw => "thaw".to_owned(),
+        Action::PageOut { bytes } => format!("page out {} MiB", bytes >> 20),
         Action::Signal { signal } => {
             format!("send {}", pinfold_sys::signals::name(*signal).map_or(signal.to_string(), str::to_owned))
         }

@@ -110,7 +110,7 @@ impl Daemon {
     fn memory_view(&self, held_bytes: u64, swap_held_bytes: u64) -> MemoryView {
         let pressure = self.proc.pressure(PressureResource::Memory).ok().flatten();
         MemoryView {
-            budget_bytes: self.proc.memory_info().map_or(0, |info| info.total_bytes),
+            budget_bytes: self.budget_bytes(),
             held_bytes,
             swap_held_bytes,
             pressure_full_avg10: pressure.and_then(|pressure| pressure.full).map(|full| full.avg10),

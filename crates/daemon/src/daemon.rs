@@ -18,6 +18,7 @@ use crate::event::{ConnectionId, Effect, Event};
 use crate::guard::Guard;
 use crate::journal::Journal;
 use crate::live::Jobs;
+use crate::memory::Governor;
 use crate::options::{Configured, Options};
 use crate::poller::{Poller, Ready};
 use crate::processes::Processes;
@@ -45,6 +46,7 @@ pub(crate) struct Daemon {
     pub proc: Proc,
     pub sampler: Sampler,
     pub processes: Processes,
+    pub governor: Governor,
     pub instance: String,
     pub host: String,
     /// What users should know before anything else.
@@ -85,6 +87,7 @@ impl Daemon {
     pub(crate) fn run(mut self, signals: &Signals) -> anyhow::Result<()> {
         self.poller.watch(Ready::Listener, &self.server)?;
         self.poller.watch(Ready::Signals, signals)?;
+        self.watch_memory();
         let end = loop {
             let ready = self.poller.wait(self.timeout());
             if let Some(end) = self.signalled(&ready, signals) {
@@ -157,6 +160,7 @@ impl Daemon {
                 }
                 Ready::Container(job) => events.push(Event::ContainerChanged(job)),
                 Ready::Keeper(job) => events.push(Event::KeeperGone(job)),
+                Ready::MemoryAlarm => events.push(Event::MemoryDue),
                 Ready::Signals => {}
             }
         }
@@ -177,6 +181,9 @@ impl Daemon {
         }
         if self.processes.due_us().is_some_and(|at| at <= now_us) {
             events.push(Event::RecordsDue);
+        }
+        if self.governor.due_us().is_some_and(|at| at <= now_us) {
+            events.push(Event::MemoryDue);
         }
         if self.doors_due.front().is_some_and(|&(at, _)| at <= now_us) {
             events.push(Event::DoorsDue);
@@ -205,6 +212,7 @@ impl Daemon {
             self.sampler.sample_due_us(),
             self.sampler.idle_due_us(),
             self.processes.due_us(),
+            self.governor.due_us(),
             self.kills.first().map(|&(at, _)| at),
             self.doors_due.front().map(|&(at, _)| at),
             idle_end,
@@ -244,7 +252,9 @@ impl Daemon {
         // What the last effects changed (a start's time and process) has no effect of its own to wait for it.
         self.journal.write(&mut self.jobs);
         self.flush();
-        self.sampler.schedule(!self.running.is_empty(), self.clock.now_us());
+        let now_us = self.clock.now_us();
+        self.sampler.schedule(!self.running.is_empty(), now_us);
+        self.governor.schedule(!self.running.is_empty(), self.policy.memory_is_tight(), now_us);
     }
 
     fn handle(&mut self, event: Event) {
@@ -259,6 +269,7 @@ impl Daemon {
             Event::SampleDue => self.take_samples(),
             Event::RecordsDue => self.take_records(),
             Event::IdleDue => self.take_idleness(),
+            Event::MemoryDue => self.read_memory(),
             Event::PolicyDue => self.judge(pinfold_policy::Event::Tick),
             Event::KillDue(job) => self.kill_due(job),
             Event::DoorsDue => self.close_doors(),

@@ -30,6 +30,8 @@ pub(crate) enum Event {
     RecordsDue,
     /// It is time to read how idle the cores are.
     IdleDue,
+    /// It is time to read what memory jobs hold.
+    MemoryDue,
     /// It is time for the judgement's own timers.
     PolicyDue,
     /// It is time to close the doors of containers.

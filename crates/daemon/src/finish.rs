@@ -115,6 +115,8 @@ impl Daemon {
             self.effects.push(Effect::Remove(job));
         }
         self.guard.thawed(job.0);
+        let held_peak = self.policy.job(job).map_or(0, |info| info.memory_peak_bytes);
+        self.learn(&live.row, held_peak);
         self.journal.close(live.row, live.stored);
         self.judge(Judged::Exited(job));
         self.tell_waiters(job);

@@ -137,6 +137,8 @@ pub(crate) fn request(job: u64, priority: u8, spec: &JobSpec) -> Request {
         held: spec.held,
         no_suspend: spec.no_suspend,
         wish: spec.layout.as_ref().map(|layout| Box::new(wish(layout, spec.class))),
+        memory: spec.claim_bytes,
+        kind: crate::memory::kind(spec),
     }
 }
 

@@ -16,6 +16,7 @@ mod guard;
 mod intake;
 mod journal;
 mod live;
+mod memory;
 mod options;
 mod poller;
 mod processes;
@@ -107,6 +108,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     let containers =
         Containers::open(plan, roots.clone(), state.instance()).context("the jobs' containers")?;
     let doors = containers.have_doors();
+    let governor = memory::Governor::new(&containers).context("failed to start the pager")?;
     let clock = Clock::new(0);
     let mut daemon = Daemon {
         policy: pinfold_policy::Policy::default(),
@@ -121,6 +123,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         clock,
         sampler: sample::Sampler::new(configured.config.profile_interval),
         processes: processes::Processes::new(configured.config.profile_processes),
+        governor,
         configured,
         options: options.clone(),
         topology: survey.topology,

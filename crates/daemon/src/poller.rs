@@ -22,6 +22,8 @@ pub(crate) enum Ready {
     Container(JobId),
     /// A job's keeper is gone.
     Keeper(JobId),
+    /// Jobs stall for want of memory.
+    MemoryAlarm,
 }
 
 const KIND_BITS: u32 = 3;
@@ -34,6 +36,7 @@ impl Ready {
             Self::Connection(id) => (2, id.0),
             Self::Container(job) => (3, job.0),
             Self::Keeper(job) => (4, job.0),
+            Self::MemoryAlarm => (5, 0),
         };
         // Numbers count up from 1: 2^61 of them are never reached.
         number << KIND_BITS | kind
@@ -47,6 +50,7 @@ impl Ready {
             2 => Self::Connection(ConnectionId(number)),
             3 => Self::Container(JobId(number)),
             4 => Self::Keeper(JobId(number)),
+            5 => Self::MemoryAlarm,
             _ => return None,
         })
     }
@@ -73,7 +77,7 @@ impl Poller {
     /// Waits for `what` to become readable; for containers, for the kernel's word that its files changed.
     pub(crate) fn watch(&self, what: Ready, descriptor: impl AsFd) -> io::Result<()> {
         let flags = match what {
-            Ready::Container(_) => EventFlags::PRI,
+            Ready::Container(_) | Ready::MemoryAlarm => EventFlags::PRI,
             _ => EventFlags::IN,
         };
         Ok(epoll::add(&self.epoll, descriptor, EventData::new_u64(what.token()), flags)?)
@@ -107,6 +111,7 @@ mod tests {
             Ready::Connection(ConnectionId(1)),
             Ready::Container(JobId(7)),
             Ready::Keeper(JobId(u64::MAX >> KIND_BITS)),
+            Ready::MemoryAlarm,
         ];
         for ready in all {
             assert_eq!(Ready::of(ready.token()), Some(ready));

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use pinfold_policy::{Adopted, Event as Judged, Instant, JobId, Machine, Preemption, Running, Settings};
 use pinfold_profile::meter::Meter;
 use pinfold_proto::JobState;
-use pinfold_proto::config::{self, Config};
+use pinfold_proto::config;
 use pinfold_proto::row::{JobRow, ProcessId};
 use pinfold_sys::procfs::Proc;
 
@@ -30,9 +30,11 @@ pub(crate) fn open_process(pid: u32) -> Option<OwnedFd> {
 impl Daemon {
     /// Tells the judgement of settings, machine and the jobs of an earlier life, in this order.
     pub(crate) fn restore(&mut self) -> anyhow::Result<()> {
-        self.judge(Judged::Configure(settings(&self.configured.config)));
+        self.bound_memory();
+        self.judge(Judged::Configure(self.settings()));
         let machine = self.machine();
         self.judge(Judged::Machine(machine));
+        self.learn_from_history();
         let left: BTreeSet<u64> = self.containers.list().unwrap_or_default().into_iter().collect();
         let rows = self.journal.store().unfinished()?;
         let found = rows.len();
@@ -40,6 +42,7 @@ impl Daemon {
             self.restore_job(row, &left);
         }
         self.remove_leftovers();
+        self.read_memory();
         if found > 0 {
             tracing::info!(jobs = found, "found jobs of an earlier life again");
         }
@@ -203,7 +206,8 @@ impl Daemon {
 
     /// Makes a changed configuration effective.
     pub(crate) fn apply_configuration(&mut self) {
-        self.judge(Judged::Configure(settings(&self.configured.config)));
+        self.bound_memory();
+        self.judge(Judged::Configure(self.settings()));
         let machine = self.machine();
         if *self.policy.machine() != machine {
             self.judge(Judged::Machine(machine));
@@ -211,21 +215,23 @@ impl Daemon {
         self.sampler.set_interval(self.configured.config.profile_interval);
         self.processes.enable(self.configured.config.profile_processes);
     }
-}
 
-/// The judgement's settings, of the configuration.
-fn settings(config: &Config) -> Settings {
-    Settings {
-        factor_milli: config.slots_factor_milli,
-        queue_depth: config.slots_queue_depth,
-        queue_ttl: config.slots_queue_ttl,
-        affinity: config.cpu_affinity,
-        backfill: config.cpu_backfill,
-        preemption: match config.cpu_preemption {
-            config::Preemption::Hard => Preemption::Hard,
-            config::Preemption::Soft => Preemption::Soft,
-            config::Preemption::Off => Preemption::Off,
-        },
-        schedule: config.schedule,
+    /// The judgement's settings, of the configuration and this host.
+    fn settings(&self) -> Settings {
+        let config = &self.configured.config;
+        Settings {
+            factor_milli: config.slots_factor_milli,
+            queue_depth: config.slots_queue_depth,
+            queue_ttl: config.slots_queue_ttl,
+            affinity: config.cpu_affinity,
+            backfill: config.cpu_backfill,
+            preemption: match config.cpu_preemption {
+                config::Preemption::Hard => Preemption::Hard,
+                config::Preemption::Soft => Preemption::Soft,
+                config::Preemption::Off => Preemption::Off,
+            },
+            schedule: config.schedule,
+            memory: self.memory_settings(),
+        }
     }
 }

@@ -35,6 +35,11 @@ pub enum Action {
     Freeze,
     /// Let them go on.
     Thaw,
+    /// Move so many bytes of a frozen job to swap, at most.
+    PageOut {
+        /// How many bytes.
+        bytes: u64,
+    },
     /// Send this signal to all its processes (thawed before).
     Signal {
         /// The signal, by its number.
@@ -119,6 +124,29 @@ pub enum Reason {
         /// All slots.
         slots: usize,
     },
+    /// Memory ran short, or would have soon.
+    MemoryShort {
+        /// Bytes that were free for jobs.
+        free: u64,
+        /// By how much the running jobs grew, in bytes per second.
+        growth: u64,
+        /// The job that goes on whatever happens.
+        token: JobId,
+    },
+    /// Running jobs need the room that it holds.
+    MemoryNeeded {
+        /// What they need, in bytes.
+        needed: u64,
+        /// What is free, in bytes.
+        free: u64,
+    },
+    /// Memory suffices again for a job that was frozen for want of it.
+    MemorySuffices {
+        /// Bytes free for jobs.
+        free: u64,
+        /// What it holds in swap, in bytes.
+        swapped: u64,
+    },
     /// A slot is free again for a job that had been frozen for want of one.
     SlotFree,
     /// A user or operator asked for it.
@@ -199,6 +227,26 @@ impl fmt::Display for Reason {
             Self::SlotsShrank { slots: 0 } => write!(f, "no slot is left"),
             Self::SlotsShrank { slots: 1 } => write!(f, "only 1 slot is left"),
             Self::SlotsShrank { slots } => write!(f, "only {slots} slots are left"),
+            Self::MemoryShort { free, growth, token } => write!(
+                f,
+                "memory runs short: {} free, growing by {} a second; job {token} goes first",
+                mib(*free),
+                mib(*growth)
+            ),
+            Self::MemoryNeeded { needed, free } => {
+                write!(f, "the running jobs need {} and {} are free", mib(*needed), mib(*free))
+            }
+            Self::MemorySuffices { free, swapped: 0 } => {
+                write!(f, "memory suffices again: {} free", mib(*free))
+            }
+            Self::MemorySuffices { free, swapped } => {
+                write!(
+                    f,
+                    "memory suffices again: {} free, {} to come back from swap",
+                    mib(*free),
+                    mib(*swapped)
+                )
+            }
             Self::SlotFree => write!(f, "a slot is free again"),
             Self::Asked => write!(f, "a user or operator asked for it"),
             Self::PriorityChanged { priority } => write!(f, "its priority is now {priority}"),
@@ -214,5 +262,14 @@ impl fmt::Display for Reason {
             Self::Restored => write!(f, "put right after a restart of the daemon"),
             Self::Retry { error } => write!(f, "an earlier try failed: {error}"),
         }
+    }
+}
+
+/// A size for people.
+pub(crate) fn mib(bytes: u64) -> String {
+    match bytes >> 20 {
+        0 if bytes > 0 => "less than 1 MiB".to_owned(),
+        mib if mib >= 10_240 => format!("{} GiB", mib >> 10),
+        mib => format!("{mib} MiB"),
     }
 }

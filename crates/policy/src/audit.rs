@@ -8,8 +8,8 @@ use proptest::prelude::*;
 
 use crate::job::Stage;
 use crate::{
-    Action, Adopted, Class, Command, Decision, Event, Instant, JobId, Machine, Policy, Preemption, Request,
-    Running, Sample, Settings, State, Wish,
+    Action, Adopted, Claim, Class, Command, Decision, Event, Instant, JobId, JobMemory, Kind, Machine,
+    MemorySample, MemorySettings, Policy, Preemption, Request, Running, Sample, Settings, State, Wish,
 };
 
 fn class() -> impl Strategy<Value = Class> {
@@ -24,21 +24,59 @@ fn seconds(max: u64) -> impl Strategy<Value = Duration> {
     (0..max).prop_map(Duration::from_secs)
 }
 
+fn size() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), (0u64..2048).prop_map(|mib| mib << 20), any::<u64>()]
+}
+
+fn readings() -> impl Strategy<Value = MemorySample> {
+    let one = (job(), size(), size()).prop_map(|(job, resident_bytes, swapped_bytes)| JobMemory {
+        job,
+        resident_bytes,
+        swapped_bytes,
+    });
+    (size(), size(), size(), 0u16..1000, prop::collection::vec(one, 0..8)).prop_map(
+        |(available_bytes, swap_free_bytes, swap_bytes_per_s, stalled_milli, jobs)| MemorySample {
+            available_bytes,
+            swap_free_bytes,
+            swap_bytes_per_s,
+            stalled_milli,
+            jobs,
+        },
+    )
+}
+
+fn memory_settings() -> impl Strategy<Value = MemorySettings> {
+    (prop::bool::weighted(0.9), prop::bool::weighted(0.7), size(), 0u32..3).prop_map(
+        |(governor, prediction, budget_bytes, swap_slot)| MemorySettings {
+            governor,
+            prediction,
+            budget_bytes,
+            swap_slot,
+        },
+    )
+}
+
 fn request() -> impl Strategy<Value = Request> {
     let asked = (job(), 1u8..=16, 1u32..4, prop::option::weighted(0.3, class()));
     let times = (prop::option::weighted(0.3, seconds(100)), prop::option::weighted(0.2, seconds(50)));
+    let flags = (prop::bool::weighted(0.1), prop::bool::weighted(0.1));
+    let memory = (prop::option::weighted(0.3, size()), prop::option::weighted(0.5, (0u64..4).prop_map(Kind)));
     let wish = prop::option::weighted(0.2, cpus());
-    (asked, times, prop::bool::weighted(0.1), prop::bool::weighted(0.1), wish).prop_map(
-        |((job, priority, cores, class), (expected, ttl), held, no_suspend, named)| Request {
-            job,
-            priority,
-            cores,
-            class,
-            expected,
-            ttl,
-            held,
-            no_suspend,
-            wish: named.map(|named| Box::new(Wish { named, ..Wish::default() })),
+    (asked, times, flags, memory, wish).prop_map(
+        |((job, priority, cores, class), (expected, ttl), (held, no_suspend), (memory, kind), named)| {
+            Request {
+                job,
+                priority,
+                cores,
+                class,
+                expected,
+                ttl,
+                held,
+                no_suspend,
+                wish: named.map(|named| Box::new(Wish { named, ..Wish::default() })),
+                memory,
+                kind,
+            }
         },
     )
 }
@@ -50,15 +88,18 @@ fn cpus() -> impl Strategy<Value = CpuSet> {
 fn settings() -> impl Strategy<Value = Settings> {
     let preemption = prop_oneof![Just(Preemption::Hard), Just(Preemption::Soft), Just(Preemption::Off)];
     let flags = (prop::bool::weighted(0.9), prop::bool::weighted(0.8), prop::bool::weighted(0.9));
-    (0u32..2500, 0u32..8, prop::option::of(seconds(200)), flags, preemption).prop_map(
-        |(factor_milli, queue_depth, queue_ttl, (affinity, backfill, schedule), preemption)| Settings {
-            factor_milli,
-            queue_depth,
-            queue_ttl,
-            affinity,
-            backfill,
-            preemption,
-            schedule,
+    (0u32..2500, 0u32..8, prop::option::of(seconds(200)), flags, preemption, memory_settings()).prop_map(
+        |(factor_milli, queue_depth, queue_ttl, (affinity, backfill, schedule), preemption, memory)| {
+            Settings {
+                factor_milli,
+                queue_depth,
+                queue_ttl,
+                affinity,
+                backfill,
+                preemption,
+                schedule,
+                memory,
+            }
         },
     )
 }
@@ -103,6 +144,11 @@ fn event() -> impl Strategy<Value = Event> {
         2 => prop::collection::vec(0u16..1000, 0..6).prop_map(|idle_milli| {
             Event::Sample(Sample { idle_milli })
         }),
+        6 => readings().prop_map(Event::Memory),
+        1 => ((0u64..4).prop_map(Kind), size(), size()).prop_map(|(kind, usual_bytes, more)| {
+            let most_bytes = usual_bytes.saturating_add(more);
+            Event::Learned(kind, Claim { usual_bytes, most_bytes })
+        }),
         2 => Just(Event::Tick),
     ]
 }
@@ -146,7 +192,13 @@ fn audit(policy: &Policy) {
             waiting += 1;
             continue;
         };
-        assert_eq!(live.out.is_some() && !live.suspended, job.queued.is_some(), "job {id} in the queue");
+        let rests = policy.memory.frozen.contains(&id);
+        assert_eq!(
+            live.out.is_some() && !live.suspended && !rests,
+            job.queued.is_some(),
+            "job {id} in the queue"
+        );
+        assert!(!rests || live.out.is_some_and(crate::job::Out::is_memory), "job {id} rests for no memory");
         assert!(!live.suspended || live.out.is_some() || live.starting, "job {id} is suspended and runs");
         assert_eq!(live.key.is_none(), live.out.is_some() || policy.dying.contains(&id), "slot of job {id}");
         let Some(key) = &live.key else {
@@ -170,6 +222,16 @@ fn audit(policy: &Policy) {
         assert_eq!(core.backfillers, pinned[index], "backfillers of core {index}");
     }
     assert_eq!(policy.cores.free_homes(), policy.cores.len() - homes.len());
+    let lives: BTreeSet<JobId> =
+        policy.jobs.iter().filter(|(_, job)| job.live().is_some()).map(|(&id, _)| id).collect();
+    assert_eq!(policy.lives, lives);
+    assert!(policy.memory.frozen.is_subset(&lives), "{:?}", policy.memory.frozen);
+    if let Some(token) = policy.memory.token {
+        assert!(
+            !policy.memory.frozen.contains(&token) || !policy.governs(),
+            "the token holder {token} stands still"
+        );
+    }
     assert!(policy.starts.is_empty() && policy.decisions.is_empty(), "something was decided and not told");
     for job in policy.jobs() {
         let explanation = policy.explain(policy.now, job.job).expect("the job is known");

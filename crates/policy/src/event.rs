@@ -6,6 +6,7 @@ use std::time::Duration;
 use pinfold_place::layout::LayoutRequest;
 use pinfold_topo::{CpuSet, Topology};
 
+use crate::memory::{Claim, Kind, MemorySample};
 use crate::{Class, Instant, JobId, Settings};
 
 /// What happened.
@@ -43,6 +44,10 @@ pub enum Event {
     Command(JobId, Command),
     /// Fresh readings.
     Sample(Sample),
+    /// Fresh readings of memory: at least each second while a job lives, ten times as often while memory is short.
+    Memory(MemorySample),
+    /// What jobs of this kind need, as far as it is known now.
+    Learned(Kind, Claim),
     /// Nothing but time went by; sent at [`crate::Policy::next_wakeup`].
     Tick,
 }
@@ -101,6 +106,10 @@ pub struct Request {
     pub no_suspend: bool,
     /// Which cores do for it.
     pub wish: Option<Box<Wish>>,
+    /// The memory that was asked for, in bytes; what is known of its kind counts more.
+    pub memory: Option<u64>,
+    /// The jobs it is like.
+    pub kind: Option<Kind>,
 }
 
 /// A job found again after a restart.

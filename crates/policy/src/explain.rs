@@ -1,5 +1,7 @@
 //! The state of a job in words: why it is so, the numbers, and what would change it.
 
+use crate::action::mib;
+use crate::governor::Lack;
 use crate::job::{FrozenBy, Job, Live, Out, Stage, State, Waiting};
 use crate::policy::{Policy, ages_at};
 use crate::queue::{RANK_AGED, Shape};
@@ -77,8 +79,11 @@ impl Policy {
         let Some((rank, head)) = self.queue.first(|shape| self.is_possible(shape)) else {
             return ("it has just come".into(), "the next event".into());
         };
-        if head == job.id() {
+        if head == job.id() && self.lacks_memory(head).is_none() {
             return self.explain_head(job, numbers);
+        }
+        if let Some(lack) = self.lacks_memory(job.id()) {
+            return self.explain_lack(job, lack, numbers);
         }
         let first = &self.jobs[&head];
         if first.request.class == Some(Class::Exclusive) {
@@ -129,8 +134,12 @@ impl Policy {
 
     /// For the job that is next and does not start.
     fn explain_head(&self, job: &Job, numbers: &mut Numbers) -> (String, String) {
-        let shape =
-            Shape { cores: job.request.cores, class: job.request.class, wishes: job.request.wish.is_some() };
+        let shape = Shape {
+            cores: job.request.cores,
+            class: job.request.class,
+            wishes: job.request.wish.is_some(),
+            memory: 0,
+        };
         if job.passed > 0 {
             numbers.push(("passed over by", format!("{} of at most {PASSED_MAX}", job.passed)));
         }
@@ -144,6 +153,53 @@ impl Policy {
             );
         }
         (format!("it is next, and {}", self.no_slot(shape)), self.what_frees(shape))
+    }
+
+    /// For a job that waits for memory.
+    fn explain_lack(&self, job: &Job, lack: Lack, numbers: &mut Numbers) -> (String, String) {
+        if let Some(claim) = self.claim_of(job) {
+            numbers.push(("memory expected", mib(claim.usual_bytes)));
+            numbers.push(("memory at most", mib(claim.most_bytes)));
+        }
+        numbers.push(("memory for jobs", self.memory.usable.map_or("unknown".into(), mib)));
+        numbers.push(("memory free", mib(self.free_memory())));
+        let running: Vec<JobId> = self.holders.lowest_first().map(|(_, job)| job).collect();
+        let ends = format!("{} must end or need less", any_of(&running));
+        match lack {
+            Lack::Room { wanted, free } => (
+                format!("it is expected to need {} of memory and {} are left for it", mib(wanted), mib(free)),
+                ends,
+            ),
+            Lack::Short => (
+                "memory runs short, and nothing new starts meanwhile".into(),
+                "memory that running jobs do not need".into(),
+            ),
+            Lack::Frozen { first } => (
+                format!(
+                    "job {first} stands still for want of memory, and this one would keep it from returning"
+                ),
+                format!("job {first} must go on first"),
+            ),
+            Lack::Unsafe => (
+                "with it, the others could not all be paged out for the job that goes first".into(),
+                format!("more swap (`pinfold doctor`), or {ends}"),
+            ),
+        }
+    }
+
+    /// For a job frozen for memory.
+    fn explain_memory(&self, job: &Job, token: JobId, numbers: &mut Numbers) -> (String, String) {
+        numbers.push(("memory for jobs", self.memory.usable.map_or("unknown".into(), mib)));
+        numbers.push(("memory free", mib(self.free_memory())));
+        numbers.push(("memory it holds", mib(job.held.resident)));
+        numbers.push(("of it in swap, besides", mib(job.held.swapped)));
+        numbers.push(("times frozen for memory", job.held.freezes.to_string()));
+        let why = format!("memory ran short, and job {token} goes before it");
+        if job.queued.is_some() {
+            return (format!("{why}; memory suffices again"), "the next slot".into());
+        }
+        let need = self.need_to_return(job);
+        (why, format!("{} of memory that running jobs do not need; it returns by itself", mib(need)))
     }
 
     fn no_slot(&self, shape: Shape) -> String {
@@ -209,6 +265,7 @@ impl Policy {
             Some(Out::Exclusive { by }) => format!("the exclusive job {by} took every slot"),
             Some(Out::SlotsShrank) => "slots became fewer than running jobs".into(),
             Some(Out::Survived) => "it was cancelled while frozen, went on, and has no slot".into(),
+            Some(Out::Memory { token }) => return self.explain_memory(job, token, numbers),
             Some(Out::Found) => "it was found frozen after a restart of the daemon".into(),
             Some(Out::Suspended) | None => "it was resumed".into(),
         };

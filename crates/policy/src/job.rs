@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pinfold_topo::CpuSet;
 
 use crate::holders::Key;
+use crate::memory::Held;
 use crate::queue::Entry;
 use crate::{Class, Instant, JobId, Request};
 
@@ -55,6 +56,12 @@ pub struct JobInfo {
     pub submitted: Instant,
     /// When it was started.
     pub started: Option<Instant>,
+    /// It stands still, and most of what it holds is in swap.
+    pub parked: bool,
+    /// What it has in swap.
+    pub swapped_bytes: u64,
+    /// The most it held at once, swap included, as far as readings show it.
+    pub memory_peak_bytes: u64,
 }
 
 /// A job inside the judgement.
@@ -73,6 +80,8 @@ pub(crate) struct Job {
     /// Its place in the queue.
     pub(crate) queued: Option<Entry>,
     pub(crate) stage: Stage,
+    /// The memory it holds.
+    pub(crate) held: Held,
 }
 
 #[derive(Debug)]
@@ -146,6 +155,8 @@ pub(crate) enum Out {
     Exclusive { by: JobId },
     /// There were fewer slots than jobs.
     SlotsShrank,
+    /// Memory ran short; the token holder goes on.
+    Memory { token: JobId },
     /// It was cancelled while it was frozen, and went on regardless without a slot.
     Survived,
     /// It was found frozen after a restart.

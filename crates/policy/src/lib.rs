@@ -3,8 +3,9 @@
 //! One function, [`Policy::step`], takes an event and the time and answers with decisions, each an action
 //! and its reason. Reading order: [`settings`], [`event`] (what can happen), [`action`] (what can be done,
 //! and why), [`job`] (what is known of each job), [`policy`] (the state and its events), then the private
-//! modules: `queue` (who is next), `holders` (who has a slot), `cores` (who is where), `choice` (which cores a job gets), `rules` (what follows
-//! from it), `moves` (where backfillers go), `carry` (from what is wanted to what must be asked for),
+//! modules: `queue` (who is next), `holders` (who has a slot), `cores` (who is where), `choice` (which cores a job
+//! gets), `rules` (what follows from it), `moves` (where backfillers go), `memory`, `governor` and `claims` (who
+//! waits, stands still and returns for want of memory), `carry` (from what is wanted to what must be asked for),
 //! `adopt` (after a restart), `explain` (in words).
 //!
 //! Absent here: files, clocks, threads, random numbers, hash order. The daemon and the simulator call the
@@ -16,11 +17,14 @@ mod adopt;
 mod audit;
 mod carry;
 mod choice;
+pub mod claims;
 mod cores;
 pub mod event;
 mod explain;
+mod governor;
 mod holders;
 pub mod job;
+pub mod memory;
 mod moves;
 pub mod policy;
 mod queue;
@@ -31,6 +35,7 @@ pub mod time;
 pub use action::{Action, Decision, Explanation, Reason};
 pub use event::{Adopted, Command, Event, Machine, Request, Running, Sample, Wish};
 pub use job::{FrozenBy, JobInfo, State};
+pub use memory::{Claim, JobMemory, Kind, MemorySample, MemorySettings};
 pub use policy::Policy;
 pub use settings::{Preemption, Settings};
 pub use time::Instant;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::cores::Cores;
 use crate::holders::{Holders, Key, Promotable};
 use crate::job::{Failure, Job, JobInfo, Live, Out, Stage, Waiting};
+use crate::memory::{Held, Memory};
 use crate::queue::{Entry, Queue, RANK_AGED, Shape};
 use crate::{Action, Class, Command, Decision, Event, Instant, JobId, Machine, Reason, Request, Settings};
 
@@ -34,6 +35,9 @@ pub struct Policy {
     pub(crate) jobs: BTreeMap<JobId, Box<Job>>,
     pub(crate) queue: Queue,
     pub(crate) holders: Holders,
+    /// Jobs that were told to start and are not over.
+    pub(crate) lives: BTreeSet<JobId>,
+    pub(crate) memory: Memory,
     pub(crate) cores: Cores,
     /// One timer for each job that has something due.
     timers: BTreeSet<(Instant, JobId)>,
@@ -75,6 +79,8 @@ impl Policy {
             Event::Withdrawn(job) => self.withdrawn(job),
             Event::Command(job, command) => self.command(job, command),
             Event::Sample(sample) => self.sample(&sample),
+            Event::Memory(sample) => self.measured(&sample),
+            Event::Learned(kind, claim) => self.learned(kind, claim),
             Event::Tick => {}
         }
         // After the event: who ends in the moment in which it would expire has ended.
@@ -146,6 +152,9 @@ impl Policy {
             cores: job.request.cores,
             submitted: job.submitted,
             started: live.map(|live| live.started),
+            parked: live.is_some_and(|live| live.out.is_some()) && job.held.is_parked(),
+            swapped_bytes: job.held.swapped,
+            memory_peak_bytes: job.held.peak,
         }
     }
 
@@ -284,7 +293,8 @@ impl Policy {
         let (id, held) = (request.job, request.held);
         let stage = Stage::Waiting(Waiting { held, ..Waiting::default() });
         let (since, passed, aged, armed, queued) = (submitted, 0, false, None, None);
-        let job = Job { request, submitted, since, passed, aged, armed, queued, stage };
+        let held = Held::default();
+        let job = Job { request, submitted, since, passed, aged, armed, queued, stage, held };
         self.jobs.insert(id, Box::new(job));
         self.waiting += 1;
         self.enqueue(id);
@@ -320,6 +330,9 @@ impl Policy {
         let (held, cancelled, withdrawn) = (live.suspended, live.signal.is_some(), live.withdrawn);
         let failed = Some(Failure { again: now.after(pause), error, tried: false });
         job.stage = Stage::Waiting(Waiting { held, failures, failed });
+        job.held = Held::default();
+        self.lives.remove(&id);
+        self.forget_memory(id);
         self.waiting += 1;
         if cancelled {
             self.strike_off(id, false, Reason::Asked);
@@ -381,6 +394,7 @@ impl Policy {
             return; // it is frozen once it has started
         }
         self.dequeue(id);
+        self.forget_memory(id);
         self.park(id, Out::Suspended, Reason::Asked);
     }
 
@@ -411,6 +425,7 @@ impl Policy {
         // A frozen job cannot die of a signal, so it is thawed even without a slot.
         if live.out.take().is_some() {
             self.dequeue(id);
+            self.forget_memory(id);
             self.dying.insert(id);
         }
         self.mark(id, Reason::Asked);
@@ -442,6 +457,8 @@ impl Policy {
         self.dequeue(id);
         self.release(id);
         self.unmark(id);
+        self.lives.remove(&id);
+        self.forget_memory(id);
         if let Some(job) = self.jobs.remove(&id) {
             self.waiting -= usize::from(job.live().is_none());
             if let Some(at) = job.armed {
@@ -453,8 +470,13 @@ impl Policy {
     /// Puts a job into the queue if it wants a slot and may have one, and sets its timer.
     pub(crate) fn enqueue(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
-        let mut shape =
-            Shape { cores: job.request.cores, class: job.request.class, wishes: job.request.wish.is_some() };
+        let mut shape = Shape {
+            cores: job.request.cores,
+            class: job.request.class,
+            wishes: job.request.wish.is_some(),
+            memory: self.memory_bucket(job),
+        };
+        let first = job.aged || job.live().and_then(|live| live.out).is_some_and(Out::is_memory);
         let wants = match &job.stage {
             Stage::Waiting(waiting) => !waiting.held && waiting.failed.as_ref().is_none_or(|f| f.tried),
             Stage::Live(live) => {
@@ -463,13 +485,13 @@ impl Policy {
                     shape.class = None; // there are not so many homes
                 }
                 shape.cores = clipped;
-                live.out.is_some() && !live.suspended
+                live.out.is_some() && !live.suspended && !self.memory.frozen.contains(&id)
             }
         };
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if wants && job.queued.is_none() {
             let entry = Entry {
-                rank: if job.aged { RANK_AGED } else { job.request.priority },
+                rank: if first { RANK_AGED } else { job.request.priority },
                 shape,
                 new: job.live().is_none(),
                 expected_us: job.request.expected.map(|e| u64::try_from(e.as_micros()).unwrap_or(u64::MAX)),
@@ -492,6 +514,7 @@ impl Policy {
         if let Some(job) = self.jobs.get_mut(&id) {
             self.waiting -= usize::from(job.live().is_none());
             job.stage = Stage::Live(Box::new(live));
+            self.lives.insert(id);
         }
     }
 

@@ -22,6 +22,8 @@ pub(crate) struct Shape {
     pub(crate) class: Option<Class>,
     /// Not any cores do.
     pub(crate) wishes: bool,
+    /// The size class of the memory it is expected to need; 0: unknown, or no matter.
+    pub(crate) memory: u16,
 }
 
 /// The place of one job in the queue.

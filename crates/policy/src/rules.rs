@@ -5,7 +5,10 @@
 //! away from the state in which it applies, so the loops end: a promotion uses up a free home, a start uses up
 //! a queued job, and whoever is frozen for a start has a lower priority than the job that is started.
 
+use std::cell::OnceCell;
+
 use crate::job::{Drift, Live, Out, Told};
+use crate::memory::bucket_ceiling;
 use crate::policy::Policy;
 use crate::queue::{RANK_AGED, Shape};
 use crate::{Class, JobId, Preemption, Reason};
@@ -31,8 +34,10 @@ impl Policy {
             self.shrink();
             self.promote();
             self.place();
+            self.let_return();
             self.fill();
         } else {
+            self.let_return();
             self.start_all();
         }
     }
@@ -121,7 +126,10 @@ impl Policy {
                 }
                 return;
             }
-            if let Some(plan) = self.plan(head, true) {
+            let lack = self.lacks_memory(head);
+            if lack.is_none()
+                && let Some(plan) = self.plan(head, true)
+            {
                 self.admit(head, plan);
                 // Those who gave way may have left more homes than the newcomer needs.
                 self.promote();
@@ -130,7 +138,15 @@ impl Policy {
             if rank == RANK_AGED || self.jobs[&head].passed >= PASSED_MAX || self.free() == 0 {
                 return;
             }
-            let Some((_, next)) = self.queue.first(|shape| self.fits(shape)) else { return };
+            let room = OnceCell::new();
+            let fits = |shape: Shape| {
+                let small = |room: &u64| bucket_ceiling(shape.memory) <= *room;
+                self.fits(shape) && (shape.memory == 0 || small(room.get_or_init(|| self.memory_room())))
+            };
+            let Some((_, next)) = self.queue.first(fits).filter(|&(_, next)| next != head) else { return };
+            if self.lacks_memory(next).is_some() {
+                return;
+            }
             let Some(plan) = self.plan(next, false) else { return };
             self.admit(next, plan);
             if let Some(job) = self.jobs.get_mut(&head) {
@@ -246,7 +262,7 @@ impl Policy {
         }
         match thaw {
             Some(out) => {
-                self.mark(id, self.thaw_reason(out));
+                self.mark(id, self.thaw_reason(id, out));
                 self.rearm(id);
             }
             None => self.starts.push((id, self.start_reason(id, plan.class, failed))),
@@ -295,10 +311,14 @@ impl Policy {
         }
     }
 
-    fn thaw_reason(&self, out: Out) -> Reason {
+    fn thaw_reason(&self, id: JobId, out: Out) -> Reason {
         match out {
             _ if !self.settings.schedule => Reason::Unscheduled,
             Out::Suspended => Reason::Asked,
+            Out::Memory { .. } => Reason::MemorySuffices {
+                free: self.free_memory(),
+                swapped: self.jobs.get(&id).map_or(0, |job| job.held.swapped),
+            },
             Out::Exclusive { .. } => Reason::ExclusiveOver,
             Out::Found => Reason::Restored,
             Out::Preempted { .. } | Out::SlotsShrank | Out::Survived => Reason::SlotFree,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::memory::MemorySettings;
+
 /// What a newcomer of higher priority does to a running job of lower priority when no slot is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preemption {
@@ -31,6 +33,8 @@ pub struct Settings {
     pub preemption: Preemption,
     /// Whether jobs wait for slots at all; off: every job starts at once and is only measured.
     pub schedule: bool,
+    /// How memory is governed.
+    pub memory: MemorySettings,
 }
 
 impl Default for Settings {
@@ -43,6 +47,7 @@ impl Default for Settings {
             backfill: true,
             preemption: Preemption::Soft,
             schedule: true,
+            memory: MemorySettings::default(),
         }
     }
 }

@@ -10,13 +10,19 @@ use std::time::Duration;
 use pinfold_topo::CpuSet;
 use toml::de::{DeTable, DeValue};
 
-use crate::quantity::parse_duration;
+use crate::quantity::{parse_duration, parse_size, show_size};
 
 /// The whole configuration, checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// `host.cpus`: the PUs pinfold may use; `None`: all that it is allowed.
     pub host_cpus: Option<CpuSet>,
+    /// `host.memory`: what all jobs together may hold in RAM; `None`: all of it but the reserve.
+    pub host_memory: Option<u64>,
+    /// `host.memory_reserve`: RAM left to everything else; `None`: 2 %, at least 256 MiB.
+    pub host_memory_reserve: Option<u64>,
+    /// `host.swap`: swap that jobs may be paged out to; `None`: all there is.
+    pub host_swap: Option<u64>,
     /// `slots.factor`, in thousandths of slots per core.
     pub slots_factor_milli: u32,
     /// `slots.queue_depth`: jobs that may wait, per core.
@@ -29,6 +35,12 @@ pub struct Config {
     pub cpu_backfill: bool,
     /// `cpu.preemption`: what a job of higher priority may do.
     pub cpu_preemption: Preemption,
+    /// `memory.governor`: whether jobs wait, are frozen and paged out for want of memory.
+    pub memory_governor: bool,
+    /// `memory.prediction`: whether that is done before memory is short, from claims and growth.
+    pub memory_prediction: bool,
+    /// `memory.swap_slot`: how many jobs may come back from swap at a time.
+    pub memory_swap_slot: u32,
     /// `priority.max`: the highest priority there is here, 1 to 16.
     pub priority_max: u8,
     /// `priority.default`: the priority of a job that asks for none.
@@ -81,6 +93,9 @@ const fn key(name: &'static str, default: &'static str, meaning: &'static str) -
 pub const KEYS: &[Key] = &[
     key("schedule", "true", "whether jobs wait for slots; off starts each at once and only measures it"),
     key("host.cpus", "", "the PUs pinfold may use, as a kernel list; unset: all that it is allowed"),
+    key("host.memory", "", "what all jobs together may hold in RAM, as 8GiB; unset: all but the reserve"),
+    key("host.memory_reserve", "", "RAM left to everything else; unset: 2 %, at least 256MiB"),
+    key("host.swap", "", "swap that jobs may be paged out to; unset: all there is"),
     key("slots.factor", "1.5", "slots per core, 0 to 4; 0 holds every job"),
     key("slots.queue_depth", "100000", "jobs that may wait, per core; a further one is refused"),
     key("slots.queue_ttl", "", "how long a job may wait before it expires; unset: for ever"),
@@ -91,6 +106,9 @@ pub const KEYS: &[Key] = &[
         "\"soft\"",
         "hard: a job of higher priority freezes the lowest; soft: takes its core; off",
     ),
+    key("memory.governor", "true", "whether jobs wait, are frozen and paged out for want of memory"),
+    key("memory.prediction", "true", "whether that happens before memory is short, from claims and growth"),
+    key("memory.swap_slot", "1", "how many jobs may come back from swap at a time"),
     key("priority.max", "16", "the highest priority there is here, 1 to 16"),
     key("priority.default", "10", "the priority of a job that asks for none"),
     key("profile.interval", "\"1s\"", "time between two samples of a job, 50ms to 1h"),
@@ -160,12 +178,18 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             host_cpus: None,
+            host_memory: None,
+            host_memory_reserve: None,
+            host_swap: None,
             slots_factor_milli: 1500,
             slots_queue_depth: 100_000,
             slots_queue_ttl: None,
             cpu_affinity: true,
             cpu_backfill: true,
             cpu_preemption: Preemption::Soft,
+            memory_governor: true,
+            memory_prediction: true,
+            memory_swap_slot: 1,
             priority_max: 16,
             priority_default: 10,
             profile_interval: Duration::from_secs(1),
@@ -227,9 +251,16 @@ impl Config {
     pub fn value(&self, key: &str) -> Option<String> {
         let text = |text: &str| format!("{text:?}");
         let duration = |duration: Duration| format!("\"{}\"", show_duration(duration));
+        let size = |bytes: u64| format!("\"{}\"", show_size(bytes));
         Some(match key {
             "schedule" => self.schedule.to_string(),
             "host.cpus" => self.host_cpus.as_ref().map(|set| text(&set.to_string())).unwrap_or_default(),
+            "host.memory" => self.host_memory.map(size).unwrap_or_default(),
+            "host.memory_reserve" => self.host_memory_reserve.map(size).unwrap_or_default(),
+            "host.swap" => self.host_swap.map(size).unwrap_or_default(),
+            "memory.governor" => self.memory_governor.to_string(),
+            "memory.prediction" => self.memory_prediction.to_string(),
+            "memory.swap_slot" => self.memory_swap_slot.to_string(),
             "slots.factor" => format!("{}", f64::from(self.slots_factor_milli) / 1000.0),
             "slots.queue_depth" => self.slots_queue_depth.to_string(),
             "slots.queue_ttl" => self.slots_queue_ttl.map(duration).unwrap_or_default(),
@@ -264,6 +295,12 @@ impl Config {
         let done = match key.name {
             "schedule" => value.switch().map(|on| self.schedule = on),
             "host.cpus" => value.cpus().map(|cpus| self.host_cpus = cpus),
+            "host.memory" => value.optional_size().map(|bytes| self.host_memory = bytes),
+            "host.memory_reserve" => value.optional_size().map(|bytes| self.host_memory_reserve = bytes),
+            "host.swap" => value.optional_size().map(|bytes| self.host_swap = bytes),
+            "memory.governor" => value.switch().map(|on| self.memory_governor = on),
+            "memory.prediction" => value.switch().map(|on| self.memory_prediction = on),
+            "memory.swap_slot" => value.whole(1, 1000).map(|slots| self.memory_swap_slot = slots),
             "slots.factor" => value.factor().map(|milli| self.slots_factor_milli = milli),
             "slots.queue_depth" => value.whole(1, 10_000_000).map(|depth| self.slots_queue_depth = depth),
             "slots.queue_ttl" => value.optional_duration().map(|ttl| self.slots_queue_ttl = ttl),
@@ -440,6 +477,14 @@ impl Value {
             Some("soft") => Ok(Preemption::Soft),
             Some("off") => Ok(Preemption::Off),
             _ => Err("it is `hard`, `soft` or `off`".to_owned()),
+        }
+    }
+
+    fn optional_size(&self) -> Result<Option<u64>, String> {
+        match self.text() {
+            Some("") => Ok(None),
+            Some(text) => parse_size(text).map(Some).map_err(|error| error.to_string()),
+            None => Err("a size such as 8GiB is wanted".to_owned()),
         }
     }
 

@@ -34,6 +34,14 @@ pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
     scaled(number, 1u64 << shift).filter(|&bytes| bytes < 1 << 63).ok_or_else(bad)
 }
 
+/// A size as [`parse_size`] reads it back: in the largest unit that it is a whole number of.
+#[must_use]
+pub fn show_size(bytes: u64) -> String {
+    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let whole = units.into_iter().find(|(_, shift)| bytes > 0 && bytes.trailing_zeros() >= *shift);
+    whole.map_or_else(|| bytes.to_string(), |(unit, shift)| format!("{}{unit}", bytes >> shift))
+}
+
 /// Reads a duration: numbers each with a unit (`us`, `ms`, `s`, `m` or `min`, `h`, `d`), added up:
 /// `1h30m`. A bare number is seconds.
 ///
@@ -110,6 +118,16 @@ mod tests {
         check_size(".", None);
         check_size("1GB", None);
         check_size("99999999T", None);
+    }
+
+    #[test]
+    fn sizes_are_shown_as_they_are_read() {
+        for (bytes, text) in
+            [(0, "0"), (1000, "1000"), (8 << 30, "8GiB"), (1536 << 20, "1536MiB"), (3 << 10, "3KiB")]
+        {
+            assert_eq!(show_size(bytes), text);
+            assert_eq!(parse_size(text), Ok(bytes));
+        }
     }
 
     #[test]

@@ -258,6 +258,8 @@ impl Host {
             | Event::Adopt(_)
             | Event::Withdrawn(_)
             | Event::Sample(_)
+            | Event::Memory(_)
+            | Event::Learned(..)
             | Event::Tick => {}
         }
     }
@@ -279,6 +281,8 @@ impl Host {
             Action::Freeze => 3,
             Action::Thaw => 4,
             Action::Signal { .. } => 5,
+            // This host has no memory: see `pressure`.
+            Action::PageOut { .. } => return,
             Action::Drop { .. } => {
                 self.disk.remove(&job);
                 return;
@@ -363,7 +367,7 @@ impl Host {
                     self.plan(in_us, Happening::Die(job));
                 }
             }
-            Action::Drop { .. } => {}
+            Action::Drop { .. } | Action::PageOut { .. } => {}
         }
     }
 
@@ -546,6 +550,10 @@ fn name(reason: &Reason) -> &'static str {
         Reason::Adopted => 20,
         Reason::Restored => 21,
         Reason::Retry { .. } => 22,
+        // This host has no memory: see `pressure`.
+        Reason::MemoryShort { .. } | Reason::MemoryNeeded { .. } | Reason::MemorySuffices { .. } => {
+            return "memory";
+        }
     };
     REASONS[index]
 }

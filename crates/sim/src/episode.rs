@@ -197,6 +197,8 @@ fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
         held,
         no_suspend,
         wish: None,
+        memory: None,
+        kind: None,
     };
     let duty_milli = dice.between(options.duty_min_milli, 1000);
     (request, Work { left: work_us * 1000, duty_milli, threads: cores, stubborn })

@@ -101,6 +101,7 @@ pub(crate) fn kind(action: &Action) -> &'static str {
         Action::Weigh { .. } => "weigh",
         Action::Freeze | Action::Thaw => "freeze",
         Action::Signal { .. } => "signal",
+        Action::PageOut { .. } => "page out",
         Action::Drop { .. } => "drop",
     }
 }
@@ -227,7 +228,7 @@ impl Ledger {
             (Action::Signal { .. }, _) if entry.frozen => {
                 return wrong("a frozen job cannot die of a signal");
             }
-            (Action::Signal { .. }, _) => {}
+            (Action::Signal { .. } | Action::PageOut { .. }, _) => {}
         }
         Ok(())
     }

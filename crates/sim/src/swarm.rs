@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use pinfold_policy::{Class, Preemption, Settings};
+use pinfold_policy::{Class, MemorySettings, Preemption, Settings};
 
 use crate::dice::Dice;
 
@@ -121,5 +121,6 @@ pub(crate) fn settings(dice: &mut Dice) -> Settings {
         backfill: dice.chance(850),
         preemption: dice.pick(&[Preemption::Hard, Preemption::Soft, Preemption::Off]),
         schedule: dice.chance(950),
+        memory: MemorySettings::default(),
     }
 }

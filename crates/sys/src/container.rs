@@ -13,6 +13,7 @@ mod family;
 mod grouped;
 mod levels;
 mod measure;
+mod memory;
 mod page_out;
 mod process;
 mod rescue;
@@ -33,6 +34,7 @@ use family::Family;
 use levels::Shared;
 
 pub use measure::{Detail, Measure, Stalls};
+pub use memory::HeldMemory;
 pub use rescue::{Rescued, rescue, rescue_instance};
 
 /// The variable in a job's environment that holds its number; with [`INSTANCE_VARIABLE`] it marks the processes

@@ -18,6 +18,7 @@ mod faults;
 mod host;
 mod kind;
 mod measure;
+mod memory;
 mod process;
 mod processes;
 mod restart;

@@ -5,6 +5,7 @@ mod commands;
 mod drift;
 mod exclusive;
 mod faults;
+mod memory;
 mod preemption;
 mod queue_order;
 mod restart;

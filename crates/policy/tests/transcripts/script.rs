@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use pinfold_policy::{
-    Action, Adopted, Class, Command, Decision, Event, Instant, JobId, Machine, Policy, Preemption, Request,
-    Running, Sample, Settings,
+    Action, Adopted, Claim, Class, Command, Decision, Event, Instant, JobId, JobMemory, Kind, Machine,
+    MemorySample, Policy, Preemption, Request, Running, Sample, Settings,
 };
 use pinfold_topo::{CpuSet, PuOs};
 
@@ -107,6 +107,11 @@ impl Script {
                 let idle_milli = words[1..].iter().map(|word| word.parse().unwrap()).collect();
                 Event::Sample(Sample { idle_milli })
             }
+            "memory" => Event::Memory(readings(&words[1..])),
+            "learned" => {
+                let claim = Claim { usual_bytes: mib(words[2]), most_bytes: mib(words[3]) };
+                Event::Learned(Kind(words[1].parse().unwrap()), claim)
+            }
             "fail" => Event::Failed { job: job(words[1]), action: action(&words[2..]), error: "EIO".into() },
             other => panic!("no event `{other}`"),
         }
@@ -121,6 +126,9 @@ impl Script {
                 "factor" => settings.factor_milli = value.parse().unwrap(),
                 "depth" => settings.queue_depth = value.parse().unwrap(),
                 "ttl" => settings.queue_ttl = Some(Duration::from_secs(value.parse().unwrap())),
+                "budget" => settings.memory.budget_bytes = mib(value),
+                "governor" => settings.memory.governor = on,
+                "prediction" => settings.memory.prediction = on,
                 "affinity" => settings.affinity = on,
                 "backfill" => settings.backfill = on,
                 "schedule" => settings.schedule = on,
@@ -136,6 +144,32 @@ impl Script {
         }
         settings
     }
+}
+
+fn mib(word: &str) -> u64 {
+    word.parse::<u64>().unwrap() << 20
+}
+
+/// `free=MIB swap=MIB stalled=MILLI JOB:MIB JOB:MIB+MIB`: what the host has, what each job holds in RAM and in swap.
+/// The swap device takes 200 MiB a second.
+fn readings(words: &[&str]) -> MemorySample {
+    let mut sample = MemorySample { swap_bytes_per_s: 200 << 20, ..MemorySample::default() };
+    for word in words {
+        if let Some((key, value)) = word.split_once('=') {
+            match key {
+                "free" => sample.available_bytes = mib(value),
+                "swap" => sample.swap_free_bytes = mib(value),
+                "stalled" => sample.stalled_milli = value.parse().unwrap(),
+                other => panic!("no reading `{other}`"),
+            }
+            continue;
+        }
+        let (number, held) = word.split_once(':').unwrap();
+        let (resident, swapped) = held.split_once('+').unwrap_or((held, "0"));
+        let (resident_bytes, swapped_bytes) = (mib(resident), mib(swapped));
+        sample.jobs.push(JobMemory { job: job(number), resident_bytes, swapped_bytes });
+    }
+    sample
 }
 
 fn job(word: &str) -> JobId {
@@ -161,6 +195,8 @@ fn request(words: &[&str]) -> Request {
         held: false,
         no_suspend: false,
         wish: None,
+        memory: None,
+        kind: None,
     };
     for word in &words[1..] {
         match *word {
@@ -173,6 +209,8 @@ fn request(words: &[&str]) -> Request {
                 ("p", n) => request.priority = n.parse().unwrap(),
                 ("c", n) => request.cores = n.parse().unwrap(),
                 ("e", n) => request.expected = Some(Duration::from_secs(n.parse().unwrap())),
+                ("m", n) => request.memory = Some(mib(n)),
+                ("k", n) => request.kind = Some(Kind(n.parse().unwrap())),
                 ("t", n) => request.ttl = Some(Duration::from_secs(n.parse().unwrap())),
                 _ => panic!("no option `{word}`"),
             },
@@ -234,6 +272,7 @@ fn line(decision: &Decision) -> String {
         Action::Weigh { class, priority } => format!("weigh {} p{priority}", name(class)),
         Action::Freeze => "freeze".into(),
         Action::Thaw => "thaw".into(),
+        Action::PageOut { bytes } => format!("page out {}", bytes >> 20),
         Action::Signal { signal } => format!("signal {signal}"),
         Action::Drop { refused } => format!("drop{}", if *refused { " refused" } else { "" }),
     };

@@ -48,6 +48,13 @@ pub(super) struct Shared {
     pub(super) proc: Proc,
 }
 
+impl Level {
+    /// The group above pinfold's own, which belongs to the host.
+    pub(super) fn base(&self) -> &Group {
+        &self.base
+    }
+}
+
 impl Shared {
     /// Whether all that a job needs at its start is in first-generation groups, which a process can enter by itself.
     pub(super) fn have_doors(&self) -> bool {

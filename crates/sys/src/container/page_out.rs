@@ -4,48 +4,21 @@
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 
-use super::process;
+use super::process::{self, Advice};
 use super::{Container, ContainerError};
 use crate::cgroup::{CgroupError, Group};
+use crate::procfs::{Proc, ProcError};
 
 /// Ranges that one call to the kernel takes (IOV_MAX).
 const RANGES_MAX: usize = 1024;
 
 impl Container {
     pub(super) fn page_out_v2(&self, bytes: u64) -> Result<u64, ContainerError> {
-        let Some(group) = self.group(self.shared.roles.memory) else { return Ok(0) };
-        let before = group.read_number("memory.current")?.unwrap_or(0);
-        let amount = bytes.min(before);
-        if amount == 0 {
-            return Ok(0);
-        }
-        match group.write("memory.reclaim", &amount.to_string()) {
-            Ok(()) => {}
-            // EAGAIN: less than asked for could go. What went counts.
-            Err(error) if error.errno() == Some(Errno::AGAIN) => {}
-            Err(error) if error.errno() == Some(Errno::NOENT) => {
-                return Ok(squeeze(group, "memory.high", "memory.current", amount)?);
-            }
-            Err(error) => return Err(error.into()),
-        }
-        let after = group.read_number("memory.current")?.unwrap_or(before);
-        Ok(before.saturating_sub(after))
+        self.group(self.shared.roles.memory).map_or(Ok(0), |group| page_out_v2(group, bytes))
     }
 
     pub(super) fn page_out_v1(&self, bytes: u64) -> Result<u64, ContainerError> {
-        let Some(group) = self.group(self.shared.roles.memory) else { return Ok(0) };
-        let before = group.read_number("memory.usage_in_bytes")?.unwrap_or(0);
-        if bytes < before {
-            return Ok(squeeze(group, "memory.limit_in_bytes", "memory.usage_in_bytes", bytes)?);
-        }
-        // Everything: the kernel has a file for that, which leaves no bound behind if we die meanwhile.
-        match group.write("memory.force_empty", "0") {
-            Ok(()) => {}
-            Err(error) if matches!(error.errno(), Some(Errno::BUSY | Errno::AGAIN)) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let after = group.read_number("memory.usage_in_bytes")?.unwrap_or(before);
-        Ok(before.saturating_sub(after))
+        self.group(self.shared.roles.memory).map_or(Ok(0), |group| page_out_v1(group, bytes))
     }
 
     pub(super) fn page_out_processes(&self, bytes: u64) -> Result<u64, ContainerError> {
@@ -54,30 +27,76 @@ impl Container {
             if out >= bytes {
                 break;
             }
-            out = out.saturating_add(self.page_out_process(pid, bytes - out)?);
+            let before = anon_bytes(&self.shared.proc, pid)?;
+            advise_process(&self.shared.proc, pid, bytes - out, Advice::PageOut)?;
+            out = out.saturating_add(before.saturating_sub(anon_bytes(&self.shared.proc, pid)?));
         }
         Ok(out)
     }
+}
 
-    fn page_out_process(&self, pid: u32, bytes: u64) -> Result<u64, ContainerError> {
-        let failed =
-            |errno: Errno| ContainerError::Process { operation: "page out", pid, source: errno.into() };
-        let proc = &self.shared.proc;
-        let Some(handle) = process::open(pid).map_err(failed)? else { return Ok(0) };
-        let Some(before) = proc.status(pid)? else { return Ok(0) };
-        let Some(maps) = proc.maps(pid)? else { return Ok(0) };
-        let ranges = first_bytes(&private_ranges(&maps), bytes);
-        for some in ranges.chunks(RANGES_MAX) {
-            match process::advise_page_out(handle.as_fd(), some) {
-                Ok(_) => {}
-                // Ended, changed its mappings meanwhile, or not ours to advise on: best effort.
-                Err(Errno::SRCH | Errno::NOMEM | Errno::INVAL | Errno::PERM | Errno::ACCESS) => {}
-                Err(errno) => return Err(failed(errno)),
-            }
+fn anon_bytes(proc: &Proc, pid: u32) -> Result<u64, ProcError> {
+    Ok(proc.status(pid)?.map_or(0, |status| status.anon_bytes))
+}
+
+/// Gives the kernel an advice on the first `bytes` of a process's own memory.
+pub(super) fn advise_process(
+    proc: &Proc,
+    pid: u32,
+    bytes: u64,
+    advice: Advice,
+) -> Result<(), ContainerError> {
+    let failed = |errno: Errno| ContainerError::Process {
+        operation: "advise the kernel on the memory of",
+        pid,
+        source: errno.into(),
+    };
+    let Some(handle) = process::open(pid).map_err(failed)? else { return Ok(()) };
+    let Some(maps) = proc.maps(pid)? else { return Ok(()) };
+    let ranges = first_bytes(&private_ranges(&maps), bytes);
+    for some in ranges.chunks(RANGES_MAX) {
+        match process::advise(handle.as_fd(), some, advice) {
+            Ok(_) => {}
+            // Ended, changed its mappings meanwhile, or not ours to advise on: best effort.
+            Err(Errno::SRCH | Errno::NOMEM | Errno::INVAL | Errno::PERM | Errno::ACCESS) => {}
+            Err(errno) => return Err(failed(errno)),
         }
-        let after = proc.status(pid)?.map_or(0, |status| status.anon_bytes);
-        Ok(before.anon_bytes.saturating_sub(after))
     }
+    Ok(())
+}
+
+pub(super) fn page_out_v2(group: &Group, bytes: u64) -> Result<u64, ContainerError> {
+    let before = group.read_number("memory.current")?.unwrap_or(0);
+    let amount = bytes.min(before);
+    if amount == 0 {
+        return Ok(0);
+    }
+    match group.write("memory.reclaim", &amount.to_string()) {
+        Ok(()) => {}
+        // EAGAIN: less than asked for could go. What went counts.
+        Err(error) if error.errno() == Some(Errno::AGAIN) => {}
+        Err(error) if error.errno() == Some(Errno::NOENT) => {
+            return Ok(squeeze(group, "memory.high", "memory.current", amount)?);
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let after = group.read_number("memory.current")?.unwrap_or(before);
+    Ok(before.saturating_sub(after))
+}
+
+pub(super) fn page_out_v1(group: &Group, bytes: u64) -> Result<u64, ContainerError> {
+    let before = group.read_number("memory.usage_in_bytes")?.unwrap_or(0);
+    if bytes < before {
+        return Ok(squeeze(group, "memory.limit_in_bytes", "memory.usage_in_bytes", bytes)?);
+    }
+    // Everything: the kernel has a file for that, which leaves no bound behind if we die meanwhile.
+    match group.write("memory.force_empty", "0") {
+        Ok(()) => {}
+        Err(error) if matches!(error.errno(), Some(Errno::BUSY | Errno::AGAIN)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let after = group.read_number("memory.usage_in_bytes")?.unwrap_or(before);
+    Ok(before.saturating_sub(after))
 }
 
 /// Lowers a bound to `amount` below what is held and puts it back. The kernel reclaims while the lower bound is

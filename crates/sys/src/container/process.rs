@@ -104,9 +104,18 @@ pub(super) fn nice_of_weight(weight: u32) -> i32 {
     nice
 }
 
-/// Advises the kernel to page out ranges of another process's memory; says how many bytes it went over.
+/// What the kernel is to do with another process's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Advice {
+    /// Move it to swap.
+    PageOut,
+    /// Read it back from swap, many pages at a time, where page faults would read it piece by piece.
+    Fetch,
+}
+
+/// Advises the kernel on ranges of another process's memory; says how many bytes it went over.
 #[expect(unsafe_code, reason = "neither rustix nor libc wraps process_madvise")]
-pub(super) fn advise_page_out(handle: BorrowedFd<'_>, ranges: &[(u64, u64)]) -> Result<u64, Errno> {
+pub(super) fn advise(handle: BorrowedFd<'_>, ranges: &[(u64, u64)], advice: Advice) -> Result<u64, Errno> {
     let vectors: Vec<libc::iovec> = ranges
         .iter()
         .filter_map(|(start, end)| {
@@ -116,14 +125,17 @@ pub(super) fn advise_page_out(handle: BorrowedFd<'_>, ranges: &[(u64, u64)]) -> 
         })
         .collect();
     // SAFETY: the kernel reads `vectors.len()` entries at the pointer. The addresses in them belong to the other
-    // process and are never touched here; MADV_PAGEOUT does not change what memory holds.
+    // process and are never touched here; neither advice changes what memory holds.
     let result = unsafe {
         libc::syscall(
             libc::SYS_process_madvise,
             handle.as_raw_fd(),
             vectors.as_ptr(),
             vectors.len(),
-            libc::MADV_PAGEOUT,
+            match advice {
+                Advice::PageOut => libc::MADV_PAGEOUT,
+                Advice::Fetch => libc::MADV_WILLNEED,
+            },
             0 as libc::c_uint,
         )
     };

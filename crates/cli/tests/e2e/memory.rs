@@ -1,0 +1,147 @@
+//! Memory: jobs wait for it, stand still for want of it, and all of them end well.
+
+use pinfold_proto::JobState;
+use pinfold_proto::view::WhyView;
+
+use crate::host::Host;
+use crate::kind::{Kind, each_kind};
+use crate::wait::{eventually, no_rescue};
+
+each_kind!(
+    what_is_claimed_is_waited_for,
+    growth_stops_the_younger_and_both_end,
+    what_ended_well_is_learned_from,
+    switched_off_nothing_is_frozen,
+    one_larger_than_the_budget_runs_alone,
+    the_daemon_dies_while_one_stands_still,
+);
+
+/// Two slots on any host, and this much memory.
+fn host(kind: Kind, budget: &str) -> Host {
+    Host::with(kind, &["slots.factor=2", "host.cpus=0", &format!("host.memory={budget}")])
+}
+
+/// A script that grows by `step` MiB `steps` times, a quarter of a second apart, and holds it all until the file `go`
+/// is there. Tail keeps what it reads until the end, for it waits for a line that does not come.
+fn grower(steps: u32, step_mib: u32, go: &str) -> String {
+    format!(
+        "(i=0; while [ $i -lt {steps} ]; do head -c {step_mib}M /dev/zero; sleep 0.25; i=$((i+1)); done; : >grown-$$; \
+         until [ -e {go} ]; do sleep 0.05; done) | tail -n 1 | wc -c >size-$PINFOLD_JOB_ID"
+    )
+}
+
+fn why(host: &Host, job: u64) -> WhyView {
+    let said = host.pinfold(["why", &job.to_string(), "--json"]);
+    serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {said:?}"))
+}
+
+/// It ended well, with all that it had held.
+#[track_caller]
+fn is_whole(host: &Host, job: u64, mib: u64) {
+    host.until_exit_code(job, 0);
+    assert_eq!(host.wrote(&format!("size-{job}")).trim(), (mib << 20).to_string());
+}
+
+fn what_is_claimed_is_waited_for(kind: Kind) {
+    let _frozen = no_rescue();
+    let host = host(kind, "600MiB");
+    let first = host.submit(&["--mem", "400MiB"], "until [ -e go ]; do sleep 0.05; done");
+    host.until(first, JobState::Running);
+    let second = host.submit(&["--mem", "300MiB"], "exit 0");
+    let told = why(&host, second);
+    assert_eq!(told.state, JobState::Queued);
+    assert!(told.cause.contains("300 MiB of memory and 200 MiB are left"), "{told:?}");
+    // What is small enough goes past it.
+    let third = host.submit(&["--mem", "100MiB"], "exit 3");
+    host.until_exit_code(third, 3);
+    assert_eq!(host.job(second).state, JobState::Queued);
+    host.make("go");
+    host.until_exit_code(second, 0);
+}
+
+fn growth_stops_the_younger_and_both_end(kind: Kind) {
+    let _frozen = no_rescue();
+    let host = host(kind, "500MiB");
+    let first = host.submit(&["--name", "one"], &grower(6, 50, "go"));
+    let second = host.submit(&["--name", "two"], &grower(6, 50, "go"));
+    host.until(second, JobState::Frozen);
+    assert_eq!(host.job(first).state, JobState::Running);
+    let told = why(&host, second);
+    assert!(told.cause.contains("memory ran short, and job 1 goes before it"), "{told:?}");
+    assert!(
+        told.decisions.iter().any(|one| one.action == "freeze" && one.reason.contains("memory runs short"))
+    );
+    // Who knows nothing of what it needs waits as well.
+    let third = host.submit(&["--name", "three"], "exit 0");
+    assert!(why(&host, third).cause.contains("memory"), "{:?}", why(&host, third));
+    host.make("go");
+    is_whole(&host, first, 300);
+    is_whole(&host, second, 300);
+    host.until_exit_code(third, 0);
+    let report = host.report(second);
+    assert!(report.suspended_s > 0.0 && report.suspended_s < report.wall_s.expect("it ran"), "{report:?}");
+}
+
+fn what_ended_well_is_learned_from(kind: Kind) {
+    let _frozen = no_rescue();
+    let mut host = host(kind, "500MiB");
+    host.make("go");
+    let first = host.submit(&["--name", "same"], &grower(5, 60, "go"));
+    is_whole(&host, first, 300);
+    // A daemon learns from those before it, too.
+    host.crash();
+    host.start_daemon();
+    std::fs::remove_file(host.work("go")).expect("the file was made");
+    let second = host.submit(&["--name", "same"], &grower(5, 60, "go"));
+    host.until(second, JobState::Running);
+    let third = host.submit(&["--name", "same"], &grower(5, 60, "go"));
+    let told = why(&host, third);
+    assert!(told.state == JobState::Queued && told.cause.contains("expected to need"), "{told:?}");
+    host.make("go");
+    is_whole(&host, second, 300);
+    is_whole(&host, third, 300);
+    assert!(host.report(third).suspended_s < 0.001, "{:?}", host.report(third));
+}
+
+fn switched_off_nothing_is_frozen(kind: Kind) {
+    let _frozen = no_rescue();
+    let host = host(kind, "500MiB");
+    let first = host.submit(&["--name", "one"], &grower(4, 60, "go"));
+    let second = host.submit(&["--name", "two"], &grower(4, 60, "go"));
+    host.until(second, JobState::Frozen);
+    let set = host.pinfold(["config", "set", "memory.governor=off", "host.memory="]);
+    assert_eq!(set.code, Some(0), "{set:?}");
+    host.until(second, JobState::Running);
+    host.make("go");
+    is_whole(&host, first, 240);
+    is_whole(&host, second, 240);
+}
+
+fn one_larger_than_the_budget_runs_alone(kind: Kind) {
+    let _frozen = no_rescue();
+    let host = host(kind, "300MiB");
+    let first = host.submit(&["--mem", "2GiB"], "until [ -e go ]; do sleep 0.05; done");
+    host.until(first, JobState::Running);
+    let second = host.submit(&["--mem", "1MiB"], "exit 0");
+    let told = why(&host, second);
+    assert!(told.state == JobState::Queued && told.cause.contains("memory"), "{told:?}");
+    host.make("go");
+    host.until_exit_code(second, 0);
+}
+
+fn the_daemon_dies_while_one_stands_still(kind: Kind) {
+    let _frozen = no_rescue();
+    let mut host = host(kind, "500MiB");
+    let first = host.submit(&["--name", "one"], &grower(6, 50, "go"));
+    let second = host.submit(&["--name", "two"], &grower(6, 50, "go"));
+    host.until(second, JobState::Frozen);
+    host.make("go");
+    host.crash();
+    // The guard lets it go on; without a daemon nobody stops it again.
+    eventually("the job goes on without a daemon", || {
+        std::fs::metadata(host.work(&format!("size-{first}"))).map(drop)
+    });
+    host.start_daemon();
+    is_whole(&host, first, 300);
+    is_whole(&host, second, 300);
+}

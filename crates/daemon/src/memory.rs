@@ -1,0 +1,316 @@
+//! Memory, as the judgement's governor needs it: readings, at a pace that follows from how scarce it is; the bound on
+//! all jobs; paging out on a thread of its own, for it takes the time that the swap device takes; and what earlier
+//! jobs needed.
+//!
+//! Owns the readings' timer and the peaks of ended jobs. What is decided from them is the judgement's.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant as Moment;
+
+use pinfold_policy::claims::Claims;
+use pinfold_policy::{Event as Judged, JobId, JobMemory, Kind, MemorySample, MemorySettings};
+use pinfold_proto::row::JobRow;
+use pinfold_proto::{JobSpec, JobState};
+use pinfold_sys::container::{Applied, ContainerError, Containers};
+use pinfold_sys::procfs::PressureResource;
+
+use crate::act::in_full;
+use crate::daemon::Daemon;
+use crate::poller::Ready;
+
+/// Memory is read this often while it is plentiful,
+const RELAXED_US: u64 = 1_000_000;
+/// and this often while it is not, in microseconds.
+const TIGHT_US: u64 = 100_000;
+/// The reserve, unless one is configured: this much, or this part of RAM in thousandths if that is more.
+const RESERVE_BYTES: u64 = 256 << 20;
+const RESERVE_MILLI: u64 = 20;
+/// Jobs of earlier lives whose peaks are looked at.
+const HISTORY: u32 = 20_000;
+
+/// The daemon's side of the memory governor.
+#[derive(Debug)]
+pub(crate) struct Governor {
+    due_us: Option<u64>,
+    read_us: u64,
+    /// The jobs' stall time so far, at the last reading.
+    stalled_us: Option<u64>,
+    pager: Pager,
+    claims: Claims,
+    bound: Option<u64>,
+    alarm: Option<OwnedFd>,
+}
+
+/// Pages out on its own thread.
+#[derive(Debug)]
+struct Pager {
+    orders: Sender<Order>,
+    /// What the swap device took in a second, smoothed; 0 before anything was paged out.
+    rate: Arc<AtomicU64>,
+}
+
+/// What the pager is to do.
+#[derive(Debug)]
+enum Order {
+    /// Move so many bytes of a job to swap.
+    Out(JobId, u64),
+    /// Read a job back from swap.
+    Fetch(JobId),
+}
+
+impl Pager {
+    fn start(containers: Containers) -> std::io::Result<Self> {
+        let (orders, received) = channel();
+        let rate = Arc::new(AtomicU64::new(0));
+        let measured = Arc::clone(&rate);
+        std::thread::Builder::new()
+            .name("pager".to_owned())
+            .spawn(move || obey(&containers, &received, &measured))?;
+        Ok(Self { orders, rate })
+    }
+}
+
+fn obey(containers: &Containers, orders: &Receiver<Order>, rate: &AtomicU64) {
+    while let Ok(order) = orders.recv() {
+        let (job, done) = match order {
+            Order::Out(job, bytes) => (job, page_out(containers, job, bytes, rate)),
+            Order::Fetch(job) => (job, containers.fetch(job.0)),
+        };
+        if let Err(error) = done {
+            tracing::warn!(job = job.0, error = %in_full(&error), "the memory of a job stays where it is");
+        }
+    }
+}
+
+fn page_out(containers: &Containers, job: JobId, bytes: u64, rate: &AtomicU64) -> Result<(), ContainerError> {
+    let began = Moment::now();
+    let out = containers.page_out(job.0, bytes)?;
+    // Of less no rate can be told.
+    if out >= 1 << 20 {
+        let now = u128::from(out) * 1_000_000 / began.elapsed().as_micros().max(1);
+        let now = u64::try_from(now).unwrap_or(u64::MAX);
+        let before = rate.load(Ordering::Relaxed);
+        let smoothed = if before == 0 { now } else { before / 4 * 3 + now / 4 };
+        rate.store(smoothed.max(1), Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+impl Governor {
+    /// A governor of these containers.
+    pub(crate) fn new(containers: &Containers) -> std::io::Result<Self> {
+        Ok(Self {
+            due_us: None,
+            read_us: 0,
+            stalled_us: None,
+            pager: Pager::start(containers.again())?,
+            claims: Claims::default(),
+            bound: None,
+            alarm: containers.memory_alarm(),
+        })
+    }
+
+    /// When memory is to be read next.
+    pub(crate) fn due_us(&self) -> Option<u64> {
+        self.due_us
+    }
+
+    /// The kernel's word that jobs stall for want of memory.
+    pub(crate) fn alarm(&self) -> Option<&OwnedFd> {
+        self.alarm.as_ref()
+    }
+
+    /// Sets the timer while something runs, and stops it when nothing does.
+    pub(crate) fn schedule(&mut self, running: bool, tight: bool, now_us: u64) {
+        if !running {
+            (self.due_us, self.stalled_us) = (None, None);
+            return;
+        }
+        let due_us =
+            self.read_us.max(now_us.saturating_sub(RELAXED_US)) + if tight { TIGHT_US } else { RELAXED_US };
+        self.due_us = Some(self.due_us.map_or(due_us, |due| due.min(due_us)));
+    }
+
+    /// Pages a frozen job out, in a while.
+    pub(crate) fn page_out(&self, job: JobId, bytes: u64) {
+        // The thread ends with the daemon only.
+        let _ = self.pager.orders.send(Order::Out(job, bytes));
+    }
+
+    /// Reads a job that goes on back from swap.
+    pub(crate) fn fetch(&self, job: JobId) {
+        let _ = self.pager.orders.send(Order::Fetch(job));
+    }
+
+    /// The part of the time since the last reading in which all jobs stood still, in thousandths.
+    fn stalled_milli(&mut self, total_us: u64, elapsed_us: u64) -> u16 {
+        let before = self.stalled_us.replace(total_us).unwrap_or(total_us);
+        let milli = total_us.saturating_sub(before).saturating_mul(1000) / elapsed_us.max(1);
+        u16::try_from(milli.min(1000)).expect("at most 1000")
+    }
+}
+
+/// The jobs that this one is like: the same program, under the same name, on as many cores. Of a line for a shell its
+/// first word counts.
+pub(crate) fn kind(spec: &JobSpec) -> Option<Kind> {
+    let first = spec.command.first()?;
+    let shell = matches!(first.rsplit('/').next(), Some("sh" | "bash" | "dash" | "zsh" | "ksh"));
+    let program = match spec.command.as_slice() {
+        [_, option, line, ..] if shell && option == "-c" => {
+            line.split_ascii_whitespace().find(|word| !word.contains('=')).unwrap_or(line)
+        }
+        _ => first,
+    };
+    let mut hasher = DefaultHasher::new();
+    (program, &spec.name, spec.cores).hash(&mut hasher);
+    Some(Kind(hasher.finish()))
+}
+
+impl Daemon {
+    /// What the judgement may do with memory, of the configuration and this host.
+    pub(crate) fn memory_settings(&self) -> MemorySettings {
+        let config = &self.configured.config;
+        MemorySettings {
+            governor: config.memory_governor,
+            prediction: config.memory_prediction,
+            budget_bytes: self.budget_bytes(),
+            swap_slot: config.memory_swap_slot,
+        }
+    }
+
+    /// What all jobs together may hold in RAM.
+    pub(crate) fn budget_bytes(&self) -> u64 {
+        let total = self.proc.memory_info().map_or(u64::MAX, |info| info.total_bytes);
+        let above = self.containers.bound_above().ok().flatten().unwrap_or(u64::MAX);
+        let most = total.min(above);
+        let wanted = self.configured.config.host_memory;
+        wanted.unwrap_or_else(|| most.saturating_sub(self.reserve_bytes(total))).min(most)
+    }
+
+    fn reserve_bytes(&self, total: u64) -> u64 {
+        let usual = RESERVE_BYTES.max(total / 1000 * RESERVE_MILLI);
+        self.configured.config.host_memory_reserve.unwrap_or(usual)
+    }
+
+    /// Makes `host.memory` a bound of the kernel's, where it can be one.
+    pub(crate) fn bound_memory(&mut self) {
+        let wanted = self.configured.config.host_memory;
+        if self.governor.bound == wanted {
+            return;
+        }
+        match self.containers.bound_all(wanted) {
+            Ok(Applied::Done) => self.governor.bound = wanted,
+            Ok(Applied::Kept(why)) => tracing::warn!(why, "`host.memory` is kept to by pinfold alone"),
+            Err(error) => {
+                tracing::warn!(error = %in_full(&error), "`host.memory` is kept to by pinfold alone")
+            }
+        }
+    }
+
+    /// Reads what jobs hold and what the host has, and lets the judgement look at it.
+    pub(crate) fn read_memory(&mut self) {
+        let now_us = self.clock.now_us();
+        let elapsed_us = now_us.saturating_sub(self.governor.read_us);
+        self.governor.due_us = None;
+        self.governor.read_us = now_us;
+        let Ok(info) = self.proc.memory_info() else { return };
+        let mut jobs = Vec::with_capacity(self.running.len());
+        for &job in &self.running {
+            let container = self.jobs.get(&job).and_then(|live| live.container.as_ref());
+            if let Some(Ok(held)) = container.map(pinfold_sys::container::Container::held_memory) {
+                let (resident_bytes, swapped_bytes) = (held.resident_bytes, held.swapped_bytes);
+                jobs.push(JobMemory { job, resident_bytes, swapped_bytes });
+            }
+        }
+        let swapped: u64 = jobs.iter().map(|job| job.swapped_bytes).sum();
+        let allowed = self.configured.config.host_swap.unwrap_or(u64::MAX).saturating_sub(swapped);
+        let pressure = match self.containers.pressure(PressureResource::Memory) {
+            Ok(Some(own)) => Some(own),
+            _ => self.proc.pressure(PressureResource::Memory).ok().flatten(),
+        };
+        let full_us = pressure.and_then(|pressure| pressure.full).map_or(0, |full| full.total_us);
+        let stalled_milli = self.governor.stalled_milli(full_us, elapsed_us);
+        self.judge(Judged::Memory(MemorySample {
+            available_bytes: info.available_bytes.saturating_sub(self.reserve_bytes(info.total_bytes)),
+            swap_free_bytes: info.swap_free_bytes.min(allowed),
+            swap_bytes_per_s: self.governor.pager.rate.load(Ordering::Relaxed),
+            stalled_milli,
+            jobs,
+        }));
+        self.note_parked(now_us);
+    }
+
+    /// A frozen job of which most is in swap is parked.
+    fn note_parked(&mut self, now_us: u64) {
+        let frozen = |live: &&mut crate::live::Live| live.row.frozen_since_us.is_some();
+        for live in self.jobs.values_mut().filter(frozen) {
+            let parked = self.policy.job(live.id()).is_some_and(|info| info.parked);
+            let state = if parked { JobState::Parked } else { JobState::Frozen };
+            if live.row.state != state {
+                live.set_state(state, now_us);
+                self.journal.touch(live.id());
+            }
+        }
+    }
+
+    /// Learns from a job that is over what its kind needs. Only from those that ended well: one that failed may have
+    /// done so before it needed much.
+    pub(crate) fn learn(&mut self, row: &JobRow, held_peak: u64) {
+        if row.ending.is_none_or(|ending| ending.exit_code != Some(0)) {
+            return;
+        }
+        let Some(kind) = kind(&row.spec) else { return };
+        let peak = row.usage.memory_peak_bytes.max(held_peak);
+        let claim = self.governor.claims.ended(kind, peak, row.spec.claim_bytes);
+        self.judge(Judged::Learned(kind, claim));
+    }
+
+    /// Learns from the jobs of earlier lives.
+    pub(crate) fn learn_from_history(&mut self) {
+        match self.journal.store().last(None, HISTORY) {
+            Ok(mut rows) => {
+                rows.sort_by_key(|row| row.job);
+                rows.iter().for_each(|row| self.learn(row, row.usage.swap_peak_bytes));
+            }
+            Err(error) => tracing::warn!(%error, "nothing is learned from earlier jobs"),
+        }
+    }
+
+    /// Watches for the kernel's word that jobs stall for want of memory.
+    pub(crate) fn watch_memory(&self) {
+        if let Some(alarm) = self.governor.alarm()
+            && let Err(error) = self.poller.watch(Ready::MemoryAlarm, alarm)
+        {
+            tracing::debug!(%error, "no word from the kernel when memory is short");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn alike(first: &[&str], second: &[&str], want: bool) {
+        let spec = |command: &[&str]| JobSpec {
+            command: command.iter().map(|&word| word.to_owned()).collect(),
+            name: "x".to_owned(),
+            cores: 1,
+            ..JobSpec::default()
+        };
+        assert_eq!(kind(&spec(first)) == kind(&spec(second)), want, "{first:?} {second:?}");
+    }
+
+    #[test]
+    fn kinds_follow_the_program() {
+        alike(&["velveth", "out1", "31"], &["velveth", "out2", "25"], true);
+        alike(&["velveth"], &["velvetg"], false);
+        alike(&["/bin/sh", "-c", "K=31 velveth out"], &["/bin/sh", "-c", "velveth out2 >log"], true);
+        alike(&["/bin/sh", "-c", "velveth out"], &["/bin/sh", "-c", "bowtie x"], false);
+        alike(&["/bin/sh", "job.sh"], &["/bin/sh", "-c", "x"], false);
+    }
+}

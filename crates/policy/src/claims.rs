@@ -1,0 +1,144 @@
+//! What jobs of one kind are expected to need, from what earlier ones needed.
+//!
+//! A claim at risk a is the ceil((n + 1)(1 - a))-th smallest of the n peaks seen: the next job, if it is like them,
+//! stays below it with probability 1 - a, whatever the distribution is (split conformal prediction; Vovk, Gammerman
+//! and Shafer, Algorithmic Learning in a Random World, 2005). Where so few were seen that there is no such one, the
+//! largest is taken and something added, less the more were seen.
+//!
+//! Pure, and told from outside which peaks there were.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::memory::{Claim, Kind};
+
+/// The last runs of a kind that count.
+const RUNS_KEPT: usize = 500;
+/// Kinds that are remembered; the one that ran longest ago is forgotten for a new one.
+const KINDS_KEPT: usize = 4096;
+/// The risk, in thousandths, that a job needs more than it usually does,
+const USUAL_RISK_MILLI: usize = 500;
+/// and more than the most.
+const MOST_RISK_MILLI: usize = 10;
+
+/// The peaks of ended jobs, kind by kind.
+#[derive(Debug, Default)]
+pub struct Claims {
+    kinds: BTreeMap<Kind, Runs>,
+    /// Counts runs, to tell which kind is the oldest.
+    turn: u64,
+}
+
+#[derive(Debug, Default)]
+struct Runs {
+    /// In bytes, in the order of their ends.
+    peaks: VecDeque<u64>,
+    last: u64,
+}
+
+impl Claims {
+    /// Takes in the peak of a job that ended well, in bytes; `asked`: what it had asked for. Gives what the next of
+    /// its kind is expected to need.
+    pub fn ended(&mut self, kind: Kind, peak_bytes: u64, asked: Option<u64>) -> Claim {
+        self.turn += 1;
+        if self.kinds.len() >= KINDS_KEPT && !self.kinds.contains_key(&kind) {
+            let oldest = self.kinds.iter().min_by_key(|(_, runs)| runs.last).map(|(&kind, _)| kind);
+            oldest.map(|oldest| self.kinds.remove(&oldest));
+        }
+        let runs = self.kinds.entry(kind).or_default();
+        runs.last = self.turn;
+        if runs.peaks.len() == RUNS_KEPT {
+            runs.peaks.pop_front();
+        }
+        runs.peaks.push_back(peak_bytes);
+        runs.claim(asked)
+    }
+}
+
+impl Runs {
+    fn claim(&self, asked: Option<u64>) -> Claim {
+        let mut sorted: Vec<u64> = self.peaks.iter().copied().collect();
+        sorted.sort_unstable();
+        let usual_bytes = at_risk(&sorted, USUAL_RISK_MILLI, asked);
+        let most_bytes = at_risk(&sorted, MOST_RISK_MILLI, asked);
+        Claim { usual_bytes, most_bytes: most_bytes.max(usual_bytes) }
+    }
+}
+
+/// The claim at this risk, of at least one peak in ascending order.
+fn at_risk(sorted: &[u64], risk_milli: usize, asked: Option<u64>) -> u64 {
+    let n = sorted.len();
+    let index = ((n + 1) * (1000 - risk_milli)).div_ceil(1000);
+    match sorted.get(index - 1) {
+        Some(&peak) => peak,
+        None => {
+            let largest = sorted.last().copied().unwrap_or(0);
+            let more = largest.saturating_add(largest / n.max(1) as u64);
+            // What was asked for bounds what is added, not what was seen.
+            asked.map_or(more, |asked| more.min(asked.max(largest)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(peaks: &[u64], asked: Option<u64>, usual: u64, most: u64) {
+        let mut claims = Claims::default();
+        let mut claim = Claim::default();
+        for &peak in peaks {
+            claim = claims.ended(Kind(1), peak, asked);
+        }
+        assert_eq!(claim, Claim { usual_bytes: usual, most_bytes: most }, "{peaks:?}");
+    }
+
+    #[test]
+    fn claims_follow_the_peaks() {
+        check(&[100], None, 100, 200);
+        check(&[100], Some(150), 100, 150);
+        check(&[100], Some(50), 100, 100);
+        check(&[100, 200], None, 200, 300);
+        check(&[300, 100, 200], None, 200, 400);
+        let hundred: Vec<u64> = (1..=100).collect();
+        check(&hundred, None, 51, 100);
+        let long: Vec<u64> = (1..=600).collect();
+        check(&long, None, 351, 596);
+    }
+
+    #[test]
+    fn kinds_are_forgotten_oldest_first() {
+        let mut claims = Claims::default();
+        for kind in 0..=KINDS_KEPT as u64 {
+            claims.ended(Kind(kind), 100, None);
+            claims.ended(Kind(0), 50, None);
+        }
+        assert_eq!(claims.kinds.len(), KINDS_KEPT);
+        assert!(claims.kinds.contains_key(&Kind(0)) && !claims.kinds.contains_key(&Kind(1)));
+    }
+
+    proptest! {
+        /// Of many like jobs, the share that needs more than a claim is about its risk.
+        #[test]
+        fn the_risk_is_kept(seed in any::<u64>()) {
+            let mut state = seed;
+            let mut draw = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 40) + 1
+            };
+            let mut claims = Claims::default();
+            let mut claim = claims.ended(Kind(1), draw(), None);
+            let (mut over_usual, mut over_most) = (0, 0);
+            for _ in 0..1_000 {
+                let peak = draw();
+                over_usual += u32::from(peak > claim.usual_bytes);
+                over_most += u32::from(peak > claim.most_bytes);
+                claim = claims.ended(Kind(1), peak, None);
+            }
+            prop_assert!((400..600).contains(&over_usual), "{over_usual} of 1000 over the usual");
+            prop_assert!(over_most <= 40, "{over_most} of 1000 over the most");
+        }
+    }
+}

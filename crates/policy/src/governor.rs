@@ -1,0 +1,542 @@
+//! The memory governor: who may start, who is frozen when memory runs short, who is paged out, who returns.
+//!
+//! One job, the *token holder*, is never frozen or paged out for another: the foremost when the token fell free, and
+//! it keeps it until it ends. So one job always goes on, and as long as each fits into RAM beside nothing and swap
+//! takes the others, all of them end one after the other at the worst (Jiang and Zhang's swap token, 2005). Above
+//! that floor: admission counts with what jobs usually need; who grows is watched; before memory is short the
+//! youngest stand still; what stands still is paged out only as far as those who run need it; and who stood still
+//! returns when it fits, the foremost first.
+//!
+//! Absent: how anything is measured, and the slots: a job that is frozen for memory has none.
+
+use std::time::Duration;
+
+use crate::job::{Job, Out};
+use crate::memory::{Claim, Held, JobMemory, Kind, MemorySample, bucket, grown};
+use crate::policy::Policy;
+use crate::{Action, Decision, Instant, JobId, Reason};
+
+/// A shortage is dealt with when growth would use up what is free within this time.
+///
+/// Readings come ten times a second then and a freeze takes some milliseconds, so this is several times what it takes.
+/// Twice as long froze jobs on a 2 GiB host that would just have fitted (docs/memory.md).
+const HORIZON: Duration = Duration::from_secs(1);
+/// A job of which nothing is known may grow while it is younger than this, though it does not yet.
+const YOUNG: Duration = Duration::from_secs(5);
+/// The least time between two steps against a shortage, when growth is not predicted.
+const STEP: Duration = Duration::from_millis(250);
+/// All jobs stood still for this part of the time: the host thrashes, whatever the figures say.
+const THRASH_MILLI: u16 = 500;
+/// ... for so long.
+const THRASH_FOR: Duration = Duration::from_secs(1);
+/// A job returns only to a host that stalls less than this.
+const CALM_MILLI: u16 = 100;
+/// Nobody below this is frozen for memory or paged out: it would not help.
+const WORTH_BYTES: u64 = 4 << 20;
+/// Kinds of jobs that are known at most, so that nobody can fill memory with them.
+const KINDS_MAX: usize = 10_000;
+/// The least time a job rests, doubled with each time it is frozen,
+const REST: Duration = Duration::from_secs(1);
+/// up to 2^6 times.
+const REST_DOUBLINGS_MAX: u32 = 6;
+/// The least time a job runs after it returned; longer when it comes from swap.
+const RUN: Duration = Duration::from_secs(1);
+/// A job that came from swap runs at least this many times as long as that took.
+const RUN_PER_SWAP_IN: u32 = 10;
+/// The rate of a swap device that was not measured: that of a slow disk.
+const SWAP_RATE_ASSUMED: u64 = 50 << 20;
+/// The part of the swap device's rate that paging out may use, in thousandths.
+const PAGE_OUT_MILLI: u64 = 800;
+/// Pages are asked for in one step for so long.
+const PAGE_OUT_FOR: Duration = Duration::from_millis(500);
+
+impl Policy {
+    /// Takes readings in and deals with a shortage, if there is one.
+    pub(crate) fn measured(&mut self, sample: &MemorySample) {
+        let now = self.now;
+        for memory in &sample.jobs {
+            self.measured_one(now, memory);
+        }
+        let resident = self.resident();
+        let memory = &mut self.memory;
+        memory.resident = resident;
+        let host = resident.saturating_add(sample.available_bytes);
+        memory.usable = Some(host.min(self.settings.memory.budget_bytes));
+        memory.swap_free = sample.swap_free_bytes;
+        memory.swap_rate = sample.swap_bytes_per_s;
+        memory.stalled_milli = sample.stalled_milli;
+        memory.returning.retain(|_, until| *until > now);
+        if self.governs() {
+            self.choose_token();
+            self.relieve();
+        }
+    }
+
+    fn measured_one(&mut self, now: Instant, memory: &JobMemory) {
+        let Some(job) = self.jobs.get_mut(&memory.job).filter(|job| job.live().is_some()) else { return };
+        let stands = job.live().is_some_and(|live| live.out.is_some());
+        job.held.read(now, memory);
+        if stands {
+            job.held.forget_growth();
+        }
+        if let Some(kind) = job.request.kind {
+            if self.memory.peaks.len() >= KINDS_MAX && !self.memory.peaks.contains_key(&kind) {
+                self.memory.peaks.pop_first();
+            }
+            let peak = self.memory.peaks.entry(kind).or_default();
+            *peak = (*peak).max(job.held.peak);
+        }
+    }
+
+    /// What is known of a kind of jobs changed: those that wait are looked at anew.
+    pub(crate) fn learned(&mut self, kind: Kind, claim: Claim) {
+        if self.memory.learned.len() >= KINDS_MAX && !self.memory.learned.contains_key(&kind) {
+            self.memory.learned.pop_first();
+        }
+        if self.memory.learned.insert(kind, claim).map(|old| bucket(old.usual_bytes))
+            == Some(bucket(claim.usual_bytes))
+        {
+            return;
+        }
+        let waits =
+            |job: &&Job| job.request.kind == Some(kind) && job.live().is_none() && job.queued.is_some();
+        let all = self.jobs.values().map(|job| &**job);
+        let waiting: Vec<JobId> = all.filter(waits).map(Job::id).collect();
+        for id in waiting {
+            self.dequeue(id);
+            self.enqueue(id);
+        }
+    }
+
+    /// Whether the governor acts: it is on, and memory was read.
+    pub(crate) fn governs(&self) -> bool {
+        self.settings.memory.governor && self.settings.schedule && self.memory.usable.is_some()
+    }
+
+    /// What a job is expected to need: what its kind is known to need; what was asked for; at least what others of
+    /// its kind hold right now. `None`: nobody knows.
+    pub(crate) fn claim_of(&self, job: &Job) -> Option<Claim> {
+        let kind = job.request.kind;
+        let learned = kind.and_then(|kind| self.memory.learned.get(&kind)).copied();
+        let asked = job.request.memory.map(|bytes| Claim { usual_bytes: bytes, most_bytes: bytes });
+        let peers = || {
+            let peak = kind.and_then(|kind| self.memory.peaks.get(&kind)).copied().filter(|&peak| peak > 0);
+            peak.map(|peak| Claim { usual_bytes: peak, most_bytes: peak })
+        };
+        let claim = learned.or(asked).or_else(peers)?;
+        // Who holds more than was expected is expected to hold that.
+        let usual_bytes = claim.usual_bytes.max(job.held.peak.min(claim.most_bytes));
+        Some(Claim { usual_bytes, most_bytes: claim.most_bytes.max(job.held.peak) })
+    }
+
+    /// Whether anybody told what a job needs: its user, or jobs of its kind that ended.
+    fn is_known(&self, job: &Job) -> bool {
+        job.request.memory.is_some()
+            || job.request.kind.is_some_and(|kind| self.memory.learned.contains_key(&kind))
+    }
+
+    /// What a running job counts for: what it holds, or what it usually comes to hold; the most it may need if it
+    /// may not be frozen once it runs.
+    fn counts_for(&self, job: &Job) -> u64 {
+        let claim = if self.settings.memory.prediction { self.claim_of(job) } else { None };
+        let claim = claim.unwrap_or_default();
+        job.held.total().max(if job.request.no_suspend { claim.most_bytes } else { claim.usual_bytes })
+    }
+
+    /// Jobs that have a slot.
+    fn running(&self) -> impl Iterator<Item = &Job> {
+        self.lives.iter().filter_map(|id| self.jobs.get(id)).map(|job| &**job).filter(|job| has_slot(job))
+    }
+
+    /// What all that lives holds in RAM.
+    fn resident(&self) -> u64 {
+        self.lives
+            .iter()
+            .filter_map(|id| self.jobs.get(id))
+            .map(|job| job.held.resident)
+            .fold(0, u64::saturating_add)
+    }
+
+    /// Whether memory should be read often: it is short, or could be within seconds.
+    #[must_use]
+    pub fn memory_is_tight(&self) -> bool {
+        if !self.governs() {
+            return false;
+        }
+        let usable = self.memory.usable.unwrap_or(u64::MAX);
+        let free = self.free_memory();
+        let growth: u64 = self.running().map(|job| job.held.growth).fold(0, u64::saturating_add);
+        self.memory.short_since.is_some()
+            || !self.memory.frozen.is_empty()
+            || free < usable / 4
+            || grown(growth, HORIZON * 4) > free
+    }
+
+    /// What is free for jobs in RAM.
+    pub(crate) fn free_memory(&self) -> u64 {
+        self.memory.usable.unwrap_or(u64::MAX).saturating_sub(self.resident())
+    }
+
+    /// Why memory keeps a job from its start, if it does.
+    pub(crate) fn lacks_memory(&self, id: JobId) -> Option<Lack> {
+        let job = self.jobs.get(&id)?;
+        if !self.governs() || self.holders.len() == 0 || job.live().is_some() {
+            return None;
+        }
+        let usable = self.memory.usable?;
+        let wanted = self.counts_for(job);
+        if wanted == 0 && self.memory.frozen.is_empty() {
+            // Of most jobs nothing is known, and memory is not short: no need to look at all that run.
+            let free = usable.saturating_sub(self.memory.resident);
+            if self.memory.short_since.is_some() {
+                return Some(Lack::Short);
+            }
+            return (free < usable / 20).then_some(Lack::Room { wanted: usable / 20, free });
+        }
+        let taken: u64 = self.running().map(|job| self.counts_for(job)).fold(0, u64::saturating_add);
+        let standing: u64 = self.standing().map(|job| job.held.resident).fold(0, u64::saturating_add);
+        let free = usable.saturating_sub(taken).saturating_sub(standing);
+        if wanted > free {
+            return Some(Lack::Room { wanted, free });
+        }
+        if self.memory.short_since.is_some() {
+            return Some(Lack::Short);
+        }
+        // A job of which nothing is known waits until nobody stands still; the others only if they would keep one
+        // that does from returning.
+        let known = self.is_known(job);
+        if let Some(first) = self.first_to_return() {
+            let token =
+                self.memory.token.and_then(|id| self.jobs.get(&id)).map_or(0, |job| self.counts_for(job));
+            let beside = taken.saturating_sub(token).saturating_add(wanted);
+            if !known || beside.saturating_add(self.need_to_return(first)) > usable {
+                return Some(Lack::Frozen { first: first.id() });
+            }
+        }
+        self.is_unsafe(wanted, usable).then_some(Lack::Unsafe)
+    }
+
+    /// Whether with a job of this size more the token holder could not be given all that it may need by paging the
+    /// others out.
+    fn is_unsafe(&self, wanted: u64, usable: u64) -> bool {
+        let Some(token) = self.memory.token.and_then(|id| self.jobs.get(&id)) else { return false };
+        let most = self.claim_of(token).map_or(0, |claim| claim.most_bytes).max(token.held.total());
+        let others =
+            self.lives.iter().filter_map(|id| self.jobs.get(id)).filter(|job| job.id() != token.id());
+        let (mut held, mut swapped) = (wanted, token.held.swapped);
+        for job in others {
+            held = held.saturating_add(job.held.total());
+            swapped = swapped.saturating_add(job.held.swapped);
+        }
+        let swap = self.memory.swap_free.saturating_add(swapped);
+        held > swap.saturating_add(usable.saturating_sub(most))
+    }
+
+    /// Jobs that were started and stand still, for whatever cause.
+    fn standing(&self) -> impl Iterator<Item = &Job> {
+        self.lives.iter().filter_map(|id| self.jobs.get(id)).map(|job| &**job).filter(|job| !has_slot(job))
+    }
+
+    /// The foremost of those frozen for memory.
+    fn first_to_return(&self) -> Option<&Job> {
+        let frozen = self.memory.frozen.iter().filter_map(|id| self.jobs.get(id)).map(|job| &**job);
+        frozen.min_by_key(|job| order(job))
+    }
+
+    /// What must be free for a job that stands still so that it can go on: all that it holds, and what it will grow by.
+    pub(crate) fn need_to_return(&self, job: &Job) -> u64 {
+        let known = self.settings.memory.prediction && self.claim_of(job).is_some();
+        let growth = if known { 0 } else { grown(job.held.growth_before, HORIZON * 2) };
+        self.counts_for(job).saturating_add(growth)
+    }
+
+    /// The token stays with who has it until it ends or a user stops it; then it goes to the foremost, who may stand
+    /// still.
+    fn choose_token(&mut self) {
+        let keeps = |id: &JobId| {
+            let live = self.jobs.get(id).and_then(|job| job.live());
+            live.is_some_and(|live| live.key.is_some() || live.out.is_some_and(Out::is_memory))
+        };
+        if self.memory.token.as_ref().is_some_and(keeps) {
+            return;
+        }
+        let all = self.lives.iter().filter(|id| keeps(id)).filter_map(|id| self.jobs.get(id));
+        self.memory.token = all.min_by_key(|job| order(job)).map(|job| job.id());
+    }
+
+    /// Lets those return that may, and sees to it that the token holder runs. At the end of each step, for an exit
+    /// may have made room.
+    pub(crate) fn let_return(&mut self) {
+        if self.memory.frozen.is_empty() {
+            return;
+        }
+        if !self.governs() {
+            for id in std::mem::take(&mut self.memory.frozen) {
+                self.let_go(id);
+            }
+            return;
+        }
+        self.choose_token();
+        if let Some(token) = self.memory.token.filter(|token| self.memory.frozen.contains(token)) {
+            self.let_go(token);
+        }
+        while let Some(first) = self.first_to_return().filter(|first| self.may_return(first)).map(Job::id) {
+            self.let_go(first);
+        }
+    }
+
+    fn may_return(&self, first: &Job) -> bool {
+        let slot = self.settings.memory.swap_slot.max(1) as usize;
+        let from_swap = first.held.swapped >= WORTH_BYTES;
+        if from_swap && (self.memory.returning.len() >= slot || self.memory.stalled_milli >= CALM_MILLI) {
+            return false;
+        }
+        if self.now < first.held.rests_until {
+            return false;
+        }
+        let usable = self.memory.usable.unwrap_or(u64::MAX);
+        let margin = usable / 20;
+        let taken: u64 = self
+            .running()
+            .map(|job| job.held.total().saturating_add(self.ahead(job)))
+            .fold(0, u64::saturating_add);
+        // The others that stand still can be paged out, as far as swap takes them.
+        let pinned = self.standing().filter(|job| job.id() != first.id()).map(|job| job.held.resident);
+        let pinned = pinned.fold(0, u64::saturating_add).saturating_sub(self.memory.swap_free);
+        let all = taken.saturating_add(self.need_to_return(first)).saturating_add(pinned);
+        all.saturating_add(margin) <= usable
+    }
+
+    /// A job that was frozen for memory may return: it is given the next slot.
+    fn let_go(&mut self, id: JobId) {
+        self.memory.frozen.remove(&id);
+        let now = self.now;
+        let rate = self.swap_rate();
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        let swap_in = Duration::from_micros(job.held.swapped.saturating_mul(1_000_000) / rate);
+        job.held.resumed = now;
+        job.held.runs_until = now.after(RUN.max(swap_in * RUN_PER_SWAP_IN));
+        if job.held.swapped >= WORTH_BYTES {
+            self.memory.returning.insert(id, now.after(swap_in * 2));
+        }
+        self.enqueue(id);
+    }
+
+    fn swap_rate(&self) -> u64 {
+        if self.memory.swap_rate == 0 { SWAP_RATE_ASSUMED } else { self.memory.swap_rate }
+    }
+
+    /// What a running job is expected to grow by: to what it usually needs, if that is known; else as it grew, for as
+    /// long as the horizon is.
+    fn ahead(&self, job: &Job) -> u64 {
+        let soon = grown(job.held.growth, HORIZON);
+        let claim = if self.settings.memory.prediction { self.claim_of(job) } else { None };
+        let total = job.held.total();
+        match claim.filter(|claim| claim.most_bytes > total) {
+            Some(claim) => soon.min(claim.most_bytes - total).max(claim.usual_bytes.saturating_sub(total)),
+            None => soon,
+        }
+    }
+
+    /// Deals with a shortage: freezes the youngest until the others fit, and pages out those who stand still.
+    fn relieve(&mut self) {
+        let now = self.now;
+        let usable = self.memory.usable.unwrap_or(u64::MAX);
+        let over = self.shortage(usable);
+        let thrashes = self.memory.stalled_milli >= THRASH_MILLI && self.memory.returning.is_empty();
+        if over == 0 && !thrashes {
+            self.memory.short_since = None;
+            self.page_out();
+            return;
+        }
+        let since = *self.memory.short_since.get_or_insert(now);
+        if over > 0 && self.settings.memory.prediction {
+            let mut left = over;
+            while left > 0
+                && let Some((victim, gain)) = self.victim()
+            {
+                self.freeze_for_memory(victim);
+                left = left.saturating_sub(gain);
+            }
+        } else if self.memory.acted.is_none_or(|at| now.since(at) >= STEP)
+            && (over > 0 || now.since(since) >= THRASH_FOR)
+            && let Some((victim, _)) = self.victim()
+        {
+            self.freeze_for_memory(victim);
+        }
+        self.page_out();
+    }
+
+    /// By how much those who run will soon exceed what is usable, if they go on as they do.
+    fn shortage(&self, usable: u64) -> u64 {
+        let (mut held, mut ahead) = (0u64, 0u64);
+        for job in self.running() {
+            held = held.saturating_add(job.held.total());
+            ahead = ahead.saturating_add(self.ahead(job));
+        }
+        // What stands still counts as far as it cannot be moved to swap.
+        let standing: u64 = self.standing().map(|job| job.held.resident).fold(0, u64::saturating_add);
+        let stuck = standing.saturating_sub(self.memory.swap_free);
+        held.saturating_add(ahead).saturating_add(stuck).saturating_sub(usable)
+    }
+
+    /// What a running job grows by within the horizon.
+    fn soon(&self, job: &Job) -> u64 {
+        self.ahead(job).min(grown(job.held.growth, HORIZON))
+    }
+
+    /// Whether a job is about to grow, or may begin to.
+    fn may_grow(&self, job: &Job) -> bool {
+        let young = || {
+            let since = job.live().map_or(self.now, |live| live.started).max(job.held.resumed);
+            self.claim_of(job).is_none() && self.now.since(since) < YOUNG
+        };
+        self.ahead(job) >= WORTH_BYTES || young()
+    }
+
+    /// The next to be frozen, and what that is worth: the youngest of those that grow or may begin to, else the youngest that holds
+    /// anything; never the token holder, and one that has just returned only if there is no other.
+    fn victim(&self) -> Option<(JobId, u64)> {
+        let now = self.now;
+        let may = |job: &&Job| {
+            let worth = job.held.total() >= WORTH_BYTES || self.may_grow(job);
+            Some(job.id()) != self.memory.token && self.may_freeze(job.id()) && worth
+        };
+        let key = |job: &&Job| (now >= job.held.runs_until, self.may_grow(job), order(job));
+        let job = self.running().filter(may).max_by_key(key)?;
+        // Frozen, it neither grows, nor is what it holds needed.
+        let movable = job.held.resident.min(self.memory.swap_free);
+        Some((job.id(), self.ahead(job).saturating_add(movable).saturating_add(job.held.swapped).max(1)))
+    }
+
+    fn freeze_for_memory(&mut self, id: JobId) {
+        let now = self.now;
+        let free = self.free_memory();
+        let growth: u64 = self.running().map(|job| job.held.growth).fold(0, u64::saturating_add);
+        let Some(token) = self.memory.token else { return };
+        self.memory.frozen.insert(id);
+        self.park(id, Out::Memory { token }, Reason::MemoryShort { free, growth, token });
+        self.memory.acted = Some(now);
+        self.memory.returning.remove(&id);
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.held.rests_until = now.after(REST * (1 << job.held.freezes.min(REST_DOUBLINGS_MAX)));
+        job.held.freezes += 1;
+        job.held.growth_before = 0;
+        job.held.forget_growth();
+    }
+
+    /// Pages out what stands still, as far as those who run need the room soon: the last in the order
+    /// first, at a bounded rate, and never more than swap takes.
+    fn page_out(&mut self) {
+        let usable = self.memory.usable.unwrap_or(u64::MAX);
+        // What they left in swap comes back too, as fast as the device gives it.
+        let back = grown(self.swap_rate(), HORIZON);
+        let needed: u64 = self
+            .running()
+            .map(|job| self.soon(job).saturating_add(job.held.swapped.min(back)))
+            .fold(usable / 50, u64::saturating_add);
+        let lacking = needed.saturating_sub(self.free_memory());
+        let busy = self.memory.paging_until.is_some_and(|until| self.now < until);
+        if lacking < WORTH_BYTES || self.memory.swap_free < WORTH_BYTES || busy {
+            return;
+        }
+        let rate = (self.swap_rate() / 1000).saturating_mul(PAGE_OUT_MILLI).max(1);
+        let mut bytes = lacking.min(grown(rate, PAGE_OUT_FOR)).min(self.memory.swap_free).max(WORTH_BYTES);
+        let mut standing: Vec<(JobId, u64)> = {
+            let worth = |job: &&Job| {
+                let frozen = job.live().is_some_and(|live| live.told.frozen == Some(true));
+                frozen && job.held.resident >= WORTH_BYTES && Some(job.id()) != self.memory.token
+            };
+            let mut all: Vec<&Job> = self.standing().filter(worth).collect();
+            all.sort_by_key(|job| std::cmp::Reverse(order(job)));
+            all.into_iter().map(|job| (job.id(), job.held.resident)).collect()
+        };
+        standing.retain(|(id, _)| !self.marked.iter().any(|(marked, _)| marked == id));
+        for (job, resident) in standing {
+            let part = bytes.min(resident);
+            let time = Duration::from_micros(part.saturating_mul(1_000_000) / rate);
+            self.memory.paging_until =
+                Some(self.memory.paging_until.unwrap_or(self.now).max(self.now).after(time));
+            let reason = Reason::MemoryNeeded { needed, free: self.free_memory() };
+            self.decisions.push(Decision { job, action: Action::PageOut { bytes: part }, reason });
+            bytes -= part;
+            if bytes < WORTH_BYTES {
+                return;
+            }
+        }
+    }
+
+    /// Forgets a job that is over or is not to be governed any more.
+    pub(crate) fn forget_memory(&mut self, id: JobId) {
+        self.memory.frozen.remove(&id);
+        self.memory.returning.remove(&id);
+        if self.memory.token == Some(id) {
+            self.memory.token = None;
+        }
+    }
+
+    /// The size class in which a waiting job stands in the queue.
+    pub(crate) fn memory_bucket(&self, job: &Job) -> u16 {
+        if job.live().is_some() || !self.settings.memory.prediction {
+            return 0;
+        }
+        self.claim_of(job).map_or(0, |claim| {
+            bucket(if job.request.no_suspend { claim.most_bytes } else { claim.usual_bytes })
+        })
+    }
+
+    /// The largest size class that could start now.
+    pub(crate) fn memory_room(&self) -> u64 {
+        if !self.governs() || self.holders.len() == 0 {
+            return u64::MAX;
+        }
+        let taken: u64 = self.running().map(|job| self.counts_for(job)).fold(0, u64::saturating_add);
+        let standing: u64 = self.standing().map(|job| job.held.resident).fold(0, u64::saturating_add);
+        self.memory.usable.unwrap_or(u64::MAX).saturating_sub(taken).saturating_sub(standing)
+    }
+}
+
+/// Why memory keeps a job from its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// What it usually needs is not free.
+    Room {
+        /// What it usually needs.
+        wanted: u64,
+        /// What the running jobs leave.
+        free: u64,
+    },
+    /// Memory runs short now.
+    Short,
+    /// It would keep one that stands still from returning.
+    Frozen {
+        /// The first that returns.
+        first: JobId,
+    },
+    /// The token holder could not be given all that it may need.
+    Unsafe,
+}
+
+fn has_slot(job: &Job) -> bool {
+    job.live().is_some_and(|live| live.key.is_some())
+}
+
+/// The order in which jobs keep their memory: priority, then start, then number; the foremost is the least.
+fn order(job: &Job) -> (std::cmp::Reverse<u8>, Instant, JobId) {
+    let started = job.live().map_or(Instant(u64::MAX), |live| live.started);
+    (std::cmp::Reverse(job.request.priority), started, job.id())
+}
+
+impl Out {
+    /// Whether it was frozen for want of memory.
+    pub(crate) fn is_memory(self) -> bool {
+        matches!(self, Self::Memory { .. })
+    }
+}
+
+impl Held {
+    /// Whether most of it is in swap.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.swapped > self.resident
+    }
+}

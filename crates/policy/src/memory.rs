@@ -1,0 +1,259 @@
+//! What the judgement knows of memory: what each job holds and how fast it grows, what it is expected to need, and
+//! what the host can give.
+//!
+//! Owns the figures, told from outside with [`crate::Event::Memory`] and [`crate::Event::Learned`]. What follows
+//! from them is decided in `governor`. All sizes are bytes, and page cache is in none of them: the kernel takes it
+//! back when it is needed.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use crate::{Instant, JobId};
+
+/// Growth is looked at over this long,
+const SHORT: Duration = Duration::from_secs(1);
+/// and over this long; the larger counts, so that neither a burst nor a slow leak is missed.
+const LONG: Duration = Duration::from_secs(5);
+/// Readings closer together than this are not both kept.
+const SPACING: Duration = Duration::from_millis(200);
+
+/// How the governor may act.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemorySettings {
+    /// Whether jobs wait, are frozen and are paged out for want of memory at all.
+    pub governor: bool,
+    /// Whether claims and growth are used to act before memory is short, or only once it is.
+    pub prediction: bool,
+    /// What all jobs together may hold in RAM, at most.
+    pub budget_bytes: u64,
+    /// How many jobs may come back from swap at a time; at least 1.
+    pub swap_slot: u32,
+}
+
+impl Default for MemorySettings {
+    fn default() -> Self {
+        Self { governor: true, prediction: true, budget_bytes: u64::MAX, swap_slot: 1 }
+    }
+}
+
+/// What a job is expected to hold at its peak (ALGORITHMS: c50 and c99).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Claim {
+    /// As likely as not it stays below this; what admission counts with.
+    pub usual_bytes: u64,
+    /// It hardly ever needs more; what safety counts with. At least [`Self::usual_bytes`].
+    pub most_bytes: u64,
+}
+
+/// Jobs that are expected to need alike: the same program, under the same name, on as many cores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Kind(pub u64);
+
+/// Readings of memory, of all jobs at one time.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MemorySample {
+    /// What the host could still give to jobs without paging anything out, its reserve taken off.
+    pub available_bytes: u64,
+    /// Swap that jobs may still be paged out to.
+    pub swap_free_bytes: u64,
+    /// What the swap device takes in a second, as measured; 0: not known.
+    pub swap_bytes_per_s: u64,
+    /// The part of the time since the last sample in which every job stood still for want of memory, in thousandths.
+    pub stalled_milli: u16,
+    /// What each job that lives holds.
+    pub jobs: Vec<JobMemory>,
+}
+
+/// What one job holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobMemory {
+    /// The job.
+    pub job: JobId,
+    /// In RAM, without page cache.
+    pub resident_bytes: u64,
+    /// In swap.
+    pub swapped_bytes: u64,
+}
+
+/// What is known of one job's memory.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    pub(crate) resident: u64,
+    pub(crate) swapped: u64,
+    /// The most it held, swap included.
+    pub(crate) peak: u64,
+    /// By how much it grows in a second; 0 when it does not.
+    pub(crate) growth: u64,
+    /// By how much it grew when it was frozen.
+    pub(crate) growth_before: u64,
+    /// When it last returned.
+    pub(crate) resumed: Instant,
+    /// Not to be frozen for memory before this, so that a return is worth its cost.
+    pub(crate) runs_until: Instant,
+    /// Not to return before this, unless nothing else runs; grows with each freeze.
+    pub(crate) rests_until: Instant,
+    /// How often it was frozen for memory.
+    pub(crate) freezes: u32,
+    recent: VecDeque<(Instant, u64)>,
+}
+
+impl Held {
+    /// All it holds.
+    pub(crate) fn total(&self) -> u64 {
+        self.resident.saturating_add(self.swapped)
+    }
+
+    pub(crate) fn read(&mut self, now: Instant, memory: &JobMemory) {
+        (self.resident, self.swapped) = (memory.resident_bytes, memory.swapped_bytes);
+        let total = self.total();
+        self.peak = self.peak.max(total);
+        let over = |span: Duration| {
+            // The youngest reading that is at least so old; a younger job is looked at since its first one.
+            let old = self.recent.iter().rev().find(|(at, _)| now.since(*at) >= span).or(self.recent.front());
+            old.map_or(0, |&(at, was)| per_second(total.saturating_sub(was), now.since(at).max(SPACING)))
+        };
+        self.growth = over(SHORT).max(over(LONG));
+        if self.recent.back().is_none_or(|(at, _)| now.since(*at) >= SPACING) {
+            self.recent.push_back((now, total));
+        }
+        while self.recent.get(1).is_some_and(|(at, _)| now.since(*at) >= LONG) {
+            self.recent.pop_front();
+        }
+    }
+
+    /// It stands still or comes back: what it grew by before says nothing.
+    pub(crate) fn forget_growth(&mut self) {
+        self.growth_before = self.growth_before.max(self.growth);
+        self.growth = 0;
+        self.recent.clear();
+    }
+}
+
+fn per_second(bytes: u64, time: Duration) -> u64 {
+    let micros = u128::from(bytes) * 1_000_000 / time.as_micros().max(1);
+    u64::try_from(micros).unwrap_or(u64::MAX)
+}
+
+/// The bytes that a growth makes in `time`.
+pub(crate) fn grown(per_second: u64, time: Duration) -> u64 {
+    u64::try_from(u128::from(per_second) * time.as_micros() / 1_000_000).unwrap_or(u64::MAX)
+}
+
+/// The memory side of the judgement.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// What all jobs together may hold in RAM as things are; `None` before the first reading.
+    pub(crate) usable: Option<u64>,
+    /// What all jobs held in RAM at the last reading.
+    pub(crate) resident: u64,
+    pub(crate) swap_free: u64,
+    pub(crate) swap_rate: u64,
+    pub(crate) stalled_milli: u16,
+    /// The job that is never frozen or paged out for another.
+    pub(crate) token: Option<JobId>,
+    /// Jobs frozen for memory that may not return yet.
+    pub(crate) frozen: BTreeSet<JobId>,
+    /// Jobs that come back from swap, and until when they are given time for that.
+    pub(crate) returning: BTreeMap<JobId, Instant>,
+    /// Until when the swap device is busy with what it was last asked for.
+    pub(crate) paging_until: Option<Instant>,
+    /// When the last step was taken against a shortage.
+    pub(crate) acted: Option<Instant>,
+    /// Since when readings show a shortage.
+    pub(crate) short_since: Option<Instant>,
+    /// The most that any job of a kind was seen to hold, of kinds with jobs that are not over.
+    pub(crate) peaks: BTreeMap<Kind, u64>,
+    /// What is known of kinds of jobs.
+    pub(crate) learned: BTreeMap<Kind, Claim>,
+}
+
+/// The size class of a claim, eight to each power of two, for finding a job that fits without looking at all; 0 is
+/// no claim. The largest size of a class is [`bucket_ceiling`].
+pub(crate) fn bucket(bytes: u64) -> u16 {
+    if bytes == 0 {
+        return 0;
+    }
+    // In MiB, less one: up to 8 MiB each has its class.
+    let above = (bytes - 1) >> 20;
+    let class = if above < 8 {
+        1 + above
+    } else {
+        let octave = u64::from(above.ilog2());
+        9 + (octave - 3) * 8 + ((above >> (octave - 3)) & 7)
+    };
+    u16::try_from(class).expect("44 octaves of 8")
+}
+
+/// The largest size of a class.
+pub(crate) fn bucket_ceiling(bucket: u16) -> u64 {
+    match u64::from(bucket) {
+        0 => 0,
+        class @ 1..9 => class << 20,
+        class => {
+            let (octave, eighth) = ((class - 9) / 8, (class - 9) % 8);
+            u64::try_from(u128::from(8 + eighth + 1) << (octave + 20)).unwrap_or(u64::MAX)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant(ms * 1000)
+    }
+
+    fn read(held: &mut Held, ms: u64, mib: u64) {
+        held.read(at(ms), &JobMemory { job: JobId(1), resident_bytes: mib << 20, swapped_bytes: 0 });
+    }
+
+    #[test]
+    fn growth_is_the_larger_of_the_last_second_and_the_last_five() {
+        let mut held = Held::default();
+        for step in 0..60 {
+            read(&mut held, step * 100, 100 + step * 10);
+        }
+        assert_eq!(held.growth >> 20, 100);
+        // It stops: the last second forgets it first, the last five only then.
+        for step in 60..75 {
+            read(&mut held, step * 100, 690);
+        }
+        assert!((60..80).contains(&(held.growth >> 20)), "{}", held.growth >> 20);
+        for step in 75..140 {
+            read(&mut held, step * 100, 690);
+        }
+        assert_eq!(held.growth, 0);
+        assert_eq!(held.peak >> 20, 690);
+    }
+
+    #[test]
+    fn what_goes_to_swap_has_not_grown() {
+        let mut held = Held::default();
+        for step in 0..20 {
+            let moved = step * 5;
+            held.read(
+                at(step * 100),
+                &JobMemory { job: JobId(1), resident_bytes: (500 - moved) << 20, swapped_bytes: moved << 20 },
+            );
+        }
+        assert_eq!((held.growth, held.total() >> 20), (0, 500));
+    }
+
+    #[test]
+    fn size_classes_hold_what_they_say() {
+        let mut last = 0;
+        for mib in [0u64, 1, 2, 3, 4, 5, 7, 8, 9, 100, 512, 700, 1024, 1025, 1 << 20, 1 << 43] {
+            for bytes in [mib << 20, (mib << 20) + 1] {
+                let class = bucket(bytes);
+                assert!(class >= last, "{bytes} goes down");
+                last = class;
+                assert!(bucket_ceiling(class) >= bytes, "{bytes} in {class}: {}", bucket_ceiling(class));
+                if bytes > 8 << 20 {
+                    assert!(bucket_ceiling(class) <= bytes + bytes / 7, "{bytes} in {class} is too wide");
+                }
+            }
+        }
+        assert_eq!(bucket_ceiling(bucket(512 << 20)), 512 << 20);
+    }
+}

@@ -1,0 +1,260 @@
+//! Memory: who waits for it, who is frozen for want of it, and who returns.
+
+use crate::script::check;
+
+#[test]
+fn known_needs_are_admitted_as_far_as_they_fit() {
+    check(
+        "
+        > machine 4
+        > memory free=1000 swap=0
+        > submit 1 m400
+        1 start primary 0 p10: a home core was free (1 of 6 slots used)
+        > submit 2 m500
+        2 start primary 1 p10: a home core was free (2 of 6 slots used)
+        > submit 3 m200
+        > submit 4 m100
+        > why 3
+        it is expected to need 200 MiB of memory and 100 MiB are left for it [priority 10, cores asked for 1, slots used 2 of 6, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 200 MiB, memory at most 200 MiB, memory for jobs 1000 MiB, memory free 1000 MiB] change: job 2 or job 1 must end or need less
+        > exit 1
+        3 start primary 0 p10: a home core was free (2 of 6 slots used)
+        4 start primary 2 p10: a home core was free (3 of 6 slots used)
+        ",
+    );
+}
+
+#[test]
+fn what_is_learned_counts_more_than_what_was_asked() {
+    check(
+        "
+        > machine 4
+        > memory free=1000 swap=1000
+        > submit 1 m900 k1
+        1 start primary 0 p10: a home core was free (1 of 6 slots used)
+        > submit 2 m900 k1
+        > learned 1 300 400
+        2 start primary 1 p10: a home core was free (2 of 6 slots used)
+        > submit 3 m900 k1
+        3 start primary 2 p10: a home core was free (3 of 6 slots used)
+        > submit 4 m900 k1
+        ",
+    );
+}
+
+#[test]
+fn a_job_larger_than_memory_runs_alone() {
+    check(
+        "
+        > machine 2
+        > memory free=1000 swap=4000
+        > submit 1 m3000
+        1 start primary 0 p10: a home core was free (1 of 3 slots used)
+        > submit 2 m10
+        > exit 1
+        2 start primary 0 p10: a home core was free (1 of 3 slots used)
+        ",
+    );
+}
+
+#[test]
+fn growth_freezes_the_youngest_before_memory_is_short() {
+    check(
+        "
+        > machine 4
+        > set factor=1000
+        > memory free=700 swap=2000
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 4 slots used)
+        > submit 2
+        2 start primary 1 p10: a home core was free (2 of 4 slots used)
+        > submit 3
+        3 start primary 2 p10: a home core was free (3 of 4 slots used)
+        > +1 memory free=670 swap=2000 1:10 2:10 3:10
+        > +1 memory free=370 swap=2000 1:110 2:110 3:110
+        > +0.5 memory free=220 swap=2000 1:160 2:160 3:160
+        3 freeze: memory runs short: 220 MiB free, growing by 300 MiB a second; job 1 goes first
+        > why 3
+        memory ran short, and job 1 goes before it [priority 10, cores asked for 1, slots used 2 of 4, since its start 2.5 s, frozen for 0.0 s, memory for jobs 700 MiB, memory free 220 MiB, memory it holds 160 MiB, of it in swap, besides 0 MiB, times frozen for memory 1] change: 360 MiB of memory that running jobs do not need; it returns by itself
+        > submit 4
+        > why 4
+        memory runs short, and nothing new starts meanwhile [priority 10, cores asked for 1, slots used 2 of 4, waited 0.0 s, position in the queue 1, goes first in 600 s, memory for jobs 700 MiB, memory free 220 MiB] change: memory that running jobs do not need
+        > +0.5 memory free=120 swap=2000 1:210 2:210 3:160
+        3 page out 79: the running jobs need 214 MiB and 120 MiB are free
+        > +0.5 memory free=120 swap=2000 1:260 2:210 3:110+50
+        3 page out 74: the running jobs need 194 MiB and 120 MiB are free
+        > +0.5 memory free=120 swap=2000 1:310 2:210 3:60+100
+        3 page out 60: the running jobs need 180 MiB and 120 MiB are free
+        > exit 1
+        3 thaw: memory suffices again: 430 MiB free, 100 MiB to come back from swap
+        4 start primary 0 p10: a home core was free (3 of 4 slots used)
+        > +1 memory free=420 swap=2000 2:210 3:60+100
+        > +1 memory free=320 swap=2000 2:210 3:160
+        ",
+    );
+}
+
+#[test]
+fn what_stands_still_is_paged_out_for_who_runs() {
+    check(
+        "
+        > machine 2
+        > set factor=1000
+        > memory free=1000 swap=2000
+        > submit 1 m900
+        1 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > submit 2 m100
+        2 start primary 1 p10: a home core was free (2 of 2 slots used)
+        > +1 memory free=200 swap=2000 1:400 2:400
+        2 freeze: memory runs short: 200 MiB free, growing by 0 MiB a second; job 1 goes first
+        > +1 memory free=50 swap=2000 1:500 2:450
+        2 page out 70: the running jobs need 120 MiB and 50 MiB are free
+        > +0.5 memory free=50 swap=2000 1:500 2:450
+        2 page out 36: the running jobs need 86 MiB and 50 MiB are free
+        > +0.5 memory free=100 swap=1900 1:550 2:350+100
+        > +0.5 memory free=100 swap=1800 1:650 2:250+200
+        2 page out 70: the running jobs need 170 MiB and 100 MiB are free
+        > exit 1
+        2 thaw: memory suffices again: 750 MiB free, 200 MiB to come back from swap
+        > +1 memory free=800 swap=1800 2:250+200
+        ",
+    );
+}
+
+#[test]
+fn without_swap_nothing_is_paged_out_and_the_first_goes_on() {
+    check(
+        "
+        > machine 2
+        > set factor=1000
+        > memory free=1000 swap=0
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > submit 2
+        2 start primary 1 p10: a home core was free (2 of 2 slots used)
+        > +1 memory free=800 swap=0 1:100 2:100
+        > +1 memory free=500 swap=0 1:250 2:250
+        > +0.5 memory free=290 swap=0 1:355 2:355
+        2 freeze: memory runs short: 290 MiB free, growing by 340 MiB a second; job 1 goes first
+        > +1 memory free=190 swap=0 1:455 2:355
+        > +1 memory free=100 swap=0 1:545 2:355
+        > exit 1
+        2 thaw: memory suffices again: 645 MiB free
+        ",
+    );
+}
+
+#[test]
+fn a_job_that_may_not_be_frozen_is_not() {
+    check(
+        "
+        > machine 2
+        > set factor=1000
+        > memory free=1000 swap=1000
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > submit 2 nosuspend
+        2 start primary 1 p10: a home core was free (2 of 2 slots used)
+        > submit 3
+        > +1 memory free=800 swap=1000 1:100 2:100
+        > +1 memory free=400 swap=1000 1:300 2:300
+        > +1 memory free=100 swap=1000 1:450 2:450
+        ",
+    );
+}
+
+#[test]
+fn a_thrashing_host_freezes_without_prediction_too() {
+    check(
+        "
+        > machine 2
+        > set factor=1000 prediction=off
+        > memory free=1000 swap=1000
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > submit 2
+        2 start primary 1 p10: a home core was free (2 of 2 slots used)
+        > +1 memory free=20 swap=800 1:490+100 2:490+100 stalled=700
+        2 freeze: memory runs short: 20 MiB free, growing by 0 MiB a second; job 1 goes first
+        > +0.5 memory free=20 swap=800 1:490+100 2:490+100 stalled=700
+        2 page out 79: the running jobs need 120 MiB and 20 MiB are free
+        > +0.6 memory free=20 swap=800 1:490+100 2:490+100 stalled=700
+        2 page out 79: the running jobs need 120 MiB and 20 MiB are free
+        ",
+    );
+}
+
+#[test]
+fn switched_off_it_does_nothing_and_lets_all_go() {
+    check(
+        "
+        > machine 2
+        > set factor=1000
+        > memory free=1000 swap=1000
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > submit 2
+        2 start primary 1 p10: a home core was free (2 of 2 slots used)
+        > +1 memory free=800 swap=1000 1:100 2:100
+        > +1 memory free=200 swap=1000 1:400 2:400
+        2 freeze: memory runs short: 200 MiB free, growing by 600 MiB a second; job 1 goes first
+        > set governor=off
+        2 thaw: memory suffices again: 200 MiB free
+        > +1 memory free=10 swap=1000 1:500 2:490
+        ",
+    );
+}
+
+#[test]
+fn suspended_and_cancelled_while_frozen_for_memory() {
+    check(
+        "
+        > machine 3
+        > set factor=1000
+        > memory free=1000 swap=1000
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 3 slots used)
+        > submit 2
+        2 start primary 1 p10: a home core was free (2 of 3 slots used)
+        > submit 3
+        3 start primary 2 p10: a home core was free (3 of 3 slots used)
+        > +1 memory free=700 swap=1000 1:100 2:100 3:100
+        > +1 memory free=100 swap=1000 1:300 2:300 3:300
+        3 freeze: memory runs short: 100 MiB free, growing by 600 MiB a second; job 1 goes first
+        > suspend 2
+        2 freeze: a user or operator asked for it
+        > exit 1
+        3 thaw: memory suffices again: 400 MiB free
+        > cancel 3
+        3 signal 15: a user or operator asked for it
+        > resume 2
+        2 thaw: a user or operator asked for it
+        ",
+    );
+}
+
+#[test]
+fn jobs_that_grow_in_step_are_frozen_youngest_first_and_nobody_takes_their_place() {
+    check(
+        "
+        > machine 2
+        > set factor=2000
+        > memory free=2048 swap=6000
+        > submit 1 k1
+        1 start primary 0 p10: a home core was free (1 of 4 slots used)
+        > submit 2 k1
+        2 start primary 1 p10: a home core was free (2 of 4 slots used)
+        > submit 3 k1
+        3 start backfill 0 p10: no home core was free but a slot was (3 of 4 slots used)
+        > submit 4 k1
+        4 start backfill 1 p10: no home core was free but a slot was (4 of 4 slots used)
+        > submit 5 k1
+        > +1 memory free=1400 swap=6000 1:300 2:300 3:2 4:10
+        > +0.55 memory free=1100 swap=6000 1:460 2:460 3:3 4:12
+        4 freeze: memory runs short: 1100 MiB free, growing by 587 MiB a second; job 1 goes first
+        > +0.1 memory free=1040 swap=6000 1:490 2:490 3:3 4:12
+        3 freeze: memory runs short: 1040 MiB free, growing by 586 MiB a second; job 1 goes first
+        > +0.1 memory free=980 swap=6000 1:520 2:520 3:3 4:12
+        > +0.1 memory free=920 swap=6000 1:550 2:550 3:3 4:12
+        ",
+    );
+}

@@ -1,0 +1,171 @@
+//! What the memory governor needs of the kernel: what a job holds, as cheaply as it can be had; the bound on all jobs
+//! together; the pressure that they make; and paging out from another thread, for the kernel takes its time over it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+
+use super::grouped::members_below;
+use super::levels::group_name;
+use super::measure::{Measure, memory_of_processes};
+use super::page_out::{advise_process, page_out_v1, page_out_v2};
+use super::process::Advice;
+use super::{Applied, Container, ContainerError, Containers};
+use crate::cgroup::{Generation, keyed};
+use crate::mode::{AbilityName, Via};
+use crate::procfs::{Pressure, PressureResource, parse_pressure};
+
+const NO_BOUND: &str = "this host has no means to bound memory";
+const KEPT_BOUND: &str = "jobs hold more than that, and the kernel cannot push it out";
+
+/// Memory held now, page cache left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HeldMemory {
+    /// Anonymous and shared memory in RAM, in bytes.
+    pub resident_bytes: u64,
+    /// In swap, in bytes.
+    pub swapped_bytes: u64,
+}
+
+impl Container {
+    /// What the job holds: one file where groups count memory, else a sum over its processes.
+    pub fn held_memory(&self) -> Result<HeldMemory, ContainerError> {
+        let mut measure = Measure::default();
+        let via = self.shared.plan.via(AbilityName::Limit);
+        match (via, self.group(self.shared.roles.memory)) {
+            (Via::V2, Some(group)) => {
+                let text = group.read("memory.stat")?.unwrap_or_default();
+                let figure = |key| keyed(&text, key).unwrap_or(0);
+                measure.memory_bytes = figure("anon").saturating_add(figure("shmem"));
+                measure.swap_bytes = group.read_number("memory.swap.current")?.unwrap_or(0);
+            }
+            (Via::V1, Some(group)) => {
+                let text = group.read("memory.stat")?.unwrap_or_default();
+                let figure = |key| keyed(&text, key).unwrap_or(0);
+                measure.memory_bytes = figure("total_rss").saturating_add(figure("total_shmem"));
+                measure.swap_bytes = figure("total_swap");
+            }
+            _ => memory_of_processes(&self.shared.proc, &self.pids()?, &mut measure)?,
+        }
+        Ok(HeldMemory { resident_bytes: measure.memory_bytes, swapped_bytes: measure.swap_bytes })
+    }
+}
+
+impl Containers {
+    /// A second handle to the same containers, for another thread.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        Self { shared: std::sync::Arc::clone(&self.shared) }
+    }
+
+    /// Moves up to `bytes` of one job to swap, as [`Container::page_out`] does, but finds its groups by itself; 0
+    /// when the job is over.
+    pub fn page_out(&self, job: u64, bytes: u64) -> Result<u64, ContainerError> {
+        let plan = &self.shared.plan;
+        let level = self.shared.roles.memory.and_then(|index| self.shared.levels.get(index));
+        let group = match level {
+            Some(level) => level.instance.child(&group_name(job))?,
+            None => None,
+        };
+        match (plan.via(AbilityName::PageOut), group) {
+            (Via::V2, Some(group)) => page_out_v2(&group, bytes),
+            (Via::V1, Some(group)) => page_out_v1(&group, bytes),
+            (Via::Processes, _) => match self.adopt(job, None)? {
+                Some(container) => container.page_out_processes(bytes),
+                None => Ok(0),
+            },
+            (Via::V1 | Via::V2 | Via::Nothing, _) => Ok(0),
+        }
+    }
+
+    /// Reads a job's memory back from swap, in long reads: about as fast as the device is, where the page faults of
+    /// the job itself would fetch it page by page. Best effort: what does not come this way comes by faults.
+    pub fn fetch(&self, job: u64) -> Result<(), ContainerError> {
+        let level = self.shared.roles.memory.and_then(|index| self.shared.levels.get(index));
+        let pids = match level {
+            Some(level) => match level.instance.child(&group_name(job))? {
+                Some(group) => members_below(&group)?,
+                None => Vec::new(),
+            },
+            None => match self.adopt(job, None)? {
+                Some(container) => container.pids()?,
+                None => Vec::new(),
+            },
+        };
+        pids.into_iter()
+            .try_for_each(|pid| advise_process(&self.shared.proc, pid, u64::MAX / 2, Advice::Fetch))
+    }
+
+    /// Bounds what all jobs together hold in RAM, page cache included, in bytes; `None`: not at all. Above it the
+    /// kernel takes back page cache, then moves pages to swap.
+    pub fn bound_all(&self, bytes: Option<u64>) -> Result<Applied, ContainerError> {
+        let Some(level) = self.shared.roles.memory.and_then(|index| self.shared.levels.get(index)) else {
+            return Ok(if bytes.is_none() { Applied::Done } else { Applied::Kept(NO_BOUND) });
+        };
+        let (file, none) = match level.hierarchy.generation {
+            Generation::V2 => ("memory.max", "max"),
+            Generation::V1 => ("memory.limit_in_bytes", "-1"),
+        };
+        let text = bytes.map_or_else(|| none.to_owned(), |bytes| bytes.to_string());
+        if level.hierarchy.generation == Generation::V2
+            && let Some(bytes) = bytes
+            && level.instance.read_number("memory.current")?.unwrap_or(0) > bytes
+        {
+            // Set below what is held, the second generation would kill; pages go first, and cache is enough mostly.
+            level.instance.write("memory.high", &text)?;
+            let held = level.instance.read_number("memory.current")?.unwrap_or(0);
+            level.instance.write("memory.high", "max")?;
+            if held > bytes {
+                return Ok(Applied::Kept(KEPT_BOUND));
+            }
+        }
+        match level.instance.write(file, &text) {
+            Ok(()) => Ok(Applied::Done),
+            Err(error) if error.errno() == Some(Errno::BUSY) => Ok(Applied::Kept(KEPT_BOUND)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The bound on memory that stands above all jobs and is not pinfold's, in bytes; `None`: there is none, or it
+    /// cannot be read.
+    pub fn bound_above(&self) -> Result<Option<u64>, ContainerError> {
+        let Some(level) = self.shared.roles.memory.and_then(|index| self.shared.levels.get(index)) else {
+            return Ok(None);
+        };
+        match level.hierarchy.generation {
+            // The smallest bound of all groups above, in bytes; close to 2^63 for none.
+            Generation::V1 => {
+                let text = level.base().read("memory.stat")?.unwrap_or_default();
+                Ok(keyed(&text, "hierarchical_memory_limit").filter(|&bytes| bytes < 1 << 62))
+            }
+            Generation::V2 => Ok(level.base().read_number("memory.max").ok().flatten()),
+        }
+    }
+
+    /// The pressure that all jobs together make on one resource; `None` where groups do not account it.
+    pub fn pressure(&self, resource: PressureResource) -> Result<Option<Pressure>, ContainerError> {
+        let Some(level) = self.shared.roles.tree.and_then(|index| self.shared.levels.get(index)) else {
+            return Ok(None);
+        };
+        Ok(level.instance.read_parsed(&format!("{}.pressure", resource.as_str()), parse_pressure)?)
+    }
+
+    /// A descriptor on which the kernel reports (`EPOLLPRI`) that jobs were stalled for want of memory for more than
+    /// a tenth of two seconds, the shortest window for which no privilege is needed; `None` where groups do not
+    /// account it (kernel, accounting/psi).
+    pub fn memory_alarm(&self) -> Option<OwnedFd> {
+        let level = self.shared.roles.tree.and_then(|index| self.shared.levels.get(index))?;
+        if level.instance.is_fake() {
+            return None;
+        }
+        let alarm = level.instance.open_to_write("memory.pressure").ok()?;
+        set_alarm(&alarm).ok()?;
+        Some(alarm)
+    }
+}
+
+fn set_alarm(alarm: &OwnedFd) -> io::Result<()> {
+    rustix::io::write(alarm, b"some 200000 2000000")?;
+    Ok(())
+}
