@@ -32,6 +32,7 @@ pub(crate) struct Asked {
 #[derive(Debug)]
 pub(crate) struct Laid {
     asked: Asked,
+    /// The whole machine: jobs may be allowed other PUs later.
     topology: Topology,
     /// The cores that the job asks for.
     pub cores: u32,
@@ -67,11 +68,12 @@ impl Asked {
         Ok(Some(Self { request, given, cores: options.cores }))
     }
 
-    /// Holds the options against a host on which jobs may use `cpus` (empty: what this process may use).
+    /// Holds the options against this host, on which jobs may use `cpus` (empty: what this process may use).
     pub(crate) fn on(self, cpus: &CpuSet) -> Result<Laid, Failure> {
-        let found = if cpus.is_empty() { discover::host() } else { discover::host_within(cpus) };
-        let topology = found.map_err(|error| Failure::doing("failed to read the topology", &error))?;
-        self.on_topology(topology)
+        let failed = |error| Failure::doing("failed to read the topology", &error);
+        let topology = discover::host_within(&all_pus()).map_err(failed)?;
+        let cpus = if cpus.is_empty() { &discover::allowed().map_err(failed)? } else { cpus };
+        self.on_topology(topology, cpus)
     }
 
     /// As [`Self::on`] this host, inside a job: the tasks lie on what this process may use.
@@ -81,14 +83,15 @@ impl Asked {
         Ok(laid)
     }
 
-    fn on_topology(self, topology: Topology) -> Result<Laid, Failure> {
-        let masks = self.masks(&topology)?;
+    fn on_topology(self, topology: Topology, cpus: &CpuSet) -> Result<Laid, Failure> {
+        let idle = topology.clone().restricted(cpus);
+        let masks = self.masks(&idle)?;
         let mut plain = self.request.clone();
         if !masks.is_empty() {
             plain.cpu_bind = Default::default();
         }
-        let layout = lay_out(&[Host::idle(topology.clone())], &plain, Select::Core)
-            .map_err(|error| self.impossible(&error))?;
+        let layout =
+            lay_out(&[Host::idle(idle)], &plain, Select::Core).map_err(|error| self.impossible(&error))?;
         let ntasks = layout.tasks.len();
         if !masks.is_empty() && masks.len() < ntasks {
             let text = format!("--cpu-bind names {} PUs or masks for {ntasks} tasks", masks.len());
@@ -228,6 +231,10 @@ impl Laid {
         }
         variables
     }
+}
+
+fn all_pus() -> CpuSet {
+    (0..=pinfold_topo::cpuset::PU_OS_MAX).map(PuOs).collect()
 }
 
 fn cores_of(topology: &Topology, cpus: &CpuSet) -> usize {

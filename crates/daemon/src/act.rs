@@ -132,6 +132,10 @@ impl Daemon {
                 self.remove(job);
                 None
             }
+            Effect::Gather(job) => {
+                self.gather_job(job);
+                None
+            }
             Effect::Kill(job) => {
                 let live = self.jobs.get(&job)?;
                 if let Some(container) = &live.container

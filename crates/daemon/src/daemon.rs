@@ -19,6 +19,7 @@ use crate::guard::Guard;
 use crate::journal::Journal;
 use crate::live::Jobs;
 use crate::memory::Governor;
+use crate::machine::Seen;
 use crate::options::{Configured, Options};
 use crate::poller::{Poller, Ready};
 use crate::processes::Processes;
@@ -43,6 +44,7 @@ pub(crate) struct Daemon {
     pub options: Options,
     pub configured: Configured,
     pub topology: Topology,
+    pub seen: Seen,
     pub proc: Proc,
     pub sampler: Sampler,
     pub processes: Processes,
@@ -185,6 +187,9 @@ impl Daemon {
         if self.governor.due_us().is_some_and(|at| at <= now_us) {
             events.push(Event::MemoryDue);
         }
+        if self.look_due_us().is_some_and(|at| at <= now_us) {
+            events.push(Event::LookDue);
+        }
         if self.doors_due.front().is_some_and(|&(at, _)| at <= now_us) {
             events.push(Event::DoorsDue);
         }
@@ -213,6 +218,7 @@ impl Daemon {
             self.sampler.idle_due_us(),
             self.processes.due_us(),
             self.governor.due_us(),
+            self.look_due_us(),
             self.kills.first().map(|&(at, _)| at),
             self.doors_due.front().map(|&(at, _)| at),
             idle_end,
@@ -270,6 +276,7 @@ impl Daemon {
             Event::RecordsDue => self.take_records(),
             Event::IdleDue => self.take_idleness(),
             Event::MemoryDue => self.read_memory(),
+            Event::LookDue => self.look_at_machine(),
             Event::PolicyDue => self.judge(pinfold_policy::Event::Tick),
             Event::KillDue(job) => self.kill_due(job),
             Event::DoorsDue => self.close_doors(),

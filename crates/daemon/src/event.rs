@@ -32,6 +32,8 @@ pub(crate) enum Event {
     IdleDue,
     /// It is time to read what memory jobs hold.
     MemoryDue,
+    /// It is time to look whether the machine is still what it was.
+    LookDue,
     /// It is time for the judgement's own timers.
     PolicyDue,
     /// It is time to close the doors of containers.
@@ -51,6 +53,8 @@ pub(crate) enum Effect {
     Reply(ConnectionId, pinfold_proto::wire::Reply),
     /// Remove the container of a job that is over.
     Remove(JobId),
+    /// Take processes that fell out of a job's groups in again.
+    Gather(JobId),
     /// Kill whatever is left of a job.
     Kill(JobId),
     /// Thaw a job for a moment, so that it hears a signal.

@@ -106,6 +106,7 @@ impl Daemon {
                 return self.reply(id, Reply::Refused { ticket, job: None, reason, code });
             }
         };
+        self.look_at_machine();
         let job = self.journal.store().next_job();
         let keeper = self.keeper_process(id, user);
         let row = self.new_row(job, user, keeper, priority, spec);

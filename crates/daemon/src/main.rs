@@ -1,7 +1,7 @@
 //! `pinfoldd`: one event loop that feeds the judgement and carries its decisions out.
 //!
 //! Reading order: [`daemon`] (the loop), [`event`] (what can happen), [`intake`] (what clients ask for),
-//! [`act`] (decisions become deeds), [`finish`] (how jobs end), [`sample`] (what is read at intervals),
+//! [`act`] (decisions become deeds), [`finish`] (how jobs end), [`sample`] and [`machine`] (what is read at intervals),
 //! [`restore`] (after a restart), [`answer`] (what is told), [`journal`] (what is on disk), [`guard`] (what
 //! happens when this process dies), [`server`] and [`poller`] (sockets). Absent here: any judgement about jobs
 //! (that is `policy`), and any knowledge of control groups (that is `sys`).
@@ -17,6 +17,7 @@ mod intake;
 mod journal;
 mod live;
 mod memory;
+mod machine;
 mod options;
 mod poller;
 mod processes;
@@ -127,6 +128,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         configured,
         options: options.clone(),
         topology: survey.topology,
+        seen: machine::Seen::default(),
         proc: Proc::open(&roots.proc).context("the process file system")?,
         instance: state.instance().to_owned(),
         host: peer::host_name(),

@@ -231,6 +231,17 @@ impl Containers {
         self.shared.jobs()
     }
 
+    /// The PUs that the groups of this instance may use; `None`: no group limits them.
+    pub fn allowed_cpus(&self) -> Result<Option<CpuSet>, ContainerError> {
+        self.shared.allowed_cpus()
+    }
+
+    /// Gives PUs that are on line again to the groups above the jobs' ones: those of the first generation lose a PU for
+    /// good when it goes off line.
+    pub fn give_back(&self, cpus: &CpuSet) -> Result<(), ContainerError> {
+        self.shared.give_back(cpus)
+    }
+
     /// Removes the groups of this instance where they are empty. What still holds jobs stays for the next life.
     pub fn close(self) {
         self.shared.close();
@@ -299,6 +310,12 @@ impl Container {
         }
         self.enter_settings(pid)?;
         Ok(Entered::Yes)
+    }
+
+    /// Takes processes that are in some of the job's groups only into all of them: a first-generation group that loses
+    /// its last PU loses its processes as well.
+    pub fn gather(&self) -> Result<(), ContainerError> {
+        self.complete_entries()
     }
 
     /// Binds the job to these PUs; empty: to all that the host lets it use.

@@ -141,7 +141,11 @@ pub fn survey() -> Result<Survey, DiscoverError> {
     survey_within(allowed::of_this_process(Path::new("/proc/self/status"))?)
 }
 
-fn survey_within(allowed: CpuSet) -> Result<Survey, DiscoverError> {
+/// As [`survey`], of which the PUs in `allowed` are usable, whatever this process may use itself.
+///
+/// # Errors
+/// As [`host`].
+pub fn survey_within(allowed: CpuSet) -> Result<Survey, DiscoverError> {
     let root = Path::new("/sys/devices/system");
     match sysfs::read(root) {
         Ok((mut facts, warnings)) if !facts.pus.is_disjoint(&allowed) => {
@@ -219,6 +223,18 @@ pub fn from_source(source: &Source) -> Result<Survey, DiscoverError> {
 /// When the file cannot be read.
 pub fn allowed() -> Result<CpuSet, DiscoverError> {
     allowed::of_this_process(Path::new("/proc/self/status"))
+}
+
+/// The PUs that are on line, by sysfs; where that does not tell, those that this process may use.
+///
+/// # Errors
+/// When neither can be read.
+pub fn online() -> Result<CpuSet, DiscoverError> {
+    let path = Path::new("/sys/devices/system/cpu/online");
+    match sysfs::read_small(path) {
+        Ok(text) => text.parse().map_err(|source| DiscoverError::List { path: path.to_owned(), source }),
+        Err(_) => allowed(),
+    }
 }
 
 fn assembled(

@@ -22,7 +22,7 @@ fn asked(options: &str) -> Result<Option<Asked>, Failure> {
 }
 
 fn laid(options: &str) -> Result<Laid, Failure> {
-    asked(options)?.unwrap().on_topology(machine())
+    asked(options)?.unwrap().on_topology(machine(), &machine().usable())
 }
 
 fn set(text: &str) -> CpuSet {
@@ -98,7 +98,7 @@ fn tasks_know_themselves() {
 fn bad_input_names_the_option() {
     let check = |options: &str, code: ExitCode, word: &str| {
         let failure = match asked(options) {
-            Ok(asked) => asked.unwrap().on_topology(machine()).unwrap_err(),
+            Ok(asked) => asked.unwrap().on_topology(machine(), &machine().usable()).unwrap_err(),
             Err(failure) => failure,
         };
         assert_eq!(failure.code, code, "{options}: {failure}");

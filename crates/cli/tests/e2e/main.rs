@@ -17,6 +17,7 @@ mod daemon;
 mod faults;
 mod host;
 mod kind;
+mod machine;
 mod measure;
 mod memory;
 mod process;

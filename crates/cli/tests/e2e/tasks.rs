@@ -55,7 +55,7 @@ fn usable(host: &Host) -> Vec<u64> {
 }
 
 /// Whether this host has two PUs on cores of their own; says that a test is skipped where not.
-fn two_cores(host: &Host) -> Option<[u64; 2]> {
+pub(crate) fn two_cores(host: &Host) -> Option<[u64; 2]> {
     let done = host.pinfold(["topology", "--json"]);
     let value: Value = serde_json::from_str(&done.out).expect("the topology is JSON");
     let usable = usable(host);

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use pinfold_topo::CpuSet;
 use rustix::io::Errno;
 
 use super::ContainerError;
@@ -137,6 +138,35 @@ impl Shared {
             jobs.extend(level.instance.children()?.iter().filter_map(|name| job_of(name)));
         }
         Ok(jobs.into_iter().collect())
+    }
+
+    /// The instance's group of cpusets with the group above it, and whether it is of the first generation.
+    fn cpuset(&self) -> Option<(&Level, bool)> {
+        let level = self.levels.get(self.roles.cpuset?)?;
+        Some((level, level.hierarchy.generation == Generation::V1))
+    }
+
+    pub(super) fn allowed_cpus(&self) -> Result<Option<CpuSet>, ContainerError> {
+        let Some((level, first)) = self.cpuset() else { return Ok(None) };
+        let file = if first { "cpuset.effective_cpus" } else { "cpuset.cpus.effective" };
+        let text = level.instance.read(file)?.unwrap_or_default();
+        // A list that is odd or empty says nothing that could be acted on.
+        Ok(text.parse().ok().filter(|set: &CpuSet| !set.is_empty()))
+    }
+
+    pub(super) fn give_back(&self, cpus: &CpuSet) -> Result<(), ContainerError> {
+        let Some((level, true)) = self.cpuset() else { return Ok(()) };
+        for (group, parent) in [(&level.top, &level.base), (&level.instance, &level.top)] {
+            let set = |group: &Group| -> Result<CpuSet, ContainerError> {
+                Ok(group.read("cpuset.cpus")?.unwrap_or_default().parse().unwrap_or_default())
+            };
+            let (have, above) = (set(group)?, set(parent)?);
+            let wanted = have.union(&cpus.intersection(&above));
+            if wanted != have {
+                group.write("cpuset.cpus", &wanted.to_string())?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn close(&self) {
