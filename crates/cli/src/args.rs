@@ -61,6 +61,8 @@ pub(crate) enum Command {
     Config(ConfigArgs),
     /// Show the machine: sockets, caches, cores, PUs
     Topology(TopologyArgs),
+    /// Show which core belongs to what
+    Map(MapArgs),
     /// Show what a request in Slurm's words would get on a machine, without running it
     Layout(Box<LayoutArgs>),
     /// Say what pinfold can do on this host, what it cannot, and what would change that
@@ -334,6 +336,19 @@ pub(crate) enum TopologyForm {
     Tree,
     /// One PU a line.
     Table,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MapArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Write a picture: FILE.svg or FILE.png
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Another machine than this, with nothing on it, as `topology --from` takes it
+    #[arg(long, value_name = "SOURCE")]
+    pub from: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`args`] (the command line as typed), [`client`] (reaching a daemon), [`keeper`] (the parent
 //! of every job), [`run`], [`submit`] and [`batch`] (the three ways to start jobs), [`control`] (changing
-//! them), [`tasks`] (how a job's tasks lie on its cores), [`show`] (what is printed), [`host`] and [`layout`] (the machine, without a daemon). Absent here: any decision
+//! them), [`tasks`] (how a job's tasks lie on its cores), [`show`] (what is printed), [`map`] (which core belongs to what), [`host`] and [`layout`] (the machine, without a daemon). Absent here: any decision
 //! about jobs, and any write to a control group.
 
 mod args;
@@ -14,6 +14,7 @@ mod host;
 mod job;
 mod keeper;
 mod layout;
+mod map;
 mod progress;
 mod run;
 mod show;
@@ -71,6 +72,7 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Set(args) => control::each(&dial, &[args.job], Verb::Priority(args.priority))?,
         Command::Config(args) => control::config(&dial, args.verb)?,
         Command::Topology(args) => host::topology(&args)?,
+        Command::Map(args) => map::map(&dial, &args)?,
         Command::Layout(args) => layout::layout(&args)?,
         Command::Doctor(args) => host::doctor(&dial, args.json)?,
         Command::Rescue(args) => host::rescue(args.json)?,

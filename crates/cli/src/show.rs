@@ -103,12 +103,14 @@ pub(crate) fn plot(dial: &Dial, args: &PlotArgs) -> Result<(), Failure> {
     })
 }
 
-enum Picture {
+/// The kinds of pictures there are.
+pub(crate) enum Picture {
     Svg,
     Png,
 }
 
-fn picture_kind(file: &Path) -> Result<Picture, Failure> {
+/// The kind of picture that a file is named after.
+pub(crate) fn picture_kind(file: &Path) -> Result<Picture, Failure> {
     match file.extension().and_then(|ending| ending.to_str()) {
         Some("svg") => Ok(Picture::Svg),
         Some("png") => Ok(Picture::Png),

@@ -5,14 +5,15 @@ use pinfold_profile::report;
 use pinfold_proto::config::KEYS;
 use pinfold_proto::row::JobRow;
 use pinfold_proto::view::{
-    AbilityView, DecisionView, DoctorView, FindingView, JobView, MemoryView, NumberView, ReportView,
-    SlotsView, StatusView, VERSION, WhyView, seconds,
+    AbilityView, DecisionView, DoctorView, FindingView, JobView, MapView, MemoryView, NumberView, ReportView,
+    SetView, SlotsView, StatusView, VERSION, WhyView, seconds,
 };
 use pinfold_proto::wire::{ConfigValue, ErrorCode, Reply, Request, Select};
 use pinfold_sys::container::{Detail, Measure};
 use pinfold_sys::peer::Peer;
 use pinfold_sys::procfs::PressureResource;
 use pinfold_sys::records::{Records, Source};
+use pinfold_topo::CpuSet;
 
 use crate::daemon::Daemon;
 use crate::live::Live;
@@ -42,6 +43,7 @@ impl Daemon {
                 self.reports(user, &select, Wanted { series, processes, threads }).map(Reply::Report)
             }
             Request::ConfigGet => Ok(Reply::Config(self.config_values())),
+            Request::Map => Ok(Reply::Map(self.map(user))),
             Request::Doctor => Ok(Reply::Doctor(self.doctor())),
             other => Err((ErrorCode::Usage, format!("not a question: {other:?}"))),
         }
@@ -95,6 +97,38 @@ impl Daemon {
                 .into_iter()
                 .collect(),
         })
+    }
+
+    /// The sets of PUs that jobs have now: running ones where they are bound, and what the others run on as well.
+    fn map(&self, user: Peer) -> MapView {
+        let config = &self.configured.config;
+        let machine = self.policy.machine();
+        let all = machine.cores.iter().fold(CpuSet::new(), |all, core| all.union(core));
+        let set = |live: &Live| -> Option<(CpuSet, SetView)> {
+            let runs = live.row.state == pinfold_proto::JobState::Running && live.container.is_some();
+            let cpus: CpuSet = live.row.cpus.as_deref()?.parse().ok().filter(|_| runs)?;
+            let cpus = if cpus.is_empty() { all.clone() } else { cpus };
+            let mine = rights::may_touch(config, user, live.row.uid);
+            let pids = live.container.as_ref().filter(|_| mine).and_then(|container| container.pids().ok());
+            let view = SetView {
+                set: if mine { format!("job-{}", live.row.job) } else { "job".to_owned() },
+                cpus: cpus.to_string(),
+                cores: machine.cores.iter().filter(|core| !core.is_disjoint(&cpus)).count() as u64,
+                shared: false,
+                job: mine.then_some(live.row.job),
+                name: mine.then(|| live.row.spec.name.clone()),
+                user: mine.then(|| live.row.user.clone()),
+                class: live.row.class,
+                state: live.row.state,
+                pids: pids.unwrap_or_default(),
+            };
+            Some((cpus, view))
+        };
+        let sets: Vec<(CpuSet, SetView)> = self.jobs.values().filter_map(set).collect();
+        let shared =
+            |at: usize| (0..sets.len()).any(|other| other != at && !sets[other].0.is_disjoint(&sets[at].0));
+        let sets = (0..sets.len()).map(|at| SetView { shared: shared(at), ..sets[at].1.clone() }).collect();
+        MapView { version: VERSION, host: self.host.clone(), cpus: all.to_string(), sets }
     }
 
     fn slots_view(&self) -> SlotsView {

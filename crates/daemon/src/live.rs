@@ -151,6 +151,8 @@ fn wish(layout: &JobLayout, class: Option<JobClass>) -> Wish {
             tracing::debug!(%error, "a layout option is not understood");
         }
     }
+    // More tasks than PUs are no question for a host.
+    request.overcommit = false;
     let named: CpuSet = layout.cpus.as_deref().and_then(|text| text.parse().ok()).unwrap_or_default();
     if !named.is_empty() {
         // The cores follow from the PUs; what is bound to which is for its keeper.

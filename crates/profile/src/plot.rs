@@ -17,7 +17,8 @@ mod thin;
 use pinfold_proto::JobState;
 use pinfold_proto::view::{PointView, ReportView};
 
-pub use png::PngError;
+pub use font::{FAMILY as FONT_FAMILY, cut as text_cut};
+pub use png::{PngError, draw as svg_to_png};
 
 use crate::report::size;
 use crate::report::units::precise;

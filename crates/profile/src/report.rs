@@ -17,7 +17,7 @@ use pinfold_proto::row::{DecisionRow, JobRow, SampleRow};
 use pinfold_proto::view::{DecisionView, JobView, PointView, ReportView, VERSION, seconds};
 
 pub use card::{write_report, write_why};
-pub use list::{write_batch, write_status, write_status_at};
+pub use list::{class_word, write_batch, write_status, write_status_at};
 pub use processes::{process_view, write_processes, write_threads};
 pub use units::{clock_utc, date_utc, duration, size};
 
@@ -160,7 +160,8 @@ fn now_s() -> f64 {
 }
 
 /// The word for a state, as everywhere.
-const fn state_word(state: JobState) -> &'static str {
+#[must_use]
+pub const fn state_word(state: JobState) -> &'static str {
     match state {
         JobState::Queued => "queued",
         JobState::Held => "held",

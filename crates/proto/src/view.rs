@@ -93,6 +93,44 @@ pub struct JobView {
     pub reason: Option<String>,
 }
 
+/// Which PUs belong to what, as the daemon knows it; `pinfold map` adds how they lie.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MapView {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The host's name.
+    pub host: String,
+    /// The PUs that jobs may use, as a kernel list.
+    pub cpus: String,
+    /// The sets of PUs that jobs have.
+    pub sets: Vec<SetView>,
+}
+
+/// A set of PUs and whose it is. Of another user's job nothing is told but that it is there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SetView {
+    /// Its name.
+    pub set: String,
+    /// Its PUs, as a kernel list.
+    pub cpus: String,
+    /// How many cores these are on.
+    pub cores: u64,
+    /// Whether another set has a PU of it as well.
+    pub shared: bool,
+    /// The job.
+    pub job: Option<u64>,
+    /// The job's name.
+    pub name: Option<String>,
+    /// Whose it is.
+    pub user: Option<String>,
+    /// The job's class.
+    pub class: JobClass,
+    /// The job's state.
+    pub state: JobState,
+    /// Its processes now.
+    pub pids: Vec<u32>,
+}
+
 /// `pinfold why JOB --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WhyView {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::exit::ExitCode;
 use crate::job::{Ending, JobSpec};
-use crate::view::{DoctorView, ReportView, StatusView, WhyView};
+use crate::view::{DoctorView, MapView, ReportView, StatusView, WhyView};
 
 /// The version of the wire. A daemon refuses a client of another version with words that say which is older.
 pub const WIRE_VERSION: u32 = 1;
@@ -110,6 +110,8 @@ pub enum Request {
     },
     /// `pinfold doctor`.
     Doctor,
+    /// `pinfold map`.
+    Map,
     /// The live configuration. Answered by `Config`.
     ConfigGet,
     /// Change the live configuration, all or nothing. Answered by `Config`.
@@ -265,6 +267,8 @@ pub enum Reply {
     Report(Vec<ReportView>),
     /// To `Doctor`.
     Doctor(DoctorView),
+    /// To `Map`.
+    Map(MapView),
     /// To `ConfigGet` and `ConfigSet`: every key with its value and where the value came from.
     Config(Vec<ConfigValue>),
     /// To `Control`.

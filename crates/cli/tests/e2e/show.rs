@@ -15,6 +15,7 @@ each_kind!(
     configuration_files,
     wrong_usage,
     the_machine,
+    the_map,
     standard_output_is_closed,
 );
 
@@ -238,6 +239,33 @@ fn the_machine(kind: Kind) {
     }
     assert_eq!(host.pinfold(["man", "pages"]).code, Some(0));
     assert!(host.wrote("pages/pinfold.1").contains(".TH pinfold"));
+}
+
+fn the_map(kind: Kind) {
+    let host = Host::new(kind);
+    let job = host.submit(&["--name", "mapped"], "while :; do sleep 0.05; done");
+    let cpus = host.until(job, JobState::Running).cpus.expect("it has cores");
+    let value = json(&host, &["map", "--json"]);
+    has_keys(
+        &value,
+        "version host sockets numa_nodes l3 cores pus usable_cores used_cores free_cores sets pu",
+    );
+    let set = &value["sets"][0];
+    has_keys(set, "set cpus cores shared job name user class state pids");
+    assert_eq!((set["job"].as_u64(), set["cpus"].as_str()), (Some(job), Some(cpus.as_str())));
+    assert!(set["pids"].as_array().is_some_and(|pids| !pids.is_empty()), "{set}");
+    let on = value["pu"].as_array().expect("a list").iter().filter(|pu| pu["sets"][0] == set["set"]);
+    assert_eq!(on.count(), 1, "{value}");
+    let text = host.pinfold(["map"]).out;
+    assert!(text.contains("1 used") && text.contains("mapped") && text.contains("A"), "{text}");
+    for file in ["map.svg", "map.png"] {
+        assert_eq!(host.pinfold(["map", "-o", file]).code, Some(0));
+    }
+    assert!(host.wrote("map.svg").contains("job 1 mapped"));
+    assert!(std::fs::read(host.work("map.png")).expect("the picture").starts_with(b"\x89PNG"));
+    assert_eq!(host.pinfold(["map", "-o", "map.txt"]).code, Some(2));
+    let idle = host.pinfold(["map", "--from", "synthetic:pack:2 core:4 pu:2"]);
+    assert!(idle.out.contains("8 cores, 0 used, 8 free"), "{idle:?}");
 }
 
 fn standard_output_is_closed(kind: Kind) {

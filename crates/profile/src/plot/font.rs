@@ -4,7 +4,7 @@
 pub(super) const BYTES: &[u8] = include_bytes!("../../fonts/DejaVuSans-subset.ttf");
 
 /// Its name. What shows an SVG without it has one much like it under one of the other names.
-pub(super) const FAMILY: &str = "DejaVu Sans, Verdana, sans-serif";
+pub const FAMILY: &str = "DejaVu Sans, Verdana, sans-serif";
 
 /// How wide the characters from the blank on are, in 2048ths of the font's size (its table `hmtx`).
 const WIDTHS: [u16; 95] = [
@@ -30,7 +30,8 @@ pub(super) fn width(text: &str, font_size: f64) -> f64 {
 }
 
 /// The text cut to a width, with a mark where something is missing.
-pub(super) fn cut(text: &str, font_size: f64, room: f64) -> String {
+#[must_use]
+pub fn cut(text: &str, font_size: f64, room: f64) -> String {
     if width(text, font_size) <= room {
         return text.to_owned();
     }

@@ -33,7 +33,11 @@ pub enum PngError {
     },
 }
 
-pub(super) fn draw(svg: &str, width: u32, height: u32) -> Result<Vec<u8>, PngError> {
+/// Draws an SVG, in its own size or another, as PNG. Text is drawn with the font that is built in.
+///
+/// # Errors
+/// When the drawing is not understood or the size makes no picture.
+pub fn draw(svg: &str, width: u32, height: u32) -> Result<Vec<u8>, PngError> {
     let mut fonts = fontdb::Database::new();
     fonts.load_font_data(font::BYTES.to_vec());
     let options =

@@ -137,7 +137,9 @@ const fn state_colour(job: &JobView) -> &'static str {
     }
 }
 
-const fn class_word(class: JobClass) -> &'static str {
+/// A class in a word.
+#[must_use]
+pub const fn class_word(class: JobClass) -> &'static str {
     match class {
         JobClass::Primary => "primary",
         JobClass::Backfill => "backfill",

@@ -1,0 +1,102 @@
+//! `pinfold map`: which core belongs to what. The daemon says what each job has; how the cores lie is this machine's.
+//!
+//! Reading order: [`model`] (the machine as nested boxes, and what is on each core), [`text`] and [`svg`] (the two ways
+//! to show it). Absent here: other users' jobs, of which the daemon tells no more than that they are there.
+
+mod model;
+mod svg;
+mod text;
+
+use std::io::{self, IsTerminal};
+
+use pinfold_proto::ExitCode;
+use pinfold_proto::view::MapView;
+use pinfold_proto::wire::{Reply, Request};
+use pinfold_sys::discover;
+use pinfold_topo::spec::Source;
+use pinfold_topo::{CpuSet, Topology};
+use serde_json::{Value, json};
+
+use crate::args::MapArgs;
+use crate::client::{Dial, unexpected};
+use crate::failure::Failure;
+use crate::show::{JSON_VERSION, Picture, picture_kind, print_json, print_text, width};
+
+use model::Map;
+
+/// `pinfold map`.
+pub(crate) fn map(dial: &Dial, args: &MapArgs) -> Result<(), Failure> {
+    let kind = args.output.as_deref().map(picture_kind).transpose()?;
+    let (view, topology) = match &args.from {
+        Some(text) => elsewhere(text)?,
+        None => here(dial)?,
+    };
+    let map = Map::new(&topology, &view);
+    if let (Some(file), Some(kind)) = (&args.output, kind) {
+        let picture = svg::draw(&map);
+        let bytes = match kind {
+            Picture::Svg => picture.text.into_bytes(),
+            Picture::Png => {
+                pinfold_profile::plot::svg_to_png(&picture.text, picture.width, picture.height)
+                    .map_err(|error| Failure::doing(format!("failed to draw {}", file.display()), &error))?
+            }
+        };
+        return std::fs::write(file, bytes)
+            .map_err(|error| Failure::doing(format!("failed to write {}", file.display()), &error));
+    }
+    if args.json {
+        return print_json(&as_json(&map, &topology));
+    }
+    let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    print_text(|out| text::write(&map, width(), colour, out))
+}
+
+/// This host and its jobs; without a daemon there are none.
+fn here(dial: &Dial) -> Result<(MapView, Topology), Failure> {
+    let mut client = dial.connect()?;
+    let view = match client.ask(&Request::Map)? {
+        Reply::Map(view) => view,
+        other => return Err(unexpected(&other)),
+    };
+    let cpus: CpuSet = view.cpus.parse().unwrap_or_default();
+    let topology = discover::host_within(&cpus)
+        .map_err(|error| Failure::doing("failed to read the topology", &error))?;
+    Ok((view, topology))
+}
+
+/// A machine on which nothing runs.
+fn elsewhere(text: &str) -> Result<(MapView, Topology), Failure> {
+    let source = Source::parse("--from", text).map_err(|error| Failure::new(ExitCode::Usage, error))?;
+    let survey = discover::from_source(&source)
+        .map_err(|error| Failure::doing(format!("failed to read the topology {text}"), &error))?;
+    let cpus = survey.topology.usable().to_string();
+    let view = MapView { version: JSON_VERSION, host: text.to_owned(), cpus, sets: Vec::new() };
+    Ok((view, survey.topology))
+}
+
+fn as_json(map: &Map, topology: &Topology) -> Value {
+    let pu = |pu: &pinfold_topo::Pu| {
+        let sets: Vec<&str> = map.sets_on_pu(pu.os).map(|set| set.view.set.as_str()).collect();
+        json!({
+            "os": pu.os.0, "logical": pu.logical.0, "core": pu.core, "l3": pu.l3, "numa": pu.numa,
+            "socket": pu.socket, "usable": pu.usable, "sets": sets,
+        })
+    };
+    json!({
+        "version": JSON_VERSION,
+        "host": map.host,
+        "sockets": topology.sockets(),
+        "numa_nodes": topology.numa_nodes(),
+        "l3": topology.l3(),
+        "cores": map.cores(),
+        "pus": topology.pus().len(),
+        "usable_cores": map.usable(),
+        "used_cores": map.used(),
+        "free_cores": map.usable() - map.used(),
+        "sets": map.sets.iter().map(|set| &set.view).collect::<Vec<_>>(),
+        "pu": topology.pus().iter().map(pu).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! The machine as nested boxes (sockets, NUMA nodes, L3 caches, cores), and the sets of PUs that jobs have on it.
+
+use std::collections::BTreeMap;
+
+use pinfold_proto::JobClass;
+use pinfold_proto::view::{MapView, SetView};
+use pinfold_topo::{CpuSet, Pu, PuOs, Topology};
+
+/// All that a map shows.
+#[derive(Debug)]
+pub(super) struct Map {
+    pub(super) host: String,
+    /// The boxes of the highest level.
+    pub(super) sockets: Vec<Group>,
+    pub(super) sets: Vec<Set>,
+    cores: Vec<Core>,
+}
+
+/// A box: what it is, and the boxes or the cores in it.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) name: String,
+    pub(super) inside: Inside,
+}
+
+/// What a box holds.
+#[derive(Debug)]
+pub(super) enum Inside {
+    Groups(Vec<Group>),
+    /// By their place in the map.
+    Cores(Vec<usize>),
+}
+
+/// A core.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) pus: CpuSet,
+    pub(super) usable: bool,
+    /// The sets on it, by their place in [`Map::sets`]; those whose home it is first.
+    pub(super) sets: Vec<usize>,
+}
+
+/// A set of PUs with its job.
+#[derive(Debug)]
+pub(super) struct Set {
+    pub(super) view: SetView,
+    pub(super) cpus: CpuSet,
+}
+
+impl Map {
+    pub(super) fn new(topology: &Topology, view: &MapView) -> Self {
+        let set = |view: &SetView| Set { view: view.clone(), cpus: view.cpus.parse().unwrap_or_default() };
+        let sets: Vec<Set> = view.sets.iter().map(set).collect();
+        let mut pus: BTreeMap<u32, Vec<&Pu>> = BTreeMap::new();
+        for pu in topology.pus() {
+            pus.entry(pu.core).or_default().push(pu);
+        }
+        let firsts: Vec<&Pu> = pus.values().map(|pus| pus[0]).collect();
+        let core = |pus: Vec<&Pu>| {
+            let usable = pus.iter().any(|pu| pu.usable);
+            let pus: CpuSet = pus.iter().map(|pu| pu.os).collect();
+            let mut on: Vec<usize> =
+                (0..sets.len()).filter(|&set| !sets[set].cpus.is_disjoint(&pus)).collect();
+            on.sort_by_key(|&set| (sets[set].view.class == JobClass::Backfill, set));
+            Core { pus, usable, sets: on }
+        };
+        let cores: Vec<Core> = pus.into_values().map(core).collect();
+        Self { host: view.host.clone(), sockets: sockets(topology, &firsts), sets, cores }
+    }
+
+    pub(super) fn core(&self, core: usize) -> &Core {
+        &self.cores[core]
+    }
+
+    /// How many cores there are.
+    pub(super) fn cores(&self) -> usize {
+        self.cores.len()
+    }
+
+    /// How many of them jobs may use.
+    pub(super) fn usable(&self) -> usize {
+        self.cores.iter().filter(|core| core.usable).count()
+    }
+
+    /// On how many of those there is a job.
+    pub(super) fn used(&self) -> usize {
+        self.cores.iter().filter(|core| core.usable && !core.sets.is_empty()).count()
+    }
+
+    pub(super) fn sets_on_pu(&self, pu: PuOs) -> impl Iterator<Item = &Set> {
+        self.sets.iter().filter(move |set| set.cpus.contains(pu))
+    }
+
+    /// A line that counts: cores, used, free.
+    pub(super) fn summary(&self) -> String {
+        let (usable, used) = (self.usable(), self.used());
+        let barred = match self.cores.len() - usable {
+            0 => String::new(),
+            barred => format!(", {barred} not for jobs"),
+        };
+        format!("{}: {} cores, {used} used, {} free{barred}", self.host, self.cores.len(), usable - used)
+    }
+}
+
+impl Set {
+    /// What it is, for people: job, name, owner.
+    pub(super) fn title(&self) -> String {
+        let view = &self.view;
+        match (view.job, &view.name, &view.user) {
+            (Some(job), Some(name), Some(user)) => format!("job {job} {name} ({user})"),
+            (Some(job), Some(name), None) => format!("job {job} {name}"),
+            (Some(job), ..) => format!("job {job}"),
+            (None, ..) => "another user's job".to_owned(),
+        }
+    }
+}
+
+/// The sockets, each with the levels below it that tell anything.
+fn sockets(topology: &Topology, cores: &[&Pu]) -> Vec<Group> {
+    let all: Vec<usize> = (0..cores.len()).collect();
+    let nodes = topology.numa_nodes() > topology.sockets();
+    let caches = topology.l3() > topology.sockets().max(if nodes { topology.numa_nodes() } else { 0 });
+    grouped(
+        &all,
+        |core| Some(cores[core].socket),
+        "socket",
+        |inside| {
+            let by_cache = |inside: Vec<usize>| match caches {
+                true => Inside::Groups(grouped(&inside, |core| cores[core].l3, "L3", Inside::Cores)),
+                false => Inside::Cores(inside),
+            };
+            match nodes {
+                true => Inside::Groups(grouped(&inside, |core| Some(cores[core].numa), "NUMA", by_cache)),
+                false => by_cache(inside),
+            }
+        },
+    )
+}
+
+fn grouped(
+    cores: &[usize],
+    of: impl Fn(usize) -> Option<u32>,
+    what: &str,
+    inside: impl Fn(Vec<usize>) -> Inside,
+) -> Vec<Group> {
+    let mut groups: BTreeMap<Option<u32>, Vec<usize>> = BTreeMap::new();
+    for &core in cores {
+        groups.entry(of(core)).or_default().push(core);
+    }
+    let name = |number: Option<u32>| match number {
+        Some(number) => format!("{what} {number}"),
+        None => format!("no {what}"),
+    };
+    groups.into_iter().map(|(number, cores)| Group { name: name(number), inside: inside(cores) }).collect()
+}
