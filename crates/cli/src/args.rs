@@ -43,6 +43,14 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Draw a job's memory, cores and I/O over time
     Plot(PlotArgs),
+    /// Write jobs, samples or processes as a table for other programs
+    Export(ExportArgs),
+    /// Copy the job store into a file, also while the daemon runs
+    Backup(BackupArgs),
+    /// Put a backup in place of the job store, while no daemon runs
+    Restore(BackupArgs),
+    /// Look through the whole job store for damage
+    Check(StoreArgs),
     /// Wait until jobs are over; ends with the status of the last one named
     Wait(WaitArgs),
     /// End jobs
@@ -231,12 +239,92 @@ pub(crate) struct ReportArgs {
     /// With the threads of each job that runs
     #[arg(long)]
     pub threads: bool,
+    /// Put the jobs together, with how each figure is spread
+    #[arg(long, value_enum, value_name = "WHAT", conflicts_with_all = ["series", "processes", "threads"])]
+    pub by: Option<GroupBy>,
+    /// Also other users' jobs, for operators; with --last or --since
+    #[arg(short, long)]
+    pub all: bool,
+    /// Print comma-separated values: a line a job, or a line a process with --processes
+    #[arg(long, conflicts_with_all = ["json", "by"])]
+    pub csv: bool,
     /// Report again and again at this interval, until the jobs are over
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub every: Option<Duration>,
     /// Print one JSON object a job
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum GroupBy {
+    /// Jobs of one name
+    Name,
+    /// Jobs of one user
+    User,
+    /// Jobs of one project
+    Project,
+    /// Primaries, backfillers, exclusive jobs
+    Class,
+    /// Jobs asked for on one day, UTC
+    Day,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    pub which: Which,
+    /// The form
+    #[arg(long, value_enum, default_value_t = ExportForm::Csv)]
+    pub format: ExportForm,
+    /// What the lines are
+    #[arg(long, value_enum, default_value_t = ExportWhat::Jobs)]
+    pub what: ExportWhat,
+    /// Also other users' jobs, for operators; with --last or --since
+    #[arg(short, long)]
+    pub all: bool,
+    /// Write into this file instead of to standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportForm {
+    /// Comma-separated values
+    Csv,
+    /// A JSON object a line
+    Jsonl,
+    /// Apache Parquet
+    Parquet,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportWhat {
+    /// A line a job
+    Jobs,
+    /// A line a sample
+    Samples,
+    /// A line a process
+    Processes,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StoreArgs {
+    /// The state directory [default: the running daemon's, or where this user's would keep it]
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// The backup
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -88,6 +88,16 @@ impl Dial {
     }
 
     /// Connects if a daemon is there; never starts one.
+    /// Where the state is kept: by the daemon's word, or where one of this user's would keep it; and whether a daemon
+    /// is there.
+    pub(crate) fn state_dir(&self) -> Result<(PathBuf, bool), Failure> {
+        let Some(mut client) = self.connect_if_there() else { return Ok((self.places.state.clone(), false)) };
+        match client.ask(&Request::Where)? {
+            Reply::Where { state } => Ok((PathBuf::from(state), true)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     pub(crate) fn connect_if_there(&self) -> Option<Client> {
         UnixStream::connect(&self.places.socket).ok().and_then(|stream| self.greet(stream).ok())
     }

@@ -18,6 +18,7 @@ mod map;
 mod progress;
 mod run;
 mod show;
+mod store;
 mod submit;
 mod tasks;
 
@@ -63,6 +64,10 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Status(args) => show::status(&dial, &args)?,
         Command::Why(args) => show::why(&dial, &args)?,
         Command::Report(args) => show::report(&dial, &args)?,
+        Command::Export(args) => show::export(&dial, &args)?,
+        Command::Backup(args) => store::backup(&dial, &args)?,
+        Command::Restore(args) => store::restore(&dial, &args)?,
+        Command::Check(args) => store::check(&dial, &args)?,
         Command::Plot(args) => show::plot(&dial, &args)?,
         Command::Cancel(args) => control::cancel(&dial, &args)?,
         Command::Suspend(args) => control::each(&dial, &args.jobs, Verb::Suspend)?,

@@ -4,13 +4,15 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use pinfold_profile::{plot, report};
+use pinfold_profile::{export, plot, report};
 use pinfold_proto::quantity::parse_duration;
 use pinfold_proto::view::{ReportView, VERSION};
 use pinfold_proto::wire::{Reply, Request, Select};
 use pinfold_proto::{ExitCode, JobState};
 
-use crate::args::{PlotArgs, ReportArgs, StatusArgs, Which, WhyArgs};
+use crate::args::{
+    ExportArgs, ExportForm, ExportWhat, GroupBy, PlotArgs, ReportArgs, StatusArgs, Which, WhyArgs,
+};
 use crate::client::{Client, Dial, unexpected};
 use crate::failure::Failure;
 
@@ -52,9 +54,16 @@ pub(crate) fn report(dial: &Dial, args: &ReportArgs) -> Result<(), Failure> {
                 series: args.series,
                 processes: args.processes,
                 threads: args.threads,
+                all: args.all,
             },
         )?;
-        if args.json {
+        if let Some(by) = args.by {
+            return summary(&reports, by, args.json);
+        }
+        if args.csv {
+            let sheet = if args.processes { export::processes(&reports) } else { export::jobs(&reports) };
+            print_text(|out| sheet.write(export::Form::Csv, out))?;
+        } else if args.json {
             for report in &reports {
                 print_json(report)?;
             }
@@ -69,6 +78,55 @@ pub(crate) fn report(dial: &Dial, args: &ReportArgs) -> Result<(), Failure> {
     }
 }
 
+fn summary(reports: &[ReportView], by: GroupBy, json: bool) -> Result<(), Failure> {
+    let view = report::summary(
+        reports,
+        match by {
+            GroupBy::Name => report::By::Name,
+            GroupBy::User => report::By::User,
+            GroupBy::Project => report::By::Project,
+            GroupBy::Class => report::By::Class,
+            GroupBy::Day => report::By::Day,
+        },
+    );
+    if json { print_json(&view) } else { print_text(|out| report::write_summary(&view, width(), out)) }
+}
+
+/// `pinfold export`.
+pub(crate) fn export(dial: &Dial, args: &ExportArgs) -> Result<(), Failure> {
+    let form = match args.format {
+        ExportForm::Csv => export::Form::Csv,
+        ExportForm::Jsonl => export::Form::JsonLines,
+        ExportForm::Parquet => export::Form::Parquet,
+    };
+    if form == export::Form::Parquet && args.output.is_none() && io::stdout().is_terminal() {
+        return Err(Failure::new(ExitCode::Usage, "parquet is not for terminals: name a file by -o"));
+    }
+    let mut client = dial.connect()?;
+    let reports = ask(
+        &mut client,
+        &Request::Report {
+            select: select(&args.which)?,
+            series: args.what == ExportWhat::Samples,
+            processes: args.what == ExportWhat::Processes,
+            threads: false,
+            all: args.all,
+        },
+    )?;
+    let sheet = match args.what {
+        ExportWhat::Jobs => export::jobs(&reports),
+        ExportWhat::Samples => export::samples(&reports),
+        ExportWhat::Processes => export::processes(&reports),
+    };
+    let Some(file) = &args.output else { return print_text(|out| sheet.write(form, out)) };
+    let write = || {
+        let mut out = BufWriter::new(std::fs::File::create(file)?);
+        sheet.write(form, &mut out)?;
+        out.flush()
+    };
+    write().map_err(|error: io::Error| Failure::doing(format!("failed to write {}", file.display()), &error))
+}
+
 /// `pinfold plot`.
 pub(crate) fn plot(dial: &Dial, args: &PlotArgs) -> Result<(), Failure> {
     let (width_px, height_px) = picture_size(&args.size)?;
@@ -76,7 +134,13 @@ pub(crate) fn plot(dial: &Dial, args: &PlotArgs) -> Result<(), Failure> {
     let mut client = dial.connect()?;
     let reports = ask(
         &mut client,
-        &Request::Report { select: select(&args.which)?, series: true, processes: false, threads: false },
+        &Request::Report {
+            select: select(&args.which)?,
+            series: true,
+            processes: false,
+            threads: false,
+            all: false,
+        },
     )?;
     let Some(first) = reports.first() else {
         return Err(Failure::new(ExitCode::Failed, "there is no job to draw"));

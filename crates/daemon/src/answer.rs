@@ -39,9 +39,11 @@ impl Daemon {
         match question {
             Request::Status { jobs, all } => self.status(user, &jobs, all).map(Reply::Status),
             Request::Why { job } => self.why(user, JobId(job)).map(Reply::Why),
-            Request::Report { select, series, processes, threads } => {
-                self.reports(user, &select, Wanted { series, processes, threads }).map(Reply::Report)
+            Request::Report { select, series, processes, threads, all } => {
+                let wanted = Wanted { series, processes, threads };
+                self.reports(user, &select, all, wanted).map(Reply::Report)
             }
+            Request::Where => Ok(Reply::Where { state: self.state_dir() }),
             Request::ConfigGet => Ok(Reply::Config(self.config_values())),
             Request::Map => Ok(Reply::Map(self.map(user))),
             Request::Doctor => Ok(Reply::Doctor(self.doctor())),
@@ -179,34 +181,48 @@ impl Daemon {
         Ok(WhyView { version: VERSION, job: job.0, state: row.state, cause, numbers, change, decisions })
     }
 
-    fn reports(&mut self, user: Peer, select: &Select, wanted: Wanted) -> Result<Vec<ReportView>, Refusal> {
-        let whose = Some(user.uid);
-        let jobs: Vec<u64> = match select {
-            Select::Jobs(jobs) => jobs.clone(),
-            Select::Last(count) => {
-                let rows = self.journal.store().last(whose, (*count).min(OVER_SHOWN));
-                let mut jobs: Vec<u64> =
-                    rows.map_err(|error| store_failed(&error))?.iter().map(|row| row.job).collect();
-                jobs.sort_unstable();
-                jobs
-            }
-            Select::Since(since_us) => {
-                let rows =
-                    self.journal.store().since(whose, *since_us).map_err(|error| store_failed(&error))?;
-                rows.iter().map(|row| row.job).collect()
-            }
-        };
-        let mut views = Vec::new();
-        for job in jobs {
-            let row = self
-                .row_of(JobId(job))
-                .ok_or_else(|| (ErrorCode::Failed, format!("there is no job {job}")))?;
-            if !rights::may_touch(&self.configured.config, user, row.uid) {
-                return Err(rights::denied(&format!("job {job} belongs to another user")));
-            }
-            views.extend(self.report_of(JobId(job), wanted));
+    fn state_dir(&mut self) -> String {
+        let path = self.journal.store().path();
+        path.parent().unwrap_or(path).to_string_lossy().into_owned()
+    }
+
+    fn reports(
+        &mut self,
+        user: Peer,
+        select: &Select,
+        all: bool,
+        wanted: Wanted,
+    ) -> Result<Vec<ReportView>, Refusal> {
+        if all && !rights::is_operator(&self.configured.config, user) {
+            return Err(rights::denied("other users' jobs are for operators (`access.operators`)"));
         }
-        Ok(views)
+        let whose = (!all).then_some(user.uid);
+        let found = match select {
+            Select::Jobs(jobs) => {
+                return jobs.iter().map(|&job| self.report_for(user, JobId(job), wanted)).collect();
+            }
+            Select::Last(count) => self.journal.store().last(whose, (*count).min(OVER_SHOWN)),
+            Select::Since(since_us) => self.journal.store().since(whose, *since_us),
+        };
+        let mut rows = found.map_err(|error| store_failed(&error))?;
+        rows.sort_unstable_by_key(|row| row.job);
+        Ok(rows.into_iter().map(|row| self.report_of_row(self.newest(row), wanted)).collect())
+    }
+
+    /// The row as it is now, where the one on disk is behind.
+    fn newest(&self, row: JobRow) -> JobRow {
+        match self.jobs.get(&JobId(row.job)) {
+            Some(live) => live.row.clone(),
+            None => self.journal.unwritten(JobId(row.job)).cloned().unwrap_or(row),
+        }
+    }
+
+    fn report_for(&mut self, user: Peer, job: JobId, wanted: Wanted) -> Result<ReportView, Refusal> {
+        let row = self.row_of(job).ok_or_else(|| (ErrorCode::Failed, format!("there is no job {job}")))?;
+        if !rights::may_touch(&self.configured.config, user, row.uid) {
+            return Err(rights::denied(&format!("job {job} belongs to another user")));
+        }
+        Ok(self.report_of_row(row, wanted))
     }
 
     fn row_of(&mut self, job: JobId) -> Option<JobRow> {
@@ -218,7 +234,12 @@ impl Daemon {
 
     /// The report of one job, running or over.
     pub(crate) fn report_of(&mut self, job: JobId, wanted: Wanted) -> Option<ReportView> {
-        let mut row = self.row_of(job)?;
+        let row = self.row_of(job)?;
+        Some(self.report_of_row(row, wanted))
+    }
+
+    fn report_of_row(&mut self, mut row: JobRow, wanted: Wanted) -> ReportView {
+        let job = JobId(row.job);
         let now_us = self.clock.now_us();
         if let Some(live) = self.jobs.get(&job)
             && let Some(measure) =
@@ -236,7 +257,7 @@ impl Daemon {
         if wanted.threads {
             view.threads = Some(self.threads(job));
         }
-        Some(view)
+        view
     }
 
     /// Every key with its value and origin.

@@ -1,10 +1,12 @@
 //! What jobs used, from the reading to the picture.
 //!
-//! Reading order: [`meter`] (readings of a running job become samples and figures), [`store`] (rows on disk, in
-//! SQLite), [`report`] (rows become views, views become text), [`plot`] (series become pictures). Absent here:
-//! `/proc`, cgroups, sockets, and any judgement of what a job should get.
+//! Reading order: [`meter`] (readings of a running job become samples and figures), [`census`] (whose each process
+//! is, and what it used), [`store`] (rows on disk, in SQLite), [`report`] (rows become views, views become text),
+//! [`plot`] (series become pictures), [`export`] (views become tables for other programs). Absent here: `/proc`,
+//! cgroups, sockets, and any judgement of what a job should get.
 
 pub mod census;
+pub mod export;
 pub mod meter;
 pub mod plot;
 pub mod report;

@@ -7,6 +7,7 @@
 mod card;
 mod list;
 mod processes;
+mod summary;
 mod table;
 pub(crate) mod units;
 
@@ -19,6 +20,7 @@ use pinfold_proto::view::{DecisionView, JobView, PointView, ReportView, VERSION,
 pub use card::{write_report, write_why};
 pub use list::{class_word, write_batch, write_status, write_status_at};
 pub use processes::{process_view, write_processes, write_threads};
+pub use summary::{By, notes, summary, write_summary};
 pub use units::{clock_utc, date_utc, duration, size};
 
 /// One job for `report`, with its series when `samples` are given. What is not over is counted until `now_us`.
@@ -33,7 +35,7 @@ pub fn report_view(row: &JobRow, samples: Option<&[SampleRow]>, now_us: u64) -> 
     };
     let ending = row.ending.as_ref();
     let usage = &row.usage;
-    ReportView {
+    let mut view = ReportView {
         version: VERSION,
         job: row.job,
         name: name(row),
@@ -79,7 +81,10 @@ pub fn report_view(row: &JobRow, samples: Option<&[SampleRow]>, now_us: u64) -> 
         processes: None,
         threads: None,
         series: samples.map(|samples| points(samples, row.started_us)),
-    }
+        notes: Vec::new(),
+    };
+    view.notes = notes(&view);
+    view
 }
 
 /// One job for `status`: its row, and what it holds at this moment, where it runs.

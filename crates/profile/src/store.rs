@@ -12,6 +12,7 @@
 
 mod error;
 mod fields;
+pub mod offline;
 mod open;
 mod recovery;
 mod rows;
@@ -381,28 +382,7 @@ impl Store {
     /// # Errors
     /// When the file cannot even be looked through for want of permission or memory; damage is a finding.
     pub fn check(&self) -> Result<CheckReport, StoreError> {
-        let mut problems = open::problems(&self.connection, "integrity_check", "");
-        let orphans = "SELECT count(DISTINCT job) FROM decisions WHERE job NOT IN (SELECT job FROM jobs)";
-        match self.count(orphans) {
-            Ok(0) => {}
-            Ok(count) => problems.push(format!("decisions about {count} jobs that are not there")),
-            Err(error) => problems.push(error.to_string()),
-        }
-        let mut count = |table: &str| {
-            self.count(&format!("SELECT count(*) FROM {table}")).unwrap_or_else(|error| {
-                problems.push(format!("table {table}: {error}"));
-                0
-            })
-        };
-        let (jobs, samples, decisions) = (count("jobs"), count("samples"), count("decisions"));
-        let metadata =
-            fs::metadata(&self.path).map_err(|source| StoreError::file("look at", &self.path, source))?;
-        Ok(CheckReport { problems, jobs, samples, decisions, file_bytes: metadata.len() })
-    }
-
-    fn count(&self, sql: &str) -> rusqlite::Result<u64> {
-        let count: i64 = self.connection.query_row(sql, [], |row| row.get(0))?;
-        Ok(u64::try_from(count).unwrap_or(0))
+        report(&self.connection, &self.path)
     }
 
     /// Writes a whole and compact copy to `to`, looks through it, and only then puts it in place of what was
@@ -500,6 +480,33 @@ impl Store {
         };
         run().map_err(|source| self.sort(operation, source))
     }
+}
+
+/// Looks a file through: see [`Store::check`].
+fn report(connection: &Connection, path: &Path) -> Result<CheckReport, StoreError> {
+    let mut problems = open::problems(connection, "integrity_check", "");
+    let count = |sql: &str| -> rusqlite::Result<u64> {
+        let count: i64 = connection.query_row(sql, [], |row| row.get(0))?;
+        Ok(u64::try_from(count).unwrap_or(0))
+    };
+    for (table, what) in [("decisions", "decisions about"), ("processes", "processes of")] {
+        let orphans =
+            format!("SELECT count(DISTINCT job) FROM {table} WHERE job NOT IN (SELECT job FROM jobs)");
+        match count(&orphans) {
+            Ok(0) => {}
+            Ok(count) => problems.push(format!("{what} {count} jobs that are not there")),
+            Err(error) => problems.push(error.to_string()),
+        }
+    }
+    let mut rows = |table: &str| {
+        count(&format!("SELECT count(*) FROM {table}")).unwrap_or_else(|error| {
+            problems.push(format!("table {table}: {error}"));
+            0
+        })
+    };
+    let (jobs, samples, decisions) = (rows("jobs"), rows("samples"), rows("decisions"));
+    let metadata = fs::metadata(path).map_err(|source| StoreError::file("look at", path, source))?;
+    Ok(CheckReport { problems, jobs, samples, decisions, file_bytes: metadata.len() })
 }
 
 fn prune(connection: &Connection, before_us: u64, next_job: u64) -> rusqlite::Result<Pruned> {

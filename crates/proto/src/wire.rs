@@ -95,7 +95,12 @@ pub enum Request {
         /// With the threads of each that runs.
         #[serde(default)]
         threads: bool,
+        /// Also other users' jobs; for operators.
+        #[serde(default)]
+        all: bool,
     },
+    /// Where the daemon keeps its state. Answered by `Where`.
+    Where,
     /// `pinfold wait`: answered by `Report` when all are over.
     Wait {
         /// The jobs.
@@ -265,6 +270,11 @@ pub enum Reply {
     Why(WhyView),
     /// To `Report` and `Wait`.
     Report(Vec<ReportView>),
+    /// To `Where`.
+    Where {
+        /// The state directory.
+        state: String,
+    },
     /// To `Doctor`.
     Doctor(DoctorView),
     /// To `Map`.

@@ -26,6 +26,7 @@ mod restart;
 mod run;
 mod show;
 mod submit;
+mod tables;
 mod tasks;
 mod terminal;
 mod users;

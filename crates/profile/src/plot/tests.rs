@@ -84,6 +84,7 @@ fn view(series: Option<Vec<PointView>>) -> ReportView {
         processes: None,
         threads: None,
         series,
+        notes: Vec::new(),
     }
 }
 

@@ -38,6 +38,7 @@ pub fn write_report(view: &ReportView, out: &mut dyn Write) -> io::Result<()> {
         line("storage", format!("{} read, {} written", size(view.io_read_bytes), size(view.io_write_bytes)))?;
         stalls(view).map_or(Ok(()), |text| line("stalled", text))?;
         line("processes", processes(view))?;
+        view.notes.iter().try_for_each(|note| line("note", plain(note)))?;
     }
     writeln!(out)
 }

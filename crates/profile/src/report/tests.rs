@@ -70,6 +70,7 @@ job 17  velvetg  exited 0
   cache      peak 5.00 MiB; page cache, which goes when memory is needed
   storage    1.00 MiB read, 0 B written
   processes  14 in all, at most 5 with 9 threads at once; 200 samples
+  note       it asked for 1 core and kept 2.0 busy: -c 2 would give it its own
 
 ";
     assert_eq!(text(|out| write_report(&view, out)), want);
@@ -251,4 +252,72 @@ fn of_a_large_batch_the_failed_and_the_longest() {
     assert!(shown.contains("   7   107  exit 1"), "{shown}");
     assert!(shown.contains("1000  1100  exit 0"), "{shown}");
     assert!(shown.contains("median 8 min 20 s"), "{shown}");
+}
+
+#[test]
+fn many_jobs_by_what_they_have_in_common() {
+    let job = |name: &str, wall_s: u64, memory: u64, code: i32| {
+        let mut row = row();
+        row.spec.name = name.to_owned();
+        row.suspended_us = 0;
+        row.ended_us = row.started_us.map(|at| at + wall_s * 1_000_000);
+        row.usage.memory_peak_bytes = memory;
+        row.ending = Some(Ending { exit_code: Some(code), ..Ending::default() });
+        report_view(&row, None, u64::MAX)
+    };
+    let views: Vec<_> =
+        (1..=10).map(|n| job("align", 10 * n, n << 20, 0)).chain([job("sort", 5, 7 << 20, 1)]).collect();
+    let found = summary(&views, By::Name);
+    assert_eq!(found.groups.iter().map(|group| group.group.as_str()).collect::<Vec<_>>(), ["align", "sort"]);
+    let align = &found.groups[0];
+    assert_eq!((align.jobs, align.failed), (10, 0));
+    let wall = align.wall_s.unwrap();
+    assert_eq!((wall.least, wall.median, wall.p90, wall.most, wall.mean), (10.0, 60.0, 90.0, 100.0, 55.0));
+    assert_eq!(found.groups[1].failed, 1);
+    for by in [By::User, By::Project, By::Class, By::Day] {
+        let found = summary(&views, by);
+        assert_eq!((found.groups.len(), found.groups[0].jobs), (1, 11), "{by:?}");
+    }
+    let text = text(|out| write_summary(&found, 100, out));
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert!(text.contains("align") && text.contains("1 min 00 s"), "{text}");
+    assert!(summary(&[], By::Name).groups.is_empty());
+}
+
+#[test]
+fn a_verdict_only_where_something_is_amiss() {
+    let judged = |change: &dyn Fn(&mut JobRow)| {
+        let mut row = row();
+        row.suspended_us = 0;
+        // 2 cores busy for 200 s.
+        row.spec.cores = 2;
+        row.usage.cpu_user_us = 400_000_000;
+        row.usage.cpu_system_us = 0;
+        change(&mut row);
+        notes(&report_view(&row, None, u64::MAX)).join("\n")
+    };
+    assert_eq!(judged(&|_| {}), "");
+    let idle = judged(&|row| row.spec.cores = 8);
+    assert!(idle.contains("asked for 8 cores and used 2.0") && idle.contains("-c 2 would do"), "{idle}");
+    let busy = judged(&|row| row.spec.cores = 1);
+    assert!(busy.contains("kept 2.0 busy") && busy.contains("-c 2"), "{busy}");
+    let large = judged(&|row| row.spec.claim_bytes = Some(16 * GIB));
+    assert!(
+        large.contains("claimed 16.0 GiB and held 1.50 GiB") || large.contains("kept from others"),
+        "{large}"
+    );
+    let small = judged(&|row| row.spec.claim_bytes = Some(GIB));
+    assert!(small.contains("may be stopped"), "{small}");
+    let stalled = judged(&|row| {
+        row.usage.stalls = Some(pinfold_proto::row::Stalls { io_us: 100_000_000, ..Default::default() });
+    });
+    assert!(stalled.contains("waited for storage during 50 %"), "{stalled}");
+    assert_eq!(
+        judged(&|row| {
+            row.spec.cores = 8;
+            row.ended_us = Some(4_500_000);
+        }),
+        "",
+        "too short to say"
+    );
 }

@@ -1,0 +1,112 @@
+//! The job store as a file: `backup`, `restore`, `check`. Whoever calls needs the rights to the store's files; the
+//! daemon is asked only where they are.
+
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use pinfold_profile::report::size;
+use pinfold_profile::store::offline;
+use pinfold_profile::store::{CheckReport, StoreError};
+use pinfold_proto::ExitCode;
+use rustix::fs::{FlockOperation, flock};
+use serde_json::json;
+
+use crate::args::{BackupArgs, StoreArgs};
+use crate::client::Dial;
+use crate::failure::Failure;
+use crate::show::{JSON_VERSION, print_json, print_text};
+
+/// `pinfold backup`.
+pub(crate) fn backup(dial: &Dial, args: &BackupArgs) -> Result<(), Failure> {
+    let (state, _) = state_dir(dial, &args.store)?;
+    let report = offline::backup(&state, &args.file).map_err(|error| failed(&error))?;
+    say(&args.store, &report, &format!("{} written and looked through", args.file.display()), None)
+}
+
+/// `pinfold restore`.
+pub(crate) fn restore(dial: &Dial, args: &BackupArgs) -> Result<(), Failure> {
+    let (state, is_there) = state_dir(dial, &args.store)?;
+    if is_there {
+        let text = "a daemon is running: stop it, restore, and start it again";
+        return Err(Failure::new(ExitCode::Failed, text));
+    }
+    std::fs::create_dir_all(&state)
+        .map_err(|error| Failure::doing(format!("failed to make {}", state.display()), &error))?;
+    // The daemon's own lock: none can start meanwhile.
+    let path = state.join("lock");
+    let lock = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+    let lock = lock.map_err(|error| Failure::doing(format!("failed to open {}", path.display()), &error))?;
+    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let text = format!("a daemon works on {}: stop it first", state.display());
+        return Err(Failure::new(ExitCode::Failed, text));
+    }
+    let restored = offline::restore(&args.file, &state).map_err(|error| failed(&error))?;
+    let text = match &restored.kept {
+        Some(kept) => {
+            format!("{} restored; what was there is kept as {}", args.file.display(), kept.display())
+        }
+        None => format!("{} restored", args.file.display()),
+    };
+    say(&args.store, &restored.report, &text, restored.kept.as_deref())
+}
+
+/// `pinfold check`.
+pub(crate) fn check(dial: &Dial, args: &StoreArgs) -> Result<(), Failure> {
+    let (state, _) = state_dir(dial, args)?;
+    let report = offline::check(&state).map_err(|error| failed(&error))?;
+    let verdict = if report.problems.is_empty() { "nothing is wrong" } else { "it is damaged" };
+    say(args, &report, &format!("{}: {verdict}", state.display()), None)?;
+    if report.problems.is_empty() {
+        return Ok(());
+    }
+    let text = "the store is damaged; the daemon moves such a file aside when it starts, or restore a backup";
+    Err(Failure::new(ExitCode::Failed, text))
+}
+
+/// The directory, and whether a daemon works there as far as its socket says.
+fn state_dir(dial: &Dial, args: &StoreArgs) -> Result<(PathBuf, bool), Failure> {
+    match &args.state_dir {
+        Some(dir) => Ok((dir.clone(), false)),
+        None => dial.state_dir(),
+    }
+}
+
+fn failed(error: &StoreError) -> Failure {
+    let denied =
+        matches!(error, StoreError::File { source, .. } if source.kind() == ErrorKind::PermissionDenied);
+    let code = if denied { ExitCode::Permission } else { ExitCode::Failed };
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    Failure::new(code, text)
+}
+
+fn say(args: &StoreArgs, report: &CheckReport, text: &str, kept: Option<&Path>) -> Result<(), Failure> {
+    if args.json {
+        return print_json(&json!({
+            "version": JSON_VERSION,
+            "problems": report.problems,
+            "jobs": report.jobs,
+            "samples": report.samples,
+            "decisions": report.decisions,
+            "file_bytes": report.file_bytes,
+            "kept": kept,
+        }));
+    }
+    print_text(|out| {
+        writeln!(out, "{text}")?;
+        writeln!(
+            out,
+            "{} jobs, {} samples, {} decisions in {}",
+            report.jobs,
+            report.samples,
+            report.decisions,
+            size(report.file_bytes)
+        )?;
+        report.problems.iter().try_for_each(|problem| writeln!(out, "problem: {problem}"))
+    })
+}

@@ -1,0 +1,91 @@
+//! Many jobs at once: put together, as tables for other programs, and the store as a file.
+
+use serde_json::Value;
+
+use crate::host::Host;
+use crate::kind::{Kind, each_kind};
+
+each_kind!(together, tables, store_as_a_file);
+
+/// Three jobs of two names, one of which fails.
+fn ran(kind: Kind) -> Host {
+    let host = Host::with(kind, &["profile.interval=50ms"]);
+    for (name, script) in [("one", "sleep 0.2"), ("two", "exit 3"), ("one", "true")] {
+        host.pinfold(["run", "--name", name, "--project", "p,q", "--", "/bin/sh", "-c", script]);
+    }
+    host
+}
+
+fn together(kind: Kind) {
+    let host = ran(kind);
+    let done = host.pinfold(["report", "--since", "1h", "--by", "name", "--json"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let view: Value = serde_json::from_str(&done.out).expect("JSON");
+    assert_eq!((&view["version"], &view["by"]), (&1.into(), &"name".into()));
+    let groups = view["groups"].as_array().expect("groups");
+    let of = |at: usize| {
+        let group = &groups[at];
+        (group["group"].as_str(), group["jobs"].as_u64(), group["failed"].as_u64())
+    };
+    assert_eq!((of(0), of(1)), ((Some("one"), Some(2), Some(0)), (Some("two"), Some(1), Some(1))));
+    assert!(groups[0]["wall_s"]["most"].as_f64() >= Some(0.2), "{view}");
+    for by in ["user", "project", "class", "day"] {
+        let done = host.pinfold(["report", "--last", "9", "--by", by]);
+        assert!(done.code == Some(0) && done.out.contains("JOBS"), "{done:?}");
+    }
+    let all = host.pinfold(["report", "--last", "9", "--all", "--json"]);
+    assert_eq!((all.code, all.out.lines().count()), (Some(0), 3), "its own user is an operator: {all:?}");
+    assert_eq!(host.pinfold(["report", "--last", "9", "--by", "colour"]).code, Some(2));
+}
+
+fn tables(kind: Kind) {
+    let host = ran(kind);
+    let csv = host.pinfold(["report", "--last", "9", "--csv"]);
+    let lines: Vec<&str> = csv.out.split("\r\n").collect();
+    assert!(lines[0].starts_with("job,name,user,project,command,state"), "{csv:?}");
+    assert_eq!(lines.len(), 5, "a line of names, three jobs, and the end: {csv:?}");
+    assert!(lines[1].contains("\"p,q\""), "{csv:?}");
+    let jsonl = host.pinfold(["export", "--last", "9", "--format", "jsonl"]);
+    let jobs: Vec<Value> =
+        jsonl.out.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    assert_eq!(
+        jobs.iter().map(|job| job["exit_code"].as_i64()).collect::<Vec<_>>(),
+        [Some(0), Some(3), Some(0)]
+    );
+    assert!(jobs[0]["claim_bytes"].is_null());
+    let samples = host.pinfold(["export", "1", "--what", "samples", "--format", "jsonl"]);
+    assert!(samples.out.lines().count() >= 2, "{samples:?}");
+    let processes = host.pinfold(["export", "1", "--what", "processes"]);
+    assert!(processes.out.starts_with("job,number,pid,parent,count,command"), "{processes:?}");
+    let done = host.pinfold(["export", "--last", "9", "--format", "parquet", "-o", "jobs.parquet"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let bytes = std::fs::read(host.work("jobs.parquet")).expect("a file");
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
+    let nowhere = host.pinfold(["export", "--last", "1", "-o", "no/such/dir"]);
+    assert!(nowhere.code == Some(1) && nowhere.err.contains("no/such/dir"), "{nowhere:?}");
+}
+
+fn store_as_a_file(kind: Kind) {
+    let mut host = ran(kind);
+    let backup = host.pinfold(["backup", "copy.db"]);
+    assert!(backup.code == Some(0) && backup.out.contains("3 jobs"), "{backup:?}");
+    let check = host.pinfold(["check", "--json"]);
+    let found: Value = serde_json::from_str(&check.out).expect("JSON");
+    assert_eq!((&found["jobs"], &found["problems"]), (&3.into(), &Value::Array(Vec::new())));
+    let busy = host.pinfold(["restore", "copy.db"]);
+    assert!(busy.code == Some(1) && busy.err.contains("stop it"), "{busy:?}");
+    let state = host.state().display().to_string();
+    let locked = host.pinfold(["restore", "--state-dir", &state, "copy.db"]);
+    assert!(locked.code == Some(1) && locked.err.contains("stop it"), "{locked:?}");
+    assert_eq!(host.pinfold(["run", "--", "/bin/true"]).code, Some(0));
+    assert_eq!(host.stop(), Some(0));
+    std::fs::write(host.work("bad.db"), b"no store at all").expect("a file");
+    let bad = host.pinfold(["restore", "--state-dir", &state, "bad.db"]);
+    assert_eq!(bad.code, Some(1), "{bad:?}");
+    let done = host.pinfold(["restore", "--state-dir", &state, "copy.db"]);
+    assert!(done.code == Some(0) && done.out.contains("before-restore-1"), "{done:?}");
+    host.start_daemon();
+    let jobs = host.pinfold(["report", "--last", "9", "--json"]);
+    assert_eq!(jobs.out.lines().count(), 3, "the fourth came after the backup: {jobs:?}");
+    assert_eq!(host.pinfold(["run", "--", "/bin/true"]).code, Some(0));
+}

@@ -1,0 +1,225 @@
+//! Jobs, samples and processes as tables for other programs: CSV, JSON lines, Parquet. Absent here: the store, and
+//! which rows are wanted.
+
+mod parquet;
+
+use std::io::{self, Write};
+
+use pinfold_proto::view::{PointView, ProcessView, ReportView};
+use serde_json::{Map, Value};
+
+use crate::report::state_word;
+
+/// The form of an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Comma-separated values with a line of names, as RFC 4180 has it; what is absent is empty.
+    Csv,
+    /// A JSON object a line; what is absent is `null`.
+    JsonLines,
+    /// Apache Parquet: one row group, plain encoding, no compression.
+    Parquet,
+}
+
+/// Columns of equal length.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Sheet {
+    columns: Vec<(&'static str, Cells)>,
+    rows: usize,
+}
+
+/// The values of a column, `None` for what is absent.
+#[derive(Debug, Clone, PartialEq)]
+enum Cells {
+    Whole(Vec<Option<i64>>),
+    Real(Vec<Option<f64>>),
+    Text(Vec<Option<String>>),
+}
+
+impl Sheet {
+    fn new(rows: usize) -> Self {
+        Self { columns: Vec::new(), rows }
+    }
+
+    fn whole<T>(&mut self, name: &'static str, of: &[T], cell: impl Fn(&T) -> Option<u64>) {
+        // Nothing counted here comes near 2^63.
+        let whole = |one: &T| cell(one).map(|number| i64::try_from(number).unwrap_or(i64::MAX));
+        self.columns.push((name, Cells::Whole(of.iter().map(whole).collect())));
+    }
+
+    fn signed<T>(&mut self, name: &'static str, of: &[T], cell: impl Fn(&T) -> Option<i32>) {
+        let cells = of.iter().map(|one| cell(one).map(i64::from)).collect();
+        self.columns.push((name, Cells::Whole(cells)));
+    }
+
+    fn real<T>(&mut self, name: &'static str, of: &[T], cell: impl Fn(&T) -> Option<f64>) {
+        self.columns.push((name, Cells::Real(of.iter().map(cell).collect())));
+    }
+
+    fn text<T>(&mut self, name: &'static str, of: &[T], cell: impl Fn(&T) -> Option<String>) {
+        self.columns.push((name, Cells::Text(of.iter().map(cell).collect())));
+    }
+
+    /// Writes it.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(&self, form: Form, out: &mut dyn Write) -> io::Result<()> {
+        match form {
+            Form::Csv => self.write_csv(out),
+            Form::JsonLines => self.write_json_lines(out),
+            Form::Parquet => parquet::write(self, out),
+        }
+    }
+
+    fn write_csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        let names: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
+        write!(out, "{}\r\n", names.join(","))?;
+        for row in 0..self.rows {
+            for (at, (_, cells)) in self.columns.iter().enumerate() {
+                let comma = if at == 0 { "" } else { "," };
+                match cells.at(row) {
+                    Value::Null => write!(out, "{comma}")?,
+                    Value::String(text) => write!(out, "{comma}{}", quoted(&text))?,
+                    number => write!(out, "{comma}{number}")?,
+                }
+            }
+            write!(out, "\r\n")?;
+        }
+        Ok(())
+    }
+
+    fn write_json_lines(&self, out: &mut dyn Write) -> io::Result<()> {
+        for row in 0..self.rows {
+            let object: Map<String, Value> =
+                self.columns.iter().map(|(name, cells)| ((*name).to_owned(), cells.at(row))).collect();
+            serde_json::to_writer(&mut *out, &object)?;
+            writeln!(out)?;
+        }
+        Ok(())
+    }
+}
+
+impl Cells {
+    fn at(&self, row: usize) -> Value {
+        match self {
+            Self::Whole(cells) => cells[row].map_or(Value::Null, Value::from),
+            Self::Real(cells) => cells[row].map_or(Value::Null, Value::from),
+            Self::Text(cells) => cells[row].clone().map_or(Value::Null, Value::from),
+        }
+    }
+}
+
+/// A text as a field of CSV.
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) || text.starts_with(' ') || text.ends_with(' ') {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+/// One row a job; times in Unix seconds.
+#[must_use]
+pub fn jobs(of: &[ReportView]) -> Sheet {
+    let mut sheet = Sheet::new(of.len());
+    sheet.whole("job", of, |job| Some(job.job));
+    sheet.text("name", of, |job| Some(job.name.clone()));
+    sheet.text("user", of, |job| Some(job.user.clone()));
+    sheet.text("project", of, |job| job.project.clone());
+    sheet.text("command", of, |job| serde_json::to_string(&job.command).ok());
+    sheet.text("state", of, |job| Some(state_word(job.state).to_owned()));
+    sheet.text("class", of, |job| Some(format!("{:?}", job.class).to_lowercase()));
+    sheet.whole("priority", of, |job| Some(job.priority.into()));
+    sheet.whole("cores", of, |job| Some(job.cores.into()));
+    sheet.text("cpus", of, |job| job.cpus.clone());
+    sheet.real("submitted_s", of, |job| Some(job.submitted_s));
+    sheet.real("started_s", of, |job| job.started_s);
+    sheet.real("ended_s", of, |job| job.ended_s);
+    sheet.signed("exit_code", of, |job| job.exit_code);
+    sheet.signed("signal", of, |job| job.signal);
+    sheet.text("reason", of, |job| job.reason.clone());
+    sheet.real("queued_s", of, |job| Some(job.queued_s));
+    sheet.real("wall_s", of, |job| job.wall_s);
+    sheet.real("suspended_s", of, |job| Some(job.suspended_s));
+    sheet.real("cpu_user_s", of, |job| Some(job.cpu_user_s));
+    sheet.real("cpu_system_s", of, |job| Some(job.cpu_system_s));
+    sheet.whole("claim_bytes", of, |job| job.claim_bytes);
+    sheet.whole("limit_bytes", of, |job| job.limit_bytes);
+    sheet.whole("memory_peak_bytes", of, |job| Some(job.memory_peak_bytes));
+    sheet.whole("memory_mean_bytes", of, |job| Some(job.memory_mean_bytes));
+    sheet.whole("memory_peak_kernel_bytes", of, |job| job.memory_peak_kernel_bytes);
+    sheet.whole("cache_peak_bytes", of, |job| job.cache_peak_bytes);
+    sheet.whole("swap_peak_bytes", of, |job| Some(job.swap_peak_bytes));
+    sheet.whole("virtual_peak_bytes", of, |job| Some(job.virtual_peak_bytes));
+    sheet.whole("io_read_bytes", of, |job| Some(job.io_read_bytes));
+    sheet.whole("io_write_bytes", of, |job| Some(job.io_write_bytes));
+    sheet.real("cpu_stalled_s", of, |job| job.cpu_stalled_s);
+    sheet.real("memory_stalled_s", of, |job| job.memory_stalled_s);
+    sheet.real("memory_full_stalled_s", of, |job| job.memory_full_stalled_s);
+    sheet.real("io_stalled_s", of, |job| job.io_stalled_s);
+    sheet.real("io_full_stalled_s", of, |job| job.io_full_stalled_s);
+    sheet.whole("processes_total", of, |job| Some(job.processes_total));
+    sheet.whole("processes_peak", of, |job| Some(job.processes_peak));
+    sheet.whole("threads_peak", of, |job| Some(job.threads_peak));
+    sheet.text("processes_from", of, |job| job.processes_from.clone());
+    sheet.whole("samples", of, |job| Some(job.samples));
+    sheet
+}
+
+/// One row a sample of jobs that were reported with their series.
+#[must_use]
+pub fn samples(of: &[ReportView]) -> Sheet {
+    let series = |job: &ReportView| job.series.clone().unwrap_or_default();
+    let all: Vec<(u64, PointView)> =
+        of.iter().flat_map(|job| series(job).into_iter().map(|point| (job.job, point))).collect();
+    let mut sheet = Sheet::new(all.len());
+    sheet.whole("job", &all, |(job, _)| Some(*job));
+    sheet.real("time_s", &all, |(_, point)| Some(point.time_s));
+    sheet.text("state", &all, |(_, point)| Some(state_word(point.state).to_owned()));
+    sheet.real("cpu_cores", &all, |(_, point)| Some(point.cpu_cores));
+    sheet.whole("memory_bytes", &all, |(_, point)| Some(point.memory_bytes));
+    sheet.whole("cache_bytes", &all, |(_, point)| point.cache_bytes);
+    sheet.whole("swap_bytes", &all, |(_, point)| Some(point.swap_bytes));
+    sheet.whole("io_read_bytes", &all, |(_, point)| Some(point.io_read_bytes));
+    sheet.whole("io_write_bytes", &all, |(_, point)| Some(point.io_write_bytes));
+    sheet.whole("processes", &all, |(_, point)| Some(point.processes.into()));
+    sheet.whole("threads", &all, |(_, point)| Some(point.threads.into()));
+    sheet
+}
+
+/// One row a process, or several short-lived ones, of jobs that were reported with their processes.
+#[must_use]
+pub fn processes(of: &[ReportView]) -> Sheet {
+    let list = |job: &ReportView| job.processes.clone().unwrap_or_default();
+    let all: Vec<(u64, ProcessView)> =
+        of.iter().flat_map(|job| list(job).into_iter().map(|process| (job.job, process))).collect();
+    let mut sheet = Sheet::new(all.len());
+    sheet.whole("job", &all, |(job, _)| Some(*job));
+    sheet.whole("number", &all, |(_, one)| Some(one.number));
+    sheet.whole("pid", &all, |(_, one)| Some(one.pid.into()));
+    sheet.whole("parent", &all, |(_, one)| one.parent.map(u64::from));
+    sheet.whole("count", &all, |(_, one)| Some(one.count));
+    sheet.text("command", &all, |(_, one)| Some(one.command.clone()));
+    sheet.real("started_s", &all, |(_, one)| one.started_s);
+    sheet.real("ended_s", &all, |(_, one)| one.ended_s);
+    sheet.signed("exit_code", &all, |(_, one)| one.exit_code);
+    sheet.signed("signal", &all, |(_, one)| one.signal);
+    sheet.whole("failed", &all, |(_, one)| Some(one.failed));
+    sheet.whole("threads", &all, |(_, one)| Some(one.threads));
+    sheet.real("cpu_user_s", &all, |(_, one)| Some(one.cpu_user_s));
+    sheet.real("cpu_system_s", &all, |(_, one)| Some(one.cpu_system_s));
+    sheet.real("waited_s", &all, |(_, one)| Some(one.waited_s));
+    sheet.whole("memory_peak_bytes", &all, |(_, one)| Some(one.memory_peak_bytes));
+    sheet.whole("io_read_bytes", &all, |(_, one)| Some(one.io_read_bytes));
+    sheet.whole("io_write_bytes", &all, |(_, one)| Some(one.io_write_bytes));
+    sheet.whole("faults_minor", &all, |(_, one)| Some(one.faults_minor));
+    sheet.whole("faults_major", &all, |(_, one)| Some(one.faults_major));
+    sheet.whole("switches_voluntary", &all, |(_, one)| Some(one.switches_voluntary));
+    sheet.whole("switches_forced", &all, |(_, one)| Some(one.switches_forced));
+    sheet.text("source", &all, |(_, one)| Some(one.source.clone()));
+    sheet
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,248 @@
+//! Parquet, as far as a plain table needs it: one row group, one page a column, plain encoding, no compression.
+//!
+//! The form is that of the Apache Parquet format, version 1; what describes the file stands at its end in Thrift's
+//! compact protocol. Written here because that takes two hundred lines, and a library some forty crates. Absent
+//! here: reading, nesting, dictionaries, compression.
+
+use std::io::{self, Write};
+
+use super::{Cells, Sheet};
+
+const MAGIC: &[u8] = b"PAR1";
+
+/// The kinds of values, as the format numbers them.
+const INT64: i64 = 2;
+const DOUBLE: i64 = 5;
+const BYTE_ARRAY: i64 = 6;
+/// `PLAIN` and `RLE`.
+const PLAIN: i64 = 0;
+const RLE: i64 = 3;
+
+/// Writes the table.
+pub(super) fn write(sheet: &Sheet, out: &mut dyn Write) -> io::Result<()> {
+    out.write_all(MAGIC)?;
+    let mut offset = MAGIC.len();
+    let mut chunks = Vec::new();
+    for (name, cells) in &sheet.columns {
+        let page = page(cells, sheet.rows);
+        out.write_all(&page)?;
+        chunks.push(Chunk { name, kind: kind(cells), offset, bytes: page.len() });
+        offset += page.len();
+    }
+    let footer = footer(&chunks, sheet.rows);
+    out.write_all(&footer)?;
+    let length = u32::try_from(footer.len()).map_err(|_| io::Error::other("too many columns"))?;
+    out.write_all(&length.to_le_bytes())?;
+    out.write_all(MAGIC)
+}
+
+struct Chunk<'a> {
+    name: &'a str,
+    kind: i64,
+    offset: usize,
+    bytes: usize,
+}
+
+const fn kind(cells: &Cells) -> i64 {
+    match cells {
+        Cells::Whole(_) => INT64,
+        Cells::Real(_) => DOUBLE,
+        Cells::Text(_) => BYTE_ARRAY,
+    }
+}
+
+/// A page: its head, which values are there, and those that are.
+fn page(cells: &Cells, rows: usize) -> Vec<u8> {
+    let mut values = Vec::new();
+    let there: Vec<bool> = match cells {
+        Cells::Whole(cells) => {
+            cells.iter().flatten().for_each(|value| values.extend(value.to_le_bytes()));
+            cells.iter().map(Option::is_some).collect()
+        }
+        Cells::Real(cells) => {
+            cells.iter().flatten().for_each(|value| values.extend(value.to_le_bytes()));
+            cells.iter().map(Option::is_some).collect()
+        }
+        Cells::Text(cells) => {
+            for text in cells.iter().flatten() {
+                values.extend(u32::try_from(text.len()).unwrap_or(0).to_le_bytes());
+                values.extend(text.as_bytes());
+            }
+            cells.iter().map(Option::is_some).collect()
+        }
+    };
+    let levels = levels(&there);
+    let mut body = u32::try_from(levels.len()).unwrap_or(u32::MAX).to_le_bytes().to_vec();
+    body.extend(levels);
+    body.extend(values);
+    let mut head = Thrift::default();
+    head.whole(1, 0);
+    head.whole(2, long(body.len()));
+    head.whole(3, long(body.len()));
+    head.inner(5, |data| {
+        data.whole(1, long(rows));
+        data.whole(2, PLAIN);
+        data.whole(3, RLE);
+        data.whole(4, RLE);
+    });
+    let mut page = head.end();
+    page.extend(body);
+    page
+}
+
+/// Runs of values that are there, or are not.
+fn levels(there: &[bool]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for run in there.chunk_by(|one, next| one == next) {
+        varint(&mut bytes, long(run.len()).unsigned_abs() << 1);
+        bytes.push(u8::from(run[0]));
+    }
+    bytes
+}
+
+fn footer(chunks: &[Chunk<'_>], rows: usize) -> Vec<u8> {
+    let mut file = Thrift::default();
+    file.whole(1, 1);
+    file.list(2, chunks.len() + 1, |at, element| match at.checked_sub(1).map(|at| &chunks[at]) {
+        None => {
+            element.text(4, "pinfold");
+            element.whole(5, long(chunks.len()));
+        }
+        Some(chunk) => {
+            element.whole(1, chunk.kind);
+            // Optional.
+            element.whole(3, 1);
+            element.text(4, chunk.name);
+            if chunk.kind == BYTE_ARRAY {
+                // Text in UTF-8.
+                element.whole(6, 0);
+            }
+        }
+    });
+    file.long(3, long(rows));
+    file.list(4, 1, |_, group| {
+        group.list(1, chunks.len(), |at, column| {
+            let chunk = &chunks[at];
+            column.long(2, long(chunk.offset));
+            column.inner(3, |data| {
+                data.whole(1, chunk.kind);
+                data.wholes(2, &[PLAIN, RLE]);
+                data.texts(3, &[chunk.name]);
+                data.whole(4, 0);
+                data.long(5, long(rows));
+                data.long(6, long(chunk.bytes));
+                data.long(7, long(chunk.bytes));
+                data.long(9, long(chunk.offset));
+            });
+        });
+        group.long(2, chunks.iter().map(|chunk| long(chunk.bytes)).sum());
+        group.long(3, long(rows));
+    });
+    file.text(6, concat!("pinfold version ", env!("CARGO_PKG_VERSION")));
+    file.end()
+}
+
+fn long(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A structure in Thrift's compact protocol; fields in ascending order.
+#[derive(Debug, Default)]
+struct Thrift {
+    bytes: Vec<u8>,
+    last: u8,
+}
+
+impl Thrift {
+    const I32: u8 = 5;
+    const I64: u8 = 6;
+    const TEXT: u8 = 8;
+    const LIST: u8 = 9;
+    const STRUCT: u8 = 12;
+
+    fn field(&mut self, number: u8, kind: u8) {
+        // Numbers are never more than 15 apart here.
+        self.bytes.push((number - self.last) << 4 | kind);
+        self.last = number;
+    }
+
+    fn whole(&mut self, number: u8, value: i64) {
+        self.field(number, Self::I32);
+        zigzag(&mut self.bytes, value);
+    }
+
+    fn long(&mut self, number: u8, value: i64) {
+        self.field(number, Self::I64);
+        zigzag(&mut self.bytes, value);
+    }
+
+    fn text(&mut self, number: u8, text: &str) {
+        self.field(number, Self::TEXT);
+        put_text(&mut self.bytes, text);
+    }
+
+    fn inner(&mut self, number: u8, fill: impl FnOnce(&mut Self)) {
+        self.field(number, Self::STRUCT);
+        let mut inner = Self::default();
+        fill(&mut inner);
+        self.bytes.extend(inner.end());
+    }
+
+    fn list(&mut self, number: u8, count: usize, fill: impl Fn(usize, &mut Self)) {
+        self.field(number, Self::LIST);
+        self.list_head(count, Self::STRUCT);
+        for at in 0..count {
+            let mut inner = Self::default();
+            fill(at, &mut inner);
+            self.bytes.extend(inner.end());
+        }
+    }
+
+    fn wholes(&mut self, number: u8, values: &[i64]) {
+        self.field(number, Self::LIST);
+        self.list_head(values.len(), Self::I32);
+        values.iter().for_each(|value| zigzag(&mut self.bytes, *value));
+    }
+
+    fn texts(&mut self, number: u8, values: &[&str]) {
+        self.field(number, Self::LIST);
+        self.list_head(values.len(), Self::TEXT);
+        values.iter().for_each(|value| put_text(&mut self.bytes, value));
+    }
+
+    fn list_head(&mut self, count: usize, kind: u8) {
+        match u8::try_from(count) {
+            Ok(few) if few < 15 => self.bytes.push(few << 4 | kind),
+            _ => {
+                self.bytes.push(0xF0 | kind);
+                varint(&mut self.bytes, long(count).unsigned_abs());
+            }
+        }
+    }
+
+    fn end(mut self) -> Vec<u8> {
+        self.bytes.push(0);
+        self.bytes
+    }
+}
+
+fn put_text(bytes: &mut Vec<u8>, text: &str) {
+    varint(bytes, long(text.len()).unsigned_abs());
+    bytes.extend(text.as_bytes());
+}
+
+fn zigzag(bytes: &mut Vec<u8>, value: i64) {
+    varint(bytes, ((value << 1) ^ (value >> 63)).cast_unsigned());
+}
+
+fn varint(bytes: &mut Vec<u8>, mut value: u64) {
+    loop {
+        let [low, ..] = (value & 0x7F).to_le_bytes();
+        value >>= 7;
+        if value == 0 {
+            bytes.push(low);
+            return;
+        }
+        bytes.push(low | 0x80);
+    }
+}

@@ -1,0 +1,82 @@
+//! Tables, written and read back; Parquet by pyarrow, where that is installed.
+
+use std::process::Command;
+
+use super::*;
+
+fn sheet() -> Sheet {
+    let rows = [
+        (Some(1u64), Some(0.5), Some("plain".to_owned())),
+        (None, None, Some("with, \"quotes\"\nand lines".to_owned())),
+        (Some(1 << 60), Some(-1e300), None),
+    ];
+    let mut sheet = Sheet::new(rows.len());
+    sheet.whole("count", &rows, |row| row.0);
+    sheet.real("figure", &rows, |row| row.1);
+    sheet.text("word", &rows, |row| row.2.clone());
+    sheet
+}
+
+fn written(sheet: &Sheet, form: Form) -> Vec<u8> {
+    let mut out = Vec::new();
+    sheet.write(form, &mut out).unwrap();
+    out
+}
+
+#[test]
+fn csv_quotes_what_must_be() {
+    let text = String::from_utf8(written(&sheet(), Form::Csv)).unwrap();
+    let lines = "count,figure,word\r\n1,0.5,plain\r\n,,\"with, \"\"quotes\"\"\nand lines\"\r\n1152921504606846976,-1e+300,\r\n";
+    assert_eq!(text, lines);
+}
+
+#[test]
+fn json_lines_have_every_key() {
+    let text = String::from_utf8(written(&sheet(), Form::JsonLines)).unwrap();
+    let values: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(values.len(), 3);
+    assert_eq!(values[1]["count"], Value::Null);
+    assert_eq!(values[1]["word"], "with, \"quotes\"\nand lines");
+    assert_eq!(values[2]["count"], 1u64 << 60);
+}
+
+#[test]
+fn parquet_is_read_by_others() {
+    let python = std::env::var("PINFOLD_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let has = Command::new(&python).args(["-c", "import pyarrow.parquet"]).output();
+    if !has.is_ok_and(|output| output.status.success()) {
+        let reason = "skipped: no python3 with pyarrow (PINFOLD_PYTHON names one)\n";
+        let _ = std::io::stdout().write_all(reason.as_bytes());
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (full, empty) = (dir.path().join("full.parquet"), dir.path().join("empty.parquet"));
+    std::fs::write(&full, written(&sheet(), Form::Parquet)).unwrap();
+    std::fs::write(&empty, written(&jobs(&[]), Form::Parquet)).unwrap();
+    let script = "import sys, json, pyarrow.parquet as p\n\
+                  t = p.read_table(sys.argv[1])\n\
+                  print(json.dumps(t.to_pylist()))\n\
+                  e = p.read_table(sys.argv[2])\n\
+                  print(json.dumps([e.num_rows, e.schema.names, [str(f.type) for f in e.schema][:2]]))";
+    let output = Command::new(&python).arg("-c").arg(script).args([&full, &empty]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut lines = text.lines();
+    let read: Vec<Value> = serde_json::from_str(lines.next().unwrap()).unwrap();
+    let wrote = String::from_utf8(written(&sheet(), Form::JsonLines)).unwrap();
+    let wrote: Vec<Value> = wrote.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(read, wrote);
+    let empty: Value = serde_json::from_str(lines.next().unwrap()).unwrap();
+    assert_eq!(empty[0], 0);
+    assert_eq!(empty[1].as_array().unwrap().len(), jobs(&[]).columns.len());
+    assert_eq!(empty[2], serde_json::json!(["int64", "string"]));
+}
+
+#[test]
+fn parquet_frames_itself() {
+    let bytes = written(&sheet(), Form::Parquet);
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
+    let length = bytes.len();
+    let footer = u32::from_le_bytes(bytes[length - 8..length - 4].try_into().unwrap()) as usize;
+    assert!(footer > 50 && footer < length - 12, "{footer} of {length}");
+}
