@@ -10,7 +10,7 @@ help: ## This list
 
 demo: ## Real programs three ways, a table and a picture in demo-results/ (about 5 minutes after the build)
 	@scripts/setup.sh --demo
-	@cargo build --release $(binaries) $$(scripts/features.sh)
+	@cargo build --release $(binaries)
 	@$(target)/release/pinfold-bench demo
 
 test: ## The whole suite: format, lints, simulated episodes, all tests
@@ -19,12 +19,12 @@ test: ## The whole suite: format, lints, simulated episodes, all tests
 
 bench: ## pinfold beside native launchers and peers (about half an hour)
 	@scripts/setup.sh --bench
-	@cargo build --release $(binaries) $$(scripts/features.sh)
+	@cargo build --release $(binaries)
 	@for row in launch short e5 e1; do $(target)/release/pinfold-bench $$row || exit 1; done
 
 lint: ## Format and lints only
 	@cargo fmt --all --check
-	@cargo clippy --workspace --all-targets $$(scripts/features.sh) -- -D warnings
+	@cargo clippy --workspace --all-targets -- -D warnings
 
 clean: ## Remove what was built and the demo's results
 	@cargo clean

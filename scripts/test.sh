@@ -5,7 +5,6 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-read -r -a features <<<"$(scripts/features.sh)"
 failed=()
 
 # Runs a step under a heading and remembers whether it failed.
@@ -22,21 +21,35 @@ step() {
 }
 
 step "format" cargo fmt --all --check
-step "lints" cargo clippy --workspace --all-targets "${features[@]}" -- -D warnings
+step "lints" cargo clippy --workspace --all-targets -- -D warnings
 step "tidy" cargo xtask tidy
+if cargo deny --version >/dev/null 2>&1; then
+  step "licences and bans" cargo deny check licenses bans sources
+else
+  echo "== licences and bans: SKIPPED, as cargo-deny is not installed (cargo install cargo-deny)"
+fi
 step "simulated episodes" cargo xtask sim --episodes 10000 --seed 1
 if [ "$(id -u)" = 0 ]; then
-  step "unprivileged" scripts/test-unprivileged.sh "${features[@]}"
+  step "unprivileged" scripts/test-unprivileged.sh
 else
   echo "== unprivileged: everything below runs as $(id -un) anyhow"
+fi
+
+# The programs never use libhwloc; where it is there, it is asked what it makes of the same machines. Apart from the
+# other tests, because cargo would link it into the programs that those run.
+if command -v pkg-config >/dev/null && pkg-config --exists 'hwloc >= 2.8'; then
+  step "hwloc's lints" cargo clippy --package pinfold-sys --features hwloc --all-targets -- -D warnings
+  step "hwloc's second opinion" cargo test --package pinfold-sys --features hwloc --lib discover
+else
+  echo "== hwloc's second opinion: SKIPPED, as libhwloc 2.8 or newer is not installed (apt: libhwloc-dev, pkg-config)"
 fi
 
 start=$SECONDS
 echo "== tests"
 # Last, so that what remains on the screen is the test runner's own summary.
 # Tests run the programs of other crates too, which a test build alone does not make.
-cargo build --workspace --bins "${features[@]}" || failed+=("build")
-cargo test --workspace --no-fail-fast "${features[@]}" || failed+=("tests")
+cargo build --workspace --bins || failed+=("build")
+cargo test --workspace --no-fail-fast || failed+=("tests")
 if [ "${#failed[@]}" -gt 0 ]; then
   echo "== failed: $(printf '%s; ' "${failed[@]}")tests took $((SECONDS - start)) s"
   exit 1

@@ -184,7 +184,7 @@ impl Batch {
                 Ok(program)
             })
         };
-        let (keeper, welcome) = Keeper::new(dial, &[SIGINT, SIGTERM, SIGHUP, SIGQUIT], 0, make)?;
+        let (keeper, welcome) = Keeper::new(dial, &[SIGINT, SIGTERM, SIGHUP, SIGQUIT], 0, make, None)?;
         welcome.warnings.iter().for_each(|warning| crate::run::say(&format!("warning: {warning}")));
         let slots = usize::try_from(welcome.slots).unwrap_or(1);
         let mut keeper = keeper;
@@ -300,7 +300,14 @@ impl Batch {
             Told::Lost => {
                 self.progress.note("the daemon is gone; running jobs go on, the others wait for it")
             }
-            Told::Found => self.progress.note("the daemon is back"),
+            Told::Away => {
+                let words = self.keeper.away();
+                self.progress.note(&words);
+            }
+            Told::Found { another: false } => self.progress.note("the daemon is back"),
+            Told::Found { another: true } => {
+                self.progress.note("another daemon is there instead; waiting jobs wait there from now on");
+            }
         }
     }
 

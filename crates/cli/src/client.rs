@@ -33,8 +33,6 @@ pub(crate) struct Dial {
 pub(crate) struct Client {
     stream: UnixStream,
     decoder: Decoder,
-    /// What the daemon said of itself.
-    pub welcome: Welcome,
 }
 
 /// The daemon's first words.
@@ -46,6 +44,8 @@ pub(crate) struct Welcome {
     pub doors: bool,
     /// Its instance, as its jobs have it in their environment.
     pub instance: String,
+    /// The directory that it keeps its state in.
+    pub state: PathBuf,
     /// What the user should know.
     pub warnings: Vec<String>,
     /// The PUs that jobs may use.
@@ -62,10 +62,21 @@ impl Dial {
         Self { places, autostart: socket.is_none() && !no_autostart }
     }
 
-    /// Connects; starts a private daemon when there is none and one may be started.
+    /// Connects and greets; starts a private daemon when there is none and one may be started.
     pub(crate) fn connect(&self) -> Result<Client, Failure> {
+        Client::greet(self.stream()?)
+    }
+
+    /// Connects if a daemon is there; never starts one.
+    pub(crate) fn connect_if_there(&self) -> Option<Client> {
+        self.stream_if_there().and_then(|stream| Client::greet(stream).ok())
+    }
+
+    /// A connection on which nothing has been said; a private daemon is started for it when there is none and one may
+    /// be.
+    pub(crate) fn stream(&self) -> Result<UnixStream, Failure> {
         match UnixStream::connect(&self.places.socket) {
-            Ok(stream) => self.greet(stream),
+            Ok(stream) => Ok(stream),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 Err(Failure::new(ExitCode::Permission, format!("{}: {error}", self.places.socket.display())))
             }
@@ -78,16 +89,14 @@ impl Dial {
             )),
             Err(_) => {
                 self.start_daemon()?;
-                let stream = UnixStream::connect(&self.places.socket).map_err(|error| {
+                UnixStream::connect(&self.places.socket).map_err(|error| {
                     let socket = self.places.socket.display();
                     Failure::new(ExitCode::NoDaemon, format!("the daemon was started, but {socket}: {error}"))
-                })?;
-                self.greet(stream)
+                })
             }
         }
     }
 
-    /// Connects if a daemon is there; never starts one.
     /// Where the state is kept: by the daemon's word, or where one of this user's would keep it; and whether a daemon
     /// is there.
     pub(crate) fn state_dir(&self) -> Result<(PathBuf, bool), Failure> {
@@ -98,27 +107,19 @@ impl Dial {
         }
     }
 
-    pub(crate) fn connect_if_there(&self) -> Option<Client> {
-        UnixStream::connect(&self.places.socket).ok().and_then(|stream| self.greet(stream).ok())
+    /// A connection on which nothing has been said, if a daemon is there.
+    pub(crate) fn stream_if_there(&self) -> Option<UnixStream> {
+        UnixStream::connect(&self.places.socket).ok()
     }
 
-    fn greet(&self, stream: UnixStream) -> Result<Client, Failure> {
-        let welcome = Welcome {
-            slots: 0,
-            doors: false,
-            instance: String::new(),
-            warnings: Vec::new(),
-            cpus: CpuSet::new(),
-        };
-        let mut client = Client { stream, decoder: Decoder::new(REPLY_MAX_BYTES), welcome };
-        match client.ask(&Request::Hello { version: WIRE_VERSION })? {
-            Reply::Welcome { slots, doors, instance, warnings, cpus, .. } => {
-                let cpus = cpus.parse().unwrap_or_default();
-                client.welcome = Welcome { slots, doors, instance, warnings, cpus };
-            }
-            other => return Err(unexpected(&other)),
-        }
-        Ok(client)
+    /// The socket.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.places.socket
+    }
+
+    /// Whether a private daemon started from here would take over from one with this state directory.
+    pub(crate) fn could_replace(&self, state: &Path) -> bool {
+        self.autostart && self.places.state == state
     }
 
     /// Starts a private daemon and waits until it is ready. When another client does the same at the same
@@ -213,12 +214,35 @@ fn read_until(from: &mut io::PipeReader, limit: Duration) -> io::Result<String> 
     }
 }
 
+impl Welcome {
+    /// What a daemon says to a greeting.
+    pub(crate) fn of(reply: Reply) -> Result<Self, Failure> {
+        match reply {
+            Reply::Welcome { slots, doors, instance, state, warnings, cpus, .. } => {
+                let cpus = cpus.parse().unwrap_or_default();
+                Ok(Self { slots, doors, instance, state: state.into(), warnings, cpus })
+            }
+            Reply::Error { code, message } => Err(Failure::refused(code, message)),
+            other => Err(unexpected(&other)),
+        }
+    }
+}
+
+/// The failure of a daemon that is gone while it is asked.
+pub(crate) fn gone(error: &io::Error) -> Failure {
+    Failure::new(ExitCode::NoDaemon, format!("the daemon went away while it was asked: {error}"))
+}
+
 impl Client {
+    fn greet(stream: UnixStream) -> Result<Self, Failure> {
+        let mut client = Self { stream, decoder: Decoder::new(REPLY_MAX_BYTES) };
+        Welcome::of(client.ask(&Request::Hello { version: WIRE_VERSION })?)?;
+        Ok(client)
+    }
+
     /// Asks and waits for the answer; a refusal is a failure.
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Reply, Failure> {
-        let gone = |error: io::Error| {
-            Failure::new(ExitCode::NoDaemon, format!("the daemon went away while it was asked: {error}"))
-        };
+        let gone = |error: io::Error| gone(&error);
         let mut bytes = Vec::new();
         wire::encode(request, &mut bytes);
         let written = self.stream.write_all(&bytes);
@@ -239,11 +263,6 @@ impl Client {
                 count => self.decoder.push(&buffer[..count]),
             }
         }
-    }
-
-    /// The connection itself, for a keeper, which does not wait for answers.
-    pub(crate) fn into_parts(self) -> (UnixStream, Decoder, Welcome) {
-        (self.stream, self.decoder, self.welcome)
     }
 }
 

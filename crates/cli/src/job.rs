@@ -114,6 +114,11 @@ pub(crate) fn inside(instance: &str) -> bool {
         && std::env::var_os("PINFOLD_JOB_ID").is_some()
 }
 
+/// Whether this process may be part of some daemon's job.
+pub(crate) fn inside_any() -> bool {
+    ["PINFOLD_INSTANCE", "PINFOLD_JOB_ID"].iter().all(|name| std::env::var_os(name).is_some())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,14 +13,14 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant, SystemTime};
 
-use pinfold_proto::wire::{self, Decoder, ErrorCode, Phase, Reply, Request};
+use pinfold_proto::wire::{self, Decoder, ErrorCode, Phase, REPLY_MAX_BYTES, Reply, Request, WIRE_VERSION};
 use pinfold_proto::{Ending, JobSpec};
 use pinfold_sys::signals::{Arrived, SIGCHLD, Signals};
 use pinfold_sys::spawn::{self, Held, Program, Reaped, ResolveError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-use crate::client::{Dial, Welcome};
+use crate::client::{self, Dial, Welcome};
 use crate::failure::Failure;
 
 /// How often a lost daemon is looked for; looking is one `connect`.
@@ -52,8 +52,10 @@ pub(crate) enum Told {
     Signal(Arrived),
     /// The daemon is gone; it is being looked for.
     Lost,
-    /// There is a daemon again, and it knows the jobs.
-    Found,
+    /// It has been away for some time, and only whoever started it can bring it back.
+    Away,
+    /// There is a daemon again, and it knows the jobs. Whether it is another one than before, which does not.
+    Found { another: bool },
 }
 
 /// See the module's page.
@@ -62,6 +64,12 @@ pub(crate) struct Keeper {
     link: Option<Link>,
     lost_since: Instant,
     next_try: Instant,
+    /// Whether it was told that the daemon stays away.
+    told_away: bool,
+    /// The daemon that has the jobs.
+    instance: String,
+    /// Whether a daemon started from here would have the jobs of the one that is away.
+    replaceable: bool,
     signals: Signals,
     make: MakeProgram,
     /// How many children may be held ready before the daemon asks for them.
@@ -95,8 +103,38 @@ struct Link {
 }
 
 impl Link {
-    fn new(stream: UnixStream, decoder: Decoder) -> Self {
-        Self { stream, decoder, out: Vec::new(), doors: VecDeque::new() }
+    /// Greets the daemon, and says with the greeting what need not wait for the answer.
+    fn greet(stream: UnixStream, first: Option<&Request>) -> io::Result<Self> {
+        let decoder = Decoder::new(REPLY_MAX_BYTES);
+        let mut link = Self { stream, decoder, out: Vec::new(), doors: VecDeque::new() };
+        wire::encode(&Request::Hello { version: WIRE_VERSION }, &mut link.out);
+        if let Some(first) = first {
+            wire::encode(first, &mut link.out);
+        }
+        match link.stream.write_all(&link.out) {
+            // A daemon that hung up may have said why before.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
+            _ => link.out.clear(),
+        }
+        Ok(link)
+    }
+
+    /// Waits for the answer to the greeting.
+    fn welcome(&mut self) -> Result<Welcome, Failure> {
+        let mut buffer = [0; 4096];
+        loop {
+            match self.decoder.take::<Reply>() {
+                Ok(Some(reply)) => return Welcome::of(reply),
+                Ok(None) => {}
+                Err(error) => return Err(Failure::doing("the daemon's answer", &error)),
+            }
+            match self.read(&mut buffer) {
+                Ok(0) => return Err(client::gone(&io::ErrorKind::UnexpectedEof.into())),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(client::gone(&error)),
+            }
+        }
     }
 
     /// Reads what has arrived, bytes and files; 0 at the end.
@@ -131,29 +169,46 @@ enum Stage {
 }
 
 impl Keeper {
-    /// A keeper on a fresh connection, which reads these signals beside the end of children.
+    /// A keeper on a fresh connection, which reads these signals beside the end of children. With `first`, it submits
+    /// that job along with its first words, without waiting for the daemon's.
     pub(crate) fn new(
         dial: Dial,
         signals: &[i32],
         prefork: usize,
         make: MakeProgram,
+        first: Option<(u64, JobSpec)>,
     ) -> Result<(Self, Welcome), Failure> {
-        let (stream, decoder, welcome) = dial.connect()?.into_parts();
+        let stream = dial.stream()?;
+        let submit = first.as_ref().map(|(ticket, spec)| Request::Submit {
+            ticket: *ticket,
+            spec: spec.clone(),
+            pid: None,
+        });
+        let mut link = Link::greet(stream, submit.as_ref()).map_err(|error| client::gone(&error))?;
+        // All that can be done before the daemon answers is done while it works.
         let blocked: Vec<i32> = signals.iter().copied().chain([SIGCHLD]).collect();
         let signals =
             Signals::block(&blocked).map_err(|error| Failure::doing("failed to read signals", &error))?;
-        stream.set_nonblocking(true).map_err(|error| Failure::doing("the daemon's socket", &error))?;
+        let welcome = link.welcome()?;
+        link.stream.set_nonblocking(true).map_err(|error| Failure::doing("the daemon's socket", &error))?;
         let now = Instant::now();
-        let keeper = Self {
+        let mut jobs = BTreeMap::new();
+        if let Some((ticket, spec)) = first {
+            jobs.insert(ticket, Kept { spec, job: None, stage: Stage::Waiting(None) });
+        }
+        let mut keeper = Self {
+            replaceable: dial.could_replace(&welcome.state),
             dial,
-            link: Some(Link::new(stream, decoder)),
+            link: Some(link),
             lost_since: now,
             next_try: now,
+            told_away: false,
+            instance: welcome.instance.clone(),
             signals,
             make,
             prefork: if welcome.doors { 0 } else { prefork },
             doors: welcome.doors,
-            jobs: BTreeMap::new(),
+            jobs,
             by_job: BTreeMap::new(),
             by_pid: BTreeMap::new(),
             held: 0,
@@ -161,12 +216,14 @@ impl Keeper {
             childless: BTreeSet::new(),
             told: VecDeque::new(),
         };
+        // More than the welcome may have come already.
+        keeper.hear_all();
         Ok((keeper, welcome))
     }
 
     /// Asks the daemon to run a job; what comes of it is told under `ticket`.
     pub(crate) fn submit(&mut self, ticket: u64, spec: JobSpec) {
-        let held = if self.held < self.prefork { self.fork(ticket, &[]) } else { None };
+        let held = if self.held < self.prefork { self.fork(ticket) } else { None };
         self.jobs.insert(ticket, Kept { spec, job: None, stage: Stage::Waiting(held) });
         self.present(ticket);
     }
@@ -322,13 +379,18 @@ impl Keeper {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return self.lose(),
             }
-            loop {
-                let Some(link) = &mut self.link else { return };
-                match link.decoder.take::<Reply>() {
-                    Ok(Some(reply)) => self.hear(reply),
-                    Ok(None) => break,
-                    Err(_) => return self.lose(),
-                }
+            self.hear_all();
+        }
+    }
+
+    /// Hears what has arrived in full.
+    fn hear_all(&mut self) {
+        loop {
+            let Some(link) = &mut self.link else { return };
+            match link.decoder.take::<Reply>() {
+                Ok(Some(reply)) => self.hear(reply),
+                Ok(None) => return,
+                Err(_) => return self.lose(),
             }
         }
     }
@@ -395,7 +457,7 @@ impl Keeper {
 
     fn give_child(&mut self, ticket: u64) -> Option<u32> {
         self.childless.remove(&ticket);
-        let held = self.fork(ticket, &[])?;
+        let held = self.fork(ticket)?;
         let pid = held.pid();
         self.jobs.get_mut(&ticket)?.stage = Stage::Waiting(Some(held));
         Some(pid)
@@ -421,22 +483,39 @@ impl Keeper {
         let Permitted { job, doors, variables } = permitted;
         let Some(&ticket) = self.by_job.get(&job) else { return };
         let Some(Kept { stage: Stage::Waiting(held), .. }) = self.jobs.get_mut(&ticket) else { return };
-        let held = match held.take() {
-            Some(held) => held,
+        let pid = match held.take() {
+            Some(held) => {
+                self.held -= 1;
+                let pid = held.pid();
+                // A child that ended meanwhile is reaped like any other.
+                let _ = held.release(&variables);
+                pid
+            }
             None => {
                 self.childless.remove(&ticket);
-                let Some(held) = self.fork(ticket, &doors) else { return self.no_process(ticket, job) };
-                self.send(&Request::Child { job, pid: held.pid() });
-                held
+                let Some(pid) = self.start_new(ticket, &doors, &variables) else {
+                    return self.no_process(ticket, job);
+                };
+                self.by_pid.insert(pid, ticket);
+                self.send(&Request::Child { job, pid });
+                pid
             }
         };
-        self.held -= 1;
         if let Some(kept) = self.jobs.get_mut(&ticket) {
-            kept.stage = Stage::Running(held.pid());
+            kept.stage = Stage::Running(pid);
         }
-        // A child that ended meanwhile is reaped like any other.
-        let _ = held.release(&variables);
         self.told.push_back(Told::Started { ticket, at: Instant::now() });
+    }
+
+    fn start_new(&self, ticket: u64, doors: &[OwnedFd], variables: &[(String, String)]) -> Option<u32> {
+        let program = (self.make)(ticket).ok()?;
+        if program.tasks.is_none() {
+            return spawn::start(&program, doors, variables).ok();
+        }
+        let held = Held::fork(&program, doors).ok()?;
+        let pid = held.pid();
+        let _ = held.release(variables);
+        Some(pid)
     }
 
     fn no_process(&mut self, ticket: u64, job: u64) {
@@ -485,9 +564,9 @@ impl Keeper {
         self.send(&request);
     }
 
-    fn fork(&mut self, ticket: u64, doors: &[OwnedFd]) -> Option<Held> {
+    fn fork(&mut self, ticket: u64) -> Option<Held> {
         let program = (self.make)(ticket).ok()?;
-        let held = Held::fork(&program, doors).ok()?;
+        let held = Held::fork(&program, &[]).ok()?;
         self.by_pid.insert(held.pid(), ticket);
         self.held += 1;
         Some(held)
@@ -528,6 +607,7 @@ impl Keeper {
         self.link = None;
         self.lost_since = Instant::now();
         self.next_try = self.lost_since;
+        self.told_away = false;
         self.told.push_back(Told::Lost);
     }
 
@@ -537,22 +617,46 @@ impl Keeper {
             return;
         }
         self.next_try = now + RETRY;
-        let client = match self.dial.connect_if_there() {
-            Some(client) => client,
-            None if now.duration_since(self.lost_since) < AUTOSTART_AFTER => return,
-            None => match self.dial.connect() {
-                Ok(client) => client,
-                Err(_) => return,
-            },
-        };
-        let (stream, decoder, _) = client.into_parts();
-        if stream.set_nonblocking(true).is_err() {
+        let Some(stream) = self.stream(now) else { return };
+        let Ok(mut link) = Link::greet(stream, None) else { return };
+        let Ok(welcome) = link.welcome() else { return };
+        if link.stream.set_nonblocking(true).is_err() {
             return;
         }
-        self.link = Some(Link::new(stream, decoder));
-        self.told.push_back(Told::Found);
+        self.link = Some(link);
+        let another = welcome.instance != self.instance;
+        self.replaceable = self.dial.could_replace(&welcome.state);
+        self.instance = welcome.instance;
+        self.doors = welcome.doors;
+        self.told.push_back(Told::Found { another });
         let tickets: Vec<u64> = self.jobs.keys().copied().collect();
         tickets.into_iter().for_each(|ticket| self.present(ticket));
+    }
+
+    /// A connection to the daemon that was lost, if it is back. After a while a private one takes its place, but only
+    /// on the same state: one that somebody started by hand elsewhere would find its socket taken when it comes back,
+    /// and its jobs forgotten.
+    fn stream(&mut self, now: Instant) -> Option<UnixStream> {
+        let there = self.dial.stream_if_there();
+        if there.is_some() || now.duration_since(self.lost_since) < AUTOSTART_AFTER {
+            return there;
+        }
+        if self.replaceable {
+            return self.dial.stream().ok();
+        }
+        if !self.told_away {
+            self.told_away = true;
+            self.told.push_back(Told::Away);
+        }
+        None
+    }
+
+    /// The words for a daemon that stays away.
+    pub(crate) fn away(&self) -> String {
+        format!(
+            "the daemon on {} is still away, and only whoever started it can start it again; waiting for it",
+            self.dial.socket().display()
+        )
     }
 }
 

@@ -43,25 +43,30 @@ pub(crate) fn run(dial: Dial, args: &RunArgs) -> Result<ProcessExit, Failure> {
     let command: Vec<OsString> = args.command.clone();
     let program = move || Program::new(&path, command.iter().cloned(), &environment);
     // Found out now rather than in the queue.
-    let first = program().map_err(|error| Failure::new(ExitCode::NotExecutable, error))?;
+    let program_now = program().map_err(|error| Failure::new(ExitCode::NotExecutable, error))?;
     let plan = Rc::new(OnceCell::new());
     let planned = plan.clone();
     let make = Box::new(move |_| program().map(|made| made.as_tasks(planned.get().cloned())));
-    let (mut keeper, welcome) = Keeper::new(dial, PASSED_ON, 1, make)?;
+    // What may be part of a job already must hear first whose that is, and tasks on which PUs they lie.
+    let early = asked.is_none() && !job::inside_any();
+    let first = early.then(|| (TICKET, job::spec(&args.options, None, &args.command, None)));
+    let (mut keeper, welcome) = Keeper::new(dial, PASSED_ON, 1, make, first)?;
     if job::inside(&welcome.instance) {
         // Part of a managed job: it has its cores already, and to queue behind itself would be a deadlock.
         let tasks = asked.map(|asked| asked.inside().map(|laid| Rc::new(laid).plan())).transpose()?;
-        let error = spawn::become_now(&first.as_tasks(tasks));
+        let error = spawn::become_now(&program_now.as_tasks(tasks));
         return Err(Failure::new(ExitCode::NotExecutable, format!("{}: {error}", args.command[0].display())));
     }
     for warning in &welcome.warnings {
         say(&format!("warning: {warning}"));
     }
-    let laid = asked.map(|asked| asked.on(&welcome.cpus)).transpose()?.map(Rc::new);
-    if let Some(laid) = &laid {
-        let _ = plan.set(laid.plan());
+    if !early {
+        let laid = asked.map(|asked| asked.on(&welcome.cpus)).transpose()?.map(Rc::new);
+        if let Some(laid) = &laid {
+            let _ = plan.set(laid.plan());
+        }
+        keeper.submit(TICKET, job::spec(&args.options, laid.as_deref(), &args.command, None));
     }
-    keeper.submit(TICKET, job::spec(&args.options, laid.as_deref(), &args.command, None));
     let reaped = until_ended(&mut keeper)?;
     until_recorded(&mut keeper);
     Ok(ProcessExit::from(status(&reaped)))
@@ -94,7 +99,11 @@ fn until_ended(keeper: &mut Keeper) -> Result<Reaped, Failure> {
                 Told::Lost if keeper.running_pid(TICKET).is_none() => {
                     say("the daemon is gone; the job waits until there is one again");
                 }
-                Told::Recorded { .. } | Told::Lost | Told::Found => {}
+                Told::Away if keeper.running_pid(TICKET).is_none() => say(&keeper.away()),
+                Told::Found { another: true } if keeper.running_pid(TICKET).is_none() => {
+                    say("another daemon is there instead; the job waits there from now on");
+                }
+                Told::Recorded { .. } | Told::Lost | Told::Away | Told::Found { .. } => {}
             }
         }
         if !quiet && asked.elapsed() >= WORD_AFTER {

@@ -93,7 +93,7 @@ fn prepare(
     let outputs: Rc<RefCell<Option<Outputs>>> = Rc::default();
     let make = maker(args, laid.map(Laid::plan), path, outputs.clone());
     make(TICKET).map_err(|error| Failure::new(ExitCode::NotExecutable, error))?;
-    let (mut keeper, welcome) = Keeper::new(dial, &[SIGTERM, SIGINT, SIGHUP], 0, make)?;
+    let (mut keeper, welcome) = Keeper::new(dial, &[SIGTERM, SIGINT, SIGHUP], 0, make, None)?;
     welcome.warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
     // Its output files are named after its number.
     keeper.pause_starts();

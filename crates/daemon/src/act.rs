@@ -259,6 +259,11 @@ impl Daemon {
             if let Err(error) = closed {
                 tracing::warn!(job = job.0, %error, "a job is not wholly in its container");
             }
+            // Only now will the kernel say when it empties.
+            if live.lingers || live.orphaned {
+                self.watch_container(job);
+                self.finish_if_empty(job);
+            }
         }
     }
 
@@ -294,8 +299,25 @@ impl Daemon {
         .into()
     }
 
+    /// Does to a job's processes what was to be done before there were any.
+    pub(crate) fn catch_up(&mut self, job: JobId) {
+        let early = self.jobs.get_mut(&job).map(|live| std::mem::take(&mut live.early));
+        for action in early.unwrap_or_default() {
+            if let Some(Err(error)) = self.act(job, &action) {
+                self.not_carried(job, action, in_full(&error));
+            }
+        }
+    }
+
     fn act(&mut self, job: JobId, action: &Action) -> Option<Result<(), ContainerError>> {
         let live = self.jobs.get_mut(&job)?;
+        let on_processes = matches!(action, Action::Freeze | Action::Thaw | Action::Signal { .. });
+        if on_processes && live.container.is_some() && live.row.main.is_none() && live.keeper.is_some() {
+            // Its keeper stands still until the command is executed: frozen before, it would hold its keeper, and a
+            // signal would find nobody.
+            live.early.push(action.clone());
+            return Some(Ok(()));
+        }
         let (class, main) = (live.row.class, live.row.main.map(|main| main.pid));
         let container = live.container.as_mut()?;
         Some(match action {
@@ -387,9 +409,12 @@ impl Daemon {
     /// Watches a job's container for its end.
     pub(crate) fn watch_container(&mut self, job: JobId) {
         let Some(container) = self.jobs.get(&job).and_then(|live| live.container.as_ref()) else { return };
-        if let Some(descriptor) = container.events_fd() {
+        match container.events_fd() {
             // Watched twice is an error that means it is watched already.
-            let _ = self.poller.watch(Ready::Container(job), descriptor);
+            Some(descriptor) => drop(self.poller.watch(Ready::Container(job), descriptor)),
+            // Its doors are open still; it is watched once they are closed.
+            None if self.doors => self.doors_due.push_front((self.clock.now_us(), job)),
+            None => {}
         }
     }
 }

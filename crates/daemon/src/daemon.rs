@@ -4,6 +4,7 @@
 //! that changed in one transaction, and only then carries the effects out.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pinfold_policy::{Instant, JobId, Policy};
@@ -50,6 +51,8 @@ pub(crate) struct Daemon {
     pub processes: Processes,
     pub governor: Governor,
     pub instance: String,
+    /// The state directory.
+    pub state: PathBuf,
     pub host: String,
     /// What users should know before anything else.
     pub warnings: Vec<String>,
@@ -149,17 +152,11 @@ impl Daemon {
                         {
                             self.server.close(id);
                         }
-                        self.to_flush.insert(id);
+                        // Its first words are there as a rule by the time that it is taken.
+                        self.hear(id, &mut events);
                     }
                 }
-                Ready::Connection(id) => {
-                    let heard = self.server.read(id);
-                    events.extend(heard.requests.into_iter().map(|request| Event::Request(id, request)));
-                    if heard.closed {
-                        events.push(Event::Closed(id));
-                    }
-                    self.to_flush.insert(id);
-                }
+                Ready::Connection(id) => self.hear(id, &mut events),
                 Ready::Container(job) => events.push(Event::ContainerChanged(job)),
                 Ready::Keeper(job) => events.push(Event::KeeperGone(job)),
                 Ready::MemoryAlarm => events.push(Event::MemoryDue),
@@ -167,6 +164,16 @@ impl Daemon {
             }
         }
         events
+    }
+
+    /// Reads what a connection has to say.
+    fn hear(&mut self, id: ConnectionId, events: &mut Vec<Event>) {
+        let heard = self.server.read(id);
+        events.extend(heard.requests.into_iter().map(|request| Event::Request(id, request)));
+        if heard.closed {
+            events.push(Event::Closed(id));
+        }
+        self.to_flush.insert(id);
     }
 
     /// Adds the events whose time has come.

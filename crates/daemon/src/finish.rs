@@ -143,6 +143,7 @@ impl Daemon {
             live.orphaned = true;
             live.row.reason = Some(reason);
             self.journal.touch(job);
+            self.catch_up(job);
             self.watch_container(job);
             return self.finish_if_empty(job);
         }

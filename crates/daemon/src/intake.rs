@@ -84,19 +84,9 @@ impl Daemon {
         let mode = self.containers.plan().mode.as_str().to_owned();
         let instance = self.instance.clone();
         let cpus = self.policy.machine().cores.iter().fold(CpuSet::new(), |all, core| all.union(core));
-        let cpus = cpus.to_string();
-        self.reply(
-            id,
-            Reply::Welcome {
-                version: WIRE_VERSION,
-                mode,
-                slots: slots as u64,
-                doors,
-                instance,
-                warnings,
-                cpus,
-            },
-        );
+        let (cpus, state) = (cpus.to_string(), self.state.display().to_string());
+        let (version, slots) = (WIRE_VERSION, slots as u64);
+        self.reply(id, Reply::Welcome { version, mode, slots, doors, instance, state, warnings, cpus });
     }
 
     fn submitted(&mut self, id: ConnectionId, user: Peer, ticket: u64, spec: JobSpec, pid: Option<u32>) {
@@ -181,6 +171,7 @@ impl Daemon {
                 self.processes.bind(job, pid, now_us);
                 self.doors_due.push_back((now_us + DOORS_CLOSE_AFTER_US, job));
                 self.journal.touch_later(job);
+                self.catch_up(job);
             }
             return;
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
 use pinfold_place::layout::LayoutRequest;
-use pinfold_policy::{Class, JobId, Request, Wish};
+use pinfold_policy::{Action, Class, JobId, Request, Wish};
 use pinfold_profile::meter::Meter;
 use pinfold_proto::row::JobRow;
 use pinfold_proto::{JobClass, JobLayout, JobSpec, JobState};
@@ -31,6 +31,9 @@ pub(crate) struct Live {
     pub asked_child: bool,
     /// Where it is contained, once it runs.
     pub container: Option<Container>,
+    /// What is to be done to its processes once there are any: it was let go through doors, and its keeper has not
+    /// named the process yet.
+    pub early: Vec<Action>,
     /// What it uses.
     pub meter: Meter,
     /// Its processes, as they are read.
@@ -61,6 +64,7 @@ impl Live {
             granted: false,
             asked_child: false,
             container: None,
+            early: Vec::new(),
             meter,
             members: Members::default(),
             keeper_watch: None,

@@ -131,6 +131,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         seen: machine::Seen::default(),
         proc: Proc::open(&roots.proc).context("the process file system")?,
         instance: state.instance().to_owned(),
+        state: state.path().to_owned(),
         host: peer::host_name(),
         warnings,
         waiters: Vec::new(),

@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use pinfold_proto::wire::{self, Decoder, ErrorCode, REQUEST_MAX_BYTES, Reply, Request};
+use pinfold_sys::container::Doors;
 use pinfold_sys::peer::{self, Peer};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
@@ -38,8 +39,8 @@ struct Connection {
     peer: Peer,
     decoder: Decoder,
     out: Vec<u8>,
-    /// Files that go along with the byte at this place of `out`, ascending.
-    out_files: VecDeque<(usize, Vec<OwnedFd>)>,
+    /// Files that go along with the byte at this place of `out`, or before it, ascending.
+    out_files: VecDeque<(usize, Doors)>,
     /// Whether the loop was told to watch for room to send more.
     watched_output: bool,
     greeted: bool,
@@ -169,7 +170,7 @@ impl Server {
     }
 
     /// As [`Self::send`], with files that the client gets along with the reply.
-    pub(crate) fn send_with(&mut self, id: ConnectionId, reply: &Reply, files: Vec<OwnedFd>) {
+    pub(crate) fn send_with(&mut self, id: ConnectionId, reply: &Reply, files: Doors) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.out_files.push_back((connection.out.len(), files));
         }
@@ -258,11 +259,12 @@ impl Server {
 }
 
 impl Connection {
-    /// Sends as much as goes in one call: files leave with the first byte of their reply.
+    /// Sends as much as goes in one call, so that a client is woken once: files leave with their reply or with those
+    /// before it. A second lot of files has to wait for a call of its own.
     fn write_some(&mut self) -> io::Result<()> {
+        let until = self.out_files.get(1).map_or(self.out.len(), |(at, _)| *at);
         let sent = match self.out_files.front() {
-            Some((0, files)) => {
-                let until = self.out_files.get(1).map_or(self.out.len(), |(at, _)| *at);
+            Some((_, files)) => {
                 let files: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
                 let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
                 let mut along = SendAncillaryBuffer::new(&mut space);
@@ -272,10 +274,7 @@ impl Connection {
                 self.out_files.pop_front();
                 sent
             }
-            next => {
-                let until = next.map_or(self.out.len(), |(at, _)| *at);
-                self.stream.write(&self.out[..until])?
-            }
+            None => self.stream.write(&self.out[..until])?,
         };
         self.out.drain(..sent);
         self.out_files.iter_mut().for_each(|(at, _)| *at -= sent);

@@ -1,7 +1,7 @@
 //! Requests, replies, and the frames they travel in: four bytes of length, little endian, then one JSON value.
 //!
-//! A connection begins with [`Request::Hello`], answered by [`Reply::Welcome`] or [`Reply::Error`]. After
-//! that a *command* connection sends one request at a time and gets one reply each. A *keeper's* connection
+//! A connection begins with [`Request::Hello`], answered by [`Reply::Welcome`] or [`Reply::Error`]; a client need not
+//! wait for that before it says more. After that a *command* connection sends one request at a time and gets one reply each. A *keeper's* connection
 //! submits jobs and is told of each as things happen; replies then name the job, in no fixed order.
 
 use serde::de::DeserializeOwned;
@@ -196,6 +196,9 @@ pub enum Reply {
         doors: bool,
         /// The daemon's instance, as its jobs have it in `PINFOLD_INSTANCE`.
         instance: String,
+        /// The directory that it keeps its state in.
+        #[serde(default)]
+        state: String,
         /// What the user should know before anything else.
         warnings: Vec<String>,
         /// The PUs that jobs may use, as a kernel list.

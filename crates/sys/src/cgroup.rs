@@ -49,6 +49,16 @@ pub enum CgroupError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// A group could not be given another name.
+    #[error("failed to rename the group {} to {name}", .path.display())]
+    Rename {
+        /// The group.
+        path: PathBuf,
+        /// The name it was to have.
+        name: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// The groups below a group could not be listed.
     #[error("failed to list the group {}", .path.display())]
     List {
@@ -91,6 +101,7 @@ impl CgroupError {
             Self::Open { source, .. }
             | Self::Make { source, .. }
             | Self::Remove { source, .. }
+            | Self::Rename { source, .. }
             | Self::List { source, .. }
             | Self::Read { source, .. }
             | Self::Write { source, .. } => Errno::from_io_error(source),
@@ -206,6 +217,17 @@ impl Group {
             Err(Errno::BUSY | Errno::NOTEMPTY) => Ok(GroupRemoval::Busy),
             Err(errno) => Err(CgroupError::Remove { path: path(), source: errno.into() }),
         }
+    }
+
+    /// Gives the group `child` below this one, named `from`, another name. Only the first generation can.
+    pub fn rename(&self, child: &mut Self, from: &str, to: &str) -> Result<(), CgroupError> {
+        rustix::fs::renameat(&self.dir, from, &self.dir, to).map_err(|errno| CgroupError::Rename {
+            path: self.path.join(from),
+            name: to.to_owned(),
+            source: errno.into(),
+        })?;
+        child.path = self.path.join(to);
+        Ok(())
     }
 
     /// The names of the groups below this one, sorted.

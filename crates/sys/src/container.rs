@@ -2,7 +2,8 @@
 //!
 //! Purpose: [`Containers`] carries out a [`Plan`] for one daemon (an *instance*); each [`Container`] holds one job
 //! and offers the abilities of the plan. What is done by groups of the kernel lies in `grouped`, what is done to
-//! single processes in `process`, and who belongs to a job without groups in `family`. Owner of state: the kernel;
+//! single processes in `process`, who belongs to a job without groups in `family`, and groups that are used again in
+//! `spare`. Owner of state: the kernel;
 //! a container keeps open directories and what it last asked for, so that nothing is written twice. Absent here:
 //! when to do anything, and any memory across a restart: [`Containers::adopt`] finds jobs again in the kernel.
 //!
@@ -17,12 +18,12 @@ mod memory;
 mod page_out;
 mod process;
 mod rescue;
+mod spare;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pinfold_topo::CpuSet;
 
@@ -32,6 +33,7 @@ use crate::procfs::{Pressure, PressureResource, ProcError, parse_pressure};
 
 use family::Family;
 use levels::Shared;
+use spare::Spare;
 
 pub use measure::{Detail, Measure, Stalls};
 pub use memory::HeldMemory;
@@ -133,11 +135,26 @@ pub enum Applied {
 
 /// Whether a container is gone.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time, for a moment; a box would cost more than it saves"
+)]
 pub enum Removed {
     /// It is.
     Yes,
     /// It still holds processes; here it is back.
     Busy(Container),
+}
+
+/// Files through which a process takes itself into a container: see [`Container::doors`].
+pub type Doors = Arc<[OwnedFd]>;
+
+/// A job's group in the unified hierarchy.
+#[derive(Debug)]
+struct Tree {
+    group: Group,
+    /// `cgroup.events`, read once so that it can be polled.
+    events: OwnedFd,
 }
 
 /// All containers of one instance.
@@ -151,12 +168,13 @@ pub struct Containers {
 pub struct Container {
     job: u64,
     shared: Arc<Shared>,
-    /// One group for each level of [`Shared`], in its order; none in rootless mode.
+    /// One group for each level of [`Shared`] but the unified one, in its order; none in rootless mode.
     groups: Vec<Group>,
-    /// Whether processes may have come in through [`Container::doors`] that are not in the unified hierarchy yet.
-    doors_open: AtomicBool,
-    /// `cgroup.events`, read once so that it can be polled; `None` without the unified hierarchy.
-    events: Option<OwnedFd>,
+    /// The group in the unified hierarchy. Where there are doors it is made when it is first needed, and until then
+    /// nobody is in it.
+    tree: OnceLock<Tree>,
+    /// The files by which processes come in, open since the first one did.
+    doors: OnceLock<Doors>,
     /// Who belongs to the job, in rootless mode.
     family: Option<Mutex<Family>>,
     /// What was last asked for. `None` after adoption: unknown.
@@ -189,15 +207,20 @@ impl Containers {
     /// Makes the container of a job, empty. One that is left from an earlier life is removed first when it is
     /// empty, and [`ContainerError::Occupied`] otherwise.
     pub fn create(&self, job: u64, shape: &Shape) -> Result<Container, ContainerError> {
-        let groups = self.shared.make_groups(job)?;
-        let mut container = Container::with(job, &self.shared, groups)?;
-        container.share = Some(Share::NORMAL);
-        container.limit = Some(None);
-        container.cpus = Some(CpuSet::new());
-        let shaped = container.shape(shape);
-        if let Err(error) = shaped {
+        let spare = self.shared.take_spare(job, shape);
+        let Spare { groups, doors, cpus, share, limit, .. } = match spare {
+            Some(spare) => spare,
+            None => Spare::fresh(job, self.shared.make_groups(job)?),
+        };
+        let mut container = Container { groups, doors, ..Container::bare(job, &self.shared) };
+        (container.cpus, container.share, container.limit) = (Some(cpus), Some(share), Some(limit));
+        if self.shared.levels.is_empty() {
+            container.family = Some(Mutex::new(Family::new(job, &self.shared.instance)));
+        }
+        let early = if self.shared.have_doors() { Ok(()) } else { container.make_tree(true) };
+        if let Err(error) = early.and_then(|()| container.shape(shape)) {
             // The failure is what the caller needs to hear; what could not be removed shows in list().
-            let _ = container.remove();
+            let _ = container.remove_groups();
             return Err(error);
         }
         Ok(container)
@@ -218,7 +241,8 @@ impl Containers {
             return Ok(alive.then_some(container));
         }
         let Some(groups) = self.shared.find_groups(job)? else { return Ok(None) };
-        let container = Container::with(job, &self.shared, groups)?;
+        let container = Container { groups, ..Container::bare(job, &self.shared) };
+        container.make_tree(false)?;
         container.complete_entries()?;
         Ok(Some(container))
     }
@@ -228,7 +252,9 @@ impl Containers {
         if self.shared.levels.is_empty() {
             return Ok(family::marked_jobs(&self.shared.proc, &self.shared.instance)?);
         }
-        self.shared.jobs()
+        let mut jobs = self.shared.jobs()?;
+        jobs.retain(|&job| !self.shared.is_spare(job));
+        Ok(jobs)
     }
 
     /// The PUs that the groups of this instance may use; `None`: no group limits them.
@@ -254,22 +280,13 @@ impl Container {
             job,
             shared: Arc::clone(shared),
             groups: Vec::new(),
-            doors_open: AtomicBool::new(false),
-            events: None,
+            tree: OnceLock::new(),
+            doors: OnceLock::new(),
             family: None,
             cpus: None,
             share: None,
             limit: None,
         }
-    }
-
-    fn with(job: u64, shared: &Arc<Shared>, groups: Vec<Group>) -> Result<Self, ContainerError> {
-        let mut container = Self { groups, ..Self::bare(job, shared) };
-        if shared.levels.is_empty() {
-            container.family = Some(Mutex::new(Family::new(job, &shared.instance)));
-        }
-        container.events = container.open_events()?;
-        Ok(container)
     }
 
     fn shape(&mut self, shape: &Shape) -> Result<(), ContainerError> {
@@ -300,6 +317,7 @@ impl Container {
 
     /// Takes a process and whatever it will start into the container.
     pub fn enter(&self, pid: u32) -> Result<Entered, ContainerError> {
+        self.make_tree(true)?;
         if self.enter_groups(pid)? == Entered::Gone {
             return Ok(Entered::Gone);
         }
@@ -369,19 +387,19 @@ impl Container {
     /// of the first generation waits for nothing (`cgroup_procs_write_start` in the kernel's `cgroup.c`): 70 us for
     /// three hierarchies. The unified hierarchy has no such file, so whoever came through the doors is missing
     /// there until [`Container::close_doors`]. The kernel checks the rights of whoever opened the files.
-    pub fn doors(&self) -> Result<Vec<OwnedFd>, ContainerError> {
-        let doors = self.open_doors()?;
-        if !doors.is_empty() {
-            self.doors_open.store(true, Ordering::Relaxed);
+    pub fn doors(&self) -> Result<Doors, ContainerError> {
+        if let Some(doors) = self.doors.get() {
+            return Ok(Arc::clone(doors));
         }
-        Ok(doors)
+        let doors = self.open_doors()?;
+        Ok(Arc::clone(self.doors.get_or_init(|| doors.into())))
     }
 
     /// Takes those who came through the doors into the unified hierarchy as well; costs what entering costs.
     pub fn close_doors(&self) -> Result<(), ContainerError> {
-        if self.doors_open.load(Ordering::Relaxed) {
+        if self.is_missing_in_tree() {
+            self.make_tree(true)?;
             self.complete_entries()?;
-            self.doors_open.store(false, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -448,7 +466,7 @@ impl Container {
 
     /// Whether any process has not ended.
     pub fn is_populated(&self) -> Result<bool, ContainerError> {
-        if self.events.is_some() && !self.doors_open.load(Ordering::Relaxed) {
+        if self.tree.get().is_some() {
             return Ok(self.events()?.populated);
         }
         Ok(!self.pids()?.is_empty())
@@ -456,18 +474,18 @@ impl Container {
 
     /// Populated and frozen in one reading.
     pub fn events(&self) -> Result<Events, ContainerError> {
-        match (&self.events, self.family()) {
-            (Some(events), _) => self.read_events(events),
+        match (self.tree.get(), self.family()) {
+            (Some(tree), _) => tree.read_events(),
             (None, Some(mut family)) => Ok(family.events(&self.shared.proc)?),
             (None, None) => Ok(Events { populated: self.is_populated()?, frozen: self.is_frozen()? }),
         }
     }
 
     /// The open `cgroup.events`: poll it for `EPOLLPRI`, then call [`Container::events`], which also arms it anew.
-    /// `None` without the unified hierarchy. The kernel holds a second change within 10 ms back until those are over.
+    /// `None` without the unified hierarchy, and before [`Container::close_doors`] where there are doors. The kernel holds a second change within 10 ms back until those are over.
     #[must_use]
     pub fn events_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.events.as_ref().map(AsFd::as_fd)
+        self.tree.get().map(|tree| tree.events.as_fd())
     }
 
     /// What the job uses and has used.
@@ -522,13 +540,17 @@ impl Container {
 
     /// Removes the container if no process is left in it.
     pub fn remove(self) -> Result<Removed, ContainerError> {
-        if self.groups.is_empty() {
+        if self.shared.levels.is_empty() {
             let populated = self.is_populated()?;
             return Ok(if populated { Removed::Busy(self) } else { Removed::Yes });
         }
-        match self.remove_groups()? {
+        let this = match self.keep_as_spare()? {
+            None => return Ok(Removed::Yes),
+            Some(this) => this,
+        };
+        match this.remove_groups()? {
             GroupRemoval::Gone => Ok(Removed::Yes),
-            GroupRemoval::Busy => Ok(Removed::Busy(self)),
+            GroupRemoval::Busy => Ok(Removed::Busy(this)),
         }
     }
 

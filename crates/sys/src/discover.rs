@@ -1,8 +1,7 @@
 //! What machine this is: sockets, dies, NUMA nodes, caches, cores and PUs, as [`Topology`].
 //!
 //! [`host`] reads this machine's `/sys`; [`sysfs_at`] an archived tree; [`from_source`] whatever a user
-//! named: also hwloc's XML files, and through libhwloc its synthetic descriptions (cargo feature `hwloc`). Readers
-//! collect [`pinfold_topo::facts::Facts`]; the judgement of contradictions is there. Owns no state.
+//! named: also hwloc's XML files and synthetic descriptions, read without libhwloc. Readers collect [`pinfold_topo::facts::Facts`]; the judgement of contradictions is there. Owns no state.
 
 mod allowed;
 #[cfg(feature = "hwloc")]
@@ -15,10 +14,11 @@ use std::path::{Path, PathBuf};
 
 use pinfold_topo::hwloc_xml::XmlError;
 use pinfold_topo::spec::Source;
+use pinfold_topo::synthetic::SyntheticError;
 use pinfold_topo::{CpuSet, ParseCpuSetError, Topology, TopologyError};
 
 #[cfg(feature = "hwloc")]
-pub use hwloc::{hwloc_host, hwloc_xml, synthetic};
+pub use hwloc::{hwloc_host, hwloc_synthetic, hwloc_xml};
 
 /// The largest topology file that is read, in bytes. The largest known machines stay below 2 MiB.
 pub const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
@@ -101,7 +101,16 @@ pub enum DiscoverError {
         /// Why.
         source: XmlError,
     },
-    /// libhwloc does not accept it.
+    /// A text is no synthetic description of hwloc's kind.
+    #[error("failed to understand the synthetic description `{text}`")]
+    Synthetic {
+        /// The text.
+        text: String,
+        /// Why.
+        source: SyntheticError,
+    },
+    /// libhwloc, asked for a second opinion, does not accept it.
+    #[cfg(feature = "hwloc")]
     #[error("hwloc does not accept {what}: {reason}")]
     Hwloc {
         /// What was given.
@@ -109,12 +118,6 @@ pub enum DiscoverError {
         /// libhwloc's answer.
         reason: String,
     },
-    /// A synthetic description is larger than any machine.
-    #[error("the synthetic description `{0}` has more than {max} PUs", max = pinfold_topo::cpuset::PU_OS_MAX)]
-    TooManyPus(String),
-    /// Only libhwloc reads this form, and this program was built without it.
-    #[error("{0} needs libhwloc, and this program was built without it (cargo feature `hwloc`)")]
-    WithoutHwloc(String),
 }
 
 /// This machine, by its own sysfs; PUs outside this process's affinity are not usable.
@@ -201,19 +204,26 @@ pub fn xml(path: &Path) -> Result<Survey, DiscoverError> {
     assembled(&path.display().to_string(), &facts, Vec::new())
 }
 
+/// The machine of hwloc's synthetic description `text`, such as `pack:2 numa:1 core:4 pu:2`.
+///
+/// # Errors
+/// When the text is no such description, or of more PUs than any machine has.
+pub fn synthetic(text: &str) -> Result<Survey, DiscoverError> {
+    let facts = pinfold_topo::synthetic::facts_of(text)
+        .map_err(|source| DiscoverError::Synthetic { text: text.to_owned(), source })?;
+    assembled(&format!("synthetic:{text}"), &facts, Vec::new())
+}
+
 /// The machine that a user named.
 ///
 /// # Errors
-/// When it cannot be read, or needs libhwloc and this build is without it.
+/// When it cannot be read or describes no machine.
 pub fn from_source(source: &Source) -> Result<Survey, DiscoverError> {
     match source {
         Source::Host => survey(),
         Source::Sysfs(dir) => sysfs_at(dir),
         Source::Xml(path) => xml(path),
-        #[cfg(feature = "hwloc")]
-        Source::Synthetic(text) => hwloc::synthetic(text),
-        #[cfg(not(feature = "hwloc"))]
-        Source::Synthetic(text) => Err(DiscoverError::WithoutHwloc(format!("synthetic:{text}"))),
+        Source::Synthetic(text) => synthetic(text),
     }
 }
 

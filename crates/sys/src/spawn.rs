@@ -1,9 +1,13 @@
-//! Starting a job's process in two steps: first a *held* child that waits, so that it can be put into its
-//! container, then, once released, the command itself. Every page the command touches is charged right.
+//! Starting a job's process. Where it takes itself into its container, [`start`] does all in one; else in two steps:
+//! first a *held* child that waits, so that it can be put into its container, then, once released, the command
+//! itself. Every page the command touches is charged right.
 //!
 //! The caller must be single-threaded: the held child allocates between `fork` and `exec`, which is only
-//! sound when no other thread can have held the allocator's lock. Keepers are; see [`Held::fork`].
+//! sound when no other thread can have held the allocator's lock, and one that is started at once borrows all of the
+//! caller's memory. Keepers are; see [`Held::fork`].
 //! Absent here: containers, the daemon, what to start.
+
+mod at_once;
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -15,6 +19,8 @@ use std::rc::Rc;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::lead::{self, TaskPlan};
+
+pub use at_once::start;
 
 /// What to start, in the kernel's own form; made once, used for one child.
 #[derive(Debug)]
@@ -354,10 +360,7 @@ fn read_all(from: BorrowedFd<'_>, mut into: &mut [u8]) -> Option<()> {
 /// Executes the program; comes back only with the error. A script without an interpreter line is handed to
 /// the shell, as `execvp` and shells do (POSIX, `execvp`, ENOEXEC).
 fn execute(program: &Program, variables: &[CString]) -> io::Error {
-    let name = |text: &'_ CString| text.to_bytes().split(|&b| b == b'=').next().map(<[u8]>::to_vec);
-    let names: Vec<_> = variables.iter().map(name).collect();
-    let kept = program.environment.0.iter().filter(|old| !names.contains(&name(old)));
-    let environment = pointers(kept.chain(variables));
+    let environment = environment(program, variables);
     let error = exec(&program.path, &pointers(&program.arguments), &environment);
     if error.raw_os_error() != Some(libc::ENOEXEC) {
         return error;
@@ -365,6 +368,15 @@ fn execute(program: &Program, variables: &[CString]) -> io::Error {
     let shell = c"/bin/sh".to_owned();
     let arguments = [&shell, &program.path].into_iter().chain(program.arguments.iter().skip(1));
     exec(&shell, &pointers(arguments), &environment)
+}
+
+/// The program's environment with these variables over it, for the kernel.
+fn environment(program: &Program, variables: &[CString]) -> Vec<*const libc::c_char> {
+    fn name(text: &CString) -> Option<&[u8]> {
+        text.to_bytes().split(|&byte| byte == b'=').next()
+    }
+    let is_set = |old: &CString| variables.iter().any(|new| name(new) == name(old));
+    pointers(program.environment.0.iter().filter(|old| !is_set(old)).chain(variables))
 }
 
 fn pointers<'a>(texts: impl IntoIterator<Item = &'a CString>) -> Vec<*const libc::c_char> {

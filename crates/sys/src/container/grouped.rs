@@ -2,7 +2,6 @@
 //! the controller. Owner of state: the kernel. Absent here: jobs without groups (`family`).
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
 
 use pinfold_topo::CpuSet;
 use rustix::fd::{AsFd, OwnedFd};
@@ -10,7 +9,7 @@ use rustix::io::Errno;
 
 use super::family::Family;
 use super::process::{self, Reached};
-use super::{Applied, Container, ContainerError, Entered, Share};
+use super::{Applied, Container, ContainerError, Entered, Share, Tree};
 use crate::cgroup::{CgroupError, Events, Group, GroupRemoval, parse_events, parse_pids};
 use crate::mode::{AbilityName, Via};
 
@@ -27,38 +26,42 @@ const NO_LIMIT: &str = "nothing here bounds the memory of a job";
 
 impl Container {
     pub(super) fn tree(&self) -> Option<&Group> {
-        self.group(self.shared.roles.tree)
+        self.tree.get().map(|tree| &tree.group)
     }
 
     pub(super) fn group(&self, role: Option<usize>) -> Option<&Group> {
-        self.groups.get(role?)
+        if role.is_some() && role == self.shared.roles.tree { self.tree() } else { self.groups.get(role?) }
     }
 
-    pub(super) fn open_events(&self) -> Result<Option<OwnedFd>, ContainerError> {
-        let Some(group) = self.tree() else { return Ok(None) };
-        let events = group.open_file("cgroup.events")?;
-        // The kernel reports a change as seen from the last reading; without one the first poll returns at once.
-        self.read_events(&events)?;
-        Ok(Some(events))
+    /// All groups that are there, the unified hierarchy's last.
+    fn all_groups(&self) -> impl Iterator<Item = &Group> {
+        self.groups.iter().chain(self.tree())
     }
 
-    pub(super) fn read_events(&self, open: &OwnedFd) -> Result<Events, ContainerError> {
-        let Some(group) = self.tree() else { return Ok(Events { populated: false, frozen: false }) };
-        if group.is_fake() {
-            let events = group.read_parsed("cgroup.events", parse_events)?;
-            return Ok(events.unwrap_or(Events { populated: false, frozen: false }));
+    /// Whether the job has no group yet in the unified hierarchy that there is.
+    pub(super) fn is_missing_in_tree(&self) -> bool {
+        self.shared.roles.tree.is_some() && self.tree.get().is_none()
+    }
+
+    /// Makes the job's group in the unified hierarchy, where it has none yet; unless it is to be `fresh`, one that is
+    /// left from an earlier life will do.
+    pub(super) fn make_tree(&self, fresh: bool) -> Result<(), ContainerError> {
+        let Some(level) = self.shared.roles.tree.and_then(|index| self.shared.levels.get(index)) else {
+            return Ok(());
+        };
+        if self.tree.get().is_none() {
+            let group = match fresh {
+                true => self.shared.make_fresh(level, self.job)?,
+                false => level.instance.make(&super::levels::group_name(self.job))?.0,
+            };
+            let events = group.open_file("cgroup.events")?;
+            let tree = Tree { group, events };
+            // The kernel reports a change as seen from the last reading; without one the first poll returns at once.
+            tree.read_events()?;
+            // Nobody else makes it: a container is one thread's at a time.
+            let _ = self.tree.set(tree);
         }
-        let path = || group.path().join("cgroup.events");
-        let mut buffer = [0u8; 256];
-        match rustix::io::pread(open.as_fd(), &mut buffer, 0) {
-            Ok(length) => match std::str::from_utf8(&buffer[..length]).ok().and_then(parse_events) {
-                Some(events) => Ok(events),
-                None => Err(CgroupError::Parse { path: path() }.into()),
-            },
-            // The group was removed: nobody is in it.
-            Err(Errno::NODEV | Errno::NOENT) => Ok(Events { populated: false, frozen: false }),
-            Err(errno) => Err(CgroupError::Read { path: path(), source: errno.into() }.into()),
-        }
+        Ok(())
     }
 
     pub(super) fn enter_groups(&self, pid: u32) -> Result<Entered, ContainerError> {
@@ -67,7 +70,7 @@ impl Container {
             return Ok(Entered::Gone);
         }
         let text = pid.to_string();
-        for group in &self.groups {
+        for group in self.all_groups() {
             match group.write("cgroup.procs", &text) {
                 Ok(()) => {}
                 Err(error) if error.errno() == Some(Errno::SRCH) => return Ok(Entered::Gone),
@@ -104,8 +107,8 @@ impl Container {
     pub(super) fn complete_entries(&self) -> Result<(), ContainerError> {
         // A process that is halfway in may fork before it is reached; its child is found in the next round.
         for _ in 0..ROUNDS_MAX {
-            let mut listed = Vec::with_capacity(self.groups.len());
-            for group in &self.groups {
+            let mut listed = Vec::with_capacity(self.groups.len() + 1);
+            for group in self.all_groups() {
                 listed.push(members_below(group)?);
             }
             let all: BTreeSet<u32> = listed.iter().flatten().copied().collect();
@@ -126,16 +129,12 @@ impl Container {
         if !self.shared.have_doors() || self.groups.iter().any(Group::is_fake) {
             return Ok(Vec::new());
         }
-        let roles = &self.shared.roles;
-        let first = self.groups.iter().enumerate().filter(|(index, _)| Some(*index) != roles.tree);
-        let open = |(_, group): (usize, &Group)| group.open_to_write("tasks");
-        Ok(first.map(open).collect::<Result<_, _>>()?)
+        Ok(self.groups.iter().map(|group| group.open_to_write("tasks")).collect::<Result<_, _>>()?)
     }
 
     pub(super) fn group_pids(&self) -> Result<Vec<u32>, ContainerError> {
         let memory = || self.group(self.shared.roles.memory);
-        let early = if self.doors_open.load(Ordering::Relaxed) { memory() } else { None };
-        match early.or_else(|| self.tree()).or_else(|| self.groups.first()) {
+        match self.tree().or_else(memory).or_else(|| self.groups.first()) {
             Some(group) => Ok(members_below(group)?),
             None => Ok(Vec::new()),
         }
@@ -425,22 +424,41 @@ impl Container {
     pub(super) fn remove_groups(&self) -> Result<GroupRemoval, ContainerError> {
         let name = super::levels::group_name(self.job);
         // The unified hierarchy first: as long as a process is in it, nothing is taken away from the job.
-        let mut order: Vec<usize> = (0..self.groups.len()).collect();
-        order.sort_by_key(|index| Some(*index) != self.shared.roles.tree);
-        for index in order {
+        let tree = self.tree().zip(self.shared.roles.tree);
+        let others = self.groups.iter().zip(0..);
+        for (group, index) in tree.into_iter().chain(others) {
             let Some(level) = self.shared.levels.get(index) else { continue };
             if level.instance.remove(&name, false)? == GroupRemoval::Gone {
                 continue;
             }
             // Busy with processes, or with groups that the job made below its own and left empty.
-            let populated = self.groups.get(index).map(members_below).transpose()?;
-            if populated.is_some_and(|pids| !pids.is_empty())
-                || level.instance.remove(&name, true)? == GroupRemoval::Busy
+            if !members_below(group)?.is_empty() || level.instance.remove(&name, true)? == GroupRemoval::Busy
             {
                 return Ok(GroupRemoval::Busy);
             }
         }
         Ok(GroupRemoval::Gone)
+    }
+}
+
+impl Tree {
+    /// Populated and frozen, as the kernel has it now.
+    pub(super) fn read_events(&self) -> Result<Events, ContainerError> {
+        let nobody = Events { populated: false, frozen: false };
+        if self.group.is_fake() {
+            return Ok(self.group.read_parsed("cgroup.events", parse_events)?.unwrap_or(nobody));
+        }
+        let path = || self.group.path().join("cgroup.events");
+        let mut buffer = [0u8; 256];
+        match rustix::io::pread(self.events.as_fd(), &mut buffer, 0) {
+            Ok(length) => match std::str::from_utf8(&buffer[..length]).ok().and_then(parse_events) {
+                Some(events) => Ok(events),
+                None => Err(CgroupError::Parse { path: path() }.into()),
+            },
+            // The group was removed: nobody is in it.
+            Err(Errno::NODEV | Errno::NOENT) => Ok(nobody),
+            Err(errno) => Err(CgroupError::Read { path: path(), source: errno.into() }.into()),
+        }
     }
 }
 

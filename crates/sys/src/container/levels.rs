@@ -5,11 +5,13 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Mutex;
 
 use pinfold_topo::CpuSet;
 use rustix::io::Errno;
 
 use super::ContainerError;
+use super::spare::Spare;
 use crate::cgroup::{CgroupError, Generation, Group, GroupRemoval};
 use crate::mode::{AbilityName, DAEMON_LEAF, Hierarchy, Plan, Roots, Via, decide};
 use crate::procfs::Proc;
@@ -44,9 +46,12 @@ pub(super) struct Roles {
 pub(super) struct Shared {
     pub(super) plan: Plan,
     pub(super) instance: String,
+    /// The first generation's, then the unified one, if that is used.
     pub(super) levels: Vec<Level>,
     pub(super) roles: Roles,
     pub(super) proc: Proc,
+    /// Groups that are kept for the next jobs.
+    pub(super) spares: Mutex<Vec<Spare>>,
 }
 
 impl Level {
@@ -71,25 +76,32 @@ impl Shared {
         }
         let plan = enable_controllers(plan, &roots, instance)?;
         let mut levels = Vec::with_capacity(plan.hierarchies.len());
-        for hierarchy in &plan.hierarchies {
+        let is_tree = |one: &&Hierarchy| one.generation == Generation::V2;
+        let (trees, first): (Vec<_>, Vec<_>) = plan.hierarchies.iter().partition(is_tree);
+        for hierarchy in first.into_iter().chain(trees) {
             levels.push(open_level(hierarchy, &roots, instance, plan.facts.pus)?);
         }
         let roles = Roles::assign(&plan, &levels);
         let proc = Proc::open(&roots.proc)?;
-        Ok(Self { plan, instance: instance.to_owned(), levels, roles, proc })
+        let spares = Mutex::new(Vec::new());
+        Ok(Self { plan, instance: instance.to_owned(), levels, roles, proc, spares })
     }
 
-    /// Makes fresh groups for a job on every level.
+    /// The levels of the first generation.
+    fn first_levels(&self) -> &[Level] {
+        &self.levels[..self.roles.tree.unwrap_or(self.levels.len())]
+    }
+
+    /// Makes fresh groups for a job on every level of the first generation.
     pub(super) fn make_groups(&self, job: u64) -> Result<Vec<Group>, ContainerError> {
-        let name = group_name(job);
         let mut groups = Vec::with_capacity(self.levels.len());
-        for level in &self.levels {
-            match self.make_fresh(level, job, &name) {
+        for level in self.first_levels() {
+            match self.make_fresh(level, job) {
                 Ok(group) => groups.push(group),
                 Err(error) => {
                     for made in self.levels.iter().take(groups.len()) {
                         // The first failure is what the caller needs; an empty group left behind shows in jobs().
-                        let _ = made.instance.remove(&name, false);
+                        let _ = made.instance.remove(&group_name(job), false);
                     }
                     return Err(error);
                 }
@@ -98,31 +110,34 @@ impl Shared {
         Ok(groups)
     }
 
-    fn make_fresh(&self, level: &Level, job: u64, name: &str) -> Result<Group, ContainerError> {
-        let (group, new) = level.instance.make(name)?;
+    /// Makes a job's group on one level, as new.
+    pub(super) fn make_fresh(&self, level: &Level, job: u64) -> Result<Group, ContainerError> {
+        let name = group_name(job);
+        let (group, new) = level.instance.make(&name)?;
         if new {
             return Ok(group);
         }
         // Left from an earlier life. Its peaks and settings are not ours, so it cannot be used as it is.
         drop(group);
-        if level.instance.remove(name, false)? == GroupRemoval::Busy {
+        if level.instance.remove(&name, false)? == GroupRemoval::Busy {
             return Err(ContainerError::Occupied { job });
         }
-        Ok(level.instance.make(name)?.0)
+        Ok(level.instance.make(&name)?.0)
     }
 
-    /// Opens what groups a job still has, and makes up those that a crash kept from being made; `None`: it has none.
+    /// Opens what groups a job still has on the levels of the first generation, and makes up those that a crash kept
+    /// from being made; `None`: it has none on any level.
     pub(super) fn find_groups(&self, job: u64) -> Result<Option<Vec<Group>>, ContainerError> {
         let name = group_name(job);
         let mut found = Vec::with_capacity(self.levels.len());
         for level in &self.levels {
             found.push(level.instance.child(&name)?);
         }
-        if found.iter().all(Option::is_none) {
+        if found.iter().all(Option::is_none) || self.is_spare(job) {
             return Ok(None);
         }
         let mut groups = Vec::with_capacity(found.len());
-        for (level, group) in self.levels.iter().zip(found) {
+        for (level, group) in self.first_levels().iter().zip(found) {
             groups.push(match group {
                 Some(group) => group,
                 None => level.instance.make(&name)?.0,
@@ -170,6 +185,7 @@ impl Shared {
     }
 
     pub(super) fn close(&self) {
+        self.discard_spares();
         for level in &self.levels {
             // Busy is as good as gone here: another instance or a running job needs the group.
             let removed = level.top.remove(&self.instance, false).and_then(|_| level.base.remove(TOP, false));

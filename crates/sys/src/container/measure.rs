@@ -1,8 +1,6 @@
 //! What a job uses and has used, read from its groups. Absent here: rates, peaks over time, any difference between
 //! two readings. Absent values are `None`, never zero.
 
-use std::sync::atomic::Ordering;
-
 use super::{Container, ContainerError};
 use crate::cgroup::{Group, keyed, parse_io_stat};
 use crate::mode::{AbilityName, Via};
@@ -158,8 +156,7 @@ impl Container {
 
     fn measure_cpu(&self, measure: &mut Measure) -> Result<(), ContainerError> {
         // The unified hierarchy has seen nothing of a job that went through doors and was over before they closed.
-        let tree = self.tree().filter(|_| !self.doors_open.load(Ordering::Relaxed));
-        if let Some(text) = read(tree, "cpu.stat")? {
+        if let Some(text) = read(self.tree(), "cpu.stat")? {
             measure.cpu_user_us = keyed(&text, "user_usec").unwrap_or(0);
             measure.cpu_system_us = keyed(&text, "system_usec").unwrap_or(0);
         } else if let Some(group) = self.group(self.shared.roles.cpuacct) {

@@ -9,6 +9,7 @@ use std::fmt;
 use rustix::fd::AsFd;
 
 use super::family::mark_of;
+use super::grouped::members_below;
 use super::levels::TOP;
 use super::process;
 use crate::cgroup::{Generation, Group};
@@ -95,6 +96,10 @@ impl Search<'_> {
     fn release_below(&mut self, group: &Group, hierarchy: &Hierarchy, depth: usize) {
         for name in group.children().unwrap_or_default() {
             let Ok(Some(child)) = group.child(&name) else { continue };
+            // Nobody is held by a group without members; a daemon that lives may keep it as it is for its next job.
+            if members_below(&child).is_ok_and(|pids| pids.is_empty()) {
+                continue;
+            }
             release(&child, group, hierarchy, &mut self.rescued);
             if depth > 0 {
                 self.release_below(&child, hierarchy, depth - 1);

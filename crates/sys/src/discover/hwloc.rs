@@ -1,5 +1,6 @@
-//! Topologies by libhwloc: its synthetic descriptions, and its own view of this machine and of XML files as a
-//! second opinion. The only module that knows the hwlocality crate, whose interface is still in motion.
+//! libhwloc's view of this machine, of XML files and of synthetic descriptions, as a second opinion for tests: the
+//! programs are built without it. The only module that knows the hwlocality crate, whose interface is still in
+//! motion.
 
 use hwlocality::Topology as Hwloc;
 use hwlocality::object::TopologyObject;
@@ -22,15 +23,12 @@ pub fn hwloc_xml(text: &str) -> Result<Survey, DiscoverError> {
     survey_of(what, builder)
 }
 
-/// The machine of hwloc's synthetic description `text`, such as `pack:2 numa:1 core:4 pu:2`.
+/// What libhwloc makes of a synthetic description, as a second opinion to our own reader.
 ///
 /// # Errors
-/// When libhwloc does not accept it or it has more PUs than any machine.
-pub fn synthetic(text: &str) -> Result<Survey, DiscoverError> {
+/// When libhwloc does not accept it.
+pub fn hwloc_synthetic(text: &str) -> Result<Survey, DiscoverError> {
     let what = format!("synthetic:{text}");
-    if pus_of_synthetic(text) > u64::from(PU_OS_MAX) {
-        return Err(DiscoverError::TooManyPus(text.to_owned()));
-    }
     let builder = TopologyBuilder::new().from_synthetic(text).map_err(|error| refused(&what, error))?;
     survey_of(&what, builder)
 }
@@ -106,31 +104,4 @@ fn bounded(set: &hwlocality::cpu::cpuset::CpuSet) -> CpuSet {
         .map_while(|index| u32::try_from(usize::from(index)).ok().filter(|&os| os <= PU_OS_MAX))
         .map(PuOs)
         .collect()
-}
-
-/// How many PUs a synthetic description asks for, before libhwloc starts to make them: the product of the
-/// counts of its levels. Attributes in parentheses and memory in brackets do not multiply.
-fn pus_of_synthetic(text: &str) -> u64 {
-    let mut depth = 0u32;
-    let levels: String = text
-        .chars()
-        .map(|c| match c {
-            '(' | '[' => {
-                depth += 1;
-                ' '
-            }
-            ')' | ']' => {
-                depth = depth.saturating_sub(1);
-                ' '
-            }
-            c if depth == 0 => c,
-            _ => ' ',
-        })
-        .collect();
-    let count = |level: &str| {
-        let digits = level.rsplit(':').next().unwrap_or(level);
-        let digits = &digits[..digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len())];
-        if digits.is_empty() { 1 } else { digits.parse().unwrap_or(u64::MAX) }
-    };
-    levels.split_whitespace().map(count).fold(1, u64::saturating_mul)
 }

@@ -24,7 +24,7 @@ type Check = fn(&World) -> usize;
 
 /// Runs every check; says how many things were compared.
 pub(crate) fn all(world: &World) -> usize {
-    let checks: [(&str, Check); 14] = [
+    let checks: [(&str, Check); 15] = [
         ("an empty container comes and goes", comes_and_goes),
         ("processes are listed until they end", lists_processes),
         ("a process that has ended is gone", vanished),
@@ -36,6 +36,7 @@ pub(crate) fn all(world: &World) -> usize {
         ("what a job holds is measured", measures),
         ("a bound is set, lifted, or refused aloud", limits),
         ("a busy container is not removed", busy),
+        ("what one job had the next has not", inherits_nothing),
         ("a job is found again after a restart", adopts),
         ("a rescue lets go of everything", rescues),
         ("jobs that fork all the time are held all the same", forks),
@@ -362,6 +363,62 @@ fn busy(world: &World) -> usize {
     remove(world, fresh);
     containers.close();
     compared
+}
+
+/// Groups of a job that is over may serve another: nothing of the first may show in that one.
+fn inherits_nothing(world: &World) -> usize {
+    let instance = world.instance();
+    let containers = world.open(&instance);
+    let all = proc(world).status(std::process::id()).expect("status").expect("we are there").cpus;
+    let first = CpuSet::single(all.first().expect("we run somewhere"));
+    let shapes = [
+        Shape { cpus: first.clone(), share: Share::Idle, limit_bytes: Some(256 * MIB) },
+        Shape { share: Share::Normal { weight: 300 }, ..Shape::default() },
+        Shape::default(),
+    ];
+    let mut compared = 0;
+    for (job, shape) in (1..).zip(shapes) {
+        let mut container = containers.create(job, &shape).expect("created");
+        assert_eq!((container.job(), container.pids().expect("pids")), (job, Vec::new()));
+        let before = container.measure(Detail::Totals).expect("measure");
+        assert!(
+            before.memory_bytes < MIB && before.cache_bytes.is_none_or(|bytes| bytes < MIB),
+            "{before:?}"
+        );
+        assert!(before.memory_peak_kernel_bytes.is_none_or(|bytes| bytes < 4 * MIB), "{before:?}");
+        assert!(before.oom_kills.is_none_or(|kills| kills == 0), "{before:?}");
+        let mut actor = Actor::start(Role::Hold(64 << 20), job, &instance);
+        container.enter(actor.pid()).expect("enter");
+        actor.begin();
+        let cpus = proc(world).status(actor.pid()).expect("status").expect("there").cpus;
+        let bound = if shape.cpus.is_empty() { &all } else { &shape.cpus };
+        assert!(
+            if shape.cpus.is_empty() { bound.is_subset(&cpus) } else { cpus == *bound },
+            "{cpus}: {shape:?}"
+        );
+        if job == 1 {
+            container.freeze().expect("freeze");
+            until(world, &container, "it stops", |one| one.is_frozen().expect("frozen"));
+            container.thaw().expect("thaw");
+        }
+        if world.plan.mode != Mode::Rootless {
+            assert_eq!(containers.list().expect("list"), [job]);
+        }
+        actor.end();
+        remove(world, container);
+        assert_eq!(containers.list().expect("list"), []);
+        assert!(containers.adopt(job, None).expect("adopt").is_none());
+        compared += 6;
+    }
+    containers.close();
+    assert!(jobs_left(world, &instance).is_empty(), "closing takes all groups away");
+    compared
+}
+
+/// The groups of an instance that are in any hierarchy still.
+fn jobs_left(world: &World, instance: &str) -> Vec<std::path::PathBuf> {
+    let bases = world.plan.hierarchies.iter().map(|one| one.base_path().join("pinfold").join(instance));
+    bases.filter(|path| path.exists()).collect()
 }
 
 fn adopts(world: &World) -> usize {

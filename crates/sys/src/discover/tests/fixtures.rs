@@ -202,42 +202,60 @@ fn libhwloc_agrees_with_the_xml_reader() {
     assert_eq!(ours, hwloc_xml(&text).unwrap().topology);
 }
 
+/// Descriptions of every form, each with its attributes.
+#[cfg(feature = "hwloc")]
+const SYNTHETIC: [&str; 26] = [
+    "pack:2 numa:1 core:4 pu:2",
+    "Package:2 NUMANode:2 L3Cache:1 Core:4 PU:1",
+    "pack:2 [numa] l3:2 core:2 pu:1",
+    "core:3 pu:2",
+    "pack:8 core:64 pu:2",
+    "pack:1 core:2 pu:2(indexes=0,2,1,3)",
+    "pack:2 core:4 pu:2(indexes=core:machine)",
+    "pack:2 core:2 pu:2(indexes=pack:core)",
+    "pack:2 core:2 pu:2(indexes=core:pack)",
+    "core:4 pu:2(indexes=4*2)",
+    "core:4 pu:2(indexes=2*4:1*2)",
+    "core:4 pu:2(indexes=1*4)",
+    "pack:2 pu:2(indexes=100,7,9,3)",
+    "numa:2(indexes=1,0 memory=4GB) core:2 pu:2",
+    "pack:2 [numa(memory=1GB)] [numa(memory=2MiB)] core:2 pu:2",
+    "pack:2 [numa(memory=3GB)] core:2 [numa(memory=1GB)] pu:2",
+    "[numa(memory=1GB indexes=3)] pu:2",
+    "(memory=4GB) pack:2 die:2 l3:1(size=16MB) l2:2 core:1 pu:2",
+    "pack:2 die:1 l3:1 core:1 pu:2",
+    "numa:4 pack:1 group:2 l1d:1 l1i:1 core:2 pu:1",
+    "4",
+    "2 3 4",
+    "2 2 2 2 2",
+    "2 2 2 2 2 2",
+    "2 2 2 2 2 2 2 2",
+    "2 2 2 2 2 2 2 2 2",
+];
+
 #[cfg(feature = "hwloc")]
 #[test]
-fn synthetic_machines() {
-    #[track_caller]
-    fn check(text: &str, want: [u32; 5]) -> Topology {
-        let topology = synthetic(text).unwrap_or_else(|error| panic!("{text}: {error}")).topology;
-        let pus = u32::try_from(topology.pus().len()).unwrap();
-        let found = [topology.sockets(), topology.numa_nodes(), topology.l3(), topology.cores(), pus];
-        assert_eq!(found, want, "{text}");
-        topology
+fn libhwloc_agrees_with_the_reader_of_synthetic_descriptions() {
+    for text in SYNTHETIC {
+        let ours = synthetic(text).unwrap_or_else(|error| panic!("{text}: {error}")).topology;
+        let theirs = hwloc_synthetic(text).unwrap_or_else(|error| panic!("{text}: {error}")).topology;
+        assert_eq!(ours, theirs, "{text}");
     }
-    check("pack:2 numa:1 core:4 pu:2", [2, 2, 0, 8, 16]);
-    check("Package:2 NUMANode:2 L3Cache:1 Core:4 PU:1", [2, 4, 4, 16, 16]);
-    check("pack:2 [numa] l3:2 core:2 pu:1", [2, 2, 4, 8, 8]);
-    check("core:3 pu:2", [1, 1, 0, 3, 6]);
-    check("pack:8 core:64 pu:2", [8, 1, 0, 512, 1024]);
-    let split = check("pack:1 core:2 pu:2(indexes=0,2,1,3)", [1, 1, 0, 2, 4]);
-    assert_eq!(split.pus().iter().map(|pu| pu.os.0).collect::<Vec<u32>>(), [0, 2, 1, 3]);
-    assert_eq!(split.pus().iter().map(|pu| pu.core).collect::<Vec<u32>>(), [0, 0, 1, 1]);
-
-    let error = |text: &str| synthetic(text).unwrap_err().to_string();
-    assert_eq!(
-        error("pack:70000 pu:70000"),
-        "the synthetic description `pack:70000 pu:70000` has more than 65535 PUs"
-    );
-    assert!(error("nonsense:2").starts_with("hwloc does not accept synthetic:nonsense:2: "));
+    for text in
+        ["nonsense:2", "pack:2 core:2", "pack:0 pu:2", "numa:2 [numa] pu:1", "2 core:2 pu:2", "pu:2(x=1)"]
+    {
+        assert!(synthetic(text).is_err() && hwloc_synthetic(text).is_err(), "{text}");
+    }
 }
 
-#[cfg(not(feature = "hwloc"))]
 #[test]
-fn without_libhwloc_a_synthetic_machine_is_refused_by_name() {
-    let error = from_source(&Source::Synthetic("pu:2".into())).unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "synthetic:pu:2 needs libhwloc, and this program was built without it (cargo feature `hwloc`)"
-    );
+fn a_synthetic_machine_is_found_or_refused_with_the_cause() {
+    let found = from_source(&Source::Synthetic("pack:2 core:2 pu:2".into())).unwrap().topology;
+    assert_eq!((found.sockets(), found.cores(), found.pus().len()), (2, 4, 8));
+    let error = synthetic("nonsense:2").unwrap_err();
+    assert_eq!(error.to_string(), "failed to understand the synthetic description `nonsense:2`");
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert!(cause.starts_with("`nonsense` is no kind of object"), "{cause}");
 }
 
 #[test]

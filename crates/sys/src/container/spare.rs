@@ -1,0 +1,161 @@
+//! Groups of jobs that are over, kept for the next ones.
+//!
+//! To make the three groups of a short job and to take them away again costs more than all that is done in them: the
+//! kernel allocates and frees counters for each PU, the freeing long after the removal. To give a group another name
+//! costs a tenth of that. So a few are kept, under the name of the job they held, and given the next one's name.
+//! Owner of state: [`super::Containers`], for the life of a daemon; the next one finds empty groups and removes them.
+//!
+//! A group is kept only if nothing of its job is left in it: no process, no group below, no memory worth mentioning,
+//! no count that cannot be set back. The unified hierarchy cannot rename; its groups are made when they are needed.
+
+use std::sync::{MutexGuard, OnceLock, PoisonError};
+
+use pinfold_topo::CpuSet;
+
+use super::levels::{Shared, group_name};
+use super::{Container, ContainerError, Doors, Shape, Share};
+use crate::cgroup::{Group, GroupRemoval, keyed, parse_pids};
+
+/// How many are kept for each PU: at the end of one job and the start of the next both have theirs.
+const KEPT_PER_PU: usize = 2;
+/// However many PUs there are.
+const KEPT_MAX: usize = 64;
+
+/// What may be left of a job's memory in its group, in bytes: pages of files that it was the first to read. More
+/// would be found in the next job's figures.
+const PAGES_LEFT_MAX: u64 = 64 * 1024;
+/// What may be left by the kernel's own count, which includes what it keeps ready on each PU (64 pages), in bytes.
+const CHARGE_LEFT_MAX: u64 = 1024 * 1024;
+
+/// The first-generation groups of a job that is over, or of one that is about to start.
+#[derive(Debug)]
+pub(super) struct Spare {
+    /// Whose name they have.
+    job: u64,
+    pub(super) groups: Vec<Group>,
+    pub(super) doors: OnceLock<Doors>,
+    pub(super) cpus: CpuSet,
+    pub(super) share: Share,
+    pub(super) limit: Option<u64>,
+}
+
+impl Spare {
+    /// Groups as the kernel makes them.
+    pub(super) fn fresh(job: u64, groups: Vec<Group>) -> Self {
+        Self { job, groups, doors: OnceLock::new(), cpus: CpuSet::new(), share: Share::NORMAL, limit: None }
+    }
+}
+
+impl Shared {
+    fn spares(&self) -> MutexGuard<'_, Vec<Spare>> {
+        // A panic while the lock was held leaves the list whole.
+        self.spares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether groups of this name are kept, with nobody in them.
+    pub(super) fn is_spare(&self, job: u64) -> bool {
+        self.spares().iter().any(|spare| spare.job == job)
+    }
+
+    /// Groups for a job, among those kept those that need the fewest changes; `None`: make some.
+    pub(super) fn take_spare(&self, job: u64, shape: &Shape) -> Option<Spare> {
+        let mut spares = self.spares();
+        // One that has the name already is in the way of any other.
+        let named = spares.iter().position(|spare| spare.job == job);
+        let fitting =
+            || spares.iter().position(|spare| spare.cpus == shape.cpus && spare.share == shape.share);
+        let bound = || spares.iter().position(|spare| spare.cpus == shape.cpus);
+        let chosen = named.or_else(fitting).or_else(bound).or_else(|| spares.len().checked_sub(1))?;
+        let mut spare = spares.swap_remove(chosen);
+        drop(spares);
+        if spare.job == job || self.rename(&mut spare, job) {
+            return Some(spare);
+        }
+        self.discard(&spare);
+        None
+    }
+
+    /// Gives the groups a job's name. When one cannot have it, none keeps it.
+    fn rename(&self, spare: &mut Spare, job: u64) -> bool {
+        let (old, new) = (group_name(spare.job), group_name(job));
+        for index in 0..spare.groups.len() {
+            let Some(level) = self.levels.get(index) else { return false };
+            if let Err(error) = level.instance.rename(&mut spare.groups[index], &old, &new) {
+                tracing::debug!(job, error = &error as &dyn std::error::Error, "kept groups cannot be used");
+                for (level, group) in self.levels.iter().zip(&mut spare.groups).take(index) {
+                    let _ = level.instance.rename(group, &new, &old);
+                }
+                return false;
+            }
+        }
+        spare.job = job;
+        true
+    }
+
+    fn discard(&self, spare: &Spare) {
+        let name = group_name(spare.job);
+        for (level, _) in self.levels.iter().zip(&spare.groups) {
+            // What cannot be removed shows in jobs().
+            let _ = level.instance.remove(&name, false);
+        }
+    }
+
+    /// Removes all that is kept.
+    pub(super) fn discard_spares(&self) {
+        let spares = std::mem::take(&mut *self.spares());
+        spares.iter().for_each(|spare| self.discard(spare));
+    }
+
+    fn may_keep_one_more(&self) -> bool {
+        self.spares().len() < (KEPT_PER_PU * self.plan.facts.pus.max(1)).min(KEPT_MAX)
+    }
+}
+
+impl Container {
+    /// Keeps the groups of a job that is over for another one; gives the container back where that cannot be.
+    pub(super) fn keep_as_spare(self) -> Result<Option<Self>, ContainerError> {
+        // A freezer of the first generation may hold on to its state, and fake groups know no other name.
+        let suited = self.shared.have_doors()
+            && self.shared.roles.freezer.is_none()
+            && !self.groups.iter().any(Group::is_fake);
+        let (Some(cpus), Some(share), Some(limit)) = (&self.cpus, self.share, self.limit) else {
+            return Ok(Some(self));
+        };
+        if !suited || !self.shared.may_keep_one_more() || !self.is_left_clean()? {
+            return Ok(Some(self));
+        }
+        let (job, cpus) = (self.job, cpus.clone());
+        let Self { shared, groups, doors, .. } = self;
+        shared.spares().push(Spare { job, groups, doors, cpus, share, limit });
+        Ok(None)
+    }
+
+    /// Whether nothing of the job is left in its groups. That of the unified hierarchy goes on the way.
+    fn is_left_clean(&self) -> Result<bool, ContainerError> {
+        for group in &self.groups {
+            let empty = group.read_parsed("cgroup.procs", parse_pids)?.is_some_and(|pids| pids.is_empty());
+            if !empty || group.has_children() {
+                return Ok(false);
+            }
+        }
+        let tree = self.tree().and(self.shared.roles.tree).and_then(|index| self.shared.levels.get(index));
+        if let Some(level) = tree
+            && level.instance.remove(&group_name(self.job), false)? == GroupRemoval::Busy
+        {
+            return Ok(false);
+        }
+        let Some(memory) = self.group(self.shared.roles.memory) else { return Ok(false) };
+        let (Some(stat), Some(oom)) = (memory.read("memory.stat")?, memory.read("memory.oom_control")?)
+        else {
+            return Ok(false);
+        };
+        let figure = |key| keyed(&stat, key).unwrap_or(0);
+        let pages = figure("total_rss") + figure("total_cache") + figure("total_swap");
+        if pages > PAGES_LEFT_MAX || keyed(&oom, "oom_kill").is_none_or(|kills| kills > 0) {
+            return Ok(false);
+        }
+        // Written to, the peak becomes what is charged now.
+        memory.write("memory.max_usage_in_bytes", "0")?;
+        Ok(memory.read_number("memory.max_usage_in_bytes")?.is_some_and(|bytes| bytes <= CHARGE_LEFT_MAX))
+    }
+}
