@@ -261,8 +261,15 @@ fn nothing_is_left_in_the_kernel(kind: Kind) {
     assert_eq!(host.job_groups().is_empty(), kind != Kind::Groups);
     assert_eq!(host.pinfold(["cancel", "-s", "KILL", &job.to_string()]).code, Some(0));
     host.until(job, JobState::Exited);
-    eventually("no job's group is left", || {
-        if host.job_groups().is_empty() { Ok(()) } else { Err(format!("{:?}", host.job_groups())) }
+    // A few empty groups may wait for the next jobs, none in the unified hierarchy, where they would say nothing.
+    let holds_any = |group: &std::path::PathBuf| {
+        let members = std::fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+        !members.is_empty() || group.starts_with("/sys/fs/cgroup/unified")
+    };
+    eventually("nobody is left in any job's group, and few groups are", || {
+        let left = host.job_groups();
+        let few = left.len() <= 3 * 2 * std::thread::available_parallelism().map_or(1, usize::from);
+        if few && !left.iter().any(holds_any) { Ok(()) } else { Err(format!("{left:?}")) }
     });
     host.stop();
     assert_eq!(host.groups(), Vec::<std::path::PathBuf>::new(), "nor the daemon's own");

@@ -117,10 +117,14 @@ impl Shared {
         if new {
             return Ok(group);
         }
-        // Left from an earlier life. Its peaks and settings are not ours, so it cannot be used as it is.
+        // Left from an earlier life. Its peaks and settings are not ours, so it cannot be used as it is; nor can that
+        // in the unified hierarchy, which is made later and goes first.
         drop(group);
-        if level.instance.remove(&name, false)? == GroupRemoval::Busy {
-            return Err(ContainerError::Occupied { job });
+        let tree = self.roles.tree.and_then(|index| self.levels.get(index));
+        for level in tree.into_iter().chain([level]) {
+            if level.instance.remove(&name, false)? == GroupRemoval::Busy {
+                return Err(ContainerError::Occupied { job });
+            }
         }
         Ok(level.instance.make(&name)?.0)
     }

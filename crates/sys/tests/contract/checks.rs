@@ -362,6 +362,7 @@ fn busy(world: &World) -> usize {
     let fresh = containers.create(1, &Shape::default()).expect("created in place of the empty one");
     remove(world, fresh);
     containers.close();
+    assert_eq!(groups_left(world, &instance), Vec::<std::path::PathBuf>::new());
     compared
 }
 
@@ -411,12 +412,12 @@ fn inherits_nothing(world: &World) -> usize {
         compared += 6;
     }
     containers.close();
-    assert!(jobs_left(world, &instance).is_empty(), "closing takes all groups away");
+    assert_eq!(groups_left(world, &instance), Vec::<std::path::PathBuf>::new(), "closing takes all away");
     compared
 }
 
 /// The groups of an instance that are in any hierarchy still.
-fn jobs_left(world: &World, instance: &str) -> Vec<std::path::PathBuf> {
+fn groups_left(world: &World, instance: &str) -> Vec<std::path::PathBuf> {
     let bases = world.plan.hierarchies.iter().map(|one| one.base_path().join("pinfold").join(instance));
     bases.filter(|path| path.exists()).collect()
 }
