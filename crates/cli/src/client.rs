@@ -33,10 +33,12 @@ pub(crate) struct Dial {
 pub(crate) struct Client {
     stream: UnixStream,
     decoder: Decoder,
+    /// What the daemon said of itself.
+    pub welcome: Welcome,
 }
 
 /// The daemon's first words.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Welcome {
     /// Slots there are.
     pub slots: u64,
@@ -235,8 +237,8 @@ pub(crate) fn gone(error: &io::Error) -> Failure {
 
 impl Client {
     fn greet(stream: UnixStream) -> Result<Self, Failure> {
-        let mut client = Self { stream, decoder: Decoder::new(REPLY_MAX_BYTES) };
-        Welcome::of(client.ask(&Request::Hello { version: WIRE_VERSION })?)?;
+        let mut client = Self { stream, decoder: Decoder::new(REPLY_MAX_BYTES), welcome: Welcome::default() };
+        client.welcome = Welcome::of(client.ask(&Request::Hello { version: WIRE_VERSION })?)?;
         Ok(client)
     }
 

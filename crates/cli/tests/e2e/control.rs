@@ -23,6 +23,8 @@ each_kind!(
     no_slots,
     jobs_get_cores_of_their_own,
     jobs_that_are_not_there,
+    preempted_unless_it_may_not_be,
+    a_limit_on_memory,
 );
 
 /// One slot, so that what runs next is what the queue says.
@@ -288,4 +290,57 @@ fn jobs_that_are_not_there(kind: Kind) {
     }
     control(&host, &["suspend", "seven"], 2);
     control(&host, &["suspend"], 2);
+}
+
+/// With hard preemption a job of higher priority takes the slot of a lower one, unless that may never be frozen.
+fn preempted_unless_it_may_not_be(kind: Kind) {
+    let _frozen = no_rescue();
+    let host = Host::with(kind, &["slots.factor=1", "host.cpus=0", "cpu.preemption=hard"]);
+    let script = |name: &str| format!("until [ -e {name} ]; do sleep 0.05; done");
+    let gives_way = host.submit(&[], &script("one"));
+    host.until(gives_way, JobState::Running);
+    let takes = host.submit(&["--priority", "12"], &script("two"));
+    host.until(takes, JobState::Running);
+    let frozen = host.until(gives_way, JobState::Frozen);
+    assert!(frozen.reason.as_ref().is_some_and(|reason| reason.contains("job 2")), "{frozen:?}");
+    host.make("one");
+    host.make("two");
+    for job in [takes, gives_way] {
+        assert_eq!(host.until(job, JobState::Exited).exit_code, Some(0));
+    }
+    assert!(host.report(gives_way).suspended_s > 0.0);
+    let stays = host.submit(&["--no-suspend"], &script("three"));
+    host.until(stays, JobState::Running);
+    let waits = host.submit(&["--priority", "12"], "true");
+    let why = host.pinfold(["why", "4"]);
+    assert!(why.out.starts_with("job 4 is queued: "), "{why:?}");
+    assert_eq!(host.job(stays).state, JobState::Running, "it may not be frozen");
+    host.make("three");
+    assert_eq!(host.until(waits, JobState::Exited).exit_code, Some(0));
+    assert_eq!(host.report(stays).suspended_s, 0.0);
+}
+
+/// A buffer of 100 MiB under a limit of 32: where the host can bound memory it never holds more, be it that the rest
+/// goes to swap or that the kernel ends the job.
+fn a_limit_on_memory(kind: Kind) {
+    const MIB: u64 = 1 << 20;
+    let host = Host::with(kind, &["profile.interval=100ms"]);
+    let fill = ["dd", "if=/dev/zero", "of=/dev/null", "bs=100M", "count=2"];
+    let done = host.pinfold(["run", "--mem-limit", "32MiB", "--"].into_iter().chain(fill));
+    let report = host.report(1);
+    if kind == Kind::Groups {
+        assert!(report.memory_peak_bytes <= 33 * MIB, "{report:?}");
+        let status = host.pinfold(["status", "--all", "--json", "1"]).out;
+        let killed = done.code == Some(137) && status.contains("killed part of it for memory");
+        assert!(killed || done.code == Some(0), "{done:?} {status}");
+    } else {
+        assert_eq!(done.code, Some(0), "{done:?}");
+        assert!(report.memory_peak_bytes >= 100 * MIB, "nothing bounds it here: {report:?}");
+    }
+    let done = host.pinfold(["run", "--mem-limit", "512MiB", "--"].into_iter().chain(fill));
+    assert_eq!(done.code, Some(0), "below its limit: {done:?}");
+    assert!(
+        host.report(2).memory_peak_bytes >= 100 * MIB,
+        "nor is the next job under the limit of the first"
+    );
 }

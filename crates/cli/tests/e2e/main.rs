@@ -29,6 +29,7 @@ mod submit;
 mod tables;
 mod tasks;
 mod terminal;
+mod text;
 mod users;
 mod wait;
 mod wire;

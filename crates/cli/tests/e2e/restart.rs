@@ -19,6 +19,7 @@ each_kind!(
     a_client_killed_while_its_job_waits,
     a_client_killed_while_its_job_runs,
     a_client_and_the_daemon_killed_together,
+    one_that_was_started_by_hand_is_waited_for,
 );
 
 const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
@@ -248,4 +249,25 @@ fn a_client_and_the_daemon_killed_together(kind: Kind) {
     host.make("go");
     let view = host.until(1, JobState::Exited);
     assert_eq!((view.exit_code, view.signal), (None, None));
+}
+
+/// The clients of a daemon on a state directory of its own must not start a private one in its place.
+fn one_that_was_started_by_hand_is_waited_for(kind: Kind) {
+    let mut host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let first = host.submit(&[], WAIT);
+    host.until(first, JobState::Running);
+    let waits = host.start(["run", "--", "/bin/sh", "-c", "exit 6"]);
+    host.until(2, JobState::Queued);
+    host.crash();
+    eventually("it says that the daemon stays away", || {
+        let said = waits.said("err");
+        if said.contains("is still away") { Ok(()) } else { Err(said) }
+    });
+    assert!(!host.socket().with_extension("state").exists(), "no private daemon took its place");
+    host.start_daemon();
+    host.until(first, JobState::Running);
+    host.until(2, JobState::Queued);
+    host.make("go");
+    assert_eq!(waits.wait().code, Some(6));
+    host.until_exit_code(first, 0);
 }
