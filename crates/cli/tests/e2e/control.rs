@@ -317,7 +317,7 @@ fn preempted_unless_it_may_not_be(kind: Kind) {
     assert_eq!(host.job(stays).state, JobState::Running, "it may not be frozen");
     host.make("three");
     assert_eq!(host.until(waits, JobState::Exited).exit_code, Some(0));
-    assert_eq!(host.report(stays).suspended_s, 0.0);
+    assert!(host.report(stays).suspended_s <= 0.0, "it never stood still");
 }
 
 /// A buffer of 100 MiB under a limit of 32: where the host can bound memory it never holds more, be it that the rest
