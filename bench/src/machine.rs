@@ -81,6 +81,14 @@ pub(crate) fn load() -> f64 {
     text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0)
 }
 
+/// Memory that could be had without swapping, MiB; 0 where it is hidden.
+pub(crate) fn available_mib() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:")).unwrap_or_default();
+    let kib: u64 = line.split_ascii_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0);
+    kib >> 10
+}
+
 /// CPU seconds that the machine has spent on anything but idling, since it started.
 pub(crate) fn busy_s() -> f64 {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();

@@ -11,6 +11,7 @@ mod inputs;
 mod journal;
 mod machine;
 mod picture;
+mod pressed;
 mod programs;
 mod record;
 mod row;
@@ -39,6 +40,8 @@ enum Row {
     E1(row::e1::E1Args),
     /// Jobs that compute and wait by turns.
     E5(row::e5::E5Args),
+    /// Jobs that together outgrow memory.
+    Memory(row::memory::MemoryArgs),
     /// What starting one command costs.
     Launch(row::launch::LaunchArgs),
     /// How many commands that do nothing get through in a second.
@@ -54,6 +57,7 @@ fn main() -> anyhow::Result<ExitCode> {
     match Args::parse().row {
         Row::E1(args) => row::e1::run(&args)?,
         Row::E5(args) => row::e5::run(&args)?,
+        Row::Memory(args) => row::memory::run(&args)?,
         Row::Launch(args) => row::launch::run(&args)?,
         Row::Short(args) => row::short::run(&args)?,
         Row::Demo(args) => demo::run(&args)?,

@@ -3,6 +3,7 @@
 pub(crate) mod e1;
 pub(crate) mod e5;
 pub(crate) mod launch;
+pub(crate) mod memory;
 pub(crate) mod short;
 
 use std::path::PathBuf;
@@ -93,6 +94,8 @@ impl Ground {
             scratch: self.scratch.path(),
             binaries: self.binaries.as_ref(),
             interrupted: &self.interrupted,
+            group: None,
+            lenient: false,
             limit_s,
         }
     }

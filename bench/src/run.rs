@@ -33,9 +33,27 @@ pub(crate) struct Bench<'a> {
     pub(crate) binaries: Option<&'a Binaries>,
     /// Set by a signal: stop as soon as possible.
     pub(crate) interrupted: &'a Arc<AtomicBool>,
+    /// The memory group in which launchers without a budget of their own run their jobs.
+    pub(crate) group: Option<&'a Path>,
     /// Longest a run may take, seconds.
     pub(crate) limit_s: f64,
+    /// A run that takes longer is a result: its jobs that had not ended are failures.
+    pub(crate) lenient: bool,
 }
+
+/// A run took too long, and all of it was ended.
+#[derive(Debug)]
+struct GivenUp {
+    after_s: f64,
+}
+
+impl std::fmt::Display for GivenUp {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "given up after {:.0} s", self.after_s)
+    }
+}
+
+impl std::error::Error for GivenUp {}
 
 /// What a solo run says about one class of jobs.
 #[derive(Debug, Clone, Serialize)]
@@ -123,7 +141,7 @@ impl Bench<'_> {
         let mut watch = Watch::start(&journal)?;
         let give_up = AtomicBool::new(false);
         let lines: Vec<String> = staged.iter().map(|staged| staged.line.clone()).collect();
-        let batch = Batch { lines: &lines, scratch: directory.path(), give_up: &give_up };
+        let batch = Batch { lines: &lines, scratch: directory.path(), group: self.group, give_up: &give_up };
         let ready = way.prepare(&batch, self.binaries)?;
         let load_before = machine::load();
         let busy_before = machine::busy_s();
@@ -143,6 +161,11 @@ impl Bench<'_> {
         );
         let (makespan_s, launcher) = match observed {
             Ok(observed) => observed,
+            Err(error)
+                if self.lenient && error.is::<GivenUp>() && !self.interrupted.load(Ordering::Relaxed) =>
+            {
+                (watch.elapsed_s(), Value::Null)
+            }
             Err(error) => {
                 // The first error tells more than what stopping may add to it.
                 let _stopped = ready.finish();
@@ -202,7 +225,7 @@ impl Bench<'_> {
                 progress(watch, jobs);
                 match answer {
                     Ok(_) | Err(RecvTimeoutError::Disconnected) if given_up => {
-                        bail!("given up after {elapsed_s:.0} s");
+                        return Err(GivenUp { after_s: elapsed_s }.into());
                     }
                     Ok(answer) => return answer.map(|answer| (elapsed_s, answer)),
                     Err(RecvTimeoutError::Disconnected) => bail!("the launcher vanished"),

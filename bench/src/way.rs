@@ -12,6 +12,7 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 
 use crate::daemon::{Binaries, Daemon};
+use crate::workload::quote;
 
 /// A way to run jobs.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,10 +39,33 @@ pub(crate) enum Way {
         /// Jobs at a time.
         slots: usize,
     },
+    /// GNU parallel that suspends the youngest job when less than this is available.
+    ParallelSuspend {
+        /// Jobs at a time.
+        slots: usize,
+        /// Half of the available memory below which it suspends, MiB: what its option takes.
+        half_mib: u64,
+    },
+    /// GNU parallel that starts a job only with this much free, and kills the youngest (to be run again) below half.
+    ParallelFree {
+        /// Jobs at a time.
+        slots: usize,
+        /// MiB.
+        mib: u64,
+    },
     /// `pinfold batch` under a daemon of its own.
     Pinfold {
         /// The vCPU factor.
         factor: f64,
+    },
+    /// The same with a budget of memory, and perhaps what each job is said to need.
+    PinfoldWithin {
+        /// The vCPU factor.
+        factor: f64,
+        /// MiB of the budget.
+        budget_mib: u64,
+        /// `--mem`, MiB.
+        claim_mib: Option<u64>,
     },
 }
 
@@ -52,7 +76,12 @@ impl fmt::Display for Way {
             Self::Idle { normal, idle } => write!(out, "native, {normal} + {idle} idle class"),
             Self::Parallel { slots } => write!(out, "GNU parallel -j{slots}"),
             Self::Spooler { slots } => write!(out, "task-spooler -S {slots}"),
-            Self::Pinfold { factor } => write!(out, "pinfold, factor {factor}"),
+            Self::ParallelSuspend { slots, .. } => write!(out, "GNU parallel -j{slots} --memsuspend"),
+            Self::ParallelFree { slots, .. } => write!(out, "GNU parallel -j{slots} --memfree"),
+            Self::Pinfold { factor } | Self::PinfoldWithin { factor, claim_mib: None, .. } => {
+                write!(out, "pinfold, factor {factor}")
+            }
+            Self::PinfoldWithin { factor, .. } => write!(out, "pinfold, factor {factor}, --mem"),
         }
     }
 }
@@ -64,6 +93,8 @@ pub(crate) struct Batch<'a> {
     pub(crate) lines: &'a [String],
     /// Directory for the launcher's own files.
     pub(crate) scratch: &'a Path,
+    /// The memory group in which launchers without a budget of their own run their jobs.
+    pub(crate) group: Option<&'a Path>,
     /// Set when the run is to be given up: start nothing more.
     pub(crate) give_up: &'a AtomicBool,
 }
@@ -72,34 +103,54 @@ pub(crate) struct Batch<'a> {
 #[derive(Debug)]
 pub(crate) struct Ready {
     way: Way,
+    lines: Vec<String>,
     file: PathBuf,
     daemon: Option<Daemon>,
 }
 
 impl Way {
+    fn is_pinfold(self) -> bool {
+        matches!(self, Self::Pinfold { .. } | Self::PinfoldWithin { .. })
+    }
+
     /// Why this way cannot be used here, or `None`.
     pub(crate) fn missing(self, binaries: Option<&Binaries>) -> Option<&'static str> {
         match self {
             Self::Native { .. } => None,
             Self::Idle { .. } => (!installed("chrt")).then_some("chrt is not installed"),
-            Self::Parallel { .. } => (!installed("parallel")).then_some("GNU parallel is not installed"),
+            Self::Parallel { .. } | Self::ParallelSuspend { .. } | Self::ParallelFree { .. } => {
+                (!installed("parallel")).then_some("GNU parallel is not installed")
+            }
             Self::Spooler { .. } => (!installed("tsp")).then_some("task-spooler is not installed"),
-            Self::Pinfold { .. } => binaries.is_none().then_some("pinfold and pinfoldd are not built"),
+            Self::Pinfold { .. } | Self::PinfoldWithin { .. } => {
+                binaries.is_none().then_some("pinfold and pinfoldd are not built")
+            }
         }
     }
 
     /// Makes ready what is not part of the work: files and daemons.
     pub(crate) fn prepare(self, batch: &Batch<'_>, binaries: Option<&Binaries>) -> anyhow::Result<Ready> {
         let file = batch.scratch.join("commands");
-        std::fs::write(&file, batch.lines.join("\n") + "\n").context("failed to write the commands")?;
+        // Whoever knows no budget of its own runs its jobs in the group that has it.
+        let within = |line: &String| match batch.group.filter(|_| !self.is_pinfold()) {
+            Some(group) => format!("echo $$ > {}/cgroup.procs && exec {line}", quote(group)),
+            None => line.clone(),
+        };
+        let lines: Vec<String> = batch.lines.iter().map(within).collect();
+        std::fs::write(&file, lines.join("\n") + "\n").context("failed to write the commands")?;
         let daemon = match self {
             Self::Pinfold { factor } => {
                 let binaries = binaries.context("pinfold and pinfoldd are not built")?;
                 Some(Daemon::start(binaries, batch.scratch, &[format!("slots.factor={factor}")])?)
             }
+            Self::PinfoldWithin { factor, budget_mib, .. } => {
+                let binaries = binaries.context("pinfold and pinfoldd are not built")?;
+                let settings = [format!("slots.factor={factor}"), format!("host.memory={budget_mib}MiB")];
+                Some(Daemon::start(binaries, batch.scratch, &settings)?)
+            }
             _ => None,
         };
-        Ok(Ready { way: self, file, daemon })
+        Ok(Ready { way: self, lines, file, daemon })
     }
 }
 
@@ -107,13 +158,25 @@ impl Ready {
     /// Runs all jobs and returns when all have ended. The value is what the launcher itself had to say.
     pub(crate) fn run(&self, batch: &Batch<'_>) -> anyhow::Result<Value> {
         match self.way {
-            Way::Native { slots } => refilled(batch, slots, 0).map(|()| Value::Null),
-            Way::Idle { normal, idle } => refilled(batch, normal, idle).map(|()| Value::Null),
-            Way::Parallel { slots } => parallel(batch, &self.file, slots).map(|()| Value::Null),
+            Way::Native { slots } => refilled(batch, &self.lines, slots, 0).map(|()| Value::Null),
+            Way::Idle { normal, idle } => refilled(batch, &self.lines, normal, idle).map(|()| Value::Null),
+            Way::Parallel { slots } => parallel(batch, &self.file, slots, &[]).map(|()| Value::Null),
+            Way::ParallelSuspend { slots, half_mib } => {
+                parallel(batch, &self.file, slots, &["--memsuspend", &format!("{half_mib}M")])
+                    .map(|()| Value::Null)
+            }
+            Way::ParallelFree { slots, mib } => {
+                let options = ["--memfree", &format!("{mib}M"), "--retries", "50"];
+                parallel(batch, &self.file, slots, &options).map(|()| Value::Null)
+            }
             Way::Spooler { slots } => spooler(batch, slots).map(|()| Value::Null),
-            Way::Pinfold { .. } => {
+            Way::Pinfold { .. } | Way::PinfoldWithin { .. } => {
                 let daemon = self.daemon.as_ref().context("the daemon is not up")?;
-                pinfold(batch, daemon, &self.file)
+                let claim = match self.way {
+                    Way::PinfoldWithin { claim_mib, .. } => claim_mib,
+                    _ => None,
+                };
+                pinfold(batch, daemon, &self.file, claim)
             }
         }
     }
@@ -143,7 +206,7 @@ pub(crate) fn installed(program: &str) -> bool {
 }
 
 /// One thread per slot, each blocked in the wait for its job: a slot is refilled the moment it frees.
-fn refilled(batch: &Batch<'_>, normal: usize, idle: usize) -> anyhow::Result<()> {
+fn refilled(batch: &Batch<'_>, lines: &[String], normal: usize, idle: usize) -> anyhow::Result<()> {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let slots: Vec<_> = (0..normal + idle)
@@ -151,7 +214,7 @@ fn refilled(batch: &Batch<'_>, normal: usize, idle: usize) -> anyhow::Result<()>
                 let next = &next;
                 scope.spawn(move || -> anyhow::Result<()> {
                     while !batch.give_up.load(Ordering::Relaxed) {
-                        let Some(line) = batch.lines.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                        let Some(line) = lines.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
                         let mut command = if slot < normal {
                             Command::new("sh")
                         } else {
@@ -174,10 +237,11 @@ fn refilled(batch: &Batch<'_>, normal: usize, idle: usize) -> anyhow::Result<()>
     })
 }
 
-fn parallel(batch: &Batch<'_>, file: &Path, slots: usize) -> anyhow::Result<()> {
+fn parallel(batch: &Batch<'_>, file: &Path, slots: usize, options: &[&str]) -> anyhow::Result<()> {
     let input = std::fs::File::open(file).context("failed to open the commands")?;
     let output = Command::new("parallel")
         .args(["--will-cite", &format!("-j{slots}")])
+        .args(options)
         // Its own files go where the run's files go, and are removed with them.
         .env("HOME", batch.scratch)
         .env("TMPDIR", batch.scratch)
@@ -261,10 +325,11 @@ fn spooler(batch: &Batch<'_>, slots: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn pinfold(batch: &Batch<'_>, daemon: &Daemon, file: &Path) -> anyhow::Result<Value> {
+fn pinfold(batch: &Batch<'_>, daemon: &Daemon, file: &Path, claim_mib: Option<u64>) -> anyhow::Result<Value> {
     let output = daemon
         .command()
         .args(["batch", "--json"])
+        .args(claim_mib.map(|mib| format!("--mem={mib}MiB")))
         .arg(file)
         // Output files of jobs, where pinfold makes them, go where the run's files go.
         .current_dir(batch.scratch)

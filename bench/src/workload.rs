@@ -56,7 +56,13 @@ pub(crate) fn stage(
     let script = directory.join(format!("{}.sh", job.name));
     fs::write(&script, &job.script).with_context(|| format!("failed to write {}", script.display()))?;
     let program = std::env::current_exe().context("failed to find this program's own path")?;
-    let mut words = vec![quote(&program), "exec".to_owned(), "--journal".to_owned(), quote(journal)];
+    // The first word tells what kind of work it is, as it does outside of a bench.
+    let named = directory.join(format!("run-{}", job.class));
+    if !named.exists() {
+        std::os::unix::fs::symlink(&program, &named)
+            .with_context(|| format!("failed to link {}", named.display()))?;
+    }
+    let mut words = vec![quote(&named), "exec".to_owned(), "--journal".to_owned(), quote(journal)];
     words.extend(["--name".to_owned(), job.name.clone(), "--directory".to_owned(), quote(&own)]);
     if let Some(pu) = pin {
         words.extend(["--pin".to_owned(), pu.to_string()]);

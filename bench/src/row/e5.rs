@@ -85,7 +85,7 @@ pub(crate) fn run(args: &E5Args) -> anyhow::Result<()> {
 }
 
 /// Turns per second of the load's loop on PU `pu`.
-fn calibrate(load: &std::path::Path, pu: usize) -> anyhow::Result<f64> {
+pub(super) fn calibrate(load: &std::path::Path, pu: usize) -> anyhow::Result<f64> {
     let output = Command::new("taskset")
         .args(["-c", &pu.to_string()])
         .arg(load)
