@@ -85,6 +85,7 @@ impl Bench {
             held: false,
             no_suspend: false,
             wish: None,
+            after: Vec::new(),
             memory: None,
             kind: None,
         }));

@@ -67,6 +67,12 @@ pub(crate) enum Command {
     Set(SetArgs),
     /// Show or change the daemon's live configuration
     Config(ConfigArgs),
+    /// Start nothing new, so that the host becomes free; what runs goes on
+    Drain,
+    /// Start jobs again after `drain`
+    Undrain,
+    /// Show who changed what: configuration, draining, jobs
+    Audit(AuditArgs),
     /// Show the machine: sockets, caches, cores, PUs
     Topology(TopologyArgs),
     /// Show which core belongs to what
@@ -116,7 +122,7 @@ pub(crate) struct JobOptions {
     #[arg(long, env = "PINFOLD_CORES", hide_env_values = true, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub cores: Option<u32>,
-    /// Memory it is expected to need; recorded, and shown beside what it used
+    /// Memory it is expected to need: it starts when that is free; what jobs like it needed counts more
     #[arg(long, env = "PINFOLD_MEM", hide_env_values = true, value_name = "SIZE", value_parser = parse_size)]
     pub mem: Option<u64>,
     /// Memory it may not exceed; the kernel sees to it where doctor says `limit`
@@ -125,6 +131,15 @@ pub(crate) struct JobOptions {
     /// How long it may wait before it expires
     #[arg(long, env = "PINFOLD_TTL", hide_env_values = true, value_name = "DURATION", value_parser = parse_duration)]
     pub ttl: Option<Duration>,
+    /// Start it only when these jobs are over, however they end
+    #[arg(
+        long,
+        env = "PINFOLD_AFTER",
+        hide_env_values = true,
+        value_name = "JOB[,JOB]",
+        value_delimiter = ','
+    )]
+    pub after: Vec<u64>,
     /// How long it is expected to run; among jobs that all say so the longest goes first
     #[arg(long, env = "PINFOLD_TIME", hide_env_values = true, value_name = "DURATION", value_parser = parse_duration)]
     pub time: Option<Duration>,
@@ -369,9 +384,22 @@ pub(crate) struct SetArgs {
     #[arg(value_name = "JOB")]
     pub job: u64,
     /// Its importance, 1 to 16
-    #[arg(long, visible_alias = "rank", value_name = "N", required = true,
+    #[arg(long, visible_alias = "rank", value_name = "N", required_unless_present = "mem",
           value_parser = clap::value_parser!(u8).range(1..=16))]
-    pub priority: u8,
+    pub priority: Option<u8>,
+    /// Memory it is expected to need
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub mem: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditArgs {
+    /// Check that nothing was changed in the records
+    #[arg(long)]
+    pub verify: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -395,6 +423,17 @@ pub(crate) enum ConfigVerb {
         /// Keys and values
         #[arg(required = true, value_name = "KEY=VALUE")]
         changes: Vec<String>,
+    },
+    /// Write the live values into the daemon's configuration file, or into FILE; comments stay
+    Save {
+        /// Another file than the daemon's own
+        file: Option<PathBuf>,
+    },
+    /// Show who changed which key, from what to what
+    History {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// Check a configuration file
     Check {

@@ -11,6 +11,7 @@ use pinfold_proto::wire::{ConfigValue, Reply, Request, Verb};
 use crate::args::{CancelArgs, ConfigVerb, WaitArgs};
 use crate::client::{Dial, unexpected};
 use crate::failure::Failure;
+use crate::operate;
 use crate::run::say;
 use crate::show::{print_json, print_text};
 
@@ -72,6 +73,8 @@ pub(crate) fn config(dial: &Dial, verb: ConfigVerb) -> Result<(), Failure> {
                 other => Err(unexpected(&other)),
             }
         }
+        ConfigVerb::Save { file } => operate::save(dial, file.as_deref()),
+        ConfigVerb::History { json } => operate::history(dial, json),
         ConfigVerb::Check { file } => check(&file),
         ConfigVerb::Default => print_text(|out| write!(out, "{}", config::default_file())),
     }

@@ -39,6 +39,7 @@ pub(crate) fn spec(
         expected_us: options.time.map(microseconds),
         held: options.hold,
         no_suspend: options.no_suspend,
+        after: options.after.clone(),
         line,
     }
 }

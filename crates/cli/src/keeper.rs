@@ -181,7 +181,7 @@ impl Keeper {
         let stream = dial.stream()?;
         let submit = first.as_ref().map(|(ticket, spec)| Request::Submit {
             ticket: *ticket,
-            spec: spec.clone(),
+            spec: Box::new(spec.clone()),
             pid: None,
         });
         let mut link = Link::greet(stream, submit.as_ref()).map_err(|error| client::gone(&error))?;
@@ -551,7 +551,7 @@ impl Keeper {
         let pid = |held: &Option<Held>| held.as_ref().map(Held::pid);
         let request = match (kept.job, &kept.stage) {
             (None, Stage::Waiting(held)) => {
-                Request::Submit { ticket, spec: kept.spec.clone(), pid: pid(held) }
+                Request::Submit { ticket, spec: Box::new(kept.spec.clone()), pid: pid(held) }
             }
             // A running job that no daemon knows (its store was lost) stays unmanaged.
             (None, _) => return,

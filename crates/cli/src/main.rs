@@ -15,6 +15,7 @@ mod job;
 mod keeper;
 mod layout;
 mod map;
+mod operate;
 mod progress;
 mod run;
 mod show;
@@ -74,7 +75,13 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Resume(args) => control::each(&dial, &args.jobs, Verb::Resume)?,
         Command::Hold(args) => control::each(&dial, &args.jobs, Verb::Hold)?,
         Command::Release(args) => control::each(&dial, &args.jobs, Verb::Release)?,
-        Command::Set(args) => control::each(&dial, &[args.job], Verb::Priority(args.priority))?,
+        Command::Set(args) => {
+            let verbs = args.priority.map(Verb::Priority).into_iter().chain(args.mem.map(Verb::Memory));
+            verbs.into_iter().try_for_each(|verb| control::each(&dial, &[args.job], verb))?;
+        }
+        Command::Drain => operate::drain(&dial, true)?,
+        Command::Undrain => operate::drain(&dial, false)?,
+        Command::Audit(args) => operate::audit(&dial, &args)?,
         Command::Config(args) => control::config(&dial, args.verb)?,
         Command::Topology(args) => host::topology(&args)?,
         Command::Map(args) => map::map(&dial, &args)?,

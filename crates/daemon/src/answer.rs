@@ -91,6 +91,7 @@ impl Daemon {
             mode: self.containers.plan().mode.as_str().to_owned(),
             slots: self.slots_view(),
             memory: self.memory_view(held_bytes, swap_bytes),
+            draining: self.draining,
             jobs: views,
             warnings: self
                 .journal

@@ -14,6 +14,7 @@ use pinfold_sys::procfs::Proc;
 use pinfold_sys::signals::{SIGHUP, Signals};
 use pinfold_topo::Topology;
 
+use crate::audit::Audit;
 use crate::clock::Clock;
 use crate::event::{ConnectionId, Effect, Event};
 use crate::guard::Guard;
@@ -50,9 +51,12 @@ pub(crate) struct Daemon {
     pub sampler: Sampler,
     pub processes: Processes,
     pub governor: Governor,
-    pub instance: String,
+    pub audit: Audit,
     /// The state directory.
     pub state: PathBuf,
+    /// Whether nothing new starts.
+    pub draining: bool,
+    pub instance: String,
     pub host: String,
     /// What users should know before anything else.
     pub warnings: Vec<String>,

@@ -1,6 +1,7 @@
 //! What clients ask for.
 
 use pinfold_policy::{Command, Event as Judged, JobId};
+use pinfold_proto::config::Config;
 use pinfold_proto::row::{JobRow, ProcessId, Usage};
 use pinfold_proto::wire::{ErrorCode, Phase, Reply, Request, Verb, WIRE_VERSION};
 use pinfold_proto::{Ending, JobClass, JobSpec, JobState};
@@ -31,7 +32,7 @@ impl Daemon {
         }
         match request {
             Request::Hello { version } => self.hello(id, version),
-            Request::Submit { ticket, spec, pid } => self.submitted(id, user, ticket, spec, pid),
+            Request::Submit { ticket, spec, pid } => self.submitted(id, user, ticket, *spec, pid),
             Request::Child { job, pid } => self.child(id, user, JobId(job), pid),
             Request::Attach { job, phase } => self.attached(id, user, JobId(job), phase),
             Request::Ended { job, ending } => {
@@ -57,6 +58,18 @@ impl Daemon {
             Request::ConfigSet { changes } => {
                 let reply = self.configure(user, &changes);
                 self.reply(id, reply.map_or_else(error_reply, |()| Reply::Config(self.config_values())));
+            }
+            Request::ConfigSave { write, text } => {
+                let reply = self.save_config(user, write, text);
+                self.reply(id, reply.unwrap_or_else(error_reply));
+            }
+            Request::Audit { verify } => {
+                let reply = self.audited(user, verify);
+                self.reply(id, reply.unwrap_or_else(error_reply));
+            }
+            Request::Drain { on } => {
+                let reply = self.drain(user, on);
+                self.reply(id, reply.unwrap_or_else(error_reply));
             }
             question => {
                 let reply = self.answer(user, question);
@@ -97,6 +110,10 @@ impl Daemon {
             }
         };
         self.look_at_machine();
+        if let Some(unknown) = spec.after.iter().copied().find(|&before| !self.was_asked_for(JobId(before))) {
+            let reason = format!("--after {unknown}: there is no such job");
+            return self.reply(id, Reply::Refused { ticket, job: None, reason, code: ErrorCode::Usage });
+        }
         let job = self.journal.store().next_job();
         let keeper = self.keeper_process(id, user);
         let row = self.new_row(job, user, keeper, priority, spec);
@@ -115,6 +132,11 @@ impl Daemon {
             live.ticket = None;
             self.effects.insert(before, Effect::Reply(id, Reply::Queued { ticket, job }));
         }
+    }
+
+    /// Whether there is or was such a job.
+    fn was_asked_for(&mut self, job: JobId) -> bool {
+        self.jobs.contains_key(&job) || self.stored_row(job).is_some()
     }
 
     /// The peer's process, looked up once for each connection.
@@ -284,6 +306,9 @@ impl Daemon {
         if !rights::may_touch(&self.configured.config, user, live.row.uid) {
             return Err(denied(&format!("job {job} belongs to another user")));
         }
+        let owner = live.row.uid;
+        let owner = if owner == user.uid { String::new() } else { format!(" of {}", self.user_name(owner)) };
+        self.note(user, verb_name(verb), &format!("job {job}{owner}{}", verb_detail(verb)));
         let command = match verb {
             Verb::Suspend => Command::Suspend,
             Verb::Resume => Command::Resume,
@@ -296,6 +321,12 @@ impl Daemon {
                 live.row.priority = priority;
                 self.journal.touch(job);
                 Command::SetPriority(priority)
+            }
+            Verb::Memory(bytes) => {
+                let live = self.jobs.get_mut(&job).expect("looked up above");
+                live.row.spec.claim_bytes = Some(bytes);
+                self.journal.touch(job);
+                Command::SetMemory(bytes)
             }
         };
         self.judge(Judged::Command(job, command));
@@ -334,7 +365,14 @@ impl Daemon {
         }
         let changed = self.configured.config.with_changes(changes.iter().map(String::as_str));
         let (config, set) = changed.map_err(|error| (ErrorCode::Usage, error.to_string()))?;
-        self.configured.config = config;
+        let old = std::mem::replace(&mut self.configured.config, config);
+        for &key in &set {
+            let value = |config: &Config| {
+                config.value(key).filter(|value| !value.is_empty()).unwrap_or_else(|| "unset".to_owned())
+            };
+            let detail = format!("{key}: {} -> {}", value(&old), value(&self.configured.config));
+            self.note(user, "config", &detail);
+        }
         self.configured.origins.extend(set.into_iter().map(|key| (key, "set")));
         tracing::info!(uid = user.uid, ?changes, "configuration changed");
         self.apply_configuration();
@@ -365,7 +403,7 @@ impl Daemon {
         Some(ProcessId { pid, start_ticks: stat.start_ticks })
     }
 
-    fn user_name(&mut self, uid: u32) -> String {
+    pub(crate) fn user_name(&mut self, uid: u32) -> String {
         let name = || peer::user(uid).map_or_else(|| uid.to_string(), |user| user.name);
         self.users.entry(uid).or_insert_with(name).clone()
     }
@@ -388,6 +426,27 @@ impl Daemon {
             Some(_) => denied(&format!("job {job} belongs to another user")),
             None => (ErrorCode::Failed, format!("there is no job {job}")),
         }
+    }
+}
+
+/// What a verb is called in the audit.
+fn verb_name(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Suspend => "suspend",
+        Verb::Resume => "resume",
+        Verb::Hold => "hold",
+        Verb::Release => "release",
+        Verb::Cancel { .. } => "cancel",
+        Verb::Priority(_) | Verb::Memory(_) => "set",
+    }
+}
+
+fn verb_detail(verb: Verb) -> String {
+    match verb {
+        Verb::Cancel { signal } if signal != 0 => format!(", signal {signal}"),
+        Verb::Priority(priority) => format!(", priority {priority}"),
+        Verb::Memory(bytes) => format!(", memory {}", pinfold_proto::quantity::show_size(bytes)),
+        _ => String::new(),
     }
 }
 

@@ -141,6 +141,7 @@ pub(crate) fn request(job: u64, priority: u8, spec: &JobSpec) -> Request {
         held: spec.held,
         no_suspend: spec.no_suspend,
         wish: spec.layout.as_ref().map(|layout| Box::new(wish(layout, spec.class))),
+        after: spec.after.iter().copied().map(JobId).collect(),
         memory: spec.claim_bytes,
         kind: crate::memory::kind(spec),
     }

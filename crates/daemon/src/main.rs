@@ -8,6 +8,7 @@
 
 mod act;
 mod answer;
+mod audit;
 mod clock;
 mod daemon;
 mod event;
@@ -18,6 +19,7 @@ mod journal;
 mod live;
 mod machine;
 mod memory;
+mod operate;
 mod options;
 mod poller;
 mod processes;
@@ -105,7 +107,6 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     let survey = discover::survey().context("failed to find out about this machine")?;
     survey.warnings.iter().for_each(|warning| tracing::warn!(%warning, "topology"));
     let server = server::Server::listen(&places.socket, connections_max)?;
-    let mode = plan.mode;
     let containers =
         Containers::open(plan, roots.clone(), state.instance()).context("the jobs' containers")?;
     let doors = containers.have_doors();
@@ -125,13 +126,15 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         sampler: sample::Sampler::new(configured.config.profile_interval),
         processes: processes::Processes::new(configured.config.profile_processes),
         governor,
+        audit: audit::Audit::open(state.path()),
+        draining: operate::was_drained(state.path()),
+        state: state.path().to_owned(),
         configured,
         options: options.clone(),
         topology: survey.topology,
         seen: machine::Seen::default(),
         proc: Proc::open(&roots.proc).context("the process file system")?,
         instance: state.instance().to_owned(),
-        state: state.path().to_owned(),
         host: peer::host_name(),
         warnings,
         waiters: Vec::new(),
@@ -146,7 +149,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         private_idle: options.private.then_some(options.private_idle),
     };
     daemon.restore()?;
-    announce(options, &places, mode.as_str());
+    announce(options, &places, daemon.containers.plan().mode.as_str());
     daemon.run(&signals)
 }
 

@@ -94,15 +94,17 @@ impl Options {
         Places { socket, state }
     }
 
+    /// The configuration file: the one named, or for root the usual one if it is there.
+    pub(crate) fn config_file(&self) -> Option<PathBuf> {
+        let usual = PathBuf::from("/etc/pinfold/pinfold.toml");
+        let there = || (peer::own_uid() == 0 && usual.exists()).then(|| usual.clone());
+        self.config.clone().or_else(there)
+    }
+
     /// File and flags together.
     pub(crate) fn configured(&self) -> anyhow::Result<Configured> {
         let mut configured = Configured::default();
-        let usual = PathBuf::from("/etc/pinfold/pinfold.toml");
-        let file = match &self.config {
-            Some(file) => Some(file.clone()),
-            None => (peer::own_uid() == 0 && usual.exists()).then_some(usual),
-        };
-        if let Some(file) = file {
+        if let Some(file) = self.config_file() {
             let text = std::fs::read_to_string(&file)
                 .with_context(|| format!("failed to read {}", file.display()))?;
             let (config, set) =

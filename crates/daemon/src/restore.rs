@@ -233,6 +233,7 @@ impl Daemon {
                 config::Preemption::Off => Preemption::Off,
             },
             schedule: config.schedule,
+            drain: self.draining,
             memory: self.memory_settings(),
         }
     }

@@ -62,8 +62,15 @@ fn request() -> impl Strategy<Value = Request> {
     let flags = (prop::bool::weighted(0.1), prop::bool::weighted(0.1));
     let memory = (prop::option::weighted(0.3, size()), prop::option::weighted(0.5, (0u64..4).prop_map(Kind)));
     let wish = prop::option::weighted(0.2, cpus());
-    (asked, times, flags, memory, wish).prop_map(
-        |((job, priority, cores, class), (expected, ttl), (held, no_suspend), (memory, kind), named)| {
+    let after = prop::collection::vec(job(), 0..2);
+    (asked, times, flags, memory, (wish, after)).prop_map(
+        |(
+            (job, priority, cores, class),
+            (expected, ttl),
+            (held, no_suspend),
+            (memory, kind),
+            (named, after),
+        )| {
             Request {
                 job,
                 priority,
@@ -74,6 +81,7 @@ fn request() -> impl Strategy<Value = Request> {
                 held,
                 no_suspend,
                 wish: named.map(|named| Box::new(Wish { named, ..Wish::default() })),
+                after,
                 memory,
                 kind,
             }
@@ -98,6 +106,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                 backfill,
                 preemption,
                 schedule,
+                drain: schedule && queue_depth == 7,
                 memory,
             }
         },

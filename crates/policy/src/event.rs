@@ -106,6 +106,8 @@ pub struct Request {
     pub no_suspend: bool,
     /// Which cores do for it.
     pub wish: Option<Box<Wish>>,
+    /// Jobs that must be over before it may start, however they end.
+    pub after: Vec<JobId>,
     /// The memory that was asked for, in bytes; what is known of its kind counts more.
     pub memory: Option<u64>,
     /// The jobs it is like.
@@ -156,6 +158,8 @@ pub enum Command {
     },
     /// Change its importance, also while it runs.
     SetPriority(u8),
+    /// Change what it is expected to need, in bytes, also while it runs.
+    SetMemory(u64),
 }
 
 /// Readings of the machine since the last sample.

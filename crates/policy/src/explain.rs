@@ -52,6 +52,19 @@ impl Policy {
                 format!("it is started again in {again:.1} s, or ended with `pinfold cancel {id}`"),
             );
         }
+        if let Some(first) = waiting.after.first() {
+            numbers.push(("jobs it waits for", waiting.after.len().to_string()));
+            return (
+                format!(
+                    "it was asked to start after {}",
+                    some_of(&waiting.after.iter().copied().collect::<Vec<_>>())
+                ),
+                format!("job {first} must be over"),
+            );
+        }
+        if self.settings.drain {
+            return ("the host is drained: nothing new starts".into(), "`pinfold undrain`".into());
+        }
         self.explain_queued(job, numbers)
     }
 

@@ -1,6 +1,6 @@
 //! What is known of each job.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pinfold_topo::CpuSet;
 
@@ -94,6 +94,8 @@ pub(crate) enum Stage {
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     pub(crate) held: bool,
+    /// Jobs that must be over before it may start.
+    pub(crate) after: BTreeSet<JobId>,
     /// Starts that failed, one after the other.
     pub(crate) failures: u32,
     /// The last failed start: when it may be tried again, and why it failed.

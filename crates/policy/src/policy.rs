@@ -38,6 +38,8 @@ pub struct Policy {
     /// Jobs that were told to start and are not over.
     pub(crate) lives: BTreeSet<JobId>,
     pub(crate) memory: Memory,
+    /// Jobs that wait until this one is over.
+    followers: BTreeMap<JobId, Vec<JobId>>,
     pub(crate) cores: Cores,
     /// One timer for each job that has something due.
     timers: BTreeSet<(Instant, JobId)>,
@@ -66,6 +68,7 @@ impl Policy {
     /// event counts as that one's.
     pub fn step(&mut self, now: Instant, event: Event) -> Vec<Decision> {
         self.now = self.now.max(now);
+        let found = self.unsettled;
         self.unsettled = matches!(event, Event::Adopt(_));
         let mut newcomer = None;
         match event {
@@ -82,6 +85,9 @@ impl Policy {
             Event::Memory(sample) => self.measured(&sample),
             Event::Learned(kind, claim) => self.learned(kind, claim),
             Event::Tick => {}
+        }
+        if found && !self.unsettled {
+            self.forget_unknown_predecessors();
         }
         // After the event: who ends in the moment in which it would expire has ended.
         self.fire_timers();
@@ -171,6 +177,13 @@ impl Policy {
             self.reclass_all();
         } else if old.affinity != self.settings.affinity {
             self.mark_holders(&Reason::Asked);
+        }
+        if old.drain != self.settings.drain {
+            let all: Vec<JobId> = self.jobs.keys().copied().collect();
+            for job in all {
+                self.dequeue(job);
+                self.enqueue(job);
+            }
         }
         if old.queue_ttl != self.settings.queue_ttl {
             let all: Vec<JobId> = self.jobs.keys().copied().collect();
@@ -291,10 +304,18 @@ impl Policy {
 
     pub(crate) fn add_waiting(&mut self, request: Request, submitted: Instant) {
         let (id, held) = (request.job, request.held);
-        let stage = Stage::Waiting(Waiting { held, ..Waiting::default() });
+        // After a restart not all jobs are known yet.
+        let known = |id: &&JobId| self.unsettled || self.jobs.contains_key(id);
+        let after = request.after.iter().filter(known).copied().collect();
+        let stage = Stage::Waiting(Waiting { held, after, ..Waiting::default() });
         let (since, passed, aged, armed, queued) = (submitted, 0, false, None, None);
         let held = Held::default();
         let job = Job { request, submitted, since, passed, aged, armed, queued, stage, held };
+        if let Stage::Waiting(waiting) = &job.stage {
+            for &before in &waiting.after {
+                self.followers.entry(before).or_default().push(id);
+            }
+        }
         self.jobs.insert(id, Box::new(job));
         self.waiting += 1;
         self.enqueue(id);
@@ -329,7 +350,7 @@ impl Policy {
         let pause = crate::carry::RETRY.saturating_mul(1 << (failures - 1).min(10)).min(START_RETRY_MAX);
         let (held, cancelled, withdrawn) = (live.suspended, live.signal.is_some(), live.withdrawn);
         let failed = Some(Failure { again: now.after(pause), error, tried: false });
-        job.stage = Stage::Waiting(Waiting { held, failures, failed });
+        job.stage = Stage::Waiting(Waiting { held, failures, failed, ..Waiting::default() });
         job.held = Held::default();
         self.lives.remove(&id);
         self.forget_memory(id);
@@ -369,6 +390,7 @@ impl Policy {
             Command::Hold | Command::Release => {}
             Command::Cancel { .. } if waits => self.strike_off(id, false, Reason::Asked),
             Command::Cancel { signal } => self.cancel(id, signal),
+            Command::SetMemory(bytes) => self.set_memory(id, bytes),
             Command::SetPriority(priority) => self.set_priority(id, priority.clamp(1, 16)),
         }
     }
@@ -447,6 +469,35 @@ impl Policy {
         self.enqueue(id);
     }
 
+    fn set_memory(&mut self, id: JobId, bytes: u64) {
+        self.dequeue(id);
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.request.memory = Some(bytes);
+        }
+        self.enqueue(id);
+    }
+
+    /// A job is over: those that waited for it stand in the queue from now on, unless they wait for others too.
+    fn release_followers(&mut self, of: JobId) {
+        let Some(followers) = self.followers.remove(&of) else { return };
+        let now = self.now;
+        for id in followers {
+            let Some(job) = self.jobs.get_mut(&id) else { continue };
+            let Stage::Waiting(waiting) = &mut job.stage else { continue };
+            if waiting.after.remove(&of) && waiting.after.is_empty() {
+                job.since = now;
+                self.enqueue(id);
+            }
+        }
+    }
+
+    /// After a restart: jobs that nobody knows any more are over.
+    fn forget_unknown_predecessors(&mut self) {
+        let unknown = |id: &JobId| !self.jobs.contains_key(id);
+        let over: Vec<JobId> = self.followers.keys().copied().filter(unknown).collect();
+        over.into_iter().for_each(|id| self.release_followers(id));
+    }
+
     /// Strikes a waiting job off.
     fn strike_off(&mut self, job: JobId, refused: bool, reason: Reason) {
         self.forget(job);
@@ -465,6 +516,7 @@ impl Policy {
                 self.timers.remove(&(at, id));
             }
         }
+        self.release_followers(id);
     }
 
     /// Puts a job into the queue if it wants a slot and may have one, and sets its timer.
@@ -478,6 +530,7 @@ impl Policy {
         };
         let first = job.aged || job.live().and_then(|live| live.out).is_some_and(Out::is_memory);
         let wants = match &job.stage {
+            Stage::Waiting(waiting) if self.settings.drain || !waiting.after.is_empty() => false,
             Stage::Waiting(waiting) => !waiting.held && waiting.failed.as_ref().is_none_or(|f| f.tried),
             Stage::Live(live) => {
                 let clipped = u32::try_from(self.clipped(job)).unwrap_or(u32::MAX);

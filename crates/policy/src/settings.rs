@@ -33,6 +33,8 @@ pub struct Settings {
     pub preemption: Preemption,
     /// Whether jobs wait for slots at all; off: every job starts at once and is only measured.
     pub schedule: bool,
+    /// Whether nothing new starts: the host is to become free. What runs goes on, what stands still returns.
+    pub drain: bool,
     /// How memory is governed.
     pub memory: MemorySettings,
 }
@@ -47,6 +49,7 @@ impl Default for Settings {
             backfill: true,
             preemption: Preemption::Soft,
             schedule: true,
+            drain: false,
             memory: MemorySettings::default(),
         }
     }

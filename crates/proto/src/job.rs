@@ -74,6 +74,9 @@ pub struct JobSpec {
     /// Never freeze it by the host's own choice.
     #[serde(default)]
     pub no_suspend: bool,
+    /// Jobs that must be over before it may start.
+    #[serde(default)]
+    pub after: Vec<u64>,
     /// The line of the batch file it stands on, from 1.
     #[serde(default)]
     pub line: Option<u64>,

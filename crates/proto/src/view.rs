@@ -21,11 +21,46 @@ pub struct StatusView {
     pub slots: SlotsView,
     /// The memory.
     pub memory: MemoryView,
+    /// Whether nothing new starts, because an operator drains the host.
+    #[serde(default)]
+    pub draining: bool,
     /// The jobs.
     pub jobs: Vec<JobView>,
     /// What an operator should know, such as a store that cannot be written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+/// Who changed what on a host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AuditView {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The records, oldest first.
+    pub records: Vec<AuditRecord>,
+    /// Whether the chain holds, when that was asked for.
+    pub intact: Option<bool>,
+    /// Why it does not.
+    pub broken: Option<String>,
+}
+
+/// One change and who made it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AuditRecord {
+    /// Its number, from 1.
+    pub number: u64,
+    /// When, in Unix seconds.
+    pub time_s: f64,
+    /// The user, by the kernel's word.
+    pub uid: u32,
+    /// That user's name.
+    pub user: String,
+    /// What was done: `config`, `save`, `drain`, `undrain`, `cancel` ...
+    pub action: String,
+    /// To what, and from what to what.
+    pub detail: String,
+    /// SHA-256 over the chain so far and this record, in hexadecimal.
+    pub chain: String,
 }
 
 /// The slots of a host.

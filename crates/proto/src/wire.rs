@@ -33,8 +33,8 @@ pub enum Request {
     Submit {
         /// The client's own number for this request; names it in the answer.
         ticket: u64,
-        /// What to run.
-        spec: JobSpec,
+        /// What to run. Boxed, for it is many times as large as any other request.
+        spec: Box<JobSpec>,
         /// The process, a child of the sender, that waits to become the job.
         pid: Option<u32>,
     },
@@ -119,6 +119,23 @@ pub enum Request {
     Map,
     /// The live configuration. Answered by `Config`.
     ConfigGet,
+    /// The live configuration as a file's text. Answered by `Saved`.
+    ConfigSave {
+        /// Write it to the daemon's own file; else only give the text.
+        write: bool,
+        /// The text of the file that is to be kept up with, comments and all, when it is not the daemon's own.
+        text: Option<String>,
+    },
+    /// Who changed what. Answered by `Audit`.
+    Audit {
+        /// Recompute the chain from the first record on.
+        verify: bool,
+    },
+    /// Start nothing new (`on`), or again. Answered by `Done`.
+    Drain {
+        /// Which.
+        on: bool,
+    },
     /// Change the live configuration, all or nothing. Answered by `Config`.
     ConfigSet {
         /// Keys and values, as `KEY=VALUE`.
@@ -178,6 +195,8 @@ pub enum Verb {
     },
     /// Change its priority.
     Priority(u8),
+    /// Change what it is expected to need, in bytes.
+    Memory(u64),
 }
 
 /// What the daemon answers.
@@ -282,6 +301,15 @@ pub enum Reply {
     Doctor(DoctorView),
     /// To `Map`.
     Map(MapView),
+    /// To `ConfigSave`: the file's text, and where it was written.
+    Saved {
+        /// The text.
+        text: String,
+        /// The file, when it was written.
+        path: Option<String>,
+    },
+    /// To `Audit`.
+    Audit(crate::view::AuditView),
     /// To `ConfigGet` and `ConfigSet`: every key with its value and where the value came from.
     Config(Vec<ConfigValue>),
     /// To `Control`.

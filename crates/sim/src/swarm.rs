@@ -121,6 +121,7 @@ pub(crate) fn settings(dice: &mut Dice) -> Settings {
         backfill: dice.chance(850),
         preemption: dice.pick(&[Preemption::Hard, Preemption::Soft, Preemption::Off]),
         schedule: dice.chance(950),
+        drain: false,
         memory: MemorySettings::default(),
     }
 }

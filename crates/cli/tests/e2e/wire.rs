@@ -139,7 +139,7 @@ fn cut_off_in_the_middle(kind: Kind) {
     let mut bytes = Vec::new();
     wire::encode(&Request::Hello { version: WIRE_VERSION }, &mut bytes);
     let hello = bytes.len();
-    wire::encode(&Request::Submit { ticket: 1, spec: spec(), pid: None }, &mut bytes);
+    wire::encode(&Request::Submit { ticket: 1, spec: Box::new(spec()), pid: None }, &mut bytes);
     for cut in [1, 3, 5, hello, hello + 2, bytes.len() - 1] {
         let mut wire = Wire::connect(&host);
         wire.stream.write_all(&bytes[..cut]).expect("the daemon takes it");
@@ -184,7 +184,7 @@ fn a_foreign_process_as_a_jobs_child(kind: Kind) {
     let before = groups();
     for foreign in [grandchild, 1, host.daemon_pid(), 0, u32::MAX] {
         let mut wire = Wire::greeted(&host);
-        wire.send(&Request::Submit { ticket: 7, spec: spec(), pid: Some(foreign) });
+        wire.send(&Request::Submit { ticket: 7, spec: Box::new(spec()), pid: Some(foreign) });
         let Some(Reply::Queued { ticket: 7, job }) = wire.hear() else { panic!("it is queued") };
         // Not taken as the child: the daemon asks for one, or lets the job go without.
         match wire.hear() {

@@ -2,6 +2,7 @@
 
 mod changes;
 mod commands;
+mod conditions;
 mod drift;
 mod exclusive;
 mod faults;

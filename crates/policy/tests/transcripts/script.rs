@@ -101,6 +101,7 @@ impl Script {
             "resume" => command(Command::Resume),
             "hold" => command(Command::Hold),
             "release" => command(Command::Release),
+            "need" => command(Command::SetMemory(mib(words[2]))),
             "cancel" => command(Command::Cancel { signal: 15 }),
             "priority" => command(Command::SetPriority(words[2].parse().unwrap())),
             "idle" => {
@@ -129,6 +130,7 @@ impl Script {
                 "budget" => settings.memory.budget_bytes = mib(value),
                 "governor" => settings.memory.governor = on,
                 "prediction" => settings.memory.prediction = on,
+                "drain" => settings.drain = on,
                 "affinity" => settings.affinity = on,
                 "backfill" => settings.backfill = on,
                 "schedule" => settings.schedule = on,
@@ -195,6 +197,7 @@ fn request(words: &[&str]) -> Request {
         held: false,
         no_suspend: false,
         wish: None,
+        after: Vec::new(),
         memory: None,
         kind: None,
     };
@@ -209,6 +212,7 @@ fn request(words: &[&str]) -> Request {
                 ("p", n) => request.priority = n.parse().unwrap(),
                 ("c", n) => request.cores = n.parse().unwrap(),
                 ("e", n) => request.expected = Some(Duration::from_secs(n.parse().unwrap())),
+                ("a", n) => request.after = n.split(',').map(job).collect(),
                 ("m", n) => request.memory = Some(mib(n)),
                 ("k", n) => request.kind = Some(Kind(n.parse().unwrap())),
                 ("t", n) => request.ttl = Some(Duration::from_secs(n.parse().unwrap())),

@@ -47,6 +47,9 @@ pub fn write_status_at(
         line.push_str(part);
     }
     writeln!(out, "{}", cut(&line, width))?;
+    if view.draining {
+        writeln!(out, "draining: nothing new starts until `pinfold undrain`")?;
+    }
     for warning in &view.warnings {
         let warning = format!("warning: {}", plain(warning));
         if colour { writeln!(out, "\x1b[33m{warning}\x1b[0m")? } else { writeln!(out, "{warning}")? }

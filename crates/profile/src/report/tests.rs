@@ -138,6 +138,7 @@ fn status() -> StatusView {
             swap_held_bytes: 0,
             pressure_full_avg10: Some(0.015),
         },
+        draining: false,
         jobs: vec![job_view(&running, Some(GIB), Some(0), vec![77]), queued],
         warnings: vec!["the store cannot be written".to_owned()],
     }

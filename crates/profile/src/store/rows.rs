@@ -10,7 +10,7 @@ use rusqlite::Row;
 use super::fields::{Binder, Fields};
 
 /// The columns of `jobs`; the key first.
-pub(super) const JOB: [&str; 60] = [
+pub(super) const JOB: [&str; 61] = [
     "job",
     "uid",
     "user",
@@ -29,6 +29,7 @@ pub(super) const JOB: [&str; 60] = [
     "no_suspend",
     "line",
     "layout",
+    "after",
     "priority",
     "class",
     "state",
@@ -155,6 +156,8 @@ fn bind_spec(spec: &JobSpec, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
     to.put(spec.held)?.put(spec.no_suspend)?.maybe(spec.line)?;
     let text = |layout| serde_json::to_string(layout).expect("texts always have a JSON form");
     to.put(spec.layout.as_ref().map(text))?;
+    let numbers = || serde_json::to_string(&spec.after).expect("numbers always have a JSON form");
+    to.put((!spec.after.is_empty()).then(numbers))?;
     Ok(())
 }
 
@@ -239,6 +242,7 @@ fn read_spec(from: &mut Fields<'_, '_>) -> rusqlite::Result<JobSpec> {
         no_suspend: from.yes()?,
         line: from.maybe()?,
         layout: from.maybe_text()?.and_then(|text| serde_json::from_str(&text).ok()),
+        after: from.maybe_text()?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
     })
 }
 

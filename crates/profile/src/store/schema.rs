@@ -13,10 +13,10 @@ use rusqlite::{Connection, OptionalExtension};
 pub(super) const APPLICATION_ID: i32 = 0x5046_4C44;
 
 /// The newest version known here.
-pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 5;
 
 /// What leads from version n to n + 1.
-const STEPS: [&str; VERSION as usize] = [TABLES, VIEWS, LAYOUTS, PROCESSES];
+const STEPS: [&str; VERSION as usize] = [TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER];
 
 /// Version 1: the tables.
 const TABLES: &str = "
@@ -199,6 +199,11 @@ CREATE VIEW process_report AS SELECT
     memory_peak_bytes, io_read_bytes, io_write_bytes, io_read_calls, io_write_calls, faults_minor, faults_major,
     switches_voluntary, switches_forced, source
 FROM processes;
+";
+
+/// Version 5: which jobs a job starts after.
+const ORDER: &str = "
+ALTER TABLE jobs ADD COLUMN after TEXT CHECK (json_valid(after));
 ";
 
 /// The version of a file; 0 for an empty one.

@@ -98,11 +98,12 @@ prop_compose! {
         (priority, class, cores) in (any::<Option<u8>>(), proptest::option::of(any_class()), any::<u32>()),
         numbers in proptest::array::uniform5(any_maybe()),
         (held, no_suspend) in any::<(bool, bool)>(),
+        after in any::<Vec<u64>>(),
         layout in proptest::option::of((any::<Vec<(String, String)>>(), any::<Option<String>>())),
     ) -> JobSpec {
         JobSpec {
             name, project, command, directory, priority, class, cores, held, no_suspend,
-            layout: layout.map(|(options, cpus)| JobLayout { options, cpus }),
+            after, layout: layout.map(|(options, cpus)| JobLayout { options, cpus }),
             claim_bytes: numbers[0],
             limit_bytes: numbers[1],
             ttl_us: numbers[2],

@@ -1,0 +1,98 @@
+//! Running the host as a whole: draining, who changed what, and the configuration as a file.
+
+use std::path::Path;
+
+use pinfold_profile::report::{clock_utc, date_utc};
+use pinfold_proto::ExitCode;
+use pinfold_proto::view::{AuditRecord, AuditView};
+use pinfold_proto::wire::{Reply, Request};
+
+use crate::args::AuditArgs;
+use crate::client::{Dial, unexpected};
+use crate::failure::Failure;
+use crate::run::say;
+use crate::show::{print_json, print_text};
+
+/// `pinfold drain` and `undrain`.
+pub(crate) fn drain(dial: &Dial, on: bool) -> Result<(), Failure> {
+    match dial.connect()?.ask(&Request::Drain { on })? {
+        Reply::Done => Ok(()),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// `pinfold audit`.
+pub(crate) fn audit(dial: &Dial, args: &AuditArgs) -> Result<(), Failure> {
+    let view = records(dial, args.verify)?;
+    if args.json {
+        print_json(&view)?;
+    } else {
+        print(&view.records)?;
+    }
+    match (view.intact, &view.broken) {
+        (Some(false), why) => {
+            let why = why.as_deref().unwrap_or("the chain is broken");
+            Err(Failure::new(ExitCode::Failed, format!("the audit was tampered with: {why}")))
+        }
+        (Some(true), _) if !args.json => {
+            say("the chain of records holds");
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `pinfold config history`.
+pub(crate) fn history(dial: &Dial, json: bool) -> Result<(), Failure> {
+    let mut view = records(dial, false)?;
+    view.records.retain(|record| matches!(record.action.as_str(), "config" | "save"));
+    if json { print_json(&view) } else { print(&view.records) }
+}
+
+/// `pinfold config save`.
+pub(crate) fn save(dial: &Dial, file: Option<&Path>) -> Result<(), Failure> {
+    let failed = |what: &str, path: &Path, error: &std::io::Error| {
+        Failure::new(ExitCode::Failed, format!("failed to {what} {}: {error}", path.display()))
+    };
+    // Another file is this user's affair: read and written with this user's rights.
+    let text = match file.map(|path| (path, std::fs::read_to_string(path))) {
+        Some((_, Ok(text))) => Some(text),
+        Some((_, Err(error))) if error.kind() == std::io::ErrorKind::NotFound => Some(String::new()),
+        Some((path, Err(error))) => return Err(failed("read", path, &error)),
+        None => None,
+    };
+    let request = Request::ConfigSave { write: file.is_none(), text };
+    match (dial.connect()?.ask(&request)?, file) {
+        (Reply::Saved { text, .. }, Some(path)) => {
+            std::fs::write(path, text).map_err(|error| failed("write", path, &error))?;
+            say(&format!("written to {}", path.display()));
+            Ok(())
+        }
+        (Reply::Saved { path, .. }, None) => {
+            say(&format!("written to {}", path.unwrap_or_default()));
+            Ok(())
+        }
+        (other, _) => Err(unexpected(&other)),
+    }
+}
+
+fn records(dial: &Dial, verify: bool) -> Result<AuditView, Failure> {
+    match dial.connect()?.ask(&Request::Audit { verify })? {
+        Reply::Audit(view) => Ok(view),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn print(records: &[AuditRecord]) -> Result<(), Failure> {
+    print_text(|out| {
+        for record in records {
+            let when = format!("{} {}", date_utc(record.time_s), clock_utc(record.time_s));
+            writeln!(
+                out,
+                "{:>5}  {when}  {:<12} {:<8} {}",
+                record.number, record.user, record.action, record.detail
+            )?;
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,114 @@
+//! Running the host as a whole: draining, the configuration as a file, who changed what, and jobs after others.
+
+use pinfold_proto::JobState;
+use pinfold_proto::view::AuditView;
+
+use crate::host::Host;
+use crate::kind::{Kind, each_kind};
+use crate::wait::no_rescue;
+
+each_kind!(
+    a_drained_host_starts_nothing_new,
+    changes_are_saved_and_remembered,
+    a_forged_audit_shows,
+    one_after_the_other,
+    what_it_needs_is_told_later,
+);
+
+fn done(host: &Host, arguments: &[&str]) -> String {
+    let done = host.pinfold(arguments);
+    assert_eq!(done.code, Some(0), "{arguments:?}: {done:?}");
+    done.out
+}
+
+fn audit(host: &Host) -> AuditView {
+    serde_json::from_str(&done(host, &["audit", "--verify", "--json"])).expect("one JSON object")
+}
+
+fn a_drained_host_starts_nothing_new(kind: Kind) {
+    let mut host = Host::new(kind);
+    let first = host.submit(&[], "until [ -e go ]; do sleep 0.05; done; exit 4");
+    host.until(first, JobState::Running);
+    done(&host, &["drain"]);
+    assert!(host.status(&[]).draining);
+    let second = host.submit(&[], "exit 5");
+    host.make("go");
+    host.until_exit_code(first, 4);
+    assert_eq!(host.job(second).state, JobState::Queued);
+    assert!(done(&host, &["why", &second.to_string()]).contains("the host is drained"));
+    // Over a restart, too.
+    host.crash();
+    host.start_daemon();
+    assert!(host.status(&[]).draining);
+    assert_eq!(host.job(second).state, JobState::Queued);
+    done(&host, &["undrain"]);
+    host.until_exit_code(second, 5);
+    let actions: Vec<String> = audit(&host).records.into_iter().map(|record| record.action).collect();
+    assert_eq!(actions, ["drain", "undrain"]);
+}
+
+fn changes_are_saved_and_remembered(kind: Kind) {
+    let host = Host::new(kind);
+    std::fs::write(host.work("own.toml"), "# mine\n[slots]\nfactor = 1.5 # few\n").expect("a file");
+    kind.give(&host.work("own.toml"));
+    done(&host, &["config", "set", "slots.factor=3", "host.memory=64GiB"]);
+    let none = host.pinfold(["config", "save"]);
+    assert!(none.code == Some(1) && none.err.contains("config save FILE"), "{none:?}");
+    done(&host, &["config", "save", "own.toml"]);
+    let text = host.wrote("own.toml");
+    assert_eq!(text, "# mine\n[slots]\nfactor = 3 # few\n\n[host]\nmemory = \"64GiB\"\n");
+    done(&host, &["config", "check", "own.toml"]);
+    let history = done(&host, &["config", "history"]);
+    assert!(history.contains("slots.factor: 1.5 -> 3"), "{history}");
+    assert!(history.contains("host.memory: unset -> "), "{history}");
+}
+
+fn a_forged_audit_shows(kind: Kind) {
+    let host = Host::new(kind);
+    for factor in ["2", "3", "4"] {
+        done(&host, &["config", "set", &format!("slots.factor={factor}")]);
+    }
+    let view = audit(&host);
+    assert_eq!((view.records.len(), view.intact), (3, Some(true)));
+    let path = host.state().join("audit.jsonl");
+    let text = std::fs::read_to_string(&path).expect("the records");
+    std::fs::write(&path, text.replace("2 -> 3", "2 -> 9")).expect("the tests may write it");
+    let forged = host.pinfold(["audit", "--verify"]);
+    assert_eq!(forged.code, Some(1), "{forged:?}");
+    assert!(forged.err.contains("record 2 is not what was written"), "{forged:?}");
+}
+
+fn one_after_the_other(kind: Kind) {
+    let _frozen = no_rescue();
+    let mut host = Host::new(kind);
+    let first = host.submit(&[], "until [ -e go ]; do sleep 0.05; done; echo 1 >>order; exit 7");
+    let second = host.submit(&["--after", &first.to_string()], "echo 2 >>order");
+    let third = host.submit(&["--after", &format!("{first},{second}")], "echo 3 >>order");
+    let why = done(&host, &["why", &third.to_string()]);
+    assert!(why.contains("it was asked to start after jobs 1 and 2"), "{why}");
+    host.crash();
+    host.start_daemon();
+    assert_eq!(host.job(third).state, JobState::Queued);
+    host.make("go");
+    host.until_exit_code(third, 0);
+    assert_eq!(host.wrote("order"), "1\n2\n3\n");
+    // One that is over already holds nobody up; one that never was is a mistake.
+    let fourth = host.submit(&["--after", &first.to_string()], "exit 0");
+    host.until_exit_code(fourth, 0);
+    let wrong = host.pinfold(["submit", "--after", "4711", "true"]);
+    assert!(wrong.code == Some(2) && wrong.err.contains("--after 4711: there is no such job"), "{wrong:?}");
+}
+
+fn what_it_needs_is_told_later(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=2", "host.cpus=0", "host.memory=600MiB"]);
+    let first = host.submit(&["--mem", "400MiB"], "until [ -e go ]; do sleep 0.05; done");
+    host.until(first, JobState::Running);
+    let second = host.submit(&["--mem", "400MiB"], "exit 0");
+    assert_eq!(host.job(second).state, JobState::Queued);
+    done(&host, &["set", &second.to_string(), "--mem", "100MiB"]);
+    host.until_exit_code(second, 0);
+    host.make("go");
+    host.until_exit_code(first, 0);
+    let neither = host.pinfold(["set", "1"]);
+    assert_eq!(neither.code, Some(2), "{neither:?}");
+}

@@ -1,0 +1,177 @@
+//! What operators ask of the host as a whole: the configuration as a file, draining, and who changed what.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use pinfold_proto::config::{Config, KEYS};
+use pinfold_proto::wire::{ErrorCode, Reply};
+use pinfold_sys::peer::Peer;
+use toml_edit::{DocumentMut, Item, Table};
+
+use crate::daemon::Daemon;
+use crate::rights::{self, Refusal, denied};
+
+/// In the state directory while the host is drained.
+const DRAINED: &str = "drained";
+
+impl Daemon {
+    /// Notes who changed what.
+    pub(crate) fn note(&mut self, user: Peer, action: &str, detail: &str) {
+        let time_s = pinfold_proto::view::seconds(self.clock.now_us());
+        let name = self.user_name(user.uid);
+        self.audit.note(time_s, user.uid, &name, action, detail);
+    }
+
+    fn operators_only(&self, user: Peer, what: &str) -> Result<(), Refusal> {
+        if rights::is_operator(&self.configured.config, user) {
+            return Ok(());
+        }
+        Err(denied(&format!("{what} is for operators (`access.operators`)")))
+    }
+
+    /// `pinfold config save`.
+    pub(crate) fn save_config(
+        &mut self,
+        user: Peer,
+        write: bool,
+        text: Option<String>,
+    ) -> Result<Reply, Refusal> {
+        self.operators_only(user, "the configuration")?;
+        let path = self.options.config_file();
+        if write && path.is_none() {
+            let hint =
+                "pinfoldd was started without a configuration file; `pinfold config save FILE` writes one";
+            return Err((ErrorCode::Failed, hint.to_owned()));
+        }
+        let own = || path.as_deref().and_then(|path| std::fs::read_to_string(path).ok());
+        let old = text.or_else(own).unwrap_or_default();
+        let text = with_values(&old, &self.configured.config).map_err(|error| (ErrorCode::Failed, error))?;
+        let mut written = None;
+        if let Some(path) = path.filter(|_| write) {
+            replace(&path, &text).map_err(|error| {
+                (ErrorCode::Failed, format!("failed to write {}: {error}", path.display()))
+            })?;
+            self.note(user, "save", &path.display().to_string());
+            written = Some(path.display().to_string());
+        }
+        Ok(Reply::Saved { text, path: written })
+    }
+
+    /// `pinfold drain` and `undrain`.
+    pub(crate) fn drain(&mut self, user: Peer, on: bool) -> Result<Reply, Refusal> {
+        self.operators_only(user, "draining the host")?;
+        if self.draining != on {
+            self.note(user, if on { "drain" } else { "undrain" }, "");
+            let marker = self.state.join(DRAINED);
+            let kept = if on { std::fs::write(&marker, "") } else { std::fs::remove_file(&marker) };
+            if let Err(error) = kept {
+                tracing::warn!(%error, "a restart will not know whether the host is drained");
+            }
+            self.draining = on;
+            self.apply_configuration();
+        }
+        Ok(Reply::Done)
+    }
+
+    /// `pinfold audit`.
+    pub(crate) fn audited(&self, user: Peer, verify: bool) -> Result<Reply, Refusal> {
+        self.operators_only(user, "the audit")?;
+        Ok(Reply::Audit(self.audit.view(verify)))
+    }
+}
+
+/// Whether the host was drained when the last daemon ended.
+pub(crate) fn was_drained(state: &Path) -> bool {
+    state.join(DRAINED).exists()
+}
+
+/// A configuration file's text with the values of `config`: what it says else, comments too, stays as it is. Keys that
+/// have their defaults are written only where the file names them already.
+fn with_values(text: &str, config: &Config) -> Result<String, String> {
+    let mut document: DocumentMut = text.parse().map_err(|error| format!("the file is not TOML: {error}"))?;
+    let defaults = Config::default();
+    for key in KEYS {
+        let value = config.value(key.name).unwrap_or_default();
+        let path: Vec<&str> = key.name.split('.').collect();
+        let Some((last, tables)) = path.split_last() else { continue };
+        let named = tables
+            .iter()
+            .try_fold(document.as_item(), |item, table| item.get(table))
+            .is_some_and(|table| table.get(last).is_some());
+        if !named && Some(&value) == defaults.value(key.name).as_ref() {
+            continue;
+        }
+        let mut table = document.as_table_mut();
+        for name in tables {
+            let below = table.entry(name).or_insert_with(|| Item::Table(Table::new()));
+            table = below.as_table_mut().ok_or_else(|| format!("`{name}` is no table in the file"))?;
+        }
+        if value.is_empty() {
+            table.remove(last);
+            continue;
+        }
+        let mut new: toml_edit::Value = value
+            .parse()
+            .map_err(|error| format!("the value of `{}` cannot be written: {error}", key.name))?;
+        match table.get_mut(last) {
+            // The key keeps the comments above it, the value what stands behind it on its line.
+            Some(old) => {
+                if let Some(old) = old.as_value() {
+                    *new.decor_mut() = old.decor().clone();
+                }
+                *old = Item::Value(new);
+            }
+            None => {
+                table.insert(last, Item::Value(new));
+            }
+        }
+    }
+    Ok(document.to_string())
+}
+
+/// Writes a file whole or not at all.
+fn replace(path: &PathBuf, text: &str) -> std::io::Result<()> {
+    let mut beside = path.clone().into_os_string();
+    beside.push(".new");
+    let beside = PathBuf::from(beside);
+    let mut file = std::fs::File::create(&beside)?;
+    if let Ok(old) = std::fs::metadata(path) {
+        file.set_permissions(old.permissions())?;
+    }
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    let done = written.and_then(|()| std::fs::rename(&beside, path));
+    if done.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(file: &str, changes: &[&str], want: &str) {
+        let (config, _) = Config::default().with_changes(changes.iter().copied()).unwrap();
+        let saved = with_values(file, &config).unwrap();
+        assert_eq!(saved, want);
+        // And it is what the daemon would read.
+        assert_eq!(Config::default().with_file(&saved).unwrap().0, config);
+    }
+
+    #[test]
+    fn comments_and_order_stay() {
+        let file = "# ours\nschedule = true # always\n\n[slots]\n# not too many\nfactor = 1.5 # as ever\n";
+        check(
+            file,
+            &["slots.factor=2", "host.memory=8GiB"],
+            "# ours\nschedule = true # always\n\n[slots]\n# not too many\nfactor = 2 # as ever\n\n[host]\nmemory = \"8GiB\"\n",
+        );
+    }
+
+    #[test]
+    fn what_is_unset_goes() {
+        check("[host]\nmemory = \"8GiB\" # x\ncpus = \"0\"\n", &["host.cpus=0"], "[host]\ncpus = \"0\"\n");
+        check("", &[], "");
+    }
+}

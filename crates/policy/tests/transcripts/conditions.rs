@@ -1,0 +1,95 @@
+//! What keeps jobs from their start beside slots: other jobs that must be over first, and a host that is drained.
+
+use crate::script::check;
+
+#[test]
+fn a_job_starts_after_those_it_waits_for() {
+    check(
+        "
+        > machine 2
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 3 slots used)
+        > submit 2
+        2 start primary 1 p10: a home core was free (2 of 3 slots used)
+        > submit 3 a1,2,77
+        > why 3
+        it was asked to start after jobs 1 and 2 [priority 10, cores asked for 1, slots used 2 of 3, waited 0.0 s, jobs it waits for 2] change: job 1 must be over
+        > exit 1
+        > exit 2
+        3 start primary 0 p10: a home core was free (1 of 3 slots used)
+        ",
+    );
+}
+
+#[test]
+fn a_job_that_was_struck_off_is_over_too() {
+    check(
+        "
+        > machine 1
+        > set factor=1000
+        > submit 1 held
+        > submit 2 a1
+        > submit 3 a2
+        > cancel 1
+        1 drop: a user or operator asked for it
+        2 start primary 0 p10: a home core was free (1 of 1 slots used)
+        > cancel 2
+        2 signal 15: a user or operator asked for it
+        ",
+    );
+}
+
+#[test]
+fn after_a_restart_those_that_are_gone_are_over() {
+    check(
+        "
+        > machine 2
+        > adopt 5 a3,4
+        > adopt 4 / primary 1
+        > adopt 6 a3
+        > tick
+        4 weigh primary p10: found again after a restart of the daemon
+        6 start primary 0 p10: a home core was free (2 of 3 slots used)
+        > exit 4
+        5 start primary 1 p10: a home core was free (2 of 3 slots used)
+        ",
+    );
+}
+
+#[test]
+fn a_drained_host_starts_nothing_and_lets_the_rest_go_on() {
+    check(
+        "
+        > machine 1
+        > set factor=1000 preemption=hard
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 1 slots used)
+        > set drain=on
+        > submit 2
+        > why 2
+        the host is drained: nothing new starts [priority 10, cores asked for 1, slots used 1 of 1, waited 0.0 s] change: `pinfold undrain`
+        > suspend 1
+        1 freeze: a user or operator asked for it
+        > resume 1
+        1 thaw: a user or operator asked for it
+        > exit 1
+        > set drain=off
+        2 start primary 0 p10: a home core was free (1 of 1 slots used)
+        ",
+    );
+}
+
+#[test]
+fn what_a_job_needs_can_be_told_later() {
+    check(
+        "
+        > machine 2
+        > memory free=1000 swap=0
+        > submit 1 m700
+        1 start primary 0 p10: a home core was free (1 of 3 slots used)
+        > submit 2 m700
+        > need 2 300
+        2 start primary 1 p10: a home core was free (2 of 3 slots used)
+        ",
+    );
+}
