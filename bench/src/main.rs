@@ -1,7 +1,8 @@
 //! `pinfold-bench`: pinfold beside native launchers and peers, on the same work, in the same minutes.
 //!
 //! Rows (`e1`, `e5`, `launch`, `short`) answer one question each and print a table; `demo` shows the whole on real
-//! programs. What is measured is never linked in here: pinfold is run as anyone runs it, by its binaries. Owns a
+//! programs. What is measured is not linked in here, but
+//! for the one row that simulates: pinfold is run as anyone runs it, by its binaries. Owns a
 //! temporary directory and the daemons it starts; both are gone afterwards.
 
 mod compare;
@@ -46,6 +47,8 @@ enum Row {
     Launch(row::launch::LaunchArgs),
     /// How many commands that do nothing get through in a second.
     Short(row::short::ShortArgs),
+    /// Random streams of jobs, placed by pinfold's rule and by others; simulated.
+    Pack(row::pack::PackArgs),
     /// Real programs three ways, a table and a picture.
     Demo(demo::DemoArgs),
     /// Run and record one job; used by the rows.
@@ -60,6 +63,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Row::Memory(args) => row::memory::run(&args)?,
         Row::Launch(args) => row::launch::run(&args)?,
         Row::Short(args) => row::short::run(&args)?,
+        Row::Pack(args) => row::pack::run(&args)?,
         Row::Demo(args) => demo::run(&args)?,
         Row::Exec(args) => return journal::exec(&args).map(ExitCode::from),
     }

@@ -4,6 +4,7 @@ pub(crate) mod e1;
 pub(crate) mod e5;
 pub(crate) mod launch;
 pub(crate) mod memory;
+pub(crate) mod pack;
 pub(crate) mod short;
 
 use std::path::PathBuf;

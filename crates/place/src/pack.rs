@@ -116,23 +116,31 @@ impl Site {
         place(&Free::new(self, free, free, &[]), &demand, &[]).map(|(_, taken)| taken)
     }
 
-    /// One core, of those that are `free`: where the fewest of a smallest domain are, the first of those.
+    /// One core, of those that are `free`: where the fewest of a smallest domain are, and around it, the first of those.
     #[must_use]
     pub fn place_one(&self, free: impl Fn(usize) -> bool) -> Option<usize> {
-        let mut best: Option<(usize, usize)> = None;
-        for domain in &self.levels.first()?.1 {
-            let mut count = 0;
-            let mut first = None;
-            for &core in domain.cores.iter().filter(|&&core| free(core)) {
-                count += 1;
-                first.get_or_insert(core);
+        let (mut least, mut alike) = (usize::MAX, Vec::new());
+        for (number, domain) in self.levels.first()?.1.iter().enumerate() {
+            let mut found = domain.cores.iter().copied().filter(|&core| free(core));
+            let Some(first) = found.next() else { continue };
+            let count = 1 + found.count();
+            if count < least {
+                (least, alike) = (count, Vec::new());
             }
-            if let Some(first) = first
-                && best.is_none_or(|best| (count, first) < best)
-            {
-                best = Some((count, first));
+            if count == least {
+                alike.push((number, first));
             }
         }
-        best.map(|(_, core)| core)
+        if let [(_, only)] = alike.as_slice() {
+            return Some(*only);
+        }
+        let around = |number: usize| -> Vec<usize> {
+            let count = |(level, domain): (usize, usize)| {
+                let cores = &self.levels[level].1[domain].cores;
+                cores.iter().filter(|&&core| free(core)).count()
+            };
+            self.around(0, number).map(count).collect()
+        };
+        alike.into_iter().min_by_key(|&(number, first)| (around(number), first)).map(|(_, first)| first)
     }
 }

@@ -96,6 +96,97 @@ fn best_level(free: &[[u32; 4]], n: usize, memory: &[u64], need: u64) -> Option<
     })
 }
 
+/// Holds a compact placement against all ways to take `n` cores.
+fn check_compact(
+    topology: &Topology,
+    free: &CpuSet,
+    n: usize,
+    memory: &[u64],
+    need: u64,
+) -> Result<(), TestCaseError> {
+    let room = Room { topology, free, memory_free_bytes: memory, bandwidth_left: &[] };
+    let demand = Demand { cores: n, memory_bytes: need, ..Demand::default() };
+    let candidates = free_cores(topology, free);
+    let placement = pack(&room, &demand);
+    prop_assert_eq!(&placement, &pack(&room, &demand));
+    let Some((level, left)) = best_level(&candidates, n, memory, need) else {
+        prop_assert_eq!(placement, None);
+        return Ok(());
+    };
+    let placement = placement.unwrap();
+    let taken = cores_of(topology, &placement);
+    prop_assert_eq!(taken.len(), n);
+    prop_assert!(taken.iter().all(|core| candidates.contains(core)), "{:?}", taken);
+    prop_assert!(placement.pus().is_subset(free));
+
+    let id = domain(&taken[0], level);
+    prop_assert!(taken.iter().all(|core| domain(core, level) == id), "{:?} at level {}", taken, level);
+    let inside: Vec<[u32; 4]> = candidates.iter().filter(|core| domain(core, level) == id).copied().collect();
+    prop_assert_eq!(inside.len() - n, left, "leftover at level {}", level);
+    // The level below that tells anything: where domains differ.
+    let differs =
+        |level: &usize| inside.iter().any(|core| domain(core, *level) != domain(&inside[0], *level));
+    let Some(below) = (1..level).rev().find(differs) else { return Ok(()) };
+    let used = |cores: &[[u32; 4]]| cores.iter().map(|core| domain(core, below)).collect::<BTreeSet<u32>>();
+    let enough = |cores: &[[u32; 4]]| {
+        let children = used(cores);
+        let all: Vec<[u32; 4]> =
+            inside.iter().filter(|core| children.contains(&domain(core, below))).copied().collect();
+        memory_of(&all, memory) >= need
+    };
+    let all = combinations(&inside, n);
+    let near = all.iter().filter(|cores| enough(cores)).map(|cores| used(cores).len()).min();
+    let fewest = near.or_else(|| all.iter().map(|cores| used(cores).len()).min());
+    prop_assert_eq!(Some(used(&taken).len()), fewest, "{:?} of {:?}", taken, inside);
+    Ok(())
+}
+
+/// Every set of free cores on every machine of this list, and every size of job: more than 100,000 cases.
+#[test]
+fn compact_is_the_best_of_all_choices_on_every_small_machine() {
+    let shapes: [&[Vec<Vec<usize>>]; 12] = [
+        &[vec![vec![2, 2]], vec![vec![2, 2]]],
+        &[vec![vec![1, 3]], vec![vec![2, 2]]],
+        &[vec![vec![4]], vec![vec![4]]],
+        &[vec![vec![2], vec![2]], vec![vec![2], vec![2]]],
+        &[vec![vec![3, 3, 3]]],
+        &[vec![vec![3, 3]], vec![vec![3]]],
+        &[vec![vec![1, 2], vec![3, 3]]],
+        &[vec![vec![2, 2, 1]], vec![vec![4]]],
+        &[vec![vec![2, 2, 2, 2, 2]]],
+        &[vec![vec![3, 2]], vec![vec![3, 2]]],
+        &[vec![vec![1, 1], vec![2, 1]], vec![vec![3], vec![2]]],
+        &[vec![vec![5, 5]]],
+    ];
+    let mut cases = 0;
+    for shape in shapes {
+        let topology = machine(shape, 1);
+        let cores = topology.cores();
+        for mask in 0u32..1 << cores {
+            let free: CpuSet = (0..cores).filter(|core| mask >> core & 1 == 1).map(PuOs).collect();
+            for n in 1..=cores as usize {
+                // Nearness of memory that nobody asks for must not matter, that of all must.
+                let need = if mask % 7 == 0 { 60 } else { 0 };
+                if let Err(error) = check_compact(&topology, &free, n, &[50, 50, 50, 50], need) {
+                    panic!("{n} of {free} on {shape:?}: {error}");
+                }
+                cases += 1;
+            }
+        }
+    }
+    // One more sweep of the machine with the most to choose from, siblings held in part.
+    let topology = machine(&[vec![vec![2, 2]], vec![vec![2, 2]]], 2);
+    for mask in 0u32..1 << 16 {
+        let free: CpuSet = (0..16).filter(|pu| mask >> pu & 1 == 1).map(PuOs).collect();
+        let whole = free_cores(&topology, &free).len();
+        for n in [1, 2, 3].into_iter().filter(|n| *n <= whole) {
+            check_compact(&topology, &free, n, &[0; 4], 0).unwrap();
+            cases += 1;
+        }
+    }
+    assert!(cases >= 100_000, "{cases}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -110,40 +201,7 @@ proptest! {
     ) {
         let topology = machine(&shape, threads);
         let free: CpuSet = topology.pus().iter().filter(|pu| !held[pu.core as usize]).map(|pu| pu.os).collect();
-        let room = Room { topology: &topology, free: &free, memory_free_bytes: &memory, bandwidth_left: &[] };
-        let demand = Demand { cores: n, memory_bytes: need, ..Demand::default() };
-        let candidates = free_cores(&topology, &free);
-        let placement = pack(&room, &demand);
-        prop_assert_eq!(&placement, &pack(&room, &demand));
-        let Some((level, left)) = best_level(&candidates, n, &memory, need) else {
-            prop_assert_eq!(placement, None);
-            return Ok(());
-        };
-        let placement = placement.unwrap();
-        let taken = cores_of(&topology, &placement);
-        prop_assert_eq!(taken.len(), n);
-        prop_assert!(taken.iter().all(|core| candidates.contains(core)), "{:?}", taken);
-        prop_assert!(placement.pus().is_subset(&free));
-
-        let id = domain(&taken[0], level);
-        prop_assert!(taken.iter().all(|core| domain(core, level) == id), "{:?} at level {}", taken, level);
-        let inside: Vec<[u32; 4]> =
-            candidates.iter().filter(|core| domain(core, level) == id).copied().collect();
-        prop_assert_eq!(inside.len() - n, left, "leftover at level {}", level);
-        // The level below that tells anything: where domains differ.
-        let differs = |level: &usize| inside.iter().any(|core| domain(core, *level) != domain(&inside[0], *level));
-        let Some(below) = (1..level).rev().find(differs) else { return Ok(()) };
-        let used = |cores: &[[u32; 4]]| cores.iter().map(|core| domain(core, below)).collect::<BTreeSet<u32>>();
-        let enough = |cores: &[[u32; 4]]| {
-            let children = used(cores);
-            let all: Vec<[u32; 4]> =
-                inside.iter().filter(|core| children.contains(&domain(core, below))).copied().collect();
-            memory_of(&all, &memory) >= need
-        };
-        let all = combinations(&inside, n);
-        let near = all.iter().filter(|cores| enough(cores)).map(|cores| used(cores).len()).min();
-        let fewest = near.or_else(|| all.iter().map(|cores| used(cores).len()).min());
-        prop_assert_eq!(Some(used(&taken).len()), fewest, "{:?} of {:?}", taken, inside);
+        check_compact(&topology, &free, n, &memory, need)?;
     }
 
     #[test]

@@ -26,7 +26,8 @@ pub(super) fn place(free: &Free<'_>, n: usize, memory_bytes: u64) -> Option<(Lev
         let Some(least) = (0..domains.len()).filter(fits).map(left).min() else { continue };
         let key = |&domain: &usize| {
             let split = choose(free, at, domain, n, memory_bytes).map_or(0, |pick| pick.split);
-            (split, free.count(at, domain).first)
+            // Of those that are alike the one in the fullest surroundings, so that others stay whole.
+            (split, free.around(at, domain), free.count(at, domain).first)
         };
         let best = (0..domains.len()).filter(fits).filter(|&domain| left(domain) == least).min_by_key(key)?;
         let mut taken = Vec::with_capacity(n);

@@ -44,6 +44,8 @@ pub(super) struct Domain {
     pub(super) cores: Vec<usize>,
     /// The domains of the level below that lie in it.
     pub(super) children: Vec<usize>,
+    /// The domain of the level above that it lies in, if it lies in one.
+    pub(super) parent: Option<usize>,
 }
 
 impl Site {
@@ -67,7 +69,7 @@ impl Site {
         // A NUMA node may hold sockets or a socket NUMA nodes: the level with more domains is the lower.
         levels.sort_by_key(|(level, domains)| (std::cmp::Reverse(domains.len()), *level));
         levels.dedup_by(|upper, lower| upper.1 == lower.1);
-        let all = Domain { cores: (0..firsts.len()).collect(), children: Vec::new() };
+        let all = Domain { cores: (0..firsts.len()).collect(), children: Vec::new(), parent: None };
         levels.push((Level::Machine, vec![all]));
         let mut site = Self { cores: pus.into_values().map(core).collect(), levels };
         site.link();
@@ -78,7 +80,7 @@ impl Site {
     #[must_use]
     pub fn flat(cores: &[CpuSet]) -> Self {
         let core = |pus: &CpuSet| Core { pus: pus.clone(), node: 0, bandwidth: 0 };
-        let all = Domain { cores: (0..cores.len()).collect(), children: Vec::new() };
+        let all = Domain { cores: (0..cores.len()).collect(), children: Vec::new(), parent: None };
         Self { cores: cores.iter().map(core).collect(), levels: vec![(Level::Machine, vec![all])] }
     }
 
@@ -106,13 +108,23 @@ impl Site {
                 domain.cores.iter().for_each(|&core| home[core] = number);
             }
             let (below, above) = self.levels.split_at_mut(at);
-            for (number, child) in below[at - 1].1.iter().enumerate() {
+            for (number, child) in below[at - 1].1.iter_mut().enumerate() {
                 let parent = home[child.cores[0]];
                 if child.cores.iter().all(|&core| home[core] == parent) {
                     above[0].1[parent].children.push(number);
+                    child.parent = Some(parent);
                 }
             }
         }
+    }
+
+    /// The domains around one, from the next larger on: their level and their place in it.
+    pub(super) fn around(&self, level: usize, domain: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let up = |&(level, domain): &(usize, usize)| {
+            let parent: Option<usize> = self.levels[level].1[domain].parent;
+            parent.map(|parent| (level + 1, parent))
+        };
+        std::iter::successors(Some((level, domain)), up).skip(1)
     }
 
     /// The level of the smallest domain that holds all of `cores`.
@@ -135,7 +147,7 @@ fn domains(cores: &[&Pu], level: Level) -> Option<Vec<Domain>> {
     for (core, pu) in cores.iter().enumerate() {
         domains.entry(of(pu)?).or_default().push(core);
     }
-    Some(domains.into_values().map(|cores| Domain { cores, children: Vec::new() }).collect())
+    Some(domains.into_values().map(|cores| Domain { cores, children: Vec::new(), parent: None }).collect())
 }
 
 /// What is free on a site, and how much in each domain.
@@ -184,6 +196,11 @@ impl<'a> Free<'a> {
 
     pub(super) fn count(&self, level: usize, domain: usize) -> Count {
         self.counts[level][domain]
+    }
+
+    /// How much is free in the domains around one, the smallest first.
+    pub(super) fn around(&self, level: usize, domain: usize) -> Vec<usize> {
+        self.site.around(level, domain).map(|(level, domain)| self.count(level, domain).cores).collect()
     }
 
     /// The free cores of a domain.
