@@ -353,8 +353,47 @@ impl Group {
             .map_err(|errno| CgroupError::Open { path: self.path.join(file), source: errno.into() })
     }
 
+    /// Sets or takes away an extended attribute of the group's directory, for other software to read.
+    pub(crate) fn mark(&self, name: &str, value: Option<&str>) -> Result<(), Errno> {
+        use rustix::fd::AsRawFd as _;
+        // The directory is open for paths only, and so it has to be named by one.
+        let path = format!("/proc/self/fd/{}", self.dir.as_raw_fd());
+        match value {
+            Some(value) => {
+                rustix::fs::setxattr(path, name, value.as_bytes(), rustix::fs::XattrFlags::empty())
+            }
+            None => match rustix::fs::removexattr(path, name) {
+                Err(Errno::NODATA) => Ok(()),
+                other => other,
+            },
+        }
+    }
+
     /// Whether this group lies in a fake tree, where open files do not follow the kernel.
     pub(crate) fn is_fake(&self) -> bool {
         self.fake.is_some()
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::print_stdout, reason = "a test says why it is skipped")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_set_and_taken_away() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let group = Group::open(dir.path(), None).expect("opened").expect("there");
+        match group.mark("user.oomd_omit", Some("1")) {
+            Err(Errno::OPNOTSUPP) => return println!("skipped: this file system keeps no attributes"),
+            set => set.expect("set"),
+        }
+        let mut value = [0u8; 8];
+        let read = |value: &mut [u8]| rustix::fs::getxattr(dir.path(), "user.oomd_omit", value);
+        assert_eq!(read(&mut value), Ok(1));
+        assert_eq!(value[0], b'1');
+        group.mark("user.oomd_omit", None).expect("taken away");
+        assert_eq!(read(&mut value), Err(Errno::NODATA));
+        group.mark("user.oomd_omit", None).expect("not there is as good");
     }
 }

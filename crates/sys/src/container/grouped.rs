@@ -17,6 +17,8 @@ use crate::mode::{AbilityName, Via};
 /// what was started during the one before by something not yet reached, so a handful is the rule; the bound
 /// keeps a fork storm from holding the caller for ever.
 const ROUNDS_MAX: usize = 64;
+/// Tells systemd-oomd to leave a group alone.
+const OOM_DAEMON_OMIT: &str = "user.oomd_omit";
 
 const KEPT_IDLE: &str = "a thread cannot leave the idle class without CAP_SYS_NICE or RLIMIT_NICE of 20";
 const KEPT_WEIGHT: &str = "a weight cannot be raised without CAP_SYS_NICE or RLIMIT_NICE";
@@ -280,6 +282,11 @@ impl Container {
         } else {
             Ok(())
         };
+        // Out-of-memory daemons look for who does not get on, and a job that we hold is just that (ManagedOOMPreference
+        // in systemd.resource-control): best effort, as some kernels and hosts know no such attributes.
+        if let Some(group) = self.tree() {
+            let _ = group.mark(OOM_DAEMON_OMIT, freeze.then_some("1"));
+        }
         match written {
             // The group was removed: nobody is left to stop or to wake.
             Err(error) if error.is_gone() => Ok(()),
