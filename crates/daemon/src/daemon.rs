@@ -97,6 +97,8 @@ impl Daemon {
         self.poller.watch(Ready::Listener, &self.server)?;
         self.poller.watch(Ready::Signals, signals)?;
         self.watch_memory();
+        // Whoever waited for the daemon to be ready need not wait for this as well.
+        self.learn_from_history();
         let end = loop {
             let ready = self.poller.wait(self.timeout());
             if let Some(end) = self.signalled(&ready, signals) {

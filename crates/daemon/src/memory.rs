@@ -29,8 +29,8 @@ const TIGHT_US: u64 = 100_000;
 /// The reserve, unless one is configured: this much, or this part of RAM in thousandths if that is more.
 const RESERVE_BYTES: u64 = 256 << 20;
 const RESERVE_MILLI: u64 = 20;
-/// Jobs of earlier lives whose peaks are looked at.
-const HISTORY: u32 = 20_000;
+/// Jobs of earlier lives whose peaks are looked at: some tens of milliseconds' worth of reading.
+const HISTORY: u32 = 5_000;
 
 /// The daemon's side of the memory governor.
 #[derive(Debug)]

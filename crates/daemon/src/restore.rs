@@ -34,7 +34,6 @@ impl Daemon {
         self.judge(Judged::Configure(self.settings()));
         let machine = self.machine();
         self.judge(Judged::Machine(machine));
-        self.learn_from_history();
         // The groups of jobs may have less than this process.
         self.look_at_machine();
         let left: BTreeSet<u64> = self.containers.list().unwrap_or_default().into_iter().collect();
