@@ -222,6 +222,9 @@ pub(crate) struct WhyArgs {
     /// The job
     #[arg(value_name = "JOB")]
     pub job: u64,
+    /// As it stood then: a duration ago (2h) or Unix seconds (@1790000000)
+    #[arg(long, value_name = "WHEN")]
+    pub at: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

@@ -31,8 +31,9 @@ pub(crate) fn status(dial: &Dial, args: &StatusArgs) -> Result<(), Failure> {
 
 /// `pinfold why`.
 pub(crate) fn why(dial: &Dial, args: &WhyArgs) -> Result<(), Failure> {
+    let at_us = args.at.as_deref().map(|when| moment("--at", when)).transpose()?;
     let mut client = dial.connect()?;
-    let view = match client.ask(&Request::Why { job: args.job })? {
+    let view = match client.ask(&Request::Why { job: args.job, at_us })? {
         Reply::Why(view) => view,
         other => return Err(unexpected(&other)),
     };
@@ -216,19 +217,28 @@ fn select(which: &Which) -> Result<Select, Failure> {
         return Ok(Select::Last(count));
     }
     let Some(since) = &which.since else { return Ok(Select::Jobs(which.jobs.clone())) };
+    moment("--since", since).map(Select::Since)
+}
+
+/// A moment as people name it, in microseconds since the Unix epoch: so long ago, or Unix seconds after an `@`.
+fn moment(option: &str, text: &str) -> Result<u64, Failure> {
     let bad = || {
         Failure::new(
             ExitCode::Usage,
-            format!("--since {since}: a duration (2h) or Unix seconds (@1790000000) is wanted"),
+            format!("{option} {text}: a duration (2h) or Unix seconds (@1790000000) is wanted"),
         )
     };
-    if let Some(seconds) = since.strip_prefix('@') {
-        let seconds: u64 = seconds.parse().map_err(|_| bad())?;
-        return Ok(Select::Since(seconds.saturating_mul(1_000_000)));
+    if let Some(seconds) = text.strip_prefix('@') {
+        // Unix seconds with a fraction, as JSON has them, are as good.
+        let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
+        let whole: u64 = whole.parse().map_err(|_| bad())?;
+        let digits: String = fraction.chars().chain("000000".chars()).take(6).collect();
+        let micros: u64 = digits.parse().map_err(|_| bad())?;
+        return Ok(whole.saturating_mul(1_000_000).saturating_add(micros));
     }
-    let ago = parse_duration(since).map_err(|_| bad())?;
+    let ago = parse_duration(text).map_err(|_| bad())?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Ok(Select::Since(u64::try_from(now.saturating_sub(ago).as_micros()).unwrap_or(0)))
+    Ok(u64::try_from(now.saturating_sub(ago).as_micros()).unwrap_or(0))
 }
 
 /// Columns of the terminal, or a page's where there is none.

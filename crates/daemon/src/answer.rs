@@ -38,7 +38,7 @@ impl Daemon {
     pub(crate) fn answer(&mut self, user: Peer, question: Request) -> Result<Reply, Refusal> {
         match question {
             Request::Status { jobs, all } => self.status(user, &jobs, all).map(Reply::Status),
-            Request::Why { job } => self.why(user, JobId(job)).map(Reply::Why),
+            Request::Why { job, at_us } => self.why(user, JobId(job), at_us).map(Reply::Why),
             Request::Report { select, series, processes, threads, all } => {
                 let wanted = Wanted { series, processes, threads };
                 self.reports(user, &select, all, wanted).map(Reply::Report)
@@ -154,7 +154,7 @@ impl Daemon {
         }
     }
 
-    fn why(&mut self, user: Peer, job: JobId) -> Result<WhyView, Refusal> {
+    fn why(&mut self, user: Peer, job: JobId, at_us: Option<u64>) -> Result<WhyView, Refusal> {
         let live = self.jobs.get(&job).map(|live| live.row.clone());
         let is_live = live.is_some();
         let Some(row) = live.or_else(|| self.stored_row(job)) else {
@@ -166,6 +166,9 @@ impl Daemon {
         let now = Instant(self.clock.now_us());
         let explained = if is_live { self.policy.explain(now, job) } else { None };
         let decisions = self.journal.store().decisions(job.0).map_err(|error| store_failed(&error))?;
+        if let Some(at_us) = at_us {
+            return crate::past::why(&row, &decisions, at_us).map_err(|text| (ErrorCode::Usage, text));
+        }
         let decisions = decisions
             .into_iter()
             .map(|row| DecisionView { time_s: seconds(row.time_us), action: row.action, reason: row.reason })

@@ -21,6 +21,7 @@ mod machine;
 mod memory;
 mod operate;
 mod options;
+mod past;
 mod poller;
 mod processes;
 mod restore;

@@ -82,6 +82,9 @@ pub enum Request {
     Why {
         /// The job.
         job: u64,
+        /// As it stood then, in microseconds since the Unix epoch; as it stands now.
+        #[serde(default)]
+        at_us: Option<u64>,
     },
     /// `pinfold report`, `pinfold plot`.
     Report {

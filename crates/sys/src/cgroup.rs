@@ -376,7 +376,6 @@ impl Group {
 }
 
 #[cfg(test)]
-#[expect(clippy::print_stdout, reason = "a test says why it is skipped")]
 mod tests {
     use super::*;
 

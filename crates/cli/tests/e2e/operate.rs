@@ -1,7 +1,7 @@
 //! Running the host as a whole: draining, the configuration as a file, who changed what, and jobs after others.
 
 use pinfold_proto::JobState;
-use pinfold_proto::view::AuditView;
+use pinfold_proto::view::{AuditView, WhyView};
 
 use crate::host::Host;
 use crate::kind::{Kind, each_kind};
@@ -13,6 +13,7 @@ each_kind!(
     a_forged_audit_shows,
     one_after_the_other,
     what_it_needs_is_told_later,
+    how_it_stood_earlier,
 );
 
 fn done(host: &Host, arguments: &[&str]) -> String {
@@ -111,4 +112,30 @@ fn what_it_needs_is_told_later(kind: Kind) {
     host.until_exit_code(first, 0);
     let neither = host.pinfold(["set", "1"]);
     assert_eq!(neither.code, Some(2), "{neither:?}");
+}
+
+fn how_it_stood_earlier(kind: Kind) {
+    let _frozen = no_rescue();
+    let host = Host::new(kind);
+    let job = host.submit(&[], "until [ -e go ]; do sleep 0.05; done");
+    host.until(job, JobState::Running);
+    done(&host, &["suspend", "1"]);
+    host.until(job, JobState::Frozen);
+    done(&host, &["resume", "1"]);
+    host.until(job, JobState::Running);
+    host.make("go");
+    host.until_exit_code(job, 0);
+    let why = |when: &str| -> WhyView {
+        serde_json::from_str(&done(&host, &["why", "1", "--json", "--at", when])).expect("one JSON object")
+    };
+    let now = why("0s");
+    assert_eq!(now.state, JobState::Exited);
+    let times: Vec<f64> = now.decisions.iter().map(|decision| decision.time_s).collect();
+    let [started, frozen, .., thawed] = times.as_slice() else { panic!("{now:?}") };
+    assert!(started < frozen && frozen < thawed, "{now:?}");
+    let between = why(&format!("@{:.6}", f64::midpoint(*frozen, *thawed)));
+    assert_eq!(between.state, JobState::Frozen, "{between:?}");
+    assert!(between.change.contains("thaw"), "{between:?}");
+    let early = host.pinfold(["why", "1", "--at", "@1000"]);
+    assert!(early.code == Some(2) && early.err.contains("--at: job 1 was asked for only"), "{early:?}");
 }
