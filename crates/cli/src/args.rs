@@ -43,6 +43,10 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Draw a job's memory, cores and I/O over time
     Plot(PlotArgs),
+    /// Watch the host and its jobs
+    Top(TopArgs),
+    /// Show the processes of jobs that run
+    Ps(PsArgs),
     /// Write jobs, samples or processes as a table for other programs
     Export(ExportArgs),
     /// Copy the job store into a file, also while the daemon runs
@@ -324,6 +328,26 @@ pub(crate) enum ExportWhat {
     Samples,
     /// A line a process
     Processes,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// Time between two looks
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_duration)]
+    pub every: Duration,
+    /// Print one screen and end
+    #[arg(long)]
+    pub once: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PsArgs {
+    /// Only these jobs
+    #[arg(value_name = "JOB")]
+    pub jobs: Vec<u64>,
+    /// Print one JSON object a job
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

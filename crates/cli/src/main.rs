@@ -22,6 +22,7 @@ mod show;
 mod store;
 mod submit;
 mod tasks;
+mod top;
 
 use std::io::Write as _;
 use std::process::ExitCode as ProcessExit;
@@ -70,6 +71,8 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Restore(args) => store::restore(&dial, &args)?,
         Command::Check(args) => store::check(&dial, &args)?,
         Command::Plot(args) => show::plot(&dial, &args)?,
+        Command::Top(args) => top::top(&dial, &args)?,
+        Command::Ps(args) => top::ps(&dial, &args)?,
         Command::Cancel(args) => control::cancel(&dial, &args)?,
         Command::Suspend(args) => control::each(&dial, &args.jobs, Verb::Suspend)?,
         Command::Resume(args) => control::each(&dial, &args.jobs, Verb::Resume)?,

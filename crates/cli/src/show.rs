@@ -246,7 +246,8 @@ pub(crate) fn width() -> usize {
     size().map_or(100, |(columns, _)| columns.max(40))
 }
 
-fn rows() -> usize {
+/// Lines of the terminal.
+pub(crate) fn rows() -> usize {
     size().map_or(24, |(_, rows)| rows)
 }
 

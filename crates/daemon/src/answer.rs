@@ -62,7 +62,7 @@ impl Daemon {
             swap_bytes += measure.as_ref().map_or(0, |measure| measure.swap_bytes);
             let asked_for = wanted.is_empty() || wanted.contains(&live.row.job);
             if asked_for && rights::may_touch(&config, user, live.row.uid) {
-                views.push(live_view(live, measure.as_ref()));
+                views.push(live_view(live, measure.as_ref(), self.clock.now_us()));
             }
         }
         for &job in wanted {
@@ -325,10 +325,13 @@ fn processes_finding() -> FindingView {
     FindingView { subject: "processes".to_owned(), ok, found, change: (!ok).then(|| change.to_owned()) }
 }
 
-fn live_view(live: &Live, measure: Option<&Measure>) -> JobView {
+fn live_view(live: &Live, measure: Option<&Measure>, now_us: u64) -> JobView {
     let pids = live.container.as_ref().and_then(|container| container.pids().ok()).unwrap_or_default();
     let memory = measure.map(|measure| measure.memory_bytes);
-    report::job_view(&live.row, memory, measure.map(|measure| measure.swap_bytes), pids)
+    let mut view = report::job_view(&live.row, memory, measure.map(|measure| measure.swap_bytes), pids);
+    view.cpu_s = measure.map(|measure| seconds(measure.cpu_user_us.saturating_add(measure.cpu_system_us)));
+    view.seen_s = Some(seconds(now_us));
+    view
 }
 
 fn over_cause(row: &JobRow) -> String {

@@ -31,6 +31,9 @@ use crate::server::Server;
 /// How often old jobs are struck off the store, and a store in trouble is tried again.
 const HOUSE_KEEPING: Duration = Duration::from_secs(5);
 
+/// So many of the last samples of a job that runs stay as rows, which other programs can read.
+pub(crate) const SAMPLES_LOOSE: usize = 3_600;
+
 /// See the module's page. Its parts are public to the crate's other modules, each of which handles one side
 /// of its life.
 #[derive(Debug)]
@@ -325,10 +328,24 @@ impl Daemon {
         let now_us = self.clock.now_us();
         self.house_keeping_us = now_us + u64::try_from(HOUSE_KEEPING.as_micros()).expect("seconds");
         let retain_us = u64::try_from(self.configured.config.profile_retain.as_micros()).unwrap_or(u64::MAX);
-        if self.journal.trouble().is_none()
-            && let Err(error) = self.journal.store().prune(now_us.saturating_sub(retain_us))
-        {
+        if self.journal.trouble().is_some() {
+            return;
+        }
+        if let Err(error) = self.journal.store().prune(now_us.saturating_sub(retain_us)) {
             tracing::warn!(%error, "old jobs cannot be struck off the store");
+        }
+        self.pack_samples(now_us);
+    }
+
+    /// Packs samples of jobs that are over, and of one that has run for so long that it has many.
+    fn pack_samples(&mut self, now_us: u64) {
+        let store = self.journal.store();
+        let mut packed = store.compact(now_us).map(drop);
+        for job in self.sampler.take_to_pack() {
+            packed = packed.and_then(|()| self.journal.store().pack(job.0, SAMPLES_LOOSE));
+        }
+        if let Err(error) = packed {
+            tracing::warn!(%error, "samples cannot be packed");
         }
     }
 

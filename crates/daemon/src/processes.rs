@@ -209,9 +209,7 @@ impl Daemon {
     pub(crate) fn process_rows(&mut self, job: JobId) -> Vec<ProcessRow> {
         if self.jobs.contains_key(&job) {
             self.take_records();
-            for row in self.processes.changed(job) {
-                self.journal.process(row);
-            }
+            self.look_now(job);
         }
         let mut rows = self.journal.store().processes(job.0).unwrap_or_default();
         for row in self.journal.processes_of(job) {
@@ -221,6 +219,20 @@ impl Daemon {
         rows.extend(self.processes.living(job));
         rows.sort_by_key(|row| row.number);
         rows
+    }
+
+    /// Reads a job's processes as they are at this moment.
+    fn look_now(&mut self, job: JobId) {
+        let now_us = self.clock.now_us();
+        let Some(live) = self.jobs.get_mut(&job) else { return };
+        let sampled = live.container.as_ref().and_then(|container| container.sample(&mut live.members).ok());
+        let rows = match sampled {
+            Some((_, pids)) if self.processes.enabled() => {
+                self.processes.sampled(job, &pids, &live.members, now_us)
+            }
+            _ => self.processes.changed(job),
+        };
+        rows.into_iter().for_each(|row| self.journal.process(row));
     }
 
     /// The threads of a job that runs.

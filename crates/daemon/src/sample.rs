@@ -1,6 +1,6 @@
 //! Reading what jobs use and how idle the cores are, at intervals, and only while there are jobs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use pinfold_policy::{Event as Judged, JobId, Sample};
@@ -10,7 +10,7 @@ use pinfold_proto::row::Stalls;
 use pinfold_sys::container::{Container, ContainerError, Measure};
 use pinfold_sys::procfs::{HostCpu, Members, PuTimes};
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, SAMPLES_LOOSE};
 use crate::event::Effect;
 
 /// The judgement wants idleness over 1 s.
@@ -25,6 +25,8 @@ pub(crate) struct Sampler {
     last_cpu: Option<HostCpu>,
     /// Containers of jobs that are over, to be removed.
     finished: BTreeMap<JobId, Container>,
+    /// Jobs that run and have many samples, to be packed.
+    to_pack: BTreeSet<JobId>,
 }
 
 impl Sampler {
@@ -37,6 +39,7 @@ impl Sampler {
             idle_due_us: None,
             last_cpu: None,
             finished: BTreeMap::new(),
+            to_pack: BTreeSet::new(),
         }
     }
 
@@ -85,6 +88,11 @@ impl Sampler {
                 tracing::warn!(job = job.0, %error, "a container is left over");
             }
         }
+    }
+
+    /// The jobs whose samples are to be packed; once.
+    pub(crate) fn take_to_pack(&mut self) -> BTreeSet<JobId> {
+        std::mem::take(&mut self.to_pack)
     }
 
     /// Hands such a container out.
@@ -161,6 +169,9 @@ impl Daemon {
             let row = live.meter.reading(&read);
             live.row.usage = live.meter.usage();
             self.journal.sampled(row);
+            if live.row.usage.samples.is_multiple_of(SAMPLES_LOOSE as u64) {
+                self.sampler.to_pack.insert(*job);
+            }
             self.journal.touch(JobId(live.row.job));
         }
         self.processes.round_done();

@@ -9,6 +9,7 @@ mod list;
 mod processes;
 mod summary;
 mod table;
+mod top;
 pub(crate) mod units;
 
 use std::time::SystemTime;
@@ -21,6 +22,7 @@ pub use card::{write_report, write_why};
 pub use list::{class_word, write_batch, write_status, write_status_at};
 pub use processes::{process_view, write_processes, write_threads};
 pub use summary::{By, notes, summary, write_summary};
+pub use top::{Screen, Sort, frame, process_frame, shown, write_ps};
 pub use units::{clock_utc, date_utc, duration, size};
 
 /// One job for `report`, with its series when `samples` are given. What is not over is counted until `now_us`.
@@ -103,6 +105,8 @@ pub fn job_view(row: &JobRow, memory_bytes: Option<u64>, swap_bytes: Option<u64>
         memory_bytes,
         swap_bytes,
         pids,
+        cpu_s: None,
+        seen_s: None,
         submitted_s: seconds(row.submitted_us),
         started_s: row.started_us.map(seconds),
         ended_s: row.ended_us.map(seconds),

@@ -10,6 +10,8 @@
 //!
 //! Absent here: clocks (all times are given), retention as a rule (only [`Store::prune`]), and what a row means.
 
+mod blocks;
+pub mod compact;
 mod error;
 mod fields;
 pub mod offline;
@@ -260,6 +262,44 @@ impl Store {
         Ok(())
     }
 
+    /// Packs the samples of jobs that ended a while ago, and thins those of long ago; a few jobs at a time. Inside a
+    /// transaction it is part of that.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn compact(&mut self, now_us: u64) -> Result<compact::Compacted, StoreError> {
+        self.in_turn("pack samples", |store| compact::compact(&store.connection, now_us))
+    }
+
+    /// Packs the samples of one job but the last `keep`: for one that runs for long.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn pack(&mut self, job: u64, keep: usize) -> Result<(), StoreError> {
+        self.in_turn("pack samples", |store| compact::pack(&store.connection, job, keep))
+    }
+
+    /// Runs one write in the open transaction, or in one of its own.
+    fn in_turn<T>(
+        &mut self,
+        operation: &'static str,
+        run: impl FnOnce(&Self) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        let own = self.turn == Turn::Idle;
+        if own {
+            self.begin()?;
+        }
+        let done = self.write(operation, run);
+        if own {
+            if done.is_ok() {
+                self.commit()?;
+            } else {
+                self.rollback();
+            }
+        }
+        done
+    }
+
     /// Writes a decision.
     ///
     /// # Errors
@@ -350,8 +390,12 @@ impl Store {
     /// # Errors
     /// As SQLite refuses.
     pub fn samples(&self, job: u64) -> Result<Vec<SampleRow>, StoreError> {
-        let sql = format!("SELECT {} FROM samples WHERE job = ?1 ORDER BY time_us", rows::SAMPLE.join(","));
-        self.read("read samples", &sql, &[&whole(job)], rows::read_sample)
+        let run = || {
+            let mut samples = compact::packed(&self.connection, job)?;
+            samples.extend(compact::loose(&self.connection, job)?);
+            Ok(samples)
+        };
+        run().map_err(|source| self.sort("read samples", source))
     }
 
     /// Strikes off up to [`PRUNE_JOBS_MAX`] jobs that were over before `before_us`, with all that belongs to
@@ -361,20 +405,8 @@ impl Store {
     /// # Errors
     /// As SQLite refuses.
     pub fn prune(&mut self, before_us: u64) -> Result<Pruned, StoreError> {
-        let own = self.turn == Turn::Idle;
-        if own {
-            self.begin()?;
-        }
         let next_job = self.next_job;
-        let pruned = self.write("prune", |store| prune(&store.connection, before_us, next_job));
-        if own {
-            if pruned.is_ok() {
-                self.commit()?;
-            } else {
-                self.rollback();
-            }
-        }
-        pruned
+        self.in_turn("prune", |store| prune(&store.connection, before_us, next_job))
     }
 
     /// Looks through the whole file, every page and index. Takes seconds per GiB.
@@ -505,6 +537,18 @@ fn report(connection: &Connection, path: &Path) -> Result<CheckReport, StoreErro
         })
     };
     let (jobs, samples, decisions) = (rows("jobs"), rows("samples"), rows("decisions"));
+    let packed = match compact::count(connection) {
+        Ok((packed, 0)) => packed,
+        Ok((packed, broken)) => {
+            problems.push(format!("{broken} blocks of samples cannot be read"));
+            packed
+        }
+        Err(error) => {
+            problems.push(format!("table blocks: {error}"));
+            0
+        }
+    };
+    let samples = samples + packed;
     let metadata = fs::metadata(path).map_err(|source| StoreError::file("look at", path, source))?;
     Ok(CheckReport { problems, jobs, samples, decisions, file_bytes: metadata.len() })
 }
@@ -520,7 +564,7 @@ fn prune(connection: &Connection, before_us: u64, next_job: u64) -> rusqlite::Re
     open::keep_next_job(connection, next_job)?;
     let mut pruned = 0;
     for (job, _) in jobs.iter().zip(0..PRUNE_JOBS_MAX) {
-        for table in ["samples", "decisions", "processes", "jobs"] {
+        for table in ["samples", "blocks", "decisions", "processes", "jobs"] {
             connection.prepare_cached(&format!("DELETE FROM {table} WHERE job = ?1"))?.execute([job])?;
         }
         pruned += 1;

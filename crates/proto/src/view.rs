@@ -114,6 +114,12 @@ pub struct JobView {
     pub swap_bytes: Option<u64>,
     /// Its processes now.
     pub pids: Vec<u32>,
+    /// CPU time it used so far, while it runs.
+    #[serde(default)]
+    pub cpu_s: Option<f64>,
+    /// When that was read, in Unix seconds.
+    #[serde(default)]
+    pub seen_s: Option<f64>,
     /// When it was asked for, in Unix seconds.
     pub submitted_s: f64,
     /// When it started.

@@ -1,11 +1,13 @@
 //! Many jobs at once: put together, as tables for other programs, and the store as a file.
 
+use pinfold_proto::JobState;
 use serde_json::Value;
 
 use crate::host::Host;
 use crate::kind::{Kind, each_kind};
+use crate::wait::eventually;
 
-each_kind!(together, tables, store_as_a_file);
+each_kind!(together, tables, store_as_a_file, live);
 
 /// Three jobs of two names, one of which fails.
 fn ran(kind: Kind) -> Host {
@@ -88,4 +90,30 @@ fn store_as_a_file(kind: Kind) {
     let jobs = host.pinfold(["report", "--last", "9", "--json"]);
     assert_eq!(jobs.out.lines().count(), 3, "the fourth came after the backup: {jobs:?}");
     assert_eq!(host.pinfold(["run", "--", "/bin/true"]).code, Some(0));
+}
+
+fn live(kind: Kind) {
+    let host = Host::with(kind, &["profile.interval=50ms", "slots.factor=2"]);
+    let job = host.submit(&["--name", "watched"], "until [ -e go ]; do sleep 0.05; done");
+    host.until(job, JobState::Running);
+    let screen = host.pinfold(["top", "--once", "--every", "100ms"]);
+    assert_eq!(screen.code, Some(0), "{screen:?}");
+    for word in ["slots 1 of", "running 1", "CORES", "watched"] {
+        assert!(screen.out.contains(word), "{word} in {screen:?}");
+    }
+    eventually("ps shows the job's shell by its command line", || {
+        let done = host.pinfold(["ps"]);
+        if done.out.contains("COMMAND") && done.out.contains("until [ -e go ]") {
+            Ok(())
+        } else {
+            Err(format!("{done:?}"))
+        }
+    });
+    let named = host.pinfold(["ps", "--json", &job.to_string()]);
+    let view: Value = serde_json::from_str(&named.out).expect("JSON");
+    assert!(view["processes"].as_array().is_some_and(|all| !all.is_empty()), "{view}");
+    host.make("go");
+    host.until(job, JobState::Exited);
+    let none = host.pinfold(["ps"]);
+    assert_eq!((none.code, none.out.lines().count()), (Some(0), 1), "a line of names alone: {none:?}");
 }

@@ -322,3 +322,60 @@ fn a_verdict_only_where_something_is_amiss() {
         "too short to say"
     );
 }
+
+fn crowded() -> (StatusView, StatusView) {
+    let job = |number: u64, at_s: f64| {
+        let mut view = job_view(&row(), Some(number << 26), Some(0), vec![1]);
+        view.job = number;
+        view.state = if number.is_multiple_of(7) { JobState::Frozen } else { JobState::Running };
+        view.ended_s = None;
+        view.name = format!("a job with a rather long name, number {number}\x1b[31m");
+        (view.cpu_s, view.seen_s) = (Some(at_s * 0.01 * precise_number(number)), Some(at_s));
+        view
+    };
+    let status = |at_s| StatusView {
+        version: VERSION,
+        host: "farm".to_owned(),
+        mode: "v2".to_owned(),
+        draining: false,
+        slots: SlotsView { cores: 4, factor: 1.5, total: 6, used: 6 },
+        memory: MemoryView {
+            budget_bytes: 24 * GIB,
+            held_bytes: 6 * GIB,
+            swap_held_bytes: 0,
+            pressure_full_avg10: Some(0.02),
+        },
+        jobs: (1..=100).map(|number| job(number, at_s)).collect(),
+        warnings: vec!["the job store cannot be written".to_owned()],
+    };
+    (status(10.0), status(12.0))
+}
+
+fn precise_number(number: u64) -> f64 {
+    units::precise(number)
+}
+
+#[test]
+fn top_fits_small_and_large_terminals() {
+    let (before, now) = crowded();
+    for (width, height) in [(80, 24), (200, 60), (40, 8)] {
+        for sort in [Sort::Cpu, Sort::Memory, Sort::Number] {
+            let mut screen = Screen { width, height, sort, ..Screen::default() };
+            let lines = frame(&now, Some(&before), &screen);
+            assert_eq!(lines.len(), height);
+            assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:#?}");
+            assert!(lines.iter().all(|line| !line.contains('\x1b')), "{lines:#?}");
+            let first = if sort == Sort::Number { "1" } else { "100" };
+            let marked = lines.iter().find(|line| line.starts_with('>')).expect("a marked job");
+            assert_eq!(marked.split_whitespace().nth(1), Some(first), "{marked}");
+            // Far down: the marked job is still in sight.
+            screen.selected = 99;
+            let lines = frame(&now, Some(&before), &screen);
+            assert!(lines.iter().any(|line| line.starts_with('>')), "{lines:#?}");
+        }
+    }
+    let screen = Screen { width: 200, height: 60, filter: "number 42".to_owned(), ..Screen::default() };
+    assert_eq!(shown(&now, None, &screen).len(), 1);
+    let text = frame(&now, Some(&before), &screen).join("\n");
+    assert!(text.contains("0.42") && text.contains("farm (v2)") && text.contains("running 86"), "{text}");
+}

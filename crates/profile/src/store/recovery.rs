@@ -146,7 +146,7 @@ fn salvage_all(old: &Connection, fresh: &Connection) -> rusqlite::Result<(u64, u
     let mut next = old
         .query_row("SELECT value FROM meta WHERE key = 'next_job'", [], |row| row.get::<_, i64>(0))
         .unwrap_or(1);
-    for table in ["jobs", "samples", "decisions"] {
+    for table in ["jobs", "samples", "blocks", "processes", "decisions"] {
         let highest =
             old.query_row(&format!("SELECT max(job) FROM {table} NOT INDEXED"), [], |row| row.get(0));
         next = next.max(highest.ok().flatten().unwrap_or(0).min(JOB_MAX) + 1);
@@ -175,6 +175,19 @@ fn salvage_job(old: &Connection, fresh: &Connection, job: u64) -> rusqlite::Resu
     for row in readable(old, &sql, job, rows::read_sample) {
         rows::bind_sample(&row, &mut Binder::new(&mut write))?;
         write.raw_execute()?;
+    }
+    let mut write = fresh.prepare_cached(
+        "INSERT OR REPLACE INTO blocks (job, first_us, last_us, step_us, samples, data) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    let sql =
+        "SELECT job, first_us, last_us, step_us, samples, data FROM blocks WHERE job = ?1 ORDER BY first_us";
+    type Block = (i64, i64, i64, i64, i64, Vec<u8>);
+    let block = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Block> {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
+    };
+    for block in readable(old, sql, job, block) {
+        write.execute(block)?;
     }
     let mut write = fresh.prepare_cached(&insert("INSERT OR REPLACE INTO processes", &rows::PROCESS))?;
     let columns = rows::PROCESS.join(",");

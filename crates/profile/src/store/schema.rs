@@ -13,10 +13,10 @@ use rusqlite::{Connection, OptionalExtension};
 pub(super) const APPLICATION_ID: i32 = 0x5046_4C44;
 
 /// The newest version known here.
-pub(super) const VERSION: u32 = 5;
+pub(super) const VERSION: u32 = 6;
 
 /// What leads from version n to n + 1.
-const STEPS: [&str; VERSION as usize] = [TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER];
+const STEPS: [&str; VERSION as usize] = [TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS];
 
 /// Version 1: the tables.
 const TABLES: &str = "
@@ -204,6 +204,19 @@ FROM processes;
 /// Version 5: which jobs a job starts after.
 const ORDER: &str = "
 ALTER TABLE jobs ADD COLUMN after TEXT CHECK (json_valid(after));
+";
+
+/// Version 6: samples of jobs that are over, packed (`store/blocks.rs` says how).
+const BLOCKS: &str = "
+CREATE TABLE blocks (
+    job INTEGER NOT NULL CHECK (job >= 0),
+    first_us INTEGER NOT NULL CHECK (first_us >= 0),
+    last_us INTEGER NOT NULL CHECK (last_us >= 0),
+    step_us INTEGER NOT NULL CHECK (step_us >= 0),
+    samples INTEGER NOT NULL CHECK (samples >= 0),
+    data BLOB NOT NULL,
+    PRIMARY KEY (job, first_us)
+) STRICT;
 ";
 
 /// The version of a file; 0 for an empty one.

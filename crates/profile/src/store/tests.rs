@@ -1,5 +1,6 @@
 //! Rows for the tests of the store, and the tests of its ordinary use; damage, death and full disks beside.
 
+mod compact;
 mod damage;
 mod full;
 mod killed;

@@ -30,6 +30,16 @@ fn version_3_opens_as_the_newest() {
     check_old(3);
 }
 
+#[test]
+fn version_4_opens_as_the_newest() {
+    check_old(4);
+}
+
+#[test]
+fn version_5_opens_as_the_newest() {
+    check_old(5);
+}
+
 /// Version 1's file, taken to version `by`'s first, as that version would have.
 fn check_old(by: u32) {
     let dir = tempfile::tempdir().unwrap();

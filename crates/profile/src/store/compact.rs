@@ -1,0 +1,154 @@
+//! Keeping the store small: samples of jobs that are over are packed into blocks, those of long ago thinned to one
+//! a minute, later to one an hour. How far that has come stands in `meta`, so that each call looks only at what
+//! is next. Absent here: the form of a block, and striking jobs off.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::fields::whole;
+use super::{blocks, rows};
+use pinfold_proto::row::SampleRow;
+
+/// Samples of jobs that ended so long ago are packed: nobody draws them every second any more.
+pub const PACK_AFTER_US: u64 = 600_000_000;
+/// Those of jobs that ended so long ago are thinned to one a minute.
+pub const MINUTES_AFTER_US: u64 = 7 * 86_400_000_000;
+/// And to one an hour.
+pub const HOURS_AFTER_US: u64 = 30 * 86_400_000_000;
+
+/// How many jobs one call takes on at most, so that the caller's loop is not held up: some 10 ms.
+const JOBS_MAX: i64 = 16;
+
+/// What one call did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Compacted {
+    /// Jobs whose samples were packed or thinned.
+    pub jobs: u32,
+    /// Whether there are more: call again.
+    pub more: bool,
+}
+
+/// Packs what is old enough, and thins what is older.
+pub(super) fn compact(connection: &Connection, now_us: u64) -> rusqlite::Result<Compacted> {
+    let mut done = Compacted::default();
+    for (mark, after_us, step_us) in [
+        ("packed_until_us", PACK_AFTER_US, 0),
+        ("minutes_until_us", MINUTES_AFTER_US, 60_000_000),
+        ("hours_until_us", HOURS_AFTER_US, 3_600_000_000),
+    ] {
+        let until: i64 = connection
+            .prepare_cached("SELECT value FROM meta WHERE key = ?1")?
+            .query_row([mark], |row| row.get(0))
+            .optional()?
+            .unwrap_or(0);
+        let jobs: Vec<(i64, i64)> = connection
+            .prepare_cached(
+                "SELECT job, ended_us FROM jobs WHERE state = 'exited' AND ended_us > ?1 AND ended_us <= ?2 \
+                 ORDER BY ended_us LIMIT ?3",
+            )?
+            .query_map((until, whole(now_us.saturating_sub(after_us)), JOBS_MAX), |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })?
+            .collect::<rusqlite::Result<_>>()?;
+        let Some(&(_, last_us)) = jobs.last() else { continue };
+        // Jobs that ended in the same microsecond as the last one must not be left out: with others before them
+        // they wait for the next call, else all of them are taken.
+        let full = i64::try_from(jobs.len()).unwrap_or(0) == JOBS_MAX;
+        let same = full && jobs[0].1 == last_us;
+        let jobs = if same { ended_at(connection, last_us)? } else { jobs };
+        let mark_us = if full && !same { last_us - 1 } else { last_us };
+        for &(job, _) in jobs.iter().filter(|(_, ended_us)| *ended_us <= mark_us) {
+            let job = u64::try_from(job).unwrap_or(0);
+            if step_us == 0 {
+                pack(connection, job, 0)?;
+            } else {
+                thin(connection, job, step_us)?;
+            }
+            done.jobs += 1;
+        }
+        connection
+            .prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?
+            .execute((mark, mark_us))?;
+        done.more |= full;
+    }
+    Ok(done)
+}
+
+fn ended_at(connection: &Connection, ended_us: i64) -> rusqlite::Result<Vec<(i64, i64)>> {
+    let mut select = connection.prepare_cached(
+        "SELECT job, ended_us FROM jobs WHERE state = 'exited' AND ended_us = ?1 ORDER BY job",
+    )?;
+    select.query_map([ended_us], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+}
+
+/// Packs a job's samples but the last `keep`.
+pub(super) fn pack(connection: &Connection, job: u64, keep: usize) -> rusqlite::Result<()> {
+    let samples = loose(connection, job)?;
+    let packed = &samples[..samples.len().saturating_sub(keep)];
+    let Some(last) = packed.last() else { return Ok(()) };
+    put(connection, job, packed, 0)?;
+    connection
+        .prepare_cached("DELETE FROM samples WHERE job = ?1 AND time_us <= ?2")?
+        .execute((whole(job), whole(last.time_us)))?;
+    Ok(())
+}
+
+fn thin(connection: &Connection, job: u64, step_us: u64) -> rusqlite::Result<()> {
+    let samples = packed(connection, job)?;
+    let thinned = blocks::thinned(&samples, step_us);
+    if thinned.len() == samples.len() {
+        return Ok(());
+    }
+    connection.prepare_cached("DELETE FROM blocks WHERE job = ?1")?.execute([whole(job)])?;
+    put(connection, job, &thinned, step_us)
+}
+
+fn put(connection: &Connection, job: u64, samples: &[SampleRow], step_us: u64) -> rusqlite::Result<()> {
+    let mut insert = connection.prepare_cached(
+        "INSERT OR REPLACE INTO blocks (job, first_us, last_us, step_us, samples, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    for block in samples.chunks(blocks::SAMPLES_MAX) {
+        let (first, last) = (&block[0], &block[block.len() - 1]);
+        let count = whole(block.len() as u64);
+        insert.execute((
+            whole(job),
+            whole(first.time_us),
+            whole(last.time_us),
+            whole(step_us),
+            count,
+            blocks::pack(block),
+        ))?;
+    }
+    Ok(())
+}
+
+/// Samples that stand in rows.
+pub(super) fn loose(connection: &Connection, job: u64) -> rusqlite::Result<Vec<SampleRow>> {
+    let sql = format!("SELECT {} FROM samples WHERE job = ?1 ORDER BY time_us", rows::SAMPLE.join(","));
+    connection.prepare_cached(&sql)?.query_map([whole(job)], rows::read_sample)?.collect()
+}
+
+/// Samples that stand in blocks; a block that is damaged is passed over, and [`super::Store::check`] names it.
+pub(super) fn packed(connection: &Connection, job: u64) -> rusqlite::Result<Vec<SampleRow>> {
+    let mut select = connection.prepare_cached("SELECT data FROM blocks WHERE job = ?1 ORDER BY first_us")?;
+    let blocks = select.query_map([whole(job)], |row| row.get::<_, Vec<u8>>(0))?;
+    let mut samples = Vec::new();
+    for block in blocks {
+        samples.extend(blocks::unpack(job, &block?).unwrap_or_default());
+    }
+    Ok(samples)
+}
+
+/// How many samples stand in blocks, and how many blocks cannot be read.
+pub(super) fn count(connection: &Connection) -> rusqlite::Result<(u64, u64)> {
+    let mut select = connection.prepare("SELECT job, data FROM blocks")?;
+    let mut found = select.query([])?;
+    let (mut samples, mut broken) = (0, 0);
+    while let Some(row) = found.next()? {
+        let (job, data): (i64, Vec<u8>) = (row.get(0)?, row.get(1)?);
+        match blocks::unpack(u64::try_from(job).unwrap_or(0), &data) {
+            Some(block) => samples += block.len() as u64,
+            None => broken += 1,
+        }
+    }
+    Ok((samples, broken))
+}
