@@ -4,13 +4,23 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use pinfold_proto::quantity::{parse_duration, parse_size};
 
 /// Make one machine finish more work, predictably.
 #[derive(Debug, Parser)]
 #[command(name = "pinfold", version, max_term_width = 100, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
+    #[command(flatten)]
+    pub reach: Reach,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// How the daemon is reached.
+#[derive(Debug, Args)]
+pub(crate) struct Reach {
     /// Talk to the daemon on this socket [default: $PINFOLD_SOCKET, or this user's own]
     #[arg(long, global = true, value_name = "PATH")]
     pub socket: Option<PathBuf>,
@@ -18,9 +28,28 @@ pub(crate) struct Cli {
     /// Fail when no daemon runs, instead of starting a private one
     #[arg(long, global = true)]
     pub no_autostart: bool,
+}
 
-    #[command(subcommand)]
-    pub command: Command,
+impl Cli {
+    /// Reads the command line of this process.
+    ///
+    /// The whole tree of commands takes most of a millisecond to build, and every `pinfold run` would wait for it. So
+    /// that one is read by its own options alone; whatever is odd about it, or asks for help, is read again with all.
+    pub(crate) fn read() -> Result<Self, clap::Error> {
+        let words: Vec<OsString> = std::env::args_os().collect();
+        match words.get(1).and_then(|word| word.to_str()) {
+            Some("run") => Self::read_run(&words[1..]).map_or_else(Self::try_parse, Ok),
+            _ => Self::try_parse(),
+        }
+    }
+
+    fn read_run(words: &[OsString]) -> Option<Self> {
+        let bare = clap::Command::new("run").disable_help_flag(true);
+        let matches = RunArgs::augment_args(Reach::augment_args(bare)).try_get_matches_from(words).ok()?;
+        let reach = Reach::from_arg_matches(&matches).ok()?;
+        let run = RunArgs::from_arg_matches(&matches).ok()?;
+        Some(Self { reach, command: Command::Run(Box::new(run)) })
+    }
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 wrong usage or configuration; 3 no permission; \
@@ -30,7 +59,7 @@ status, 128+N when signal N ended it, 126 when it cannot be executed, 127 when i
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a command as a job in the foreground: same terminal, streams, directory and exit status
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Hand a command over as a job and return at once; prints the job number
     Submit(SubmitArgs),
     /// Run each line of a file as a job and wait for all

@@ -27,7 +27,6 @@ mod top;
 use std::io::Write as _;
 use std::process::ExitCode as ProcessExit;
 
-use clap::Parser as _;
 use pinfold_proto::ExitCode;
 use pinfold_proto::wire::Verb;
 
@@ -36,7 +35,7 @@ use crate::client::Dial;
 use crate::failure::Failure;
 
 fn main() -> ProcessExit {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(error) => return misused(&error),
     };
@@ -57,7 +56,7 @@ fn misused(error: &clap::Error) -> ProcessExit {
 }
 
 fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
-    let dial = Dial::new(cli.socket.as_deref(), cli.no_autostart);
+    let dial = Dial::new(cli.reach.socket.as_deref(), cli.reach.no_autostart);
     match cli.command {
         Command::Run(args) => return run::run(dial, &args),
         Command::Submit(args) => return submit::submit(dial, &args),
