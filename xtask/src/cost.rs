@@ -87,6 +87,7 @@ impl Bench {
             wish: None,
             after: Vec::new(),
             memory: None,
+            tmp_bytes: 0,
             kind: None,
         }));
     }

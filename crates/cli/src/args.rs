@@ -161,6 +161,12 @@ pub(crate) struct JobOptions {
     /// Memory it may not exceed; the kernel sees to it where doctor says `limit`
     #[arg(long, env = "PINFOLD_MEM_LIMIT", hide_env_values = true, value_name = "SIZE", value_parser = parse_size)]
     pub mem_limit: Option<u64>,
+    /// A directory in memory of this size, named in its TMPDIR and gone when it is over
+    #[arg(long, env = "PINFOLD_TMP", hide_env_values = true, value_name = "SIZE", value_parser = parse_size)]
+    pub tmp: Option<u64>,
+    /// An empty /tmp and /var/tmp of its own, gone when it is over
+    #[arg(long, env = "PINFOLD_PRIVATE_TMP", hide_env_values = true)]
+    pub private_tmp: bool,
     /// How long it may wait before it expires
     #[arg(long, env = "PINFOLD_TTL", hide_env_values = true, value_name = "DURATION", value_parser = parse_duration)]
     pub ttl: Option<Duration>,

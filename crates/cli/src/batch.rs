@@ -38,6 +38,7 @@ const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(200);
 /// Runs the lines; succeeds only if all do.
 pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure> {
     let asked = Asked::of(&args.options)?;
+    job::check_private_tmp(&args.options)?;
     let lines = Lines::read(&args.file)?;
     let laid = {
         let client = dial.connect()?;
@@ -170,6 +171,7 @@ impl Batch {
         let lines = Rc::new(lines);
         let tasks = laid.as_ref().map(Laid::plan);
         let environment = job::environment();
+        let private_tmp = args.options.private_tmp;
         let make = {
             let lines = lines.clone();
             Box::new(move |ticket| {
@@ -180,6 +182,7 @@ impl Batch {
                 // A signal for the batch reaches all of a line's programs, not its shell alone.
                 program.own_session = true;
                 program.tasks = tasks.clone();
+                program.private_tmp = private_tmp;
                 program.streams[0] = File::open("/dev/null").ok().map(OwnedFd::from);
                 Ok(program)
             })

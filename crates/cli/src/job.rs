@@ -40,6 +40,8 @@ pub(crate) fn spec(
         held: options.hold,
         no_suspend: options.no_suspend,
         after: options.after.clone(),
+        tmp_bytes: options.tmp.filter(|&bytes| bytes > 0),
+        private_tmp: options.private_tmp,
         line,
     }
 }
@@ -107,6 +109,18 @@ pub(crate) fn resolve(command: &OsStr) -> Result<PathBuf, Failure> {
 /// and not for what it starts.
 pub(crate) fn environment() -> Environment {
     Environment::inherited(&[])
+}
+
+/// Finds out, before anything waits in a queue for it, whether a job can have a `/tmp` of its own here.
+pub(crate) fn check_private_tmp(options: &JobOptions) -> Result<(), Failure> {
+    if !options.private_tmp || inside_any() {
+        return Ok(());
+    }
+    pinfold_sys::private_tmp::probe().map_err(|error| {
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+        let hint = "`pinfold doctor` says what would change that (private_tmp)";
+        Failure::new(ExitCode::Refused, format!("--private-tmp: {error}{cause}; {hint}"))
+    })
 }
 
 /// Whether this process is part of a job of the daemon `instance` already.

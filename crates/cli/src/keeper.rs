@@ -509,7 +509,7 @@ impl Keeper {
 
     fn start_new(&self, ticket: u64, doors: &[OwnedFd], variables: &[(String, String)]) -> Option<u32> {
         let program = (self.make)(ticket).ok()?;
-        if program.tasks.is_none() {
+        if program.tasks.is_none() && !program.private_tmp {
             return spawn::start(&program, doors, variables).ok();
         }
         let held = Held::fork(&program, doors).ok()?;

@@ -41,7 +41,13 @@ pub(crate) fn run(dial: Dial, args: &RunArgs) -> Result<ProcessExit, Failure> {
     let path = job::resolve(&args.command[0])?;
     let environment = job::environment();
     let command: Vec<OsString> = args.command.clone();
-    let program = move || Program::new(&path, command.iter().cloned(), &environment);
+    job::check_private_tmp(&args.options)?;
+    let private_tmp = args.options.private_tmp;
+    let program = move || {
+        let mut made = Program::new(&path, command.iter().cloned(), &environment)?;
+        made.private_tmp = private_tmp;
+        Ok(made)
+    };
     // Found out now rather than in the queue.
     let program_now = program().map_err(|error| Failure::new(ExitCode::NotExecutable, error))?;
     let plan = Rc::new(OnceCell::new());

@@ -28,6 +28,7 @@ const TICKET: u64 = 1;
 pub(crate) fn submit(dial: Dial, args: &SubmitArgs) -> Result<ProcessExit, Failure> {
     let asked = Asked::of(&args.options)?;
     let path = job::resolve(&args.command[0])?;
+    job::check_private_tmp(&args.options)?;
     // A daemon is started from here, not from the keeper, so that the keeper holds nothing but its job.
     let laid = {
         let client = dial.connect()?;
@@ -126,9 +127,11 @@ fn maker(
     outputs: Rc<RefCell<Option<Outputs>>>,
 ) -> MakeProgram {
     let (command, path, environment) = (args.command.clone(), path.to_owned(), job::environment());
+    let private_tmp = args.options.private_tmp;
     Box::new(move |_| {
         let mut program = Program::new(&path, command.iter().cloned(), &environment)?;
         program.tasks = tasks.clone();
+        program.private_tmp = private_tmp;
         if let Some(outputs) = &*outputs.borrow() {
             let copy = |file: &File| file.try_clone().ok().map(OwnedFd::from);
             let null = File::open("/dev/null").ok().map(OwnedFd::from);

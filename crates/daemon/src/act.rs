@@ -129,6 +129,8 @@ impl Daemon {
                 })
             }
             Effect::Remove(job) => {
+                // Before its group, which counts what is in it.
+                self.scratches.remove(job);
                 self.remove(job);
                 None
             }
@@ -179,6 +181,9 @@ impl Daemon {
             return None;
         };
         let shape = live.shape();
+        if let Err(error) = self.scratches.make(job, &live.row.spec, uid) {
+            return Some(Event::NotCarried(job, action, in_full(&error)));
+        }
         let container = match self.make_container(job, &shape, pid) {
             Ok(container) => container,
             Err(error) => return Some(Event::NotCarried(job, action, in_full(&error))),
@@ -212,6 +217,11 @@ impl Daemon {
 
     fn start_through_doors(&mut self, job: JobId, id: ConnectionId, action: Action) -> Event {
         let shape = self.jobs.get(&job).map(Live::shape).unwrap_or_default();
+        if let Some(live) = self.jobs.get(&job)
+            && let Err(error) = self.scratches.make(job, &live.row.spec, live.row.uid)
+        {
+            return Event::NotCarried(job, action, in_full(&error));
+        }
         let made = self.containers.create(job.0, &shape);
         let opened = made.and_then(|container| Ok((container.doors()?, container)));
         let (doors, container) = match opened {
@@ -288,15 +298,17 @@ impl Daemon {
     pub(crate) fn variables(&self, job: JobId) -> Vec<(String, String)> {
         let cpus = self.jobs.get(&job).and_then(|live| live.row.cpus.clone());
         let cpus = cpus.unwrap_or_else(|| self.topology.usable().to_string());
-        [
+        let spec = self.jobs.get(&job).map(|live| &live.row.spec);
+        let scratch = spec.and_then(|spec| self.scratches.variable(job, spec));
+        let always = [
             ("PINFOLD_JOB_ID", job.0.to_string()),
             ("PINFOLD_INSTANCE", self.instance.clone()),
             ("PINFOLD_CPUS", cpus),
             ("PINFOLD_TASK_ID", "0".to_owned()),
             ("PINFOLD_NTASKS", "1".to_owned()),
         ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into()
+        .map(|(name, value)| (name.to_owned(), value));
+        always.into_iter().chain(scratch.map(|path| ("TMPDIR".to_owned(), path))).collect()
     }
 
     /// Does to a job's processes what was to be done before there were any.

@@ -26,6 +26,7 @@ use crate::options::{Configured, Options};
 use crate::poller::{Poller, Ready};
 use crate::processes::Processes;
 use crate::sample::Sampler;
+use crate::scratch::Scratches;
 use crate::server::Server;
 
 /// How often old jobs are struck off the store, and a store in trouble is tried again.
@@ -54,6 +55,7 @@ pub(crate) struct Daemon {
     pub sampler: Sampler,
     pub processes: Processes,
     pub governor: Governor,
+    pub scratches: Scratches,
     pub audit: Audit,
     /// The state directory.
     pub state: PathBuf,
@@ -373,6 +375,7 @@ impl Daemon {
         for job in self.sampler.finished() {
             self.remove(job);
         }
+        self.scratches.close();
         self.server.remove_socket();
         self.guard.stand_down();
         self.sampler.remove_finished();

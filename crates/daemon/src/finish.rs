@@ -113,6 +113,8 @@ impl Daemon {
         if let Some(container) = container {
             self.sampler.keep_finished(job, container);
             self.effects.push(Effect::Remove(job));
+        } else {
+            self.drop_scratch(job);
         }
         self.guard.thawed(job.0);
         let held_peak = self.policy.job(job).map_or(0, |info| info.memory_peak_bytes);
@@ -132,6 +134,7 @@ impl Daemon {
         live.row.reason = Some(reason.to_owned());
         self.journal.close(live.row, live.stored);
         self.tell_waiters(job);
+        self.drop_scratch(job);
     }
 
     /// A keeper takes a waiting job back, or is gone.

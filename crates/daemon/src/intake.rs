@@ -103,7 +103,9 @@ impl Daemon {
     }
 
     fn submitted(&mut self, id: ConnectionId, user: Peer, ticket: u64, spec: JobSpec, pid: Option<u32>) {
-        let priority = match rights::admit(&self.configured.config, user, &spec) {
+        let admitted = rights::admit(&self.configured.config, user, &spec)
+            .and_then(|priority| self.admit_tmp(user, &spec).map(|()| priority));
+        let priority = match admitted {
             Ok(priority) => priority,
             Err((code, reason)) => {
                 return self.reply(id, Reply::Refused { ticket, job: None, reason, code });

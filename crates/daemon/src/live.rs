@@ -143,6 +143,7 @@ pub(crate) fn request(job: u64, priority: u8, spec: &JobSpec) -> Request {
         wish: spec.layout.as_ref().map(|layout| Box::new(wish(layout, spec.class))),
         after: spec.after.iter().copied().map(JobId).collect(),
         memory: spec.claim_bytes,
+        tmp_bytes: crate::scratch::counted_bytes(spec),
         kind: crate::memory::kind(spec),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`daemon`] (the loop), [`event`] (what can happen), [`intake`] (what clients ask for),
 //! [`act`] (decisions become deeds), [`finish`] (how jobs end), [`sample`] and [`machine`] (what is read at intervals),
-//! [`restore`] (after a restart), [`answer`] (what is told), [`journal`] (what is on disk), [`guard`] (what
+//! [`scratch`] (directories in memory), [`restore`] (after a restart), [`answer`] (what is told), [`journal`] (what is on disk), [`guard`] (what
 //! happens when this process dies), [`server`] and [`poller`] (sockets). Absent here: any judgement about jobs
 //! (that is `policy`), and any knowledge of control groups (that is `sys`).
 
@@ -27,6 +27,7 @@ mod processes;
 mod restore;
 mod rights;
 mod sample;
+mod scratch;
 mod server;
 mod state_dir;
 
@@ -39,6 +40,7 @@ use pinfold_profile::store::Store;
 use pinfold_sys::container::Containers;
 use pinfold_sys::mode::{self, Roots};
 use pinfold_sys::procfs::Proc;
+use pinfold_sys::scratch::Scratch;
 use pinfold_sys::signals::{SIGHUP, SIGINT, SIGTERM, Signals};
 use pinfold_sys::{discover, peer};
 
@@ -89,7 +91,9 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     let connections_max = raise_file_limit();
     let state = StateDir::open(&places.state)?;
     let roots = Roots::default();
-    let plan = mode::decide(&mode::probe(&roots), options.mode.0)?;
+    let facts = mode::probe(&roots);
+    let plan = mode::decide(&facts, options.mode.0)?;
+    let scratch = Scratch::new(&facts, state.instance());
     let scene = Scene {
         plan: plan.clone(),
         roots: roots.clone(),
@@ -99,12 +103,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     // Before anything else is open that the guard should not hold.
     let Some(guard) = Guard::start(&scene)? else { return Ok(()) };
     let signals = Signals::block(&[SIGTERM, SIGINT, SIGHUP]).context("failed to read signals")?;
-    let opened = Store::open(state.path()).context("the job store")?;
-    let mut warnings = Vec::new();
-    if let Some(recovery) = &opened.recovered {
-        tracing::error!(%recovery, "the job store was damaged");
-        warnings.push(recovery.to_string());
-    }
+    let (store, warnings) = open_store(&state)?;
     let survey = discover::survey().context("failed to find out about this machine")?;
     survey.warnings.iter().for_each(|warning| tracing::warn!(%warning, "topology"));
     let server = server::Server::listen(&places.socket, connections_max)?;
@@ -116,7 +115,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     let mut daemon = Daemon {
         policy: pinfold_policy::Policy::default(),
         jobs: live::Jobs::new(),
-        journal: journal::Journal::new(opened.store),
+        journal: journal::Journal::new(store),
         containers,
         server,
         poller: poller::Poller::new().context("failed to wait for events")?,
@@ -127,6 +126,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         sampler: sample::Sampler::new(configured.config.profile_interval),
         processes: processes::Processes::new(configured.config.profile_processes),
         governor,
+        scratches: scratch::Scratches::new(scratch),
         audit: audit::Audit::open(state.path()),
         draining: operate::was_drained(state.path()),
         state: state.path().to_owned(),
@@ -152,6 +152,15 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     daemon.restore()?;
     announce(options, &places, daemon.containers.plan().mode.as_str());
     daemon.run(&signals)
+}
+
+/// The job store, and what users should know of it.
+fn open_store(state: &StateDir) -> anyhow::Result<(Store, Vec<String>)> {
+    let opened = Store::open(state.path()).context("the job store")?;
+    if let Some(recovery) = &opened.recovered {
+        tracing::error!(%recovery, "the job store was damaged");
+    }
+    Ok((opened.store, opened.recovered.iter().map(ToString::to_string).collect()))
 }
 
 /// Says that it is ready: on standard error, to systemd, and to the command that started it.

@@ -43,6 +43,7 @@ impl Daemon {
             self.restore_job(row, &left);
         }
         self.remove_leftovers();
+        self.remove_left_scratch();
         self.read_memory();
         if found > 0 {
             tracing::info!(jobs = found, "found jobs of an earlier life again");
@@ -233,6 +234,7 @@ impl Daemon {
             },
             schedule: config.schedule,
             drain: self.draining,
+            tmp_total_bytes: self.tmp_total_bytes(),
             memory: self.memory_settings(),
         }
     }

@@ -83,6 +83,7 @@ fn request() -> impl Strategy<Value = Request> {
                 wish: named.map(|named| Box::new(Wish { named, ..Wish::default() })),
                 after,
                 memory,
+                tmp_bytes: if cores == 3 { 3 << 20 } else { 0 },
                 kind,
             }
         },
@@ -107,6 +108,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                 preemption,
                 schedule,
                 drain: schedule && queue_depth == 7,
+                tmp_total_bytes: u64::from(queue_depth) << 20,
                 memory,
             }
         },

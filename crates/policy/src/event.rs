@@ -110,6 +110,8 @@ pub struct Request {
     pub after: Vec<JobId>,
     /// The memory that was asked for, in bytes; what is known of its kind counts more.
     pub memory: Option<u64>,
+    /// The directory in memory that it gets, in bytes; 0: none.
+    pub tmp_bytes: u64,
     /// The jobs it is like.
     pub kind: Option<Kind>,
 }

@@ -89,7 +89,10 @@ impl Policy {
                 format!("job {exclusive} must end"),
             );
         }
-        let Some((rank, head)) = self.queue.first(|shape| self.is_possible(shape)) else {
+        if entry.shape.tmp_bytes > self.tmp_room() {
+            return self.explain_tmp(entry.shape.tmp_bytes, numbers);
+        }
+        let Some((rank, head)) = self.head() else {
             return ("it has just come".into(), "the next event".into());
         };
         if head == job.id() && self.lacks_memory(head).is_none() {
@@ -152,6 +155,7 @@ impl Policy {
             class: job.request.class,
             wishes: job.request.wish.is_some(),
             memory: 0,
+            tmp_bytes: 0,
         };
         if job.passed > 0 {
             numbers.push(("passed over by", format!("{} of at most {PASSED_MAX}", job.passed)));
@@ -166,6 +170,21 @@ impl Policy {
             );
         }
         (format!("it is next, and {}", self.no_slot(shape)), self.what_frees(shape))
+    }
+
+    /// For a job whose directory in memory finds no room.
+    fn explain_tmp(&self, wanted: u64, numbers: &mut Numbers) -> (String, String) {
+        numbers.push(("memory for --tmp", mib(self.settings.tmp_total_bytes)));
+        numbers.push(("of it free", mib(self.tmp_room())));
+        let others: Vec<JobId> = self.with_tmp().map(Job::id).collect();
+        (
+            format!(
+                "its --tmp of {} does not fit beside those of other jobs: `tmp.total` leaves {}",
+                mib(wanted),
+                mib(self.tmp_room())
+            ),
+            format!("{} must end, or a larger `tmp.total`", any_of(&others)),
+        )
     }
 
     /// For a job that waits for memory.

@@ -527,6 +527,7 @@ impl Policy {
             class: job.request.class,
             wishes: job.request.wish.is_some(),
             memory: self.memory_bucket(job),
+            tmp_bytes: if job.live().is_some() { 0 } else { job.request.tmp_bytes },
         };
         let first = job.aged || job.live().and_then(|live| live.out).is_some_and(Out::is_memory);
         let wants = match &job.stage {

@@ -24,6 +24,8 @@ pub(crate) struct Shape {
     pub(crate) wishes: bool,
     /// The size class of the memory it is expected to need; 0: unknown, or no matter.
     pub(crate) memory: u16,
+    /// The directory in memory that it gets when it starts, in bytes.
+    pub(crate) tmp_bytes: u64,
 }
 
 /// The place of one job in the queue.

@@ -7,7 +7,7 @@
 
 use std::cell::OnceCell;
 
-use crate::job::{Drift, Live, Out, Told};
+use crate::job::{Drift, Job, Live, Out, Told};
 use crate::memory::bucket_ceiling;
 use crate::policy::Policy;
 use crate::queue::{RANK_AGED, Shape};
@@ -119,7 +119,7 @@ impl Policy {
     /// Gives free slots to those who are next.
     fn fill(&mut self) {
         while self.exclusive.is_none() {
-            let Some((rank, head)) = self.queue.first(|shape| self.is_possible(shape)) else { return };
+            let Some((rank, head)) = self.head() else { return };
             if self.jobs[&head].request.class == Some(Class::Exclusive) {
                 if self.clear_for(head) {
                     self.admit(head, Plan { class: Class::Exclusive, freeze: vec![], demote: vec![] });
@@ -138,10 +138,12 @@ impl Policy {
             if rank == RANK_AGED || self.jobs[&head].passed >= PASSED_MAX || self.free() == 0 {
                 return;
             }
-            let room = OnceCell::new();
+            let (room, tmp_room) = (OnceCell::new(), OnceCell::new());
             let fits = |shape: Shape| {
                 let small = |room: &u64| bucket_ceiling(shape.memory) <= *room;
-                self.fits(shape) && (shape.memory == 0 || small(room.get_or_init(|| self.memory_room())))
+                self.fits(shape)
+                    && self.has_tmp_room(shape, &tmp_room)
+                    && (shape.memory == 0 || small(room.get_or_init(|| self.memory_room())))
             };
             let Some((_, next)) = self.queue.first(fits).filter(|&(_, next)| next != head) else { return };
             if self.lacks_memory(next).is_some() {
@@ -153,6 +155,35 @@ impl Policy {
                 job.passed += 1;
             }
         }
+    }
+
+    /// The first in line, and its rank. One whose directory in memory finds no room does not stand in line: what it
+    /// waits for is the end of jobs that may stand behind it, frozen.
+    pub(crate) fn head(&self) -> Option<(u8, JobId)> {
+        let tmp_room = OnceCell::new();
+        self.queue.first(|shape| self.is_possible(shape) && self.has_tmp_room(shape, &tmp_room))
+    }
+
+    fn has_tmp_room(&self, shape: Shape, room: &OnceCell<u64>) -> bool {
+        shape.tmp_bytes == 0 || shape.tmp_bytes <= *room.get_or_init(|| self.tmp_room())
+    }
+
+    /// The largest directory in memory that a job could get now. One that is alone may exceed a bound that was lowered
+    /// since it was asked for.
+    pub(crate) fn tmp_room(&self) -> u64 {
+        match self.with_tmp().map(|job| job.request.tmp_bytes).fold(0, u64::saturating_add) {
+            0 => u64::MAX,
+            taken => self.settings.tmp_total_bytes.saturating_sub(taken),
+        }
+    }
+
+    /// The jobs that have a directory in memory.
+    pub(crate) fn with_tmp(&self) -> impl Iterator<Item = &Job> {
+        self.lives
+            .iter()
+            .filter_map(|id| self.jobs.get(id))
+            .map(|job| &**job)
+            .filter(|job| job.request.tmp_bytes > 0)
     }
 
     /// Whether such a job could ever start on this machine with these settings.

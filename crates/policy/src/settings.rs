@@ -35,6 +35,8 @@ pub struct Settings {
     pub schedule: bool,
     /// Whether nothing new starts: the host is to become free. What runs goes on, what stands still returns.
     pub drain: bool,
+    /// What the directories in memory of all jobs that were started may come to, in bytes.
+    pub tmp_total_bytes: u64,
     /// How memory is governed.
     pub memory: MemorySettings,
 }
@@ -50,6 +52,7 @@ impl Default for Settings {
             preemption: Preemption::Soft,
             schedule: true,
             drain: false,
+            tmp_total_bytes: u64::MAX,
             memory: MemorySettings::default(),
         }
     }

@@ -41,6 +41,8 @@ pub struct Config {
     pub memory_prediction: bool,
     /// `memory.swap_slot`: how many jobs may come back from swap at a time.
     pub memory_swap_slot: u32,
+    /// `tmp.total`: what the directories in memory of all jobs may come to; `None`: half of RAM.
+    pub tmp_total: Option<u64>,
     /// `priority.max`: the highest priority there is here, 1 to 16.
     pub priority_max: u8,
     /// `priority.default`: the priority of a job that asks for none.
@@ -109,6 +111,7 @@ pub const KEYS: &[Key] = &[
     key("memory.governor", "true", "whether jobs wait, are frozen and paged out for want of memory"),
     key("memory.prediction", "true", "whether that happens before memory is short, from claims and growth"),
     key("memory.swap_slot", "1", "how many jobs may come back from swap at a time"),
+    key("tmp.total", "", "what the directories that --tmp asks for may come to in all; unset: half of RAM"),
     key("priority.max", "16", "the highest priority there is here, 1 to 16"),
     key("priority.default", "10", "the priority of a job that asks for none"),
     key("profile.interval", "\"1s\"", "time between two samples of a job, 50ms to 1h"),
@@ -190,6 +193,7 @@ impl Default for Config {
             memory_governor: true,
             memory_prediction: true,
             memory_swap_slot: 1,
+            tmp_total: None,
             priority_max: 16,
             priority_default: 10,
             profile_interval: Duration::from_secs(1),
@@ -260,6 +264,7 @@ impl Config {
             "host.swap" => self.host_swap.map(size).unwrap_or_default(),
             "memory.governor" => self.memory_governor.to_string(),
             "memory.prediction" => self.memory_prediction.to_string(),
+            "tmp.total" => self.tmp_total.map(size).unwrap_or_default(),
             "memory.swap_slot" => self.memory_swap_slot.to_string(),
             "slots.factor" => format!("{}", f64::from(self.slots_factor_milli) / 1000.0),
             "slots.queue_depth" => self.slots_queue_depth.to_string(),
@@ -301,6 +306,7 @@ impl Config {
             "memory.governor" => value.switch().map(|on| self.memory_governor = on),
             "memory.prediction" => value.switch().map(|on| self.memory_prediction = on),
             "memory.swap_slot" => value.whole(1, 1000).map(|slots| self.memory_swap_slot = slots),
+            "tmp.total" => value.optional_size().map(|bytes| self.tmp_total = bytes),
             "slots.factor" => value.factor().map(|milli| self.slots_factor_milli = milli),
             "slots.queue_depth" => value.whole(1, 10_000_000).map(|depth| self.slots_queue_depth = depth),
             "slots.queue_ttl" => value.optional_duration().map(|ttl| self.slots_queue_ttl = ttl),

@@ -77,6 +77,12 @@ pub struct JobSpec {
     /// Jobs that must be over before it may start.
     #[serde(default)]
     pub after: Vec<u64>,
+    /// The size of the directory in memory that it finds in `TMPDIR`, in bytes.
+    #[serde(default)]
+    pub tmp_bytes: Option<u64>,
+    /// Whether it has a `/tmp` and `/var/tmp` of its own.
+    #[serde(default)]
+    pub private_tmp: bool,
     /// The line of the batch file it stands on, from 1.
     #[serde(default)]
     pub line: Option<u64>,

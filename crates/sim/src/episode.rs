@@ -199,6 +199,7 @@ fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
         wish: None,
         after: Vec::new(),
         memory: None,
+        tmp_bytes: 0,
         kind: None,
     };
     let duty_milli = dice.between(options.duty_min_milli, 1000);

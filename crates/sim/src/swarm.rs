@@ -122,6 +122,7 @@ pub(crate) fn settings(dice: &mut Dice) -> Settings {
         preemption: dice.pick(&[Preemption::Hard, Preemption::Soft, Preemption::Off]),
         schedule: dice.chance(950),
         drain: false,
+        tmp_total_bytes: u64::MAX,
         memory: MemorySettings::default(),
     }
 }

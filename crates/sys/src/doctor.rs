@@ -44,6 +44,8 @@ pub fn examine(facts: &Facts, plan: &Plan) -> Vec<Finding> {
         open_files(facts, plan),
         leftovers(facts),
         systemd(facts, plan),
+        tmp(facts),
+        private_tmp(facts),
     ]);
     findings
 }
@@ -181,6 +183,35 @@ fn systemd(facts: &Facts, plan: &Plan) -> Finding {
             "run the daemon as a service with Delegate=yes",
         ),
         None => lacking(subject, "hands down no group", "run the daemon as a service with Delegate=yes"),
+    }
+}
+
+fn tmp(facts: &Facts) -> Finding {
+    let subject = "tmp";
+    if facts.user == 0 && facts.may_mount {
+        return good(subject, "--tmp is a file system in memory, of just the size asked for");
+    }
+    let found = "--tmp is a directory below /dev/shm, and nothing keeps a job to the size asked for";
+    let change = if facts.user == 0 { "grant the daemon CAP_SYS_ADMIN" } else { "run the daemon as root" };
+    lacking(subject, found, change)
+}
+
+fn private_tmp(facts: &Facts) -> Finding {
+    let subject = "private_tmp";
+    match (facts.user == 0 && facts.may_mount, facts.user_namespaces) {
+        (_, true) => good(subject, "every user can have a /tmp of its own (user namespaces)"),
+        (true, false) => lacking(
+            subject,
+            "only root's jobs can have a /tmp of their own",
+            "allow user namespaces: user.max_user_namespaces, kernel.unprivileged_userns_clone=1, \
+             kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
+        (false, false) => lacking(
+            subject,
+            "no job can have a /tmp of its own",
+            "allow user namespaces: user.max_user_namespaces, kernel.unprivileged_userns_clone=1, \
+             kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
     }
 }
 

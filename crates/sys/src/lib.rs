@@ -5,7 +5,8 @@
 //! jobs; [`doctor`] says it in words. [`records`] hears from the kernel of processes that start and end,
 //! [`discover`] reads the machine's topology, [`affinity`] which PUs a thread may use. [`spawn`], [`lead`],
 //! [`signals`], [`peer`] and [`paths`] start programs and the tasks of a job, receive signals, know who is at the
-//! other end of a socket, and say where files lie.
+//! other end of a socket, and say where files lie. [`scratch`] and [`private_tmp`] give jobs directories in memory and a
+//! `/tmp` of their own.
 //!
 //! Absent here: any judgement about jobs, any clock that decides, any store. Unsafe code stands only in small wrappers,
 //! each with its reason.
@@ -19,7 +20,9 @@ pub mod lead;
 pub mod mode;
 pub mod paths;
 pub mod peer;
+pub mod private_tmp;
 pub mod procfs;
 pub mod records;
+pub mod scratch;
 pub mod signals;
 pub mod spawn;

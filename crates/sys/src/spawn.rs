@@ -19,6 +19,7 @@ use std::rc::Rc;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::lead::{self, TaskPlan};
+use crate::private_tmp;
 
 pub use at_once::start;
 
@@ -34,6 +35,8 @@ pub struct Program {
     pub own_session: bool,
     /// The tasks that it is started as; `None`: once, where it stands.
     pub tasks: Option<TaskPlan>,
+    /// Whether it has a `/tmp` and `/var/tmp` of its own; needs [`Held`].
+    pub private_tmp: bool,
 }
 
 /// An environment in the kernel's own form; cheap to share between programs.
@@ -150,6 +153,7 @@ impl Program {
             streams: [None, None, None],
             own_session: false,
             tasks: None,
+            private_tmp: false,
         })
     }
 
@@ -233,11 +237,24 @@ fn become_program(program: &Program, wait: BorrowedFd<'_>, doors: &[OwnedFd]) ->
     if program.own_session {
         let _ = rustix::process::setsid();
     }
-    let Some(variables) = await_release(wait) else { leave(125) };
+    let Some(mut variables) = await_release(wait) else { leave(125) };
+    if program.private_tmp {
+        variables = match private_tmp::enter_with(variables) {
+            Ok(variables) => variables,
+            Err(error) => give_up(&error),
+        };
+    }
     match &program.tasks {
         Some(plan) => lead::become_tasks(program, &variables, plan),
         None => become_program_now(program, &variables),
     }
+}
+
+/// Says why the program is not started as it should be, and ends.
+fn give_up(error: &private_tmp::PrivateTmpError) -> ! {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    let _ = rustix::io::write(rustix::stdio::stderr(), format!("pinfold: {error}{cause}\n").as_bytes());
+    leave(126)
 }
 
 /// Executes the program with these variables over its environment, and with the signals as they were before the

@@ -340,8 +340,5 @@ fn a_limit_on_memory(kind: Kind) {
     }
     let done = host.pinfold(["run", "--mem-limit", "512MiB", "--"].into_iter().chain(fill));
     assert_eq!(done.code, Some(0), "below its limit: {done:?}");
-    assert!(
-        host.report(2).memory_peak_bytes > 33 * MIB,
-        "nor is the next job under the limit of the first"
-    );
+    assert!(host.report(2).memory_peak_bytes > 33 * MIB, "nor is the next job under the limit of the first");
 }

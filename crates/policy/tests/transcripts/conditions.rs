@@ -93,3 +93,27 @@ fn what_a_job_needs_can_be_told_later() {
         ",
     );
 }
+
+#[test]
+fn directories_in_memory_have_room() {
+    check(
+        "
+        > machine 2
+        > set factor=4000 tmp=10
+        > submit 1 backfill d6
+        1 start backfill 0 p10: it asked to be a backfiller and a slot was free (1 of 8 slots used)
+        > submit 2 backfill d5
+        > submit 3 backfill d4
+        3 start backfill 1 p10: it asked to be a backfiller and a slot was free (2 of 8 slots used)
+        > submit 4 backfill
+        4 start backfill 0 p10: it asked to be a backfiller and a slot was free (3 of 8 slots used)
+        > exit 3
+        > exit 1
+        2 start backfill 1 p10: it asked to be a backfiller and a slot was free (2 of 8 slots used)
+        > set tmp=3
+        > submit 5 backfill d4
+        > exit 2
+        5 start backfill 1 p10: it asked to be a backfiller and a slot was free (2 of 8 slots used)
+        ",
+    );
+}

@@ -130,6 +130,7 @@ impl Script {
                 "budget" => settings.memory.budget_bytes = mib(value),
                 "governor" => settings.memory.governor = on,
                 "prediction" => settings.memory.prediction = on,
+                "tmp" => settings.tmp_total_bytes = mib(value),
                 "drain" => settings.drain = on,
                 "affinity" => settings.affinity = on,
                 "backfill" => settings.backfill = on,
@@ -199,6 +200,7 @@ fn request(words: &[&str]) -> Request {
         wish: None,
         after: Vec::new(),
         memory: None,
+        tmp_bytes: 0,
         kind: None,
     };
     for word in &words[1..] {
@@ -214,6 +216,7 @@ fn request(words: &[&str]) -> Request {
                 ("e", n) => request.expected = Some(Duration::from_secs(n.parse().unwrap())),
                 ("a", n) => request.after = n.split(',').map(job).collect(),
                 ("m", n) => request.memory = Some(mib(n)),
+                ("d", n) => request.tmp_bytes = mib(n),
                 ("k", n) => request.kind = Some(Kind(n.parse().unwrap())),
                 ("t", n) => request.ttl = Some(Duration::from_secs(n.parse().unwrap())),
                 _ => panic!("no option `{word}`"),

@@ -10,7 +10,7 @@ use rusqlite::Row;
 use super::fields::{Binder, Fields};
 
 /// The columns of `jobs`; the key first.
-pub(super) const JOB: [&str; 61] = [
+pub(super) const JOB: [&str; 63] = [
     "job",
     "uid",
     "user",
@@ -30,6 +30,8 @@ pub(super) const JOB: [&str; 61] = [
     "line",
     "layout",
     "after",
+    "tmp_bytes",
+    "private_tmp",
     "priority",
     "class",
     "state",
@@ -158,6 +160,7 @@ fn bind_spec(spec: &JobSpec, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
     to.put(spec.layout.as_ref().map(text))?;
     let numbers = || serde_json::to_string(&spec.after).expect("numbers always have a JSON form");
     to.put((!spec.after.is_empty()).then(numbers))?;
+    to.maybe(spec.tmp_bytes)?.put(spec.private_tmp)?;
     Ok(())
 }
 
@@ -243,6 +246,8 @@ fn read_spec(from: &mut Fields<'_, '_>) -> rusqlite::Result<JobSpec> {
         line: from.maybe()?,
         layout: from.maybe_text()?.and_then(|text| serde_json::from_str(&text).ok()),
         after: from.maybe_text()?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
+        tmp_bytes: from.maybe()?,
+        private_tmp: from.yes()?,
     })
 }
 

@@ -13,10 +13,10 @@ use rusqlite::{Connection, OptionalExtension};
 pub(super) const APPLICATION_ID: i32 = 0x5046_4C44;
 
 /// The newest version known here.
-pub(super) const VERSION: u32 = 6;
+pub(super) const VERSION: u32 = 7;
 
 /// What leads from version n to n + 1.
-const STEPS: [&str; VERSION as usize] = [TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS];
+const STEPS: [&str; VERSION as usize] = [TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS, SCRATCH];
 
 /// Version 1: the tables.
 const TABLES: &str = "
@@ -217,6 +217,12 @@ CREATE TABLE blocks (
     data BLOB NOT NULL,
     PRIMARY KEY (job, first_us)
 ) STRICT;
+";
+
+/// Version 7: the directory in memory and the `/tmp` of its own that a job asks for.
+const SCRATCH: &str = "
+ALTER TABLE jobs ADD COLUMN tmp_bytes INTEGER CHECK (tmp_bytes >= 0);
+ALTER TABLE jobs ADD COLUMN private_tmp INTEGER NOT NULL DEFAULT 0 CHECK (private_tmp IN (0, 1));
 ";
 
 /// The version of a file; 0 for an empty one.

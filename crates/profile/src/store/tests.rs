@@ -97,19 +97,20 @@ prop_compose! {
         (name, directory, project) in (".*", ".*", proptest::option::of(".*")),
         command in proptest::collection::vec(".*", 0..4),
         (priority, class, cores) in (any::<Option<u8>>(), proptest::option::of(any_class()), any::<u32>()),
-        numbers in proptest::array::uniform5(any_maybe()),
-        (held, no_suspend) in any::<(bool, bool)>(),
+        numbers in proptest::array::uniform6(any_maybe()),
+        (held, no_suspend, private_tmp) in any::<(bool, bool, bool)>(),
         after in any::<Vec<u64>>(),
         layout in proptest::option::of((any::<Vec<(String, String)>>(), any::<Option<String>>())),
     ) -> JobSpec {
         JobSpec {
-            name, project, command, directory, priority, class, cores, held, no_suspend,
+            name, project, command, directory, priority, class, cores, held, no_suspend, private_tmp,
             after, layout: layout.map(|(options, cpus)| JobLayout { options, cpus }),
             claim_bytes: numbers[0],
             limit_bytes: numbers[1],
             ttl_us: numbers[2],
             expected_us: numbers[3],
             line: numbers[4],
+            tmp_bytes: numbers[5],
         }
     }
 }

@@ -15,6 +15,10 @@ pub struct Facts {
     pub may_raise_weight: bool,
     /// We may exceed resource limits (CAP_SYS_RESOURCE); pressure triggers then take any window.
     pub may_exceed_limits: bool,
+    /// We may mount file systems (CAP_SYS_ADMIN).
+    pub may_mount: bool,
+    /// The kernel's settings let any user make a user namespace.
+    pub user_namespaces: bool,
     /// RLIMIT_NICE of this process, 0 to 40: 20 lets a thread come back from the idle class to nice 0.
     pub nice_ceiling: u64,
     /// Open files that this process may hold; a job takes up to five.

@@ -14,6 +14,7 @@ use crate::procfs::{PressureResource, Proc};
 /// processes itself.
 pub(crate) const DAEMON_LEAF: &str = "pinfold-daemon";
 
+const CAP_SYS_ADMIN: u32 = 21;
 const CAP_SYS_NICE: u32 = 23;
 const CAP_SYS_RESOURCE: u32 = 24;
 
@@ -32,6 +33,8 @@ pub fn probe(roots: &Roots) -> Facts {
         user: effective_user(&status),
         may_raise_weight: capable(CAP_SYS_NICE),
         may_exceed_limits: capable(CAP_SYS_RESOURCE),
+        may_mount: capable(CAP_SYS_ADMIN),
+        user_namespaces: user_namespaces(|file| text(file)),
         nice_ceiling: soft_limit(&limits, "Max nice priority"),
         open_files: soft_limit(&limits, "Max open files"),
         pus: proc.as_ref().and_then(|proc| proc.host_cpu().ok()).map_or(1, |host| host.pus.len()),
@@ -46,6 +49,14 @@ pub fn probe(roots: &Roots) -> Facts {
         leftovers: leftovers(roots, &hierarchies),
         hierarchies,
     }
+}
+
+/// Distributions have switches of their own for this, beside the kernel's bound on how many there may be.
+fn user_namespaces(text: impl Fn(&str) -> String) -> bool {
+    let number = |file: &str| text(file).trim().parse::<u64>().ok();
+    number("sys/user/max_user_namespaces").is_some_and(|most| most > 0)
+        && number("sys/kernel/unprivileged_userns_clone") != Some(0)
+        && number("sys/kernel/apparmor_restrict_unprivileged_userns") != Some(1)
 }
 
 fn lists_children(proc: &Proc) -> bool {

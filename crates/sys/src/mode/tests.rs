@@ -11,6 +11,8 @@ pub(crate) fn capable() -> Facts {
         user: 0,
         may_raise_weight: true,
         may_exceed_limits: true,
+        may_mount: true,
+        user_namespaces: true,
         nice_ceiling: 0,
         open_files: 524_288,
         pus: 8,

@@ -35,7 +35,8 @@ struct Plan<'a> {
 /// reap.
 ///
 /// The caller stands still meanwhile, so nobody may freeze the container before it knows of the child. A program of
-/// several tasks needs [`super::Held`]: who leads them is a process of its own.
+/// several tasks needs [`super::Held`]: who leads them is a process of its own. So does one with a `/tmp` of its own: who
+/// borrows memory cannot leave its namespaces.
 ///
 /// # Errors
 /// When the system has no process left.

@@ -1,0 +1,232 @@
+//! What stands around a job: a directory in memory, and a `/tmp` of its own. Both are gone when the job is, however it
+//! ended.
+
+use std::path::{Path, PathBuf};
+
+use pinfold_proto::JobState;
+use pinfold_proto::view::WhyView;
+
+use crate::host::Host;
+use crate::kind::{Kind, become_nobody, each_kind};
+use crate::wait::{eventually, no_rescue};
+
+each_kind!(
+    a_directory_in_memory,
+    gone_however_the_job_ends,
+    the_daemon_dies_and_comes_back,
+    all_of_them_are_bounded,
+    a_tmp_of_its_own,
+    a_tmp_of_its_own_in_the_directory,
+    lists_and_tasks,
+);
+
+const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
+
+/// Whether this kind's daemon can mount.
+fn mounts(kind: Kind) -> bool {
+    let facts = pinfold_sys::mode::probe(&pinfold_sys::mode::Roots::default());
+    kind != Kind::Nobody && facts.user == 0 && facts.may_mount
+}
+
+/// Whether jobs of this kind can have a `/tmp` of their own; says so where they cannot.
+fn private(host: &Host) -> bool {
+    let done = host.pinfold(["run", "--private-tmp", "true"]);
+    if done.code == Some(5) {
+        println!("skipped: {}", done.err);
+        assert!(done.err.contains("doctor"), "{done:?}");
+        return false;
+    }
+    assert_eq!(done.code, Some(0), "{done:?}");
+    true
+}
+
+/// Starts a job that notes where its directory is; gives that.
+fn with_directory(host: &Host, options: &[&str], script: &str) -> (u64, PathBuf) {
+    let note = format!("echo x >$TMPDIR/file && echo $TMPDIR >where.new && mv where.new where; {script}");
+    let job = host.submit(options, &note);
+    let path = eventually("the job says where its directory is", || {
+        std::fs::read_to_string(host.work("where")).map(|text| PathBuf::from(text.trim()))
+    });
+    std::fs::remove_file(host.work("where")).expect("it was just read");
+    assert!(path.join("file").exists(), "{}", path.display());
+    (job, path)
+}
+
+fn is_gone(path: &Path) {
+    eventually(&format!("{} is gone", path.display()), || {
+        if path.exists() { Err("it is there") } else { Ok(()) }
+    });
+    let mounts = std::fs::read_to_string("/proc/self/mounts").expect("what is mounted");
+    assert!(!mounts.contains(&path.display().to_string()), "it is not mounted");
+}
+
+fn a_directory_in_memory(kind: Kind) {
+    let host = Host::new(kind);
+    let script = "cd $TMPDIR && stat -c '%a %u' . && id -u && head -c 8388608 /dev/zero >large; \
+                  echo $? $(stat -c %s large); echo $TMPDIR";
+    let done = host.pinfold(["run", "--tmp", "4MiB", "--", "/bin/sh", "-c", script]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let lines: Vec<&str> = done.out.lines().collect();
+    assert_eq!(lines[0], format!("700 {}", lines[1]), "{done:?}");
+    let size = if mounts(kind) { "1 4194304" } else { "0 8388608" };
+    assert_eq!(lines[2], size, "{done:?}");
+    is_gone(Path::new(lines[3]));
+    let done = host.pinfold(["doctor"]);
+    assert_eq!(done.out.contains("nothing keeps a job to the size"), !mounts(kind), "{done:?}");
+    let done = host.pinfold(["run", "--", "/bin/sh", "-c", "echo ${TMPDIR-none}"]);
+    assert_eq!(done.out, "none\n", "who does not ask has none");
+}
+
+fn gone_however_the_job_ends(kind: Kind) {
+    let host = Host::new(kind);
+    let (job, path) = with_directory(
+        &host,
+        &["--tmp", "1MiB"],
+        "mkdir -p $TMPDIR/a/b; until [ -e first ]; do sleep 0.05; done; exit 3",
+    );
+    host.make("first");
+    host.until_exit_code(job, 3);
+    is_gone(&path);
+    let (job, path) = with_directory(&host, &["--tmp", "1MiB"], WAIT);
+    assert_eq!(host.pinfold(["cancel", &job.to_string()]).code, Some(0));
+    host.until(job, JobState::Exited);
+    is_gone(&path);
+    let (job, path) =
+        with_directory(&host, &["--tmp", "1MiB"], "until [ -e second ]; do sleep 0.05; done; kill -KILL $$");
+    host.make("second");
+    assert_eq!(host.until(job, JobState::Exited).signal, Some(9));
+    is_gone(&path);
+}
+
+/// Of the jobs that a daemon that died left, one ended before the next came, and one runs on.
+fn the_daemon_dies_and_comes_back(kind: Kind) {
+    let _frozen = no_rescue();
+    let mut host = Host::new(kind);
+    let (lives, kept) = with_directory(&host, &["--tmp", "1MiB"], WAIT);
+    let (_, left) =
+        with_directory(&host, &["--tmp", "1MiB"], "until [ -e first ]; do sleep 0.05; done; : >ended");
+    host.crash();
+    host.make("first");
+    eventually("the job ends", || std::fs::metadata(host.work("ended")).map(drop));
+    assert!(left.exists(), "nobody is there to remove it");
+    host.start_daemon();
+    is_gone(&left);
+    assert!(kept.join("file").exists(), "that of a job that runs stays");
+    assert_eq!(host.job(lives).state, JobState::Running);
+    assert_eq!(host.stop(), Some(0));
+    assert!(kept.join("file").exists());
+    host.start_daemon();
+    host.make("go");
+    host.until_exit_code(lives, 0);
+    is_gone(&kept);
+}
+
+fn all_of_them_are_bounded(kind: Kind) {
+    let host = Host::with(kind, &["tmp.total=10MiB", "slots.factor=4"]);
+    let done = host.pinfold(["run", "--tmp", "11MiB", "true"]);
+    assert_eq!(done.code, Some(5), "{done:?}");
+    assert!(done.err.contains("tmp.total"), "{done:?}");
+    let (first, _) = with_directory(&host, &["--tmp", "6MiB"], WAIT);
+    let second = host.submit(&["--tmp", "5MiB"], "exit 4");
+    let third = host.submit(&["--tmp", "4MiB"], "exit 5");
+    host.until_exit_code(third, 5);
+    host.until_exit_code(host.submit(&[], "exit 6"), 6);
+    let done = host.pinfold(["why", "--json", &second.to_string()]);
+    let why: WhyView = serde_json::from_str(&done.out).expect("why is JSON");
+    assert!(why.state == JobState::Queued && why.cause.contains("tmp.total"), "{why:?}");
+    assert!(why.change.contains(&format!("job {first} must end")), "{why:?}");
+    host.make("go");
+    host.until_exit_code(second, 4);
+}
+
+fn a_tmp_of_its_own(kind: Kind) {
+    let host = Host::new(kind);
+    if !private(&host) {
+        return;
+    }
+    let name = host.path(".").file_name().map(|_| host.instance()).expect("a name of this test's own");
+    // The host's directory is below /tmp as a rule: inside, neither it nor anything else of /tmp is there.
+    let script = format!(
+        "echo $TMPDIR $(ls -A /tmp /var/tmp | grep -v : | wc -w); echo x >/tmp/{name}; echo x >/var/tmp/{name}; \
+         id -u; exit 7"
+    );
+    let done = host.pinfold(["run", "--private-tmp", "--", "/bin/sh", "-c", &script]);
+    assert_eq!(done.code, Some(7), "{done:?}");
+    let mut lines = done.out.lines();
+    assert_eq!(lines.next(), Some("/tmp 0"), "{done:?}");
+    let own = if kind == Kind::Nobody { 65534 } else { rustix::process::geteuid().as_raw() };
+    assert_eq!(lines.next(), Some(own.to_string().as_str()), "{done:?}");
+    for place in ["/tmp", "/var/tmp"] {
+        assert!(!Path::new(place).join(&name).exists(), "nothing comes out to {place}");
+    }
+    // It is frozen, thawed and cancelled as any other.
+    let job = host.submit(&["--private-tmp"], WAIT);
+    host.until(job, JobState::Running);
+    assert_eq!(host.pinfold(["suspend", &job.to_string()]).code, Some(0));
+    host.until(job, JobState::Frozen);
+    assert_eq!(host.pinfold(["resume", &job.to_string()]).code, Some(0));
+    assert_eq!(host.pinfold(["cancel", &job.to_string()]).code, Some(0));
+    host.until(job, JobState::Exited);
+}
+
+fn a_tmp_of_its_own_in_the_directory(kind: Kind) {
+    let host = Host::new(kind);
+    if !private(&host) {
+        return;
+    }
+    let script = "echo $TMPDIR; head -c 8388608 /dev/zero >/tmp/large; echo $?; : >/var/tmp/x";
+    let done = host.pinfold(["run", "--private-tmp", "--tmp", "4MiB", "--", "/bin/sh", "-c", script]);
+    let full = i32::from(mounts(kind));
+    let lines: Vec<&str> = done.out.lines().collect();
+    assert_eq!(lines, ["/tmp".to_owned(), full.to_string()], "{done:?}");
+    let base = if mounts(kind) { "/run/pinfold/tmp" } else { "/dev/shm" };
+    let left = || {
+        let names = std::fs::read_dir(base).expect("the base").filter_map(Result::ok);
+        names.map(|entry| entry.path()).find(|path| path.to_string_lossy().contains(&host.instance()))
+    };
+    eventually("no job has a directory", || {
+        match left().map(|dir| std::fs::read_dir(dir).map(Iterator::count)) {
+            None | Some(Ok(0)) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    });
+}
+
+fn lists_and_tasks(kind: Kind) {
+    let host = Host::new(kind);
+    std::fs::write(host.work("list"), "echo x >$TMPDIR/x\n[ $(ls $TMPDIR | wc -l) = 0 ]\n").expect("a list");
+    kind.give(&host.work("list"));
+    let done = host.pinfold(["batch", "--tmp", "1MiB", "list"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    if private(&host) {
+        let done = host.pinfold(["batch", "--private-tmp", "list"]);
+        assert_eq!(done.code, Some(0), "{done:?}");
+        let script = "mkdir /tmp/$PINFOLD_TASK_ID; until [ $(ls /tmp | wc -l) = 2 ]; do sleep 0.05; done";
+        let done = host.pinfold(["run", "--private-tmp", "-n", "2", "--", "/bin/sh", "-c", script]);
+        assert_eq!(done.code, Some(0), "tasks share theirs: {done:?}");
+    }
+}
+
+/// Root's daemon gives another user's job what is that user's, and nobody else's.
+#[test]
+fn another_users_job_under_roots_daemon() {
+    if !mounts(Kind::Rootless) {
+        return println!("skipped: only root can be two users and mount");
+    }
+    let host = Host::with(Kind::Rootless, &[]);
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(host.path("."), PermissionsExt::from_mode(0o755)).expect("an open directory");
+    for private in [&[][..], &["--private-tmp"]] {
+        let mut command = host.command(host.programs().join("pinfold"));
+        command.args(["run", "--tmp", "4MiB"]).args(private);
+        let script =
+            "stat -c '%a %u' $TMPDIR; echo x >$TMPDIR/x; head -c 8388608 /dev/zero >$TMPDIR/y; echo $?";
+        command.args(["--", "/bin/sh", "-c", script]).stdin(std::process::Stdio::null()).current_dir("/");
+        become_nobody(&mut command);
+        let done = host.spawn(command).wait();
+        if done.code == Some(5) {
+            return println!("skipped in part: {}", done.err);
+        }
+        assert_eq!(done.out, "700 65534\n1\n", "{private:?}: {done:?}");
+    }
+}

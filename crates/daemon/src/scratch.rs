@@ -1,0 +1,112 @@
+//! Directories in memory for jobs that ask for one: made before the job starts, gone when it is over, and bounded in
+//! all. Owns which jobs have one; how they are made is `sys`'s.
+
+use std::collections::BTreeSet;
+
+use pinfold_policy::JobId;
+use pinfold_proto::JobSpec;
+use pinfold_proto::wire::ErrorCode;
+use pinfold_sys::peer::Peer;
+use pinfold_sys::scratch::{Scratch, ScratchError};
+
+use crate::daemon::Daemon;
+use crate::event::Effect;
+use crate::rights::Refusal;
+
+const MIB: u64 = 1 << 20;
+
+/// The jobs' directories in memory.
+#[derive(Debug)]
+pub(crate) struct Scratches {
+    scratch: Scratch,
+    jobs: BTreeSet<JobId>,
+}
+
+/// What a job's directory counts for, in bytes: whole MiB, so that few sizes stand in the queue.
+pub(crate) fn counted_bytes(spec: &JobSpec) -> u64 {
+    spec.tmp_bytes.unwrap_or(0).div_ceil(MIB).saturating_mul(MIB)
+}
+
+impl Scratches {
+    /// Those that an earlier daemon left are known.
+    pub(crate) fn new(scratch: Scratch) -> Self {
+        let jobs = scratch.list().into_iter().map(JobId).collect();
+        Self { scratch, jobs }
+    }
+
+    /// Makes a job's, if it asks for one.
+    pub(crate) fn make(&mut self, job: JobId, spec: &JobSpec, user: u32) -> Result<(), ScratchError> {
+        let Some(bytes) = spec.tmp_bytes else { return Ok(()) };
+        self.jobs.insert(job);
+        self.scratch.make(job.0, bytes, user).map(drop)
+    }
+
+    /// What a job finds in `TMPDIR`. One with a `/tmp` of its own puts that in its place there.
+    pub(crate) fn variable(&self, job: JobId, spec: &JobSpec) -> Option<String> {
+        spec.tmp_bytes.map(|_| self.scratch.path(job.0).display().to_string())
+    }
+
+    /// Removes a job's, if it has one.
+    pub(crate) fn remove(&mut self, job: JobId) {
+        if !self.jobs.contains(&job) {
+            return;
+        }
+        match self.scratch.remove(job.0) {
+            Ok(()) => drop(self.jobs.remove(&job)),
+            Err(error) => {
+                tracing::warn!(job = job.0, error = %crate::act::in_full(&error), "a directory in memory is left over");
+            }
+        }
+    }
+
+    pub(crate) fn has(&self, job: JobId) -> bool {
+        self.jobs.contains(&job)
+    }
+
+    /// The daemon ends: those of jobs that run stay.
+    pub(crate) fn close(&self) {
+        self.scratch.close();
+    }
+}
+
+impl Daemon {
+    /// What all directories in memory may come to, in bytes.
+    pub(crate) fn tmp_total_bytes(&self) -> u64 {
+        let half = || self.proc.memory_info().map_or(u64::MAX, |info| info.total_bytes / 2);
+        self.configured.config.tmp_total.unwrap_or_else(half)
+    }
+
+    /// Checks a job's wish for a directory in memory against what there can be.
+    pub(crate) fn admit_tmp(&self, user: Peer, spec: &JobSpec) -> Result<(), Refusal> {
+        let Some(bytes) = spec.tmp_bytes else { return Ok(()) };
+        let total = self.tmp_total_bytes();
+        if bytes > total {
+            let size = pinfold_proto::quantity::show_size;
+            let text = format!(
+                "--tmp {} is more than all jobs may have, {} (`tmp.total`)",
+                size(bytes),
+                size(total)
+            );
+            return Err((ErrorCode::Refused, text));
+        }
+        if !self.scratches.scratch.serves(user.uid) {
+            let text = "--tmp for another user than the daemon's own needs a daemon of root's";
+            return Err((ErrorCode::Refused, text.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Directories of jobs that were over before this daemon came are removed.
+    pub(crate) fn remove_left_scratch(&mut self) {
+        let left: Vec<JobId> =
+            self.scratches.jobs.iter().copied().filter(|job| !self.jobs.contains_key(job)).collect();
+        left.into_iter().for_each(|job| self.scratches.remove(job));
+    }
+
+    /// A job is over: its directory goes once its end is on disk.
+    pub(crate) fn drop_scratch(&mut self, job: JobId) {
+        if self.scratches.has(job) {
+            self.effects.push(Effect::Remove(job));
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Directories in memory, one for each job that asks for it: a tmpfs of just that size where this process may mount,
+//! else a private directory below the host's own tmpfs, whose size nobody enforces.
+//!
+//! The kernel owns the state: what lies below the instance's directory is all there is, so a daemon that comes after
+//! one that died finds it again. Directories on the way are this user's alone to write, are opened one by one without
+//! following links, and are refused when somebody else put them there. Absent here: which job may have how much.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Uid};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags};
+
+use crate::mode::Facts;
+
+/// Whoever may enter may pass, and only the owner may look or write.
+const PASSABLE: Mode = Mode::from_raw_mode(0o711);
+const PRIVATE: Mode = Mode::RWXU;
+/// A tmpfs holds no page for an empty file, so the number of files is bounded as well: by one for each page, and these.
+const FILES_BESIDE: u64 = 1024;
+const PAGE_BYTES: u64 = 4096;
+
+/// The directories of one daemon's jobs.
+#[derive(Debug, Clone)]
+pub struct Scratch {
+    root: PathBuf,
+    /// Below the root, down to the instance's own.
+    names: Vec<String>,
+    mounts: bool,
+}
+
+/// Why a job's directory cannot be made or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum ScratchError {
+    /// A call failed.
+    #[error("failed to {operation} {}", .path.display())]
+    Failed {
+        /// What was done.
+        operation: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// Somebody else made a directory on the way, or may write into it.
+    #[error("{} belongs to someone else or is open to others", .0.display())]
+    Foreign(PathBuf),
+}
+
+impl Scratch {
+    /// Those of this instance on a host like this: below `/run/pinfold/tmp` where this process may mount, else below
+    /// `/dev/shm`.
+    #[must_use]
+    pub fn new(facts: &Facts, instance: &str) -> Self {
+        if facts.user == 0 && facts.may_mount {
+            return Self::mounted(Path::new("/run"), instance);
+        }
+        Self::plain(Path::new("/dev/shm"), facts.user, instance)
+    }
+
+    fn mounted(root: &Path, instance: &str) -> Self {
+        let names = ["pinfold", "tmp", instance].map(str::to_owned).into();
+        Self { root: root.to_owned(), names, mounts: true }
+    }
+
+    fn plain(root: &Path, user: u32, instance: &str) -> Self {
+        Self { root: root.to_owned(), names: vec![format!("pinfold-{user}-{instance}")], mounts: false }
+    }
+
+    /// Whether the kernel keeps jobs to the size they asked for.
+    #[must_use]
+    pub fn is_enforced(&self) -> bool {
+        self.mounts
+    }
+
+    /// Whether a job of this user can have one.
+    #[must_use]
+    pub fn serves(&self, user: u32) -> bool {
+        let own = rustix::process::geteuid();
+        own.is_root() || own.as_raw() == user
+    }
+
+    fn base(&self) -> PathBuf {
+        self.names.iter().fold(self.root.clone(), |path, name| path.join(name))
+    }
+
+    /// Where this job's is, if it has one.
+    #[must_use]
+    pub fn path(&self, job: u64) -> PathBuf {
+        self.base().join(name_of(job))
+    }
+
+    /// Makes an empty one for this job of this user; what an earlier attempt left goes first.
+    ///
+    /// # Errors
+    /// When a directory on the way is somebody else's, or a call fails.
+    pub fn make(&self, job: u64, bytes: u64, user: u32) -> Result<PathBuf, ScratchError> {
+        let base = self.make_base()?;
+        let (path, name) = (self.path(job), name_of(job));
+        let failed = |operation, errno| failed(operation, &path, errno);
+        if let Err(errno) = rustix::fs::mkdirat(&base, &name, PRIVATE) {
+            if errno != Errno::EXIST {
+                return Err(failed("make", errno));
+            }
+            self.remove(job)?;
+            rustix::fs::mkdirat(&base, &name, PRIVATE).map_err(|errno| failed("make", errno))?;
+        }
+        let directory = open(&base, &name).map_err(|errno| failed("open", errno))?;
+        let furnished = if self.mounts {
+            mount(&directory, bytes, user).map_err(|errno| failed("mount a tmpfs on", errno))
+        } else if user == rustix::process::geteuid().as_raw() {
+            Ok(())
+        } else {
+            let owner = Some(Uid::from_raw(user));
+            rustix::fs::fchown(&directory, owner, None).map_err(|errno| failed("give its user", errno))
+        };
+        if let Err(error) = furnished {
+            let _ = rustix::fs::unlinkat(&base, &name, AtFlags::REMOVEDIR);
+            return Err(error);
+        }
+        Ok(path)
+    }
+
+    /// Removes a job's directory with all that is in it; one that is not there is removed already.
+    ///
+    /// # Errors
+    /// When a directory on the way is somebody else's, or a call fails.
+    pub fn remove(&self, job: u64) -> Result<(), ScratchError> {
+        let Some(base) = self.open_base(false)? else { return Ok(()) };
+        let (path, name) = (self.path(job), name_of(job));
+        if self.mounts {
+            self.unmount(&base, job)?;
+        }
+        match open(&base, &name) {
+            Err(Errno::NOENT) => return Ok(()),
+            Err(errno) => return Err(failed("open", &path, errno)),
+            Ok(directory) => clear(&directory, &path)?,
+        }
+        match rustix::fs::unlinkat(&base, &name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(failed("remove", &path, errno)),
+        }
+    }
+
+    /// Takes off whatever is mounted there. Its files go one by one: a job with mounts of its own still has this one,
+    /// and would keep their memory until it ends. That is done last, where nothing that the job's user may have mounted
+    /// inside is in the way any more.
+    fn unmount(&self, base: &OwnedFd, job: u64) -> Result<(), ScratchError> {
+        let path = self.path(job);
+        loop {
+            let Ok(top) = open(base, &name_of(job)) else { return Ok(()) };
+            match rustix::mount::unmount(&path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
+                Ok(()) => clear(&top, &path)?,
+                // Nothing is mounted there.
+                Err(Errno::INVAL | Errno::NOENT) => return Ok(()),
+                Err(errno) => return Err(failed("unmount", &path, errno)),
+            }
+        }
+    }
+
+    /// The jobs that have one.
+    #[must_use]
+    pub fn list(&self) -> Vec<u64> {
+        let Ok(Some(base)) = self.open_base(false) else { return Vec::new() };
+        let Ok(entries) = Dir::read_from(&base) else { return Vec::new() };
+        let names =
+            entries.filter_map(Result::ok).map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let mut jobs: Vec<u64> = names.filter_map(|name| name.strip_prefix("job-")?.parse().ok()).collect();
+        jobs.sort_unstable();
+        jobs
+    }
+
+    /// Removes the instance's directory, if no job has any in it.
+    pub fn close(&self) {
+        let _ = rustix::fs::unlinkat(CWD, self.base(), AtFlags::REMOVEDIR);
+    }
+
+    fn make_base(&self) -> Result<OwnedFd, ScratchError> {
+        let base = self.open_base(true)?;
+        base.ok_or_else(|| failed("open", &self.base(), Errno::NOENT))
+    }
+
+    /// Opens the instance's directory, each on the way without following links; `None` where one is missing.
+    fn open_base(&self, make: bool) -> Result<Option<OwnedFd>, ScratchError> {
+        let mut path = self.root.clone();
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(&path, flags, Mode::empty());
+        let mut directory = root.map_err(|errno| failed("open", &path, errno))?;
+        for name in &self.names {
+            path.push(name);
+            let made = if make { rustix::fs::mkdirat(&directory, name, PASSABLE) } else { Err(Errno::EXIST) };
+            if let Err(errno) = made
+                && errno != Errno::EXIST
+            {
+                return Err(failed("make", &path, errno));
+            }
+            directory = match open(&directory, name) {
+                Ok(opened) => opened,
+                Err(Errno::NOENT) if !make => return Ok(None),
+                Err(Errno::LOOP | Errno::NOTDIR) => return Err(ScratchError::Foreign(path)),
+                Err(errno) => return Err(failed("open", &path, errno)),
+            };
+            let found = rustix::fs::fstat(&directory).map_err(|errno| failed("look at", &path, errno))?;
+            let mode = Mode::from_raw_mode(found.st_mode);
+            if found.st_uid != rustix::process::geteuid().as_raw() || mode.intersects(Mode::WGRP | Mode::WOTH)
+            {
+                return Err(ScratchError::Foreign(path));
+            }
+            // The daemon's own mask, or an earlier daemon's, may have shut it to the jobs of other users.
+            if make && !mode.contains(PASSABLE) {
+                let opened = rustix::fs::fchmod(&directory, mode | PASSABLE);
+                opened.map_err(|errno| failed("open to users", &path, errno))?;
+            }
+        }
+        Ok(Some(directory))
+    }
+}
+
+fn name_of(job: u64) -> String {
+    format!("job-{job}")
+}
+
+fn open(directory: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(directory, name, flags, Mode::empty())
+}
+
+fn mount(directory: &OwnedFd, bytes: u64, user: u32) -> Result<(), Errno> {
+    let pages = bytes.div_ceil(PAGE_BYTES).max(1);
+    let files = pages.saturating_add(FILES_BESIDE);
+    let options = format!("size={},nr_inodes={files},mode=0700,uid={user}", pages.saturating_mul(PAGE_BYTES));
+    let options = std::ffi::CString::new(options).expect("digits and letters");
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    // By the open directory and not by its name.
+    let target = format!("/proc/self/fd/{}", directory.as_raw_fd());
+    rustix::mount::mount("pinfold", target, "tmpfs", flags, options.as_c_str())
+}
+
+/// Removes all that is in a directory. Links are removed and not followed, here and below.
+fn clear(directory: &OwnedFd, path: &Path) -> Result<(), ScratchError> {
+    let entries = Dir::read_from(directory).map_err(|errno| failed("list", path, errno))?;
+    for entry in entries.filter_map(Result::ok) {
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let removed = if entry.file_type() == FileType::Directory {
+            let below = format!("/proc/self/fd/{}/{}", directory.as_raw_fd(), name.to_string_lossy());
+            std::fs::remove_dir_all(below)
+        } else {
+            rustix::fs::unlinkat(directory, name, AtFlags::empty()).map_err(io::Error::from)
+        };
+        match removed {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                let path = path.join(name.to_string_lossy().into_owned());
+                return Err(ScratchError::Failed { operation: "remove", path, source: error });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn failed(operation: &'static str, path: &Path, errno: Errno) -> ScratchError {
+    ScratchError::Failed { operation, path: path.to_owned(), source: errno.into() }
+}
+
+#[cfg(test)]
+mod tests;

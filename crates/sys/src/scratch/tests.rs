@@ -1,0 +1,92 @@
+use super::*;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+fn own() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Whether this process can mount, as the daemon of root's can.
+fn may_mount() -> bool {
+    let facts = crate::mode::probe(&crate::mode::Roots::default());
+    if !(facts.user == 0 && facts.may_mount) {
+        eprintln!("skipped: only root can mount");
+        return false;
+    }
+    true
+}
+
+#[test]
+fn a_plain_one_is_private_and_gone_when_removed() {
+    let root = tempfile::tempdir().unwrap();
+    let scratch = Scratch::plain(root.path(), own(), "i1");
+    assert_eq!(scratch.list(), Vec::<u64>::new());
+    let path = scratch.make(7, 1 << 20, own()).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+    std::fs::create_dir_all(path.join("a/b")).unwrap();
+    std::fs::write(path.join("a/b/c"), "x").unwrap();
+    let elsewhere = root.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    std::fs::write(elsewhere.join("kept"), "x").unwrap();
+    symlink(&elsewhere, path.join("link")).unwrap();
+    symlink(&elsewhere, path.join("a/link")).unwrap();
+    assert_eq!(scratch.list(), [7]);
+    // Made again it is empty again.
+    scratch.make(7, 1 << 20, own()).unwrap();
+    assert_eq!(std::fs::read_dir(&path).unwrap().count(), 0);
+    scratch.remove(7).unwrap();
+    scratch.remove(7).unwrap();
+    assert!(!path.exists() && elsewhere.join("kept").exists());
+    scratch.close();
+    assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 1, "only what was not ours is left");
+}
+
+#[test]
+fn what_others_planted_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let theirs = root.path().join("theirs");
+    std::fs::create_dir(&theirs).unwrap();
+    let scratch = Scratch::plain(root.path(), own(), "i1");
+    symlink(&theirs, scratch.base()).unwrap();
+    let refused = |scratch: &Scratch| matches!(scratch.make(1, 4096, own()), Err(ScratchError::Foreign(_)));
+    assert!(refused(&scratch), "a link");
+    assert!(scratch.remove(1).is_err());
+    std::fs::remove_file(scratch.base()).unwrap();
+    std::fs::write(scratch.base(), "").unwrap();
+    assert!(refused(&scratch), "a file");
+    std::fs::remove_file(scratch.base()).unwrap();
+    std::fs::create_dir(scratch.base()).unwrap();
+    std::fs::set_permissions(scratch.base(), PermissionsExt::from_mode(0o777)).unwrap();
+    assert!(refused(&scratch), "open to all");
+    std::fs::set_permissions(scratch.base(), PermissionsExt::from_mode(0o700)).unwrap();
+    if own() == 0 {
+        std::os::unix::fs::chown(scratch.base(), Some(65534), None).unwrap();
+        assert!(refused(&scratch), "another user's");
+    }
+    assert_eq!(std::fs::read_dir(&theirs).unwrap().count(), 0);
+}
+
+#[test]
+fn a_mounted_one_is_of_its_size_and_its_users() {
+    if !may_mount() {
+        return;
+    }
+    let root = tempfile::tempdir().unwrap();
+    let scratch = Scratch::mounted(root.path(), "i1");
+    let path = scratch.make(3, 1 << 20, 65534).unwrap();
+    let found = std::fs::metadata(&path).unwrap();
+    assert_eq!((found.uid(), found.mode() & 0o7777), (65534, 0o700));
+    assert_ne!(found.dev(), std::fs::metadata(root.path()).unwrap().dev());
+    let full = std::fs::write(path.join("large"), vec![1; 2 << 20]).unwrap_err();
+    assert_eq!(full.kind(), io::ErrorKind::StorageFull);
+    let flags = rustix::fs::statvfs(&path).unwrap().f_flag;
+    use rustix::fs::StatVfsMountFlags as Flags;
+    assert!(flags.contains(Flags::NOSUID | Flags::NODEV), "{flags:?}");
+    assert_eq!(scratch.list(), [3]);
+    // One that is made again lies where the first was, not on it.
+    assert_eq!(scratch.make(3, 1 << 20, 65534).unwrap(), path);
+    assert_eq!(std::fs::read_dir(&path).unwrap().count(), 0);
+    scratch.remove(3).unwrap();
+    assert!(!path.exists());
+    scratch.close();
+    assert!(!scratch.base().exists());
+}
