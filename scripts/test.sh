@@ -29,6 +29,7 @@ else
   echo "== licences and bans: SKIPPED, as cargo-deny is not installed (cargo install cargo-deny)"
 fi
 step "simulated episodes" cargo xtask sim --episodes 10000 --seed 1
+step "episodes under memory pressure" cargo xtask sim --pressure --episodes 5000 --seed 1
 if [ "$(id -u)" = 0 ]; then
   step "unprivileged" scripts/test-unprivileged.sh
 else

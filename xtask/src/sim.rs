@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use pinfold_sim::{Failure, run};
+use pinfold_sim::pressure;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct SimArgs {
@@ -22,13 +22,43 @@ pub(crate) struct SimArgs {
     /// Print the whole history of the episode that failed (or of the only one)
     #[arg(long)]
     trace: bool,
+    /// Compare strategies on the toy model instead
+    #[arg(long)]
+    toy: bool,
+    /// Play episodes in which memory does not suffice
+    #[arg(long)]
+    pressure: bool,
 }
 
+/// How an episode went.
+struct Played {
+    decisions: u64,
+    /// Jobs that the kernel killed where nobody could have known.
+    lost: u64,
+    words: String,
+}
+
+/// An episode in which a promise was broken.
+struct Broken {
+    seed: u64,
+    violation: String,
+    options: String,
+    trace: Vec<String>,
+}
+
+type Play = fn(u64, bool) -> Result<Played, Box<Broken>>;
+
 pub(crate) fn sim(args: &SimArgs) -> anyhow::Result<()> {
+    if args.toy {
+        toy();
+        return Ok(());
+    }
+    let play: Play = if args.pressure { under_pressure } else { plain };
     let seed = args.seed.unwrap_or_else(fresh_seed);
     println!("seeds {seed} to {}", seed.saturating_add(args.episodes.saturating_sub(1)));
     let (next, played, decisions) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-    let failed: Mutex<Option<Box<Failure>>> = Mutex::new(None);
+    let lost = AtomicU64::new(0);
+    let failed: Mutex<Option<Box<Broken>>> = Mutex::new(None);
     let began = Instant::now();
     let work = || {
         let mut told = Instant::now();
@@ -37,15 +67,18 @@ pub(crate) fn sim(args: &SimArgs) -> anyhow::Result<()> {
             if index >= args.episodes || failed.lock().is_ok_and(|failed| failed.is_some()) {
                 return;
             }
-            match run(seed.wrapping_add(index), None, false) {
-                Ok(outcome) => decisions.fetch_add(outcome.decisions, Ordering::Relaxed),
-                Err(failure) => {
+            match play(seed.wrapping_add(index), false) {
+                Ok(outcome) => {
+                    decisions.fetch_add(outcome.decisions, Ordering::Relaxed);
+                    lost.fetch_add(outcome.lost, Ordering::Relaxed);
+                }
+                Err(broken) => {
                     if let Ok(mut failed) = failed.lock() {
-                        failed.get_or_insert(failure);
+                        failed.get_or_insert(broken);
                     }
                     return;
                 }
-            };
+            }
             let count = played.fetch_add(1, Ordering::Relaxed) + 1;
             if told.elapsed() > Duration::from_secs(5) {
                 told = Instant::now();
@@ -59,11 +92,11 @@ pub(crate) fn sim(args: &SimArgs) -> anyhow::Result<()> {
         }
     });
     let failed = failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if let Some(failure) = failed {
-        return report(&failure, args.trace);
+    if let Some(broken) = failed {
+        return report(&broken, args, play);
     }
     if args.trace && args.episodes == 1 {
-        print_trace(seed);
+        print_trace(seed, play);
     }
     println!(
         "{} episodes, {} decisions, no promise broken, {:.1} s",
@@ -71,25 +104,65 @@ pub(crate) fn sim(args: &SimArgs) -> anyhow::Result<()> {
         decisions.into_inner(),
         began.elapsed().as_secs_f64()
     );
+    if args.pressure {
+        let lost = lost.into_inner();
+        println!(
+            "{lost} jobs lost, all where swap was short and nobody knew what they need; commit {}",
+            commit()
+        );
+    }
     Ok(())
 }
 
-fn report(failure: &Failure, trace: bool) -> anyhow::Result<()> {
-    let seed = failure.seed;
-    if trace {
-        print_trace(seed);
+/// Sets of jobs of the toy model.
+const TOY_SETS: u64 = 60;
+
+fn toy() {
+    println!("| strategy | median | p90 |");
+    println!("| --- | ---: | ---: |");
+    let ratio = |milli: u64| format!("{}.{:02}", (milli + 5) / 1000, (milli + 5) % 1000 / 10);
+    for row in pressure::toy::compare(TOY_SETS) {
+        println!("| {} | {} | {} |", row.strategy, ratio(row.median_milli), ratio(row.p90_milli));
     }
-    println!("{}", failure.violation);
-    println!("options {:#?}", failure.options);
+}
+
+fn plain(seed: u64, traced: bool) -> Result<Played, Box<Broken>> {
+    let played = pinfold_sim::run(seed, None, traced);
+    played.map(|o| Played { decisions: o.decisions, lost: 0, words: format!("{o:?}") }).map_err(|failure| {
+        let options = format!("{:#?}", failure.options);
+        let (violation, trace) = (failure.violation.to_string(), failure.trace);
+        Box::new(Broken { seed, violation, options, trace })
+    })
+}
+
+fn under_pressure(seed: u64, traced: bool) -> Result<Played, Box<Broken>> {
+    let played = pressure::run(seed, None, traced);
+    played.map(|o| Played { decisions: o.decisions, lost: o.lost, words: format!("{o:?}") }).map_err(
+        |failure| {
+            let options = format!("{:#?}", failure.options);
+            let (violation, trace) = (failure.violation.to_string(), failure.trace);
+            Box::new(Broken { seed, violation, options, trace })
+        },
+    )
+}
+
+fn report(broken: &Broken, args: &SimArgs, play: Play) -> anyhow::Result<()> {
+    let seed = broken.seed;
+    if args.trace {
+        print_trace(seed, play);
+    }
+    println!("{}", broken.violation);
+    println!("options {}", broken.options);
     println!("seed {seed}, commit {}", commit());
-    println!("again: cargo xtask sim --seed {seed} --episodes 1 --trace");
+    let which = if args.pressure { "--pressure " } else { "" };
+    println!("again: cargo xtask sim {which}--seed {seed} --episodes 1 --trace");
     bail!("a promise was broken in the episode of seed {seed}");
 }
 
-fn print_trace(seed: u64) {
-    match run(seed, None, true) {
-        Ok(outcome) => println!("{outcome:?}"),
-        Err(failure) => failure.trace.iter().for_each(|line| println!("{line}")),
+fn print_trace(seed: u64, play: Play) {
+    match play(seed, true) {
+        Ok(played) => println!("{}", played.words),
+        Err(broken) => broken.trace.iter().for_each(|line| println!("{line}")),
     }
 }
 

@@ -129,10 +129,10 @@ impl Policy {
         Some(Claim { usual_bytes, most_bytes: claim.most_bytes.max(job.held.peak) })
     }
 
-    /// Whether anybody told what a job needs: its user, or jobs of its kind that ended.
+    /// Whether anybody told what a job needs, its user or jobs of its kind that ended, and it may be used.
     fn is_known(&self, job: &Job) -> bool {
-        job.request.memory.is_some()
-            || job.request.kind.is_some_and(|kind| self.memory.learned.contains_key(&kind))
+        let learned = || job.request.kind.is_some_and(|kind| self.memory.learned.contains_key(&kind));
+        self.settings.memory.prediction && (job.request.memory.is_some() || learned())
     }
 
     /// What a running job counts for: what it holds, or what it usually comes to hold; the most it may need if it
@@ -170,6 +170,13 @@ impl Policy {
             || !self.memory.frozen.is_empty()
             || free < usable / 4
             || grown(growth, HORIZON * 4) > free
+            || self.beyond_safety(usable, HORIZON * 4) > 0
+    }
+
+    /// The job that is never frozen or paged out for another, if memory is governed and any job lives.
+    #[must_use]
+    pub fn memory_token(&self) -> Option<JobId> {
+        self.memory.token
     }
 
     /// What is free for jobs in RAM.
@@ -180,8 +187,13 @@ impl Policy {
     /// Why memory keeps a job from its start, if it does.
     pub(crate) fn lacks_memory(&self, id: JobId) -> Option<Lack> {
         let job = self.jobs.get(&id)?;
-        if !self.governs() || self.holders.len() == 0 || job.live().is_some() {
+        if !self.governs() || self.holders.len() == 0 {
             return None;
+        }
+        if let Some(live) = job.live() {
+            // Who stood still for another cause returns as one that did for memory does; those were looked at already.
+            let let_go = live.out.is_none_or(Out::is_memory);
+            return (!let_go && !self.may_return(job)).then_some(Lack::Short);
         }
         let usable = self.memory.usable?;
         let wanted = self.counts_for(job);
@@ -232,6 +244,25 @@ impl Policy {
         held > swap.saturating_add(usable.saturating_sub(most))
     }
 
+    /// By how much those beside the token holder, if they grow on as they do for so long, will hold more than can be
+    /// moved out of its way; at most what they grow by, for nobody gives back what he holds.
+    fn beyond_safety(&self, usable: u64, horizon: Duration) -> u64 {
+        let Some(token) = self.memory.token.and_then(|id| self.jobs.get(&id)) else { return 0 };
+        let Some(claim) = self.claim_of(token).filter(|_| self.settings.memory.prediction) else { return 0 };
+        let most = claim.most_bytes.max(token.held.total()).min(usable);
+        let beside = || self.lives.iter().filter(|id| **id != token.id()).filter_map(|id| self.jobs.get(id));
+        let growth = |job: &Job| {
+            let claim = self.claim_of(job).filter(|claim| claim.most_bytes > job.held.total());
+            let most = claim.map_or(u64::MAX, |claim| claim.most_bytes - job.held.total());
+            grown(job.held.growth, horizon).min(most)
+        };
+        let held = beside().map(|job| job.held.total()).fold(0, u64::saturating_add);
+        let grows = beside().filter(|job| has_slot(job)).map(|job| growth(job)).fold(0, u64::saturating_add);
+        let swapped = beside().map(|job| job.held.swapped).fold(token.held.swapped, u64::saturating_add);
+        let room = self.memory.swap_free.saturating_add(swapped).saturating_add(usable - most);
+        held.saturating_add(grows).saturating_sub(room).min(grows)
+    }
+
     /// Jobs that were started and stand still, for whatever cause.
     fn standing(&self) -> impl Iterator<Item = &Job> {
         self.lives.iter().filter_map(|id| self.jobs.get(id)).map(|job| &**job).filter(|job| !has_slot(job))
@@ -267,16 +298,17 @@ impl Policy {
     /// Lets those return that may, and sees to it that the token holder runs. At the end of each step, for an exit
     /// may have made room.
     pub(crate) fn let_return(&mut self) {
-        if self.memory.frozen.is_empty() {
-            return;
-        }
         if !self.governs() {
             for id in std::mem::take(&mut self.memory.frozen) {
                 self.let_go(id);
             }
             return;
         }
+        // Also while nobody stands still: whoever starts next is held against what the token holder may need.
         self.choose_token();
+        if self.memory.frozen.is_empty() {
+            return;
+        }
         if let Some(token) = self.memory.token.filter(|token| self.memory.frozen.contains(token)) {
             self.let_go(token);
         }
@@ -303,13 +335,35 @@ impl Policy {
         // The others that stand still can be paged out, as far as swap takes them.
         let pinned = self.standing().filter(|job| job.id() != first.id()).map(|job| job.held.resident);
         let pinned = pinned.fold(0, u64::saturating_add).saturating_sub(self.memory.swap_free);
-        let all = taken.saturating_add(self.need_to_return(first)).saturating_add(pinned);
-        all.saturating_add(margin) <= usable
+        let need = self.need_to_return(first);
+        let all = taken.saturating_add(need).saturating_add(pinned);
+        let is_token = self.memory.token == Some(first.id());
+        let safe = is_token || !self.is_unsafe(need.saturating_sub(first.held.total()), usable);
+        all.saturating_add(margin) <= usable && (safe || !self.settings.memory.prediction)
+    }
+
+    /// A job that stood still for another cause does not find the memory that it needs to go on: from now on it stands
+    /// still for that.
+    pub(crate) fn rest_for_memory(&mut self, id: JobId) {
+        // The one that runs may have started just now.
+        self.choose_token();
+        self.dequeue(id);
+        self.memory.frozen.insert(id);
+        let token = self.memory.token.unwrap_or(id);
+        if let Some(live) = self.live_mut(id) {
+            live.out = Some(Out::Memory { token });
+        }
     }
 
     /// A job that was frozen for memory may return: it is given the next slot.
     fn let_go(&mut self, id: JobId) {
         self.memory.frozen.remove(&id);
+        self.returns(id);
+        self.enqueue(id);
+    }
+
+    /// A job goes on after it stood still.
+    pub(crate) fn returns(&mut self, id: JobId) {
         let now = self.now;
         let rate = self.swap_rate();
         let Some(job) = self.jobs.get_mut(&id) else { return };
@@ -319,7 +373,6 @@ impl Policy {
         if job.held.swapped >= WORTH_BYTES {
             self.memory.returning.insert(id, now.after(swap_in * 2));
         }
-        self.enqueue(id);
     }
 
     fn swap_rate(&self) -> u64 {
@@ -342,6 +395,7 @@ impl Policy {
     fn relieve(&mut self) {
         let now = self.now;
         let usable = self.memory.usable.unwrap_or(u64::MAX);
+        self.keep_safe(usable);
         let over = self.shortage(usable);
         let thrashes = self.memory.stalled_milli >= THRASH_MILLI && self.memory.returning.is_empty();
         if over == 0 && !thrashes {
@@ -365,6 +419,18 @@ impl Policy {
             self.freeze_for_memory(victim);
         }
         self.page_out();
+    }
+
+    /// Freezes who would soon hold what the token holder may come to need and swap does not take.
+    fn keep_safe(&mut self, usable: u64) {
+        while self.beyond_safety(usable, HORIZON) >= WORTH_BYTES {
+            let may = |job: &&Job| {
+                job.held.growth > 0 && Some(job.id()) != self.memory.token && self.may_freeze(job.id())
+            };
+            let Some(youngest) = self.running().filter(may).max_by_key(|job| order(job)) else { return };
+            let id = youngest.id();
+            self.freeze_for_memory(id);
+        }
     }
 
     /// By how much those who run will soon exceed what is usable, if they go on as they do.

@@ -127,6 +127,10 @@ impl Policy {
                 return;
             }
             let lack = self.lacks_memory(head);
+            if lack.is_some() && self.live(head).is_some() {
+                self.rest_for_memory(head);
+                continue;
+            }
             if lack.is_none()
                 && let Some(plan) = self.plan(head, true)
             {
@@ -147,6 +151,10 @@ impl Policy {
             };
             let Some((_, next)) = self.queue.first(fits).filter(|&(_, next)| next != head) else { return };
             if self.lacks_memory(next).is_some() {
+                if self.live(next).is_some() {
+                    self.rest_for_memory(next);
+                    continue;
+                }
                 return;
             }
             let Some(plan) = self.plan(next, false) else { return };
@@ -293,6 +301,9 @@ impl Policy {
         }
         match thaw {
             Some(out) => {
+                if !out.is_memory() {
+                    self.returns(id);
+                }
                 self.mark(id, self.thaw_reason(id, out));
                 self.rearm(id);
             }

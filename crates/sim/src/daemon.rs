@@ -569,7 +569,7 @@ impl Default for Fnv {
 }
 
 impl Fnv {
-    fn add(&mut self, now: Instant, decision: &Decision) {
+    pub(crate) fn add(&mut self, now: Instant, decision: &Decision) {
         // Writing into a hash cannot fail.
         let _ = write!(self, "{} {decision:?}", now.0);
     }

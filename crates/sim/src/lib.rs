@@ -7,7 +7,9 @@
 //! [`checks`] (what must hold after every step), [`episode`] (one seed, one history), [`mutant`] (mistakes
 //! made on purpose, to see that the checks find them).
 //!
-//! Absent: real time, threads, files, the real kernel; memory and swap.
+//! [`pressure`] is a second host, with memory and swap in place of users and cores that come and go.
+//!
+//! Absent: real time, threads, files, the real kernel.
 
 pub mod checks;
 pub mod daemon;
@@ -15,6 +17,7 @@ pub mod dice;
 pub mod episode;
 pub mod ledger;
 pub mod mutant;
+pub mod pressure;
 pub mod swarm;
 pub mod world;
 

@@ -258,3 +258,74 @@ fn jobs_that_grow_in_step_are_frozen_youngest_first_and_nobody_takes_their_place
         ",
     );
 }
+
+#[test]
+fn without_prediction_what_was_learned_lets_nobody_pass_one_that_stands_still() {
+    check(
+        "
+        > machine 2
+        > set factor=2000 prediction=off
+        > memory free=1000 swap=1000
+        > learned 1 100 100
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 4 slots used)
+        > submit 2
+        2 start primary 1 p10: a home core was free (2 of 4 slots used)
+        > +1 memory free=200 swap=1000 1:400 2:400
+        > +1 memory free=0 swap=1000 1:500 2:500
+        2 freeze: memory runs short: 0 MiB free, growing by 200 MiB a second; job 1 goes first
+        > +0.5 memory free=100 swap=1000 1:500 2:400
+        > submit 3 k1
+        ",
+    );
+}
+
+#[test]
+fn a_resumed_job_waits_for_the_memory_that_it_needs() {
+    check(
+        "
+        > machine 2
+        > set factor=1000
+        > memory free=1000 swap=2000
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > submit 2
+        2 start primary 1 p10: a home core was free (2 of 2 slots used)
+        > +5 memory free=400 swap=2000 1:50 2:550
+        > suspend 2
+        2 freeze: a user or operator asked for it
+        > +6 memory free=400 swap=1500 1:550 2:50+500
+        > +6 memory free=400 swap=1500 1:550 2:50+500
+        > resume 2
+        > why 2
+        memory ran short, and job 1 goes before it [priority 10, cores asked for 1, slots used 1 of 2, since its start 17.0 s, frozen for 0.0 s, memory for jobs 1000 MiB, memory free 400 MiB, memory it holds 50 MiB, of it in swap, besides 500 MiB, times frozen for memory 0] change: 550 MiB of memory that running jobs do not need; it returns by itself
+        > exit 1
+        2 thaw: memory suffices again: 950 MiB free, 500 MiB to come back from swap
+        ",
+    );
+}
+
+#[test]
+fn nobody_grows_into_what_the_token_holder_is_known_to_need() {
+    check(
+        "
+        > machine 2
+        > set factor=1000
+        > learned 1 300 600
+        > memory free=1000 swap=0
+        > submit 1 k1
+        1 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > submit 2 k1
+        2 start primary 1 p10: a home core was free (2 of 2 slots used)
+        > +1 memory free=700 swap=0 1:150 2:150
+        > +5 memory free=600 swap=0 1:200 2:200
+        > +5 memory free=400 swap=0 1:300 2:300
+        > +1 memory free=300 swap=0 1:350 2:350
+        > +0.5 memory free=240 swap=0 1:380 2:380
+        2 freeze: memory runs short: 240 MiB free, growing by 106 MiB a second; job 1 goes first
+        > +5 memory free=20 swap=0 1:600 2:380
+        > exit 1
+        2 thaw: memory suffices again: 620 MiB free
+        ",
+    );
+}

@@ -1,0 +1,133 @@
+//! A job on the simulated host: what it wants in a step, and what comes of what it got. Sizes in KiB.
+//!
+//! Absent: who gets what; the host says that.
+
+use crate::pressure::footprint::Plan;
+use crate::pressure::world::TICK_US;
+
+/// What a job can allocate in a step: the kernel clears about 2 GiB a second.
+pub const ALLOC_TICK: u64 = 20 << 10;
+/// The kernel reads so much at a time for one that waits for a page.
+pub(super) const CLUSTER: u64 = 32;
+/// How exactly a job must have got what it asked for to go on.
+const NEAR: u64 = 64;
+
+/// A job on the host.
+#[derive(Debug, Clone)]
+pub struct Body {
+    /// What it does.
+    pub plan: Plan,
+    /// How much of it is done, in microseconds.
+    pub done_us: u64,
+    /// What it holds in RAM.
+    pub resident: u64,
+    /// What it holds in swap.
+    pub swapped: u64,
+    /// Whether it computes in the idle class.
+    pub backfills: bool,
+    /// Whether it stands still.
+    pub frozen: bool,
+    /// When a freeze that is under way takes effect.
+    pub freezes_at: Option<u64>,
+    /// What the pager moved to swap of it, in all.
+    pub paged_out: u64,
+    /// The most it held.
+    pub peak: u64,
+    /// What it wants to compute in this step, and what it did;
+    pub(super) want_us: u64,
+    pub(super) got_us: u64,
+    /// what it needs back from swap for it, and in new pages,
+    pub(super) fault: u64,
+    pub(super) grow: u64,
+    /// and the part of the step in which it waited for them, in thousandths.
+    pub(super) stalled_milli: u64,
+}
+
+impl Body {
+    /// A job that begins.
+    pub(super) fn new(plan: Plan, backfills: bool) -> Self {
+        Self {
+            plan,
+            done_us: 0,
+            resident: 0,
+            swapped: 0,
+            backfills,
+            frozen: false,
+            freezes_at: None,
+            paged_out: 0,
+            peak: 0,
+            want_us: 0,
+            got_us: 0,
+            fault: 0,
+            grow: 0,
+            stalled_milli: 0,
+        }
+    }
+
+    /// All it holds.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.resident + self.swapped
+    }
+
+    fn hot(&self) -> u64 {
+        self.total() * self.plan.hot_milli / 1000
+    }
+
+    /// What it has in RAM and does not touch.
+    pub(super) fn cold(&self) -> u64 {
+        let cold = self.total() - self.hot();
+        if self.frozen { self.resident } else { cold.saturating_sub(self.swapped).min(self.resident) }
+    }
+
+    /// What it wants in this step: pages back from swap, and new ones.
+    pub(super) fn want(&mut self, latency_us: u64) {
+        (self.fault, self.grow, self.stalled_milli) = (0, 0, 0);
+        if self.want_us == 0 {
+            return;
+        }
+        let hot = self.hot();
+        // What is not touched went out first.
+        let missed = self.swapped.saturating_sub(self.total() - hot);
+        if missed > 0 {
+            let touched = (self.plan.touch * self.want_us / 1000).max(1);
+            let fault = u128::from(touched) * u128::from(missed) / u128::from(hot.max(1));
+            self.fault = u64::try_from(fault).unwrap_or(u64::MAX).clamp(1, missed);
+            let most = (TICK_US / latency_us.max(1)).max(1) * CLUSTER;
+            if latency_us > 0 && self.fault > most {
+                self.want_us = (self.want_us * most / self.fault).max(1);
+                self.stalled_milli = 1000 - most * 1000 / self.fault;
+                self.fault = most;
+            }
+        }
+        let target = self.plan.at(self.done_us + self.want_us);
+        self.grow = target.saturating_sub(self.total()).min(ALLOC_TICK);
+    }
+
+    /// Computes as far as it got what it wanted, in thousandths; says whether it came to its end.
+    pub(super) fn go_on(&mut self, device: u64, granted: u64) -> bool {
+        self.got_us = 0;
+        if self.want_us == 0 {
+            return false;
+        }
+        let of_faults = if self.fault > 0 { device.min(granted) } else { 1000 };
+        let of_all = if self.grow > 0 { of_faults.min(granted) } else { of_faults };
+        let back = (self.fault * of_faults).div_ceil(1000).min(self.swapped);
+        self.swapped -= back;
+        self.resident += back + self.grow * granted / 1000;
+        self.peak = self.peak.max(self.total());
+        let step = self.want_us * of_all / 1000;
+        let target = self.plan.at(self.done_us + step);
+        if self.total() + NEAR >= target {
+            self.got_us = step;
+            self.done_us += step;
+        }
+        self.stalled_milli = self.stalled_milli.max(1000 - of_all);
+        let surplus = self.total().saturating_sub(target.max(NEAR));
+        // What is given back is given back from both alike.
+        let of_swap = surplus * self.swapped / self.total().max(1);
+        self.swapped -= of_swap;
+        self.resident -= (surplus - of_swap).min(self.resident);
+        self.done_us >= self.plan.work_us
+    }
+}

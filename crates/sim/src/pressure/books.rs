@@ -1,0 +1,314 @@
+//! What was asked for, told and decided, kept apart from the judgement, and the promises that each decision must
+//! keep. Sizes are bytes, as the judgement has them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use pinfold_policy::{
+    Action, Claim, Decision, FrozenBy, Instant, JobId, Kind, MemorySample, Policy, Reason, Request, Settings,
+    State,
+};
+
+use crate::checks::Violation;
+
+/// What is less than this is nobody's concern.
+const WORTH_BYTES: u64 = 4 << 20;
+/// The rate of a swap device of which nothing is known.
+const ASSUMED_RATE: u64 = 50 << 20;
+/// Over so long what is paged out is added up.
+const PAGE_OUT_WINDOW: Duration = Duration::from_secs(2);
+
+/// A job.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// As it was asked for.
+    pub request: Request,
+    /// When it was told to start; `None`: it waits.
+    pub started: Option<Instant>,
+    /// Whether it was told to stand still.
+    pub frozen: bool,
+    /// A user had it frozen,
+    pub by_user: bool,
+    /// or there were fewer slots than jobs.
+    pub for_slots: bool,
+    /// When it was last told to stand still or to go on.
+    pub changed: Instant,
+    /// In RAM and in swap, as last told.
+    pub held: (u64, u64),
+    /// The most it held, as told.
+    pub peak: u64,
+    /// Until when it comes back from swap.
+    returns_until: Option<Instant>,
+}
+
+/// The books.
+#[derive(Debug, Default)]
+pub struct Books {
+    /// Jobs that are not over.
+    pub jobs: BTreeMap<JobId, Entry>,
+    /// Jobs that are.
+    pub over: BTreeSet<JobId>,
+    /// What kinds of jobs need, as told.
+    pub learned: BTreeMap<Kind, Claim>,
+    /// The settings.
+    pub settings: Settings,
+    /// Who is not to be frozen for memory.
+    pub token: Option<JobId>,
+    usable: Option<u64>,
+    swap_free: u64,
+    swap_rate: u64,
+    paged: VecDeque<(Instant, u64)>,
+}
+
+impl Books {
+    /// Empty books.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, ..Self::default() }
+    }
+
+    /// A job was asked for, or found again.
+    pub fn submitted(&mut self, request: Request, started: Option<Instant>, now: Instant) {
+        let (job, held) = (request.job, (0, 0));
+        let entry = Entry {
+            request,
+            started,
+            frozen: false,
+            by_user: false,
+            for_slots: false,
+            changed: now,
+            held,
+            peak: 0,
+            returns_until: None,
+        };
+        self.jobs.insert(job, entry);
+    }
+
+    /// A new judgement knows nothing.
+    pub fn begin_anew(&mut self) {
+        (self.token, self.usable, self.swap_free, self.swap_rate) = (None, None, 0, 0);
+        self.learned.clear();
+        self.paged.clear();
+        self.jobs.clear();
+    }
+
+    /// Readings were told.
+    pub fn measured(&mut self, sample: &MemorySample) {
+        for memory in &sample.jobs {
+            if let Some(entry) = self.jobs.get_mut(&memory.job).filter(|entry| entry.started.is_some()) {
+                entry.held = (memory.resident_bytes, memory.swapped_bytes);
+                entry.peak = entry.peak.max(memory.resident_bytes + memory.swapped_bytes);
+            }
+        }
+        let resident: u64 = self.jobs.values().map(|entry| entry.held.0).sum();
+        let host = resident + sample.available_bytes;
+        self.usable = Some(host.min(self.settings.memory.budget_bytes));
+        (self.swap_free, self.swap_rate) = (sample.swap_free_bytes, sample.swap_bytes_per_s);
+    }
+
+    /// A job is over.
+    pub fn over(&mut self, job: JobId) -> Result<(), Violation> {
+        if self.jobs.remove(&job).is_none() || !self.over.insert(job) {
+            return Err(Violation::new("a job ends once", format!("job {job}")));
+        }
+        Ok(())
+    }
+
+    /// A user wants a job to stand still.
+    pub fn suspended(&mut self, job: JobId) {
+        self.change(job, |entry| entry.by_user |= entry.frozen);
+    }
+
+    /// The first that waits.
+    pub(crate) fn first_waiting(&self) -> Option<JobId> {
+        self.jobs.iter().find(|(_, entry)| entry.started.is_none()).map(|(&job, _)| job)
+    }
+
+    /// The oldest that runs.
+    pub(crate) fn oldest_running(&self) -> Option<JobId> {
+        let running = self.jobs.iter().filter(|(_, entry)| entry.started.is_some() && !entry.frozen);
+        running.min_by_key(|(job, entry)| (entry.started, **job)).map(|(&job, _)| job)
+    }
+
+    /// Takes a decision in, and says what it breaks.
+    pub fn decided(&mut self, decision: &Decision, now: Instant) -> Result<(), Violation> {
+        let Decision { job, action, reason } = decision;
+        let wrong = |rule| Err(Violation::new(rule, format!("job {job}: {action:?}, {reason}")));
+        let Some(entry) = self.jobs.get(job) else { return wrong("decisions are about jobs there are") };
+        let started = entry.started.is_some();
+        match action {
+            Action::Start { .. } if started => return wrong("a job starts once"),
+            Action::Start { .. } => {
+                if let Some(found) = self.against_admission(*job) {
+                    return Err(Violation::new("nothing starts that memory does not suffice for", found));
+                }
+                self.change(*job, |entry| entry.started = Some(now));
+            }
+            Action::Drop { .. } => return wrong("nothing is dropped here"),
+            _ if !started => return wrong("nothing is asked of a job that waits"),
+            Action::Freeze => {
+                let again = matches!(reason, Reason::Retry { .. }) && entry.by_user;
+                let asked = *reason == Reason::Asked || again;
+                if !asked && entry.request.no_suspend {
+                    return wrong("who may not be frozen is not");
+                }
+                let for_slots = matches!(reason, Reason::SlotsShrank { .. });
+                if !asked && !for_slots && self.token == Some(*job) {
+                    return wrong("the token holder is not frozen");
+                }
+                self.change(*job, |entry| {
+                    (entry.frozen, entry.by_user, entry.changed) = (true, asked, now);
+                    entry.for_slots = matches!(reason, Reason::SlotsShrank { .. });
+                    entry.returns_until = None;
+                });
+            }
+            Action::Thaw => self.thawed(*job, now),
+            Action::PageOut { bytes } => {
+                if self.token == Some(*job) {
+                    return wrong("the token holder is not paged out");
+                }
+                if !entry.frozen {
+                    return wrong("only who stands still is paged out");
+                }
+                self.paged_out(*bytes, now)?;
+            }
+            Action::Bind { .. } | Action::Weigh { .. } | Action::Signal { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, job: JobId, change: impl FnOnce(&mut Entry)) {
+        if let Some(entry) = self.jobs.get_mut(&job) {
+            change(entry);
+        }
+    }
+
+    fn rate(&self) -> u64 {
+        if self.swap_rate == 0 { ASSUMED_RATE } else { self.swap_rate }
+    }
+
+    fn thawed(&mut self, job: JobId, now: Instant) {
+        let rate = self.rate();
+        let Some(entry) = self.jobs.get_mut(&job) else { return };
+        let again = !entry.frozen;
+        (entry.frozen, entry.by_user, entry.for_slots, entry.changed) = (false, false, false, now);
+        if !again && entry.held.1 >= WORTH_BYTES {
+            let takes = Duration::from_micros(entry.held.1 * 1_000_000 / rate);
+            entry.returns_until = Some(now.after(takes));
+        }
+    }
+
+    /// Only so many come back from swap at a time, beside the token holder, who never waits.
+    fn check_returns(&self, now: Instant) -> Result<(), Violation> {
+        let comes = |entry: &Entry| entry.returns_until.is_some_and(|until| until > now) && !entry.frozen;
+        let all = self.jobs.iter().filter(|(job, entry)| Some(**job) != self.token && comes(entry));
+        let coming: Vec<JobId> = all.map(|(&job, _)| job).collect();
+        if coming.len() > self.settings.memory.swap_slot.max(1) as usize {
+            return Err(Violation::new("no more return from swap at a time than may", format!("{coming:?}")));
+        }
+        Ok(())
+    }
+
+    /// What is paged out goes out at a bounded rate.
+    fn paged_out(&mut self, bytes: u64, now: Instant) -> Result<(), Violation> {
+        let takes_us = |bytes: u64| bytes * 1_000_000 / self.rate();
+        let (one_us, worth_us) = (takes_us(bytes), takes_us(WORTH_BYTES));
+        self.paged.push_back((now, one_us));
+        while self.paged.front().is_some_and(|(at, _)| now.since(*at) > PAGE_OUT_WINDOW) {
+            self.paged.pop_front();
+        }
+        let sum_us: u64 = self.paged.iter().map(|(_, one_us)| one_us).sum();
+        // What began before the window, and what is ordered for after it.
+        let most_us = u64::try_from(PAGE_OUT_WINDOW.as_micros()).unwrap_or(u64::MAX) + 2 * worth_us;
+        if sum_us > most_us {
+            let found = format!("{sum_us} us of the device's time in 2 s, at {} MiB/s", self.rate() >> 20);
+            return Err(Violation::new("no more is paged out than the device takes", found));
+        }
+        Ok(())
+    }
+
+    /// What a job is expected to need, by what was told of it.
+    fn claim(&self, entry: &Entry) -> Option<Claim> {
+        if !self.settings.memory.prediction {
+            return None;
+        }
+        let learned = entry.request.kind.and_then(|kind| self.learned.get(&kind)).copied();
+        let asked = entry.request.memory.map(|bytes| Claim { usual_bytes: bytes, most_bytes: bytes });
+        learned.or(asked)
+    }
+
+    fn counts_for(&self, entry: &Entry) -> u64 {
+        let claim = self.claim(entry).unwrap_or_default();
+        let usual = if entry.request.no_suspend { claim.most_bytes } else { claim.usual_bytes };
+        (entry.held.0 + entry.held.1).max(usual)
+    }
+
+    /// What speaks against a start (ALGORITHMS A2.2), counted from scratch.
+    fn against_admission(&self, job: JobId) -> Option<String> {
+        let usable = self.usable?;
+        let entry = self.jobs.get(&job)?;
+        let live = || self.jobs.iter().filter(|(_, entry)| entry.started.is_some());
+        let running: Vec<&Entry> = live().filter(|(_, e)| !e.frozen).map(|(_, e)| e).collect();
+        if running.is_empty() {
+            return None;
+        }
+        let wanted = self.counts_for(entry);
+        let taken: u64 = running.iter().map(|entry| self.counts_for(entry)).sum();
+        let standing: u64 = live().filter(|(_, e)| e.frozen).map(|(_, e)| e.held.0).sum();
+        if wanted > 0 && taken + standing + wanted > usable {
+            return Some(format!("job {job}: {taken} + {standing} + {wanted} of {usable} bytes"));
+        }
+        let frozen = live().find(|(_, entry)| entry.frozen && !entry.by_user && !entry.for_slots);
+        if let Some((first, _)) = frozen.filter(|_| wanted == 0) {
+            return Some(format!("job {job} is unknown and job {first} stands still"));
+        }
+        let keeps =
+            |token: &JobId| self.jobs.get(token).is_some_and(|entry| !entry.by_user && !entry.for_slots);
+        let token = self.token.filter(keeps).and_then(|token| self.jobs.get(&token).map(|e| (token, e)))?;
+        let most = self.claim(token.1).map_or(0, |claim| claim.most_bytes);
+        let most = most.max(token.1.held.0 + token.1.held.1);
+        let others: u64 = live().filter(|(id, _)| **id != token.0).map(|(_, e)| e.held.0 + e.held.1).sum();
+        let swapped: u64 = live().map(|(_, entry)| entry.held.1).sum();
+        let room = self.swap_free + swapped + usable.saturating_sub(most);
+        if wanted > 0 && others + wanted > room {
+            return Some(format!("job {job}: {others} + {wanted} cannot all be moved out: {room}"));
+        }
+        None
+    }
+
+    /// The token stays with whoever has it, and falls to the foremost of those that there are.
+    pub fn check_token(&mut self, policy: &Policy, now: Instant) -> Result<(), Violation> {
+        let token = policy.memory_token();
+        let keeps = |entry: &Entry| entry.started.is_some() && !entry.by_user && !entry.for_slots;
+        if let Some(was) = self.token.filter(|was| self.jobs.get(was).is_some_and(keeps))
+            && token != Some(was)
+        {
+            return Err(Violation::new("the token stays where it is", format!("from {was} to {token:?}")));
+        }
+        if token != self.token
+            && let Some(new) = token
+        {
+            let key = |job: &JobId, entry: &Entry| (u8::MAX - entry.request.priority, entry.started, *job);
+            let old = |entry: &Entry| keeps(entry) && entry.started < Some(now) && entry.changed < now;
+            let foremost = self.jobs.iter().filter(|(_, e)| old(e)).map(|(job, e)| key(job, e)).min();
+            let chosen = self.jobs.get(&new).map(|entry| key(&new, entry));
+            if foremost < chosen && foremost.is_some() {
+                let found = format!("job {new}, and {foremost:?} was before it");
+                return Err(Violation::new("the token falls to the foremost", found));
+            }
+        }
+        self.token = token;
+        let info = token.and_then(|job| policy.job(job));
+        if let Some(info) = info.filter(|info| info.state == (State::Frozen { by: FrozenBy::Policy })) {
+            // Others may have got its slots while it stood still; it is the next then.
+            let (used, slots) = policy.slots();
+            if used + info.cores as usize <= slots {
+                return Err(Violation::new(
+                    "the token holder runs",
+                    format!("job {} stands still", info.job),
+                ));
+            }
+        }
+        self.check_returns(now)
+    }
+}

@@ -1,0 +1,263 @@
+//! One seed, one history of a host under pressure: jobs come, all end, and the host was never worse than one job
+//! after the other.
+
+use std::collections::BTreeMap;
+
+use pinfold_policy::{Command, Event, FrozenBy, JobId, State};
+
+use crate::checks::Violation;
+use crate::dice::Dice;
+use crate::pressure::host::{Happening, Host};
+use crate::pressure::mutant::Mutant;
+use crate::pressure::options::{Options, Regime, Task};
+use crate::pressure::world::TICK_US;
+
+/// What the makespan may be above the serial bound, in any case,
+const SLACK_US: u64 = 20_000_000;
+/// in thousandths of the bound,
+const SLACK_MILLI: u64 = 100;
+/// and for each crash, beside what it takes to bring memory in order again.
+const CRASH_US: u64 = 5_000_000;
+/// How long after it was told a job may be otherwise in the world: a freeze takes up to half a second, and a failed
+/// one is tried again after one.
+const ASTRAY_US: u64 = 5_000_000;
+/// What the pager may move of the token holder, in KiB: what had been ordered before it got the token.
+const TOKEN_PAGED: u64 = 4 << 10;
+
+/// How an episode went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// FNV-1a over the text of all decisions and their times.
+    pub hash: u64,
+    /// Decisions made.
+    pub decisions: u64,
+    /// Times the daemon was killed.
+    pub crashes: u64,
+    /// What was known of jobs.
+    pub regime: Regime,
+    /// Jobs in all,
+    pub jobs: u64,
+    /// and those that the kernel killed, where that could not be avoided.
+    pub lost: u64,
+    /// When the last job ended, in microseconds.
+    pub makespan_us: u64,
+    /// When it ends at the latest, jobs one after the other.
+    pub bound_us: u64,
+    /// Time in which all jobs waited for memory, in microseconds.
+    pub stalled_us: u64,
+    /// How many actions there were of each sort.
+    pub tally: BTreeMap<&'static str, u64>,
+}
+
+/// An episode in which a promise was broken.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("episode {seed} under pressure, of {options:?}: {violation}")]
+pub struct Failure {
+    /// Its seed.
+    pub seed: u64,
+    /// Its options.
+    pub options: Box<Options>,
+    /// What was broken.
+    pub violation: Violation,
+    /// The history up to there, when it was asked for.
+    pub trace: Vec<String>,
+}
+
+/// Plays the episode of `seed`, with a mistake built in if wanted; `traced`: keeps the history.
+///
+/// # Errors
+/// If a promise was broken.
+pub fn run(seed: u64, mutant: Option<Mutant>, traced: bool) -> Result<Outcome, Box<Failure>> {
+    let mut dice = Dice::new(seed);
+    let options = Options::draw(&mut dice);
+    let mut host = Host::new(dice, options.clone(), serial_us(&options), mutant);
+    host.trace = traced.then(Vec::new);
+    match play(&mut host) {
+        Ok(()) => Ok(Outcome {
+            hash: host.hash.0,
+            decisions: host.decisions,
+            crashes: host.crashes,
+            regime: host.options.regime,
+            jobs: host.options.tasks.len() as u64,
+            lost: host.world.lost.len() as u64,
+            makespan_us: host.world.now_us(),
+            bound_us: host.serial_us,
+            stalled_us: host.world.stalled_us,
+            tally: std::mem::take(&mut host.tally),
+        }),
+        Err(violation) => {
+            let trace = host.trace.take().unwrap_or_default();
+            Err(Box::new(Failure { seed, options: Box::new(options), violation, trace }))
+        }
+    }
+}
+
+fn play(host: &mut Host) -> Result<(), Violation> {
+    for (number, task) in (1..).zip(host.options.tasks.clone()) {
+        host.plan(task.arrives_us, Happening::Arrive(JobId(number)));
+    }
+    if host.options.crash_us > 0 {
+        let in_us = host.dice.around(host.options.crash_us);
+        host.plan(in_us, Happening::Crash);
+    }
+    if host.options.suspend_us > 0 {
+        let in_us = host.dice.around(host.options.suspend_us);
+        host.plan(in_us, Happening::Suspend);
+    }
+    host.start_up()?;
+    let jobs = host.options.tasks.len();
+    while host.books.over.len() < jobs {
+        host.world.tick();
+        hear_of_ends(host)?;
+        while let Some(happening) = host.take_due() {
+            happen(host, happening)?;
+        }
+        host.read_if_due()?;
+        wake_up(host)?;
+        host.schedule();
+        check(host)?;
+    }
+    all_is_well(host)
+}
+
+/// The daemon, if there is one, hears of the jobs that ended.
+fn hear_of_ends(host: &mut Host) -> Result<(), Violation> {
+    if host.policy.is_none() {
+        return Ok(());
+    }
+    for (job, peak) in host.take_ended() {
+        host.finish(job, peak)?;
+    }
+    Ok(())
+}
+
+fn wake_up(host: &mut Host) -> Result<(), Violation> {
+    let now = host.now();
+    // One tick may set the next: those of this moment only.
+    for _ in 0..3 {
+        let due = host.policy.as_ref().and_then(pinfold_policy::Policy::next_wakeup);
+        if due.is_none_or(|at| at > now) {
+            return Ok(());
+        }
+        host.deliver(Event::Tick)?;
+    }
+    Ok(())
+}
+
+fn happen(host: &mut Host, happening: Happening) -> Result<(), Violation> {
+    match happening {
+        Happening::Arrive(_) if host.policy.is_none() => {
+            host.plan(100_000, happening);
+            Ok(())
+        }
+        Happening::Arrive(job) => host.arrive(job),
+        Happening::StartDone(job) => host.start_done(job),
+        Happening::Report(generation, event) => host.report(generation, event),
+        Happening::Crash => {
+            if host.policy.is_some() {
+                host.crash();
+            }
+            let in_us = host.dice.around(host.options.crash_us).max(3_000_000);
+            host.plan(in_us, Happening::Crash);
+            Ok(())
+        }
+        Happening::Up => host.start_up(),
+        Happening::Suspend => suspend(host),
+        Happening::Resume(job) => host.deliver(Event::Command(job, Command::Resume)),
+    }
+}
+
+fn suspend(host: &mut Host) -> Result<(), Violation> {
+    let in_us = host.dice.around(host.options.suspend_us);
+    host.plan(in_us, Happening::Suspend);
+    let started = |job: &JobId| host.books.jobs[job].started.is_some();
+    let all: Vec<JobId> = host.books.jobs.keys().copied().filter(started).collect();
+    if all.is_empty() || host.policy.is_none() {
+        return Ok(());
+    }
+    let job = host.dice.pick(&all);
+    let for_us = host.dice.between(0, 5_000_000);
+    host.suspended_us += for_us;
+    // A daemon that is away does not hear of it, and the one after it has nobody suspended.
+    host.plan(for_us, Happening::Resume(job));
+    host.books.suspended(job);
+    host.deliver(Event::Command(job, Command::Suspend))
+}
+
+/// What holds at every moment.
+fn check(host: &mut Host) -> Result<(), Violation> {
+    let now_us = host.world.now_us();
+    let avoidable = host.options.regime != Regime::Scarce;
+    if let Some(job) = host.world.lost.first().filter(|_| avoidable) {
+        return Err(Violation::new("the kernel kills nobody", format!("job {job} at {now_us} us")));
+    }
+    let latest = latest_us(host);
+    if now_us > latest {
+        let left: Vec<String> =
+            host.books.jobs.iter().map(|(job, entry)| format!("{job}: {entry:?}")).collect();
+        let found = format!("{latest} us went by, and there are {}", left.join("; "));
+        return Err(Violation::new("it takes no longer than one job after the other", found));
+    }
+    let Some(policy) = &host.policy else { return Ok(()) };
+    for info in policy.jobs() {
+        let Some(body) = host.world.bodies.get(&info.job) else { continue };
+        let still = match info.state {
+            State::Frozen { by: FrozenBy::User | FrozenBy::Policy } => true,
+            State::Running => false,
+            State::Waiting { .. } | State::Starting => continue,
+        };
+        if body.frozen == still {
+            host.astray.remove(&info.job);
+            continue;
+        }
+        let since = *host.astray.entry(info.job).or_insert(now_us);
+        if now_us - since > ASTRAY_US {
+            let rule = if still { "who is to stand still does" } else { "nobody is left frozen" };
+            return Err(Violation::new(rule, format!("job {} since {since} us: {body:?}", info.job)));
+        }
+    }
+    let token = host.books.token;
+    let moved = token.and_then(|job| host.world.bodies.get(&job)).map_or(0, |body| body.paged_out);
+    match (token, host.token_paged) {
+        (Some(job), Some((was, before))) if job == was => {
+            if moved > before {
+                let found = format!("job {job}: {} MiB", (moved - before) >> 10);
+                return Err(Violation::new("the token holder stays in RAM", found));
+            }
+        }
+        (Some(job), _) => {
+            let ordered = host.world.ordered_out(job);
+            host.token_paged = Some((job, moved + ordered + TOKEN_PAGED));
+        }
+        (None, _) => host.token_paged = None,
+    }
+    Ok(())
+}
+
+/// When the last job has ended at the latest: all come, then one runs after the other, and each is moved out to
+/// swap and back once.
+fn serial_us(options: &Options) -> u64 {
+    let rate = options.hardware.in_rate.min(options.hardware.out_rate);
+    let moved = |kib: u64| kib * 1_000_000 / rate;
+    let last = options.tasks.iter().map(|task| task.arrives_us).max().unwrap_or(0);
+    let alone = |task: &Task| task.plan.alone_us(TICK_US) + 2 * moved(task.plan.peak) + options.start_us;
+    last + options.tasks.iter().map(alone).sum::<u64>()
+}
+
+/// The bound with all slack.
+fn latest_us(host: &Host) -> u64 {
+    let serial = host.serial_us;
+    let hardware = &host.options.hardware;
+    let again = hardware.ram * 1_000_000 / hardware.fault_rate().min(hardware.out_rate);
+    let crashes = host.crashes * (CRASH_US + 2 * again);
+    serial + serial * SLACK_MILLI / 1000 + SLACK_US + crashes + host.suspended_us
+}
+
+fn all_is_well(host: &Host) -> Result<(), Violation> {
+    let all = host.options.tasks.len();
+    if host.books.over.len() != all || !host.world.bodies.is_empty() || !host.books.jobs.is_empty() {
+        let found = format!("{} of {all}, {:?}", host.books.over.len(), host.world.bodies);
+        return Err(Violation::new("every job ends once", found));
+    }
+    Ok(())
+}

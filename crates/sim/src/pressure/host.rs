@@ -1,0 +1,360 @@
+//! The simulated daemon of an episode under pressure: feeds the judgement with readings, carries out what it decides,
+//! learns from jobs that ended, and dies.
+//!
+//! Owns everything of an episode but its course.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use pinfold_policy::claims::Claims;
+use pinfold_policy::{
+    Action, Adopted, Class, Decision, Event, Instant, JobId, Kind, Machine, Policy, Request, Running,
+};
+use pinfold_topo::{CpuSet, PuOs};
+
+use crate::checks::Violation;
+use crate::daemon::Fnv;
+use crate::dice::Dice;
+use crate::pressure::books::Books;
+use crate::pressure::mutant::Mutant;
+use crate::pressure::options::Options;
+use crate::pressure::readings::RELAXED_US;
+use crate::pressure::world::World;
+
+const CLOCK_ORIGIN_US: u64 = 1_000_000_000_000;
+/// The pager reads a job back that has more than this in swap, as the daemon has it do.
+const FETCH_BYTES: u64 = 4 << 20;
+
+/// Something that will happen.
+#[derive(Debug, Clone)]
+pub(crate) enum Happening {
+    /// A job is asked for.
+    Arrive(JobId),
+    /// A start is carried out.
+    StartDone(JobId),
+    /// The daemon of this generation hears of something.
+    Report(u64, Event),
+    /// The daemon is killed.
+    Crash,
+    /// A new one starts.
+    Up,
+    /// A user suspends some job,
+    Suspend,
+    /// and resumes it.
+    Resume(JobId),
+}
+
+/// A host with its daemon.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) dice: Dice,
+    pub(crate) options: Options,
+    pub(crate) world: World,
+    pub(crate) books: Books,
+    pub(crate) mutant: Option<Mutant>,
+    pub(crate) trace: Option<Vec<String>>,
+    pub(crate) hash: Fnv,
+    pub(crate) decisions: u64,
+    pub(crate) crashes: u64,
+    pub(crate) tally: BTreeMap<&'static str, u64>,
+    pub(crate) policy: Option<Policy>,
+    /// What a token holder had been paged out when it got the token.
+    pub(crate) token_paged: Option<(JobId, u64)>,
+    /// Since when each job stands still in the world although it should run, or runs although it should not.
+    pub(crate) astray: BTreeMap<JobId, u64>,
+    /// For how long users had jobs suspended, in microseconds.
+    pub(crate) suspended_us: u64,
+    /// When the last job ends at the latest, one after the other.
+    pub(crate) serial_us: u64,
+    claims: Claims,
+    /// The peaks of ended jobs, as they are on the disk.
+    history: Vec<(Kind, u64, Option<u64>)>,
+    requests: BTreeMap<JobId, (Request, Instant, Option<Instant>)>,
+    starting: BTreeMap<JobId, Class>,
+    agenda: BTreeMap<(u64, u64), Happening>,
+    sequence: u64,
+    pub(super) generation: u64,
+    pub(super) read_us: u64,
+    pub(super) due_us: Option<u64>,
+    pub(super) readings: u64,
+    pub(super) stalled_us: u64,
+}
+
+impl Host {
+    pub(crate) fn new(dice: Dice, options: Options, serial_us: u64, mutant: Option<Mutant>) -> Self {
+        let world = World::new(options.hardware.clone());
+        let history = options.history.iter().map(|&(kind, peak)| (Kind(kind), peak << 10, None)).collect();
+        Self {
+            dice,
+            world,
+            books: Books::new(options.settings.clone()),
+            options,
+            mutant,
+            trace: None,
+            hash: Fnv::default(),
+            decisions: 0,
+            crashes: 0,
+            tally: BTreeMap::new(),
+            policy: None,
+            token_paged: None,
+            astray: BTreeMap::new(),
+            suspended_us: 0,
+            serial_us,
+            claims: Claims::default(),
+            history,
+            requests: BTreeMap::new(),
+            starting: BTreeMap::new(),
+            agenda: BTreeMap::new(),
+            sequence: 0,
+            generation: 0,
+            read_us: 0,
+            due_us: None,
+            readings: 0,
+            stalled_us: 0,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        Instant(CLOCK_ORIGIN_US + self.world.now_us())
+    }
+
+    pub(crate) fn plan(&mut self, in_us: u64, happening: Happening) {
+        self.sequence += 1;
+        self.agenda.insert((self.world.now_us() + in_us, self.sequence), happening);
+    }
+
+    /// What is due now, one after the other.
+    pub(crate) fn take_due(&mut self) -> Option<Happening> {
+        let entry = self.agenda.first_entry()?;
+        (entry.key().0 <= self.world.now_us()).then(|| entry.remove())
+    }
+
+    fn tell(&mut self, line: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(line());
+        }
+    }
+
+    /// Tells the judgement of an event and carries out what it decides. Nothing while there is no daemon.
+    pub(crate) fn deliver(&mut self, event: Event) -> Result<(), Violation> {
+        if self.policy.is_none() {
+            return Ok(());
+        }
+        let now = self.now();
+        self.tell(|| {
+            format!("{:.2} {event:?}", Duration::from_micros(now.0 - CLOCK_ORIGIN_US).as_secs_f64())
+        });
+        match &event {
+            Event::Memory(sample) => self.books.measured(sample),
+            Event::Learned(kind, claim) => {
+                self.books.learned.insert(*kind, *claim);
+            }
+            _ => {}
+        }
+        let heard = match self.mutant {
+            Some(mutant) => mutant.hear(event, self.readings),
+            None => Some(event),
+        };
+        let (Some(event), Some(policy)) = (heard, &mut self.policy) else { return Ok(()) };
+        let mut decisions = policy.step(now, event);
+        if let Some(mutant) = self.mutant {
+            mutant.twist(&mut decisions, &self.books);
+        }
+        for decision in decisions {
+            self.decisions += 1;
+            self.hash.add(now, &decision);
+            self.tell(|| format!("  {} {:?}: {}", decision.job, decision.action, decision.reason));
+            *self.tally.entry(name(&decision.action)).or_default() += 1;
+            self.books.decided(&decision, now)?;
+            self.carry_out(decision);
+        }
+        if let Some(policy) = &self.policy {
+            self.books.check_token(policy, now)?;
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, Decision { job, action, .. }: Decision) {
+        let fails =
+            matches!(action, Action::Freeze | Action::Thaw) && self.dice.chance(self.options.fail_permille);
+        if fails {
+            let generation = self.generation;
+            let error = "simulated failure".to_owned();
+            self.plan(1000, Happening::Report(generation, Event::Failed { job, action, error }));
+            return;
+        }
+        match action {
+            Action::Start { class, .. } => {
+                self.starting.insert(job, class);
+                if let Some(request) = self.requests.get_mut(&job) {
+                    request.2 = Some(Instant(CLOCK_ORIGIN_US + self.world.now_us()));
+                }
+                let in_us = self.dice.between(0, self.options.start_us);
+                self.plan(in_us, Happening::StartDone(job));
+            }
+            Action::Weigh { class, .. } => {
+                if let Some(body) = self.world.bodies.get_mut(&job) {
+                    body.backfills = class == Class::Backfill;
+                }
+            }
+            Action::Freeze => {
+                let at = self.world.now_us() + self.dice.between(0, self.options.freeze_us);
+                if let Some(body) = self.world.bodies.get_mut(&job) {
+                    body.freezes_at = Some(at);
+                }
+            }
+            Action::Thaw => {
+                if let Some(body) = self.world.bodies.get_mut(&job) {
+                    (body.frozen, body.freezes_at) = (false, None);
+                }
+                let swapped = self.policy.as_ref().and_then(|policy| policy.job(job));
+                if swapped.is_some_and(|info| info.swapped_bytes >= FETCH_BYTES) {
+                    self.world.fetch(job);
+                }
+            }
+            Action::PageOut { bytes } => self.world.page_out(job, bytes >> 10),
+            Action::Bind { .. } | Action::Signal { .. } | Action::Drop { .. } => {}
+        }
+    }
+
+    pub(crate) fn arrive(&mut self, job: JobId) -> Result<(), Violation> {
+        let Some(request) = self.request(job) else { return Ok(()) };
+        let now = self.now();
+        self.requests.insert(job, (request.clone(), now, None));
+        self.books.submitted(request.clone(), None, now);
+        self.deliver(Event::Submit(request))
+    }
+
+    fn request(&self, job: JobId) -> Option<Request> {
+        let task = self.options.tasks.get(usize::try_from(job.0 - 1).ok()?)?;
+        Some(Request {
+            job,
+            priority: task.priority,
+            cores: task.plan.width,
+            class: None,
+            expected: None,
+            ttl: None,
+            held: false,
+            no_suspend: task.no_suspend,
+            memory: task.asked.map(|kib| kib << 10),
+            kind: task.kind.map(Kind),
+            wish: None,
+            after: Vec::new(),
+        })
+    }
+
+    fn spawn(&mut self, job: JobId) -> bool {
+        let Some(class) = self.starting.remove(&job) else { return false };
+        let task = usize::try_from(job.0 - 1).ok().and_then(|index| self.options.tasks.get(index));
+        if let Some(task) = task {
+            self.world.spawn(job, task.plan.clone(), class == Class::Backfill);
+        }
+        true
+    }
+
+    pub(crate) fn start_done(&mut self, job: JobId) -> Result<(), Violation> {
+        if self.spawn(job) { self.deliver(Event::Started(job)) } else { Ok(()) }
+    }
+
+    pub(crate) fn report(&mut self, generation: u64, event: Event) -> Result<(), Violation> {
+        if generation == self.generation { self.deliver(event) } else { Ok(()) }
+    }
+
+    /// A job is over: the judgement first hears what its kind needs.
+    pub(crate) fn finish(&mut self, job: JobId, peak: u64) -> Result<(), Violation> {
+        let lost = self.world.lost.contains(&job);
+        let Some((request, ..)) = self.requests.remove(&job) else {
+            return Err(Violation::new("a job ends once", format!("job {job}")));
+        };
+        if let Some(kind) = request.kind.filter(|_| !lost) {
+            let held = self.policy.as_ref().and_then(|policy| policy.job(job));
+            let peak = (peak << 10).max(held.map_or(0, |info| info.memory_peak_bytes));
+            self.history.push((kind, peak, request.memory));
+            let claim = self.claims.ended(kind, peak, request.memory);
+            self.deliver(Event::Learned(kind, claim))?;
+        }
+        self.books.over(job)?;
+        self.deliver(Event::Exited(job))
+    }
+
+    /// The daemon is gone; what watches over it thaws everybody.
+    pub(crate) fn crash(&mut self) {
+        self.tell(|| "the daemon is killed".to_owned());
+        self.crashes += 1;
+        self.policy = None;
+        self.generation += 1;
+        self.world.forget_orders();
+        for body in self.world.bodies.values_mut() {
+            (body.frozen, body.freezes_at) = (false, None);
+        }
+        for job in self.starting.keys().copied().collect::<Vec<_>>() {
+            if self.dice.chance(500) {
+                self.spawn(job);
+            } else {
+                self.starting.remove(&job);
+                if let Some(request) = self.requests.get_mut(&job) {
+                    request.2 = None;
+                }
+            }
+        }
+        let in_us = self.dice.between(0, 2_000_000);
+        self.plan(in_us, Happening::Up);
+    }
+
+    /// A daemon starts: it tells a new judgement what there is.
+    pub(crate) fn start_up(&mut self) -> Result<(), Violation> {
+        self.policy = Some(Policy::default());
+        self.books.begin_anew();
+        (self.token_paged, self.due_us, self.readings) = (None, None, 0);
+        self.astray.clear();
+        self.deliver(Event::Configure(self.options.settings.clone()))?;
+        let cores = 0..u32::try_from(self.options.hardware.cores).unwrap_or(1);
+        let cores = cores.map(|core| CpuSet::single(PuOs(core))).collect();
+        self.deliver(Event::Machine(Machine::flat(cores)))?;
+        self.claims = Claims::default();
+        for (kind, peak, asked) in self.history.clone() {
+            let claim = self.claims.ended(kind, peak, asked);
+            self.deliver(Event::Learned(kind, claim))?;
+        }
+        let now = self.now();
+        for (job, (request, submitted, started)) in self.requests.clone() {
+            let body = self.world.bodies.get(&job);
+            let ended = self.world.ended.contains_key(&job);
+            self.books.submitted(request.clone(), started.filter(|_| body.is_some()), now);
+            if ended {
+                continue;
+            }
+            let running = body.map(|body| Running {
+                started: started.unwrap_or(submitted),
+                class: if body.backfills { Class::Backfill } else { Class::Primary },
+                cpus: CpuSet::new(),
+                frozen: false,
+                suspended: false,
+            });
+            self.deliver(Event::Adopt(Adopted { request, submitted, running }))?;
+        }
+        self.read_us = self.world.now_us();
+        let sample = self.reading(RELAXED_US);
+        self.readings += 1;
+        self.deliver(Event::Memory(sample))?;
+        self.deliver(Event::Tick)
+    }
+
+    /// Jobs that came to their end in the world, and the most that each held.
+    pub(crate) fn take_ended(&mut self) -> BTreeMap<JobId, u64> {
+        std::mem::take(&mut self.world.ended)
+    }
+}
+
+fn name(action: &Action) -> &'static str {
+    match action {
+        Action::Start { .. } => "start",
+        Action::Bind { .. } => "bind",
+        Action::Weigh { .. } => "weigh",
+        Action::Freeze => "freeze",
+        Action::Thaw => "thaw",
+        Action::PageOut { .. } => "page out",
+        Action::Signal { .. } => "signal",
+        Action::Drop { .. } => "drop",
+    }
+}

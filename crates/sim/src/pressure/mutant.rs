@@ -1,0 +1,128 @@
+//! Mistakes made on purpose in the ladder of the governor, to see that the checks find each.
+
+use pinfold_policy::{Action, Decision, Event, JobId, Request, Settings};
+
+use crate::pressure::books::Books;
+
+/// A mistake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mutant {
+    /// Nobody is frozen for memory.
+    DropFreeze,
+    /// Who was frozen for memory does not return.
+    ForgetReturn,
+    /// The token holder is paged out for others.
+    PageTokenOut,
+    /// The oldest is frozen, not the youngest.
+    FreezeOldest,
+    /// What jobs are expected to need is not looked at.
+    IgnoreClaims,
+    /// Jobs that may not be frozen are.
+    IgnoreNoSuspend,
+    /// All return at once.
+    ReturnEverybody,
+    /// Jobs start whatever memory there is.
+    AdmitEverybody,
+    /// Readings are not looked at after the first ones.
+    IgnoreReadings,
+    /// Far more is paged out than the device takes.
+    PageOutTooMuch,
+    /// The reserve and the bound on jobs are not looked at.
+    IgnoreReserve,
+    /// A job is forgotten at a restart.
+    ForgetAtRestart,
+}
+
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::DropFreeze,
+        Self::ForgetReturn,
+        Self::PageTokenOut,
+        Self::FreezeOldest,
+        Self::IgnoreClaims,
+        Self::IgnoreNoSuspend,
+        Self::ReturnEverybody,
+        Self::AdmitEverybody,
+        Self::IgnoreReadings,
+        Self::PageOutTooMuch,
+        Self::IgnoreReserve,
+        Self::ForgetAtRestart,
+    ];
+
+    /// What the judgement hears instead of this; `None`: nothing.
+    pub(crate) fn hear(self, event: Event, readings: u64) -> Option<Event> {
+        match (self, event) {
+            (Self::IgnoreClaims, Event::Learned(..)) | (Self::ForgetAtRestart, Event::Adopt(_)) => None,
+            (Self::IgnoreClaims, Event::Submit(request)) => {
+                Some(Event::Submit(Request { memory: None, kind: None, ..request }))
+            }
+            (Self::IgnoreNoSuspend, Event::Submit(request)) => {
+                Some(Event::Submit(Request { no_suspend: false, ..request }))
+            }
+            (Self::IgnoreReadings, Event::Memory(_)) if readings > 1 => None,
+            (Self::IgnoreReserve, Event::Memory(mut sample)) => {
+                sample.available_bytes = sample.available_bytes * 3 / 2 + (256 << 20);
+                Some(Event::Memory(sample))
+            }
+            (_, Event::Configure(settings)) => Some(Event::Configure(self.set(settings))),
+            (_, event) => Some(event),
+        }
+    }
+
+    fn set(self, mut settings: Settings) -> Settings {
+        match self {
+            Self::ReturnEverybody => settings.memory.swap_slot = 1000,
+            Self::IgnoreReserve => settings.memory.budget_bytes = u64::MAX,
+            _ => {}
+        }
+        settings
+    }
+
+    /// Makes the mistake in what was decided.
+    pub(crate) fn twist(self, decisions: &mut Vec<Decision>, books: &Books) {
+        match self {
+            Self::DropFreeze => decisions.retain(|decision| decision.action != Action::Freeze),
+            Self::ForgetReturn => decisions.retain(|decision| decision.action != Action::Thaw),
+            Self::PageOutTooMuch => {
+                for decision in decisions {
+                    if let Action::PageOut { bytes } = &mut decision.action {
+                        *bytes *= 8;
+                    }
+                }
+            }
+            Self::PageTokenOut => {
+                for decision in decisions {
+                    if let (Action::PageOut { .. }, Some(token)) = (&decision.action, books.token) {
+                        decision.job = token;
+                    }
+                }
+            }
+            Self::FreezeOldest => {
+                for decision in decisions {
+                    if let (Action::Freeze, Some(oldest)) = (&decision.action, books.oldest_running()) {
+                        decision.job = oldest;
+                    }
+                }
+            }
+            Self::AdmitEverybody => {
+                let waiting: Option<JobId> = books.first_waiting();
+                decisions.extend(waiting.map(|job| Decision {
+                    job,
+                    action: Action::Start {
+                        class: pinfold_policy::Class::Backfill,
+                        cpus: pinfold_topo::CpuSet::new(),
+                        priority: 10,
+                    },
+                    reason: pinfold_policy::Reason::BackfillSlotFree { used: 0, slots: 0 },
+                }));
+            }
+            Self::IgnoreClaims
+            | Self::IgnoreNoSuspend
+            | Self::ReturnEverybody
+            | Self::IgnoreReadings
+            | Self::IgnoreReserve
+            | Self::ForgetAtRestart => {}
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! The options of an episode under pressure, each drawn from the seed, and often to an extreme.
+
+use pinfold_policy::{MemorySettings, Settings};
+
+use crate::dice::Dice;
+use crate::pressure::footprint::Plan;
+use crate::pressure::world::Hardware;
+
+const MIB: u64 = 1 << 10;
+
+/// What is known of jobs, and how much swap there is for what is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Regime {
+    /// Swap takes all but the largest; of jobs nothing need be known.
+    Ample,
+    /// Little swap or none, and every job says what it may need.
+    Told,
+    /// Earlier jobs of each kind showed what it may need; swap is limited, growth moderate.
+    Learned,
+    /// Little swap, and nobody knows anything: the kernel may kill. All other promises hold.
+    Scarce,
+}
+
+/// A job as it will be asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Task {
+    /// What it does.
+    pub plan: Plan,
+    /// When it is asked for, in microseconds.
+    pub arrives_us: u64,
+    /// Its kind, if it has one.
+    pub kind: Option<u64>,
+    /// What it asks for, in KiB.
+    pub asked: Option<u64>,
+    /// 1 to 16.
+    pub priority: u8,
+    /// Whether it may be frozen.
+    pub no_suspend: bool,
+}
+
+/// How an episode is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// The host.
+    pub hardware: Hardware,
+    /// What is kept free, in KiB.
+    pub reserve: u64,
+    /// RAM beyond the bound on jobs, in KiB; 0: jobs have the host.
+    pub outside: u64,
+    /// The settings.
+    pub settings: Settings,
+    /// What is known.
+    pub regime: Regime,
+    /// The jobs.
+    pub tasks: Vec<Task>,
+    /// The peaks that were seen of each kind before, in KiB.
+    pub history: Vec<(u64, u64)>,
+    /// How long a start takes at most, in microseconds,
+    pub start_us: u64,
+    /// and a freeze,
+    pub freeze_us: u64,
+    /// and how old readings are at most when they are told.
+    pub lag_us: u64,
+    /// Readings that are lost, in thousandths: of all, or of one job.
+    pub missing_permille: u32,
+    /// By how much readings of jobs are wrong at most, in thousandths.
+    pub lie_permille: u64,
+    /// Part of the page cache that the kernel does not count as available, in thousandths.
+    pub cache_permille: u64,
+    /// Freezes and thaws that fail at first, in thousandths.
+    pub fail_permille: u32,
+    /// Whether the kernel says when jobs stall.
+    pub stall_readings: bool,
+    /// Mean time between two deaths of the daemon, in microseconds; 0: never.
+    pub crash_us: u64,
+    /// Mean time between two suspensions by a user, in microseconds; 0: never.
+    pub suspend_us: u64,
+}
+
+impl Options {
+    /// The options of a seed.
+    #[must_use]
+    pub fn draw(dice: &mut Dice) -> Self {
+        let regime = dice.pick(&[
+            Regime::Ample,
+            Regime::Ample,
+            Regime::Ample,
+            Regime::Told,
+            Regime::Learned,
+            Regime::Scarce,
+        ]);
+        let calm = matches!(regime, Regime::Told | Regime::Learned);
+        let mut hardware = hardware(dice, calm);
+        let reserve = dice.pick(&[64 * MIB, 256 * MIB, hardware.ram / 50]).min(hardware.ram / 4);
+        let usable = hardware.ram - hardware.others - hardware.swing - reserve;
+        let (tasks, history) = tasks(dice, regime, usable, hardware.cores);
+        hardware.swap = swap(dice, regime, &tasks, &history, usable);
+        let outside = if dice.chance(200) && hardware.others == 0 { hardware.ram } else { 0 };
+        let settings = settings(dice, &hardware, reserve, outside, regime);
+        let fault = |dice: &mut Dice, wild: u64| if calm { 0 } else { dice.pick(&[0, 0, 0, wild]) };
+        Self {
+            reserve,
+            outside,
+            settings,
+            regime,
+            tasks,
+            history,
+            start_us: dice.pick(&[0, 20_000, 200_000]),
+            freeze_us: if regime == Regime::Learned {
+                20_000
+            } else {
+                dice.pick(&[0, 5_000, 50_000, 500_000])
+            },
+            lag_us: dice.pick(&[0, 0, 20_000, 50_000]),
+            missing_permille: u32::try_from(fault(dice, 100)).unwrap_or(0),
+            lie_permille: fault(dice, 50),
+            cache_permille: dice.pick(&[0, 0, 30]),
+            fail_permille: u32::try_from(fault(dice, 100)).unwrap_or(0),
+            stall_readings: dice.chance(800),
+            crash_us: if regime == Regime::Learned {
+                0
+            } else {
+                dice.pick(&[0, 0, 0, 10_000_000, 40_000_000])
+            },
+            suspend_us: fault(dice, 15_000_000),
+            hardware,
+        }
+    }
+
+    /// What the largest job may hold, in KiB, so that it fits at all times.
+    #[must_use]
+    pub fn usable(&self) -> u64 {
+        let hardware = &self.hardware;
+        hardware.ram - hardware.others - hardware.swing - if self.outside > 0 { 0 } else { self.reserve }
+    }
+}
+
+fn hardware(dice: &mut Dice, calm: bool) -> Hardware {
+    let ram = dice.pick(&[512, 1024, 2048, 2048, 4096, 8192]) * MIB;
+    // From a disk to the fastest there is.
+    let (out_rate, in_rate, latency_us) = dice.pick(&[
+        (60 * MIB, 100 * MIB, 4_000),
+        (200 * MIB, 300 * MIB, 100),
+        (500 * MIB, 500 * MIB, 80),
+        (500 * MIB, 1000 * MIB, 80),
+        (1500 * MIB, 2500 * MIB, 20),
+    ]);
+    Hardware {
+        cores: dice.pick(&[1, 2, 2, 2, 4, 4, 8]),
+        ram,
+        swap: 0,
+        out_rate,
+        in_rate,
+        latency_us,
+        strict_lru: dice.chance(500),
+        others: ram / 1000 * dice.pick(&[0, 0, 50, 200]),
+        swing: if calm { 0 } else { ram / 1000 * dice.pick(&[0, 0, 100]) },
+        swing_us: dice.pick(&[2_000_000, 20_000_000]),
+    }
+}
+
+fn tasks(dice: &mut Dice, regime: Regime, usable: u64, cores: u64) -> (Vec<Task>, Vec<(u64, u64)>) {
+    let count = dice.between(2, dice.clone().pick(&[6, 12, 24]));
+    let work_us = dice.pick(&[500_000, 3_000_000, 10_000_000]);
+    let share_max = dice.pick(&[150, 400, 700, 950]);
+    let kinds = match regime {
+        Regime::Learned => dice.between(1, 3),
+        _ => dice.pick(&[0, 0, 1, 1, 3]),
+    };
+    let shapes: &[u8] = match regime {
+        // Whoever may leap need not be seen in time.
+        Regime::Learned => &[1],
+        _ => dice.pick(&[&[0, 1, 2, 3, 4, 5][..], &[1], &[4], &[4, 2], &[2, 5], &[3]]),
+    };
+    let mut models = Vec::new();
+    let mut history = Vec::new();
+    for kind in 0..kinds {
+        let peak = usable * dice.between(20, share_max) / 1000;
+        let work = dice.around(work_us).max(peak_us(regime, peak, usable));
+        let model = Plan::draw(dice, work, peak, shapes);
+        let known = if regime == Regime::Learned { dice.between(3, 40) } else { dice.pick(&[0, 1, 10]) };
+        for index in 0..known {
+            // One of them was the largest that there can be.
+            let seen = if index == 0 { peak } else { peak * dice.between(500, 1000) / 1000 };
+            history.push((kind, seen));
+        }
+        models.push(model);
+    }
+    let burst = dice.pick(&[0, 0, 500_000, 5_000_000]);
+    let told_permille = dice.pick(&[0, 0, 300, 1000]);
+    let odd_permille = dice.pick(&[0, 0, 0, 200]);
+    let priorities: &[u8] = dice.pick(&[&[10][..], &[10], &[5, 10, 15]]);
+    let mut at_us = 0;
+    let tasks = (0..count)
+        .map(|_| {
+            let kind =
+                (kinds > 0 && (regime == Regime::Learned || dice.chance(700))).then(|| dice.below(kinds));
+            let mut plan = match kind.and_then(|kind| models.get(usize::try_from(kind).unwrap_or(0))) {
+                Some(model) => {
+                    // Copies that grow in step, or jobs that are only alike.
+                    let peak = if dice.chance(500) {
+                        model.peak
+                    } else {
+                        model.peak * dice.between(500, 1000) / 1000
+                    };
+                    model.again(dice, peak)
+                }
+                None => {
+                    let peak = usable * dice.between(5, share_max) / 1000;
+                    let work = dice.around(work_us);
+                    Plan::draw(dice, work, peak, shapes)
+                }
+            };
+            if cores > 1 && kind.is_none() && dice.chance(100) {
+                plan.width = 2;
+            }
+            if burst > 0 {
+                at_us += dice.around(burst);
+            }
+            let told = regime == Regime::Told || (regime != Regime::Learned && dice.chance(told_permille));
+            Task {
+                asked: told.then(|| plan.peak * dice.between(1000, 1300) / 1000),
+                kind: if regime == Regime::Told { None } else { kind },
+                arrives_us: at_us,
+                priority: dice.pick(priorities),
+                no_suspend: dice.chance(odd_permille),
+                plan,
+            }
+        })
+        .collect();
+    (tasks, history)
+}
+
+/// How long a job must take at least to be seen growing.
+fn peak_us(regime: Regime, peak: u64, usable: u64) -> u64 {
+    if regime == Regime::Learned { peak * 1000 / (usable / 50).max(1) * 1000 } else { 0 }
+}
+
+fn swap(dice: &mut Dice, regime: Regime, tasks: &[Task], history: &[(u64, u64)], usable: u64) -> u64 {
+    let all: u64 = tasks.iter().map(|task| task.plan.peak).sum();
+    let largest = tasks.iter().map(|task| task.plan.peak).max().unwrap_or(0);
+    match regime {
+        // What was freed in RAM is not always where it is needed: a twentieth more.
+        Regime::Ample => all - largest + all / 20 + 64 * MIB,
+        Regime::Told => dice.pick(&[0, 0, usable / 10]),
+        Regime::Learned => {
+            let most = history.iter().map(|(_, peak)| *peak).max().unwrap_or(0);
+            dice.pick(&[0, usable / 10, usable / 4, usable / 2, most])
+        }
+        Regime::Scarce => dice.pick(&[0, usable / 10, usable / 2]),
+    }
+}
+
+fn settings(dice: &mut Dice, hardware: &Hardware, reserve: u64, outside: u64, regime: Regime) -> Settings {
+    let limited = regime != Regime::Ample;
+    let budget = if outside > 0 { hardware.ram } else { hardware.ram - reserve };
+    Settings {
+        factor_milli: dice.pick(&[1000, 1500, 2000, 4000]),
+        memory: MemorySettings {
+            governor: true,
+            prediction: limited || dice.chance(800),
+            budget_bytes: budget << 10,
+            swap_slot: dice.pick(&[1, 1, 1, 2]),
+        },
+        ..Settings::default()
+    }
+}

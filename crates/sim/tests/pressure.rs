@@ -1,0 +1,86 @@
+//! Episodes under memory pressure: a smaller number at each test, the seeds that once found a mistake, and mistakes
+//! made on purpose.
+
+use std::collections::BTreeMap;
+
+use pinfold_sim::pressure::{Mutant, Outcome, run, toy};
+
+/// Plays an episode; what is printed on failure is all that is needed to see it again.
+#[track_caller]
+fn play(seed: u64) -> Outcome {
+    match run(seed, None, false) {
+        Ok(outcome) => outcome,
+        Err(failure) => {
+            panic!("{failure}\nagain: cargo xtask sim --pressure --seed {seed} --episodes 1 --trace")
+        }
+    }
+}
+
+#[test]
+fn promises_hold_and_everything_happens() {
+    let mut tally: BTreeMap<&'static str, u64> = BTreeMap::new();
+    let (mut crashes, mut stalled_us) = (0, 0);
+    for seed in 100_000..100_200 {
+        let outcome = play(seed);
+        crashes += outcome.crashes;
+        stalled_us += outcome.stalled_us;
+        for (action, count) in outcome.tally {
+            *tally.entry(action).or_default() += count;
+        }
+    }
+    // Episodes in which nothing happens would keep every promise.
+    assert!(crashes > 20 && stalled_us > 10_000_000, "{crashes} crashes, {stalled_us} us of stalls");
+    for action in ["start", "freeze", "thaw", "page out"] {
+        assert!(tally.get(action).is_some_and(|&count| count > 100), "{action}: {tally:?}");
+    }
+}
+
+#[test]
+fn seeds_that_found_mistakes() {
+    let corpus = include_str!("../corpus-pressure.txt");
+    let lines = corpus.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    let mut count = 0;
+    for line in lines {
+        let (seed, _) = line.split_once(' ').expect("a seed and what it found");
+        play(seed.parse().expect("a seed is a number"));
+        count += 1;
+    }
+    assert!(count > 0, "the corpus is empty");
+}
+
+#[test]
+fn every_mutant_is_caught() {
+    for mutant in Mutant::ALL {
+        let caught = (0..400).find_map(|seed| run(seed, Some(mutant), false).err());
+        let Some(failure) = caught else { panic!("{mutant:?} broke no promise in 400 episodes") };
+        println!("{mutant:?}: episode {}: {}", failure.seed, failure.violation.rule);
+    }
+}
+
+#[test]
+fn the_same_seed_is_the_same_history() {
+    for seed in 0..30 {
+        let (first, second) = (run(seed, None, false), run(seed, None, true));
+        assert_eq!(first.map_err(|f| f.violation), second.map_err(|f| f.violation), "seed {seed}");
+    }
+}
+
+#[test]
+fn the_toy_model_ranks_the_strategies() {
+    let rows = toy::compare(10);
+    let median = |name: &str| rows.iter().find(|row| row.strategy == name).expect("a row").median_milli;
+    let order = [
+        "exact peaks, largest area first",
+        "peaks over-predicted 1.3 times",
+        "peaks over-predicted twice",
+        "one after the other",
+    ];
+    for pair in order.windows(2) {
+        assert!(median(pair[0]) <= median(pair[1]), "{pair:?}: {rows:?}");
+    }
+    for spread in ["0.2", "0.5"] {
+        let reserved = |what: &str| median(&format!("{what} reserved, spread {spread}"));
+        assert!(reserved("median") < reserved("99th percentile"), "{rows:?}");
+    }
+    assert!(median("memsuspend's rule") > median("median reserved, spread 0.2"), "{rows:?}");
+}
