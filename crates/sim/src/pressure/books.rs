@@ -37,6 +37,8 @@ pub struct Entry {
     pub held: (u64, u64),
     /// The most it held, as told.
     pub peak: u64,
+    /// When it was last told to go on.
+    thawed: Option<Instant>,
     /// Until when it comes back from swap.
     returns_until: Option<Instant>,
 }
@@ -79,6 +81,7 @@ impl Books {
             changed: now,
             held,
             peak: 0,
+            thawed: None,
             returns_until: None,
         };
         self.jobs.insert(job, entry);
@@ -139,7 +142,7 @@ impl Books {
         match action {
             Action::Start { .. } if started => return wrong("a job starts once"),
             Action::Start { .. } => {
-                if let Some(found) = self.against_admission(*job) {
+                if let Some(found) = self.against_admission(*job, now) {
                     return Err(Violation::new("nothing starts that memory does not suffice for", found));
                 }
                 self.change(*job, |entry| entry.started = Some(now));
@@ -191,6 +194,7 @@ impl Books {
         let rate = self.rate();
         let Some(entry) = self.jobs.get_mut(&job) else { return };
         let again = !entry.frozen;
+        entry.thawed = Some(now);
         (entry.frozen, entry.by_user, entry.for_slots, entry.changed) = (false, false, false, now);
         if !again && entry.held.1 >= WORTH_BYTES {
             let takes = Duration::from_micros(entry.held.1 * 1_000_000 / rate);
@@ -244,17 +248,19 @@ impl Books {
     }
 
     /// What speaks against a start (ALGORITHMS A2.2), counted from scratch.
-    fn against_admission(&self, job: JobId) -> Option<String> {
+    fn against_admission(&self, job: JobId, now: Instant) -> Option<String> {
         let usable = self.usable?;
         let entry = self.jobs.get(&job)?;
         let live = || self.jobs.iter().filter(|(_, entry)| entry.started.is_some());
-        let running: Vec<&Entry> = live().filter(|(_, e)| !e.frozen).map(|(_, e)| e).collect();
+        // Starts are told last, and who is told to go on at the same time may have been let go after them.
+        let stands = |entry: &Entry| entry.frozen || entry.thawed == Some(now);
+        let running: Vec<&Entry> = live().filter(|(_, e)| !stands(e)).map(|(_, e)| e).collect();
         if running.is_empty() {
             return None;
         }
         let wanted = self.counts_for(entry);
         let taken: u64 = running.iter().map(|entry| self.counts_for(entry)).sum();
-        let standing: u64 = live().filter(|(_, e)| e.frozen).map(|(_, e)| e.held.0).sum();
+        let standing: u64 = live().filter(|(_, e)| stands(e)).map(|(_, e)| e.held.0).sum();
         if wanted > 0 && taken + standing + wanted > usable {
             return Some(format!("job {job}: {taken} + {standing} + {wanted} of {usable} bytes"));
         }
