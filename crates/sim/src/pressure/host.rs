@@ -17,7 +17,7 @@ use crate::daemon::Fnv;
 use crate::dice::Dice;
 use crate::pressure::books::Books;
 use crate::pressure::mutant::Mutant;
-use crate::pressure::options::Options;
+use crate::pressure::options::{Options, Regime};
 use crate::pressure::readings::RELAXED_US;
 use crate::pressure::world::World;
 
@@ -62,6 +62,8 @@ pub(crate) struct Host {
     pub(crate) token_paged: Option<(JobId, u64)>,
     /// Since when each job stands still in the world although it should run, or runs although it should not.
     pub(crate) astray: BTreeMap<JobId, u64>,
+    /// The daemon died while somebody stood still whom swap does not take: all run then, and nobody counted with that.
+    pub(crate) exposed: bool,
     /// For how long users had jobs suspended, in microseconds.
     pub(crate) suspended_us: u64,
     /// When the last job ends at the latest, one after the other.
@@ -98,6 +100,7 @@ impl Host {
             policy: None,
             token_paged: None,
             astray: BTreeMap::new(),
+            exposed: false,
             suspended_us: 0,
             serial_us,
             claims: Claims::default(),
@@ -284,6 +287,8 @@ impl Host {
         self.policy = None;
         self.generation += 1;
         self.world.forget_orders();
+        let stands = self.world.bodies.values().any(|body| body.frozen || body.freezes_at.is_some());
+        self.exposed |= stands && self.options.regime != Regime::Ample;
         for body in self.world.bodies.values_mut() {
             (body.frozen, body.freezes_at) = (false, None);
         }
