@@ -243,6 +243,7 @@ impl Host {
             kind: task.kind.map(Kind),
             wish: None,
             after: Vec::new(),
+            tmp_bytes: 0,
         })
     }
 
