@@ -314,5 +314,8 @@ fn make_directory(socket: &Path) -> anyhow::Result<()> {
     }
     let mode = if peer::own_uid() == 0 { 0o755 } else { 0o700 };
     let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(directory);
-    made.with_context(|| format!("failed to make {}", directory.display()))
+    made.with_context(|| format!("failed to make {}", directory.display()))?;
+    // The daemon's file mask took from it what others need to reach the socket.
+    let opened = std::fs::set_permissions(directory, std::fs::Permissions::from_mode(mode));
+    opened.with_context(|| format!("failed to open {} to all users", directory.display()))
 }
