@@ -283,7 +283,7 @@ impl Policy {
 
     /// The token stays with who has it until it ends or a user stops it; then it goes to the foremost, who may stand
     /// still.
-    fn choose_token(&mut self) {
+    pub(crate) fn choose_token(&mut self) {
         let keeps = |id: &JobId| {
             let live = self.jobs.get(id).and_then(|job| job.live());
             live.is_some_and(|live| live.key.is_some() || live.out.is_some_and(Out::is_memory))
@@ -423,7 +423,8 @@ impl Policy {
 
     /// Freezes who would soon hold what the token holder may come to need and swap does not take.
     fn keep_safe(&mut self, usable: u64) {
-        while self.beyond_safety(usable, HORIZON) >= WORTH_BYTES {
+        // However slowly: nobody gives back what he holds.
+        while self.beyond_safety(usable, HORIZON) > 0 {
             let may = |job: &&Job| {
                 job.held.growth > 0 && Some(job.id()) != self.memory.token && self.may_freeze(job.id())
             };

@@ -299,6 +299,10 @@ impl Policy {
             self.occupy(job, Class::Backfill, cores);
             self.mark(job, Reason::Preempted { by: id, priority });
         }
+        if self.governs() {
+            // The next in this step is held against what it may need.
+            self.choose_token();
+        }
         match thaw {
             Some(out) => {
                 if !out.is_memory() {

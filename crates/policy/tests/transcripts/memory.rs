@@ -329,3 +329,23 @@ fn nobody_grows_into_what_the_token_holder_is_known_to_need() {
         ",
     );
 }
+
+#[test]
+fn who_starts_second_in_a_moment_is_held_against_the_needs_of_the_first() {
+    check(
+        "
+        > machine 2
+        > set factor=1000
+        > learned 1 300 900
+        > memory free=1000 swap=0
+        > submit 1 c2
+        1 start primary 0-1 p10: a home core was free (2 of 2 slots used)
+        > submit 2 k1
+        > submit 3 k1
+        > exit 1
+        2 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > why 3
+        with it, the others could not all be paged out for the job that goes first [priority 10, cores asked for 1, slots used 1 of 2, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 300 MiB, memory at most 900 MiB, memory for jobs 1000 MiB, memory free 1000 MiB] change: more swap (`pinfold doctor`), or job 2 must end or need less
+        ",
+    );
+}
