@@ -104,6 +104,8 @@ impl Daemon {
         {
             live.row.reason =
                 Some("the kernel killed part of it for memory (its limit, or the host's)".to_owned());
+        } else if live.killed {
+            live.row.reason = Some(KILLED.to_owned());
         } else {
             live.row.reason = Some(how_it_ended(&live.row));
         }
@@ -229,6 +231,9 @@ impl Daemon {
         self.journal.store().job(job.0).ok().flatten()
     }
 }
+
+/// Why a job ended that was cancelled and did not end by itself.
+pub(crate) const KILLED: &str = "killed: it did not end within 10 s of being cancelled";
 
 /// How a job ended, in words, beside its status.
 pub(crate) fn how_it_ended(row: &JobRow) -> String {

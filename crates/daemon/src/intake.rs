@@ -355,7 +355,7 @@ impl Daemon {
     pub(crate) fn kill_due(&mut self, job: JobId) {
         if let Some(live) = self.jobs.get_mut(&job) {
             live.killed = true;
-            live.row.reason = Some("killed: it did not end within 10 s of being cancelled".to_owned());
+            live.row.reason = Some(crate::finish::KILLED.to_owned());
             self.journal.touch(job);
             self.effects.push(Effect::Kill(job));
         }
@@ -475,7 +475,7 @@ impl Daemon {
         }
         row.ending = Some(ending);
         row.ended_us = Some(ending.ended_us);
-        row.reason = None;
+        row.reason = row.reason.filter(|reason| reason == crate::finish::KILLED);
         row.reason = Some(crate::finish::how_it_ended(&row));
         self.journal.close(row, true);
         true

@@ -171,6 +171,8 @@ impl Policy {
             || free < usable / 4
             || grown(growth, HORIZON * 4) > free
             || self.beyond_safety(usable, HORIZON * 4) > 0
+            // Of a young job nobody knows yet how fast it grows: a second is enough to fill a small host.
+            || self.running().any(|job| !self.is_known(job) && self.is_young(job))
     }
 
     /// The job that is never frozen or paged out for another, if memory is governed and any job lives.
@@ -454,11 +456,13 @@ impl Policy {
 
     /// Whether a job is about to grow, or may begin to.
     fn may_grow(&self, job: &Job) -> bool {
-        let young = || {
-            let since = job.live().map_or(self.now, |live| live.started).max(job.held.resumed);
-            self.claim_of(job).is_none() && self.now.since(since) < YOUNG
-        };
-        self.ahead(job) >= WORTH_BYTES || young()
+        self.ahead(job) >= WORTH_BYTES || (self.claim_of(job).is_none() && self.is_young(job))
+    }
+
+    /// Whether a job has not run for long since it started or returned.
+    fn is_young(&self, job: &Job) -> bool {
+        let since = job.live().map_or(self.now, |live| live.started).max(job.held.resumed);
+        self.now.since(since) < YOUNG
     }
 
     /// The next to be frozen, and what that is worth: the youngest of those that grow or may begin to, else the youngest that holds
