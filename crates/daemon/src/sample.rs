@@ -112,6 +112,7 @@ pub(crate) fn reading(measure: &Measure, time_us: u64, state: JobState) -> Readi
         memory_peak_kernel_bytes: measure.memory_peak_kernel_bytes,
         cache_bytes: measure.cache_bytes,
         mapped_bytes: measure.mapped_bytes,
+        process_file_bytes: measure.process_file_bytes,
         kernel_bytes: measure.kernel_bytes,
         swap_bytes: measure.swap_bytes,
         virtual_bytes: measure.virtual_bytes.unwrap_or(0),

@@ -65,7 +65,9 @@ impl Policy {
         memory.swap_free = sample.swap_free_bytes;
         memory.swap_rate = sample.swap_bytes_per_s;
         memory.stalled_milli = sample.stalled_milli;
-        memory.returning.retain(|_, until| *until > now);
+        // One that waits for its slot has not begun; unless somebody stopped it meanwhile.
+        let waits = |id: &JobId| self.jobs.get(id).is_some_and(|job| job.queued.is_some());
+        memory.returning.retain(|id, until| until.map_or_else(|| waits(id), |until| until > now));
         if self.governs() {
             self.choose_token();
             self.relieve();
@@ -360,11 +362,13 @@ impl Policy {
     /// A job that was frozen for memory may return: it is given the next slot.
     fn let_go(&mut self, id: JobId) {
         self.memory.frozen.remove(&id);
-        self.returns(id);
+        if self.jobs.get(&id).is_some_and(|job| job.held.swapped >= WORTH_BYTES) {
+            self.memory.returning.insert(id, None);
+        }
         self.enqueue(id);
     }
 
-    /// A job goes on after it stood still.
+    /// A job goes on after it stood still, now that it has its slot.
     pub(crate) fn returns(&mut self, id: JobId) {
         let now = self.now;
         let rate = self.swap_rate();
@@ -373,7 +377,7 @@ impl Policy {
         job.held.resumed = now;
         job.held.runs_until = now.after(RUN.max(swap_in * RUN_PER_SWAP_IN));
         if job.held.swapped >= WORTH_BYTES {
-            self.memory.returning.insert(id, now.after(swap_in * 2));
+            self.memory.returning.insert(id, Some(now.after(swap_in * 2)));
         }
     }
 
@@ -465,8 +469,9 @@ impl Policy {
         self.now.since(since) < YOUNG
     }
 
-    /// The next to be frozen, and what that is worth: the youngest of those that grow or may begin to, else the youngest that holds
-    /// anything; never the token holder, and one that has just returned only if there is no other.
+    /// The next to be frozen, and what that is worth: the youngest of those that grow or may begin to, else the
+    /// youngest that holds anything; never the token holder, and one that has just returned only if there is no
+    /// other.
     fn victim(&self) -> Option<(JobId, u64)> {
         let now = self.now;
         let may = |job: &&Job| {

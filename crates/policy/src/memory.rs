@@ -153,8 +153,8 @@ pub(crate) struct Memory {
     pub(crate) token: Option<JobId>,
     /// Jobs frozen for memory that may not return yet.
     pub(crate) frozen: BTreeSet<JobId>,
-    /// Jobs that come back from swap, and until when they are given time for that.
-    pub(crate) returning: BTreeMap<JobId, Instant>,
+    /// Jobs that come back from swap, and until when they are given time for that; `None`: it waits for its slot.
+    pub(crate) returning: BTreeMap<JobId, Option<Instant>>,
     /// Until when the swap device is busy with what it was last asked for.
     pub(crate) paging_until: Option<Instant>,
     /// When the last step was taken against a shortage.

@@ -305,9 +305,7 @@ impl Policy {
         }
         match thaw {
             Some(out) => {
-                if !out.is_memory() {
-                    self.returns(id);
-                }
+                self.returns(id);
                 self.mark(id, self.thaw_reason(id, out));
                 self.rearm(id);
             }

@@ -34,6 +34,14 @@ const UNCLAIMED_US: u64 = 10_000_000;
 /// between the sample and the word.
 const MISSED_MAX: u8 = 2;
 
+/// So many samples of its job must not have listed a process that is over, before it is forgotten. The kernel
+/// tells of an end before it takes the process off the lists, and on a busy host it may stay there for long; the
+/// first sample may be from before its birth.
+const ABSENT_MAX: u8 = 2;
+
+/// By so much the start of a process, counted from the host's, and the time of a word may differ.
+const CLOCKS_APART_US: u64 = 1_000_000;
+
 /// The end of a thread, or of a whole process where there are no words about threads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct End {
@@ -107,12 +115,22 @@ struct Tree {
     pids: BTreeSet<u32>,
 }
 
+/// A process that was counted and is over.
+#[derive(Debug)]
+struct Over {
+    at_us: u64,
+    /// Samples in a row that did not list it.
+    absent: u8,
+}
+
 /// The processes of one job.
 #[derive(Debug, Default)]
 struct Roll {
     trees: Vec<u64>,
     /// Those that the last sample saw and nobody knew.
     unknown: BTreeSet<u32>,
+    /// Those that were over lately, by number: a sample may still list them, and a word of them may come late.
+    over: BTreeMap<u32, Over>,
     total: u64,
     next_number: u64,
     short_kept: u64,
@@ -184,8 +202,12 @@ impl Census {
     /// A thread ended.
     pub fn ended(&mut self, end: &End, now_us: u64) {
         if !self.members.contains_key(&end.pid) {
-            // Born unheard: whose it is shows by its parent.
+            // Born unheard: whose it is shows by its parent. Or it was counted, and this comes late: threads that
+            // end at once on several cores may be told of after the last of them.
             let Some(tree) = self.last(end.parent).map(|member| member.tree) else { return };
+            if self.job_of(tree).is_some_and(|roll| roll.over.contains_key(&end.pid)) {
+                return;
+            }
             self.enter(end.pid, Some(end.parent), tree, None);
         }
         let Some(generations) = self.members.get_mut(&end.pid) else { return };
@@ -223,6 +245,8 @@ impl Census {
     pub fn lost(&mut self, now_us: u64) {
         let doubtful: Vec<u32> =
             self.members.iter().filter(|(_, all)| all.len() > 1).map(|(pid, _)| *pid).collect();
+        // A birth may be among what was lost: a number that is over may be another process.
+        self.jobs.values_mut().for_each(|roll| roll.over.clear());
         for pid in doubtful {
             while self.members.get(&pid).is_some_and(|all| all.len() > 1) {
                 self.pop(&End { pid, is_last: true, ..End::default() }, now_us);
@@ -237,11 +261,14 @@ impl Census {
     /// every birth and end is told of. Then one that nobody knows, or who is missing, may be so only because the
     /// word of it has not been heard yet, or was heard already, and is believed the second time.
     pub fn sampled(&mut self, job: u64, alive: &[u32], seen: &[Seen], sure: bool, now_us: u64) {
-        let before = std::mem::take(&mut self.jobs.entry(job).or_default().unknown);
+        let roll = self.jobs.entry(job).or_default();
+        let before = std::mem::take(&mut roll.unknown);
+        roll.still_listed(alive, seen, sure);
         let mut unknown = BTreeSet::new();
         for &pid in alive {
             match self.last(pid).map(|member| member.tree) {
                 Some(tree) => self.claim(tree, job),
+                None if self.jobs.get(&job).is_some_and(|roll| roll.over.contains_key(&pid)) => {}
                 None if sure && !before.contains(&pid) => drop(unknown.insert(pid)),
                 None => {
                     let tree = self.plant(Some(job), now_us);
@@ -337,6 +364,10 @@ impl Census {
         self.jobs.is_empty() && self.trees.is_empty()
     }
 
+    fn job_of(&self, tree: u64) -> Option<&Roll> {
+        self.jobs.get(&self.trees.get(&tree)?.job?)
+    }
+
     fn last(&self, pid: u32) -> Option<&Member> {
         self.members.get(&pid)?.back()?.as_ref()
     }
@@ -362,6 +393,7 @@ impl Census {
         let number = match of.job.and_then(|job| self.jobs.get_mut(&job)) {
             Some(roll) => {
                 roll.unknown.remove(&pid);
+                roll.over.remove(&pid);
                 roll.enter()
             }
             // Counted from the start of its tree; the job's own numbers come before when it is claimed.
@@ -469,8 +501,29 @@ impl Roll {
         self.next_number
     }
 
+    /// Forgets those that are over and off the lists, or whose number another process has by now. Where births
+    /// are not told of for sure, whoever is listed is taken at its word.
+    fn still_listed(&mut self, alive: &[u32], seen: &[Seen], sure: bool) {
+        if !sure {
+            self.over.clear();
+        }
+        self.over.retain(|pid, over| {
+            let is_listed = alive.binary_search(pid).is_ok();
+            over.absent = if is_listed { 0 } else { over.absent + 1 };
+            over.absent < ABSENT_MAX
+        });
+        for one in seen {
+            if self.over.get(&one.pid).is_some_and(|over| one.started_us > over.at_us + CLOCKS_APART_US) {
+                self.over.remove(&one.pid);
+            }
+        }
+    }
+
     fn keep(&mut self, mut row: ProcessRow, job: u64) {
         row.job = job;
+        if let Some(at_us) = row.ended_us {
+            self.over.insert(row.pid, Over { at_us, absent: 0 });
+        }
         let lived_us = row.ended_us.zip(row.started_us).map_or(0, |(to, from)| to.saturating_sub(from));
         let kept = if lived_us < SHORT_US { &mut self.short_kept } else { &mut self.long_kept };
         let kept_max = if lived_us < SHORT_US { SHORT_KEPT } else { LONG_KEPT };

@@ -21,8 +21,9 @@
 //!   of one process, hence of the job. This sees the spike of a job that *later* reads 10 GiB of files, where A
 //!   is nothing. Libraries are mapped file pages that are often charged to whoever touched them first, which R
 //!   counts and M does not: B replaces the others only where it is larger by more than
-//!   [`LIBRARIES_BYTES`]. Without M (no container) B = R, the only figure there is for a job that ended before
-//!   its first reading.
+//!   [`LIBRARIES_BYTES`]. Where no group counts memory, M is instead the most file pages in the resident size of
+//!   any one process: R's libraries are among those, so that B needs no such margin and counts whenever it is
+//!   the largest. Without any M, B = R, the only figure there is for a job that ended before its first reading.
 //!
 //! One case is left where A is too large: files that were written and deleted again between two readings. A is
 //! doubted when all of this holds: the job's I/O is enough to explain all of A - S as cache, and the largest
@@ -55,6 +56,9 @@ pub struct Reading {
     pub cache_bytes: Option<u64>,
     /// The part of that cache that is mapped by processes.
     pub mapped_bytes: Option<u64>,
+    /// The most file pages, libraries included, in the resident size of one process; where no container counts
+    /// memory.
+    pub process_file_bytes: Option<u64>,
     /// Memory of the kernel charged to the container: page tables, stacks, slab.
     pub kernel_bytes: Option<u64>,
     /// Swap.
@@ -91,6 +95,7 @@ struct Peaks {
     /// Page cache and kernel memory of one reading.
     not_the_jobs: u64,
     mapped: Option<u64>,
+    process_file: Option<u64>,
 }
 
 /// A mean weighted with time: the area under the line through the readings.
@@ -225,6 +230,7 @@ impl Meter {
         let not_the_jobs = reading.cache_bytes.unwrap_or(0).saturating_add(reading.kernel_bytes.unwrap_or(0));
         peaks.not_the_jobs = peaks.not_the_jobs.max(not_the_jobs);
         peaks.mapped = peaks.mapped.max(reading.mapped_bytes);
+        peaks.process_file = peaks.process_file.max(reading.process_file_bytes);
     }
 
     fn figures(&self, ending: Option<&Ending>) -> Usage {
@@ -261,6 +267,9 @@ impl Peaks {
             None => container,
         };
         let known = self.sampled.max(container);
+        if let Some(files) = self.process_file {
+            return known.max(rss_peak.unwrap_or(0).saturating_sub(files));
+        }
         let process = rss_peak.unwrap_or(0).min(self.charged.unwrap_or(u64::MAX));
         let process = process.saturating_sub(self.mapped.unwrap_or(0));
         if known == 0 || process > known.saturating_add(LIBRARIES_BYTES) { process } else { known }

@@ -335,10 +335,12 @@ fn a_limit_on_memory(kind: Kind) {
         assert!(killed || done.code == Some(0), "{done:?} {status}");
     } else {
         assert_eq!(done.code, Some(0), "{done:?}");
-        // A reading on its way up is all that there may be of so short a job.
-        assert!(report.memory_peak_bytes > 33 * MIB, "nothing bounds it here: {report:?}");
+        assert!(report.memory_peak_bytes >= 100 * MIB, "nothing bounds it here: {report:?}");
     }
     let done = host.pinfold(["run", "--mem-limit", "512MiB", "--"].into_iter().chain(fill));
     assert_eq!(done.code, Some(0), "below its limit: {done:?}");
-    assert!(host.report(2).memory_peak_bytes > 33 * MIB, "nor is the next job under the limit of the first");
+    assert!(
+        host.report(2).memory_peak_bytes >= 100 * MIB,
+        "nor is the next job under the limit of the first"
+    );
 }

@@ -172,6 +172,63 @@ fn one_that_a_sample_sees_first_is_counted_once() {
 }
 
 #[test]
+fn one_whose_taking_down_lasts_is_counted_once() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.bind(100, 7, S);
+    census.born(101, 100, S);
+    census.ended(&end(101, 100, 5), 2 * S);
+    for at in 2..20 {
+        census.sampled(7, &[100, 101], &[], true, at * S);
+    }
+    assert_eq!(census.total(7), 2);
+    // The sample that finds it gone may be from before its birth; two are not.
+    census.sampled(7, &[100], &[], true, 20 * S);
+    census.sampled(7, &[100, 101], &[], true, 21 * S);
+    census.sampled(7, &[100, 101], &[], true, 22 * S);
+    assert_eq!(census.total(7), 2);
+    census.sampled(7, &[100], &[], true, 23 * S);
+    census.sampled(7, &[100], &[], true, 24 * S);
+    // The number comes round, and nobody told of it.
+    census.sampled(7, &[100, 101], &[], true, 25 * S);
+    census.sampled(7, &[100, 101], &[], true, 26 * S);
+    assert_eq!((census.total(7), cpu(&census.finish(7, 27 * S))), (3, 5));
+}
+
+#[test]
+fn a_number_that_comes_round_at_once_is_told_by_its_start() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.bind(100, 7, S);
+    census.born(101, 100, S);
+    census.ended(&end(101, 100, 5), 2 * S);
+    let seen = |started_us| Seen { pid: 101, parent: 100, started_us, ..Seen::default() };
+    census.sampled(7, &[100, 101], &[seen(S)], true, 4 * S);
+    census.sampled(7, &[100, 101], &[seen(S)], true, 5 * S);
+    assert_eq!(census.total(7), 2);
+    census.sampled(7, &[100, 101], &[seen(6 * S)], true, 7 * S);
+    census.sampled(7, &[100, 101], &[seen(6 * S)], true, 8 * S);
+    assert_eq!(census.total(7), 3);
+    // One that is born with everybody listening is another at once.
+    census.ended(&end(101, 100, 5), 9 * S);
+    census.born(101, 100, 9 * S);
+    census.ended(&end(101, 100, 5), 9 * S);
+    assert_eq!(census.total(7), 4);
+}
+
+#[test]
+fn a_late_word_of_one_that_is_over_counts_nobody() {
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.bind(100, 7, S);
+    census.born(101, 100, S);
+    census.ended(&end(101, 100, 5), 2 * S);
+    census.ended(&End { is_last: false, ..end(101, 100, 3) }, 2 * S);
+    assert_eq!(census.total(7), 2);
+    assert_eq!(census.living(7).len(), 1);
+}
+
+#[test]
 fn one_that_nobody_told_of_is_found_by_the_second_sample() {
     let mut census = census();
     census.bind(100, 7, S);

@@ -16,6 +16,7 @@ fn reading(time_s: u64, memory_mib: u64) -> Reading {
         memory_peak_kernel_bytes: None,
         cache_bytes: None,
         mapped_bytes: None,
+        process_file_bytes: None,
         kernel_bytes: None,
         swap_bytes: 0,
         virtual_bytes: 0,
@@ -35,6 +36,7 @@ struct Job {
     cache: Option<u64>,
     mapped: Option<u64>,
     kernel: Option<u64>,
+    process_file: Option<u64>,
     rss_peak: Option<u64>,
     transferred: u64,
     processes: u32,
@@ -46,6 +48,7 @@ fn check_peak(what: &str, job: &Job, want_mib: u64) {
         memory_peak_kernel_bytes: job.charged_peak.map(|mib| mib * MIB),
         cache_bytes: job.cache.map(|mib| mib * MIB),
         mapped_bytes: job.mapped.map(|mib| mib * MIB),
+        process_file_bytes: job.process_file.map(|mib| mib * MIB),
         kernel_bytes: job.kernel.map(|mib| mib * MIB),
         io_write_bytes: Some(job.transferred * MIB),
         processes: job.processes,
@@ -88,6 +91,16 @@ fn libraries_do_not_lift_a_sampled_peak() {
     check_peak("nothing but the resident size", &job, 8);
     let job = Job { sampled: Some(100), rss_peak: Some(400), ..Job::default() };
     check_peak("no container, a spike", &job, 400);
+}
+
+#[test]
+fn without_a_container_a_reading_on_the_way_up_is_not_the_peak() {
+    let job = Job { sampled: Some(93), process_file: Some(2), rss_peak: Some(102), ..Job::default() };
+    check_peak("its end is known, its libraries too", &job, 100);
+    let job = Job { sampled: Some(200), ..job };
+    check_peak("two processes at once", &job, 200);
+    let job = Job { sampled: Some(5), process_file: Some(900), rss_peak: Some(905), ..Job::default() };
+    check_peak("a large file mapped", &job, 5);
 }
 
 #[test]
@@ -181,6 +194,7 @@ prop_compose! {
             memory_peak_kernel_bytes: maybe(0),
             cache_bytes: maybe(1),
             mapped_bytes: maybe(2),
+            process_file_bytes: maybe(2),
             kernel_bytes: maybe(3),
             swap_bytes: numbers[10],
             virtual_bytes: numbers[11],

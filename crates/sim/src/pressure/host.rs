@@ -24,6 +24,9 @@ use crate::pressure::world::World;
 const CLOCK_ORIGIN_US: u64 = 1_000_000_000_000;
 /// The pager reads a job back that has more than this in swap, as the daemon has it do.
 const FETCH_BYTES: u64 = 4 << 20;
+/// A freeze or thaw of a job fails at most so often in a row: then it works, and how soon a job that was left
+/// standing goes on is the judgement's doing alone.
+const FAILS_MAX: u32 = 3;
 
 /// Something that will happen.
 #[derive(Debug, Clone)]
@@ -73,6 +76,8 @@ pub(crate) struct Host {
     history: Vec<(Kind, u64, Option<u64>)>,
     requests: BTreeMap<JobId, (Request, Instant, Option<Instant>)>,
     starting: BTreeMap<JobId, Class>,
+    /// How often in a row each job's last freeze or thaw failed.
+    failed: BTreeMap<JobId, u32>,
     agenda: BTreeMap<(u64, u64), Happening>,
     sequence: u64,
     pub(super) generation: u64,
@@ -107,6 +112,7 @@ impl Host {
             history,
             requests: BTreeMap::new(),
             starting: BTreeMap::new(),
+            failed: BTreeMap::new(),
             agenda: BTreeMap::new(),
             sequence: 0,
             generation: 0,
@@ -178,9 +184,10 @@ impl Host {
     }
 
     fn carry_out(&mut self, Decision { job, action, .. }: Decision) {
-        let fails =
-            matches!(action, Action::Freeze | Action::Thaw) && self.dice.chance(self.options.fail_permille);
-        if fails {
+        let may_fail = matches!(action, Action::Freeze | Action::Thaw);
+        let failed = if may_fail { self.failed.remove(&job).unwrap_or(0) } else { 0 };
+        if may_fail && self.dice.chance(self.options.fail_permille) && failed < FAILS_MAX {
+            self.failed.insert(job, failed + 1);
             let generation = self.generation;
             let error = "simulated failure".to_owned();
             self.plan(1000, Happening::Report(generation, Event::Failed { job, action, error }));

@@ -32,6 +32,9 @@ pub struct Measure {
     pub cache_bytes: Option<u64>,
     /// The part of those that is mapped by processes, in bytes.
     pub mapped_bytes: Option<u64>,
+    /// File pages in the resident size of one process, its libraries among them, in bytes: the largest of all; where
+    /// no group counts memory.
+    pub process_file_bytes: Option<u64>,
     /// The kernel's own memory on the job's behalf (page tables, stacks, slab), in bytes.
     pub kernel_bytes: Option<u64>,
     /// Memory in swap, in bytes.
@@ -233,6 +236,7 @@ pub(super) fn memory_of_processes(proc: &Proc, pids: &[u32], measure: &mut Measu
         let Some(status) = proc.status(*pid)? else { continue };
         measure.memory_bytes = measure.memory_bytes.saturating_add(status.anon_bytes + status.shmem_bytes);
         measure.swap_bytes = measure.swap_bytes.saturating_add(status.swap_bytes);
+        measure.process_file_bytes = measure.process_file_bytes.max(Some(status.file_bytes));
     }
     Ok(())
 }
