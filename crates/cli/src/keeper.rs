@@ -26,6 +26,9 @@ use crate::failure::Failure;
 /// How often a lost daemon is looked for; looking is one `connect`.
 const RETRY: Duration = Duration::from_millis(100);
 
+/// How long a daemon that is back may take to answer the greeting.
+const WELCOME_MAX: Duration = Duration::from_secs(5);
+
 /// After so long without a daemon a keeper may start one itself.
 const AUTOSTART_AFTER: Duration = Duration::from_millis(1500);
 
@@ -363,9 +366,17 @@ impl Keeper {
         let ending = ending_of(&reaped);
         kept.stage = Stage::Ended(ending);
         self.told.push_back(Told::Ended { ticket, reaped, at: Instant::now() });
-        if let Some(job) = job {
-            self.send(&Request::Ended { job, ending });
+        match job {
+            Some(job) => self.send(&Request::Ended { job, ending }),
+            // No daemon knows it, so none will say that its end is on disk.
+            None => self.unrecorded(ticket),
         }
+    }
+
+    /// A job is done with that no daemon knows any more.
+    fn unrecorded(&mut self, ticket: u64) {
+        self.told.push_back(Told::Recorded { ticket, suspended_us: 0, memory_peak_bytes: 0 });
+        self.forget(ticket);
     }
 
     fn receive(&mut self) {
@@ -538,10 +549,7 @@ impl Keeper {
         match kept.stage {
             Stage::Waiting(_) => self.present(ticket),
             Stage::Running(_) => {}
-            Stage::Ended(_) => {
-                self.told.push_back(Told::Recorded { ticket, suspended_us: 0, memory_peak_bytes: 0 });
-                self.forget(ticket);
-            }
+            Stage::Ended(_) => self.unrecorded(ticket),
         }
     }
 
@@ -598,13 +606,20 @@ impl Keeper {
                 Ok(count) => drop(link.out.drain(..count)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return self.lose(),
+                Err(_) => {
+                    // What it said before it went is still to be heard, and then its end.
+                    link.out.clear();
+                    self.receive();
+                    return self.lose();
+                }
             }
         }
     }
 
     fn lose(&mut self) {
-        self.link = None;
+        if self.link.take().is_none() {
+            return;
+        }
         self.lost_since = Instant::now();
         self.next_try = self.lost_since;
         self.told_away = false;
@@ -619,6 +634,10 @@ impl Keeper {
         self.next_try = now + RETRY;
         let Some(stream) = self.stream(now) else { return };
         let Ok(mut link) = Link::greet(stream, None) else { return };
+        // One that does not answer is asked anew: signals and children wait meanwhile.
+        if link.stream.set_read_timeout(Some(WELCOME_MAX)).is_err() {
+            return;
+        }
         let Ok(welcome) = link.welcome() else { return };
         if link.stream.set_nonblocking(true).is_err() {
             return;
@@ -631,6 +650,7 @@ impl Keeper {
         self.told.push_back(Told::Found { another });
         let tickets: Vec<u64> = self.jobs.keys().copied().collect();
         tickets.into_iter().for_each(|ticket| self.present(ticket));
+        self.send(&Request::Presented);
     }
 
     /// A connection to the daemon that was lost, if it is back. After a while a private one takes its place, but only

@@ -35,9 +35,13 @@ impl Daemon {
             Request::Submit { ticket, spec, pid } => self.submitted(id, user, ticket, *spec, pid),
             Request::Child { job, pid } => self.child(id, user, JobId(job), pid),
             Request::Attach { job, phase } => self.attached(id, user, JobId(job), phase),
+            Request::Presented => self.presented(id, user),
             Request::Ended { job, ending } => {
                 if self.keeps(id, JobId(job)) {
                     self.ended(JobId(job), ending);
+                } else if !self.jobs.contains_key(&JobId(job)) && self.amend(user, JobId(job), ending) {
+                    // It counts as over already; its keeper must not wait for more.
+                    self.reply(id, recorded(JobId(job), None));
                 }
             }
             Request::Withdraw { job, reason } => {
@@ -247,6 +251,22 @@ impl Daemon {
         self.reply(id, Reply::Attached { job: job.0 });
         if let Some(ending) = ending {
             self.ended(job, ending);
+        }
+    }
+
+    /// A keeper has presented all its jobs: one that waits in its name and is not among them was asked for by a request
+    /// that it repeated since. It would hold a slot for nobody.
+    fn presented(&mut self, id: ConnectionId, user: Peer) {
+        let Some(keeper) = self.keeper_process(id, user) else { return };
+        let forgotten = |live: &&Live| {
+            live.row.keeper == Some(keeper) && live.keeper.is_none() && !live.has_started() && !live.orphaned
+        };
+        let forgotten: Vec<JobId> = self.jobs.values().filter(forgotten).map(Live::id).collect();
+        for job in forgotten {
+            self.withdrawn(
+                job,
+                "the daemon died before its client heard of it; it was asked for anew".to_owned(),
+            );
         }
     }
 

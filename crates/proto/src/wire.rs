@@ -12,7 +12,7 @@ use crate::job::{Ending, JobSpec};
 use crate::view::{DoctorView, MapView, ReportView, StatusView, WhyView};
 
 /// The version of the wire. A daemon refuses a client of another version with words that say which is older.
-pub const WIRE_VERSION: u32 = 1;
+pub const WIRE_VERSION: u32 = 2;
 
 /// The longest frame a daemon reads, in bytes. A client that announces more is cut off.
 pub const REQUEST_MAX_BYTES: usize = 256 * 1024;
@@ -52,6 +52,9 @@ pub enum Request {
         /// How it stands.
         phase: Phase,
     },
+    /// After a daemon's restart: the sender has presented all that it keeps. What else waits in its name it does not
+    /// know of, for the daemon before died when it was about to answer; that is struck off. Not answered.
+    Presented,
     /// The command ended. Answered by `Recorded`.
     Ended {
         /// The job.

@@ -129,7 +129,9 @@ fn killed_again_and_again_under_a_batch(kind: Kind) {
         host.start_daemon();
         kills += 1;
     }
-    let done = batch.wait_at_most(PATIENCE).unwrap_or_else(|| panic!("it hangs: {:?}", host.status(&[])));
+    let done = batch
+        .wait_at_most(PATIENCE)
+        .unwrap_or_else(|| panic!("it hangs: {}", host.pinfold(["status", "--all", "--json"]).out));
     assert_eq!(done.code, Some(1), "{done:?}");
     assert!(kills >= 10, "{kills} kills only");
     let view: BatchView = serde_json::from_str(&done.out).expect("JSON");

@@ -22,6 +22,8 @@ each_kind!(
     asks_and_never_reads,
     a_foreign_process_as_a_jobs_child,
     somebody_elses_number,
+    asked_for_twice,
+    an_end_that_comes_late,
     too_many_connections,
 );
 
@@ -227,6 +229,53 @@ fn somebody_elses_number(kind: Kind) {
     host.make("go");
     assert_eq!(host.until(running, JobState::Exited).exit_code, Some(5));
     assert_eq!(host.until(waiting, JobState::Exited).exit_code, Some(6));
+}
+
+/// The daemon dies between writing a job down and saying its number: the client asks anew, and what nobody knows of
+/// takes no slot.
+fn asked_for_twice(kind: Kind) {
+    if kind.is_other_user() {
+        println!("skipped: here this process is another user than the jobs'");
+        return;
+    }
+    let mut host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let submit = Request::Submit { ticket: 1, spec: Box::new(spec()), pid: None };
+    let mut wire = Wire::greeted(&host);
+    // So that it waits, and is not started at once.
+    let first = host.submit(&[], "until [ -e go ]; do sleep 0.05; done");
+    host.until(first, JobState::Running);
+    wire.send(&submit);
+    let Some(Reply::Queued { job: unheard, .. }) = wire.hear() else { panic!("it is queued") };
+    host.crash();
+    host.start_daemon();
+    host.until(first, JobState::Running);
+    let mut wire = Wire::greeted(&host);
+    wire.send(&submit);
+    let Some(Reply::Queued { job: heard, .. }) = wire.hear() else { panic!("it is queued") };
+    assert_eq!(host.job(unheard).state, JobState::Queued, "its client lives");
+    wire.send(&Request::Presented);
+    let struck = host.until(unheard, JobState::Exited);
+    assert!(struck.reason.as_ref().is_some_and(|reason| reason.contains("asked for anew")), "{struck:?}");
+    assert_eq!(host.job(heard).state, JobState::Queued);
+    host.make("go");
+    host.until(first, JobState::Exited);
+}
+
+/// The end of a job that counts as over is heard, and its keeper is told that it is on disk.
+fn an_end_that_comes_late(kind: Kind) {
+    if kind.is_other_user() {
+        println!("skipped: here this process is another user than the jobs'");
+        return;
+    }
+    let host = Host::new(kind);
+    let job = host.submit(&[], "exit 3");
+    host.until_exit_code(job, 3);
+    let mut wire = Wire::greeted(&host);
+    let ending = pinfold_proto::Ending { exit_code: Some(0), ..Default::default() };
+    wire.send(&Request::Ended { job, ending });
+    let reply = wire.hear();
+    assert!(matches!(reply, Some(Reply::Recorded { .. })), "{reply:?}");
+    assert_eq!(host.job(job).exit_code, Some(3), "what is known of its end stays");
 }
 
 fn too_many_connections(kind: Kind) {
