@@ -115,7 +115,7 @@ impl Shared {
         let name = group_name(job);
         let (group, new) = level.instance.make(&name)?;
         if new {
-            return Ok(group);
+            return settled(level, group);
         }
         // Left from an earlier life. Its peaks and settings are not ours, so it cannot be used as it is; nor can that
         // in the unified hierarchy, which is made later and goes first.
@@ -126,7 +126,7 @@ impl Shared {
                 return Err(ContainerError::Occupied { job });
             }
         }
-        Ok(level.instance.make(&name)?.0)
+        settled(level, level.instance.make(&name)?.0)
     }
 
     /// Opens what groups a job still has on the levels of the first generation, and makes up those that a crash kept
@@ -144,7 +144,7 @@ impl Shared {
         for (level, group) in self.first_levels().iter().zip(found) {
             groups.push(match group {
                 Some(group) => group,
-                None => level.instance.make(&name)?.0,
+                None => settled(level, level.instance.make(&name)?.0)?,
             });
         }
         Ok(Some(groups))
@@ -325,6 +325,17 @@ fn open_level(
         prepare(hierarchy, group, parent, pus)?;
     }
     Ok(Level { hierarchy: hierarchy.clone(), base, top, instance: own })
+}
+
+/// Settings of a job's group that hold for its life.
+fn settled(level: &Level, group: Group) -> Result<Group, ContainerError> {
+    if is_first(&level.hierarchy, "cpuset") {
+        // Whose PUs are a part of those of a group that is balanced needs no scheduling domain of its own. Where a set
+        // of the first generation asks for one, the kernel builds all domains anew with each change of its PUs, under
+        // a lock of the whole host (cpusets.rst, "sched_load_balance").
+        write_unless(&group, "cpuset.sched_load_balance", "0")?;
+    }
+    Ok(group)
 }
 
 /// Settings of the groups above the jobs' ones.
