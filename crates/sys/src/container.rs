@@ -304,7 +304,7 @@ impl Container {
             self.share = Some(shape.share);
         }
         self.bind(&shape.cpus)?;
-        self.share(shape.share)?;
+        self.share_processor(shape.share)?;
         self.limit(shape.limit_bytes)?;
         Ok(())
     }
@@ -351,8 +351,20 @@ impl Container {
         Ok(applied)
     }
 
-    /// Sets the job's share of the processor.
+    /// Sets the job's share of the processor, and whether its reads and writes go behind all others'.
     pub fn share(&mut self, share: Share) -> Result<Applied, ContainerError> {
+        let was = self.share;
+        let applied = self.share_processor(share)?;
+        // What a job has is unknown after adoption.
+        let is_idle = share == Share::Idle;
+        let may_change = is_idle || was.is_none_or(|was| was == Share::Idle);
+        if applied == Applied::Done && was != Some(share) && may_change {
+            self.set_io_idle(is_idle)?;
+        }
+        Ok(applied)
+    }
+
+    fn share_processor(&mut self, share: Share) -> Result<Applied, ContainerError> {
         if self.share == Some(share) {
             return Ok(Applied::Done);
         }
@@ -400,6 +412,9 @@ impl Container {
         if self.is_missing_in_tree() {
             self.make_tree(true)?;
             self.complete_entries()?;
+            if self.share == Some(Share::Idle) {
+                self.set_io_idle(true)?;
+            }
         }
         Ok(())
     }

@@ -90,6 +90,10 @@ impl Container {
         {
             self.each_thread_of("bind", || Ok(vec![pid]), |thread| process::bind(thread, cpus))?;
         }
+        if self.share == Some(Share::Idle) {
+            let apply = |thread| process::set_io_idle(thread, true);
+            self.each_thread_of("change the I/O class of", || Ok(vec![pid]), apply)?;
+        }
         match self.share {
             Some(Share::Idle) if by_processes(AbilityName::IdleClass) => {
                 let apply = |thread| process::set_idle_class(thread, true);
@@ -199,6 +203,12 @@ impl Container {
                 Ok(Applied::Done)
             }
         }
+    }
+
+    /// Lets what the job reads and writes go behind all others', or as usual. By its threads in every mode: the groups'
+    /// weights for I/O know no idle class. Best effort, as some may be another user's.
+    pub(super) fn set_io_idle(&self, idle: bool) -> Result<(), ContainerError> {
+        self.each_thread("change the I/O class of", |thread| process::set_io_idle(thread, idle)).map(drop)
     }
 
     pub(super) fn to_weight(&self, weight: u32) -> Result<Applied, ContainerError> {

@@ -90,6 +90,31 @@ pub(super) fn set_idle_class(thread: u32, idle: bool) -> Result<Reached, Errno> 
     reached(checked(result).map(|_| ()))
 }
 
+/// Lets one thread's reads and writes go only when nobody else's do, or as usual again (`ioprio_set(2)`). A class that
+/// the job gave itself stays; what the thread starts later inherits it. Whether a disk's scheduler looks at it is
+/// another matter: bfq and mq-deadline do.
+#[expect(unsafe_code, reason = "rustix does not cover I/O classes")]
+pub(super) fn set_io_idle(thread: u32, idle: bool) -> Result<Reached, Errno> {
+    // linux/ioprio.h
+    const WHO_PROCESS: libc::c_int = 1;
+    const CLASS_SHIFT: u32 = 13;
+    const CLASS_NONE: i64 = 0;
+    const CLASS_IDLE: i64 = 3;
+    let Some(thread) = raw(thread) else { return Ok(Reached::Gone) };
+    // SAFETY: takes numbers and touches no memory.
+    let class = match checked(unsafe { libc::syscall(libc::SYS_ioprio_get, WHO_PROCESS, thread) }) {
+        Ok(priority) => priority >> CLASS_SHIFT,
+        Err(errno) => return reached(Err(errno)),
+    };
+    let (from, to) = if idle { (CLASS_NONE, CLASS_IDLE) } else { (CLASS_IDLE, CLASS_NONE) };
+    if class != from {
+        return Ok(Reached::Yes);
+    }
+    // SAFETY: as above.
+    let set = unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, thread, to << CLASS_SHIFT) };
+    reached(checked(set).map(|_| ()))
+}
+
 /// Sets the nice value of one thread.
 pub(super) fn set_nice(thread: u32, nice: i32) -> Result<Reached, Errno> {
     let Some(thread) = raw(thread).and_then(Pid::from_raw) else { return Ok(Reached::Gone) };

@@ -185,15 +185,24 @@ fn shares(world: &World) -> usize {
     let mut actor = Actor::start(Role::Wait, 1, &instance);
     container.enter(actor.pid()).expect("enter");
     actor.begin();
+    // By the words of another program than ours, util-linux's ionice.
+    let io_class = |pid: u32| {
+        let said =
+            std::process::Command::new("ionice").args(["-p", &pid.to_string()]).output().expect("ionice");
+        String::from_utf8(said.stdout).expect("text").trim().to_owned()
+    };
+    assert_eq!(io_class(actor.pid()), "idle");
     let can_leave =
         world.plan.via(AbilityName::IdleClass) != Via::Processes || world.plan.facts.weight_can_rise();
     let raised = container.share(Share::Normal { weight: 300 }).expect("an answer");
     assert_eq!(raised == Applied::Done, can_leave, "{raised:?}");
+    assert_eq!(io_class(actor.pid()) == "idle", !can_leave);
     if can_leave {
         assert_eq!(container.share(Share::NORMAL).expect("share"), Applied::Done);
         assert_eq!(container.share(Share::Normal { weight: 1 }).expect("share"), Applied::Done);
     }
     assert_eq!(container.share(Share::Idle).expect("share"), Applied::Done);
+    assert_eq!(io_class(actor.pid()), "idle");
     actor.end();
     remove(world, container);
     containers.close();
