@@ -85,6 +85,7 @@ impl Bench {
             held: false,
             no_suspend: false,
             wish: None,
+            aside: None,
             after: Vec::new(),
             memory: None,
             tmp_bytes: 0,

@@ -104,6 +104,11 @@ pub(crate) enum Command {
     Drain,
     /// Start jobs again after `drain`
     Undrain,
+    /// Set cores aside for jobs that ask for them by name (`--in NAME`), or give them back
+    #[command(name = "set-aside")]
+    SetAside(SetAsideArgs),
+    /// Show the sets of cores that are set aside
+    Sets(JsonArgs),
     /// Show who changed what: configuration, draining, jobs
     Audit(AuditArgs),
     /// Show the machine: sockets, caches, cores, PUs
@@ -155,6 +160,9 @@ pub(crate) struct JobOptions {
     #[arg(long, env = "PINFOLD_CORES", hide_env_values = true, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub cores: Option<u32>,
+    /// Run it in this set of cores, see `pinfold sets`
+    #[arg(id = "in", long = "in", env = "PINFOLD_IN", hide_env_values = true, value_name = "SET")]
+    pub set: Option<String>,
     /// Memory it is expected to need: it starts when that is free; what jobs like it needed counts more
     #[arg(long, env = "PINFOLD_MEM", hide_env_values = true, value_name = "SIZE", value_parser = parse_size)]
     pub mem: Option<u64>,
@@ -452,6 +460,41 @@ pub(crate) struct SetArgs {
     /// Memory it is expected to need
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub mem: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SetAsideArgs {
+    /// Its name: up to 32 letters, digits, `-`, `_` and `.`
+    #[arg(value_name = "NAME", required_unless_present = "idle", conflicts_with = "idle")]
+    pub name: Option<String>,
+    /// These PUs, as a kernel list
+    #[arg(long, value_name = "SET", required_unless_present_any = ["cores", "remove"],
+          conflicts_with_all = ["cores", "remove"])]
+    pub cpus: Option<String>,
+    /// So many whole cores, close together
+    #[arg(long, value_name = "N", conflicts_with = "remove", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub cores: Option<u32>,
+    /// Memory that other jobs leave free for those in it
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["idle", "remove"])]
+    pub memory: Option<u64>,
+    /// Cores that no job is on now: prints the name of the set, or nothing when there are not so many
+    #[arg(long, conflicts_with_all = ["cpus", "remove"])]
+    pub idle: bool,
+    /// How long idle cores stay set aside without a job in them [default: 1m]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "idle")]
+    pub hold: Option<Duration>,
+    /// Other jobs may be on its cores as well; those in it are on no others
+    #[arg(long, conflicts_with_all = ["idle", "remove"])]
+    pub shared: bool,
+    /// No job is ever on its cores: they are for the host itself
+    #[arg(long, conflicts_with_all = ["idle", "remove", "shared", "memory", "users"])]
+    pub housekeeping: bool,
+    /// Who may use it [default: everybody; of idle cores, you]
+    #[arg(long, value_name = "USER[,USER]", value_delimiter = ',', conflicts_with = "remove")]
+    pub users: Vec<String>,
+    /// Give its cores back
+    #[arg(long)]
+    pub remove: bool,
 }
 
 #[derive(Debug, Args)]

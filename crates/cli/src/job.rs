@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pinfold_proto::{ExitCode, JobClass, JobSpec};
+use pinfold_proto::{ExitCode, JobClass, JobLayout, JobSpec};
 use pinfold_sys::spawn::{self, Environment, ResolveError};
 
 use crate::args::JobOptions;
@@ -32,7 +32,7 @@ pub(crate) fn spec(
         priority: options.priority,
         class: class(options),
         cores: laid.map_or(options.cores, |laid| Some(laid.cores)).unwrap_or(1).max(1),
-        layout: laid.map(Laid::as_asked),
+        layout: layout(options, laid),
         claim_bytes: options.mem,
         limit_bytes: options.mem_limit,
         ttl_us: options.ttl.map(microseconds),
@@ -43,6 +43,14 @@ pub(crate) fn spec(
         tmp_bytes: options.tmp.filter(|&bytes| bytes > 0),
         private_tmp: options.private_tmp,
         line,
+    }
+}
+
+fn layout(options: &JobOptions, laid: Option<&Laid>) -> Option<JobLayout> {
+    let layout = laid.map(Laid::as_asked);
+    match &options.set {
+        Some(set) => Some(JobLayout { set: Some(cut(set, 64)), ..layout.unwrap_or_default() }),
+        None => layout,
     }
 }
 

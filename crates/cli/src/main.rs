@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`args`] (the command line as typed), [`client`] (reaching a daemon), [`keeper`] (the parent
 //! of every job), [`run`], [`submit`] and [`batch`] (the three ways to start jobs), [`control`] (changing
-//! them), [`tasks`] (how a job's tasks lie on its cores), [`show`] (what is printed), [`map`] (which core belongs to what), [`host`] and [`layout`] (the machine, without a daemon). Absent here: any decision
+//! them), [`tasks`] (how a job's tasks lie on its cores), [`show`] (what is printed), [`map`] (which core belongs to what), [`sets`] (cores that are set aside), [`host`] and [`layout`] (the machine, without a daemon). Absent here: any decision
 //! about jobs, and any write to a control group.
 
 mod args;
@@ -18,6 +18,7 @@ mod map;
 mod operate;
 mod progress;
 mod run;
+mod sets;
 mod show;
 mod store;
 mod submit;
@@ -83,6 +84,8 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         }
         Command::Drain => operate::drain(&dial, true)?,
         Command::Undrain => operate::drain(&dial, false)?,
+        Command::SetAside(args) => sets::set_aside(&dial, &args)?,
+        Command::Sets(args) => sets::sets(&dial, args.json)?,
         Command::Audit(args) => operate::audit(&dial, &args)?,
         Command::Config(args) => control::config(&dial, args.verb)?,
         Command::Topology(args) => host::topology(&args)?,

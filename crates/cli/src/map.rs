@@ -70,7 +70,13 @@ fn elsewhere(text: &str) -> Result<(MapView, Topology), Failure> {
     let survey = discover::from_source(&source)
         .map_err(|error| Failure::doing(format!("failed to read the topology {text}"), &error))?;
     let cpus = survey.topology.usable().to_string();
-    let view = MapView { version: JSON_VERSION, host: text.to_owned(), cpus, sets: Vec::new() };
+    let view = MapView {
+        version: JSON_VERSION,
+        host: text.to_owned(),
+        cpus,
+        sets: Vec::new(),
+        set_asides: Vec::new(),
+    };
     Ok((view, survey.topology))
 }
 
@@ -94,6 +100,7 @@ fn as_json(map: &Map, topology: &Topology) -> Value {
         "used_cores": map.used(),
         "free_cores": map.usable() - map.used(),
         "sets": map.sets.iter().map(|set| &set.view).collect::<Vec<_>>(),
+        "set_asides": map.asides,
         "pu": topology.pus().iter().map(pu).collect::<Vec<_>>(),
     })
 }

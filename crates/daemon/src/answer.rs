@@ -46,6 +46,7 @@ impl Daemon {
             Request::Where => Ok(Reply::Where { state: self.state_dir() }),
             Request::ConfigGet => Ok(Reply::Config(self.config_values())),
             Request::Map => Ok(Reply::Map(self.map(user))),
+            Request::Sets => Ok(Reply::Sets(self.sets_view(user))),
             Request::Doctor => Ok(Reply::Doctor(self.doctor())),
             other => Err((ErrorCode::Usage, format!("not a question: {other:?}"))),
         }
@@ -106,7 +107,9 @@ impl Daemon {
     fn map(&self, user: Peer) -> MapView {
         let config = &self.configured.config;
         let machine = self.policy.machine();
-        let all = machine.cores.iter().fold(CpuSet::new(), |all, core| all.union(core));
+        let all = self.cpus_for_jobs();
+        let in_sets = machine.asides.iter().flat_map(|set| &set.cores);
+        let cores: Vec<&CpuSet> = machine.cores.iter().chain(in_sets).collect();
         let set = |live: &Live| -> Option<(CpuSet, SetView)> {
             let runs = live.row.state == pinfold_proto::JobState::Running && live.container.is_some();
             let cpus: CpuSet = live.row.cpus.as_deref()?.parse().ok().filter(|_| runs)?;
@@ -116,7 +119,7 @@ impl Daemon {
             let view = SetView {
                 set: if mine { format!("job-{}", live.row.job) } else { "job".to_owned() },
                 cpus: cpus.to_string(),
-                cores: machine.cores.iter().filter(|core| !core.is_disjoint(&cpus)).count() as u64,
+                cores: cores.iter().filter(|core| !core.is_disjoint(&cpus)).count() as u64,
                 shared: false,
                 job: mine.then_some(live.row.job),
                 name: mine.then(|| live.row.spec.name.clone()),
@@ -131,7 +134,8 @@ impl Daemon {
         let shared =
             |at: usize| (0..sets.len()).any(|other| other != at && !sets[other].0.is_disjoint(&sets[at].0));
         let sets = (0..sets.len()).map(|at| SetView { shared: shared(at), ..sets[at].1.clone() }).collect();
-        MapView { version: VERSION, host: self.host.clone(), cpus: all.to_string(), sets }
+        let set_asides = self.sets_view(user).sets;
+        MapView { version: VERSION, host: self.host.clone(), cpus: all.to_string(), sets, set_asides }
     }
 
     fn slots_view(&self) -> SlotsView {

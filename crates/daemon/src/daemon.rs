@@ -28,6 +28,7 @@ use crate::processes::Processes;
 use crate::sample::Sampler;
 use crate::scratch::Scratches;
 use crate::server::Server;
+use crate::sets::Sets;
 
 /// How often old jobs are struck off the store, and a store in trouble is tried again.
 const HOUSE_KEEPING: Duration = Duration::from_secs(5);
@@ -59,6 +60,8 @@ pub(crate) struct Daemon {
     pub audit: Audit,
     /// The state directory.
     pub state: PathBuf,
+    /// Cores that are set aside.
+    pub sets: Sets,
     /// Whether nothing new starts.
     pub draining: bool,
     pub instance: String,
@@ -217,6 +220,9 @@ impl Daemon {
             self.kills.pop_first();
             events.push(Event::KillDue(job));
         }
+        if self.sets_due_us().is_some_and(|at| at <= now_us) {
+            events.push(Event::SetsDue);
+        }
         if self.house_keeping_us <= now_us {
             events.push(Event::HouseKeeping);
         }
@@ -237,6 +243,7 @@ impl Daemon {
             self.processes.due_us(),
             self.governor.due_us(),
             self.look_due_us(),
+            self.sets_due_us(),
             self.kills.first().map(|&(at, _)| at),
             self.doors_due.front().map(|&(at, _)| at),
             idle_end,
@@ -295,6 +302,7 @@ impl Daemon {
             Event::IdleDue => self.take_idleness(),
             Event::MemoryDue => self.read_memory(),
             Event::LookDue => self.look_at_machine(),
+            Event::SetsDue => self.drop_unused_sets(),
             Event::PolicyDue => self.judge(pinfold_policy::Event::Tick),
             Event::KillDue(job) => self.kill_due(job),
             Event::DoorsDue => self.close_doors(),

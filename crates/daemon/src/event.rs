@@ -34,6 +34,8 @@ pub(crate) enum Event {
     MemoryDue,
     /// It is time to look whether the machine is still what it was.
     LookDue,
+    /// A set of idle cores was not used for long enough.
+    SetsDue,
     /// It is time for the judgement's own timers.
     PolicyDue,
     /// It is time to close the doors of containers.

@@ -6,11 +6,10 @@ use pinfold_proto::row::{JobRow, ProcessId, Usage};
 use pinfold_proto::wire::{ErrorCode, Phase, Reply, Request, Verb, WIRE_VERSION};
 use pinfold_proto::{Ending, JobClass, JobSpec, JobState};
 use pinfold_sys::peer::{self, Peer};
-use pinfold_topo::CpuSet;
 
 use crate::daemon::Daemon;
 use crate::event::{ConnectionId, Effect};
-use crate::live::{self, Live};
+use crate::live::Live;
 use crate::poller::Ready;
 use crate::rights::{self, Refusal, denied};
 
@@ -71,6 +70,14 @@ impl Daemon {
                 let reply = self.audited(user, verify);
                 self.reply(id, reply.unwrap_or_else(error_reply));
             }
+            Request::SetAside(asked) => {
+                let reply = self.set_aside(user, asked);
+                self.reply(id, reply.unwrap_or_else(error_reply));
+            }
+            Request::SetRemove { name } => {
+                let reply = self.remove_set(user, &name);
+                self.reply(id, reply.unwrap_or_else(error_reply));
+            }
             Request::Drain { on } => {
                 let reply = self.drain(user, on);
                 self.reply(id, reply.unwrap_or_else(error_reply));
@@ -100,15 +107,15 @@ impl Daemon {
         let doors = self.server.peer(id).is_some_and(|user| self.has_doors_for(user.uid));
         let mode = self.containers.plan().mode.as_str().to_owned();
         let instance = self.instance.clone();
-        let cpus = self.policy.machine().cores.iter().fold(CpuSet::new(), |all, core| all.union(core));
-        let (cpus, state) = (cpus.to_string(), self.state.display().to_string());
+        let (cpus, state) = (self.cpus_for_jobs().to_string(), self.state.display().to_string());
         let (version, slots) = (WIRE_VERSION, slots as u64);
         self.reply(id, Reply::Welcome { version, mode, slots, doors, instance, state, warnings, cpus });
     }
 
     fn submitted(&mut self, id: ConnectionId, user: Peer, ticket: u64, spec: JobSpec, pid: Option<u32>) {
         let admitted = rights::admit(&self.configured.config, user, &spec)
-            .and_then(|priority| self.admit_tmp(user, &spec).map(|()| priority));
+            .and_then(|priority| self.admit_tmp(user, &spec).map(|()| priority))
+            .and_then(|priority| self.admit_set(user, &spec).map(|()| priority));
         let priority = match admitted {
             Ok(priority) => priority,
             Err((code, reason)) => {
@@ -123,7 +130,7 @@ impl Daemon {
         let job = self.journal.store().next_job();
         let keeper = self.keeper_process(id, user);
         let row = self.new_row(job, user, keeper, priority, spec);
-        let request = live::request(job, priority, &row.spec);
+        let request = self.request(job, priority, &row.spec);
         let mut live = Live::new(row, false);
         live.keeper = Some(id);
         live.ticket = Some(ticket);

@@ -140,7 +140,12 @@ pub(crate) fn request(job: u64, priority: u8, spec: &JobSpec) -> Request {
         ttl: spec.ttl_us.map(std::time::Duration::from_micros),
         held: spec.held,
         no_suspend: spec.no_suspend,
-        wish: spec.layout.as_ref().map(|layout| Box::new(wish(layout, spec.class))),
+        wish: spec
+            .layout
+            .as_ref()
+            .filter(|layout| !layout.options.is_empty() || layout.cpus.is_some())
+            .map(|layout| Box::new(wish(layout, spec.class))),
+        aside: None,
         after: spec.after.iter().copied().map(JobId).collect(),
         memory: spec.claim_bytes,
         tmp_bytes: crate::scratch::counted_bytes(spec),
@@ -164,7 +169,7 @@ fn wish(layout: &JobLayout, class: Option<JobClass>) -> Wish {
         // The cores follow from the PUs; what is bound to which is for its keeper.
         request.cpu_bind = Default::default();
     }
-    Wish { layout: request, named }
+    Wish { layout: request, named, ..Wish::default() }
 }
 
 /// A class, as the judgement has it.

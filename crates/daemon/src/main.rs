@@ -29,6 +29,7 @@ mod rights;
 mod sample;
 mod scratch;
 mod server;
+mod sets;
 mod state_dir;
 
 use std::io::Write as _;
@@ -128,6 +129,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         governor,
         scratches: scratch::Scratches::new(scratch),
         audit: audit::Audit::open(state.path()),
+        sets: sets::Sets::open(state.path())?,
         draining: operate::was_drained(state.path()),
         state: state.path().to_owned(),
         configured,

@@ -22,7 +22,7 @@ impl Daemon {
         self.audit.note(time_s, user.uid, &name, action, detail);
     }
 
-    fn operators_only(&self, user: Peer, what: &str) -> Result<(), Refusal> {
+    pub(crate) fn operators_only(&self, user: Peer, what: &str) -> Result<(), Refusal> {
         if rights::is_operator(&self.configured.config, user) {
             return Ok(());
         }

@@ -171,7 +171,7 @@ impl Daemon {
     /// Tells the judgement of a job of an earlier life.
     pub(crate) fn adopt(&mut self, job: JobId, runs: bool) {
         let live = &self.jobs[&job];
-        let mut request = live::request(job.0, live.row.priority, &live.row.spec);
+        let mut request = self.request(job.0, live.row.priority, &live.row.spec);
         request.held = live.row.state == JobState::Held;
         let running = runs.then(|| Running {
             started: Instant(live.row.started_us.unwrap_or(live.row.submitted_us)),
@@ -203,7 +203,7 @@ impl Daemon {
         let usable = self.topology.usable();
         let within =
             self.configured.config.host_cpus.as_ref().map_or(usable.clone(), |set| set.intersection(&usable));
-        Machine::of(&self.topology, &within)
+        self.with_sets(&within)
     }
 
     /// Makes a changed configuration effective.

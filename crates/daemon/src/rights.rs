@@ -36,6 +36,11 @@ pub(crate) fn admit(config: &Config, user: Peer, spec: &JobSpec) -> Result<u8, R
     Ok(priority)
 }
 
+/// Whether this user may have every slot of the host.
+pub(crate) fn may_have_the_host(config: &Config, user: Peer) -> bool {
+    is_operator(config, user) || named(&config.access_exclusive, user.uid)
+}
+
 /// Checks a priority against what this host has and this user may have.
 pub(crate) fn priority(config: &Config, user: Peer, wanted: u8) -> Result<u8, Refusal> {
     if !(1..=config.priority_max).contains(&wanted) {
@@ -55,7 +60,7 @@ pub(crate) fn denied(text: &str) -> Refusal {
     (ErrorCode::Permission, text.to_owned())
 }
 
-fn named(list: &[String], uid: u32) -> bool {
+pub(crate) fn named(list: &[String], uid: u32) -> bool {
     list.iter().any(|name| name == "*" || peer::user_named(name).is_some_and(|user| user.uid == uid))
 }
 

@@ -87,6 +87,16 @@ pub enum Reason {
         /// All slots.
         slots: usize,
     },
+    /// The set of cores that it asked for has enough of them free.
+    SetFree {
+        /// The set's name.
+        set: String,
+    },
+    /// The cores it was on were set aside for others.
+    SetAside {
+        /// The set's name.
+        set: String,
+    },
     /// Scheduling is off: jobs start at once.
     Unscheduled,
     /// A primary ended and left its home core to the oldest backfiller.
@@ -209,6 +219,8 @@ impl fmt::Display for Reason {
             Self::BackfillAsked { used, slots } => {
                 write!(f, "it asked to be a backfiller and a slot was free ({used} of {slots} slots used)")
             }
+            Self::SetFree { set } => write!(f, "enough cores of its set {set} were free"),
+            Self::SetAside { set } => write!(f, "its cores are set aside as {set}"),
             Self::Unscheduled => write!(f, "scheduling is off, jobs start at once"),
             Self::Promoted { after } => {
                 write!(f, "job {after} ended and left its home core to the oldest backfiller")

@@ -5,7 +5,7 @@
 
 use crate::job::{Drift, Live, Out, Told};
 use crate::policy::Policy;
-use crate::{Adopted, Class, Reason, Running};
+use crate::{Adopted, Class, JobId, Reason, Running};
 
 impl Policy {
     pub(crate) fn adopt(&mut self, adopted: Adopted) {
@@ -44,6 +44,7 @@ impl Policy {
                 // Its weight cannot be read back for sure: the priority may have changed just before the end.
                 told: Told { weight: None, cpus: Some(running.cpus.clone()), frozen: Some(running.frozen) },
                 failed: Default::default(),
+                aside: None,
                 slots: 0,
                 key: None,
                 drift: Drift::default(),
@@ -57,13 +58,23 @@ impl Policy {
             }
             self.enqueue(id);
         } else {
-            let (class, cores, fits) = self.claim(&running, slots);
+            let (class, cores, fits) = match self.aside_of(&self.jobs[&id]) {
+                Some(at) => self.claim_in(at, id, &running),
+                None => self.claim(&running, slots),
+            };
             self.occupy(id, class, cores);
             if fits {
                 reason = Reason::Adopted;
             }
         }
         self.mark(id, reason);
+    }
+
+    /// The cores that a running job keeps in its set, and whether these are what it had.
+    fn claim_in(&self, at: usize, id: JobId, running: &Running) -> (Class, Vec<usize>, bool) {
+        let room = self.room_in(at, &self.jobs[&id], &running.cpus).filter(|_| self.settings.schedule);
+        let fits = room.as_ref().is_some_and(|room| self.asides[at].cores.cpus(room) == running.cpus);
+        (Class::Primary, room.unwrap_or_default(), fits)
     }
 
     /// The class and the cores that a running job keeps, and whether that is what it had.

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::job::Stage;
 use crate::{
-    Action, Adopted, Claim, Class, Command, Decision, Event, Instant, JobId, JobMemory, Kind, Machine,
+    Action, Adopted, Aside, Claim, Class, Command, Decision, Event, Instant, JobId, JobMemory, Kind, Machine,
     MemorySample, MemorySettings, Policy, Preemption, Request, Running, Sample, Settings, State, Wish,
 };
 
@@ -62,14 +62,15 @@ fn request() -> impl Strategy<Value = Request> {
     let flags = (prop::bool::weighted(0.1), prop::bool::weighted(0.1));
     let memory = (prop::option::weighted(0.3, size()), prop::option::weighted(0.5, (0u64..4).prop_map(Kind)));
     let wish = prop::option::weighted(0.2, cpus());
+    let aside = prop::option::weighted(0.25, prop_oneof![Just("a".to_owned()), Just("b".to_owned())]);
     let after = prop::collection::vec(job(), 0..2);
-    (asked, times, flags, memory, (wish, after)).prop_map(
+    (asked, times, flags, memory, (wish, after, aside)).prop_map(
         |(
             (job, priority, cores, class),
             (expected, ttl),
             (held, no_suspend),
             (memory, kind),
-            (named, after),
+            (named, after, aside),
         )| {
             Request {
                 job,
@@ -81,6 +82,7 @@ fn request() -> impl Strategy<Value = Request> {
                 held,
                 no_suspend,
                 wish: named.map(|named| Box::new(Wish { named, ..Wish::default() })),
+                aside,
                 after,
                 memory,
                 tmp_bytes: if cores == 3 { 3 << 20 } else { 0 },
@@ -138,12 +140,27 @@ fn command() -> impl Strategy<Value = Command> {
     ]
 }
 
+/// Up to five of six cores, of which some may be set aside.
+fn machine() -> impl Strategy<Value = Machine> {
+    let cores = prop::collection::btree_set(0u32..6, 0..5);
+    (cores, 0usize..3, 0usize..3, size()).prop_map(|(pus, a, b, memory_bytes)| {
+        let mut cores: Vec<CpuSet> = pus.into_iter().map(|pu| CpuSet::single(PuOs(pu))).collect();
+        let mut asides = Vec::new();
+        for (name, count) in [("b", b), ("a", a)] {
+            let cores: Vec<CpuSet> = cores.split_off(cores.len().saturating_sub(count));
+            let memory_bytes = if count == 2 { memory_bytes } else { 0 };
+            if !cores.is_empty() {
+                asides.push(Aside { name: name.to_owned(), cores, topology: None, memory_bytes });
+            }
+        }
+        Machine { cores, topology: None, asides }
+    })
+}
+
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         1 => settings().prop_map(Event::Configure),
-        1 => prop::collection::btree_set(0u32..6, 0..5).prop_map(|pus| {
-            Event::Machine(Machine::flat(pus.into_iter().map(|pu| CpuSet::single(PuOs(pu))).collect()))
-        }),
+        1 => machine().prop_map(Event::Machine),
         8 => request().prop_map(Event::Submit),
         1 => (request(), prop::option::of(running())).prop_map(|(request, running)| {
             Event::Adopt(Adopted { request, submitted: Instant(0), running })
@@ -217,7 +234,12 @@ fn audit(policy: &Policy) {
             continue;
         };
         assert_eq!((key.class, key.priority), (live.class, job.request.priority), "key of job {id}");
+        assert_eq!(live.aside, policy.aside_of(job), "set of job {id}");
         used += live.slots;
+        if let Some(at) = live.aside {
+            audit_in_set(policy, at, id, live);
+            continue;
+        }
         holders += 1;
         for &core in &live.cores {
             match live.class {
@@ -233,6 +255,12 @@ fn audit(policy: &Policy) {
         assert_eq!(core.backfillers, pinned[index], "backfillers of core {index}");
     }
     assert_eq!(policy.cores.free_homes(), policy.cores.len() - homes.len());
+    for (at, aside) in policy.asides.iter().enumerate() {
+        let taken = aside.cores.iter().filter(|core| core.home_of.is_some()).count();
+        assert_eq!(aside.cores.free_homes(), aside.cores.len() - taken, "{}", aside.name);
+        let in_it = |id: &JobId| policy.live(*id).is_some_and(|live| live.aside == Some(at));
+        assert!(aside.holders.iter().all(in_it), "{:?} are not all in {}", aside.holders, aside.name);
+    }
     let lives: BTreeSet<JobId> =
         policy.jobs.iter().filter(|(_, job)| job.live().is_some()).map(|(&id, _)| id).collect();
     assert_eq!(policy.lives, lives);
@@ -250,6 +278,16 @@ fn audit(policy: &Policy) {
     }
 }
 
+/// A job in a set takes no slot, and what it has is of its set.
+fn audit_in_set(policy: &Policy, at: usize, id: JobId, live: &crate::job::Live) {
+    let aside = &policy.asides[at];
+    assert_eq!((live.slots, live.class), (0, Class::Primary), "job {id} in a set");
+    assert!(aside.holders.contains(&id), "job {id} is not among those in {}", aside.name);
+    for &core in &live.cores {
+        assert_eq!(aside.cores.get(core).home_of, Some(id), "core {core} of {}", aside.name);
+    }
+}
+
 /// What the rules promise of each settled state.
 fn promises(policy: &Policy) {
     let adopting = policy.next_wakeup() == Some(policy.now);
@@ -259,13 +297,29 @@ fn promises(policy: &Policy) {
     let (used, total) = policy.slots();
     let running: Vec<_> =
         policy.jobs().filter(|job| matches!(job.state, State::Running | State::Starting)).collect();
-    let may_freeze = |job: JobId| policy.may_freeze(job) && policy.holders.foremost() != Some(job);
+    let has_slots = |job: JobId| policy.live(job).is_some_and(|live| live.aside.is_none());
+    let may_freeze =
+        |job: JobId| has_slots(job) && policy.may_freeze(job) && policy.holders.foremost() != Some(job);
     if used > total && policy.exclusive.is_none() {
         let freezable: Vec<_> = running.iter().filter(|info| may_freeze(info.job)).collect();
         assert!(freezable.is_empty(), "{used} of {total} slots used and {freezable:?} may be frozen");
     }
+    for info in running.iter().filter(|_| policy.cores.len() > 0) {
+        let live = policy.live(info.job).expect("it runs");
+        for (at, aside) in policy.asides.iter().enumerate() {
+            let cpus: CpuSet = aside.cores.iter().flat_map(|core| core.cpus.iter()).collect();
+            let inside = live.aside == Some(at);
+            let fits = if inside { info.cpus.is_subset(&cpus) } else { info.cpus.is_disjoint(&cpus) };
+            assert!(fits, "job {} on {} beside {}", info.job, info.cpus, aside.name);
+            assert!(inside || !info.cpus.is_empty() || live.key.is_none(), "job {} goes anywhere", info.job);
+        }
+    }
     let mut taken = CpuSet::new();
     for info in running.iter().filter(|info| info.class == Some(Class::Primary)) {
+        let live = policy.live(info.job).expect("it runs");
+        if live.aside.is_some() && live.cores.is_empty() {
+            continue; // its set shrank below what it asked for
+        }
         assert!(info.cpus.is_disjoint(&taken), "job {} shares its home", info.job);
         taken = taken.union(&info.cpus);
     }

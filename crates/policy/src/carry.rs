@@ -17,8 +17,18 @@ pub(crate) const RETRY: Duration = Duration::from_secs(1);
 impl Policy {
     /// The PUs a job is wanted on; empty: anywhere.
     pub(crate) fn cpus_of(&self, live: &Live) -> CpuSet {
+        if let Some(at) = live.aside {
+            return self.cpus_in(at, live);
+        }
         let pinned = self.settings.affinity && self.settings.schedule;
-        if pinned { self.cores.cpus(&live.cores) } else { CpuSet::new() }
+        if pinned {
+            self.cores.cpus(&live.cores)
+        } else if self.asides.is_empty() {
+            CpuSet::new()
+        } else {
+            // Anywhere but on cores that are set aside.
+            self.cores.iter().flat_map(|core| core.cpus.iter()).collect()
+        }
     }
 
     /// Notes that something else may be wanted of a job than it was told; the last reason counts.

@@ -31,7 +31,8 @@ impl Cores {
             return Some(own.to_vec());
         }
         if let Some(wish) = wish {
-            let free: Vec<bool> = (0..self.len()).map(is_free).collect();
+            let free: Vec<bool> =
+                (0..self.len()).map(|core| is_free(core) && wish.allows(self.get(core))).collect();
             return self.wished(count, &free, wish, true);
         }
         if count == 1 {
@@ -48,7 +49,7 @@ impl Cores {
     pub(crate) fn choose_pinning(&self, count: usize, wish: Option<&Wish>) -> Vec<usize> {
         let count = count.min(self.len());
         if let Some(wish) = wish {
-            let all = vec![true; self.len()];
+            let all: Vec<bool> = self.iter().map(|core| wish.allows(core)).collect();
             let wished = || self.least_shared(count, wish).or_else(|| self.wished(count, &all, wish, false));
             if let Some(cores) = wished() {
                 return cores;
@@ -67,12 +68,12 @@ impl Cores {
     /// Cores as wished among the least shared ones.
     fn least_shared(&self, count: usize, wish: &Wish) -> Option<Vec<usize>> {
         let load = |core: &Core| (core.backfillers, core.home_of.is_some());
-        let mut loads: Vec<(usize, bool)> = self.iter().map(load).collect();
+        let mut loads: Vec<(usize, bool)> = self.iter().filter(|core| wish.allows(core)).map(load).collect();
         loads.sort_unstable();
         let mut enough = loads.split_off(count.saturating_sub(1).min(loads.len()));
         enough.dedup();
         enough.into_iter().find_map(|most| {
-            let free: Vec<bool> = self.iter().map(|core| load(core) <= most).collect();
+            let free: Vec<bool> = self.iter().map(|core| load(core) <= most && wish.allows(core)).collect();
             self.wished(count, &free, wish, true)
         })
     }
@@ -146,6 +147,13 @@ impl Cores {
 
 #[cfg(test)]
 mod tests;
+
+impl Wish {
+    /// Whether it may go to a core.
+    pub(crate) fn allows(&self, core: &Core) -> bool {
+        self.within.is_empty() || !core.cpus.is_disjoint(&self.within)
+    }
+}
 
 /// Whether options ask for more than a number of cores.
 fn speaks_of_sockets(layout: &LayoutRequest) -> bool {

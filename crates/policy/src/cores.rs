@@ -39,11 +39,15 @@ impl Default for Cores {
 
 impl Cores {
     pub(crate) fn new(machine: &Machine) -> Self {
+        Self::with(&machine.cores, machine.topology.clone())
+    }
+
+    /// These cores, which lie as `topology` says.
+    pub(crate) fn with(pus: &[CpuSet], topology: Option<Arc<Topology>>) -> Self {
         let cores: Vec<Core> =
-            machine.cores.iter().map(|cpus| Core { cpus: cpus.clone(), ..Core::default() }).collect();
-        let topology = machine.topology.clone();
-        let known = topology.as_deref().map(Site::new).filter(|site| site.cores().eq(&machine.cores));
-        let site = known.unwrap_or_else(|| Site::flat(&machine.cores));
+            pus.iter().map(|cpus| Core { cpus: cpus.clone(), ..Core::default() }).collect();
+        let known = topology.as_deref().map(Site::new).filter(|site| site.cores().eq(pus));
+        let site = known.unwrap_or_else(|| Site::flat(pus));
         Self { free_homes: cores.len(), cores, site, topology }
     }
 

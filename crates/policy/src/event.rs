@@ -59,20 +59,36 @@ pub struct Machine {
     pub cores: Vec<CpuSet>,
     /// How they share caches, memory and sockets, where that is known; its usable PUs are just these.
     pub topology: Option<Arc<Topology>>,
+    /// Cores that are set aside for the jobs that ask for them by name; none of them among `cores`.
+    pub asides: Vec<Aside>,
+}
+
+/// A set of cores that is set aside.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Aside {
+    /// Its name; no other set has it.
+    pub name: String,
+    /// The usable PUs of each of its cores, in logical order.
+    pub cores: Vec<CpuSet>,
+    /// As [`Machine::topology`], of these cores.
+    pub topology: Option<Arc<Topology>>,
+    /// Memory in bytes that jobs outside the set leave free for those in it.
+    pub memory_bytes: u64,
 }
 
 impl Machine {
     /// Cores of which nothing more is known; they are handed out in this order.
     #[must_use]
     pub fn flat(cores: Vec<CpuSet>) -> Self {
-        Self { cores, topology: None }
+        Self { cores, topology: None, asides: Vec::new() }
     }
 
     /// The cores of `topology`, restricted to `within`.
     #[must_use]
     pub fn of(topology: &Topology, within: &CpuSet) -> Self {
         let topology = topology.clone().restricted(within);
-        Self { cores: topology.cores_within(within), topology: Some(Arc::new(topology)) }
+        let cores = topology.cores_within(within);
+        Self { cores, topology: Some(Arc::new(topology)), asides: Vec::new() }
     }
 }
 
@@ -83,6 +99,8 @@ pub struct Wish {
     pub layout: LayoutRequest,
     /// PUs whose cores it must have, whatever else it has.
     pub named: CpuSet,
+    /// PUs beyond whose cores it may not go, though others may be there too; empty: it may go anywhere.
+    pub within: CpuSet,
 }
 
 /// A job as it was asked for; numbers and rights were checked before.
@@ -106,6 +124,8 @@ pub struct Request {
     pub no_suspend: bool,
     /// Which cores do for it.
     pub wish: Option<Box<Wish>>,
+    /// The name of the set of cores that it runs in, see [`Machine::asides`]; `None`: none of those.
+    pub aside: Option<String>,
     /// Jobs that must be over before it may start, however they end.
     pub after: Vec<JobId>,
     /// The memory that was asked for, in bytes; what is known of its kind counts more.

@@ -62,6 +62,9 @@ impl Policy {
                 format!("job {first} must be over"),
             );
         }
+        if let Some(set) = job.request.aside.as_ref().filter(|_| self.aside_of(job).is_none()) {
+            return (format!("its set {set} has no cores now"), format!("`pinfold set-aside {set}` again"));
+        }
         if self.settings.drain {
             return ("the host is drained: nothing new starts".into(), "`pinfold undrain`".into());
         }
@@ -73,12 +76,15 @@ impl Policy {
         let Some(entry) = job.queued else {
             return ("it has just come".into(), "the next event".into());
         };
-        let ahead = self.queue.ahead_of(&entry);
+        let ahead = self.queue_of(job).ahead_of(&entry);
         numbers.push(("position in the queue", (ahead + 1).to_string()));
         if job.aged {
             numbers.push(("goes first", "it waited too long".into()));
         } else if let Some(at) = ages_at(job) {
             numbers.push(("goes first in", format!("{} s", at.since(self.now).as_secs())));
+        }
+        if let Some(at) = self.aside_of(job) {
+            return self.explain_in_set(job, at, ahead, numbers);
         }
         if let Some(reason) = self.impossible(entry.shape) {
             return reason;
@@ -122,6 +128,29 @@ impl Policy {
             ),
             self.what_frees(entry.shape),
         )
+    }
+
+    /// For a job that waits for cores of its set.
+    fn explain_in_set(&self, job: &Job, at: usize, ahead: usize, numbers: &mut Numbers) -> (String, String) {
+        let (set, cores) = (&self.asides[at].name, &self.asides[at].cores);
+        numbers.push(("cores of the set free", format!("{} of {}", cores.free_homes(), cores.len())));
+        if let Some(lack) = self.lacks_memory(job.id()) {
+            return self.explain_lack(job, lack, numbers);
+        }
+        let wanted = self.wanted_in(job, at);
+        let before = if ahead == 0 {
+            "it is next".to_owned()
+        } else {
+            format!("{ahead} {} before it", count(ahead, "job is", "jobs are"))
+        };
+        let ends = format!("{} must end", any_of(&self.asides[at].holders));
+        if job.request.tmp_bytes > self.tmp_room() {
+            return self.explain_tmp(job.request.tmp_bytes, numbers);
+        }
+        let such = if job.request.wish.is_some() { " such as it wishes" } else { "" };
+        let free = cores.free_homes();
+        let cores = count(wanted, "core", "cores");
+        (format!("{before}, and its set {set} has not {wanted} {cores}{such} free ({free} are)"), ends)
     }
 
     /// Why no job of this shape can start as things are.
@@ -319,6 +348,10 @@ impl Policy {
                 "it was thawed without a slot to receive a signal".into(),
                 "its end, or a few seconds: then it needs a slot to go on".into(),
             );
+        }
+        if let Some(at) = live.aside {
+            let set = &self.asides[at].name;
+            return (format!("it runs in the set {set}, whose cores only jobs in it have"), "its end".into());
         }
         match live.class {
             Class::Primary => (

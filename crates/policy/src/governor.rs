@@ -139,7 +139,7 @@ impl Policy {
 
     /// What a running job counts for: what it holds, or what it usually comes to hold; the most it may need if it
     /// may not be frozen once it runs.
-    fn counts_for(&self, job: &Job) -> u64 {
+    pub(crate) fn counts_for(&self, job: &Job) -> u64 {
         let claim = if self.settings.memory.prediction { self.claim_of(job) } else { None };
         let claim = claim.unwrap_or_default();
         job.held.total().max(if job.request.no_suspend { claim.most_bytes } else { claim.usual_bytes })
@@ -191,7 +191,7 @@ impl Policy {
     /// Why memory keeps a job from its start, if it does.
     pub(crate) fn lacks_memory(&self, id: JobId) -> Option<Lack> {
         let job = self.jobs.get(&id)?;
-        if !self.governs() || self.holders.len() == 0 {
+        if !self.governs() || self.nobody_runs() {
             return None;
         }
         if let Some(live) = job.live() {
@@ -211,7 +211,8 @@ impl Policy {
         }
         let taken: u64 = self.running().map(|job| self.counts_for(job)).fold(0, u64::saturating_add);
         let standing: u64 = self.standing().map(|job| job.held.resident).fold(0, u64::saturating_add);
-        let free = usable.saturating_sub(taken).saturating_sub(standing);
+        let promised = self.promised_beside(self.aside_of(job));
+        let free = usable.saturating_sub(taken).saturating_sub(standing).saturating_sub(promised);
         if wanted > free {
             return Some(Lack::Room { wanted, free });
         }
@@ -563,12 +564,13 @@ impl Policy {
 
     /// The largest size class that could start now.
     pub(crate) fn memory_room(&self) -> u64 {
-        if !self.governs() || self.holders.len() == 0 {
+        if !self.governs() || self.nobody_runs() {
             return u64::MAX;
         }
         let taken: u64 = self.running().map(|job| self.counts_for(job)).fold(0, u64::saturating_add);
         let standing: u64 = self.standing().map(|job| job.held.resident).fold(0, u64::saturating_add);
-        self.memory.usable.unwrap_or(u64::MAX).saturating_sub(taken).saturating_sub(standing)
+        let usable = self.memory.usable.unwrap_or(u64::MAX);
+        usable.saturating_sub(taken).saturating_sub(standing).saturating_sub(self.promised_beside(None))
     }
 }
 

@@ -139,6 +139,9 @@ pub(crate) struct Live {
     pub(crate) told: Told,
     /// What failed since.
     pub(crate) failed: BTreeMap<Kind, Failure>,
+    /// The set of cores that `cores` are of, by its place among all; `None`: they are the host's. In a set a job
+    /// without cores of its own is on all of them.
+    pub(crate) aside: Option<usize>,
     /// The slots it holds: as many as the cores it asked for, unless the host became smaller than that.
     pub(crate) slots: usize,
     /// Its place among those that have a slot.

@@ -4,7 +4,7 @@
 //! and its reason. Reading order: [`settings`], [`event`] (what can happen), [`action`] (what can be done,
 //! and why), [`job`] (what is known of each job), [`policy`] (the state and its events), then the private
 //! modules: `queue` (who is next), `holders` (who has a slot), `cores` (who is where), `choice` (which cores a job
-//! gets), `rules` (what follows from it), `moves` (where backfillers go), `memory`, `governor` and `claims` (who
+//! gets), `asides` (cores that are set aside, and the jobs on them), `machine` (when it changes), `rules` (what follows from it), `moves` (where backfillers go), `memory`, `governor` and `claims` (who
 //! waits, stands still and returns for want of memory), `carry` (from what is wanted to what must be asked for),
 //! `adopt` (after a restart), `explain` (in words).
 //!
@@ -13,6 +13,7 @@
 
 pub mod action;
 mod adopt;
+mod asides;
 #[cfg(test)]
 mod audit;
 mod carry;
@@ -24,6 +25,7 @@ mod explain;
 mod governor;
 mod holders;
 pub mod job;
+mod machine;
 pub mod memory;
 mod moves;
 pub mod policy;
@@ -33,7 +35,7 @@ pub mod settings;
 pub mod time;
 
 pub use action::{Action, Decision, Explanation, Reason};
-pub use event::{Adopted, Command, Event, Machine, Request, Running, Sample, Wish};
+pub use event::{Adopted, Aside, Command, Event, Machine, Request, Running, Sample, Wish};
 pub use job::{FrozenBy, JobInfo, State};
 pub use memory::{Claim, JobMemory, Kind, MemorySample, MemorySettings};
 pub use policy::Policy;

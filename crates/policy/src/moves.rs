@@ -77,10 +77,11 @@ impl Policy {
         let from =
             *live.cores.iter().filter(contended).min_by_key(|&&core| self.cores.get(core).idle_milli)?;
         let here = self.cores.get(from);
-        let others =
-            self.cores.iter().enumerate().filter(|&(index, other)| {
-                other.backfillers < here.backfillers && !live.cores.contains(&index)
-            });
+        let wish = self.jobs.get(&id).and_then(|job| job.request.wish.as_deref());
+        let others = self.cores.iter().enumerate().filter(|&(index, other)| {
+            let allowed = wish.is_none_or(|wish| wish.allows(other));
+            allowed && other.backfillers < here.backfillers && !live.cores.contains(&index)
+        });
         // The most idle; among equals the one with the fewest backfillers, then the lowest.
         let key = |&(index, other): &(usize, &crate::cores::Core)| {
             (std::cmp::Reverse(other.idle_milli), other.backfillers, index)

@@ -6,6 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use pinfold_topo::CpuSet;
+
+use crate::asides::Aside;
 use crate::cores::Cores;
 use crate::holders::{Holders, Key, Promotable};
 use crate::job::{Failure, Job, JobInfo, Live, Out, Stage, Waiting};
@@ -28,7 +31,7 @@ const START_RETRY_MAX: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub struct Policy {
     pub(crate) settings: Settings,
-    machine: Machine,
+    pub(crate) machine: Machine,
     /// The time of the last event; never goes back.
     pub(crate) now: Instant,
     /// Boxed, for jobs come and go all the time and a tree moves its neighbours at each.
@@ -41,6 +44,8 @@ pub struct Policy {
     /// Jobs that wait until this one is over.
     followers: BTreeMap<JobId, Vec<JobId>>,
     pub(crate) cores: Cores,
+    /// Cores that are set aside, by name.
+    pub(crate) asides: Vec<Aside>,
     /// One timer for each job that has something due.
     timers: BTreeSet<(Instant, JobId)>,
     /// Jobs of which something else may be wanted than they were told, and why; in the order in which it was
@@ -198,6 +203,13 @@ impl Policy {
         for &job in &all {
             self.release(job);
         }
+        for job in self.in_asides() {
+            self.release(job);
+            let asks = &self.jobs[&job];
+            let room = self.aside_of(asks).and_then(|at| self.room_in(at, asks, &CpuSet::new()));
+            self.occupy(job, Class::Primary, room.filter(|_| schedule).unwrap_or_default());
+            self.mark(job, if schedule { Reason::Asked } else { Reason::Unscheduled });
+        }
         for job in all {
             let request = &self.jobs[&job].request;
             let (slots, backfill) = (request.cores as usize, request.class == Some(Class::Backfill));
@@ -212,84 +224,11 @@ impl Policy {
         }
     }
 
-    /// The machine changed. A job stays on the cores that still have a PU it was bound to; a primary whose
-    /// home is gone becomes a backfiller until a home is free.
-    fn set_machine(&mut self, machine: Machine) {
-        let old = std::mem::replace(&mut self.cores, Cores::new(&machine));
-        self.machine = machine;
-        let count = self.cores.len();
-        for job in self.holders_highest_first() {
-            let slots = self.jobs[&job].slots();
-            let Some(live) = self.live_mut(job) else { continue };
-            let (class, cores) = (live.class, std::mem::take(&mut live.cores));
-            let mut kept = self.survivors(&old, &cores, class == Class::Primary);
-            let (class_now, kept) = match class {
-                Class::Exclusive => (class, (0..count).collect()),
-                _ if !self.settings.schedule => (class, Vec::new()),
-                Class::Primary if kept.len() == slots => (class, kept),
-                Class::Primary => (Class::Backfill, Vec::new()),
-                Class::Backfill => {
-                    if kept.len() < slots.min(count) {
-                        kept.clear();
-                    }
-                    (class, kept)
-                }
-            };
-            let stays = class_now == class && !kept.is_empty();
-            self.release(job);
-            self.occupy(job, class_now, kept);
-            let Some(live) = self.live(job) else { continue };
-            if !stays {
-                self.mark(job, Reason::CpusGone);
-            } else if live.told.cpus.as_ref() != Some(&self.cpus_of(live)) {
-                self.mark(job, Reason::CpusChanged);
-            }
-        }
-        self.clip();
-    }
-
-    /// The slots became more or fewer. A job that had started and is now wider than the host takes all there
-    /// is, so that it can go on; a new one waits until the host is large enough.
-    fn clip(&mut self) {
-        let all: Vec<JobId> =
-            self.jobs.values().filter(|job| job.live().is_some()).map(|job| job.id()).collect();
-        for id in all {
-            let slots = self.clipped(&self.jobs[&id]);
-            if let Some(live) = self.live_mut(id).filter(|live| live.key.is_some()) {
-                let held = std::mem::replace(&mut live.slots, slots);
-                self.used = self.used + slots - held;
-            }
-            if self.jobs[&id].queued.is_some() {
-                self.dequeue(id);
-                self.enqueue(id);
-            }
-        }
-    }
-
-    /// The slots that a job which has started takes on the host as it is.
-    fn clipped(&self, job: &Job) -> usize {
-        job.slots().min(self.total()).min(self.cores.len()).max(1)
-    }
-
-    /// Where `cores` of the old machine are in the new one; `homes`: only where nobody is at home.
-    fn survivors(&self, old: &Cores, cores: &[usize], homes: bool) -> Vec<usize> {
-        let mut kept = Vec::new();
-        for &core in cores {
-            let found = self
-                .cores
-                .touched_by(&old.get(core).cpus)
-                .into_iter()
-                .find(|now| !(kept.contains(now) || homes && self.cores.get(*now).home_of.is_some()));
-            kept.extend(found);
-        }
-        kept.sort_unstable();
-        kept
-    }
-
     fn submit(&mut self, mut request: Request) -> Option<JobId> {
         request.cores = request.cores.max(1);
         request.priority = request.priority.clamp(1, 16);
-        let (job, cores) = (request.job, self.cores.len());
+        let set = request.aside.as_ref().and_then(|name| self.asides.iter().find(|set| set.name == *name));
+        let (job, cores) = (request.job, set.map_or(self.cores.len(), |set| set.cores.len()));
         if self.jobs.contains_key(&job) {
             return None;
         }
@@ -365,7 +304,9 @@ impl Policy {
     }
 
     fn exited(&mut self, id: JobId) {
-        if self.live(id).is_some_and(|live| live.class == Class::Primary && !live.cores.is_empty()) {
+        let left_home =
+            |live: &Live| live.aside.is_none() && live.class == Class::Primary && !live.cores.is_empty();
+        if self.live(id).is_some_and(left_home) {
             self.ended = Some(id);
         }
         self.forget(id);
@@ -457,12 +398,14 @@ impl Policy {
     fn set_priority(&mut self, id: JobId, priority: u8) {
         self.dequeue(id);
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        job.request.priority = priority;
+        let before = std::mem::replace(&mut job.request.priority, priority);
         if let Some(live) = job.live_mut() {
             if let Some(key) = &mut live.key {
-                self.holders.remove(key);
                 key.priority = priority;
-                self.holders.insert(key);
+            }
+            if let Some(key) = live.key.filter(|_| live.aside.is_none()) {
+                self.holders.remove(&Key { priority: before, ..key });
+                self.holders.insert(&key);
             }
             self.mark(id, Reason::PriorityChanged { priority });
         }
@@ -532,6 +475,8 @@ impl Policy {
         let first = job.aged || job.live().and_then(|live| live.out).is_some_and(Out::is_memory);
         let wants = match &job.stage {
             Stage::Waiting(waiting) if self.settings.drain || !waiting.after.is_empty() => false,
+            // Its set is gone.
+            Stage::Waiting(_) if job.request.aside.is_some() && self.aside_of(job).is_none() => false,
             Stage::Waiting(waiting) => !waiting.held && waiting.failed.as_ref().is_none_or(|f| f.tried),
             Stage::Live(live) => {
                 let clipped = u32::try_from(self.clipped(job)).unwrap_or(u32::MAX);
@@ -542,6 +487,10 @@ impl Policy {
                 live.out.is_some() && !live.suspended && !self.memory.frozen.contains(&id)
             }
         };
+        let aside = self.aside_of(job);
+        if let Some(at) = aside {
+            shape.cores = u32::try_from(self.wanted_in(job, at)).unwrap_or(u32::MAX).max(1);
+        }
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if wants && job.queued.is_none() {
             let entry = Entry {
@@ -552,14 +501,20 @@ impl Policy {
                 job: id,
             };
             job.queued = Some(entry);
-            self.queue.insert(&entry);
+            match aside {
+                Some(at) => self.asides[at].queue.insert(&entry),
+                None => self.queue.insert(&entry),
+            }
         }
         self.rearm(id);
     }
 
     pub(crate) fn dequeue(&mut self, id: JobId) {
         if let Some(entry) = self.jobs.get_mut(&id).and_then(|job| job.queued.take()) {
-            self.queue.remove(&entry);
+            match self.jobs.get(&id).and_then(|job| self.aside_of(job)) {
+                Some(at) => self.asides[at].queue.remove(&entry),
+                None => self.queue.remove(&entry),
+            }
         }
     }
 
@@ -575,7 +530,9 @@ impl Policy {
     /// Gives a job its slots, in this class, on these cores. It must have none.
     pub(crate) fn occupy(&mut self, id: JobId, class: Class, cores: Vec<usize>) {
         let Some(job) = self.jobs.get(&id) else { return };
-        let slots = self.clipped(job);
+        let aside = self.aside_of(job);
+        let class = if aside.is_some() { Class::Primary } else { class };
+        let slots = if aside.is_some() { 0 } else { self.clipped(job) };
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let priority = job.request.priority;
         let promotable = match job.request.class {
@@ -586,14 +543,20 @@ impl Policy {
         let Some(live) = job.live_mut() else { return };
         debug_assert!(live.key.is_none(), "job {id} has its slots already");
         let key = Key { priority, started: live.started, job: id, class, promotable };
-        match class {
-            Class::Primary => self.cores.take_homes(id, &cores),
-            Class::Backfill => self.cores.pin(&cores),
-            Class::Exclusive => self.exclusive = Some(id),
+        match (aside, class) {
+            (Some(at), _) => {
+                self.asides[at].cores.take_homes(id, &cores);
+                self.asides[at].holders.push(id);
+            }
+            (None, Class::Primary) => self.cores.take_homes(id, &cores),
+            (None, Class::Backfill) => self.cores.pin(&cores),
+            (None, Class::Exclusive) => self.exclusive = Some(id),
         }
         (live.class, live.cores, live.key, live.out) = (class, cores, Some(key), None);
-        live.slots = slots;
-        self.holders.insert(&key);
+        (live.slots, live.aside) = (slots, aside);
+        if aside.is_none() {
+            self.holders.insert(&key);
+        }
         self.used += slots;
         self.dying.remove(&id);
     }
@@ -606,6 +569,11 @@ impl Policy {
         let slots = std::mem::take(&mut live.slots);
         let cores = std::mem::take(&mut live.cores);
         live.drift = Default::default();
+        if let Some(at) = live.aside.take() {
+            self.asides[at].cores.leave_homes(id, &cores);
+            self.asides[at].holders.retain(|&holder| holder != id);
+            return;
+        }
         match key.class {
             Class::Primary => self.cores.leave_homes(id, &cores),
             Class::Backfill => self.cores.unpin(&cores),
@@ -745,7 +713,7 @@ impl Policy {
         self.jobs.get_mut(&id).and_then(|job| job.live_mut())
     }
 
-    fn holders_highest_first(&self) -> Vec<JobId> {
+    pub(crate) fn holders_highest_first(&self) -> Vec<JobId> {
         let mut all: Vec<JobId> = self.holders.lowest_first().map(|(_, job)| job).collect();
         all.reverse();
         all

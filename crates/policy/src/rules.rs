@@ -35,9 +35,11 @@ impl Policy {
             self.promote();
             self.place();
             self.let_return();
+            self.fill_asides();
             self.fill();
         } else {
             self.let_return();
+            self.fill_asides();
             self.start_all();
         }
     }
@@ -286,14 +288,20 @@ impl Policy {
             Class::Backfill => self.cores.choose_pinning(slots, wish),
             Class::Exclusive => (0..self.cores.len()).collect(),
         };
+        self.begin(id, plan.class, cores, &plan.demote);
+    }
+
+    /// Lets a job run on these cores, for which others become backfillers.
+    pub(crate) fn begin(&mut self, id: JobId, class: Class, cores: Vec<usize>, demoted: &[JobId]) {
+        let priority = self.jobs[&id].request.priority;
         let thaw = self.live(id).and_then(|live| live.out);
         let mut failed = None;
         if thaw.is_none() {
-            failed = self.prepare(id, plan.class);
+            failed = self.prepare(id, class);
         }
-        self.occupy(id, plan.class, cores);
+        self.occupy(id, class, cores);
         // Only now, so that they are pinned where the newcomer is not.
-        for &job in &plan.demote {
+        for &job in demoted {
             let wanted = self.jobs[&job].slots();
             let cores = self.cores.choose_pinning(wanted, self.jobs[&job].request.wish.as_deref());
             self.occupy(job, Class::Backfill, cores);
@@ -309,7 +317,7 @@ impl Policy {
                 self.mark(id, self.thaw_reason(id, out));
                 self.rearm(id);
             }
-            None => self.starts.push((id, self.start_reason(id, plan.class, failed))),
+            None => self.starts.push((id, self.start_reason(id, class, failed))),
         }
     }
 
@@ -332,6 +340,7 @@ impl Policy {
             failures,
             told: Told::default(),
             failed: Default::default(),
+            aside: None,
             slots: 0,
             key: None,
             drift: Drift::default(),
@@ -345,6 +354,9 @@ impl Policy {
         let (used, slots) = self.slots();
         match (failed, class) {
             (Some(error), _) => Reason::Retry { error },
+            _ if self.live(id).is_some_and(|live| live.aside.is_some()) => {
+                Reason::SetFree { set: self.jobs[&id].request.aside.clone().unwrap_or_default() }
+            }
             _ if !self.settings.schedule => Reason::Unscheduled,
             (None, Class::Primary) => Reason::HomeCoreFree { used, slots },
             (None, Class::Backfill) if self.jobs[&id].request.class == Some(class) => {

@@ -102,6 +102,7 @@ pub fn job_view(row: &JobRow, memory_bytes: Option<u64>, swap_bytes: Option<u64>
         class: row.class,
         priority: row.priority,
         cpus: row.cpus.clone(),
+        set: row.spec.layout.as_ref().and_then(|layout| layout.set.clone()),
         memory_bytes,
         swap_bytes,
         pids,

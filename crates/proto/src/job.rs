@@ -88,7 +88,7 @@ pub struct JobSpec {
     pub line: Option<u64>,
 }
 
-/// What a job says of its tasks.
+/// What a job says of its tasks and of where they may be.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobLayout {
     /// The layout options as given, name and value.
@@ -96,6 +96,9 @@ pub struct JobLayout {
     /// The PUs that it names, as a kernel list: it runs on their cores, and on no others in their place.
     #[serde(default)]
     pub cpus: Option<String>,
+    /// The set of cores that it runs in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set: Option<String>,
 }
 
 /// How a job's command ended, as its keeper saw it (`wait4`), with the kernel's figures for that process and

@@ -108,6 +108,9 @@ pub struct JobView {
     pub priority: u8,
     /// The PUs it is bound to, as a kernel list.
     pub cpus: Option<String>,
+    /// The set of cores that it runs in, if it asked for one.
+    #[serde(default)]
+    pub set: Option<String>,
     /// Anonymous and shared memory it holds now.
     pub memory_bytes: Option<u64>,
     /// What it has in swap now.
@@ -145,6 +148,59 @@ pub struct MapView {
     pub cpus: String,
     /// The sets of PUs that jobs have.
     pub sets: Vec<SetView>,
+    /// The sets of cores that are set aside.
+    #[serde(default)]
+    pub set_asides: Vec<SetAsideView>,
+}
+
+/// `pinfold sets --json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SetsView {
+    /// [`VERSION`].
+    pub version: u32,
+    /// By name.
+    pub sets: Vec<SetAsideView>,
+}
+
+/// A set of cores that is set aside.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SetAsideView {
+    /// Its name.
+    pub set: String,
+    /// Its PUs, as a kernel list.
+    pub cpus: String,
+    /// Those of its PUs that the host has and jobs may use now, as a kernel list.
+    pub usable_cpus: String,
+    /// On how many cores those are.
+    pub cores: u64,
+    /// Memory that other jobs leave free for those in it.
+    pub memory_bytes: Option<u64>,
+    /// Why it is there.
+    pub kind: SetKind,
+    /// Whether other jobs may be on its cores as well.
+    pub shared: bool,
+    /// Who may use it; nobody named: everybody.
+    pub users: Vec<String>,
+    /// Who made it.
+    pub owner: String,
+    /// The jobs in it, or waiting for it, that the asker may see.
+    pub jobs: Vec<u64>,
+    /// When it was made, in Unix seconds.
+    pub made_s: f64,
+    /// When it goes unless a job uses it, in Unix seconds.
+    pub expires_s: Option<f64>,
+}
+
+/// Why a set of cores is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SetKind {
+    /// An operator made it, and it stays.
+    Static,
+    /// Somebody asked for cores that were idle; it goes when nobody uses it.
+    Idle,
+    /// No job is ever on it: it is for the host itself.
+    Housekeeping,
 }
 
 /// A set of PUs and whose it is. Of another user's job nothing is told but that it is there.

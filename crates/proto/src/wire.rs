@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::exit::ExitCode;
 use crate::job::{Ending, JobSpec};
-use crate::view::{DoctorView, MapView, ReportView, StatusView, WhyView};
+use crate::view::{DoctorView, MapView, ReportView, SetsView, StatusView, WhyView};
 
 /// The version of the wire. A daemon refuses a client of another version with words that say which is older.
 pub const WIRE_VERSION: u32 = 2;
@@ -142,11 +142,41 @@ pub enum Request {
         /// Which.
         on: bool,
     },
+    /// Set cores aside. Answered by `SetMade`.
+    SetAside(SetAside),
+    /// Give a set's cores back. Answered by `Done`.
+    SetRemove {
+        /// Its name.
+        name: String,
+    },
+    /// `pinfold sets`.
+    Sets,
     /// Change the live configuration, all or nothing. Answered by `Config`.
     ConfigSet {
         /// Keys and values, as `KEY=VALUE`.
         changes: Vec<String>,
     },
+}
+
+/// Which cores are set aside, and for whom.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SetAside {
+    /// Its name; `None`: cores that no job is on now, under a name that the daemon makes.
+    pub name: Option<String>,
+    /// Its PUs, as a kernel list.
+    pub cpus: Option<String>,
+    /// Or how many cores, close together.
+    pub cores: Option<u32>,
+    /// Memory in bytes that other jobs leave free for those in it.
+    pub memory_bytes: Option<u64>,
+    /// Other jobs may be on its cores as well.
+    pub shared: bool,
+    /// No job may be on its cores.
+    pub housekeeping: bool,
+    /// Who may use it; nobody named: everybody, of idle cores their user alone.
+    pub users: Vec<String>,
+    /// How long idle cores stay without a job, in microseconds.
+    pub hold_us: Option<u64>,
 }
 
 /// How a job stands when its keeper presents it again.
@@ -307,6 +337,13 @@ pub enum Reply {
     Doctor(DoctorView),
     /// To `Map`.
     Map(MapView),
+    /// To `SetAside`.
+    SetMade {
+        /// The set's name; `None`: not so many cores are idle.
+        name: Option<String>,
+    },
+    /// To `Sets`.
+    Sets(SetsView),
     /// To `ConfigSave`: the file's text, and where it was written.
     Saved {
         /// The text.

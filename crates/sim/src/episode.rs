@@ -197,6 +197,7 @@ fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
         held,
         no_suspend,
         wish: None,
+        aside: None,
         after: Vec::new(),
         memory: None,
         tmp_bytes: 0,

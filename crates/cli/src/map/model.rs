@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pinfold_proto::JobClass;
-use pinfold_proto::view::{MapView, SetView};
+use pinfold_proto::view::{MapView, SetAsideView, SetView};
 use pinfold_topo::{CpuSet, Pu, PuOs, Topology};
 
 /// All that a map shows.
@@ -13,6 +13,8 @@ pub(super) struct Map {
     /// The boxes of the highest level.
     pub(super) sockets: Vec<Group>,
     pub(super) sets: Vec<Set>,
+    /// Sets of cores that are set aside.
+    pub(super) asides: Vec<SetAsideView>,
     cores: Vec<Core>,
 }
 
@@ -65,7 +67,8 @@ impl Map {
             Core { pus, usable, sets: on }
         };
         let cores: Vec<Core> = pus.into_values().map(core).collect();
-        Self { host: view.host.clone(), sockets: sockets(topology, &firsts), sets, cores }
+        let asides = view.set_asides.clone();
+        Self { host: view.host.clone(), sockets: sockets(topology, &firsts), sets, asides, cores }
     }
 
     pub(super) fn core(&self, core: usize) -> &Core {

@@ -48,7 +48,13 @@ fn set(job: u64, cpus: &str, class: JobClass) -> SetView {
 }
 
 fn view(cpus: &str, sets: Vec<SetView>) -> MapView {
-    MapView { version: JSON_VERSION, host: "red".to_owned(), cpus: cpus.to_owned(), sets }
+    MapView {
+        version: JSON_VERSION,
+        host: "red".to_owned(),
+        cpus: cpus.to_owned(),
+        sets,
+        set_asides: Vec::new(),
+    }
 }
 
 fn text(shape: [u32; 5], sets: Vec<SetView>, width: usize) -> String {

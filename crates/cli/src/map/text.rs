@@ -132,6 +132,24 @@ fn write_letter(set: usize, colour: bool, out: &mut dyn Write) -> io::Result<()>
 }
 
 fn write_legend(map: &Map, width: usize, colour: bool, out: &mut dyn Write) -> io::Result<()> {
+    write_jobs(map, width, colour, out)?;
+    for set in &map.asides {
+        let jobs: Vec<String> = set.jobs.iter().map(ToString::to_string).collect();
+        let jobs = if jobs.is_empty() { "no job".to_owned() } else { format!("jobs {}", jobs.join(" ")) };
+        let text = format!(
+            "set {}: PUs {} ({} cores), {}, {}, {jobs}",
+            set.set,
+            set.cpus,
+            set.cores,
+            crate::sets::kind_word(set.kind),
+            if set.shared { "shared" } else { "for its jobs alone" },
+        );
+        writeln!(out, "{}", text.chars().take(width).collect::<String>())?;
+    }
+    Ok(())
+}
+
+fn write_jobs(map: &Map, width: usize, colour: bool, out: &mut dyn Write) -> io::Result<()> {
     if map.sets.is_empty() {
         return writeln!(out, "\nno job has a core");
     }

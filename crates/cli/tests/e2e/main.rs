@@ -26,6 +26,7 @@ mod process;
 mod processes;
 mod restart;
 mod run;
+mod sets;
 mod show;
 mod submit;
 mod tables;

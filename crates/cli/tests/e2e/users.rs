@@ -172,3 +172,28 @@ fn a_planted_directory_is_refused() {
         assert!(!planted.join("pinfold.sock").exists(), "nothing listens there");
     }
 }
+
+#[test]
+fn sets_are_for_operators_and_for_those_they_name() {
+    let Some(host) = shared(&[]) else { return };
+    let Some([_, second]) = crate::tasks::two_cores(&host) else { return };
+    let second = second.to_string();
+    let denied = |arguments: &[&str]| {
+        let done = as_nobody(&host, arguments);
+        assert_eq!(done.code, Some(3), "{arguments:?}: {done:?}");
+    };
+    denied(&["set-aside", "x", "--cpus", &second]);
+    assert_eq!(host.pinfold(["set-aside", "db", "--users", "root", "--cpus", &second]).code, Some(0));
+    denied(&["set-aside", "db", "--remove"]);
+    denied(&["run", "--in", "db", "--", "true"]);
+    assert_eq!(host.pinfold(["set-aside", "db", "--remove"]).code, Some(0));
+    let nobody = host.pinfold(["set-aside", "db", "--users", "nobody-at-all", "--cpus", &second]);
+    assert!(nobody.code == Some(2) && nobody.err.contains("there is no such user"), "{nobody:?}");
+    // Idle cores are for whoever may have the whole host, and for nobody else to give back.
+    let made = as_nobody(&host, &["set-aside", "--idle", "--cores", "1"]);
+    assert_eq!((made.code, made.out.as_str()), (Some(0), "idle-1\n"), "{made:?}");
+    assert_eq!(as_nobody(&host, &["run", "--in", "idle-1", "--", "true"]).code, Some(0));
+    assert_eq!(as_nobody(&host, &["set-aside", "idle-1", "--remove"]).code, Some(0));
+    assert_eq!(host.pinfold(["config", "set", "access.exclusive=root"]).code, Some(0));
+    denied(&["set-aside", "--idle", "--cores", "1"]);
+}

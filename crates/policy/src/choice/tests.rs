@@ -26,7 +26,11 @@ fn cores(taken: &[usize]) -> Cores {
 
 fn wish(options: &str, named: &str) -> Wish {
     let words: Vec<&str> = options.split_whitespace().collect();
-    Wish { layout: LayoutRequest::from_args(&words).unwrap(), named: named.parse().unwrap() }
+    Wish {
+        layout: LayoutRequest::from_args(&words).unwrap(),
+        named: named.parse().unwrap(),
+        ..Wish::default()
+    }
 }
 
 #[test]

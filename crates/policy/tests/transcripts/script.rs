@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use pinfold_policy::{
-    Action, Adopted, Claim, Class, Command, Decision, Event, Instant, JobId, JobMemory, Kind, Machine,
+    Action, Adopted, Aside, Claim, Class, Command, Decision, Event, Instant, JobId, JobMemory, Kind, Machine,
     MemorySample, Policy, Preemption, Request, Running, Sample, Settings,
 };
 use pinfold_topo::{CpuSet, PuOs};
@@ -179,8 +179,22 @@ fn job(word: &str) -> JobId {
     JobId(word.parse().unwrap())
 }
 
-/// `4`: cores 0 to 3 of one PU each; `0,2-3`: one core for each piece.
+/// `4`: cores 0 to 3 of one PU each; `0,2-3`: one core for each piece. `4/a:2,3/b:1`: of these, the cores set aside
+/// under names.
 fn machine(text: &str) -> Machine {
+    let (text, sets) = text.split_once('/').unwrap_or((text, ""));
+    let mut machine = plain(text);
+    for set in sets.split('/').filter(|set| !set.is_empty()) {
+        let (name, pus) = set.split_once(':').unwrap();
+        let (pus, memory) = pus.split_once('+').unwrap_or((pus, "0"));
+        let cores = plain(&format!("{pus},")).cores;
+        machine.cores.retain(|core| !cores.contains(core));
+        machine.asides.push(Aside { name: name.into(), cores, topology: None, memory_bytes: mib(memory) });
+    }
+    machine
+}
+
+fn plain(text: &str) -> Machine {
     if let Ok(count) = text.parse::<u32>() {
         return Machine::flat((0..count).map(|pu| CpuSet::single(PuOs(pu))).collect());
     }
@@ -198,6 +212,7 @@ fn request(words: &[&str]) -> Request {
         held: false,
         no_suspend: false,
         wish: None,
+        aside: None,
         after: Vec::new(),
         memory: None,
         tmp_bytes: 0,
@@ -212,6 +227,7 @@ fn request(words: &[&str]) -> Request {
             "nosuspend" => request.no_suspend = true,
             word => match word.split_at(1) {
                 ("p", n) => request.priority = n.parse().unwrap(),
+                ("s", name) => request.aside = Some(name.into()),
                 ("c", n) => request.cores = n.parse().unwrap(),
                 ("e", n) => request.expected = Some(Duration::from_secs(n.parse().unwrap())),
                 ("a", n) => request.after = n.split(',').map(job).collect(),

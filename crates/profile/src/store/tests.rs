@@ -104,7 +104,7 @@ prop_compose! {
     ) -> JobSpec {
         JobSpec {
             name, project, command, directory, priority, class, cores, held, no_suspend, private_tmp,
-            after, layout: layout.map(|(options, cpus)| JobLayout { options, cpus }),
+            after, layout: layout.map(|(options, cpus)| JobLayout { options, cpus, set: Some("db".to_owned()) }),
             claim_bytes: numbers[0],
             limit_bytes: numbers[1],
             ttl_us: numbers[2],

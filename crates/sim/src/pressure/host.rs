@@ -249,6 +249,7 @@ impl Host {
             memory: task.asked.map(|kib| kib << 10),
             kind: task.kind.map(Kind),
             wish: None,
+            aside: None,
             after: Vec::new(),
             tmp_bytes: 0,
         })

@@ -1,0 +1,453 @@
+//! Cores that are set aside: who may make sets and use them, which cores they are made of, and how they last.
+//!
+//! Owns `sets.json` in the state directory, written whole at each change before the change has its effect. A set is
+//! exclusive (the judgement keeps other jobs off its cores), shared (its jobs stay within it, others may be there too)
+//! or for housekeeping (no job is on it). Sets of idle cores go when no job was in them for a while. Absent: which job
+//! is where; that is the judgement's.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use pinfold_place::pack::{self, Demand, Room};
+use pinfold_policy::{Aside, Event as Judged, Machine, Request};
+use pinfold_proto::view::{SetAsideView, SetKind, SetsView, VERSION, seconds};
+use pinfold_proto::wire::{ErrorCode, Reply, SetAside};
+use pinfold_proto::{JobClass, JobSpec};
+use pinfold_sys::peer::{self, Peer};
+use pinfold_topo::CpuSet;
+use serde::{Deserialize, Serialize};
+
+use crate::daemon::Daemon;
+use crate::rights::{self, Refusal, denied};
+
+/// So many sets there may be.
+const SETS_MAX: usize = 256;
+
+/// How long idle cores stay set aside without a job, unless said otherwise.
+const HOLD_US: u64 = 60_000_000;
+
+/// All sets, by name.
+#[derive(Debug)]
+pub(crate) struct Sets {
+    path: PathBuf,
+    sets: Vec<Set>,
+}
+
+/// A set, as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Set {
+    name: String,
+    kind: SetKind,
+    /// Its PUs, as a kernel list.
+    #[serde(with = "list")]
+    cpus: CpuSet,
+    memory_bytes: u64,
+    shared: bool,
+    /// Who may use it; nobody named: everybody.
+    users: Vec<String>,
+    owner_uid: u32,
+    made_us: u64,
+    /// How long it stays without a job; `None`: for ever.
+    hold_us: Option<u64>,
+    /// When a job was last seen in it, or it was made.
+    used_us: u64,
+}
+
+/// PUs as a kernel list.
+mod list {
+    use pinfold_topo::CpuSet;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(cpus: &CpuSet, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(cpus)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<CpuSet, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl Set {
+    /// Whether its cores are not for jobs outside of it.
+    fn is_kept(&self) -> bool {
+        !self.shared
+    }
+}
+
+impl Sets {
+    /// Reads the sets of a state directory; none where there is no file.
+    pub(crate) fn open(state: &Path) -> anyhow::Result<Self> {
+        let path = state.join("sets.json");
+        let sets = match std::fs::read(&path) {
+            Ok(text) => serde_json::from_slice(&text)
+                .with_context(|| format!("{} does not hold sets of cores", path.display()))?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(error).with_context(|| format!("failed to read {}", path.display())),
+        };
+        Ok(Self { path, sets })
+    }
+
+    fn named(&self, name: &str) -> Option<&Set> {
+        self.sets.iter().find(|set| set.name == name)
+    }
+
+    /// The PUs of the sets that jobs outside of them may not use.
+    fn kept(&self) -> CpuSet {
+        self.sets.iter().filter(|set| set.is_kept()).fold(CpuSet::new(), |all, set| all.union(&set.cpus))
+    }
+
+    /// Takes these sets, if they can be written.
+    fn replace(&mut self, mut sets: Vec<Set>) -> Result<(), Refusal> {
+        sets.sort_by(|a, b| a.name.cmp(&b.name));
+        let beside = self.path.with_extension("json.new");
+        let text = serde_json::to_vec_pretty(&sets).expect("plain data always has a JSON form");
+        let write = || {
+            use std::io::Write as _;
+            let mut file = std::fs::File::create(&beside)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            std::fs::rename(&beside, &self.path)
+        };
+        write().map_err(|error: std::io::Error| {
+            (ErrorCode::Failed, format!("failed to write {}: {error}", self.path.display()))
+        })?;
+        self.sets = sets;
+        Ok(())
+    }
+}
+
+impl Daemon {
+    /// `pinfold set-aside`.
+    pub(crate) fn set_aside(&mut self, user: Peer, asked: SetAside) -> Result<Reply, Refusal> {
+        let idle = asked.name.is_none();
+        if idle {
+            let config = &self.configured.config;
+            if !rights::may_have_the_host(config, user) {
+                return Err(denied("idle cores are for the users in `access.exclusive`"));
+            }
+        } else {
+            self.operators_only(user, "setting cores aside")?;
+        }
+        self.look_at_machine();
+        if self.sets.sets.len() >= SETS_MAX {
+            return Err((ErrorCode::Refused, format!("there are {SETS_MAX} sets already")));
+        }
+        if let Some(strange) =
+            asked.users.iter().find(|name| *name != "*" && peer::user_named(name).is_none())
+        {
+            return Err(usage(format!("--users {strange}: there is no such user")));
+        }
+        let name = match &asked.name {
+            Some(name) => self.free_name(name)?,
+            None => self.made_name(),
+        };
+        let Some(cpus) = self.cpus_for_set(&asked)? else { return Ok(Reply::SetMade { name: None }) };
+        self.check_memory(&asked)?;
+        let now_us = self.clock.now_us();
+        let kind = match (idle, asked.housekeeping) {
+            (true, _) => SetKind::Idle,
+            (false, true) => SetKind::Housekeeping,
+            (false, false) => SetKind::Static,
+        };
+        let mut users = asked.users;
+        if idle && users.is_empty() {
+            users.push(self.user_name(user.uid));
+        }
+        let set = Set {
+            name: name.clone(),
+            kind,
+            cpus,
+            memory_bytes: asked.memory_bytes.unwrap_or(0),
+            shared: asked.shared,
+            users,
+            owner_uid: user.uid,
+            made_us: now_us,
+            hold_us: idle.then(|| asked.hold_us.unwrap_or(HOLD_US)),
+            used_us: now_us,
+        };
+        let detail = format!("{name}: PUs {}", set.cpus);
+        let mut sets = self.sets.sets.clone();
+        sets.push(set);
+        self.note(user, "set-aside", &detail);
+        self.sets.replace(sets)?;
+        self.sets_changed();
+        Ok(Reply::SetMade { name: Some(name) })
+    }
+
+    /// `pinfold set-aside NAME --remove`.
+    pub(crate) fn remove_set(&mut self, user: Peer, name: &str) -> Result<Reply, Refusal> {
+        let set = self.sets.named(name).ok_or_else(|| usage(format!("there is no set {name}")))?;
+        if set.owner_uid != user.uid || set.kind != SetKind::Idle {
+            self.operators_only(user, "giving back cores that others set aside")?;
+        }
+        if let Some(job) = self.jobs_in(name).next() {
+            let text = format!("job {job} is in the set {name} or waits for it; end it first");
+            return Err((ErrorCode::Refused, text));
+        }
+        self.note(user, "set-aside", &format!("{name}: removed"));
+        let left = self.sets.sets.iter().filter(|set| set.name != name).cloned().collect();
+        self.sets.replace(left)?;
+        self.sets_changed();
+        Ok(Reply::Done)
+    }
+
+    /// `pinfold sets`.
+    pub(crate) fn sets_view(&self, user: Peer) -> SetsView {
+        let config = &self.configured.config;
+        let usable = self.usable();
+        let view = |set: &Set| {
+            let here = set.cpus.intersection(&usable);
+            let mine = |job: &u64| {
+                let live = self.jobs.get(&pinfold_policy::JobId(*job));
+                live.is_some_and(|live| rights::may_touch(config, user, live.row.uid))
+            };
+            SetAsideView {
+                set: set.name.clone(),
+                cpus: set.cpus.to_string(),
+                cores: self.topology.cores_within(&here).len() as u64,
+                usable_cpus: here.to_string(),
+                memory_bytes: (set.memory_bytes > 0).then_some(set.memory_bytes),
+                kind: set.kind,
+                shared: set.shared,
+                users: set.users.clone(),
+                owner: peer::user(set.owner_uid)
+                    .map_or_else(|| set.owner_uid.to_string(), |found| found.name),
+                jobs: self.jobs_in(&set.name).filter(mine).collect(),
+                made_s: seconds(set.made_us),
+                expires_s: set.hold_us.map(|hold_us| seconds(set.used_us.saturating_add(hold_us))),
+            }
+        };
+        SetsView { version: VERSION, sets: self.sets.sets.iter().map(view).collect() }
+    }
+
+    /// Checks what a job says of a set: that there is one, that its user may use it, that it fits.
+    pub(crate) fn admit_set(&self, user: Peer, spec: &JobSpec) -> Result<(), Refusal> {
+        let Some(layout) = &spec.layout else { return Ok(()) };
+        let Some(name) = &layout.set else { return Ok(()) };
+        let refuse = |text: String| Err(usage(format!("--in {name}: {text}")));
+        let Some(set) = self.sets.named(name) else {
+            return refuse("there is no such set (`pinfold sets` lists those there are)".to_owned());
+        };
+        if set.kind == SetKind::Housekeeping {
+            return refuse("its cores are for the host itself, not for jobs".to_owned());
+        }
+        let config = &self.configured.config;
+        if !set.users.is_empty() && !rights::is_operator(config, user) && !rights::named(&set.users, user.uid)
+        {
+            return Err(denied(&format!("--in {name}: the set is for others ({})", set.users.join(", "))));
+        }
+        if spec.class == Some(JobClass::Backfill) && set.is_kept() {
+            return refuse(
+                "jobs in a set have cores of their own, so --backfill has no meaning there".to_owned(),
+            );
+        }
+        if spec.class == Some(JobClass::Exclusive) && set.shared {
+            return refuse("--exclusive takes the whole host, and the set is a part of it".to_owned());
+        }
+        let cpus = set.cpus.intersection(&self.usable());
+        let cores = self.topology.cores_within(&cpus).len();
+        if spec.cores as usize > cores {
+            return Err((
+                ErrorCode::Refused,
+                format!("--in {name}: the job needs {} cores and the set has {cores}", spec.cores),
+            ));
+        }
+        let named: CpuSet = layout.cpus.as_deref().and_then(|text| text.parse().ok()).unwrap_or_default();
+        let strange = named.difference(&cpus);
+        if !strange.is_empty() {
+            return refuse(format!("PU {strange} is not in the set, which has {cpus}"));
+        }
+        Ok(())
+    }
+
+    /// A job's request, as the judgement takes it.
+    pub(crate) fn request(&self, job: u64, priority: u8, spec: &JobSpec) -> Request {
+        let mut request = crate::live::request(job, priority, spec);
+        let Some(name) = spec.layout.as_ref().and_then(|layout| layout.set.as_ref()) else { return request };
+        match self.sets.named(name) {
+            Some(set) if set.shared => {
+                request.wish.get_or_insert_default().within = set.cpus.clone();
+            }
+            _ => request.aside = Some(name.clone()),
+        }
+        request
+    }
+
+    /// The machine without what is set aside, and the sets.
+    pub(crate) fn with_sets(&self, within: &CpuSet) -> Machine {
+        let mut machine = Machine::of(&self.topology, &within.difference(&self.sets.kept()));
+        for set in self.sets.sets.iter().filter(|set| set.is_kept() && set.kind != SetKind::Housekeeping) {
+            let cpus = set.cpus.intersection(within);
+            if cpus.is_empty() {
+                continue;
+            }
+            let Machine { cores, topology, .. } = Machine::of(&self.topology, &cpus);
+            let (name, memory_bytes) = (set.name.clone(), set.memory_bytes);
+            machine.asides.push(Aside { name, cores, topology, memory_bytes });
+        }
+        machine
+    }
+
+    /// All PUs that some job may use.
+    pub(crate) fn cpus_for_jobs(&self) -> CpuSet {
+        let machine = self.policy.machine();
+        let in_sets = machine.asides.iter().flat_map(|set| &set.cores);
+        machine.cores.iter().chain(in_sets).fold(CpuSet::new(), |all, core| all.union(core))
+    }
+
+    /// When a set of idle cores goes, if no job comes.
+    pub(crate) fn sets_due_us(&self) -> Option<u64> {
+        let due = |set: &Set| set.hold_us.map(|hold_us| set.used_us.saturating_add(hold_us));
+        self.sets.sets.iter().filter_map(due).min()
+    }
+
+    /// Gives back idle cores that nobody used for long enough.
+    pub(crate) fn drop_unused_sets(&mut self) {
+        let now_us = self.clock.now_us();
+        let used: Vec<bool> =
+            self.sets.sets.iter().map(|set| self.jobs_in(&set.name).next().is_some()).collect();
+        let mut sets = self.sets.sets.clone();
+        for (set, used) in sets.iter_mut().zip(used) {
+            set.used_us = if used { now_us } else { set.used_us };
+        }
+        let is_due =
+            |set: &Set| set.hold_us.is_some_and(|hold_us| set.used_us.saturating_add(hold_us) <= now_us);
+        let gone: Vec<String> = sets.iter().filter(|set| is_due(set)).map(|set| set.name.clone()).collect();
+        sets.retain(|set| !is_due(set));
+        if let Err((_, error)) = self.sets.replace(sets.clone()) {
+            tracing::warn!(error, "sets of idle cores that went will be back after a restart");
+            self.sets.sets = sets;
+        }
+        if !gone.is_empty() {
+            tracing::info!(sets = ?gone, "idle cores that nobody used are for all jobs again");
+            self.sets_changed();
+        }
+    }
+
+    fn sets_changed(&mut self) {
+        let machine = self.machine();
+        if *self.policy.machine() != machine {
+            self.judge(Judged::Machine(machine));
+        }
+    }
+
+    /// The PUs that jobs and sets may be on.
+    fn usable(&self) -> CpuSet {
+        let usable = self.topology.usable();
+        self.configured.config.host_cpus.as_ref().map_or(usable.clone(), |set| set.intersection(&usable))
+    }
+
+    fn jobs_in(&self, name: &str) -> impl Iterator<Item = u64> {
+        let set =
+            |live: &crate::live::Live| live.row.spec.layout.as_ref().and_then(|layout| layout.set.clone());
+        let is_in = |live: &&crate::live::Live| set(live).as_deref() == Some(name);
+        self.jobs.values().filter(is_in).map(|live| live.row.job).collect::<Vec<_>>().into_iter()
+    }
+
+    fn free_name(&self, name: &str) -> Result<String, Refusal> {
+        let fine = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let begins_well = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+        if !begins_well || name.len() > 32 || !name.chars().all(fine) {
+            let text = "a set's name is up to 32 letters, digits, `-`, `_` and `.`, a letter or digit first";
+            return Err(usage(format!("`{}`: {text}", name.escape_debug())));
+        }
+        if self.sets.named(name).is_some() {
+            return Err(usage(format!(
+                "there is a set {name} already; `pinfold set-aside {name} --remove` first"
+            )));
+        }
+        Ok(name.to_owned())
+    }
+
+    fn made_name(&self) -> String {
+        let mut names = (1u32..).map(|number| format!("idle-{number}"));
+        names.find(|name| self.sets.named(name).is_none()).expect("there are fewer sets than numbers")
+    }
+
+    /// The PUs for a new set; `None`: not so many cores are idle.
+    fn cpus_for_set(&self, asked: &SetAside) -> Result<Option<CpuSet>, Refusal> {
+        let usable = self.usable();
+        let kept = self.sets.kept();
+        let cpus = match (&asked.cpus, asked.cores) {
+            (Some(text), None) => {
+                let cpus: CpuSet = text.parse().map_err(|error| usage(format!("--cpus {text}: {error}")))?;
+                if cpus.is_empty() {
+                    return Err(usage("--cpus: a set needs at least one PU".to_owned()));
+                }
+                let strange = cpus.difference(&usable);
+                if !strange.is_empty() {
+                    return Err(usage(format!(
+                        "--cpus {text}: jobs have no PU {strange} here; they have {usable}"
+                    )));
+                }
+                let other = self
+                    .sets
+                    .sets
+                    .iter()
+                    .find(|set| (set.is_kept() || !asked.shared) && !set.cpus.is_disjoint(&cpus));
+                if let Some(other) = other {
+                    let both = other.cpus.intersection(&cpus);
+                    return Err(usage(format!(
+                        "--cpus {text}: PU {both} is in the set {} already",
+                        other.name
+                    )));
+                }
+                cpus
+            }
+            (None, Some(count)) => match self.choose_cores(count as usize, asked)? {
+                Some(cpus) => cpus,
+                None => return Ok(None),
+            },
+            _ => return Err(usage("a set is made of --cpus or of --cores".to_owned())),
+        };
+        if !asked.shared && usable.difference(&kept).difference(&cpus).is_empty() {
+            let text = "it would leave no core for jobs outside of it";
+            return if asked.name.is_none() { Ok(None) } else { Err((ErrorCode::Refused, text.to_owned())) };
+        }
+        Ok(Some(cpus))
+    }
+
+    /// Cores close together that are in no set: idle ones, or if it has a name any, as far as idle ones do not do.
+    fn choose_cores(&self, count: usize, asked: &SetAside) -> Result<Option<CpuSet>, Refusal> {
+        let taken = self.sets.sets.iter().fold(CpuSet::new(), |all, set| all.union(&set.cpus));
+        let union = |cores: &[CpuSet]| cores.iter().fold(CpuSet::new(), |all, core| all.union(core));
+        let idle = union(&self.policy.idle_cores()).difference(&taken);
+        let any = union(&self.policy.machine().cores).difference(&taken);
+        let demand = Demand { cores: count, ..Demand::default() };
+        let pick = |free: &CpuSet| {
+            let topology = self.topology.clone().restricted(free);
+            let room = Room { topology: &topology, free, memory_free_bytes: &[], bandwidth_left: &[] };
+            pack::pack(&room, &demand).map(|placement| placement.pus())
+        };
+        match (pick(&idle), &asked.name) {
+            (Some(cpus), _) => Ok(Some(cpus)),
+            (None, None) => Ok(None),
+            (None, Some(_)) => pick(&any).map(Some).ok_or_else(|| {
+                let free = self.topology.cores_within(&any).len();
+                (ErrorCode::Refused, format!("--cores {count}: the host has {free} that are in no set"))
+            }),
+        }
+    }
+
+    fn check_memory(&self, asked: &SetAside) -> Result<(), Refusal> {
+        let Some(wanted) = asked.memory_bytes else { return Ok(()) };
+        if asked.shared || asked.housekeeping {
+            return Err(usage("--memory is for sets whose cores are for their jobs alone".to_owned()));
+        }
+        let promised = self.sets.sets.iter().map(|set| set.memory_bytes).fold(0, u64::saturating_add);
+        let left = self.budget_bytes().saturating_sub(promised);
+        if wanted > left {
+            let text = format!(
+                "--memory {}: {} are left to be set aside",
+                pinfold_proto::quantity::show_size(wanted),
+                pinfold_proto::quantity::show_size(left)
+            );
+            return Err((ErrorCode::Refused, text));
+        }
+        Ok(())
+    }
+}
+
+fn usage(text: String) -> Refusal {
+    (ErrorCode::Usage, text)
+}
