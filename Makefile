@@ -1,6 +1,6 @@
 # What people type. Each target sets up what it needs first (as root with apt; otherwise it says what is missing).
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint clean
+.PHONY: help demo test lab bench lint clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 binaries := --package pinfold-cli --package pinfold-daemon --package pinfold-bench
@@ -16,6 +16,11 @@ demo: ## Real programs three ways, a table and a picture in demo-results/ (about
 test: ## The whole suite: format, lints, simulated episodes, all tests
 	@scripts/setup.sh --test
 	@scripts/test.sh
+
+lab: ## The acceptance suite alone, on an emulated host (QEMU): control groups v2, NUMA nodes, shared cores
+	@scripts/setup.sh --lab
+	@cargo build --workspace --bins
+	@cargo xtask lab
 
 bench: ## pinfold beside native launchers and peers (about half an hour)
 	@scripts/setup.sh --bench

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Gets what this project needs from the distribution. As root on a Debian-like system it installs what is missing;
 # otherwise it names it and goes on: programs that are not there are left out by those who would use them.
-# Usage: setup.sh [--build|--test|--demo|--bench]
+# Usage: setup.sh [--build|--test|--lab|--demo|--bench]
 set -euo pipefail
 
 build=(gcc:gcc make:make git:git)
 # A second opinion on machines, for tests only.
 opinion=(pkg-config:pkg-config hwloc.h:libhwloc-dev)
+# The emulated host.
+lab=(qemu-system-x86_64:qemu-system-x86 busybox:busybox-static dpkg-deb:dpkg ldd:libc-bin strip:binutils xz:xz-utils)
 # Real programs with their example data, and what unpacks these.
 demo=(velveth:velvet /usr/share/doc/velvet/examples/test_reads.fa.xz:velvet-example
   bowtie:bowtie /usr/share/doc/bowtie/examples/indexes/e_coli.1.ebwt:bowtie-examples
@@ -16,10 +18,11 @@ peers=(parallel:parallel tsp:task-spooler xargs:findutils)
 
 case "${1:---build}" in
   --build) wanted=("${build[@]}") ;;
-  --test) wanted=("${build[@]}" "${opinion[@]}") ;;
+  --test) wanted=("${build[@]}" "${opinion[@]}" "${lab[@]}") ;;
+  --lab) wanted=("${build[@]}" "${lab[@]}") ;;
   --demo) wanted=("${build[@]}" "${demo[@]}") ;;
   --bench) wanted=("${build[@]}" "${demo[@]}" "${peers[@]}") ;;
-  *) echo "usage: $0 [--build|--test|--demo|--bench]" >&2; exit 2 ;;
+  *) echo "usage: $0 [--build|--test|--lab|--demo|--bench]" >&2; exit 2 ;;
 esac
 
 # Whether the program, file or header $1 is there.

@@ -45,6 +45,10 @@ else
   echo "== hwloc's second opinion: SKIPPED, as libhwloc 2.8 or newer is not installed (apt: libhwloc-dev, pkg-config)"
 fi
 
+# The real programs on a kernel with control groups v2 alone, NUMA nodes and threads that share cores.
+cargo build --quiet --workspace --bins || failed+=("build")
+step "emulated host" cargo xtask lab
+
 start=$SECONDS
 echo "== tests"
 # Last, so that what remains on the screen is the test runner's own summary.

@@ -1,0 +1,110 @@
+# What must hold on a host with control groups v2 alone, several NUMA nodes and threads that share cores, read back from
+# the kernel. Runs inside the lab's machine, as its root. The machine's clock is real while its processors are some
+# twenty times slower: nothing here is a bound on time but those of patience.
+set -u
+failed=0
+cd /tmp || exit 1
+export PINFOLD_SOCKET=/run/pinfold.sock
+groups=/sys/fs/cgroup/pinfold
+
+# check WHAT WANTED FOUND
+check() {
+  if [ "$2" = "$3" ]; then
+    echo "ok: $1: $3"
+  else
+    echo "FAILED: $1: wanted '$2', found '$3'"
+    failed=1
+  fi
+}
+# until_is WHAT WANTED COMMAND...: asks again for a minute
+until_is() {
+  what=$1 wanted=$2 tries=0
+  shift 2
+  while found=$("$@" 2>/dev/null); [ "$found" != "$wanted" ] && [ $tries -lt 300 ]; do
+    tries=$((tries + 1))
+    usleep 200000
+  done
+  check "$what" "$wanted" "$found"
+}
+of_job() { cat "$groups"/*/job-"$1"/"$2"; }
+# The value of a key in what status says of a job.
+said() { pinfold status --json "$1" | tr ',{}' '\n\n\n' | sed -n "s/^\"$2\": *\"\{0,1\}\([^\"]*\)\"\{0,1\}$/\1/p" | tail -n 1; }
+
+echo "== the crate that meets the kernel, on the kernel"
+/lab/contract --test-threads 1 kernel_unified || failed=1
+
+echo "== the machine"
+pinfold topology
+key() { tr ',{}' '\n\n\n' | sed -n "s/^\"$1\": *//p"; }
+check "NUMA nodes" "$(ls -d /sys/devices/system/node/node[0-9]* | wc -l)" "$(pinfold topology --json | key numa_nodes)"
+check "sockets" "$(cat /sys/devices/system/cpu/cpu*/topology/physical_package_id | sort -u | wc -l)" "$(pinfold topology --json | key sockets)"
+check "cores" "$(cat /sys/devices/system/cpu/cpu*/topology/thread_siblings_list | sort -u | wc -l)" "$(pinfold topology --json | key cores)"
+check "PUs" "$(nproc)" "$(pinfold topology --json | key pus)"
+
+echo "== the daemon"
+start_daemon() {
+  pinfoldd --socket $PINFOLD_SOCKET --state-dir /tmp/state --set slots.factor=2 --set profile.interval=500ms 2>/tmp/log &
+  daemon=$!
+  until_is "the daemon is there" 0 sh -c 'pinfold --no-autostart status >/dev/null 2>&1; echo $?'
+}
+start_daemon
+pinfold doctor
+check "mode" v2 "$(pinfold status --json | tr ',{}' '\n\n\n' | sed -n 's/^"mode": *"\(.*\)"$/\1/p')"
+pinfold run sh -c 'exit 7'
+check "an exit status" 7 $?
+check "a job sees its group" "0::/pinfold" "$(pinfold run cat /proc/self/cgroup | cut -c 1-11)"
+
+echo "== classes, cores, limits"
+pus=$(nproc)
+cores=$(pinfold status --json | tr ',{}' '\n\n\n' | sed -n 's/^"cores": *//p')
+[ "$cores" -lt "$pus" ]
+check "threads share cores ($pus PUs, $cores cores)" 0 $?
+seq $((cores + 1)) | while read -r _; do pinfold submit -- sh -c 'until [ -e /tmp/go ]; do usleep 100000; done'; done >/tmp/jobs
+first=$(sed -n 's/[^0-9]*\([0-9]*\).*/\1/p' /tmp/jobs | head -n 1)
+last=$(sed -n 's/[^0-9]*\([0-9]*\).*/\1/p' /tmp/jobs | tail -n 1)
+until_is "the last one runs beside a primary" backfill said "$last" class
+until_is "the first is a primary" 0 of_job "$first" cpu.idle
+until_is "a backfiller's group is idle" 1 of_job "$last" cpu.idle
+main=$(head -n 1 "$groups"/*/job-"$last"/cgroup.procs)
+check "a primary has a core of its own" "$(said "$first" cpus)" "$(of_job "$first" cpuset.cpus.effective)"
+pinfold suspend "$first"
+until_is "suspended, its group is frozen" "frozen 1" sh -c "grep frozen $groups/*/job-$first/cgroup.events"
+pinfold resume "$first"
+until_is "resumed, it is not" "frozen 0" sh -c "grep frozen $groups/*/job-$first/cgroup.events"
+touch /tmp/go
+pinfold wait "$first" "$last"
+check "all ended well" 0 $?
+check "a limit is the kernel's" 67108864 "$(pinfold run --mem-limit 64MiB sh -c 'cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)/memory.max')"
+
+echo "== layouts are the kernel's masks"
+for options in "-n 4" "-n 2 -c 2" "-n 4 --hint nomultithread" "-n 4 --cpu-bind threads" "-n 2 --cpu-bind sockets" "-n 3 -m cyclic --cpu-bind cores"; do
+  # shellcheck disable=SC2016,SC2086
+  pinfold run $options sh -c 'echo "$PINFOLD_TASK_ID $(sed -n "s/^Cpus_allowed_list:[^0-9]*//p" /proc/self/status) $(cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)/cpuset.cpus.effective)"' | sort -n >/tmp/found
+  allocated=$(head -n 1 /tmp/found | cut -d ' ' -f 3)
+  # shellcheck disable=SC2086
+  planned=$(pinfold layout $options --free "$allocated" --json | sed 's/.*"tasks"//' | grep -o '"cpus":"[^"]*"' | cut -d '"' -f 4 | tr '\n' ' ')
+  check "$options on $allocated" "$planned" "$(cut -d ' ' -f 2 /tmp/found | tr '\n' ' ')"
+done
+
+echo "== the daemon is killed while jobs run"
+job=$(pinfold submit -- sh -c 'until [ -e /tmp/gone ]; do usleep 100000; done; exit 9' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
+until_is "it runs" running said "$job" state
+pinfold suspend "$job"
+until_is "it stands still" frozen said "$job" state
+kill -KILL "$daemon"
+until_is "the guard lets it go on" "frozen 0" sh -c "grep frozen $groups/*/job-$job/cgroup.events"
+start_daemon
+until_is "it is known again" running said "$job" state
+touch /tmp/gone
+pinfold wait "$job"
+check "its exit status" 9 $?
+
+echo "== memory"
+check "there is swap" 1 "$(grep -c /dev/vda /proc/swaps)"
+pinfold config set host.memory=256MiB
+until_is "the budget is the kernel's" "0" sh -c 'grep -q max /sys/fs/cgroup/pinfold/*/memory.max; echo $(( ! $? ))'
+kill "$daemon"
+wait "$daemon"
+check "it leaves nothing" 0 "$(find /sys/fs/cgroup -name 'job-*' | wc -l)"
+[ $failed = 0 ] && echo "all held"
+exit $failed
