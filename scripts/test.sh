@@ -30,6 +30,7 @@ else
 fi
 step "simulated episodes" cargo xtask sim --episodes 10000 --seed 1
 step "episodes under memory pressure" cargo xtask sim --pressure --episodes 5000 --seed 1
+step "twisted words" cargo xtask fuzz --inputs 20000 --seed 1
 if [ "$(id -u)" = 0 ]; then
   step "unprivileged" scripts/test-unprivileged.sh
 else

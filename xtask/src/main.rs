@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal")]
 
 mod cost;
+mod fuzz;
 mod lab;
 mod sim;
 mod tidy;
@@ -21,6 +22,8 @@ enum Chore {
     Sim(sim::SimArgs),
     /// Measure what one event costs the judgement
     Cost(cost::CostArgs),
+    /// Twist what the parsers read; none may panic
+    Fuzz(fuzz::FuzzArgs),
     /// Boot an emulated host with control groups v2 alone, and try the programs there
     Lab(lab::LabArgs),
     /// Hold the rules of the house: dependencies, sizes, words
@@ -31,6 +34,7 @@ fn main() -> anyhow::Result<()> {
     match Args::parse().chore {
         Chore::Sim(args) => sim::sim(&args),
         Chore::Cost(args) => cost::cost(&args),
+        Chore::Fuzz(args) => fuzz::fuzz(&args),
         Chore::Lab(args) => lab::lab(&args),
         Chore::Tidy => tidy::tidy(),
     }

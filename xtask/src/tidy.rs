@@ -31,7 +31,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("pinfold-cli", &["pinfold-topo", "pinfold-place", "pinfold-proto", "pinfold-sys", "pinfold-profile"]),
     ("pinfold-testkit", &["pinfold-topo", "pinfold-sys"]),
     ("pinfold-bench", &["pinfold-topo", "pinfold-place", "pinfold-proto", "pinfold-profile"]),
-    ("xtask", &["pinfold-topo", "pinfold-policy", "pinfold-sim"]),
+    ("xtask", &["pinfold-topo", "pinfold-policy", "pinfold-proto", "pinfold-sim", "pinfold-sys"]),
 ];
 
 /// Crates that know no file, clock, thread or hash order: each bans them in a `clippy.toml` of its own.

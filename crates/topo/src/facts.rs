@@ -125,7 +125,16 @@ impl Facts {
 
     /// Caches, those widened to their core that some kernels give per thread: threads of one core share them.
     fn widened(&self, caches: &[CpuSet]) -> Vec<CpuSet> {
-        let core_around = |cache: &CpuSet| self.cores.iter().find(|core| cache.is_subset(core));
+        let mut core_of: BTreeMap<PuOs, &CpuSet> = BTreeMap::new();
+        for core in &self.cores {
+            core.iter().for_each(|pu| {
+                core_of.entry(pu).or_insert(core);
+            });
+        }
+        let core_around = |cache: &CpuSet| {
+            let core = cache.iter().next().and_then(|pu| core_of.get(&pu).copied());
+            core.filter(|core| cache.is_subset(core))
+        };
         caches.iter().map(|cache| core_around(cache).unwrap_or(cache).clone()).collect()
     }
 

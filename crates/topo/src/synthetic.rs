@@ -17,6 +17,10 @@ use crate::topology::NumaNode;
 
 use words::Words;
 
+/// Of nothing there are more on a described machine, PUs included: twice what Linux can be built for. Each core has its
+/// set of PUs, so that time and memory grow with the square.
+const WIDTH_MAX: usize = 16_384;
+
 /// How many levels a description may have, as in hwloc.
 const LEVELS_MAX: usize = 127;
 /// The memory of a NUMA node that stands as a level and does not say, in bytes: what hwloc gives it.
@@ -64,7 +68,7 @@ pub enum SyntheticError {
         total: usize,
     },
     /// More PUs or NUMA nodes than any machine has.
-    #[error("it has more than {PU_OS_MAX} PUs or NUMA nodes")]
+    #[error("it has more than {WIDTH_MAX} PUs or NUMA nodes")]
     TooMany,
     /// More levels than any machine has.
     #[error("it has more than {LEVELS_MAX} levels")]
@@ -142,7 +146,7 @@ impl Description {
             }
             let (kind, count) = words.level()?;
             let above = description.levels.last().map_or(1, |level| level.width);
-            let width = count.checked_mul(above).filter(|&width| width <= PU_OS_MAX as usize);
+            let width = count.checked_mul(above).filter(|&width| width <= WIDTH_MAX);
             let mut level = Level::new(kind, width.ok_or(SyntheticError::TooMany)?);
             if let Some(attributes) = words.group('(', ')')? {
                 let found = words::attributes(attributes, kind.unwrap_or(Kind::Other))?;
@@ -167,9 +171,7 @@ impl Description {
         self.attached_indexes = found.indexes.or(self.attached_indexes.take());
         let level = self.levels.last_mut().expect("the machine is always there");
         level.attached.push(found.bytes.unwrap_or(0));
-        if self.levels.iter().map(|level| level.width * level.attached.len()).sum::<usize>()
-            > PU_OS_MAX as usize
-        {
+        if self.levels.iter().map(|level| level.width * level.attached.len()).sum::<usize>() > WIDTH_MAX {
             return Err(SyntheticError::TooMany);
         }
         Ok(())

@@ -110,7 +110,7 @@ fn what_is_no_description() {
             "`indexes=pack:core` does not give 4 different indexes of at most 65535",
         ),
         ("core:2 pu:2(indexes=3*2)", "`indexes=3*2` does not give 4 different indexes of at most 65535"),
-        ("pack:70000 pu:70000", "it has more than 65535 PUs or NUMA nodes"),
+        ("pack:70000 pu:70000", "it has more than 16384 PUs or NUMA nodes"),
         (&long, "it has more than 127 levels"),
     ] {
         assert_eq!(facts_of(text).map_err(|error| error.to_string()), Err(want.to_owned()), "{text}");

@@ -1,0 +1,374 @@
+//! `cargo xtask fuzz`: every parser of what others write (the wire, configuration, topologies, cpu sets, the kernel's
+//! files) gets words that were right once and have been twisted. None may panic or take long, and what some of them
+//! print again must mean the same.
+//!
+//! Twisting without feedback finds less than a coverage-guided fuzzer in days, and more than nobody in a minute; it
+//! needs no other toolchain, and a seed reproduces it. What broke one once goes into that parser's own tests.
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use pinfold_proto::wire::{self, Decoder, REPLY_MAX_BYTES, REQUEST_MAX_BYTES, Reply, Request};
+use pinfold_sim::dice::Dice;
+use pinfold_sys::{cgroup, procfs};
+use pinfold_topo::CpuSet;
+
+/// One input may take this long; the slowest honest one takes some milliseconds.
+const SLOW: Duration = Duration::from_secs(2);
+/// Inputs grow to this many bytes at most.
+const BYTES_MAX: usize = 256 * 1024;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct FuzzArgs {
+    /// Inputs for each parser
+    #[arg(long, default_value_t = 20_000)]
+    inputs: u64,
+    /// The seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Only parsers whose name holds this
+    #[arg(long, default_value = "")]
+    only: String,
+}
+
+/// A parser with words that it understands.
+struct Target {
+    name: &'static str,
+    corpus: Vec<Vec<u8>>,
+    parse: fn(&[u8]) -> Result<(), String>,
+}
+
+pub(crate) fn fuzz(args: &FuzzArgs) -> anyhow::Result<()> {
+    let targets = targets()?;
+    // A panic is told with its input below.
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut broken = Vec::new();
+    for target in targets.iter().filter(|target| target.name.contains(&args.only)) {
+        let started = Instant::now();
+        let (mut tried, mut found) = (0, None);
+        while tried < args.inputs && found.is_none() {
+            let mut dice = Dice::new(args.seed.wrapping_mul(1_000_003).wrapping_add(tried));
+            let input = twisted(&target.corpus, &mut dice);
+            found = try_one(target, &input).map(|what| (what, input));
+            tried += 1;
+            if started.elapsed() > Duration::from_secs(20) {
+                break;
+            }
+        }
+        println!("{:24} {tried:6} inputs, {:.1} s", target.name, started.elapsed().as_secs_f64());
+        if let Some((what, input)) = found {
+            let file = std::env::temp_dir().join(format!("pinfold-fuzz-{}", target.name.replace(' ', "-")));
+            fs::write(&file, &input).with_context(|| format!("failed to write {}", file.display()))?;
+            println!("  {what}; the input is in {}", file.display());
+            broken.push(target.name);
+        }
+    }
+    let _ = std::panic::take_hook();
+    if broken.is_empty() { Ok(()) } else { bail!("broken: {}", broken.join(", ")) }
+}
+
+/// What is wrong with how a parser takes this, if anything is.
+fn try_one(target: &Target, input: &[u8]) -> Option<String> {
+    let started = Instant::now();
+    let result = catch_unwind(AssertUnwindSafe(|| (target.parse)(input)));
+    let took = started.elapsed();
+    match result {
+        Err(panic) => {
+            let words = panic.downcast_ref::<String>().cloned();
+            let words = words.or_else(|| panic.downcast_ref::<&str>().map(|&words| words.to_owned()));
+            Some(format!("it panicked: {}", words.unwrap_or_default()))
+        }
+        Ok(Err(wrong)) => Some(wrong),
+        Ok(Ok(())) if took > SLOW => Some(format!("it took {:.1} s", took.as_secs_f64())),
+        Ok(Ok(())) => None,
+    }
+}
+
+/// One to eight changes to words of the corpus.
+fn twisted(corpus: &[Vec<u8>], dice: &mut Dice) -> Vec<u8> {
+    let any = |dice: &mut Dice| &corpus[index(dice, corpus.len())];
+    let mut bytes = any(dice).clone();
+    for _ in 0..dice.between(1, 8) {
+        let at = index(dice, bytes.len() + 1);
+        let to = (at + index(dice, 32)).min(bytes.len());
+        match dice.below(9) {
+            0 => bytes.truncate(at),
+            1 => drop(bytes.drain(at..to)),
+            2 if at < bytes.len() => bytes[at] ^= 1 << dice.below(8),
+            3 => bytes.insert(at, byte(dice)),
+            4 => {
+                let part = bytes[at..to].to_vec();
+                let copies = index(dice, 64);
+                bytes.splice(at..at, part.iter().copied().cycle().take(part.len() * copies));
+            }
+            5 => {
+                let other = any(dice);
+                let from = index(dice, other.len() + 1);
+                bytes.truncate(at);
+                bytes.extend_from_slice(&other[from..]);
+            }
+            6 => {
+                // A number becomes another, at the edges as a rule.
+                const NUMBERS: [&str; 10] = [
+                    "0",
+                    "-1",
+                    "1",
+                    "65535",
+                    "65536",
+                    "4294967295",
+                    "4294967296",
+                    "18446744073709551615",
+                    "18446744073709551616",
+                    "9e999",
+                ];
+                let start =
+                    bytes[at..].iter().position(u8::is_ascii_digit).map_or(bytes.len(), |skip| at + skip);
+                let end = bytes[start..]
+                    .iter()
+                    .position(|b| !b.is_ascii_digit())
+                    .map_or(bytes.len(), |n| start + n);
+                bytes.splice(start..end, dice.pick(&NUMBERS).bytes());
+            }
+            7 => {
+                let lines: Vec<&[u8]> = bytes.split(|&b| b == b'\n').collect();
+                let (a, b) = (index(dice, lines.len()), index(dice, lines.len()));
+                let mut lines: Vec<Vec<u8>> = lines.into_iter().map(<[u8]>::to_vec).collect();
+                lines.swap(a, b);
+                bytes = lines.join(&b'\n');
+            }
+            _ => {
+                const WORDS: [&str; 12] =
+                    ["\0", "\u{feff}", "é", "\"", "{", "[", "<!--", "&#0;", "max", "\r\n", ":", ","];
+                bytes.splice(at..at, dice.pick(&WORDS).bytes());
+            }
+        }
+        bytes.truncate(BYTES_MAX);
+    }
+    bytes
+}
+
+fn index(dice: &mut Dice, length: usize) -> usize {
+    usize::try_from(dice.below(u64::try_from(length.max(1)).unwrap_or(1))).unwrap_or(0)
+}
+
+fn byte(dice: &mut Dice) -> u8 {
+    u8::try_from(dice.below(256)).unwrap_or(0)
+}
+
+/// Words that are right, one input each.
+fn words(all: &[&str]) -> Vec<Vec<u8>> {
+    all.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+fn targets() -> anyhow::Result<Vec<Target>> {
+    let mut all = machines()?;
+    all.extend(typed());
+    all.extend(kernels());
+    Ok(all)
+}
+
+/// Descriptions of machines.
+fn machines() -> anyhow::Result<Vec<Target>> {
+    let mut known = Vec::new();
+    for entry in fs::read_dir("fixtures/topology/xml").context("to be run in the project's directory")? {
+        let bytes = fs::read(entry?.path())?;
+        if bytes.len() <= BYTES_MAX {
+            known.push(bytes);
+        }
+    }
+    Ok(vec![
+        Target {
+            name: "cpu set",
+            corpus: words(&["0", "0-3,8", "0-1023", "1,3,5-7,64-127", "0-7:2", "\n"]),
+            parse: cpu_set,
+        },
+        Target {
+            name: "mask",
+            corpus: words(&["0x3", "ff", "0x00000001,00000000", "0xffffffff,ffffffff"]),
+            parse: |bytes| {
+                let _ = CpuSet::from_mask(&text(bytes));
+                Ok(())
+            },
+        },
+        Target {
+            name: "synthetic machine",
+            corpus: words(&[
+                "pack:2 numa:1 core:4 pu:2",
+                "2 4 2",
+                "pack:4(indexes=0,2,1,3) l3:1 core:8 pu:1",
+            ]),
+            parse: |bytes| {
+                let _ = pinfold_sys::discover::synthetic(&text(bytes));
+                Ok(())
+            },
+        },
+        Target { name: "hwloc XML", corpus: known, parse: hwloc_xml },
+    ])
+}
+
+/// What users and their programs say.
+fn typed() -> Vec<Target> {
+    vec![
+        Target {
+            name: "configuration",
+            corpus: words(&[
+                "[slots]\nfactor = 1.5\nqueue_depth = 100\n[cpu]\npreemption = \"hard\"\n",
+                "host.memory = \"2GiB\"\n[access]\noperators = [\"root\"]\n[profile]\ninterval = \"500ms\"\n",
+            ]),
+            parse: |bytes| {
+                let _ = pinfold_proto::config::Config::default().with_file(&text(bytes));
+                Ok(())
+            },
+        },
+        Target {
+            name: "size and duration",
+            corpus: words(&["2GiB", "1.5M", "100", "10 ms", "1h30m", "2d", "0.5s"]),
+            parse: |bytes| {
+                let _ = pinfold_proto::quantity::parse_size(&text(bytes));
+                let _ = pinfold_proto::quantity::parse_duration(&text(bytes));
+                Ok(())
+            },
+        },
+        Target { name: "requests", corpus: requests(), parse: frames::<Request> },
+        Target { name: "replies", corpus: replies(), parse: frames::<Reply> },
+    ]
+}
+
+/// The kernel's files, as they are here.
+fn kernels() -> Vec<Target> {
+    let own =
+        |files: &[&str]| -> Vec<Vec<u8>> { files.iter().filter_map(|file| fs::read(file).ok()).collect() };
+    let groups = words(&[
+        "populated 1\nfrozen 0\n",
+        "max\n",
+        "12\n7\n9\n",
+        "8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=5 dios=6\n",
+        "anon 4096\nfile 8192\nfile_mapped 0\n",
+    ]);
+    let files = [
+        "/proc/self/stat",
+        "/proc/self/status",
+        "/proc/self/io",
+        "/proc/self/smaps_rollup",
+        "/proc/stat",
+        "/proc/meminfo",
+        "/proc/pressure/memory",
+    ];
+    vec![
+        Target { name: "process files", corpus: own(&files), parse: process_files },
+        Target {
+            name: "group files",
+            corpus: [own(&["/proc/self/mountinfo", "/proc/self/cgroup"]), groups].concat(),
+            parse: group_files,
+        },
+    ]
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// What a set prints is the same set.
+fn cpu_set(bytes: &[u8]) -> Result<(), String> {
+    let Ok(set) = text(bytes).parse::<CpuSet>() else { return Ok(()) };
+    match set.to_string().parse::<CpuSet>() {
+        Ok(again) if again == set => Ok(()),
+        again => Err(format!("{set} is printed and read as {again:?}")),
+    }
+}
+
+fn hwloc_xml(bytes: &[u8]) -> Result<(), String> {
+    if let Ok(facts) = pinfold_topo::hwloc_xml::facts_of(&text(bytes)) {
+        let _ = facts.assemble();
+    }
+    Ok(())
+}
+
+fn requests() -> Vec<Vec<u8>> {
+    let all = [
+        Request::Hello { version: wire::WIRE_VERSION },
+        Request::Submit { ticket: 1, spec: Box::default(), pid: Some(7) },
+        Request::Wait { jobs: vec![1, 2, 3] },
+        Request::Status { jobs: Vec::new(), all: true },
+        Request::Why { job: 3, at_us: Some(5) },
+        Request::ConfigSet { changes: vec!["slots.factor=2".to_owned()] },
+        Request::Presented,
+    ];
+    let mut frames: Vec<Vec<u8>> =
+        all.iter().map(|request| encoded(|out| wire::encode(request, out))).collect();
+    frames.push(frames.concat());
+    frames
+}
+
+fn replies() -> Vec<Vec<u8>> {
+    let all = [
+        Reply::Queued { ticket: 1, job: 2 },
+        Reply::Go { job: 2, doors: 3, variables: vec![("A".to_owned(), "b".to_owned())] },
+        Reply::Recorded { job: 2, suspended_us: 1, memory_peak_bytes: 4096 },
+        Reply::Done,
+    ];
+    all.iter().map(|reply| encoded(|out| wire::encode(reply, out))).collect()
+}
+
+fn encoded(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode(&mut bytes);
+    bytes
+}
+
+/// Frames are the same however they are cut.
+fn frames<T: serde::de::DeserializeOwned + std::fmt::Debug>(bytes: &[u8]) -> Result<(), String> {
+    let max = REQUEST_MAX_BYTES.max(REPLY_MAX_BYTES);
+    let all = |step: usize| {
+        let mut decoder = Decoder::new(max);
+        let mut found = Vec::new();
+        for part in bytes.chunks(step.max(1)) {
+            decoder.push(part);
+            loop {
+                match decoder.take::<T>() {
+                    Ok(Some(frame)) => found.push(format!("{frame:?}")),
+                    Ok(None) => break,
+                    Err(error) => {
+                        found.push(error.to_string());
+                        return found;
+                    }
+                }
+            }
+        }
+        found
+    };
+    if all(bytes.len()) == all(7) {
+        Ok(())
+    } else {
+        Err("cut otherwise, it is understood otherwise".to_owned())
+    }
+}
+
+fn process_files(bytes: &[u8]) -> Result<(), String> {
+    let text = text(bytes);
+    let _ = procfs::parse_process_stat(&text);
+    let _ = procfs::parse_thread_stat(&text);
+    let _ = procfs::parse_process_status(&text);
+    let _ = procfs::parse_process_io(&text);
+    let _ = procfs::parse_rollup(&text);
+    let _ = procfs::parse_host_cpu(&text);
+    let _ = procfs::parse_memory_info(&text);
+    let _ = procfs::parse_pressure(&text);
+    Ok(())
+}
+
+fn group_files(bytes: &[u8]) -> Result<(), String> {
+    let text = text(bytes);
+    let _ = cgroup::parse_mounts(&text);
+    let _ = cgroup::parse_events(&text);
+    let _ = cgroup::parse_limit(&text);
+    let _ = cgroup::parse_pids(&text);
+    let _ = cgroup::parse_io_stat(&text);
+    let _ = cgroup::keyed(&text, "anon");
+    for generation in [cgroup::Generation::V1, cgroup::Generation::V2] {
+        let _ = cgroup::own_group(&text, generation, "cpu");
+    }
+    Ok(())
+}
