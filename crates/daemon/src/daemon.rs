@@ -22,6 +22,7 @@ use crate::journal::Journal;
 use crate::live::Jobs;
 use crate::machine::Seen;
 use crate::memory::Governor;
+use crate::metrics::{Ended, Metrics};
 use crate::options::{Configured, Options};
 use crate::poller::{Poller, Ready};
 use crate::processes::Processes;
@@ -58,6 +59,9 @@ pub(crate) struct Daemon {
     pub governor: Governor,
     pub scratches: Scratches,
     pub audit: Audit,
+    pub metrics: Option<Metrics>,
+    /// Jobs that ended since the start.
+    pub ended: Ended,
     /// The state directory.
     pub state: PathBuf,
     /// Cores that are set aside.
@@ -174,6 +178,7 @@ impl Daemon {
                 Ready::Container(job) => events.push(Event::ContainerChanged(job)),
                 Ready::Keeper(job) => events.push(Event::KeeperGone(job)),
                 Ready::MemoryAlarm => events.push(Event::MemoryDue),
+                Ready::Metrics => events.push(Event::MetricsWanted),
                 Ready::Signals => {}
             }
         }
@@ -303,6 +308,7 @@ impl Daemon {
             Event::MemoryDue => self.read_memory(),
             Event::LookDue => self.look_at_machine(),
             Event::SetsDue => self.drop_unused_sets(),
+            Event::MetricsWanted => self.give_metrics(),
             Event::PolicyDue => self.judge(pinfold_policy::Event::Tick),
             Event::KillDue(job) => self.kill_due(job),
             Event::DoorsDue => self.close_doors(),

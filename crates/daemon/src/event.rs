@@ -36,6 +36,8 @@ pub(crate) enum Event {
     LookDue,
     /// A set of idle cores was not used for long enough.
     SetsDue,
+    /// A monitoring system asks for figures.
+    MetricsWanted,
     /// It is time for the judgement's own timers.
     PolicyDue,
     /// It is time to close the doors of containers.

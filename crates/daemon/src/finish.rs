@@ -121,6 +121,7 @@ impl Daemon {
         self.guard.thawed(job.0);
         let held_peak = self.policy.job(job).map_or(0, |info| info.memory_peak_bytes);
         self.learn(&live.row, held_peak);
+        self.ended.count(&live.row);
         self.journal.close(live.row, live.stored);
         self.judge(Judged::Exited(job));
         self.tell_waiters(job);
@@ -134,6 +135,7 @@ impl Daemon {
         live.row.ended_us = Some(now_us);
         live.row.cpus = None;
         live.row.reason = Some(reason.to_owned());
+        self.ended.count(&live.row);
         self.journal.close(live.row, live.stored);
         self.tell_waiters(job);
         self.drop_scratch(job);

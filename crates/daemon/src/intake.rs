@@ -395,6 +395,12 @@ impl Daemon {
         let changed = self.configured.config.with_changes(changes.iter().map(String::as_str));
         let (config, set) = changed.map_err(|error| (ErrorCode::Usage, error.to_string()))?;
         let old = std::mem::replace(&mut self.configured.config, config);
+        if let Err(error) = self.open_metrics() {
+            self.configured.config = old;
+            // What was served is served again.
+            let _ = self.open_metrics();
+            return Err((ErrorCode::Usage, error));
+        }
         for &key in &set {
             let value = |config: &Config| {
                 config.value(key).filter(|value| !value.is_empty()).unwrap_or_else(|| "unset".to_owned())

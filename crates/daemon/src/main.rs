@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`daemon`] (the loop), [`event`] (what can happen), [`intake`] (what clients ask for),
 //! [`act`] (decisions become deeds), [`finish`] (how jobs end), [`sample`] and [`machine`] (what is read at intervals),
-//! [`scratch`] (directories in memory), [`restore`] (after a restart), [`answer`] (what is told), [`journal`] (what is on disk), [`guard`] (what
+//! [`scratch`] (directories in memory), [`restore`] (after a restart), [`answer`] and [`metrics`] (what is told), [`journal`] (what is on disk), [`guard`] (what
 //! happens when this process dies), [`server`] and [`poller`] (sockets). Absent here: any judgement about jobs
 //! (that is `policy`), and any knowledge of control groups (that is `sys`).
 
@@ -19,6 +19,7 @@ mod journal;
 mod live;
 mod machine;
 mod memory;
+mod metrics;
 mod operate;
 mod options;
 mod past;
@@ -130,6 +131,8 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         scratches: scratch::Scratches::new(scratch),
         audit: audit::Audit::open(state.path()),
         sets: sets::Sets::open(state.path())?,
+        metrics: None,
+        ended: metrics::Ended::default(),
         draining: operate::was_drained(state.path()),
         state: state.path().to_owned(),
         configured,

@@ -24,6 +24,8 @@ pub(crate) enum Ready {
     Keeper(JobId),
     /// Jobs stall for want of memory.
     MemoryAlarm,
+    /// A monitoring system asks for figures.
+    Metrics,
 }
 
 const KIND_BITS: u32 = 3;
@@ -37,6 +39,7 @@ impl Ready {
             Self::Container(job) => (3, job.0),
             Self::Keeper(job) => (4, job.0),
             Self::MemoryAlarm => (5, 0),
+            Self::Metrics => (6, 0),
         };
         // Numbers count up from 1: 2^61 of them are never reached.
         number << KIND_BITS | kind
@@ -51,6 +54,7 @@ impl Ready {
             3 => Self::Container(JobId(number)),
             4 => Self::Keeper(JobId(number)),
             5 => Self::MemoryAlarm,
+            6 => Self::Metrics,
             _ => return None,
         })
     }
@@ -112,6 +116,7 @@ mod tests {
             Ready::Container(JobId(7)),
             Ready::Keeper(JobId(u64::MAX >> KIND_BITS)),
             Ready::MemoryAlarm,
+            Ready::Metrics,
         ];
         for ready in all {
             assert_eq!(Ready::of(ready.token()), Some(ready));

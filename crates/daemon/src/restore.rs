@@ -31,6 +31,7 @@ impl Daemon {
     /// Tells the judgement of settings, machine and the jobs of an earlier life, in this order.
     pub(crate) fn restore(&mut self) -> anyhow::Result<()> {
         self.bound_memory();
+        self.serve_metrics();
         self.judge(Judged::Configure(self.settings()));
         let machine = self.machine();
         self.judge(Judged::Machine(machine));
@@ -216,6 +217,15 @@ impl Daemon {
         }
         self.sampler.set_interval(self.configured.config.profile_interval);
         self.processes.enable(self.configured.config.profile_processes);
+        self.serve_metrics();
+    }
+
+    /// Serves figures; a host that cannot runs its jobs all the same, and says so.
+    fn serve_metrics(&mut self) {
+        if let Err(error) = self.open_metrics() {
+            tracing::error!(%error, "no figures are served");
+            self.warnings.push(error);
+        }
     }
 
     /// The judgement's settings, of the configuration and this host.

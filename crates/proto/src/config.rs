@@ -5,6 +5,7 @@
 //! Absent here: reading files, and what the values lead to.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use pinfold_topo::CpuSet;
@@ -53,6 +54,10 @@ pub struct Config {
     pub profile_processes: bool,
     /// `profile.retain`: how long ended jobs are kept.
     pub profile_retain: Duration,
+    /// `profile.metrics`: where figures for a monitoring system are to be had; `None`: nowhere.
+    pub profile_metrics: Option<SocketAddr>,
+    /// `profile.metrics_jobs`: how many running jobs have series of their own there.
+    pub profile_metrics_jobs: u32,
     /// `schedule`: whether jobs wait for slots at all.
     pub schedule: bool,
     /// `access.operators`: users who may do to all jobs what their owners may.
@@ -121,6 +126,12 @@ pub const KEYS: &[Key] = &[
         "whether each process of a job is followed, by the kernel's records of them",
     ),
     key("profile.retain", "\"90d\"", "how long ended jobs and their samples are kept"),
+    key(
+        "profile.metrics",
+        "",
+        "where OpenMetrics are served over HTTP, as 127.0.0.1:9464; whoever may connect may read; unset: nowhere",
+    ),
+    key("profile.metrics_jobs", "100", "running jobs that have series of their own there, 0 to 10000"),
     key("access.operators", "[]", "users who may see and change all jobs"),
     key("access.max_priority", "10", "the highest priority of users who are no operators"),
     key("access.exclusive", "[\"*\"]", "users who may take every slot; * is everybody"),
@@ -199,6 +210,8 @@ impl Default for Config {
             profile_interval: Duration::from_secs(1),
             profile_processes: true,
             profile_retain: Duration::from_secs(90 * 86_400),
+            profile_metrics: None,
+            profile_metrics_jobs: 100,
             schedule: true,
             access_operators: Vec::new(),
             access_max_priority: 10,
@@ -281,6 +294,10 @@ impl Config {
             "profile.interval" => duration(self.profile_interval),
             "profile.processes" => self.profile_processes.to_string(),
             "profile.retain" => duration(self.profile_retain),
+            "profile.metrics" => {
+                self.profile_metrics.map_or_else(String::new, |address| text(&address.to_string()))
+            }
+            "profile.metrics_jobs" => self.profile_metrics_jobs.to_string(),
             "access.operators" => format!("{:?}", self.access_operators),
             "access.max_priority" => self.access_max_priority.to_string(),
             "access.exclusive" => format!("{:?}", self.access_exclusive),
@@ -320,6 +337,8 @@ impl Config {
             }
             "profile.processes" => value.switch().map(|on| self.profile_processes = on),
             "profile.retain" => value.duration(HOUR, YEARS).map(|time| self.profile_retain = time),
+            "profile.metrics" => value.optional_address().map(|address| self.profile_metrics = address),
+            "profile.metrics_jobs" => value.whole(0, 10_000).map(|most| self.profile_metrics_jobs = most),
             "access.operators" => value.names().map(|names| self.access_operators = names),
             "access.max_priority" => value.priority().map(|priority| self.access_max_priority = priority),
             "access.exclusive" => value.names().map(|names| self.access_exclusive = names),
@@ -494,6 +513,17 @@ impl Value {
         }
     }
 
+    fn optional_address(&self) -> Result<Option<SocketAddr>, String> {
+        match self.text() {
+            Some("" | "off") => Ok(None),
+            Some(text) => {
+                text.parse().ok().map(Some).ok_or("an address and port such as 127.0.0.1:9464 is wanted")
+            }
+            None => Err("an address and port such as 127.0.0.1:9464 is wanted"),
+        }
+        .map_err(str::to_owned)
+    }
+
     fn names(&self) -> Result<Vec<String>, String> {
         match self {
             Self::List(names) => Ok(names.clone()),
@@ -570,6 +600,13 @@ mod tests {
         check("host.cpus=0-1", Ok("\"0-1\""));
         check("host.cpus=0", Ok("\"0\""));
         check("host.cpus=1-0", Err("`host.cpus` is `1-0`, and the range `1-0` runs downwards"));
+        check("profile.metrics=127.0.0.1:9464", Ok("\"127.0.0.1:9464\""));
+        check("profile.metrics=[::1]:9464", Ok("\"[::1]:9464\""));
+        check("profile.metrics=off", Ok(""));
+        check(
+            "profile.metrics=9464",
+            Err("`profile.metrics` is 9464, and an address and port such as 127.0.0.1:9464 is wanted"),
+        );
         check("slots.queue_ttl=", Ok(""));
         check("access.operators=ann,bob", Ok("[\"ann\", \"bob\"]"));
         check("access.operators=[\"ann\"]", Ok("[\"ann\"]"));

@@ -253,7 +253,7 @@ pub(crate) fn read_all(fd: &OwnedFd) -> Result<Vec<u8>, Errno> {
 }
 
 /// Ticks of `/proc/PID/stat` as microseconds.
-pub(crate) fn ticks_to_us(ticks: u64) -> u64 {
+pub fn ticks_to_us(ticks: u64) -> u64 {
     // 100 on every Linux of note; a kernel that says 0 would be broken, and dividing by it must not panic.
     let per_second = rustix::param::clock_ticks_per_second().max(1);
     u64::try_from(u128::from(ticks) * 1_000_000 / u128::from(per_second)).unwrap_or(u64::MAX)

@@ -20,6 +20,7 @@ mod kind;
 mod machine;
 mod measure;
 mod memory;
+mod metrics;
 mod modules;
 mod operate;
 mod process;

@@ -1,0 +1,75 @@
+//! Figures for a monitoring system: served where the configuration says, while jobs run, and not otherwise.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use pinfold_proto::JobState;
+
+use crate::host::Host;
+use crate::kind::{Kind, each_kind};
+use crate::wait::eventually;
+
+each_kind!(scraped);
+
+/// An address that nobody listens on.
+fn address() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("its number").to_string()
+}
+
+/// The body of the answer to `GET /metrics`.
+fn scrape(address: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
+    assert!(head.contains("application/openmetrics-text; version=1.0.0"), "{head}");
+    assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
+    Some(body.to_owned())
+}
+
+/// The value of a series by its whole name, labels included.
+fn value(text: &str, series: &str) -> Option<f64> {
+    let line = text.lines().find(|line| line.rsplit_once(' ').is_some_and(|(name, _)| name == series))?;
+    line.rsplit_once(' ')?.1.parse().ok()
+}
+
+fn scraped(kind: Kind) {
+    let host = Host::new(kind);
+    let address = address();
+    assert_eq!(scrape(&address), None, "nothing is served unless it is asked for");
+    // A daemon of one's own is one's own to set; where that is not so, the test has no operator.
+    let set = host.pinfold(["config", "set", &format!("profile.metrics={address}")]);
+    assert_eq!(set.code, Some(0), "{set:?}");
+    let job = host.submit(&["--name", "a \"quoted\\ name"], "until [ -e go ]; do sleep 0.05; done");
+    host.until(job, JobState::Running);
+    let running = eventually("the job is told of", || {
+        let text = scrape(&address).ok_or("no answer")?;
+        if text.contains("pinfold_job_info") { Ok(text) } else { Err("no job") }
+    });
+    assert!(running.ends_with("# EOF\n"), "{running}");
+    assert_eq!(value(&running, "pinfold_jobs{state=\"running\"}"), Some(1.0), "{running}");
+    assert!(value(&running, &format!("pinfold_job_memory_bytes{{job=\"{job}\"}}")).is_some(), "{running}");
+    assert!(running.contains("name=\"a \\\"quoted\\\\ name\""), "{running}");
+    for line in running.lines().filter(|line| !line.starts_with('#')) {
+        let number = line.rsplit_once(' ').map(|(_, value)| value.parse::<f64>());
+        assert!(matches!(number, Some(Ok(_))) && line.starts_with("pinfold_"), "{line}");
+    }
+    let taken = host.pinfold(["config", "set", "profile.metrics=192.0.2.1:1"]);
+    assert_eq!(taken.code, Some(2), "{taken:?}");
+    assert!(taken.err.contains("profile.metrics"), "{taken:?}");
+    assert_eq!(host.pinfold(["config", "set", "profile.metrics_jobs=0"]).code, Some(0));
+    host.make("go");
+    host.until(job, JobState::Exited);
+    eventually("the job is counted, and no longer told of", || {
+        let text = scrape(&address).ok_or("no answer")?;
+        let counted = value(&text, "pinfold_jobs_ended_total{how=\"succeeded\"}") == Some(1.0);
+        if counted && !text.contains("pinfold_job_info{") { Ok(()) } else { Err("not yet") }
+    });
+    assert_eq!(host.pinfold(["config", "set", "profile.metrics=off"]).code, Some(0));
+    eventually("the address is given up", || if scrape(&address).is_none() { Ok(()) } else { Err("served") });
+}

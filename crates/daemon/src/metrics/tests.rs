@@ -1,0 +1,98 @@
+use std::net::Shutdown;
+
+use super::*;
+
+/// A server on a port of the kernel's choice, with a loop that answers `text` each time it is asked.
+struct Server {
+    address: SocketAddr,
+    asked: Receiver<()>,
+    _ends_it: Sender<()>,
+}
+
+fn server(text: String) -> Server {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let (wake, other) = UnixStream::pair().unwrap();
+    other.set_nonblocking(true).unwrap();
+    let (texts, received) = channel();
+    std::thread::spawn(move || Serving::new(listener, other, received).run());
+    let (tell, asked) = channel();
+    let (ends_it, ended) = channel::<()>();
+    std::thread::spawn(move || {
+        let mut metrics = Metrics { address, wake, texts };
+        while !matches!(ended.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected)) {
+            let soon = Timespec::try_from(Duration::from_millis(20)).unwrap();
+            let _ = poll(&mut [PollFd::new(&metrics.wake, PollFlags::IN)], Some(&soon));
+            if metrics.take_wanted() {
+                let _ = tell.send(());
+                metrics.give(text.clone());
+            }
+        }
+    });
+    Server { address, asked, _ends_it: ends_it }
+}
+
+fn connect(server: &Server) -> TcpStream {
+    let stream = TcpStream::connect(server.address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream
+}
+
+fn get(server: &Server, request: &str) -> String {
+    let mut stream = connect(server);
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn requests_are_told_apart() {
+    let check = |text: &str, want: Asked| assert_eq!(asked(text.as_bytes()), want, "{text:?}");
+    check("GET /metrics HTTP/1.1\r\nHost: a\r\n", Asked::More);
+    check("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", Asked::Figures { head_only: false });
+    check("HEAD /metrics?x=1 HTTP/1.0\r\n\r\n", Asked::Figures { head_only: true });
+    let status = |text: &str| match asked(text.as_bytes()) {
+        Asked::Other { status, .. } => status[..3].to_owned(),
+        other => format!("{other:?}"),
+    };
+    assert_eq!(status("GET / HTTP/1.1\r\n\r\n"), "404");
+    assert_eq!(status("POST /metrics HTTP/1.1\r\n\r\n"), "405");
+    assert_eq!(status("\u{1}\u{2}\r\n\r\n"), "400");
+    assert_eq!(status(&"x".repeat(REQUEST_BYTES_MAX)), "431");
+}
+
+#[test]
+fn an_answer_is_whole_and_many_share_one_text() {
+    let body = format!("{}# EOF\n", "pinfold_cores 2\n".repeat(50_000));
+    let server = server(body.clone());
+    for _ in 0..3 {
+        let answer = get(&server, "GET /metrics HTTP/1.1\r\n\r\n");
+        let (head, got) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains(metrics::CONTENT_TYPE), "{head}");
+        assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
+        assert!(got == body, "{} bytes of {}", got.len(), body.len());
+    }
+    let head = get(&server, "HEAD /metrics HTTP/1.1\r\n\r\n");
+    assert!(head.ends_with("\r\n\r\n"), "{head}");
+    assert!((1..=4).contains(&server.asked.try_iter().count()));
+}
+
+#[test]
+fn idlers_and_slow_readers_do_not_keep_others_out() {
+    let server = server("x\n".repeat(4_000_000));
+    // As many as there are places: half of them say nothing, half ask and do not read.
+    let mut idlers: Vec<TcpStream> = (0..CONNECTIONS_MAX).map(|_| connect(&server)).collect();
+    for stream in idlers.iter_mut().skip(CONNECTIONS_MAX / 2) {
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    }
+    let began = Moment::now();
+    let answer = get(&server, "GET /nothing HTTP/1.1\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
+    assert!(began.elapsed() < CONNECTION_MAX * 3, "{:?}", began.elapsed());
+    // Those who said nothing were cut off: they read an end, or the word that the other side is gone.
+    let ended = idlers[0].read(&mut [0; 16]);
+    assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
+    idlers.iter().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
+}

@@ -1,0 +1,159 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+
+/// Name, labels, value.
+type Sample = (String, Vec<(String, String)>, f64);
+
+/// A sample line, taken apart by the grammar of OpenMetrics: name, labels, value.
+fn parse(line: &str) -> Option<Sample> {
+    let (name, mut rest) = line.split_at(line.find(['{', ' '])?);
+    let mut labels = Vec::new();
+    if let Some(inside) = rest.strip_prefix('{') {
+        rest = inside;
+        loop {
+            let (label, after) = rest.split_once("=\"")?;
+            let mut value = String::new();
+            let mut signs = after.char_indices();
+            let end = loop {
+                match signs.next()? {
+                    (at, '"') => break at,
+                    (_, '\\') => value.push(match signs.next()?.1 {
+                        'n' => '\n',
+                        sign @ ('"' | '\\') => sign,
+                        _ => return None,
+                    }),
+                    (_, sign) => value.push(sign),
+                }
+            };
+            labels.push((label.to_owned(), value));
+            rest = &after[end + 1..];
+            match rest.strip_prefix(',') {
+                Some(more) => rest = more,
+                None => break,
+            }
+        }
+        rest = rest.strip_prefix('}')?;
+    }
+    let plain = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_lowercase())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    let value = rest.strip_prefix(' ')?.parse().ok()?;
+    (plain(name) && labels.iter().all(|(label, _)| plain(label))).then(|| (name.to_owned(), labels, value))
+}
+
+/// Every sample of the text, after its whole form was held against the rules; panics where one is broken.
+fn checked(text: &str) -> Vec<Sample> {
+    assert!(text.ends_with("# EOF\n") && text.lines().filter(|line| *line == "# EOF").count() == 1, "{text}");
+    let (mut family, mut kind, mut seen) = (String::new(), String::new(), BTreeSet::new());
+    let (mut samples, mut series) = (Vec::new(), BTreeSet::new());
+    for text in text.lines().filter(|line| *line != "# EOF") {
+        if let Some(rest) = text.strip_prefix("# TYPE ") {
+            let (name, what) = rest.split_once(' ').unwrap();
+            (family, kind) = (name.to_owned(), what.to_owned());
+            assert!(seen.insert(family.clone()), "{family} comes twice");
+        } else if let Some(rest) = text.strip_prefix("# UNIT ") {
+            let (name, unit) = rest.split_once(' ').unwrap();
+            assert!(name == family && name.ends_with(&format!("_{unit}")), "{text}");
+        } else if let Some(rest) = text.strip_prefix("# HELP ") {
+            assert!(rest.starts_with(&format!("{family} ")), "{text}");
+        } else {
+            let sample = parse(text).unwrap_or_else(|| panic!("not a sample: {text}"));
+            let suffix = match kind.as_str() {
+                "counter" => "_total",
+                "info" => "_info",
+                "gauge" => "",
+                other => panic!("{other}"),
+            };
+            assert_eq!(sample.0, format!("{family}{suffix}"), "{text}");
+            assert!(series.insert(text.rsplit_once(' ').unwrap().0.to_owned()), "twice: {text}");
+            samples.push(sample);
+        }
+    }
+    samples
+}
+
+fn host() -> HostFigures {
+    HostFigures {
+        version: "1.2.3".to_owned(),
+        host: "a".to_owned(),
+        mode: "v2".to_owned(),
+        slots: 3,
+        jobs: vec![(JobState::Queued, 4), (JobState::Running, 2)],
+        ended: [("succeeded", 9), ("failed", 1), ("killed", 0), ("not_started", 0)],
+        stalled: vec![("cpu", "some", 1_500_000), ("memory", "full", 0)],
+        daemon_resident_bytes: 5 << 20,
+        store_writable: true,
+        ..HostFigures::default()
+    }
+}
+
+#[test]
+fn the_text_keeps_to_the_format_whatever_jobs_are_called() {
+    let names = ["plain", "a\"b\\c\nd", "tab\tbell\u{7}", "\u{1F411}", "", "} 1\n# EOF\nx{a=\""];
+    let jobs: Vec<JobFigures> = (1..)
+        .zip(names)
+        .map(|(job, name)| JobFigures { job, name: name.to_owned(), ..JobFigures::default() })
+        .collect();
+    let samples = checked(&text(&host(), &jobs));
+    let told: BTreeMap<String, String> = samples
+        .iter()
+        .filter(|(name, ..)| name == "pinfold_job_info")
+        .map(|(_, labels, _)| (labels[0].1.clone(), labels[1].1.clone()))
+        .collect();
+    assert_eq!(told["1"], "plain");
+    assert_eq!(told["2"], "a\"b\\c\nd", "what was escaped comes back");
+    assert_eq!(told["3"], "tab\u{FFFD}bell\u{FFFD}");
+    assert_eq!(told["6"], names[5]);
+}
+
+#[test]
+fn values_are_those_of_the_figures() {
+    let job = JobFigures {
+        job: 7,
+        cpu_user_us: 2_500_000,
+        memory_bytes: 1 << 30,
+        cache_bytes: Some(4096),
+        frozen: true,
+        ..JobFigures::default()
+    };
+    let samples = checked(&text(&host(), &[job]));
+    let of = |name: &str, label: &str| {
+        let found = samples
+            .iter()
+            .find(|(n, labels, _)| n == name && (label.is_empty() || labels.iter().any(|(_, v)| v == label)));
+        found.unwrap_or_else(|| panic!("{name} {label}")).2
+    };
+    let near = |one: f64, other: f64| assert!((one - other).abs() < 1e-9, "{one} {other}");
+    near(of("pinfold_slots", ""), 3.0);
+    near(of("pinfold_jobs", "queued"), 4.0);
+    near(of("pinfold_jobs_ended_total", "succeeded"), 9.0);
+    near(of("pinfold_stalled_seconds_total", "cpu"), 1.5);
+    near(of("pinfold_job_cpu_seconds_total", "user"), 2.5);
+    near(of("pinfold_job_memory_bytes", "7"), 1_073_741_824.0);
+    near(of("pinfold_job_cache_bytes", "7"), 4096.0);
+    near(of("pinfold_job_frozen", "7"), 1.0);
+}
+
+#[test]
+fn series_are_bounded_and_names_cut() {
+    let job =
+        |job| JobFigures { job, name: "n".repeat(10_000), cache_bytes: Some(1), ..JobFigures::default() };
+    let count = |jobs: &[JobFigures]| checked(&text(&host(), jobs)).len();
+    let none = count(&[]);
+    assert_eq!(count(&[job(1)]) - none, JOB_SERIES);
+    assert_eq!(count(&[job(1), job(2), job(3)]) - none, 3 * JOB_SERIES);
+    let long = text(&host(), &[job(1)]);
+    assert!(long.lines().all(|line| line.len() < 400), "{long}");
+}
+
+#[test]
+fn every_name_is_in_the_documentation() {
+    let docs = include_str!("../../../../docs/metrics.md");
+    for (name, ..) in HOST.iter().chain([&RESIDENT]).chain(&JOB) {
+        assert!(docs.contains(&format!("| `{name}` |")), "{name}");
+    }
+    let documented = docs.lines().filter(|line| line.starts_with("| `pinfold")).count();
+    assert_eq!(documented, HOST.len() + 1 + JOB.len(), "nothing is documented that is not there");
+}
