@@ -304,8 +304,11 @@ pub(crate) struct ReportArgs {
     /// With the threads of each job that runs
     #[arg(long)]
     pub threads: bool,
+    /// With the files that each job was seen to have open (`profile.files=on`)
+    #[arg(long)]
+    pub files: bool,
     /// Put the jobs together, with how each figure is spread
-    #[arg(long, value_enum, value_name = "WHAT", conflicts_with_all = ["series", "processes", "threads"])]
+    #[arg(long, value_enum, value_name = "WHAT", conflicts_with_all = ["series", "processes", "threads", "files"])]
     pub by: Option<GroupBy>,
     /// Also other users' jobs, for operators; with --last or --since
     #[arg(short, long)]
@@ -381,14 +384,26 @@ pub(crate) struct TopArgs {
     /// Print one screen and end
     #[arg(long)]
     pub once: bool,
+    /// The host as it was, from the store: so long ago (2h) or at Unix seconds (@1790000000)
+    #[arg(long, value_name = "WHEN")]
+    pub at: Option<String>,
+    /// Begin with the cores and the jobs on them
+    #[arg(long)]
+    pub cores: bool,
+    /// Print one JSON object, as `status` does, and end
+    #[arg(long, conflicts_with = "once")]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct PsArgs {
     /// Only these jobs
-    #[arg(value_name = "JOB")]
+    #[arg(value_name = "JOB", conflicts_with = "all")]
     pub jobs: Vec<u64>,
-    /// Print one JSON object a job
+    /// All processes of the host, those of jobs with the mark (`mark.character`)
+    #[arg(short, long)]
+    pub all: bool,
+    /// Print one JSON object a job; with --all one in all
     #[arg(long)]
     pub json: bool,
 }
@@ -415,13 +430,37 @@ pub(crate) struct BackupArgs {
 #[derive(Debug, Args)]
 pub(crate) struct PlotArgs {
     #[command(flatten)]
-    pub which: Which,
+    pub which: PlotWhich,
+    /// Draw several jobs one after the other instead of together
+    #[arg(long, conflicts_with_all = ["class", "output"])]
+    pub each: bool,
+    /// Also other users' jobs, for operators; with --last, --since or --class
+    #[arg(short, long)]
+    pub all: bool,
     /// Write a picture: FILE.svg or FILE.png; without it, draw in characters
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Width and height of the picture
     #[arg(long, value_name = "WxH", default_value = "1000x700")]
     pub size: String,
+}
+
+#[derive(Debug, Args)]
+#[group(id = "drawn", required = true, multiple = true)]
+pub(crate) struct PlotWhich {
+    /// This job, or two to four jobs beside each other
+    #[arg(value_name = "JOB", conflicts_with_all = ["last", "since", "class"])]
+    pub jobs: Vec<u64>,
+    /// The last N jobs
+    #[arg(long, value_name = "N", conflicts_with = "since", value_parser = clap::value_parser!(u32).range(1..))]
+    pub last: Option<u32>,
+    /// Jobs asked for since then: a duration ago (2h) or Unix seconds (@1790000000)
+    #[arg(long, value_name = "WHEN")]
+    pub since: Option<String>,
+    /// How memory, CPU time and run time of all jobs by this name are spread; of the last 1000 jobs unless --last or
+    /// --since says otherwise
+    #[arg(long, value_name = "NAME")]
+    pub class: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -17,12 +17,14 @@ mod layout;
 mod map;
 mod operate;
 mod progress;
+mod ps;
 mod run;
 mod sets;
 mod show;
 mod store;
 mod submit;
 mod tasks;
+mod terminal;
 mod top;
 
 use std::io::Write as _;
@@ -72,7 +74,7 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Check(args) => store::check(&dial, &args)?,
         Command::Plot(args) => show::plot(&dial, &args)?,
         Command::Top(args) => top::top(&dial, &args)?,
-        Command::Ps(args) => top::ps(&dial, &args)?,
+        Command::Ps(args) => ps::ps(&dial, &args)?,
         Command::Cancel(args) => control::cancel(&dial, &args)?,
         Command::Suspend(args) => control::each(&dial, &args.jobs, Verb::Suspend)?,
         Command::Resume(args) => control::each(&dial, &args.jobs, Verb::Resume)?,

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 /// `pinfold status`.
 pub(crate) fn status(dial: &Dial, args: &StatusArgs) -> Result<(), Failure> {
     let mut client = dial.connect()?;
-    let view = match client.ask(&Request::Status { jobs: args.jobs.clone(), all: args.all })? {
+    let view = match client.ask(&Request::Status { jobs: args.jobs.clone(), all: args.all, at_us: None })? {
         Reply::Status(view) => view,
         other => return Err(unexpected(&other)),
     };
@@ -55,6 +55,7 @@ pub(crate) fn report(dial: &Dial, args: &ReportArgs) -> Result<(), Failure> {
                 series: args.series,
                 processes: args.processes,
                 threads: args.threads,
+                files: args.files,
                 all: args.all,
             },
         )?;
@@ -111,6 +112,7 @@ pub(crate) fn export(dial: &Dial, args: &ExportArgs) -> Result<(), Failure> {
             series: args.what == ExportWhat::Samples,
             processes: args.what == ExportWhat::Processes,
             threads: false,
+            files: false,
             all: args.all,
         },
     )?;
@@ -128,44 +130,96 @@ pub(crate) fn export(dial: &Dial, args: &ExportArgs) -> Result<(), Failure> {
     write().map_err(|error: io::Error| Failure::doing(format!("failed to write {}", file.display()), &error))
 }
 
+/// How many jobs a class is looked for among.
+const CLASS_AMONG: u32 = 1000;
+
+/// What is drawn.
+enum Drawing {
+    Over(plot::Chart),
+    Spread(plot::Spread),
+}
+
+impl Drawing {
+    fn bytes(&self, kind: Picture, width_px: u32, height_px: u32) -> Result<Vec<u8>, plot::PngError> {
+        match (self, kind) {
+            (Self::Over(chart), Picture::Svg) => Ok(chart.to_svg(width_px, height_px).into_bytes()),
+            (Self::Over(chart), Picture::Png) => chart.to_png(width_px, height_px),
+            (Self::Spread(spread), Picture::Svg) => Ok(spread.to_svg(width_px, height_px).into_bytes()),
+            (Self::Spread(spread), Picture::Png) => spread.to_png(width_px, height_px),
+        }
+    }
+
+    fn text(&self, width: usize, height: usize) -> String {
+        match self {
+            Self::Over(chart) => chart.to_text(width, height),
+            Self::Spread(spread) => spread.to_text(width, height),
+        }
+    }
+}
+
 /// `pinfold plot`.
 pub(crate) fn plot(dial: &Dial, args: &PlotArgs) -> Result<(), Failure> {
     let (width_px, height_px) = picture_size(&args.size)?;
     let kind = args.output.as_deref().map(picture_kind).transpose()?;
+    let which = &args.which;
+    let select = match (&which.jobs[..], which.last, &which.since, &which.class) {
+        ([], None, None, Some(_)) => Select::Last(CLASS_AMONG),
+        (jobs, last, since, _) => selected(jobs, last, since.as_deref())?,
+    };
     let mut client = dial.connect()?;
     let reports = ask(
         &mut client,
         &Request::Report {
-            select: select(&args.which)?,
-            series: true,
+            select,
+            series: which.class.is_none(),
             processes: false,
             threads: false,
-            all: false,
+            files: false,
+            all: args.all,
         },
     )?;
-    let Some(first) = reports.first() else {
-        return Err(Failure::new(ExitCode::Failed, "there is no job to draw"));
-    };
-    if let (Some(file), Some(kind)) = (&args.output, kind) {
-        if reports.len() > 1 {
-            return Err(Failure::new(ExitCode::Usage, "-o takes one job at a time"));
-        }
-        let chart = plot::job_chart(first);
-        let bytes = match kind {
-            Picture::Svg => chart.to_svg(width_px, height_px).into_bytes(),
-            Picture::Png => chart
-                .to_png(width_px, height_px)
-                .map_err(|error| Failure::doing(format!("failed to draw {}", file.display()), &error))?,
-        };
+    let drawings = drawings(reports, which.class.as_deref(), args.each)?;
+    if let (Some(file), Some(kind), [drawing]) = (&args.output, kind, &drawings[..]) {
+        let bytes = drawing
+            .bytes(kind, width_px, height_px)
+            .map_err(|error| Failure::doing(format!("failed to draw {}", file.display()), &error))?;
         return std::fs::write(file, bytes)
             .map_err(|error| Failure::doing(format!("failed to write {}", file.display()), &error));
     }
     let height = rows().clamp(12, 40);
     print_text(|out| {
-        reports
-            .iter()
-            .try_for_each(|report| out.write_all(plot::job_chart(report).to_text(width(), height).as_bytes()))
+        drawings.iter().try_for_each(|drawing| out.write_all(drawing.text(width(), height).as_bytes()))
     })
+}
+
+/// One picture, unless each job is to have its own.
+fn drawings(mut reports: Vec<ReportView>, class: Option<&str>, each: bool) -> Result<Vec<Drawing>, Failure> {
+    if let Some(class) = class {
+        reports.retain(|report| report.name == class && report.started_s.is_some());
+        if reports.is_empty() {
+            let hint = "`pinfold report --last 1000 --by name` lists the names there are";
+            return Err(Failure::new(
+                ExitCode::Failed,
+                format!("no job by the name {class} has run; {hint}"),
+            ));
+        }
+        return Ok(vec![Drawing::Spread(plot::spread(class, &reports))]);
+    }
+    match &reports[..] {
+        [] => Err(Failure::new(ExitCode::Failed, "there is no job to draw")),
+        [one] => Ok(vec![Drawing::Over(plot::job_chart(one))]),
+        _ if each => Ok(reports.iter().map(|report| Drawing::Over(plot::job_chart(report))).collect()),
+        some if some.len() <= plot::COMPARED_MAX => Ok(vec![Drawing::Over(plot::comparison(some))]),
+        many => Err(Failure::new(
+            ExitCode::Usage,
+            format!(
+                "{} jobs in one picture: up to {} can be told apart; --each draws them one after the other, \
+                 --class NAME how the figures of many are spread",
+                many.len(),
+                plot::COMPARED_MAX
+            ),
+        )),
+    }
 }
 
 /// The kinds of pictures there are.
@@ -202,6 +256,7 @@ fn picture_size(text: &str) -> Result<(u32, u32), Failure> {
 fn write_one(view: &ReportView, out: &mut dyn Write) -> io::Result<()> {
     report::write_report(view, out)?;
     report::write_processes(view, width(), out)?;
+    report::write_files(view, width(), out)?;
     report::write_threads(view, width(), out)
 }
 
@@ -213,15 +268,19 @@ fn ask(client: &mut Client, request: &Request) -> Result<Vec<ReportView>, Failur
 }
 
 fn select(which: &Which) -> Result<Select, Failure> {
-    if let Some(count) = which.last {
-        return Ok(Select::Last(count));
+    selected(&which.jobs, which.last, which.since.as_deref())
+}
+
+fn selected(jobs: &[u64], last: Option<u32>, since: Option<&str>) -> Result<Select, Failure> {
+    match (last, since) {
+        (Some(count), _) => Ok(Select::Last(count)),
+        (None, Some(since)) => moment("--since", since).map(Select::Since),
+        (None, None) => Ok(Select::Jobs(jobs.to_vec())),
     }
-    let Some(since) = &which.since else { return Ok(Select::Jobs(which.jobs.clone())) };
-    moment("--since", since).map(Select::Since)
 }
 
 /// A moment as people name it, in microseconds since the Unix epoch: so long ago, or Unix seconds after an `@`.
-fn moment(option: &str, text: &str) -> Result<u64, Failure> {
+pub(crate) fn moment(option: &str, text: &str) -> Result<u64, Failure> {
     let bad = || {
         Failure::new(
             ExitCode::Usage,

@@ -1,183 +1,310 @@
-//! `pinfold top` and `pinfold ps`: views from the daemon, again and again, on a terminal that is put back as it was.
+//! `pinfold top`: views from the daemon, again and again, of now or of a moment in the past.
+//!
+//! The daemon is asked what the screen shows, the screen is drawn by `profile`, the terminal is `terminal`'s; here is
+//! what keys do. Owner of state: [`Watch`].
 
-use std::io::{self, IsTerminal, Write};
-use std::time::Duration;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
 
-use pinfold_profile::report::{self, Screen, Sort};
-use pinfold_proto::view::{ReportView, StatusView};
+use pinfold_profile::report::{self, CoreUse, Screen, Sort};
+use pinfold_proto::JobState;
+use pinfold_proto::view::{MapView, ReportView, StatusView};
 use pinfold_proto::wire::{Reply, Request, Select};
-use pinfold_proto::{ExitCode, JobState};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use pinfold_sys::discover;
+use pinfold_sys::procfs::{HostCpu, Proc};
+use pinfold_topo::CpuSet;
 
-use crate::args::{PsArgs, TopArgs};
+use crate::args::TopArgs;
 use crate::client::{Client, Dial, unexpected};
 use crate::failure::Failure;
-use crate::show::{print_json, print_text, rows, width};
-
-/// `pinfold ps`.
-pub(crate) fn ps(dial: &Dial, args: &PsArgs) -> Result<(), Failure> {
-    let mut client = dial.connect()?;
-    let jobs = if args.jobs.is_empty() { running(&mut client)? } else { args.jobs.clone() };
-    let views = if jobs.is_empty() { Vec::new() } else { processes(&mut client, jobs)? };
-    if args.json {
-        return views.iter().try_for_each(print_json);
-    }
-    print_text(|out| report::write_ps(&views, width(), out))
-}
+use crate::show::{moment, print_json, print_text, rows, width};
+use crate::terminal::{Key, Terminal};
 
 /// `pinfold top`.
 pub(crate) fn top(dial: &Dial, args: &TopArgs) -> Result<(), Failure> {
-    let mut client = dial.connect()?;
-    let interval = args.every.max(Duration::from_millis(100));
-    let mut screen = Screen { colour: io::stdout().is_terminal(), ..Screen::default() };
+    let at_us = args.at.as_deref().map(|when| moment("--at", when)).transpose()?;
+    let mut watch = Watch::new(dial.connect()?, args.every.max(Duration::from_millis(100)), at_us);
+    if args.json {
+        watch.look()?;
+        return print_json(&watch.now);
+    }
     if args.once || !io::stdout().is_terminal() {
-        let first = status(&mut client)?;
-        std::thread::sleep(interval.min(Duration::from_secs(1)));
-        let now = status(&mut client)?;
-        (screen.width, screen.height, screen.selected) = (width(), usize::MAX, usize::MAX - 1);
-        let lines = report::frame(&now, Some(&first), &screen);
+        watch.look()?;
+        if at_us.is_none() {
+            std::thread::sleep(watch.interval.min(Duration::from_secs(1)));
+            watch.look()?;
+        }
+        let size = (width(), usize::MAX);
+        (watch.screen.width, watch.screen.height, watch.screen.selected) = (size.0, size.1, usize::MAX - 1);
+        watch.showing = if args.cores { Showing::Cores } else { Showing::Jobs };
+        if args.cores {
+            (watch.screen.height, watch.screen.selected) = (rows().max(24), 0);
+        }
+        let lines = watch.lines()?;
         return print_text(|out| lines.iter().try_for_each(|line| writeln!(out, "{line}")));
     }
-    let terminal = Terminal::open()?;
-    let (mut before, mut now) = (None, status(&mut client)?);
+    let mut terminal = Terminal::open("top")?;
+    watch.look()?;
+    watch.showing = if args.cores { Showing::Cores } else { Showing::Jobs };
     loop {
-        (screen.width, screen.height) = (width(), rows());
-        terminal.draw(&report::frame(&now, before.as_ref(), &screen))?;
-        let jobs = report::shown(&now, before.as_ref(), &screen);
-        match terminal.key(interval)? {
-            None => before = Some(std::mem::replace(&mut now, status(&mut client)?)),
+        (watch.screen.width, watch.screen.height) = (width(), rows());
+        terminal.draw(&watch.lines()?)?;
+        match terminal.key(watch.interval)? {
+            None if watch.at_us.is_none() => watch.look()?,
+            None => {}
             Some(Key::Quit) => return Ok(()),
-            Some(Key::Sort(sort)) => screen.sort = sort,
-            Some(Key::Up) => screen.selected = screen.selected.saturating_sub(1),
-            Some(Key::Down) => screen.selected = (screen.selected + 1).min(jobs.len().saturating_sub(1)),
-            Some(Key::Filter) => screen.filter = terminal.line("only jobs whose name or user holds: ")?,
-            Some(Key::Enter) => {
-                let job = jobs.get(screen.selected).map(|job| job.job);
-                if let Some(view) = job
-                    .map(|job| processes(&mut client, vec![job]))
-                    .transpose()?
-                    .and_then(|mut all| all.pop())
-                {
-                    terminal.draw(&report::process_frame(&view, &screen))?;
-                    terminal.key(Duration::from_secs(3600))?;
-                }
-            }
-            Some(Key::Other) => {}
+            Some(Key::Sign('/')) => watch.screen.filter = terminal.line("only what holds: ")?,
+            Some(key) if watch.typed(key)? => return Ok(()),
+            Some(_) => {}
         }
     }
 }
 
-fn status(client: &mut Client) -> Result<StatusView, Failure> {
-    match client.ask(&Request::Status { jobs: Vec::new(), all: false })? {
+/// What the screen is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Showing {
+    Jobs,
+    Cores,
+    /// The processes of a job.
+    Inside(u64),
+}
+
+/// What is watched, and how.
+struct Watch {
+    client: Client,
+    interval: Duration,
+    screen: Screen,
+    showing: Showing,
+    /// The mark on the jobs, while something else is shown.
+    marked: usize,
+    /// The moment that is shown; `None`: now.
+    at_us: Option<u64>,
+    now: StatusView,
+    before: Option<StatusView>,
+    /// Times of the PUs at the last two looks.
+    pus: (Option<HostCpu>, Option<HostCpu>),
+    /// The PUs of each core, once that was asked.
+    cores: Option<Vec<CpuSet>>,
+}
+
+impl Watch {
+    fn new(client: Client, interval: Duration, at_us: Option<u64>) -> Self {
+        let screen = Screen { colour: io::stdout().is_terminal(), ..Screen::default() };
+        Self {
+            client,
+            interval,
+            screen,
+            showing: Showing::Jobs,
+            marked: 0,
+            at_us,
+            now: nothing(),
+            before: None,
+            pus: (None, None),
+            cores: None,
+        }
+    }
+
+    /// Asks the daemon.
+    fn look(&mut self) -> Result<(), Failure> {
+        let now = status(&mut self.client, self.at_us)?;
+        let before = std::mem::replace(&mut self.now, now);
+        self.before = Some(before).filter(|before| self.at_us.is_none() && !before.host.is_empty());
+        let times = Proc::open(Path::new("/proc")).ok().and_then(|proc| proc.host_cpu().ok());
+        self.pus = (self.pus.1.take(), times);
+        Ok(())
+    }
+
+    fn lines(&mut self) -> Result<Vec<String>, Failure> {
+        match self.showing {
+            Showing::Jobs => Ok(report::frame(&self.now, self.before.as_ref(), &self.screen)),
+            Showing::Cores => {
+                let cores = self.core_uses()?;
+                Ok(report::cores_frame(&self.now, &cores, &self.screen))
+            }
+            Showing::Inside(job) => {
+                let view = processes(&mut self.client, vec![job])?.pop();
+                let at_s = self.now.at_s;
+                Ok(view.map_or_else(Vec::new, |view| report::process_frame(&view, at_s, &self.screen)))
+            }
+        }
+    }
+
+    /// Does what a key asks for; `true`: to end.
+    fn typed(&mut self, key: Key) -> Result<bool, Failure> {
+        let page = self.screen.height.saturating_sub(5).max(1);
+        match key {
+            Key::Sign('q') | Key::Escape if self.showing == Showing::Jobs => return Ok(key != Key::Escape),
+            Key::Sign('q') | Key::Escape => self.show(Showing::Jobs),
+            Key::Sign('v') if self.showing == Showing::Cores => self.show(Showing::Jobs),
+            Key::Sign('v') => self.show(Showing::Cores),
+            Key::Enter => self.enter(),
+            Key::Sign('c') => self.screen.sort = Sort::Cpu,
+            Key::Sign('m') => self.screen.sort = Sort::Memory,
+            Key::Sign('n') => self.screen.sort = Sort::Number,
+            Key::Sign('t') => self.screen.sort = Sort::Time,
+            Key::Up | Key::Sign('k') => self.scroll(|at| at.saturating_sub(1)),
+            Key::Down | Key::Sign('j') => self.scroll(|at| at.saturating_add(1)),
+            Key::PageUp => self.scroll(|at| at.saturating_sub(page)),
+            Key::PageDown => self.scroll(|at| at.saturating_add(page)),
+            Key::Home => self.scroll(|_| 0),
+            Key::Left => self.go(self.interval, true)?,
+            Key::Right => self.go(self.interval, false)?,
+            Key::Sign('[') => self.go(Duration::from_secs(60), true)?,
+            Key::Sign(']') => self.go(Duration::from_secs(60), false)?,
+            Key::Sign('{') => self.go(Duration::from_secs(3600), true)?,
+            Key::Sign('}') => self.go(Duration::from_secs(3600), false)?,
+            Key::Sign('l') | Key::End => {
+                self.at_us = None;
+                self.look()?;
+            }
+            _ => {}
+        }
+        Ok(false)
+    }
+
+    fn show(&mut self, showing: Showing) {
+        if self.showing == Showing::Jobs {
+            self.marked = self.screen.selected;
+        }
+        self.screen.selected = if showing == Showing::Jobs { self.marked } else { 0 };
+        self.showing = showing;
+    }
+
+    /// Into the marked job, and back.
+    fn enter(&mut self) {
+        if self.showing != Showing::Jobs {
+            return self.show(Showing::Jobs);
+        }
+        let jobs = report::shown(&self.now, self.before.as_ref(), &self.screen);
+        if let Some(job) = jobs.get(self.screen.selected).map(|job| job.job) {
+            // What jobs were sought by is not what processes are.
+            self.screen.filter.clear();
+            self.show(Showing::Inside(job));
+        }
+    }
+
+    fn scroll(&mut self, to: impl Fn(usize) -> usize) {
+        let most = match self.showing {
+            Showing::Jobs => report::shown(&self.now, self.before.as_ref(), &self.screen).len(),
+            // What is scrolled too far stays at its end.
+            Showing::Cores | Showing::Inside(_) => usize::from(u16::MAX),
+        };
+        self.screen.selected = to(self.screen.selected).min(most.saturating_sub(1));
+    }
+
+    /// To an earlier or later moment; what is not over yet is now.
+    fn go(&mut self, by: Duration, back: bool) -> Result<(), Failure> {
+        let by_us = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
+        let from_us = self.at_us.unwrap_or(now_us);
+        let to_us = if back { from_us.saturating_sub(by_us) } else { from_us.saturating_add(by_us) };
+        self.at_us = Some(to_us).filter(|&to_us| to_us < now_us);
+        self.look()
+    }
+
+    /// The cores and who is on them.
+    fn core_uses(&mut self) -> Result<Vec<CoreUse>, Failure> {
+        let map =
+            if self.cores.is_none() || self.at_us.is_none() { Some(map(&mut self.client)?) } else { None };
+        if let Some(map) = map.as_ref().filter(|_| self.cores.is_none()) {
+            self.cores = Some(cores(map)?);
+        }
+        let bound = |job: &pinfold_proto::view::JobView| {
+            let cpus = job.cpus.as_deref().and_then(|text| text.parse::<CpuSet>().ok())?;
+            (job.state == JobState::Running).then_some((job.job, cpus))
+        };
+        let jobs: Vec<(u64, CpuSet)> = self.now.jobs.iter().filter_map(bound).collect();
+        let others: Vec<CpuSet> = map
+            .iter()
+            .flat_map(|map| &map.sets)
+            .filter(|set| set.job.is_none() && self.at_us.is_none())
+            .filter_map(|set| set.cpus.parse().ok())
+            .collect();
+        let on = |core: &CpuSet, cpus: &CpuSet| cpus.is_empty() || !cpus.is_disjoint(core);
+        let one = |core: &CpuSet| CoreUse {
+            cpus: core.to_string(),
+            busy: self.busy(core).filter(|_| self.at_us.is_none()),
+            jobs: jobs.iter().filter(|(_, cpus)| on(core, cpus)).map(|(job, _)| *job).collect(),
+            others: others.iter().filter(|cpus| on(core, cpus)).count(),
+        };
+        Ok(self.cores.iter().flatten().map(one).collect())
+    }
+
+    /// The part of the time between the last two looks that the busiest PU of a core was busy.
+    fn busy(&self, core: &CpuSet) -> Option<f64> {
+        let (before, now) = (self.pus.0.as_ref()?, self.pus.1.as_ref()?);
+        let part = |pu| {
+            let of = |times: &HostCpu| times.pus.iter().find(|one| one.pu == pu).copied();
+            let (before, now) = (of(before)?, of(now)?);
+            let busy = now.busy_ticks.saturating_sub(before.busy_ticks);
+            let rest = (now.idle_ticks + now.iowait_ticks + now.steal_ticks)
+                .saturating_sub(before.idle_ticks + before.iowait_ticks + before.steal_ticks);
+            let ticks = |count: u64| u32::try_from(count).map_or(f64::from(u32::MAX), f64::from);
+            (busy + rest > 0).then(|| ticks(busy) / ticks(busy + rest))
+        };
+        core.iter().filter_map(part).reduce(f64::max)
+    }
+}
+
+/// What is there before the first look.
+fn nothing() -> StatusView {
+    StatusView {
+        version: pinfold_proto::view::VERSION,
+        host: String::new(),
+        mode: String::new(),
+        slots: pinfold_proto::view::SlotsView { cores: 0, factor: 0.0, total: 0, used: 0 },
+        memory: pinfold_proto::view::MemoryView {
+            budget_bytes: 0,
+            held_bytes: 0,
+            swap_held_bytes: 0,
+            pressure_full_avg10: None,
+        },
+        at_s: None,
+        draining: false,
+        jobs: Vec::new(),
+        warnings: Vec::new(),
+    }
+}
+
+/// The PUs of each core that jobs may use.
+fn cores(map: &MapView) -> Result<Vec<CpuSet>, Failure> {
+    let cpus: CpuSet = map.cpus.parse().unwrap_or_default();
+    let topology = discover::host_within(&cpus)
+        .map_err(|error| Failure::doing("failed to read the topology", &error))?;
+    let mut cores: std::collections::BTreeMap<u32, Vec<_>> = std::collections::BTreeMap::new();
+    for pu in topology.pus().iter().filter(|pu| pu.usable) {
+        cores.entry(pu.core).or_default().push(pu.os);
+    }
+    Ok(cores.into_values().map(|pus| pus.into_iter().collect()).collect())
+}
+
+fn map(client: &mut Client) -> Result<MapView, Failure> {
+    match client.ask(&Request::Map)? {
+        Reply::Map(view) => Ok(view),
+        other => Err(unexpected(&other)),
+    }
+}
+
+pub(crate) fn status(client: &mut Client, at_us: Option<u64>) -> Result<StatusView, Failure> {
+    match client.ask(&Request::Status { jobs: Vec::new(), all: false, at_us })? {
         Reply::Status(view) => Ok(view),
         other => Err(unexpected(&other)),
     }
 }
 
-fn running(client: &mut Client) -> Result<Vec<u64>, Failure> {
+pub(crate) fn running(client: &mut Client) -> Result<Vec<u64>, Failure> {
     let lives = |state| matches!(state, JobState::Running | JobState::Frozen | JobState::Parked);
-    Ok(status(client)?.jobs.iter().filter(|job| lives(job.state)).map(|job| job.job).collect())
+    Ok(status(client, None)?.jobs.iter().filter(|job| lives(job.state)).map(|job| job.job).collect())
 }
 
-fn processes(client: &mut Client, jobs: Vec<u64>) -> Result<Vec<ReportView>, Failure> {
+pub(crate) fn processes(client: &mut Client, jobs: Vec<u64>) -> Result<Vec<ReportView>, Failure> {
     let select = Select::Jobs(jobs);
-    let request = Request::Report { select, series: false, processes: true, threads: false, all: false };
+    let request =
+        Request::Report { select, series: false, processes: true, threads: false, files: false, all: false };
     match client.ask(&request)? {
         Reply::Report(views) => Ok(views),
         other => Err(unexpected(&other)),
-    }
-}
-
-enum Key {
-    Quit,
-    Up,
-    Down,
-    Enter,
-    Filter,
-    Sort(Sort),
-    Other,
-}
-
-/// A terminal that hands keys over as they are typed and shows a screen of its own; put back when dropped.
-struct Terminal {
-    before: Termios,
-}
-
-impl Terminal {
-    fn open() -> Result<Self, Failure> {
-        let failed = |errno: rustix::io::Errno| {
-            Failure::new(
-                ExitCode::Failed,
-                format!("top needs a terminal to read keys from: {errno}; --once does not"),
-            )
-        };
-        let before = tcgetattr(rustix::stdio::stdin()).map_err(failed)?;
-        let mut raw = before.clone();
-        raw.make_raw();
-        tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &raw).map_err(failed)?;
-        let terminal = Self { before };
-        // The other screen, without a cursor.
-        terminal.write("\x1b[?1049h\x1b[?25l")?;
-        Ok(terminal)
-    }
-
-    fn write(&self, text: &str) -> Result<(), Failure> {
-        let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes())
-            .and_then(|()| out.flush())
-            .map_err(|error| Failure::doing("standard output", &error))
-    }
-
-    fn draw(&self, lines: &[String]) -> Result<(), Failure> {
-        // Each line is cleared behind its end, and what is below the last one.
-        self.write(&format!("\x1b[H{}\x1b[K\x1b[J", lines.join("\x1b[K\r\n")))
-    }
-
-    /// The next key, if one comes in time.
-    fn key(&self, limit: Duration) -> Result<Option<Key>, Failure> {
-        let limit = Timespec::try_from(limit).ok();
-        let stdin = rustix::stdio::stdin();
-        let ready = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], limit.as_ref()).unwrap_or(0);
-        if ready == 0 {
-            return Ok(None);
-        }
-        let mut bytes = [0u8; 8];
-        let count = rustix::io::read(stdin, &mut bytes[..])
-            .map_err(|errno| Failure::new(ExitCode::Failed, format!("standard input: {errno}")))?;
-        Ok(Some(match &bytes[..count] {
-            // Ctrl-C and Ctrl-D, and the end of the terminal.
-            b"q" | b"\x03" | b"\x04" | b"" => Key::Quit,
-            b"\x1b[A" | b"k" => Key::Up,
-            b"\x1b[B" | b"j" => Key::Down,
-            b"\r" | b"\n" => Key::Enter,
-            b"/" => Key::Filter,
-            b"c" => Key::Sort(Sort::Cpu),
-            b"m" => Key::Sort(Sort::Memory),
-            b"n" => Key::Sort(Sort::Number),
-            _ => Key::Other,
-        }))
-    }
-
-    /// A line typed at the foot of the screen.
-    fn line(&self, prompt: &str) -> Result<String, Failure> {
-        self.write(&format!("\x1b[{};1H\x1b[K{prompt}\x1b[?25h", rows()))?;
-        let asked = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &self.before);
-        let mut text = String::new();
-        let read = io::stdin().read_line(&mut text);
-        let mut raw = self.before.clone();
-        raw.make_raw();
-        let back = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &raw);
-        self.write("\x1b[?25l\x1b[2J")?;
-        asked.and(back).map_err(|errno| Failure::new(ExitCode::Failed, format!("the terminal: {errno}")))?;
-        read.map_err(|error| Failure::doing("standard input", &error))?;
-        Ok(text.trim().to_owned())
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        let _ = self.write("\x1b[?25h\x1b[?1049l");
-        let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &self.before);
     }
 }

@@ -31,16 +31,19 @@ pub(crate) struct Wanted {
     pub processes: bool,
     /// The threads of jobs that run.
     pub threads: bool,
+    /// Every file that was seen open.
+    pub files: bool,
 }
 
 impl Daemon {
     /// Answers a question.
     pub(crate) fn answer(&mut self, user: Peer, question: Request) -> Result<Reply, Refusal> {
         match question {
-            Request::Status { jobs, all } => self.status(user, &jobs, all).map(Reply::Status),
+            Request::Status { at_us: Some(at_us), .. } => self.status_then(user, at_us).map(Reply::Status),
+            Request::Status { jobs, all, at_us: None } => self.status(user, &jobs, all).map(Reply::Status),
             Request::Why { job, at_us } => self.why(user, JobId(job), at_us).map(Reply::Why),
-            Request::Report { select, series, processes, threads, all } => {
-                let wanted = Wanted { series, processes, threads };
+            Request::Report { select, series, processes, threads, files, all } => {
+                let wanted = Wanted { series, processes, threads, files };
                 self.reports(user, &select, all, wanted).map(Reply::Report)
             }
             Request::Where => Ok(Reply::Where { state: self.state_dir() }),
@@ -92,6 +95,7 @@ impl Daemon {
             mode: self.containers.plan().mode.as_str().to_owned(),
             slots: self.slots_view(),
             memory: self.memory_view(held_bytes, swap_bytes),
+            at_s: None,
             draining: self.draining,
             jobs: views,
             warnings: self
@@ -100,6 +104,37 @@ impl Daemon {
                 .map(|why| format!("the job store cannot be written: {why}"))
                 .into_iter()
                 .collect(),
+        })
+    }
+
+    /// The host as it was, of what the store knows. Slots and budget are those of now, and so are priority, class and
+    /// cores of each job, unless it is over: then the last it had.
+    fn status_then(&mut self, user: Peer, at_us: u64) -> Result<StatusView, Refusal> {
+        let config = self.configured.config.clone();
+        let rows = self.journal.store().at(None, at_us, OVER_SHOWN).map_err(|error| store_failed(&error))?;
+        let (mut held_bytes, mut swap_bytes, mut running, mut views) = (0, 0, 0, Vec::new());
+        for row in rows {
+            let row = self.newest(row);
+            let samples = self.journal.store().samples_until(row.job, at_us);
+            let view = crate::past::job_then(&row, &samples.map_err(|error| store_failed(&error))?, at_us);
+            held_bytes += view.memory_bytes.unwrap_or(0);
+            swap_bytes += view.swap_bytes.unwrap_or(0);
+            running += u64::from(view.state == pinfold_proto::JobState::Running);
+            if rights::may_touch(&config, user, row.uid) {
+                views.push(view);
+            }
+        }
+        let memory = MemoryView { pressure_full_avg10: None, ..self.memory_view(held_bytes, swap_bytes) };
+        Ok(StatusView {
+            version: VERSION,
+            host: self.host.clone(),
+            mode: self.containers.plan().mode.as_str().to_owned(),
+            slots: SlotsView { used: running, ..self.slots_view() },
+            memory,
+            at_s: Some(seconds(at_us)),
+            draining: false,
+            jobs: views,
+            warnings: Vec::new(),
         })
     }
 
@@ -261,6 +296,13 @@ impl Daemon {
         let mut view = report::report_view(&row, samples.as_deref(), now_us);
         if wanted.processes {
             view.processes = Some(self.process_rows(job).iter().map(report::process_view).collect());
+        }
+        if wanted.files {
+            let (rows, left_out) = self.file_rows(job);
+            let recorded = !rows.is_empty() || left_out.is_some();
+            view.files = Some(rows.iter().map(report::file_view).collect());
+            view.files_from = recorded.then(|| "samples".to_owned());
+            view.files_left_out = left_out;
         }
         if wanted.threads {
             view.threads = Some(self.threads(job));

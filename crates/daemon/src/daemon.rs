@@ -17,6 +17,7 @@ use pinfold_topo::Topology;
 use crate::audit::Audit;
 use crate::clock::Clock;
 use crate::event::{ConnectionId, Effect, Event};
+use crate::files::JobFiles;
 use crate::guard::Guard;
 use crate::journal::Journal;
 use crate::live::Jobs;
@@ -33,6 +34,9 @@ use crate::sets::Sets;
 
 /// How often old jobs are struck off the store, and a store in trouble is tried again.
 const HOUSE_KEEPING: Duration = Duration::from_secs(5);
+
+/// How many steps towards the store's size are taken at a time: each some 10 ms.
+const BOUND_STEPS: usize = 8;
 
 /// So many of the last samples of a job that runs stay as rows, which other programs can read.
 pub(crate) const SAMPLES_LOOSE: usize = 3_600;
@@ -56,6 +60,7 @@ pub(crate) struct Daemon {
     pub proc: Proc,
     pub sampler: Sampler,
     pub processes: Processes,
+    pub files: JobFiles,
     pub governor: Governor,
     pub scratches: Scratches,
     pub audit: Audit,
@@ -351,6 +356,30 @@ impl Daemon {
             tracing::warn!(%error, "old jobs cannot be struck off the store");
         }
         self.pack_samples(now_us);
+        self.bound_store();
+    }
+
+    /// Keeps the store below its size, a few steps at a time.
+    fn bound_store(&mut self) {
+        let Some(most) = self.configured.config.profile_store_max else { return };
+        let mut given_up = None;
+        for _ in 0..BOUND_STEPS {
+            match self.journal.store().bound(most) {
+                Ok(bounded) if bounded.loss.is_none() => break,
+                Ok(bounded) => given_up = given_up.max(bounded.loss),
+                Err(error) => return tracing::warn!(%error, "the store cannot be kept below its size"),
+            }
+        }
+        if let Some(loss) = given_up {
+            tracing::info!(
+                bytes_max = most,
+                loss = loss.as_str(),
+                "the store is at its size (profile.store_max)"
+            );
+            if let Err(error) = self.journal.store().checkpoint() {
+                tracing::warn!(%error, "room in the store's file cannot be given back");
+            }
+        }
     }
 
     /// Packs samples of jobs that are over, and of one that has run for so long that it has many.
@@ -385,6 +414,8 @@ impl Daemon {
             }
             self.journal.touch(job);
         }
+        let files = self.files.stop();
+        files.into_iter().for_each(|row| self.journal.file(row));
         self.journal.write(&mut self.jobs);
         for job in self.sampler.finished() {
             self.remove(job);

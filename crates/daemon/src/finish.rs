@@ -83,6 +83,9 @@ impl Daemon {
         for row in self.processes.finish(job, now_us) {
             self.journal.process(row);
         }
+        for row in self.files.finish(job) {
+            self.journal.file(row);
+        }
         live.set_state(JobState::Exited, now_us);
         let container = live.container.take();
         let peaceful = live.row.ending.is_some_and(|ending| ending.signal.is_none());

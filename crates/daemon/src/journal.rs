@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pinfold_policy::JobId;
 use pinfold_profile::store::{Store, StoreError};
-use pinfold_proto::row::{DecisionRow, JobRow, ProcessRow, SampleRow};
+use pinfold_proto::row::{DecisionRow, FileRow, JobRow, ProcessRow, SampleRow};
 
 use crate::act::in_full;
 use crate::live::Jobs;
@@ -25,6 +25,7 @@ pub(crate) struct Journal {
     decisions: VecDeque<DecisionRow>,
     samples: VecDeque<SampleRow>,
     processes: VecDeque<ProcessRow>,
+    files: VecDeque<FileRow>,
     /// Why the store cannot be written, while it cannot.
     trouble: Option<String>,
 }
@@ -40,6 +41,7 @@ impl Journal {
             decisions: VecDeque::new(),
             samples: VecDeque::new(),
             processes: VecDeque::new(),
+            files: VecDeque::new(),
             trouble: None,
         }
     }
@@ -86,6 +88,16 @@ impl Journal {
         push_bounded(&mut self.processes, row);
     }
 
+    /// What is known of a file that a job had open.
+    pub(crate) fn file(&mut self, row: FileRow) {
+        push_bounded(&mut self.files, row);
+    }
+
+    /// Those rows of a job's files that are still to be written, oldest first.
+    pub(crate) fn files_of(&self, job: JobId) -> impl Iterator<Item = &FileRow> {
+        self.files.iter().filter(move |row| row.job == job.0)
+    }
+
     /// Those rows of a job's processes that are still to be written, oldest first.
     pub(crate) fn processes_of(&self, job: JobId) -> impl Iterator<Item = &ProcessRow> {
         self.processes.iter().filter(move |row| row.job == job.0)
@@ -108,6 +120,7 @@ impl Journal {
             && self.decisions.is_empty()
             && self.samples.is_empty()
             && self.processes.is_empty()
+            && self.files.is_empty()
         {
             return;
         }
@@ -140,6 +153,9 @@ impl Journal {
         for process in &self.processes {
             self.store.put_process(process)?;
         }
+        for file in &self.files {
+            self.store.put_file(file)?;
+        }
         self.store.commit()
     }
 
@@ -153,6 +169,7 @@ impl Journal {
         self.decisions.clear();
         self.samples.clear();
         self.processes.clear();
+        self.files.clear();
         if self.trouble.take().is_some() {
             tracing::info!("the store can be written again; nothing is missing that was kept");
         }

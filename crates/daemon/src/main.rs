@@ -12,6 +12,7 @@ mod audit;
 mod clock;
 mod daemon;
 mod event;
+mod files;
 mod finish;
 mod guard;
 mod intake;
@@ -128,6 +129,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         sampler: sample::Sampler::new(configured.config.profile_interval),
         processes: processes::Processes::new(configured.config.profile_processes),
         governor,
+        files: files::JobFiles::default(),
         scratches: scratch::Scratches::new(scratch),
         audit: audit::Audit::open(state.path()),
         sets: sets::Sets::open(state.path())?,

@@ -3,8 +3,8 @@
 //! Pure. What the numbers behind a decision were stands in its reason.
 
 use pinfold_proto::JobState;
-use pinfold_proto::row::{DecisionRow, JobRow};
-use pinfold_proto::view::{DecisionView, VERSION, WhyView, seconds};
+use pinfold_proto::row::{DecisionRow, JobRow, SampleRow};
+use pinfold_proto::view::{DecisionView, JobView, VERSION, WhyView, seconds};
 
 /// The state of a job at `at_us` and the decision that had led to it; the error is for people.
 pub(crate) fn why(row: &JobRow, decisions: &[DecisionRow], at_us: u64) -> Result<WhyView, String> {
@@ -48,6 +48,39 @@ pub(crate) fn why(row: &JobRow, decisions: &[DecisionRow], at_us: u64) -> Result
         })
         .collect();
     Ok(WhyView { version: VERSION, job: row.job, state, cause, numbers: Vec::new(), change, decisions })
+}
+
+/// A job as it stood at `at_us`, of its row and the last two samples up to then, oldest first.
+pub(crate) fn job_then(row: &JobRow, samples: &[SampleRow], at_us: u64) -> JobView {
+    let started = row.started_us.is_some_and(|started| started <= at_us);
+    let sample = samples.last().filter(|_| started);
+    let mut view = pinfold_profile::report::job_view(
+        row,
+        sample.map(|sample| sample.memory_bytes),
+        sample.map(|sample| sample.swap_bytes),
+        Vec::new(),
+    );
+    let waits = if row.spec.held { JobState::Held } else { JobState::Queued };
+    view.state = match sample {
+        Some(sample) => sample.state,
+        None if started => JobState::Running,
+        None => waits,
+    };
+    let cpu_us = |sample: &SampleRow| sample.cpu_user_us.saturating_add(sample.cpu_system_us);
+    view.cpu_s = sample.map(|sample| seconds(cpu_us(sample)));
+    view.seen_s = sample.map(|sample| seconds(sample.time_us));
+    view.cpu_cores = match samples {
+        [before, last] if started && last.time_us > before.time_us => {
+            let used_us = cpu_us(last).saturating_sub(cpu_us(before));
+            Some(seconds(used_us) / seconds(last.time_us - before.time_us))
+        }
+        _ => None,
+    };
+    // What came later is not known yet.
+    view.started_s = view.started_s.filter(|_| started);
+    view.cpus = view.cpus.filter(|_| started);
+    (view.ended_s, view.exit_code, view.signal, view.reason) = (None, None, None, None);
+    view
 }
 
 /// The state that an action leads to, by its words in the record; `None`: it changes none.
@@ -94,6 +127,35 @@ mod tests {
             reason: Some("done".to_owned()),
             usage: pinfold_proto::row::Usage::default(),
         }
+    }
+
+    #[test]
+    fn a_job_then_knows_nothing_of_later() {
+        let sample = |time_us, cpu_user_us, memory_bytes| SampleRow {
+            job: 3,
+            time_us,
+            state: JobState::Frozen,
+            cpu_user_us,
+            cpu_system_us: 0,
+            memory_bytes,
+            cache_bytes: None,
+            swap_bytes: 7,
+            virtual_bytes: 0,
+            io_read_bytes: 0,
+            io_write_bytes: 0,
+            processes: 1,
+            threads: 1,
+            stalls: None,
+        };
+        let waiting = job_then(&row(), &[], 1_500_000);
+        assert_eq!((waiting.state, waiting.started_s, waiting.memory_bytes), (JobState::Queued, None, None));
+        let new = job_then(&row(), &[], 2_000_000);
+        assert_eq!((new.state, new.started_s, new.cpu_cores), (JobState::Running, Some(2.0), None));
+        let samples = [sample(3_000_000, 500_000, 10), sample(5_000_000, 3_500_000, 20)];
+        let then = job_then(&row(), &samples, 6_000_000);
+        assert_eq!((then.state, then.memory_bytes, then.swap_bytes), (JobState::Frozen, Some(20), Some(7)));
+        assert_eq!((then.cpu_s, then.cpu_cores, then.seen_s), (Some(3.5), Some(1.5), Some(5.0)));
+        assert_eq!((then.ended_s, then.exit_code, then.reason), (None, None, None));
     }
 
     #[test]

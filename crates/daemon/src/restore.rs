@@ -218,6 +218,10 @@ impl Daemon {
         self.sampler.set_interval(self.configured.config.profile_interval);
         self.processes.enable(self.configured.config.profile_processes);
         self.serve_metrics();
+        if !self.configured.config.profile_files {
+            let files = self.files.stop();
+            files.into_iter().for_each(|row| self.journal.file(row));
+        }
     }
 
     /// Serves figures; a host that cannot runs its jobs all the same, and says so.

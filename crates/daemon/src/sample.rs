@@ -151,6 +151,7 @@ impl Daemon {
         self.take_records();
         let now_us = self.clock.now_us();
         self.sampler.sample_due_us = None;
+        let mut members = Vec::new();
         for job in &self.running {
             let Some(live) = self.jobs.get_mut(job) else { continue };
             let Some(container) = &live.container else { continue };
@@ -174,6 +175,10 @@ impl Daemon {
                 self.sampler.to_pack.insert(*job);
             }
             self.journal.touch(JobId(live.row.job));
+            members.push((*job, pids));
+        }
+        for (job, pids) in members {
+            self.look_at_files(job, &pids, now_us);
         }
         self.processes.round_done();
         self.effects.extend(self.sampler.finished().into_iter().map(Effect::Remove));

@@ -1,13 +1,14 @@
 //! What jobs used, from the reading to the picture.
 //!
 //! Reading order: [`meter`] (readings of a running job become samples and figures), [`census`] (whose each process
-//! is, and what it used), [`store`] (rows on disk, in SQLite), [`report`] (rows become views, views become text),
+//! is, and what it used), [`files`] (what it had open), [`store`] (rows on disk, in SQLite), [`report`] (rows become views, views become text),
 //! [`plot`] (series become pictures), [`export`] (views become tables for other programs), [`metrics`] (figures for a
 //! monitoring system). Absent here: `/proc`,
 //! cgroups, sockets, and any judgement of what a job should get.
 
 pub mod census;
 pub mod export;
+pub mod files;
 pub mod meter;
 pub mod metrics;
 pub mod plot;

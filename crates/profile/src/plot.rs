@@ -3,13 +3,15 @@
 //! A [`Chart`] is plain data; the three ways to draw it share scales and ticks. The SVG is written here and not
 //! by a plotting library, because frozen intervals are hatched and lines dashed so that the picture holds in
 //! grey print, and because labels must know their own width to stay clear of each other. The PNG is that SVG,
-//! drawn with a font that is built in. Absent here: files, the store, and any choice of what is worth drawing
-//! but [`job_chart`].
+//! drawn with a font that is built in. Runs beside each other are a chart as well ([`comparison`]); how figures of
+//! many jobs are spread is a [`Spread`]. Absent here: files and the store.
 
+mod compare;
 mod font;
 mod layout;
 mod png;
 mod scale;
+mod spread;
 mod svg;
 mod text;
 mod thin;
@@ -17,8 +19,10 @@ mod thin;
 use pinfold_proto::JobState;
 use pinfold_proto::view::{PointView, ReportView};
 
+pub use compare::{COMPARED_MAX, comparison};
 pub use font::{FAMILY as FONT_FAMILY, cut as text_cut};
 pub use png::{PngError, draw as svg_to_png};
+pub use spread::{Histogram, Spread, spread};
 
 use crate::report::size;
 use crate::report::units::precise;
@@ -177,7 +181,7 @@ fn since_start(mut points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
 }
 
 /// What was transferred between one point and the next, a second.
-fn rates(points: &[PointView], start_s: f64, total: fn(&PointView) -> u64) -> Vec<(f64, f64)> {
+fn rates(points: &[PointView], start_s: f64, total: impl Fn(&PointView) -> u64) -> Vec<(f64, f64)> {
     let mut before = (start_s, 0);
     let rates = points.iter().map(|point| {
         let (span_s, bytes) = (point.time_s - before.0, total(point).saturating_sub(before.1));

@@ -5,6 +5,7 @@
 //! Absent here: the store, sockets, colours on anything but a terminal (the caller says).
 
 mod card;
+mod files;
 mod list;
 mod processes;
 mod summary;
@@ -19,10 +20,13 @@ use pinfold_proto::row::{DecisionRow, JobRow, SampleRow};
 use pinfold_proto::view::{DecisionView, JobView, PointView, ReportView, VERSION, seconds};
 
 pub use card::{write_report, write_why};
+pub use files::{file_view, write_files};
 pub use list::{class_word, write_batch, write_status, write_status_at};
 pub use processes::{process_view, write_processes, write_threads};
 pub use summary::{By, notes, summary, write_summary};
-pub use top::{Screen, Sort, frame, process_frame, shown, write_ps};
+pub use top::{
+    CoreUse, HostProcess, Screen, Sort, cores_frame, frame, process_frame, shown, write_ps, write_ps_all,
+};
 pub use units::{clock_utc, date_utc, duration, size};
 
 /// One job for `report`, with its series when `samples` are given. What is not over is counted until `now_us`.
@@ -80,6 +84,9 @@ pub fn report_view(row: &JobRow, samples: Option<&[SampleRow]>, now_us: u64) -> 
         io_stalled_s: usage.stalls.map(|stalls| seconds(stalls.io_us)),
         io_full_stalled_s: usage.stalls.map(|stalls| seconds(stalls.io_full_us)),
         processes_from: processes::from_word(usage.processes_from).map(str::to_owned),
+        files: None,
+        files_from: None,
+        files_left_out: None,
         processes: None,
         threads: None,
         series: samples.map(|samples| points(samples, row.started_us)),
@@ -107,6 +114,7 @@ pub fn job_view(row: &JobRow, memory_bytes: Option<u64>, swap_bytes: Option<u64>
         swap_bytes,
         pids,
         cpu_s: None,
+        cpu_cores: None,
         seen_s: None,
         submitted_s: seconds(row.submitted_us),
         started_s: row.started_us.map(seconds),

@@ -11,6 +11,7 @@
 //! Absent here: clocks (all times are given), retention as a rule (only [`Store::prune`]), and what a row means.
 
 mod blocks;
+pub mod bound;
 pub mod compact;
 mod error;
 mod fields;
@@ -25,7 +26,7 @@ mod tests;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pinfold_proto::row::{DecisionRow, JobRow, ProcessRow, SampleRow};
+use pinfold_proto::row::{DecisionRow, FileRow, JobRow, ProcessRow, SampleRow};
 use rusqlite::{CachedStatement, Connection, ErrorCode, Row, ToSql};
 
 pub use error::StoreError;
@@ -103,6 +104,7 @@ struct Words {
     insert_sample: String,
     insert_decision: String,
     put_process: String,
+    put_file: String,
 }
 
 impl Words {
@@ -117,6 +119,7 @@ impl Words {
             insert_sample: insert("INSERT OR REPLACE INTO samples", &rows::SAMPLE),
             insert_decision: insert("INSERT INTO decisions", &rows::DECISION),
             put_process: insert("INSERT OR REPLACE INTO processes", &rows::PROCESS),
+            put_file: insert("INSERT OR REPLACE INTO files", &rows::FILE),
         }
     }
 }
@@ -271,6 +274,24 @@ impl Store {
         self.in_turn("pack samples", |store| compact::compact(&store.connection, now_us))
     }
 
+    /// Takes one step towards at most `bytes_max` on disk, without the log: what is missed least of what the oldest
+    /// jobs that are over have. Call again until it has nothing to do. Inside a transaction it is part of that.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn bound(&mut self, bytes_max: u64) -> Result<bound::Bounded, StoreError> {
+        let next_job = self.next_job;
+        self.in_turn("bound the store", |store| bound::step(&store.connection, bytes_max, next_job))
+    }
+
+    /// What the store takes on disk without its log, free pages not counted.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn used_bytes(&self) -> Result<u64, StoreError> {
+        bound::used_bytes(&self.connection).map_err(|source| self.sort("measure", source))
+    }
+
     /// Packs the samples of one job but the last `keep`: for one that runs for long.
     ///
     /// # Errors
@@ -326,6 +347,28 @@ impl Store {
         Ok(())
     }
 
+    /// Writes a file of a job, over the row of its path if there is one.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn put_file(&mut self, row: &FileRow) -> Result<(), StoreError> {
+        self.write("write a file's row", |store| {
+            let mut statement = store.connection.prepare_cached(&store.words.put_file)?;
+            rows::bind_file(row, &mut Binder::new(&mut statement))?;
+            statement.raw_execute()
+        })?;
+        Ok(())
+    }
+
+    /// The files of a job, by path.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn files(&self, job: u64) -> Result<Vec<FileRow>, StoreError> {
+        let sql = format!("SELECT {} FROM files WHERE job = ?1 ORDER BY path", rows::FILE.join(","));
+        self.read("read files", &sql, &[&whole(job)], rows::read_file)
+    }
+
     /// The processes of a job, by number.
     ///
     /// # Errors
@@ -374,6 +417,28 @@ impl Store {
             Some(uid) => self.jobs("WHERE submitted_us >= ?1 AND uid = ?2 ORDER BY job", &[&since, &uid]),
             None => self.jobs("WHERE submitted_us >= ?1 ORDER BY job", &[&since]),
         }
+    }
+
+    /// The jobs of a user, or of all, that had been asked for and were not over at `at_us`; the last `count` of them,
+    /// by number.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn at(&self, uid: Option<u32>, at_us: u64, count: u32) -> Result<Vec<JobRow>, StoreError> {
+        let (at, all) = (whole(at_us), uid.is_none());
+        let rest = "WHERE submitted_us <= ?1 AND (state <> 'exited' OR ended_us > ?1) AND (?2 OR uid = ?3) \
+                    ORDER BY job DESC LIMIT ?4";
+        let mut jobs = self.jobs(rest, &[&at, &all, &uid.unwrap_or(0), &count])?;
+        jobs.reverse();
+        Ok(jobs)
+    }
+
+    /// The last two samples of a job that were taken up to `at_us`, oldest first; fewer, if there are no more.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn samples_until(&self, job: u64, at_us: u64) -> Result<Vec<SampleRow>, StoreError> {
+        compact::until(&self.connection, job, at_us).map_err(|source| self.sort("read samples", source))
     }
 
     /// The decisions about a job, oldest first.
@@ -564,7 +629,7 @@ fn prune(connection: &Connection, before_us: u64, next_job: u64) -> rusqlite::Re
     open::keep_next_job(connection, next_job)?;
     let mut pruned = 0;
     for (job, _) in jobs.iter().zip(0..PRUNE_JOBS_MAX) {
-        for table in ["samples", "blocks", "decisions", "processes", "jobs"] {
+        for table in ["samples", "blocks", "decisions", "processes", "files", "jobs"] {
             connection.prepare_cached(&format!("DELETE FROM {table} WHERE job = ?1"))?.execute([job])?;
         }
         pruned += 1;

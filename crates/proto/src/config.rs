@@ -52,12 +52,18 @@ pub struct Config {
     pub profile_interval: Duration,
     /// `profile.processes`: whether each process of a job is followed.
     pub profile_processes: bool,
+    /// `profile.files`: whether files that jobs have open are recorded.
+    pub profile_files: bool,
     /// `profile.retain`: how long ended jobs are kept.
     pub profile_retain: Duration,
+    /// `profile.store_max`: how many bytes the job store may take on disk; `None`: any number.
+    pub profile_store_max: Option<u64>,
     /// `profile.metrics`: where figures for a monitoring system are to be had; `None`: nowhere.
     pub profile_metrics: Option<SocketAddr>,
     /// `profile.metrics_jobs`: how many running jobs have series of their own there.
     pub profile_metrics_jobs: u32,
+    /// `mark.character`: what `pinfold ps` puts before processes of jobs; `None`: nothing.
+    pub mark_character: Option<char>,
     /// `schedule`: whether jobs wait for slots at all.
     pub schedule: bool,
     /// `access.operators`: users who may do to all jobs what their owners may.
@@ -125,13 +131,20 @@ pub const KEYS: &[Key] = &[
         "true",
         "whether each process of a job is followed, by the kernel's records of them",
     ),
+    key("profile.files", "false", "whether the files that jobs have open are recorded, at samples"),
     key("profile.retain", "\"90d\"", "how long ended jobs and their samples are kept"),
+    key(
+        "profile.store_max",
+        "\"4GiB\"",
+        "what the job store may take on disk, at least 1MiB; beyond, what the oldest jobs have goes; empty: any size",
+    ),
     key(
         "profile.metrics",
         "",
         "where OpenMetrics are served over HTTP, as 127.0.0.1:9464; whoever may connect may read; unset: nowhere",
     ),
     key("profile.metrics_jobs", "100", "running jobs that have series of their own there, 0 to 10000"),
+    key("mark.character", "\"*\"", "what `pinfold ps` puts before processes of jobs; empty: nothing"),
     key("access.operators", "[]", "users who may see and change all jobs"),
     key("access.max_priority", "10", "the highest priority of users who are no operators"),
     key("access.exclusive", "[\"*\"]", "users who may take every slot; * is everybody"),
@@ -210,6 +223,9 @@ impl Default for Config {
             profile_interval: Duration::from_secs(1),
             profile_processes: true,
             profile_retain: Duration::from_secs(90 * 86_400),
+            profile_files: false,
+            profile_store_max: Some(4 << 30),
+            mark_character: Some('*'),
             profile_metrics: None,
             profile_metrics_jobs: 100,
             schedule: true,
@@ -293,11 +309,16 @@ impl Config {
             "priority.default" => self.priority_default.to_string(),
             "profile.interval" => duration(self.profile_interval),
             "profile.processes" => self.profile_processes.to_string(),
+            "profile.files" => self.profile_files.to_string(),
             "profile.retain" => duration(self.profile_retain),
+            "profile.store_max" => {
+                self.profile_store_max.map_or_else(String::new, |most| text(&show_size(most)))
+            }
             "profile.metrics" => {
                 self.profile_metrics.map_or_else(String::new, |address| text(&address.to_string()))
             }
             "profile.metrics_jobs" => self.profile_metrics_jobs.to_string(),
+            "mark.character" => self.mark_character.map_or_else(|| text(""), |mark| text(&mark.to_string())),
             "access.operators" => format!("{:?}", self.access_operators),
             "access.max_priority" => self.access_max_priority.to_string(),
             "access.exclusive" => format!("{:?}", self.access_exclusive),
@@ -336,9 +357,15 @@ impl Config {
                 value.duration(Duration::from_millis(50), HOUR).map(|time| self.profile_interval = time)
             }
             "profile.processes" => value.switch().map(|on| self.profile_processes = on),
+            "profile.files" => value.switch().map(|on| self.profile_files = on),
             "profile.retain" => value.duration(HOUR, YEARS).map(|time| self.profile_retain = time),
+            "profile.store_max" => match value.optional_size() {
+                Ok(Some(0..0x10_0000)) => Err("at least 1MiB is wanted".to_owned()),
+                size => size.map(|most| self.profile_store_max = most),
+            },
             "profile.metrics" => value.optional_address().map(|address| self.profile_metrics = address),
             "profile.metrics_jobs" => value.whole(0, 10_000).map(|most| self.profile_metrics_jobs = most),
+            "mark.character" => value.sign().map(|mark| self.mark_character = mark),
             "access.operators" => value.names().map(|names| self.access_operators = names),
             "access.max_priority" => value.priority().map(|priority| self.access_max_priority = priority),
             "access.exclusive" => value.names().map(|names| self.access_exclusive = names),
@@ -524,6 +551,19 @@ impl Value {
         .map_err(str::to_owned)
     }
 
+    /// One character that a terminal shows in one place.
+    fn sign(&self) -> Result<Option<char>, String> {
+        let mut signs = self.text().unwrap_or("??").chars();
+        match (signs.next(), signs.next()) {
+            (None, _) => Ok(None),
+            (Some(sign), None) if sign.is_ascii_graphic() || (sign.is_alphanumeric() && !sign.is_ascii()) => {
+                Ok(Some(sign))
+            }
+            (Some(sign @ '\u{2190}'..='\u{2BFF}'), None) => Ok(Some(sign)),
+            _ => Err("one printable character is wanted, or none".to_owned()),
+        }
+    }
+
     fn names(&self) -> Result<Vec<String>, String> {
         match self {
             Self::List(names) => Ok(names.clone()),
@@ -600,6 +640,20 @@ mod tests {
         check("host.cpus=0-1", Ok("\"0-1\""));
         check("host.cpus=0", Ok("\"0\""));
         check("host.cpus=1-0", Err("`host.cpus` is `1-0`, and the range `1-0` runs downwards"));
+        check("profile.store_max=100MiB", Ok("\"100MiB\""));
+        check("profile.store_max=", Ok(""));
+        check("profile.store_max=1KiB", Err("`profile.store_max` is `1KiB`, and at least 1MiB is wanted"));
+        check("mark.character=+", Ok("\"+\""));
+        check("mark.character=\u{25C6}", Ok("\"\u{25C6}\""));
+        check("mark.character=", Ok("\"\""));
+        check(
+            "mark.character=ab",
+            Err("`mark.character` is `ab`, and one printable character is wanted, or none"),
+        );
+        check(
+            "mark.character=\u{1b}",
+            Err("`mark.character` is `\u{1b}`, and one printable character is wanted, or none"),
+        );
         check("profile.metrics=127.0.0.1:9464", Ok("\"127.0.0.1:9464\""));
         check("profile.metrics=[::1]:9464", Ok("\"[::1]:9464\""));
         check("profile.metrics=off", Ok(""));

@@ -275,6 +275,33 @@ impl ProcessUsage {
     }
 }
 
+/// A file that a job was seen to have open. Bytes are at least what was transferred.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FileRow {
+    /// The job.
+    pub job: u64,
+    /// The file.
+    pub path: String,
+    /// Whether it was opened to be read.
+    pub read: bool,
+    /// Whether it was opened to be written.
+    pub written: bool,
+    /// How many openings of it were seen.
+    pub opened: u64,
+    /// Bytes read through openings for reading.
+    pub read_bytes: u64,
+    /// Bytes written through openings for writing.
+    pub write_bytes: u64,
+    /// Bytes transferred through openings for both.
+    pub either_bytes: u64,
+    /// The largest size seen.
+    pub size_bytes: u64,
+    /// When it was first seen open.
+    pub first_us: u64,
+    /// When it was last seen open.
+    pub last_us: u64,
+}
+
 /// Where a process's figures come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ProcessSource {

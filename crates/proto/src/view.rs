@@ -21,6 +21,9 @@ pub struct StatusView {
     pub slots: SlotsView,
     /// The memory.
     pub memory: MemoryView,
+    /// The moment it is about, in Unix seconds, when that is not now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_s: Option<f64>,
     /// Whether nothing new starts, because an operator drains the host.
     #[serde(default)]
     pub draining: bool,
@@ -123,6 +126,9 @@ pub struct JobView {
     /// When that was read, in Unix seconds.
     #[serde(default)]
     pub seen_s: Option<f64>,
+    /// Cores in use between the last two samples; of a moment in the past.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_cores: Option<f64>,
     /// When it was asked for, in Unix seconds.
     pub submitted_s: f64,
     /// When it started.
@@ -342,6 +348,15 @@ pub struct ReportView {
     pub threads_peak: u64,
     /// How many samples were taken.
     pub samples: u64,
+    /// Its files, when asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<Vec<FileView>>,
+    /// How they were found: `samples`; `null`: they were not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files_from: Option<String>,
+    /// How many further files there were, as far as they were counted; while it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files_left_out: Option<u64>,
     /// The kernel's own peak of all that was charged to it, page cache and kernel memory included.
     #[serde(default)]
     pub memory_peak_kernel_bytes: Option<u64>,
@@ -527,6 +542,31 @@ pub struct PointView {
     pub threads: u32,
     /// State.
     pub state: JobState,
+}
+
+/// A file in `report --files`. Bytes are at least what was transferred.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FileView {
+    /// Its path.
+    pub path: String,
+    /// Whether it was opened to be read.
+    pub read: bool,
+    /// Whether it was opened to be written.
+    pub written: bool,
+    /// How many openings of it were seen.
+    pub opened: u64,
+    /// Bytes read through openings for reading.
+    pub read_bytes: u64,
+    /// Bytes written through openings for writing.
+    pub write_bytes: u64,
+    /// Bytes transferred through openings for both.
+    pub either_bytes: u64,
+    /// The largest size seen.
+    pub size_bytes: u64,
+    /// When it was first seen open, in Unix seconds.
+    pub first_s: f64,
+    /// When it was last seen open.
+    pub last_s: f64,
 }
 
 /// `pinfold batch --json`.

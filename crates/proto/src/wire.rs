@@ -80,6 +80,9 @@ pub enum Request {
         jobs: Vec<u64>,
         /// Also those that are over, and other users' jobs where the sender may see them.
         all: bool,
+        /// As it was then, in microseconds since the Unix epoch, from the store; as it is now.
+        #[serde(default)]
+        at_us: Option<u64>,
     },
     /// `pinfold why`.
     Why {
@@ -101,6 +104,9 @@ pub enum Request {
         /// With the threads of each that runs.
         #[serde(default)]
         threads: bool,
+        /// With the files of each.
+        #[serde(default)]
+        files: bool,
         /// Also other users' jobs; for operators.
         #[serde(default)]
         all: bool,

@@ -4,6 +4,7 @@
 //! read is the answer `None`, never an error. Owner of state: none but an open handle on the root. Absent
 //! here: any write, any decision, any difference between two readings.
 
+mod files;
 mod members;
 mod parse;
 mod types;
@@ -15,6 +16,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::Errno;
 
+pub use files::{Access, OpenFile};
 pub use members::{Member, Members};
 pub use parse::{
     parse_host_cpu, parse_memory_info, parse_pressure, parse_process_io, parse_process_stat,

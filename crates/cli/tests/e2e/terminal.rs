@@ -24,14 +24,14 @@ each_kind!(
 );
 
 /// A terminal with a process on it that leads its session, as a login shell does.
-struct Terminal {
+pub(crate) struct Terminal {
     master: File,
     child: Child,
     shown: String,
 }
 
 impl Terminal {
-    fn start(host: &Host, command: &[&str]) -> Self {
+    pub(crate) fn start(host: &Host, command: &[&str]) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
         grantpt(&master).expect("a terminal of one's own");
         unlockpt(&master).expect("an open terminal");
@@ -49,13 +49,13 @@ impl Terminal {
         Self { master: File::from(master), child, shown: String::new() }
     }
 
-    fn type_in(&mut self, text: &str) {
+    pub(crate) fn type_in(&mut self, text: &str) {
         self.master.write_all(text.as_bytes()).expect("the terminal takes it");
     }
 
     /// Waits until the terminal has shown this since the last time; forgets what came before and up to it.
     #[track_caller]
-    fn until_shown(&mut self, text: &str) {
+    pub(crate) fn until_shown(&mut self, text: &str) {
         eventually(&format!("{text:?} is shown"), || {
             let mut buffer = [0; 4096];
             while let Ok(count @ 1..) = self.master.read(&mut buffer) {
@@ -72,7 +72,7 @@ impl Terminal {
     }
 
     #[track_caller]
-    fn ends(&mut self) -> Option<i32> {
+    pub(crate) fn ends(&mut self) -> Option<i32> {
         let status = ended_within(&mut self.child, PATIENCE);
         status.unwrap_or_else(|| panic!("it does not end; shown: {:?}", self.shown)).code()
     }

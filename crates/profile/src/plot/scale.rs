@@ -90,7 +90,7 @@ pub(super) fn scale(panel: &Panel) -> Scale {
     Scale { top, unit, divisor }
 }
 
-fn binary(highest: f64, tail: &str) -> (f64, String) {
+pub(super) fn binary(highest: f64, tail: &str) -> (f64, String) {
     let mut divisor = 1.0;
     for unit in ["B", "KiB", "MiB", "GiB", "TiB"] {
         if highest < divisor * 1024.0 || unit == "TiB" {
@@ -133,7 +133,7 @@ pub(super) fn time_ticks(span: Span, count: usize) -> (Vec<(f64, String)>, &'sta
 }
 
 /// The least of 1, 2, 5 times a power of ten that is not below `least`.
-fn nice(least: f64) -> f64 {
+pub(super) fn nice(least: f64) -> f64 {
     if !least.is_finite() || least <= 0.0 {
         return 1.0;
     }
@@ -143,6 +143,18 @@ fn nice(least: f64) -> f64 {
         .map(|step| step * power)
         .find(|&step| step >= least * (1.0 - 1e-9))
         .unwrap_or(1.0)
+}
+
+/// Whole numbers from 0 to `most`, at most `count` of them but at least two.
+pub(super) fn whole_ticks(most: f64, count: usize) -> Vec<(f64, String)> {
+    let step = nice(most / as_float(count.max(2) - 1)).max(1.0);
+    ticks(0.0, most, step).into_iter().map(|value| (value, written(value, step))).collect()
+}
+
+/// Round values between two, at most `count` of them, and how they are written.
+pub(super) fn between(from: f64, to: f64, count: usize) -> Vec<(f64, String)> {
+    let step = nice((to - from) / as_float(count.max(2) - 1));
+    ticks(from, to, step).into_iter().map(|value| (value, written(value, step))).collect()
 }
 
 fn ticks(from: f64, to: f64, step: f64) -> Vec<f64> {
@@ -155,7 +167,7 @@ fn ticks(from: f64, to: f64, step: f64) -> Vec<f64> {
 }
 
 /// A tick with as many decimals as its step has.
-fn written(value: f64, step: f64) -> String {
+pub(super) fn written(value: f64, step: f64) -> String {
     let decimals = (0usize..6).find(|&decimals| {
         let scaled = step * 10f64.powf(as_float(decimals));
         (scaled - scaled.round()).abs() < 1e-6 * scaled.max(1e-9)

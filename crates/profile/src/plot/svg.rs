@@ -70,7 +70,7 @@ fn definitions(layout: &Layout, out: &mut String) {
     put!(out, "</defs>");
 }
 
-fn rect(area: &Area, attributes: &str) -> String {
+pub(super) fn rect(area: &Area, attributes: &str) -> String {
     let Area { left, top, width, height } = area;
     format!("<rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"{attributes}/>")
 }
@@ -243,7 +243,7 @@ fn time_axis(layout: &Layout, last: &Place, out: &mut String) {
 }
 
 /// Text as XML takes it; characters that XML cannot hold are replaced.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -138,6 +138,7 @@ fn status() -> StatusView {
             swap_held_bytes: 0,
             pressure_full_avg10: Some(0.015),
         },
+        at_s: None,
         draining: false,
         jobs: vec![job_view(&running, Some(GIB), Some(0), vec![77]), queued],
         warnings: vec!["the store cannot be written".to_owned()],
@@ -337,6 +338,7 @@ fn crowded() -> (StatusView, StatusView) {
         version: VERSION,
         host: "farm".to_owned(),
         mode: "v2".to_owned(),
+        at_s: None,
         draining: false,
         slots: SlotsView { cores: 4, factor: 1.5, total: 6, used: 6 },
         memory: MemoryView {

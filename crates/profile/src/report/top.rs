@@ -1,5 +1,10 @@
 //! `pinfold top` and `pinfold ps`: the host and its jobs on one screen, and managed processes in a table. Pure: a
-//! screen is made of two views, one after the other, and a size. Absent here: terminals and keys.
+//! screen is made of two views, one after the other, and a size. A view may be of a moment in the past. Reading
+//! order: [`frame`] (the jobs), [`cores`] (the cores and what is on them), [`inside`] (one job's processes). Absent
+//! here: terminals and keys.
+
+mod cores;
+mod inside;
 
 use std::cmp::Ordering;
 use std::io::{self, Write};
@@ -9,8 +14,11 @@ use pinfold_proto::view::{JobView, ProcessView, ReportView, StatusView};
 
 use super::list::class_word;
 use super::table::{Align, Cell, Column, Table, cut, plain};
-use super::units::{duration, precise, rounded, size};
+use super::units::{date_utc, duration, precise, rounded, size};
 use super::{now_s, state_word};
+
+pub use cores::{CoreUse, cores_frame};
+pub use inside::process_frame;
 
 /// By what jobs are sorted, the largest first; by number the smallest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,6 +30,19 @@ pub enum Sort {
     Memory,
     /// Number.
     Number,
+    /// How long they have run, the longest first.
+    Time,
+}
+
+impl Sort {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Cpu => "cores",
+            Self::Memory => "memory",
+            Self::Number => "number",
+            Self::Time => "time",
+        }
+    }
 }
 
 /// What is to be seen.
@@ -52,6 +73,10 @@ pub fn shown<'a>(now: &'a StatusView, before: Option<&StatusView>, screen: &Scre
         let order = match screen.sort {
             Sort::Number => Ordering::Equal,
             Sort::Memory => other.memory_bytes.cmp(&one.memory_bytes),
+            Sort::Time => {
+                let since_s = |job: &JobView| job.started_s.unwrap_or(f64::INFINITY);
+                since_s(one).total_cmp(&since_s(other))
+            }
             Sort::Cpu => {
                 let cores = |job: &JobView| cores(job, before).unwrap_or(-1.0);
                 cores(other).total_cmp(&cores(one))
@@ -64,6 +89,9 @@ pub fn shown<'a>(now: &'a StatusView, before: Option<&StatusView>, screen: &Scre
 
 /// Cores in use between two views of a job.
 fn cores(job: &JobView, before: Option<&StatusView>) -> Option<f64> {
+    if job.cpu_cores.is_some() {
+        return job.cpu_cores;
+    }
     let then = before?.jobs.iter().find(|then| then.job == job.job)?;
     let span_s = job.seen_s? - then.seen_s?;
     (span_s > 0.0).then(|| ((job.cpu_s.unwrap_or(0.0) - then.cpu_s.unwrap_or(0.0)) / span_s).max(0.0))
@@ -88,49 +116,60 @@ const TOP: [Column; 12] = [
     column("NAME", Align::Left, 0),
 ];
 
-/// The screen: at most `height` lines of at most `width` characters.
-#[must_use]
-pub fn frame(now: &StatusView, before: Option<&StatusView>, screen: &Screen) -> Vec<String> {
+/// What stands above every screen: the host, its slots and its memory, and the moment if that is not now.
+fn head(now: &StatusView, screen: &Screen) -> Vec<String> {
     let (slots, memory) = (&now.slots, &now.memory);
     let pressure = memory
         .pressure_full_avg10
         .map_or(String::new(), |full| format!("   stalled for memory {:.1} %", full * 100.0));
     let count = |state| now.jobs.iter().filter(|job| job.state == state).count();
     let part = precise(memory.held_bytes) / precise(memory.budget_bytes.max(1));
-    let mut lines = vec![
-        format!(
-            "{} ({})   slots {} of {}   running {}  frozen {}  queued {}  held {}",
-            plain(&now.host),
-            plain(&now.mode),
-            slots.used,
-            slots.total,
-            count(JobState::Running),
-            count(JobState::Frozen) + count(JobState::Parked),
-            count(JobState::Queued),
-            count(JobState::Held)
-        ),
-        format!(
-            "memory [{}] {} of {}, swap {}{pressure}",
-            bar(part, (screen.width / 4).clamp(10, 40)),
-            size(memory.held_bytes),
-            size(memory.budget_bytes),
-            size(memory.swap_held_bytes)
-        ),
-    ];
+    let mut lines: Vec<String> = Vec::new();
+    lines.extend(now.at_s.map(|at_s| {
+        let ago = duration((now_s() - at_s).max(0.0));
+        format!("{}, {ago} ago   l now  <- -> {{ }} [ ] other times", date_utc(at_s))
+    }));
+    lines.push(format!(
+        "{} ({})   slots {} of {}   running {}  frozen {}  queued {}  held {}",
+        plain(&now.host),
+        plain(&now.mode),
+        slots.used,
+        slots.total,
+        count(JobState::Running),
+        count(JobState::Frozen) + count(JobState::Parked),
+        count(JobState::Queued),
+        count(JobState::Held)
+    ));
+    lines.push(format!(
+        "memory [{}] {} of {}, swap {}{pressure}",
+        bar(part, (screen.width / 4).clamp(10, 40)),
+        size(memory.held_bytes),
+        size(memory.budget_bytes),
+        size(memory.swap_held_bytes)
+    ));
     lines.extend(now.warnings.iter().map(|warning| format!("warning: {}", plain(warning))));
-    let filter =
-        if screen.filter.is_empty() { String::new() } else { format!("   only {}", plain(&screen.filter)) };
-    let by = match screen.sort {
-        Sort::Cpu => "cores",
-        Sort::Memory => "memory",
-        Sort::Number => "number",
-    };
-    lines.push(format!("by {by}{filter}   c cores  m memory  n number  / filter  up down enter  q quit"));
+    lines
+}
+
+fn filtered(screen: &Screen) -> String {
+    if screen.filter.is_empty() { String::new() } else { format!("   only {}", plain(&screen.filter)) }
+}
+
+/// The screen: at most `height` lines of at most `width` characters.
+#[must_use]
+pub fn frame(now: &StatusView, before: Option<&StatusView>, screen: &Screen) -> Vec<String> {
+    let mut lines = head(now, screen);
+    lines.push(format!(
+        "by {}{}   c m n t order  / filter  enter processes  v cores  <- -> time  q quit",
+        screen.sort.word(),
+        filtered(screen)
+    ));
     lines.iter_mut().for_each(|line| *line = cut(line, screen.width));
     let jobs = shown(now, before, screen);
     let mut table = Table::new(&TOP);
+    let at_s = now.at_s.unwrap_or_else(now_s);
     for (at, job) in jobs.iter().enumerate() {
-        table.push(row(job, before, at == screen.selected, memory.budget_bytes));
+        table.push(row(job, before, at == screen.selected, now.memory.budget_bytes, at_s));
     }
     let mut text = Vec::new();
     // Writing into memory does not fail.
@@ -146,8 +185,14 @@ pub fn frame(now: &StatusView, before: Option<&StatusView>, screen: &Screen) -> 
     lines
 }
 
-fn row(job: &JobView, before: Option<&StatusView>, selected: bool, budget_bytes: u64) -> Vec<Cell> {
-    let until_s = job.ended_s.unwrap_or_else(now_s);
+fn row(
+    job: &JobView,
+    before: Option<&StatusView>,
+    selected: bool,
+    budget_bytes: u64,
+    at_s: f64,
+) -> Vec<Cell> {
+    let until_s = job.ended_s.unwrap_or(at_s);
     let held = job.memory_bytes.unwrap_or(0);
     [
         if selected { ">".to_owned() } else { String::new() },
@@ -172,25 +217,6 @@ fn bar(part: f64, width: usize) -> String {
     format!("{}{}", "#".repeat(filled.min(width)), ".".repeat(width - filled.min(width)))
 }
 
-/// One job's processes as a screen.
-#[must_use]
-pub fn process_frame(view: &ReportView, screen: &Screen) -> Vec<String> {
-    let mut lines = vec![cut(
-        &format!(
-            "job {}: {}   {} processes in all   any key: back",
-            view.job,
-            plain(&view.name),
-            view.processes_total
-        ),
-        screen.width,
-    )];
-    let mut text = Vec::new();
-    let _ = write_ps(std::slice::from_ref(view), screen.width, &mut text);
-    lines.extend(String::from_utf8_lossy(&text).lines().map(str::to_owned));
-    lines.truncate(screen.height);
-    lines
-}
-
 const PS: [Column; 9] = [
     column("JOB", Align::Right, 0),
     column("PID", Align::Right, 0),
@@ -203,20 +229,83 @@ const PS: [Column; 9] = [
     column("COMMAND", Align::Left, 0),
 ];
 
-/// `pinfold ps`: the processes that live, of jobs reported with their processes.
+/// `pinfold ps`: the processes that live, of jobs reported with their processes, each with the mark before its command.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write_ps(views: &[ReportView], width: usize, out: &mut dyn Write) -> io::Result<()> {
+pub fn write_ps(views: &[ReportView], mark: &str, width: usize, out: &mut dyn Write) -> io::Result<()> {
     let mut table = Table::new(&PS);
     for view in views {
         let living = view.processes.iter().flatten().filter(|process| process.ended_s.is_none());
-        living.for_each(|process| table.push(process_row(view, process)));
+        living.for_each(|process| table.push(process_row(view, process, mark)));
     }
     table.write(width, false, out)
 }
 
-fn process_row(view: &ReportView, process: &ProcessView) -> Vec<Cell> {
+/// A process of the host, of a job or not.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct HostProcess {
+    /// Its number.
+    pub pid: u32,
+    /// Its parent's.
+    pub parent: u32,
+    /// The job that it belongs to.
+    pub job: Option<u64>,
+    /// Whether it belongs to a job, be it another user's.
+    pub managed: bool,
+    /// Whose it is.
+    pub user: String,
+    /// Processor time.
+    pub cpu_s: f64,
+    /// Resident size.
+    pub resident_bytes: u64,
+    /// Its command line, or the kernel's name for it.
+    pub command: String,
+}
+
+const PS_ALL: [Column; 7] = [
+    column("PID", Align::Right, 0),
+    column("PARENT", Align::Right, 3),
+    column("USER", Align::Left, 2),
+    column("JOB", Align::Right, 0),
+    column("CPU", Align::Right, 1),
+    column("RESIDENT", Align::Right, 1),
+    column("COMMAND", Align::Left, 0),
+];
+
+/// `pinfold ps --all`: all processes, those of jobs with the mark before their commands.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_ps_all(
+    processes: &[HostProcess],
+    mark: &str,
+    width: usize,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let mut table = Table::new(&PS_ALL);
+    for process in processes {
+        // One place wide in any case, so that commands stand below each other.
+        let sign = if process.managed { mark } else { " " };
+        let sign = if mark.is_empty() { "" } else { sign };
+        table.push(
+            [
+                process.pid.to_string(),
+                process.parent.to_string(),
+                cut(&process.user, 12),
+                process.job.map_or(String::new(), |job| job.to_string()),
+                duration(process.cpu_s),
+                size(process.resident_bytes),
+                format!("{sign}{}", cut(&process.command, 300)),
+            ]
+            .map(|text| Cell::new(&text))
+            .into(),
+        );
+    }
+    table.write(width, false, out)
+}
+
+fn process_row(view: &ReportView, process: &ProcessView, mark: &str) -> Vec<Cell> {
     let command = if process.command.is_empty() { "(new)" } else { &process.command };
     [
         view.job.to_string(),
@@ -227,8 +316,11 @@ fn process_row(view: &ReportView, process: &ProcessView) -> Vec<Cell> {
         size(process.memory_peak_bytes),
         process.threads.to_string(),
         cut(&view.user, 12),
-        cut(command, 300),
+        format!("{mark}{}", cut(command, 300)),
     ]
     .map(|text| Cell::new(&text))
     .into()
 }
+
+#[cfg(test)]
+mod tests;

@@ -92,10 +92,13 @@ pub(super) fn pack(connection: &Connection, job: u64, keep: usize) -> rusqlite::
     Ok(())
 }
 
-fn thin(connection: &Connection, job: u64, step_us: u64) -> rusqlite::Result<()> {
+pub(super) fn thin(connection: &Connection, job: u64, step_us: u64) -> rusqlite::Result<()> {
     let samples = packed(connection, job)?;
     let thinned = blocks::thinned(&samples, step_us);
     if thinned.len() == samples.len() {
+        // There is nothing to take away; that it was looked at is noted.
+        let sql = "UPDATE blocks SET step_us = ?2 WHERE job = ?1 AND step_us < ?2";
+        connection.prepare_cached(sql)?.execute((whole(job), whole(step_us)))?;
         return Ok(());
     }
     connection.prepare_cached("DELETE FROM blocks WHERE job = ?1")?.execute([whole(job)])?;
@@ -136,6 +139,34 @@ pub(super) fn packed(connection: &Connection, job: u64) -> rusqlite::Result<Vec<
         samples.extend(blocks::unpack(job, &block?).unwrap_or_default());
     }
     Ok(samples)
+}
+
+/// The last two samples up to a moment: those that stand in rows, and as far as these are fewer those of the blocks
+/// before.
+pub(super) fn until(connection: &Connection, job: u64, at_us: u64) -> rusqlite::Result<Vec<SampleRow>> {
+    let sql = format!(
+        "SELECT {} FROM samples WHERE job = ?1 AND time_us <= ?2 ORDER BY time_us DESC LIMIT 2",
+        rows::SAMPLE.join(",")
+    );
+    let key = (whole(job), whole(at_us));
+    let mut found: Vec<SampleRow> = connection
+        .prepare_cached(&sql)?
+        .query_map(key, rows::read_sample)?
+        .collect::<rusqlite::Result<_>>()?;
+    found.reverse();
+    let sql = "SELECT data FROM blocks WHERE job = ?1 AND first_us <= ?2 ORDER BY first_us DESC LIMIT 2";
+    let mut select = connection.prepare_cached(sql)?;
+    let mut blocks = select.query(key)?;
+    while found.len() < 2
+        && let Some(block) = blocks.next()?
+    {
+        let data: Vec<u8> = block.get(0)?;
+        let mut before = blocks::unpack(job, &data).unwrap_or_default();
+        before.retain(|sample| sample.time_us <= at_us);
+        before.extend(found);
+        found = before.split_off(before.len().saturating_sub(2));
+    }
+    Ok(found)
 }
 
 /// How many samples stand in blocks, and how many blocks cannot be read.

@@ -146,7 +146,7 @@ fn salvage_all(old: &Connection, fresh: &Connection) -> rusqlite::Result<(u64, u
     let mut next = old
         .query_row("SELECT value FROM meta WHERE key = 'next_job'", [], |row| row.get::<_, i64>(0))
         .unwrap_or(1);
-    for table in ["jobs", "samples", "blocks", "processes", "decisions"] {
+    for table in ["jobs", "samples", "blocks", "processes", "files", "decisions"] {
         let highest =
             old.query_row(&format!("SELECT max(job) FROM {table} NOT INDEXED"), [], |row| row.get(0));
         next = next.max(highest.ok().flatten().unwrap_or(0).min(JOB_MAX) + 1);
@@ -194,6 +194,12 @@ fn salvage_job(old: &Connection, fresh: &Connection, job: u64) -> rusqlite::Resu
     let sql = format!("SELECT {columns} FROM processes WHERE job = ?1 ORDER BY number");
     for row in readable(old, &sql, job, rows::read_process_row) {
         rows::bind_process(&row, &mut Binder::new(&mut write))?;
+        write.raw_execute()?;
+    }
+    let mut write = fresh.prepare_cached(&insert("INSERT OR REPLACE INTO files", &rows::FILE))?;
+    let sql = format!("SELECT {} FROM files WHERE job = ?1 ORDER BY path", rows::FILE.join(","));
+    for row in readable(old, &sql, job, rows::read_file) {
+        rows::bind_file(&row, &mut Binder::new(&mut write))?;
         write.raw_execute()?;
     }
     let mut write = fresh.prepare_cached(&insert("INSERT INTO decisions", &rows::DECISION))?;

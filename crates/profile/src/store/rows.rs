@@ -1,8 +1,8 @@
 //! The row types as columns: for each, the list of columns and the two walks along it, out and in.
 
 use pinfold_proto::row::{
-    DecisionRow, JobRow, ProcessId, ProcessRow, ProcessSource, ProcessUsage, ProcessesFrom, SampleRow,
-    Stalls, Usage,
+    DecisionRow, FileRow, JobRow, ProcessId, ProcessRow, ProcessSource, ProcessUsage, ProcessesFrom,
+    SampleRow, Stalls, Usage,
 };
 use pinfold_proto::{Ending, JobClass, JobSpec, JobState};
 use rusqlite::Row;
@@ -126,6 +126,47 @@ pub(super) const PROCESS: [&str; 25] = [
     "switches_forced",
     "source",
 ];
+
+/// The columns of `files`.
+pub(super) const FILE: [&str; 11] = [
+    "job",
+    "path",
+    "read",
+    "written",
+    "opened",
+    "read_bytes",
+    "write_bytes",
+    "either_bytes",
+    "size_bytes",
+    "first_us",
+    "last_us",
+];
+
+/// A file into a statement over [`FILE`].
+pub(super) fn bind_file(row: &FileRow, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
+    to.number(row.job)?.put(&row.path)?.put(row.read)?.put(row.written)?.number(row.opened)?;
+    to.number(row.read_bytes)?.number(row.write_bytes)?.number(row.either_bytes)?;
+    to.number(row.size_bytes)?.number(row.first_us)?.number(row.last_us)?;
+    Ok(())
+}
+
+/// A file out of a row over [`FILE`].
+pub(super) fn read_file(row: &Row<'_>) -> rusqlite::Result<FileRow> {
+    let number = |at| row.get::<_, i64>(at).map(|value| u64::try_from(value).unwrap_or(0));
+    Ok(FileRow {
+        job: number(0)?,
+        path: row.get(1)?,
+        read: row.get(2)?,
+        written: row.get(3)?,
+        opened: number(4)?,
+        read_bytes: number(5)?,
+        write_bytes: number(6)?,
+        either_bytes: number(7)?,
+        size_bytes: number(8)?,
+        first_us: number(9)?,
+        last_us: number(10)?,
+    })
+}
 
 /// The columns of `decisions` that are ours to fill.
 pub(super) const DECISION: [&str; 4] = ["job", "time_us", "action", "reason"];

@@ -13,10 +13,10 @@ use rusqlite::{Connection, OptionalExtension};
 pub(super) const APPLICATION_ID: i32 = 0x5046_4C44;
 
 /// The newest version known here.
-pub(super) const VERSION: u32 = 7;
+pub(super) const VERSION: u32 = 8;
 
 /// What leads from version n to n + 1.
-const STEPS: [&str; VERSION as usize] = [TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS, SCRATCH];
+const STEPS: [&str; VERSION as usize] = [TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS, SCRATCH, FILES];
 
 /// Version 1: the tables.
 const TABLES: &str = "
@@ -223,6 +223,29 @@ CREATE TABLE blocks (
 const SCRATCH: &str = "
 ALTER TABLE jobs ADD COLUMN tmp_bytes INTEGER CHECK (tmp_bytes >= 0);
 ALTER TABLE jobs ADD COLUMN private_tmp INTEGER NOT NULL DEFAULT 0 CHECK (private_tmp IN (0, 1));
+";
+
+/// Version 8: files that jobs had open.
+const FILES: &str = "
+CREATE TABLE files (
+    job INTEGER NOT NULL CHECK (job >= 0),
+    path TEXT NOT NULL,
+    read INTEGER NOT NULL CHECK (read IN (0, 1)),
+    written INTEGER NOT NULL CHECK (written IN (0, 1)),
+    opened INTEGER NOT NULL CHECK (opened >= 0),
+    read_bytes INTEGER NOT NULL CHECK (read_bytes >= 0),
+    write_bytes INTEGER NOT NULL CHECK (write_bytes >= 0),
+    either_bytes INTEGER NOT NULL CHECK (either_bytes >= 0),
+    size_bytes INTEGER NOT NULL CHECK (size_bytes >= 0),
+    first_us INTEGER NOT NULL CHECK (first_us >= 0),
+    last_us INTEGER NOT NULL CHECK (last_us >= 0),
+    PRIMARY KEY (job, path)
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW file_report AS SELECT
+    job, path, read, written, opened, read_bytes, write_bytes, either_bytes, size_bytes,
+    first_us / 1e6 AS first_s, last_us / 1e6 AS last_s
+FROM files;
 ";
 
 /// The version of a file; 0 for an empty one.

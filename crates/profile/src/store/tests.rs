@@ -57,6 +57,59 @@ fn exited(job: u64) -> JobRow {
     row
 }
 
+#[test]
+fn the_store_keeps_below_a_size_and_loses_what_is_missed_least() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    store.begin().unwrap();
+    for job in 1..=60 {
+        let over = exited(job);
+        let unfinished = JobRow { state: JobState::Running, ended_us: None, ending: None, ..over.clone() };
+        store.insert_job(if job > 55 { &unfinished } else { &over }).unwrap();
+        store.add_decision(&decision(job, "start")).unwrap();
+        for at in 1..=400 {
+            // No two differences are alike, so that packing does not do all of it.
+            let memory_bytes = (at * 7919 * job) % 1_000_003;
+            store.add_sample(&SampleRow { memory_bytes, ..sample(job, at * 1_000_000) }).unwrap();
+        }
+        let process = ProcessRow { job, number: 1, command: "x".repeat(500), ..ProcessRow::default() };
+        store.put_process(&process).unwrap();
+    }
+    store.commit().unwrap();
+    let unfinished = |store: &Store| {
+        (56..=60).all(|job| {
+            let rows = (store.samples(job).unwrap().len(), store.processes(job).unwrap().len());
+            rows == (400, 1) && store.job(job).unwrap().is_some()
+        })
+    };
+    let mut losses = Vec::new();
+    let before = store.used_bytes().unwrap();
+    // A bound that cannot be met: step by step all goes that may go.
+    for _ in 0..1_000 {
+        let done = store.bound(1).unwrap();
+        assert!(unfinished(&store), "after {losses:?}");
+        let Some(loss) = done.loss else { break };
+        losses.push(loss);
+        if loss == bound::Loss::ToHours {
+            assert!(store.samples(1).unwrap().len() == 1, "the oldest are thinned first");
+            let most = store.samples(1).unwrap()[0].memory_bytes;
+            assert_eq!(most, (1..=400).map(|at| (at * 7919) % 1_000_003).max().unwrap(), "peaks stay");
+        }
+    }
+    assert!(losses.is_sorted(), "{losses:?}");
+    losses.dedup();
+    assert_eq!(losses.len(), 6, "each kind of loss in its turn: {losses:?}");
+    assert!((1..=55).all(|job| store.job(job).unwrap().is_none()));
+    assert_eq!(store.unfinished().unwrap().len(), 5);
+    assert!(store.used_bytes().unwrap() < before / 2);
+    assert!(store.checkpoint().unwrap());
+    assert_eq!(store.check().unwrap().problems, Vec::<String>::new());
+    assert_eq!(store.next_job(), 61, "numbers are not used again");
+    // A bound that is met takes nothing.
+    let bounded = store.bound(1 << 30).unwrap();
+    assert_eq!((bounded.jobs, bounded.loss), (0, None));
+}
+
 fn decision(job: u64, action: &str) -> DecisionRow {
     DecisionRow {
         job,

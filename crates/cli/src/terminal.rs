@@ -1,0 +1,169 @@
+//! A terminal that hands keys over as they are typed and shows a screen of its own; put back when dropped.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use pinfold_proto::ExitCode;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+
+use crate::failure::Failure;
+use crate::show::rows;
+
+/// What was typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Key {
+    /// A letter or sign.
+    Sign(char),
+    Up,
+    Down,
+    Left,
+    Right,
+    PageUp,
+    PageDown,
+    Home,
+    End,
+    Enter,
+    Escape,
+    /// Ctrl-C, Ctrl-D, or the end of the terminal.
+    Quit,
+    Other,
+}
+
+/// See the module's page.
+pub(crate) struct Terminal {
+    before: Termios,
+    typed: VecDeque<Key>,
+}
+
+impl Terminal {
+    /// Takes the terminal over; `what` needs it.
+    pub(crate) fn open(what: &str) -> Result<Self, Failure> {
+        let failed = |errno: rustix::io::Errno| {
+            let text = format!("{what} needs a terminal to read keys from: {errno}; --once does not");
+            Failure::new(ExitCode::Failed, text)
+        };
+        let before = tcgetattr(rustix::stdio::stdin()).map_err(failed)?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &raw).map_err(failed)?;
+        let terminal = Self { before, typed: VecDeque::new() };
+        // The other screen, without a cursor.
+        terminal.write("\x1b[?1049h\x1b[?25l")?;
+        Ok(terminal)
+    }
+
+    fn write(&self, text: &str) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes())
+            .and_then(|()| out.flush())
+            .map_err(|error| Failure::doing("standard output", &error))
+    }
+
+    /// Shows these lines and nothing else.
+    pub(crate) fn draw(&self, lines: &[String]) -> Result<(), Failure> {
+        // Each line is cleared behind its end, and what is below the last one.
+        self.write(&format!("\x1b[H{}\x1b[K\x1b[J", lines.join("\x1b[K\r\n")))
+    }
+
+    /// The next key, if one comes in time.
+    pub(crate) fn key(&mut self, limit: Duration) -> Result<Option<Key>, Failure> {
+        if let Some(key) = self.typed.pop_front() {
+            return Ok(Some(key));
+        }
+        let limit = Timespec::try_from(limit).ok();
+        let stdin = rustix::stdio::stdin();
+        let ready = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], limit.as_ref()).unwrap_or(0);
+        if ready == 0 {
+            return Ok(None);
+        }
+        let mut bytes = [0u8; 64];
+        let count = rustix::io::read(stdin, &mut bytes[..])
+            .map_err(|errno| Failure::new(ExitCode::Failed, format!("standard input: {errno}")))?;
+        self.typed.extend(keys(&bytes[..count]));
+        Ok(Some(self.typed.pop_front().unwrap_or(Key::Quit)))
+    }
+
+    /// A line typed at the foot of the screen.
+    pub(crate) fn line(&self, prompt: &str) -> Result<String, Failure> {
+        self.write(&format!("\x1b[{};1H\x1b[K{prompt}\x1b[?25h", rows()))?;
+        let asked = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &self.before);
+        let mut text = String::new();
+        let read = io::stdin().read_line(&mut text);
+        let mut raw = self.before.clone();
+        raw.make_raw();
+        let back = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &raw);
+        self.write("\x1b[?25l\x1b[2J")?;
+        asked.and(back).map_err(|errno| Failure::new(ExitCode::Failed, format!("the terminal: {errno}")))?;
+        read.map_err(|error| Failure::doing("standard input", &error))?;
+        Ok(text.trim().to_owned())
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.write("\x1b[?25h\x1b[?1049l");
+        let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &self.before);
+    }
+}
+
+/// The keys that these bytes are, as a terminal sends them.
+fn keys(mut bytes: &[u8]) -> Vec<Key> {
+    const SEQUENCES: [(&[u8], Key); 12] = [
+        (b"\x1b[A", Key::Up),
+        (b"\x1b[B", Key::Down),
+        (b"\x1b[C", Key::Right),
+        (b"\x1b[D", Key::Left),
+        (b"\x1bOA", Key::Up),
+        (b"\x1bOB", Key::Down),
+        (b"\x1bOC", Key::Right),
+        (b"\x1bOD", Key::Left),
+        (b"\x1b[5~", Key::PageUp),
+        (b"\x1b[6~", Key::PageDown),
+        (b"\x1b[H", Key::Home),
+        (b"\x1b[F", Key::End),
+    ];
+    let mut keys = Vec::new();
+    while let [first, rest @ ..] = bytes {
+        if let Some((sequence, key)) = SEQUENCES.iter().find(|(sequence, _)| bytes.starts_with(sequence)) {
+            keys.push(*key);
+            bytes = &bytes[sequence.len()..];
+            continue;
+        }
+        keys.push(match first {
+            b'\x03' | b'\x04' => Key::Quit,
+            b'\r' | b'\n' => Key::Enter,
+            b'\x1b' if rest.is_empty() => Key::Escape,
+            b'\x1b' => {
+                // A sequence that is not known: up to its last byte, which is a letter or `~`.
+                let end = rest.iter().position(|byte| byte.is_ascii_alphabetic() || *byte == b'~');
+                bytes = &rest[end.map_or(rest.len(), |end| end + 1)..];
+                keys.push(Key::Other);
+                continue;
+            }
+            b' '..=b'~' => Key::Sign(char::from(*first)),
+            _ => Key::Other,
+        });
+        bytes = rest;
+    }
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_keys_also_when_many_come_at_once() {
+        assert_eq!(
+            keys(b"v\x1b[D\x1b[5~\rq"),
+            [Key::Sign('v'), Key::Left, Key::PageUp, Key::Enter, Key::Sign('q')]
+        );
+        assert_eq!(keys(b"\x1b"), [Key::Escape]);
+        assert_eq!(keys(b"\x1b[1;5Cx"), [Key::Other, Key::Sign('x')]);
+        assert_eq!(keys(b"\x1b[12"), [Key::Other]);
+        assert_eq!(keys(b"\x03\xc3\xa4"), [Key::Quit, Key::Other, Key::Other]);
+        assert_eq!(keys(b""), []);
+    }
+}

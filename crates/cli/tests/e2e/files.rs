@@ -1,0 +1,55 @@
+//! Which files a job used: seen at samples, by whom they may be seen, and only where that was asked for.
+
+use pinfold_proto::JobState;
+use pinfold_proto::view::{FileView, ReportView};
+
+use crate::host::Host;
+use crate::kind::{Kind, each_kind};
+use crate::wait::eventually;
+
+each_kind!(read_and_written, not_asked_for);
+
+fn report(host: &Host, job: u64) -> ReportView {
+    let done = host.pinfold(["report", "--json", "--files", &job.to_string()]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    serde_json::from_str(&done.out).expect("a report")
+}
+
+fn find<'a>(report: &'a ReportView, name: &str) -> Option<&'a FileView> {
+    report.files.as_deref().expect("files were asked for").iter().find(|file| file.path.ends_with(name))
+}
+
+fn read_and_written(kind: Kind) {
+    let host = Host::with(kind, &["profile.interval=50ms", "profile.files=on"]);
+    // A shell reads 5 bytes of one file and writes 7 into another, and a child inherits both.
+    let script = "printf 'abcd\\nefgh\\n' >in; exec 3<in 4>out; read line <&3; printf 1234567 >&4; \
+                  sh -c 'until [ -e go ]; do sleep 0.02; done'";
+    let job = host.submit(&[], script);
+    let running = eventually("both files are seen", || {
+        let report = report(&host, job);
+        let seen = find(&report, "/work/in").is_some()
+            && find(&report, "/work/out").is_some_and(|file| file.write_bytes > 0);
+        if seen { Ok(report) } else { Err(format!("{:?}", report.files)) }
+    });
+    assert_eq!(running.files_from.as_deref(), Some("samples"));
+    host.make("go");
+    host.until(job, JobState::Exited);
+    let over = report(&host, job);
+    let (input, output) = (find(&over, "/work/in").expect("seen"), find(&over, "/work/out").expect("seen"));
+    assert!(input.read && !input.written, "{input:?}");
+    // A shell may read ahead, up to all there is; whatever it is, that it was inherited does not double it.
+    assert!((5..=10).contains(&input.read_bytes), "{input:?}");
+    assert_eq!((output.write_bytes, output.size_bytes, output.read), (7, 7, false), "{output:?}");
+    assert!(input.first_s >= over.submitted_s && input.last_s >= input.first_s, "{input:?}");
+    let text = host.pinfold(["report", "--files", &job.to_string()]);
+    assert!(text.out.contains("from: samples") && text.out.contains("/work/out"), "{text:?}");
+}
+
+fn not_asked_for(kind: Kind) {
+    let host = Host::with(kind, &["profile.interval=50ms"]);
+    assert_eq!(host.pinfold(["run", "--", "/bin/sh", "-c", "exec 3>out; sleep 0.2"]).code, Some(0));
+    let report = report(&host, 1);
+    assert_eq!((report.files.as_deref(), report.files_from), (Some(&[][..]), None));
+    let text = host.pinfold(["report", "--files", "1"]);
+    assert!(text.out.contains("profile.files=on"), "{text:?}");
+}

@@ -1,0 +1,95 @@
+//! Pictures of several jobs, and `pinfold top`: now, at a moment in the past, on a terminal with keys.
+
+use pinfold_proto::JobState;
+use pinfold_proto::view::StatusView;
+
+use crate::host::Host;
+use crate::kind::{Kind, each_kind};
+use crate::terminal::Terminal;
+use crate::wait::eventually;
+
+each_kind!(runs_beside_each_other, as_it_was, on_a_terminal);
+
+fn runs_beside_each_other(kind: Kind) {
+    let host = Host::with(kind, &["profile.interval=50ms"]);
+    for name in ["one", "one", "other"] {
+        let script = "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done";
+        let done = host.pinfold(["run", "--name", name, "--", "/bin/sh", "-c", script]);
+        assert_eq!(done.code, Some(0), "{done:?}");
+    }
+    let both = host.pinfold(["plot", "1", "3"]);
+    assert!(both.out.contains("jobs 1 (one), 3 (other)"), "{both:?}");
+    for file in ["both.svg", "both.png"] {
+        let done = host.pinfold(["plot", "1", "3", "-o", file]);
+        assert_eq!(done.code, Some(0), "{done:?}");
+    }
+    let svg = host.wrote("both.svg");
+    assert!(svg.contains("1: peak") && svg.contains("3: peak"), "{svg}");
+    let class = host.pinfold(["plot", "--class", "one"]);
+    assert!(class.out.contains("one: 2 jobs") && class.out.contains("run time"), "{class:?}");
+    let done = host.pinfold(["plot", "--class", "one", "-o", "class.png"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(std::fs::read(host.work("class.png")).expect("a picture").starts_with(b"\x89PNG"));
+    let none = host.pinfold(["plot", "--class", "nobody"]);
+    assert!(none.code == Some(1) && none.err.contains("nobody"), "{none:?}");
+    let each = host.pinfold(["plot", "--last", "3", "--each"]);
+    assert!(each.out.contains("job 1: one") && each.out.contains("job 3: other"), "{each:?}");
+    let many = host.pinfold(["plot", "1", "2", "3", "1", "2"]);
+    assert!(many.code == Some(2) && many.err.contains("--each"), "{many:?}");
+}
+
+fn as_it_was(kind: Kind) {
+    let host = Host::with(kind, &["profile.interval=50ms"]);
+    let job = host.submit(&["--name", "earlier"], "until [ -e go ]; do sleep 0.02; done");
+    host.until(job, JobState::Running);
+    let then_s = eventually("it was sampled", || {
+        let report = host.report(job);
+        let seen_s = host.job(job).seen_s.expect("a job that runs was seen");
+        if report.samples > 2 { Ok(seen_s) } else { Err(format!("{report:?}")) }
+    });
+    host.make("go");
+    host.until(job, JobState::Exited);
+    let at = format!("@{then_s}");
+    let done = host.pinfold(["top", "--json", "--at", &at]);
+    let view: StatusView = serde_json::from_str(&done.out).expect("status as JSON");
+    assert_eq!(view.jobs.len(), 1, "{done:?}");
+    let was = &view.jobs[0];
+    assert_eq!((was.job, was.state, was.ended_s), (job, JobState::Running, None), "{was:?}");
+    assert!(was.memory_bytes.is_some() && was.seen_s.is_some_and(|seen| seen <= then_s), "{was:?}");
+    let screen = host.pinfold(["top", "--once", "--at", &at]);
+    assert!(screen.out.contains("earlier") && screen.out.contains("ago"), "{screen:?}");
+    let now = host.pinfold(["top", "--json"]);
+    let now: StatusView = serde_json::from_str(&now.out).expect("status as JSON");
+    assert!(now.jobs.is_empty() && now.at_s.is_none(), "{now:?}");
+    let before = host.pinfold(["top", "--json", "--at", "@1000000000"]);
+    let before: StatusView = serde_json::from_str(&before.out).expect("status as JSON");
+    assert!(before.jobs.is_empty(), "{before:?}");
+    let wrong = host.pinfold(["top", "--at", "tomorrow"]);
+    assert!(wrong.code == Some(2) && wrong.err.contains("--at"), "{wrong:?}");
+}
+
+fn on_a_terminal(kind: Kind) {
+    let host = Host::with(kind, &["profile.interval=50ms"]);
+    let job = host.submit(&["--name", "shown"], "until [ -e go ]; do sleep 0.1; done");
+    host.until(job, JobState::Running);
+    let mut terminal = Terminal::start(&host, &["pinfold", "top", "--every", "200ms"]);
+    terminal.until_shown("shown");
+    terminal.type_in("v");
+    terminal.until_shown("v jobs");
+    terminal.until_shown(&format!("{job} shown"));
+    terminal.type_in("v\r");
+    terminal.until_shown(&format!("job {job}: shown   processes:"));
+    terminal.until_shown("until [");
+    terminal.type_in("q");
+    terminal.until_shown("enter processes");
+    // Back in time, to before it was asked for, and to now again.
+    terminal.type_in("{");
+    terminal.until_shown("ago");
+    terminal.until_shown("running 0");
+    terminal.type_in("l");
+    terminal.until_shown("running 1");
+    terminal.type_in("q");
+    assert_eq!(terminal.ends(), Some(0));
+    host.make("go");
+    host.until(job, JobState::Exited);
+}

@@ -1,0 +1,277 @@
+//! How figures of many jobs are spread: a histogram for each of the most and the mean memory, CPU time and run
+//! time, with median, the value that nine of ten stay below, and the largest marked.
+//!
+//! Bars are counts of jobs, so their axis begins at 0; the other axis is linear, from round number to round
+//! number. Drawn in one colour with dark edges: it holds in grey.
+
+mod text;
+
+use std::fmt::Write as _;
+
+use pinfold_proto::view::ReportView;
+
+use super::layout::{Area, TITLE, ticks_in};
+use super::svg::{escaped, rect};
+use super::{PngError, Unit, font, png, scale};
+use crate::report::units::{precise, rounded};
+
+/// More bars than this say no more.
+const BARS_MAX: usize = 30;
+
+/// Writing into a `String` cannot fail.
+macro_rules! put {
+    ($out:expr, $($text:tt)*) => { let _ = writeln!($out, $($text)*); };
+}
+
+/// A picture of histograms.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Spread {
+    /// The line above all.
+    pub title: String,
+    /// The histograms.
+    pub parts: Vec<Histogram>,
+}
+
+/// One histogram.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Histogram {
+    /// What is counted, such as `most memory`; the unit is added to it.
+    pub title: String,
+    /// The unit of the values; of bare numbers `s` means seconds, shown as minutes or hours where these fit.
+    pub unit: Unit,
+    /// A value a job, ascending. What is negative or not finite is left out before.
+    values: Vec<f64>,
+}
+
+impl Histogram {
+    /// Of these values.
+    #[must_use]
+    pub fn new(title: &str, unit: Unit, mut values: Vec<f64>) -> Self {
+        values.retain(|value| value.is_finite() && *value >= 0.0);
+        values.sort_by(f64::total_cmp);
+        Self { title: title.to_owned(), unit, values }
+    }
+
+    /// The value below which this part of all is; the nearest that there is.
+    fn at(&self, percent: usize) -> Option<f64> {
+        let last = self.values.len().checked_sub(1)?;
+        self.values.get((last * percent + 50) / 100).copied()
+    }
+}
+
+/// The jobs that ran, as four histograms.
+#[must_use]
+pub fn spread(name: &str, views: &[ReportView]) -> Spread {
+    let ran: Vec<&ReportView> = views.iter().filter(|view| view.started_s.is_some()).collect();
+    let part = |title: &str, unit: Unit, figure: &dyn Fn(&ReportView) -> f64| {
+        Histogram::new(title, unit, ran.iter().map(|view| figure(view)).collect())
+    };
+    let jobs = if ran.len() == 1 { "job".to_owned() } else { format!("{} jobs", ran.len()) };
+    Spread {
+        title: format!("{name}: {jobs}"),
+        parts: vec![
+            part("most memory", Unit::Bytes, &|view| precise(view.memory_peak_bytes)),
+            part("mean memory", Unit::Bytes, &|view| precise(view.memory_mean_bytes)),
+            part("CPU time", "s".into(), &|view| view.cpu_user_s + view.cpu_system_s),
+            part("run time", "s".into(), &|view| view.wall_s.unwrap_or(f64::NAN)),
+        ],
+    }
+}
+
+/// A histogram with its bars: what its values are divided by to have the unit, where bars begin, how wide they are.
+struct Bars {
+    unit: String,
+    divisor: f64,
+    from: f64,
+    step: f64,
+    counts: Vec<u64>,
+}
+
+impl Bars {
+    fn new(histogram: &Histogram) -> Self {
+        let most = histogram.values.last().copied().unwrap_or(0.0);
+        let least = histogram.values.first().copied().unwrap_or(0.0);
+        let (divisor, unit) = match &histogram.unit {
+            Unit::Bytes => scale::binary(most, ""),
+            Unit::BytesPerSecond => scale::binary(most, "/s"),
+            Unit::Plain(name) if name == "s" && most >= 2.0 * 3600.0 => (3600.0, "h".to_owned()),
+            Unit::Plain(name) if name == "s" && most >= 120.0 => (60.0, "min".to_owned()),
+            Unit::Plain(name) => (1.0, name.clone()),
+        };
+        let (most, least) = (most / divisor, least / divisor);
+        // Values that lie close together far from 0 are shown from where they begin.
+        let floor = if least > 0.5 * most { least } else { 0.0 };
+        let wanted = (precise(histogram.values.len() as u64).sqrt() * 2.0).clamp(6.0, 24.0);
+        let step = scale::nice(((most - floor) / wanted).max(most * 1e-3));
+        let from = (floor / step).floor() * step;
+        let bar = |value: f64| usize::try_from(rounded(((value - from) / step).floor())).unwrap_or(0);
+        let mut counts = vec![0; (bar(most) + 1).min(BARS_MAX * 4)];
+        for value in &histogram.values {
+            let at = bar(value / divisor).min(counts.len() - 1);
+            counts[at] += 1;
+        }
+        Self { unit, divisor, from, step, counts }
+    }
+
+    fn to(&self) -> f64 {
+        self.from + precise(self.counts.len() as u64) * self.step
+    }
+
+    fn highest(&self) -> u64 {
+        self.counts.iter().copied().max().unwrap_or(0)
+    }
+
+    fn titled(&self, histogram: &Histogram) -> String {
+        match self.unit.as_str() {
+            "" => histogram.title.clone(),
+            unit => format!("{} ({unit})", histogram.title),
+        }
+    }
+
+    /// Median, nine of ten and most, in the unit of the axis.
+    fn marks(&self, histogram: &Histogram) -> Vec<(f64, &'static str)> {
+        let marks = [(50, "median"), (90, "9 of 10"), (100, "most")];
+        let at = |(percent, name)| histogram.at(percent).map(|value| (value / self.divisor, name));
+        marks.into_iter().filter_map(at).collect()
+    }
+
+    /// The marks in words.
+    fn told(&self, histogram: &Histogram) -> String {
+        let one = |(value, name): (f64, &str)| format!("{name} {}", three_digits(value));
+        self.marks(histogram).into_iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn three_digits(value: f64) -> String {
+    match value {
+        0.0..9.995 => format!("{value:.2}"),
+        9.995..99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+impl Spread {
+    /// The picture as SVG, `width` by `height` pixels.
+    #[must_use]
+    pub fn to_svg(&self, width: u32, height: u32) -> String {
+        let (wide, high) = (f64::from(width), f64::from(height));
+        let font_size = (wide / 70.0).min(high / 36.0).clamp(8.0, 15.0);
+        let mut out = String::new();
+        put!(
+            out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+             viewBox=\"0 0 {width} {height}\" font-family=\"{}\" font-size=\"{font_size:.1}\" fill=\"#222\">",
+            font::FAMILY
+        );
+        put!(out, "<rect width=\"{width}\" height=\"{height}\" fill=\"#fff\"/>");
+        let pad = 0.8 * font_size;
+        let title = font::cut(&self.title, TITLE * font_size, wide - 2.0 * pad);
+        let top = pad + 1.9 * font_size;
+        put!(
+            out,
+            "<text x=\"{pad:.1}\" y=\"{:.1}\" font-size=\"{:.1}\">{}</text>",
+            pad + TITLE * font_size,
+            TITLE * font_size,
+            escaped(&title)
+        );
+        let key = "height: jobs; line: median, dashes: 9 of 10, dots: most";
+        let free = wide - 2.0 * pad - font::width(&title, TITLE * font_size);
+        if font::width(key, font_size) + 2.0 * font_size < free {
+            put!(
+                out,
+                "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"#555\">{key}</text>",
+                wide - pad,
+                pad + TITLE * font_size
+            );
+        }
+        // Two beside each other where that leaves each some width.
+        let columns = if wide / font_size >= 44.0 { 2 } else { 1 };
+        let rows = self.parts.len().div_ceil(columns).max(1);
+        let cell = |count: usize, room: f64| room / precise(count as u64);
+        let (cell_wide, cell_high) = (cell(columns, wide), cell(rows, high - top));
+        for (at, part) in self.parts.iter().enumerate() {
+            let area = Area {
+                left: precise((at % columns) as u64) * cell_wide,
+                top: top + precise((at / columns) as u64) * cell_high,
+                width: cell_wide,
+                height: cell_high,
+            };
+            draw(part, &area, font_size, &mut out);
+        }
+        out.push_str("</svg>\n");
+        out
+    }
+
+    /// The picture as PNG, `width` by `height` pixels.
+    ///
+    /// # Errors
+    /// When the size is 0 or more than memory can hold.
+    pub fn to_png(&self, width: u32, height: u32) -> Result<Vec<u8>, PngError> {
+        png::draw(&self.to_svg(width, height), width, height)
+    }
+
+    /// The picture in characters, lines of up to `width`, about `height` of them.
+    #[must_use]
+    pub fn to_text(&self, width: usize, height: usize) -> String {
+        text::draw(self, width, height)
+    }
+}
+
+fn draw(part: &Histogram, cell: &Area, font_size: f64, out: &mut String) {
+    let bars = Bars::new(part);
+    let most = precise(bars.highest().max(1));
+    let jobs = scale::whole_ticks(most, ticks_in((cell.height - 5.0 * font_size) / (2.0 * font_size), 6));
+    let label = jobs.iter().map(|(_, text)| font::width(text, font_size)).fold(font_size, f64::max);
+    let left = cell.left + 0.8 * font_size + label + 0.5 * font_size;
+    let plot = Area {
+        left,
+        top: cell.top + 3.1 * font_size,
+        width: (cell.right() - left - 1.2 * font_size).max(10.0),
+        height: (cell.height - 6.0 * font_size).max(2.0 * font_size),
+    };
+    let head = font::cut(&bars.titled(part), font_size, plot.width);
+    put!(
+        out,
+        "<text x=\"{left:.1}\" y=\"{:.1}\" font-weight=\"bold\">{}</text>",
+        cell.top + 1.1 * font_size,
+        escaped(&head)
+    );
+    let told = if part.values.is_empty() { "no job ran".to_owned() } else { bars.told(part) };
+    let told = font::cut(&told, 0.95 * font_size, plot.width);
+    put!(out, "<text x=\"{left:.1}\" y=\"{:.1}\" fill=\"#555\">{told}</text>", cell.top + 2.5 * font_size);
+    let top = most * 1.06;
+    for (value, text) in &jobs {
+        let y = plot.bottom() - value / top * plot.height;
+        put!(out, "<path d=\"M{:.1} {y:.1}H{:.1}\" stroke=\"#ddd\"/>", plot.left, plot.right());
+        let (x, y) = (plot.left - 0.5 * font_size, y + 0.35 * font_size);
+        put!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"end\">{text}</text>");
+    }
+    let x_of = |value: f64| plot.left + (value - bars.from) / (bars.to() - bars.from) * plot.width;
+    for (at, &count) in bars.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+        let from = bars.from + precise(at as u64) * bars.step;
+        // Something is not nothing: one job among thousands is still a line.
+        let height = (precise(count) / top * plot.height).max(1.0);
+        let (from, to) = (x_of(from), x_of(from + bars.step));
+        let bar = Area { left: from, top: plot.bottom() - height, width: to - from, height };
+        put!(out, "{}", rect(&bar, " fill=\"#a8c6e4\" stroke=\"#1a4f8a\" stroke-width=\"0.8\""));
+    }
+    for ((value, _), dashes) in bars.marks(part).into_iter().zip(["", "5 3", "1.5 2.5"]) {
+        let x = x_of(value);
+        put!(
+            out,
+            "<path d=\"M{x:.1} {:.1}V{:.1}\" stroke=\"#222\" stroke-width=\"1.4\" stroke-dasharray=\"{dashes}\"/>",
+            plot.top,
+            plot.bottom()
+        );
+    }
+    put!(out, "{}", rect(&plot, " fill=\"none\" stroke=\"#555\""));
+    for (value, text) in scale::between(bars.from, bars.to(), ticks_in(plot.width / (4.5 * font_size), 9)) {
+        let x = x_of(value);
+        put!(out, "<path d=\"M{x:.1} {:.1}v{:.1}\" stroke=\"#555\"/>", plot.bottom(), 0.35 * font_size);
+        let y = plot.bottom() + 1.35 * font_size;
+        put!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{text}</text>");
+    }
+}
+
+#[cfg(test)]
+mod tests;

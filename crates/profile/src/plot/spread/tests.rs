@@ -1,0 +1,75 @@
+use super::*;
+
+fn bars(values: &[f64], unit: Unit) -> (Histogram, Bars) {
+    let histogram = Histogram::new("x", unit, values.to_vec());
+    let bars = Bars::new(&histogram);
+    (histogram, bars)
+}
+
+#[test]
+fn every_job_is_in_one_bar() {
+    for values in [
+        vec![0.0],
+        vec![5.0],
+        vec![1.0, 2.0, 3.0],
+        vec![1e-9, 1e12],
+        vec![1000.0, 1000.001],
+        (0..997).map(f64::from).collect(),
+        vec![f64::NAN, -1.0, 3.0],
+    ] {
+        let (histogram, bars) = bars(&values, Unit::default());
+        assert_eq!(bars.counts.iter().sum::<u64>(), histogram.values.len() as u64, "{values:?}");
+        assert!(bars.counts.len() <= BARS_MAX * 4 && bars.step > 0.0, "{values:?}");
+        let most = histogram.values.last().copied().unwrap();
+        assert!(
+            bars.from <= histogram.values[0] && bars.to() >= most,
+            "{values:?}: {} {}",
+            bars.from,
+            bars.to()
+        );
+    }
+}
+
+#[test]
+fn units_fit_and_marks_are_values_that_were() {
+    let gib = f64::from(1 << 30);
+    let (histogram, bars) = bars(&[gib, 2.0 * gib, 3.0 * gib, 10.0 * gib], Unit::Bytes);
+    assert_eq!(bars.titled(&histogram), "x (GiB)");
+    assert_eq!(bars.told(&histogram), "median 3.00, 9 of 10 10.0, most 10.0");
+    let (histogram, bars) = super::tests::bars(&[60.0, 7200.0], "s".into());
+    assert_eq!((bars.titled(&histogram).as_str(), bars.unit.as_str()), ("x (h)", "h"));
+    let (histogram, bars) = super::tests::bars(&[], Unit::Bytes);
+    assert_eq!((bars.told(&histogram).as_str(), bars.highest()), ("", 0));
+}
+
+#[test]
+fn it_is_drawn_at_any_size_and_of_nothing() {
+    let values: Vec<f64> = (1..200).map(|at| f64::from(at * at)).collect();
+    let spread = Spread {
+        title: "a <b> & \"c\"\u{1b}[2J".to_owned(),
+        parts: vec![
+            Histogram::new("run time", "s".into(), values),
+            Histogram::new("most memory", Unit::Bytes, Vec::new()),
+        ],
+    };
+    for (width, height) in [(200, 200), (1000, 700), (2000, 300)] {
+        let svg = spread.to_svg(width, height);
+        assert!(svg.contains("&lt;b&gt; &amp; &quot;c&quot;?"), "{svg}");
+        assert!(svg.contains("no job ran"), "{svg}");
+        let png = spread.to_png(width, height).unwrap();
+        assert!(png.starts_with(b"\x89PNG"));
+    }
+    for (width, height) in [(20, 5), (80, 24), (200, 60)] {
+        let text = spread.to_text(width, height);
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text}");
+        assert!(text.lines().count() <= height.max(15), "{width}x{height}: {text}");
+    }
+    let text = spread.to_text(80, 24);
+    let counted: u64 = text
+        .lines()
+        .filter(|line| line.contains('┤'))
+        .filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok())
+        .sum();
+    assert_eq!(counted, 199, "{text}");
+}

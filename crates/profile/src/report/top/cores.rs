@@ -1,0 +1,77 @@
+//! The cores with their jobs: how busy each is, and who is on it.
+
+use pinfold_proto::JobClass;
+use pinfold_proto::view::StatusView;
+
+use super::super::table::{cut, plain};
+use super::super::units::rounded;
+use super::{Screen, bar, filtered, head};
+
+/// What is on a core.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CoreUse {
+    /// Its PUs, as a kernel list.
+    pub cpus: String,
+    /// The part of the time that it was busy, with whatever; `None`: not known, as of a moment in the past.
+    pub busy: Option<f64>,
+    /// The jobs of the view that are bound to it.
+    pub jobs: Vec<u64>,
+    /// How many jobs of other users are.
+    pub others: usize,
+}
+
+/// A cell narrower than this tells nothing.
+const CELL: usize = 26;
+
+/// The screen: at most `height` lines of at most `width` characters. Cores stand below each other, and beside each
+/// other where there are more of them than lines; `selected` counts lines that are scrolled over.
+#[must_use]
+pub fn cores_frame(now: &StatusView, cores: &[CoreUse], screen: &Screen) -> Vec<String> {
+    let mut lines = head(now, screen);
+    lines.push(format!("cores{}   / filter  v jobs  up down  <- -> time  q quit", filtered(screen)));
+    lines.iter_mut().for_each(|line| *line = cut(line, screen.width));
+    let room = screen.height.saturating_sub(lines.len()).max(1);
+    let most = (screen.width / CELL).max(1);
+    let columns = cores.len().div_ceil(room).clamp(1, most);
+    let wide = screen.width / columns;
+    let rows = cores.len().div_ceil(columns);
+    let label = cores.iter().map(|core| core.cpus.chars().count()).max().unwrap_or(1).min(wide / 3);
+    let first = screen.selected.min(rows.saturating_sub(room));
+    for row in first..rows.min(first + room) {
+        let cell = |column: usize| {
+            let core = cores.get(column * rows + row)?;
+            let text = cut(&cell(now, core, label, screen), wide.saturating_sub(1));
+            Some(format!("{text:<wide$}"))
+        };
+        let line: String = (0..columns).filter_map(cell).collect();
+        lines.push(line.trim_end().to_owned());
+    }
+    lines.truncate(screen.height);
+    lines
+}
+
+fn cell(now: &StatusView, core: &CoreUse, label: usize, screen: &Screen) -> String {
+    let busy = match core.busy {
+        Some(part) => format!("[{}]{:>4} %", bar(part, 6), rounded(part.clamp(0.0, 1.0) * 100.0)),
+        None => "[      ]      ".to_owned(),
+    };
+    let mut on: Vec<String> = Vec::new();
+    for number in &core.jobs {
+        let Some(job) = now.jobs.iter().find(|job| job.job == *number) else { continue };
+        let fits = screen.filter.is_empty()
+            || job.name.contains(&screen.filter)
+            || job.user.contains(&screen.filter);
+        if !fits {
+            continue;
+        }
+        let sign = match job.class {
+            JobClass::Backfill => "~",
+            JobClass::Exclusive => "!",
+            JobClass::Primary => "",
+        };
+        on.push(format!("{sign}{number} {}", plain(&job.name)));
+    }
+    on.extend((core.others > 0).then(|| format!("{} of others", core.others)));
+    let on = if on.is_empty() { "-".to_owned() } else { on.join(", ") };
+    format!("{:>label$} {busy} {on}", cut(&core.cpus, label.max(1)))
+}

@@ -1,0 +1,66 @@
+//! One job's processes on a screen.
+
+use std::cmp::Ordering;
+
+use pinfold_proto::view::{ProcessView, ReportView};
+
+use super::super::table::{Table, cut, plain};
+use super::super::units::{date_utc, duration};
+use super::{PS, Screen, Sort, filtered, process_row};
+
+/// The screen: at most `height` lines of at most `width` characters. Those processes that lived at `at_s`, or that
+/// live; of the filter, those whose command has it. `selected` counts lines that are scrolled over.
+#[must_use]
+pub fn process_frame(view: &ReportView, at_s: Option<f64>, screen: &Screen) -> Vec<String> {
+    let lived = |process: &&ProcessView| match at_s {
+        None => process.ended_s.is_none(),
+        Some(at_s) => {
+            process.started_s.is_some_and(|started| started <= at_s)
+                && process.ended_s.is_none_or(|ended| ended > at_s)
+        }
+    };
+    let all = view.processes.as_deref().unwrap_or(&[]);
+    let mut processes: Vec<&ProcessView> = all.iter().filter(lived).collect();
+    let count = processes.len();
+    processes.retain(|process| process.command.contains(&screen.filter));
+    processes.sort_by(|one, other| order(one, other, screen.sort).then(one.number.cmp(&other.number)));
+    let moment = at_s.map_or_else(
+        || format!("{count} now, {} in all", view.processes_total),
+        |at_s| format!("{count} at {}; figures are their last", date_utc(at_s)),
+    );
+    let mut lines = vec![
+        format!("job {}: {}   processes: {moment}", view.job, plain(&view.name)),
+        format!(
+            "ran {}, CPU {}   by {}{}   c m n t order  / filter  up down  q back",
+            duration(view.wall_s.unwrap_or(0.0)),
+            duration(view.cpu_user_s + view.cpu_system_s),
+            screen.sort.word(),
+            filtered(screen)
+        ),
+    ];
+    lines.iter_mut().for_each(|line| *line = cut(line, screen.width));
+    let mut table = Table::new(&PS);
+    processes.iter().for_each(|process| table.push(process_row(view, process, "")));
+    let mut text = Vec::new();
+    // Writing into memory does not fail.
+    let _ = table.write(screen.width, screen.colour, &mut text);
+    let text = String::from_utf8_lossy(&text);
+    let mut rows = text.lines();
+    lines.extend(rows.next().map(str::to_owned));
+    let room = screen.height.saturating_sub(lines.len());
+    let first = screen.selected.min(processes.len().saturating_sub(room));
+    lines.extend(rows.skip(first).take(room).map(str::to_owned));
+    lines.truncate(screen.height);
+    lines
+}
+
+fn order(one: &ProcessView, other: &ProcessView, sort: Sort) -> Ordering {
+    let cpu = |process: &ProcessView| process.cpu_user_s + process.cpu_system_s;
+    let since = |process: &ProcessView| process.started_s.unwrap_or(f64::INFINITY);
+    match sort {
+        Sort::Cpu => cpu(other).total_cmp(&cpu(one)),
+        Sort::Memory => other.memory_peak_bytes.cmp(&one.memory_peak_bytes),
+        Sort::Number => one.pid.cmp(&other.pid),
+        Sort::Time => since(one).total_cmp(&since(other)),
+    }
+}

@@ -1,0 +1,166 @@
+use pinfold_proto::JobClass;
+use pinfold_proto::row::JobRow;
+use pinfold_proto::view::{MemoryView, SlotsView, VERSION};
+
+use super::super::{job_view, report_view};
+use super::*;
+
+const SIZES: [(usize, usize); 3] = [(80, 24), (200, 60), (40, 6)];
+
+fn row(job: u64) -> JobRow {
+    JobRow {
+        job,
+        uid: 1,
+        user: if job.is_multiple_of(2) { "ann" } else { "bob" }.to_owned(),
+        spec: pinfold_proto::JobSpec { name: format!("name-{job}\x1b[2J"), ..Default::default() },
+        priority: 10,
+        class: if job.is_multiple_of(3) { JobClass::Backfill } else { JobClass::Primary },
+        state: JobState::Running,
+        submitted_us: 1_000_000,
+        started_us: Some(1_000_000 + job * 1_000_000),
+        ended_us: None,
+        suspended_us: 0,
+        frozen_since_us: None,
+        cpus: Some((job - 1).to_string()),
+        keeper: None,
+        main: None,
+        ending: None,
+        reason: None,
+        usage: pinfold_proto::row::Usage::default(),
+    }
+}
+
+fn status(jobs: u64, at_s: Option<f64>) -> StatusView {
+    StatusView {
+        version: VERSION,
+        host: "farm".to_owned(),
+        mode: "v2".to_owned(),
+        slots: SlotsView { cores: 64, factor: 1.0, total: 64, used: jobs },
+        memory: MemoryView {
+            budget_bytes: 1 << 36,
+            held_bytes: 1 << 34,
+            swap_held_bytes: 0,
+            pressure_full_avg10: None,
+        },
+        at_s,
+        draining: false,
+        jobs: (1..=jobs).map(|job| job_view(&row(job), Some(job << 20), Some(0), vec![])).collect(),
+        warnings: Vec::new(),
+    }
+}
+
+fn cores(count: u64) -> Vec<CoreUse> {
+    let one = |core: u64| CoreUse {
+        cpus: core.to_string(),
+        busy: Some(precise(core) / precise(count)),
+        jobs: vec![core + 1],
+        others: usize::from(core == 1),
+    };
+    (0..count).map(one).collect()
+}
+
+#[track_caller]
+fn fits(lines: &[String], (width, height): (usize, usize)) {
+    assert!(lines.len() <= height, "{} lines of {height}: {lines:#?}", lines.len());
+    assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:#?}");
+    assert!(lines.iter().all(|line| !line.contains('\x1b')), "{lines:#?}");
+}
+
+#[test]
+fn all_cores_that_fit_are_on_the_screen() {
+    let now = status(64, None);
+    for (width, height) in SIZES {
+        for count in [1, 2, 16, 64, 512] {
+            let cores = cores(count);
+            let mut screen = Screen { width, height, ..Screen::default() };
+            let lines = cores_frame(&now, &cores, &screen);
+            fits(&lines, (width, height));
+            // Scrolled to the end, the last core is in sight.
+            screen.selected = 1_000;
+            let lines = cores_frame(&now, &cores, &screen);
+            fits(&lines, (width, height));
+            assert!(lines.last().unwrap().contains('['), "{lines:#?}");
+        }
+    }
+    let screen = Screen { width: 80, height: 24, ..Screen::default() };
+    let text = cores_frame(&now, &cores(4), &screen).join("\n");
+    assert!(
+        text.contains("1 name-1") && text.contains("~3 name-3") && text.contains("1 of others"),
+        "{text}"
+    );
+    assert!(text.contains("[###...]  50 %"), "{text}");
+    let screen = Screen { filter: "name-2".to_owned(), ..screen };
+    let text = cores_frame(&now, &cores(4), &screen).join("\n");
+    assert!(text.contains("2 name-2") && !text.contains("name-3"), "{text}");
+    let wide = Screen { width: 200, height: 60, ..Screen::default() };
+    let text = cores_frame(&now, &cores(64), &wide).join("\n");
+    assert!((1..=64).all(|job| text.contains(&format!("{job} name-{job}"))), "{text}");
+}
+
+#[test]
+fn a_moment_in_the_past_is_named_and_counted_from() {
+    let mut now = status(3, Some(100.0));
+    now.jobs[0].cpu_cores = Some(0.75);
+    for size in SIZES {
+        fits(&frame(&now, None, &Screen { width: size.0, height: size.1, ..Screen::default() }), size);
+    }
+    let screen = Screen { width: 200, height: 60, sort: Sort::Time, ..Screen::default() };
+    let lines = frame(&now, None, &screen);
+    assert!(lines[0].starts_with("1970-01-01 00:01:40 UTC"), "{lines:#?}");
+    let first = lines.iter().find(|line| line.starts_with('>')).unwrap();
+    // It began at 2 s: 98 s before.
+    assert!(first.contains("1 min 38 s") && first.contains("0.75"), "{first}");
+}
+
+#[test]
+fn the_processes_of_a_job_at_a_moment() {
+    let process = |number: u64, started: f64, ended: Option<f64>| ProcessView {
+        number,
+        pid: u32::try_from(1000 - number).unwrap(),
+        parent: None,
+        count: 1,
+        command: format!("work {number}\x1b[2J"),
+        started_s: Some(started),
+        ended_s: ended,
+        exit_code: None,
+        signal: None,
+        failed: 0,
+        threads: 1,
+        cpu_user_s: precise(number),
+        cpu_system_s: 0.0,
+        waited_s: 0.0,
+        memory_peak_bytes: (100 - number) << 20,
+        io_read_bytes: 0,
+        io_write_bytes: 0,
+        io_read_calls: 0,
+        io_write_calls: 0,
+        faults_minor: 0,
+        faults_major: 0,
+        switches_voluntary: 0,
+        switches_forced: 0,
+        source: "running".to_owned(),
+    };
+    let mut view = report_view(&row(7), None, 200_000_000);
+    let mut all: Vec<ProcessView> = (1..=80).map(|number| process(number, 10.0, None)).collect();
+    all.push(process(81, 20.0, Some(30.0)));
+    view.processes = Some(all);
+    let text = |at_s, sort, filter: &str| {
+        let screen = Screen { width: 120, height: 200, sort, filter: filter.to_owned(), ..Screen::default() };
+        process_frame(&view, at_s, &screen)
+    };
+    let first = |lines: &[String]| lines[3].split_whitespace().nth(1).unwrap().to_owned();
+    assert_eq!(first(&text(None, Sort::Cpu, "")), "920");
+    assert_eq!(first(&text(Some(25.0), Sort::Cpu, "")), "919", "it lived then");
+    assert_eq!(first(&text(None, Sort::Memory, "")), "999");
+    assert_eq!(first(&text(None, Sort::Number, "")), "920");
+    assert_eq!(text(None, Sort::Cpu, "work 80").len(), 4);
+    assert_eq!(text(Some(5.0), Sort::Cpu, "").len(), 3, "nothing had begun");
+    for size in SIZES {
+        for selected in [0, 40, 1_000] {
+            let screen = Screen { width: size.0, height: size.1, selected, ..Screen::default() };
+            let lines = process_frame(&view, None, &screen);
+            fits(&lines, size);
+            assert_eq!(lines.len(), size.1, "it is filled");
+        }
+    }
+}
