@@ -97,14 +97,8 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     let facts = mode::probe(&roots);
     let plan = mode::decide(&facts, options.mode.0)?;
     let scratch = Scratch::new(&facts, state.instance());
-    let scene = Scene {
-        plan: plan.clone(),
-        roots: roots.clone(),
-        instance: state.instance().to_owned(),
-        state: state.path().to_owned(),
-    };
     // Before anything else is open that the guard should not hold.
-    let Some(guard) = Guard::start(&scene)? else { return Ok(()) };
+    let Some(guard) = Guard::start(&scene(&plan, &roots, &state))? else { return Ok(()) };
     let signals = Signals::block(&[SIGTERM, SIGINT, SIGHUP]).context("failed to read signals")?;
     let (store, warnings) = open_store(&state)?;
     let survey = discover::survey().context("failed to find out about this machine")?;
@@ -159,6 +153,16 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     daemon.restore()?;
     announce(options, &places, daemon.containers.plan().mode.as_str());
     daemon.run(&signals)
+}
+
+/// What the guard is to know.
+fn scene(plan: &mode::Plan, roots: &Roots, state: &StateDir) -> Scene {
+    Scene {
+        plan: plan.clone(),
+        roots: roots.clone(),
+        instance: state.instance().to_owned(),
+        state: state.path().to_owned(),
+    }
 }
 
 /// The job store, and what users should know of it.
