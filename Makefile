@@ -1,6 +1,6 @@
 # What people type. Each target sets up what it needs first (as root with apt; otherwise it says what is missing).
 .DEFAULT_GOAL := help
-.PHONY: help demo test lab bench lint clean
+.PHONY: help demo test lab bench deb lint clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 binaries := --package pinfold-cli --package pinfold-daemon --package pinfold-bench
@@ -26,6 +26,11 @@ bench: ## pinfold beside native launchers and peers (about half an hour)
 	@scripts/setup.sh --bench
 	@cargo build --release $(binaries)
 	@for row in launch short e5 e1; do $(target)/release/pinfold-bench $$row || exit 1; done
+
+deb: ## A Debian package with the service's unit, manual pages and completions, in target/
+	@scripts/setup.sh --build
+	@cargo build --release --package pinfold-cli --package pinfold-daemon
+	@scripts/package.sh $(target)/release $(target)
 
 lint: ## Format and lints only
 	@cargo fmt --all --check

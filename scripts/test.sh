@@ -49,6 +49,7 @@ fi
 # The real programs on a kernel with control groups v2 alone, NUMA nodes and threads that share cores.
 cargo build --quiet --workspace --bins || failed+=("build")
 step "emulated host" cargo xtask lab
+step "package" scripts/test-package.sh "${CARGO_TARGET_DIR:-target}/debug"
 
 start=$SECONDS
 echo "== tests"

@@ -96,6 +96,7 @@ pub(crate) struct Daemon {
     /// Connections that have something to be sent.
     pub to_flush: BTreeSet<ConnectionId>,
     /// How long it stays without a job and without a client, when it is private.
+    pub service: crate::service::Service,
     pub private_idle: Option<Duration>,
     pub idle_since_us: u64,
     pub house_keeping_us: u64,
@@ -114,6 +115,7 @@ impl Daemon {
         self.poller.watch(Ready::Listener, &self.server)?;
         self.poller.watch(Ready::Signals, signals)?;
         self.watch_memory();
+        self.service.ready();
         // Whoever waited for the daemon to be ready need not wait for this as well.
         self.learn_from_history();
         let end = loop {
@@ -124,11 +126,13 @@ impl Daemon {
             let mut events = self.gather(&ready);
             self.due(&mut events);
             self.turns(events);
+            self.service.beat(self.clock.now_us());
             if self.private_idle.is_some_and(|limit| self.idle_for() >= limit) {
                 break End::Idle;
             }
         };
         tracing::info!(reason = ?end, "stopping");
+        self.service.stopping();
         self.stop();
         // Groups that hold jobs stay, for the next daemon to find them.
         self.containers.close();
@@ -256,6 +260,7 @@ impl Daemon {
             self.sets_due_us(),
             self.kills.first().map(|&(at, _)| at),
             self.doors_due.front().map(|&(at, _)| at),
+            self.service.due_us(),
             idle_end,
             // A host without jobs is left alone: nothing to keep house for but once in a long while.
             Some(if quiet { self.house_keeping_us + 600_000_000 } else { self.house_keeping_us }),

@@ -31,6 +31,7 @@ mod rights;
 mod sample;
 mod scratch;
 mod server;
+mod service;
 mod sets;
 mod state_dir;
 
@@ -148,6 +149,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         running: std::collections::BTreeSet::new(),
         effects: Vec::new(),
         to_flush: std::collections::BTreeSet::new(),
+        service: service::Service::of_environment(),
         private_idle: options.private.then_some(options.private_idle),
     };
     daemon.restore()?;
@@ -174,15 +176,9 @@ fn open_store(state: &StateDir) -> anyhow::Result<(Store, Vec<String>)> {
     Ok((opened.store, opened.recovered.iter().map(ToString::to_string).collect()))
 }
 
-/// Says that it is ready: on standard error, to systemd, and to the command that started it.
+/// Says that it is ready: on standard error, and to the command that started it.
 fn announce(options: &Options, places: &pinfold_sys::paths::Places, mode: &str) {
     let _ = writeln!(std::io::stderr(), "pinfoldd: ready on {} (mode {mode})", places.socket.display());
-    if let Some(path) = std::env::var_os("NOTIFY_SOCKET")
-        && let Ok(socket) = std::os::unix::net::UnixDatagram::unbound()
-    {
-        // sd_notify(3): a datagram to the socket that the service manager named.
-        let _ = socket.send_to(b"READY=1", path);
-    }
     tell_starter(options, "ready");
 }
 

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Makes a Debian package of built programs: package.sh PROGRAMS OUT, the directory with pinfold and pinfoldd, and the
+# one that the package is written into. Says the package's name. No rights are needed.
+set -euo pipefail
+programs=$(realpath "$1") out=$(realpath -m "$2")
+cd "$(dirname "$0")/.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+root=$work/root
+version=$("$programs/pinfold" --version | cut -d ' ' -f 2)
+architecture=$(dpkg --print-architecture)
+
+install -D -m 755 -t "$root/usr/bin" "$programs/pinfold" "$programs/pinfoldd"
+strip --strip-debug "$root"/usr/bin/* 2>/dev/null || echo "the programs keep what debuggers read: strip is not here" >&2
+install -D -m 644 -t "$root/lib/systemd/system" packaging/pinfoldd.service
+install -D -m 644 -t "$root/etc/pinfold" packaging/pinfold.toml
+"$programs/pinfold" man "$root/usr/share/man/man1"
+gzip -9 -n "$root"/usr/share/man/man1/*
+complete() { install -d "$root/$(dirname "$2")" && "$programs/pinfold" completions "$1" >"$root/$2"; }
+complete bash usr/share/bash-completion/completions/pinfold
+complete zsh usr/share/zsh/vendor-completions/_pinfold
+complete fish usr/share/fish/vendor_completions.d/pinfold.fish
+documents=$root/usr/share/doc/pinfold
+install -D -m 644 -t "$documents" README.md LICENSE-MIT LICENSE-APACHE docs/*.md
+gzip -9 -n -c CHANGELOG.md >"$documents/changelog.gz"
+cat LICENSE-MIT >"$documents/copyright"
+
+install -d "$root/DEBIAN"
+echo /etc/pinfold/pinfold.toml >"$root/DEBIAN/conffiles"
+# The C library is linked; the newest that its symbols ask for.
+libc=$(objdump -T "$root"/usr/bin/* 2>/dev/null | grep -o 'GLIBC_[0-9.]*' | cut -d _ -f 2 | sort -V | tail -n 1 || true)
+cat >"$root/DEBIAN/control" <<C
+Package: pinfold
+Version: $version
+Architecture: $architecture
+Maintainer: The pinfold maintainers <maintainers@pinfold.invalid>
+Section: admin
+Priority: optional
+Depends: libc6 (>= ${libc:-2.36}), libgcc-s1
+Installed-Size: $(du -sk "$root" | cut -f 1)
+Description: multicore resource manager for batch hosts
+ Makes one machine finish more work, predictably: decides from live
+ measurements which job runs now, on which cores, how far its memory may
+ grow, and which is frozen and paged out when memory runs short; records
+ what each job really used, and explains every decision.
+C
+cat >"$root/DEBIAN/postinst" <<'S'
+#!/bin/sh
+set -e
+if [ "$1" = configure ] && [ -d /run/systemd/system ]; then
+  systemctl daemon-reload
+  if [ -z "$2" ]; then
+    systemctl enable --now pinfoldd.service || echo "pinfoldd could not be started: systemctl status pinfoldd" >&2
+  else
+    # Jobs run on while the daemon is replaced.
+    systemctl try-restart pinfoldd.service || true
+  fi
+fi
+S
+cat >"$root/DEBIAN/prerm" <<'S'
+#!/bin/sh
+set -e
+if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
+  systemctl disable --now pinfoldd.service || true
+fi
+# Nobody's job stays frozen or bounded by a program that is gone.
+if [ "$1" = remove ]; then
+  pinfold rescue >/dev/null || true
+fi
+S
+cat >"$root/DEBIAN/postrm" <<'S'
+#!/bin/sh
+set -e
+if [ -d /run/systemd/system ]; then
+  systemctl daemon-reload
+fi
+if [ "$1" = purge ]; then
+  rm -rf /var/lib/pinfold /etc/pinfold
+fi
+S
+chmod 755 "$root"/DEBIAN/post* "$root"/DEBIAN/prerm
+mkdir -p "$out"
+package=$out/pinfold_${version}_$architecture.deb
+dpkg-deb --root-owner-group --build "$root" "$package" >/dev/null
+echo "$package"
