@@ -291,7 +291,7 @@ fn requests() -> Vec<Vec<u8>> {
         Request::Hello { version: wire::WIRE_VERSION },
         Request::Submit { ticket: 1, spec: Box::default(), pid: Some(7) },
         Request::Wait { jobs: vec![1, 2, 3] },
-        Request::Status { jobs: Vec::new(), all: true },
+        Request::Status { jobs: Vec::new(), all: true, at_us: None },
         Request::Why { job: 3, at_us: Some(5) },
         Request::ConfigSet { changes: vec!["slots.factor=2".to_owned()] },
         Request::Presented,
