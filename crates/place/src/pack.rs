@@ -6,11 +6,13 @@
 //! state: who holds what is the caller's. The same room and the same demand give the same placement.
 
 mod compact;
+mod repack;
 mod site;
 mod spread;
 
 use pinfold_topo::{CpuSet, Topology};
 
+pub use repack::{MOVES_MAX, Mover, Repack};
 pub use site::{Level, Site};
 
 use site::Free;

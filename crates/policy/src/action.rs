@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use pinfold_place::pack::Level;
 use pinfold_topo::CpuSet;
 
 use crate::{Class, JobId};
@@ -118,6 +119,15 @@ pub enum Reason {
         /// How much idler, in thousandths.
         gap_milli: u16,
     },
+    /// It made room, so that a wider job finds its cores close together.
+    MadeRoom {
+        /// The wider job.
+        by: JobId,
+        /// The domain that job has now.
+        level: Level,
+        /// What those who made room and changed NUMA nodes hold, in bytes.
+        memory_bytes: u64,
+    },
     /// The PUs it was bound to are gone or no longer allowed.
     CpusGone,
     /// The cores it is bound to have other usable PUs now.
@@ -207,6 +217,17 @@ pub struct Explanation {
     pub change: String,
 }
 
+fn made_room(f: &mut fmt::Formatter<'_>, by: JobId, level: Level, memory_bytes: u64) -> fmt::Result {
+    let domain = match level {
+        Level::L3 => "behind one L3",
+        Level::Numa => "at one NUMA node",
+        Level::Socket => "on one socket",
+        Level::Machine => "on one machine",
+    };
+    write!(f, "it made room, so that job {by} has its cores {domain}")?;
+    if memory_bytes > 0 { write!(f, " ({} change nodes)", mib(memory_bytes)) } else { Ok(()) }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -232,6 +253,7 @@ impl fmt::Display for Reason {
             Self::IdlerCore { gap_milli } => {
                 write!(f, "another core was idler by {}.{}%", gap_milli / 10, gap_milli % 10)
             }
+            Self::MadeRoom { by, level, memory_bytes } => made_room(f, *by, *level, *memory_bytes),
             Self::CpusChanged => write!(f, "the usable PUs of its cores changed"),
             Self::CpusGone => write!(f, "the PUs it was bound to are gone or no longer allowed"),
             Self::Exclusive { by } => write!(f, "the exclusive job {by} takes every slot"),

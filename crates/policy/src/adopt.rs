@@ -48,6 +48,7 @@ impl Policy {
                 slots: 0,
                 key: None,
                 drift: Drift::default(),
+                repacked: (0, None),
             },
         );
         let mut reason = Reason::Restored;

@@ -153,7 +153,12 @@ fn machine() -> impl Strategy<Value = Machine> {
                 asides.push(Aside { name: name.to_owned(), cores, topology: None, memory_bytes });
             }
         }
-        Machine { cores, topology: None, asides }
+        // Three sockets of two cores.
+        let topology =
+            pinfold_topo::synthetic::facts_of("pack:3 numa:1 core:2 pu:1").expect("it is well formed");
+        let topology = topology.assemble().expect("it is whole");
+        let cores = cores.into_iter().fold(CpuSet::new(), |all, core| all.union(&core));
+        Machine { asides, ..Machine::of(&topology, &cores) }
     })
 }
 

@@ -147,6 +147,8 @@ pub(crate) struct Live {
     /// Its place among those that have a slot.
     pub(crate) key: Option<Key>,
     pub(crate) drift: Drift,
+    /// How often it made room for others, and when last.
+    pub(crate) repacked: (u32, Option<Instant>),
 }
 
 /// Why a job was frozen.

@@ -4,7 +4,8 @@
 //! and its reason. Reading order: [`settings`], [`event`] (what can happen), [`action`] (what can be done,
 //! and why), [`job`] (what is known of each job), [`policy`] (the state and its events), then the private
 //! modules: `queue` (who is next), `holders` (who has a slot), `cores` (who is where), `choice` (which cores a job
-//! gets), `asides` (cores that are set aside, and the jobs on them), `machine` (when it changes), `rules` (what follows from it), `moves` (where backfillers go), `memory`, `governor` and `claims` (who
+//! gets), `asides` (cores that are set aside, and the jobs on them), `machine` (when it changes), `rules` (what follows from it), `moves` (where backfillers go), `repack` (who makes room for a
+//! wider job), `memory`, `governor` and `claims` (who
 //! waits, stands still and returns for want of memory), `carry` (from what is wanted to what must be asked for),
 //! `adopt` (after a restart), `explain` (in words).
 //!
@@ -30,6 +31,7 @@ pub mod memory;
 mod moves;
 pub mod policy;
 mod queue;
+mod repack;
 mod rules;
 pub mod settings;
 pub mod time;

@@ -276,17 +276,19 @@ impl Policy {
             self.release(job);
         }
         self.dequeue(id);
+        let room = if plan.class == Class::Primary { self.make_room(id) } else { None };
         let wish = self.jobs[&id].request.wish.as_deref();
-        let cores = match plan.class {
+        let cores = match (plan.class, room) {
             _ if !self.settings.schedule => vec![],
-            Class::Primary => {
+            (_, Some(cores)) => cores,
+            (Class::Primary, None) => {
                 // A frozen one returns to where it was, if it can.
                 let was = self.live(id).and_then(|live| live.told.cpus.as_ref());
                 let own = was.map(|cpus| self.cores.touched_by(cpus)).unwrap_or_default();
                 self.cores.choose_homes(slots, &own, wish).expect("planned with so many homes free")
             }
-            Class::Backfill => self.cores.choose_pinning(slots, wish),
-            Class::Exclusive => (0..self.cores.len()).collect(),
+            (Class::Backfill, None) => self.cores.choose_pinning(slots, wish),
+            (Class::Exclusive, None) => (0..self.cores.len()).collect(),
         };
         self.begin(id, plan.class, cores, &plan.demote);
     }
@@ -344,6 +346,7 @@ impl Policy {
             slots: 0,
             key: None,
             drift: Drift::default(),
+            repacked: (0, None),
         };
         self.make_live(id, live);
         self.rearm(id);

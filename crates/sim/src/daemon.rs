@@ -550,6 +550,8 @@ fn name(reason: &Reason) -> &'static str {
         Reason::Adopted => 20,
         Reason::Restored => 21,
         Reason::Retry { .. } => 22,
+        // This host has one level, so nobody makes room.
+        Reason::MadeRoom { .. } => return "made room",
         // This host has no sets.
         Reason::SetFree { .. } | Reason::SetAside { .. } => return "set",
         // This host has no memory: see `pressure`.

@@ -12,6 +12,7 @@ use pinfold_policy::{
     Action, Adopted, Aside, Claim, Class, Command, Decision, Event, Instant, JobId, JobMemory, Kind, Machine,
     MemorySample, Policy, Preemption, Request, Running, Sample, Settings,
 };
+use pinfold_topo::synthetic::facts_of;
 use pinfold_topo::{CpuSet, PuOs};
 
 /// A judgement that is fed from a transcript.
@@ -195,6 +196,10 @@ fn machine(text: &str) -> Machine {
 }
 
 fn plain(text: &str) -> Machine {
+    if text.starts_with("pack:") {
+        let topology = facts_of(&text.replace(',', " ")).unwrap().assemble().unwrap();
+        return Machine::of(&topology, &topology.usable());
+    }
     if let Ok(count) = text.parse::<u32>() {
         return Machine::flat((0..count).map(|pu| CpuSet::single(PuOs(pu))).collect());
     }
