@@ -84,6 +84,8 @@ impl Bench {
             ttl: None,
             held: false,
             no_suspend: false,
+            requeue: false,
+            requeues: 0,
             wish: None,
             aside: None,
             after: Vec::new(),

@@ -193,6 +193,9 @@ pub(crate) struct JobOptions {
     /// Never freeze it by the host's own choice
     #[arg(long, env = "PINFOLD_NO_SUSPEND", hide_env_values = true)]
     pub no_suspend: bool,
+    /// If memory can be had in no other way, end it and begin it anew later
+    #[arg(long, env = "PINFOLD_REQUEUE", hide_env_values = true)]
+    pub requeue: bool,
     /// Let it wait until it is released
     #[arg(long, env = "PINFOLD_HOLD", hide_env_values = true)]
     pub hold: bool,

@@ -24,7 +24,7 @@ use crate::args::BatchArgs;
 use crate::client::Dial;
 use crate::failure::Failure;
 use crate::job;
-use crate::keeper::{Keeper, Told, send_signal, send_signal_to_group};
+use crate::keeper::{Keeper, Told, may_begin_anew, send_signal, send_signal_to_group};
 use crate::progress::Progress;
 use crate::tasks::{Asked, Laid};
 
@@ -282,12 +282,27 @@ impl Batch {
                 outcome.signal = reaped.signal;
                 outcome.cpu_us = reaped.cpu_user_us + reaped.cpu_system_us;
                 let failed = outcome.failed();
-                self.progress.ended(failed);
+                // One that may be begun anew is counted when its end is on disk.
+                if !may_begin_anew(self.options.requeue, &reaped) {
+                    self.progress.ended(failed);
+                }
             }
             Told::Recorded { ticket, suspended_us, memory_peak_bytes } => {
                 let outcome = self.outcome(ticket);
                 outcome.suspended_us = suspended_us;
                 outcome.memory_peak_bytes = memory_peak_bytes;
+                if outcome.signal == Some(SIGKILL) && self.options.requeue {
+                    self.progress.ended(true);
+                }
+            }
+            Told::Again { ticket, .. } => {
+                let outcome = self.outcome(ticket);
+                (outcome.started, outcome.ended, outcome.exit_code, outcome.signal) =
+                    (None, None, None, None);
+                outcome.cpu_us = 0;
+                if self.ending.is_some() || self.orphaned {
+                    self.keeper.withdraw(ticket, "the batch was told to end before the job began anew");
+                }
             }
             Told::Refused { ticket, code: ErrorCode::QueueFull, .. }
                 if self.ending.is_none() && !self.orphaned =>

@@ -39,6 +39,7 @@ pub(crate) fn spec(
         expected_us: options.time.map(microseconds),
         held: options.hold,
         no_suspend: options.no_suspend,
+        requeue: options.requeue,
         after: options.after.clone(),
         tmp_bytes: options.tmp.filter(|&bytes| bytes > 0),
         private_tmp: options.private_tmp,

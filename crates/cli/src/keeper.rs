@@ -49,6 +49,8 @@ pub(crate) enum Told {
     Ended { ticket: u64, reaped: Reaped, at: Instant },
     /// Its end is on disk; the job is done with.
     Recorded { ticket: u64, suspended_us: u64, memory_peak_bytes: u64 },
+    /// It was ended for others, not by itself, and waits again.
+    Again { ticket: u64, reason: String },
     /// It was refused or struck off before it ran; the job is done with.
     Refused { ticket: u64, reason: String, code: ErrorCode },
     /// A signal for this process, other than a child's end.
@@ -432,9 +434,21 @@ impl Keeper {
                     self.forget(ticket);
                 }
             }
+            Reply::Again { job, reason } => self.again(job, reason),
             Reply::Unknown { job } => self.unknown(job),
             // `Attached` asks for nothing; the rest answers questions that a keeper does not ask.
             _ => {}
+        }
+    }
+
+    /// A job that ended waits again, for the daemon ended it: its command is started once more when it may be.
+    fn again(&mut self, job: u64, reason: String) {
+        let Some(&ticket) = self.by_job.get(&job) else { return };
+        let Some(kept) = self.jobs.get_mut(&ticket) else { return };
+        if matches!(kept.stage, Stage::Ended(_)) {
+            kept.stage = Stage::Waiting(None);
+            self.childless.insert(ticket);
+            self.told.push_back(Told::Again { ticket, reason });
         }
     }
 
@@ -693,6 +707,11 @@ fn ending_of(reaped: &Reaped) -> Ending {
         io_read_bytes: reaped.io_read_bytes,
         io_write_bytes: reaped.io_write_bytes,
     }
+}
+
+/// Whether a job that ended like this may have been ended by the daemon, to be begun anew.
+pub(crate) fn may_begin_anew(requeue: bool, reaped: &Reaped) -> bool {
+    requeue && reaped.signal == Some(pinfold_sys::signals::SIGKILL)
 }
 
 /// Sends a signal to a child that leads a session of its own, and to whoever is in its group.

@@ -18,7 +18,7 @@ use crate::args::RunArgs;
 use crate::client::Dial;
 use crate::failure::Failure;
 use crate::job;
-use crate::keeper::{Keeper, Told, send_signal};
+use crate::keeper::{Keeper, Told, may_begin_anew, send_signal};
 use crate::tasks::Asked;
 
 const TICKET: u64 = 1;
@@ -73,13 +73,15 @@ pub(crate) fn run(dial: Dial, args: &RunArgs) -> Result<ProcessExit, Failure> {
         }
         keeper.submit(TICKET, job::spec(&args.options, laid.as_deref(), &args.command, None));
     }
-    let reaped = until_ended(&mut keeper)?;
+    let reaped = until_ended(&mut keeper, args.options.requeue)?;
     until_recorded(&mut keeper);
     Ok(ProcessExit::from(status(&reaped)))
 }
 
-fn until_ended(keeper: &mut Keeper) -> Result<Reaped, Failure> {
+fn until_ended(keeper: &mut Keeper, requeue: bool) -> Result<Reaped, Failure> {
     let asked = Instant::now();
+    // Killed, perhaps to be begun anew: the daemon says whether.
+    let mut killed = None;
     let (mut number, mut quiet) = (None, !std::io::stderr().is_terminal());
     loop {
         let word_due = (!quiet).then(|| (asked + WORD_AFTER).saturating_duration_since(Instant::now()));
@@ -88,7 +90,13 @@ fn until_ended(keeper: &mut Keeper) -> Result<Reaped, Failure> {
             match told {
                 Told::Queued { job, .. } => number = Some(job),
                 Told::Started { .. } => quiet = true,
+                Told::Ended { reaped, .. } if may_begin_anew(requeue, &reaped) => killed = Some(reaped),
                 Told::Ended { reaped, .. } => return Ok(reaped),
+                Told::Again { reason, .. } => {
+                    killed = None;
+                    say(&format!("{reason}; it begins anew later"));
+                }
+                Told::Recorded { .. } if killed.is_some() => return Ok(killed.expect("just looked at")),
                 Told::Refused { reason, code, .. } => return Err(Failure::refused(code, reason)),
                 Told::Signal(arrived) => match keeper.running_pid(TICKET) {
                     Some(pid) => {

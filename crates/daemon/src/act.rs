@@ -56,6 +56,10 @@ impl Daemon {
             Action::Thaw => live.set_state(JobState::Running, now_us),
             Action::Signal { .. } => {}
             Action::PageOut { .. } => live.set_state(JobState::Parked, now_us),
+            Action::Requeue => {
+                live.row.requeuing = true;
+                live.row.requeues = live.row.requeues.saturating_add(1);
+            }
             Action::Drop { refused } => return self.dropped(job, *refused, &words, &reason),
         }
         if !live.killed {
@@ -354,6 +358,7 @@ impl Daemon {
                 }
                 thawed
             }
+            Action::Requeue => container.kill(),
             Action::Signal { signal } => {
                 // A handler runs only in a thawed job; the judgement thaws before it asks for a signal.
                 container.signal(*signal).map(drop)
@@ -387,6 +392,7 @@ impl Daemon {
                 live.row.cpus = None;
             }
             Action::Freeze => live.set_state(JobState::Running, now_us),
+            Action::Requeue => live.row.requeuing = false,
             _ => {}
         }
         live.row.reason = Some(format!("{} failed: {error}", in_words(&action)));
@@ -451,6 +457,7 @@ pub(crate) fn in_words(action: &Action) -> String {
         Action::Signal { signal } => {
             format!("send {}", pinfold_sys::signals::name(*signal).map_or(signal.to_string(), str::to_owned))
         }
+        Action::Requeue => "end it to begin anew".to_owned(),
         Action::Drop { refused: true } => "refuse".to_owned(),
         Action::Drop { refused: false } => "strike off".to_owned(),
     }

@@ -24,7 +24,12 @@ impl Daemon {
         live.row.started_us = live.row.started_us.or(Some(live.row.submitted_us));
         self.journal.touch(job);
         self.finish_if_empty(job);
-        if let Some(live) = self.jobs.get_mut(&job) {
+        if self.begins_anew(job) {
+            // The last of its processes are on their way out.
+            self.watch_container(job);
+            return self.finish_if_empty(job);
+        }
+        if let Some(live) = self.jobs.get_mut(&job).filter(|live| live.row.ending.is_some()) {
             // Some of its processes live on; the status is known and on disk all the same.
             live.lingers = true;
             let reply = live.keeper.map(|id| (id, recorded(job, Some(&live.row))));
@@ -63,6 +68,7 @@ impl Daemon {
         let populated = live.container.as_ref().map(pinfold_sys::container::Container::is_populated);
         match populated {
             Some(Ok(true)) => {}
+            Some(Ok(false)) | None if self.begins_anew(job) => self.put_back(job),
             Some(Ok(false)) | None => self.finish(job),
             Some(Err(error)) => {
                 tracing::warn!(job = job.0, %error, "a container cannot be read; its job counts as over");

@@ -185,6 +185,8 @@ impl Daemon {
             ended_us: None,
             suspended_us: 0,
             frozen_since_us: None,
+            requeues: 0,
+            requeuing: false,
             cpus: None,
             keeper,
             main: None,
@@ -256,7 +258,9 @@ impl Daemon {
         }
         self.journal.touch(job);
         self.reply(id, Reply::Attached { job: job.0 });
-        if let Some(ending) = ending {
+        if let Some(ending) = ending
+            && !self.was_put_back(job, &ending)
+        {
             self.ended(job, ending);
         }
     }

@@ -140,6 +140,8 @@ pub(crate) fn request(job: u64, priority: u8, spec: &JobSpec) -> Request {
         ttl: spec.ttl_us.map(std::time::Duration::from_micros),
         held: spec.held,
         no_suspend: spec.no_suspend,
+        requeue: spec.requeue,
+        requeues: 0,
         wish: spec
             .layout
             .as_ref()

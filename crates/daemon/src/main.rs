@@ -26,6 +26,7 @@ mod options;
 mod past;
 mod poller;
 mod processes;
+mod requeue;
 mod restore;
 mod rights;
 mod sample;

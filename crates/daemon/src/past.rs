@@ -120,6 +120,8 @@ mod tests {
             ended_us: Some(9_000_000),
             suspended_us: 0,
             frozen_since_us: None,
+            requeues: 0,
+            requeuing: false,
             cpus: None,
             keeper: None,
             main: None,

@@ -110,6 +110,10 @@ impl Daemon {
         if runs {
             self.follow_again(job);
         }
+        if runs && self.jobs.get(&job).is_some_and(|live| live.row.requeuing) {
+            // The daemon before this one was about to end it, and may have ended some of it.
+            self.effects.push(crate::event::Effect::Act(job, pinfold_policy::Action::Requeue));
+        }
         self.watch_container(job);
         self.finish_if_empty(job);
     }
@@ -174,6 +178,7 @@ impl Daemon {
         let live = &self.jobs[&job];
         let mut request = self.request(job.0, live.row.priority, &live.row.spec);
         request.held = live.row.state == JobState::Held;
+        request.requeues = live.row.requeues;
         let running = runs.then(|| Running {
             started: Instant(live.row.started_us.unwrap_or(live.row.submitted_us)),
             class: live::to_policy(live.row.class),

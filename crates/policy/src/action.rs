@@ -46,6 +46,9 @@ pub enum Action {
         /// The signal, by its number.
         signal: i32,
     },
+    /// End all its processes at once. When none is left ([`crate::Event::Requeued`]) it waits again, to run from its
+    /// beginning.
+    Requeue,
     /// Strike a waiting job off; it never ran.
     Drop {
         /// Refused and expired jobs leave with exit code 5; withdrawn and cancelled ones were asked to go.
@@ -153,6 +156,15 @@ pub enum Reason {
         /// The job that goes on whatever happens.
         token: JobId,
     },
+    /// Memory could be had in no other way: everyone else stands still, and swap takes nothing more.
+    NoOtherWay {
+        /// What those who go on lack, in bytes.
+        lacking: u64,
+        /// How often it was put back in the queue, this time included.
+        times: u32,
+        /// How often it may be.
+        most: u32,
+    },
     /// Running jobs need the room that it holds.
     MemoryNeeded {
         /// What they need, in bytes.
@@ -258,14 +270,18 @@ impl fmt::Display for Reason {
             Self::CpusGone => write!(f, "the PUs it was bound to are gone or no longer allowed"),
             Self::Exclusive { by } => write!(f, "the exclusive job {by} takes every slot"),
             Self::ExclusiveOver => write!(f, "the exclusive job ended"),
-            Self::SlotsShrank { slots: 0 } => write!(f, "no slot is left"),
-            Self::SlotsShrank { slots: 1 } => write!(f, "only 1 slot is left"),
-            Self::SlotsShrank { slots } => write!(f, "only {slots} slots are left"),
+            Self::SlotsShrank { slots } => f.write_str(&slots_left(*slots)),
             Self::MemoryShort { free, growth, token } => write!(
                 f,
                 "memory runs short: {} free, growing by {} a second; job {token} goes first",
                 mib(*free),
                 mib(*growth)
+            ),
+            Self::NoOtherWay { lacking, times, most } => write!(
+                f,
+                "memory could be had in no other way ({} more needed, nobody left to freeze, no swap); \
+                 it goes back in the queue, time {times} of at most {most}",
+                mib(*lacking)
             ),
             Self::MemoryNeeded { needed, free } => {
                 write!(f, "the running jobs need {} and {} are free", mib(*needed), mib(*free))
@@ -296,6 +312,14 @@ impl fmt::Display for Reason {
             Self::Restored => write!(f, "put right after a restart of the daemon"),
             Self::Retry { error } => write!(f, "an earlier try failed: {error}"),
         }
+    }
+}
+
+fn slots_left(slots: usize) -> String {
+    match slots {
+        0 => "no slot is left".to_owned(),
+        1 => "only 1 slot is left".to_owned(),
+        _ => format!("only {slots} slots are left"),
     }
 }
 

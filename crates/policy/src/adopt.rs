@@ -39,6 +39,7 @@ impl Policy {
                 out,
                 grace: None,
                 signal: None,
+                requeuing: false,
                 withdrawn: false,
                 failures: 0,
                 // Its weight cannot be read back for sure: the priority may have changed just before the end.

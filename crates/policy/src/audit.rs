@@ -59,7 +59,7 @@ fn memory_settings() -> impl Strategy<Value = MemorySettings> {
 fn request() -> impl Strategy<Value = Request> {
     let asked = (job(), 1u8..=16, 1u32..4, prop::option::weighted(0.3, class()));
     let times = (prop::option::weighted(0.3, seconds(100)), prop::option::weighted(0.2, seconds(50)));
-    let flags = (prop::bool::weighted(0.1), prop::bool::weighted(0.1));
+    let flags = (prop::bool::weighted(0.1), prop::bool::weighted(0.1), any::<bool>());
     let memory = (prop::option::weighted(0.3, size()), prop::option::weighted(0.5, (0u64..4).prop_map(Kind)));
     let wish = prop::option::weighted(0.2, cpus());
     let aside = prop::option::weighted(0.25, prop_oneof![Just("a".to_owned()), Just("b".to_owned())]);
@@ -68,7 +68,7 @@ fn request() -> impl Strategy<Value = Request> {
         |(
             (job, priority, cores, class),
             (expected, ttl),
-            (held, no_suspend),
+            (held, no_suspend, requeue),
             (memory, kind),
             (named, after, aside),
         )| {
@@ -81,6 +81,8 @@ fn request() -> impl Strategy<Value = Request> {
                 ttl,
                 held,
                 no_suspend,
+                requeue,
+                requeues: 0,
                 wish: named.map(|named| Box::new(Wish { named, ..Wish::default() })),
                 aside,
                 after,
@@ -173,6 +175,7 @@ fn event() -> impl Strategy<Value = Event> {
         8 => job().prop_map(Event::Started),
         6 => job().prop_map(Event::Exited),
         1 => job().prop_map(Event::Withdrawn),
+        2 => job().prop_map(Event::Requeued),
         6 => (job(), command()).prop_map(|(job, command)| Event::Command(job, command)),
         2 => prop::collection::vec(0u16..1000, 0..6).prop_map(|idle_milli| {
             Event::Sample(Sample { idle_milli })
@@ -227,12 +230,16 @@ fn audit(policy: &Policy) {
         };
         let rests = policy.memory.frozen.contains(&id);
         assert_eq!(
-            live.out.is_some() && !live.suspended && !rests,
+            live.out.is_some() && !live.suspended && !live.requeuing && !rests,
             job.queued.is_some(),
             "job {id} in the queue"
         );
         assert!(!rests || live.out.is_some_and(crate::job::Out::is_memory), "job {id} rests for no memory");
-        assert!(!live.suspended || live.out.is_some() || live.starting, "job {id} is suspended and runs");
+        assert!(!live.requeuing || (!rests && !live.starting), "job {id} is to end");
+        assert!(
+            !live.suspended || live.out.is_some() || live.starting || live.requeuing,
+            "job {id} is suspended and runs"
+        );
         assert_eq!(live.key.is_none(), live.out.is_some() || policy.dying.contains(&id), "slot of job {id}");
         let Some(key) = &live.key else {
             assert!(live.cores.is_empty(), "job {id} has cores and no slot");
@@ -373,7 +380,7 @@ proptest! {
         for decision in &log {
             match decision.action {
                 Action::Start { .. } => { known.insert(decision.job); }
-                Action::Drop { .. } => { known.remove(&decision.job); }
+                Action::Drop { .. } | Action::Requeue => { known.remove(&decision.job); }
                 _ => {}
             }
         }

@@ -52,9 +52,10 @@ impl Policy {
             _ => 2,
         });
         let mut starts = std::mem::take(&mut self.starts);
-        // A job that is starting is asked for nothing before it has answered.
-        let (later, now): (Vec<_>, Vec<_>) =
-            marked.into_iter().partition(|&(job, _)| self.live(job).is_some_and(|live| live.starting));
+        // A job that is starting or being ended is asked for nothing before it has answered.
+        let (later, now): (Vec<_>, Vec<_>) = marked
+            .into_iter()
+            .partition(|&(job, _)| self.live(job).is_some_and(|live| live.starting || live.requeuing));
         self.marked = later;
         now.iter().for_each(|(job, reason)| self.carry(*job, reason));
         for (job, reason) in starts.drain(..) {
@@ -116,6 +117,9 @@ impl Policy {
                 self.start_failed(id, error);
             }
             return;
+        }
+        if *action == Action::Requeue {
+            return self.goes_on(id);
         }
         let told = &mut live.told;
         let kind = match action {

@@ -38,6 +38,8 @@ pub enum Event {
     },
     /// No process of the job is left. Also ends a job that waits (its command could not be started).
     Exited(JobId),
+    /// No process of a job is left that was to be ended to be put back in the queue.
+    Requeued(JobId),
     /// Whoever asked for a waiting job is gone.
     Withdrawn(JobId),
     /// A user or operator, whose right to do so was checked before, says what to do with a job.
@@ -122,6 +124,10 @@ pub struct Request {
     pub held: bool,
     /// Whether it may ever be frozen by the judgement's own choice.
     pub no_suspend: bool,
+    /// Whether it may be ended and begun anew when memory can be had in no other way.
+    pub requeue: bool,
+    /// How often that was done already.
+    pub requeues: u32,
     /// Which cores do for it.
     pub wish: Option<Box<Wish>>,
     /// The name of the set of cores that it runs in, see [`Machine::asides`]; `None`: none of those.

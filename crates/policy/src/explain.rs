@@ -47,6 +47,14 @@ impl Policy {
         if let Some(failed) = waiting.failed.as_ref().filter(|failed| !failed.tried) {
             numbers.push(("failed starts", waiting.failures.to_string()));
             let again = failed.again.since(now).as_secs_f64();
+            if waiting.failures == 0 {
+                numbers.pop();
+                numbers.push(("times put back in the queue", job.requeues.to_string()));
+                return (
+                    format!("it waits to be begun anew: {}", failed.error),
+                    format!("it is next in {again:.1} s, as soon as memory suffices for what it held"),
+                );
+            }
             return (
                 format!("its start failed: {}", failed.error),
                 format!("it is started again in {again:.1} s, or ended with `pinfold cancel {id}`"),

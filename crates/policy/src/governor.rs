@@ -32,7 +32,7 @@ const THRASH_FOR: Duration = Duration::from_secs(1);
 /// A job returns only to a host that stalls less than this.
 const CALM_MILLI: u16 = 100;
 /// Nobody below this is frozen for memory or paged out: it would not help.
-const WORTH_BYTES: u64 = 4 << 20;
+pub(crate) const WORTH_BYTES: u64 = 4 << 20;
 /// Kinds of jobs that are known at most, so that nobody can fill memory with them.
 const KINDS_MAX: usize = 10_000;
 /// The least time a job rests, doubled with each time it is frozen,
@@ -142,11 +142,17 @@ impl Policy {
     pub(crate) fn counts_for(&self, job: &Job) -> u64 {
         let claim = if self.settings.memory.prediction { self.claim_of(job) } else { None };
         let claim = claim.unwrap_or_default();
-        job.held.total().max(if job.request.no_suspend { claim.most_bytes } else { claim.usual_bytes })
+        // Who was ended for others does not begin anew where it would be again.
+        let before = if job.requeues > 0 && job.live().is_none() { job.held.peak } else { 0 };
+        job.held.total().max(before).max(if job.request.no_suspend {
+            claim.most_bytes
+        } else {
+            claim.usual_bytes
+        })
     }
 
     /// Jobs that have a slot.
-    fn running(&self) -> impl Iterator<Item = &Job> {
+    pub(crate) fn running(&self) -> impl Iterator<Item = &Job> {
         self.lives.iter().filter_map(|id| self.jobs.get(id)).map(|job| &**job).filter(|job| has_slot(job))
     }
 
@@ -269,7 +275,7 @@ impl Policy {
     }
 
     /// Jobs that were started and stand still, for whatever cause.
-    fn standing(&self) -> impl Iterator<Item = &Job> {
+    pub(crate) fn standing(&self) -> impl Iterator<Item = &Job> {
         self.lives.iter().filter_map(|id| self.jobs.get(id)).map(|job| &**job).filter(|job| !has_slot(job))
     }
 
@@ -291,7 +297,8 @@ impl Policy {
     pub(crate) fn choose_token(&mut self) {
         let keeps = |id: &JobId| {
             let live = self.jobs.get(id).and_then(|job| job.live());
-            live.is_some_and(|live| live.key.is_some() || live.out.is_some_and(Out::is_memory))
+            let holds = |live: &crate::job::Live| live.key.is_some() || live.out.is_some_and(Out::is_memory);
+            live.is_some_and(|live| holds(live) && !live.requeuing)
         };
         if self.memory.token.as_ref().is_some_and(keeps) {
             return;
@@ -426,6 +433,7 @@ impl Policy {
             self.freeze_for_memory(victim);
         }
         self.page_out();
+        self.begin_anew_for_memory(usable);
     }
 
     /// Freezes who would soon hold what the token holder may come to need and swap does not take.
@@ -473,7 +481,7 @@ impl Policy {
     /// The next to be frozen, and what that is worth: the youngest of those that grow or may begin to, else the
     /// youngest that holds anything; never the token holder, and one that has just returned only if there is no
     /// other.
-    fn victim(&self) -> Option<(JobId, u64)> {
+    pub(crate) fn victim(&self) -> Option<(JobId, u64)> {
         let now = self.now;
         let may = |job: &&Job| {
             let worth = job.held.total() >= WORTH_BYTES || self.may_grow(job);
@@ -600,7 +608,7 @@ fn has_slot(job: &Job) -> bool {
 }
 
 /// The order in which jobs keep their memory: priority, then start, then number; the foremost is the least.
-fn order(job: &Job) -> (std::cmp::Reverse<u8>, Instant, JobId) {
+pub(crate) fn order(job: &Job) -> (std::cmp::Reverse<u8>, Instant, JobId) {
     let started = job.live().map_or(Instant(u64::MAX), |live| live.started);
     (std::cmp::Reverse(job.request.priority), started, job.id())
 }

@@ -71,6 +71,8 @@ pub(crate) struct Job {
     pub(crate) submitted: Instant,
     /// Since when it waits for a slot, new or frozen.
     pub(crate) since: Instant,
+    /// How often it was ended to be begun anew.
+    pub(crate) requeues: u32,
     /// How many later jobs started while it stood first and did not fit.
     pub(crate) passed: u32,
     /// It waited too long: first in the queue, and not frozen again for another.
@@ -102,7 +104,7 @@ pub(crate) struct Waiting {
     pub(crate) failed: Option<Failure>,
 }
 
-/// An action that failed.
+/// An action that failed, or a run that was ended for others: it is tried again later.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
     /// When it is tried again.
@@ -131,6 +133,8 @@ pub(crate) struct Live {
     pub(crate) grace: Option<Instant>,
     /// A signal that has still to be sent.
     pub(crate) signal: Option<i32>,
+    /// It is being ended, to be put back in the queue; nothing else is asked of it before that is done.
+    pub(crate) requeuing: bool,
     /// Whoever asked for it is gone: not to be tried again if its start fails.
     pub(crate) withdrawn: bool,
     /// Starts that failed before this one.

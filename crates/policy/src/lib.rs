@@ -4,9 +4,10 @@
 //! and its reason. Reading order: [`settings`], [`event`] (what can happen), [`action`] (what can be done,
 //! and why), [`job`] (what is known of each job), [`policy`] (the state and its events), then the private
 //! modules: `queue` (who is next), `holders` (who has a slot), `cores` (who is where), `choice` (which cores a job
-//! gets), `asides` (cores that are set aside, and the jobs on them), `machine` (when it changes), `rules` (what follows from it), `moves` (where backfillers go), `repack` (who makes room for a
-//! wider job), `memory`, `governor` and `claims` (who
-//! waits, stands still and returns for want of memory), `carry` (from what is wanted to what must be asked for),
+//! gets), `asides` (cores that are set aside, and the jobs on them), `machine` (when it changes), `rules` (what follows
+//! from it), `moves` (where backfillers go), `repack` (who makes room for a wider job), `memory`, `governor`, `requeue`
+//! and `claims` (who waits, stands still, returns and begins anew for want of memory), `carry` (from what is wanted to
+//! what must be asked for),
 //! `adopt` (after a restart), `explain` (in words).
 //!
 //! Absent here: files, clocks, threads, random numbers, hash order. The daemon and the simulator call the
@@ -32,6 +33,7 @@ mod moves;
 pub mod policy;
 mod queue;
 mod repack;
+mod requeue;
 mod rules;
 pub mod settings;
 pub mod time;
@@ -41,6 +43,7 @@ pub use event::{Adopted, Aside, Command, Event, Machine, Request, Running, Sampl
 pub use job::{FrozenBy, JobInfo, State};
 pub use memory::{Claim, JobMemory, Kind, MemorySample, MemorySettings};
 pub use policy::Policy;
+pub use requeue::REQUEUES_MAX;
 pub use settings::{Preemption, Settings};
 pub use time::Instant;
 

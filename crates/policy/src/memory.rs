@@ -84,6 +84,8 @@ pub(crate) struct Held {
     pub(crate) peak: u64,
     /// By how much it grows in a second; 0 when it does not.
     pub(crate) growth: u64,
+    /// By how much it grew in a second at the last readings alone.
+    pub(crate) growth_now: u64,
     /// By how much it grew when it was frozen.
     pub(crate) growth_before: u64,
     /// When it last returned.
@@ -112,7 +114,7 @@ impl Held {
             let old = self.recent.iter().rev().find(|(at, _)| now.since(*at) >= span).or(self.recent.front());
             old.map_or(0, |&(at, was)| per_second(total.saturating_sub(was), now.since(at).max(SPACING)))
         };
-        self.growth = over(SHORT).max(over(LONG));
+        (self.growth, self.growth_now) = (over(SHORT).max(over(LONG)), over(SPACING));
         if self.recent.back().is_none_or(|(at, _)| now.since(*at) >= SPACING) {
             self.recent.push_back((now, total));
         }
@@ -121,10 +123,15 @@ impl Held {
         }
     }
 
+    /// It holds nothing any more, and will come to hold as much as it did.
+    pub(crate) fn begin_anew(&mut self) {
+        *self = Self { peak: self.peak, ..Self::default() };
+    }
+
     /// It stands still or comes back: what it grew by before says nothing.
     pub(crate) fn forget_growth(&mut self) {
         self.growth_before = self.growth_before.max(self.growth);
-        self.growth = 0;
+        (self.growth, self.growth_now) = (0, 0);
         self.recent.clear();
     }
 }

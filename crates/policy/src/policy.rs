@@ -84,6 +84,7 @@ impl Policy {
             Event::Started(job) => self.started(job),
             Event::Failed { job, action, error } => self.failed(job, &action, error),
             Event::Exited(job) => self.exited(job),
+            Event::Requeued(job) => self.requeued(job),
             Event::Withdrawn(job) => self.withdrawn(job),
             Event::Command(job, command) => self.command(job, command),
             Event::Sample(sample) => self.sample(&sample),
@@ -249,7 +250,8 @@ impl Policy {
         let stage = Stage::Waiting(Waiting { held, after, ..Waiting::default() });
         let (since, passed, aged, armed, queued) = (submitted, 0, false, None, None);
         let held = Held::default();
-        let job = Job { request, submitted, since, passed, aged, armed, queued, stage, held };
+        let requeues = request.requeues;
+        let job = Job { request, submitted, since, requeues, passed, aged, armed, queued, stage, held };
         if let Stage::Waiting(waiting) = &job.stage {
             for &before in &waiting.after {
                 self.followers.entry(before).or_default().push(id);
@@ -315,7 +317,7 @@ impl Policy {
     fn withdrawn(&mut self, id: JobId) {
         match self.jobs.get_mut(&id).map(|job| &mut job.stage) {
             Some(Stage::Waiting(_)) => self.strike_off(id, false, Reason::Withdrawn),
-            Some(Stage::Live(live)) => live.withdrawn = live.starting,
+            Some(Stage::Live(live)) => live.withdrawn = live.starting || live.requeuing,
             None => {}
         }
     }
@@ -353,8 +355,8 @@ impl Policy {
     fn suspend(&mut self, id: JobId) {
         let Some(live) = self.live_mut(id).filter(|live| !live.suspended) else { return };
         live.suspended = true;
-        if live.starting {
-            return; // it is frozen once it has started
+        if live.starting || live.requeuing {
+            return; // it is frozen once it has started, or held once it waits again
         }
         self.dequeue(id);
         self.forget_memory(id);
@@ -366,7 +368,7 @@ impl Policy {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let Some(live) = job.live_mut().filter(|live| live.suspended) else { return };
         live.suspended = false;
-        if live.out.is_some() {
+        if live.out.is_some() && !live.requeuing {
             job.since = now;
             self.enqueue(id);
         }
@@ -378,8 +380,8 @@ impl Policy {
         let Some(live) = self.live_mut(id) else { return };
         live.signal = Some(signal);
         live.suspended = false;
-        if live.starting {
-            return; // it gets its signal once it has started
+        if live.starting || live.requeuing {
+            return; // it gets its signal once it has started, or is struck off once it waits again
         }
         // Who signals again and again does not keep a job running without a slot.
         if !dying {
@@ -441,8 +443,13 @@ impl Policy {
         over.into_iter().for_each(|id| self.release_followers(id));
     }
 
+    /// A job that had started waits again.
+    pub(crate) fn one_more_waits(&mut self) {
+        self.waiting += 1;
+    }
+
     /// Strikes a waiting job off.
-    fn strike_off(&mut self, job: JobId, refused: bool, reason: Reason) {
+    pub(crate) fn strike_off(&mut self, job: JobId, refused: bool, reason: Reason) {
         self.forget(job);
         self.decisions.push(Decision { job, action: Action::Drop { refused }, reason });
     }
@@ -484,7 +491,8 @@ impl Policy {
                     shape.class = None; // there are not so many homes
                 }
                 shape.cores = clipped;
-                live.out.is_some() && !live.suspended && !self.memory.frozen.contains(&id)
+                let rests = live.suspended || live.requeuing || self.memory.frozen.contains(&id);
+                live.out.is_some() && !rests
             }
         };
         let aside = self.aside_of(job);
@@ -679,6 +687,9 @@ impl Policy {
     /// When a waiting job expires, and how long it might wait.
     pub(crate) fn expires_at(&self, job: &Job) -> Option<(Instant, Duration)> {
         let Stage::Waiting(Waiting { held: false, .. }) = job.stage else { return None };
+        if job.requeues > 0 {
+            return None; // it had its turn, and lost it to others
+        }
         job.request.ttl.or(self.settings.queue_ttl).map(|ttl| (job.since.after(ttl), ttl))
     }
 

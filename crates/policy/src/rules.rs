@@ -338,6 +338,7 @@ impl Policy {
             out: None,
             grace: None,
             signal: None,
+            requeuing: false,
             withdrawn: false,
             failures,
             told: Told::default(),
@@ -412,7 +413,9 @@ impl Policy {
     /// Whether the judgement may freeze a job at all.
     pub(crate) fn may_freeze(&self, id: JobId) -> bool {
         let Some(job) = self.jobs.get(&id).filter(|job| !job.request.no_suspend) else { return false };
-        job.live().is_some_and(|live| !live.starting && live.grace.is_none() && live.out.is_none())
+        job.live().is_some_and(|live| {
+            !live.starting && !live.requeuing && live.grace.is_none() && live.out.is_none()
+        })
     }
 
     /// Scheduling is off: everyone runs.

@@ -76,6 +76,8 @@ fn write_job(store: &mut Store, job: u64) -> Result<(), pinfold_profile::store::
         ended_us: None,
         suspended_us: 0,
         frozen_since_us: None,
+        requeues: 0,
+        requeuing: false,
         cpus: None,
         keeper: None,
         main: None,

@@ -74,6 +74,9 @@ pub struct JobSpec {
     /// Never freeze it by the host's own choice.
     #[serde(default)]
     pub no_suspend: bool,
+    /// Whether it may be ended and begun anew when memory can be had in no other way.
+    #[serde(default)]
+    pub requeue: bool,
     /// Jobs that must be over before it may start.
     #[serde(default)]
     pub after: Vec<u64>,

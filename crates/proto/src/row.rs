@@ -47,6 +47,10 @@ pub struct JobRow {
     pub main: Option<ProcessId>,
     /// How its command ended.
     pub ending: Option<Ending>,
+    /// How often it was ended to be begun anew.
+    pub requeues: u32,
+    /// Whether it is being ended for that.
+    pub requeuing: bool,
     /// Why it is in its state, in words.
     pub reason: Option<String>,
     /// What it used.

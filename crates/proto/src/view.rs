@@ -314,6 +314,9 @@ pub struct ReportView {
     pub wall_s: Option<f64>,
     /// How much of that it was frozen.
     pub suspended_s: f64,
+    /// How often it was ended to be begun anew; the figures are those of the last time.
+    #[serde(default)]
+    pub requeues: u32,
     /// CPU time in user mode.
     pub cpu_user_s: f64,
     /// CPU time in the kernel.

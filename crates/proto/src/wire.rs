@@ -319,6 +319,13 @@ pub enum Reply {
         /// The job.
         job: u64,
     },
+    /// To `Ended`: the job was ended for others and waits again; what comes of it is told as of any that waits.
+    Again {
+        /// The job.
+        job: u64,
+        /// Why, in words.
+        reason: String,
+    },
     /// The end of a job is on disk. Its figures so far, for the batch's summary.
     Recorded {
         /// The job.

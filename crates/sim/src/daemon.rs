@@ -257,6 +257,7 @@ impl Host {
             | Event::Machine(_)
             | Event::Adopt(_)
             | Event::Withdrawn(_)
+            | Event::Requeued(_)
             | Event::Sample(_)
             | Event::Memory(_)
             | Event::Learned(..)
@@ -282,7 +283,7 @@ impl Host {
             Action::Thaw => 4,
             Action::Signal { .. } => 5,
             // This host has no memory: see `pressure`.
-            Action::PageOut { .. } => return,
+            Action::PageOut { .. } | Action::Requeue => return,
             Action::Drop { .. } => {
                 self.disk.remove(&job);
                 return;
@@ -367,7 +368,7 @@ impl Host {
                     self.plan(in_us, Happening::Die(job));
                 }
             }
-            Action::Drop { .. } | Action::PageOut { .. } => {}
+            Action::Drop { .. } | Action::PageOut { .. } | Action::Requeue => {}
         }
     }
 
@@ -555,9 +556,10 @@ fn name(reason: &Reason) -> &'static str {
         // This host has no sets.
         Reason::SetFree { .. } | Reason::SetAside { .. } => return "set",
         // This host has no memory: see `pressure`.
-        Reason::MemoryShort { .. } | Reason::MemoryNeeded { .. } | Reason::MemorySuffices { .. } => {
-            return "memory";
-        }
+        Reason::MemoryShort { .. }
+        | Reason::MemoryNeeded { .. }
+        | Reason::MemorySuffices { .. }
+        | Reason::NoOtherWay { .. } => return "memory",
     };
     REASONS[index]
 }

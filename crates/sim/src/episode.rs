@@ -196,6 +196,8 @@ fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
         ttl: ttl.then(|| Duration::from_micros(dice.around(30_000_000))),
         held,
         no_suspend,
+        requeue: false,
+        requeues: 0,
         wish: None,
         aside: None,
         after: Vec::new(),

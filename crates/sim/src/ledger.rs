@@ -103,6 +103,7 @@ pub(crate) fn kind(action: &Action) -> &'static str {
         Action::Signal { .. } => "signal",
         Action::PageOut { .. } => "page out",
         Action::Drop { .. } => "drop",
+        Action::Requeue => "requeue",
     }
 }
 
@@ -200,6 +201,7 @@ impl Ledger {
                 entry.aged = entry.may_be_aged(now);
             }
             (Action::Start { .. }, _) => return wrong("only a job that waits and is not held starts"),
+            (Action::Requeue, _) => return wrong("nobody is ended who did not allow it"),
             (Action::Drop { .. }, Phase::Waiting) => self.over(decision.job),
             (Action::Drop { .. }, _) => return wrong("only a waiting job is struck off"),
             (_, Phase::Waiting | Phase::Starting) => {

@@ -28,6 +28,7 @@ fn promises_hold_and_everything_happens() {
             *tally.entry(action).or_default() += count;
         }
     }
+    assert!(tally.get("requeue").is_some_and(|&count| count > 0), "{tally:?}");
     // Episodes in which nothing happens would keep every promise.
     assert!(crashes > 20 && stalled_us > 10_000_000, "{crashes} crashes, {stalled_us} us of stalls");
     for action in ["start", "freeze", "thaw", "page out"] {

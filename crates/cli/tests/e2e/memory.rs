@@ -14,6 +14,7 @@ each_kind!(
     switched_off_nothing_is_frozen,
     one_larger_than_the_budget_runs_alone,
     the_daemon_dies_while_one_stands_still,
+    who_allows_it_begins_anew,
 );
 
 /// Two slots on any host, and this much memory.
@@ -101,6 +102,29 @@ fn what_ended_well_is_learned_from(kind: Kind) {
     is_whole(&host, second, 300);
     is_whole(&host, third, 300);
     assert!(host.report(third).suspended_s < 0.001, "{:?}", host.report(third));
+}
+
+/// Without swap, one that stands still holds what the token holder comes to need.
+fn who_allows_it_begins_anew(kind: Kind) {
+    let _frozen = no_rescue();
+    let host = Host::with(kind, &["slots.factor=2", "host.cpus=0", "host.memory=500MiB", "host.swap=0"]);
+    let first = host.submit(&["--name", "one"], &grower(8, 50, "go"));
+    let second = host.submit(&["--name", "two", "--requeue"], &grower(6, 50, "go"));
+    host.until(second, JobState::Frozen);
+    host.until(second, JobState::Queued);
+    assert_eq!(host.job(first).state, JobState::Running);
+    let told = why(&host, second);
+    let ended = |one: &pinfold_proto::view::DecisionView| one.action == "end it to begin anew";
+    let decision = told.decisions.iter().find(|one| ended(one)).unwrap_or_else(|| panic!("{told:?}"));
+    assert!(decision.reason.contains("in no other way"), "{decision:?}");
+    assert!(host.job(second).pids.is_empty(), "{:?}", host.job(second));
+    // It knows now what it needs, and waits for it.
+    host.make("go");
+    is_whole(&host, first, 400);
+    is_whole(&host, second, 300);
+    let (one, two) = (host.report(first), host.report(second));
+    assert_eq!((one.requeues, two.requeues), (0, 1), "{two:?}");
+    assert!(two.suspended_s <= two.wall_s.expect("it ran"), "{two:?}");
 }
 
 fn switched_off_nothing_is_frozen(kind: Kind) {

@@ -349,3 +349,36 @@ fn who_starts_second_in_a_moment_is_held_against_the_needs_of_the_first() {
         ",
     );
 }
+
+#[test]
+fn when_nothing_else_helps_the_youngest_that_allows_it_begins_anew() {
+    check(
+        "
+        > machine 4
+        > set factor=1000
+        > memory free=700 swap=0
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 4 slots used)
+        > submit 2 requeue
+        2 start primary 1 p10: a home core was free (2 of 4 slots used)
+        > submit 3
+        3 start primary 2 p10: a home core was free (3 of 4 slots used)
+        > +1 memory free=670 swap=0 1:10 2:10 3:10
+        > +1 memory free=370 swap=0 1:110 2:110 3:110
+        > +0.5 memory free=220 swap=0 1:160 2:160 3:160
+        3 freeze: memory runs short: 220 MiB free, growing by 300 MiB a second; job 1 goes first
+        > +0.5 memory free=100 swap=0 1:250 2:160 3:160
+        2 freeze: memory runs short: 100 MiB free, growing by 215 MiB a second; job 1 goes first
+        > +0.5 memory free=20 swap=0 1:330 2:160 3:160
+        2 requeue: memory could be had in no other way (60 MiB more needed, nobody left to freeze, no swap); it goes back in the queue, time 1 of at most 3
+        > +0.5 memory free=20 swap=0 1:330 2:160 3:160
+        > requeued 2
+        > why 2
+        it waits to be begun anew: it was ended because memory could be had in no other way [priority 10, cores asked for 1, slots used 1 of 4, waited 4.0 s, times put back in the queue 1] change: it is next in 5.0 s, as soon as memory suffices for what it held
+        > +6 memory free=50 swap=0 1:460 3:160
+        > exit 1
+        3 thaw: memory suffices again: 510 MiB free
+        2 start primary 0 p10: an earlier try failed: it was ended because memory could be had in no other way
+        ",
+    );
+}

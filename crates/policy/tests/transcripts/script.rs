@@ -96,6 +96,7 @@ impl Script {
             "adopt" => Event::Adopt(adopted(self.now(), &words[1..])),
             "started" => Event::Started(job(words[1])),
             "exit" => Event::Exited(job(words[1])),
+            "requeued" => Event::Requeued(job(words[1])),
             "withdraw" => Event::Withdrawn(job(words[1])),
             "tick" => Event::Tick,
             "suspend" => command(Command::Suspend),
@@ -216,6 +217,8 @@ fn request(words: &[&str]) -> Request {
         ttl: None,
         held: false,
         no_suspend: false,
+        requeue: false,
+        requeues: 0,
         wish: None,
         aside: None,
         after: Vec::new(),
@@ -230,6 +233,7 @@ fn request(words: &[&str]) -> Request {
             "exclusive" => request.class = Some(Class::Exclusive),
             "held" => request.held = true,
             "nosuspend" => request.no_suspend = true,
+            "requeue" => request.requeue = true,
             word => match word.split_at(1) {
                 ("p", n) => request.priority = n.parse().unwrap(),
                 ("s", name) => request.aside = Some(name.into()),
@@ -302,6 +306,7 @@ fn line(decision: &Decision) -> String {
         Action::Thaw => "thaw".into(),
         Action::PageOut { bytes } => format!("page out {}", bytes >> 20),
         Action::Signal { signal } => format!("signal {signal}"),
+        Action::Requeue => "requeue".into(),
         Action::Drop { refused } => format!("drop{}", if *refused { " refused" } else { "" }),
     };
     format!("{} {action}: {}", decision.job, decision.reason)

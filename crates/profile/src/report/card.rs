@@ -32,6 +32,10 @@ pub fn write_report(view: &ReportView, out: &mut dyn Write) -> io::Result<()> {
     line("class", class(view))?;
     line("time", times(view))?;
     line("asked for", date_utc(view.submitted_s))?;
+    if view.requeues > 0 {
+        let times = if view.requeues == 1 { "once".to_owned() } else { format!("{} times", view.requeues) };
+        line("requeued", format!("{times}: ended to be begun anew; the figures are those of the last time"))?;
+    }
     if view.started_s.is_some() {
         line("CPU", cpu(view))?;
         memory(view).into_iter().try_for_each(|(name, text)| line(name, text))?;

@@ -27,6 +27,8 @@ fn row() -> JobRow {
         ended_us: Some(203_500_000),
         suspended_us: 20_000_000,
         frozen_since_us: None,
+        requeues: 0,
+        requeuing: false,
         cpus: Some("0-3".to_owned()),
         keeper: None,
         main: None,
@@ -82,6 +84,8 @@ fn a_frozen_job_is_counted_until_now() {
         state: JobState::Frozen,
         ended_us: None,
         frozen_since_us: Some(103_500_000),
+        requeues: 0,
+        requeuing: false,
         ending: None,
         ..row()
     };

@@ -10,7 +10,7 @@ use rusqlite::Row;
 use super::fields::{Binder, Fields};
 
 /// The columns of `jobs`; the key first.
-pub(super) const JOB: [&str; 63] = [
+pub(super) const JOB: [&str; 66] = [
     "job",
     "uid",
     "user",
@@ -32,6 +32,7 @@ pub(super) const JOB: [&str; 63] = [
     "after",
     "tmp_bytes",
     "private_tmp",
+    "requeue",
     "priority",
     "class",
     "state",
@@ -53,6 +54,8 @@ pub(super) const JOB: [&str; 63] = [
     "ending_rss_peak_bytes",
     "ending_io_read_bytes",
     "ending_io_write_bytes",
+    "requeues",
+    "requeuing",
     "reason",
     "cpu_user_us",
     "cpu_system_us",
@@ -187,7 +190,8 @@ pub(super) fn bind_job(row: &JobRow, to: &mut Binder<'_, '_>) -> rusqlite::Resul
     to.maybe(ending.map(|ending| ending.cpu_user_us))?.maybe(ending.map(|ending| ending.cpu_system_us))?;
     to.maybe(ending.map(|ending| ending.rss_peak_bytes))?;
     to.maybe(ending.map(|ending| ending.io_read_bytes))?;
-    to.maybe(ending.map(|ending| ending.io_write_bytes))?.put(&row.reason)?;
+    to.maybe(ending.map(|ending| ending.io_write_bytes))?;
+    to.put(row.requeues)?.put(row.requeuing)?.put(&row.reason)?;
     bind_usage(&row.usage, to)
 }
 
@@ -201,7 +205,7 @@ fn bind_spec(spec: &JobSpec, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
     to.put(spec.layout.as_ref().map(text))?;
     let numbers = || serde_json::to_string(&spec.after).expect("numbers always have a JSON form");
     to.put((!spec.after.is_empty()).then(numbers))?;
-    to.maybe(spec.tmp_bytes)?.put(spec.private_tmp)?;
+    to.maybe(spec.tmp_bytes)?.put(spec.private_tmp)?.put(spec.requeue)?;
     Ok(())
 }
 
@@ -261,6 +265,8 @@ pub(super) fn read_job(row: &Row<'_>) -> rusqlite::Result<JobRow> {
         keeper: read_process(from)?,
         main: read_process(from)?,
         ending: read_ending(from)?,
+        requeues: from.small()?,
+        requeuing: from.yes()?,
         reason: from.maybe_text()?,
         usage: read_usage(from)?,
     })
@@ -289,6 +295,7 @@ fn read_spec(from: &mut Fields<'_, '_>) -> rusqlite::Result<JobSpec> {
         after: from.maybe_text()?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
         tmp_bytes: from.maybe()?,
         private_tmp: from.yes()?,
+        requeue: from.yes()?,
     })
 }
 

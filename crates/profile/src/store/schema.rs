@@ -13,10 +13,11 @@ use rusqlite::{Connection, OptionalExtension};
 pub(super) const APPLICATION_ID: i32 = 0x5046_4C44;
 
 /// The newest version known here.
-pub(super) const VERSION: u32 = 8;
+pub(super) const VERSION: u32 = 9;
 
 /// What leads from version n to n + 1.
-const STEPS: [&str; VERSION as usize] = [TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS, SCRATCH, FILES];
+const STEPS: [&str; VERSION as usize] =
+    [TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS, SCRATCH, FILES, REQUEUE];
 
 /// Version 1: the tables.
 const TABLES: &str = "
@@ -246,6 +247,13 @@ CREATE VIEW file_report AS SELECT
     job, path, read, written, opened, read_bytes, write_bytes, either_bytes, size_bytes,
     first_us / 1e6 AS first_s, last_us / 1e6 AS last_s
 FROM files;
+";
+
+/// Version 9: jobs that may be ended and begun anew, and how often that was done.
+const REQUEUE: &str = "
+ALTER TABLE jobs ADD COLUMN requeue INTEGER NOT NULL DEFAULT 0 CHECK (requeue IN (0, 1));
+ALTER TABLE jobs ADD COLUMN requeues INTEGER NOT NULL DEFAULT 0 CHECK (requeues BETWEEN 0 AND 4294967295);
+ALTER TABLE jobs ADD COLUMN requeuing INTEGER NOT NULL DEFAULT 0 CHECK (requeuing IN (0, 1));
 ";
 
 /// The version of a file; 0 for an empty one.

@@ -36,6 +36,8 @@ fn queued(job: u64) -> JobRow {
         ended_us: None,
         suspended_us: 0,
         frozen_since_us: None,
+        requeues: 0,
+        requeuing: false,
         cpus: None,
         keeper: Some(ProcessId { pid: 77, start_ticks: 12_345 }),
         main: None,
@@ -151,13 +153,13 @@ prop_compose! {
         command in proptest::collection::vec(".*", 0..4),
         (priority, class, cores) in (any::<Option<u8>>(), proptest::option::of(any_class()), any::<u32>()),
         numbers in proptest::array::uniform6(any_maybe()),
-        (held, no_suspend, private_tmp) in any::<(bool, bool, bool)>(),
+        (held, no_suspend, private_tmp, requeue) in any::<(bool, bool, bool, bool)>(),
         after in any::<Vec<u64>>(),
         layout in proptest::option::of((any::<Vec<(String, String)>>(), any::<Option<String>>())),
     ) -> JobSpec {
         JobSpec {
             name, project, command, directory, priority, class, cores, held, no_suspend, private_tmp,
-            after, layout: layout.map(|(options, cpus)| JobLayout { options, cpus, set: Some("db".to_owned()) }),
+            requeue, after, layout: layout.map(|(options, cpus)| JobLayout { options, cpus, set: Some("db".to_owned()) }),
             claim_bytes: numbers[0],
             limit_bytes: numbers[1],
             ttl_us: numbers[2],
@@ -277,6 +279,7 @@ prop_compose! {
         (cpus, reason) in (proptest::option::of("[0-9,-]{0,9}"), proptest::option::of(".*")),
         (keeper, main) in (any_process(), any_process()),
         (ending, usage) in (proptest::option::of(any_ending().boxed()), any_usage().boxed()),
+        (requeues, requeuing) in any::<(u32, bool)>(),
     ) -> JobRow {
         JobRow {
             job, uid, user, spec, priority, class, state, cpus, keeper, main, ending, reason, usage,
@@ -285,6 +288,8 @@ prop_compose! {
             ended_us: times.2,
             suspended_us: times.3,
             frozen_since_us: times.4,
+            requeues,
+            requeuing,
         }
     }
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use pinfold_policy::{
-    Action, Claim, Decision, FrozenBy, Instant, JobId, Kind, MemorySample, Policy, Reason, Request, Settings,
-    State,
+    Action, Claim, Decision, FrozenBy, Instant, JobId, Kind, MemorySample, Policy, REQUEUES_MAX, Reason,
+    Request, Settings, State,
 };
 
 use crate::checks::Violation;
@@ -31,6 +31,10 @@ pub struct Entry {
     pub by_user: bool,
     /// or there were fewer slots than jobs.
     pub for_slots: bool,
+    /// It was told to end, to begin anew,
+    pub ends: bool,
+    /// and how often that was so.
+    pub ended: u32,
     /// When it was last told to stand still or to go on.
     pub changed: Instant,
     /// In RAM and in swap, as last told.
@@ -73,16 +77,18 @@ impl Books {
     pub fn submitted(&mut self, request: Request, started: Option<Instant>, now: Instant) {
         let (job, held) = (request.job, (0, 0));
         let entry = Entry {
-            request,
             started,
             frozen: false,
             by_user: false,
             for_slots: false,
+            ends: false,
+            ended: request.requeues,
             changed: now,
             held,
             peak: 0,
             thawed: None,
             returns_until: None,
+            request,
         };
         self.jobs.insert(job, entry);
     }
@@ -149,6 +155,20 @@ impl Books {
             }
             Action::Drop { .. } => return wrong("nothing is dropped here"),
             _ if !started => return wrong("nothing is asked of a job that waits"),
+            _ if entry.ends => return wrong("nothing is asked of a job that is being ended"),
+            Action::Requeue => {
+                if !entry.request.requeue || entry.ended >= REQUEUES_MAX || self.token == Some(*job) {
+                    return wrong("only who allowed it is ended to begin anew, and not for ever");
+                }
+                if self.swap_free >= WORTH_BYTES {
+                    return wrong("nobody is ended while swap takes more");
+                }
+                if let Some(other) = self.could_be_frozen(*job) {
+                    let found = format!("job {job}, and job {other} runs");
+                    return Err(Violation::new("nobody is ended while another can be frozen", found));
+                }
+                self.change(*job, |entry| (entry.ends, entry.ended) = (true, entry.ended + 1));
+            }
             Action::Freeze => {
                 let again = matches!(reason, Reason::Retry { .. }) && entry.by_user;
                 let asked = *reason == Reason::Asked || again;
@@ -178,6 +198,25 @@ impl Books {
             Action::Bind { .. } | Action::Weigh { .. } | Action::Signal { .. } => {}
         }
         Ok(())
+    }
+
+    /// One who runs and holds memory beside the token holder and this one, though he may be frozen.
+    fn could_be_frozen(&self, but: JobId) -> Option<JobId> {
+        let runs = |job: &JobId, entry: &Entry| {
+            let held = entry.started.is_some() && entry.held.0 >= WORTH_BYTES;
+            held && !entry.frozen && !entry.ends && !entry.request.no_suspend && Some(*job) != self.token
+        };
+        self.jobs.iter().find(|(job, entry)| **job != but && runs(job, entry)).map(|(&job, _)| job)
+    }
+
+    /// A job that was told to end waits again.
+    pub fn requeued(&mut self, job: JobId) {
+        self.change(job, |entry| {
+            (entry.started, entry.frozen, entry.by_user, entry.for_slots) = (None, false, false, false);
+            (entry.ends, entry.held, entry.thawed, entry.returns_until) = (false, (0, 0), None, None);
+            // What it came to hold is known from now on.
+            entry.request.memory = entry.request.memory.max(Some(entry.peak));
+        });
     }
 
     fn change(&mut self, job: JobId, change: impl FnOnce(&mut Entry)) {
@@ -264,7 +303,8 @@ impl Books {
         if wanted > 0 && taken + standing + wanted > usable {
             return Some(format!("job {job}: {taken} + {standing} + {wanted} of {usable} bytes"));
         }
-        let frozen = live().find(|(_, entry)| entry.frozen && !entry.by_user && !entry.for_slots);
+        let waits = |entry: &Entry| entry.frozen && !entry.by_user && !entry.for_slots && !entry.ends;
+        let frozen = live().find(|(_, entry)| waits(entry));
         if let Some((first, _)) = frozen.filter(|_| wanted == 0) {
             return Some(format!("job {job} is unknown and job {first} stands still"));
         }
@@ -285,7 +325,8 @@ impl Books {
     /// The token stays with whoever has it, and falls to the foremost of those that there are.
     pub fn check_token(&mut self, policy: &Policy, now: Instant) -> Result<(), Violation> {
         let token = policy.memory_token();
-        let keeps = |entry: &Entry| entry.started.is_some() && !entry.by_user && !entry.for_slots;
+        let keeps =
+            |entry: &Entry| entry.started.is_some() && !entry.by_user && !entry.for_slots && !entry.ends;
         if let Some(was) = self.token.filter(|was| self.jobs.get(was).is_some_and(keeps))
             && token != Some(was)
         {

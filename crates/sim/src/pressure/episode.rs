@@ -69,7 +69,8 @@ pub struct Failure {
 /// If a promise was broken.
 pub fn run(seed: u64, mutant: Option<Mutant>, traced: bool) -> Result<Outcome, Box<Failure>> {
     let mut dice = Dice::new(seed);
-    let options = Options::draw(&mut dice);
+    let mut options = Options::draw(&mut dice);
+    options.let_some_begin_anew(&mut Dice::new(!seed));
     let mut host = Host::new(dice, options.clone(), serial_us(&options), mutant);
     host.trace = traced.then(Vec::new);
     match play(&mut host) {
@@ -153,6 +154,7 @@ fn happen(host: &mut Host, happening: Happening) -> Result<(), Violation> {
         Happening::Arrive(job) => host.arrive(job),
         Happening::StartDone(job) => host.start_done(job),
         Happening::Report(generation, event) => host.report(generation, event),
+        Happening::Emptied(job) => host.emptied(job),
         Happening::Crash => {
             if host.policy.is_some() {
                 host.crash();

@@ -19,11 +19,13 @@ use crate::pressure::books::Books;
 use crate::pressure::mutant::Mutant;
 use crate::pressure::options::{Options, Regime};
 use crate::pressure::readings::RELAXED_US;
-use crate::pressure::world::World;
+use crate::pressure::world::{TICK_US, World};
 
 const CLOCK_ORIGIN_US: u64 = 1_000_000_000_000;
 /// The pager reads a job back that has more than this in swap, as the daemon has it do.
 const FETCH_BYTES: u64 = 4 << 20;
+/// How long the processes of a job may take to be gone once they are killed.
+const EMPTIES_US: u64 = 300_000;
 /// A freeze or thaw of a job fails at most so often in a row: then it works, and how soon a job that was left
 /// standing goes on is the judgement's doing alone.
 const FAILS_MAX: u32 = 3;
@@ -37,6 +39,8 @@ pub(crate) enum Happening {
     StartDone(JobId),
     /// The daemon of this generation hears of something.
     Report(u64, Event),
+    /// The processes of a job that was ended to begin anew are gone.
+    Emptied(JobId),
     /// The daemon is killed.
     Crash,
     /// A new one starts.
@@ -223,6 +227,13 @@ impl Host {
                 }
             }
             Action::PageOut { bytes } => self.world.page_out(job, bytes >> 10),
+            Action::Requeue => {
+                if let Some((request, ..)) = self.requests.get_mut(&job) {
+                    request.requeues += 1;
+                }
+                let in_us = self.dice.between(0, EMPTIES_US);
+                self.plan(in_us, Happening::Emptied(job));
+            }
             Action::Bind { .. } | Action::Signal { .. } | Action::Drop { .. } => {}
         }
     }
@@ -246,6 +257,8 @@ impl Host {
             ttl: None,
             held: false,
             no_suspend: task.no_suspend,
+            requeue: task.requeue,
+            requeues: 0,
             memory: task.asked.map(|kib| kib << 10),
             kind: task.kind.map(Kind),
             wish: None,
@@ -266,6 +279,17 @@ impl Host {
 
     pub(crate) fn start_done(&mut self, job: JobId) -> Result<(), Violation> {
         if self.spawn(job) { self.deliver(Event::Started(job)) } else { Ok(()) }
+    }
+
+    /// A job that was ended to begin anew is gone, if it did not come to its end before.
+    pub(crate) fn emptied(&mut self, job: JobId) -> Result<(), Violation> {
+        let Some(body) = self.world.bodies.remove(&job) else { return Ok(()) };
+        let Some((request, _, started)) = self.requests.get_mut(&job) else { return Ok(()) };
+        *started = None;
+        let rest_us = 5_000_000 << request.requeues;
+        self.serial_us += body.plan.alone_us(TICK_US) + self.options.start_us + rest_us;
+        self.books.requeued(job);
+        self.deliver(Event::Requeued(job))
     }
 
     pub(crate) fn report(&mut self, generation: u64, event: Event) -> Result<(), Violation> {
@@ -370,5 +394,6 @@ fn name(action: &Action) -> &'static str {
         Action::PageOut { .. } => "page out",
         Action::Signal { .. } => "signal",
         Action::Drop { .. } => "drop",
+        Action::Requeue => "requeue",
     }
 }

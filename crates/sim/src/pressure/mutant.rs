@@ -31,11 +31,15 @@ pub enum Mutant {
     IgnoreReserve,
     /// A job is forgotten at a restart.
     ForgetAtRestart,
+    /// Jobs are ended to begin anew that did not allow it.
+    EndAnybody,
+    /// Jobs are ended to begin anew where freezing would do.
+    EndEarly,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::DropFreeze,
         Self::ForgetReturn,
         Self::PageTokenOut,
@@ -48,6 +52,8 @@ impl Mutant {
         Self::PageOutTooMuch,
         Self::IgnoreReserve,
         Self::ForgetAtRestart,
+        Self::EndAnybody,
+        Self::EndEarly,
     ];
 
     /// What the judgement hears instead of this; `None`: nothing.
@@ -59,6 +65,9 @@ impl Mutant {
             }
             (Self::IgnoreNoSuspend, Event::Submit(request)) => {
                 Some(Event::Submit(Request { no_suspend: false, ..request }))
+            }
+            (Self::EndAnybody, Event::Submit(request)) => {
+                Some(Event::Submit(Request { requeue: true, ..request }))
             }
             (Self::IgnoreReadings, Event::Memory(_)) if readings > 1 => None,
             (Self::IgnoreReserve, Event::Memory(mut sample)) => {
@@ -117,12 +126,18 @@ impl Mutant {
                     reason: pinfold_policy::Reason::BackfillSlotFree { used: 0, slots: 0 },
                 }));
             }
+            Self::EndEarly => {
+                for decision in decisions.iter_mut().filter(|decision| decision.action == Action::Freeze) {
+                    decision.action = Action::Requeue;
+                }
+            }
             Self::IgnoreClaims
             | Self::IgnoreNoSuspend
             | Self::ReturnEverybody
             | Self::IgnoreReadings
             | Self::IgnoreReserve
-            | Self::ForgetAtRestart => {}
+            | Self::ForgetAtRestart
+            | Self::EndAnybody => {}
         }
     }
 }

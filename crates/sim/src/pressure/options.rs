@@ -36,6 +36,8 @@ pub struct Task {
     pub priority: u8,
     /// Whether it may be frozen.
     pub no_suspend: bool,
+    /// Whether it may be ended and begun anew.
+    pub requeue: bool,
 }
 
 /// How an episode is.
@@ -78,6 +80,15 @@ pub struct Options {
 }
 
 impl Options {
+    /// Some jobs may be ended and begun anew, in most episodes none. Drawn from dice of its own, so that what else is
+    /// drawn does not depend on it.
+    pub fn let_some_begin_anew(&mut self, dice: &mut Dice) {
+        let permille = dice.pick(&[0, 0, 300, 1000]);
+        for task in &mut self.tasks {
+            task.requeue = dice.chance(permille);
+        }
+    }
+
     /// The options of a seed.
     #[must_use]
     pub fn draw(dice: &mut Dice) -> Self {
@@ -224,6 +235,7 @@ fn tasks(dice: &mut Dice, regime: Regime, usable: u64, cores: u64) -> (Vec<Task>
                 arrives_us: at_us,
                 priority: dice.pick(priorities),
                 no_suspend: dice.chance(odd_permille),
+                requeue: false,
                 plan,
             }
         })

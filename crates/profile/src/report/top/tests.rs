@@ -21,6 +21,8 @@ fn row(job: u64) -> JobRow {
         ended_us: None,
         suspended_us: 0,
         frozen_since_us: None,
+        requeues: 0,
+        requeuing: false,
         cpus: Some((job - 1).to_string()),
         keeper: None,
         main: None,

@@ -1,0 +1,79 @@
+//! Jobs that are ended for others and begun anew: killed on the judgement's word, put back in the queue once their
+//! last process is gone, and started again by their keepers.
+//!
+//! That a job is being ended for this is on disk before it is: a daemon that comes after knows that its end was not
+//! its own.
+
+use pinfold_policy::{Event as Judged, JobId};
+use pinfold_profile::meter::Meter;
+use pinfold_proto::row::Usage;
+use pinfold_proto::wire::Reply;
+use pinfold_proto::{Ending, JobState};
+use pinfold_sys::signals::SIGKILL;
+
+use crate::daemon::Daemon;
+use crate::event::Effect;
+
+impl Daemon {
+    /// Whether a job that ended was ended to be begun anew, and there is a keeper to do so. One that came to an end of
+    /// its own at the same moment is over.
+    pub(crate) fn begins_anew(&self, job: JobId) -> bool {
+        let killed = |ending: &Ending| ending.signal == Some(SIGKILL);
+        self.jobs.get(&job).is_some_and(|live| {
+            live.row.requeuing && live.row.ending.as_ref().is_some_and(killed) && live.keeper.is_some()
+        })
+    }
+
+    /// No process of such a job is left: it waits again, as it did before its start.
+    pub(crate) fn put_back(&mut self, job: JobId) {
+        if self.processes.enabled() {
+            self.take_records();
+        }
+        let now_us = self.clock.now_us();
+        // Those of the time that counts take their places in the store.
+        let _ = self.processes.finish(job, now_us);
+        self.running.remove(&job);
+        self.kills.retain(|&(_, killed)| killed != job);
+        let Some(live) = self.jobs.get_mut(&job) else { return };
+        let container = live.container.take();
+        live.meter = Meter::new(job.0);
+        live.members = Default::default();
+        (live.child, live.granted, live.asked_child, live.lingers) = (None, false, false, false);
+        live.early.clear();
+        live.set_state(JobState::Queued, now_us);
+        let row = &mut live.row;
+        (row.requeuing, row.started_us, row.main, row.cpus, row.ending) = (false, None, None, None, None);
+        (row.suspended_us, row.usage) = (0, Usage::default());
+        let reason = format!("job {job}: {}", row.reason.as_deref().unwrap_or("it was ended for others"));
+        let reply = live.keeper.map(|id| Effect::Reply(id, Reply::Again { job: job.0, reason }));
+        self.effects.extend(reply);
+        if let Some(container) = container {
+            self.sampler.keep_finished(job, container);
+            self.effects.push(Effect::Remove(job));
+        } else {
+            self.drop_scratch(job);
+        }
+        self.guard.thawed(job.0);
+        self.journal.touch(job);
+        if self.policy.job(job).is_some() {
+            self.judge(Judged::Requeued(job));
+        } else {
+            // Ended while no daemon ran.
+            self.adopt(job, false);
+        }
+        self.follow_policy(job);
+    }
+
+    /// Whether a keeper tells of an end that was dealt with already: it lost the daemon before it heard that the job
+    /// waits again. Tells it again then.
+    pub(crate) fn was_put_back(&mut self, job: JobId, ending: &Ending) -> bool {
+        let put_back = |row: &pinfold_proto::row::JobRow| {
+            row.requeues > 0 && !row.requeuing && row.started_us.is_none() && ending.signal == Some(SIGKILL)
+        };
+        let Some(live) = self.jobs.get(&job).filter(|live| put_back(&live.row)) else { return false };
+        let reason =
+            format!("job {job}: {}", live.row.reason.as_deref().unwrap_or("it was ended for others"));
+        self.effects.extend(live.keeper.map(|id| Effect::Reply(id, Reply::Again { job: job.0, reason })));
+        true
+    }
+}
