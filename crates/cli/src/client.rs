@@ -158,7 +158,9 @@ impl Dial {
             return Ok(());
         }
         let _ = child.wait();
-        let deadline = Instant::now() + Duration::from_secs(2);
+        // Another that was first may take as long to be ready as this one was given.
+        let patience = if said.contains(paths::OCCUPIED) { READY_MAX } else { Duration::from_secs(2) };
+        let deadline = Instant::now() + patience;
         while Instant::now() < deadline {
             if UnixStream::connect(&self.places.socket).is_ok() {
                 return Ok(());

@@ -187,6 +187,7 @@ impl Daemon {
                 Ready::Container(job) => events.push(Event::ContainerChanged(job)),
                 Ready::Keeper(job) => events.push(Event::KeeperGone(job)),
                 Ready::MemoryAlarm => events.push(Event::MemoryDue),
+                Ready::MemoryAlarmGone => self.governor.drop_alarm(),
                 Ready::Metrics => events.push(Event::MetricsWanted),
                 Ready::Signals => {}
             }

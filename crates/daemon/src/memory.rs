@@ -124,6 +124,13 @@ impl Governor {
         self.alarm.as_ref()
     }
 
+    /// The kernel's file is gone: somebody took this instance's groups away. Memory is read by the timer alone.
+    pub(crate) fn drop_alarm(&mut self) {
+        if self.alarm.take().is_some() {
+            tracing::warn!("this daemon's control group was removed by another program; restart the daemon");
+        }
+    }
+
     /// Sets the timer while something runs, and stops it when nothing does.
     pub(crate) fn schedule(&mut self, running: bool, tight: bool, now_us: u64) {
         if !running {

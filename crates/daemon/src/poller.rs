@@ -24,11 +24,13 @@ pub(crate) enum Ready {
     Keeper(JobId),
     /// Jobs stall for want of memory.
     MemoryAlarm,
+    /// The kernel will not say so any more: the group that it watched is gone.
+    MemoryAlarmGone,
     /// A monitoring system asks for figures.
     Metrics,
 }
 
-const KIND_BITS: u32 = 3;
+const KIND_BITS: u32 = 4;
 
 impl Ready {
     fn token(self) -> u64 {
@@ -39,9 +41,10 @@ impl Ready {
             Self::Container(job) => (3, job.0),
             Self::Keeper(job) => (4, job.0),
             Self::MemoryAlarm => (5, 0),
+            Self::MemoryAlarmGone => (8, 0),
             Self::Metrics => (6, 0),
         };
-        // Numbers count up from 1: 2^61 of them are never reached.
+        // Numbers count up from 1: 2^60 of them are never reached.
         number << KIND_BITS | kind
     }
 
@@ -54,6 +57,7 @@ impl Ready {
             3 => Self::Container(JobId(number)),
             4 => Self::Keeper(JobId(number)),
             5 => Self::MemoryAlarm,
+            8 => Self::MemoryAlarmGone,
             6 => Self::Metrics,
             _ => return None,
         })
@@ -99,7 +103,15 @@ impl Poller {
         self.buffer.clear();
         // An interrupted wait finds nothing ready; the loop comes again.
         let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.buffer), timeout.as_ref());
-        self.buffer.iter().filter_map(|event| Ready::of(event.data.u64())).collect()
+        let ready = |event: &epoll::Event| {
+            let flags = event.flags;
+            match Ready::of(event.data.u64())? {
+                // A group's file that is gone stays ready for ever.
+                Ready::MemoryAlarm if flags.contains(EventFlags::ERR) => Some(Ready::MemoryAlarmGone),
+                ready => Some(ready),
+            }
+        };
+        self.buffer.iter().filter_map(ready).collect()
     }
 }
 
@@ -116,6 +128,7 @@ mod tests {
             Ready::Container(JobId(7)),
             Ready::Keeper(JobId(u64::MAX >> KIND_BITS)),
             Ready::MemoryAlarm,
+            Ready::MemoryAlarmGone,
             Ready::Metrics,
         ];
         for ready in all {

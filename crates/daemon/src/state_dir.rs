@@ -60,7 +60,8 @@ fn lock(state: &Path) -> anyhow::Result<File> {
         let dead = !owner.is_empty() && !Path::new("/proc").join(owner).exists();
         if !dead || Instant::now() >= deadline {
             bail!(
-                "another pinfoldd (process {owner}) works on the state directory {}; stop it, or name another by --state-dir",
+                "another pinfoldd (process {owner}) {} {}; stop it, or name another by --state-dir",
+                pinfold_sys::paths::OCCUPIED,
                 state.display()
             );
         }

@@ -329,8 +329,9 @@ fn promises(policy: &Policy) {
     let mut taken = CpuSet::new();
     for info in running.iter().filter(|info| info.class == Some(Class::Primary)) {
         let live = policy.live(info.job).expect("it runs");
-        if live.aside.is_some() && live.cores.is_empty() {
-            continue; // its set shrank below what it asked for
+        // Its set shrank below what it asked for; or nobody is pinned to a home, only kept on or off a set.
+        if (live.aside.is_some() && live.cores.is_empty()) || !policy.settings().affinity {
+            continue;
         }
         assert!(info.cpus.is_disjoint(&taken), "job {} shares its home", info.job);
         taken = taken.union(&info.cpus);

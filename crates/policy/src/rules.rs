@@ -33,7 +33,10 @@ impl Policy {
             self.clear_exclusive();
             self.shrink();
             self.promote();
-            self.place();
+            if self.place() {
+                // On cores of its own it may be at home.
+                self.promote();
+            }
             self.let_return();
             self.fill_asides();
             self.fill();
@@ -102,8 +105,9 @@ impl Policy {
         self.cores.choose_homes(job.slots(), own, job.request.wish.as_deref())
     }
 
-    /// Finds cores for backfillers that lost theirs.
-    fn place(&mut self) {
+    /// Finds cores for backfillers that lost theirs; says whether there was any.
+    fn place(&mut self) -> bool {
+        let mut placed = false;
         let marked: Vec<JobId> = self.marked.iter().map(|&(job, _)| job).collect();
         for job in marked {
             let wanted = self.jobs[&job].slots().min(self.cores.len());
@@ -114,8 +118,10 @@ impl Policy {
                 self.release(job);
                 let cores = self.cores.choose_pinning(wanted, self.jobs[&job].request.wish.as_deref());
                 self.occupy(job, Class::Backfill, cores);
+                placed = true;
             }
         }
+        placed
     }
 
     /// Gives free slots to those who are next.

@@ -15,6 +15,9 @@ pub struct Places {
 
 /// The default places for user `uid`, whose environment is asked through `variable`.
 ///
+/// In the words of a daemon that gives way to another one on the same state; a client waits for that one then.
+pub const OCCUPIED: &str = "works on the state directory";
+
 /// The socket: `$PINFOLD_SOCKET`; else `/run/pinfold/pinfold.sock` for root; else below `$XDG_RUNTIME_DIR`;
 /// else in a private directory below `/tmp`. The state: `$PINFOLD_STATE_DIR`; else, when the socket was
 /// named, beside it (so that each socket has a state of its own); else `/var/lib/pinfold` for root; else

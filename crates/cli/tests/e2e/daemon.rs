@@ -23,6 +23,7 @@ each_kind!(
     a_running_batch_outlives_its_private_daemon,
     a_store_that_is_damaged,
     nothing_is_left_in_the_kernel,
+    a_group_that_another_program_removed,
 );
 
 /// Starts another daemon that is expected to give up; gives its exit code and words.
@@ -273,4 +274,33 @@ fn nothing_is_left_in_the_kernel(kind: Kind) {
     });
     host.stop();
     assert_eq!(host.groups(), Vec::<std::path::PathBuf>::new(), "nor the daemon's own");
+}
+
+/// Another program clears away empty groups, the daemon's own among them: it does not spin.
+fn a_group_that_another_program_removed(kind: Kind) {
+    let host = Host::new(kind);
+    assert_eq!(host.pinfold(["status"]).code, Some(0));
+    let mut removed = 0;
+    for hierarchy in ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"] {
+        let group = std::path::Path::new(hierarchy).join("pinfold").join(host.instance());
+        removed += usize::from(std::fs::remove_dir(group).is_ok());
+    }
+    if removed == 0 {
+        println!("skipped: this daemon has no group of the unified hierarchy");
+        return;
+    }
+    let pid = host.daemon_pid();
+    let proc = pinfold_sys::procfs::Proc::open(std::path::Path::new("/proc")).expect("proc");
+    let ticks = || {
+        let stat = proc.stat(pid).expect("stat").expect("it runs");
+        stat.user_ticks + stat.system_ticks
+    };
+    // Two seconds of this process's own time in the kernel's clock; a daemon that spins uses most of them.
+    let (before, started) = (ticks(), std::time::Instant::now());
+    while started.elapsed() < std::time::Duration::from_secs(2) {
+        assert_eq!(host.pinfold(["status"]).code, Some(0));
+    }
+    let used = ticks() - before;
+    assert!(used < 100, "{used} ticks of 200");
+    assert!(host.daemon_said().contains("was removed by another program"), "{}", host.daemon_said());
 }

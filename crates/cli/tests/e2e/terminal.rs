@@ -138,7 +138,8 @@ fn ctrl_z_and_fg(kind: Kind) {
     let mut terminal = Terminal::start(&host, &["/bin/sh", "-i"]);
     terminal.until_shown("prompt> ");
     terminal.type_in(
-        "pinfold run -- /bin/sh -c 'echo rea\"\"dy; until [ -e go ]; do sleep 0.05; done; exit 7'\n",
+        // A shell that waits for the child it has just forked cannot be stopped itself; this one forks none.
+        "pinfold run -- /bin/sh -c 'echo rea\"\"dy; until [ -e go ]; do :; done; exit 7'\n",
     );
     terminal.until_shown("ready");
     let command = host.until(1, JobState::Running).pids[0];

@@ -54,8 +54,8 @@ pub fn write_files(view: &ReportView, width: usize, out: &mut dyn Write) -> io::
     }
     writeln!(
         out,
-        "  files        from: samples of what was open; at least so many bytes, what was open between two samples only \
-         is missing"
+        "  files        from: samples of what was open, by how far positions moved: what was open between two samples \
+         only is missing, what a seek skipped counts"
     )?;
     if files.is_empty() {
         return writeln!(out, "  none was seen open");
@@ -76,10 +76,11 @@ pub fn write_files(view: &ReportView, width: usize, out: &mut dyn Write) -> io::
                 file.opened.to_string(),
                 duration(file.first_s - start_s),
                 duration(file.last_s - start_s),
-                file.path.clone(),
             ]
             .map(|text| Cell::new(&text))
-            .into(),
+            .into_iter()
+            .chain([Cell::path(&file.path)])
+            .collect(),
         );
     }
     table.write(width, false, out)?;

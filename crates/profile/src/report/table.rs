@@ -29,15 +29,21 @@ pub(super) struct Column {
 pub(super) struct Cell {
     text: String,
     colour: Option<&'static str>,
+    /// What does not fit goes from the beginning: the end of a path tells more.
+    keeps_end: bool,
 }
 
 impl Cell {
     pub(super) fn new(text: &str) -> Self {
-        Self { text: plain(text), colour: None }
+        Self { text: plain(text), colour: None, keeps_end: false }
     }
 
     pub(super) fn coloured(text: &str, colour: &'static str) -> Self {
-        Self { text: plain(text), colour: Some(colour) }
+        Self { text: plain(text), colour: Some(colour), keeps_end: false }
+    }
+
+    pub(super) fn path(text: &str) -> Self {
+        Self { keeps_end: true, ..Self::new(text) }
     }
 }
 
@@ -60,6 +66,12 @@ pub(super) fn cut(text: &str, width: usize) -> String {
         kept.push('…');
     }
     kept
+}
+
+/// As [`cut`], from the beginning.
+fn cut_before(text: &str, width: usize) -> String {
+    let backwards: String = text.chars().rev().collect();
+    cut(&backwards, width).chars().rev().collect()
 }
 
 /// Rows under columns.
@@ -90,7 +102,8 @@ impl Table {
             for (place, (&at, &wide)) in shown.iter().zip(&widths).enumerate() {
                 let last = place + 1 == shown.len();
                 let room = if last { wide.min(width.saturating_sub(used)) } else { wide };
-                let text = cut(&row[at].text, room);
+                let cell = &row[at];
+                let text = if cell.keeps_end { cut_before(&cell.text, room) } else { cut(&cell.text, room) };
                 let blanks = room - text.chars().count();
                 let (before, after) = match self.columns[at].align {
                     Align::Right => (blanks, 0),
