@@ -305,6 +305,10 @@ impl Policy {
         }
         let all = self.lives.iter().filter(|id| keeps(id)).filter_map(|id| self.jobs.get(id));
         self.memory.token = all.min_by_key(|job| order(job)).map(|job| job.id());
+        // Who holds it does not stand still, also when it fell to him in the midst of starts.
+        if let Some(token) = self.memory.token.filter(|token| self.memory.frozen.contains(token)) {
+            self.let_go(token);
+        }
     }
 
     /// Lets those return that may, and sees to it that the token holder runs. At the end of each step, for an exit
@@ -365,6 +369,8 @@ impl Policy {
         if let Some(live) = self.live_mut(id) {
             live.out = Some(Out::Memory { token });
         }
+        // With nobody else to hold the token it goes on.
+        self.choose_token();
     }
 
     /// A job that was frozen for memory may return: it is given the next slot.

@@ -24,9 +24,11 @@ fn marked(kind: Kind) {
         let view: Value = serde_json::from_str(&done.out).map_err(|error| format!("{error}: {done:?}"))?;
         let has = |what: &str| {
             let processes = view["processes"].as_array().expect("a list");
-            processes.iter().any(|one| one["command"].as_str().is_some_and(|line| line.ends_with(what)))
+            let own = processes.iter().filter(|one| one["job"] == job);
+            own.into_iter().any(|one| one["command"].as_str().is_some_and(|line| line.ends_with(what)))
         };
-        if ["1001", "1002", "1003"].into_iter().all(has) { Ok(view) } else { Err(done.out) }
+        // The shell between them too, by the end of its line.
+        if ["1001", "1002", "1003", "wait"].into_iter().all(has) { Ok(view) } else { Err(done.out) }
     });
     assert_eq!(all["mark"], "+");
     for process in all["processes"].as_array().expect("a list") {
