@@ -15,8 +15,10 @@ fn report(host: &Host, job: u64) -> ReportView {
     serde_json::from_str(&done.out).expect("a report")
 }
 
-fn find<'a>(report: &'a ReportView, name: &str) -> Option<&'a FileView> {
-    report.files.as_deref().expect("files were asked for").iter().find(|file| file.path.ends_with(name))
+fn find<'a>(host: &Host, report: &'a ReportView, name: &str) -> Option<&'a FileView> {
+    let path = std::fs::canonicalize(host.work(name)).expect("the job made it");
+    let files = report.files.as_deref().expect("files were asked for");
+    files.iter().find(|file| std::path::Path::new(&file.path) == path)
 }
 
 fn read_and_written(kind: Kind) {
@@ -27,22 +29,29 @@ fn read_and_written(kind: Kind) {
     let job = host.submit(&[], script);
     let running = eventually("both files are seen", || {
         let report = report(&host, job);
-        let seen = find(&report, "/work/in").is_some()
-            && find(&report, "/work/out").is_some_and(|file| file.write_bytes > 0);
+        let made = host.work("in").exists() && host.work("out").exists();
+        let seen = made
+            && find(&host, &report, "in").is_some()
+            && find(&host, &report, "out").is_some_and(|file| file.write_bytes > 0);
         if seen { Ok(report) } else { Err(format!("{:?}", report.files)) }
     });
     assert_eq!(running.files_from.as_deref(), Some("samples"));
     host.make("go");
     host.until(job, JobState::Exited);
     let over = report(&host, job);
-    let (input, output) = (find(&over, "/work/in").expect("seen"), find(&over, "/work/out").expect("seen"));
+    let (input, output) = (find(&host, &over, "in").expect("seen"), find(&host, &over, "out").expect("seen"));
     assert!(input.read && !input.written, "{input:?}");
     // A shell may read ahead, up to all there is; whatever it is, that it was inherited does not double it.
     assert!((5..=10).contains(&input.read_bytes), "{input:?}");
     assert_eq!((output.write_bytes, output.size_bytes, output.read), (7, 7, false), "{output:?}");
     assert!(input.first_s >= over.submitted_s && input.last_s >= input.first_s, "{input:?}");
     let text = host.pinfold(["report", "--files", &job.to_string()]);
-    assert!(text.out.contains("from: samples") && text.out.contains("/work/out"), "{text:?}");
+    let end = host.work("out");
+    let end: std::path::PathBuf = end.iter().skip(end.iter().count() - 2).collect();
+    assert!(
+        text.out.contains("from: samples") && text.out.contains(&format!("/{}", end.display())),
+        "{text:?}"
+    );
 }
 
 fn not_asked_for(kind: Kind) {
