@@ -62,7 +62,7 @@ impl Policy {
         } else {
             let (class, cores, fits) = match self.aside_of(&self.jobs[&id]) {
                 Some(at) => self.claim_in(at, id, &running),
-                None => self.claim(&running, slots),
+                None => self.claim(id, &running, slots),
             };
             self.occupy(id, class, cores);
             if fits {
@@ -80,7 +80,7 @@ impl Policy {
     }
 
     /// The class and the cores that a running job keeps, and whether that is what it had.
-    fn claim(&self, running: &Running, slots: usize) -> (Class, Vec<usize>, bool) {
+    fn claim(&self, id: JobId, running: &Running, slots: usize) -> (Class, Vec<usize>, bool) {
         if !self.settings.schedule {
             return (Class::Primary, Vec::new(), running.class == Class::Primary);
         }
@@ -95,6 +95,13 @@ impl Policy {
                 (Class::Primary, had, true)
             }
             Class::Backfill if had.len() == slots => (Class::Backfill, had, true),
+            Class::Backfill if had.len() > 1 && self.jobs[&id].request.wish.is_none() && slots == 1 => {
+                // It was free to move among them.
+                let load = |core: usize| (self.cores.get(core).backfillers, self.cores.crowd_milli(core));
+                let cores: Vec<usize> = had.into_iter().min_by_key(|&core| load(core)).into_iter().collect();
+                let fits = self.cores.around(&cores) == running.cpus;
+                (Class::Backfill, cores, fits)
+            }
             // Placed once all are known; a home, if one is free then.
             Class::Primary | Class::Backfill | Class::Exclusive => (Class::Backfill, Vec::new(), false),
         }

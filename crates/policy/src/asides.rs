@@ -86,7 +86,7 @@ impl Policy {
         let asking: Vec<JobId> =
             self.jobs.values().filter(|job| job.request.aside.is_some()).map(|job| job.id()).collect();
         asking.iter().for_each(|&job| self.dequeue(job));
-        let had = |job: JobId| (job, self.live(job).map(|live| self.cpus_of(live)).unwrap_or_default());
+        let had = |job: JobId| (job, self.jobs.get(&job).map(|job| self.cpus_of(job)).unwrap_or_default());
         let moved: Vec<(JobId, CpuSet)> = self.in_asides().into_iter().map(had).collect();
         for &(job, _) in &moved {
             self.release(job);
@@ -109,7 +109,8 @@ impl Policy {
             };
             let cores = self.room_in(at, job, &had).unwrap_or_default();
             self.occupy(id, Class::Primary, cores);
-            if self.live(id).is_some_and(|live| live.told.cpus.as_ref() != Some(&self.cpus_of(live))) {
+            let wanted = self.cpus_of(&self.jobs[&id]);
+            if self.live(id).is_some_and(|live| live.told.cpus.as_ref() != Some(&wanted)) {
                 self.mark(id, Reason::CpusChanged);
             }
         }

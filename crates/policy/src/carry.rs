@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pinfold_topo::CpuSet;
 
-use crate::job::{Failure, Kind, Live, Told};
+use crate::job::{Failure, Job, Kind, Live, Told};
 use crate::policy::Policy;
 use crate::{Action, Class, Decision, JobId, Reason};
 
@@ -16,12 +16,15 @@ pub(crate) const RETRY: Duration = Duration::from_secs(1);
 
 impl Policy {
     /// The PUs a job is wanted on; empty: anywhere.
-    pub(crate) fn cpus_of(&self, live: &Live) -> CpuSet {
+    pub(crate) fn cpus_of(&self, job: &Job) -> CpuSet {
+        let Some(live) = job.live() else { return CpuSet::new() };
         if let Some(at) = live.aside {
             return self.cpus_in(at, live);
         }
         let pinned = self.settings.affinity && self.settings.schedule;
-        if pinned {
+        if pinned && self.moves_freely(job) {
+            self.cores.around(&live.cores)
+        } else if pinned {
             self.cores.cpus(&live.cores)
         } else if self.asides.is_empty() {
             CpuSet::new()
@@ -29,6 +32,13 @@ impl Policy {
             // Anywhere but on cores that are set aside.
             self.cores.iter().flat_map(|core| core.cpus.iter()).collect()
         }
+    }
+
+    /// Whether a job may go to any core around the one where it was put. One of several cores is bound to as many: what
+    /// it starts there counts them.
+    pub(crate) fn moves_freely(&self, job: &Job) -> bool {
+        let backfill = job.live().is_some_and(|live| live.class == Class::Backfill);
+        backfill && job.request.cores == 1 && job.request.wish.is_none()
     }
 
     /// Notes that something else may be wanted of a job than it was told; the last reason counts.
@@ -65,8 +75,9 @@ impl Policy {
     }
 
     fn start(&mut self, id: JobId, reason: Reason) {
-        let Some(live) = self.live(id) else { return };
-        let (class, cpus, priority) = (live.class, self.cpus_of(live), self.jobs[&id].request.priority);
+        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(live) = job.live() else { return };
+        let (class, cpus, priority) = (live.class, self.cpus_of(job), job.request.priority);
         if let Some(live) = self.live_mut(id) {
             live.told =
                 Told { weight: Some((class, priority)), cpus: Some(cpus.clone()), frozen: Some(false) };
@@ -76,9 +87,10 @@ impl Policy {
 
     /// Asks for the difference between what is wanted of a job and what it was told.
     fn carry(&mut self, id: JobId, reason: &Reason) {
-        let Some(live) = self.live(id) else { return };
-        let (wanted_cpus, wanted_frozen) = (self.cpus_of(live), live.out.is_some());
-        let wanted_weight = (live.class, self.jobs[&id].request.priority);
+        let Some(job) = self.jobs.get(&id) else { return };
+        let Some(live) = job.live() else { return };
+        let (wanted_cpus, wanted_frozen) = (self.cpus_of(job), live.out.is_some());
+        let wanted_weight = (live.class, job.request.priority);
         // A frozen job is weighed and bound when it is thawed; one that only thawed to die, not at all.
         let settled = live.key.is_none();
         let Some(live) = self.jobs.get_mut(&id).and_then(|job| job.live_mut()) else { return };

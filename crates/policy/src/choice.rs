@@ -45,7 +45,8 @@ impl Cores {
     }
 
     /// `count` cores for a backfiller (all if there are fewer): the fewest backfillers first, then those without a
-    /// primary; for one core then the most idle, for several those that are close together.
+    /// primary; for one core then where the fewest are around it, and the most idle; for several those that are close
+    /// together.
     pub(crate) fn choose_pinning(&self, count: usize, wish: Option<&Wish>) -> Vec<usize> {
         let count = count.min(self.len());
         if let Some(wish) = wish {
@@ -57,7 +58,8 @@ impl Cores {
         }
         let idle = |index: usize| {
             let core = self.get(index);
-            (core.backfillers, core.home_of.is_some(), Reverse(core.idle_milli), index)
+            let crowd = self.crowd_milli(index);
+            (core.backfillers, core.home_of.is_some(), crowd, Reverse(core.idle_milli), index)
         };
         if count == 1 {
             return (0..self.len()).min_by_key(|&index| idle(index)).into_iter().collect();

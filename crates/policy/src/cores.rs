@@ -2,6 +2,7 @@
 //!
 //! Absent: the judgement who comes to a core, and the choice which core it is (`choice`).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pinfold_place::pack::Site;
@@ -15,10 +16,20 @@ pub(crate) struct Core {
     pub(crate) cpus: CpuSet,
     /// The primary whose home it is.
     pub(crate) home_of: Option<JobId>,
-    /// Backfillers pinned to it.
+    /// Backfillers put on it.
     pub(crate) backfillers: usize,
     /// The part of the time it was idle, in thousandths.
     pub(crate) idle_milli: u16,
+}
+
+/// Cores among which a job loses nothing by moving.
+#[derive(Debug, Clone, Default)]
+struct Neighbourhood {
+    /// Their usable PUs.
+    cpus: CpuSet,
+    cores: usize,
+    /// Backfillers put on any of them.
+    backfillers: usize,
 }
 
 /// The cores that jobs may use, by their place in [`Machine::cores`].
@@ -26,6 +37,10 @@ pub(crate) struct Core {
 pub(crate) struct Cores {
     pub(crate) cores: Vec<Core>,
     free_homes: usize,
+    /// Cores behind the same cache, or nearest to the same memory; each by itself where nothing is known of that.
+    near: Vec<Neighbourhood>,
+    /// The place of each core's in `near`.
+    near_of: Vec<usize>,
     /// How close they are to each other.
     pub(crate) site: Site,
     pub(crate) topology: Option<Arc<Topology>>,
@@ -48,7 +63,8 @@ impl Cores {
             pus.iter().map(|cpus| Core { cpus: cpus.clone(), ..Core::default() }).collect();
         let known = topology.as_deref().map(Site::new).filter(|site| site.cores().eq(pus));
         let site = known.unwrap_or_else(|| Site::flat(pus));
-        Self { free_homes: cores.len(), cores, site, topology }
+        let (near, near_of) = neighbourhoods(pus, topology.as_deref());
+        Self { free_homes: cores.len(), cores, near, near_of, site, topology }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -74,6 +90,25 @@ impl Cores {
             [core] => self.cores[*core].cpus.clone(),
             _ => cores.iter().flat_map(|&core| self.cores[core].cpus.iter()).collect(),
         }
+    }
+
+    /// The PUs of these cores and of those behind the same caches.
+    pub(crate) fn around(&self, cores: &[usize]) -> CpuSet {
+        match cores {
+            [core] => self.near[self.near_of[*core]].cpus.clone(),
+            _ => cores.iter().flat_map(|&core| self.near[self.near_of[core]].cpus.iter()).collect(),
+        }
+    }
+
+    /// The cores around one, itself among them.
+    pub(crate) fn neighbours(&self, core: usize) -> Vec<usize> {
+        (0..self.len()).filter(|&other| self.near_of[other] == self.near_of[core]).collect()
+    }
+
+    /// How many backfillers there are around a core, in thousandths of the cores there.
+    pub(crate) fn crowd_milli(&self, core: usize) -> usize {
+        let near = &self.near[self.near_of[core]];
+        near.backfillers * 1000 / near.cores
     }
 
     /// The cores that share a PU with `cpus`.
@@ -102,12 +137,14 @@ impl Cores {
     pub(crate) fn pin(&mut self, cores: &[usize]) {
         for &core in cores {
             self.cores[core].backfillers += 1;
+            self.near[self.near_of[core]].backfillers += 1;
         }
     }
 
     pub(crate) fn unpin(&mut self, cores: &[usize]) {
         for &core in cores {
             self.cores[core].backfillers -= 1;
+            self.near[self.near_of[core]].backfillers -= 1;
         }
     }
 
@@ -123,4 +160,30 @@ impl Cores {
             core.idle_milli = idle_milli.get(index).copied().unwrap_or(0);
         }
     }
+}
+
+/// The cores in neighbourhoods, and each one's: behind one last-level cache; without such a cache, nearest to one NUMA
+/// node.
+fn neighbourhoods(cores: &[CpuSet], topology: Option<&Topology>) -> (Vec<Neighbourhood>, Vec<usize>) {
+    let pus = topology.iter().flat_map(|topology| topology.pus());
+    // Caches are numbered over the whole machine: where they are known the node makes no difference.
+    let places: BTreeMap<_, _> =
+        pus.map(|pu| (pu.os, pu.l3.map_or((None, pu.numa), |l3| (Some(l3), 0)))).collect();
+    let (mut near, mut known) = (Vec::<Neighbourhood>::new(), BTreeMap::new());
+    let near_of = cores.iter().map(|core| {
+        let place = core.first().and_then(|pu| places.get(&pu));
+        let at = match place {
+            Some(place) => *known.entry(*place).or_insert(near.len()),
+            None => near.len(),
+        };
+        if at == near.len() {
+            near.push(Neighbourhood::default());
+        }
+        let own = &mut near[at];
+        own.cores += 1;
+        own.cpus = own.cpus.union(core);
+        at
+    });
+    let near_of = near_of.collect();
+    (near, near_of)
 }

@@ -344,7 +344,7 @@ impl Policy {
 
     fn explain_running(&self, job: &Job, live: &Live, numbers: &mut Numbers) -> (String, String) {
         let id = job.id();
-        let cpus = self.cpus_of(live);
+        let cpus = self.cpus_of(job);
         if live.key.is_some() {
             numbers.push(("PUs", if cpus.is_empty() { "any".into() } else { cpus.to_string() }));
         }

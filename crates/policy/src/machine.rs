@@ -44,7 +44,7 @@ impl Policy {
             self.occupy(job, class_now, kept);
             let Some(live) = self.live(job) else { continue };
             let taken = |set: &&Aside| set.cores.iter().any(|core| !core.cpus.is_disjoint(&had));
-            let cpus = self.cpus_of(live);
+            let cpus = self.cpus_of(&self.jobs[&job]);
             if !stays {
                 let set =
                     self.asides.iter().find(taken).map(|set| Reason::SetAside { set: set.name.clone() });

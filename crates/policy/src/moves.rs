@@ -77,17 +77,22 @@ impl Policy {
         let from =
             *live.cores.iter().filter(contended).min_by_key(|&&core| self.cores.get(core).idle_milli)?;
         let here = self.cores.get(from);
+        // Who moves freely has all that is around it already.
+        let around =
+            if self.moves_freely(&self.jobs[&id]) { self.cores.neighbours(from) } else { vec![from] };
+        let idle_milli = around.iter().map(|&core| self.cores.get(core).idle_milli).max()?;
         let wish = self.jobs.get(&id).and_then(|job| job.request.wish.as_deref());
         let others = self.cores.iter().enumerate().filter(|&(index, other)| {
             let allowed = wish.is_none_or(|wish| wish.allows(other));
-            allowed && other.backfillers < here.backfillers && !live.cores.contains(&index)
+            let elsewhere = !live.cores.contains(&index) && !around.contains(&index);
+            allowed && other.backfillers < here.backfillers && elsewhere
         });
         // The most idle; among equals the one with the fewest backfillers, then the lowest.
         let key = |&(index, other): &(usize, &crate::cores::Core)| {
             (std::cmp::Reverse(other.idle_milli), other.backfillers, index)
         };
         let (to, there) = others.min_by_key(key)?;
-        let gap_milli = there.idle_milli.saturating_sub(here.idle_milli);
+        let gap_milli = there.idle_milli.saturating_sub(idle_milli);
         (gap_milli > GAP_MILLI).then_some(Move { from, to, gap_milli })
     }
 }

@@ -159,7 +159,7 @@ impl Policy {
             job: job.id(),
             state: job.state(),
             class: live.map_or(job.request.class, |live| Some(live.class)),
-            cpus: live.map_or_else(Default::default, |live| self.cpus_of(live)),
+            cpus: self.cpus_of(job),
             priority: job.request.priority,
             cores: job.request.cores,
             submitted: job.submitted,

@@ -132,3 +132,21 @@ fn without_affinity() {
         ",
     );
 }
+
+/// It could go to both cores behind its cache; it is one backfiller still, and keeps what it had.
+#[test]
+fn a_backfiller_that_moves_freely_is_kept() {
+    check(
+        "
+        > machine pack:1,numa:1,l3:2,core:2,pu:1
+        > adopt 1 / primary 0
+        > adopt 2 backfill / backfill 0-1
+        > adopt 3 backfill / backfill 0-3
+        > tick
+        2 weigh backfill p10: found again after a restart of the daemon
+        3 weigh backfill p10: put right after a restart of the daemon
+        3 bind 2-3: put right after a restart of the daemon
+        1 weigh primary p10: found again after a restart of the daemon
+        ",
+    );
+}

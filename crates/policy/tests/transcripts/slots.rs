@@ -235,3 +235,31 @@ fn who_asks_for_more_than_the_machine_is_refused() {
         ",
     );
 }
+
+/// It may go to any core behind the cache of the one where it was put; one that named its PUs may not.
+#[test]
+fn a_backfiller_moves_freely_behind_its_cache() {
+    check(
+        "
+        > machine pack:1,numa:1,l3:2,core:2,pu:1
+        > set factor=1500
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 6 slots used)
+        > submit 2
+        2 start primary 1 p10: a home core was free (2 of 6 slots used)
+        > submit 3
+        3 start primary 2 p10: a home core was free (3 of 6 slots used)
+        > submit 4
+        4 start primary 3 p10: a home core was free (4 of 6 slots used)
+        > submit 5
+        5 start backfill 0-1 p10: no home core was free but a slot was (5 of 6 slots used)
+        > submit 6
+        6 start backfill 2-3 p10: no home core was free but a slot was (6 of 6 slots used)
+        > why 5
+        it is a backfiller, for no home core is free: it runs in the cycles that primaries leave [priority 10, cores asked for 1, slots used 6 of 6, since its start 0.0 s, PUs 0-1, backfillers before it 0] change: a home core: job 4 or any of 3 others must end
+        > exit 1
+        5 weigh primary p10: job 1 ended and left its home core to the oldest backfiller
+        5 bind 0: job 1 ended and left its home core to the oldest backfiller
+        ",
+    );
+}
