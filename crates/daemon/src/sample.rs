@@ -1,13 +1,13 @@
 //! Reading what jobs use and how idle the cores are, at intervals, and only while there are jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pinfold_policy::{Event as Judged, JobId, Sample};
 use pinfold_profile::meter::Reading;
 use pinfold_proto::JobState;
 use pinfold_proto::row::Stalls;
-use pinfold_sys::container::{Container, ContainerError, Measure};
+use pinfold_sys::container::{Container, ContainerError, Measure, Removed};
 use pinfold_sys::procfs::{HostCpu, Members, PuTimes};
 
 use crate::daemon::{Daemon, SAMPLES_LOOSE};
@@ -15,6 +15,11 @@ use crate::event::Effect;
 
 /// The judgement wants idleness over 1 s.
 const IDLE_INTERVAL_US: u64 = 1_000_000;
+
+/// How long the daemon's own end waits for the last processes of jobs that are over,
+const LAST_PATIENCE: Duration = Duration::from_millis(200);
+/// and how long between two looks.
+const LAST_PAUSE: Duration = Duration::from_millis(2);
 
 /// The timers, and what one reading leaves for the next.
 #[derive(Debug)]
@@ -81,12 +86,21 @@ impl Sampler {
         self.finished.keys().copied().collect()
     }
 
-    /// Removes them now, as far as their last processes are gone.
+    /// Removes them now. What a last process is still on its way out of is waited for, for a moment.
     pub(crate) fn remove_finished(&mut self) {
-        for (job, container) in std::mem::take(&mut self.finished) {
-            if let Err(error) = container.remove() {
-                tracing::warn!(job = job.0, %error, "a container is left over");
+        let deadline = Instant::now() + LAST_PATIENCE;
+        loop {
+            for (job, container) in std::mem::take(&mut self.finished) {
+                match container.remove() {
+                    Ok(Removed::Yes) => {}
+                    Ok(Removed::Busy(container)) => self.keep_finished(job, container),
+                    Err(error) => tracing::warn!(job = job.0, %error, "a container is left over"),
+                }
             }
+            if self.finished.is_empty() || Instant::now() >= deadline {
+                return;
+            }
+            std::thread::sleep(LAST_PAUSE);
         }
     }
 

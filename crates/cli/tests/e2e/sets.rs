@@ -124,7 +124,7 @@ fn idle_cores_for_a_script(kind: Kind) {
     let job = host.submit(&[], &tell("job"));
     host.until(job, JobState::Running);
     let script = host.shell(
-        "set=$(pinfold set-aside --idle --cores 1 --hold 1s) && echo \"$set\" && \
+        "set=$(pinfold set-aside --idle --cores 1 --hold 1h) && echo \"$set\" && \
          pinfold run --in \"$set\" -- sed -n 's/^Cpus_allowed_list:\\t//p' /proc/self/status",
     );
     assert_eq!(
@@ -134,7 +134,9 @@ fn idle_cores_for_a_script(kind: Kind) {
     );
     // Nothing more is idle.
     assert_eq!(done(&host, &["set-aside", "--idle", "--cores", "1"]), "");
-    // And it goes by itself.
+    // Given back, and taken once more, it goes by itself.
+    done(&host, &["set-aside", "idle-1", "--remove"]);
+    assert_ne!(done(&host, &["set-aside", "--idle", "--cores", "1", "--hold", "1s"]), "");
     let gone = within(PATIENCE, || sets(&host).sets.is_empty().then_some(()));
     assert!(gone.is_some(), "{:?}", sets(&host));
     assert_eq!(told(&host, job, "job"), first.to_string());
