@@ -48,6 +48,12 @@ pub(crate) fn compare(
         }
     }
     let mut runs: Vec<Vec<Run>> = vec![Vec::new(); ways.len()];
+    for way in ways.iter().filter(|way| way.remembers()) {
+        let label = format!("{} {way}: the time before", question.title);
+        let run = bench.run(*way, question.jobs, solo, &mut |watch, jobs| show(&label, watch, jobs))?;
+        done(&format!("{label}: {:.2} s, {} failed", run.makespan_s, run.failures.len()));
+        record.add("rehearsal", &json!({ "title": question.title, "run": run }))?;
+    }
     for repetition in 0..question.repetitions {
         for (way, runs) in ways.iter().zip(&mut runs) {
             let label = format!("{} {}/{} {way}", question.title, repetition + 1, question.repetitions);

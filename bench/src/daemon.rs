@@ -45,12 +45,18 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts a daemon whose files lie below `scratch` and waits until it answers.
-    pub(crate) fn start(binaries: &Binaries, scratch: &Path, settings: &[String]) -> anyhow::Result<Self> {
+    /// Starts a daemon whose files lie below `scratch`, but for its state if that has a place already, and waits until
+    /// it answers.
+    pub(crate) fn start(
+        binaries: &Binaries,
+        scratch: &Path,
+        state: Option<&Path>,
+        settings: &[String],
+    ) -> anyhow::Result<Self> {
         let home = tempfile::Builder::new().prefix("daemon-").tempdir_in(scratch)?.keep();
         let (socket, log) = (home.join("socket"), home.join("log"));
-        let state = home.join("state");
-        fs::create_dir(&state).with_context(|| format!("failed to create {}", state.display()))?;
+        let state = state.map_or_else(|| home.join("state"), Path::to_owned);
+        fs::create_dir_all(&state).with_context(|| format!("failed to create {}", state.display()))?;
         let stream = File::create(&log).with_context(|| format!("failed to create {}", log.display()))?;
         let mut command = Command::new(&binaries.pinfoldd);
         command.arg("--socket").arg(&socket).arg("--state-dir").arg(&state);

@@ -134,14 +134,21 @@ impl Bench<'_> {
         solo: &BTreeMap<String, Solo>,
         progress: Progress<'_>,
     ) -> anyhow::Result<Run> {
-        let directory = tempfile::Builder::new().prefix("run-").tempdir_in(self.scratch)?;
+        let directory = self.directory(way)?;
+        let state = way.remembers().then(|| self.scratch.join("remembered"));
         let journal = directory.path().join("journal");
         let staged = jobs.iter().map(|job| stage(job, directory.path(), &journal, None));
         let staged = staged.collect::<anyhow::Result<Vec<_>>>()?;
         let mut watch = Watch::start(&journal)?;
         let give_up = AtomicBool::new(false);
         let lines: Vec<String> = staged.iter().map(|staged| staged.line.clone()).collect();
-        let batch = Batch { lines: &lines, scratch: directory.path(), group: self.group, give_up: &give_up };
+        let batch = Batch {
+            lines: &lines,
+            scratch: directory.path(),
+            group: self.group,
+            state: state.as_deref(),
+            give_up: &give_up,
+        };
         let ready = way.prepare(&batch, self.binaries)?;
         let load_before = machine::load();
         let busy_before = machine::busy_s();
@@ -196,6 +203,17 @@ impl Bench<'_> {
             samples: watch.samples().to_vec(),
             launcher,
         })
+    }
+
+    /// A directory for one run. Where a way is to know the commands again, they have the same paths in them each time.
+    fn directory(&self, way: Way) -> std::io::Result<tempfile::TempDir> {
+        let mut builder = tempfile::Builder::new();
+        if way.remembers() {
+            builder.prefix("again").rand_bytes(0);
+        } else {
+            builder.prefix("run-");
+        }
+        builder.tempdir_in(self.scratch)
     }
 
     /// Does `work` on a thread of its own while `watch` takes samples. Gives the seconds that it took.

@@ -58,7 +58,12 @@ pub(crate) enum Way {
         /// The vCPU factor.
         factor: f64,
     },
-    /// The same with a budget of memory, and perhaps what each job is said to need.
+    /// The same when it has run the same commands before.
+    PinfoldAgain {
+        /// The vCPU factor.
+        factor: f64,
+    },
+    /// The same as `Pinfold` with a budget of memory, and perhaps what each job is said to need.
     PinfoldWithin {
         /// The vCPU factor.
         factor: f64,
@@ -82,6 +87,7 @@ impl fmt::Display for Way {
                 write!(out, "pinfold, factor {factor}")
             }
             Self::PinfoldWithin { factor, .. } => write!(out, "pinfold, factor {factor}, --mem"),
+            Self::PinfoldAgain { factor } => write!(out, "pinfold, factor {factor}, again"),
         }
     }
 }
@@ -95,6 +101,8 @@ pub(crate) struct Batch<'a> {
     pub(crate) scratch: &'a Path,
     /// The memory group in which launchers without a budget of their own run their jobs.
     pub(crate) group: Option<&'a Path>,
+    /// The daemon's state directory, when it is to outlive the run.
+    pub(crate) state: Option<&'a Path>,
     /// Set when the run is to be given up: start nothing more.
     pub(crate) give_up: &'a AtomicBool,
 }
@@ -110,7 +118,12 @@ pub(crate) struct Ready {
 
 impl Way {
     fn is_pinfold(self) -> bool {
-        matches!(self, Self::Pinfold { .. } | Self::PinfoldWithin { .. })
+        matches!(self, Self::Pinfold { .. } | Self::PinfoldAgain { .. } | Self::PinfoldWithin { .. })
+    }
+
+    /// Whether what one run taught is known in the next.
+    pub(crate) fn remembers(self) -> bool {
+        matches!(self, Self::PinfoldAgain { .. })
     }
 
     /// Why this way cannot be used here, or `None`.
@@ -122,7 +135,7 @@ impl Way {
                 (!installed("parallel")).then_some("GNU parallel is not installed")
             }
             Self::Spooler { .. } => (!installed("tsp")).then_some("task-spooler is not installed"),
-            Self::Pinfold { .. } | Self::PinfoldWithin { .. } => {
+            Self::Pinfold { .. } | Self::PinfoldAgain { .. } | Self::PinfoldWithin { .. } => {
                 binaries.is_none().then_some("pinfold and pinfoldd are not built")
             }
         }
@@ -139,14 +152,15 @@ impl Way {
         let lines: Vec<String> = batch.lines.iter().map(within).collect();
         std::fs::write(&file, lines.join("\n") + "\n").context("failed to write the commands")?;
         let daemon = match self {
-            Self::Pinfold { factor } => {
+            Self::Pinfold { factor } | Self::PinfoldAgain { factor } => {
                 let binaries = binaries.context("pinfold and pinfoldd are not built")?;
-                Some(Daemon::start(binaries, batch.scratch, &[format!("slots.factor={factor}")])?)
+                let settings = [format!("slots.factor={factor}")];
+                Some(Daemon::start(binaries, batch.scratch, batch.state, &settings)?)
             }
             Self::PinfoldWithin { factor, budget_mib, .. } => {
                 let binaries = binaries.context("pinfold and pinfoldd are not built")?;
                 let settings = [format!("slots.factor={factor}"), format!("host.memory={budget_mib}MiB")];
-                Some(Daemon::start(binaries, batch.scratch, &settings)?)
+                Some(Daemon::start(binaries, batch.scratch, batch.state, &settings)?)
             }
             _ => None,
         };
@@ -170,7 +184,7 @@ impl Ready {
                 parallel(batch, &self.file, slots, &options).map(|()| Value::Null)
             }
             Way::Spooler { slots } => spooler(batch, slots).map(|()| Value::Null),
-            Way::Pinfold { .. } | Way::PinfoldWithin { .. } => {
+            Way::Pinfold { .. } | Way::PinfoldAgain { .. } | Way::PinfoldWithin { .. } => {
                 let daemon = self.daemon.as_ref().context("the daemon is not up")?;
                 let claim = match self.way {
                     Way::PinfoldWithin { claim_mib, .. } => claim_mib,

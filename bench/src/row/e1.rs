@@ -1,4 +1,4 @@
-//! Row `e1`: a mix of real programs, once and twice as many at a time as there are cores.
+//! Row `e1`: a mix of real programs, once and twice as many at a time as there are cores; and once more when pinfold has seen it.
 
 use clap::Args;
 use serde_json::json;
@@ -42,6 +42,7 @@ pub(crate) fn run(args: &E1Args) -> anyhow::Result<()> {
             Way::Native { slots: 2 * cores },
             Way::Parallel { slots: 2 * cores },
             Way::Pinfold { factor: 2.0 },
+            Way::PinfoldAgain { factor: 2.0 },
         ];
         if args.row.full {
             ways.push(Way::Spooler { slots: 2 * cores });

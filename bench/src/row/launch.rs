@@ -37,7 +37,7 @@ pub(crate) fn run(args: &LaunchArgs) -> anyhow::Result<()> {
         let mut commands = vec![("true", Command::new("/bin/true"))];
         match &ground.binaries {
             Some(binaries) => {
-                let started = Daemon::start(binaries, bench.scratch, &[])?;
+                let started = Daemon::start(binaries, bench.scratch, None, &[])?;
                 let mut command = started.command();
                 command.args(["run", "--", "/bin/true"]);
                 commands.push(("pinfold run true", command));

@@ -104,7 +104,7 @@ fn time(launcher: Launcher, ground: &Ground, own: &Path, file: &Path, jobs: usiz
         }
         Launcher::Pinfold => {
             let binaries = ground.binaries.as_ref().context("pinfold is not built")?;
-            let daemon = Daemon::start(binaries, own, &["slots.factor=1".to_owned()])?;
+            let daemon = Daemon::start(binaries, own, None, &["slots.factor=1".to_owned()])?;
             let mut command = daemon.command();
             command.arg("batch").arg(file).current_dir(own).stdin(Stdio::null());
             let passed_s = timed(command)?;

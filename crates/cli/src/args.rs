@@ -241,6 +241,10 @@ pub(crate) struct BatchArgs {
     /// Show no progress
     #[arg(short, long)]
     pub quiet: bool,
+    /// Begin the lines in the order of the file; otherwise, when each of them or its like was run before, the longest
+    /// first
+    #[arg(long)]
+    pub in_order: bool,
     /// A file of shell commands, one a line (blank lines and those that begin with # are skipped); - for
     /// standard input
     #[arg(value_name = "FILE|-")]

@@ -4,9 +4,8 @@
 //! killed, what runs goes on to its end and is recorded, and what waits is withdrawn. This process only
 //! passes signals on and waits for the keeper.
 
-use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{IsTerminal, PipeReader, Read, Write};
+use std::io::{IsTerminal, PipeReader, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -28,6 +27,11 @@ use crate::keeper::{Keeper, Told, may_begin_anew, send_signal, send_signal_to_gr
 use crate::progress::Progress;
 use crate::tasks::{Asked, Laid};
 
+mod lines;
+mod order;
+
+use lines::{Lines, shell};
+
 /// How many jobs are with the daemon at once. Enough for it to choose among, few enough for a list of any
 /// length to cost neither side much.
 const WINDOW: usize = 512;
@@ -40,9 +44,11 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
     let asked = Asked::of(&args.options)?;
     job::check_private_tmp(&args.options)?;
     let lines = Lines::read(&args.file)?;
-    let laid = {
-        let client = dial.connect()?;
-        asked.map(|asked| asked.on(&client.welcome.cpus)).transpose()?.map(Rc::new)
+    let (laid, order) = {
+        let mut client = dial.connect()?;
+        let laid = asked.map(|asked| asked.on(&client.welcome.cpus)).transpose()?.map(Rc::new);
+        let order = if args.in_order { lines.as_they_are() } else { lines.longest_first(&mut client)? };
+        (laid, order)
     };
     let pipe = |error: std::io::Error| Failure::doing("failed to make a keeper", &error);
     let signals = Signals::block(&[SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT]).map_err(pipe)?;
@@ -50,7 +56,7 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
     match spawn::fork_away().map_err(pipe)? {
         Side::Child => {
             drop((hold, signals));
-            Batch::new(dial, args, laid, lines)?.run(&alive)
+            Batch::new(dial, args, laid, (lines, order))?.run(&alive)
         }
         Side::Parent(keeper) => {
             drop(alive);
@@ -76,53 +82,6 @@ fn proxy(keeper: u32, signals: &Signals) -> ProcessExit {
             }
         }
     }
-}
-
-/// The lines of a batch that are jobs.
-struct Lines {
-    text: Vec<u8>,
-    /// Number (from 1) and place of each line in the text.
-    places: Vec<(u64, std::ops::Range<usize>)>,
-}
-
-impl Lines {
-    fn read(file: &Path) -> Result<Self, Failure> {
-        let mut text = Vec::new();
-        let named = |error: std::io::Error| {
-            let code =
-                if error.kind() == std::io::ErrorKind::NotFound { ExitCode::Usage } else { ExitCode::Failed };
-            Failure::new(code, format!("failed to read {}: {error}", file.display()))
-        };
-        if file == Path::new("-") {
-            std::io::stdin().read_to_end(&mut text).map_err(named)?;
-        } else {
-            File::open(file).and_then(|mut file| file.read_to_end(&mut text)).map_err(named)?;
-        }
-        Ok(Self::of(text))
-    }
-
-    fn of(text: Vec<u8>) -> Self {
-        let mut places = Vec::new();
-        let mut start = 0;
-        for (number, line) in (1u64..).zip(text.split(|&byte| byte == b'\n')) {
-            let end = start + line.len();
-            let trimmed = line.trim_ascii();
-            if !trimmed.is_empty() && !trimmed.starts_with(b"#") {
-                places.push((number, start..end));
-            }
-            start = end + 1;
-        }
-        Self { text, places }
-    }
-
-    fn line(&self, index: usize) -> &OsStr {
-        OsStr::from_bytes(self.text[self.places[index].1.clone()].trim_ascii())
-    }
-}
-
-/// A shell command as a job runs it.
-fn shell(line: &OsStr) -> Vec<OsString> {
-    vec!["/bin/sh".into(), "-c".into(), line.to_owned()]
 }
 
 /// What is known of one line.
@@ -153,7 +112,9 @@ struct Batch {
     options: crate::args::JobOptions,
     json: bool,
     outcomes: Vec<Outcome>,
-    /// The next line to ask for.
+    /// Indexes of the lines, as they are to be asked for.
+    order: Vec<usize>,
+    /// Place in `order` of the next line to ask for.
     next: usize,
     /// Lines that found the queue full, to be asked for again.
     again: Vec<usize>,
@@ -167,7 +128,12 @@ struct Batch {
 }
 
 impl Batch {
-    fn new(dial: Dial, args: &BatchArgs, laid: Option<Rc<Laid>>, lines: Lines) -> Result<Self, Failure> {
+    fn new(
+        dial: Dial,
+        args: &BatchArgs,
+        laid: Option<Rc<Laid>>,
+        (lines, order): (Lines, Vec<usize>),
+    ) -> Result<Self, Failure> {
         let lines = Rc::new(lines);
         let tasks = laid.as_ref().map(Laid::plan);
         let environment = job::environment();
@@ -203,6 +169,7 @@ impl Batch {
             laid,
             options: args.options.clone(),
             json: args.json,
+            order,
             next: 0,
             again: Vec::new(),
             again_at: None,
@@ -252,9 +219,8 @@ impl Batch {
             let again = std::mem::take(&mut self.again);
             again.into_iter().for_each(|index| self.ask(index));
         }
-        while self.again_at.is_none() && self.next < self.lines.places.len() && self.keeper.pending() < WINDOW
-        {
-            let index = self.next;
+        while self.again_at.is_none() && self.next < self.order.len() && self.keeper.pending() < WINDOW {
+            let index = self.order[self.next];
             self.next += 1;
             self.outcomes[index].asked = Some(Instant::now());
             if self.lines.line(index).as_bytes().contains(&0) {
@@ -369,10 +335,10 @@ impl Batch {
             self.outcomes[index].reason = Some(reason.to_owned());
         }
         self.again_at = None;
-        while self.next < self.outcomes.len() {
-            self.outcomes[self.next].reason = Some(reason.to_owned());
-            self.next += 1;
+        for &index in &self.order[self.next..] {
+            self.outcomes[index].reason = Some(reason.to_owned());
         }
+        self.next = self.order.len();
     }
 
     fn show_progress(&mut self) {
@@ -440,27 +406,4 @@ fn print_table(view: &BatchView) -> std::io::Result<()> {
     let mut out = std::io::BufWriter::new(std::io::stderr().lock());
     pinfold_profile::report::write_batch(view, &mut out)?;
     out.flush()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(text: &[u8], want: &[(u64, &[u8])]) {
-        let lines = Lines::of(text.to_vec());
-        let got: Vec<(u64, Vec<u8>)> =
-            (0..lines.places.len()).map(|i| (lines.places[i].0, lines.line(i).as_bytes().to_vec())).collect();
-        let want: Vec<(u64, Vec<u8>)> = want.iter().map(|&(n, line)| (n, line.to_vec())).collect();
-        assert_eq!(got, want, "{:?}", String::from_utf8_lossy(text));
-    }
-
-    #[test]
-    fn lines_that_are_jobs() {
-        check(b"", &[]);
-        check(b"\n\n  \n# only words\n   # indented\n", &[]);
-        check(b"true\nfalse", &[(1, b"true"), (2, b"false")]);
-        check(b"a # b\r\n\n c \n", &[(1, b"a # b"), (3, b"c")]);
-        check(b"printf '\xff'\n", &[(1, b"printf '\xff'")]);
-    }
 }

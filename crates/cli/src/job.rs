@@ -79,8 +79,8 @@ fn default_name(command: &[OsString], line: Option<u64>) -> String {
     Path::new(word).file_name().map_or_else(|| word.to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-/// The command for the record: text, and not more of it than a request can carry.
-fn recorded(command: &[OsString]) -> Vec<String> {
+/// The command as the daemon has it, by which it knows it again: text, and not more of it than a request can carry.
+pub(crate) fn recorded(command: &[OsString]) -> Vec<String> {
     let mut left = COMMAND_KEPT_BYTES;
     let mut kept = Vec::new();
     for argument in command {

@@ -48,6 +48,7 @@ impl Daemon {
             }
             Request::Where => Ok(Reply::Where { state: self.state_dir() }),
             Request::ConfigGet => Ok(Reply::Config(self.config_values())),
+            Request::Lengths { commands } => Ok(Reply::Lengths(self.lengths(user, &commands))),
             Request::Map => Ok(Reply::Map(self.map(user))),
             Request::Sets => Ok(Reply::Sets(self.sets_view(user))),
             Request::Doctor => Ok(Reply::Doctor(self.doctor())),

@@ -20,6 +20,7 @@ use crate::event::{ConnectionId, Effect, Event};
 use crate::files::JobFiles;
 use crate::guard::Guard;
 use crate::journal::Journal;
+use crate::learn::Learned;
 use crate::live::Jobs;
 use crate::machine::Seen;
 use crate::memory::Governor;
@@ -62,6 +63,7 @@ pub(crate) struct Daemon {
     pub processes: Processes,
     pub files: JobFiles,
     pub governor: Governor,
+    pub learned: Learned,
     pub scratches: Scratches,
     pub audit: Audit,
     pub metrics: Option<Metrics>,

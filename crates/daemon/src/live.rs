@@ -151,7 +151,7 @@ pub(crate) fn request(job: u64, priority: u8, spec: &JobSpec) -> Request {
         after: spec.after.iter().copied().map(JobId).collect(),
         memory: spec.claim_bytes,
         tmp_bytes: crate::scratch::counted_bytes(spec),
-        kind: crate::memory::kind(spec),
+        kind: crate::learn::kind(spec),
     }
 }
 

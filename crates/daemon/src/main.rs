@@ -17,6 +17,7 @@ mod finish;
 mod guard;
 mod intake;
 mod journal;
+mod learn;
 mod live;
 mod machine;
 mod memory;
@@ -125,6 +126,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         sampler: sample::Sampler::new(configured.config.profile_interval),
         processes: processes::Processes::new(configured.config.profile_processes),
         governor,
+        learned: learn::Learned::default(),
         files: files::JobFiles::default(),
         scratches: scratch::Scratches::new(scratch),
         audit: audit::Audit::open(state.path()),

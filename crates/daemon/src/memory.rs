@@ -1,20 +1,16 @@
 //! Memory, as the judgement's governor needs it: readings, at a pace that follows from how scarce it is; the bound on
-//! all jobs; paging out on a thread of its own, for it takes the time that the swap device takes; and what earlier
-//! jobs needed.
+//! all jobs; and paging out on a thread of its own, for it takes the time that the swap device takes.
 //!
-//! Owns the readings' timer and the peaks of ended jobs. What is decided from them is the judgement's.
+//! Owns the readings' timer. What is decided from them is the judgement's.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant as Moment;
 
-use pinfold_policy::claims::Claims;
-use pinfold_policy::{Event as Judged, JobId, JobMemory, Kind, MemorySample, MemorySettings};
-use pinfold_proto::row::JobRow;
-use pinfold_proto::{JobSpec, JobState};
+use pinfold_policy::{Event as Judged, JobId, JobMemory, MemorySample, MemorySettings};
+use pinfold_proto::JobState;
 use pinfold_sys::container::{Applied, ContainerError, Containers};
 use pinfold_sys::procfs::PressureResource;
 
@@ -29,8 +25,6 @@ const TIGHT_US: u64 = 100_000;
 /// The reserve, unless one is configured: this much, or this part of RAM in thousandths if that is more.
 const RESERVE_BYTES: u64 = 256 << 20;
 const RESERVE_MILLI: u64 = 20;
-/// Jobs of earlier lives whose peaks are looked at: some tens of milliseconds' worth of reading.
-const HISTORY: u32 = 5_000;
 
 /// The daemon's side of the memory governor.
 #[derive(Debug)]
@@ -40,7 +34,6 @@ pub(crate) struct Governor {
     /// The jobs' stall time so far, at the last reading.
     stalled_us: Option<u64>,
     pager: Pager,
-    claims: Claims,
     bound: Option<u64>,
     alarm: Option<OwnedFd>,
 }
@@ -108,7 +101,6 @@ impl Governor {
             read_us: 0,
             stalled_us: None,
             pager: Pager::start(containers.again())?,
-            claims: Claims::default(),
             bound: None,
             alarm: containers.memory_alarm(),
         })
@@ -159,22 +151,6 @@ impl Governor {
         let milli = total_us.saturating_sub(before).saturating_mul(1000) / elapsed_us.max(1);
         u16::try_from(milli.min(1000)).expect("at most 1000")
     }
-}
-
-/// The jobs that this one is like: the same program, under the same name, on as many cores. Of a line for a shell its
-/// first word counts.
-pub(crate) fn kind(spec: &JobSpec) -> Option<Kind> {
-    let first = spec.command.first()?;
-    let shell = matches!(first.rsplit('/').next(), Some("sh" | "bash" | "dash" | "zsh" | "ksh"));
-    let program = match spec.command.as_slice() {
-        [_, option, line, ..] if shell && option == "-c" => {
-            line.split_ascii_whitespace().find(|word| !word.contains('=')).unwrap_or(line)
-        }
-        _ => first,
-    };
-    let mut hasher = DefaultHasher::new();
-    (program, &spec.name, spec.cores).hash(&mut hasher);
-    Some(Kind(hasher.finish()))
 }
 
 impl Daemon {
@@ -264,29 +240,6 @@ impl Daemon {
         }
     }
 
-    /// Learns from a job that is over what its kind needs. Only from those that ended well: one that failed may have
-    /// done so before it needed much.
-    pub(crate) fn learn(&mut self, row: &JobRow, held_peak: u64) {
-        if row.ending.is_none_or(|ending| ending.exit_code != Some(0)) {
-            return;
-        }
-        let Some(kind) = kind(&row.spec) else { return };
-        let peak = row.usage.memory_peak_bytes.max(held_peak);
-        let claim = self.governor.claims.ended(kind, peak, row.spec.claim_bytes);
-        self.judge(Judged::Learned(kind, claim));
-    }
-
-    /// Learns from the jobs of earlier lives.
-    pub(crate) fn learn_from_history(&mut self) {
-        match self.journal.store().last(None, HISTORY) {
-            Ok(mut rows) => {
-                rows.sort_by_key(|row| row.job);
-                rows.iter().for_each(|row| self.learn(row, row.usage.swap_peak_bytes));
-            }
-            Err(error) => tracing::warn!(%error, "nothing is learned from earlier jobs"),
-        }
-    }
-
     /// Watches for the kernel's word that jobs stall for want of memory.
     pub(crate) fn watch_memory(&self) {
         if let Some(alarm) = self.governor.alarm()
@@ -294,30 +247,5 @@ impl Daemon {
         {
             tracing::debug!(%error, "no word from the kernel when memory is short");
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn alike(first: &[&str], second: &[&str], want: bool) {
-        let spec = |command: &[&str]| JobSpec {
-            command: command.iter().map(|&word| word.to_owned()).collect(),
-            name: "x".to_owned(),
-            cores: 1,
-            ..JobSpec::default()
-        };
-        assert_eq!(kind(&spec(first)) == kind(&spec(second)), want, "{first:?} {second:?}");
-    }
-
-    #[test]
-    fn kinds_follow_the_program() {
-        alike(&["velveth", "out1", "31"], &["velveth", "out2", "25"], true);
-        alike(&["velveth"], &["velvetg"], false);
-        alike(&["/bin/sh", "-c", "K=31 velveth out"], &["/bin/sh", "-c", "velveth out2 >log"], true);
-        alike(&["/bin/sh", "-c", "velveth out"], &["/bin/sh", "-c", "bowtie x"], false);
-        alike(&["/bin/sh", "job.sh"], &["/bin/sh", "-c", "x"], false);
     }
 }

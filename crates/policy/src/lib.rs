@@ -8,6 +8,7 @@
 //! from it), `moves` (where backfillers go), `repack` (who makes room for a wider job), `memory`, `governor`, `requeue`
 //! and `claims` (who waits, stands still, returns and begins anew for want of memory), `carry` (from what is wanted to
 //! what must be asked for),
+//! `lengths` (how long jobs like one took),
 //! `adopt` (after a restart), `explain` (in words).
 //!
 //! Absent here: files, clocks, threads, random numbers, hash order. The daemon and the simulator call the
@@ -27,6 +28,7 @@ mod explain;
 mod governor;
 mod holders;
 pub mod job;
+pub mod lengths;
 mod machine;
 pub mod memory;
 mod moves;
@@ -62,7 +64,7 @@ impl std::fmt::Display for JobId {
 pub enum Class {
     /// The normal class, on home cores that no other primary has.
     Primary,
-    /// The idle class, pinned: runs in the cycles that primaries leave.
+    /// The idle class: runs in the cycles that primaries leave on the cores around the one where it was put.
     Backfill,
     /// The normal class, with every slot of the host to itself.
     Exclusive,

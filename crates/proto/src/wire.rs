@@ -111,6 +111,11 @@ pub enum Request {
         #[serde(default)]
         all: bool,
     },
+    /// How long the sender's jobs with these commands usually ran. Answered by `Lengths`.
+    Lengths {
+        /// Each the words of one, as in [`JobSpec::command`].
+        commands: Vec<Vec<String>>,
+    },
     /// Where the daemon keeps its state. Answered by `Where`.
     Where,
     /// `pinfold wait`: answered by `Report` when all are over.
@@ -341,6 +346,8 @@ pub enum Reply {
     Why(WhyView),
     /// To `Report` and `Wait`.
     Report(Vec<ReportView>),
+    /// To `Lengths`: one for each command, in microseconds; `None`: no such one ended well.
+    Lengths(Vec<Option<u64>>),
     /// To `Where`.
     Where {
         /// The state directory.

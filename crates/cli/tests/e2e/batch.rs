@@ -22,6 +22,7 @@ each_kind!(
     a_hundred_thousand_lines,
     the_command_is_killed,
     options_hold_for_every_line,
+    the_longest_first_once_it_is_known,
 );
 
 fn view(done: &Done) -> BatchView {
@@ -191,4 +192,34 @@ fn options_hold_for_every_line(kind: Kind) {
         let view = host.job(job);
         assert_eq!((view.name.as_str(), view.priority), ("pair", 4));
     }
+}
+
+/// Earlier runs tell how long each line takes: then the longest comes first, unless the file's order is asked for.
+fn the_longest_first_once_it_is_known(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=0.5"]);
+    let begun = || {
+        let text = std::fs::read_to_string(host.work("begun")).expect("what the lines wrote");
+        std::fs::remove_file(host.work("begun")).expect("a file of ours");
+        text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let text =
+        "echo short >> begun; sleep 0.05\necho long >> begun; sleep 1.5\necho middle >> begun; sleep 0.5\n";
+    std::fs::write(host.work("lines"), text).expect("a file");
+    let run = |options: &[&str]| {
+        let done = host.pinfold([&["batch", "--json"], options, &["lines"]].concat());
+        assert_eq!(view(&done).failed, 0, "{done:?}");
+        let lines: Vec<u64> = view(&done).results.iter().map(|result| result.line).collect();
+        assert_eq!(lines, [1, 2, 3], "results come in the order of the file");
+    };
+    run(&[]);
+    assert_eq!(begun(), ["short", "long", "middle"]);
+    run(&[]);
+    assert_eq!(begun(), ["long", "middle", "short"]);
+    run(&["--in-order"]);
+    assert_eq!(begun(), ["short", "long", "middle"]);
+    // A line of which nothing is known leaves all where they are.
+    std::fs::write(host.work("lines"), format!("{text}:\n")).expect("a file");
+    let done = host.pinfold(["batch", "--json", "lines"]);
+    assert_eq!(view(&done).jobs, 4, "{done:?}");
+    assert_eq!(begun(), ["short", "long", "middle"]);
 }

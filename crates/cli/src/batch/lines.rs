@@ -1,0 +1,123 @@
+//! The lines of a batch: which of them are jobs, and in which order they are begun.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use pinfold_proto::ExitCode;
+use pinfold_proto::wire::{REQUEST_MAX_BYTES, Reply, Request};
+
+use super::order;
+use crate::client::{Client, unexpected};
+use crate::failure::Failure;
+use crate::job;
+
+/// The lines of a batch that are jobs.
+pub(super) struct Lines {
+    text: Vec<u8>,
+    /// Number (from 1) and place of each line in the text.
+    pub(super) places: Vec<(u64, std::ops::Range<usize>)>,
+}
+
+impl Lines {
+    pub(super) fn read(file: &Path) -> Result<Self, Failure> {
+        let mut text = Vec::new();
+        let named = |error: std::io::Error| {
+            let code =
+                if error.kind() == std::io::ErrorKind::NotFound { ExitCode::Usage } else { ExitCode::Failed };
+            Failure::new(code, format!("failed to read {}: {error}", file.display()))
+        };
+        if file == Path::new("-") {
+            std::io::stdin().read_to_end(&mut text).map_err(named)?;
+        } else {
+            File::open(file).and_then(|mut file| file.read_to_end(&mut text)).map_err(named)?;
+        }
+        Ok(Self::of(text))
+    }
+
+    fn of(text: Vec<u8>) -> Self {
+        let mut places = Vec::new();
+        let mut start = 0;
+        for (number, line) in (1u64..).zip(text.split(|&byte| byte == b'\n')) {
+            let end = start + line.len();
+            let trimmed = line.trim_ascii();
+            if !trimmed.is_empty() && !trimmed.starts_with(b"#") {
+                places.push((number, start..end));
+            }
+            start = end + 1;
+        }
+        Self { text, places }
+    }
+
+    pub(super) fn as_they_are(&self) -> Vec<usize> {
+        (0..self.places.len()).collect()
+    }
+
+    /// The order in which they are best begun, by what the daemon knows of earlier runs.
+    pub(super) fn longest_first(&self, daemon: &mut Client) -> Result<Vec<usize>, Failure> {
+        if self.places.len() < 2 {
+            return Ok(self.as_they_are());
+        }
+        let mut lengths_us = Vec::with_capacity(self.places.len());
+        let mut commands =
+            (0..self.places.len()).map(|index| job::recorded(&shell(self.line(index)))).peekable();
+        while commands.peek().is_some() {
+            let mut asked = Vec::new();
+            let mut bytes = 0;
+            // JSON may make six bytes of one; a command is cut so that one of them always fits.
+            while let Some(next) = commands.next_if(|next| fits(bytes, next)) {
+                bytes += weight(&next);
+                asked.push(next);
+            }
+            match daemon.ask(&Request::Lengths { commands: asked })? {
+                Reply::Lengths(known) => lengths_us.extend(known),
+                other => return Err(unexpected(&other)),
+            }
+        }
+        Ok(order::longest_first(&lengths_us))
+    }
+
+    pub(super) fn line(&self, index: usize) -> &OsStr {
+        OsStr::from_bytes(self.text[self.places[index].1.clone()].trim_ascii())
+    }
+}
+
+/// What a command adds to a request at most, in bytes.
+fn weight(command: &[String]) -> usize {
+    command.iter().map(|word| 6 * word.len() + 3).sum::<usize>() + 3
+}
+
+/// Whether a request that is so long already has room for a command.
+fn fits(bytes: usize, command: &[String]) -> bool {
+    bytes == 0 || bytes + weight(command) < REQUEST_MAX_BYTES / 2
+}
+
+/// A shell command as a job runs it.
+pub(super) fn shell(line: &OsStr) -> Vec<OsString> {
+    vec!["/bin/sh".into(), "-c".into(), line.to_owned()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &[u8], want: &[(u64, &[u8])]) {
+        let lines = Lines::of(text.to_vec());
+        let got: Vec<(u64, Vec<u8>)> =
+            (0..lines.places.len()).map(|i| (lines.places[i].0, lines.line(i).as_bytes().to_vec())).collect();
+        let want: Vec<(u64, Vec<u8>)> = want.iter().map(|&(n, line)| (n, line.to_vec())).collect();
+        assert_eq!(got, want, "{:?}", String::from_utf8_lossy(text));
+    }
+
+    #[test]
+    fn lines_that_are_jobs() {
+        check(b"", &[]);
+        check(b"\n\n  \n# only words\n   # indented\n", &[]);
+        check(b"true\nfalse", &[(1, b"true"), (2, b"false")]);
+        check(b"a # b\r\n\n c \n", &[(1, b"a # b"), (3, b"c")]);
+        check(b"printf '\xff'\n", &[(1, b"printf '\xff'")]);
+    }
+}
