@@ -88,6 +88,7 @@ impl Bench {
             requeues: 0,
             wish: None,
             aside: None,
+            project: None,
             after: Vec::new(),
             memory: None,
             tmp_bytes: 0,

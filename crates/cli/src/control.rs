@@ -82,7 +82,7 @@ pub(crate) fn config(dial: &Dial, verb: ConfigVerb) -> Result<(), Failure> {
 
 fn get(dial: &Dial, key: Option<&str>, json: bool) -> Result<(), Failure> {
     if let Some(key) = key
-        && !config::KEYS.iter().any(|known| known.name == key)
+        && Config::default().value(key).is_none()
     {
         return Err(Failure::new(
             ExitCode::Usage,

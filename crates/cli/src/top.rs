@@ -261,6 +261,7 @@ fn nothing() -> StatusView {
             swap_held_bytes: 0,
             pressure_full_avg10: None,
         },
+        projects: Vec::new(),
         at_s: None,
         draining: false,
         jobs: Vec::new(),

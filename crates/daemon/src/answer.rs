@@ -2,7 +2,6 @@
 
 use pinfold_policy::{Instant, JobId};
 use pinfold_profile::report;
-use pinfold_proto::config::KEYS;
 use pinfold_proto::row::JobRow;
 use pinfold_proto::view::{
     AbilityView, DecisionView, DoctorView, FindingView, JobView, MapView, MemoryView, NumberView, ReportView,
@@ -96,6 +95,7 @@ impl Daemon {
             mode: self.containers.plan().mode.as_str().to_owned(),
             slots: self.slots_view(),
             memory: self.memory_view(held_bytes, swap_bytes),
+            projects: self.projects_view(),
             at_s: None,
             draining: self.draining,
             jobs: views,
@@ -104,6 +104,7 @@ impl Daemon {
                 .trouble()
                 .map(|why| format!("the job store cannot be written: {why}"))
                 .into_iter()
+                .chain(self.projects_warning())
                 .collect(),
         })
     }
@@ -132,6 +133,7 @@ impl Daemon {
             mode: self.containers.plan().mode.as_str().to_owned(),
             slots: SlotsView { used: running, ..self.slots_view() },
             memory,
+            projects: Vec::new(),
             at_s: Some(seconds(at_us)),
             draining: false,
             jobs: views,
@@ -313,12 +315,12 @@ impl Daemon {
 
     /// Every key with its value and origin.
     pub(crate) fn config_values(&self) -> Vec<ConfigValue> {
-        let value = |key: &pinfold_proto::config::Key| ConfigValue {
-            key: key.name.to_owned(),
-            value: self.configured.config.value(key.name).unwrap_or_default(),
-            origin: (*self.configured.origins.get(key.name).unwrap_or(&"default")).to_owned(),
+        let value = |key: String| ConfigValue {
+            value: self.configured.config.value(&key).unwrap_or_default(),
+            origin: (*self.configured.origins.get(&key).unwrap_or(&"default")).to_owned(),
+            key,
         };
-        KEYS.iter().map(value).collect()
+        self.configured.config.keys().into_iter().map(value).collect()
     }
 
     fn doctor(&self) -> DoctorView {

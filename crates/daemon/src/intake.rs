@@ -103,6 +103,7 @@ impl Daemon {
         self.server.greet(id);
         let mut warnings = self.warnings.clone();
         warnings.extend(self.journal.trouble().map(|why| format!("the job store cannot be written: {why}")));
+        warnings.extend(self.projects_warning());
         let (_, slots) = self.policy.slots();
         let doors = self.server.peer(id).is_some_and(|user| self.has_doors_for(user.uid));
         let mode = self.containers.plan().mode.as_str().to_owned();
@@ -115,7 +116,8 @@ impl Daemon {
     fn submitted(&mut self, id: ConnectionId, user: Peer, ticket: u64, spec: JobSpec, pid: Option<u32>) {
         let admitted = rights::admit(&self.configured.config, user, &spec)
             .and_then(|priority| self.admit_tmp(user, &spec).map(|()| priority))
-            .and_then(|priority| self.admit_set(user, &spec).map(|()| priority));
+            .and_then(|priority| self.admit_set(user, &spec).map(|()| priority))
+            .and_then(|priority| self.admit_project(user, &spec).map(|()| priority));
         let priority = match admitted {
             Ok(priority) => priority,
             Err((code, reason)) => {
@@ -398,6 +400,9 @@ impl Daemon {
         }
         let changed = self.configured.config.with_changes(changes.iter().map(String::as_str));
         let (config, set) = changed.map_err(|error| (ErrorCode::Usage, error.to_string()))?;
+        if let Some(wrong) = self.overcommitted(&config) {
+            return Err((ErrorCode::Usage, wrong));
+        }
         let old = std::mem::replace(&mut self.configured.config, config);
         if let Err(error) = self.open_metrics() {
             self.configured.config = old;
@@ -405,7 +410,7 @@ impl Daemon {
             let _ = self.open_metrics();
             return Err((ErrorCode::Usage, error));
         }
-        for &key in &set {
+        for key in &set {
             let value = |config: &Config| {
                 config.value(key).filter(|value| !value.is_empty()).unwrap_or_else(|| "unset".to_owned())
             };

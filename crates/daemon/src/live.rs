@@ -148,6 +148,7 @@ pub(crate) fn request(job: u64, priority: u8, spec: &JobSpec) -> Request {
             .filter(|layout| !layout.options.is_empty() || layout.cpus.is_some())
             .map(|layout| Box::new(wish(layout, spec.class))),
         aside: None,
+        project: spec.project.clone(),
         after: spec.after.iter().copied().map(JobId).collect(),
         memory: spec.claim_bytes,
         tmp_bytes: crate::scratch::counted_bytes(spec),

@@ -27,6 +27,7 @@ mod options;
 mod past;
 mod poller;
 mod processes;
+mod projects;
 mod requeue;
 mod restore;
 mod rights;

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use pinfold_proto::config::{Config, KEYS};
+use pinfold_proto::config::{Config, Project};
 use pinfold_proto::wire::{ErrorCode, Reply};
 use pinfold_sys::peer::Peer;
 use toml_edit::{DocumentMut, Item, Table};
@@ -90,29 +90,40 @@ pub(crate) fn was_drained(state: &Path) -> bool {
 fn with_values(text: &str, config: &Config) -> Result<String, String> {
     let mut document: DocumentMut = text.parse().map_err(|error| format!("the file is not TOML: {error}"))?;
     let defaults = Config::default();
-    for key in KEYS {
-        let value = config.value(key.name).unwrap_or_default();
-        let path: Vec<&str> = key.name.split('.').collect();
+    // Projects that are gone, and those that have nothing but a name.
+    if let Some(projects) = document.get_mut("projects").and_then(Item::as_table_mut) {
+        projects.retain(|name, _| config.projects.contains_key(name));
+    }
+    for (name, project) in &config.projects {
+        if *project == Project::default() {
+            let projects = document.as_table_mut().entry("projects").or_insert_with(implicit);
+            let projects = projects.as_table_mut().ok_or("`projects` is no table in the file")?;
+            projects.entry(name).or_insert_with(|| Item::Table(Table::new()));
+        }
+    }
+    for key in config.keys() {
+        let value = config.value(&key).unwrap_or_default();
+        let path: Vec<&str> = key.split('.').collect();
         let Some((last, tables)) = path.split_last() else { continue };
         let named = tables
             .iter()
             .try_fold(document.as_item(), |item, table| item.get(table))
             .is_some_and(|table| table.get(last).is_some());
-        if !named && Some(&value) == defaults.value(key.name).as_ref() {
+        if !named && Some(&value) == defaults.value(&key).as_ref() {
             continue;
         }
         let mut table = document.as_table_mut();
         for name in tables {
-            let below = table.entry(name).or_insert_with(|| Item::Table(Table::new()));
+            let new = || if *name == "projects" { implicit() } else { Item::Table(Table::new()) };
+            let below = table.entry(name).or_insert_with(new);
             table = below.as_table_mut().ok_or_else(|| format!("`{name}` is no table in the file"))?;
         }
         if value.is_empty() {
             table.remove(last);
             continue;
         }
-        let mut new: toml_edit::Value = value
-            .parse()
-            .map_err(|error| format!("the value of `{}` cannot be written: {error}", key.name))?;
+        let mut new: toml_edit::Value =
+            value.parse().map_err(|error| format!("the value of `{key}` cannot be written: {error}"))?;
         match table.get_mut(last) {
             // The key keeps the comments above it, the value what stands behind it on its line.
             Some(old) => {
@@ -127,6 +138,13 @@ fn with_values(text: &str, config: &Config) -> Result<String, String> {
         }
     }
     Ok(document.to_string())
+}
+
+/// A table that is there for those in it, and has no line of its own.
+fn implicit() -> Item {
+    let mut table = Table::new();
+    table.set_implicit(true);
+    Item::Table(table)
 }
 
 /// Writes a file whole or not at all.
@@ -173,5 +191,15 @@ mod tests {
     fn what_is_unset_goes() {
         check("[host]\nmemory = \"8GiB\" # x\ncpus = \"0\"\n", &["host.cpus=0"], "[host]\ncpus = \"0\"\n");
         check("", &[], "");
+    }
+
+    #[test]
+    fn projects_come_and_go() {
+        let file =
+            "schedule = true\n\n[projects.old]\ncores = 1\n\n[projects.web] # theirs\ncores = 1 # one\n";
+        let saved = "schedule = true\n\n[projects.web] # theirs\ncores = 2 # one\nusers = [\"ann\"]\n";
+        check(file, &["projects.web.cores=2", "projects.web.users=ann"], saved);
+        check("", &["projects.web.memory=1GiB"], "[projects.web]\nmemory = \"1GiB\"\n");
+        check("", &["projects.web={}"], "[projects.web]\n");
     }
 }

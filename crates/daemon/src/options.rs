@@ -77,7 +77,7 @@ pub(crate) struct Configured {
     /// The values.
     pub config: Config,
     /// Key and origin (`file`, `flag`, `set`) of each that was set.
-    pub origins: std::collections::BTreeMap<&'static str, &'static str>,
+    pub origins: std::collections::BTreeMap<String, &'static str>,
 }
 
 impl Options {

@@ -255,6 +255,7 @@ impl Daemon {
             drain: self.draining,
             tmp_total_bytes: self.tmp_total_bytes(),
             memory: self.memory_settings(),
+            projects: self.projects_of(config),
         }
     }
 }

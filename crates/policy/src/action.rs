@@ -131,6 +131,31 @@ pub enum Reason {
         /// What those who made room and changed NUMA nodes hold, in bytes.
         memory_bytes: u64,
     },
+    /// Those it belongs to have a right to so many cores, and did not have them all.
+    Guaranteed {
+        /// Its project; `None`: those of no project.
+        project: Option<String>,
+        /// Home cores they have now.
+        used: usize,
+        /// Home cores that are theirs when they want them.
+        cores: usize,
+    },
+    /// What it had was lent to it, and those who have a right to it want it back.
+    TakenBack {
+        /// The project that takes it; `None`: those of no project.
+        project: Option<String>,
+        /// The job that gets it.
+        by: JobId,
+    },
+    /// The memory that it holds was lent to it, and those who have a right to it want it back.
+    MemoryTakenBack {
+        /// The project that takes it; `None`: those of no project.
+        project: Option<String>,
+        /// The job that waits for it.
+        by: JobId,
+        /// What that job lacks, in bytes.
+        lacking: u64,
+    },
     /// The PUs it was bound to are gone or no longer allowed.
     CpusGone,
     /// The cores it is bound to have other usable PUs now.
@@ -266,11 +291,68 @@ impl fmt::Display for Reason {
                 write!(f, "another core was idler by {}.{}%", gap_milli / 10, gap_milli % 10)
             }
             Self::MadeRoom { by, level, memory_bytes } => made_room(f, *by, *level, *memory_bytes),
+            Self::Guaranteed { .. } | Self::TakenBack { .. } | Self::MemoryTakenBack { .. } => {
+                self.write_lent(f)
+            }
             Self::CpusChanged => write!(f, "the usable PUs of its cores changed"),
             Self::CpusGone => write!(f, "the PUs it was bound to are gone or no longer allowed"),
             Self::Exclusive { by } => write!(f, "the exclusive job {by} takes every slot"),
             Self::ExclusiveOver => write!(f, "the exclusive job ended"),
             Self::SlotsShrank { slots } => f.write_str(&slots_left(*slots)),
+            Self::MemoryShort { .. }
+            | Self::NoOtherWay { .. }
+            | Self::MemoryNeeded { .. }
+            | Self::MemorySuffices { .. } => self.write_memory(f),
+            Self::SlotFree => write!(f, "a slot is free again"),
+            Self::Asked => write!(f, "a user or operator asked for it"),
+            Self::PriorityChanged { priority } => write!(f, "its priority is now {priority}"),
+            Self::QueueFull { depth } => write!(f, "the queue is full ({depth} jobs wait)"),
+            Self::Expired { ttl } => {
+                write!(f, "it waited longer than its time-to-live of {} s", ttl.as_secs_f64())
+            }
+            Self::TooLarge { asked, cores } => {
+                write!(f, "it asks for {asked} cores and the machine has {cores} for jobs")
+            }
+            Self::Withdrawn => write!(f, "whoever asked for it is gone"),
+            Self::Adopted => write!(f, "found again after a restart of the daemon"),
+            Self::Restored => write!(f, "put right after a restart of the daemon"),
+            Self::Retry { error } => write!(f, "an earlier try failed: {error}"),
+        }
+    }
+}
+
+fn has(project: Option<&str>) -> String {
+    project
+        .map_or_else(|| "jobs of no project have".to_owned(), |name| format!("jobs of project {name} have"))
+}
+
+fn take(project: Option<&str>) -> String {
+    project.map_or_else(|| "jobs of no project take".to_owned(), |name| format!("project {name} takes"))
+}
+
+impl Reason {
+    /// Those that speak of what is whose.
+    fn write_lent(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Guaranteed { project, used, cores } => {
+                write!(f, "{} {used} of the {cores} cores that are theirs", has(project.as_deref()))
+            }
+            Self::TakenBack { project, by } => {
+                write!(f, "it was lent, and {} it back for job {by}", take(project.as_deref()))
+            }
+            Self::MemoryTakenBack { project, by, lacking } => write!(
+                f,
+                "its memory was lent, and {} {} of it back for job {by}",
+                take(project.as_deref()),
+                mib(*lacking)
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// Those that speak of memory.
+    fn write_memory(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::MemoryShort { free, growth, token } => write!(
                 f,
                 "memory runs short: {} free, growing by {} a second; job {token} goes first",
@@ -297,20 +379,7 @@ impl fmt::Display for Reason {
                     mib(*swapped)
                 )
             }
-            Self::SlotFree => write!(f, "a slot is free again"),
-            Self::Asked => write!(f, "a user or operator asked for it"),
-            Self::PriorityChanged { priority } => write!(f, "its priority is now {priority}"),
-            Self::QueueFull { depth } => write!(f, "the queue is full ({depth} jobs wait)"),
-            Self::Expired { ttl } => {
-                write!(f, "it waited longer than its time-to-live of {} s", ttl.as_secs_f64())
-            }
-            Self::TooLarge { asked, cores } => {
-                write!(f, "it asks for {asked} cores and the machine has {cores} for jobs")
-            }
-            Self::Withdrawn => write!(f, "whoever asked for it is gone"),
-            Self::Adopted => write!(f, "found again after a restart of the daemon"),
-            Self::Restored => write!(f, "put right after a restart of the daemon"),
-            Self::Retry { error } => write!(f, "an earlier try failed: {error}"),
+            _ => Ok(()),
         }
     }
 }

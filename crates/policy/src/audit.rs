@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use crate::job::Stage;
 use crate::{
     Action, Adopted, Aside, Claim, Class, Command, Decision, Event, Instant, JobId, JobMemory, Kind, Machine,
-    MemorySample, MemorySettings, Policy, Preemption, Request, Running, Sample, Settings, State, Wish,
+    MemorySample, MemorySettings, Policy, Preemption, Project, Request, Running, Sample, Settings, State,
+    Wish,
 };
 
 fn class() -> impl Strategy<Value = Class> {
@@ -64,13 +65,14 @@ fn request() -> impl Strategy<Value = Request> {
     let wish = prop::option::weighted(0.2, cpus());
     let aside = prop::option::weighted(0.25, prop_oneof![Just("a".to_owned()), Just("b".to_owned())]);
     let after = prop::collection::vec(job(), 0..2);
-    (asked, times, flags, memory, (wish, after, aside)).prop_map(
+    let project = prop::option::weighted(0.5, prop_oneof![Just("p".to_owned()), Just("q".to_owned())]);
+    (asked, times, flags, memory, (wish, after, aside, project)).prop_map(
         |(
             (job, priority, cores, class),
             (expected, ttl),
             (held, no_suspend, requeue),
             (memory, kind),
-            (named, after, aside),
+            (named, after, aside, project),
         )| {
             Request {
                 job,
@@ -85,6 +87,7 @@ fn request() -> impl Strategy<Value = Request> {
                 requeues: 0,
                 wish: named.map(|named| Box::new(Wish { named, ..Wish::default() })),
                 aside,
+                project,
                 after,
                 memory,
                 tmp_bytes: if cores == 3 { 3 << 20 } else { 0 },
@@ -101,8 +104,10 @@ fn cpus() -> impl Strategy<Value = CpuSet> {
 fn settings() -> impl Strategy<Value = Settings> {
     let preemption = prop_oneof![Just(Preemption::Hard), Just(Preemption::Soft), Just(Preemption::Off)];
     let flags = (prop::bool::weighted(0.9), prop::bool::weighted(0.8), prop::bool::weighted(0.9));
-    (0u32..2500, 0u32..8, prop::option::of(seconds(200)), flags, preemption, memory_settings()).prop_map(
-        |(factor_milli, queue_depth, queue_ttl, (affinity, backfill, schedule), preemption, memory)| {
+    let rest = (memory_settings(), projects());
+    (0u32..2500, 0u32..8, prop::option::of(seconds(200)), flags, preemption, rest).prop_map(
+        |(factor_milli, queue_depth, queue_ttl, (affinity, backfill, schedule), preemption, rest)| {
+            let (memory, projects) = rest;
             Settings {
                 factor_milli,
                 queue_depth,
@@ -114,9 +119,20 @@ fn settings() -> impl Strategy<Value = Settings> {
                 drain: schedule && queue_depth == 7,
                 tmp_total_bytes: u64::from(queue_depth) << 20,
                 memory,
+                projects,
             }
         },
     )
+}
+
+/// None, or two that are guaranteed something or nothing.
+fn projects() -> impl Strategy<Value = Vec<Project>> {
+    let share = || (prop::option::weighted(0.7, 0u32..4), prop::option::weighted(0.4, size()));
+    prop::option::weighted(0.7, (share(), share())).prop_map(|two| {
+        let named =
+            |name: &str, (cores, memory_bytes)| Project { name: name.to_owned(), cores, memory_bytes };
+        two.map_or_else(Vec::new, |(p, q)| vec![named("q", q), named("p", p)])
+    })
 }
 
 fn running() -> impl Strategy<Value = Running> {

@@ -132,6 +132,8 @@ pub struct Request {
     pub wish: Option<Box<Wish>>,
     /// The name of the set of cores that it runs in, see [`Machine::asides`]; `None`: none of those.
     pub aside: Option<String>,
+    /// The project it belongs to; one that the settings do not name is as none.
+    pub project: Option<String>,
     /// Jobs that must be over before it may start, however they end.
     pub after: Vec<JobId>,
     /// The memory that was asked for, in bytes; what is known of its kind counts more.

@@ -22,11 +22,28 @@ impl Policy {
             ("cores asked for", job.request.cores.to_string()),
             ("slots used", format!("{used} of {total}")),
         ];
+        self.tell_project(job, &mut numbers);
         let (cause, change) = match &job.stage {
             Stage::Waiting(waiting) => self.explain_waiting(job, waiting, now, &mut numbers),
             Stage::Live(live) => self.explain_live(job, live, now, &mut numbers),
         };
         Some(Explanation { cause, numbers, change })
+    }
+
+    /// What its project has, where there are projects.
+    fn tell_project(&self, job: &Job, numbers: &mut Numbers) {
+        let Some(has) = self.holding_of(job) else { return };
+        numbers.push(("project", has.project.clone().unwrap_or_else(|| "none".into())));
+        if let (Some(own), Some(borrowed)) = (has.cores_guaranteed, has.cores_borrowed()) {
+            let more = if borrowed > 0 { format!(", {borrowed} of them borrowed") } else { String::new() };
+            numbers.push(("cores of its own", format!("{own}, {} used{more}", has.cores_used)));
+        }
+        if let (Some(own), Some(borrowed)) = (has.memory_guaranteed_bytes, has.memory_borrowed_bytes()) {
+            let more =
+                if borrowed > 0 { format!(", {} of it borrowed", mib(borrowed)) } else { String::new() };
+            let used = mib(has.memory_used_bytes);
+            numbers.push(("memory of its own", format!("{}, {used} used{more}", mib(own))));
+        }
     }
 
     fn explain_waiting(
@@ -105,6 +122,13 @@ impl Policy {
         }
         if entry.shape.tmp_bytes > self.tmp_room() {
             return self.explain_tmp(entry.shape.tmp_bytes, numbers);
+        }
+        let in_the_way = self.in_the_way(job, entry.shape);
+        if !in_the_way.is_empty() && self.lacks_memory(job.id()).is_none() {
+            return (
+                "a core that is its project's own is lent to jobs that may not be frozen".into(),
+                format!("{} must end, or a slot must fall free", any_of(&in_the_way)),
+            );
         }
         let Some((rank, head)) = self.head() else {
             return ("it has just come".into(), "the next event".into());
@@ -193,6 +217,7 @@ impl Policy {
             wishes: job.request.wish.is_some(),
             memory: 0,
             tmp_bytes: 0,
+            pools: job.pools,
         };
         if job.passed > 0 {
             numbers.push(("passed over by", format!("{} of at most {PASSED_MAX}", job.passed)));
@@ -232,9 +257,21 @@ impl Policy {
         }
         numbers.push(("memory for jobs", self.memory.usable.map_or("unknown".into(), mib)));
         numbers.push(("memory free", mib(self.free_memory())));
+        let kept = self.kept_beside(job.pools.memory);
+        if kept > 0 {
+            numbers.push(("memory kept for other projects", mib(kept)));
+        }
         let running: Vec<JobId> = self.holders.lowest_first().map(|(_, job)| job).collect();
         let ends = format!("{} must end or need less", any_of(&running));
         match lack {
+            Lack::Room { wanted, free } if self.memory_is_its_own(job, wanted) => (
+                format!(
+                    "it is expected to need {} of memory, {} are left for it, and others borrowed what is its project's own",
+                    mib(wanted),
+                    mib(free)
+                ),
+                "what they borrowed is moved to swap".into(),
+            ),
             Lack::Room { wanted, free } => (
                 format!("it is expected to need {} of memory and {} are left for it", mib(wanted), mib(free)),
                 ends,
@@ -263,7 +300,11 @@ impl Policy {
         numbers.push(("memory it holds", mib(job.held.resident)));
         numbers.push(("of it in swap, besides", mib(job.held.swapped)));
         numbers.push(("times frozen for memory", job.held.freezes.to_string()));
-        let why = format!("memory ran short, and job {token} goes before it");
+        let why = if self.lent_memory_is_wanted(job) {
+            "the memory it holds was lent to it, and a project wants it back".to_owned()
+        } else {
+            format!("memory ran short, and job {token} goes before it")
+        };
         if job.queued.is_some() {
             return (format!("{why}; memory suffices again"), "the next slot".into());
         }
@@ -303,11 +344,6 @@ impl Policy {
         }
     }
 
-    fn free_slots(&self) -> usize {
-        let (used, total) = self.slots();
-        total.saturating_sub(used)
-    }
-
     fn explain_live(&self, job: &Job, live: &Live, now: Instant, numbers: &mut Numbers) -> (String, String) {
         let id = job.id();
         numbers.push(("since its start", seconds(now, live.started)));
@@ -332,6 +368,7 @@ impl Policy {
         let why = match live.out {
             Some(Out::Preempted { by }) => format!("job {by} of higher priority took its slot"),
             Some(Out::Exclusive { by }) => format!("the exclusive job {by} took every slot"),
+            Some(Out::Lent { by }) => format!("its slot was lent to it, and was taken back for job {by}"),
             Some(Out::SlotsShrank) => "slots became fewer than running jobs".into(),
             Some(Out::Survived) => "it was cancelled while frozen, went on, and has no slot".into(),
             Some(Out::Memory { token }) => return self.explain_memory(job, token, numbers),

@@ -209,7 +209,8 @@ impl Policy {
         let wanted = self.counts_for(job);
         if wanted == 0 && self.memory.frozen.is_empty() {
             // Of most jobs nothing is known, and memory is not short: no need to look at all that run.
-            let free = usable.saturating_sub(self.memory.resident);
+            let kept = self.kept_beside(job.pools.memory);
+            let free = usable.saturating_sub(self.memory.resident).saturating_sub(kept);
             if self.memory.short_since.is_some() {
                 return Some(Lack::Short);
             }
@@ -217,7 +218,8 @@ impl Policy {
         }
         let taken: u64 = self.running().map(|job| self.counts_for(job)).fold(0, u64::saturating_add);
         let standing: u64 = self.standing().map(|job| job.held.resident).fold(0, u64::saturating_add);
-        let promised = self.promised_beside(self.aside_of(job));
+        let kept = self.kept_beside(job.pools.memory);
+        let promised = self.promised_beside(self.aside_of(job)).saturating_add(kept);
         let free = usable.saturating_sub(taken).saturating_sub(standing).saturating_sub(promised);
         if wanted > free {
             return Some(Lack::Room { wanted, free });
@@ -228,7 +230,8 @@ impl Policy {
         // A job of which nothing is known waits until nobody stands still; the others only if they would keep one
         // that does from returning.
         let known = self.is_known(job);
-        if let Some(first) = self.first_to_return() {
+        let lent = |first: &&Job| self.gave_memory_back(first, job, wanted);
+        if let Some(first) = self.first_to_return().filter(|first| !lent(first)) {
             let token =
                 self.memory.token.and_then(|id| self.jobs.get(&id)).map_or(0, |job| self.counts_for(job));
             let beside = taken.saturating_sub(token).saturating_add(wanted);
@@ -282,7 +285,8 @@ impl Policy {
     /// The foremost of those frozen for memory.
     fn first_to_return(&self) -> Option<&Job> {
         let frozen = self.memory.frozen.iter().filter_map(|id| self.jobs.get(id)).map(|job| &**job);
-        frozen.min_by_key(|job| order(job))
+        let borrowed = self.memory_borrowers();
+        frozen.min_by_key(|job| (job.has_borrowed(&borrowed), order(job)))
     }
 
     /// What must be free for a job that stands still so that it can go on: all that it holds, and what it will grow by.
@@ -355,6 +359,9 @@ impl Policy {
         let all = taken.saturating_add(need).saturating_add(pinned);
         let is_token = self.memory.token == Some(first.id());
         let safe = is_token || !self.is_unsafe(need.saturating_sub(first.held.total()), usable);
+        // Who borrowed does not take what was taken from him before the other has it.
+        let wanted = !is_token && self.lent_memory_is_wanted(first);
+        let margin = margin.saturating_add(if wanted { self.claimed() } else { 0 });
         all.saturating_add(margin) <= usable && (safe || !self.settings.memory.prediction)
     }
 
@@ -449,7 +456,9 @@ impl Policy {
             let may = |job: &&Job| {
                 job.held.growth > 0 && Some(job.id()) != self.memory.token && self.may_freeze(job.id())
             };
-            let Some(youngest) = self.running().filter(may).max_by_key(|job| order(job)) else { return };
+            let borrowed = self.memory_borrowers();
+            let last = |job: &&Job| (job.has_borrowed(&borrowed), order(job));
+            let Some(youngest) = self.running().filter(may).max_by_key(last) else { return };
             let id = youngest.id();
             self.freeze_for_memory(id);
         }
@@ -493,7 +502,11 @@ impl Policy {
             let worth = job.held.total() >= WORTH_BYTES || self.may_grow(job);
             Some(job.id()) != self.memory.token && self.may_freeze(job.id()) && worth
         };
-        let key = |job: &&Job| (now >= job.held.runs_until, self.may_grow(job), order(job));
+        let borrowed = self.memory_borrowers();
+        let key = |job: &&Job| {
+            let rested = now >= job.held.runs_until;
+            (job.has_borrowed(&borrowed), rested, self.may_grow(job), order(job))
+        };
         let job = self.running().filter(may).max_by_key(key)?;
         // Frozen, it neither grows, nor is what it holds needed.
         let movable = job.held.resident.min(self.memory.swap_free);
@@ -501,12 +514,18 @@ impl Policy {
     }
 
     fn freeze_for_memory(&mut self, id: JobId) {
-        let now = self.now;
         let free = self.free_memory();
         let growth: u64 = self.running().map(|job| job.held.growth).fold(0, u64::saturating_add);
         let Some(token) = self.memory.token else { return };
+        self.stand_still(id, Reason::MemoryShort { free, growth, token });
+    }
+
+    /// Freezes a job, until memory suffices for it again.
+    pub(crate) fn stand_still(&mut self, id: JobId, reason: Reason) {
+        let now = self.now;
+        let Some(token) = self.memory.token else { return };
         self.memory.frozen.insert(id);
-        self.park(id, Out::Memory { token }, Reason::MemoryShort { free, growth, token });
+        self.park(id, Out::Memory { token }, reason);
         self.memory.acted = Some(now);
         self.memory.returning.remove(&id);
         let Some(job) = self.jobs.get_mut(&id) else { return };
@@ -525,7 +544,8 @@ impl Policy {
         let needed: u64 = self
             .running()
             .map(|job| self.soon(job).saturating_add(job.held.swapped.min(back)))
-            .fold(usable / 50, u64::saturating_add);
+            .fold(usable / 50, u64::saturating_add)
+            .saturating_add(self.claimed());
         let lacking = needed.saturating_sub(self.free_memory());
         let busy = self.memory.paging_until.is_some_and(|until| self.now < until);
         if lacking < WORTH_BYTES || self.memory.swap_free < WORTH_BYTES || busy {
@@ -539,7 +559,8 @@ impl Policy {
                 frozen && job.held.resident >= WORTH_BYTES && Some(job.id()) != self.memory.token
             };
             let mut all: Vec<&Job> = self.standing().filter(worth).collect();
-            all.sort_by_key(|job| std::cmp::Reverse(order(job)));
+            let borrowed = self.memory_borrowers();
+            all.sort_by_key(|job| std::cmp::Reverse((job.has_borrowed(&borrowed), order(job))));
             all.into_iter().map(|job| (job.id(), job.held.resident)).collect()
         };
         standing.retain(|(id, _)| !self.marked.iter().any(|(marked, _)| marked == id));
@@ -623,6 +644,13 @@ impl Out {
     /// Whether it was frozen for want of memory.
     pub(crate) fn is_memory(self) -> bool {
         matches!(self, Self::Memory { .. })
+    }
+}
+
+impl Job {
+    /// Whether its pool is among those that hold more than is their own.
+    fn has_borrowed(&self, borrowed: &[bool]) -> bool {
+        borrowed.get(usize::from(self.pools.memory)).is_some_and(|&over| over)
     }
 }
 

@@ -6,6 +6,7 @@ use pinfold_topo::CpuSet;
 
 use crate::holders::Key;
 use crate::memory::Held;
+use crate::projects::PoolIds;
 use crate::queue::Entry;
 use crate::{Class, Instant, JobId, Request};
 
@@ -84,6 +85,8 @@ pub(crate) struct Job {
     pub(crate) stage: Stage,
     /// The memory it holds.
     pub(crate) held: Held,
+    /// Whose cores and memory it takes.
+    pub(crate) pools: PoolIds,
 }
 
 #[derive(Debug)]
@@ -164,6 +167,8 @@ pub(crate) enum Out {
     Preempted { by: JobId },
     /// An exclusive job took every slot.
     Exclusive { by: JobId },
+    /// Its slot was lent, and a job of those it belongs to took it back.
+    Lent { by: JobId },
     /// There were fewer slots than jobs.
     SlotsShrank,
     /// Memory ran short; the token holder goes on.

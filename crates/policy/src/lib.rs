@@ -6,7 +6,8 @@
 //! modules: `queue` (who is next), `holders` (who has a slot), `cores` (who is where), `choice` (which cores a job
 //! gets), `asides` (cores that are set aside, and the jobs on them), `machine` (when it changes), `rules` (what follows
 //! from it), `moves` (where backfillers go), `repack` (who makes room for a wider job), `memory`, `governor`, `requeue`
-//! and `claims` (who waits, stands still, returns and begins anew for want of memory), `carry` (from what is wanted to
+//! and `claims` (who waits, stands still, returns and begins anew for want of memory), `projects` (who has a right to
+//! cores and memory, and who gives them back), `carry` (from what is wanted to
 //! what must be asked for),
 //! `lengths` (how long jobs like one took),
 //! `adopt` (after a restart), `explain` (in words).
@@ -33,6 +34,7 @@ mod machine;
 pub mod memory;
 mod moves;
 pub mod policy;
+mod projects;
 mod queue;
 mod repack;
 mod requeue;
@@ -45,8 +47,9 @@ pub use event::{Adopted, Aside, Command, Event, Machine, Request, Running, Sampl
 pub use job::{FrozenBy, JobInfo, State};
 pub use memory::{Claim, JobMemory, Kind, MemorySample, MemorySettings};
 pub use policy::Policy;
+pub use projects::Holding;
 pub use requeue::REQUEUES_MAX;
-pub use settings::{Preemption, Settings};
+pub use settings::{Preemption, Project, Settings};
 pub use time::Instant;
 
 /// A job's number: 1, 2, 3 ... never used again on this host.

@@ -60,6 +60,7 @@ impl Policy {
     /// The slots became more or fewer. A job that had started and is now wider than the host takes all there
     /// is, so that it can go on; a new one waits until the host is large enough.
     pub(crate) fn clip(&mut self) {
+        self.renew_shares();
         let all: Vec<JobId> =
             self.jobs.values().filter(|job| job.live().is_some()).map(|job| job.id()).collect();
         for id in all {

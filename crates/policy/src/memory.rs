@@ -162,6 +162,8 @@ pub(crate) struct Memory {
     pub(crate) frozen: BTreeSet<JobId>,
     /// Jobs that come back from swap, and until when they are given time for that; `None`: it waits for its slot.
     pub(crate) returning: BTreeMap<JobId, Option<Instant>>,
+    /// Who waits for memory that is their project's own, and for how much.
+    pub(crate) claims: Vec<(JobId, u64)>,
     /// Until when the swap device is busy with what it was last asked for.
     pub(crate) paging_until: Option<Instant>,
     /// When the last step was taken against a shortage.

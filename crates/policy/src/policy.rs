@@ -13,6 +13,7 @@ use crate::cores::Cores;
 use crate::holders::{Holders, Key, Promotable};
 use crate::job::{Failure, Job, JobInfo, Live, Out, Stage, Waiting};
 use crate::memory::{Held, Memory};
+use crate::projects::Pools;
 use crate::queue::{Entry, Queue, RANK_AGED, Shape};
 use crate::{Action, Class, Command, Decision, Event, Instant, JobId, Machine, Reason, Request, Settings};
 
@@ -46,6 +47,8 @@ pub struct Policy {
     pub(crate) cores: Cores,
     /// Cores that are set aside, by name.
     pub(crate) asides: Vec<Aside>,
+    /// What is whose.
+    pub(crate) pools: Pools,
     /// One timer for each job that has something due.
     timers: BTreeSet<(Instant, JobId)>,
     /// Jobs of which something else may be wanted than they were told, and why; in the order in which it was
@@ -178,6 +181,9 @@ impl Policy {
 
     fn configure(&mut self, settings: Settings) {
         let old = std::mem::replace(&mut self.settings, settings);
+        if old.projects != self.settings.projects {
+            self.renew_pools();
+        }
         self.clip();
         if old.schedule != self.settings.schedule {
             self.reclass_all();
@@ -250,8 +256,9 @@ impl Policy {
         let stage = Stage::Waiting(Waiting { held, after, ..Waiting::default() });
         let (since, passed, aged, armed, queued) = (submitted, 0, false, None, None);
         let held = Held::default();
-        let requeues = request.requeues;
-        let job = Job { request, submitted, since, requeues, passed, aged, armed, queued, stage, held };
+        let (requeues, pools) = (request.requeues, self.pools.of(request.project.as_deref()));
+        let job =
+            Job { request, submitted, since, requeues, passed, aged, armed, queued, stage, held, pools };
         if let Stage::Waiting(waiting) = &job.stage {
             for &before in &waiting.after {
                 self.followers.entry(before).or_default().push(id);
@@ -478,6 +485,7 @@ impl Policy {
             wishes: job.request.wish.is_some(),
             memory: self.memory_bucket(job),
             tmp_bytes: if job.live().is_some() { 0 } else { job.request.tmp_bytes },
+            pools: job.pools,
         };
         let first = job.aged || job.live().and_then(|live| live.out).is_some_and(Out::is_memory);
         let wants = match &job.stage {

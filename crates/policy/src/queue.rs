@@ -10,6 +10,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::projects::PoolIds;
 use crate::{Class, JobId};
 
 /// The rank of a job that waited too long: above every priority.
@@ -26,6 +27,8 @@ pub(crate) struct Shape {
     pub(crate) memory: u16,
     /// The directory in memory that it gets when it starts, in bytes.
     pub(crate) tmp_bytes: u64,
+    /// Whose cores and memory it takes.
+    pub(crate) pools: PoolIds,
 }
 
 /// The place of one job in the queue.

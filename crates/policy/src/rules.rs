@@ -10,6 +10,7 @@ use std::cell::OnceCell;
 use crate::job::{Drift, Job, Live, Out, Told};
 use crate::memory::bucket_ceiling;
 use crate::policy::Policy;
+use crate::projects::Count;
 use crate::queue::{RANK_AGED, Shape};
 use crate::{Class, JobId, Preemption, Reason};
 
@@ -17,14 +18,18 @@ use crate::{Class, JobId, Preemption, Reason};
 /// it fits, so a wide job waits for at most as many exits as there are jobs running then.
 pub(crate) const PASSED_MAX: u32 = 8;
 
+/// How often at most the rights of projects are looked at again after others got what they left; each time somebody has
+/// what was owed to them before.
+const ROUNDS_MAX: usize = 8;
+
 /// How a job gets its slot.
 #[derive(Debug)]
-struct Plan {
-    class: Class,
+pub(crate) struct Plan {
+    pub(crate) class: Class,
     /// Who is frozen for it.
-    freeze: Vec<JobId>,
+    pub(crate) freeze: Vec<JobId>,
     /// Which primaries become backfillers for it.
-    demote: Vec<JobId>,
+    pub(crate) demote: Vec<JobId>,
 }
 
 impl Policy {
@@ -32,14 +37,24 @@ impl Policy {
         if self.settings.schedule {
             self.clear_exclusive();
             self.shrink();
+            self.keep_promises();
             self.promote();
             if self.place() {
                 // On cores of its own it may be at home.
                 self.promote();
             }
+            self.take_memory_back();
             self.let_return();
             self.fill_asides();
             self.fill();
+            // Who started as a backfiller may have a right to a home, and who gave one up may have left more than that.
+            for _ in 0..ROUNDS_MAX {
+                if !self.keep_promises() {
+                    break;
+                }
+                self.promote();
+                self.fill();
+            }
         } else {
             self.let_return();
             self.fill_asides();
@@ -68,9 +83,13 @@ impl Policy {
             let foremost = self.holders.foremost();
             let may = |job: &JobId| Some(*job) != foremost && self.may_freeze(*job);
             let backfills = |job: &JobId| self.live(*job).is_some_and(|live| live.class == Class::Backfill);
+            let uses = self.uses();
+            let borrowed =
+                |job: &JobId| self.pools.split_cores() && self.has_borrowed(&uses, Count::Slots, *job);
             let all = || self.holders.lowest_first().map(|(_, job)| job).filter(may);
-            let backfiller = all().find(backfills);
-            let Some(job) = backfiller.or_else(|| all().next()) else { return };
+            let borrower = all().filter(borrowed).find(backfills).or_else(|| all().find(borrowed));
+            let any = || all().find(backfills).or_else(|| all().next());
+            let Some(job) = borrower.or_else(any) else { return };
             self.park(job, Out::SlotsShrank, Reason::SlotsShrank { slots });
         }
     }
@@ -100,9 +119,14 @@ impl Policy {
 
     /// Homes for a backfiller.
     pub(crate) fn homes_for(&self, id: JobId) -> Option<Vec<usize>> {
-        let own = self.live(id).map(|live| live.cores.as_slice()).unwrap_or_default();
+        // One that stands still returns to where it was, if it can.
+        let was = self.live(id).filter(|live| live.key.is_none()).and_then(|live| live.told.cpus.as_ref());
+        let own = match was {
+            Some(cpus) => self.cores.touched_by(cpus),
+            None => self.live(id).map(|live| live.cores.clone()).unwrap_or_default(),
+        };
         let job = &self.jobs[&id];
-        self.cores.choose_homes(job.slots(), own, job.request.wish.as_deref())
+        self.cores.choose_homes(job.slots(), &own, job.request.wish.as_deref())
     }
 
     /// Finds cores for backfillers that lost theirs; says whether there was any.
@@ -128,18 +152,23 @@ impl Policy {
     fn fill(&mut self) {
         while self.exclusive.is_none() {
             let Some((rank, head)) = self.head() else { return };
-            if self.jobs[&head].request.class == Some(Class::Exclusive) {
+            let exclusive = self.jobs[&head].request.class == Some(Class::Exclusive);
+            if exclusive {
                 if self.clear_for(head) {
                     self.admit(head, Plan { class: Class::Exclusive, freeze: vec![], demote: vec![] });
+                    return;
                 }
-                return;
+                if !self.waits_for_guaranteed(head) {
+                    return;
+                }
             }
             let lack = self.lacks_memory(head);
-            if lack.is_some() && self.live(head).is_some() {
+            if lack.is_some() && self.live(head).is_some() && !exclusive {
                 self.rest_for_memory(head);
                 continue;
             }
             if lack.is_none()
+                && !exclusive
                 && let Some(plan) = self.plan(head, true)
             {
                 self.admit(head, plan);
@@ -147,15 +176,15 @@ impl Policy {
                 self.promote();
                 continue;
             }
-            if rank == RANK_AGED || self.jobs[&head].passed >= PASSED_MAX || self.free() == 0 {
+            let first = exclusive || rank == RANK_AGED || self.jobs[&head].passed >= PASSED_MAX;
+            if (first && !self.waits_for_guaranteed(head)) || self.free_slots() == 0 {
                 return;
             }
             let (room, tmp_room) = (OnceCell::new(), OnceCell::new());
             let fits = |shape: Shape| {
-                let small = |room: &u64| bucket_ceiling(shape.memory) <= *room;
                 self.fits(shape)
                     && self.has_tmp_room(shape, &tmp_room)
-                    && (shape.memory == 0 || small(room.get_or_init(|| self.memory_room())))
+                    && (shape.memory == 0 || self.has_memory_room(shape, &room))
             };
             let Some((_, next)) = self.queue.first(fits).filter(|&(_, next)| next != head) else { return };
             if self.lacks_memory(next).is_some() {
@@ -178,6 +207,11 @@ impl Policy {
     pub(crate) fn head(&self) -> Option<(u8, JobId)> {
         let tmp_room = OnceCell::new();
         self.queue.first(|shape| self.is_possible(shape) && self.has_tmp_room(shape, &tmp_room))
+    }
+
+    fn has_memory_room(&self, shape: Shape, room: &OnceCell<u64>) -> bool {
+        let room = *room.get_or_init(|| self.memory_room());
+        bucket_ceiling(shape.memory) <= room.saturating_sub(self.kept_beside(shape.pools.memory))
     }
 
     fn has_tmp_room(&self, shape: Shape, room: &OnceCell<u64>) -> bool {
@@ -211,7 +245,7 @@ impl Policy {
     /// Whether such a job can start now without taking anything from anyone.
     fn fits(&self, shape: Shape) -> bool {
         let cores = shape.cores as usize;
-        let fits = cores <= self.free() && cores <= self.cores.len();
+        let fits = cores <= self.free_slots() && cores <= self.cores.len();
         fits && match shape.class {
             None | Some(Class::Backfill) => true,
             // Which homes it wishes is looked at when it is first in line, not here.
@@ -220,7 +254,7 @@ impl Policy {
         }
     }
 
-    fn free(&self) -> usize {
+    pub(crate) fn free_slots(&self) -> usize {
         self.total().saturating_sub(self.used)
     }
 
@@ -232,14 +266,17 @@ impl Policy {
         let slots = cores as usize;
         let preemption = if taking { self.settings.preemption } else { Preemption::Off };
         let mut freeze = Vec::new();
-        if self.free() < slots {
+        if self.free_slots() < slots {
             if preemption != Preemption::Hard {
                 return None;
             }
             let lower = self.holders.lowest_first().take_while(|&(theirs, _)| theirs < priority);
-            let victims =
-                lower.map(|(_, job)| job).filter(|&job| self.may_freeze(job) && !self.jobs[&job].aged);
-            freeze = enough(victims, self.free(), slots, |job| self.live(job).map_or(0, |live| live.slots))?;
+            let mut uses = self.uses();
+            let victims = lower.map(|(_, job)| job).filter(|&job| {
+                self.may_freeze(job) && !self.jobs[&job].aged && self.pays(&mut uses, Count::Slots, job, id)
+            });
+            freeze =
+                enough(victims, self.free_slots(), slots, |job| self.live(job).map_or(0, |live| live.slots))?;
         }
         let plan = |class, freeze, demote| Some(Plan { class, freeze, demote });
         if asked == Some(Class::Backfill) {
@@ -263,7 +300,10 @@ impl Policy {
         }
         if preemption != Preemption::Off {
             let lower = self.holders.primaries_lowest_first().take_while(|&(theirs, _)| theirs < priority);
-            let victims = lower.map(|(_, job)| job).filter(|job| !freeze.contains(job));
+            let mut uses = self.uses();
+            let victims = lower
+                .map(|(_, job)| job)
+                .filter(|job| !freeze.contains(job) && self.pays(&mut uses, Count::Homes, *job, id));
             if let Some(demote) = enough(victims, free_homes, wanted, homes) {
                 return plan(Class::Primary, freeze, demote);
             }
@@ -272,7 +312,7 @@ impl Policy {
     }
 
     /// Lets a job run as planned.
-    fn admit(&mut self, id: JobId, plan: Plan) {
+    pub(crate) fn admit(&mut self, id: JobId, plan: Plan) {
         let priority = self.jobs[&id].request.priority;
         let slots = self.jobs[&id].slots();
         for &job in &plan.freeze {
@@ -387,7 +427,7 @@ impl Policy {
             },
             Out::Exclusive { .. } => Reason::ExclusiveOver,
             Out::Found => Reason::Restored,
-            Out::Preempted { .. } | Out::SlotsShrank | Out::Survived => Reason::SlotFree,
+            Out::Preempted { .. } | Out::Lent { .. } | Out::SlotsShrank | Out::Survived => Reason::SlotFree,
         }
     }
 
@@ -413,7 +453,8 @@ impl Policy {
         let (theirs, ours) = (self.jobs[&job].request.priority, self.jobs[&by].request.priority);
         let backfiller = self.live(job).is_some_and(|live| live.class == Class::Backfill);
         let lower = theirs < ours || (theirs == ours && backfiller && self.holders.foremost() != Some(job));
-        lower && self.may_freeze(job) && !self.jobs[&job].aged
+        let theirs = self.is_guaranteed_beside(job, by);
+        lower && !theirs && self.may_freeze(job) && !self.jobs[&job].aged
     }
 
     /// Whether the judgement may freeze a job at all.

@@ -15,6 +15,17 @@ pub enum Preemption {
     Off,
 }
 
+/// A project, and what is its when it wants it; others have it meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Project {
+    /// Its name; no other project has it.
+    pub name: String,
+    /// Home cores; `None`: it shares those that no project is guaranteed with jobs of no project.
+    pub cores: Option<u32>,
+    /// Memory in bytes; `None`: as with cores.
+    pub memory_bytes: Option<u64>,
+}
+
 /// The settings of the judgement; all may change while jobs run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
@@ -39,6 +50,8 @@ pub struct Settings {
     pub tmp_total_bytes: u64,
     /// How memory is governed.
     pub memory: MemorySettings,
+    /// The projects, in whatever order.
+    pub projects: Vec<Project>,
 }
 
 impl Default for Settings {
@@ -54,6 +67,7 @@ impl Default for Settings {
             drain: false,
             tmp_total_bytes: u64::MAX,
             memory: MemorySettings::default(),
+            projects: Vec::new(),
         }
     }
 }

@@ -4,6 +4,8 @@
 //! A key has one home: its entry in [`KEYS`] with name, meaning and default, and its arm in `Config::apply`.
 //! Absent here: reading files, and what the values lead to.
 
+mod projects;
+
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,6 +14,8 @@ use pinfold_topo::CpuSet;
 use toml::de::{DeTable, DeValue};
 
 use crate::quantity::{parse_duration, parse_size, show_size};
+
+pub use projects::{PROJECT_KEYS, Project, Projects};
 
 /// The whole configuration, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,6 +78,8 @@ pub struct Config {
     pub access_exclusive: Vec<String>,
     /// `access.no_suspend`: users who may ask never to be frozen; `*`: all.
     pub access_no_suspend: Vec<String>,
+    /// `projects.NAME`: what is a project's own, and whose it is.
+    pub projects: Projects,
 }
 
 /// `cpu.preemption`.
@@ -233,6 +239,7 @@ impl Default for Config {
             access_max_priority: 10,
             access_exclusive: vec!["*".to_owned()],
             access_no_suspend: vec!["*".to_owned()],
+            projects: Projects::new(),
         }
     }
 }
@@ -242,7 +249,7 @@ impl Config {
     ///
     /// # Errors
     /// The first thing that is wrong, with its line; nothing is changed then.
-    pub fn with_file(&self, text: &str) -> Result<(Self, Vec<&'static str>), ConfigError> {
+    pub fn with_file(&self, text: &str) -> Result<(Self, Vec<String>), ConfigError> {
         let table = DeTable::parse(text).map_err(|error| ConfigError::Syntax {
             line: line_of(text, error.span().map_or(0, |span| span.start)),
             message: error.message().to_owned(),
@@ -267,7 +274,7 @@ impl Config {
     pub fn with_changes<'a>(
         &self,
         changes: impl IntoIterator<Item = &'a str>,
-    ) -> Result<(Self, Vec<&'static str>), ConfigError> {
+    ) -> Result<(Self, Vec<String>), ConfigError> {
         let mut config = self.clone();
         let mut set = Vec::new();
         for change in changes {
@@ -323,11 +330,20 @@ impl Config {
             "access.max_priority" => self.access_max_priority.to_string(),
             "access.exclusive" => format!("{:?}", self.access_exclusive),
             "access.no_suspend" => format!("{:?}", self.access_no_suspend),
-            _ => return None,
+            other => return projects::value(&self.projects, other),
         })
     }
 
-    fn apply(&mut self, name: &str, value: &Value, place: &str) -> Result<&'static str, ConfigError> {
+    /// The names of all keys, those of the projects that there are included.
+    #[must_use]
+    pub fn keys(&self) -> Vec<String> {
+        KEYS.iter().map(|key| key.name.to_owned()).chain(projects::keys(&self.projects)).collect()
+    }
+
+    fn apply(&mut self, name: &str, value: &Value, place: &str) -> Result<String, ConfigError> {
+        if let Some(done) = projects::apply(&mut self.projects, name, value, place) {
+            return done.map(|()| name.to_owned());
+        }
         let Some(key) = KEYS.iter().find(|key| key.name == name) else {
             return Err(ConfigError::Unknown {
                 place: place.to_owned(),
@@ -372,7 +388,7 @@ impl Config {
             "access.no_suspend" => value.names().map(|names| self.access_no_suspend = names),
             other => unreachable!("the key {other} stands in the table and has no arm"),
         };
-        done.map(|()| key.name).map_err(|wanted| ConfigError::Value {
+        done.map(|()| key.name.to_owned()).map_err(|wanted| ConfigError::Value {
             place: place.to_owned(),
             key: name.to_owned(),
             value: value.shown(),
@@ -409,6 +425,10 @@ pub fn default_file() -> String {
         let default = if key.default.is_empty() { "\"\"" } else { key.default };
         let _ = write!(text, "# {}\n#{tail} = {default}\n", key.meaning);
     }
+    text.push_str("\n# Projects, each in a section of its own with any of these keys:\n# [projects.NAME]\n");
+    for (name, meaning) in PROJECT_KEYS {
+        let _ = writeln!(text, "# {name}: {meaning}");
+    }
     text
 }
 
@@ -418,6 +438,7 @@ enum Value {
     Number(f64, String),
     Text(String),
     List(Vec<String>),
+    EmptyTable,
     Other(String),
 }
 
@@ -446,6 +467,7 @@ impl Value {
                 items.map_or_else(|| Self::Other("a list of other things than texts".to_owned()), Self::List)
             }
             DeValue::Datetime(_) => Self::Other("a date".to_owned()),
+            DeValue::Table(table) if table.is_empty() => Self::EmptyTable,
             DeValue::Table(_) => Self::Other("a table".to_owned()),
         }
     }
@@ -461,6 +483,7 @@ impl Value {
             Self::Number(_, text) | Self::Other(text) => text.clone(),
             Self::Text(text) => format!("`{text}`"),
             Self::List(items) => format!("{items:?}"),
+            Self::EmptyTable => "an empty table".to_owned(),
         }
     }
 
@@ -580,6 +603,10 @@ fn flatten(prefix: &str, table: &DeTable<'_>, out: &mut Vec<(String, usize, Valu
         let name_text = name.get_ref();
         let full = if prefix.is_empty() { name_text.to_string() } else { format!("{prefix}.{name_text}") };
         match value.get_ref() {
+            // A project may have nothing of its own but its name.
+            DeValue::Table(inner) if inner.is_empty() && prefix == "projects" => {
+                out.push((full, name.span().start, Value::EmptyTable));
+            }
             DeValue::Table(inner) => flatten(&full, inner, out),
             other => out.push((full, name.span().start, Value::of(other))),
         }

@@ -2,7 +2,9 @@
 //!
 //! Written without the judgement's rules: each check states a promise, not how it is kept.
 
-use std::collections::BTreeMap;
+mod shares;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use pinfold_policy::{Class, FrozenBy, Instant, JobId, JobInfo, Policy, Settings, State};
@@ -79,8 +81,8 @@ impl Seen<'_> {
 }
 
 impl Scene<'_> {
-    /// Checks all promises.
-    pub(crate) fn check(&self) -> Result<(), Violation> {
+    /// Checks all promises. Gives the jobs that want what is their project's own and cannot have it just now.
+    pub(crate) fn check(&self) -> Result<BTreeSet<JobId>, Violation> {
         let seen = self.look()?;
         for one in &seen {
             self.agrees(one)?;
@@ -90,14 +92,15 @@ impl Scene<'_> {
             self.explained(&seen[self.turn % seen.len()])?;
         }
         if !self.settings.schedule {
-            return Ok(());
+            return Ok(BTreeSet::new());
         }
         self.bindings(&seen)?;
         self.alone(&seen)?;
         self.slots(&seen)?;
         self.promotions(&seen)?;
         self.someone_runs(&seen)?;
-        self.work_is_conserved(&seen)
+        self.work_is_conserved(&seen)?;
+        self.shares(&seen)
     }
 
     fn total(&self) -> usize {

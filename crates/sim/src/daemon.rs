@@ -4,7 +4,7 @@
 //! Owns everything of an episode but its course. What is on the disk survives a crash; what the judgement
 //! knows does not, and is built up again from the disk (what should be) and the host (what is).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use pinfold_policy::{
@@ -17,11 +17,15 @@ use crate::checks::{Scene, Violation};
 use crate::dice::Dice;
 use crate::ledger::{Ledger, Phase};
 use crate::mutant::Mutant;
-use crate::swarm::Options;
+use crate::swarm::{Chaos, Options};
 use crate::world::{Work, World};
 
 /// The daemon's clock when the episode begins: far enough from 0 to be set back.
 const CLOCK_ORIGIN_US: u64 = 1_000_000_000_000;
+
+/// How long what is lent may take to come back, beside the time of a start: as long as someone who got a signal is left
+/// alone, and as a failed action rests.
+const OWED_MAX_US: u64 = 6_000_000;
 
 /// Something that will happen.
 #[derive(Debug, Clone)]
@@ -35,7 +39,7 @@ pub(crate) enum Happening {
     /// A job dies of a signal.
     Die(JobId),
     /// The daemon of this generation hears of something.
-    Report(u64, Event),
+    Report(u64, Box<Event>),
     /// Readings are taken.
     Sample,
     /// A disturbance.
@@ -68,6 +72,8 @@ struct Start {
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) dice: Dice,
+    /// For what was added later, so that the histories of older seeds stay as they are.
+    pub(crate) more: Dice,
     pub(crate) options: Options,
     pub(crate) world: World,
     pub(crate) ledger: Ledger,
@@ -92,18 +98,21 @@ pub(crate) struct Host {
     agenda: BTreeMap<(u64, u64), Happening>,
     sequence: u64,
     generation: u64,
+    /// Since when jobs want what is their project's own and do not have it, in true time.
+    owed_us: BTreeMap<JobId, u64>,
     /// What the clock shows beyond the origin and the true time.
     offset_us: i64,
     clock: Instant,
 }
 
 impl Host {
-    pub(crate) fn new(dice: Dice, options: Options, mutant: Option<Mutant>) -> Self {
+    pub(crate) fn new(dice: Dice, more: Dice, options: Options, mutant: Option<Mutant>) -> Self {
         let world = World::new(options.cores, options.pus_per_core);
         Self {
             settings: options.settings.clone(),
             cores: world.cores().to_vec(),
             dice,
+            more,
             options,
             world,
             ledger: Ledger::default(),
@@ -123,6 +132,7 @@ impl Host {
             agenda: BTreeMap::new(),
             sequence: 0,
             generation: 0,
+            owed_us: BTreeMap::new(),
             offset_us: 0,
             clock: Instant::default(),
         }
@@ -177,6 +187,10 @@ impl Host {
         if self.mutant.is_some_and(|mutant| mutant.swallows(&event)) {
             return self.check();
         }
+        let event = match (self.mutant, event) {
+            (Some(mutant), Event::Configure(settings)) => Event::Configure(mutant.hear(settings)),
+            (_, event) => event,
+        };
         let Some(policy) = &mut self.policy else { return Ok(()) };
         let mut decisions = policy.step(now, event);
         if let Some(mutant) = self.mutant {
@@ -203,10 +217,10 @@ impl Host {
         }
     }
 
-    fn check(&self) -> Result<(), Violation> {
+    fn check(&mut self) -> Result<(), Violation> {
         let Some(policy) = self.policy.as_ref().filter(|_| !self.adopting) else { return Ok(()) };
         let turn = usize::try_from(self.decisions).unwrap_or(0);
-        Scene {
+        let owed = Scene {
             policy,
             ledger: &self.ledger,
             world: &self.world,
@@ -216,7 +230,25 @@ impl Host {
             now: self.clock,
             turn,
         }
-        .check()
+        .check()?;
+        self.owed_not_long(owed)
+    }
+
+    /// What is a project's own and is lent comes back within the time that a start and a signal may take.
+    fn owed_not_long(&mut self, owed: BTreeSet<JobId>) -> Result<(), Violation> {
+        let now_us = self.world.now_us();
+        self.owed_us.retain(|job, _| owed.contains(job));
+        for job in owed {
+            let since_us = *self.owed_us.entry(job).or_insert(now_us);
+            let bound_us = OWED_MAX_US + self.options.start_us;
+            // Set back, the daemon's clock stands still until it is later than before.
+            let clock = self.options.chaos.contains(&Chaos::Clock);
+            if !clock && now_us - since_us > bound_us {
+                let found = format!("job {job} waits for it since {} us", now_us - since_us);
+                return Err(Violation::new("what is lent comes back in time", found));
+            }
+        }
+        Ok(())
     }
 
     /// What the daemon writes to its disk before it lets the judgement look at an event.
@@ -325,7 +357,7 @@ impl Host {
         if let Event::Failed { job, .. } = &event {
             *self.unreported.entry(*job).or_default() += 1;
         }
-        self.plan(in_us, Happening::Report(self.generation, event));
+        self.plan(in_us, Happening::Report(self.generation, Box::new(event)));
     }
 
     fn fail_start(&mut self, job: JobId) {
@@ -418,6 +450,7 @@ impl Host {
         self.policy = None;
         self.generation += 1;
         self.unreported.clear();
+        self.owed_us.clear();
         // A start that was under way happens or does not.
         let starting: Vec<JobId> = self.starting.keys().copied().collect();
         for job in starting {
@@ -438,8 +471,10 @@ impl Host {
         self.policy = Some(Policy::default());
         self.adopting = true;
         let found = self.take_stock();
+        let settings = self.settings.clone();
+        let heard = self.mutant.map_or_else(|| settings.clone(), |mutant| mutant.hear(settings.clone()));
         let unswallowed = self.mutant.take();
-        self.deliver(Event::Configure(self.settings.clone()))?;
+        self.deliver(Event::Configure(heard))?;
         self.deliver(Event::Machine(Machine::flat(self.cores.clone())))?;
         self.mutant = unswallowed;
         for adopted in found {
@@ -500,7 +535,7 @@ impl Host {
 }
 
 /// The names of all reasons, as [`crate::Outcome::tally`] has them.
-pub const REASONS: [&str; 23] = [
+pub const REASONS: [&str; 25] = [
     "home core free",
     "backfill slot free",
     "backfill asked",
@@ -524,6 +559,8 @@ pub const REASONS: [&str; 23] = [
     "adopted",
     "restored",
     "retry",
+    "guaranteed",
+    "taken back",
 ];
 
 fn name(reason: &Reason) -> &'static str {
@@ -551,12 +588,15 @@ fn name(reason: &Reason) -> &'static str {
         Reason::Adopted => 20,
         Reason::Restored => 21,
         Reason::Retry { .. } => 22,
+        Reason::Guaranteed { .. } => 23,
+        Reason::TakenBack { .. } => 24,
         // This host has one level, so nobody makes room.
         Reason::MadeRoom { .. } => return "made room",
         // This host has no sets.
         Reason::SetFree { .. } | Reason::SetAside { .. } => return "set",
         // This host has no memory: see `pressure`.
         Reason::MemoryShort { .. }
+        | Reason::MemoryTakenBack { .. }
         | Reason::MemoryNeeded { .. }
         | Reason::MemorySuffices { .. }
         | Reason::NoOtherWay { .. } => return "memory",

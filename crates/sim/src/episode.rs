@@ -21,6 +21,9 @@ const SAMPLE_US: u64 = 500_000;
 /// and when the last is taken.
 const SAMPLES_END_US: u64 = 60_000_000;
 
+/// Makes other dice of a seed, for what was added later.
+const MORE: u64 = 0x6d6f_7265;
+
 /// How an episode went.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
@@ -56,8 +59,10 @@ pub struct Failure {
 /// If a promise was broken.
 pub fn run(seed: u64, mutant: Option<Mutant>, traced: bool) -> Result<Outcome, Box<Failure>> {
     let mut dice = Dice::new(seed);
-    let options = Options::draw(&mut dice);
-    let mut host = Host::new(dice, options.clone(), mutant);
+    let mut options = Options::draw(&mut dice);
+    let mut more = Dice::new(seed ^ MORE);
+    options.draw_more(&mut more);
+    let mut host = Host::new(dice, more, options.clone(), mutant);
     host.trace = traced.then(Vec::new);
     let played = play(&mut host);
     match played {
@@ -160,7 +165,7 @@ fn happen(host: &mut Host, happening: Happening) -> Result<(), Violation> {
             }
             Ok(())
         }
-        Happening::Report(generation, event) => host.deliver_report(generation, event),
+        Happening::Report(generation, event) => host.deliver_report(generation, *event),
         Happening::Sample => sample(host),
         Happening::Chaos => disturb(host),
         Happening::Up => host.start_up(),
@@ -200,6 +205,11 @@ fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
         requeues: 0,
         wish: None,
         aside: None,
+        project: if options.divided {
+            host.more.pick(&[None, Some("p"), Some("q")]).map(str::to_owned)
+        } else {
+            None
+        },
         after: Vec::new(),
         memory: None,
         tmp_bytes: 0,
@@ -234,7 +244,9 @@ fn disturb(host: &mut Host) -> Result<(), Violation> {
     match host.dice.pick(&host.options.chaos) {
         Chaos::Hotplug => hotplug(host),
         Chaos::Settings => {
-            host.settings = swarm::settings(&mut host.dice);
+            let settings = swarm::settings(&mut host.dice);
+            let projects = swarm::projects(&mut host.more, host.options.cores, host.options.divided);
+            host.settings = Settings { projects, ..settings };
             host.deliver(Event::Configure(host.settings.clone()))
         }
         Chaos::Clock => {
@@ -298,8 +310,9 @@ fn calm_down(host: &mut Host) -> Result<(), Violation> {
     host.cores = host.world.cores().to_vec();
     host.deliver(Event::Machine(Machine::flat(host.cores.clone())))?;
     let preemption = host.dice.pick(&[Preemption::Hard, Preemption::Soft, Preemption::Off]);
-    host.settings =
-        Settings { factor_milli: host.dice.pick(&[1000, 1500, 4000]), preemption, ..Settings::default() };
+    let projects = std::mem::take(&mut host.settings.projects);
+    let factor_milli = host.dice.pick(&[1000, 1500, 4000]);
+    host.settings = Settings { factor_milli, preemption, projects, ..Settings::default() };
     host.deliver(Event::Configure(host.settings.clone()))
 }
 

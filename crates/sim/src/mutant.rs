@@ -1,6 +1,6 @@
 //! Mistakes made on purpose between the judgement and the rest, to see that the checks find each.
 
-use pinfold_policy::{Action, Class, Command, Decision, Event, JobId, Reason};
+use pinfold_policy::{Action, Class, Command, Decision, Event, JobId, Reason, Settings};
 use pinfold_topo::CpuSet;
 
 use crate::ledger::{Ledger, Phase};
@@ -38,11 +38,15 @@ pub enum Mutant {
     ForgetAtRestart,
     /// A failure is not reported.
     IgnoreFailure,
+    /// Nothing is any project's own.
+    IgnoreShares,
+    /// Projects take more than is their own.
+    DoubleShares,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::DropPromotion,
         Self::ForgetThaw,
         Self::ShareHome,
@@ -58,7 +62,22 @@ impl Mutant {
         Self::IgnoreHotplug,
         Self::ForgetAtRestart,
         Self::IgnoreFailure,
+        Self::IgnoreShares,
+        Self::DoubleShares,
     ];
+
+    /// The settings that the judgement hears instead of these.
+    pub(crate) fn hear(self, mut settings: Settings) -> Settings {
+        match self {
+            Self::IgnoreShares => settings.projects.clear(),
+            Self::DoubleShares => {
+                let cores = settings.projects.iter_mut().filter_map(|project| project.cores.as_mut());
+                cores.for_each(|cores| *cores *= 2);
+            }
+            _ => {}
+        }
+        settings
+    }
 
     /// Whether the judgement never hears of this.
     pub(crate) fn swallows(self, event: &Event) -> bool {
@@ -115,7 +134,9 @@ impl Mutant {
             | Self::IgnoreSettings
             | Self::IgnoreHotplug
             | Self::ForgetAtRestart
-            | Self::IgnoreFailure => {}
+            | Self::IgnoreFailure
+            | Self::IgnoreShares
+            | Self::DoubleShares => {}
         }
     }
 }

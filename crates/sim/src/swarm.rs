@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use pinfold_policy::{Class, MemorySettings, Preemption, Settings};
+use pinfold_policy::{Class, MemorySettings, Preemption, Project, Settings};
 
 use crate::dice::Dice;
 
@@ -49,6 +49,8 @@ pub struct Options {
     pub chaos_end_us: u64,
     /// Whether readings are taken.
     pub samples: bool,
+    /// Whether there are projects.
+    pub divided: bool,
 }
 
 /// A disturbance from outside.
@@ -107,8 +109,25 @@ impl Options {
             chaos: if calm { vec![] } else { all.into_iter().filter(|_| dice.chance(500)).collect() },
             chaos_end_us: chaos_us * dice.pick(&[20, 100, 300]),
             samples: dice.chance(300),
+            divided: false,
         }
     }
+
+    /// What was added later, from dice of its own: what else is drawn does not depend on it.
+    pub fn draw_more(&mut self, dice: &mut Dice) {
+        self.divided = dice.chance(500);
+        self.settings.projects = projects(dice, self.cores, self.divided);
+    }
+}
+
+/// Two projects, each with a few cores, or nothing of its own.
+pub(crate) fn projects(dice: &mut Dice, cores: u32, divided: bool) -> Vec<Project> {
+    let names: &[&str] = if divided { &["q", "p"] } else { &[] };
+    let project = |name: &&str| {
+        let cores = dice.chance(800).then(|| u32::try_from(dice.between(0, u64::from(cores))).unwrap_or(1));
+        Project { name: (*name).to_owned(), cores, memory_bytes: None }
+    };
+    names.iter().map(project).collect()
 }
 
 /// Settings as an operator might set them.
@@ -124,5 +143,6 @@ pub(crate) fn settings(dice: &mut Dice) -> Settings {
         drain: false,
         tmp_total_bytes: u64::MAX,
         memory: MemorySettings::default(),
+        projects: Vec::new(),
     }
 }

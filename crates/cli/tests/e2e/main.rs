@@ -27,6 +27,7 @@ mod modules;
 mod operate;
 mod process;
 mod processes;
+mod projects;
 mod restart;
 mod run;
 mod screens;

@@ -82,7 +82,10 @@ fn another_users_job() {
 #[test]
 fn what_only_operators_may() {
     let Some(host) = shared(&["access.exclusive=[]", "access.no_suspend=[]"]) else { return };
-    let cases: [(&[&str], &str); 4] = [
+    let set = host.pinfold(["config", "set", "projects.web.users=root"]);
+    assert_eq!(set.code, Some(0), "{set:?}");
+    let cases: [(&[&str], &str); 5] = [
+        (&["run", "--project", "web", "true"], "--project web: the project is for its users (root)"),
         (&["run", "--priority", "11", "true"], "access.max_priority"),
         (&["run", "--exclusive", "true"], "access.exclusive"),
         (&["run", "--no-suspend", "true"], "access.no_suspend"),

@@ -9,6 +9,7 @@ mod exclusive;
 mod faults;
 mod memory;
 mod preemption;
+mod projects;
 mod queue_order;
 mod repack;
 mod restart;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use pinfold_policy::{
     Action, Adopted, Aside, Claim, Class, Command, Decision, Event, Instant, JobId, JobMemory, Kind, Machine,
-    MemorySample, Policy, Preemption, Request, Running, Sample, Settings,
+    MemorySample, Policy, Preemption, Project, Request, Running, Sample, Settings,
 };
 use pinfold_topo::synthetic::facts_of;
 use pinfold_topo::{CpuSet, PuOs};
@@ -137,6 +137,9 @@ impl Script {
                 "affinity" => settings.affinity = on,
                 "backfill" => settings.backfill = on,
                 "schedule" => settings.schedule = on,
+                "projects" => {
+                    settings.projects = value.split(',').filter(|p| !p.is_empty()).map(project).collect()
+                }
                 "preemption" => {
                     settings.preemption = match value {
                         "hard" => Preemption::Hard,
@@ -149,6 +152,15 @@ impl Script {
         }
         settings
     }
+}
+
+/// `web:2`, `web:2:512`, `web::512`: home cores, and memory in MiB.
+fn project(text: &str) -> Project {
+    let mut parts = text.split(':');
+    let name = parts.next().unwrap().to_owned();
+    let mut amount = || parts.next().filter(|part| !part.is_empty());
+    let cores = amount().map(|cores| cores.parse().unwrap());
+    Project { name, cores, memory_bytes: amount().map(mib) }
 }
 
 fn mib(word: &str) -> u64 {
@@ -221,6 +233,7 @@ fn request(words: &[&str]) -> Request {
         requeues: 0,
         wish: None,
         aside: None,
+        project: None,
         after: Vec::new(),
         memory: None,
         tmp_bytes: 0,
@@ -237,6 +250,7 @@ fn request(words: &[&str]) -> Request {
             word => match word.split_at(1) {
                 ("p", n) => request.priority = n.parse().unwrap(),
                 ("s", name) => request.aside = Some(name.into()),
+                ("j", name) => request.project = Some(name.into()),
                 ("c", n) => request.cores = n.parse().unwrap(),
                 ("e", n) => request.expected = Some(Duration::from_secs(n.parse().unwrap())),
                 ("a", n) => request.after = n.split(',').map(job).collect(),

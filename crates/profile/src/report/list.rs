@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use pinfold_proto::view::{BatchResultView, BatchView, JobView, StatusView};
+use pinfold_proto::view::{BatchResultView, BatchView, JobView, ProjectView, StatusView};
 use pinfold_proto::{JobClass, JobState};
 
 use super::table::{Align, Cell, Column, Table, cut, plain};
@@ -54,6 +54,9 @@ pub fn write_status_at(
         let warning = format!("warning: {}", plain(warning));
         if colour { writeln!(out, "\x1b[33m{warning}\x1b[0m")? } else { writeln!(out, "{warning}")? }
     }
+    for project in &view.projects {
+        writeln!(out, "{}", cut(&project_line(project), width))?;
+    }
     if view.jobs.is_empty() {
         return writeln!(out, "no jobs");
     }
@@ -77,6 +80,43 @@ fn head(view: &StatusView) -> Vec<String> {
         parts.push(format!("memory pressure full {:.1} %", full * 100.0));
     }
     parts
+}
+
+/// What a project has, and what of it is its own.
+fn project_line(project: &ProjectView) -> String {
+    let name = project
+        .project
+        .as_ref()
+        .map_or_else(|| "no project".to_owned(), |name| format!("project {}", plain(name)));
+    let part = |used: String, own: Option<String>, borrowed: Option<String>, owed: Option<String>| {
+        let own = own.map_or_else(String::new, |own| format!(" of its {own}"));
+        let more: Vec<String> =
+            [borrowed.map(|b| format!("{b} borrowed")), owed.map(|o| format!("{o} owed"))]
+                .into_iter()
+                .flatten()
+                .collect();
+        let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
+        format!("{used}{own}{more}")
+    };
+    let some = |amount: u64| Some(amount).filter(|&amount| amount > 0);
+    let cores = part(
+        project.cores_used.to_string(),
+        project.cores_guaranteed.map(|cores| cores.to_string()),
+        project.cores_borrowed.and_then(some).map(|cores| cores.to_string()),
+        some(project.cores_owed).map(|cores| cores.to_string()),
+    );
+    let memory = part(
+        size(project.memory_used_bytes),
+        project.memory_guaranteed_bytes.map(size),
+        project.memory_borrowed_bytes.and_then(some).map(size),
+        some(project.memory_owed_bytes).map(size),
+    );
+    let waiting = match project.jobs_waiting {
+        0 => String::new(),
+        1 => ", 1 waits".to_owned(),
+        waiting => format!(", {waiting} wait"),
+    };
+    format!("{name}: cores {cores}   memory {memory}   jobs {}{waiting}", project.jobs_started)
 }
 
 const fn column(head: &'static str, align: Align, leave_out: u8) -> Column {

@@ -1,6 +1,6 @@
 use pinfold_proto::row::Usage;
 use pinfold_proto::view::{
-    BatchResultView, BatchView, MemoryView, NumberView, SlotsView, StatusView, WhyView,
+    BatchResultView, BatchView, MemoryView, NumberView, ProjectView, SlotsView, StatusView, WhyView,
 };
 use pinfold_proto::{Ending, JobClass, JobSpec};
 
@@ -142,11 +142,58 @@ fn status() -> StatusView {
             swap_held_bytes: 0,
             pressure_full_avg10: Some(0.015),
         },
+        projects: Vec::new(),
         at_s: None,
         draining: false,
         jobs: vec![job_view(&running, Some(GIB), Some(0), vec![77]), queued],
         warnings: vec!["the store cannot be written".to_owned()],
     }
+}
+
+#[test]
+fn projects_stand_above_the_jobs() {
+    let none = ProjectView {
+        project: None,
+        users: None,
+        cores_guaranteed: Some(1),
+        cores_used: 2,
+        cores_borrowed: Some(1),
+        cores_owed: 0,
+        memory_guaranteed_bytes: None,
+        memory_used_bytes: 0,
+        memory_borrowed_bytes: None,
+        memory_owed_bytes: 0,
+        jobs_started: 2,
+        jobs_waiting: 0,
+    };
+    let web = ProjectView {
+        project: Some("web\x1b[2J".to_owned()),
+        cores_used: 0,
+        cores_borrowed: Some(0),
+        cores_owed: 1,
+        memory_guaranteed_bytes: Some(4 * GIB),
+        memory_used_bytes: 5 * GIB,
+        memory_borrowed_bytes: Some(GIB),
+        jobs_started: 1,
+        jobs_waiting: 3,
+        ..none.clone()
+    };
+    let free = ProjectView {
+        project: Some("rest".to_owned()),
+        cores_guaranteed: None,
+        cores_borrowed: None,
+        ..none.clone()
+    };
+    let view = StatusView { projects: vec![free, web, none], warnings: vec![], jobs: vec![], ..status() };
+    let want = "\
+quern (v2)   slots 4 of 4 (2 cores x 2)   memory 1.00 GiB of 8.00 GiB   memory pressure full 1.5 %
+project rest: cores 2   memory 0 B   jobs 2
+project web?[2J: cores 0 of its 1 (1 owed)   memory 5.00 GiB of its 4.00 GiB (1.00 GiB borrowed)   jobs 1, 3 wait
+no project: cores 2 of its 1 (1 borrowed)   memory 0 B   jobs 2
+no jobs
+";
+    let shown = text(|out| write_status_at(&view, 103.5, 120, false, out));
+    assert_eq!(shown, want, "\n{shown}");
 }
 
 #[test]
@@ -342,6 +389,7 @@ fn crowded() -> (StatusView, StatusView) {
         version: VERSION,
         host: "farm".to_owned(),
         mode: "v2".to_owned(),
+        projects: Vec::new(),
         at_s: None,
         draining: false,
         slots: SlotsView { cores: 4, factor: 1.5, total: 6, used: 6 },

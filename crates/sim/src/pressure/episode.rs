@@ -153,7 +153,7 @@ fn happen(host: &mut Host, happening: Happening) -> Result<(), Violation> {
         }
         Happening::Arrive(job) => host.arrive(job),
         Happening::StartDone(job) => host.start_done(job),
-        Happening::Report(generation, event) => host.report(generation, event),
+        Happening::Report(generation, event) => host.report(generation, *event),
         Happening::Emptied(job) => host.emptied(job),
         Happening::Crash => {
             if host.policy.is_some() {

@@ -38,7 +38,7 @@ pub(crate) enum Happening {
     /// A start is carried out.
     StartDone(JobId),
     /// The daemon of this generation hears of something.
-    Report(u64, Event),
+    Report(u64, Box<Event>),
     /// The processes of a job that was ended to begin anew are gone.
     Emptied(JobId),
     /// The daemon is killed.
@@ -194,7 +194,8 @@ impl Host {
             self.failed.insert(job, failed + 1);
             let generation = self.generation;
             let error = "simulated failure".to_owned();
-            self.plan(1000, Happening::Report(generation, Event::Failed { job, action, error }));
+            let failed = Event::Failed { job, action, error };
+            self.plan(1000, Happening::Report(generation, Box::new(failed)));
             return;
         }
         match action {
@@ -263,6 +264,7 @@ impl Host {
             kind: task.kind.map(Kind),
             wish: None,
             aside: None,
+            project: None,
             after: Vec::new(),
             tmp_bytes: 0,
         })

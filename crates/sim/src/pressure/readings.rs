@@ -30,7 +30,7 @@ impl Host {
             return self.deliver(Event::Memory(sample));
         }
         let generation = self.generation;
-        self.plan(lag, Happening::Report(generation, Event::Memory(sample)));
+        self.plan(lag, Happening::Report(generation, Box::new(Event::Memory(sample))));
         Ok(())
     }
 

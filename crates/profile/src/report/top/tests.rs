@@ -44,6 +44,7 @@ fn status(jobs: u64, at_s: Option<f64>) -> StatusView {
             swap_held_bytes: 0,
             pressure_full_avg10: None,
         },
+        projects: Vec::new(),
         at_s,
         draining: false,
         jobs: (1..=jobs).map(|job| job_view(&row(job), Some(job << 20), Some(0), vec![])).collect(),

@@ -1,0 +1,140 @@
+//! Memory that is a project's own: what is kept for it, and how it is taken back from those who borrowed it.
+
+use crate::governor::{Lack, WORTH_BYTES, order};
+use crate::job::Job;
+use crate::policy::Policy;
+use crate::projects::divide;
+use crate::{JobId, Reason};
+
+impl Policy {
+    /// Which pools hold more memory than is their own; empty when none is guaranteed any.
+    pub(crate) fn memory_borrowers(&self) -> Vec<bool> {
+        if !self.pools.split_memory() {
+            return Vec::new();
+        }
+        let mut used = vec![0u64; self.pools.memory.len()];
+        for job in self.lives.iter().filter_map(|id| self.jobs.get(id)) {
+            let used = &mut used[usize::from(job.pools.memory)];
+            *used = used.saturating_add(job.held.total());
+        }
+        used.iter().zip(self.memory_shares()).map(|(&used, share)| used > share).collect()
+    }
+
+    pub(super) fn memory_shares(&self) -> Vec<u64> {
+        divide(self.memory.usable.unwrap_or(u64::MAX), &self.pools.memory)
+    }
+
+    /// What the running jobs of each memory pool count for, and what the others of it hold in RAM.
+    fn memory_counted(&self) -> Vec<u64> {
+        let mut counted = vec![0u64; self.pools.memory.len()];
+        for job in self.lives.iter().filter_map(|id| self.jobs.get(id)) {
+            let runs = job.live().is_some_and(|live| live.key.is_some());
+            let bytes = if runs { self.counts_for(job) } else { job.held.resident };
+            let counted = &mut counted[usize::from(job.pools.memory)];
+            *counted = counted.saturating_add(bytes);
+        }
+        counted
+    }
+
+    /// Memory that is kept for other pools than this: what is their own, they do not use, and swap could not take from
+    /// whoever had borrowed it.
+    pub(crate) fn kept_beside(&self, pool: u16) -> u64 {
+        if !self.pools.split_memory() {
+            return 0;
+        }
+        let shares = self.memory_shares().into_iter().zip(self.memory_counted()).enumerate();
+        // What no project is guaranteed is kept for nobody.
+        let others = shares.filter(|&(other, _)| other != 0 && other != usize::from(pool));
+        let unused = others.map(|(_, (share, counted))| share.saturating_sub(counted));
+        unused.fold(0, u64::saturating_add).saturating_sub(self.memory.swap_free)
+    }
+
+    /// Whether a job that waits would stay within what is its pool's own.
+    pub(crate) fn memory_is_its_own(&self, job: &Job, wanted: u64) -> bool {
+        let pool = usize::from(job.pools.memory);
+        self.pools.split_memory()
+            && pool != 0
+            && self.memory_counted()[pool].saturating_add(wanted) <= self.memory_shares()[pool]
+    }
+
+    /// Whether a job that stands still does not keep another from starting, for it borrowed what the other wants.
+    pub(crate) fn gave_memory_back(&self, frozen: &Job, job: &Job, wanted: u64) -> bool {
+        frozen.pools.memory != job.pools.memory && self.memory_is_its_own(job, wanted) && {
+            let borrowed = self.memory_borrowers();
+            borrowed[usize::from(frozen.pools.memory)]
+        }
+    }
+
+    /// The next job of a pool, if it waits for memory that is its pool's own; what it wants and what of it it lacks.
+    pub(super) fn lacks_its_memory(&self, pool: u16) -> Option<(JobId, u64, u64)> {
+        let (_, id) = self.queue.first(|shape| shape.pools.memory == pool && shape.memory > 0)?;
+        let job = self.jobs.get(&id).filter(|job| job.live().is_none())?;
+        let may_take = self.pools.split_cores() && self.room_of(job.pools.cores) >= job.slots();
+        if self.free_slots() < job.slots() && !may_take {
+            return None; // it waits for a slot, and lends its memory meanwhile
+        }
+        let wanted = self.counts_for(job);
+        if job.request.tmp_bytes > self.tmp_room() {
+            return None;
+        }
+        let lacking = match self.lacks_memory(id) {
+            Some(Lack::Room { wanted, free }) => wanted - free,
+            // It starts now, before those who gave it back return.
+            _ => 0,
+        };
+        self.memory_is_its_own(job, wanted).then_some((id, wanted, lacking))
+    }
+
+    /// Freezes those who borrowed memory that a pool wants for its next job; they are paged out then.
+    pub(crate) fn take_memory_back(&mut self) {
+        self.memory.claims.clear();
+        if !self.pools.split_memory() || !self.governs() {
+            return;
+        }
+        self.choose_token();
+        for pool in 1..u16::try_from(self.pools.memory.len()).unwrap_or(u16::MAX) {
+            let Some((by, wanted, lacking)) = self.lacks_its_memory(pool) else { continue };
+            self.memory.claims.push((by, wanted));
+            let project = self.pools.memory[usize::from(pool)].0.clone();
+            // What stands still already is on its way.
+            let standing = self.standing().map(|job| job.held.resident).fold(0, u64::saturating_add);
+            let mut swap = self.memory.swap_free;
+            let mut left = lacking.saturating_sub(standing.min(swap));
+            swap = swap.saturating_sub(standing);
+            while left > 0
+                && let Some((payer, movable)) = self.memory_payer(pool, swap)
+            {
+                let gain = self.counts_for(&self.jobs[&payer]) - self.jobs[&payer].held.resident + movable;
+                let reason = Reason::MemoryTakenBack { project: project.clone(), by, lacking };
+                self.stand_still(payer, reason);
+                (left, swap) = (left.saturating_sub(gain), swap - movable);
+            }
+        }
+    }
+
+    /// What those wait for who have a right to it, in bytes.
+    pub(crate) fn claimed(&self) -> u64 {
+        let waits = |id: &JobId| self.jobs.get(id).is_some_and(|job| job.live().is_none());
+        let claims = self.memory.claims.iter().filter(|(id, _)| waits(id));
+        claims.map(|&(_, wanted)| wanted).fold(0, u64::saturating_add)
+    }
+
+    /// Whether a job borrowed memory that a project waits for.
+    pub(crate) fn lent_memory_is_wanted(&self, job: &Job) -> bool {
+        let borrowed = self.memory_borrowers();
+        self.claimed() > 0 && borrowed.get(usize::from(job.pools.memory)).is_some_and(|&over| over)
+    }
+
+    /// The youngest of those that borrowed memory and can be paged out, and how much of it swap takes.
+    fn memory_payer(&self, pool: u16, swap: u64) -> Option<(JobId, u64)> {
+        let borrowed = self.memory_borrowers();
+        let may = |job: &&Job| {
+            let theirs = job.pools.memory;
+            let pays = theirs != pool && borrowed[usize::from(theirs)];
+            let worth = job.held.resident.min(swap) >= WORTH_BYTES;
+            pays && worth && Some(job.id()) != self.memory.token && self.may_freeze(job.id())
+        };
+        let youngest = self.running().filter(may).max_by_key(|job| order(job))?;
+        Some((youngest.id(), youngest.held.resident.min(swap)))
+    }
+}

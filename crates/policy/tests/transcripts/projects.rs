@@ -1,0 +1,276 @@
+//! Cores and memory that are a project's own: lent while it does not want them, taken back when it does, from those
+//! who borrowed them.
+
+use crate::script::check;
+
+#[test]
+fn what_is_lent_comes_back_at_once() {
+    check(
+        "
+        > machine 2
+        > set projects=web:1
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 3 slots used)
+        > submit 2
+        2 start primary 1 p10: a home core was free (2 of 3 slots used)
+        > submit 3 jweb p1
+        2 weigh backfill p10: it was lent, and project web takes it back for job 3
+        2 bind 0: it was lent, and project web takes it back for job 3
+        3 start primary 1 p1: jobs of project web have 1 of the 1 cores that are theirs
+        > why 3
+        it is a primary: it has home cores that no other primary has [priority 1, cores asked for 1, slots used 3 of 3, project web, cores of its own 1, 1 used, since its start 0.0 s, PUs 1] change: its end, or `pinfold suspend 3`
+        > why 2
+        it is a backfiller, for no home core is free: it runs in the cycles that primaries leave [priority 10, cores asked for 1, slots used 3 of 3, project none, cores of its own 1, 1 used, since its start 0.0 s, PUs 0, backfillers before it 0] change: a home core: job 3 or job 1 must end
+        > exit 3
+        2 weigh primary p10: job 3 ended and left its home core to the oldest backfiller
+        2 bind 1: job 3 ended and left its home core to the oldest backfiller
+        ",
+    );
+}
+
+#[test]
+fn within_its_own_nobody_pays() {
+    check(
+        "
+        > machine 2
+        > set projects=web:1
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 3 slots used)
+        > submit 2 jweb p1
+        2 start primary 1 p1: a home core was free (2 of 3 slots used)
+        > submit 3 p16
+        1 weigh backfill p10: job 3 of priority 16 took its place
+        3 start primary 0 p16: a home core was free (3 of 3 slots used)
+        > submit 4 jweb p16
+        > why 4
+        it is next, and all 3 slots are taken [priority 16, cores asked for 1, slots used 3 of 3, project web, cores of its own 1, 1 used, waited 0.0 s, position in the queue 1, goes first in 600 s] change: a slot: job 2 or any of 2 others must end
+        > exit 2
+        4 start primary 1 p16: a home core was free (3 of 3 slots used)
+        > exit 1
+        ",
+    );
+}
+
+#[test]
+fn without_a_slot_left_a_borrower_stands_still() {
+    check(
+        "
+        > machine 3
+        > set projects=web:2 factor=1000
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 3 slots used)
+        > submit 2 nosuspend
+        2 start primary 1 p10: a home core was free (2 of 3 slots used)
+        > submit 3
+        3 start primary 2 p10: a home core was free (3 of 3 slots used)
+        > submit 4 jweb
+        3 freeze: it was lent, and project web takes it back for job 4
+        4 start primary 2 p10: jobs of project web have 1 of the 2 cores that are theirs
+        > why 3
+        its slot was lent to it, and was taken back for job 4; it returns when it can, but it is next, and all 3 slots are taken [priority 10, cores asked for 1, slots used 3 of 3, project none, cores of its own 1, 2 used, 1 of them borrowed, since its start 0.0 s, frozen for 0.0 s, position in the queue 1, goes first in 600 s] change: a slot: job 4 or any of 2 others must end
+        > submit 5 jweb
+        1 freeze: it was lent, and project web takes it back for job 5
+        5 start primary 0 p10: jobs of project web have 2 of the 2 cores that are theirs
+        > why 5
+        it is a primary: it has home cores that no other primary has [priority 10, cores asked for 1, slots used 3 of 3, project web, cores of its own 2, 2 used, since its start 0.0 s, PUs 0] change: its end, or `pinfold suspend 5`
+        > exit 4
+        1 bind 2: a slot is free again
+        1 thaw: a slot is free again
+        > exit 5
+        3 bind 0: a slot is free again
+        3 thaw: a slot is free again
+        ",
+    );
+}
+
+#[test]
+fn a_wide_job_takes_from_several() {
+    check(
+        "
+        > machine 4
+        > set projects=web:3,lab:1 factor=1000
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 4 slots used)
+        > submit 2 jlab
+        2 start primary 1 p10: a home core was free (2 of 4 slots used)
+        > submit 3 jlab p12
+        3 start primary 2 p12: a home core was free (3 of 4 slots used)
+        > submit 4 p14
+        4 start primary 3 p14: a home core was free (4 of 4 slots used)
+        > submit 5 jweb c3
+        2 freeze: it was lent, and project web takes it back for job 5
+        1 freeze: it was lent, and project web takes it back for job 5
+        4 freeze: it was lent, and project web takes it back for job 5
+        5 start primary 0-1,3 p10: jobs of project web have 3 of the 3 cores that are theirs
+        > exit 5
+        4 thaw: a slot is free again
+        1 thaw: a slot is free again
+        2 thaw: a slot is free again
+        ",
+    );
+}
+
+#[test]
+fn an_exclusive_job_gives_way_to_a_project_and_waits_for_it() {
+    check(
+        "
+        > machine 2
+        > set projects=web:1
+        > submit 1 exclusive
+        1 start exclusive 0-1 p10: the exclusive job 1 takes every slot
+        > submit 2
+        > submit 3 jweb
+        1 freeze: it was lent, and project web takes it back for job 3
+        3 start primary 0 p10: jobs of project web have 1 of the 1 cores that are theirs
+        2 start primary 1 p10: a home core was free (2 of 3 slots used)
+        > why 1
+        its slot was lent to it, and was taken back for job 3; it returns when it can, but it is next, and jobs that may not be frozen for an exclusive job still run [priority 10, cores asked for 1, slots used 2 of 3, project none, cores of its own 1, 1 used, since its start 0.0 s, frozen for 0.0 s, position in the queue 1, goes first in 600 s, passed over by 1 of at most 8] change: jobs 3 and 2 must end
+        > exit 2
+        > exit 3
+        1 thaw: a slot is free again
+        ",
+    );
+}
+
+#[test]
+fn a_longer_job_of_the_project_is_not_passed_for_ever() {
+    check(
+        "
+        > machine 2
+        > set projects=web:2 factor=1000
+        > submit 1 jweb
+        1 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > submit 2
+        2 start primary 1 p10: a home core was free (2 of 2 slots used)
+        > submit 3 jweb c2
+        > why 3
+        it is next, and all 2 slots are taken [priority 10, cores asked for 2, slots used 2 of 2, project web, cores of its own 2, 1 used, waited 0.0 s, position in the queue 1, goes first in 600 s] change: 2 more slots: enough of jobs 2 and 1 must end
+        > exit 1
+        2 freeze: it was lent, and project web takes it back for job 3
+        3 start primary 0-1 p10: jobs of project web have 2 of the 2 cores that are theirs
+        ",
+    );
+}
+
+#[test]
+fn a_host_that_shrinks_leaves_each_its_part() {
+    check(
+        "
+        > machine 4
+        > set projects=web:2,lab:2 factor=1000
+        > submit 1 jweb
+        1 start primary 0 p10: a home core was free (1 of 4 slots used)
+        > submit 2 jweb
+        2 start primary 1 p10: a home core was free (2 of 4 slots used)
+        > submit 3 jlab
+        3 start primary 2 p10: a home core was free (3 of 4 slots used)
+        > submit 4 jlab
+        4 start primary 3 p10: a home core was free (4 of 4 slots used)
+        > machine 0,1
+        4 freeze: only 2 slots are left
+        2 freeze: only 2 slots are left
+        3 bind 1: the PUs it was bound to are gone or no longer allowed
+        > machine 4
+        4 thaw: a slot is free again
+        2 bind 2: a slot is free again
+        2 thaw: a slot is free again
+        ",
+    );
+}
+
+#[test]
+fn projects_come_while_jobs_run() {
+    check(
+        "
+        > machine 2
+        > set factor=1000
+        > submit 1 jweb
+        1 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > submit 2
+        2 start primary 1 p10: a home core was free (2 of 2 slots used)
+        > submit 3
+        > submit 4 jweb
+        > set projects=web:2
+        2 freeze: it was lent, and project web takes it back for job 4
+        4 start primary 1 p10: jobs of project web have 2 of the 2 cores that are theirs
+        > set projects=
+        ",
+    );
+}
+
+#[test]
+fn memory_is_lent_as_far_as_swap_takes_it_back() {
+    check(
+        "
+        > machine 4
+        > set projects=web::600
+        > submit 1 m100
+        1 start primary 0 p10: a home core was free (1 of 6 slots used)
+        > memory free=900 swap=0 1:100
+        > submit 2 m400
+        > why 2
+        it is expected to need 400 MiB of memory and 300 MiB are left for it [priority 10, cores asked for 1, slots used 1 of 6, project none, cores of its own 4, 1 used, memory of its own 400 MiB, 100 MiB used, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 400 MiB, memory at most 400 MiB, memory for jobs 1000 MiB, memory free 900 MiB, memory kept for other projects 600 MiB] change: job 1 must end or need less
+        > submit 3 m500 jweb
+        3 start primary 1 p10: a home core was free (2 of 6 slots used)
+        > exit 3
+        > memory free=900 swap=1000 1:100
+        2 start primary 1 p10: a home core was free (2 of 6 slots used)
+        ",
+    );
+}
+
+#[test]
+fn memory_that_was_lent_is_paged_out_for_its_project() {
+    check(
+        "
+        > machine 4
+        > set projects=web::600
+        > submit 1 m100
+        1 start primary 0 p10: a home core was free (1 of 6 slots used)
+        > memory free=900 swap=1000 1:100
+        > submit 2 m700
+        2 start primary 1 p10: a home core was free (2 of 6 slots used)
+        > memory free=200 swap=1000 1:100 2:700
+        > submit 3 m500 jweb
+        2 freeze: its memory was lent, and project web takes 300 MiB of it back for job 3
+        > why 2
+        the memory it holds was lent to it, and a project wants it back [priority 10, cores asked for 1, slots used 1 of 6, project none, cores of its own 4, 1 used, memory of its own 400 MiB, 800 MiB used, 400 MiB of it borrowed, since its start 0.0 s, frozen for 0.0 s, memory for jobs 1000 MiB, memory free 200 MiB, memory it holds 700 MiB, of it in swap, besides 0 MiB, times frozen for memory 1] change: 700 MiB of memory that running jobs do not need; it returns by itself
+        > why 3
+        it is expected to need 500 MiB of memory, 200 MiB are left for it, and others borrowed what is its project's own [priority 10, cores asked for 1, slots used 1 of 6, project web, memory of its own 600 MiB, 0 MiB used, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 500 MiB, memory at most 500 MiB, memory for jobs 1000 MiB, memory free 200 MiB] change: what they borrowed is moved to swap
+        > +0.1 memory free=200 swap=1000 1:100 2:700
+        2 page out 79: the running jobs need 520 MiB and 200 MiB are free
+        > +1.0 memory free=300 swap=900 1:100 2:600+100
+        2 page out 79: the running jobs need 520 MiB and 300 MiB are free
+        > +1.0 memory free=400 swap=800 1:100 2:500+200
+        2 page out 79: the running jobs need 520 MiB and 400 MiB are free
+        > +1.0 memory free=550 swap=650 1:100 2:350+350
+        3 start primary 1 p10: a home core was free (2 of 6 slots used)
+        > +1.0 memory free=350 swap=650 1:100 2:350+350 3:200
+        > exit 3
+        2 thaw: memory suffices again: 550 MiB free, 350 MiB to come back from swap
+        > +1.0 memory free=550 swap=650 1:100 2:350+350
+        > +9.0 memory free=550 swap=650 1:100 2:350+350
+        ",
+    );
+}
+
+#[test]
+fn when_memory_runs_short_borrowers_stand_still_first() {
+    check(
+        "
+        > machine 4
+        > set projects=web::600
+        > submit 1 m100
+        1 start primary 0 p10: a home core was free (1 of 6 slots used)
+        > memory free=900 swap=1000 1:100
+        > submit 2 m300
+        2 start primary 1 p10: a home core was free (2 of 6 slots used)
+        > submit 3 jweb m100
+        3 start primary 2 p10: a home core was free (3 of 6 slots used)
+        > memory free=400 swap=1000 1:100 2:400 3:100
+        > +1.0 memory free=200 swap=1000 1:100 2:600 3:100
+        > +1.0 memory free=50 swap=1000 1:100 2:650 3:200
+        2 freeze: memory runs short: 50 MiB free, growing by 225 MiB a second; job 1 goes first
+        ",
+    );
+}

@@ -1,0 +1,189 @@
+//! The keys of projects: `projects.NAME.cores`, `.memory` and `.users`, for names that an operator chooses.
+
+use std::collections::BTreeMap;
+
+use super::{ConfigError, Value};
+use crate::quantity::show_size;
+
+/// What a project is guaranteed, and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Project {
+    /// `cores`: home cores that are its own when it wants them; `None`: as jobs of no project.
+    pub cores: Option<u32>,
+    /// `memory`: bytes that are its own when it wants them; `None`: as jobs of no project.
+    pub memory: Option<u64>,
+    /// `users`: who may run jobs in it; `None` or `*`: everybody.
+    pub users: Option<Vec<String>>,
+}
+
+/// The keys that each project has, and their meanings.
+pub const PROJECT_KEYS: [(&str, &str); 3] = [
+    ("cores", "home cores that are the project's when it wants them, lent to others when it does not"),
+    (
+        "memory",
+        "memory that is the project's when it wants it, as 8GiB; lent as far as swap could take it back",
+    ),
+    ("users", "who may run jobs in it, a list of names; unset: everybody"),
+];
+
+const PREFIX: &str = "projects.";
+/// The longest name of a project.
+const NAME_MAX: usize = 64;
+
+/// The projects by name.
+pub type Projects = BTreeMap<String, Project>;
+
+/// Sets a key of a project, or the project as a whole; `None`: it is no such key.
+pub(super) fn apply(
+    projects: &mut Projects,
+    key: &str,
+    value: &Value,
+    place: &str,
+) -> Option<Result<(), ConfigError>> {
+    let rest = key.strip_prefix(PREFIX)?;
+    Some(set(projects, rest, value).map_err(|error| match error {
+        Wrong::Key => ConfigError::Unknown {
+            place: place.to_owned(),
+            key: key.to_owned(),
+            hint: "; a project has `cores`, `memory` and `users`".to_owned(),
+        },
+        Wrong::Value(wanted) => {
+            ConfigError::Value { place: place.to_owned(), key: key.to_owned(), value: value.shown(), wanted }
+        }
+        Wrong::Name(name) => ConfigError::Value {
+            place: place.to_owned(),
+            key: key.to_owned(),
+            value: format!("of project `{name}`"),
+            wanted: format!("a project's name has 1 to {NAME_MAX} letters, digits, `-` and `_`"),
+        },
+    }))
+}
+
+enum Wrong {
+    Key,
+    Value(String),
+    Name(String),
+}
+
+fn set(projects: &mut Projects, rest: &str, value: &Value) -> Result<(), Wrong> {
+    let (name, field) = match rest.rsplit_once('.') {
+        Some((name, field)) => (name, Some(field)),
+        None => (rest, None),
+    };
+    let sign = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(sign) {
+        return Err(Wrong::Name(name.to_owned()));
+    }
+    let Some(field) = field else {
+        return match value {
+            Value::EmptyTable => {
+                projects.entry(name.to_owned()).or_default();
+                Ok(())
+            }
+            Value::Text(text) if text.is_empty() => {
+                projects.remove(name);
+                Ok(())
+            }
+            _ => Err(Wrong::Value(
+                "an empty value removes the project; its keys are set one by one".to_owned(),
+            )),
+        };
+    };
+    let unset = value.text() == Some("");
+    let mut project = projects.get(name).cloned().unwrap_or_default();
+    match field {
+        "cores" if unset => project.cores = None,
+        "cores" => project.cores = Some(value.whole(0, 65_536).map_err(Wrong::Value)?),
+        "memory" => project.memory = value.optional_size().map_err(Wrong::Value)?,
+        "users" if unset => project.users = None,
+        "users" => project.users = Some(value.names().map_err(Wrong::Value)?),
+        _ => return Err(Wrong::Key),
+    }
+    projects.insert(name.to_owned(), project);
+    Ok(())
+}
+
+/// The value of a key of a project as TOML, empty when it is unset; `None`: there is no such key.
+pub(super) fn value(projects: &Projects, key: &str) -> Option<String> {
+    let rest = key.strip_prefix(PREFIX)?;
+    let Some((name, field)) = rest.split_once('.') else {
+        return Some(if projects.contains_key(rest) { "{}".to_owned() } else { String::new() });
+    };
+    let project = projects.get(name);
+    let text = match field {
+        "cores" => project.and_then(|project| project.cores).map(|cores| cores.to_string()),
+        "memory" => {
+            project.and_then(|project| project.memory).map(|bytes| format!("\"{}\"", show_size(bytes)))
+        }
+        "users" => project.and_then(|project| project.users.as_ref()).map(|users| format!("{users:?}")),
+        _ => return None,
+    };
+    Some(text.unwrap_or_default())
+}
+
+/// The names of all keys of all projects that there are.
+pub(super) fn keys(projects: &Projects) -> impl Iterator<Item = String> {
+    projects
+        .keys()
+        .flat_map(|name| PROJECT_KEYS.iter().map(move |(field, _)| format!("{PREFIX}{name}.{field}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+
+    #[track_caller]
+    fn check(changes: &[&str], key: &str, want: Result<&str, &str>) {
+        let got = Config::default().with_changes(changes.iter().copied());
+        let got = got.map(|(config, _)| config.value(key).unwrap()).map_err(|error| error.to_string());
+        assert_eq!(got, want.map(str::to_owned).map_err(str::to_owned), "{changes:?}");
+    }
+
+    #[test]
+    fn projects_are_keys_like_others() {
+        check(&["projects.web.cores=2"], "projects.web.cores", Ok("2"));
+        check(&["projects.web.cores=2"], "projects.web.memory", Ok(""));
+        check(&["projects.web.cores=2", "projects.web.cores="], "projects.web.cores", Ok(""));
+        check(&["projects.web.cores=2", "projects.web="], "projects.web", Ok(""));
+        check(&["projects.web={}"], "projects.web", Ok("{}"));
+        check(&["projects.web.memory=3GiB"], "projects.web.memory", Ok("\"3GiB\""));
+        check(&["projects.web.users=ann,bob"], "projects.web.users", Ok("[\"ann\", \"bob\"]"));
+        check(&["projects.web.users=[]"], "projects.web.users", Ok("[]"));
+        check(
+            &["projects.web.cores=many"],
+            "",
+            Err("`projects.web.cores` is `many`, and a whole number from 0 to 65536 is wanted"),
+        );
+        check(
+            &["projects.web.core=1"],
+            "",
+            Err("there is no key `projects.web.core`; a project has `cores`, `memory` and `users`"),
+        );
+        check(
+            &["projects.a b.cores=1"],
+            "",
+            Err(
+                "`projects.a b.cores` is of project `a b`, and a project's name has 1 to 64 letters, digits, `-` and `_`",
+            ),
+        );
+        check(
+            &["projects.web=5"],
+            "",
+            Err("`projects.web` is 5, and an empty value removes the project; its keys are set one by one"),
+        );
+    }
+
+    #[test]
+    fn a_file_names_projects_in_sections() {
+        let text = "[projects.web]\ncores = 2\nusers = [\"ann\"]\n[projects.rest]\n";
+        let (config, set) = Config::default().with_file(text).unwrap();
+        assert_eq!(set, ["projects.rest", "projects.web.cores", "projects.web.users"]);
+        assert_eq!(config.projects.keys().collect::<Vec<_>>(), ["rest", "web"]);
+        assert_eq!(
+            config.keys().into_iter().rev().take(3).collect::<Vec<_>>(),
+            ["projects.web.users", "projects.web.memory", "projects.web.cores"]
+        );
+        let error = Config::default().with_file("[projects.web]\n\ncores = -1\n").unwrap_err().to_string();
+        assert_eq!(error, "line 3: `projects.web.cores` is -1, and a whole number from 0 to 65536 is wanted");
+    }
+}

@@ -1,0 +1,138 @@
+//! What is a project's own: it has it when it wants it, and only borrowers pay for that.
+
+use std::collections::BTreeSet;
+
+use pinfold_policy::{Class, FrozenBy, JobId, State};
+
+use super::{Scene, Seen, Violation};
+
+/// What each project has, the jobs of none as the first.
+struct Shares<'a> {
+    names: Vec<Option<&'a str>>,
+    own: Vec<usize>,
+    homes: Vec<usize>,
+    slots: Vec<usize>,
+    /// Slots of those who may not be frozen now,
+    exempt: Vec<usize>,
+    /// and of those that may never be.
+    never: Vec<usize>,
+}
+
+impl<'a> Shares<'a> {
+    fn of(&self, one: &Seen<'_>) -> usize {
+        let project = one.entry.request.project.as_deref();
+        self.names.iter().skip(1).position(|&name| name == project).map_or(0, |at| at + 1)
+    }
+
+    /// Counts what is there. `None`: no project is guaranteed a core.
+    fn count(scene: &'a Scene<'_>, seen: &[Seen<'_>]) -> Option<Self> {
+        let guaranteed =
+            scene.settings.projects.iter().filter_map(|p| Some((p.name.as_str(), p.cores? as usize)));
+        let guaranteed: Vec<(&str, usize)> = guaranteed.collect();
+        if guaranteed.is_empty() {
+            return None;
+        }
+        let all = scene.total().min(scene.cores.len());
+        let sum: usize = guaranteed.iter().map(|(_, cores)| cores).sum();
+        let part = |cores: usize| if sum > all { cores * all / sum } else { cores };
+        let mut own = vec![0];
+        own.extend(guaranteed.iter().map(|&(_, cores)| part(cores)));
+        own[0] = all - own.iter().sum::<usize>();
+        let names = std::iter::once(None).chain(guaranteed.iter().map(|&(name, _)| Some(name))).collect();
+        let none = vec![0; own.len()];
+        let mut shares =
+            Self { names, own, homes: none.clone(), slots: none.clone(), exempt: none.clone(), never: none };
+        for one in seen.iter().filter(|one| one.holds_slot()) {
+            let (at, slots) = (shares.of(one), scene.clipped(one));
+            shares.slots[at] += slots;
+            shares.homes[at] += if one.class() == Some(Class::Primary) { one.cores() } else { 0 };
+            shares.exempt[at] += if one.entry.exempt(scene.now) { slots } else { 0 };
+            shares.never[at] += if one.entry.request.no_suspend { slots } else { 0 };
+        }
+        Some(shares)
+    }
+
+    /// Slots that those of a project can get at least: what all but for `used` leave, and what others have beyond what is
+    /// their own; but nothing of those that are `kept`.
+    fn obtainable(&self, at: usize, (total, used): (usize, usize), kept: &[usize]) -> usize {
+        let others = (0..self.own.len()).filter(|&other| other != at);
+        let borrowed = |other: usize| {
+            let more = self.slots[other].saturating_sub(self.own[other]);
+            more.min(self.slots[other] - kept[other])
+        };
+        // More may be used than there are.
+        (total + others.map(borrowed).sum::<usize>()).saturating_sub(used)
+    }
+}
+
+impl Scene<'_> {
+    /// Whoever wants what is its project's own has it, unless all that might give way may not be frozen just now. Gives
+    /// those that want it and do not have it, though nobody has it who may never be frozen.
+    pub(super) fn shares(&self, seen: &[Seen<'_>]) -> Result<BTreeSet<JobId>, Violation> {
+        let mut owed = BTreeSet::new();
+        let Some(shares) = Shares::count(self, seen) else { return Ok(owed) };
+        let exclusive = seen.iter().find(|one| one.holds_slot() && one.class() == Some(Class::Exclusive));
+        let mut used: usize = shares.slots.iter().sum();
+        if let Some(exclusive) = exclusive {
+            if exclusive.entry.exempt(self.now) {
+                return Ok(owed);
+            }
+            used -= self.clipped(exclusive);
+        }
+        for one in seen {
+            let at = shares.of(one);
+            let room = shares.own[at].saturating_sub(shares.homes[at]);
+            let asks = matches!(one.entry.request.class, None | Some(Class::Primary));
+            if !asks || one.cores() > room {
+                continue;
+            }
+            // The jobs of no project take nothing from one that has the whole host, nor do its own.
+            if exclusive.is_some_and(|other| at == 0 || shares.of(other) == at) {
+                continue;
+            }
+            let backfills = one.holds_slot() && one.class() == Some(Class::Backfill);
+            if !backfills && !self.may_start(one, seen, &shares, used) {
+                continue;
+            }
+            let needs = if backfills { 0 } else { self.clipped(one) };
+            if needs <= shares.obtainable(at, (self.total(), used), &shares.exempt) {
+                let found = format!(
+                    "{room} of {} cores are owed to {:?}: {:?}",
+                    shares.own[at], shares.names[at], one.info
+                );
+                return Err(Violation::new(
+                    "a project has the cores that are its own when it wants them",
+                    found,
+                ));
+            }
+            if needs <= shares.obtainable(at, (self.total(), used), &shares.never) {
+                owed.insert(one.id);
+            }
+        }
+        Ok(owed)
+    }
+
+    /// Whether a job that does not run could, as far as its own project is concerned: nobody of it that may go before
+    /// it waits for more than there is.
+    fn may_start(&self, one: &Seen<'_>, seen: &[Seen<'_>], shares: &Shares<'_>, used: usize) -> bool {
+        let waits = |one: &Seen<'_>| match one.info.state {
+            State::Waiting { held } => !held,
+            State::Frozen { by } => by == FrozenBy::Policy,
+            State::Starting | State::Running => false,
+        };
+        let at = shares.of(one);
+        let room = shares.own[at].saturating_sub(shares.homes[at]);
+        let obtainable = shares.obtainable(at, (self.total(), used), &shares.exempt);
+        let stuck = |other: &Seen<'_>| {
+            let wide = other.cores() > room || self.clipped(other) > obtainable;
+            let exclusive = other.entry.request.class == Some(Class::Exclusive);
+            wide || exclusive || other.entry.failed.contains_key("start")
+        };
+        let before = |other: &Seen<'_>| {
+            let same = shares.of(other) == at && other.entry.request.class != Some(Class::Backfill);
+            other.id != one.id && same && waits(other) && stuck(other) && self.may_go_before(other, one)
+        };
+        let own = shares.slots[at] + self.clipped(one) <= shares.own[at];
+        waits(one) && own && !one.entry.failed.contains_key("start") && !seen.iter().any(before)
+    }
+}
