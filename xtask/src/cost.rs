@@ -122,7 +122,7 @@ impl Bench {
                 |core: u32| u16::try_from((u64::from(core) * 37 + round / 4 * 300) % 1000).unwrap_or(0);
             let idle_milli = (0..self.cores).map(idle).collect();
             self.now += 250_000;
-            self.step(Event::Sample(Sample { idle_milli }));
+            self.step(Event::Sample(Sample { idle_milli, backfill_milli: 0 }));
         }
         per_event_us(began, rounds)
     }

@@ -246,6 +246,7 @@ impl Daemon {
             queue_ttl: config.slots_queue_ttl,
             affinity: config.cpu_affinity,
             backfill: config.cpu_backfill,
+            protect_milli: config.cpu_protect_milli,
             preemption: match config.cpu_preemption {
                 config::Preemption::Hard => Preemption::Hard,
                 config::Preemption::Soft => Preemption::Soft,

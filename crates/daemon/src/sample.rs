@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use pinfold_policy::{Event as Judged, JobId, Sample};
 use pinfold_profile::meter::Reading;
-use pinfold_proto::JobState;
 use pinfold_proto::row::Stalls;
-use pinfold_sys::container::{Container, ContainerError, Measure, Removed};
+use pinfold_proto::{JobClass, JobState};
+use pinfold_sys::container::{Container, ContainerError, Detail, Measure, Removed};
 use pinfold_sys::procfs::{HostCpu, Members, PuTimes};
 
 use crate::daemon::{Daemon, SAMPLES_LOOSE};
@@ -28,6 +28,8 @@ pub(crate) struct Sampler {
     sample_due_us: Option<u64>,
     idle_due_us: Option<u64>,
     last_cpu: Option<HostCpu>,
+    /// When it was read, and the CPU time of each backfiller then, in microseconds.
+    last_backfill: (u64, BTreeMap<JobId, u64>),
     /// Containers of jobs that are over, to be removed.
     finished: BTreeMap<JobId, Container>,
     /// Jobs that run and have many samples, to be packed.
@@ -43,6 +45,7 @@ impl Sampler {
             sample_due_us: None,
             idle_due_us: None,
             last_cpu: None,
+            last_backfill: (0, BTreeMap::new()),
             finished: BTreeMap::new(),
             to_pack: BTreeSet::new(),
         }
@@ -207,11 +210,35 @@ impl Daemon {
     pub(crate) fn take_idleness(&mut self) {
         self.sampler.idle_due_us = None;
         let Ok(cpu) = self.proc.host_cpu() else { return };
+        let backfill_milli = self.backfill_milli();
         if let Some(last) = self.sampler.last_cpu.replace(cpu.clone()) {
             let idle_milli =
                 self.policy.machine().cores.iter().map(|pus| idle_milli(&last, &cpu, pus)).collect();
-            self.judge(Judged::Sample(Sample { idle_milli }));
+            self.judge(Judged::Sample(Sample { idle_milli, backfill_milli }));
         }
+    }
+
+    /// What backfillers used since the last time, in thousandths of a core; read only where it is asked for.
+    fn backfill_milli(&mut self) -> u32 {
+        if self.configured.config.cpu_protect_milli == 0 {
+            self.sampler.last_backfill.1.clear();
+            return 0;
+        }
+        let now_us = self.clock.now_us();
+        let mut used = BTreeMap::new();
+        for job in &self.running {
+            let Some(live) = self.jobs.get(job).filter(|live| live.row.class == JobClass::Backfill) else {
+                continue;
+            };
+            if let Some(measure) = live.container.as_ref().and_then(|c| c.measure(Detail::Totals).ok()) {
+                used.insert(*job, measure.cpu_user_us.saturating_add(measure.cpu_system_us));
+            }
+        }
+        let (then_us, before) = std::mem::replace(&mut self.sampler.last_backfill, (now_us, used));
+        let since = |(job, used): (&JobId, &u64)| before.get(job).map(|before| used.saturating_sub(*before));
+        let sum: u64 = self.sampler.last_backfill.1.iter().filter_map(since).sum();
+        let elapsed_us = now_us.saturating_sub(then_us).max(1);
+        u32::try_from(sum.saturating_mul(1000) / elapsed_us).unwrap_or(u32::MAX)
     }
 }
 

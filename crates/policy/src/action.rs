@@ -172,6 +172,11 @@ pub enum Reason {
         /// All slots.
         slots: usize,
     },
+    /// What primaries leave of the cores has room for so many backfillers only.
+    Protected {
+        /// How many there may be.
+        allowed: usize,
+    },
     /// Memory ran short, or would have soon.
     MemoryShort {
         /// Bytes that were free for jobs.
@@ -298,6 +303,9 @@ impl fmt::Display for Reason {
             Self::CpusGone => write!(f, "the PUs it was bound to are gone or no longer allowed"),
             Self::Exclusive { by } => write!(f, "the exclusive job {by} takes every slot"),
             Self::ExclusiveOver => write!(f, "the exclusive job ended"),
+            Self::Protected { allowed } => {
+                write!(f, "primaries are protected, and leave room for {allowed} backfillers")
+            }
             Self::SlotsShrank { slots } => f.write_str(&slots_left(*slots)),
             Self::MemoryShort { .. }
             | Self::NoOtherWay { .. }

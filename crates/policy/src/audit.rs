@@ -114,6 +114,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                 queue_ttl,
                 affinity,
                 backfill,
+                protect_milli: if queue_depth < 3 { 100 * queue_depth } else { 0 },
                 preemption,
                 schedule,
                 drain: schedule && queue_depth == 7,
@@ -193,8 +194,8 @@ fn event() -> impl Strategy<Value = Event> {
         1 => job().prop_map(Event::Withdrawn),
         2 => job().prop_map(Event::Requeued),
         6 => (job(), command()).prop_map(|(job, command)| Event::Command(job, command)),
-        2 => prop::collection::vec(0u16..1000, 0..6).prop_map(|idle_milli| {
-            Event::Sample(Sample { idle_milli })
+        4 => (prop::collection::vec(0u16..1000, 0..6), 0u32..2000).prop_map(|(idle_milli, backfill_milli)| {
+            Event::Sample(Sample { idle_milli, backfill_milli })
         }),
         6 => readings().prop_map(Event::Memory),
         1 => ((0u64..4).prop_map(Kind), size(), size()).prop_map(|(kind, usual_bytes, more)| {

@@ -198,4 +198,6 @@ pub struct Sample {
     /// For each core, in [`Machine::cores`]' order: the part of the time it was idle, in thousandths,
     /// smoothed over 1 s.
     pub idle_milli: Vec<u16>,
+    /// What backfillers used of all cores together, in thousandths of a core; 0 where it is not read.
+    pub backfill_milli: u32,
 }

@@ -101,6 +101,7 @@ impl Policy {
         let Some(entry) = job.queued else {
             return ("it has just come".into(), "the next event".into());
         };
+        numbers.extend(self.explain_protection());
         let ahead = self.queue_of(job).ahead_of(&entry);
         numbers.push(("position in the queue", (ahead + 1).to_string()));
         if job.aged {
@@ -369,6 +370,9 @@ impl Policy {
             Some(Out::Preempted { by }) => format!("job {by} of higher priority took its slot"),
             Some(Out::Exclusive { by }) => format!("the exclusive job {by} took every slot"),
             Some(Out::Lent { by }) => format!("its slot was lent to it, and was taken back for job {by}"),
+            Some(Out::SlotsShrank) if self.explain_protection().is_some() => {
+                "primaries are protected, and what they leave of the cores has no room for it".into()
+            }
             Some(Out::SlotsShrank) => "slots became fewer than running jobs".into(),
             Some(Out::Survived) => "it was cancelled while frozen, went on, and has no slot".into(),
             Some(Out::Memory { token }) => return self.explain_memory(job, token, numbers),

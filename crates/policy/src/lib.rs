@@ -5,7 +5,7 @@
 //! and why), [`job`] (what is known of each job), [`policy`] (the state and its events), then the private
 //! modules: `queue` (who is next), `holders` (who has a slot), `cores` (who is where), `choice` (which cores a job
 //! gets), `asides` (cores that are set aside, and the jobs on them), `machine` (when it changes), `rules` (what follows
-//! from it), `moves` (where backfillers go), `repack` (who makes room for a wider job), `memory`, `governor`, `requeue`
+//! from it), `moves` (where backfillers go), `protect` (how many there may be), `repack` (who makes room for a wider job), `memory`, `governor`, `requeue`
 //! and `claims` (who waits, stands still, returns and begins anew for want of memory), `projects` (who has a right to
 //! cores and memory, and who gives them back), `carry` (from what is wanted to
 //! what must be asked for),
@@ -35,6 +35,7 @@ pub mod memory;
 mod moves;
 pub mod policy;
 mod projects;
+mod protect;
 mod queue;
 mod repack;
 mod requeue;

@@ -54,6 +54,7 @@ impl Policy {
             }
         }
         self.place_in_asides(in_sets);
+        self.protect();
         self.clip();
     }
 

@@ -29,6 +29,7 @@ struct Move {
 impl Policy {
     pub(crate) fn sample(&mut self, sample: &Sample) {
         self.cores.sample(&sample.idle_milli);
+        self.measure_idleness(sample);
         if !self.settings.schedule || !self.settings.affinity || self.exclusive.is_some() {
             return;
         }

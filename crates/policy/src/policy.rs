@@ -14,6 +14,7 @@ use crate::holders::{Holders, Key, Promotable};
 use crate::job::{Failure, Job, JobInfo, Live, Out, Stage, Waiting};
 use crate::memory::{Held, Memory};
 use crate::projects::Pools;
+use crate::protect::Idleness;
 use crate::queue::{Entry, Queue, RANK_AGED, Shape};
 use crate::{Action, Class, Command, Decision, Event, Instant, JobId, Machine, Reason, Request, Settings};
 
@@ -49,6 +50,7 @@ pub struct Policy {
     pub(crate) asides: Vec<Aside>,
     /// What is whose.
     pub(crate) pools: Pools,
+    pub(crate) idleness: Idleness,
     /// One timer for each job that has something due.
     timers: BTreeSet<(Instant, JobId)>,
     /// Jobs of which something else may be wanted than they were told, and why; in the order in which it was
@@ -176,7 +178,7 @@ impl Policy {
     /// All slots: without backfill only those that are cores.
     pub(crate) fn total(&self) -> usize {
         let slots = self.settings.slots(self.cores.len());
-        if self.settings.backfill { slots } else { slots.min(self.cores.len()) }
+        if self.settings.backfill { self.protected(slots) } else { slots.min(self.cores.len()) }
     }
 
     fn configure(&mut self, settings: Settings) {
@@ -184,6 +186,7 @@ impl Policy {
         if old.projects != self.settings.projects {
             self.renew_pools();
         }
+        self.protect();
         self.clip();
         if old.schedule != self.settings.schedule {
             self.reclass_all();

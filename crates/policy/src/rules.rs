@@ -90,7 +90,8 @@ impl Policy {
             let borrower = all().filter(borrowed).find(backfills).or_else(|| all().find(borrowed));
             let any = || all().find(backfills).or_else(|| all().next());
             let Some(job) = borrower.or_else(any) else { return };
-            self.park(job, Out::SlotsShrank, Reason::SlotsShrank { slots });
+            let reason = self.why_fewer(slots);
+            self.park(job, Out::SlotsShrank, reason);
         }
     }
 

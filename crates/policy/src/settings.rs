@@ -40,6 +40,9 @@ pub struct Settings {
     pub affinity: bool,
     /// Whether slots beyond the cores are used, by backfillers.
     pub backfill: bool,
+    /// The part of each core, in thousandths, that backfillers leave free for primaries; 0: as many backfillers run as
+    /// there are slots.
+    pub protect_milli: u32,
     /// What a job of higher priority may do to one of lower.
     pub preemption: Preemption,
     /// Whether jobs wait for slots at all; off: every job starts at once and is only measured.
@@ -62,6 +65,7 @@ impl Default for Settings {
             queue_ttl: None,
             affinity: true,
             backfill: true,
+            protect_milli: 0,
             preemption: Preemption::Soft,
             schedule: true,
             drain: false,

@@ -38,6 +38,8 @@ pub struct Config {
     pub cpu_affinity: bool,
     /// `cpu.backfill`: whether slots beyond the cores are used.
     pub cpu_backfill: bool,
+    /// `cpu.protect`: the part of each core that backfillers leave free, in thousandths; 0: none.
+    pub cpu_protect_milli: u32,
     /// `cpu.preemption`: what a job of higher priority may do.
     pub cpu_preemption: Preemption,
     /// `memory.governor`: whether jobs wait, are frozen and paged out for want of memory.
@@ -120,6 +122,11 @@ pub const KEYS: &[Key] = &[
     key("slots.queue_ttl", "", "how long a job may wait before it expires; unset: for ever"),
     key("cpu.affinity", "true", "whether jobs are pinned to cores"),
     key("cpu.backfill", "true", "whether slots beyond the cores are used, in the idle class"),
+    key(
+        "cpu.protect",
+        "0",
+        "the part of each core, 0 to 1, that backfillers leave free for primaries, by measure; 0: as the slots say",
+    ),
     key(
         "cpu.preemption",
         "\"soft\"",
@@ -219,6 +226,7 @@ impl Default for Config {
             slots_queue_ttl: None,
             cpu_affinity: true,
             cpu_backfill: true,
+            cpu_protect_milli: 0,
             cpu_preemption: Preemption::Soft,
             memory_governor: true,
             memory_prediction: true,
@@ -307,6 +315,7 @@ impl Config {
             "slots.queue_ttl" => self.slots_queue_ttl.map(duration).unwrap_or_default(),
             "cpu.affinity" => self.cpu_affinity.to_string(),
             "cpu.backfill" => self.cpu_backfill.to_string(),
+            "cpu.protect" => format!("{}", f64::from(self.cpu_protect_milli) / 1000.0),
             "cpu.preemption" => text(match self.cpu_preemption {
                 Preemption::Hard => "hard",
                 Preemption::Soft => "soft",
@@ -366,6 +375,7 @@ impl Config {
             "slots.queue_ttl" => value.optional_duration().map(|ttl| self.slots_queue_ttl = ttl),
             "cpu.affinity" => value.switch().map(|on| self.cpu_affinity = on),
             "cpu.backfill" => value.switch().map(|on| self.cpu_backfill = on),
+            "cpu.protect" => value.part().map(|milli| self.cpu_protect_milli = milli),
             "cpu.preemption" => value.preemption().map(|kind| self.cpu_preemption = kind),
             "priority.max" => value.priority().map(|priority| self.priority_max = priority),
             "priority.default" => value.priority().map(|priority| self.priority_default = priority),
@@ -514,11 +524,21 @@ impl Value {
         self.whole(1, 16).map(|priority| u8::try_from(priority).expect("at most 16"))
     }
 
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 4000 after the check")]
     fn factor(&self) -> Result<u32, String> {
+        self.milli(4)
+    }
+
+    fn part(&self) -> Result<u32, String> {
+        self.milli(1)
+    }
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 4000 after the check")]
+    fn milli(&self, most: u32) -> Result<u32, String> {
         match self {
-            Self::Number(factor, _) if (0.0..=4.0).contains(factor) => Ok((factor * 1000.0).round() as u32),
-            _ => Err("a number from 0 to 4 is wanted".to_owned()),
+            Self::Number(number, _) if (0.0..=f64::from(most)).contains(number) => {
+                Ok((number * 1000.0).round() as u32)
+            }
+            _ => Err(format!("a number from 0 to {most} is wanted")),
         }
     }
 
@@ -659,6 +679,8 @@ mod tests {
         check("slots.factor=0.75", Ok("0.75"));
         check("slots.factor=5", Err("`slots.factor` is 5, and a number from 0 to 4 is wanted"));
         check("slots.factor=nan", Err("`slots.factor` is nan, and a number from 0 to 4 is wanted"));
+        check("cpu.protect=0.2", Ok("0.2"));
+        check("cpu.protect=2", Err("`cpu.protect` is 2, and a number from 0 to 1 is wanted"));
         check("cpu.preemption=hard", Ok("\"hard\""));
         check("cpu.preemption=maybe", Err("`cpu.preemption` is `maybe`, and it is `hard`, `soft` or `off`"));
         check("schedule=off", Ok("false"));

@@ -2,6 +2,7 @@
 //!
 //! Written without the judgement's rules: each check states a promise, not how it is kept.
 
+mod left;
 mod shares;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +13,8 @@ use pinfold_topo::CpuSet;
 
 use crate::ledger::{Entry, Ledger, Phase};
 use crate::world::World;
+
+pub(crate) use left::Left;
 
 /// A promise that was broken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -105,7 +108,12 @@ impl Scene<'_> {
 
     fn total(&self) -> usize {
         let slots = self.settings.slots(self.cores.len());
-        if self.settings.backfill { slots } else { slots.min(self.cores.len()) }
+        match self.settings.protect_milli {
+            _ if !self.settings.backfill => slots.min(self.cores.len()),
+            0 => slots,
+            // How many, is checked by itself.
+            _ => slots.min(self.policy.slots().1),
+        }
     }
 
     /// The slots a started job takes.

@@ -13,7 +13,7 @@ use pinfold_policy::{
 };
 use pinfold_topo::CpuSet;
 
-use crate::checks::{Scene, Violation};
+use crate::checks::{Left, Scene, Violation};
 use crate::dice::Dice;
 use crate::ledger::{Ledger, Phase};
 use crate::mutant::Mutant;
@@ -100,6 +100,8 @@ pub(crate) struct Host {
     generation: u64,
     /// Since when jobs want what is their project's own and do not have it, in true time.
     owed_us: BTreeMap<JobId, u64>,
+    /// What is left of the cores, as told.
+    left: Left,
     /// What the clock shows beyond the origin and the true time.
     offset_us: i64,
     clock: Instant,
@@ -133,6 +135,7 @@ impl Host {
             sequence: 0,
             generation: 0,
             owed_us: BTreeMap::new(),
+            left: Left::default(),
             offset_us: 0,
             clock: Instant::default(),
         }
@@ -231,6 +234,8 @@ impl Host {
             turn,
         }
         .check()?;
+        let clock = self.options.chaos.contains(&Chaos::Clock);
+        self.left.check(policy, &self.settings, self.cores.len(), self.clock, !clock)?;
         self.owed_not_long(owed)
     }
 
@@ -285,12 +290,12 @@ impl Host {
                 self.ledger.commanded(*job, *command, out, now);
                 self.copy_to_disk(*job);
             }
+            Event::Sample(sample) => self.left.told(sample, now),
             Event::Configure(_)
             | Event::Machine(_)
             | Event::Adopt(_)
             | Event::Withdrawn(_)
             | Event::Requeued(_)
-            | Event::Sample(_)
             | Event::Memory(_)
             | Event::Learned(..)
             | Event::Tick => {}
@@ -451,6 +456,7 @@ impl Host {
         self.generation += 1;
         self.unreported.clear();
         self.owed_us.clear();
+        self.left = Left::default();
         // A start that was under way happens or does not.
         let starting: Vec<JobId> = self.starting.keys().copied().collect();
         for job in starting {
@@ -535,7 +541,7 @@ impl Host {
 }
 
 /// The names of all reasons, as [`crate::Outcome::tally`] has them.
-pub const REASONS: [&str; 25] = [
+pub const REASONS: [&str; 26] = [
     "home core free",
     "backfill slot free",
     "backfill asked",
@@ -561,6 +567,7 @@ pub const REASONS: [&str; 25] = [
     "retry",
     "guaranteed",
     "taken back",
+    "protected",
 ];
 
 fn name(reason: &Reason) -> &'static str {
@@ -590,6 +597,7 @@ fn name(reason: &Reason) -> &'static str {
         Reason::Retry { .. } => 22,
         Reason::Guaranteed { .. } => 23,
         Reason::TakenBack { .. } => 24,
+        Reason::Protected { .. } => 25,
         // This host has one level, so nobody makes room.
         Reason::MadeRoom { .. } => return "made room",
         // This host has no sets.

@@ -231,7 +231,8 @@ fn sample(host: &mut Host) -> Result<(), Violation> {
         u16::try_from(1000u64.saturating_sub(busy)).unwrap_or(0)
     };
     let idle_milli = host.cores.iter().map(idle).collect();
-    host.deliver(Event::Sample(Sample { idle_milli }))
+    let backfill_milli = u32::try_from(host.world.take_idle_class_milli(SAMPLE_US)).unwrap_or(0);
+    host.deliver(Event::Sample(Sample { idle_milli, backfill_milli }))
 }
 
 fn disturb(host: &mut Host) -> Result<(), Violation> {
@@ -246,7 +247,8 @@ fn disturb(host: &mut Host) -> Result<(), Violation> {
         Chaos::Settings => {
             let settings = swarm::settings(&mut host.dice);
             let projects = swarm::projects(&mut host.more, host.options.cores, host.options.divided);
-            host.settings = Settings { projects, ..settings };
+            let protect_milli = swarm::protect_milli(&mut host.more, host.options.samples);
+            host.settings = Settings { projects, protect_milli, ..settings };
             host.deliver(Event::Configure(host.settings.clone()))
         }
         Chaos::Clock => {

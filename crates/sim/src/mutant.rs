@@ -42,11 +42,15 @@ pub enum Mutant {
     IgnoreShares,
     /// Projects take more than is their own.
     DoubleShares,
+    /// As many backfillers run as there are slots.
+    IgnoreProtection,
+    /// Nobody hears how idle the cores are.
+    IgnoreIdleness,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::DropPromotion,
         Self::ForgetThaw,
         Self::ShareHome,
@@ -64,12 +68,15 @@ impl Mutant {
         Self::IgnoreFailure,
         Self::IgnoreShares,
         Self::DoubleShares,
+        Self::IgnoreProtection,
+        Self::IgnoreIdleness,
     ];
 
     /// The settings that the judgement hears instead of these.
     pub(crate) fn hear(self, mut settings: Settings) -> Settings {
         match self {
             Self::IgnoreShares => settings.projects.clear(),
+            Self::IgnoreProtection => settings.protect_milli = 0,
             Self::DoubleShares => {
                 let cores = settings.projects.iter_mut().filter_map(|project| project.cores.as_mut());
                 cores.for_each(|cores| *cores *= 2);
@@ -88,6 +95,7 @@ impl Mutant {
             Self::IgnoreHotplug => matches!(event, Event::Machine(_)),
             Self::ForgetAtRestart => matches!(event, Event::Adopt(_)),
             Self::IgnoreFailure => matches!(event, Event::Failed { .. }),
+            Self::IgnoreIdleness => matches!(event, Event::Sample(_)),
             _ => false,
         }
     }
@@ -136,7 +144,9 @@ impl Mutant {
             | Self::ForgetAtRestart
             | Self::IgnoreFailure
             | Self::IgnoreShares
-            | Self::DoubleShares => {}
+            | Self::DoubleShares
+            | Self::IgnoreProtection
+            | Self::IgnoreIdleness => {}
         }
     }
 }

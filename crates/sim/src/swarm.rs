@@ -117,7 +117,13 @@ impl Options {
     pub fn draw_more(&mut self, dice: &mut Dice) {
         self.divided = dice.chance(500);
         self.settings.projects = projects(dice, self.cores, self.divided);
+        self.settings.protect_milli = protect_milli(dice, self.samples);
     }
+}
+
+/// Without readings nobody knows how much is left, so that there would be no backfillers.
+pub(crate) fn protect_milli(dice: &mut Dice, samples: bool) -> u32 {
+    if samples { dice.pick(&[0, 0, 50, 200, 500]) } else { 0 }
 }
 
 /// Two projects, each with a few cores, or nothing of its own.
@@ -138,6 +144,7 @@ pub(crate) fn settings(dice: &mut Dice) -> Settings {
         queue_ttl: dice.pick(&[None, None, None, Some(Duration::from_secs(30))]),
         affinity: dice.chance(900),
         backfill: dice.chance(850),
+        protect_milli: 0,
         preemption: dice.pick(&[Preemption::Hard, Preemption::Soft, Preemption::Off]),
         schedule: dice.chance(950),
         drain: false,

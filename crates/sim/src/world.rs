@@ -58,6 +58,9 @@ pub struct World {
     /// Core time used up by each core, in microseconds x [`CORE_RATE`].
     busy: Vec<u64>,
     core_rates: Vec<u64>,
+    /// Of it what the idle class used.
+    idle_class: u64,
+    idle_class_rate: u64,
 }
 
 impl World {
@@ -75,6 +78,8 @@ impl World {
             now_us: 0,
             busy: vec![0; count],
             core_rates: vec![0; count],
+            idle_class: 0,
+            idle_class_rate: 0,
         }
     }
 
@@ -137,6 +142,7 @@ impl World {
         for (busy, rate) in self.busy.iter_mut().zip(&self.core_rates) {
             *busy += elapsed.saturating_mul(*rate);
         }
+        self.idle_class += elapsed.saturating_mul(self.idle_class_rate);
         done.into_iter().for_each(|job| self.end(job));
     }
 
@@ -144,6 +150,11 @@ impl World {
     pub fn take_busy_milli(&mut self, elapsed_us: u64) -> Vec<u64> {
         let milli = |busy: &mut u64| std::mem::take(busy) / elapsed_us.max(1);
         self.busy.iter_mut().map(milli).collect()
+    }
+
+    /// What the idle class used since the last call, in thousandths of a core over `elapsed_us`.
+    pub fn take_idle_class_milli(&mut self, elapsed_us: u64) -> u64 {
+        std::mem::take(&mut self.idle_class) / elapsed_us.max(1)
     }
 
     /// Shares the cores out anew.
@@ -158,6 +169,8 @@ impl World {
             container.rate = 0;
         }
         self.core_rates = wanted.iter().map(|wanted| (wanted[0] + wanted[1]).min(CORE_RATE)).collect();
+        let idle_class = |wanted: &[u64; 2]| wanted[1].min(CORE_RATE.saturating_sub(wanted[0]));
+        self.idle_class_rate = wanted.iter().map(idle_class).sum();
         for (job, cores, each, idle) in places {
             let got = |&core: &usize| {
                 let [normal, _] = wanted[core];

@@ -24,6 +24,7 @@ each_kind!(
     jobs_get_cores_of_their_own,
     jobs_that_are_not_there,
     preempted_unless_it_may_not_be,
+    primaries_are_protected,
     a_limit_on_memory,
 );
 
@@ -343,4 +344,30 @@ fn a_limit_on_memory(kind: Kind) {
         host.report(2).memory_peak_bytes >= 100 * MIB,
         "nor is the next job under the limit of the first"
     );
+}
+
+/// As much of the core as there is is kept free, so that what else the host does makes no difference.
+fn primaries_are_protected(kind: Kind) {
+    let _frozen = no_rescue();
+    let host = Host::with(kind, &["slots.factor=2", "host.cpus=0", "cpu.protect=1"]);
+    let first = host.submit(&[], WAIT);
+    assert_eq!(host.until(first, JobState::Running).class, JobClass::Primary);
+    let second = host.submit(&[], WAIT);
+    assert_eq!(host.job(second).state, JobState::Queued);
+    let why = host.pinfold(["why", &second.to_string()]);
+    assert!(why.out.contains("backfillers allowed") && why.out.contains("`cpu.protect`"), "{why:?}");
+    control(&host, &["config", "set", "cpu.protect=0"], 0);
+    assert_eq!(host.until(second, JobState::Running).class, JobClass::Backfill);
+    control(&host, &["config", "set", "cpu.protect=1"], 0);
+    host.until(second, JobState::Frozen);
+    let why = host.pinfold(["why", &second.to_string()]);
+    assert!(why.out.contains("primaries are protected"), "{why:?}");
+    assert_eq!(host.job(first).state, JobState::Running);
+    control(&host, &["config", "set", "cpu.protect=0"], 0);
+    host.until(second, JobState::Running);
+    host.make("go");
+    host.until_exit_code(first, 0);
+    host.until_exit_code(second, 0);
+    let wrong = control(&host, &["config", "set", "cpu.protect=1.5"], 2);
+    assert!(wrong.contains("`cpu.protect` is 1.5, and a number from 0 to 1 is wanted"), "{wrong}");
 }

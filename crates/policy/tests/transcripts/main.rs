@@ -10,6 +10,7 @@ mod faults;
 mod memory;
 mod preemption;
 mod projects;
+mod protect;
 mod queue_order;
 mod repack;
 mod restart;

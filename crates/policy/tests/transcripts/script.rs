@@ -107,8 +107,11 @@ impl Script {
             "cancel" => command(Command::Cancel { signal: 15 }),
             "priority" => command(Command::SetPriority(words[2].parse().unwrap())),
             "idle" => {
-                let idle_milli = words[1..].iter().map(|word| word.parse().unwrap()).collect();
-                Event::Sample(Sample { idle_milli })
+                let (used, cores): (Vec<&str>, Vec<&str>) =
+                    words[1..].iter().copied().partition(|word| word.starts_with('+'));
+                let idle_milli = cores.iter().map(|word| word.parse().unwrap()).collect();
+                let backfill_milli = used.first().map_or(0, |word| word[1..].parse().unwrap());
+                Event::Sample(Sample { idle_milli, backfill_milli })
             }
             "memory" => Event::Memory(readings(&words[1..])),
             "learned" => {
@@ -126,6 +129,7 @@ impl Script {
             let (key, value) = word.split_once('=').unwrap();
             let on = value == "on";
             match key {
+                "protect" => settings.protect_milli = value.parse().unwrap(),
                 "factor" => settings.factor_milli = value.parse().unwrap(),
                 "depth" => settings.queue_depth = value.parse().unwrap(),
                 "ttl" => settings.queue_ttl = Some(Duration::from_secs(value.parse().unwrap())),
