@@ -109,8 +109,9 @@ struct Words {
 
 impl Words {
     fn new() -> Self {
-        let update: Vec<String> =
-            rows::JOB.iter().enumerate().skip(1).map(|(at, name)| format!("{name}=?{}", at + 1)).collect();
+        // What never changes is not written again: two indexes of four then stay as they are.
+        let changing = rows::JOB.iter().enumerate().filter(|(_, name)| !rows::JOB_FIXED.contains(name));
+        let update: Vec<String> = changing.map(|(at, name)| format!("{name}=?{}", at + 1)).collect();
         Self {
             insert_job: insert("INSERT INTO jobs", &rows::JOB),
             update_job: format!("UPDATE jobs SET {} WHERE job=?1", update.join(",")),
@@ -167,6 +168,8 @@ impl Store {
 
     fn over(connection: Connection, path: PathBuf) -> Result<Self, StoreError> {
         connection.set_prepared_statement_cache_capacity(32);
+        open::trust_writes(&connection, !cfg!(debug_assertions))
+            .map_err(|source| StoreError::of("open", &path, source))?;
         let next_job =
             open::next_job(&connection).map_err(|source| StoreError::of("count jobs", &path, source))?;
         Ok(Self { connection, path, next_job, turn: Turn::Idle, words: Words::new() })
@@ -236,7 +239,8 @@ impl Store {
         Ok(())
     }
 
-    /// Writes all of a known job anew.
+    /// Writes all of a known job anew that can change: not who asked for what and when, but for the claim and whether it
+    /// is held.
     ///
     /// # Errors
     /// [`StoreError::NoSuchJob`]; else as SQLite refuses.

@@ -9,6 +9,31 @@ use rusqlite::Row;
 
 use super::fields::{Binder, Fields};
 
+/// The columns of `jobs` that are written with a job's first row and never again.
+pub(super) const JOB_FIXED: [&str; 21] = [
+    "job",
+    "uid",
+    "user",
+    "name",
+    "project",
+    "command",
+    "directory",
+    "priority_asked",
+    "class_asked",
+    "cores",
+    "limit_bytes",
+    "ttl_us",
+    "expected_us",
+    "no_suspend",
+    "line",
+    "layout",
+    "after",
+    "tmp_bytes",
+    "private_tmp",
+    "requeue",
+    "submitted_us",
+];
+
 /// The columns of `jobs`; the key first.
 pub(super) const JOB: [&str; 66] = [
     "job",

@@ -361,7 +361,11 @@ proptest! {
     ) {
         let dir = tempfile::tempdir().unwrap();
         let decision = DecisionRow { job, time_us, action, reason };
-        let then = JobRow { job: first.job, ..then };
+        // What was asked for, by whom and when stays as it is, but for what may be changed later.
+        let spec =
+            JobSpec { claim_bytes: then.spec.claim_bytes, held: then.spec.held, ..first.spec.clone() };
+        let (job_number, uid, user) = (first.job, first.uid, first.user.clone());
+        let then = JobRow { job: job_number, uid, user, spec, submitted_us: first.submitted_us, ..then };
         let mut store = open(dir.path());
         store.insert_job(&first).unwrap();
         prop_assert_eq!(store.job(first.job).unwrap(), Some(first.clone()));

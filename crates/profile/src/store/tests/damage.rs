@@ -204,3 +204,25 @@ fn damaged_files_are_numbered_and_kept() {
         assert_eq!(fs::read_to_string(&recovery.kept).unwrap(), format!("noise {number}"));
     }
 }
+
+/// Writes are not held against the CHECKs where the daemon is fast; a look through the file still is, and leaves that
+/// as it was.
+#[test]
+fn a_look_finds_what_a_trusted_write_let_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path()).unwrap().store;
+    for job in 1..=2 {
+        store.insert_job(&queued(job)).unwrap();
+    }
+    assert_eq!(store.check().unwrap().problems, Vec::<String>::new());
+    let spoil = |store: &Store, job: u64| {
+        store.connection.execute("UPDATE jobs SET class = 'none' WHERE job = ?1", [job.cast_signed()])
+    };
+    open::trust_writes(&store.connection, false).unwrap();
+    assert!(spoil(&store, 1).unwrap_err().to_string().contains("CHECK"));
+    open::trust_writes(&store.connection, true).unwrap();
+    spoil(&store, 1).unwrap();
+    let found = store.check().unwrap().problems;
+    assert!(found.iter().any(|problem| problem.contains("CHECK")), "{found:?}");
+    spoil(&store, 2).expect("writes are trusted as before");
+}
