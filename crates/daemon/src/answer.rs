@@ -298,7 +298,9 @@ impl Daemon {
         let samples = if wanted.series { self.journal.store().samples(job.0).ok() } else { None };
         let mut view = report::report_view(&row, samples.as_deref(), now_us);
         if wanted.processes {
-            view.processes = Some(self.process_rows(job).iter().map(report::process_view).collect());
+            let mut processes: Vec<_> = self.process_rows(job).iter().map(report::process_view).collect();
+            processes.iter_mut().for_each(|process| self.shares.tell(process));
+            view.processes = Some(processes);
         }
         if wanted.files {
             let (rows, left_out) = self.file_rows(job);

@@ -32,6 +32,7 @@ use crate::sample::Sampler;
 use crate::scratch::Scratches;
 use crate::server::Server;
 use crate::sets::Sets;
+use crate::shares::Shares;
 
 /// How often old jobs are struck off the store, and a store in trouble is tried again.
 const HOUSE_KEEPING: Duration = Duration::from_secs(5);
@@ -62,6 +63,7 @@ pub(crate) struct Daemon {
     pub sampler: Sampler,
     pub processes: Processes,
     pub files: JobFiles,
+    pub shares: Shares,
     pub governor: Governor,
     pub learned: Learned,
     pub scratches: Scratches,

@@ -36,6 +36,7 @@ mod scratch;
 mod server;
 mod service;
 mod sets;
+mod shares;
 mod state_dir;
 
 use std::io::Write as _;
@@ -129,6 +130,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         governor,
         learned: learn::Learned::default(),
         files: files::JobFiles::default(),
+        shares: shares::Shares::default(),
         scratches: scratch::Scratches::new(scratch),
         audit: audit::Audit::open(state.path()),
         sets: sets::Sets::open(state.path())?,

@@ -197,6 +197,7 @@ impl Daemon {
         for (job, pids) in members {
             self.look_at_files(job, &pids, now_us);
         }
+        self.divide_shared(now_us);
         self.processes.round_done();
         self.effects.extend(self.sampler.finished().into_iter().map(Effect::Remove));
         // Containers without a word of their own when they empty are looked at here.

@@ -58,6 +58,8 @@ pub struct Config {
     pub profile_interval: Duration,
     /// `profile.processes`: whether each process of a job is followed.
     pub profile_processes: bool,
+    /// `profile.pss`: whether shared memory is divided among the processes that have it.
+    pub profile_pss: bool,
     /// `profile.files`: whether files that jobs have open are recorded.
     pub profile_files: bool,
     /// `profile.retain`: how long ended jobs are kept.
@@ -143,6 +145,11 @@ pub const KEYS: &[Key] = &[
         "profile.processes",
         "true",
         "whether each process of a job is followed, by the kernel's records of them",
+    ),
+    key(
+        "profile.pss",
+        "true",
+        "whether shared memory is divided among living processes, for at most 1 % of a core",
     ),
     key("profile.files", "false", "whether the files that jobs have open are recorded, at samples"),
     key("profile.retain", "\"90d\"", "how long ended jobs and their samples are kept"),
@@ -237,6 +244,7 @@ impl Default for Config {
             profile_interval: Duration::from_secs(1),
             profile_processes: true,
             profile_retain: Duration::from_secs(90 * 86_400),
+            profile_pss: true,
             profile_files: false,
             profile_store_max: Some(4 << 30),
             mark_character: Some('*'),
@@ -325,6 +333,7 @@ impl Config {
             "priority.default" => self.priority_default.to_string(),
             "profile.interval" => duration(self.profile_interval),
             "profile.processes" => self.profile_processes.to_string(),
+            "profile.pss" => self.profile_pss.to_string(),
             "profile.files" => self.profile_files.to_string(),
             "profile.retain" => duration(self.profile_retain),
             "profile.store_max" => {
@@ -383,6 +392,7 @@ impl Config {
                 value.duration(Duration::from_millis(50), HOUR).map(|time| self.profile_interval = time)
             }
             "profile.processes" => value.switch().map(|on| self.profile_processes = on),
+            "profile.pss" => value.switch().map(|on| self.profile_pss = on),
             "profile.files" => value.switch().map(|on| self.profile_files = on),
             "profile.retain" => value.duration(HOUR, YEARS).map(|time| self.profile_retain = time),
             "profile.store_max" => match value.optional_size() {

@@ -7,7 +7,7 @@ use crate::host::Host;
 use crate::kind::{Kind, each_kind};
 use crate::wait::eventually;
 
-each_kind!(ten_thousand_short_ones, one_by_one, not_followed, across_a_crash);
+each_kind!(ten_thousand_short_ones, one_by_one, shared_memory_is_divided, not_followed, across_a_crash);
 
 /// A job's report with its processes and threads.
 fn report(host: &Host, job: u64) -> ReportView {
@@ -64,6 +64,13 @@ fn one_by_one(kind: Kind) {
     });
     let main = &processes(&running)[0];
     assert_eq!((main.ended_s, main.source.as_str()), (None, "running"));
+    eventually("its memory is divided", || {
+        let report = report(&host, job);
+        let living = processes(&report).iter().find(|one| one.command.contains("until"));
+        let divided = living
+            .is_some_and(|one| one.pss_bytes.is_some_and(|bytes| bytes > 0) && one.pss_read_s.is_some());
+        if divided { Ok(()) } else { Err(format!("{:?}", report.processes)) }
+    });
     let threads = running.threads.as_deref().expect("threads were asked for");
     assert!(threads.iter().any(|thread| thread.pid == main.pid && thread.thread == main.pid), "{threads:?}");
     host.make("go");
@@ -86,6 +93,39 @@ fn one_by_one(kind: Kind) {
     for word in ["processes by command", "COUNT", "the largest, by CPU time"] {
         assert!(text.out.contains(word), "{text:?}");
     }
+}
+
+/// Eight processes that have the same 64 MiB: each counts an eighth of it, and together they come to what there is.
+fn shared_memory_is_divided(kind: Kind) {
+    const MIB: u64 = 1 << 20;
+    if !std::path::Path::new("/usr/bin/python3").exists() {
+        println!("skipped: no /usr/bin/python3 to share memory with");
+        return;
+    }
+    let host = Host::with(kind, &["profile.interval=50ms"]);
+    let program = "import mmap, os, time\n\
+        shared = mmap.mmap(-1, 64 << 20)\n\
+        shared.write(b'x' * (64 << 20))\n\
+        any(os.fork() == 0 for _ in range(7))\n\
+        touched = sum(shared[at] for at in range(0, 64 << 20, 4096))\n\
+        while not os.path.exists('go'): time.sleep(0.05)\n";
+    std::fs::write(host.work("share.py"), program).expect("a program");
+    let job = host.submit(&[], "exec /usr/bin/python3 share.py");
+    let divided = eventually("the memory of all eight is divided", || {
+        let report = report(&host, job);
+        let shares: Vec<u64> = processes(&report).iter().filter_map(|one| one.pss_bytes).collect();
+        let sum: u64 = shares.iter().sum();
+        let right = shares.len() == 8 && (64 * MIB..128 * MIB).contains(&sum);
+        if right { Ok(report) } else { Err(format!("{sum} in {shares:?}: {:?}", report.processes)) }
+    });
+    let largest = processes(&divided).iter().map(|one| one.memory_peak_bytes).sum::<u64>();
+    assert!(largest > 8 * 64 * MIB, "their sizes one by one count it eight times: {largest}");
+    assert!(processes(&divided).iter().all(|one| one.pss_bytes < Some(24 * MIB)), "{divided:?}");
+    let text = host.pinfold(["report", "--processes", &job.to_string()]);
+    assert!(text.out.contains("in 8 of 8 that live"), "{text:?}");
+    host.make("go");
+    host.until(job, JobState::Exited);
+    assert!(processes(&report(&host, job)).iter().all(|one| one.pss_bytes.is_none()), "those are over");
 }
 
 fn not_followed(kind: Kind) {

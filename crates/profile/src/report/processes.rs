@@ -32,6 +32,8 @@ pub fn process_view(row: &ProcessRow) -> ProcessView {
         cpu_system_s: seconds(used.cpu_system_us),
         waited_s: seconds(used.waited_us),
         memory_peak_bytes: used.memory_peak_bytes,
+        pss_bytes: None,
+        pss_read_s: None,
         io_read_bytes: used.io_read_bytes,
         io_write_bytes: used.io_write_bytes,
         io_read_calls: used.io_read_calls,
@@ -99,7 +101,7 @@ const BY_COMMAND: [Column; 8] = [
     column("COMMAND", Align::Left, 0),
 ];
 
-const SINGLE: [Column; 9] = [
+const SINGLE: [Column; 10] = [
     column("PID", Align::Right, 0),
     column("PARENT", Align::Right, 4),
     column("END", Align::Left, 0),
@@ -107,6 +109,7 @@ const SINGLE: [Column; 9] = [
     column("CPU", Align::Right, 0),
     column("WAITED", Align::Right, 5),
     column("PEAK", Align::Right, 0),
+    column("PSS", Align::Right, 2),
     column("THREADS", Align::Right, 3),
     column("COMMAND", Align::Left, 0),
 ];
@@ -157,11 +160,32 @@ pub fn write_processes(view: &ReportView, width: usize, out: &mut dyn Write) -> 
     };
     writeln!(
         out,
-        "figures: {} from the kernel's records of their end, {} from the last sample, {} running, {} without\n",
+        "figures: {} from the kernel's records of their end, {} from the last sample, {} running, {} without",
         of("exit"),
         of("sample"),
         of("running"),
         of("unseen")
+    )?;
+    write_divided(processes, out)?;
+    writeln!(out)
+}
+
+/// What the living processes hold together, shared memory divided.
+fn write_divided(processes: &[ProcessView], out: &mut dyn Write) -> io::Result<()> {
+    let living = processes.iter().filter(|process| process.ended_s.is_none()).count();
+    let read: Vec<(u64, f64)> =
+        processes.iter().filter_map(|process| process.pss_bytes.zip(process.pss_read_s)).collect();
+    let (first_s, last_s) =
+        read.iter().fold((f64::MAX, 0.0), |(first, last): (f64, f64), (_, at)| (first.min(*at), last.max(*at)));
+    if read.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "PSS, memory divided by those who share it: {} in {} of {living} that live, read within {}",
+        size(read.iter().map(|(bytes, _)| bytes).sum()),
+        read.len(),
+        duration(last_s - first_s)
     )
 }
 
@@ -201,6 +225,7 @@ fn row(process: &ProcessView) -> Vec<Cell> {
         duration(process.cpu_user_s + process.cpu_system_s),
         duration(process.waited_s),
         size(process.memory_peak_bytes),
+        process.pss_bytes.map_or(String::new(), size),
         process.threads.to_string(),
         cut(&process.command, 200),
     ]

@@ -166,6 +166,11 @@ impl Members {
         &self.changed
     }
 
+    /// The resident size of each, in bytes, those not read this time with their last figures.
+    pub fn residents(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.kept.iter().map(|(pid, kept)| (*pid, kept.last.resident_pages.saturating_mul(page_bytes())))
+    }
+
     /// Sums over all.
     #[must_use]
     pub fn sums(&self) -> Sums {

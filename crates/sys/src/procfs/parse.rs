@@ -104,16 +104,17 @@ pub fn parse_process_io(text: &str) -> Option<ProcessIo> {
 /// Reads `/proc/PID/smaps_rollup`.
 #[must_use]
 pub fn parse_rollup(text: &str) -> Option<Rollup> {
-    let (mut anon, mut shmem, mut swap) = (None, None, None);
+    let (mut anon, mut shmem, mut swap, mut shared) = (None, None, None, 0);
     for (key, value) in colon_lines(text) {
         match key {
             "Pss_Anon" => anon = kibibytes(value),
             "Pss_Shmem" => shmem = kibibytes(value),
             "SwapPss" => swap = kibibytes(value),
+            "Shared_Dirty" => shared = kibibytes(value)?,
             _ => {}
         }
     }
-    Some(Rollup { anon_bytes: anon?, shmem_bytes: shmem?, swap_bytes: swap? })
+    Some(Rollup { anon_bytes: anon?, shmem_bytes: shmem?, swap_bytes: swap?, shared_bytes: shared })
 }
 
 /// Reads the lines of `/proc/stat` that speak of single PUs.

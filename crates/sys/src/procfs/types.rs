@@ -101,6 +101,8 @@ pub struct Rollup {
     pub shmem_bytes: u64,
     /// Proportional swap, in bytes.
     pub swap_bytes: u64,
+    /// Written memory that others have as well, each page counted whole, in bytes: not program text and libraries.
+    pub shared_bytes: u64,
 }
 
 /// `/proc/stat`: the times of the PUs since boot.

@@ -133,6 +133,8 @@ fn the_processes_of_a_job_at_a_moment() {
         cpu_system_s: 0.0,
         waited_s: 0.0,
         memory_peak_bytes: (100 - number) << 20,
+        pss_bytes: None,
+        pss_read_s: None,
         io_read_bytes: 0,
         io_write_bytes: 0,
         io_read_calls: 0,

@@ -87,8 +87,8 @@ fn pressure_is_a_share() {
 
 #[test]
 fn a_rollup_needs_all_its_lines() {
-    let text = "55d0-7ffe ---p 00000000 00:00 0 [rollup]\nRss: 9 kB\nPss_Anon: 4 kB\nPss_Shmem: 2 kB\nSwapPss: 1 kB\n";
-    let want = Rollup { anon_bytes: 4096, shmem_bytes: 2048, swap_bytes: 1024 };
+    let text = "55d0-7ffe ---p 00000000 00:00 0 [rollup]\nRss: 9 kB\nShared_Dirty: 3 kB\nPss_Anon: 4 kB\nPss_Shmem: 2 kB\nSwapPss: 1 kB\n";
+    let want = Rollup { anon_bytes: 4096, shmem_bytes: 2048, swap_bytes: 1024, shared_bytes: 3072 };
     assert_eq!(parse_rollup(text), Some(want));
     assert_eq!(parse_rollup("Pss_Anon: 4 kB\n"), None);
 }
