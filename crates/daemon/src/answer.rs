@@ -297,6 +297,7 @@ impl Daemon {
         }
         let samples = if wanted.series { self.journal.store().samples(job.0).ok() } else { None };
         let mut view = report::report_view(&row, samples.as_deref(), now_us);
+        self.tell_nodes(&row, &mut view);
         if wanted.processes {
             let mut processes: Vec<_> = self.process_rows(job).iter().map(report::process_view).collect();
             processes.iter_mut().for_each(|process| self.shares.tell(process));

@@ -25,6 +25,7 @@ use crate::live::Jobs;
 use crate::machine::Seen;
 use crate::memory::Governor;
 use crate::metrics::{Ended, Metrics};
+use crate::numa::JobNodes;
 use crate::options::{Configured, Options};
 use crate::poller::{Poller, Ready};
 use crate::processes::Processes;
@@ -37,8 +38,12 @@ use crate::shares::Shares;
 /// How often old jobs are struck off the store, and a store in trouble is tried again.
 const HOUSE_KEEPING: Duration = Duration::from_secs(5);
 
-/// How many steps towards the store's size are taken at a time: each some 10 ms.
-const BOUND_STEPS: usize = 8;
+/// How long the loop may take at a time to bring the store to its size; a step takes some 10 ms.
+const BOUND_TURN: Duration = Duration::from_millis(50);
+/// When it goes on if that was not enough, in microseconds.
+const BOUND_AGAIN_US: u64 = 500_000;
+/// How much the store is kept below its size, at most; an eighth if that is less.
+const BOUND_ROOM_BYTES: u64 = 64 << 20;
 
 /// So many of the last samples of a job that runs stay as rows, which other programs can read.
 pub(crate) const SAMPLES_LOOSE: usize = 3_600;
@@ -64,6 +69,7 @@ pub(crate) struct Daemon {
     pub processes: Processes,
     pub files: JobFiles,
     pub shares: Shares,
+    pub jobs_nodes: JobNodes,
     pub governor: Governor,
     pub learned: Learned,
     pub scratches: Scratches,
@@ -372,13 +378,21 @@ impl Daemon {
     /// Keeps the store below its size, a few steps at a time.
     fn bound_store(&mut self) {
         let Some(most) = self.configured.config.profile_store_max else { return };
-        let mut given_up = None;
-        for _ in 0..BOUND_STEPS {
-            match self.journal.store().bound(most) {
-                Ok(bounded) if bounded.loss.is_none() => break,
-                Ok(bounded) => given_up = given_up.max(bounded.loss),
+        // Room for what comes until the next look, so that the file itself stays below.
+        let aim = most - (most / 8).min(BOUND_ROOM_BYTES);
+        let begun = std::time::Instant::now();
+        let (mut given_up, mut more) = (None, true);
+        while more && begun.elapsed() < BOUND_TURN {
+            match self.journal.store().bound(aim) {
+                Ok(bounded) => {
+                    more = bounded.loss.is_some();
+                    given_up = given_up.max(bounded.loss);
+                }
                 Err(error) => return tracing::warn!(%error, "the store cannot be kept below its size"),
             }
+        }
+        if more {
+            self.house_keeping_us = self.house_keeping_us.min(self.clock.now_us() + BOUND_AGAIN_US);
         }
         if let Some(loss) = given_up {
             tracing::info!(

@@ -92,6 +92,9 @@ impl Daemon {
         for row in self.files.finish(job) {
             self.journal.file(row);
         }
+        for row in self.jobs_nodes.finish(job) {
+            self.journal.node(row);
+        }
         live.set_state(JobState::Exited, now_us);
         let container = live.container.take();
         let peaceful = live.row.ending.is_some_and(|ending| ending.signal.is_none());

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pinfold_policy::JobId;
 use pinfold_profile::store::{Store, StoreError};
-use pinfold_proto::row::{DecisionRow, FileRow, JobRow, ProcessRow, SampleRow};
+use pinfold_proto::row::{DecisionRow, FileRow, JobRow, NodeRow, ProcessRow, SampleRow};
 
 use crate::act::in_full;
 use crate::live::Jobs;
@@ -26,6 +26,7 @@ pub(crate) struct Journal {
     samples: VecDeque<SampleRow>,
     processes: VecDeque<ProcessRow>,
     files: VecDeque<FileRow>,
+    nodes: VecDeque<NodeRow>,
     /// Why the store cannot be written, while it cannot.
     trouble: Option<String>,
 }
@@ -42,6 +43,7 @@ impl Journal {
             samples: VecDeque::new(),
             processes: VecDeque::new(),
             files: VecDeque::new(),
+            nodes: VecDeque::new(),
             trouble: None,
         }
     }
@@ -93,6 +95,16 @@ impl Journal {
         push_bounded(&mut self.files, row);
     }
 
+    /// What a job holds on a NUMA node.
+    pub(crate) fn node(&mut self, row: NodeRow) {
+        push_bounded(&mut self.nodes, row);
+    }
+
+    /// Those rows of a job's NUMA nodes that are still to be written, oldest first.
+    pub(crate) fn nodes_of(&self, job: JobId) -> impl Iterator<Item = &NodeRow> {
+        self.nodes.iter().filter(move |row| row.job == job.0)
+    }
+
     /// Those rows of a job's files that are still to be written, oldest first.
     pub(crate) fn files_of(&self, job: JobId) -> impl Iterator<Item = &FileRow> {
         self.files.iter().filter(move |row| row.job == job.0)
@@ -121,6 +133,7 @@ impl Journal {
             && self.samples.is_empty()
             && self.processes.is_empty()
             && self.files.is_empty()
+            && self.nodes.is_empty()
         {
             return;
         }
@@ -156,6 +169,9 @@ impl Journal {
         for file in &self.files {
             self.store.put_file(file)?;
         }
+        for node in &self.nodes {
+            self.store.put_node(node)?;
+        }
         self.store.commit()
     }
 
@@ -170,6 +186,7 @@ impl Journal {
         self.samples.clear();
         self.processes.clear();
         self.files.clear();
+        self.nodes.clear();
         if self.trouble.take().is_some() {
             tracing::info!("the store can be written again; nothing is missing that was kept");
         }

@@ -22,6 +22,7 @@ mod live;
 mod machine;
 mod memory;
 mod metrics;
+mod numa;
 mod operate;
 mod options;
 mod past;
@@ -131,6 +132,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         learned: learn::Learned::default(),
         files: files::JobFiles::default(),
         shares: shares::Shares::default(),
+        jobs_nodes: numa::JobNodes::default(),
         scratches: scratch::Scratches::new(scratch),
         audit: audit::Audit::open(state.path()),
         sets: sets::Sets::open(state.path())?,

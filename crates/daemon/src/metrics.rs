@@ -21,6 +21,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::daemon::Daemon;
 
+mod who;
+
 /// Connections at once; a further one waits in the kernel's queue.
 const CONNECTIONS_MAX: usize = 16;
 /// A request is a line and some headers.
@@ -36,7 +38,45 @@ pub(crate) struct Metrics {
     address: SocketAddr,
     /// A byte each way says "wanted" and "there it is".
     wake: UnixStream,
-    texts: Sender<String>,
+    texts: Sender<Texts>,
+}
+
+/// What is served, by who asks.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Texts {
+    /// With the jobs.
+    jobs: String,
+    /// Without.
+    host: String,
+    /// Who gets which.
+    see_jobs: SeeJobs,
+}
+
+/// Who is told of jobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum SeeJobs {
+    /// Whoever may connect.
+    All,
+    /// These users of this host.
+    Users(Vec<u32>),
+}
+
+impl Default for SeeJobs {
+    fn default() -> Self {
+        Self::Users(Vec::new())
+    }
+}
+
+impl Texts {
+    /// For whoever is at the other end of a connection.
+    fn of(&self, stream: &TcpStream) -> &str {
+        let known = || who::user_of(stream.peer_addr().ok()?, stream.local_addr().ok()?);
+        let sees = match &self.see_jobs {
+            SeeJobs::All => true,
+            SeeJobs::Users(users) => known().is_some_and(|user| users.contains(&user)),
+        };
+        if sees { &self.jobs } else { &self.host }
+    }
 }
 
 impl Metrics {
@@ -65,10 +105,10 @@ impl Metrics {
         matches!(self.wake.read(&mut bytes), Ok(1..))
     }
 
-    /// Gives the text.
-    pub(crate) fn give(&mut self, text: String) {
+    /// Gives the texts.
+    pub(crate) fn give(&mut self, texts: Texts) {
         // A thread that is gone needs none; one that is there has room for a byte, as it asks once at a time.
-        let _ = self.texts.send(text);
+        let _ = self.texts.send(texts);
         let _ = self.wake.write(b"t");
     }
 }
@@ -83,9 +123,9 @@ impl AsFd for Metrics {
 struct Serving {
     listener: TcpListener,
     wake: UnixStream,
-    texts: Receiver<String>,
+    texts: Receiver<Texts>,
     connections: Vec<Connection>,
-    text: Option<(Moment, String)>,
+    text: Option<(Moment, Texts)>,
     asked: bool,
 }
 
@@ -116,7 +156,7 @@ enum Asked {
 }
 
 impl Serving {
-    fn new(listener: TcpListener, wake: UnixStream, texts: Receiver<String>) -> Self {
+    fn new(listener: TcpListener, wake: UnixStream, texts: Receiver<Texts>) -> Self {
         Self { listener, wake, texts, connections: Vec::new(), text: None, asked: false }
     }
 
@@ -181,9 +221,10 @@ impl Serving {
         let waits = |connection: &Connection| matches!(connection.stage, Stage::Waiting { .. });
         if self.connections.iter().any(waits) {
             match &self.text {
-                Some((made, text)) if now.saturating_duration_since(*made) < FRESH => {
+                Some((made, texts)) if now.saturating_duration_since(*made) < FRESH => {
                     for connection in &mut self.connections {
                         if let Stage::Waiting { head_only } = connection.stage {
+                            let text = texts.of(&connection.stream);
                             let answer = answer("200 OK", metrics::CONTENT_TYPE, text, head_only);
                             connection.stage = Stage::Writing(answer);
                         }
@@ -322,13 +363,25 @@ impl Daemon {
         if !wanted {
             return;
         }
-        let text = self.metrics_text();
+        let texts = self.metrics_texts();
         if let Some(metrics) = &mut self.metrics {
-            metrics.give(text);
+            metrics.give(texts);
         }
     }
 
-    fn metrics_text(&mut self) -> String {
+    /// Who is told of jobs: those who may see them all by other ways, and those named for this one.
+    fn see_jobs(&self) -> SeeJobs {
+        let config = &self.configured.config;
+        let named = config.profile_metrics_users.iter().chain(&config.access_operators);
+        if config.profile_metrics_users.iter().any(|name| name == "*") {
+            return SeeJobs::All;
+        }
+        let users = named.filter_map(|name| Some(pinfold_sys::peer::user_named(name)?.uid));
+        let users = users.chain([0, pinfold_sys::peer::own_uid()]);
+        SeeJobs::Users(users.collect())
+    }
+
+    fn metrics_texts(&mut self) -> Texts {
         let most = usize::try_from(self.configured.config.profile_metrics_jobs).unwrap_or(usize::MAX);
         let (mut held, mut swap_held, mut jobs) = (0, 0, Vec::new());
         for job in &self.running {
@@ -369,7 +422,12 @@ impl Daemon {
             jobs_left_out: left_out as u64,
             ..self.host_figures()
         };
-        metrics::text(&host, &jobs)
+        let without = HostFigures { jobs_left_out: self.running.len() as u64, ..host.clone() };
+        Texts {
+            jobs: metrics::text(&host, &jobs),
+            host: metrics::text(&without, &[]),
+            see_jobs: self.see_jobs(),
+        }
     }
 
     fn host_figures(&mut self) -> HostFigures {

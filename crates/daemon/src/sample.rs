@@ -195,6 +195,7 @@ impl Daemon {
             members.push((*job, pids));
         }
         for (job, pids) in members {
+            self.look_at_nodes(job, now_us);
             self.look_at_files(job, &pids, now_us);
         }
         self.divide_shared(now_us);

@@ -5,7 +5,7 @@ mod parquet;
 
 use std::io::{self, Write};
 
-use pinfold_proto::view::{PointView, ProcessView, ReportView};
+use pinfold_proto::view::{NodeView, PointView, ProcessView, ReportView};
 use serde_json::{Map, Value};
 
 use crate::report::state_word;
@@ -149,6 +149,9 @@ pub fn jobs(of: &[ReportView]) -> Sheet {
     sheet.whole("memory_peak_bytes", of, |job| Some(job.memory_peak_bytes));
     sheet.whole("memory_mean_bytes", of, |job| Some(job.memory_mean_bytes));
     sheet.whole("memory_peak_kernel_bytes", of, |job| job.memory_peak_kernel_bytes);
+    sheet.real("numa_local", of, |job| job.numa_local);
+    sheet.text("numa_mean_bytes", of, |job| by_node(job, |node| node.memory_mean_bytes));
+    sheet.text("numa_peak_bytes", of, |job| by_node(job, |node| node.memory_peak_bytes));
     sheet.whole("cache_peak_bytes", of, |job| job.cache_peak_bytes);
     sheet.whole("swap_peak_bytes", of, |job| Some(job.swap_peak_bytes));
     sheet.whole("virtual_peak_bytes", of, |job| Some(job.virtual_peak_bytes));
@@ -165,6 +168,12 @@ pub fn jobs(of: &[ReportView]) -> Sheet {
     sheet.text("processes_from", of, |job| job.processes_from.clone());
     sheet.whole("samples", of, |job| Some(job.samples));
     sheet
+}
+
+/// A figure of each NUMA node: `0=4096 1=0`.
+fn by_node(job: &ReportView, figure: fn(&NodeView) -> u64) -> Option<String> {
+    let nodes = job.numa.as_deref()?.iter();
+    Some(nodes.map(|node| format!("{}={}", node.node, figure(node))).collect::<Vec<_>>().join(" "))
 }
 
 /// One row a sample of jobs that were reported with their series.

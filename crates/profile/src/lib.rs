@@ -11,6 +11,7 @@ pub mod export;
 pub mod files;
 pub mod meter;
 pub mod metrics;
+pub mod numa;
 pub mod plot;
 pub mod report;
 pub mod store;

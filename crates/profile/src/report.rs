@@ -85,6 +85,8 @@ pub fn report_view(row: &JobRow, samples: Option<&[SampleRow]>, now_us: u64) -> 
         io_stalled_s: usage.stalls.map(|stalls| seconds(stalls.io_us)),
         io_full_stalled_s: usage.stalls.map(|stalls| seconds(stalls.io_full_us)),
         processes_from: processes::from_word(usage.processes_from).map(str::to_owned),
+        numa: None,
+        numa_local: None,
         files: None,
         files_from: None,
         files_left_out: None,

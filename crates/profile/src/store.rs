@@ -26,7 +26,7 @@ mod tests;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pinfold_proto::row::{DecisionRow, FileRow, JobRow, ProcessRow, SampleRow};
+use pinfold_proto::row::{DecisionRow, FileRow, JobRow, NodeRow, ProcessRow, SampleRow};
 use rusqlite::{CachedStatement, Connection, ErrorCode, Row, ToSql};
 
 pub use error::StoreError;
@@ -105,6 +105,7 @@ struct Words {
     insert_decision: String,
     put_process: String,
     put_file: String,
+    put_node: String,
 }
 
 impl Words {
@@ -121,6 +122,7 @@ impl Words {
             insert_decision: insert("INSERT INTO decisions", &rows::DECISION),
             put_process: insert("INSERT OR REPLACE INTO processes", &rows::PROCESS),
             put_file: insert("INSERT OR REPLACE INTO files", &rows::FILE),
+            put_node: insert("INSERT OR REPLACE INTO nodes", &rows::NODE),
         }
     }
 }
@@ -301,7 +303,7 @@ impl Store {
     /// # Errors
     /// As SQLite refuses.
     pub fn pack(&mut self, job: u64, keep: usize) -> Result<(), StoreError> {
-        self.in_turn("pack samples", |store| compact::pack(&store.connection, job, keep))
+        self.in_turn("pack samples", |store| compact::pack(&store.connection, job, keep).map(drop))
     }
 
     /// Runs one write in the open transaction, or in one of its own.
@@ -362,6 +364,28 @@ impl Store {
             statement.raw_execute()
         })?;
         Ok(())
+    }
+
+    /// Writes what a job held on a NUMA node, over the row of that node if there is one.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn put_node(&mut self, row: &NodeRow) -> Result<(), StoreError> {
+        self.write("write a node's row", |store| {
+            let mut statement = store.connection.prepare_cached(&store.words.put_node)?;
+            rows::bind_node(row, &mut Binder::new(&mut statement))?;
+            statement.raw_execute()
+        })?;
+        Ok(())
+    }
+
+    /// What a job held on each NUMA node, by node.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn nodes(&self, job: u64) -> Result<Vec<NodeRow>, StoreError> {
+        let sql = format!("SELECT {} FROM nodes WHERE job = ?1 ORDER BY node", rows::NODE.join(","));
+        self.read("read nodes", &sql, &[&whole(job)], rows::read_node)
     }
 
     /// The files of a job, by path.
@@ -633,7 +657,7 @@ fn prune(connection: &Connection, before_us: u64, next_job: u64) -> rusqlite::Re
     open::keep_next_job(connection, next_job)?;
     let mut pruned = 0;
     for (job, _) in jobs.iter().zip(0..PRUNE_JOBS_MAX) {
-        for table in ["samples", "blocks", "decisions", "processes", "files", "jobs"] {
+        for table in ["samples", "blocks", "decisions", "processes", "files", "nodes", "jobs"] {
             connection.prepare_cached(&format!("DELETE FROM {table} WHERE job = ?1"))?.execute([job])?;
         }
         pruned += 1;

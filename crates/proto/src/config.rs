@@ -74,6 +74,8 @@ pub struct Config {
     pub mark_character: Option<char>,
     /// `schedule`: whether jobs wait for slots at all.
     pub schedule: bool,
+    /// `profile.metrics_users`: users who are told of jobs there, beside operators; `*`: whoever may connect.
+    pub profile_metrics_users: Vec<String>,
     /// `access.operators`: users who may do to all jobs what their owners may.
     pub access_operators: Vec<String>,
     /// `access.max_priority`: the highest priority of a user who is no operator.
@@ -164,6 +166,11 @@ pub const KEYS: &[Key] = &[
         "where OpenMetrics are served over HTTP, as 127.0.0.1:9464; whoever may connect may read; unset: nowhere",
     ),
     key("profile.metrics_jobs", "100", "running jobs that have series of their own there, 0 to 10000"),
+    key(
+        "profile.metrics_users",
+        "[]",
+        "users of this host who are told of jobs there, beside operators; * is whoever may connect",
+    ),
     key("mark.character", "\"*\"", "what `pinfold ps` puts before processes of jobs; empty: nothing"),
     key("access.operators", "[]", "users who may see and change all jobs"),
     key("access.max_priority", "10", "the highest priority of users who are no operators"),
@@ -251,6 +258,7 @@ impl Default for Config {
             profile_metrics: None,
             profile_metrics_jobs: 100,
             schedule: true,
+            profile_metrics_users: Vec::new(),
             access_operators: Vec::new(),
             access_max_priority: 10,
             access_exclusive: vec!["*".to_owned()],
@@ -344,6 +352,7 @@ impl Config {
             }
             "profile.metrics_jobs" => self.profile_metrics_jobs.to_string(),
             "mark.character" => self.mark_character.map_or_else(|| text(""), |mark| text(&mark.to_string())),
+            "profile.metrics_users" => format!("{:?}", self.profile_metrics_users),
             "access.operators" => format!("{:?}", self.access_operators),
             "access.max_priority" => self.access_max_priority.to_string(),
             "access.exclusive" => format!("{:?}", self.access_exclusive),
@@ -402,6 +411,7 @@ impl Config {
             "profile.metrics" => value.optional_address().map(|address| self.profile_metrics = address),
             "profile.metrics_jobs" => value.whole(0, 10_000).map(|most| self.profile_metrics_jobs = most),
             "mark.character" => value.sign().map(|mark| self.mark_character = mark),
+            "profile.metrics_users" => value.names().map(|names| self.profile_metrics_users = names),
             "access.operators" => value.names().map(|names| self.access_operators = names),
             "access.max_priority" => value.priority().map(|priority| self.access_max_priority = priority),
             "access.exclusive" => value.names().map(|names| self.access_exclusive = names),
@@ -721,6 +731,7 @@ mod tests {
             Err("`profile.metrics` is 9464, and an address and port such as 127.0.0.1:9464 is wanted"),
         );
         check("slots.queue_ttl=", Ok(""));
+        check("profile.metrics_users=ann,bob", Ok("[\"ann\", \"bob\"]"));
         check("access.operators=ann,bob", Ok("[\"ann\", \"bob\"]"));
         check("access.operators=[\"ann\"]", Ok("[\"ann\"]"));
         check("priority.max=8", Err("`priority.default` is 10, above `priority.max`, 8"));

@@ -306,6 +306,21 @@ pub struct FileRow {
     pub last_us: u64,
 }
 
+/// What a job held on one NUMA node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NodeRow {
+    /// The job.
+    pub job: u64,
+    /// The kernel's number of the node.
+    pub node: u32,
+    /// Anonymous and shared memory there, at the last sample.
+    pub memory_bytes: u64,
+    /// The mean of that, weighted with time.
+    pub memory_mean_bytes: u64,
+    /// The most of it at a sample.
+    pub memory_peak_bytes: u64,
+}
+
 /// Where a process's figures come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ProcessSource {

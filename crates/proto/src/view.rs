@@ -305,6 +305,21 @@ pub struct DecisionView {
     pub reason: String,
 }
 
+/// What a job held on one NUMA node.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct NodeView {
+    /// The kernel's number of the node.
+    pub node: u32,
+    /// Whether it is a node of the cores that the job was last bound to; `null`: it is not bound.
+    pub local: Option<bool>,
+    /// Anonymous and shared memory there now; `null`: the job is over.
+    pub memory_bytes: Option<u64>,
+    /// The mean of that, weighted with time.
+    pub memory_mean_bytes: u64,
+    /// The most of it at a sample.
+    pub memory_peak_bytes: u64,
+}
+
 /// One job in `report --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReportView {
@@ -383,6 +398,12 @@ pub struct ReportView {
     pub threads_peak: u64,
     /// How many samples were taken.
     pub samples: u64,
+    /// Its memory on each NUMA node, where the host has several and the kernel tells them apart.
+    #[serde(default)]
+    pub numa: Option<Vec<NodeView>>,
+    /// The part of its memory, in the mean, that lay on nodes of the cores it was last bound to, 0 to 1.
+    #[serde(default)]
+    pub numa_local: Option<f64>,
     /// Its files, when asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<Vec<FileView>>,

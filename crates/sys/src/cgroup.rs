@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use crate::procfs::read_all;
 
 pub use mounts::{Generation, Mount, own_group, parse_mounts};
-pub use parse::{Events, keyed, parse_events, parse_io_stat, parse_limit, parse_pids};
+pub use parse::{Events, keyed, parse_events, parse_io_stat, parse_limit, parse_numa_stat, parse_pids};
 
 /// A control group could not be used.
 #[derive(Debug, thiserror::Error)]

@@ -13,7 +13,7 @@ use crate::wait::eventually;
 each_kind!(scraped);
 
 /// An address that nobody listens on.
-fn address() -> String {
+pub(crate) fn address() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("its number").to_string()
 }

@@ -114,13 +114,14 @@ fn shared_memory_is_divided(kind: Kind) {
     let divided = eventually("the memory of all eight is divided", || {
         let report = report(&host, job);
         let shares: Vec<u64> = processes(&report).iter().filter_map(|one| one.pss_bytes).collect();
-        let sum: u64 = shares.iter().sum();
-        let right = shares.len() == 8 && (64 * MIB..128 * MIB).contains(&sum);
-        if right { Ok(report) } else { Err(format!("{sum} in {shares:?}: {:?}", report.processes)) }
+        // A figure from before all of them had touched the memory is read again once the last one has.
+        let right = shares.len() == 8 && shares.iter().all(|bytes| (8 * MIB..16 * MIB).contains(bytes));
+        if right { Ok(report) } else { Err(format!("{shares:?}")) }
     });
-    let largest = processes(&divided).iter().map(|one| one.memory_peak_bytes).sum::<u64>();
-    assert!(largest > 8 * 64 * MIB, "their sizes one by one count it eight times: {largest}");
-    assert!(processes(&divided).iter().all(|one| one.pss_bytes < Some(24 * MIB)), "{divided:?}");
+    let sum: u64 = processes(&divided).iter().filter_map(|one| one.pss_bytes).sum();
+    assert!((64 * MIB..128 * MIB).contains(&sum), "together what there is: {sum}");
+    let sizes: u64 = processes(&divided).iter().map(|one| one.memory_peak_bytes).sum();
+    assert!(sizes > 7 * 64 * MIB, "their sizes count it for each of them: {sizes}");
     let text = host.pinfold(["report", "--processes", &job.to_string()]);
     assert!(text.out.contains("in 8 of 8 that live"), "{text:?}");
     host.make("go");

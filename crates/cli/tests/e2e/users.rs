@@ -21,7 +21,7 @@ fn is_root() -> bool {
 }
 
 /// `pinfold` as a user without rights, against root's daemon.
-fn as_nobody(host: &Host, arguments: &[&str]) -> Done {
+pub(crate) fn as_nobody(host: &Host, arguments: &[&str]) -> Done {
     let mut command = host.command(host.programs().join("pinfold"));
     command.args(arguments).stdin(Stdio::null()).current_dir("/");
     become_nobody(&mut command);
@@ -29,7 +29,7 @@ fn as_nobody(host: &Host, arguments: &[&str]) -> Done {
 }
 
 /// A daemon of root's that others may reach.
-fn shared(settings: &[&str]) -> Option<Host> {
+pub(crate) fn shared(settings: &[&str]) -> Option<Host> {
     shared_in(Kind::Rootless, settings)
 }
 

@@ -26,7 +26,9 @@ fn server(text: String) -> Server {
             let _ = poll(&mut [PollFd::new(&metrics.wake, PollFlags::IN)], Some(&soon));
             if metrics.take_wanted() {
                 let _ = tell.send(());
-                metrics.give(text.clone());
+                // Whoever runs the tests is the user on both ends.
+                let see_jobs = SeeJobs::Users(vec![rustix::process::geteuid().as_raw()]);
+                metrics.give(Texts { jobs: text.clone(), host: String::new(), see_jobs });
             }
         }
     });
@@ -95,4 +97,20 @@ fn idlers_and_slow_readers_do_not_keep_others_out() {
     let ended = idlers[0].read(&mut [0; 16]);
     assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
     idlers.iter().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
+}
+
+#[test]
+fn who_is_not_named_is_told_of_the_host_alone() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (stream, _) = listener.accept().unwrap();
+    let own = rustix::process::geteuid().as_raw();
+    let check = |see_jobs: SeeJobs, want: &str| {
+        let texts = Texts { jobs: "jobs".to_owned(), host: "host".to_owned(), see_jobs: see_jobs.clone() };
+        assert_eq!(texts.of(&stream), want, "{see_jobs:?}");
+    };
+    check(SeeJobs::All, "jobs");
+    check(SeeJobs::Users(vec![own + 1, own]), "jobs");
+    check(SeeJobs::Users(vec![own + 1]), "host");
+    check(SeeJobs::default(), "host");
 }

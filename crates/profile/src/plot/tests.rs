@@ -82,6 +82,8 @@ fn view(series: Option<Vec<PointView>>) -> ReportView {
         io_stalled_s: None,
         io_full_stalled_s: None,
         processes_from: None,
+        numa: None,
+        numa_local: None,
         files: None,
         files_from: None,
         files_left_out: None,

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use pinfold_proto::JobState;
-use pinfold_proto::view::{ReportView, WhyView};
+use pinfold_proto::view::{NodeView, ReportView, WhyView};
 
 use super::state_word;
 use super::table::{cut, plain};
@@ -39,6 +39,7 @@ pub fn write_report(view: &ReportView, out: &mut dyn Write) -> io::Result<()> {
     if view.started_s.is_some() {
         line("CPU", cpu(view))?;
         memory(view).into_iter().try_for_each(|(name, text)| line(name, text))?;
+        nodes(view).map_or(Ok(()), |text| line("NUMA", text))?;
         line("storage", format!("{} read, {} written", size(view.io_read_bytes), size(view.io_write_bytes)))?;
         stalls(view).map_or(Ok(()), |text| line("stalled", text))?;
         line("processes", processes(view))?;
@@ -116,6 +117,19 @@ fn memory(view: &ReportView) -> Vec<(&'static str, String)> {
         lines.push(("virtual", format!("peak {} of address space", size(view.virtual_peak_bytes))));
     }
     lines
+}
+
+/// Where its memory lay, where the host has several nodes.
+fn nodes(view: &ReportView) -> Option<String> {
+    let nodes = view.numa.as_deref().filter(|nodes| !nodes.is_empty())?;
+    let one = |node: &NodeView| {
+        let (mean, peak) = (size(node.memory_mean_bytes), size(node.memory_peak_bytes));
+        format!("node {}: mean {mean}, peak {peak}", node.node)
+    };
+    let local = view
+        .numa_local
+        .map_or(String::new(), |part| format!("; {:.0} % of it on the nodes of its cores", part * 100.0));
+    Some(format!("{}{local}", nodes.iter().map(one).collect::<Vec<_>>().join("; ")))
 }
 
 /// A part of 1 as a bar; more than 1 fills it, and its last place says so.

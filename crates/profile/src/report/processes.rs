@@ -175,8 +175,9 @@ fn write_divided(processes: &[ProcessView], out: &mut dyn Write) -> io::Result<(
     let living = processes.iter().filter(|process| process.ended_s.is_none()).count();
     let read: Vec<(u64, f64)> =
         processes.iter().filter_map(|process| process.pss_bytes.zip(process.pss_read_s)).collect();
-    let (first_s, last_s) =
-        read.iter().fold((f64::MAX, 0.0), |(first, last): (f64, f64), (_, at)| (first.min(*at), last.max(*at)));
+    let (first_s, last_s) = read
+        .iter()
+        .fold((f64::MAX, 0.0), |(first, last): (f64, f64), (_, at)| (first.min(*at), last.max(*at)));
     if read.is_empty() {
         return Ok(());
     }

@@ -17,6 +17,8 @@ pub const HOURS_AFTER_US: u64 = 30 * 86_400_000_000;
 
 /// How many jobs one call takes on at most, so that the caller's loop is not held up: some 10 ms.
 const JOBS_MAX: i64 = 16;
+/// And with how many samples it stops before.
+const SAMPLES_MAX: usize = 4_000;
 
 /// What one call did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,14 +57,18 @@ pub(super) fn compact(connection: &Connection, now_us: u64) -> rusqlite::Result<
         let full = i64::try_from(jobs.len()).unwrap_or(0) == JOBS_MAX;
         let same = full && jobs[0].1 == last_us;
         let jobs = if same { ended_at(connection, last_us)? } else { jobs };
-        let mark_us = if full && !same { last_us - 1 } else { last_us };
-        for &(job, _) in jobs.iter().filter(|(_, ended_us)| *ended_us <= mark_us) {
-            let job = u64::try_from(job).unwrap_or(0);
-            if step_us == 0 {
-                pack(connection, job, 0)?;
-            } else {
-                thin(connection, job, step_us)?;
+        let mut mark_us = if full && !same { last_us - 1 } else { last_us };
+        let (mut samples, mut cut) = (0, None);
+        for &(job, ended_us) in jobs.iter().filter(|(_, ended_us)| *ended_us <= mark_us) {
+            // A few long jobs have as many samples as many short ones.
+            if samples >= SAMPLES_MAX && cut != Some(ended_us) {
+                mark_us = cut.unwrap_or(mark_us);
+                done.more = true;
+                break;
             }
+            let job = u64::try_from(job).unwrap_or(0);
+            samples += if step_us == 0 { pack(connection, job, 0)? } else { thin(connection, job, step_us)? };
+            cut = Some(ended_us);
             done.jobs += 1;
         }
         connection
@@ -80,29 +86,31 @@ fn ended_at(connection: &Connection, ended_us: i64) -> rusqlite::Result<Vec<(i64
     select.query_map([ended_us], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
 }
 
-/// Packs a job's samples but the last `keep`.
-pub(super) fn pack(connection: &Connection, job: u64, keep: usize) -> rusqlite::Result<()> {
+/// Packs a job's samples but the last `keep`; gives how many.
+pub(super) fn pack(connection: &Connection, job: u64, keep: usize) -> rusqlite::Result<usize> {
     let samples = loose(connection, job)?;
     let packed = &samples[..samples.len().saturating_sub(keep)];
-    let Some(last) = packed.last() else { return Ok(()) };
+    let Some(last) = packed.last() else { return Ok(0) };
     put(connection, job, packed, 0)?;
     connection
         .prepare_cached("DELETE FROM samples WHERE job = ?1 AND time_us <= ?2")?
         .execute((whole(job), whole(last.time_us)))?;
-    Ok(())
+    Ok(packed.len())
 }
 
-pub(super) fn thin(connection: &Connection, job: u64, step_us: u64) -> rusqlite::Result<()> {
+/// Thins a job's packed samples; gives how many there were.
+pub(super) fn thin(connection: &Connection, job: u64, step_us: u64) -> rusqlite::Result<usize> {
     let samples = packed(connection, job)?;
     let thinned = blocks::thinned(&samples, step_us);
     if thinned.len() == samples.len() {
         // There is nothing to take away; that it was looked at is noted.
         let sql = "UPDATE blocks SET step_us = ?2 WHERE job = ?1 AND step_us < ?2";
         connection.prepare_cached(sql)?.execute((whole(job), whole(step_us)))?;
-        return Ok(());
+        return Ok(samples.len());
     }
     connection.prepare_cached("DELETE FROM blocks WHERE job = ?1")?.execute([whole(job)])?;
-    put(connection, job, &thinned, step_us)
+    put(connection, job, &thinned, step_us)?;
+    Ok(samples.len())
 }
 
 fn put(connection: &Connection, job: u64, samples: &[SampleRow], step_us: u64) -> rusqlite::Result<()> {

@@ -242,6 +242,18 @@ pub(super) fn keep_next_job(connection: &Connection, next_job: u64) -> rusqlite:
         .execute([whole_number(next_job)])
 }
 
+/// A number that was noted in `meta`.
+pub(super) fn noted(connection: &Connection, key: &str) -> rusqlite::Result<Option<i64>> {
+    let mut select = connection.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
+    select.query_row([key], |row| row.get(0)).optional()
+}
+
+/// Notes one.
+pub(super) fn note(connection: &Connection, key: &str, value: i64) -> rusqlite::Result<()> {
+    let mut insert = connection.prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?;
+    insert.execute((key, value)).map(drop)
+}
+
 /// Copies the store to `to` by way of a file beside it.
 pub(super) fn backup(connection: &Connection, path: &Path, to: &Path) -> Result<(), StoreError> {
     let partial = beside(to, ".partial");

@@ -146,7 +146,7 @@ fn salvage_all(old: &Connection, fresh: &Connection) -> rusqlite::Result<(u64, u
     let mut next = old
         .query_row("SELECT value FROM meta WHERE key = 'next_job'", [], |row| row.get::<_, i64>(0))
         .unwrap_or(1);
-    for table in ["jobs", "samples", "blocks", "processes", "files", "decisions"] {
+    for table in ["jobs", "samples", "blocks", "processes", "files", "nodes", "decisions"] {
         let highest =
             old.query_row(&format!("SELECT max(job) FROM {table} NOT INDEXED"), [], |row| row.get(0));
         next = next.max(highest.ok().flatten().unwrap_or(0).min(JOB_MAX) + 1);
@@ -200,6 +200,12 @@ fn salvage_job(old: &Connection, fresh: &Connection, job: u64) -> rusqlite::Resu
     let sql = format!("SELECT {} FROM files WHERE job = ?1 ORDER BY path", rows::FILE.join(","));
     for row in readable(old, &sql, job, rows::read_file) {
         rows::bind_file(&row, &mut Binder::new(&mut write))?;
+        write.raw_execute()?;
+    }
+    let mut write = fresh.prepare_cached(&insert("INSERT OR REPLACE INTO nodes", &rows::NODE))?;
+    let sql = format!("SELECT {} FROM nodes WHERE job = ?1 ORDER BY node", rows::NODE.join(","));
+    for row in readable(old, &sql, job, rows::read_node) {
+        rows::bind_node(&row, &mut Binder::new(&mut write))?;
         write.raw_execute()?;
     }
     let mut write = fresh.prepare_cached(&insert("INSERT INTO decisions", &rows::DECISION))?;

@@ -1,7 +1,7 @@
 //! The row types as columns: for each, the list of columns and the two walks along it, out and in.
 
 use pinfold_proto::row::{
-    DecisionRow, FileRow, JobRow, ProcessId, ProcessRow, ProcessSource, ProcessUsage, ProcessesFrom,
+    DecisionRow, FileRow, JobRow, NodeRow, ProcessId, ProcessRow, ProcessSource, ProcessUsage, ProcessesFrom,
     SampleRow, Stalls, Usage,
 };
 use pinfold_proto::{Ending, JobClass, JobSpec, JobState};
@@ -193,6 +193,28 @@ pub(super) fn read_file(row: &Row<'_>) -> rusqlite::Result<FileRow> {
         size_bytes: number(8)?,
         first_us: number(9)?,
         last_us: number(10)?,
+    })
+}
+
+/// The columns of `nodes`.
+pub(super) const NODE: [&str; 5] = ["job", "node", "memory_bytes", "memory_mean_bytes", "memory_peak_bytes"];
+
+/// A node into a statement over [`NODE`].
+pub(super) fn bind_node(row: &NodeRow, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
+    to.number(row.job)?.put(row.node)?.number(row.memory_bytes)?;
+    to.number(row.memory_mean_bytes)?.number(row.memory_peak_bytes)?;
+    Ok(())
+}
+
+/// A node out of a row over [`NODE`].
+pub(super) fn read_node(row: &Row<'_>) -> rusqlite::Result<NodeRow> {
+    let from = &mut Fields::new(row);
+    Ok(NodeRow {
+        job: from.number()?,
+        node: from.small()?,
+        memory_bytes: from.number()?,
+        memory_mean_bytes: from.number()?,
+        memory_peak_bytes: from.number()?,
     })
 }
 

@@ -13,11 +13,11 @@ use rusqlite::{Connection, OptionalExtension};
 pub(super) const APPLICATION_ID: i32 = 0x5046_4C44;
 
 /// The newest version known here.
-pub(super) const VERSION: u32 = 9;
+pub(super) const VERSION: u32 = 10;
 
 /// What leads from version n to n + 1.
 const STEPS: [&str; VERSION as usize] =
-    [TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS, SCRATCH, FILES, REQUEUE];
+    [TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS, SCRATCH, FILES, REQUEUE, NODES];
 
 /// Version 1: the tables.
 const TABLES: &str = "
@@ -254,6 +254,18 @@ const REQUEUE: &str = "
 ALTER TABLE jobs ADD COLUMN requeue INTEGER NOT NULL DEFAULT 0 CHECK (requeue IN (0, 1));
 ALTER TABLE jobs ADD COLUMN requeues INTEGER NOT NULL DEFAULT 0 CHECK (requeues BETWEEN 0 AND 4294967295);
 ALTER TABLE jobs ADD COLUMN requeuing INTEGER NOT NULL DEFAULT 0 CHECK (requeuing IN (0, 1));
+";
+
+/// Version 10: what jobs held on each NUMA node.
+const NODES: &str = "
+CREATE TABLE nodes (
+    job INTEGER NOT NULL CHECK (job >= 0),
+    node INTEGER NOT NULL CHECK (node BETWEEN 0 AND 4294967295),
+    memory_bytes INTEGER NOT NULL CHECK (memory_bytes >= 0),
+    memory_mean_bytes INTEGER NOT NULL CHECK (memory_mean_bytes >= 0),
+    memory_peak_bytes INTEGER NOT NULL CHECK (memory_peak_bytes >= 0),
+    PRIMARY KEY (job, node)
+) STRICT, WITHOUT ROWID;
 ";
 
 /// The version of a file; 0 for an empty one.

@@ -60,6 +60,65 @@ fn exited(job: u64) -> JobRow {
 }
 
 #[test]
+fn jobs_of_the_last_day_keep_all_as_long_as_older_ones_have_anything() {
+    const DAY_US: u64 = 86_400_000_000;
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    store.begin().unwrap();
+    for job in 1..=200 {
+        // Each within a minute of its own.
+        let begin_us = job * 60_000_000 + if job <= 100 { 0 } else { 3 * DAY_US };
+        let ended_us = Some(begin_us + 60_000_000);
+        store.insert_job(&JobRow { submitted_us: begin_us, ended_us, ..exited(job) }).unwrap();
+        for at in 1..=50 {
+            let memory_bytes = (at * 7919 * job) % 1_000_003;
+            store.add_sample(&SampleRow { memory_bytes, ..sample(job, begin_us + at * 1_000_000) }).unwrap();
+        }
+    }
+    store.commit().unwrap();
+    let left = |store: &Store, jobs: std::ops::RangeInclusive<u64>| {
+        let of = |job| (store.job(job).unwrap().is_some(), store.samples(job).unwrap().len());
+        jobs.map(of).collect::<Vec<_>>()
+    };
+    let mut struck = false;
+    while let Some(loss) = store.bound(1).unwrap().loss {
+        let old = left(&store, 1..=100);
+        if old.iter().any(|(there, _)| *there) {
+            assert_eq!(left(&store, 101..=200), vec![(true, 50); 100], "after {loss:?}");
+            assert!(old.is_sorted(), "the oldest have least: {old:?}");
+        } else {
+            struck = true;
+        }
+    }
+    assert!(struck && left(&store, 1..=200).iter().all(|left| *left == (false, 0)));
+    assert_eq!(store.next_job(), 201);
+}
+
+/// A step looks at what is next, not at all that there is: also where nothing is left to be given up but jobs.
+#[test]
+fn many_jobs_are_not_looked_at_again_and_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    store.begin().unwrap();
+    for job in 1..=5_000 {
+        store.insert_job(&JobRow { ended_us: Some(job), ..exited(job) }).unwrap();
+    }
+    store.commit().unwrap();
+    let mut steps = 0;
+    while store.job(1).unwrap().is_some() {
+        assert!(store.bound(1).unwrap().loss.is_some());
+        steps += 1;
+    }
+    // Six kinds, 5,000 jobs, 2,048 at a look; then the first jobs go.
+    assert_eq!(steps, 6 * 3 + 1);
+    store.bound(1).unwrap();
+    assert!(
+        store.job(16).unwrap().is_none() && store.job(17).unwrap().is_some(),
+        "no look goes before the next"
+    );
+}
+
+#[test]
 fn the_store_keeps_below_a_size_and_loses_what_is_missed_least() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = open(dir.path());

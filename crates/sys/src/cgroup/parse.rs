@@ -66,6 +66,30 @@ pub fn parse_io_stat(text: &str) -> Option<(u64, u64)> {
     Some((read, written))
 }
 
+/// What is on each NUMA node of these kinds, from `memory.numa_stat`: node and sum, ascending. The numbers are bytes in
+/// the second generation (`anon N0=4096 N1=0`) and pages in the first (`hierarchical_anon=1 N0=1 N1=0`). `None`: none of
+/// these kinds is there.
+#[must_use]
+pub fn parse_numa_stat(text: &str, kinds: &[&str]) -> Option<Vec<(u32, u64)>> {
+    let mut nodes: std::collections::BTreeMap<u32, u64> = std::collections::BTreeMap::new();
+    let mut found = false;
+    for line in text.lines() {
+        let mut words = line.split_ascii_whitespace();
+        let kind = words.next().unwrap_or_default();
+        let kind = kind.split_once('=').map_or(kind, |(kind, _)| kind);
+        if !kinds.contains(&kind) {
+            continue;
+        }
+        found = true;
+        for word in words {
+            let (node, value) = word.strip_prefix('N')?.split_once('=')?;
+            let sum = nodes.entry(node.parse().ok()?).or_default();
+            *sum = sum.saturating_add(value.parse().ok()?);
+        }
+    }
+    found.then(|| nodes.into_iter().collect())
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -112,6 +136,18 @@ mod tests {
         assert_eq!(parse_io_stat("8:0 rbytes=x"), None);
     }
 
+    #[test]
+    fn what_lies_on_each_node() {
+        let second = "anon N0=4096 N1=8192\nfile N0=1 N1=1\nshmem N0=0 N1=100\nanon_thp N0=7 N1=7\n";
+        assert_eq!(parse_numa_stat(second, &["anon", "shmem"]), Some(vec![(0, 4096), (1, 8292)]));
+        let first =
+            "total=9 N0=9\nanon=1 N0=1 N2=0\nhierarchical_total=9 N0=9\nhierarchical_anon=3 N0=1 N2=2\n";
+        assert_eq!(parse_numa_stat(first, &["hierarchical_anon"]), Some(vec![(0, 1), (2, 2)]));
+        assert_eq!(parse_numa_stat(first, &["shmem"]), None);
+        assert_eq!(parse_numa_stat("anon N0=x\n", &["anon"]), None);
+        assert_eq!(parse_numa_stat("anon 0=1\n", &["anon"]), None);
+    }
+
     proptest! {
         #[test]
         fn hostile_text_never_panics(text in any::<String>(), key in "[a-z]{0,4}") {
@@ -120,6 +156,7 @@ mod tests {
             let _ = parse_limit(&text);
             let _ = parse_pids(&text);
             let _ = parse_io_stat(&text);
+            let _ = parse_numa_stat(&text, &["anon", &key]);
         }
     }
 }

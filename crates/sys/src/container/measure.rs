@@ -2,7 +2,7 @@
 //! two readings. Absent values are `None`, never zero.
 
 use super::{Container, ContainerError};
-use crate::cgroup::{Group, keyed, parse_io_stat};
+use crate::cgroup::{Group, keyed, parse_io_stat, parse_numa_stat};
 use crate::mode::{AbilityName, Via};
 use crate::procfs::{Members, Proc, ProcError};
 
@@ -155,6 +155,24 @@ impl Container {
         measure.io_read_bytes = measure.io_read_bytes.or(sums.io_read_bytes);
         measure.io_write_bytes = measure.io_write_bytes.or(sums.io_write_bytes);
         Ok((measure, pids))
+    }
+
+    /// Anonymous and shared memory on each NUMA node, in bytes: the kernel's number of the node, ascending. `None`: no
+    /// group counts memory here, or this kernel does not tell nodes apart.
+    pub fn memory_by_node(&self) -> Result<Option<Vec<(u32, u64)>>, ContainerError> {
+        let via = self.shared.plan.via(AbilityName::Limit);
+        let Some(text) = read(self.group(self.shared.roles.memory), "memory.numa_stat")? else {
+            return Ok(None);
+        };
+        Ok(match via {
+            Via::V2 => parse_numa_stat(&text, &["anon", "shmem"]),
+            // Shared memory lies among the anonymous pages there.
+            Via::V1 => parse_numa_stat(&text, &["hierarchical_anon"]).map(|nodes| {
+                let page_bytes = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
+                nodes.into_iter().map(|(node, pages)| (node, pages.saturating_mul(page_bytes))).collect()
+            }),
+            _ => None,
+        })
     }
 
     fn measure_cpu(&self, measure: &mut Measure) -> Result<(), ContainerError> {

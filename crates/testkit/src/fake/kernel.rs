@@ -160,6 +160,13 @@ impl Kernel {
                     format!("total_cache {shmem}\ntotal_rss {anon}\ntotal_shmem {shmem}\ntotal_swap 0\n")
                 }
             },
+            "memory.numa_stat" => match self.hierarchy(group)?.generation {
+                Generation::V2 => format!("anon N0={anon}\nfile N0={shmem}\nshmem N0={shmem}\n"),
+                Generation::V1 => {
+                    let pages = (anon + shmem) / 4096;
+                    format!("anon={pages} N0={pages}\nhierarchical_anon={pages} N0={pages}\n")
+                }
+            },
             "cpuset.cpus.effective" => effective_cpus(group)?,
             "pids.current" => format!("{}\n", self.processes.threads(&pids)),
             "freezer.state" => match (one.frozen, self.processes.are_stopped(&pids)) {

@@ -1,0 +1,143 @@
+//! The job store over a long time: a size that it keeps below while jobs go on.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pinfold_profile::store::Store;
+use pinfold_proto::row::{JobRow, SampleRow, Usage};
+use pinfold_proto::{Ending, JobClass, JobSpec, JobState};
+
+use crate::host::Host;
+use crate::kind::{Kind, each_kind};
+use crate::wait::eventually;
+
+each_kind!(below_its_size);
+
+/// What the store may take.
+const MOST_BYTES: u64 = 1 << 20;
+/// Jobs of the days before, and samples of each.
+const JOBS: u64 = 300;
+const SAMPLES: u64 = 300;
+
+const MINUTE_US: u64 = 60_000_000;
+
+/// A job that was over days ago, one after the other.
+fn over(job: u64, now_us: u64) -> JobRow {
+    let ended_us = now_us - 6 * 1440 * MINUTE_US + job * 10 * MINUTE_US;
+    let started_us = ended_us - SAMPLES * 1_000_000;
+    JobRow {
+        job,
+        uid: rustix::process::geteuid().as_raw(),
+        user: "somebody".to_owned(),
+        spec: JobSpec { name: format!("old-{job}"), command: vec!["old".to_owned()], ..JobSpec::default() },
+        priority: 10,
+        class: JobClass::Primary,
+        state: JobState::Exited,
+        submitted_us: started_us,
+        started_us: Some(started_us),
+        ended_us: Some(ended_us),
+        suspended_us: 0,
+        frozen_since_us: None,
+        cpus: None,
+        keeper: None,
+        main: None,
+        ending: Some(Ending { exit_code: Some(0), ended_us, ..Ending::default() }),
+        requeues: 0,
+        requeuing: false,
+        reason: None,
+        usage: Usage { memory_peak_bytes: job << 20, samples: SAMPLES, ..Usage::default() },
+    }
+}
+
+/// A state directory as a daemon left it that knew no such size.
+fn fill(host: &Host, now_us: u64) {
+    std::fs::DirBuilder::new().mode(0o700).create(host.state()).expect("a state directory");
+    let mut store = Store::open(&host.state()).expect("a store").store;
+    store.begin().expect("a transaction");
+    for job in 1..=JOBS {
+        let row = over(job, now_us);
+        store.insert_job(&row).expect("a job");
+        for at in 0..SAMPLES {
+            // Figures that packing can do little about.
+            let noise = (at + job * SAMPLES).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let sample = SampleRow {
+                job,
+                time_us: row.submitted_us + at * 1_000_000,
+                state: JobState::Running,
+                cpu_user_us: at * 1_000_000 + (noise & 0xF_FFFF),
+                cpu_system_us: at * 2_000_000 + (noise >> 20 & 0xF_FFFF),
+                memory_bytes: noise >> 40,
+                cache_bytes: Some(noise >> 32 & 0xFF_FFFF),
+                swap_bytes: 0,
+                virtual_bytes: noise >> 24 & 0xFFFF_FFFF,
+                io_read_bytes: at << 32 | noise >> 36,
+                io_write_bytes: 0,
+                processes: 1,
+                threads: 1,
+                stalls: None,
+            };
+            store.add_sample(&sample).expect("a sample");
+        }
+    }
+    store.commit().expect("all is kept");
+    assert!(store.checkpoint().expect("it is brought into the file"));
+    drop(store);
+    let files = std::fs::read_dir(host.state()).expect("a directory").flatten();
+    files.for_each(|file| host.kind().give(&file.path()));
+    host.kind().give(&host.state());
+}
+
+fn file_bytes(host: &Host) -> u64 {
+    std::fs::metadata(host.state().join("pinfold.db")).expect("the store's file").len()
+}
+
+/// How many samples each of these jobs still has.
+fn samples_of(host: &Host, jobs: impl Iterator<Item = u64>) -> Vec<usize> {
+    let names: Vec<String> = jobs.map(|job| job.to_string()).collect();
+    let arguments = ["export", "--format", "csv", "--what", "samples"].map(str::to_owned);
+    let done = host.pinfold(arguments.iter().chain(&names));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let count = |name: &String| done.out.lines().filter(|line| line.split(',').next() == Some(name)).count();
+    names.iter().map(count).collect()
+}
+
+fn below_its_size(kind: Kind) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970");
+    let now_us = u64::try_from(now.as_micros()).expect("a clock not far from now");
+    let size = format!("profile.store_max={}MiB", MOST_BYTES >> 20);
+    let mut host = Host::without_daemon(kind, &["profile.interval=50ms", &size]);
+    fill(&host, now_us);
+    assert!(file_bytes(&host) > 4 * MOST_BYTES, "there is too little to begin with");
+    host.start_daemon();
+    let job = host.submit(&[], "until [ -e go ]; do sleep 0.05; done");
+    assert_eq!(job, JOBS + 1, "numbers go on");
+    host.until(job, JobState::Running);
+    eventually("the store is below its size", || {
+        let bytes = file_bytes(&host);
+        if bytes <= MOST_BYTES { Ok(()) } else { Err(bytes) }
+    });
+    for _ in 0..5 {
+        let done =
+            host.shell("for i in 1 2 3 4 5 6 7 8; do echo 'sh -c \"exit 0\"; true'; done | pinfold batch -");
+        assert_eq!(done.code, Some(0), "{done:?}");
+        let bytes = file_bytes(&host);
+        assert!(bytes <= MOST_BYTES, "it grew to {bytes} bytes");
+    }
+    host.make("go");
+    host.until(job, JobState::Exited);
+
+    let left = samples_of(&host, 1..=JOBS);
+    assert!(left.is_sorted(), "the oldest have fewest: {left:?}");
+    let whole = usize::try_from(SAMPLES).expect("a small number");
+    assert!(left[0] < whole && left.last() == Some(&whole), "no more than must be: {left:?}");
+    assert_eq!(
+        samples_of(&host, [job].into_iter()),
+        [usize::try_from(host.report(job).samples).expect("few")]
+    );
+    for old in [1, JOBS / 2, JOBS] {
+        let report = host.report(old);
+        assert_eq!((report.memory_peak_bytes, report.samples), (old << 20, SAMPLES), "figures of jobs stay");
+    }
+    let check = host.pinfold(["check"]);
+    assert_eq!(check.code, Some(0), "{check:?}");
+}

@@ -1,0 +1,139 @@
+//! On which NUMA nodes the memory of jobs lies, looked at with each sample where the host has several.
+//!
+//! Owner of state: the nodes of each job that runs. What is known goes to the journal every minute and when the job is
+//! over.
+
+use std::collections::BTreeMap;
+
+use pinfold_policy::JobId;
+use pinfold_profile::numa::Nodes;
+use pinfold_proto::row::{JobRow, NodeRow};
+use pinfold_proto::view::{NodeView, ReportView};
+use pinfold_topo::{CpuSet, Topology};
+
+use crate::daemon::Daemon;
+
+/// How often what is known goes to the journal.
+const WRITE_EVERY_US: u64 = 60_000_000;
+
+/// The nodes of all jobs that run.
+#[derive(Debug, Default)]
+pub(crate) struct JobNodes {
+    jobs: BTreeMap<JobId, Seen>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    nodes: Nodes,
+    written_us: u64,
+}
+
+impl JobNodes {
+    /// A job is over: its last rows.
+    pub(crate) fn finish(&mut self, job: JobId) -> Vec<NodeRow> {
+        self.jobs.remove(&job).map_or_else(Vec::new, |seen| seen.nodes.rows(job.0))
+    }
+}
+
+impl Daemon {
+    /// Takes in what a job has on each node, if the host has several.
+    pub(crate) fn look_at_nodes(&mut self, job: JobId, now_us: u64) {
+        if self.topology.numa_nodes() < 2 {
+            return;
+        }
+        let Some(live) = self.jobs.get(&job) else { return };
+        let found = live.container.as_ref().and_then(|container| container.memory_by_node().ok().flatten());
+        let Some(found) = found else { return };
+        let started_us = live.row.started_us.unwrap_or(now_us);
+        let journal = &mut self.journal;
+        let seen = self.jobs_nodes.jobs.entry(job).or_insert_with(|| {
+            // There are rows already where a daemon before had the job.
+            let known = journal.store().nodes(job.0).unwrap_or_default();
+            Seen { nodes: Nodes::resume(&known, now_us.saturating_sub(started_us)), written_us: now_us }
+        });
+        seen.nodes.look(now_us, &found);
+        if now_us.saturating_sub(seen.written_us) >= WRITE_EVERY_US {
+            seen.written_us = now_us;
+            seen.nodes.rows(job.0).into_iter().for_each(|row| self.journal.node(row));
+        }
+    }
+
+    /// Adds to a report where the job's memory lay.
+    pub(crate) fn tell_nodes(&mut self, row: &JobRow, view: &mut ReportView) {
+        let job = JobId(row.job);
+        let (rows, runs) = match self.jobs_nodes.jobs.get(&job) {
+            Some(seen) => (seen.nodes.rows(job.0), true),
+            None => {
+                let waiting: Vec<NodeRow> = self.journal.nodes_of(job).copied().collect();
+                let mut stored = || self.journal.store().nodes(job.0).unwrap_or_default();
+                (if waiting.is_empty() { stored() } else { waiting }, false)
+            }
+        };
+        if rows.is_empty() {
+            return;
+        }
+        let cpus = row.cpus.as_deref().and_then(|cpus| cpus.parse::<CpuSet>().ok());
+        let nodes = node_views(&rows, cpus.filter(|cpus| !cpus.is_empty()).as_ref(), &self.topology, runs);
+        view.numa_local = local_part(&nodes);
+        view.numa = Some(nodes);
+    }
+}
+
+fn node_views(rows: &[NodeRow], cpus: Option<&CpuSet>, topology: &Topology, runs: bool) -> Vec<NodeView> {
+    let local = |number: u32| {
+        let node = topology.numa().iter().find(|node| node.os == number)?;
+        Some(!node.pus.is_disjoint(cpus?))
+    };
+    let view = |row: &NodeRow| NodeView {
+        node: row.node,
+        local: local(row.node),
+        memory_bytes: runs.then_some(row.memory_bytes),
+        memory_mean_bytes: row.memory_mean_bytes,
+        memory_peak_bytes: row.memory_peak_bytes,
+    };
+    rows.iter().map(view).collect()
+}
+
+/// The part of the means that is local; `None`: that is not known of a node, or there is no memory.
+fn local_part(nodes: &[NodeView]) -> Option<f64> {
+    let mut local_bytes = 0;
+    for node in nodes {
+        local_bytes += if node.local? { node.memory_mean_bytes } else { 0 };
+    }
+    let all_bytes: u64 = nodes.iter().map(|node| node.memory_mean_bytes).sum();
+    #[expect(clippy::cast_precision_loss, reason = "a part of 1 needs no more than 53 bits")]
+    (all_bytes > 0).then(|| local_bytes as f64 / all_bytes as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine() -> Topology {
+        pinfold_topo::synthetic::facts_of("pack:1 numa:2 core:2 pu:1").unwrap().assemble().unwrap()
+    }
+
+    #[test]
+    fn what_lies_beside_the_cores_is_local() {
+        let row = |node, memory_mean_bytes| NodeRow {
+            job: 1,
+            node,
+            memory_bytes: 5,
+            memory_mean_bytes,
+            memory_peak_bytes: 9,
+        };
+        let rows = [row(0, 300), row(1, 100)];
+        let check = |cpus: Option<&str>, runs, want: Option<f64>| {
+            let cpus = cpus.map(|cpus| cpus.parse::<CpuSet>().unwrap());
+            let views = node_views(&rows, cpus.as_ref(), &machine(), runs);
+            assert_eq!(views[0].memory_bytes, runs.then_some(5));
+            assert_eq!(local_part(&views), want, "{cpus:?}");
+        };
+        check(Some("0"), true, Some(0.75));
+        check(Some("2-3"), false, Some(0.25));
+        check(Some("1-2"), false, Some(1.0));
+        check(None, true, None);
+        let none = node_views(&[row(0, 0)], Some(&"0".parse().unwrap()), &machine(), true);
+        assert_eq!(local_part(&none), None);
+    }
+}
