@@ -1,8 +1,8 @@
 //! `pinfold-bench`: pinfold beside native launchers and peers, on the same work, in the same minutes.
 //!
-//! Rows (`e1`, `e5`, `launch`, `short`) answer one question each and print a table; `demo` shows the whole on real
+//! Rows (`e1`, `launch`, `cost` and so on) answer one question each and print a table; `demo` shows the whole on real
 //! programs. What is measured is not linked in here, but
-//! for the one row that simulates: pinfold is run as anyone runs it, by its binaries. Owns a
+//! for the row that simulates and the one that fills a store: pinfold is run as anyone runs it, by its binaries. Owns a
 //! temporary directory and the daemons it starts; both are gone afterwards.
 
 mod compare;
@@ -10,7 +10,9 @@ mod daemon;
 mod demo;
 mod inputs;
 mod journal;
+mod known;
 mod machine;
+mod monitor;
 mod picture;
 mod pressed;
 mod programs;
@@ -19,6 +21,7 @@ mod row;
 mod run;
 mod stats;
 mod table;
+mod usage;
 mod watch;
 mod way;
 mod workload;
@@ -49,6 +52,14 @@ enum Row {
     Short(row::short::ShortArgs),
     /// Random streams of jobs, placed by pinfold's rule and by others; simulated.
     Pack(row::pack::PackArgs),
+    /// What watching 100 and 1,000 processes costs.
+    Cost(row::cost::CostArgs),
+    /// How far figures are from what a program is known to use.
+    Truth(row::truth::TruthArgs),
+    /// How many of 10,000 short processes are seen, and how much of their processor time.
+    ShortLived(row::short_lived::ShortLivedArgs),
+    /// Bytes a sample takes, and how long reports over a million take.
+    Store(row::store::StoreArgs),
     /// Real programs three ways, a table and a picture.
     Demo(demo::DemoArgs),
     /// Run and record one job; used by the rows.
@@ -64,6 +75,10 @@ fn main() -> anyhow::Result<ExitCode> {
         Row::Launch(args) => row::launch::run(&args)?,
         Row::Short(args) => row::short::run(&args)?,
         Row::Pack(args) => row::pack::run(&args)?,
+        Row::Cost(args) => row::cost::run(&args)?,
+        Row::Truth(args) => row::truth::run(&args)?,
+        Row::ShortLived(args) => row::short_lived::run(&args)?,
+        Row::Store(args) => row::store::run(&args)?,
         Row::Demo(args) => demo::run(&args)?,
         Row::Exec(args) => return journal::exec(&args).map(ExitCode::from),
     }

@@ -1,11 +1,15 @@
 //! The rows: what is measured, each by one subcommand. The harness below them knows nothing of any row.
 
+pub(crate) mod cost;
 pub(crate) mod e1;
 pub(crate) mod e5;
 pub(crate) mod launch;
 pub(crate) mod memory;
 pub(crate) mod pack;
 pub(crate) mod short;
+pub(crate) mod short_lived;
+pub(crate) mod store;
+pub(crate) mod truth;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,10 +1,12 @@
-//! A job with a duty cycle: bursts of a fixed amount of computing with waits between them; or a job that grows.
+//! A job with a duty cycle: bursts of a fixed amount of computing with waits between them; or a job that grows; or a
+//! farm of processes that do little, for those who watch processes.
 //!
 //! The amount is counted in turns of an integer loop, not in time, so that a job that loses its core does no less
 //! work for it: CPU use and makespan then tell what the manager did. Owns nothing.
 
 use std::hint::black_box;
-use std::io::Write;
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
@@ -31,13 +33,40 @@ struct Args {
     /// Grow by no more than so many MiB in a second.
     #[arg(long, default_value_t = f64::INFINITY)]
     grow_mib_per_s: f64,
+    /// Start a farm of so many processes, say `ready`, and keep it until standard input ends.
+    #[arg(long, value_name = "N")]
+    farm: Option<usize>,
+    /// Be a process of a farm.
+    #[arg(long, value_enum, hide = true)]
+    member: Option<Member>,
 }
+
+/// What a process of a farm does. Each has written 1 MiB of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Member {
+    /// Nothing.
+    Idle,
+    /// Computes 1 % of the time, ten times a second.
+    Work,
+    /// Grows by half a MiB a second, up to 32.
+    Grow,
+}
+
+/// So many members of a farm work, and so many grow, as far as there are any.
+const WORKING: usize = 20;
+const GROWING: usize = 10;
 
 fn main() -> std::io::Result<()> {
     let args = Args::parse();
     let mut out = std::io::stdout().lock();
     if args.calibrate {
         return writeln!(out, "{:.0}", calibrate());
+    }
+    if let Some(member) = args.member {
+        return be(member);
+    }
+    if let Some(members) = args.farm {
+        return farm(members, &mut out);
     }
     let mut state = 1;
     let mut held = grow(args.grow_mib, args.grow_mib_per_s);
@@ -49,6 +78,60 @@ fn main() -> std::io::Result<()> {
     }
     // The result depends on every turn, so a job that was cut short cannot print it.
     writeln!(out, "{state:016x}")
+}
+
+fn farm(members: usize, out: &mut impl Write) -> std::io::Result<()> {
+    let program = std::env::current_exe()?;
+    let start = |number: usize| -> std::io::Result<Child> {
+        let member = match number {
+            0..WORKING => "work",
+            number if number < WORKING + GROWING => "grow",
+            _ => "idle",
+        };
+        let mut command = Command::new(&program);
+        command.args(["--member", member]).stdin(Stdio::null()).stdout(Stdio::null()).spawn()
+    };
+    let mut children = Vec::new();
+    let started = (0..members).try_for_each(|number| start(number).map(|child| children.push(child)));
+    let told = started.and_then(|()| writeln!(out, "ready {members}")).and_then(|()| out.flush());
+    let waited = told.and_then(|()| std::io::stdin().read_to_end(&mut Vec::new()));
+    for child in &mut children {
+        // One that has ended needs no end.
+        let _answer = child.kill();
+        child.wait()?;
+    }
+    waited.map(drop)
+}
+
+/// Never returns of itself: it ends with whoever started it.
+fn be(member: Member) -> std::io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    const STEP: usize = (1 << 19) / size_of::<u64>();
+    const MOST: usize = 64 * STEP;
+    let mut held = grow(1, f64::INFINITY);
+    if member == Member::Grow {
+        // Room that is only reserved is not held; a vector that moved as it grew would hold twice its size for moments.
+        held.reserve_exact(MOST);
+    }
+    loop {
+        let begun = Instant::now();
+        let pause = match member {
+            Member::Idle => Duration::from_secs(3600),
+            Member::Work => {
+                while begun.elapsed() < Duration::from_millis(1) {
+                    black_box(burn(black_box(1), 1_000));
+                }
+                Duration::from_millis(99)
+            }
+            Member::Grow => {
+                if held.len() < MOST {
+                    held.resize(held.len() + STEP, 1);
+                }
+                Duration::from_secs(1)
+            }
+        };
+        std::thread::sleep(pause);
+    }
 }
 
 /// Memory of so many MiB, written MiB by MiB, no faster than asked.
