@@ -160,13 +160,25 @@ fn record(body: &[u8]) -> Option<&[u8]> {
     attributes(inner).find(|(kind, _)| *kind == STATS).map(|(_, record)| record)
 }
 
+/// How long a thread ran. The scheduler counts up to the last time that it looked: when the thread gave the processor up,
+/// or at a tick, some milliseconds apart. A thread that never gave it up ran whenever it did not wait for it, and that
+/// is known to the microsecond; most processes that live for less than a tick are such.
+pub(super) fn ran_us(counted_us: u64, lived_us: u64, waited_us: u64, given_up: u64) -> u64 {
+    if given_up == 0 { counted_us.max(lived_us.saturating_sub(waited_us)) } else { counted_us }
+}
+
 fn end(record: &[u8]) -> Option<End> {
     let number = |at: usize| u64_at(record, at);
     let (exit_code, signal) = ending(u32_at(record, place::EXIT_CODE)?);
     let name = record.get(place::NAME..place::NAME + 32)?.split(|byte| *byte == 0).next()?;
     // The scheduler's time is exact; the other two are counted in ticks and only say how it divides.
     let (user, system) = (number(place::USER_US)?, number(place::SYSTEM_US)?);
-    let run_us = number(place::RUN_NS)? / 1000;
+    let run_us = ran_us(
+        number(place::RUN_NS)? / 1000,
+        number(place::LIVED_US)?,
+        number(place::WAITED_NS)? / 1000,
+        number(place::VOLUNTARY)?,
+    );
     let system_us = match user.checked_add(system) {
         Some(ticks) if ticks > 0 => {
             u64::try_from(u128::from(run_us) * u128::from(system) / u128::from(ticks)).unwrap_or(run_us)

@@ -27,6 +27,14 @@ fn statuses_as_wait_has_them() {
 }
 
 #[test]
+fn what_never_gave_the_processor_up_ran_whenever_it_did_not_wait_for_it() {
+    assert_eq!(taskstats::ran_us(55, 500, 60, 0), 440);
+    assert_eq!(taskstats::ran_us(450, 500, 60, 0), 450);
+    assert_eq!(taskstats::ran_us(55, 500, 60, 1), 55, "it may have slept");
+    assert_eq!(taskstats::ran_us(55, 500, 600, 0), 55);
+}
+
+#[test]
 fn a_source_that_misses_nothing_says_nothing() {
     assert!(Source::Full.loss().is_empty());
     assert!(!Source::Births.loss().is_empty() && !Source::Samples.loss().is_empty());
