@@ -1,8 +1,9 @@
 //! Row `memory`: jobs that together outgrow memory, under a budget and with a swap file.
 //!
-//! `eight`: as many jobs, each of which grows and then walks its memory at random. `big`: one job that grows to 70 % of
-//! the budget, first in the list, and many small ones. Peers that look at the whole host are told their thresholds as
-//! if the host ended at the budget, which is the best that can be done for them.
+//! The loads are told in `loads`. Peers that look at the whole host are told their thresholds as if the host ended at
+//! the budget, which is the best that can be done for them.
+
+mod loads;
 
 use clap::Args;
 use serde_json::json;
@@ -14,7 +15,8 @@ use crate::machine::available_mib;
 use crate::pressed::Pressed;
 use crate::run::Bench;
 use crate::way::Way;
-use crate::workload::{Job, quote};
+use crate::workload::quote;
+use loads::Load;
 
 /// Options of row `memory`.
 #[derive(Debug, Args)]
@@ -32,7 +34,7 @@ pub(crate) struct MemoryArgs {
     limit_s: f64,
     /// Which loads.
     #[arg(long, value_name = "NAME", default_values = ["eight", "big"])]
-    load: Vec<String>,
+    load: Vec<Load>,
 }
 
 /// Runs the row.
@@ -50,12 +52,8 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<()> {
         let bench = Bench { group: Some(pressed.group()), lenient: true, ..bench };
         let cores = ground.cores();
         let beyond = available_mib().saturating_sub(args.budget_mib);
-        for name in &args.load {
-            let (jobs, claim_mib) = match name.as_str() {
-                "eight" => (eight(&load, args.budget_mib), Some(args.budget_mib * 35 / 100)),
-                "big" => (big(&load, args.budget_mib), None),
-                other => anyhow::bail!("there is no load `{other}`: eight or big"),
-            };
+        for kind in &args.load {
+            let (jobs, claim_mib) = (kind.jobs(&load, args.budget_mib), kind.claim_mib(args.budget_mib));
             let progress = &mut |watch: &_, jobs| show("alone", watch, jobs);
             let (solo, failed) = bench.solo(&jobs, args.row.solo(), ground.solo_pu()?, progress)?;
             if let Some(why) = failed.values().next() {
@@ -72,7 +70,7 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<()> {
             ];
             ways.extend(claim_mib.map(|mib| within(Some(mib))));
             let question = Question {
-                title: name,
+                title: kind.title(),
                 jobs: &jobs,
                 ways: &ways,
                 repetitions: args.row.repetitions(),
@@ -82,25 +80,4 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<()> {
         }
         Ok(())
     })
-}
-
-/// Eight jobs that each grow to 34 % of the budget at 300 MiB a second and then walk it.
-fn eight(load: &str, budget_mib: u64) -> Vec<Job> {
-    let mib = budget_mib * 34 / 100;
-    (1..=8).map(|number| job(load, "grower", number, mib, 15_000_000)).collect()
-}
-
-/// One job that grows to 70 % of the budget and walks it for long, and twenty-four small ones.
-fn big(load: &str, budget_mib: u64) -> Vec<Job> {
-    let small = (1..=24).map(|number| job(load, "small", number, budget_mib * 8 / 100, 15_000_000));
-    std::iter::once(job(load, "big", 1, budget_mib * 70 / 100, 60_000_000)).chain(small).collect()
-}
-
-fn job(load: &str, class: &str, number: u64, mib: u64, turns: u64) -> Job {
-    Job {
-        name: format!("{class}-{number}"),
-        class: class.to_owned(),
-        script: format!("{load} --grow-mib {mib} --grow-mib-per-s 300 --bursts 1 --turns {turns}\n"),
-        outputs: vec!["stdout".to_owned()],
-    }
 }

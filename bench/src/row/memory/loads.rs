@@ -1,0 +1,116 @@
+//! What the jobs of row `memory` do to memory.
+
+use clap::ValueEnum;
+
+use crate::workload::Job;
+
+/// A list of jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Load {
+    /// Eight jobs that each grow to 34 % of the budget and walk it at random
+    Eight,
+    /// One job that grows to 70 % of the budget, first in the list, and twenty-four small ones
+    Big,
+    /// Eight jobs of fifteen processes each that grow in step, to 38 % of the budget a job
+    Lockstep,
+    /// Six jobs that leak steadily up to 60 % of the budget and touch little of it
+    Leak,
+    /// Twelve jobs that each hold 60 % of the budget for a moment amid computing
+    Spike,
+    /// One job larger than the budget, and eight small ones
+    Larger,
+}
+
+impl Load {
+    /// Heading of its table.
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::Eight => "eight",
+            Self::Big => "big",
+            Self::Lockstep => "lockstep",
+            Self::Leak => "leak",
+            Self::Spike => "spike",
+            Self::Larger => "larger",
+        }
+    }
+
+    /// What is said of each job's need where pinfold is told, MiB; `None`: its jobs differ, so there is no one figure.
+    pub(super) fn claim_mib(self, budget_mib: u64) -> Option<u64> {
+        match self {
+            Self::Eight => Some(budget_mib * 35 / 100),
+            Self::Lockstep => Some(budget_mib * 40 / 100),
+            Self::Leak | Self::Spike => Some(budget_mib * 62 / 100),
+            Self::Big | Self::Larger => None,
+        }
+    }
+
+    /// Its jobs; `load` is the program, as a shell word.
+    pub(super) fn jobs(self, load: &str, budget_mib: u64) -> Vec<Job> {
+        let part = |percent: u64| budget_mib * percent / 100;
+        let many = |class: &str, count: u64, script: &str| -> Vec<Job> {
+            (1..=count).map(|number| job(class, number, script.to_owned())).collect()
+        };
+        let small = |count| many("small", count, &walker(load, part(8), 300, 15_000_000));
+        let first = |class: &str, script: String, others: Vec<Job>| -> Vec<Job> {
+            std::iter::once(job(class, 1, script)).chain(others).collect()
+        };
+        match self {
+            Self::Eight => many("grower", 8, &walker(load, part(34), 300, 15_000_000)),
+            Self::Big => first("big", walker(load, part(70), 300, 60_000_000), small(24)),
+            Self::Lockstep => {
+                let one = walker(load, part(38) / 15, 20, 1_000_000);
+                let fifteen = "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15";
+                many("family", 8, &format!("for n in {fifteen}; do {} & done; wait\n", one.trim()))
+            }
+            // What was grown is hardly touched again: all but a few pages of it could be anywhere.
+            Self::Leak => many("leak", 6, &walker(load, part(60), 100, 1_000)),
+            Self::Spike => {
+                let compute = |turns: u64| format!("{load} --bursts 1 --turns {turns}\n");
+                let spike = format!("{load} --grow-mib {} --bursts 0\n", part(60));
+                many("spike", 12, &(compute(200_000_000) + &spike + &compute(100_000_000)))
+            }
+            Self::Larger => first("larger", walker(load, part(120), 300, 1_000_000), small(8)),
+        }
+    }
+}
+
+/// A process that grows to `mib` and takes `turns` steps of a random walk through it.
+fn walker(load: &str, mib: u64, mib_per_s: u64, turns: u64) -> String {
+    format!("{load} --grow-mib {mib} --grow-mib-per-s {mib_per_s} --bursts 1 --turns {turns}\n")
+}
+
+fn job(class: &str, number: u64, script: String) -> Job {
+    let name = format!("{class}-{number}");
+    Job { name, class: class.to_owned(), script, outputs: vec!["stdout".to_owned()] }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_load_outgrows_the_budget_with_four_at_a_time() {
+        for load in Load::value_variants() {
+            let jobs = load.jobs("load", 1000);
+            let names: BTreeSet<&str> = jobs.iter().map(|job| job.name.as_str()).collect();
+            assert_eq!(names.len(), jobs.len(), "{load:?}");
+            let mut needs: Vec<u64> = jobs.iter().map(|job| peak_mib(&job.script)).collect();
+            needs.sort_unstable();
+            let four: u64 = needs.iter().rev().take(4).sum();
+            assert!(four > 930, "{load:?}: the four largest need {four} of 1000 MiB");
+            if let Some(claim) = load.claim_mib(1000) {
+                assert!(needs.iter().all(|&need| need <= claim), "{load:?}: {needs:?} beyond {claim}");
+            }
+        }
+    }
+
+    /// The most that a script of this module holds at once.
+    fn peak_mib(script: &str) -> u64 {
+        let words: Vec<&str> = script.split_whitespace().collect();
+        let grown = words.windows(2).filter(|pair| pair[0] == "--grow-mib");
+        let most = grown.map(|pair| pair[1].parse::<u64>().unwrap()).max().unwrap_or(0);
+        if script.contains("& done") { 15 * most } else { most }
+    }
+}
