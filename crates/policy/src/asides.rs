@@ -110,7 +110,12 @@ impl Policy {
             let cores = self.room_in(at, job, &had).unwrap_or_default();
             self.occupy(id, Class::Primary, cores);
             let wanted = self.cpus_of(&self.jobs[&id]);
-            if self.live(id).is_some_and(|live| live.told.cpus.as_ref() != Some(&wanted)) {
+            // Its set may be there again, and it had been a backfiller beside it.
+            let changed = |live: &Live| {
+                let other = live.told.weight.is_some_and(|(class, _)| class != live.class);
+                other || live.told.cpus.as_ref() != Some(&wanted)
+            };
+            if self.live(id).is_some_and(changed) {
                 self.mark(id, Reason::CpusChanged);
             }
         }

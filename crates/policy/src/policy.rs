@@ -742,7 +742,7 @@ impl Policy {
     }
 
     fn mark_holders(&mut self, reason: &Reason) {
-        for job in self.holders_highest_first() {
+        for job in self.holders_highest_first().into_iter().chain(self.in_asides()) {
             self.mark(job, reason.clone());
         }
     }

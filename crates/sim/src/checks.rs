@@ -3,6 +3,7 @@
 //! Written without the judgement's rules: each check states a promise, not how it is kept.
 
 mod left;
+mod sets;
 mod shares;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +46,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) world: &'a World,
     pub(crate) settings: &'a Settings,
     pub(crate) cores: &'a [CpuSet],
+    /// The cores that are set aside, if any are.
+    pub(crate) set: &'a [CpuSet],
     /// Failures that the judgement has not heard of.
     pub(crate) unreported: &'a BTreeMap<JobId, u32>,
     pub(crate) now: Instant,
@@ -97,6 +100,7 @@ impl Scene<'_> {
         if !self.settings.schedule {
             return Ok(BTreeSet::new());
         }
+        let seen = self.beside_sets(seen)?;
         self.bindings(&seen)?;
         self.alone(&seen)?;
         self.slots(&seen)?;
@@ -291,6 +295,8 @@ impl Scene<'_> {
             one.holds_slot()
                 && one.class() == Some(Class::Backfill)
                 && one.entry.request.class != Some(Class::Backfill)
+                // Those that are free may not be such as it wishes.
+                && one.entry.request.wish.is_none()
                 && one.cores() <= homes
         };
         match seen.iter().find(could) {
@@ -325,7 +331,8 @@ impl Scene<'_> {
         let used: usize = seen.iter().filter(|one| one.holds_slot()).map(|one| self.clipped(one)).sum();
         let (free, homes) = (total.saturating_sub(used), self.free_homes(seen));
         let waits = |one: &&Seen<'_>| match one.info.state {
-            State::Waiting { held } => !held,
+            // Its set may be gone.
+            State::Waiting { held } => !held && one.entry.request.aside.is_none(),
             State::Frozen { by } => by == FrozenBy::Policy,
             State::Starting | State::Running => false,
         };
@@ -351,7 +358,7 @@ impl Scene<'_> {
         let room = slots <= free && slots <= self.cores.len();
         room && match asked {
             None | Some(Class::Backfill) => true,
-            Some(Class::Primary) => wanted <= homes,
+            Some(Class::Primary) => wanted <= homes && one.entry.request.wish.is_none(),
             Some(Class::Exclusive) => false,
         }
     }

@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use pinfold_policy::{
-    Action, Adopted, Class, Decision, Event, Instant, JobId, Machine, Policy, Reason, Request, Running,
-    Settings, State,
+    Action, Adopted, Aside, Class, Decision, Event, Instant, JobId, Machine, Policy, Reason, Request,
+    Running, Settings, State,
 };
-use pinfold_topo::CpuSet;
+use pinfold_topo::synthetic::facts_of;
+use pinfold_topo::{CpuSet, Topology};
 
 use crate::checks::{Left, Scene, Violation};
 use crate::dice::Dice;
@@ -26,6 +27,9 @@ const CLOCK_ORIGIN_US: u64 = 1_000_000_000_000;
 /// How long what is lent may take to come back, beside the time of a start: as long as someone who got a signal is left
 /// alone, and as a failed action rests.
 const OWED_MAX_US: u64 = 6_000_000;
+
+/// The name of the set of cores that may be set aside.
+pub(crate) const SET: &str = "s";
 
 /// Something that will happen.
 #[derive(Debug, Clone)]
@@ -44,6 +48,8 @@ pub(crate) enum Happening {
     Sample,
     /// A disturbance.
     Chaos,
+    /// Cores are set aside, or others, or none.
+    SetAside,
     /// A new daemon starts.
     Up,
 }
@@ -79,6 +85,10 @@ pub(crate) struct Host {
     pub(crate) ledger: Ledger,
     pub(crate) settings: Settings,
     pub(crate) cores: Vec<CpuSet>,
+    /// Cores that are set aside, none of them among `cores`.
+    pub(crate) set: Vec<CpuSet>,
+    /// How the cores lie, if not all alike.
+    topology: Option<Topology>,
     /// Faults happen.
     pub(crate) chaos: bool,
     pub(crate) mutant: Option<Mutant>,
@@ -109,10 +119,16 @@ pub(crate) struct Host {
 
 impl Host {
     pub(crate) fn new(dice: Dice, more: Dice, options: Options, mutant: Option<Mutant>) -> Self {
-        let world = World::new(options.cores, options.pus_per_core);
+        let machine = options.machine.as_deref().and_then(|text| facts_of(text).ok()?.assemble().ok());
+        let world = match &machine {
+            Some(machine) => World::with(machine.cores_within(&machine.usable())),
+            None => World::new(options.cores, options.pus_per_core),
+        };
         Self {
             settings: options.settings.clone(),
             cores: world.cores().to_vec(),
+            set: Vec::new(),
+            topology: machine,
             dice,
             more,
             options,
@@ -139,6 +155,20 @@ impl Host {
             offset_us: 0,
             clock: Instant::default(),
         }
+    }
+
+    /// The machine as the daemon finds it.
+    pub(crate) fn machine(&self) -> Machine {
+        let all: CpuSet = self.cores.iter().flat_map(CpuSet::iter).collect();
+        let mut machine = match &self.topology {
+            Some(topology) => Machine::of(topology, &all),
+            None => Machine::flat(self.cores.clone()),
+        };
+        if !self.set.is_empty() {
+            let (name, cores) = (SET.to_owned(), self.set.clone());
+            machine.asides.push(Aside { name, cores, topology: None, memory_bytes: 0 });
+        }
+        machine
     }
 
     /// Whether the daemon runs.
@@ -229,6 +259,7 @@ impl Host {
             world: &self.world,
             settings: &self.settings,
             cores: &self.cores,
+            set: &self.set,
             unreported: &self.unreported,
             now: self.clock,
             turn,
@@ -481,7 +512,7 @@ impl Host {
         let heard = self.mutant.map_or_else(|| settings.clone(), |mutant| mutant.hear(settings.clone()));
         let unswallowed = self.mutant.take();
         self.deliver(Event::Configure(heard))?;
-        self.deliver(Event::Machine(Machine::flat(self.cores.clone())))?;
+        self.deliver(Event::Machine(self.machine()))?;
         self.mutant = unswallowed;
         for adopted in found {
             self.deliver(Event::Adopt(adopted))?;
@@ -541,7 +572,7 @@ impl Host {
 }
 
 /// The names of all reasons, as [`crate::Outcome::tally`] has them.
-pub const REASONS: [&str; 26] = [
+pub const REASONS: [&str; 29] = [
     "home core free",
     "backfill slot free",
     "backfill asked",
@@ -568,6 +599,9 @@ pub const REASONS: [&str; 26] = [
     "guaranteed",
     "taken back",
     "protected",
+    "made room",
+    "set free",
+    "set aside",
 ];
 
 fn name(reason: &Reason) -> &'static str {
@@ -598,10 +632,9 @@ fn name(reason: &Reason) -> &'static str {
         Reason::Guaranteed { .. } => 23,
         Reason::TakenBack { .. } => 24,
         Reason::Protected { .. } => 25,
-        // This host has one level, so nobody makes room.
-        Reason::MadeRoom { .. } => return "made room",
-        // This host has no sets.
-        Reason::SetFree { .. } | Reason::SetAside { .. } => return "set",
+        Reason::MadeRoom { .. } => 26,
+        Reason::SetFree { .. } => 27,
+        Reason::SetAside { .. } => 28,
         // This host has no memory: see `pressure`.
         Reason::MemoryShort { .. }
         | Reason::MemoryTakenBack { .. }

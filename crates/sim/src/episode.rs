@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pinfold_policy::{Command, Event, JobId, Machine, Preemption, Request, Sample, Settings};
+use pinfold_policy::{Command, Event, JobId, Preemption, Request, Sample, Settings, Wish};
 use pinfold_topo::CpuSet;
 
 use crate::checks::Violation;
-use crate::daemon::{Happening, Host};
+use crate::daemon::{Happening, Host, SET};
 use crate::dice::Dice;
 use crate::ledger::{Entry, Phase};
 use crate::mutant::Mutant;
@@ -86,6 +86,10 @@ fn play(host: &mut Host) -> Result<(), Violation> {
     if !host.options.chaos.is_empty() {
         let in_us = host.dice.around(host.options.chaos_us);
         host.plan(in_us, Happening::Chaos);
+    }
+    if host.options.sets {
+        let in_us = host.more.around(host.options.chaos_us);
+        host.plan(in_us, Happening::SetAside);
     }
     if host.options.samples {
         host.plan(SAMPLE_US, Happening::Sample);
@@ -168,6 +172,13 @@ fn happen(host: &mut Host, happening: Happening) -> Result<(), Violation> {
         Happening::Report(generation, event) => host.deliver_report(generation, *event),
         Happening::Sample => sample(host),
         Happening::Chaos => disturb(host),
+        Happening::SetAside if host.chaos => {
+            let in_us = host.more.around(host.options.chaos_us);
+            host.plan(in_us, Happening::SetAside);
+            let kept = host.more.chance(800);
+            set_aside(host, kept)
+        }
+        Happening::SetAside => Ok(()),
         Happening::Up => host.start_up(),
     }
 }
@@ -191,6 +202,13 @@ fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
     let [class, held, no_suspend, expected, ttl, stubborn] =
         options.odd_permille.map(|permille| dice.chance(permille));
     let cores = dice.between(1, options.width_max);
+    let (more, aside) = (&mut host.more, options.aside_permille);
+    let aside = more.chance(aside).then(|| SET.to_owned());
+    // PUs that are not in the set which it asks for are refused by the daemon.
+    let nameable = if aside.is_none() { host.world.cores() } else { &[] };
+    let bordered = !options.sets;
+    let wish =
+        more.chance(options.wish_permille).then(|| Box::new(draw_wish(more, nameable, cores, bordered)));
     let work_us = dice.around(options.work_us);
     let request = Request {
         job,
@@ -203,8 +221,8 @@ fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
         no_suspend,
         requeue: false,
         requeues: 0,
-        wish: None,
-        aside: None,
+        wish,
+        aside,
         project: if options.divided {
             host.more.pick(&[None, Some("p"), Some("q")]).map(str::to_owned)
         } else {
@@ -217,6 +235,56 @@ fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
     };
     let duty_milli = dice.between(options.duty_min_milli, 1000);
     (request, Work { left: work_us * 1000, duty_milli, threads: cores, stubborn })
+}
+
+/// Certain cores, or such as lie in a certain way.
+fn draw_wish(dice: &mut Dice, cores: &[CpuSet], count: u64, bordered: bool) -> Wish {
+    let mut wish = Wish::default();
+    let at = usize::try_from(dice.below(cores.len().max(1) as u64)).unwrap_or(0);
+    let kind = dice.below(4);
+    let options: &[(&str, &str)] = match kind {
+        0 => {
+            wish.named = cores.get(at).and_then(CpuSet::first).map(CpuSet::single).unwrap_or_default();
+            &[]
+        }
+        // A border around as many cores as it asks for, at least, of which none is set aside.
+        1 if bordered => {
+            let inside = usize::try_from(count).unwrap_or(1).max(at + 1);
+            wish.within = cores.iter().take(inside).flat_map(CpuSet::iter).collect();
+            &[]
+        }
+        2 => &[("hint", "memory_bound")],
+        _ => &[("distribution", "cyclic")],
+    };
+    let ntasks = count.to_string();
+    for (name, value) in
+        options.iter().chain([("ntasks", ntasks.as_str())].iter().filter(|_| !options.is_empty()))
+    {
+        // One that is not understood has no say.
+        let _ = wish.layout.set(name, Some(value));
+    }
+    wish
+}
+
+/// Sets cores aside, others than before; or gives them back.
+fn set_aside(host: &mut Host, kept: bool) -> Result<(), Violation> {
+    host.cores.append(&mut host.set);
+    host.cores = in_order(host.world.cores(), &host.cores);
+    if kept && host.cores.len() > 1 {
+        let count = host.more.between(1, host.cores.len() as u64 - 1);
+        for _ in 0..count {
+            let at = host.more.below(host.cores.len() as u64);
+            let core = host.cores.remove(usize::try_from(at).unwrap_or(0));
+            host.set.push(core);
+        }
+        host.set = in_order(host.world.cores(), &host.set);
+    }
+    host.deliver(Event::Machine(host.machine()))
+}
+
+/// These cores as they come on the machine.
+fn in_order(all: &[CpuSet], some: &[CpuSet]) -> Vec<CpuSet> {
+    all.iter().filter_map(|core| some.iter().find(|one| one.is_subset(core)).cloned()).collect()
 }
 
 fn sample(host: &mut Host) -> Result<(), Violation> {
@@ -302,15 +370,19 @@ fn hotplug(host: &mut Host) -> Result<(), Violation> {
         let one = core.first().filter(|_| host.dice.chance(200));
         cores.push(one.map_or(core, CpuSet::single));
     }
-    host.cores = cores;
-    host.deliver(Event::Machine(Machine::flat(host.cores.clone())))
+    (host.cores, host.set) = (cores, Vec::new());
+    host.deliver(Event::Machine(host.machine()))
 }
 
 /// Faults stop, the machine is whole, the settings are such that every job can run.
 fn calm_down(host: &mut Host) -> Result<(), Violation> {
     host.chaos = false;
-    host.cores = host.world.cores().to_vec();
-    host.deliver(Event::Machine(Machine::flat(host.cores.clone())))?;
+    (host.cores, host.set) = (host.world.cores().to_vec(), Vec::new());
+    if host.options.sets {
+        set_aside(host, true)?;
+    } else {
+        host.deliver(Event::Machine(host.machine()))?;
+    }
     let preemption = host.dice.pick(&[Preemption::Hard, Preemption::Soft, Preemption::Off]);
     let projects = std::mem::take(&mut host.settings.projects);
     let factor_milli = host.dice.pick(&[1000, 1500, 4000]);
@@ -331,7 +403,8 @@ fn all_wait_for_users(host: &Host) -> Result<(), Violation> {
 
 /// It was asked for while no core was usable, so nobody could say that it is too large.
 fn is_too_large(host: &Host, job: &Entry) -> bool {
-    job.phase == Phase::Waiting && job.request.cores > host.options.cores
+    let there = if job.request.aside.is_some() { &host.set } else { &host.cores };
+    job.phase == Phase::Waiting && job.request.cores as usize > there.len()
 }
 
 fn all_are_over(host: &Host) -> Result<(), Violation> {

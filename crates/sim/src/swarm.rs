@@ -51,6 +51,14 @@ pub struct Options {
     pub samples: bool,
     /// Whether there are projects.
     pub divided: bool,
+    /// The machine, as hwloc describes one; `None`: its cores are all alike.
+    pub machine: Option<String>,
+    /// Jobs that wish certain cores, in thousandths.
+    pub wish_permille: u32,
+    /// Whether cores are set aside now and then,
+    pub sets: bool,
+    /// and for which part of the jobs, in thousandths.
+    pub aside_permille: u32,
 }
 
 /// A disturbance from outside.
@@ -110,6 +118,10 @@ impl Options {
             chaos_end_us: chaos_us * dice.pick(&[20, 100, 300]),
             samples: dice.chance(300),
             divided: false,
+            machine: None,
+            wish_permille: 0,
+            sets: false,
+            aside_permille: 0,
         }
     }
 
@@ -118,7 +130,28 @@ impl Options {
         self.divided = dice.chance(500);
         self.settings.projects = projects(dice, self.cores, self.divided);
         self.settings.protect_milli = protect_milli(dice, self.samples);
+        self.machine = machine(dice, self.cores, self.pus_per_core);
+        self.wish_permille = dice.pick(&[0, 0, 100, 500]);
+        self.sets = self.cores > 1 && dice.chance(300);
+        self.aside_permille = if self.sets { dice.pick(&[100, 300, 600]) } else { 0 };
     }
+}
+
+/// A machine of so many cores: sockets and caches, or nothing of the kind.
+fn machine(dice: &mut Dice, cores: u32, pus: u32) -> Option<String> {
+    let mut all = vec![None];
+    for (parts, machine) in [
+        (2, "pack:2 numa:1 core:"),
+        (2, "pack:1 numa:1 l3:2 core:"),
+        (3, "pack:3 numa:1 core:"),
+        (4, "pack:2 numa:1 l3:2 core:"),
+    ] {
+        if cores.is_multiple_of(parts) && cores >= parts {
+            all.push(Some(format!("{machine}{} pu:{pus}", cores / parts)));
+        }
+    }
+    let at = dice.below(all.len() as u64);
+    all.swap_remove(usize::try_from(at).unwrap_or(0))
 }
 
 /// Without readings nobody knows how much is left, so that there would be no backfillers.

@@ -69,7 +69,12 @@ impl World {
     pub fn new(cores: u32, pus_per_core: u32) -> Self {
         // Siblings are numbered as most machines do it: 0 and N/2, 1 and N/2 + 1 ...
         let core = |core: u32| (0..pus_per_core).map(|thread| PuOs(thread * cores + core)).collect();
-        let cores: Vec<CpuSet> = (0..cores).map(core).collect();
+        Self::with((0..cores).map(core).collect())
+    }
+
+    /// A host with these cores.
+    #[must_use]
+    pub fn with(cores: Vec<CpuSet>) -> Self {
         let count = cores.len();
         Self {
             cores,

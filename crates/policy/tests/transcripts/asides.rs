@@ -141,3 +141,41 @@ fn jobs_in_sets_are_held_suspended_and_found_again() {
         ",
     );
 }
+
+#[test]
+fn a_set_that_is_there_again_has_no_backfillers() {
+    check(
+        "
+        > machine 2/s:1
+        > submit 1 ss
+        1 start primary 1 p10: enough cores of its set s were free
+        > submit 2
+        2 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > machine 1
+        1 weigh backfill p10: the PUs it was bound to are gone or no longer allowed
+        1 bind 0: the PUs it was bound to are gone or no longer allowed
+        > machine 2/s:1
+        1 weigh primary p10: the usable PUs of its cores changed
+        1 bind 1: the usable PUs of its cores changed
+        ",
+    );
+}
+
+#[test]
+fn without_affinity_jobs_in_a_set_are_on_all_of_it() {
+    check(
+        "
+        > machine 4/s:2,3
+        > submit 1 ss
+        1 start primary 2 p10: enough cores of its set s were free
+        > submit 2
+        2 start primary 0 p10: a home core was free (1 of 3 slots used)
+        > set affinity=off
+        2 bind 0-1: a user or operator asked for it
+        1 bind 2-3: a user or operator asked for it
+        > set affinity=on
+        2 bind 0: a user or operator asked for it
+        1 bind 2: a user or operator asked for it
+        ",
+    );
+}

@@ -83,7 +83,7 @@ impl Scene<'_> {
             let at = shares.of(one);
             let room = shares.own[at].saturating_sub(shares.homes[at]);
             let asks = matches!(one.entry.request.class, None | Some(Class::Primary));
-            if !asks || one.cores() > room {
+            if !asks || one.cores() > room || one.entry.request.wish.is_some() {
                 continue;
             }
             // The jobs of no project take nothing from one that has the whole host, nor do its own.
@@ -116,7 +116,7 @@ impl Scene<'_> {
     /// it waits for more than there is.
     fn may_start(&self, one: &Seen<'_>, seen: &[Seen<'_>], shares: &Shares<'_>, used: usize) -> bool {
         let waits = |one: &Seen<'_>| match one.info.state {
-            State::Waiting { held } => !held,
+            State::Waiting { held } => !held && one.entry.request.aside.is_none(),
             State::Frozen { by } => by == FrozenBy::Policy,
             State::Starting | State::Running => false,
         };
@@ -126,7 +126,9 @@ impl Scene<'_> {
         let stuck = |other: &Seen<'_>| {
             let wide = other.cores() > room || self.clipped(other) > obtainable;
             let exclusive = other.entry.request.class == Some(Class::Exclusive);
-            wide || exclusive || other.entry.failed.contains_key("start")
+            wide || exclusive
+                || other.entry.request.wish.is_some()
+                || other.entry.failed.contains_key("start")
         };
         let before = |other: &Seen<'_>| {
             let same = shares.of(other) == at && other.entry.request.class != Some(Class::Backfill);
