@@ -1,8 +1,9 @@
 //! `cargo xtask sim`: episodes of consecutive seeds, spread over threads.
 
+use std::collections::BTreeMap;
 use std::process::Command;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
@@ -35,6 +36,8 @@ struct Played {
     decisions: u64,
     /// Jobs that the kernel killed where nobody could have known.
     lost: u64,
+    /// Under pressure: what was known of jobs, and the makespan in thousandths of the serial bound.
+    makespan: Option<(String, u64)>,
     words: String,
 }
 
@@ -58,6 +61,7 @@ pub(crate) fn sim(args: &SimArgs) -> anyhow::Result<()> {
     println!("seeds {seed} to {}", seed.saturating_add(args.episodes.saturating_sub(1)));
     let (next, played, decisions) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let lost = AtomicU64::new(0);
+    let makespans: Mutex<BTreeMap<String, Vec<u64>>> = Mutex::new(BTreeMap::new());
     let failed: Mutex<Option<Box<Broken>>> = Mutex::new(None);
     let began = Instant::now();
     let work = || {
@@ -71,6 +75,10 @@ pub(crate) fn sim(args: &SimArgs) -> anyhow::Result<()> {
                 Ok(outcome) => {
                     decisions.fetch_add(outcome.decisions, Ordering::Relaxed);
                     lost.fetch_add(outcome.lost, Ordering::Relaxed);
+                    if let Some((known, milli)) = outcome.makespan {
+                        let mut all = makespans.lock().unwrap_or_else(PoisonError::into_inner);
+                        all.entry(known).or_default().push(milli);
+                    }
                 }
                 Err(broken) => {
                     if let Ok(mut failed) = failed.lock() {
@@ -91,7 +99,7 @@ pub(crate) fn sim(args: &SimArgs) -> anyhow::Result<()> {
             scope.spawn(work);
         }
     });
-    let failed = failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some(broken) = failed {
         return report(&broken, args, play);
     }
@@ -110,8 +118,22 @@ pub(crate) fn sim(args: &SimArgs) -> anyhow::Result<()> {
             "{lost} jobs lost, all where swap was short and nobody knew what they need; commit {}",
             commit()
         );
+        tell_makespans(makespans.into_inner().unwrap_or_else(PoisonError::into_inner));
     }
     Ok(())
+}
+
+/// How long all jobs took, against the serial bound: what the governor costs and gains.
+fn tell_makespans(makespans: BTreeMap<String, Vec<u64>>) {
+    println!("| what is known | episodes | makespan / serial bound, mean | median | p90 |");
+    println!("| --- | ---: | ---: | ---: | ---: |");
+    for (known, mut all) in makespans {
+        all.sort_unstable();
+        let at = |part: usize| all[(all.len() - 1) * part / 100];
+        let mean = all.iter().sum::<u64>() / all.len() as u64;
+        let ratio = |milli: u64| format!("{}.{:03}", milli / 1000, milli % 1000);
+        println!("| {known} | {} | {} | {} | {} |", all.len(), ratio(mean), ratio(at(50)), ratio(at(90)));
+    }
 }
 
 /// Sets of jobs of the toy model.
@@ -128,7 +150,13 @@ fn toy() {
 
 fn plain(seed: u64, traced: bool) -> Result<Played, Box<Broken>> {
     let played = pinfold_sim::run(seed, None, traced);
-    played.map(|o| Played { decisions: o.decisions, lost: 0, words: format!("{o:?}") }).map_err(|failure| {
+    let told = |o: pinfold_sim::Outcome| Played {
+        decisions: o.decisions,
+        lost: 0,
+        makespan: None,
+        words: format!("{o:?}"),
+    };
+    played.map(told).map_err(|failure| {
         let options = format!("{:#?}", failure.options);
         let (violation, trace) = (failure.violation.to_string(), failure.trace);
         Box::new(Broken { seed, violation, options, trace })
@@ -137,13 +165,16 @@ fn plain(seed: u64, traced: bool) -> Result<Played, Box<Broken>> {
 
 fn under_pressure(seed: u64, traced: bool) -> Result<Played, Box<Broken>> {
     let played = pressure::run(seed, None, traced);
-    played.map(|o| Played { decisions: o.decisions, lost: o.lost, words: format!("{o:?}") }).map_err(
-        |failure| {
-            let options = format!("{:#?}", failure.options);
-            let (violation, trace) = (failure.violation.to_string(), failure.trace);
-            Box::new(Broken { seed, violation, options, trace })
-        },
-    )
+    let told = |o: pressure::Outcome| {
+        let milli = o.makespan_us.saturating_mul(1000) / o.bound_us.max(1);
+        let makespan = Some((format!("{:?}", o.regime).to_lowercase(), milli));
+        Played { decisions: o.decisions, lost: o.lost, makespan, words: format!("{o:?}") }
+    };
+    played.map(told).map_err(|failure| {
+        let options = format!("{:#?}", failure.options);
+        let (violation, trace) = (failure.violation.to_string(), failure.trace);
+        Box::new(Broken { seed, violation, options, trace })
+    })
 }
 
 fn report(broken: &Broken, args: &SimArgs, play: Play) -> anyhow::Result<()> {

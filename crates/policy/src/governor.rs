@@ -239,42 +239,7 @@ impl Policy {
                 return Some(Lack::Frozen { first: first.id() });
             }
         }
-        self.is_unsafe(wanted, usable).then_some(Lack::Unsafe)
-    }
-
-    /// Whether with a job of this size more the token holder could not be given all that it may need by paging the
-    /// others out.
-    fn is_unsafe(&self, wanted: u64, usable: u64) -> bool {
-        let Some(token) = self.memory.token.and_then(|id| self.jobs.get(&id)) else { return false };
-        let most = self.claim_of(token).map_or(0, |claim| claim.most_bytes).max(token.held.total());
-        let others =
-            self.lives.iter().filter_map(|id| self.jobs.get(id)).filter(|job| job.id() != token.id());
-        let (mut held, mut swapped) = (wanted, token.held.swapped);
-        for job in others {
-            held = held.saturating_add(job.held.total());
-            swapped = swapped.saturating_add(job.held.swapped);
-        }
-        let swap = self.memory.swap_free.saturating_add(swapped);
-        held > swap.saturating_add(usable.saturating_sub(most))
-    }
-
-    /// By how much those beside the token holder, if they grow on as they do for so long, will hold more than can be
-    /// moved out of its way; at most what they grow by, for nobody gives back what he holds.
-    fn beyond_safety(&self, usable: u64, horizon: Duration) -> u64 {
-        let Some(token) = self.memory.token.and_then(|id| self.jobs.get(&id)) else { return 0 };
-        let Some(claim) = self.claim_of(token).filter(|_| self.settings.memory.prediction) else { return 0 };
-        let most = claim.most_bytes.max(token.held.total()).min(usable);
-        let beside = || self.lives.iter().filter(|id| **id != token.id()).filter_map(|id| self.jobs.get(id));
-        let growth = |job: &Job| {
-            let claim = self.claim_of(job).filter(|claim| claim.most_bytes > job.held.total());
-            let most = claim.map_or(u64::MAX, |claim| claim.most_bytes - job.held.total());
-            grown(job.held.growth, horizon).min(most)
-        };
-        let held = beside().map(|job| job.held.total()).fold(0, u64::saturating_add);
-        let grows = beside().filter(|job| has_slot(job)).map(|job| growth(job)).fold(0, u64::saturating_add);
-        let swapped = beside().map(|job| job.held.swapped).fold(token.held.swapped, u64::saturating_add);
-        let room = self.memory.swap_free.saturating_add(swapped).saturating_add(usable - most);
-        held.saturating_add(grows).saturating_sub(room).min(grows)
+        self.is_unsafe(job, wanted, usable).then_some(Lack::Unsafe)
     }
 
     /// Jobs that were started and stand still, for whatever cause.
@@ -358,7 +323,7 @@ impl Policy {
         let need = self.need_to_return(first);
         let all = taken.saturating_add(need).saturating_add(pinned);
         let is_token = self.memory.token == Some(first.id());
-        let safe = is_token || !self.is_unsafe(need.saturating_sub(first.held.total()), usable);
+        let safe = is_token || !self.is_unsafe(first, need.saturating_sub(first.held.total()), usable);
         // Who borrowed does not take what was taken from him before the other has it.
         let wanted = !is_token && self.lent_memory_is_wanted(first);
         let margin = margin.saturating_add(if wanted { self.claimed() } else { 0 });
@@ -449,7 +414,8 @@ impl Policy {
         self.begin_anew_for_memory(usable);
     }
 
-    /// Freezes who would soon hold what the token holder may come to need and swap does not take.
+    /// Freezes who would soon hold what the token holder, or one who holds the token later, may come to need and swap
+    /// does not take.
     fn keep_safe(&mut self, usable: u64) {
         // However slowly: nobody gives back what he holds.
         while self.beyond_safety(usable, HORIZON) > 0 {
@@ -555,7 +521,8 @@ impl Policy {
         let mut bytes = lacking.min(grown(rate, PAGE_OUT_FOR)).min(self.memory.swap_free).max(WORTH_BYTES);
         let mut standing: Vec<(JobId, u64)> = {
             let worth = |job: &&Job| {
-                let frozen = job.live().is_some_and(|live| live.told.frozen == Some(true));
+                // One that is being ended gives its memory back in a moment anyway.
+                let frozen = job.live().is_some_and(|live| live.told.frozen == Some(true) && !live.requeuing);
                 frozen && job.held.resident >= WORTH_BYTES && Some(job.id()) != self.memory.token
             };
             let mut all: Vec<&Job> = self.standing().filter(worth).collect();
@@ -626,11 +593,11 @@ pub(crate) enum Lack {
         /// The first that returns.
         first: JobId,
     },
-    /// The token holder could not be given all that it may need.
+    /// The token holder, or who holds the token after it, could not be given all that it may need.
     Unsafe,
 }
 
-fn has_slot(job: &Job) -> bool {
+pub(crate) fn has_slot(job: &Job) -> bool {
     job.live().is_some_and(|live| live.key.is_some())
 }
 

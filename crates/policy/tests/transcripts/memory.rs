@@ -382,3 +382,75 @@ fn when_nothing_else_helps_the_youngest_that_allows_it_begins_anew() {
         ",
     );
 }
+
+#[test]
+fn who_will_hold_the_token_later_is_asked_for_too() {
+    check(
+        "
+        > machine 4
+        > set factor=1000
+        > learned 1 300 900
+        > learned 2 50 100
+        > memory free=1000 swap=0
+        > submit 1 k2
+        1 start primary 0 p10: a home core was free (1 of 4 slots used)
+        > submit 2 k1
+        2 start primary 1 p10: a home core was free (2 of 4 slots used)
+        > submit 3 k1
+        > why 3
+        with it, the others could not all be paged out for the job that goes first [priority 10, cores asked for 1, slots used 2 of 4, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 300 MiB, memory at most 900 MiB, memory for jobs 1000 MiB, memory free 1000 MiB] change: more swap (`pinfold doctor`), or job 2 or job 1 must end or need less
+        > submit 4 k2
+        > exit 1
+        > exit 2
+        3 start primary 0 p10: a home core was free (1 of 4 slots used)
+        4 start primary 1 p10: a home core was free (2 of 4 slots used)
+        ",
+    );
+}
+
+#[test]
+fn a_newcomer_that_goes_before_others_must_find_room_for_all_that_it_may_need() {
+    check(
+        "
+        > machine 4
+        > set factor=1000
+        > learned 1 300 900
+        > memory free=1000 swap=0
+        > submit 1 m200
+        1 start primary 0 p10: a home core was free (1 of 4 slots used)
+        > submit 2 m200
+        2 start primary 1 p10: a home core was free (2 of 4 slots used)
+        > +1 memory free=600 swap=0 1:200 2:200
+        > submit 3 k1 p11
+        > exit 1
+        3 start primary 0 p11: a home core was free (2 of 4 slots used)
+        ",
+    );
+}
+
+#[test]
+fn nobody_grows_into_what_a_later_token_holder_may_need() {
+    check(
+        "
+        > machine 4
+        > set factor=1000
+        > learned 1 100 700
+        > learned 2 50 100
+        > memory free=1000 swap=0
+        > submit 1 k2
+        1 start primary 0 p10: a home core was free (1 of 4 slots used)
+        > submit 2 k1
+        2 start primary 1 p10: a home core was free (2 of 4 slots used)
+        > submit 3 k1
+        3 start primary 2 p10: a home core was free (3 of 4 slots used)
+        > +1 memory free=800 swap=0 1:50 2:100 3:50
+        > +5 memory free=650 swap=0 1:50 2:150 3:150
+        > +5 memory free=550 swap=0 1:50 2:150 3:250
+        > +2 memory free=510 swap=0 1:50 2:150 3:290
+        3 freeze: memory runs short: 510 MiB free, growing by 20 MiB a second; job 1 goes first
+        > exit 1
+        > exit 2
+        3 thaw: memory suffices again: 710 MiB free
+        ",
+    );
+}

@@ -308,16 +308,35 @@ impl Books {
         if let Some((first, _)) = frozen.filter(|_| wanted == 0) {
             return Some(format!("job {job} is unknown and job {first} stands still"));
         }
-        let keeps =
-            |token: &JobId| self.jobs.get(token).is_some_and(|entry| !entry.by_user && !entry.for_slots);
-        let token = self.token.filter(keeps).and_then(|token| self.jobs.get(&token).map(|e| (token, e)))?;
-        let most = self.claim(token.1).map_or(0, |claim| claim.most_bytes);
-        let most = most.max(token.1.held.0 + token.1.held.1);
-        let others: u64 = live().filter(|(id, _)| **id != token.0).map(|(_, e)| e.held.0 + e.held.1).sum();
-        let swapped: u64 = live().map(|(_, entry)| entry.held.1).sum();
-        let room = self.swap_free + swapped + usable.saturating_sub(most);
-        if wanted > 0 && others + wanted > room {
-            return Some(format!("job {job}: {others} + {wanted} cannot all be moved out: {room}"));
+        if wanted == 0 { None } else { self.against_succession(job, wanted, now, usable) }
+    }
+
+    /// Who could not be given all that it may need with a newcomer of this size: the token holder, or one who holds the
+    /// token after it, when those before it have ended.
+    fn against_succession(&self, job: JobId, wanted: u64, now: Instant, usable: u64) -> Option<String> {
+        let out = |entry: &Entry| entry.by_user || entry.for_slots || entry.ends;
+        let token = self.token.filter(|token| self.jobs.get(token).is_some_and(|entry| !out(entry)))?;
+        let live = |id: &JobId, entry: &Entry| entry.started.is_some() || *id == job;
+        let mut order: Vec<(JobId, &Entry)> =
+            self.jobs.iter().filter(|(id, entry)| live(id, entry)).map(|(&id, entry)| (id, entry)).collect();
+        order.sort_by_key(|(id, entry)| {
+            let started = entry.started.unwrap_or(now);
+            (*id != token, u8::MAX - entry.request.priority, started, *id)
+        });
+        let swapped: u64 = order.iter().map(|(_, entry)| entry.held.1).sum();
+        let holds =
+            |id: JobId, entry: &Entry| entry.held.0 + entry.held.1 + if id == job { wanted } else { 0 };
+        for (place, &(id, entry)) in order.iter().enumerate() {
+            // Who stands still for another cause may hold the token before or after this one: it counts for the first
+            // only.
+            let counts = |other: &&(JobId, &Entry)| place == 0 || !out(other.1);
+            let behind = order[place + 1..].iter().filter(counts);
+            let behind: u64 = behind.map(|&(id, entry)| holds(id, entry)).sum();
+            let most = self.claim(entry).map_or(0, |claim| claim.most_bytes).max(entry.held.0 + entry.held.1);
+            let room = self.swap_free + swapped + usable.saturating_sub(most);
+            if behind > room && !out(entry) {
+                return Some(format!("job {job}: {behind} cannot all be moved out for job {id}: {room}"));
+            }
         }
         None
     }
