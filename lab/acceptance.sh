@@ -103,6 +103,15 @@ echo "== memory"
 check "there is swap" 1 "$(grep -c /dev/vda /proc/swaps)"
 pinfold config set host.memory=256MiB
 until_is "the budget is the kernel's" "0" sh -c 'grep -q max /sys/fs/cgroup/pinfold/*/memory.max; echo $(( ! $? ))'
+# Whose memory goes last; that a grower is slowed is tried by the contract suite above, for how fast one grows here is
+# nobody's to say.
+first=$(pinfold submit --name first -- sh -c '(head -c 41943040 /dev/zero; until [ -e /tmp/enough ]; do usleep 100000; done) | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
+until_is "the first runs" running said "$first" state
+until_is "its memory goes last" 0 sh -c "grep -qx 0 $groups/*/job-$first/memory.low; echo \$(( ! \$? ))"
+check "it is not slowed" max "$(of_job "$first" memory.high)"
+touch /tmp/enough
+pinfold wait "$first"
+check "it ended well" 0 $?
 kill "$daemon"
 wait "$daemon"
 check "it leaves nothing" 0 "$(find /sys/fs/cgroup -name 'job-*' | wc -l)"

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use pinfold_sim::pressure;
+use pinfold_sim::{Only, pressure};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct SimArgs {
@@ -26,6 +26,9 @@ pub(crate) struct SimArgs {
     /// Compare strategies on the toy model instead
     #[arg(long)]
     toy: bool,
+    /// Play with these jobs, disturbances and kinds of faults only, as a failure says it
+    #[arg(long, value_name = "jobs=..;upsets=..;faults=..")]
+    only: Option<Only>,
     /// Play episodes in which memory does not suffice
     #[arg(long)]
     pressure: bool,
@@ -47,9 +50,11 @@ struct Broken {
     violation: String,
     options: String,
     trace: Vec<String>,
+    /// Finds the smallest part of it that breaks the same promise.
+    shrink: Box<dyn FnOnce() -> Only + Send>,
 }
 
-type Play = fn(u64, bool) -> Result<Played, Box<Broken>>;
+type Play = fn(u64, bool, &Only) -> Result<Played, Box<Broken>>;
 
 pub(crate) fn sim(args: &SimArgs) -> anyhow::Result<()> {
     if args.toy {
@@ -58,6 +63,7 @@ pub(crate) fn sim(args: &SimArgs) -> anyhow::Result<()> {
     }
     let play: Play = if args.pressure { under_pressure } else { plain };
     let seed = args.seed.unwrap_or_else(fresh_seed);
+    let only = args.only.clone().unwrap_or_default();
     println!("seeds {seed} to {}", seed.saturating_add(args.episodes.saturating_sub(1)));
     let (next, played, decisions) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let lost = AtomicU64::new(0);
@@ -71,7 +77,7 @@ pub(crate) fn sim(args: &SimArgs) -> anyhow::Result<()> {
             if index >= args.episodes || failed.lock().is_ok_and(|failed| failed.is_some()) {
                 return;
             }
-            match play(seed.wrapping_add(index), false) {
+            match play(seed.wrapping_add(index), false, &only) {
                 Ok(outcome) => {
                     decisions.fetch_add(outcome.decisions, Ordering::Relaxed);
                     lost.fetch_add(outcome.lost, Ordering::Relaxed);
@@ -101,10 +107,10 @@ pub(crate) fn sim(args: &SimArgs) -> anyhow::Result<()> {
     });
     let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some(broken) = failed {
-        return report(&broken, args, play);
+        return report(*broken, args, play);
     }
     if args.trace && args.episodes == 1 {
-        print_trace(seed, play);
+        print_trace(seed, play, &only);
     }
     println!(
         "{} episodes, {} decisions, no promise broken, {:.1} s",
@@ -148,8 +154,8 @@ fn toy() {
     }
 }
 
-fn plain(seed: u64, traced: bool) -> Result<Played, Box<Broken>> {
-    let played = pinfold_sim::run(seed, None, traced);
+fn plain(seed: u64, traced: bool, only: &Only) -> Result<Played, Box<Broken>> {
+    let played = pinfold_sim::run_only(seed, None, traced, only);
     let told = |o: pinfold_sim::Outcome| Played {
         decisions: o.decisions,
         lost: 0,
@@ -158,13 +164,14 @@ fn plain(seed: u64, traced: bool) -> Result<Played, Box<Broken>> {
     };
     played.map(told).map_err(|failure| {
         let options = format!("{:#?}", failure.options);
-        let (violation, trace) = (failure.violation.to_string(), failure.trace);
-        Box::new(Broken { seed, violation, options, trace })
+        let (violation, trace) = (failure.violation.to_string(), failure.trace.clone());
+        let shrink = Box::new(move || pinfold_sim::shrink(&failure, None));
+        Box::new(Broken { seed, violation, options, trace, shrink })
     })
 }
 
-fn under_pressure(seed: u64, traced: bool) -> Result<Played, Box<Broken>> {
-    let played = pressure::run(seed, None, traced);
+fn under_pressure(seed: u64, traced: bool, only: &Only) -> Result<Played, Box<Broken>> {
+    let played = pressure::run_only(seed, None, traced, only);
     let told = |o: pressure::Outcome| {
         let milli = o.makespan_us.saturating_mul(1000) / o.bound_us.max(1);
         let makespan = Some((format!("{:?}", o.regime).to_lowercase(), milli));
@@ -172,26 +179,34 @@ fn under_pressure(seed: u64, traced: bool) -> Result<Played, Box<Broken>> {
     };
     played.map(told).map_err(|failure| {
         let options = format!("{:#?}", failure.options);
-        let (violation, trace) = (failure.violation.to_string(), failure.trace);
-        Box::new(Broken { seed, violation, options, trace })
+        let (violation, trace) = (failure.violation.to_string(), failure.trace.clone());
+        let shrink = Box::new(move || pressure::shrink(&failure, None));
+        Box::new(Broken { seed, violation, options, trace, shrink })
     })
 }
 
-fn report(broken: &Broken, args: &SimArgs, play: Play) -> anyhow::Result<()> {
+fn report(broken: Broken, args: &SimArgs, play: Play) -> anyhow::Result<()> {
     let seed = broken.seed;
     if args.trace {
-        print_trace(seed, play);
+        print_trace(seed, play, &args.only.clone().unwrap_or_default());
     }
     println!("{}", broken.violation);
     println!("options {}", broken.options);
     println!("seed {seed}, commit {}", commit());
     let which = if args.pressure { "--pressure " } else { "" };
-    println!("again: cargo xtask sim {which}--seed {seed} --episodes 1 --trace");
+    let again = format!("cargo xtask sim {which}--seed {seed} --episodes 1 --trace");
+    if let Some(only) = &args.only {
+        println!("again: {again} --only '{only}'");
+    } else {
+        println!("again: {again}");
+        let only = (broken.shrink)();
+        println!("the same promise, with the {} things that it needs: {again} --only '{only}'", only.count());
+    }
     bail!("a promise was broken in the episode of seed {seed}");
 }
 
-fn print_trace(seed: u64, play: Play) {
-    match play(seed, true) {
+fn print_trace(seed: u64, play: Play, only: &Only) {
+    match play(seed, true, only) {
         Ok(played) => println!("{}", played.words),
         Err(broken) => broken.trace.iter().for_each(|line| println!("{line}")),
     }

@@ -5,7 +5,7 @@ use pinfold_policy::{Action, Decision, Event as Judged, JobId, State};
 use pinfold_proto::JobState;
 use pinfold_proto::row::{DecisionRow, ProcessId};
 use pinfold_proto::wire::{ErrorCode, Reply};
-use pinfold_sys::container::{Container, ContainerError, Entered, Shape};
+use pinfold_sys::container::{Applied, Container, ContainerError, Entered, Shape};
 use pinfold_sys::peer;
 
 use crate::daemon::Daemon;
@@ -56,6 +56,9 @@ impl Daemon {
             Action::Thaw => live.set_state(JobState::Running, now_us),
             Action::Signal { .. } => {}
             Action::PageOut { .. } => live.set_state(JobState::Parked, now_us),
+            // It runs on as it did, and why it does has not changed.
+            Action::Protect { .. } => return self.effects.push(Effect::Act(job, action)),
+            Action::Slow { .. } => {}
             Action::Requeue => {
                 live.row.requeuing = true;
                 live.row.requeues = live.row.requeues.saturating_add(1);
@@ -358,6 +361,25 @@ impl Daemon {
                 }
                 thawed
             }
+            Action::Slow { allowance } => {
+                if allowance.is_some() {
+                    self.guard.will_slow(job.0, main);
+                }
+                match container.slow(*allowance) {
+                    Ok(Applied::Kept(why)) => {
+                        tracing::debug!(job = job.0, why, "a job's growth is not slowed");
+                        Ok(())
+                    }
+                    Ok(Applied::Done) => {
+                        if allowance.is_none() {
+                            self.guard.not_slowed(job.0);
+                        }
+                        Ok(())
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+            Action::Protect { bytes } => container.protect(*bytes).map(drop),
             Action::Requeue => container.kill(),
             Action::Signal { signal } => {
                 // A handler runs only in a thawed job; the judgement thaws before it asks for a signal.
@@ -457,6 +479,10 @@ pub(crate) fn in_words(action: &Action) -> String {
         Action::Signal { signal } => {
             format!("send {}", pinfold_sys::signals::name(*signal).map_or(signal.to_string(), str::to_owned))
         }
+        Action::Slow { allowance: Some(bytes) } => format!("slow its growth after {} MiB more", bytes >> 20),
+        Action::Slow { allowance: None } => "let it grow again".to_owned(),
+        Action::Protect { bytes: 0 } => "take its memory as that of others".to_owned(),
+        Action::Protect { bytes } => format!("take {} MiB of its memory last", bytes >> 20),
         Action::Requeue => "end it to begin anew".to_owned(),
         Action::Drop { refused: true } => "refuse".to_owned(),
         Action::Drop { refused: false } => "strike off".to_owned(),

@@ -10,12 +10,14 @@ use std::time::Duration;
 use pinfold_policy::{Instant, JobId, Policy};
 use pinfold_proto::row::ProcessId;
 use pinfold_sys::container::Containers;
+use pinfold_sys::mode::Mode;
 use pinfold_sys::procfs::Proc;
 use pinfold_sys::signals::{SIGHUP, Signals};
 use pinfold_topo::Topology;
 
 use crate::audit::Audit;
 use crate::clock::Clock;
+use crate::drift::Drifts;
 use crate::event::{ConnectionId, Effect, Event};
 use crate::files::JobFiles;
 use crate::guard::Guard;
@@ -64,6 +66,7 @@ pub(crate) struct Daemon {
     pub configured: Configured,
     pub topology: Topology,
     pub seen: Seen,
+    pub drifts: Drifts,
     pub proc: Proc,
     pub sampler: Sampler,
     pub processes: Processes,
@@ -79,6 +82,8 @@ pub(crate) struct Daemon {
     pub ended: Ended,
     /// The state directory.
     pub state: PathBuf,
+    /// Whether the host was restarted since the last daemon.
+    pub rebooted: bool,
     /// Cores that are set aside.
     pub sets: Sets,
     /// Whether nothing new starts.
@@ -236,6 +241,9 @@ impl Daemon {
         if self.look_due_us().is_some_and(|at| at <= now_us) {
             events.push(Event::LookDue);
         }
+        if self.drifts.due_us().is_some_and(|at| at <= now_us) {
+            events.push(Event::DriftDue);
+        }
         if self.doors_due.front().is_some_and(|&(at, _)| at <= now_us) {
             events.push(Event::DoorsDue);
         }
@@ -268,6 +276,7 @@ impl Daemon {
             self.processes.due_us(),
             self.governor.due_us(),
             self.look_due_us(),
+            self.drifts.due_us(),
             self.sets_due_us(),
             self.kills.first().map(|&(at, _)| at),
             self.doors_due.front().map(|&(at, _)| at),
@@ -311,6 +320,8 @@ impl Daemon {
         self.flush();
         let now_us = self.clock.now_us();
         self.sampler.schedule(!self.running.is_empty(), now_us);
+        let has_groups = self.containers.plan().mode != Mode::Rootless;
+        self.drifts.schedule(if has_groups { self.running.len() } else { 0 }, now_us);
         self.governor.schedule(!self.running.is_empty(), self.policy.memory_is_tight(), now_us);
     }
 
@@ -328,6 +339,7 @@ impl Daemon {
             Event::IdleDue => self.take_idleness(),
             Event::MemoryDue => self.read_memory(),
             Event::LookDue => self.look_at_machine(),
+            Event::DriftDue => self.look_for_drift(),
             Event::SetsDue => self.drop_unused_sets(),
             Event::MetricsWanted => self.give_metrics(),
             Event::PolicyDue => self.judge(pinfold_policy::Event::Tick),
@@ -427,6 +439,11 @@ impl Daemon {
             .map(crate::live::Live::id)
             .collect();
         let now_us = self.clock.now_us();
+        for live in self.jobs.values_mut().filter(|_| self.containers.can_steer_memory()) {
+            if let Some(container) = &mut live.container {
+                crate::restore::free_memory_of(live.row.job, container);
+            }
+        }
         for job in frozen {
             let Some(live) = self.jobs.get_mut(&job) else { continue };
             let thawed = live.container.as_mut().map_or(Ok(()), pinfold_sys::container::Container::thaw);

@@ -34,6 +34,8 @@ pub(crate) enum Event {
     MemoryDue,
     /// It is time to look whether the machine is still what it was.
     LookDue,
+    /// It is time to look whether another program changed what a job was given.
+    DriftDue,
     /// A set of idle cores was not used for long enough.
     SetsDue,
     /// A monitoring system asks for figures.

@@ -130,7 +130,8 @@ impl Daemon {
         } else {
             self.drop_scratch(job);
         }
-        self.guard.thawed(job.0);
+        self.guard.over(job.0);
+        self.drifts.forget(job);
         let held_peak = self.policy.job(job).map_or(0, |info| info.memory_peak_bytes);
         self.learn(&live.row, held_peak);
         self.ended.count(&live.row);

@@ -1,8 +1,8 @@
 //! The guard: a small process that outlives the daemon and, if no daemon takes over within a second, thaws
-//! what the dead one had frozen. pinfold fails open.
+//! what the dead one had frozen and lets grow what it had slowed. pinfold fails open.
 //!
-//! It is forked before the daemon opens anything, knows of frozen jobs by lines on a pipe, written *before* a
-//! job is frozen, and learns of the daemon's death by the pipe's end. Absent here: the store, the socket.
+//! It is forked before the daemon opens anything, knows of such jobs by lines on a pipe, written *before* a
+//! job is frozen or slowed, and learns of the daemon's death by the pipe's end. Absent here: the store, the socket.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -25,8 +25,10 @@ const TAKE_OVER_WITHIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Guard {
     pipe: Option<PipeWriter>,
-    /// Jobs it was told of.
+    /// Jobs it was told of, that they are frozen,
     told: BTreeSet<u64>,
+    /// and that they are slowed.
+    slowed: BTreeSet<u64>,
 }
 
 /// What the guard needs to find the containers again.
@@ -48,7 +50,9 @@ impl Guard {
     pub(crate) fn start(scene: &Scene) -> anyhow::Result<Option<Self>> {
         let (lines, pipe) = std::io::pipe().context("failed to make the guard's pipe")?;
         match spawn::fork_away().context("failed to fork the guard")? {
-            Side::Parent(_) => Ok(Some(Self { pipe: Some(pipe), told: BTreeSet::new() })),
+            Side::Parent(_) => {
+                Ok(Some(Self { pipe: Some(pipe), told: BTreeSet::new(), slowed: BTreeSet::new() }))
+            }
             Side::Child => {
                 drop(pipe);
                 // The lock of the state directory above all: held here, it would keep the next daemon out.
@@ -65,11 +69,30 @@ impl Guard {
         self.say(&format!("freeze {job} {}\n", main_pid.unwrap_or(0)));
     }
 
-    /// A job was thawed, or is over.
+    /// A job was thawed.
     pub(crate) fn thawed(&mut self, job: u64) {
         if self.told.remove(&job) {
             self.say(&format!("thaw {job}\n"));
         }
+    }
+
+    /// A job is about to be slowed.
+    pub(crate) fn will_slow(&mut self, job: u64, main_pid: Option<u32>) {
+        self.slowed.insert(job);
+        self.say(&format!("slow {job} {}\n", main_pid.unwrap_or(0)));
+    }
+
+    /// A job grows as it likes again.
+    pub(crate) fn not_slowed(&mut self, job: u64) {
+        if self.slowed.remove(&job) {
+            self.say(&format!("grow {job}\n"));
+        }
+    }
+
+    /// A job is over.
+    pub(crate) fn over(&mut self, job: u64) {
+        self.thawed(job);
+        self.not_slowed(job);
     }
 
     /// The daemon ends in order, with nothing frozen.
@@ -97,27 +120,28 @@ fn watch(lines: PipeReader, scene: &Scene) {
     let _ = spawn::null_streams();
     let _ = std::env::set_current_dir("/");
     let mut frozen: BTreeMap<u64, Option<u32>> = BTreeMap::new();
+    let mut slowed: BTreeMap<u64, Option<u32>> = BTreeMap::new();
     for line in BufReader::new(lines).lines().map_while(Result::ok) {
         let mut words = line.split(' ');
         let verb = words.next();
         let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
         match (verb, number(), number()) {
             (Some("done"), ..) => return,
-            (Some("freeze"), Some(job), pid) => {
-                frozen.insert(job, pid.and_then(|pid| u32::try_from(pid).ok()).filter(|&pid| pid > 0));
+            (Some(verb @ ("freeze" | "slow")), Some(job), pid) => {
+                let all = if verb == "freeze" { &mut frozen } else { &mut slowed };
+                all.insert(job, pid.and_then(|pid| u32::try_from(pid).ok()).filter(|&pid| pid > 0));
             }
-            (Some("thaw"), Some(job), _) => {
-                frozen.remove(&job);
-            }
+            (Some("thaw"), Some(job), _) => drop(frozen.remove(&job)),
+            (Some("grow"), Some(job), _) => drop(slowed.remove(&job)),
             _ => {}
         }
     }
-    if frozen.is_empty() {
+    if frozen.is_empty() && slowed.is_empty() {
         return;
     }
     std::thread::sleep(TAKE_OVER_WITHIN);
     if !taken_over(&scene.state) {
-        thaw_all(scene, &frozen);
+        let_go(scene, &frozen, &slowed);
     }
 }
 
@@ -127,10 +151,16 @@ fn taken_over(state: &Path) -> bool {
     flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err()
 }
 
-fn thaw_all(scene: &Scene, frozen: &BTreeMap<u64, Option<u32>>) {
+fn let_go(scene: &Scene, frozen: &BTreeMap<u64, Option<u32>>, slowed: &BTreeMap<u64, Option<u32>>) {
     let Ok(containers) = Containers::open(scene.plan.clone(), scene.roots.clone(), &scene.instance) else {
         return;
     };
+    // Before they wake, or they would wake into their bounds.
+    for (&job, &main_pid) in slowed {
+        if let Ok(Some(mut container)) = containers.adopt(job, main_pid) {
+            let _ = container.slow(None);
+        }
+    }
     for (&job, &main_pid) in frozen {
         if let Ok(Some(mut container)) = containers.adopt(job, main_pid) {
             let _ = container.thaw();

@@ -11,6 +11,7 @@ mod answer;
 mod audit;
 mod clock;
 mod daemon;
+mod drift;
 mod event;
 mod files;
 mod finish;
@@ -97,7 +98,6 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     }
     let places = options.places();
     let _ = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
-    let connections_max = raise_file_limit();
     let state = StateDir::open(&places.state)?;
     let roots = Roots::default();
     let facts = mode::probe(&roots);
@@ -107,9 +107,8 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     let Some(guard) = Guard::start(&scene(&plan, &roots, &state))? else { return Ok(()) };
     let signals = Signals::block(&[SIGTERM, SIGINT, SIGHUP]).context("failed to read signals")?;
     let (store, warnings) = open_store(&state)?;
-    let survey = discover::survey().context("failed to find out about this machine")?;
-    survey.warnings.iter().for_each(|warning| tracing::warn!(%warning, "topology"));
-    let server = server::Server::listen(&places.socket, connections_max)?;
+    let topology = survey()?;
+    let server = server::Server::listen(&places.socket, raise_file_limit())?;
     let containers =
         Containers::open(plan, roots.clone(), state.instance()).context("the jobs' containers")?;
     let doors = containers.have_doors();
@@ -140,10 +139,12 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         ended: metrics::Ended::default(),
         draining: operate::was_drained(state.path()),
         state: state.path().to_owned(),
+        rebooted: state.is_of_another_boot(),
         configured,
         options: options.clone(),
-        topology: survey.topology,
+        topology,
         seen: machine::Seen::default(),
+        drifts: drift::Drifts::default(),
         proc: Proc::open(&roots.proc).context("the process file system")?,
         instance: state.instance().to_owned(),
         host: peer::host_name(),
@@ -163,6 +164,13 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     daemon.restore()?;
     announce(options, &places, daemon.containers.plan().mode.as_str());
     daemon.run(&signals)
+}
+
+/// The machine as it is found.
+fn survey() -> anyhow::Result<pinfold_topo::Topology> {
+    let survey = discover::survey().context("failed to find out about this machine")?;
+    survey.warnings.iter().for_each(|warning| tracing::warn!(%warning, "topology"));
+    Ok(survey.topology)
 }
 
 /// What the guard is to know.

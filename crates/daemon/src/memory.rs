@@ -162,6 +162,7 @@ impl Daemon {
             prediction: config.memory_prediction,
             budget_bytes: self.budget_bytes(),
             swap_slot: config.memory_swap_slot,
+            steers: self.containers.can_steer_memory(),
         }
     }
 
@@ -206,7 +207,7 @@ impl Daemon {
             let container = self.jobs.get(&job).and_then(|live| live.container.as_ref());
             if let Some(Ok(held)) = container.map(pinfold_sys::container::Container::held_memory) {
                 let (resident_bytes, swapped_bytes) = (held.resident_bytes, held.swapped_bytes);
-                jobs.push(JobMemory { job, resident_bytes, swapped_bytes });
+                jobs.push(JobMemory { job, resident_bytes, swapped_bytes, cache_bytes: held.cache_bytes });
             }
         }
         let swapped: u64 = jobs.iter().map(|job| job.swapped_bytes).sum();

@@ -53,7 +53,7 @@ impl Daemon {
         } else {
             self.drop_scratch(job);
         }
-        self.guard.thawed(job.0);
+        self.guard.over(job.0);
         self.journal.touch(job);
         if self.policy.job(job).is_some() {
             self.judge(Judged::Requeued(job));

@@ -9,10 +9,17 @@ use pinfold_profile::meter::Meter;
 use pinfold_proto::JobState;
 use pinfold_proto::config;
 use pinfold_proto::row::{JobRow, ProcessId};
+use pinfold_sys::container::Container;
 use pinfold_sys::procfs::Proc;
 
 use crate::daemon::Daemon;
 use crate::live::{self, Live};
+
+/// Why a job is over that ran when the host was restarted,
+const RESTARTED: &str = "the host was restarted while it ran; hand it over again if it is still wanted";
+/// and one that waited.
+const RESTARTED_BEFORE: &str =
+    "the host was restarted before it started; hand it over again if it is still wanted";
 
 /// Whether this very process, not another of the same number, is alive.
 pub(crate) fn is_alive(proc: &Proc, process: ProcessId) -> bool {
@@ -25,6 +32,13 @@ pub(crate) fn open_process(pid: u32) -> Option<OwnedFd> {
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
     let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
     pidfd_open(pid, PidfdFlags::empty()).ok()
+}
+
+/// Lets a job grow as it likes, and the kernel take its memory as that of any other.
+pub(crate) fn free_memory_of(job: u64, container: &mut Container) {
+    if let Err(error) = container.slow(None).and_then(|_| container.protect(0)) {
+        tracing::error!(job, %error, "a job's growth may stay slowed; `pinfold rescue` lets it go");
+    }
 }
 
 impl Daemon {
@@ -46,7 +60,9 @@ impl Daemon {
         self.remove_leftovers();
         self.remove_left_scratch();
         self.read_memory();
-        if found > 0 {
+        if found > 0 && self.rebooted {
+            tracing::warn!(jobs = found, "the host was restarted; what ran or waited is over");
+        } else if found > 0 {
             tracing::info!(jobs = found, "found jobs of an earlier life again");
         }
         self.turns(vec![crate::event::Event::PolicyDue]);
@@ -56,8 +72,9 @@ impl Daemon {
     fn restore_job(&mut self, row: JobRow, left: &BTreeSet<u64>) {
         let job = JobId(row.job);
         let mut live = Live::new(row, true);
-        let keeper_alive = live.row.keeper.is_some_and(|keeper| is_alive(&self.proc, keeper));
-        let main = live.row.main.filter(|&main| is_alive(&self.proc, main)).map(|main| main.pid);
+        let is_alive = |process| !self.rebooted && is_alive(&self.proc, process);
+        let keeper_alive = live.row.keeper.is_some_and(is_alive);
+        let main = live.row.main.filter(|&main| is_alive(main)).map(|main| main.pid);
         // A start whose moment was not written yet shows by its container.
         let contained = if live.has_started() || left.contains(&job.0) {
             self.containers.adopt(job.0, main)
@@ -67,6 +84,10 @@ impl Daemon {
         match contained {
             Ok(container) => live.container = container,
             Err(error) => tracing::warn!(job = job.0, %error, "a container cannot be found again"),
+        }
+        let shape = live.shape();
+        if let Some(container) = &mut live.container {
+            container.remember(&shape);
         }
         let populated =
             live.container.as_ref().is_some_and(|container| container.is_populated().unwrap_or(false));
@@ -91,6 +112,9 @@ impl Daemon {
             live.row.cpus = None;
         }
         live.orphaned = !keeper_alive;
+        if self.rebooted && live.has_started() && !populated {
+            live.row.reason = Some(RESTARTED.to_owned());
+        }
         let waits = !live.has_started();
         let runs = live.has_started() && populated;
         if live.container.is_some() {
@@ -99,7 +123,12 @@ impl Daemon {
         self.jobs.insert(job, live);
         self.journal.touch(job);
         if waits && !keeper_alive {
-            return self.close_unstarted(job, "its client was gone when the daemon came back");
+            let why = if self.rebooted {
+                RESTARTED_BEFORE
+            } else {
+                "its client was gone when the daemon came back"
+            };
+            return self.close_unstarted(job, why);
         }
         if waits || runs {
             self.adopt(job, runs);
@@ -129,7 +158,7 @@ impl Daemon {
         }
         let shape = live.shape();
         let found = self.containers.adopt(job.0, Some(pid)).ok().flatten();
-        let container = match found.map_or_else(|| self.containers.create(job.0, &shape), Ok) {
+        let mut container = match found.map_or_else(|| self.containers.create(job.0, &shape), Ok) {
             Ok(container) => container,
             Err(error) => {
                 tracing::warn!(job = job.0, %error, "a job runs outside any container");
@@ -139,6 +168,7 @@ impl Daemon {
         if let Err(error) = container.enter(pid) {
             tracing::warn!(job = job.0, %error, "a job runs outside its container");
         }
+        free_memory_of(job.0, &mut container);
         self.started(job, container);
         self.follow_again(job);
         self.thaw_again(job);
@@ -161,6 +191,9 @@ impl Daemon {
     /// can do so again.
     fn thaw_found(&mut self, live: &mut Live) {
         let now_us = self.clock.now_us();
+        if let Some(container) = live.container.as_mut() {
+            free_memory_of(live.row.job, container);
+        }
         if let Some(container) = live.container.as_mut()
             && let Err(error) = container.thaw()
         {

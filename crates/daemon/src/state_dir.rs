@@ -15,6 +15,7 @@ use rustix::fs::{FlockOperation, flock};
 pub(crate) struct StateDir {
     path: PathBuf,
     instance: String,
+    rebooted: bool,
     _lock: File,
 }
 
@@ -25,7 +26,8 @@ impl StateDir {
         made.with_context(|| format!("failed to make the state directory {}", path.display()))?;
         let lock = lock(path)?;
         let instance = instance(path)?;
-        Ok(Self { path: path.to_owned(), instance, _lock: lock })
+        let rebooted = is_of_another_boot(path);
+        Ok(Self { path: path.to_owned(), instance, rebooted, _lock: lock })
     }
 
     /// Where it is.
@@ -37,6 +39,31 @@ impl StateDir {
     pub(crate) fn instance(&self) -> &str {
         &self.instance
     }
+
+    /// Whether the host was restarted since the last daemon on this directory started: nothing of what it ran is left,
+    /// and a process of the same number is another one, though it may have started as many ticks after its boot.
+    pub(crate) fn is_of_another_boot(&self) -> bool {
+        self.rebooted
+    }
+}
+
+/// The kernel's name for this boot.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Whether another boot is noted in the state directory than this one, which is noted from now on. One of which nothing
+/// is noted, or a kernel that has no name for it, is taken for the same.
+fn is_of_another_boot(state: &Path) -> bool {
+    let Ok(now) = std::fs::read_to_string(BOOT_ID) else { return false };
+    let (now, path) = (now.trim(), state.join("boot"));
+    let before = std::fs::read_to_string(&path).unwrap_or_default();
+    let before = before.trim();
+    if before == now {
+        return false;
+    }
+    if let Err(error) = std::fs::write(&path, format!("{now}\n")) {
+        tracing::warn!(path = %path.display(), %error, "a restart of the host will not be noticed");
+    }
+    !before.is_empty()
 }
 
 /// How long the lock of a daemon that is dead may be in the way.

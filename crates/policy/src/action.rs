@@ -41,6 +41,16 @@ pub enum Action {
         /// How many bytes.
         bytes: u64,
     },
+    /// Let it grow by so many bytes, and from there only as fast as its own pages can be moved out; `None`: as it likes.
+    Slow {
+        /// How many bytes.
+        allowance: Option<u64>,
+    },
+    /// Take so many bytes of its memory only when nothing else is left to take; 0: as that of any other.
+    Protect {
+        /// How many bytes.
+        bytes: u64,
+    },
     /// Send this signal to all its processes (thawed before).
     Signal {
         /// The signal, by its number.
@@ -186,6 +196,24 @@ pub enum Reason {
         /// The job that goes on whatever happens.
         token: JobId,
     },
+    /// Memory would run short within two seconds, as things go.
+    GrowsTooFast {
+        /// Bytes that were free for jobs.
+        free: u64,
+        /// By how much it grew, in bytes per second.
+        growth: u64,
+        /// The job that goes on whatever happens.
+        token: JobId,
+    },
+    /// What it was slowed for is over.
+    MayGrow {
+        /// Why.
+        why: &'static str,
+    },
+    /// It holds the token: it goes on whatever happens.
+    GoesFirst,
+    /// It does not hold the token any more.
+    GoesFirstNoMore,
     /// Memory could be had in no other way: everyone else stands still, and swap takes nothing more.
     NoOtherWay {
         /// What those who go on lack, in bytes.
@@ -308,6 +336,10 @@ impl fmt::Display for Reason {
             }
             Self::SlotsShrank { slots } => f.write_str(&slots_left(*slots)),
             Self::MemoryShort { .. }
+            | Self::GrowsTooFast { .. }
+            | Self::MayGrow { .. }
+            | Self::GoesFirst
+            | Self::GoesFirstNoMore
             | Self::NoOtherWay { .. }
             | Self::MemoryNeeded { .. }
             | Self::MemorySuffices { .. } => self.write_memory(f),
@@ -367,6 +399,15 @@ impl Reason {
                 mib(*free),
                 mib(*growth)
             ),
+            Self::GrowsTooFast { free, growth, token } => write!(
+                f,
+                "memory would run short in two seconds: {} free, and it grows by {} a second; job {token} goes first",
+                mib(*free),
+                mib(*growth)
+            ),
+            Self::MayGrow { why } => f.write_str(why),
+            Self::GoesFirst => f.write_str("it goes first for memory"),
+            Self::GoesFirstNoMore => f.write_str("another job goes first for memory"),
             Self::NoOtherWay { lacking, times, most } => write!(
                 f,
                 "memory could be had in no other way ({} more needed, nobody left to freeze, no swap); \

@@ -34,6 +34,7 @@ fn readings() -> impl Strategy<Value = MemorySample> {
         job,
         resident_bytes,
         swapped_bytes,
+        cache_bytes: resident_bytes / 3,
     });
     (size(), size(), size(), 0u16..1000, prop::collection::vec(one, 0..8)).prop_map(
         |(available_bytes, swap_free_bytes, swap_bytes_per_s, stalled_milli, jobs)| MemorySample {
@@ -47,12 +48,13 @@ fn readings() -> impl Strategy<Value = MemorySample> {
 }
 
 fn memory_settings() -> impl Strategy<Value = MemorySettings> {
-    (prop::bool::weighted(0.9), prop::bool::weighted(0.7), size(), 0u32..3).prop_map(
-        |(governor, prediction, budget_bytes, swap_slot)| MemorySettings {
+    (prop::bool::weighted(0.9), prop::bool::weighted(0.7), size(), 0u32..3, any::<bool>()).prop_map(
+        |(governor, prediction, budget_bytes, swap_slot, steers)| MemorySettings {
             governor,
             prediction,
             budget_bytes,
             swap_slot,
+            steers,
         },
     )
 }

@@ -130,8 +130,10 @@ impl Policy {
             }
             return;
         }
-        if *action == Action::Requeue {
-            return self.goes_on(id);
+        match action {
+            Action::Requeue => return self.goes_on(id),
+            Action::Slow { allowance } => return self.not_steered(id, *allowance),
+            _ => {}
         }
         let told = &mut live.told;
         let kind = match action {

@@ -6,6 +6,7 @@ use crate::job::{FrozenBy, Job, Live, Out, Stage, State, Waiting};
 use crate::policy::{Policy, ages_at};
 use crate::queue::{RANK_AGED, Shape};
 use crate::rules::PASSED_MAX;
+use crate::slow::SLOW_FOR;
 use crate::{Class, Explanation, Instant, JobId};
 
 type Numbers = Vec<(&'static str, String)>;
@@ -301,6 +302,12 @@ impl Policy {
         numbers.push(("memory it holds", mib(job.held.resident)));
         numbers.push(("of it in swap, besides", mib(job.held.swapped)));
         numbers.push(("times frozen for memory", job.held.freezes.to_string()));
+        // Worth a word only when it has stood for some time.
+        let holder = self.memory.token.and_then(|token| self.jobs.get(&token));
+        if let Some(holder) = holder.filter(|_| self.now.since(job.since).as_secs() >= 60) {
+            let left = self.patience_left(job, holder.request.priority).as_secs();
+            numbers.push(("goes first for memory in", format!("{left} s, if swap takes the others")));
+        }
         let why = if self.lent_memory_is_wanted(job) {
             "the memory it holds was lent to it, and a project wants it back".to_owned()
         } else {
@@ -311,6 +318,25 @@ impl Policy {
         }
         let need = self.need_to_return(job);
         (why, format!("{} of memory that running jobs do not need; it returns by itself", mib(need)))
+    }
+
+    /// For a job that runs and whose growth is slowed.
+    fn explain_slowed(&self, job: &Job, since: Instant, numbers: &mut Numbers) -> (String, String) {
+        numbers.push(("memory for jobs", self.memory.usable.map_or("unknown".into(), mib)));
+        numbers.push(("memory free", mib(self.free_memory())));
+        numbers.push(("memory it holds", mib(job.held.resident)));
+        numbers.push(("slowed for", seconds(self.now, since)));
+        let first =
+            self.memory.token.map_or_else(String::new, |token| format!(", and job {token} goes first"));
+        (
+            format!(
+                "it runs, but grows only as fast as its pages can be moved out: memory is getting short{first}"
+            ),
+            format!(
+                "memory that the others do not need; {} s after it was slowed it goes on or stands still",
+                SLOW_FOR.as_secs()
+            ),
+        )
     }
 
     fn no_slot(&self, shape: Shape) -> String {
@@ -397,6 +423,12 @@ impl Policy {
                 "it was thawed without a slot to receive a signal".into(),
                 "its end, or a few seconds: then it needs a slot to go on".into(),
             );
+        }
+        if let Some(bytes) = self.protected_bytes(id) {
+            numbers.push(("memory that is taken last", mib(bytes)));
+        }
+        if let Some(since) = self.slowed_since(id) {
+            return self.explain_slowed(job, since, numbers);
         }
         if let Some(at) = live.aside {
             let set = &self.asides[at].name;

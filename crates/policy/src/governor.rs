@@ -20,7 +20,7 @@ use crate::{Action, Decision, Instant, JobId, Reason};
 ///
 /// Readings come ten times a second then and a freeze takes some milliseconds, so this is several times what it takes.
 /// Twice as long froze jobs on a 2 GiB host that would just have fitted (docs/memory.md).
-const HORIZON: Duration = Duration::from_secs(1);
+pub(crate) const HORIZON: Duration = Duration::from_secs(1);
 /// A job of which nothing is known may grow while it is younger than this, though it does not yet.
 const YOUNG: Duration = Duration::from_secs(5);
 /// The least time between two steps against a shortage, when growth is not predicted.
@@ -47,6 +47,9 @@ const RUN_PER_SWAP_IN: u32 = 10;
 const SWAP_RATE_ASSUMED: u64 = 50 << 20;
 /// The part of the swap device's rate that paging out may use, in thousandths.
 const PAGE_OUT_MILLI: u64 = 800;
+/// One that stands still for want of memory gains a priority each time that this has gone by, and with it the right to
+/// hold the token: else it would stand for ever behind a job that does not end, or that waits for it.
+pub const PATIENCE: Duration = Duration::from_secs(600);
 /// Pages are asked for in one step for so long.
 const PAGE_OUT_FOR: Duration = Duration::from_millis(500);
 
@@ -261,15 +264,19 @@ impl Policy {
         self.counts_for(job).saturating_add(growth)
     }
 
-    /// The token stays with who has it until it ends or a user stops it; then it goes to the foremost, who may stand
-    /// still.
+    /// The token stays with who has it until it ends or a user stops it, or another stood still for very long; then it
+    /// goes to the foremost, who may stand still.
     pub(crate) fn choose_token(&mut self) {
         let keeps = |id: &JobId| {
             let live = self.jobs.get(id).and_then(|job| job.live());
             let holds = |live: &crate::job::Live| live.key.is_some() || live.out.is_some_and(Out::is_memory);
             live.is_some_and(|live| holds(live) && !live.requeuing)
         };
-        if self.memory.token.as_ref().is_some_and(keeps) {
+        if let Some(token) = self.memory.token.filter(keeps) {
+            if let Some(next) = self.who_stood_too_long(token) {
+                self.memory.token = Some(next);
+                self.let_go(next);
+            }
             return;
         }
         let all = self.lives.iter().filter(|id| keeps(id)).filter_map(|id| self.jobs.get(id));
@@ -278,6 +285,31 @@ impl Policy {
         if let Some(token) = self.memory.token.filter(|token| self.memory.frozen.contains(token)) {
             self.let_go(token);
         }
+    }
+
+    /// One that stood still for so long that it goes before the token holder now; if all others, the holder among them,
+    /// can be moved out of its way.
+    fn who_stood_too_long(&self, token: JobId) -> Option<JobId> {
+        let usable = self.memory.usable?;
+        let holder = self.jobs.get(&token)?.request.priority;
+        let frozen = self.memory.frozen.iter().filter_map(|id| self.jobs.get(id)).map(|job| &**job);
+        // What was lent to one is taken back for as long as it is wanted, however long that is.
+        let owed = frozen.filter(|job| !self.lent_memory_is_wanted(job));
+        let over = owed.filter(|job| self.patience_left(job, holder).is_zero());
+        let mut all: Vec<&Job> = over.collect();
+        all.sort_by_key(|job| (std::cmp::Reverse(self.priority_gained(job)), order(job)));
+        all.into_iter().find(|job| self.is_safe_first(job, usable)).map(Job::id)
+    }
+
+    /// The priority of a job that stands still for want of memory, with what it gained by that.
+    fn priority_gained(&self, job: &Job) -> u64 {
+        u64::from(job.request.priority) + self.now.since(job.since).as_secs() / PATIENCE.as_secs()
+    }
+
+    /// How long a job that stands still for want of memory has to wait before it goes before one of this priority.
+    pub(crate) fn patience_left(&self, job: &Job, holder: u8) -> Duration {
+        let above = u32::from(holder).saturating_sub(u32::from(job.request.priority)) + 1;
+        (PATIENCE * above).saturating_sub(self.now.since(job.since))
     }
 
     /// Lets those return that may, and sees to it that the token holder runs. At the end of each step, for an exit
@@ -374,7 +406,12 @@ impl Policy {
     /// What a running job is expected to grow by: to what it usually needs, if that is known; else as it grew, for as
     /// long as the horizon is.
     fn ahead(&self, job: &Job) -> u64 {
-        let soon = grown(job.held.growth, HORIZON);
+        self.ahead_within(job, HORIZON)
+    }
+
+    /// The same, over another time.
+    pub(crate) fn ahead_within(&self, job: &Job, horizon: Duration) -> u64 {
+        let soon = grown(job.held.growth, horizon);
         let claim = if self.settings.memory.prediction { self.claim_of(job) } else { None };
         let total = job.held.total();
         match claim.filter(|claim| claim.most_bytes > total) {
@@ -392,6 +429,7 @@ impl Policy {
         let thrashes = self.memory.stalled_milli >= THRASH_MILLI && self.memory.returning.is_empty();
         if over == 0 && !thrashes {
             self.memory.short_since = None;
+            self.slow_growth(usable);
             self.page_out();
             return;
         }
@@ -432,10 +470,15 @@ impl Policy {
 
     /// By how much those who run will soon exceed what is usable, if they go on as they do.
     fn shortage(&self, usable: u64) -> u64 {
+        self.shortage_within(usable, HORIZON)
+    }
+
+    /// The same, over another time.
+    pub(crate) fn shortage_within(&self, usable: u64, horizon: Duration) -> u64 {
         let (mut held, mut ahead) = (0u64, 0u64);
         for job in self.running() {
             held = held.saturating_add(job.held.total());
-            ahead = ahead.saturating_add(self.ahead(job));
+            ahead = ahead.saturating_add(self.ahead_within(job, horizon));
         }
         // What stands still counts as far as it cannot be moved to swap.
         let standing: u64 = self.standing().map(|job| job.held.resident).fold(0, u64::saturating_add);

@@ -6,12 +6,10 @@
 //! modules: `queue` (who is next), `holders` (who has a slot), `cores` (who is where), `choice` (which cores a job
 //! gets), `asides` (cores that are set aside, and the jobs on them), `machine` (when it changes), `rules` (what follows
 //! from it), `moves` (where backfillers go), `protect` (how many there may be), `repack` (who makes room for a wider
-//! job), `memory`, `governor`, `safety`,
-//! `requeue` and `claims` (who waits, stands still, returns and begins anew for want of memory), `projects` (who has a right to
-//! cores and memory, and who gives them back), `carry` (from what is wanted to
-//! what must be asked for),
-//! `lengths` (how long jobs like one took),
-//! `adopt` (after a restart), `explain` (in words).
+//! job), `memory`, `governor`, `safety`, `slow`, `requeue` and `claims` (who waits, is slowed, stands still, returns and
+//! begins anew for want of memory), `projects` (who has a right to cores and memory, and who gives them back), `carry`
+//! (from what is wanted to what must be asked for), `lengths` (how long jobs like one took), `adopt` (after a restart),
+//! `explain` (in words).
 //!
 //! Absent here: files, clocks, threads, random numbers, hash order. The daemon and the simulator call the
 //! same code, and the same events give the same decisions byte for byte.
@@ -43,16 +41,19 @@ mod requeue;
 mod rules;
 mod safety;
 pub mod settings;
+mod slow;
 pub mod time;
 
 pub use action::{Action, Decision, Explanation, Reason};
 pub use event::{Adopted, Aside, Command, Event, Machine, Request, Running, Sample, Wish};
+pub use governor::PATIENCE;
 pub use job::{FrozenBy, JobInfo, State};
 pub use memory::{Claim, JobMemory, Kind, MemorySample, MemorySettings};
 pub use policy::Policy;
 pub use projects::Holding;
 pub use requeue::REQUEUES_MAX;
 pub use settings::{Preemption, Project, Settings};
+pub use slow::SLOW_FOR;
 pub use time::Instant;
 
 /// A job's number: 1, 2, 3 ... never used again on this host.

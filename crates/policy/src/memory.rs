@@ -28,11 +28,14 @@ pub struct MemorySettings {
     pub budget_bytes: u64,
     /// How many jobs may come back from swap at a time; at least 1.
     pub swap_slot: u32,
+    /// Whether the kernel can be told whose memory to take first and whose last: growth is slowed before jobs are
+    /// frozen, and the token holder is protected.
+    pub steers: bool,
 }
 
 impl Default for MemorySettings {
     fn default() -> Self {
-        Self { governor: true, prediction: true, budget_bytes: u64::MAX, swap_slot: 1 }
+        Self { governor: true, prediction: true, budget_bytes: u64::MAX, swap_slot: 1, steers: false }
     }
 }
 
@@ -73,6 +76,8 @@ pub struct JobMemory {
     pub resident_bytes: u64,
     /// In swap.
     pub swapped_bytes: u64,
+    /// Page cache that is the job's own, where that is known; it is in neither of the others.
+    pub cache_bytes: u64,
 }
 
 /// What is known of one job's memory.
@@ -80,6 +85,7 @@ pub struct JobMemory {
 pub(crate) struct Held {
     pub(crate) resident: u64,
     pub(crate) swapped: u64,
+    pub(crate) cache: u64,
     /// The most it held, swap included.
     pub(crate) peak: u64,
     /// By how much it grows in a second; 0 when it does not.
@@ -96,6 +102,8 @@ pub(crate) struct Held {
     pub(crate) rests_until: Instant,
     /// How often it was frozen for memory.
     pub(crate) freezes: u32,
+    /// Not to be slowed again before this.
+    pub(crate) slowed_until: Option<Instant>,
     recent: VecDeque<(Instant, u64)>,
 }
 
@@ -107,6 +115,7 @@ impl Held {
 
     pub(crate) fn read(&mut self, now: Instant, memory: &JobMemory) {
         (self.resident, self.swapped) = (memory.resident_bytes, memory.swapped_bytes);
+        self.cache = memory.cache_bytes;
         let total = self.total();
         self.peak = self.peak.max(total);
         let over = |span: Duration| {
@@ -214,7 +223,10 @@ mod tests {
     }
 
     fn read(held: &mut Held, ms: u64, mib: u64) {
-        held.read(at(ms), &JobMemory { job: JobId(1), resident_bytes: mib << 20, swapped_bytes: 0 });
+        held.read(
+            at(ms),
+            &JobMemory { job: JobId(1), resident_bytes: mib << 20, swapped_bytes: 0, cache_bytes: 0 },
+        );
     }
 
     #[test]
@@ -243,7 +255,12 @@ mod tests {
             let moved = step * 5;
             held.read(
                 at(step * 100),
-                &JobMemory { job: JobId(1), resident_bytes: (500 - moved) << 20, swapped_bytes: moved << 20 },
+                &JobMemory {
+                    job: JobId(1),
+                    resident_bytes: (500 - moved) << 20,
+                    swapped_bytes: moved << 20,
+                    cache_bytes: 0,
+                },
             );
         }
         assert_eq!((held.growth, held.total() >> 20), (0, 500));

@@ -16,6 +16,7 @@ use crate::memory::{Held, Memory};
 use crate::projects::Pools;
 use crate::protect::Idleness;
 use crate::queue::{Entry, Queue, RANK_AGED, Shape};
+use crate::slow::Steering;
 use crate::{Action, Class, Command, Decision, Event, Instant, JobId, Machine, Reason, Request, Settings};
 
 /// A job that waited longer than this takes the next free slot, whatever its priority.
@@ -43,6 +44,7 @@ pub struct Policy {
     /// Jobs that were told to start and are not over.
     pub(crate) lives: BTreeSet<JobId>,
     pub(crate) memory: Memory,
+    pub(crate) steering: Steering,
     /// Jobs that wait until this one is over.
     followers: BTreeMap<JobId, Vec<JobId>>,
     pub(crate) cores: Cores,
@@ -109,6 +111,7 @@ impl Policy {
             self.refuse_if_full(job);
         }
         if !self.unsettled {
+            self.steer();
             self.carry_out();
         }
         self.ended = None;
@@ -305,6 +308,7 @@ impl Policy {
         job.held = Held::default();
         self.lives.remove(&id);
         self.forget_memory(id);
+        self.forget_steering(id);
         self.waiting += 1;
         if cancelled {
             self.strike_off(id, false, Reason::Asked);
@@ -470,6 +474,7 @@ impl Policy {
         self.unmark(id);
         self.lives.remove(&id);
         self.forget_memory(id);
+        self.forget_steering(id);
         if let Some(job) = self.jobs.remove(&id) {
             self.waiting -= usize::from(job.live().is_none());
             if let Some(at) = job.armed {

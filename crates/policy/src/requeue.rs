@@ -100,6 +100,7 @@ impl Policy {
         (job.since, job.passed, job.aged) = (now, 0, false);
         self.lives.remove(&id);
         self.forget_memory(id);
+        self.forget_steering(id);
         self.one_more_waits();
         if cancelled {
             self.strike_off(id, false, Reason::Asked);

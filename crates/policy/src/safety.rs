@@ -42,7 +42,7 @@ impl Policy {
             let claim = self.claim_of(job).map_or(0, |claim| claim.most_bytes);
             Some(claim.max(job.held.total()))
         };
-        let mut stakes = self.stakes(|_| 0, most);
+        let mut stakes = self.stakes(self.memory.token, |_| 0, most);
         match stakes.iter_mut().find(|((_, (.., id)), _)| *id == job.id()) {
             Some((_, stake)) => stake.held = stake.held.saturating_add(more),
             None => {
@@ -70,7 +70,7 @@ impl Policy {
             grown(job.held.growth, horizon).min(most)
         };
         let most = |job: &Job| self.claim_of(job).map(|claim| claim.most_bytes.max(job.held.total()));
-        let stakes = self.stakes(grows, most);
+        let stakes = self.stakes(self.memory.token, grows, most);
         let swap = self.swap_for_all();
         if stakes.iter().all(|(_, stake)| stake.grows == 0) || suffices_for_all_at_once(&stakes, swap, usable)
         {
@@ -85,14 +85,30 @@ impl Policy {
         lives.map(|job| job.held.swapped).fold(self.memory.swap_free, u64::saturating_add)
     }
 
-    fn stakes(&self, grows: impl Fn(&Job) -> u64, most: impl Fn(&Job) -> Option<u64>) -> Vec<(Place, Stake)> {
+    /// Whether all others could be moved out of the way of `job`, if it held the token from now on, and then out of the way
+    /// of each of them.
+    pub(crate) fn is_safe_first(&self, job: &Job, usable: u64) -> bool {
+        let most = |job: &Job| {
+            let claim = self.claim_of(job).map_or(0, |claim| claim.most_bytes);
+            Some(claim.max(job.held.total()))
+        };
+        let stakes = self.stakes(Some(job.id()), |_| 0, most);
+        is_safe(&in_order(stakes), self.swap_for_all(), usable)
+    }
+
+    fn stakes(
+        &self,
+        first: Option<JobId>,
+        grows: impl Fn(&Job) -> u64,
+        most: impl Fn(&Job) -> Option<u64>,
+    ) -> Vec<(Place, Stake)> {
         let lives = self.lives.iter().filter_map(|id| self.jobs.get(id));
         lives
             .filter_map(|job| {
                 let live = job.live()?;
                 let stays = live.suspended || live.requeuing;
                 let place = match live.out {
-                    _ if self.memory.token == Some(job.id()) => 0,
+                    _ if first == Some(job.id()) => 0,
                     _ if stays => 3,
                     None | Some(Out::Memory { .. }) if !self.dying.contains(&job.id()) => 1,
                     _ => 2,

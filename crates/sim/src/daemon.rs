@@ -18,6 +18,7 @@ use crate::checks::{Left, Scene, Violation};
 use crate::dice::Dice;
 use crate::ledger::{Ledger, Phase};
 use crate::mutant::Mutant;
+use crate::shrink::Only;
 use crate::swarm::{Chaos, Options};
 use crate::world::{Work, World};
 
@@ -92,6 +93,10 @@ pub(crate) struct Host {
     /// Faults happen.
     pub(crate) chaos: bool,
     pub(crate) mutant: Option<Mutant>,
+    /// What the episode is played with,
+    pub(crate) only: Only,
+    /// and how many disturbances there were, those left out included.
+    pub(crate) upsets: u64,
     /// What is told of the history, if anyone listens.
     pub(crate) trace: Option<Vec<String>>,
     pub(crate) works: BTreeMap<JobId, (Request, Work)>,
@@ -136,6 +141,8 @@ impl Host {
             ledger: Ledger::default(),
             chaos: true,
             mutant,
+            only: Only::default(),
+            upsets: 0,
             trace: None,
             works: BTreeMap::new(),
             crashes: 0,
@@ -351,7 +358,7 @@ impl Host {
             Action::Thaw => 4,
             Action::Signal { .. } => 5,
             // This host has no memory: see `pressure`.
-            Action::PageOut { .. } | Action::Requeue => return,
+            Action::PageOut { .. } | Action::Requeue | Action::Slow { .. } | Action::Protect { .. } => return,
             Action::Drop { .. } => {
                 self.disk.remove(&job);
                 return;
@@ -436,7 +443,11 @@ impl Host {
                     self.plan(in_us, Happening::Die(job));
                 }
             }
-            Action::Drop { .. } | Action::PageOut { .. } | Action::Requeue => {}
+            Action::Drop { .. }
+            | Action::PageOut { .. }
+            | Action::Requeue
+            | Action::Slow { .. }
+            | Action::Protect { .. } => {}
         }
     }
 
@@ -640,7 +651,11 @@ fn name(reason: &Reason) -> &'static str {
         | Reason::MemoryTakenBack { .. }
         | Reason::MemoryNeeded { .. }
         | Reason::MemorySuffices { .. }
-        | Reason::NoOtherWay { .. } => return "memory",
+        | Reason::NoOtherWay { .. }
+        | Reason::GrowsTooFast { .. }
+        | Reason::MayGrow { .. }
+        | Reason::GoesFirst
+        | Reason::GoesFirstNoMore => return "memory",
     };
     REASONS[index]
 }

@@ -11,6 +11,7 @@ use crate::daemon::{Happening, Host, SET};
 use crate::dice::Dice;
 use crate::ledger::{Entry, Phase};
 use crate::mutant::Mutant;
+use crate::shrink::{self, Only};
 use crate::swarm::{self, Chaos, Options};
 use crate::world::Work;
 
@@ -49,6 +50,8 @@ pub struct Failure {
     pub options: Box<Options>,
     /// What was broken.
     pub violation: Violation,
+    /// How many disturbances there had been.
+    pub upsets: u64,
     /// The history up to there, when it was asked for.
     pub trace: Vec<String>,
 }
@@ -58,11 +61,26 @@ pub struct Failure {
 /// # Errors
 /// If a promise was broken.
 pub fn run(seed: u64, mutant: Option<Mutant>, traced: bool) -> Result<Outcome, Box<Failure>> {
+    run_only(seed, mutant, traced, &Only::default())
+}
+
+/// The same with a part of its jobs, disturbances and kinds of faults.
+///
+/// # Errors
+/// If a promise was broken.
+pub fn run_only(
+    seed: u64,
+    mutant: Option<Mutant>,
+    traced: bool,
+    only: &Only,
+) -> Result<Outcome, Box<Failure>> {
     let mut dice = Dice::new(seed);
     let mut options = Options::draw(&mut dice);
     let mut more = Dice::new(seed ^ MORE);
     options.draw_more(&mut more);
+    options.keep(only);
     let mut host = Host::new(dice, more, options.clone(), mutant);
+    host.only = only.clone();
     host.trace = traced.then(Vec::new);
     let played = play(&mut host);
     match played {
@@ -75,9 +93,17 @@ pub fn run(seed: u64, mutant: Option<Mutant>, traced: bool) -> Result<Outcome, B
         }),
         Err(violation) => {
             let trace = host.trace.take().unwrap_or_default();
-            Err(Box::new(Failure { seed, options: Box::new(options), violation, trace }))
+            Err(Box::new(Failure { seed, options: Box::new(options), violation, upsets: host.upsets, trace }))
         }
     }
+}
+
+/// The smallest part of an episode that was found to break the same promise.
+#[must_use]
+pub fn shrink(failure: &Failure, mutant: Option<Mutant>) -> Only {
+    shrink::shrink(failure.options.jobs, failure.upsets, &failure.violation, |only| {
+        run_only(failure.seed, mutant, false, only).err().map(|smaller| smaller.violation)
+    })
 }
 
 fn play(host: &mut Host) -> Result<(), Violation> {
@@ -193,7 +219,9 @@ fn plan_jobs(host: &mut Host) {
         if host.options.arrival_us > 0 {
             at_us += host.dice.around(host.options.arrival_us);
         }
-        host.plan(at_us, Happening::Arrive(job));
+        if host.only.has_job(number) {
+            host.plan(at_us, Happening::Arrive(job));
+        }
     }
 }
 
@@ -309,6 +337,10 @@ fn disturb(host: &mut Host) -> Result<(), Violation> {
     }
     let in_us = host.dice.around(host.options.chaos_us);
     host.plan(in_us, Happening::Chaos);
+    host.upsets += 1;
+    if !host.only.has_upset(host.upsets - 1) {
+        return Ok(());
+    }
     let alive: Vec<JobId> = host.ledger.jobs.keys().copied().collect();
     match host.dice.pick(&host.options.chaos) {
         Chaos::Hotplug => hotplug(host),
@@ -412,8 +444,9 @@ fn all_are_over(host: &Host) -> Result<(), Violation> {
         return Err(Violation::new("every job ends", format!("job {job}: {entry:?}")));
     }
     let asked = host.ledger.over.len() as u64;
-    if asked != host.options.jobs || !host.world.containers.is_empty() || !host.is_up() {
-        let found = format!("{asked} of {} jobs, {:?}", host.options.jobs, host.world.containers);
+    let all = (1..=host.options.jobs).filter(|&number| host.only.has_job(number)).count() as u64;
+    if asked != all || !host.world.containers.is_empty() || !host.is_up() {
+        let found = format!("{asked} of {all} jobs, {:?}", host.world.containers);
         return Err(Violation::new("every job was asked for and nothing is left", found));
     }
     Ok(())

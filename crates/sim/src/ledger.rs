@@ -104,6 +104,8 @@ pub(crate) fn kind(action: &Action) -> &'static str {
         Action::PageOut { .. } => "page out",
         Action::Drop { .. } => "drop",
         Action::Requeue => "requeue",
+        Action::Slow { .. } => "slow",
+        Action::Protect { .. } => "protect",
     }
 }
 
@@ -202,6 +204,9 @@ impl Ledger {
             }
             (Action::Start { .. }, _) => return wrong("only a job that waits and is not held starts"),
             (Action::Requeue, _) => return wrong("nobody is ended who did not allow it"),
+            (Action::Slow { .. } | Action::Protect { .. }, _) => {
+                return wrong("memory is not steered where none is read");
+            }
             (Action::Drop { .. }, Phase::Waiting) => self.over(decision.job),
             (Action::Drop { .. }, _) => return wrong("only a waiting job is struck off"),
             (_, Phase::Waiting | Phase::Starting) => {

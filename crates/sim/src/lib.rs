@@ -5,7 +5,7 @@
 //! from the seed), [`world`] (jobs that compute, the kernel's containers), [`daemon`] (carries actions out,
 //! writes its disk, fails and crashes), [`ledger`] (what was asked for, kept apart from the judgement),
 //! [`checks`] (what must hold after every step), [`episode`] (one seed, one history), [`mutant`] (mistakes
-//! made on purpose, to see that the checks find them).
+//! made on purpose, to see that the checks find them), [`shrink`] (a failing episode is cut down to what it needs).
 //!
 //! [`pressure`] is a second host, with memory and swap in place of users and cores that come and go.
 //!
@@ -18,10 +18,12 @@ pub mod episode;
 pub mod ledger;
 pub mod mutant;
 pub mod pressure;
+pub mod shrink;
 pub mod swarm;
 pub mod world;
 
 pub use checks::Violation;
-pub use episode::{Failure, Outcome, run};
+pub use episode::{Failure, Outcome, run, run_only, shrink};
 pub use mutant::Mutant;
+pub use shrink::Only;
 pub use swarm::Options;

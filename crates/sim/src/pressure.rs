@@ -19,6 +19,6 @@ mod readings;
 pub mod toy;
 pub mod world;
 
-pub use episode::{Failure, Outcome, run};
+pub use episode::{Failure, Outcome, run, run_only, shrink};
 pub use mutant::Mutant;
 pub use options::{Options, Regime};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use pinfold_policy::{Class, MemorySettings, Preemption, Project, Settings};
 
 use crate::dice::Dice;
+use crate::shrink::{Fault, Only};
 
 /// How an episode is.
 #[derive(Debug, Clone, PartialEq)]
@@ -167,6 +168,28 @@ pub(crate) fn projects(dice: &mut Dice, cores: u32, divided: bool) -> Vec<Projec
         Project { name: (*name).to_owned(), cores, memory_bytes: None }
     };
     names.iter().map(project).collect()
+}
+
+impl Options {
+    /// Takes those kinds of faults out that are not to be.
+    pub(crate) fn keep(&mut self, only: &Only) {
+        let without = |fault| !only.has_fault(fault);
+        if without(Fault::Failures) {
+            self.fail_permille = [0; 6];
+        }
+        if without(Fault::Crashes) {
+            self.crash_permille = 0;
+        }
+        if without(Fault::SlowFreezes) {
+            self.freeze_us = 0;
+        }
+        if without(Fault::SlowStarts) {
+            self.start_us = 0;
+        }
+        if without(Fault::Samples) {
+            self.samples = false;
+        }
+    }
 }
 
 /// Settings as an operator might set them.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_sim::{Mutant, Outcome, run};
+use pinfold_sim::{Mutant, Only, Outcome, run, run_only, shrink};
 
 /// Plays an episode; what is printed on failure is all that is needed to see it again.
 #[track_caller]
@@ -51,4 +51,22 @@ fn every_mutant_is_caught() {
         let Some(failure) = caught else { panic!("{mutant:?} broke no promise in 200 episodes") };
         println!("{mutant:?}: episode {}: {}", failure.seed, failure.violation.rule);
     }
+}
+
+#[test]
+fn a_failing_episode_is_cut_down_to_what_it_needs() {
+    let mutant = Some(Mutant::ForgetAtRestart);
+    let failure = (0..200).find_map(|seed| run(seed, mutant, false).err()).expect("it is caught");
+    let only = shrink(&failure, mutant);
+    // A restart, or a fault that brings one about, and a job that is forgotten at it.
+    assert!(
+        only.count() <= 4,
+        "{only}, of {} jobs and {} disturbances",
+        failure.options.jobs,
+        failure.upsets
+    );
+    let again: Only = only.to_string().parse().expect("it reads as it is written");
+    let smaller = run_only(failure.seed, mutant, false, &again).expect_err("it breaks the same promise");
+    assert_eq!(smaller.violation.rule, failure.violation.rule);
+    assert!(run_only(failure.seed, None, false, &again).is_ok(), "without the mistake no promise is broken");
 }

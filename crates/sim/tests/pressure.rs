@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_sim::pressure::{Mutant, Outcome, run, toy};
+use pinfold_sim::pressure::{Mutant, Outcome, run, run_only, shrink, toy};
 
 /// Plays an episode; what is printed on failure is all that is needed to see it again.
 #[track_caller]
@@ -84,4 +84,27 @@ fn the_toy_model_ranks_the_strategies() {
         assert!(reserved("median") < reserved("99th percentile"), "{rows:?}");
     }
     assert!(median("memsuspend's rule") > median("median reserved, spread 0.2"), "{rows:?}");
+}
+
+#[test]
+fn a_failing_episode_is_cut_down_to_what_it_needs() {
+    // One who may not be frozen is: that needs this one, somebody to be frozen for, and no disturbance.
+    let mutant = Some(Mutant::IgnoreNoSuspend);
+    let failure = (0..400).find_map(|seed| run(seed, mutant, false).err()).expect("it is caught");
+    let only = shrink(&failure, mutant);
+    assert!(only.count() < 12 && only.count() < failure.options.tasks.len() + 11, "{only}");
+    // What is printed plays it again, and nothing of it can be left out.
+    let again = only.to_string().parse().expect("it reads as it is written");
+    let smaller = run_only(failure.seed, mutant, false, &again).expect_err("it breaks the same promise");
+    assert_eq!(smaller.violation.rule, failure.violation.rule);
+    let needed = only.to_string();
+    for job in 1..=failure.options.tasks.len() {
+        let without = needed.replace(&format!("jobs={job},"), "jobs=").replace(&format!(",{job},"), ",");
+        let without = without.replace(&format!(",{job};"), ";").replace(&format!("jobs={job};"), "jobs=;");
+        if without != needed {
+            let left = run_only(failure.seed, mutant, false, &without.parse().expect("it is one"));
+            let same = left.is_err_and(|failure| failure.violation.rule == smaller.violation.rule);
+            assert!(!same, "job {job} of {needed} is not needed");
+        }
+    }
 }

@@ -10,6 +10,7 @@
 //! A process or a group that vanished is an answer ([`Entered::Gone`], an empty list, [`Removed::Yes`]), not an
 //! error.
 
+mod drift;
 mod family;
 mod grouped;
 mod levels;
@@ -35,6 +36,7 @@ use family::Family;
 use levels::Shared;
 use spare::Spare;
 
+pub use drift::{Drift, Setting};
 pub use measure::{Detail, Measure, Stalls};
 pub use memory::HeldMemory;
 pub use rescue::{Rescued, rescue, rescue_instance};
@@ -181,6 +183,10 @@ pub struct Container {
     cpus: Option<CpuSet>,
     share: Option<Share>,
     limit: Option<Option<u64>>,
+    /// From where growth is slowed; `Some(None)`: nowhere.
+    high: Option<Option<u64>>,
+    /// What an earlier life asked for, where this one has not asked yet.
+    meant: Option<Shape>,
 }
 
 impl Containers {
@@ -214,6 +220,7 @@ impl Containers {
         };
         let mut container = Container { groups, doors, ..Container::bare(job, &self.shared) };
         (container.cpus, container.share, container.limit) = (Some(cpus), Some(share), Some(limit));
+        container.high = Some(None);
         if self.shared.levels.is_empty() {
             container.family = Some(Mutex::new(Family::new(job, &self.shared.instance)));
         }
@@ -286,6 +293,8 @@ impl Container {
             cpus: None,
             share: None,
             limit: None,
+            high: None,
+            meant: None,
         }
     }
 

@@ -14,6 +14,7 @@
 mod batch;
 mod control;
 mod daemon;
+mod drift;
 mod faults;
 mod files;
 mod host;

@@ -1,10 +1,11 @@
 //! Memory: jobs wait for it, stand still for want of it, and all of them end well.
 
 use pinfold_proto::JobState;
-use pinfold_proto::view::WhyView;
+use pinfold_proto::view::{BatchView, WhyView};
 
 use crate::host::Host;
 use crate::kind::{Kind, each_kind};
+use crate::process::{Done, Running};
 use crate::wait::{eventually, no_rescue};
 
 each_kind!(
@@ -15,6 +16,8 @@ each_kind!(
     one_larger_than_the_budget_runs_alone,
     the_daemon_dies_while_one_stands_still,
     who_allows_it_begins_anew,
+    one_in_the_foreground_begins_anew,
+    a_line_of_a_batch_begins_anew,
 );
 
 /// Two slots on any host, and this much memory.
@@ -125,6 +128,49 @@ fn who_allows_it_begins_anew(kind: Kind) {
     let (one, two) = (host.report(first), host.report(second));
     assert_eq!((one.requeues, two.requeues), (0, 1), "{two:?}");
     assert!(two.suspended_s <= two.wall_s.expect("it ran"), "{two:?}");
+}
+
+/// A host without swap, and a first job that will need most of it; the second is ended for it once it is asked for, and
+/// begins anew when the file `go` is made. Gives its number, and how the command ended that had asked for it.
+fn begins_anew_behind_a_large_one(host: &Host, ask_for_second: impl FnOnce() -> Running) -> (u64, Done) {
+    let first = host.submit(&["--name", "one"], &grower(8, 50, "go"));
+    host.until(first, JobState::Running);
+    let asked = ask_for_second();
+    let second = first + 1;
+    host.until(second, JobState::Frozen);
+    host.until(second, JobState::Queued);
+    assert!(host.job(second).pids.is_empty(), "{:?}", host.job(second));
+    host.make("go");
+    is_whole(host, first, 400);
+    let done = asked.wait();
+    is_whole(host, second, 300);
+    let (one, two) = (host.report(first), host.report(second));
+    assert_eq!((one.requeues, two.requeues), (0, 1), "{two:?}");
+    (second, done)
+}
+
+fn one_in_the_foreground_begins_anew(kind: Kind) {
+    let _frozen = no_rescue();
+    let host = Host::with(kind, &["slots.factor=2", "host.cpus=0", "host.memory=500MiB", "host.swap=0"]);
+    let script = grower(6, 50, "go");
+    let words = ["--no-autostart", "run", "--name", "two", "--requeue", "--", "/bin/sh", "-c", &script];
+    let (_, done) = begins_anew_behind_a_large_one(&host, || host.start(words));
+    // Its status is that of the run that came to its end, not of the one that was killed.
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.err.contains("in no other way") && done.err.contains("it begins anew later"), "{done:?}");
+}
+
+fn a_line_of_a_batch_begins_anew(kind: Kind) {
+    let _frozen = no_rescue();
+    let host = Host::with(kind, &["slots.factor=2", "host.cpus=0", "host.memory=500MiB", "host.swap=0"]);
+    std::fs::write(host.work("lines"), grower(6, 50, "go") + "\n").expect("a file");
+    let words = ["--no-autostart", "batch", "--name", "two", "--requeue", "--json", "lines"];
+    let (second, done) = begins_anew_behind_a_large_one(&host, || host.start(words));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let view: BatchView = serde_json::from_str(&done.out).expect("one JSON object");
+    let told: Vec<_> =
+        view.results.iter().map(|result| (result.job, result.exit_code, result.signal)).collect();
+    assert_eq!(told, [(Some(second), Some(0), None)], "{view:?}");
 }
 
 fn switched_off_nothing_is_frozen(kind: Kind) {

@@ -454,3 +454,172 @@ fn nobody_grows_into_what_a_later_token_holder_may_need() {
         ",
     );
 }
+
+/// Two jobs of which nothing is known grow; there is room for two seconds, but not for more.
+const TWO_GROW: &str = "
+        > machine 2
+        > set factor=1000 steers=on
+        > memory free=1000 swap=2000
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > submit 2
+        2 start primary 1 p10: a home core was free (2 of 2 slots used)
+        > +1 memory free=960 swap=2000 1:20 2:20
+        1 protect 32: it goes first for memory
+        > +1 memory free=760 swap=2000 1:120 2:120
+        1 protect 128: it goes first for memory
+        > +1 memory free=560 swap=2000 1:220 2:220
+        1 protect 256: it goes first for memory
+        > +1 memory free=360 swap=2000 1:320 2:320
+        2 slow after 60: memory would run short in two seconds: 360 MiB free, and it grows by 100 MiB a second; job 1 goes first
+        1 protect 512: it goes first for memory
+";
+
+#[test]
+fn the_youngest_that_grows_is_slowed_before_anybody_stands_still() {
+    check(&format!(
+        "{TWO_GROW}
+        > why 2
+        it runs, but grows only as fast as its pages can be moved out: memory is getting short, and job 1 goes first [priority 10, cores asked for 1, slots used 2 of 2, since its start 4.0 s, PUs 1, memory for jobs 1000 MiB, memory free 360 MiB, memory it holds 320 MiB, slowed for 0.0 s] change: memory that the others do not need; 10 s after it was slowed it goes on or stands still
+        > +1 memory free=200 swap=2000 1:400 2:400
+        > exit 1
+        2 let grow: it goes first for memory now
+        2 protect 512: it goes first for memory
+        "
+    ));
+}
+
+#[test]
+fn who_is_slowed_grows_again_when_there_is_room_and_when_it_stands_still() {
+    check(&format!(
+        "{TWO_GROW}
+        > +1 memory free=355 swap=2000 1:320 2:325
+        > +1 memory free=350 swap=2000 1:220 2:330
+        > +1 memory free=450 swap=2000 1:120 2:330
+        2 let grow: memory suffices for its growth again
+        "
+    ));
+    check(&format!(
+        "{TWO_GROW}
+        > suspend 2
+        2 let grow: it stands still instead
+        2 freeze: a user or operator asked for it
+        "
+    ));
+    check(&format!(
+        "{TWO_GROW}
+        > set governor=off
+        2 let grow: memory is not governed any more
+        1 protect 0: another job goes first for memory
+        "
+    ));
+}
+
+#[test]
+fn what_the_kernel_does_not_do_is_asked_for_again_or_left() {
+    check(&format!(
+        "{TWO_GROW}
+        > fail 2 slow 160
+        > +0.6 memory free=180 swap=2000 1:410 2:410
+        2 freeze: memory runs short: 180 MiB free, growing by 237 MiB a second; job 1 goes first
+        "
+    ));
+    check(&format!(
+        "{TWO_GROW}
+        > suspend 2
+        2 let grow: it stands still instead
+        2 freeze: a user or operator asked for it
+        > fail 2 grow
+        > +0.5
+        > +0.6
+        2 let grow: it stands still instead
+        "
+    ));
+}
+
+#[test]
+fn nobody_is_slowed_whose_pages_have_nowhere_to_go() {
+    check(
+        "
+        > machine 2
+        > set factor=1000 steers=on
+        > memory free=1000 swap=0
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > submit 2
+        2 start primary 1 p10: a home core was free (2 of 2 slots used)
+        > +1 memory free=960 swap=0 1:20 2:20
+        1 protect 32: it goes first for memory
+        > +1 memory free=760 swap=0 1:120 2:120
+        1 protect 128: it goes first for memory
+        > +1 memory free=560 swap=0 1:220 2:220
+        1 protect 256: it goes first for memory
+        > +1 memory free=360 swap=0 1:320 2:320
+        1 protect 512: it goes first for memory
+        > +0.9 memory free=180 swap=0 1:410 2:410
+        2 freeze: memory runs short: 180 MiB free, growing by 200 MiB a second; job 1 goes first
+        ",
+    );
+    // Its page cache is somewhere to begin with, and is used up.
+    check(
+        "
+        > machine 2
+        > set factor=1000 steers=on
+        > memory free=1000 swap=0
+        > submit 1 m300
+        1 start primary 0 p10: a home core was free (1 of 2 slots used)
+        1 protect 512: it goes first for memory
+        > submit 2
+        2 start primary 1 p10: a home core was free (2 of 2 slots used)
+        > +1 memory free=680 swap=0 1:300 2:20+0+90
+        > +1 memory free=530 swap=0 1:300 2:170+0+90
+        > +1 memory free=380 swap=0 1:300 2:320+0+90
+        > +1 memory free=230 swap=0 1:300 2:470+0+90
+        2 slow after 80: memory would run short in two seconds: 230 MiB free, and it grows by 150 MiB a second; job 1 goes first
+        > +1 memory free=200 swap=0 1:300 2:500+0+2
+        2 let grow: slowing it is of no use: neither swap nor page cache is left to take its pages
+        "
+    );
+}
+
+#[test]
+fn who_stood_still_for_very_long_goes_before_one_that_does_not_end() {
+    check(
+        "
+        > machine 2
+        > set factor=1000
+        > memory free=1000 swap=2000
+        > submit 1 p11
+        1 start primary 0 p11: a home core was free (1 of 2 slots used)
+        > submit 2
+        2 start primary 1 p10: a home core was free (2 of 2 slots used)
+        > +6 memory free=100 swap=2000 1:600 2:300
+        > +1 memory free=0 swap=2000 1:700 2:300
+        2 freeze: memory runs short: 0 MiB free, growing by 100 MiB a second; job 1 goes first
+        > +60 memory free=100 swap=1800 1:900 2:0+300
+        > why 2
+        memory ran short, and job 1 goes before it [priority 10, cores asked for 1, slots used 1 of 2, since its start 67.0 s, frozen for 60.0 s, memory for jobs 1000 MiB, memory free 100 MiB, memory it holds 0 MiB, of it in swap, besides 300 MiB, times frozen for memory 1, goes first for memory in 1140 s, if swap takes the others] change: 300 MiB of memory that running jobs do not need; it returns by itself
+        > +1139 memory free=100 swap=1800 1:900 2:0+300
+        > +1 memory free=100 swap=1800 1:900 2:0+300
+        2 thaw: memory suffices again: 100 MiB free, 300 MiB to come back from swap
+        > +1 memory free=0 swap=1900 1:850+50 2:150+150
+        1 freeze: memory runs short: 0 MiB free, growing by 0 MiB a second; job 2 goes first
+        "
+    );
+    // Without room for the holder in swap it has to go on waiting.
+    check(
+        "
+        > machine 2
+        > set factor=1000
+        > memory free=1000 swap=0
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > submit 2 m600
+        2 start primary 1 p10: a home core was free (2 of 2 slots used)
+        > +6 memory free=100 swap=0 1:600 2:300
+        2 freeze: memory runs short: 100 MiB free, growing by 0 MiB a second; job 1 goes first
+        > +700 memory free=100 swap=0 1:600 2:300
+        > +700 memory free=100 swap=0 1:600 2:300
+        ",
+    );
+}

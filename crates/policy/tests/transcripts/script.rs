@@ -136,6 +136,7 @@ impl Script {
                 "budget" => settings.memory.budget_bytes = mib(value),
                 "governor" => settings.memory.governor = on,
                 "prediction" => settings.memory.prediction = on,
+                "steers" => settings.memory.steers = on,
                 "tmp" => settings.tmp_total_bytes = mib(value),
                 "drain" => settings.drain = on,
                 "affinity" => settings.affinity = on,
@@ -171,7 +172,8 @@ fn mib(word: &str) -> u64 {
     word.parse::<u64>().unwrap() << 20
 }
 
-/// `free=MIB swap=MIB stalled=MILLI JOB:MIB JOB:MIB+MIB`: what the host has, what each job holds in RAM and in swap.
+/// `free=MIB swap=MIB stalled=MILLI JOB:MIB JOB:MIB+MIB+MIB`: what the host has, what each job holds in RAM and in swap,
+/// and its page cache.
 /// The swap device takes 200 MiB a second.
 fn readings(words: &[&str]) -> MemorySample {
     let mut sample = MemorySample { swap_bytes_per_s: 200 << 20, ..MemorySample::default() };
@@ -186,9 +188,10 @@ fn readings(words: &[&str]) -> MemorySample {
             continue;
         }
         let (number, held) = word.split_once(':').unwrap();
-        let (resident, swapped) = held.split_once('+').unwrap_or((held, "0"));
-        let (resident_bytes, swapped_bytes) = (mib(resident), mib(swapped));
-        sample.jobs.push(JobMemory { job: job(number), resident_bytes, swapped_bytes });
+        let mut sizes = held.split('+').map(mib);
+        let mut next = || sizes.next().unwrap_or(0);
+        let (resident_bytes, swapped_bytes, cache_bytes) = (next(), next(), next());
+        sample.jobs.push(JobMemory { job: job(number), resident_bytes, swapped_bytes, cache_bytes });
     }
     sample
 }
@@ -302,6 +305,8 @@ fn action(words: &[&str]) -> Action {
         "bind" => Action::Bind { cpus: cpus(words[1]) },
         "weigh" => Action::Weigh { class: class(words[1]), priority: words[2].parse().unwrap() },
         "signal" => Action::Signal { signal: 15 },
+        "slow" => Action::Slow { allowance: Some(mib(words[1])) },
+        "grow" => Action::Slow { allowance: None },
         "start" => Action::Start { class: Class::Primary, cpus: CpuSet::new(), priority: 10 },
         other => panic!("no action `{other}`"),
     }
@@ -325,6 +330,9 @@ fn line(decision: &Decision) -> String {
         Action::PageOut { bytes } => format!("page out {}", bytes >> 20),
         Action::Signal { signal } => format!("signal {signal}"),
         Action::Requeue => "requeue".into(),
+        Action::Slow { allowance: Some(bytes) } => format!("slow after {}", bytes >> 20),
+        Action::Slow { allowance: None } => "let grow".into(),
+        Action::Protect { bytes } => format!("protect {}", bytes >> 20),
         Action::Drop { refused } => format!("drop{}", if *refused { " refused" } else { "" }),
     };
     format!("{} {action}: {}", decision.job, decision.reason)

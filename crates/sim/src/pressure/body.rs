@@ -31,6 +31,12 @@ pub struct Body {
     pub freezes_at: Option<u64>,
     /// What the pager moved to swap of it, in all.
     pub paged_out: u64,
+    /// What it may hold in RAM before it has to give its own pages up for more (`memory.high`),
+    pub high: Option<u64>,
+    /// and since when that is so.
+    pub slowed_us: Option<u64>,
+    /// So much of it goes last (`memory.low`).
+    pub protected: u64,
     /// The most it held.
     pub peak: u64,
     /// What it wants to compute in this step, and what it did;
@@ -55,6 +61,9 @@ impl Body {
             frozen: false,
             freezes_at: None,
             paged_out: 0,
+            high: None,
+            slowed_us: None,
+            protected: 0,
             peak: 0,
             want_us: 0,
             got_us: 0,
@@ -102,6 +111,27 @@ impl Body {
         }
         let target = self.plan.at(self.done_us + self.want_us);
         self.grow = target.saturating_sub(self.total()).min(ALLOC_TICK);
+    }
+
+    /// What it has to move out of its own for what it wants in this step, if it is slowed.
+    pub(super) fn beyond_high(&self) -> u64 {
+        let wanted = self.resident + self.fault + self.grow;
+        self.high.map_or(0, |high| wanted.saturating_sub(high)).min(self.fault + self.grow)
+    }
+
+    /// So much could be moved out for it, of what it had to: the rest of its wishes waits, and so does it.
+    pub(super) fn held_down(&mut self, had_to: u64, moved: u64) {
+        if had_to == 0 {
+            return;
+        }
+        self.resident -= moved;
+        self.swapped += moved;
+        let wanted = self.fault + self.grow;
+        let left = wanted - (had_to - moved);
+        self.want_us = (self.want_us * left / wanted).max(1);
+        self.fault = self.fault * left / wanted;
+        self.grow = self.grow * left / wanted;
+        self.stalled_milli = self.stalled_milli.max(1000 - left * 1000 / wanted);
     }
 
     /// Computes as far as it got what it wanted, in thousandths; says whether it came to its end.

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use pinfold_policy::{
-    Action, Claim, Decision, FrozenBy, Instant, JobId, Kind, MemorySample, Policy, REQUEUES_MAX, Reason,
-    Request, Settings, State,
+    Action, Claim, Decision, FrozenBy, Instant, JobId, Kind, MemorySample, PATIENCE, Policy, REQUEUES_MAX,
+    Reason, Request, Settings, State,
 };
 
 use crate::checks::Violation;
@@ -41,6 +41,8 @@ pub struct Entry {
     pub held: (u64, u64),
     /// The most it held, as told.
     pub peak: u64,
+    /// When it was last told to stand still.
+    stood: Option<Instant>,
     /// When it was last told to go on.
     thawed: Option<Instant>,
     /// Until when it comes back from swap.
@@ -86,6 +88,7 @@ impl Books {
             changed: now,
             held,
             peak: 0,
+            stood: None,
             thawed: None,
             returns_until: None,
             request,
@@ -180,6 +183,7 @@ impl Books {
                     return wrong("the token holder is not frozen");
                 }
                 self.change(*job, |entry| {
+                    entry.stood = entry.stood.filter(|_| entry.frozen).or(Some(now));
                     (entry.frozen, entry.by_user, entry.changed) = (true, asked, now);
                     entry.for_slots = matches!(reason, Reason::SlotsShrank { .. });
                     entry.returns_until = None;
@@ -195,6 +199,15 @@ impl Books {
                 }
                 self.paged_out(*bytes, now)?;
             }
+            Action::Slow { allowance: Some(_) } => {
+                if self.token == Some(*job) || entry.frozen {
+                    return wrong("only who runs and does not go first is slowed");
+                }
+                if self.swap_free < WORTH_BYTES {
+                    return wrong("nobody is slowed whose pages have nowhere to go");
+                }
+            }
+            Action::Slow { allowance: None } | Action::Protect { .. } => {}
             Action::Bind { .. } | Action::Weigh { .. } | Action::Signal { .. } => {}
         }
         Ok(())
@@ -346,12 +359,21 @@ impl Books {
         let token = policy.memory_token();
         let keeps =
             |entry: &Entry| entry.started.is_some() && !entry.by_user && !entry.for_slots && !entry.ends;
+        // Who stood still for long enough goes before the holder.
+        let patient = |new: JobId, was: JobId| {
+            let (Some(new), Some(was)) = (self.jobs.get(&new), self.jobs.get(&was)) else { return false };
+            let above = u32::from(was.request.priority).saturating_sub(u32::from(new.request.priority)) + 1;
+            new.stood.is_some_and(|since| now.since(since) >= PATIENCE * above)
+        };
+        let passed = self.token.zip(token).is_some_and(|(was, new)| was != new && patient(new, was));
         if let Some(was) = self.token.filter(|was| self.jobs.get(was).is_some_and(keeps))
             && token != Some(was)
+            && !passed
         {
             return Err(Violation::new("the token stays where it is", format!("from {was} to {token:?}")));
         }
         if token != self.token
+            && !passed
             && let Some(new) = token
         {
             let key = |job: &JobId, entry: &Entry| (u8::MAX - entry.request.priority, entry.started, *job);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_policy::{Command, Event, FrozenBy, JobId, State};
+use pinfold_policy::{Command, Event, FrozenBy, JobId, SLOW_FOR, State};
 
 use crate::checks::Violation;
 use crate::dice::Dice;
@@ -11,6 +11,7 @@ use crate::pressure::host::{Happening, Host};
 use crate::pressure::mutant::Mutant;
 use crate::pressure::options::{Options, Regime, Task};
 use crate::pressure::world::TICK_US;
+use crate::shrink::{self, Only};
 
 /// What the makespan may be above the serial bound, in any case,
 const SLACK_US: u64 = 20_000_000;
@@ -23,6 +24,8 @@ const CRASH_US: u64 = 5_000_000;
 const ASTRAY_US: u64 = 5_000_000;
 /// What the pager may move of the token holder, in KiB: what had been ordered before it got the token.
 const TOKEN_PAGED: u64 = 4 << 10;
+/// How long after its time a slowed job may still be so: readings come each second at the least, and some are lost.
+const SLOW_SLACK_US: u64 = 10_000_000;
 
 /// How an episode went.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +62,8 @@ pub struct Failure {
     pub options: Box<Options>,
     /// What was broken.
     pub violation: Violation,
+    /// How many disturbances there had been.
+    pub upsets: u64,
     /// The history up to there, when it was asked for.
     pub trace: Vec<String>,
 }
@@ -68,10 +73,27 @@ pub struct Failure {
 /// # Errors
 /// If a promise was broken.
 pub fn run(seed: u64, mutant: Option<Mutant>, traced: bool) -> Result<Outcome, Box<Failure>> {
+    run_only(seed, mutant, traced, &Only::default())
+}
+
+/// The same with a part of its jobs, disturbances and kinds of faults.
+///
+/// # Errors
+/// If a promise was broken.
+pub fn run_only(
+    seed: u64,
+    mutant: Option<Mutant>,
+    traced: bool,
+    only: &Only,
+) -> Result<Outcome, Box<Failure>> {
     let mut dice = Dice::new(seed);
     let mut options = Options::draw(&mut dice);
     options.let_some_begin_anew(&mut Dice::new(!seed));
+    options.let_some_steer(&mut Dice::new(seed.rotate_left(32)));
+    options.let_budget_change(&mut Dice::new(!seed.rotate_left(32)));
+    options.keep(only);
     let mut host = Host::new(dice, options.clone(), serial_us(&options), mutant);
+    host.only = only.clone();
     host.trace = traced.then(Vec::new);
     match play(&mut host) {
         Ok(()) => Ok(Outcome {
@@ -88,14 +110,25 @@ pub fn run(seed: u64, mutant: Option<Mutant>, traced: bool) -> Result<Outcome, B
         }),
         Err(violation) => {
             let trace = host.trace.take().unwrap_or_default();
-            Err(Box::new(Failure { seed, options: Box::new(options), violation, trace }))
+            Err(Box::new(Failure { seed, options: Box::new(options), violation, upsets: host.upsets, trace }))
         }
     }
 }
 
+/// The smallest part of an episode that was found to break the same promise.
+#[must_use]
+pub fn shrink(failure: &Failure, mutant: Option<Mutant>) -> Only {
+    let jobs = failure.options.tasks.len() as u64;
+    shrink::shrink(jobs, failure.upsets, &failure.violation, |only| {
+        run_only(failure.seed, mutant, false, only).err().map(|smaller| smaller.violation)
+    })
+}
+
 fn play(host: &mut Host) -> Result<(), Violation> {
     for (number, task) in (1..).zip(host.options.tasks.clone()) {
-        host.plan(task.arrives_us, Happening::Arrive(JobId(number)));
+        if host.only.has_job(number) {
+            host.plan(task.arrives_us, Happening::Arrive(JobId(number)));
+        }
     }
     if host.options.crash_us > 0 {
         let in_us = host.dice.around(host.options.crash_us);
@@ -105,8 +138,12 @@ fn play(host: &mut Host) -> Result<(), Violation> {
         let in_us = host.dice.around(host.options.suspend_us);
         host.plan(in_us, Happening::Suspend);
     }
+    if host.options.budget_us > 0 {
+        let in_us = host.dice.around(host.options.budget_us);
+        host.plan(in_us, Happening::Budget);
+    }
     host.start_up()?;
-    let jobs = host.options.tasks.len();
+    let jobs = asked_for(host);
     while host.books.over.len() < jobs {
         host.world.tick();
         hear_of_ends(host)?;
@@ -119,6 +156,11 @@ fn play(host: &mut Host) -> Result<(), Violation> {
         check(host)?;
     }
     all_is_well(host)
+}
+
+/// How many jobs there are in all.
+fn asked_for(host: &Host) -> usize {
+    (1..).zip(&host.options.tasks).filter(|&(number, _)| host.only.has_job(number)).count()
 }
 
 /// The daemon, if there is one, hears of the jobs that ended.
@@ -156,7 +198,8 @@ fn happen(host: &mut Host, happening: Happening) -> Result<(), Violation> {
         Happening::Report(generation, event) => host.report(generation, *event),
         Happening::Emptied(job) => host.emptied(job),
         Happening::Crash => {
-            if host.policy.is_some() {
+            host.upsets += 1;
+            if host.policy.is_some() && host.only.has_upset(host.upsets - 1) {
                 host.crash();
             }
             let in_us = host.dice.around(host.options.crash_us).max(3_000_000);
@@ -165,13 +208,33 @@ fn happen(host: &mut Host, happening: Happening) -> Result<(), Violation> {
         }
         Happening::Up => host.start_up(),
         Happening::Suspend => suspend(host),
+        Happening::Budget => change_budget(host),
         Happening::Resume(job) => host.deliver(Event::Command(job, Command::Resume)),
     }
+}
+
+/// An operator takes memory away from jobs, or gives it back.
+fn change_budget(host: &mut Host) -> Result<(), Violation> {
+    let in_us = host.dice.around(host.options.budget_us);
+    host.plan(in_us, Happening::Budget);
+    let milli = host.dice.pick(&[1000, 1000, 750, 500]);
+    host.upsets += 1;
+    if !host.only.has_upset(host.upsets - 1) {
+        return Ok(());
+    }
+    // A daemon that starts later finds it in its configuration.
+    host.options.settings.memory.budget_bytes = host.budget_bytes / 1000 * milli;
+    host.books.settings = host.options.settings.clone();
+    host.deliver(Event::Configure(host.options.settings.clone()))
 }
 
 fn suspend(host: &mut Host) -> Result<(), Violation> {
     let in_us = host.dice.around(host.options.suspend_us);
     host.plan(in_us, Happening::Suspend);
+    host.upsets += 1;
+    if !host.only.has_upset(host.upsets - 1) {
+        return Ok(());
+    }
     let started = |job: &JobId| host.books.jobs[job].started.is_some();
     let all: Vec<JobId> = host.books.jobs.keys().copied().filter(started).collect();
     if all.is_empty() || host.policy.is_none() {
@@ -200,6 +263,7 @@ fn check(host: &mut Host) -> Result<(), Violation> {
         let found = format!("{latest} us went by, and there are {}", left.join("; "));
         return Err(Violation::new("it takes no longer than one job after the other", found));
     }
+    check_steering(host)?;
     let Some(policy) = &host.policy else { return Ok(()) };
     for info in policy.jobs() {
         let Some(body) = host.world.bodies.get(&info.job) else { continue };
@@ -236,6 +300,30 @@ fn check(host: &mut Host) -> Result<(), Violation> {
     Ok(())
 }
 
+/// Nobody is slowed for long, or without a daemon; and only the token holder is protected.
+fn check_steering(host: &Host) -> Result<(), Violation> {
+    let now_us = host.world.now_us();
+    let longest_us = u64::try_from(SLOW_FOR.as_micros()).unwrap_or(u64::MAX) + SLOW_SLACK_US;
+    for (job, body) in &host.world.bodies {
+        let Some(since) = body.slowed_us else { continue };
+        if host.policy.is_none() || now_us - since > longest_us {
+            return Err(Violation::new(
+                "nobody stays slowed",
+                format!("job {job} since {since} us: {body:?}"),
+            ));
+        }
+    }
+    let settled = host.books.token.filter(|_| host.policy.is_some());
+    let other = host.world.bodies.iter().find(|(job, body)| body.protected > 0 && Some(**job) != settled);
+    match other {
+        Some((job, body)) => {
+            let found = format!("job {job}, and {settled:?} goes first: {body:?}");
+            Err(Violation::new("only the token holder is protected", found))
+        }
+        None => Ok(()),
+    }
+}
+
 /// When the last job has ended at the latest: all come, then one runs after the other, and each is moved out to
 /// swap and back once.
 fn serial_us(options: &Options) -> u64 {
@@ -256,7 +344,7 @@ fn latest_us(host: &Host) -> u64 {
 }
 
 fn all_is_well(host: &Host) -> Result<(), Violation> {
-    let all = host.options.tasks.len();
+    let all = asked_for(host);
     if host.books.over.len() != all || !host.world.bodies.is_empty() || !host.books.jobs.is_empty() {
         let found = format!("{} of {all}, {:?}", host.books.over.len(), host.world.bodies);
         return Err(Violation::new("every job ends once", found));

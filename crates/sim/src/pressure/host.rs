@@ -20,6 +20,7 @@ use crate::pressure::mutant::Mutant;
 use crate::pressure::options::{Options, Regime};
 use crate::pressure::readings::RELAXED_US;
 use crate::pressure::world::{TICK_US, World};
+use crate::shrink::Only;
 
 const CLOCK_ORIGIN_US: u64 = 1_000_000_000_000;
 /// The pager reads a job back that has more than this in swap, as the daemon has it do.
@@ -49,6 +50,8 @@ pub(crate) enum Happening {
     Suspend,
     /// and resumes it.
     Resume(JobId),
+    /// An operator changes the bound on all jobs.
+    Budget,
 }
 
 /// A host with its daemon.
@@ -59,6 +62,12 @@ pub(crate) struct Host {
     pub(crate) world: World,
     pub(crate) books: Books,
     pub(crate) mutant: Option<Mutant>,
+    /// What the episode is played with,
+    pub(crate) only: Only,
+    /// and how many disturbances there were, those left out included.
+    pub(crate) upsets: u64,
+    /// The bound on all jobs at the start.
+    pub(crate) budget_bytes: u64,
     pub(crate) trace: Option<Vec<String>>,
     pub(crate) hash: Fnv,
     pub(crate) decisions: u64,
@@ -94,6 +103,7 @@ pub(crate) struct Host {
 impl Host {
     pub(crate) fn new(dice: Dice, options: Options, serial_us: u64, mutant: Option<Mutant>) -> Self {
         let world = World::new(options.hardware.clone());
+        let budget_bytes = options.settings.memory.budget_bytes;
         let history = options.history.iter().map(|&(kind, peak)| (Kind(kind), peak << 10, None)).collect();
         Self {
             dice,
@@ -102,6 +112,9 @@ impl Host {
             options,
             mutant,
             trace: None,
+            only: Only::default(),
+            upsets: 0,
+            budget_bytes,
             hash: Fnv::default(),
             decisions: 0,
             crashes: 0,
@@ -188,7 +201,7 @@ impl Host {
     }
 
     fn carry_out(&mut self, Decision { job, action, .. }: Decision) {
-        let may_fail = matches!(action, Action::Freeze | Action::Thaw);
+        let may_fail = matches!(action, Action::Freeze | Action::Thaw | Action::Slow { .. });
         let failed = if may_fail { self.failed.remove(&job).unwrap_or(0) } else { 0 };
         if may_fail && self.dice.chance(self.options.fail_permille) && failed < FAILS_MAX {
             self.failed.insert(job, failed + 1);
@@ -228,6 +241,18 @@ impl Host {
                 }
             }
             Action::PageOut { bytes } => self.world.page_out(job, bytes >> 10),
+            Action::Slow { allowance } => {
+                let now = self.world.now_us();
+                if let Some(body) = self.world.bodies.get_mut(&job) {
+                    body.high = allowance.map(|bytes| body.resident + (bytes >> 10));
+                    body.slowed_us = allowance.map(|_| now);
+                }
+            }
+            Action::Protect { bytes } => {
+                if let Some(body) = self.world.bodies.get_mut(&job) {
+                    body.protected = bytes >> 10;
+                }
+            }
             Action::Requeue => {
                 if let Some((request, ..)) = self.requests.get_mut(&job) {
                     request.requeues += 1;
@@ -326,6 +351,7 @@ impl Host {
         self.exposed |= stands && self.options.regime != Regime::Ample;
         for body in self.world.bodies.values_mut() {
             (body.frozen, body.freezes_at) = (false, None);
+            (body.high, body.slowed_us, body.protected) = (None, None, 0);
         }
         for job in self.starting.keys().copied().collect::<Vec<_>>() {
             if self.dice.chance(500) {
@@ -397,5 +423,8 @@ fn name(action: &Action) -> &'static str {
         Action::Signal { .. } => "signal",
         Action::Drop { .. } => "drop",
         Action::Requeue => "requeue",
+        Action::Slow { allowance: Some(_) } => "slow",
+        Action::Slow { allowance: None } => "let grow",
+        Action::Protect { .. } => "protect",
     }
 }

@@ -35,11 +35,19 @@ pub enum Mutant {
     EndAnybody,
     /// Jobs are ended to begin anew where freezing would do.
     EndEarly,
+    /// Who was slowed stays so.
+    ForgetSlowed,
+    /// The token holder is slowed for others.
+    SlowToken,
+    /// Jobs are slowed whose pages have nowhere to go.
+    SlowInVain,
+    /// Who was protected stays so when it does not go first any more.
+    KeepProtected,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 18] = [
         Self::DropFreeze,
         Self::ForgetReturn,
         Self::PageTokenOut,
@@ -54,6 +62,10 @@ impl Mutant {
         Self::ForgetAtRestart,
         Self::EndAnybody,
         Self::EndEarly,
+        Self::ForgetSlowed,
+        Self::SlowToken,
+        Self::SlowInVain,
+        Self::KeepProtected,
     ];
 
     /// What the judgement hears instead of this; `None`: nothing.
@@ -72,6 +84,12 @@ impl Mutant {
             (Self::IgnoreReadings, Event::Memory(_)) if readings > 1 => None,
             (Self::IgnoreReserve, Event::Memory(mut sample)) => {
                 sample.available_bytes = sample.available_bytes * 3 / 2 + (256 << 20);
+                Some(Event::Memory(sample))
+            }
+            (Self::SlowInVain, Event::Memory(mut sample)) => {
+                for job in &mut sample.jobs {
+                    job.cache_bytes = 1 << 30;
+                }
                 Some(Event::Memory(sample))
             }
             (_, Event::Configure(settings)) => Some(Event::Configure(self.set(settings))),
@@ -131,7 +149,23 @@ impl Mutant {
                     decision.action = Action::Requeue;
                 }
             }
-            Self::IgnoreClaims
+            Self::ForgetSlowed => {
+                decisions.retain(|decision| decision.action != Action::Slow { allowance: None });
+            }
+            Self::KeepProtected => {
+                decisions.retain(|decision| decision.action != Action::Protect { bytes: 0 });
+            }
+            Self::SlowToken => {
+                for decision in decisions {
+                    if let (Action::Slow { allowance: Some(_) }, Some(token)) =
+                        (&decision.action, books.token)
+                    {
+                        decision.job = token;
+                    }
+                }
+            }
+            Self::SlowInVain
+            | Self::IgnoreClaims
             | Self::IgnoreNoSuspend
             | Self::ReturnEverybody
             | Self::IgnoreReadings

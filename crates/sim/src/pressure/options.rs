@@ -5,6 +5,7 @@ use pinfold_policy::{MemorySettings, Settings};
 use crate::dice::Dice;
 use crate::pressure::footprint::Plan;
 use crate::pressure::world::Hardware;
+use crate::shrink::{Fault, Only};
 
 const MIB: u64 = 1 << 10;
 
@@ -77,6 +78,8 @@ pub struct Options {
     pub crash_us: u64,
     /// Mean time between two suspensions by a user, in microseconds; 0: never.
     pub suspend_us: u64,
+    /// Mean time between two changes of the bound on all jobs by an operator, in microseconds; 0: never.
+    pub budget_us: u64,
 }
 
 impl Options {
@@ -86,6 +89,48 @@ impl Options {
         let permille = dice.pick(&[0, 0, 300, 1000]);
         for task in &mut self.tasks {
             task.requeue = dice.chance(permille);
+        }
+    }
+
+    /// On half of the hosts the kernel can be told whose memory to take. From dice of its own for the same reason.
+    pub fn let_some_steer(&mut self, dice: &mut Dice) {
+        self.settings.memory.steers = dice.chance(500);
+    }
+
+    /// In some episodes an operator changes the bound on all jobs.
+    pub fn let_budget_change(&mut self, dice: &mut Dice) {
+        self.budget_us = dice.pick(&[0, 0, 0, 2_000_000, 20_000_000]);
+    }
+
+    /// Takes those kinds of faults out that are not to be.
+    pub(crate) fn keep(&mut self, only: &Only) {
+        let without = |fault| !only.has_fault(fault);
+        if without(Fault::Failures) {
+            self.fail_permille = 0;
+        }
+        if without(Fault::SlowFreezes) {
+            self.freeze_us = 0;
+        }
+        if without(Fault::SlowStarts) {
+            self.start_us = 0;
+        }
+        if without(Fault::OldReadings) {
+            self.lag_us = 0;
+        }
+        if without(Fault::LostReadings) {
+            self.missing_permille = 0;
+        }
+        if without(Fault::WrongReadings) {
+            (self.lie_permille, self.cache_permille) = (0, 0);
+        }
+        if without(Fault::Others) {
+            self.hardware.swing = 0;
+        }
+        if without(Fault::Steering) {
+            self.settings.memory.steers = false;
+        }
+        for task in self.tasks.iter_mut().filter(|_| without(Fault::Requeues)) {
+            task.requeue = false;
         }
     }
 
@@ -134,6 +179,7 @@ impl Options {
                 dice.pick(&[0, 0, 0, 10_000_000, 40_000_000])
             },
             suspend_us: fault(dice, 15_000_000),
+            budget_us: 0,
             hardware,
         }
     }
@@ -273,6 +319,7 @@ fn settings(dice: &mut Dice, hardware: &Hardware, reserve: u64, outside: u64, re
             prediction: limited || dice.chance(800),
             budget_bytes: budget << 10,
             swap_slot: dice.pick(&[1, 1, 1, 2]),
+            steers: false,
         },
         ..Settings::default()
     }

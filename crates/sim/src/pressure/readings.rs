@@ -43,7 +43,8 @@ impl Host {
             let lie = self.options.lie_permille;
             let milli = if lie == 0 { 1000 } else { self.dice.between(1000 - lie, 1000 + lie) };
             let resident_bytes = (body.resident << 10) / 1000 * milli;
-            jobs.push(JobMemory { job, resident_bytes, swapped_bytes: body.swapped << 10 });
+            let swapped_bytes = body.swapped << 10;
+            jobs.push(JobMemory { job, resident_bytes, swapped_bytes, cache_bytes: 0 });
         }
         let uncounted = self.world.cache() * self.options.cache_permille / 1000;
         let free = self.world.free() + self.options.outside - uncounted;

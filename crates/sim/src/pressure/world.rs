@@ -169,6 +169,9 @@ impl World {
         let (mut faults, mut growth) = (0, 0);
         for body in self.bodies.values_mut() {
             body.want(self.hardware.latency_us);
+        }
+        let own = self.hold_down();
+        for body in self.bodies.values() {
             faults += body.fault;
             growth += body.grow;
         }
@@ -177,7 +180,7 @@ impl World {
         // What is read back leaves its place in swap.
         let reclaim = wanted.min(self.swap_free() + faults);
         let orders = self.order_time();
-        let busy = self.hardware.time_in(faults) + self.hardware.time_out(reclaim) + orders;
+        let busy = self.hardware.time_in(faults) + self.hardware.time_out(reclaim + own) + orders;
         let scale = if busy > TICK_US { TICK_US * 1000 / busy } else { 1000 };
         let reclaimed = self.write_out(reclaim * scale / 1000);
         let granted = ((free + reclaimed) * 1000).checked_div(needs).unwrap_or(1000).min(1000);
@@ -194,6 +197,19 @@ impl World {
         }
         self.obey(scale);
         self.note();
+    }
+
+    /// Who is slowed moves its own pages out for what it wants, as far as the device takes them; says how much.
+    fn hold_down(&mut self) -> u64 {
+        let mut left = self.swap_free().min(self.hardware.out_rate * TICK_US / 1_000_000);
+        let before = left;
+        for body in self.bodies.values_mut() {
+            let had_to = body.beyond_high();
+            let moved = had_to.min(left).min(body.resident);
+            left -= moved;
+            body.held_down(had_to, moved);
+        }
+        before - left
     }
 
     /// Primaries have their cores; the others share what is left.
@@ -219,11 +235,13 @@ impl World {
     /// Moves pages of anybody to swap: so much is asked for, and so much was moved.
     fn write_out(&mut self, size: u64) -> u64 {
         let mut left = size;
-        let passes: &[fn(&Body) -> u64] = if self.hardware.strict_lru {
-            &[|body| if body.frozen { body.resident } else { 0 }, Body::cold, |body| body.resident]
-        } else {
-            &[|body| body.resident]
-        };
+        // Who is protected comes last in any case.
+        let others = |body: &Body| body.resident - body.resident.min(body.protected);
+        let frozen = |body: &Body| if body.frozen { others(body) } else { 0 };
+        let cold = |body: &Body| body.cold().min(others(body));
+        let all = |body: &Body| body.resident;
+        let passes: &[&dyn Fn(&Body) -> u64] =
+            if self.hardware.strict_lru { &[&frozen, &cold, &others, &all] } else { &[&others, &all] };
         for pass in passes {
             let all: u64 = self.bodies.values().map(pass).sum();
             let share = left.min(all);

@@ -7,6 +7,7 @@ use pinfold_topo::CpuSet;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 
+use super::drift::weight_file;
 use super::family::Family;
 use super::process::{self, Reached};
 use super::{Applied, Container, ContainerError, Entered, Share, Tree};
@@ -219,9 +220,10 @@ impl Container {
             return Ok(Applied::Kept(KEPT_IDLE));
         }
         let (file, value, usual) = match weigh {
-            Via::V2 => ("cpu.weight", u64::from(weight), 100),
-            // 1,024 shares are the usual weight; below 2 the kernel does not go.
-            Via::V1 => ("cpu.shares", (u64::from(weight) * 1024 / 100).max(2), 1024),
+            Via::V1 | Via::V2 => {
+                let (file, value) = weight_file(weigh, weight);
+                (file, value, weight_file(weigh, 100).1)
+            }
             Via::Processes | Via::Nothing => {
                 let nice = process::nice_of_weight(weight);
                 let reached =

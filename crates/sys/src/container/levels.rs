@@ -59,6 +59,11 @@ impl Level {
     pub(super) fn base(&self) -> &Group {
         &self.base
     }
+
+    /// The group above all instances.
+    pub(super) fn top(&self) -> &Group {
+        &self.top
+    }
 }
 
 impl Shared {

@@ -12,11 +12,12 @@ use super::measure::{Measure, memory_of_processes};
 use super::page_out::{advise_process, page_out_v1, page_out_v2};
 use super::process::Advice;
 use super::{Applied, Container, ContainerError, Containers};
-use crate::cgroup::{Generation, keyed};
+use crate::cgroup::{CgroupError, Generation, Group, keyed};
 use crate::mode::{AbilityName, Via};
 use crate::procfs::{Pressure, PressureResource, parse_pressure};
 
 const NO_BOUND: &str = "this host has no means to bound memory";
+const NO_STEERING: &str = "the kernel cannot be told whose memory to take";
 const KEPT_BOUND: &str = "jobs hold more than that, and the kernel cannot push it out";
 
 /// Memory held now, page cache left out.
@@ -26,6 +27,8 @@ pub struct HeldMemory {
     pub resident_bytes: u64,
     /// In swap, in bytes.
     pub swapped_bytes: u64,
+    /// Page cache of the job's own, where groups count it, in bytes; in neither of the others.
+    pub cache_bytes: u64,
 }
 
 impl Container {
@@ -38,6 +41,7 @@ impl Container {
                 let text = group.read("memory.stat")?.unwrap_or_default();
                 let figure = |key| keyed(&text, key).unwrap_or(0);
                 measure.memory_bytes = figure("anon").saturating_add(figure("shmem"));
+                measure.cache_bytes = Some(figure("file").saturating_sub(figure("shmem")));
                 measure.swap_bytes = group.read_number("memory.swap.current")?.unwrap_or(0);
             }
             (Via::V1, Some(group)) => {
@@ -48,7 +52,66 @@ impl Container {
             }
             _ => memory_of_processes(&self.shared.proc, &self.pids()?, &mut measure)?,
         }
-        Ok(HeldMemory { resident_bytes: measure.memory_bytes, swapped_bytes: measure.swap_bytes })
+        Ok(HeldMemory {
+            resident_bytes: measure.memory_bytes,
+            swapped_bytes: measure.swap_bytes,
+            cache_bytes: measure.cache_bytes.unwrap_or(0),
+        })
+    }
+
+    /// Lets the job grow by so many bytes more, page cache included, and from there only as fast as its own pages can be
+    /// taken away; `None`: as it likes. Only the second generation can do that (`memory.high`).
+    pub fn slow(&mut self, allowance: Option<u64>) -> Result<Applied, ContainerError> {
+        let Some(group) = self.steered() else {
+            return Ok(if allowance.is_none() { Applied::Done } else { Applied::Kept(NO_STEERING) });
+        };
+        let high = match allowance {
+            None => None,
+            Some(bytes) => {
+                let Some(current) = group.read_number("memory.current")? else { return Ok(Applied::Done) };
+                Some(current.saturating_add(bytes))
+            }
+        };
+        let text = high.map_or_else(|| "max".to_owned(), |bytes| bytes.to_string());
+        let applied = write_if_there(group, "memory.high", &text)?;
+        if applied == Applied::Done {
+            self.high = Some(high);
+        }
+        Ok(applied)
+    }
+
+    /// Lets the kernel take so many bytes of the job's memory only when there is nothing else to take; 0: as those of any
+    /// other job. It holds against other jobs, and against the rest of the host as far as the groups above pinfold's own
+    /// are protected themselves: a group's protection is never more than that of the one above it (`memory.low`).
+    pub fn protect(&self, bytes: u64) -> Result<Applied, ContainerError> {
+        let Some(group) = self.steered() else {
+            return Ok(if bytes == 0 { Applied::Done } else { Applied::Kept(NO_STEERING) });
+        };
+        let text = bytes.to_string();
+        if let Some(level) = self.shared.roles.memory.and_then(|index| self.shared.levels.get(index)) {
+            for above in [level.top(), &level.instance] {
+                write_if_there(above, "memory.low", &text)?;
+            }
+        }
+        Ok(write_if_there(group, "memory.low", &text)?)
+    }
+
+    /// The job's group, where the kernel can be told whose memory to take.
+    fn steered(&self) -> Option<&Group> {
+        if self.shared.plan.via(AbilityName::Limit) == Via::V2 {
+            self.group(self.shared.roles.memory)
+        } else {
+            None
+        }
+    }
+}
+
+/// A group that was removed needs nothing any more, and a kernel without the file leaves things as they are.
+fn write_if_there(group: &Group, file: &str, text: &str) -> Result<Applied, CgroupError> {
+    match group.write(file, text) {
+        Ok(()) => Ok(Applied::Done),
+        Err(error) if error.is_gone() => Ok(Applied::Kept(NO_STEERING)),
+        Err(error) => Err(error),
     }
 }
 
@@ -95,6 +158,13 @@ impl Containers {
         };
         pids.into_iter()
             .try_for_each(|pid| advise_process(&self.shared.proc, pid, u64::MAX / 2, Advice::Fetch))
+    }
+
+    /// Whether the kernel can be told whose memory to take first and whose last: [`Container::slow`],
+    /// [`Container::protect`].
+    #[must_use]
+    pub fn can_steer_memory(&self) -> bool {
+        self.shared.plan.via(AbilityName::Limit) == Via::V2
     }
 
     /// Bounds what all jobs together hold in RAM, page cache included, in bytes; `None`: not at all. Above it the

@@ -150,6 +150,7 @@ fn release(group: &Group, above: &Group, hierarchy: &Hierarchy, rescued: &mut Ve
         Generation::V2 => {
             lift("memory.max", "max", "lifted the bound on memory");
             lift("memory.high", "max", "lifted the throttle on memory");
+            lift("memory.low", "0", "took the protection of its memory away");
             lift("memory.swap.max", "max", "lifted the bound on swap");
             lift("cpu.max", "max", "lifted the quota of processor time");
             lift("cpu.idle", "0", "taken out of the idle class");

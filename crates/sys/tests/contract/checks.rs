@@ -24,7 +24,7 @@ type Check = fn(&World) -> usize;
 
 /// Runs every check; says how many things were compared.
 pub(crate) fn all(world: &World) -> usize {
-    let checks: [(&str, Check); 15] = [
+    let checks: [(&str, Check); 17] = [
         ("an empty container comes and goes", comes_and_goes),
         ("processes are listed until they end", lists_processes),
         ("a process that has ended is gone", vanished),
@@ -35,6 +35,8 @@ pub(crate) fn all(world: &World) -> usize {
         ("a kill ends all, frozen or not", kills),
         ("what a job holds is measured", measures),
         ("a bound is set, lifted, or refused aloud", limits),
+        ("growth is slowed and memory protected, or not, aloud", steers),
+        ("what another program changes is seen and set again", drifts),
         ("a busy container is not removed", busy),
         ("what one job had the next has not", inherits_nothing),
         ("a job is found again after a restart", adopts),
@@ -350,6 +352,129 @@ fn limits(world: &World) -> usize {
     compared
 }
 
+fn steers(world: &World) -> usize {
+    let instance = world.instance();
+    let containers = world.open(&instance);
+    let mut container = containers.create(1, &Shape::default()).expect("created");
+    let mut actor = Actor::start(Role::Hold(32 << 20), 1, &instance);
+    container.enter(actor.pid()).expect("enter");
+    actor.begin();
+    let held = container.held_memory().expect("held");
+    assert!(held.resident_bytes + held.swapped_bytes >= 32 * MIB, "{held:?}");
+    let groups = groups_of_job(world, &instance, 1);
+    let read = |file: &str| -> Vec<String> {
+        let texts = groups.iter().filter_map(|group| std::fs::read_to_string(group.join(file)).ok());
+        texts.map(|text| text.trim().to_owned()).collect()
+    };
+    let mut compared = 1;
+    if containers.can_steer_memory() {
+        assert_eq!(container.slow(Some(64 * MIB)).expect("slowed"), Applied::Done);
+        let high: Vec<u64> = read("memory.high").iter().map(|text| text.parse().expect("a bound")).collect();
+        assert!(high.len() == 1 && high[0] >= 96 * MIB, "{}: {high:?}", world.name);
+        assert_eq!(container.protect(16 * MIB).expect("protected"), Applied::Done);
+        assert_eq!(read("memory.low"), [(16 * MIB).to_string()], "{}", world.name);
+        let above = groups[0].parent().expect("the instance's").join("memory.low");
+        assert_eq!(std::fs::read_to_string(above).expect("there").trim(), (16 * MIB).to_string());
+        compared += 4;
+    } else {
+        assert!(matches!(container.slow(Some(MIB)).expect("an answer"), Applied::Kept(_)));
+        assert!(matches!(container.protect(MIB).expect("an answer"), Applied::Kept(_)));
+        compared += 2;
+    }
+    // What is free already can be had everywhere.
+    assert_eq!(container.slow(None).expect("let grow"), Applied::Done);
+    assert_eq!(container.protect(0).expect("let go"), Applied::Done);
+    assert!(
+        read("memory.high").iter().all(|text| text == "max")
+            && read("memory.low").iter().all(|text| text == "0")
+    );
+    assert!(actor.end().success(), "it lived on");
+    remove(world, container);
+    containers.close();
+    compared + 3
+}
+
+fn drifts(world: &World) -> usize {
+    let instance = world.instance();
+    let containers = world.open(&instance);
+    let all = proc(world).status(std::process::id()).expect("status").expect("we are there").cpus;
+    let first = CpuSet::single(all.first().expect("we run somewhere"));
+    let shape = Shape { cpus: first, share: Share::Normal { weight: 300 }, limit_bytes: Some(512 * MIB) };
+    let mut container = containers.create(5, &shape).expect("created");
+    let mut actor = Actor::start(Role::Wait, 5, &instance);
+    container.enter(actor.pid()).expect("enter");
+    actor.begin();
+    container.close_doors().expect("in all groups");
+    assert_eq!(container.drifts(false).expect("read"), [], "{}: as it was asked for", world.name);
+    let others = [
+        ("cpuset.cpus", all.to_string()),
+        ("cpu.weight", "77".to_owned()),
+        ("cpu.shares", "77".to_owned()),
+        ("cpu.idle", "1".to_owned()),
+        ("memory.max", (900 * MIB).to_string()),
+        ("memory.high", (800 * MIB).to_string()),
+        ("memory.limit_in_bytes", (900 * MIB).to_string()),
+        ("freezer.state", "FROZEN".to_owned()),
+        ("cgroup.freeze", "1".to_owned()),
+    ];
+    let mut compared = 1;
+    for (file, other) in others {
+        let groups = groups_of_job(world, &instance, 5);
+        let Some(group) = groups.into_iter().find(|group| group.join(file).exists()) else { continue };
+        // Of a host with one PU there is no other set; and of two freezers one is in use.
+        let freezer = match file {
+            "freezer.state" => Via::V1,
+            "cgroup.freeze" => Via::V2,
+            _ => world.plan.via(AbilityName::Freeze),
+        };
+        if (file == "cpuset.cpus" && all.len() == 1) || freezer != world.plan.via(AbilityName::Freeze) {
+            continue;
+        }
+        write_as_another(world, &group, file, &other);
+        let found = container.drifts(false).expect("read");
+        assert!(found.len() == 1 && found[0].file == file, "{}: {file}: {found:?}", world.name);
+        assert_ne!(found[0].wanted, found[0].found);
+        assert_eq!(container.set_again(&found[0]).expect("set again"), Applied::Done);
+        assert_eq!(container.drifts(false).expect("read"), [], "{}: {file} is as it was", world.name);
+        compared += 4;
+    }
+    assert!(world.plan.mode == Mode::Rootless || compared > 1, "{}", world.name);
+    // The next daemon is told what this one had asked for.
+    drop(container);
+    let mut container = containers.adopt(5, Some(actor.pid())).expect("adopt").expect("still there");
+    container.remember(&shape);
+    assert_eq!(container.drifts(false).expect("read"), [], "{}: as the one before asked", world.name);
+    let other = Shape { limit_bytes: Some(300 * MIB), ..shape.clone() };
+    container.remember(&other);
+    let found = container.drifts(false).expect("read");
+    let by_group = matches!(world.plan.via(AbilityName::Limit), Via::V1 | Via::V2);
+    assert_eq!(found.len(), usize::from(by_group), "{}: {found:?}", world.name);
+    for drift in &found {
+        assert_eq!(container.set_again(drift).expect("set again"), Applied::Done);
+    }
+    assert_eq!(container.drifts(false).expect("read"), [], "{}", world.name);
+    container.freeze().expect("freeze");
+    assert_eq!(container.drifts(true).expect("read"), [], "{}: it is to stand still", world.name);
+    container.thaw().expect("thaw");
+    assert!(actor.end().success(), "it lived on");
+    remove(world, container);
+    containers.close();
+    compared + 2
+}
+
+/// Writes to a group's file as a program does that is not pinfold.
+fn write_as_another(world: &World, group: &std::path::Path, file: &str, text: &str) {
+    let group =
+        pinfold_sys::cgroup::Group::open(group, world.roots.fake.clone()).expect("open").expect("there");
+    group.write(file, text).unwrap_or_else(|error| panic!("{}: {file}: {error}", world.name));
+}
+
+/// The groups of a job in all hierarchies.
+fn groups_of_job(world: &World, instance: &str, job: u64) -> Vec<std::path::PathBuf> {
+    let groups = groups_left(world, instance).into_iter().map(|group| group.join(format!("job-{job}")));
+    groups.filter(|group| group.exists()).collect()
+}
+
 fn busy(world: &World) -> usize {
     let instance = world.instance();
     let containers = world.open(&instance);
@@ -479,6 +604,9 @@ fn rescues(world: &World) -> usize {
     let mut actor = Actor::start(Role::Spin, 3, &instance);
     container.enter(actor.pid()).expect("enter");
     actor.begin();
+    container.slow(Some(512 * MIB)).expect("an answer");
+    container.protect(MIB).expect("an answer");
+    let steered = containers.can_steer_memory();
     container.freeze().expect("freeze");
     until(world, &container, "it stops", |one| one.is_frozen().expect("frozen"));
     drop((container, containers));
@@ -489,6 +617,13 @@ fn rescues(world: &World) -> usize {
     assert!(!rescued.is_empty());
     assert!(rescued.iter().all(|one| one.failure.is_none()), "{rescued:?}");
     assert_eq!(rescue_instance(roots, &instance), [], "the second time nothing is left to do");
+    for group in groups_of_job(world, &instance, 3).iter().filter(|_| steered) {
+        let read = |file: &str| std::fs::read_to_string(group.join(file)).map(|text| text.trim().to_owned());
+        assert_eq!(
+            (read("memory.high").ok(), read("memory.low").ok()),
+            (Some("max".into()), Some("0".into()))
+        );
+    }
 
     let containers = world.open(&instance);
     let container = containers.adopt(3, Some(actor.pid())).expect("adopt").expect("still there");

@@ -41,6 +41,7 @@ pub(super) fn v2_controller(controller: &str) -> &'static [(&'static str, &'stat
             ("memory.current", "0\n"),
             ("memory.events", "low 0\nhigh 0\nmax 0\noom 0\noom_kill 0\n"),
             ("memory.high", "max\n"),
+            ("memory.low", "0\n"),
             ("memory.max", "max\n"),
             ("memory.numa_stat", "anon N0=0\nfile N0=0\nshmem N0=0\n"),
             ("memory.peak", "0\n"),

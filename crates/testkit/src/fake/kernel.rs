@@ -470,6 +470,7 @@ impl FakeKernel for Kernel {
             "cpuset.cpus" => self.bind(&mut state, group, value),
             "memory.max"
             | "memory.high"
+            | "memory.low"
             | "memory.swap.max"
             | "memory.limit_in_bytes"
             | "memory.memsw.limit_in_bytes" => self.bound_memory(&mut state, group, name, value),

@@ -1,0 +1,69 @@
+//! Another program writes to the kernel's files of a job: that is noticed, set back, and told.
+
+use std::fs;
+use std::path::PathBuf;
+
+use pinfold_proto::JobState;
+use pinfold_proto::view::{AuditView, WhyView};
+
+use crate::host::Host;
+use crate::kind::{Kind, each_kind};
+use crate::wait::{eventually, no_rescue};
+
+each_kind!(what_another_program_changes_is_set_back);
+
+/// A file of the job's groups, in whichever hierarchy has it.
+fn file_of_job(host: &Host, names: &[&str]) -> Result<PathBuf, String> {
+    let groups = host.job_groups();
+    let files = names.iter().flat_map(|name| groups.iter().map(move |group| group.join(name)));
+    files.into_iter().find(|file| file.exists()).ok_or_else(|| format!("none of {names:?} in {groups:?}"))
+}
+
+fn read(file: &PathBuf) -> String {
+    fs::read_to_string(file).expect("a file of the job's group").trim().to_owned()
+}
+
+fn what_another_program_changes_is_set_back(kind: Kind) {
+    if kind != Kind::Groups {
+        println!("skipped: without control groups a job has no files that another program could write to");
+        return;
+    }
+    let _frozen = no_rescue();
+    let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let job = host.submit(&["--mem-limit", "256MiB"], "until [ -e go ]; do sleep 0.05; done; exit 3");
+    host.until(job, JobState::Running);
+    for (names, other) in [
+        (&["memory.max", "memory.limit_in_bytes"][..], (512u64 << 20).to_string()),
+        (&["cpu.weight", "cpu.shares"][..], "77".to_owned()),
+        (&["freezer.state", "cgroup.freeze"][..], "1".to_owned()),
+    ] {
+        // The unified hierarchy has the job's group only once it has run for a moment.
+        let file = eventually("the job has the file", || file_of_job(&host, names));
+        let before = read(&file);
+        let other = if file.ends_with("freezer.state") { "FROZEN".to_owned() } else { other };
+        fs::write(&file, &other).expect("root may write it");
+        assert_ne!(read(&file), before, "{file:?}");
+        eventually("it is set back", || match read(&file) {
+            now if now == before => Ok(()),
+            now => Err(format!("{file:?}: {now}")),
+        });
+        let name = file.file_name().and_then(|name| name.to_str()).expect("a name");
+        eventually("it is told", || {
+            let said = host.pinfold(["why", &job.to_string(), "--json"]);
+            let view: WhyView = serde_json::from_str(&said.out).map_err(|error| error.to_string())?;
+            let told = view.decisions.iter().find(|one| one.action == format!("restore {name}"));
+            match told {
+                Some(told) if told.reason.contains("another program changed it from") => Ok(()),
+                _ => Err(format!("{view:?}")),
+            }
+        });
+    }
+    let said = host.pinfold(["audit", "--verify", "--json"]);
+    let view: AuditView = serde_json::from_str(&said.out).expect("one JSON object");
+    assert_eq!(view.intact, Some(true));
+    let records = view.records.iter().filter(|record| record.action == "drift");
+    assert_eq!(records.clone().count(), 3, "{view:?}");
+    assert!(records.into_iter().all(|record| record.detail.starts_with(&format!("job {job}: "))), "{view:?}");
+    host.make("go");
+    host.until_exit_code(job, 3);
+}

@@ -1,0 +1,221 @@
+//! The first step of the ladder, where the kernel can take it: whoever grew youngest is slowed before anybody has to stand
+//! still; and the memory of the token holder is the last that the kernel takes.
+//!
+//! A slowed job may grow by what the others leave within the next second. Beyond that the kernel moves its own pages
+//! out at each page that it asks for, so that it grows as fast as swap takes them. This holds between two readings too,
+//! while a freeze comes after one. It is of no use to a job whose pages have nowhere to go, and such a job would stall
+//! for hours without getting on: then, and where the kernel has no such bound (`memory.high`), jobs are frozen at once.
+//! Nor is it done for long, for a job that moves its own pages in a circle gets on more slowly than one that waits for
+//! its turn.
+//!
+//! Owns who is slowed and who is protected. Absent: who is frozen (`governor`).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::carry::RETRY;
+use crate::governor::{HORIZON, WORTH_BYTES, order};
+use crate::job::Job;
+use crate::memory::grown;
+use crate::policy::Policy;
+use crate::{Action, Decision, Instant, JobId, Reason};
+
+/// A job is slowed for so long at most, and then goes on or stands still.
+pub const SLOW_FOR: Duration = Duration::from_secs(10);
+/// Growth is looked at this far ahead for it, twice as far as for a freeze.
+const AHEAD: Duration = Duration::from_secs(2);
+/// One that was slowed is not again before this has gone by.
+const AGAIN: Duration = Duration::from_secs(30);
+/// The least time between two steps.
+const STEP: Duration = Duration::from_millis(250);
+
+/// What the kernel was told about whose memory to take.
+#[derive(Debug, Default)]
+pub(crate) struct Steering {
+    slowed: BTreeMap<JobId, Slowed>,
+    /// The job that is protected, and so many bytes of it.
+    protected: Option<(JobId, u64)>,
+    acted: Option<Instant>,
+}
+
+/// A job that is slowed.
+#[derive(Debug, Clone, Copy)]
+struct Slowed {
+    since: Instant,
+    /// What it grew by in a second before.
+    growth: u64,
+    /// The kernel did not let it grow again, and is asked anew at this time.
+    asked_again: Option<Instant>,
+}
+
+impl Steering {
+    /// Who is slowed and may be let go as far as the kernel is concerned.
+    fn due(&self, now: Instant) -> Vec<(JobId, Slowed)> {
+        let due = |one: &Slowed| one.asked_again.is_none_or(|at| at <= now);
+        self.slowed.iter().filter(|(_, one)| due(one)).map(|(&id, &one)| (id, one)).collect()
+    }
+}
+
+impl Policy {
+    /// Slows the youngest that grows, if memory would run short soon as things go, and lets those grow again for whom
+    /// there is room.
+    pub(crate) fn slow_growth(&mut self, usable: u64) {
+        if !self.steers() {
+            return;
+        }
+        let room = |policy: &Self, growth: u64| {
+            policy.shortage_within(usable.saturating_sub(grown(growth, AHEAD)), AHEAD) == 0
+        };
+        for (id, one) in self.steering.due(self.now) {
+            if !self.is_open(id) {
+                continue;
+            }
+            let useful = self.jobs.get(&id).is_some_and(|job| self.can_give_up(job));
+            let why = if !useful {
+                "slowing it is of no use: neither swap nor page cache is left to take its pages"
+            } else if self.now.since(one.since) >= SLOW_FOR {
+                "it was slowed for long enough"
+            } else if room(self, one.growth) {
+                "memory suffices for its growth again"
+            } else {
+                continue;
+            };
+            self.let_grow(id, why);
+        }
+        let over = self.shortage_within(usable, AHEAD);
+        let rests = self.steering.acted.is_some_and(|at| self.now.since(at) < STEP);
+        if over == 0 || rests || !self.settings.memory.prediction {
+            return;
+        }
+        let may = |job: &&Job| {
+            let again = job.held.slowed_until.is_none_or(|until| self.now >= until);
+            let grows = job.held.growth_now >= WORTH_BYTES && job.held.growth >= WORTH_BYTES;
+            let free = Some(job.id()) != self.memory.token && !self.steering.slowed.contains_key(&job.id());
+            again && grows && free && self.may_freeze(job.id()) && self.can_give_up(job)
+        };
+        let Some(job) = self.running().filter(may).max_by_key(|job| order(job)) else { return };
+        let id = job.id();
+        let growth = job.held.growth;
+        // It is held back before it would be frozen, so what is for that stays free.
+        let freezes_at = over.saturating_add(grown(growth, HORIZON));
+        let allowance = self.ahead_within(job, AHEAD).saturating_sub(freezes_at);
+        let Some(token) = self.memory.token else { return };
+        let reason = Reason::GrowsTooFast { free: self.free_memory(), growth, token };
+        self.decisions.push(Decision {
+            job: id,
+            action: Action::Slow { allowance: Some(allowance) },
+            reason,
+        });
+        self.steering.slowed.insert(id, Slowed { since: self.now, growth, asked_again: None });
+        self.steering.acted = Some(self.now);
+    }
+
+    /// Whether the kernel can be told whose memory to take.
+    fn steers(&self) -> bool {
+        self.governs() && self.settings.memory.steers
+    }
+
+    /// Whether a job that is slowed has pages that can go somewhere.
+    fn can_give_up(&self, job: &Job) -> bool {
+        self.memory.swap_free >= WORTH_BYTES || job.held.cache >= WORTH_BYTES
+    }
+
+    /// At the end of each step: who stands still, holds the token or is not governed any more is not slowed; and the
+    /// token holder, and nobody else, is protected.
+    pub(crate) fn steer(&mut self) {
+        if self.steering.slowed.is_empty() && self.steering.protected.is_none() && !self.steers() {
+            return;
+        }
+        for (id, _) in self.steering.due(self.now) {
+            if !self.is_open(id) {
+                continue;
+            }
+            let stands = self.live(id).is_some_and(|live| live.out.is_some());
+            if !self.steers() {
+                self.let_grow(id, "memory is not governed any more");
+            } else if stands {
+                self.let_grow(id, "it stands still instead");
+            } else if self.memory.token == Some(id) {
+                self.let_grow(id, "it goes first for memory now");
+            }
+        }
+        self.protect_token();
+    }
+
+    fn protect_token(&mut self) {
+        let token = self.memory.token.filter(|_| self.steers());
+        let told = self.steering.protected;
+        if let Some((was, _)) = told
+            && token != Some(was)
+        {
+            if !self.is_open(was) {
+                return; // once it has answered
+            }
+            self.steering.protected = None;
+            let reason = Reason::GoesFirstNoMore;
+            self.decisions.push(Decision { job: was, action: Action::Protect { bytes: 0 }, reason });
+        }
+        let Some(token) = token.filter(|&token| self.is_open(token)) else { return };
+        let Some(job) = self.jobs.get(&token) else { return };
+        let bytes = self.counts_for(job);
+        let told = self.steering.protected.map_or(0, |(_, bytes)| bytes);
+        // In powers of two, so that it is told a dozen times at most while it grows.
+        if bytes < WORTH_BYTES || (bytes <= told && bytes > told / 8) {
+            return;
+        }
+        let bytes = bytes.checked_next_power_of_two().unwrap_or(bytes);
+        self.steering.protected = Some((token, bytes));
+        self.decisions.push(Decision {
+            job: token,
+            action: Action::Protect { bytes },
+            reason: Reason::GoesFirst,
+        });
+    }
+
+    /// Whether anything may be asked of a job: it runs, and is not on its way in or out.
+    fn is_open(&self, id: JobId) -> bool {
+        self.live(id).is_some_and(|live| !live.starting && !live.requeuing)
+    }
+
+    fn let_grow(&mut self, id: JobId, why: &'static str) {
+        self.steering.slowed.remove(&id);
+        let until = self.now.after(AGAIN);
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.held.slowed_until = Some(until);
+        }
+        let reason = Reason::MayGrow { why };
+        self.decisions.push(Decision { job: id, action: Action::Slow { allowance: None }, reason });
+    }
+
+    /// The kernel did not take a bound, or did not give one back: the first is not tried again soon, the second until it
+    /// succeeds.
+    pub(crate) fn not_steered(&mut self, id: JobId, allowance: Option<u64>) {
+        let until = self.now.after(AGAIN);
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.held.slowed_until = Some(until);
+        if allowance.is_some() {
+            self.steering.slowed.remove(&id);
+        } else {
+            let asked_again = Some(self.now.after(RETRY));
+            self.steering.slowed.insert(id, Slowed { since: Instant(0), growth: 0, asked_again });
+        }
+    }
+
+    /// A job has no processes any more, and nothing is told of it.
+    pub(crate) fn forget_steering(&mut self, id: JobId) {
+        self.steering.slowed.remove(&id);
+        self.steering.protected = self.steering.protected.filter(|&(job, _)| job != id);
+    }
+
+    /// Since when a job is slowed.
+    pub(crate) fn slowed_since(&self, id: JobId) -> Option<Instant> {
+        self.steering.slowed.get(&id).map(|one| one.since)
+    }
+
+    /// How much of a job's memory the kernel takes last, in bytes.
+    pub(crate) fn protected_bytes(&self, id: JobId) -> Option<u64> {
+        self.steering.protected.filter(|&(job, _)| job == id).map(|(_, bytes)| bytes)
+    }
+}
+
+const _: () = assert!(AHEAD.as_secs() > HORIZON.as_secs(), "slowing comes before freezing");
