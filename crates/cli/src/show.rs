@@ -105,17 +105,20 @@ pub(crate) fn export(dial: &Dial, args: &ExportArgs) -> Result<(), Failure> {
         return Err(Failure::new(ExitCode::Usage, "parquet is not for terminals: name a file by -o"));
     }
     let mut client = dial.connect()?;
-    let reports = ask(
-        &mut client,
-        &Request::Report {
-            select: select(&args.which)?,
-            series: args.what == ExportWhat::Samples,
-            processes: args.what == ExportWhat::Processes,
-            threads: false,
-            files: false,
-            all: args.all,
-        },
-    )?;
+    let wanted = |select, in_full: bool| Request::Report {
+        select,
+        series: in_full && args.what == ExportWhat::Samples,
+        processes: in_full && args.what == ExportWhat::Processes,
+        threads: false,
+        files: false,
+        all: args.all,
+    };
+    let mut reports = ask(&mut client, &wanted(select(&args.which)?, false))?;
+    if args.what != ExportWhat::Jobs {
+        // One by one: samples of a thousand jobs in one answer would hold the daemon up, and fill its memory.
+        let each = reports.iter().map(|job| ask(&mut client, &wanted(Select::Jobs(vec![job.job]), true)));
+        reports = each.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+    }
     let sheet = match args.what {
         ExportWhat::Jobs => export::jobs(&reports),
         ExportWhat::Samples => export::samples(&reports),

@@ -144,9 +144,13 @@ fn bar(part: f64) -> String {
 
 fn processes(view: &ReportView) -> String {
     let found = super::processes::found(view.processes_from.as_deref());
+    let count = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     format!(
-        "{} in all{found}, at most {} with {} threads at once; {} samples",
-        view.processes_total, view.processes_peak, view.threads_peak, view.samples
+        "{} in all{found}, at most {} with {} at once; {}",
+        view.processes_total,
+        view.processes_peak,
+        count(view.threads_peak, "thread"),
+        count(view.samples, "sample")
     )
 }
 

@@ -140,13 +140,15 @@ fn head(now: &StatusView, screen: &Screen) -> Vec<String> {
         count(JobState::Queued),
         count(JobState::Held)
     ));
-    lines.push(format!(
-        "memory [{}] {} of {}, swap {}{pressure}",
-        bar(part, (screen.width / 4).clamp(10, 40)),
+    let told = format!(
+        "{} of {}, swap {}{pressure}",
         size(memory.held_bytes),
         size(memory.budget_bytes),
         size(memory.swap_held_bytes)
-    ));
+    );
+    // The bar takes what the figures leave: they are never cut.
+    let room = screen.width.saturating_sub(told.chars().count() + "memory [] ".len());
+    lines.push(format!("memory [{}] {told}", bar(part, (screen.width / 4).clamp(10, 40).min(room.max(4)))));
     lines.extend(now.warnings.iter().map(|warning| format!("warning: {}", plain(warning))));
     lines
 }

@@ -313,7 +313,8 @@ fn measures(world: &World) -> usize {
     assert!(totals.memory_bytes >= held);
     if let Some(nodes) = container.memory_by_node().expect("nodes") {
         let sum: u64 = nodes.iter().map(|(_, bytes)| bytes).sum();
-        assert!((held..held + slack).contains(&sum), "{nodes:?}");
+        // The first generation counts pages on its lists, and the last few of each PU are on their way there.
+        assert!((held - MIB..held + slack).contains(&sum), "{nodes:?}");
     }
     // Time never runs backwards, not even when those who used it are gone.
     let used = totals.cpu_user_us + totals.cpu_system_us;

@@ -70,6 +70,19 @@ fn fits(lines: &[String], (width, height): (usize, usize)) {
 }
 
 #[test]
+fn pressure_is_told_in_a_narrow_terminal_too() {
+    let mut now = status(2, None);
+    now.memory.pressure_full_avg10 = Some(0.125);
+    now.memory.held_bytes = 123_456_789;
+    for width in [72, 80, 200] {
+        let lines = frame(&now, None, &Screen { width, height: 24, ..Screen::default() });
+        let memory = lines.iter().find(|line| line.contains("memory [")).unwrap();
+        assert!(memory.contains("stalled for memory 12.5 %"), "{width}: {memory}");
+        assert!(memory.chars().count() <= width, "{width}: {memory}");
+    }
+}
+
+#[test]
 fn all_cores_that_fit_are_on_the_screen() {
     let now = status(64, None);
     for (width, height) in SIZES {
