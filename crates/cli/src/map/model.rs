@@ -40,6 +40,8 @@ pub(super) struct Core {
     pub(super) usable: bool,
     /// The sets on it, by their place in [`Map::sets`]; those whose home it is first.
     pub(super) sets: Vec<usize>,
+    /// Whether it is set aside, for whomever.
+    pub(super) aside: bool,
 }
 
 /// A set of PUs with its job.
@@ -58,13 +60,19 @@ impl Map {
             pus.entry(pu.core).or_default().push(pu);
         }
         let firsts: Vec<&Pu> = pus.values().map(|pus| pus[0]).collect();
+        let set_aside: CpuSet = view
+            .set_asides
+            .iter()
+            .filter_map(|set| set.cpus.parse::<CpuSet>().ok())
+            .fold(CpuSet::new(), |all, cpus| all.union(&cpus));
         let core = |pus: Vec<&Pu>| {
             let usable = pus.iter().any(|pu| pu.usable);
             let pus: CpuSet = pus.iter().map(|pu| pu.os).collect();
             let mut on: Vec<usize> =
                 (0..sets.len()).filter(|&set| !sets[set].cpus.is_disjoint(&pus)).collect();
             on.sort_by_key(|&set| (sets[set].view.class == JobClass::Backfill, set));
-            Core { pus, usable, sets: on }
+            let aside = !set_aside.is_disjoint(&pus);
+            Core { pus, usable, sets: on, aside }
         };
         let cores: Vec<Core> = pus.into_values().map(core).collect();
         let asides = view.set_asides.clone();

@@ -215,6 +215,9 @@ fn label_size(size: f64) -> f64 {
     (size * 0.34).min(FONT)
 }
 
+/// The frame of a core that is set aside.
+const ASIDE_FRAME: &str = "stroke=\"#000\" stroke-width=\"1.6\" stroke-dasharray=\"3 2\"";
+
 fn draw_core(map: &Map, core: &Core, x: f64, y: f64, size: f64, out: &mut String) {
     let rect = |x: f64, y: f64, width: f64, height: f64, fill: &str, out: &mut String| {
         put!(
@@ -231,10 +234,10 @@ fn draw_core(map: &Map, core: &Core, x: f64, y: f64, size: f64, out: &mut String
     for (at, &set) in core.sets.iter().skip(1).take(others).enumerate() {
         rect(x, y + size - number(others - at) * stripe, size, stripe, colour(set).0, out);
     }
+    let frame = if core.aside { ASIDE_FRAME } else { "stroke=\"#666\" stroke-width=\"0.6\"" };
     put!(
         out,
-        "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{size:.1}\" height=\"{size:.1}\" fill=\"none\" stroke=\"#666\" \
-         stroke-width=\"0.6\"/>"
+        "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{size:.1}\" height=\"{size:.1}\" fill=\"none\" {frame}/>"
     );
     let font = label_size(size);
     if font < LABEL_LEAST {
@@ -295,12 +298,24 @@ fn draw_legend(map: &Map, top: f64, width: f64, out: &mut String) -> f64 {
     let mut end = top + number(rows) * line;
     let rest = map.sets.len() - shown;
     let words = match (map.sets.len(), rest) {
-        (0, _) => "no job has a core".to_owned(),
-        (_, 0) => return end,
-        _ => format!("and {rest} more"),
+        (0, _) => Some("no job has a core".to_owned()),
+        (_, 0) => None,
+        _ => Some(format!("and {rest} more")),
     };
-    put!(out, "<text x=\"{MARGIN}\" y=\"{end:.1}\" fill=\"#555\">{words}</text>");
-    end += line;
+    if let Some(words) = words {
+        put!(out, "<text x=\"{MARGIN}\" y=\"{end:.1}\" fill=\"#555\">{words}</text>");
+        end += line;
+    }
+    for set in map.asides.iter().take(NAMED) {
+        put!(
+            out,
+            "<rect x=\"{MARGIN}\" y=\"{:.1}\" width=\"{FONT}\" height=\"{FONT}\" fill=\"#fff\" {ASIDE_FRAME}/>",
+            end - FONT + 2.0
+        );
+        let words = text_cut(&super::text::set_words(set), FONT, width - 2.0 * MARGIN - 2.5 * FONT);
+        put!(out, "<text x=\"{:.1}\" y=\"{end:.1}\">{}</text>", MARGIN + 1.5 * FONT, escaped(&words));
+        end += line;
+    }
     end
 }
 

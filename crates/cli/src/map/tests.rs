@@ -1,6 +1,6 @@
 //! Maps of machines of 2, 64 and 1,024 PUs, with jobs on them.
 
-use pinfold_proto::view::SetView;
+use pinfold_proto::view::{SetAsideView, SetKind, SetView};
 use pinfold_proto::{JobClass, JobState};
 use pinfold_topo::facts::Facts;
 use pinfold_topo::{NumaNode, PuOs};
@@ -144,6 +144,30 @@ fn pictures_are_whole_and_of_a_bearable_size() {
                 .unwrap();
         }
     }
+}
+
+#[test]
+fn cores_that_are_set_aside_have_a_frame_of_their_own() {
+    let mut view = view("0-7", vec![set(7, "0-1", JobClass::Primary)]);
+    view.set_asides.push(SetAsideView {
+        set: "<db>".to_owned(),
+        cpus: "2-4".to_owned(),
+        usable_cpus: "2-4".to_owned(),
+        cores: 3,
+        memory_bytes: None,
+        kind: SetKind::Static,
+        shared: false,
+        users: Vec::new(),
+        owner: "ada".to_owned(),
+        jobs: vec![9],
+        made_s: 1.0,
+        expires_s: None,
+    });
+    let picture = svg::draw(&Map::new(&machine([1, 1, 1, 8, 1]), &view));
+    // Three cores, and the line that says what the frame means.
+    assert_eq!(picture.text.matches("stroke-dasharray").count(), 4);
+    assert!(picture.text.contains("set &lt;db&gt;: PUs 2-4 (3 cores), "), "{}", picture.text);
+    assert!(picture.text.contains("for its jobs alone, jobs 9"), "{}", picture.text);
 }
 
 #[test]

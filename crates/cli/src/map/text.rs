@@ -3,6 +3,8 @@
 
 use std::io::{self, Write};
 
+use pinfold_proto::view::SetAsideView;
+
 use super::model::{Core, Group, Inside, Map};
 
 /// What stands for the sets, in order; beyond them all look alike.
@@ -134,19 +136,23 @@ fn write_letter(set: usize, colour: bool, out: &mut dyn Write) -> io::Result<()>
 fn write_legend(map: &Map, width: usize, colour: bool, out: &mut dyn Write) -> io::Result<()> {
     write_jobs(map, width, colour, out)?;
     for set in &map.asides {
-        let jobs: Vec<String> = set.jobs.iter().map(ToString::to_string).collect();
-        let jobs = if jobs.is_empty() { "no job".to_owned() } else { format!("jobs {}", jobs.join(" ")) };
-        let text = format!(
-            "set {}: PUs {} ({} cores), {}, {}, {jobs}",
-            set.set,
-            set.cpus,
-            set.cores,
-            crate::sets::kind_word(set.kind),
-            if set.shared { "shared" } else { "for its jobs alone" },
-        );
-        writeln!(out, "{}", text.chars().take(width).collect::<String>())?;
+        writeln!(out, "{}", set_words(set).chars().take(width).collect::<String>())?;
     }
     Ok(())
+}
+
+/// A set of cores in words.
+pub(super) fn set_words(set: &SetAsideView) -> String {
+    let jobs: Vec<String> = set.jobs.iter().map(ToString::to_string).collect();
+    let jobs = if jobs.is_empty() { "no job".to_owned() } else { format!("jobs {}", jobs.join(" ")) };
+    format!(
+        "set {}: PUs {} ({} cores), {}, {}, {jobs}",
+        set.set,
+        set.cpus,
+        set.cores,
+        crate::sets::kind_word(set.kind),
+        if set.shared { "shared" } else { "for its jobs alone" },
+    )
 }
 
 fn write_jobs(map: &Map, width: usize, colour: bool, out: &mut dyn Write) -> io::Result<()> {

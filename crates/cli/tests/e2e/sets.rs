@@ -67,6 +67,10 @@ fn jobs_in_a_set_and_beside_it(kind: Kind) {
     let map: Value = serde_json::from_str(&done(&host, &["map", "--json"])).expect("one JSON object");
     assert_eq!(map["set_asides"][0]["set"], "db");
     assert!(done(&host, &["map"]).contains("set db: PUs"), "the map names the set");
+    done(&host, &["map", "-o", "map.svg"]);
+    let picture = host.wrote("map.svg");
+    assert!(picture.contains("set db: PUs") && picture.contains("stroke-dasharray"), "{picture}");
+    assert!(done(&host, &["status"]).contains("in db"), "status names the set");
     // It is still so after a restart.
     host.crash();
     host.start_daemon();

@@ -143,7 +143,12 @@ fn status_row(job: &JobView, now_s: f64) -> Vec<Cell> {
     vec![
         Cell::new(&job.job.to_string()),
         Cell::coloured(&state_text(job), state_colour(job)),
-        Cell::new(class_word(job.class)),
+        // In a set it has cores of its own, whatever its class.
+        Cell::new(
+            &job.set
+                .as_ref()
+                .map_or_else(|| class_word(job.class).to_owned(), |set| format!("in {}", plain(set))),
+        ),
         Cell::new(&job.priority.to_string()),
         optional(job.cpus.as_deref()),
         bytes(job.memory_bytes),

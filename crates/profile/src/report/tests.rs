@@ -151,6 +151,15 @@ fn status() -> StatusView {
 }
 
 #[test]
+fn a_job_in_a_set_says_which() {
+    let mut view = status();
+    view.jobs[0].set = Some("db".to_owned());
+    let shown = text(|out| write_status_at(&view, 103.5, 114, false, out));
+    assert!(shown.contains(" 17  running  in db  "), "\n{shown}");
+    assert!(shown.contains(" 18  queued   primary"), "\n{shown}");
+}
+
+#[test]
 fn projects_stand_above_the_jobs() {
     let none = ProjectView {
         project: None,
