@@ -25,7 +25,7 @@ lab: ## The acceptance suite alone, on an emulated host (QEMU): control groups v
 bench: ## pinfold beside native launchers and peers (about three quarters of an hour)
 	@scripts/setup.sh --bench
 	@cargo build --release $(binaries)
-	@for row in launch short pack e5 memory e1; do $(target)/release/pinfold-bench $$row || exit 1; done
+	@for row in launch short pack e5 e8 memory e1; do $(target)/release/pinfold-bench $$row || exit 1; done
 
 deb: ## A Debian package with the service's unit, manual pages and completions, in target/
 	@scripts/setup.sh --build

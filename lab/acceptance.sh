@@ -86,6 +86,75 @@ for options in "-n 4" "-n 2 -c 2" "-n 4 --hint nomultithread" "-n 4 --cpu-bind t
   check "$options on $allocated" "$planned" "$(cut -d ' ' -f 2 /tmp/found | tr '\n' ' ')"
 done
 
+echo "== cores of a job's own"
+mask() { sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/"$1"/status; }
+expand() { echo "$1" | tr ',' '\n' | while IFS=- read -r from to; do seq "$from" "${to:-$from}"; done; }
+# What is in the first list and not in the second.
+without() { { expand "$1"; expand "$2"; expand "$2"; } | sort -n | uniq -u | tr '\n' ' '; }
+interrupts() { cat /proc/irq/*/smp_affinity_list; }
+# Of kernel threads that are there all the time.
+threads() { for pid in $(ls /proc | grep '^[0-9]*$'); do [ "$pid" -lt 40 ] && [ -z "$(cat /proc/"$pid"/cmdline 2>/dev/null)" ] && mask "$pid"; done 2>/dev/null; }
+# Those on all PUs still that the kernel would let go: it does as it is asked, or has them bound (PF_NO_SETAFFINITY).
+movable() {
+  for pid in $(ls /proc | grep '^[0-9]*$'); do
+    [ "$pid" -lt 40 ] && [ "$(mask "$pid")" = "$all" ] && [ $(($(cut -d ' ' -f 9 /proc/"$pid"/stat) & 0x4000000)) = 0 ] && [ -z "$(cat /proc/"$pid"/cmdline)" ] && echo "$pid"
+  done 2>/dev/null | wc -l
+}
+movable_interrupts() {
+  for list in /proc/irq/*/smp_affinity_list; do
+    [ "$(cat "$list")" = "$all" ] && echo 2 2>/dev/null >"$list" && echo "$all" >"$list" && echo "$list"
+  done 2>/dev/null | wc -l
+}
+sh -c 'while :; do :; done' &
+other=$!
+all=$(mask $other)
+interrupts_before=$(interrupts) threads_before=$(threads)
+# Partitions below groups that are none came with 6.7.
+partitions=$(uname -r | { IFS=. read -r major minor _; [ "$major" -gt 6 ] || { [ "$major" = 6 ] && [ "$minor" -ge 7 ]; } && echo yes || echo no; })
+kind=root
+[ $partitions = no ] && kind=member && echo "SKIPPED in part: kernel $(uname -r) has no partitions below other groups"
+pinfold config set cpu.housekeeping=on
+isolate() {
+  rm -f /tmp/alone
+  job=$(pinfold submit --isolated -- sh -c 'until [ -e /tmp/alone ]; do usleep 100000; done' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
+  until_is "an isolated job runs" running said "$job" state
+  own=$(of_job "$job" cpuset.cpus.effective)
+}
+isolate
+check "it has a whole core" "$(cat /sys/devices/system/cpu/cpu"${own%%[,-]*}"/topology/thread_siblings_list)" "$own"
+check "its group is a partition" $kind "$(of_job "$job" cpuset.cpus.partition)"
+[ $partitions = no ] || until_is "nobody else has its PUs" "$(without "$all" "$own")" sh -c "sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/$other/status | tr ',' '\n' | while IFS=- read -r from to; do seq \$from \${to:-\$from}; done | tr '\n' ' '"
+check "interrupts that may move are off them" 0 "$(movable_interrupts)"
+check "kernel threads that may move are off them" 0 "$(movable)"
+pinfold why "$job"
+beside=$(pinfold run sh -c 'cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)/cpuset.cpus.effective')
+check "a job beside it is elsewhere" "$(expand "$beside" | tr '\n' ' ')" "$(without "$beside" "$own")"
+touch /tmp/alone
+pinfold wait "$job"
+check "it ends well" 0 $?
+until_is "its PUs are everybody's" "$all" mask $other
+check "interrupts are where they were" "$interrupts_before" "$(interrupts)"
+check "kernel threads are where they were" "$threads_before" "$(threads)"
+isolate
+kill -KILL "$daemon"
+check "the daemon is killed: it is alone still" $kind "$(of_job "$job" cpuset.cpus.partition)"
+start_daemon
+until_is "the next daemon knows it" running said "$job" state
+check "and leaves it alone" $kind "$(of_job "$job" cpuset.cpus.partition)"
+touch /tmp/alone
+pinfold wait "$job"
+until_is "its PUs are everybody's again" "$all" mask $other
+isolate
+kill -KILL "$daemon"
+pinfold rescue
+until_is "rescued, its PUs are everybody's" "$all" mask $other
+check "interrupts are where they were once more" "$interrupts_before" "$(interrupts)"
+touch /tmp/alone
+start_daemon
+pinfold wait "$job"
+check "it ends well all the same" 0 $?
+kill $other
+
 echo "== the daemon is killed while jobs run"
 job=$(pinfold submit -- sh -c 'until [ -e /tmp/gone ]; do usleep 100000; done; exit 9' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
 until_is "it runs" running said "$job" state

@@ -43,6 +43,23 @@ fn kept(directory: &Path, output: &Output, kind: &str) -> Vec<Value> {
 }
 
 #[test]
+fn queens_beside_load() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["e8", "--queens", "7", "--times", "1", "--repetitions", "2"];
+    let output = row(directory.path(), &arguments);
+    let runs = kept(directory.path(), &output, "run");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for way in ["native", "pinned apart by hand", "by hand, again"] {
+        assert!(text.contains(way), "{text}");
+        let own: Vec<&Value> = runs.iter().filter(|run| run["way"] == way).collect();
+        assert!(
+            own.len() >= 4 && own.iter().all(|run| run["seconds"].as_f64().unwrap() > 0.0),
+            "{way}: {own:?}"
+        );
+    }
+}
+
+#[test]
 fn duty_cycle_jobs() {
     assert!(Path::new(LOAD).is_file());
     let directory = tempfile::tempdir().unwrap();

@@ -16,6 +16,9 @@ use anyhow::{Context as _, bail, ensure};
 
 /// The distribution's package that depends on its newest small kernel.
 const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
+/// Where a kernel with all that control groups v2 have by now is, if the distribution's own is older than that.
+const NEWER_SUITE: &str = "trixie";
+const NEWER: (u32, u32) = (6, 7);
 /// What the kernel needs beyond itself, for a disk to swap to.
 const MODULES: [&str; 2] = ["virtio_pci", "virtio_blk"];
 /// What the lab needs of this machine, with the package that has it.
@@ -46,14 +49,23 @@ pub(crate) fn lab(args: &LabArgs) -> anyhow::Result<()> {
         println!("lab: SKIPPED, as {program} is not installed (apt: {package})");
         return Ok(());
     }
-    let kernel = match Kernel::kept()? {
+    let kernel = match Kernel::kept()?.filter(|kernel| !is_older(&kernel.version, NEWER)) {
         Some(kernel) => kernel,
-        None => match Kernel::fetch() {
+        None => match Kernel::fetch(Some(NEWER_SUITE)) {
             Ok(kernel) => kernel,
-            Err(error) => {
-                println!("lab: SKIPPED, as no kernel could be fetched: {error:#}");
-                return Ok(());
-            }
+            Err(newer) => match Kernel::kept()?.map_or_else(|| Kernel::fetch(None), Ok) {
+                Ok(kernel) => {
+                    println!(
+                        "lab: kernel {} will do, as no newer one could be fetched: {newer:#}",
+                        kernel.version
+                    );
+                    kernel
+                }
+                Err(error) => {
+                    println!("lab: SKIPPED, as no kernel could be fetched: {error:#}");
+                    return Ok(());
+                }
+            },
         },
     };
     let programs = programs()?;
@@ -98,27 +110,36 @@ impl Kernel {
     /// The newest that was fetched before.
     fn kept() -> anyhow::Result<Option<Self>> {
         let Ok(entries) = fs::read_dir(Self::cache()) else { return Ok(None) };
-        let versions: BTreeSet<PathBuf> =
-            entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
-        versions.last().map(|path| Self::of(path)).transpose()
+        let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let versions = entries.filter_map(Result::ok).map(|entry| entry.path());
+        let newest = versions
+            .filter(|path| path.is_dir() && !name(path).starts_with('.'))
+            .max_by_key(|path| version_of(&name(path)));
+        newest.map(|path| Self::of(&path)).transpose()
     }
 
-    fn fetch() -> anyhow::Result<Self> {
+    /// Of another suite of the distribution's archive, or of its own.
+    fn fetch(suite: Option<&str>) -> anyhow::Result<Self> {
         let cache = Self::cache();
         let fresh = cache.join(format!(".fetching-{}", std::process::id()));
         fs::create_dir_all(&fresh).with_context(|| format!("failed to make {}", fresh.display()))?;
-        let result = Self::fetch_into(&cache, &fresh);
+        let result = Self::fetch_into(&cache, &fresh, suite);
         let _ = fs::remove_dir_all(&fresh);
         result
     }
 
-    fn fetch_into(cache: &Path, fresh: &Path) -> anyhow::Result<Self> {
-        let depends = said(Command::new("apt-cache").args(["depends", KERNEL_PACKAGE]))?;
+    fn fetch_into(cache: &Path, fresh: &Path, suite: Option<&str>) -> anyhow::Result<Self> {
+        let options = suite.map_or(Ok(Vec::new()), |suite| lists_of(suite, fresh))?;
+        if suite.is_some() {
+            said(Command::new("apt-get").args(&options).args(["-qq", "update"]))?;
+        }
+        let depends = said(Command::new("apt-cache").args(&options).args(["depends", KERNEL_PACKAGE]))?;
         let package = depends.lines().find_map(|line| line.trim().strip_prefix("Depends: linux-image-"));
         let version = package.context("the distribution's lists know no kernel for the lab")?;
         println!("lab: fetching kernel {version}");
         said(
             Command::new("apt-get")
+                .args(&options)
                 .args(["download", "-qq", &format!("linux-image-{version}")])
                 .current_dir(fresh),
         )?;
@@ -148,6 +169,31 @@ impl Kernel {
         }
         Ok(Self { version, image, modules })
     }
+}
+
+/// Options for apt to use lists of its own below `fresh`, of another suite of the archive that the host's are from.
+fn lists_of(suite: &str, fresh: &Path) -> anyhow::Result<Vec<String>> {
+    const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+    let format = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"];
+    let archives = said(Command::new("apt-get").args(format))?;
+    let archive = archives.lines().find(|at| at.ends_with("/debian/"));
+    let archive = archive.context("the host's packages are not from Debian's archive")?;
+    let signed = if Path::new(KEYS).exists() { format!("[signed-by={KEYS}] ") } else { String::new() };
+    let apt = fresh.join("apt");
+    fs::create_dir_all(apt.join("lists/partial"))?;
+    fs::create_dir_all(apt.join("cache/archives/partial"))?;
+    fs::write(apt.join("sources.list"), format!("deb {signed}{archive} {suite} main\n"))?;
+    let option = |key: &str, value: String| ["-o".to_owned(), format!("{key}={value}")];
+    let at = |name: &str| apt.join(name).display().to_string();
+    let options = [
+        option("Dir::Etc::SourceList", at("sources.list")),
+        option("Dir::Etc::SourceParts", "/dev/null".to_owned()),
+        option("Dir::State::Lists", at("lists")),
+        option("Dir::Cache", at("cache")),
+        option("APT::Sandbox::User", String::new()),
+        option("Acquire::Languages", "none".to_owned()),
+    ];
+    Ok(options.concat())
 }
 
 fn walk(directory: &Path, found: &mut Vec<PathBuf>) {
@@ -423,9 +469,15 @@ fn watch(
 
 /// Whether `QEMU emulator version 7.2.1 ...` is older than that.
 fn is_older(version: &str, than: (u32, u32)) -> bool {
-    let number = version.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
-    let mut parts = number.unwrap_or_default().split('.').map(|part| part.parse::<u32>().unwrap_or(0));
-    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) < than
+    let numbers = version_of(version);
+    (numbers.first().copied().unwrap_or(0), numbers.get(1).copied().unwrap_or(0)) < than
+}
+
+/// The numbers of the first word that begins with one.
+fn version_of(text: &str) -> Vec<u32> {
+    let word = text.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    let parts = word.unwrap_or_default().split(|c: char| !c.is_ascii_digit());
+    parts.map(|part| part.parse::<u32>().unwrap_or(0)).collect()
 }
 
 fn find(program: &str) -> Option<PathBuf> {
@@ -450,6 +502,8 @@ mod tests {
     fn versions_are_compared_by_number() {
         let said = |version: &str| format!("QEMU emulator version {version} (Debian)\nCopyright");
         assert!(is_older(&said("7.2.22"), (8, 1)) && is_older(&said("8.0.50"), (8, 1)));
+        assert!(version_of("6.12.1+deb13-cloud-amd64") > version_of("6.1.0-56-cloud-amd64"));
+        assert!(is_older("6.1.0-56-cloud-amd64", NEWER) && !is_older("6.12.107+deb13-cloud-amd64", NEWER));
         assert!(!is_older(&said("8.1.0"), (8, 1)) && !is_older(&said("10.0.2"), (8, 1)));
     }
 

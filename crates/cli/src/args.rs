@@ -156,6 +156,10 @@ pub(crate) struct JobOptions {
     /// Take every slot of the host
     #[arg(long, env = "PINFOLD_EXCLUSIVE", hide_env_values = true)]
     pub exclusive: bool,
+    /// Whole cores that nothing else is on, as far as the kernel goes (doctor: `isolation`); one core, or --cores N
+    #[arg(long, env = "PINFOLD_ISOLATED", hide_env_values = true,
+          conflicts_with_all = ["primary", "backfill", "exclusive", "in"])]
+    pub isolated: bool,
     /// Whole cores it needs; it takes as many slots [default: what its tasks need, 1]
     #[arg(long, env = "PINFOLD_CORES", hide_env_values = true, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=65536))]

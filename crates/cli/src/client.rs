@@ -78,7 +78,7 @@ impl Dial {
     /// be.
     pub(crate) fn stream(&self) -> Result<UnixStream, Failure> {
         match UnixStream::connect(&self.places.socket) {
-            Ok(stream) => Ok(stream),
+            Ok(stream) => self.trusted(stream),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 Err(Failure::new(ExitCode::Permission, format!("{}: {error}", self.places.socket.display())))
             }
@@ -91,10 +91,11 @@ impl Dial {
             )),
             Err(_) => {
                 self.start_daemon()?;
-                UnixStream::connect(&self.places.socket).map_err(|error| {
+                let stream = UnixStream::connect(&self.places.socket).map_err(|error| {
                     let socket = self.places.socket.display();
                     Failure::new(ExitCode::NoDaemon, format!("the daemon was started, but {socket}: {error}"))
-                })
+                })?;
+                self.trusted(stream)
             }
         }
     }
@@ -111,7 +112,25 @@ impl Dial {
 
     /// A connection on which nothing has been said, if a daemon is there.
     pub(crate) fn stream_if_there(&self) -> Option<UnixStream> {
-        UnixStream::connect(&self.places.socket).ok()
+        UnixStream::connect(&self.places.socket).ok().and_then(|stream| self.trusted(stream).ok())
+    }
+
+    /// The connection, if who listens is root or this user: anybody else could put a socket where a daemon's would be,
+    /// and would then say what is in the environment of this user's commands.
+    fn trusted(&self, stream: UnixStream) -> Result<UnixStream, Failure> {
+        let listens = peer::of(&stream).map(|peer| peer.uid);
+        if listens.as_ref().is_ok_and(|&user| user == 0 || user == peer::own_uid() || peer::is_unmapped(user))
+        {
+            return Ok(stream);
+        }
+        let who = match listens {
+            Ok(user) => peer::user(user).map_or_else(|| format!("user {user}"), |user| user.name),
+            Err(error) => format!("somebody unknown ({error})"),
+        };
+        let socket = self.places.socket.display();
+        let text =
+            format!("{who} listens on {socket}, who is neither root nor you: that daemon is not trusted");
+        Err(Failure::new(ExitCode::NoDaemon, text))
     }
 
     /// The socket.

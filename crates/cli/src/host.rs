@@ -162,9 +162,12 @@ fn write_doctor(view: &DoctorView, out: &mut dyn Write) -> io::Result<()> {
 /// `pinfold rescue`.
 pub(crate) fn rescue(json: bool) -> Result<(), Failure> {
     let rescued = container::rescue(&Roots::default());
+    let back = pinfold_sys::procfs::Proc::open(&Roots::default().proc)
+        .map_or(0, |proc| pinfold_sys::housekeeping::put_back_all(&proc));
+    let moved = (back > 0).then(|| format!("{back} interrupts and threads put back where they were"));
+    let rescued: Vec<String> = rescued.iter().map(ToString::to_string).chain(moved).collect();
     if json {
-        let lines: Vec<String> = rescued.iter().map(ToString::to_string).collect();
-        return print_json(&json!({ "version": JSON_VERSION, "rescued": lines }));
+        return print_json(&json!({ "version": JSON_VERSION, "rescued": rescued }));
     }
     print_text(|out| {
         if rescued.is_empty() {

@@ -49,10 +49,11 @@ pub(crate) fn spec(
 
 fn layout(options: &JobOptions, laid: Option<&Laid>) -> Option<JobLayout> {
     let layout = laid.map(Laid::as_asked);
-    match &options.set {
-        Some(set) => Some(JobLayout { set: Some(cut(set, 64)), ..layout.unwrap_or_default() }),
-        None => layout,
+    if options.set.is_none() && !options.isolated {
+        return layout;
     }
+    let set = options.set.as_deref().map(|set| cut(set, 64));
+    Some(JobLayout { set, isolated: options.isolated, ..layout.unwrap_or_default() })
 }
 
 fn class(options: &JobOptions) -> Option<JobClass> {

@@ -421,7 +421,11 @@ impl Keeper {
                 }
             }
             Reply::Grant { job } => self.granted(job),
-            Reply::Go { job, doors, variables } => self.go(job, doors, &variables),
+            Reply::Go { job, doors, mut variables } => {
+                // A daemon has no say in anything else that a command goes by.
+                variables.retain(|(name, _)| name == "TMPDIR" || name.starts_with("PINFOLD_"));
+                self.go(job, doors, &variables);
+            }
             Reply::Refused { ticket, reason, code, .. } => self.refused(ticket, reason, code),
             Reply::Struck { job, reason, code } => {
                 if let Some(&ticket) = self.by_job.get(&job) {

@@ -16,6 +16,7 @@ mod keeper;
 mod layout;
 mod map;
 mod operate;
+mod output;
 mod progress;
 mod ps;
 mod run;

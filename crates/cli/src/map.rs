@@ -41,7 +41,7 @@ pub(crate) fn map(dial: &Dial, args: &MapArgs) -> Result<(), Failure> {
                     .map_err(|error| Failure::doing(format!("failed to draw {}", file.display()), &error))?
             }
         };
-        return std::fs::write(file, bytes)
+        return crate::output::write(file, &bytes)
             .map_err(|error| Failure::doing(format!("failed to write {}", file.display()), &error));
     }
     if args.json {

@@ -64,7 +64,7 @@ pub(crate) fn save(dial: &Dial, file: Option<&Path>) -> Result<(), Failure> {
     let request = Request::ConfigSave { write: file.is_none(), text };
     match (dial.connect()?.ask(&request)?, file) {
         (Reply::Saved { text, .. }, Some(path)) => {
-            std::fs::write(path, text).map_err(|error| failed("write", path, &error))?;
+            crate::output::write(path, text.as_bytes()).map_err(|error| failed("write", path, &error))?;
             say(&format!("written to {}", path.display()));
             Ok(())
         }

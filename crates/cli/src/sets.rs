@@ -96,5 +96,6 @@ pub(crate) fn kind_word(kind: SetKind) -> &'static str {
         SetKind::Static => "static",
         SetKind::Idle => "idle",
         SetKind::Housekeeping => "housekeeping",
+        SetKind::Isolated => "isolated",
     }
 }

@@ -126,7 +126,7 @@ pub(crate) fn export(dial: &Dial, args: &ExportArgs) -> Result<(), Failure> {
     };
     let Some(file) = &args.output else { return print_text(|out| sheet.write(form, out)) };
     let write = || {
-        let mut out = BufWriter::new(std::fs::File::create(file)?);
+        let mut out = BufWriter::new(crate::output::create(file, crate::output::Named::ByUser)?);
         sheet.write(form, &mut out)?;
         out.flush()
     };
@@ -186,7 +186,7 @@ pub(crate) fn plot(dial: &Dial, args: &PlotArgs) -> Result<(), Failure> {
         let bytes = drawing
             .bytes(kind, width_px, height_px)
             .map_err(|error| Failure::doing(format!("failed to draw {}", file.display()), &error))?;
-        return std::fs::write(file, bytes)
+        return crate::output::write(file, &bytes)
             .map_err(|error| Failure::doing(format!("failed to write {}", file.display()), &error));
     }
     let height = rows().clamp(12, 40);

@@ -1,7 +1,7 @@
 //! `pinfold submit`: a job handed over to a keeper of its own, which outlives this command and the daemon.
 
 use std::cell::RefCell;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{PipeWriter, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,7 @@ use crate::client::Dial;
 use crate::failure::Failure;
 use crate::job;
 use crate::keeper::{Keeper, MakeProgram, Told, send_signal};
+use crate::output::{self, Named};
 use crate::run::say;
 use crate::tasks::{Asked, Laid};
 
@@ -161,19 +162,19 @@ fn number(keeper: &mut Keeper) -> Result<u64, Failure> {
 }
 
 fn open_outputs(args: &SubmitArgs, job: u64) -> Result<Outputs, Failure> {
-    let path = |given: &Option<PathBuf>, ending: &str| {
-        given.clone().unwrap_or_else(|| PathBuf::from(format!("pinfold-{job}.{ending}")))
+    let path = |given: &Option<PathBuf>, ending: &str| match given {
+        Some(path) => (path.clone(), Named::ByUser),
+        None => (PathBuf::from(format!("pinfold-{job}.{ending}")), Named::ByRule),
     };
-    let open = |path: &Path| {
-        let file = OpenOptions::new().create(true).write(true).truncate(true).open(path);
-        file.map_err(|error| {
+    let open = |(path, named): &(PathBuf, Named)| {
+        output::create(path, *named).map_err(|error| {
             Failure::doing(format!("failed to open {} for the job's output", path.display()), &error)
         })
     };
     let (out, err) = (path(&args.output, "out"), path(&args.error, "err"));
     let out_file = open(&out)?;
     // One file named for both is opened once, or each stream would overwrite the other's lines.
-    let err_file = if out == err {
+    let err_file = if out.0 == err.0 {
         out_file.try_clone()
     } else {
         return Ok(Outputs { out: out_file, err: open(&err)? });

@@ -162,7 +162,7 @@ impl Laid {
     /// The layout as the daemon takes it.
     pub(crate) fn as_asked(&self) -> JobLayout {
         let cpus = (!self.named.is_empty()).then(|| self.named.to_string());
-        JobLayout { options: self.asked.given.clone(), cpus, set: None }
+        JobLayout { options: self.asked.given.clone(), cpus, set: None, isolated: false }
     }
 
     /// Where each task goes once the job has its cores.

@@ -130,6 +130,9 @@ impl Daemon {
             Effect::Act(job, action @ Action::Start { .. }) => self.start(job, action),
             Effect::Act(job, action) => {
                 let result = self.act(job, &action)?;
+                if matches!(action, Action::Bind { .. }) {
+                    self.isolate(job);
+                }
                 Some(match result {
                     Ok(()) => Event::Carried(job, action),
                     Err(error) => Event::NotCarried(job, action, in_full(&error)),
@@ -252,6 +255,7 @@ impl Daemon {
         live.set_state(JobState::Running, now_us);
         live.meter.processes_from(self.processes.from());
         self.running.insert(job);
+        self.isolate(job);
         // The decision to start it is on disk; the moment is written along with whatever is written next.
         self.journal.touch_later(job);
     }

@@ -221,6 +221,9 @@ impl Daemon {
         };
         let mut numbers: Vec<NumberView> =
             numbers.into_iter().map(|(name, value)| NumberView { name: name.to_owned(), value }).collect();
+        if let Some(words) = self.isolated.words(job) {
+            numbers.push(NumberView { name: "isolation".to_owned(), value: words.to_owned() });
+        }
         if let Some(reason) = row.reason.clone().filter(|_| is_live) {
             numbers.push(NumberView { name: "last".to_owned(), value: reason });
         }
@@ -358,7 +361,7 @@ pub(crate) fn doctor_view(facts: &pinfold_sys::mode::Facts, plan: &pinfold_sys::
                 found: finding.found,
                 change: finding.change,
             })
-            .chain([processes_finding()])
+            .chain([crate::isolated::finding(facts, plan), processes_finding()])
             .collect(),
     }
 }

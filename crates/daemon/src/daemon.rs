@@ -86,6 +86,8 @@ pub(crate) struct Daemon {
     pub rebooted: bool,
     /// Cores that are set aside.
     pub sets: Sets,
+    /// Jobs that have cores to themselves, or wait for them.
+    pub isolated: crate::isolated::Isolated,
     /// Whether nothing new starts.
     pub draining: bool,
     pub instance: String,
@@ -110,6 +112,10 @@ pub(crate) struct Daemon {
     pub effects: Vec<Effect>,
     /// Connections that have something to be sent.
     pub to_flush: BTreeSet<ConnectionId>,
+    /// Connections of which not all was heard that they said.
+    pub backlog: BTreeSet<ConnectionId>,
+    /// How many jobs of each user wait, and when that was counted.
+    pub waiting: crate::places::InQueue,
     /// How long it stays without a job and without a client, when it is private.
     pub service: crate::service::Service,
     pub private_idle: Option<Duration>,
@@ -185,6 +191,8 @@ impl Daemon {
     /// Turns what is ready into events.
     fn gather(&mut self, ready: &[Ready]) -> Vec<Event> {
         let mut events = Vec::new();
+        self.server.begin_turn();
+        let backlog = std::mem::take(&mut self.backlog);
         for &ready in ready {
             match ready {
                 Ready::Listener => {
@@ -207,6 +215,11 @@ impl Daemon {
                 Ready::Signals => {}
             }
         }
+        for id in backlog {
+            if !ready.contains(&Ready::Connection(id)) {
+                self.hear(id, &mut events);
+            }
+        }
         events
     }
 
@@ -214,6 +227,9 @@ impl Daemon {
     fn hear(&mut self, id: ConnectionId, events: &mut Vec<Event>) {
         let heard = self.server.read(id);
         events.extend(heard.requests.into_iter().map(|request| Event::Request(id, request)));
+        if heard.more {
+            self.backlog.insert(id);
+        }
         if heard.closed {
             events.push(Event::Closed(id));
         }
@@ -263,6 +279,9 @@ impl Daemon {
 
     /// How long the loop may sleep.
     fn timeout(&self) -> Option<Duration> {
+        if !self.backlog.is_empty() {
+            return Some(Duration::ZERO);
+        }
         let now_us = self.clock.now_us();
         let quiet = self.jobs.is_empty() && self.journal.trouble().is_none();
         let idle_end = self.private_idle.filter(|_| quiet && self.server.is_idle());
@@ -373,6 +392,7 @@ impl Daemon {
     }
 
     fn keep_house(&mut self) {
+        self.isolate_waiting();
         self.journal.write_waiting();
         let now_us = self.clock.now_us();
         self.house_keeping_us = now_us + u64::try_from(HOUSE_KEEPING.as_micros()).expect("seconds");
@@ -461,6 +481,7 @@ impl Daemon {
         for job in self.sampler.finished() {
             self.remove(job);
         }
+        self.stop_housekeeping();
         self.scratches.close();
         self.server.remove_socket();
         self.guard.stand_down();

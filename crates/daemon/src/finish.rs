@@ -15,6 +15,9 @@ use crate::intake::recorded;
 use crate::rights;
 use crate::sample::{reading, stalls_row};
 
+/// How many questions of one connection may wait for jobs to end.
+const WAITS_MAX: usize = 16;
+
 impl Daemon {
     /// The command of a job ended.
     pub(crate) fn ended(&mut self, job: JobId, ending: Ending) {
@@ -125,6 +128,9 @@ impl Daemon {
             self.effects.push(Effect::Reply(id, recorded(job, Some(&live.row))));
         }
         if let Some(container) = container {
+            if let Err(error) = container.share_again() {
+                tracing::warn!(job = job.0, %error, "PUs of an isolated job are kept from others until its group is gone");
+            }
             self.sampler.keep_finished(job, container);
             self.effects.push(Effect::Remove(job));
         } else {
@@ -137,6 +143,7 @@ impl Daemon {
         self.ended.count(&live.row);
         self.journal.close(live.row, live.stored);
         self.judge(Judged::Exited(job));
+        self.end_isolation(job);
         self.tell_waiters(job);
     }
 
@@ -150,6 +157,7 @@ impl Daemon {
         live.row.reason = Some(reason.to_owned());
         self.ended.count(&live.row);
         self.journal.close(live.row, live.stored);
+        self.end_isolation(job);
         self.tell_waiters(job);
         self.drop_scratch(job);
     }
@@ -198,6 +206,10 @@ impl Daemon {
         user: pinfold_sys::peer::Peer,
         wanted: Vec<u64>,
     ) {
+        if self.waiters.iter().filter(|(waiter, ..)| *waiter == id).count() >= WAITS_MAX {
+            let text = format!("{WAITS_MAX} waits on one connection are the most");
+            return self.reply(id, crate::intake::error_reply((ErrorCode::Refused, text)));
+        }
         for &job in &wanted {
             let owner = self.jobs.get(&JobId(job)).map(|live| live.row.uid);
             let owner = owner.or_else(|| self.stored_row(JobId(job)).map(|row| row.uid));

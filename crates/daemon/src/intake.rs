@@ -17,6 +17,12 @@ use crate::rights::{self, Refusal, denied};
 /// over by then, and are spared the wait.
 const DOORS_CLOSE_AFTER_US: u64 = 30_000;
 
+/// How long the name of a job or a project may be, in bytes.
+const NAME_MAX_BYTES: usize = 512;
+
+/// How much is kept of what a keeper says when it takes a job back, in characters.
+const REASON_MAX_CHARS: usize = 1024;
+
 /// How long a job may take to end after it was asked to, before it is killed.
 const KILL_AFTER_US: u64 = 10_000_000;
 
@@ -45,7 +51,7 @@ impl Daemon {
             }
             Request::Withdraw { job, reason } => {
                 if self.keeps(id, JobId(job)) {
-                    self.withdrawn(JobId(job), reason);
+                    self.withdrawn(JobId(job), reason.chars().take(REASON_MAX_CHARS).collect());
                 }
             }
             Request::Interrupted { job } => {
@@ -114,10 +120,13 @@ impl Daemon {
     }
 
     fn submitted(&mut self, id: ConnectionId, user: Peer, ticket: u64, spec: JobSpec, pid: Option<u32>) {
-        let admitted = rights::admit(&self.configured.config, user, &spec)
+        let admitted = within_bounds(&spec)
+            .and_then(|()| rights::admit(&self.configured.config, user, &spec))
             .and_then(|priority| self.admit_tmp(user, &spec).map(|()| priority))
             .and_then(|priority| self.admit_set(user, &spec).map(|()| priority))
-            .and_then(|priority| self.admit_project(user, &spec).map(|()| priority));
+            .and_then(|priority| self.admit_project(user, &spec).map(|()| priority))
+            .and_then(|priority| self.admit_isolated(user, &spec).map(|()| priority))
+            .and_then(|priority| self.admit_to_queue(user).map(|()| priority));
         let priority = match admitted {
             Ok(priority) => priority,
             Err((code, reason)) => {
@@ -146,6 +155,7 @@ impl Daemon {
         if let Some(live) = self.jobs.get_mut(&JobId(job)) {
             live.ticket = None;
             self.effects.insert(before, Effect::Reply(id, Reply::Queued { ticket, job }));
+            self.wants_isolation(JobId(job));
         }
     }
 
@@ -305,6 +315,7 @@ impl Daemon {
     /// A connection is at its end: its waiting jobs are withdrawn, its running ones go on.
     pub(crate) fn closed(&mut self, id: ConnectionId) {
         self.server.close(id);
+        self.backlog.remove(&id);
         if let Some(keeper) = self.keepers.remove(&id) {
             self.processes.keeper_gone(keeper.pid);
         }
@@ -366,6 +377,8 @@ impl Daemon {
         };
         self.judge(Judged::Command(job, command));
         self.follow_policy(job);
+        // One that was held, or rose, may have its cores now.
+        self.isolate_waiting();
         Ok(())
     }
 
@@ -469,6 +482,31 @@ impl Daemon {
             }
             Some(_) => denied(&format!("job {job} belongs to another user")),
             None => (ErrorCode::Failed, format!("there is no job {job}")),
+        }
+    }
+}
+
+/// Refuses what `pinfold` never asks for: it cuts what is only for the record, and each job that waits is held in
+/// memory as a whole.
+fn within_bounds(spec: &JobSpec) -> Result<(), Refusal> {
+    let layout: usize = spec
+        .layout
+        .iter()
+        .flat_map(|layout| &layout.options)
+        .map(|(name, value)| name.len() + value.len())
+        .sum();
+    let bounds = [
+        ("name", spec.name.len(), NAME_MAX_BYTES),
+        ("project", spec.project.as_ref().map_or(0, String::len), NAME_MAX_BYTES),
+        ("directory", spec.directory.len(), 5 * 1024),
+        ("command", spec.command.iter().map(|word| word.len() + 8).sum(), 40 * 1024),
+        ("layout", layout, 128 * 1024),
+        ("list of jobs that must be over before", spec.after.len(), 4096),
+    ];
+    match bounds.into_iter().find(|&(_, has, most)| has > most) {
+        None => Ok(()),
+        Some((what, has, most)) => {
+            Err((ErrorCode::Usage, format!("the job's {what} is {has} long, and {most} is the most")))
         }
     }
 }

@@ -39,6 +39,8 @@ impl Daemon {
         self.seen.due_us = now_us + u64::try_from(LOOK_EVERY.as_micros()).expect("seconds");
         let (Ok(online), Ok(own)) = (discover::online(), discover::allowed()) else { return };
         self.give_back(&online);
+        // What jobs have to themselves is not among what this process may use.
+        let own = own.union(&self.containers.isolated_cpus().intersection(&online));
         // Jobs can have no more than the groups above theirs, and those may be narrowed by others.
         let allowed = match self.containers.allowed_cpus() {
             Ok(Some(groups)) => own.intersection(&groups),

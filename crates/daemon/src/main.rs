@@ -17,6 +17,7 @@ mod files;
 mod finish;
 mod guard;
 mod intake;
+mod isolated;
 mod journal;
 mod learn;
 mod live;
@@ -27,6 +28,7 @@ mod numa;
 mod operate;
 mod options;
 mod past;
+mod places;
 mod poller;
 mod processes;
 mod projects;
@@ -102,22 +104,20 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     let roots = Roots::default();
     let facts = mode::probe(&roots);
     let plan = mode::decide(&facts, options.mode.0)?;
-    let scratch = Scratch::new(&facts, state.instance());
     // Before anything else is open that the guard should not hold.
     let Some(guard) = Guard::start(&scene(&plan, &roots, &state))? else { return Ok(()) };
     let signals = Signals::block(&[SIGTERM, SIGINT, SIGHUP]).context("failed to read signals")?;
     let (store, warnings) = open_store(&state)?;
     let topology = survey()?;
     let server = server::Server::listen(&places.socket, raise_file_limit())?;
-    let containers =
-        Containers::open(plan, roots.clone(), state.instance()).context("the jobs' containers")?;
-    let doors = containers.have_doors();
+    let containers = open_containers(plan, &roots, &state)?;
     let governor = memory::Governor::new(&containers).context("failed to start the pager")?;
     let clock = Clock::new(0);
     let mut daemon = Daemon {
         policy: pinfold_policy::Policy::default(),
         jobs: live::Jobs::new(),
         journal: journal::Journal::new(store),
+        doors: containers.have_doors(),
         containers,
         server,
         poller: poller::Poller::new().context("failed to wait for events")?,
@@ -132,9 +132,10 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         files: files::JobFiles::default(),
         shares: shares::Shares::default(),
         jobs_nodes: numa::JobNodes::default(),
-        scratches: scratch::Scratches::new(scratch),
+        scratches: scratch::Scratches::new(Scratch::new(&facts, state.instance())),
         audit: audit::Audit::open(state.path()),
         sets: sets::Sets::open(state.path())?,
+        isolated: isolated::Isolated::new(state.instance()),
         metrics: None,
         ended: metrics::Ended::default(),
         draining: operate::was_drained(state.path()),
@@ -152,12 +153,13 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         waiters: Vec::new(),
         keepers: std::collections::BTreeMap::new(),
         users: std::collections::BTreeMap::new(),
-        doors,
         doors_due: std::collections::VecDeque::new(),
         kills: std::collections::BTreeSet::new(),
         running: std::collections::BTreeSet::new(),
         effects: Vec::new(),
         to_flush: std::collections::BTreeSet::new(),
+        backlog: std::collections::BTreeSet::new(),
+        waiting: places::InQueue::default(),
         service: service::Service::of_environment(),
         private_idle: options.private.then_some(options.private_idle),
     };
@@ -171,6 +173,10 @@ fn survey() -> anyhow::Result<pinfold_topo::Topology> {
     let survey = discover::survey().context("failed to find out about this machine")?;
     survey.warnings.iter().for_each(|warning| tracing::warn!(%warning, "topology"));
     Ok(survey.topology)
+}
+
+fn open_containers(plan: mode::Plan, roots: &Roots, state: &StateDir) -> anyhow::Result<Containers> {
+    Containers::open(plan, roots.clone(), state.instance()).context("the jobs' containers")
 }
 
 /// What the guard is to know.

@@ -58,6 +58,7 @@ impl Daemon {
             self.restore_job(row, &left);
         }
         self.remove_leftovers();
+        self.restore_isolation();
         self.remove_left_scratch();
         self.read_memory();
         if found > 0 && self.rebooted {
@@ -82,7 +83,7 @@ impl Daemon {
             Ok(None)
         };
         match contained {
-            Ok(container) => live.container = container,
+            Ok(container) => live.container = container.inspect(|found| found.belongs_to(live.row.uid)),
             Err(error) => tracing::warn!(job = job.0, %error, "a container cannot be found again"),
         }
         let shape = live.shape();
@@ -253,6 +254,7 @@ impl Daemon {
         if *self.policy.machine() != machine {
             self.judge(Judged::Machine(machine));
         }
+        self.keep_house_clear();
         self.sampler.set_interval(self.configured.config.profile_interval);
         self.processes.enable(self.configured.config.profile_processes);
         self.serve_metrics();

@@ -20,6 +20,16 @@ use crate::event::ConnectionId;
 /// How much may wait to be sent to a client that does not read: one long report, and then some.
 const OUT_MAX_BYTES: usize = 2 * wire::REPLY_MAX_BYTES;
 
+/// How often a connection's 64 KiB are read before others have their turn.
+const READS_AT_ONCE: usize = 4;
+
+/// What one user's requests may cost in a turn of the loop: so many cheap ones (a submission, a child, an end), and
+/// fewer by these factors that look at all jobs or at the store, or at the whole host. The rest is heard in the next
+/// turn, after everybody else's.
+const COST_AT_ONCE: u32 = 1024;
+const QUESTION_COST: u32 = 64;
+const EXAMINATION_COST: u32 = 512;
+
 /// The listening socket and its connections.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -29,6 +39,8 @@ pub(crate) struct Server {
     inode: u64,
     connections: BTreeMap<ConnectionId, Connection>,
     by_user: BTreeMap<u32, usize>,
+    /// What the requests of each user cost in this turn.
+    spent: BTreeMap<u32, u32>,
     next: u64,
     connections_max: usize,
 }
@@ -44,6 +56,10 @@ struct Connection {
     /// Whether the loop was told to watch for room to send more.
     watched_output: bool,
     greeted: bool,
+    /// Requests may have arrived that are not heard yet; nothing more is read before they are.
+    backlog: bool,
+    /// The client says no more.
+    ended: bool,
     /// Close it once `out` is sent.
     closing: bool,
 }
@@ -53,6 +69,8 @@ struct Connection {
 pub(crate) struct Heard {
     /// Whole requests, in order.
     pub requests: Vec<Request>,
+    /// Whether more of them wait for the next turn.
+    pub more: bool,
     /// Whether the connection is at its end.
     pub closed: bool,
 }
@@ -86,6 +104,7 @@ impl Server {
             inode,
             connections: BTreeMap::new(),
             by_user: BTreeMap::new(),
+            spent: BTreeMap::new(),
             next: 1,
             connections_max,
         })
@@ -110,6 +129,8 @@ impl Server {
                 out_files: VecDeque::new(),
                 watched_output: false,
                 greeted: false,
+                backlog: false,
+                ended: false,
                 closing: false,
             };
             self.connections.insert(id, connection);
@@ -130,32 +151,31 @@ impl Server {
         self.connections.len() > self.connections_max || own > self.connections_max / 2
     }
 
-    /// Reads what a connection has to say. A client that says something not understood is told so and cut off.
+    /// A turn of the loop begins: every user may ask again.
+    pub(crate) fn begin_turn(&mut self) {
+        self.spent.clear();
+    }
+
+    /// Reads what a connection has to say, as far as its user may be heard in this turn. A client that says something
+    /// not understood is told so and cut off.
     pub(crate) fn read(&mut self, id: ConnectionId) -> Heard {
-        let mut heard = Heard { requests: Vec::new(), closed: false };
+        let mut heard = Heard { requests: Vec::new(), more: false, closed: false };
         let Some(connection) = self.connections.get_mut(&id) else { return Heard { closed: true, ..heard } };
-        let mut buffer = [0; 64 * 1024];
-        loop {
-            match connection.stream.read(&mut buffer) {
-                Ok(0) => heard.closed = true,
-                Ok(count) => {
-                    connection.decoder.push(&buffer[..count]);
-                    let wrong = take_requests(connection, &mut heard.requests);
-                    if let Some(message) = wrong {
-                        self.send(id, &Reply::Error { code: ErrorCode::Usage, message });
-                        self.close_after_sending(id);
-                        return heard;
-                    }
-                    if count == buffer.len() {
-                        continue;
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(_) => heard.closed = true,
-            }
-            return heard;
+        let spent = self.spent.entry(connection.peer.uid).or_default();
+        if !connection.backlog && *spent < COST_AT_ONCE {
+            connection.fill();
         }
+        match take_requests(connection, spent, &mut heard.requests) {
+            Ok(()) => {
+                heard.more = connection.backlog;
+                heard.closed = connection.ended && !connection.backlog;
+            }
+            Err(message) => {
+                self.send(id, &Reply::Error { code: ErrorCode::Usage, message });
+                self.close_after_sending(id);
+            }
+        }
+        heard
     }
 
     /// Puts a reply into a connection's queue; one that is gone needs none.
@@ -259,6 +279,26 @@ impl Server {
 }
 
 impl Connection {
+    /// Reads what has arrived, up to a bound: who says more than can be read keeps nobody else waiting.
+    fn fill(&mut self) {
+        let mut buffer = [0; 64 * 1024];
+        for _ in 0..READS_AT_ONCE {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => self.ended = true,
+                Ok(count) => {
+                    self.decoder.push(&buffer[..count]);
+                    if count == buffer.len() {
+                        continue;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => self.ended = true,
+            }
+            return;
+        }
+    }
+
     /// Sends as much as goes in one call, so that a client is woken once: files leave with their reply or with those
     /// before it. A second lot of files has to wait for a call of its own.
     fn write_some(&mut self) -> io::Result<()> {
@@ -288,21 +328,49 @@ impl AsFd for Server {
     }
 }
 
-/// Takes whole requests out of what has arrived; gives the words for one that is not understood.
-fn take_requests(connection: &mut Connection, requests: &mut Vec<Request>) -> Option<String> {
+/// Takes whole requests out of what has arrived, as far as their user may be heard; fails with the words for one that
+/// is not understood.
+fn take_requests(
+    connection: &mut Connection,
+    spent: &mut u32,
+    requests: &mut Vec<Request>,
+) -> Result<(), String> {
+    connection.backlog = false;
     if connection.closing {
-        return None;
+        return Ok(());
     }
-    loop {
+    while *spent < COST_AT_ONCE {
         match connection.decoder.take() {
-            Ok(Some(request)) => requests.push(request),
-            Ok(None) => return None,
+            Ok(Some(request)) => {
+                *spent += cost(&request);
+                requests.push(request);
+            }
+            Ok(None) => return Ok(()),
             Err(error) => {
                 let cause =
                     std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-                return Some(format!("{error}{cause}"));
+                return Err(format!("{error}{cause}"));
             }
         }
+    }
+    // Perhaps nothing is left; the next turn finds out.
+    connection.backlog = true;
+    Ok(())
+}
+
+/// What a request costs, as [`COST_AT_ONCE`] counts.
+fn cost(request: &Request) -> u32 {
+    match request {
+        Request::Hello { .. }
+        | Request::Submit { .. }
+        | Request::Child { .. }
+        | Request::Attach { .. }
+        | Request::Presented
+        | Request::Ended { .. }
+        | Request::Withdraw { .. }
+        | Request::Interrupted { .. } => 1,
+        Request::Doctor | Request::Audit { .. } => EXAMINATION_COST,
+        _ => QUESTION_COST,
     }
 }
 
@@ -318,4 +386,53 @@ fn make_directory(socket: &Path) -> anyhow::Result<()> {
     // The daemon's file mask took from it what others need to reach the socket.
     let opened = std::fs::set_permissions(directory, std::fs::Permissions::from_mode(mode));
     opened.with_context(|| format!("failed to open {} to all users", directory.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames(requests: &[Request]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        requests.iter().for_each(|request| wire::encode(request, &mut bytes));
+        bytes
+    }
+
+    /// However much one says at once, so much of it is heard in a turn, none of it is lost, and its end comes last.
+    #[test]
+    fn a_user_is_heard_in_turns() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let mut server = Server::listen(&path, 64).unwrap();
+        let kinds =
+            [(Request::Presented, 1), (Request::Map, QUESTION_COST), (Request::Doctor, EXAMINATION_COST)];
+        for (request, cost) in kinds {
+            let at_once = COST_AT_ONCE / cost;
+            let mut client = UnixStream::connect(&path).unwrap();
+            client.write_all(&frames(&vec![request; 2500])).unwrap();
+            drop(client);
+            let mut other = UnixStream::connect(&path).unwrap();
+            other.write_all(&frames(&[Request::Presented])).unwrap();
+            let [talker, same_user] = server.accept()[..] else { panic!("two connections") };
+            let (mut counts, mut closed) = (Vec::new(), false);
+            while !closed {
+                server.begin_turn();
+                let heard = server.read(talker);
+                closed = heard.closed;
+                assert!(!(closed && heard.more), "its end comes after all it said");
+                if heard.more {
+                    assert!(server.read(same_user).requests.is_empty(), "the user's turn is over");
+                }
+                counts.push(heard.requests.len());
+            }
+            assert_eq!(counts.iter().sum::<usize>(), 2500, "{counts:?}");
+            assert!(counts.iter().all(|&count| count <= at_once as usize), "{counts:?}");
+            server.begin_turn();
+            let first = server.read(same_user).requests.len();
+            assert_eq!(first + server.read(same_user).requests.len(), 1, "the other connection's turn comes");
+            server.close(talker);
+            server.close(same_user);
+            drop(other);
+        }
+    }
 }

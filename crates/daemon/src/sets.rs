@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use pinfold_place::pack::{self, Demand, Room};
 use pinfold_policy::{Aside, Event as Judged, Machine, Request};
+use pinfold_proto::job::isolated_set;
 use pinfold_proto::view::{SetAsideView, SetKind, SetsView, VERSION, seconds};
 use pinfold_proto::wire::{ErrorCode, Reply, SetAside};
 use pinfold_proto::{JobClass, JobSpec};
@@ -35,12 +36,12 @@ pub(crate) struct Sets {
 
 /// A set, as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Set {
-    name: String,
-    kind: SetKind,
+pub(crate) struct Set {
+    pub name: String,
+    pub kind: SetKind,
     /// Its PUs, as a kernel list.
     #[serde(with = "list")]
-    cpus: CpuSet,
+    pub cpus: CpuSet,
     memory_bytes: u64,
     shared: bool,
     /// Who may use it; nobody named: everybody.
@@ -68,6 +69,22 @@ mod list {
 }
 
 impl Set {
+    /// One for an isolated job.
+    pub(crate) fn isolated(name: String, cpus: CpuSet, owner_uid: u32, now_us: u64) -> Self {
+        Self {
+            name,
+            kind: SetKind::Isolated,
+            cpus,
+            memory_bytes: 0,
+            shared: false,
+            users: Vec::new(),
+            owner_uid,
+            made_us: now_us,
+            hold_us: None,
+            used_us: now_us,
+        }
+    }
+
     /// Whether its cores are not for jobs outside of it.
     fn is_kept(&self) -> bool {
         !self.shared
@@ -87,12 +104,17 @@ impl Sets {
         Ok(Self { path, sets })
     }
 
-    fn named(&self, name: &str) -> Option<&Set> {
+    /// All of them, by name.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Set> {
+        self.sets.iter()
+    }
+
+    pub(crate) fn named(&self, name: &str) -> Option<&Set> {
         self.sets.iter().find(|set| set.name == name)
     }
 
     /// The PUs of the sets that jobs outside of them may not use.
-    fn kept(&self) -> CpuSet {
+    pub(crate) fn kept(&self) -> CpuSet {
         self.sets.iter().filter(|set| set.is_kept()).fold(CpuSet::new(), |all, set| all.union(&set.cpus))
     }
 
@@ -177,6 +199,9 @@ impl Daemon {
     /// `pinfold set-aside NAME --remove`.
     pub(crate) fn remove_set(&mut self, user: Peer, name: &str) -> Result<Reply, Refusal> {
         let set = self.sets.named(name).ok_or_else(|| usage(format!("there is no set {name}")))?;
+        if set.kind == SetKind::Isolated {
+            return Err((ErrorCode::Refused, format!("the set {name} is a job's, and goes with it")));
+        }
         if set.owner_uid != user.uid || set.kind != SetKind::Idle {
             self.operators_only(user, "giving back cores that others set aside")?;
         }
@@ -228,6 +253,9 @@ impl Daemon {
         let Some(set) = self.sets.named(name) else {
             return refuse("there is no such set (`pinfold sets` lists those there are)".to_owned());
         };
+        if set.kind == SetKind::Isolated {
+            return refuse("its cores are for one job alone".to_owned());
+        }
         if set.kind == SetKind::Housekeeping {
             return refuse("its cores are for the host itself, not for jobs".to_owned());
         }
@@ -263,6 +291,10 @@ impl Daemon {
     /// A job's request, as the judgement takes it.
     pub(crate) fn request(&self, job: u64, priority: u8, spec: &JobSpec) -> Request {
         let mut request = crate::live::request(job, priority, spec);
+        if crate::isolated::is_isolated(spec) {
+            request.aside = Some(isolated_set(job));
+            return request;
+        }
         let Some(name) = spec.layout.as_ref().and_then(|layout| layout.set.as_ref()) else { return request };
         match self.sets.named(name) {
             Some(set) if set.shared => {
@@ -324,7 +356,34 @@ impl Daemon {
         }
     }
 
-    fn sets_changed(&mut self) {
+    /// Adds a set; where it cannot be written down it is there all the same, and gone after a restart.
+    pub(crate) fn add_set(&mut self, set: Set) -> Result<(), Refusal> {
+        let mut sets = self.sets.sets.clone();
+        sets.push(set);
+        let kept = self.sets.replace(sets.clone());
+        if kept.is_err() {
+            self.sets.sets = sets;
+        }
+        kept
+    }
+
+    /// Takes sets away.
+    pub(crate) fn drop_sets(&mut self, goes: impl Fn(&Set) -> bool) {
+        let left: Vec<Set> = self.sets.sets.iter().filter(|set| !goes(set)).cloned().collect();
+        if left.len() == self.sets.sets.len() {
+            return;
+        }
+        if let Err((_, error)) = self.sets.replace(left.clone()) {
+            tracing::warn!(
+                error,
+                "sets that went will be back after a restart, until it is seen whose they were"
+            );
+            self.sets.sets = left;
+        }
+        self.sets_changed();
+    }
+
+    pub(crate) fn sets_changed(&mut self) {
         let machine = self.machine();
         if *self.policy.machine() != machine {
             self.judge(Judged::Machine(machine));
@@ -332,21 +391,22 @@ impl Daemon {
     }
 
     /// The PUs that jobs and sets may be on.
-    fn usable(&self) -> CpuSet {
+    pub(crate) fn usable(&self) -> CpuSet {
         let usable = self.topology.usable();
         self.configured.config.host_cpus.as_ref().map_or(usable.clone(), |set| set.intersection(&usable))
     }
 
     fn jobs_in(&self, name: &str) -> impl Iterator<Item = u64> {
-        let set =
-            |live: &crate::live::Live| live.row.spec.layout.as_ref().and_then(|layout| layout.set.clone());
-        let is_in = |live: &&crate::live::Live| set(live).as_deref() == Some(name);
+        let is_in = |live: &&crate::live::Live| live.row.set().as_deref() == Some(name);
         self.jobs.values().filter(is_in).map(|live| live.row.job).collect::<Vec<_>>().into_iter()
     }
 
     fn free_name(&self, name: &str) -> Result<String, Refusal> {
         let fine = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         let begins_well = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+        if name.starts_with("isolated-") {
+            return Err(usage(format!("{name}: names that begin so are for sets of isolated jobs")));
+        }
         if !begins_well || name.len() > 32 || !name.chars().all(fine) {
             let text = "a set's name is up to 32 letters, digits, `-`, `_` and `.`, a letter or digit first";
             return Err(usage(format!("`{}`: {text}", name.escape_debug())));
@@ -448,6 +508,6 @@ impl Daemon {
     }
 }
 
-fn usage(text: String) -> Refusal {
+pub(crate) fn usage(text: String) -> Refusal {
     (ErrorCode::Usage, text)
 }

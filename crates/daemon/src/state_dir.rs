@@ -3,7 +3,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,7 @@ impl StateDir {
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
         made.with_context(|| format!("failed to make the state directory {}", path.display()))?;
+        let path = &trusted(path)?;
         let lock = lock(path)?;
         let instance = instance(path)?;
         let rebooted = is_of_another_boot(path);
@@ -64,6 +65,35 @@ fn is_of_another_boot(state: &Path) -> bool {
         tracing::warn!(path = %path.display(), %error, "a restart of the host will not be noticed");
     }
     !before.is_empty()
+}
+
+/// The directory with links followed, if nobody but this user (and root) can put files of theirs into it, or another
+/// directory in its place: what lies there is written to by name, and believed.
+fn trusted(path: &Path) -> anyhow::Result<PathBuf> {
+    let own = pinfold_sys::peer::own_uid();
+    let path = path.canonicalize().with_context(|| format!("failed to look at {}", path.display()))?;
+    for directory in path.ancestors() {
+        let found = directory
+            .symlink_metadata()
+            .with_context(|| format!("failed to look at {}", directory.display()))?;
+        let is_state = directory == path;
+        let owner = found.uid();
+        let is_ours = owner == own || (!is_state && (owner == 0 || pinfold_sys::peer::is_unmapped(owner)));
+        // Others may write into `/tmp`, but not rename what is not theirs there.
+        let open = match is_state {
+            true => found.mode() & 0o022 != 0,
+            false => found.mode() & 0o002 != 0 && found.mode() & 0o1000 == 0,
+        };
+        if !is_ours || open {
+            let why = if open { "is open to others" } else { "belongs to someone else" };
+            bail!(
+                "the state directory {} cannot be trusted: {} {why}; name another by --state-dir",
+                path.display(),
+                directory.display()
+            );
+        }
+    }
+    Ok(path)
 }
 
 /// How long the lock of a daemon that is dead may be in the way.
@@ -120,4 +150,48 @@ fn instance(state: &Path) -> anyhow::Result<String> {
         tracing::warn!(path = %path.display(), %error, "the instance's name cannot be kept");
     }
     Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    #[track_caller]
+    fn refused(path: &Path, why: &str) {
+        let error = StateDir::open(path).expect_err("it is not trusted");
+        assert!(error.to_string().contains(why), "{error}");
+        assert!(!path.join("lock").exists(), "nothing was made in it");
+    }
+
+    #[test]
+    fn what_others_can_write_is_not_trusted() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("it is ours");
+        };
+        let state = dir.path().join("above/state");
+        drop(StateDir::open(&state).expect("ours, in ours, in /tmp"));
+        let link = dir.path().join("link");
+        symlink(&state, &link).expect("a link");
+        assert_eq!(StateDir::open(&link).expect("a link to ours").path(), state.canonicalize().unwrap());
+        std::fs::remove_file(state.join("lock")).expect("the lock");
+        mode(&state, 0o770);
+        refused(&state, "open to others");
+        refused(&link, "open to others");
+        mode(&state, 0o700);
+        mode(&dir.path().join("above"), 0o777);
+        refused(&state, "open to others");
+        mode(&dir.path().join("above"), 0o1777);
+        drop(StateDir::open(&state).expect("nobody can put another in its place"));
+        std::fs::remove_file(state.join("lock")).expect("the lock");
+        if pinfold_sys::peer::own_uid() != 0 {
+            return;
+        }
+        chown(&state, Some(65534), None).expect("root gives files away");
+        refused(&state, "belongs to someone else");
+        chown(&state, Some(0), None).expect("and takes them");
+        chown(dir.path().join("above"), Some(65534), None).expect("root gives files away");
+        refused(&state, "belongs to someone else");
+    }
 }

@@ -215,6 +215,22 @@ impl Policy {
         self.asides.iter().enumerate().map(promised).fold(0, u64::saturating_add)
     }
 
+    /// Cores of the host on which no job has this priority or a higher one, in logical order; none while an exclusive
+    /// job has them all.
+    #[must_use]
+    pub fn cores_below(&self, priority: u8) -> Vec<CpuSet> {
+        if self.exclusive.is_some() {
+            return Vec::new();
+        }
+        let mut lower = vec![true; self.cores.len()];
+        let as_high = self.holders.lowest_first().filter(|&(theirs, _)| theirs >= priority);
+        for live in as_high.filter_map(|(_, job)| self.live(job)) {
+            live.cores.iter().for_each(|&core| lower[core] = false);
+        }
+        let cores = self.cores.iter().zip(lower);
+        cores.filter(|&(_, lower)| lower).map(|(core, _)| core.cpus.clone()).collect()
+    }
+
     /// Cores of the host that no job is on, in logical order; none while an exclusive job has them all.
     #[must_use]
     pub fn idle_cores(&self) -> Vec<CpuSet> {

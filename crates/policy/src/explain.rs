@@ -89,7 +89,12 @@ impl Policy {
             );
         }
         if let Some(set) = job.request.aside.as_ref().filter(|_| self.aside_of(job).is_none()) {
-            return (format!("its set {set} has no cores now"), format!("`pinfold set-aside {set}` again"));
+            return match *set == format!("isolated-{}", job.id()) {
+                true => self.explain_isolated(job, numbers),
+                false => {
+                    (format!("its set {set} has no cores now"), format!("`pinfold set-aside {set}` again"))
+                }
+            };
         }
         if self.settings.drain {
             return ("the host is drained: nothing new starts".into(), "`pinfold undrain`".into());
@@ -369,6 +374,18 @@ impl Policy {
             running if needed > 1 => format!("{needed} more slots: enough of {} must end", some_of(running)),
             running => format!("a slot: {} must end", any_of(running)),
         }
+    }
+
+    /// A job that is to have cores of its own waits for idle ones, or for ones with lower jobs on them.
+    fn explain_isolated(&self, job: &Job, numbers: &mut Numbers) -> (String, String) {
+        let (wanted, idle) = (job.slots(), self.idle_cores().len());
+        numbers.push(("idle cores", format!("{idle} of {}", self.cores.len())));
+        let running: Vec<JobId> = self.holders.lowest_first().map(|(_, job)| job).collect();
+        let cores = count(wanted, "core", "cores");
+        let cause = format!(
+            "it waits for {wanted} {cores} to itself that no job of its priority is on, beside one for others"
+        );
+        (cause, format!("enough of {} must end, or its wait reach 10 minutes", some_of(&running)))
     }
 
     fn explain_live(&self, job: &Job, live: &Live, now: Instant, numbers: &mut Numbers) -> (String, String) {

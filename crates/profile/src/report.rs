@@ -24,6 +24,7 @@ pub use files::{file_view, write_files};
 pub use list::{class_word, write_batch, write_status, write_status_at};
 pub use processes::{process_view, write_processes, write_threads};
 pub use summary::{By, notes, summary, write_summary};
+pub use table::plain;
 pub use top::{
     CoreUse, HostProcess, Screen, Sort, cores_frame, frame, process_frame, shown, write_ps, write_ps_all,
 };
@@ -112,7 +113,7 @@ pub fn job_view(row: &JobRow, memory_bytes: Option<u64>, swap_bytes: Option<u64>
         class: row.class,
         priority: row.priority,
         cpus: row.cpus.clone(),
-        set: row.spec.layout.as_ref().and_then(|layout| layout.set.clone()),
+        set: row.set(),
         memory_bytes,
         swap_bytes,
         pids,

@@ -42,6 +42,8 @@ pub struct Config {
     pub cpu_protect_milli: u32,
     /// `cpu.preemption`: what a job of higher priority may do.
     pub cpu_preemption: Preemption,
+    /// `cpu.housekeeping`: whether interrupts and kernel threads are moved off the cores of isolated jobs.
+    pub cpu_housekeeping: bool,
     /// `memory.governor`: whether jobs wait, are frozen and paged out for want of memory.
     pub memory_governor: bool,
     /// `memory.prediction`: whether that is done before memory is short, from claims and growth.
@@ -135,6 +137,11 @@ pub const KEYS: &[Key] = &[
         "cpu.preemption",
         "\"soft\"",
         "hard: a job of higher priority freezes the lowest; soft: takes its core; off",
+    ),
+    key(
+        "cpu.housekeeping",
+        "false",
+        "whether interrupts and kernel threads are moved off the cores of --isolated jobs",
     ),
     key("memory.governor", "true", "whether jobs wait, are frozen and paged out for want of memory"),
     key("memory.prediction", "true", "whether that happens before memory is short, from claims and growth"),
@@ -242,6 +249,7 @@ impl Default for Config {
             cpu_backfill: true,
             cpu_protect_milli: 0,
             cpu_preemption: Preemption::Soft,
+            cpu_housekeeping: false,
             memory_governor: true,
             memory_prediction: true,
             memory_swap_slot: 1,
@@ -322,6 +330,7 @@ impl Config {
             "host.memory" => self.host_memory.map(size).unwrap_or_default(),
             "host.memory_reserve" => self.host_memory_reserve.map(size).unwrap_or_default(),
             "host.swap" => self.host_swap.map(size).unwrap_or_default(),
+            "cpu.housekeeping" => self.cpu_housekeeping.to_string(),
             "memory.governor" => self.memory_governor.to_string(),
             "memory.prediction" => self.memory_prediction.to_string(),
             "tmp.total" => self.tmp_total.map(size).unwrap_or_default(),
@@ -395,6 +404,7 @@ impl Config {
             "cpu.backfill" => value.switch().map(|on| self.cpu_backfill = on),
             "cpu.protect" => value.part().map(|milli| self.cpu_protect_milli = milli),
             "cpu.preemption" => value.preemption().map(|kind| self.cpu_preemption = kind),
+            "cpu.housekeeping" => value.switch().map(|on| self.cpu_housekeeping = on),
             "priority.max" => value.priority().map(|priority| self.priority_max = priority),
             "priority.default" => value.priority().map(|priority| self.priority_default = priority),
             "profile.interval" => {

@@ -102,6 +102,15 @@ pub struct JobLayout {
     /// The set of cores that it runs in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub set: Option<String>,
+    /// Whether its cores are for it alone, as far as the kernel goes: a set of its own is made for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub isolated: bool,
+}
+
+/// The name of the set that is made for an isolated job.
+#[must_use]
+pub fn isolated_set(job: u64) -> String {
+    format!("isolated-{job}")
 }
 
 /// How a job's command ended, as its keeper saw it (`wait4`), with the kernel's figures for that process and

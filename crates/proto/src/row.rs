@@ -57,6 +57,15 @@ pub struct JobRow {
     pub usage: Usage,
 }
 
+impl JobRow {
+    /// The set of cores that it runs in, or is to; one of its own if it is isolated.
+    #[must_use]
+    pub fn set(&self) -> Option<String> {
+        let layout = self.spec.layout.as_ref()?;
+        layout.set.clone().or_else(|| layout.isolated.then(|| crate::job::isolated_set(self.job)))
+    }
+}
+
 /// What a job used, so far or in all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {

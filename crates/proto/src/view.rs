@@ -239,6 +239,8 @@ pub enum SetKind {
     Idle,
     /// No job is ever on it: it is for the host itself.
     Housekeeping,
+    /// It is one job's (`--isolated`), and goes with it.
+    Isolated,
 }
 
 /// A set of PUs and whose it is. Of another user's job nothing is told but that it is there.

@@ -13,6 +13,7 @@
 mod drift;
 mod family;
 mod grouped;
+mod isolate;
 mod levels;
 mod measure;
 mod memory;
@@ -37,6 +38,7 @@ use levels::Shared;
 use spare::Spare;
 
 pub use drift::{Drift, Setting};
+pub use isolate::Isolation;
 pub use measure::{Detail, Measure, Stalls};
 pub use memory::HeldMemory;
 pub use rescue::{Rescued, rescue, rescue_instance};
@@ -269,6 +271,12 @@ impl Containers {
         self.shared.allowed_cpus()
     }
 
+    /// PUs that are one job's alone in the kernel, and that no process outside it sees among its own.
+    #[must_use]
+    pub fn isolated_cpus(&self) -> CpuSet {
+        self.shared.in_partitions()
+    }
+
     /// Gives PUs that are on line again to the groups above the jobs' ones: those of the first generation lose a PU for
     /// good when it goes off line.
     pub fn give_back(&self, cpus: &CpuSet) -> Result<(), ContainerError> {
@@ -324,6 +332,13 @@ impl Container {
         self.job
     }
 
+    /// Says whose job it is, where it was found again by what its processes have in their environments.
+    pub fn belongs_to(&self, user: u32) {
+        if let Some(mut family) = self.family() {
+            family.belongs_to(&self.shared.proc, user);
+        }
+    }
+
     /// Takes a process and whatever it will start into the container.
     pub fn enter(&self, pid: u32) -> Result<Entered, ContainerError> {
         self.make_tree(true)?;
@@ -350,6 +365,8 @@ impl Container {
         if self.cpus.as_ref() == Some(cpus) {
             return Ok(Applied::Done);
         }
+        // A partition has the PUs that it was made with.
+        self.share_again()?;
         let applied = match self.shared.plan.via(AbilityName::Pin) {
             Via::V1 | Via::V2 => self.bind_group(cpus)?,
             Via::Processes | Via::Nothing => self.bind_processes(cpus)?,
@@ -573,7 +590,10 @@ impl Container {
             Some(this) => this,
         };
         match this.remove_groups()? {
-            GroupRemoval::Gone => Ok(Removed::Yes),
+            GroupRemoval::Gone => {
+                this.shared.forget_partition(this.job);
+                Ok(Removed::Yes)
+            }
             GroupRemoval::Busy => Ok(Removed::Busy(this)),
         }
     }

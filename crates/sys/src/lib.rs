@@ -5,7 +5,7 @@
 //! jobs; [`doctor`] says it in words. [`records`] hears from the kernel of processes that start and end,
 //! [`discover`] reads the machine's topology, [`affinity`] which PUs a thread may use. [`spawn`], [`lead`],
 //! [`signals`], [`peer`] and [`paths`] start programs and the tasks of a job, receive signals, know who is at the
-//! other end of a socket, and say where files lie. [`scratch`] and [`private_tmp`] give jobs directories in memory and a
+//! other end of a socket, and say where files lie. [`housekeeping`] keeps what is no job off PUs. [`scratch`] and [`private_tmp`] give jobs directories in memory and a
 //! `/tmp` of their own.
 //!
 //! Absent here: any judgement about jobs, any clock that decides, any store. Unsafe code stands only in small wrappers,
@@ -16,6 +16,7 @@ pub mod cgroup;
 pub mod container;
 pub mod discover;
 pub mod doctor;
+pub mod housekeeping;
 pub mod lead;
 pub mod mode;
 pub mod paths;

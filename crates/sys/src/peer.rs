@@ -29,6 +29,15 @@ pub fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
+/// Whether this is the user whom the kernel shows, in a user namespace, for all that the namespace does not know: the
+/// host's own root among them.
+#[must_use]
+pub fn is_unmapped(user: u32) -> bool {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let whole = read("/proc/self/uid_map").split_ascii_whitespace().eq(["0", "0", "4294967295"]);
+    !whole && read("/proc/sys/kernel/overflowuid").trim().parse() == Ok(user)
+}
+
 /// The name of this host.
 #[must_use]
 pub fn host_name() -> String {

@@ -5,11 +5,12 @@
 //! one that died finds it again. Directories on the way are this user's alone to write, are opened one by one without
 //! following links, and are refused when somebody else put them there. Absent here: which job may have how much.
 
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Uid};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, Uid};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
@@ -107,7 +108,7 @@ impl Scratch {
             self.remove(job)?;
             rustix::fs::mkdirat(&base, &name, PRIVATE).map_err(|errno| failed("make", errno))?;
         }
-        let directory = open(&base, &name).map_err(|errno| failed("open", errno))?;
+        let directory = open(&base, name.as_str()).map_err(|errno| failed("open", errno))?;
         let furnished = if self.mounts {
             mount(&directory, bytes, user).map_err(|errno| failed("mount a tmpfs on", errno))
         } else if user == rustix::process::geteuid().as_raw() {
@@ -133,7 +134,7 @@ impl Scratch {
         if self.mounts {
             self.unmount(&base, job)?;
         }
-        match open(&base, &name) {
+        match open(&base, name.as_str()) {
             Err(Errno::NOENT) => return Ok(()),
             Err(errno) => return Err(failed("open", &path, errno)),
             Ok(directory) => clear(&directory, &path)?,
@@ -150,7 +151,7 @@ impl Scratch {
     fn unmount(&self, base: &OwnedFd, job: u64) -> Result<(), ScratchError> {
         let path = self.path(job);
         loop {
-            let Ok(top) = open(base, &name_of(job)) else { return Ok(()) };
+            let Ok(top) = open(base, name_of(job)) else { return Ok(()) };
             match rustix::mount::unmount(&path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
                 Ok(()) => clear(&top, &path)?,
                 // Nothing is mounted there.
@@ -196,7 +197,7 @@ impl Scratch {
             {
                 return Err(failed("make", &path, errno));
             }
-            directory = match open(&directory, name) {
+            directory = match open(&directory, name.as_str()) {
                 Ok(opened) => opened,
                 Err(Errno::NOENT) if !make => return Ok(None),
                 Err(Errno::LOOP | Errno::NOTDIR) => return Err(ScratchError::Foreign(path)),
@@ -222,7 +223,7 @@ fn name_of(job: u64) -> String {
     format!("job-{job}")
 }
 
-fn open(directory: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
+fn open(directory: &OwnedFd, name: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(directory, name, flags, Mode::empty())
 }
@@ -231,36 +232,90 @@ fn mount(directory: &OwnedFd, bytes: u64, user: u32) -> Result<(), Errno> {
     let pages = bytes.div_ceil(PAGE_BYTES).max(1);
     let files = pages.saturating_add(FILES_BESIDE);
     let options = format!("size={},nr_inodes={files},mode=0700,uid={user}", pages.saturating_mul(PAGE_BYTES));
-    let options = std::ffi::CString::new(options).expect("digits and letters");
+    let options = CString::new(options).expect("digits and letters");
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     // By the open directory and not by its name.
     let target = format!("/proc/self/fd/{}", directory.as_raw_fd());
     rustix::mount::mount("pinfold", target, "tmpfs", flags, options.as_c_str())
 }
 
-/// Removes all that is in a directory. Links are removed and not followed, here and below.
+/// Removes all that is in a directory. Links are removed and not followed, here and below; names are any bytes; and a
+/// nest of directories however deep takes no more memory and open files than a flat one: what is in a directory below is
+/// emptied into this one, step by step.
 fn clear(directory: &OwnedFd, path: &Path) -> Result<(), ScratchError> {
-    let entries = Dir::read_from(directory).map_err(|errno| failed("list", path, errno))?;
-    for entry in entries.filter_map(Result::ok) {
-        let name = entry.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
-        }
-        let removed = if entry.file_type() == FileType::Directory {
-            let below = format!("/proc/self/fd/{}/{}", directory.as_raw_fd(), name.to_string_lossy());
-            std::fs::remove_dir_all(below)
-        } else {
-            rustix::fs::unlinkat(directory, name, AtFlags::empty()).map_err(io::Error::from)
-        };
-        match removed {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                let path = path.join(name.to_string_lossy().into_owned());
-                return Err(ScratchError::Failed { operation: "remove", path, source: error });
+    let mut moved = 0u64;
+    loop {
+        let mut left = false;
+        for name in names(directory).map_err(|errno| failed("list", path, errno))? {
+            left = true;
+            let removed = match rustix::fs::unlinkat(directory, &name, AtFlags::empty()) {
+                Err(Errno::ISDIR | Errno::PERM) => unnest(directory, &name, &mut moved),
+                other => other,
+            };
+            match removed {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => {
+                    return Err(failed("remove", &path.join(name.to_string_lossy().into_owned()), errno));
+                }
             }
-            _ => {}
+        }
+        if !left {
+            return Ok(());
         }
     }
-    Ok(())
+}
+
+/// Removes a directory below `top`, and gives `top` the directories that are in it.
+fn unnest(top: &OwnedFd, name: &CStr, moved: &mut u64) -> Result<(), Errno> {
+    let below = match open(top, name) {
+        Err(Errno::ACCESS) => {
+            // Shut by the job, which was its user's to do, and is to undo for who removes it as that user.
+            rustix::fs::chmodat(top, name, PRIVATE, AtFlags::empty())?;
+            open(top, name)?
+        }
+        other => other?,
+    };
+    if rustix::fs::fstat(&below)?.st_mode & 0o700 != 0o700 {
+        rustix::fs::fchmod(&below, PRIVATE)?;
+    }
+    for inner in names(&below)? {
+        match rustix::fs::unlinkat(&below, &inner, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(Errno::ISDIR | Errno::PERM) => match rustix::fs::unlinkat(&below, &inner, AtFlags::REMOVEDIR)
+            {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(Errno::NOTEMPTY | Errno::EXIST) => lift(&below, &inner, top, moved)?,
+                Err(errno) => return Err(errno),
+            },
+            Err(errno) => return Err(errno),
+        }
+    }
+    rustix::fs::unlinkat(top, name, AtFlags::REMOVEDIR)
+}
+
+/// Moves a directory up to `top`, under a name that nothing there has.
+fn lift(from: &OwnedFd, name: &CStr, top: &OwnedFd, moved: &mut u64) -> Result<(), Errno> {
+    loop {
+        *moved += 1;
+        let to = format!(".removed-{moved}");
+        match rustix::fs::renameat_with(from, name, top, &to, rustix::fs::RenameFlags::NOREPLACE) {
+            Err(Errno::EXIST) => {}
+            // A directory can be moved only by whoever may write into it.
+            Err(Errno::ACCESS) => {
+                rustix::fs::chmodat(from, name, PRIVATE, AtFlags::empty())?;
+                rustix::fs::renameat_with(from, name, top, &to, rustix::fs::RenameFlags::NOREPLACE)?;
+                return Ok(());
+            }
+            other => return other,
+        }
+    }
+}
+
+/// The names in a directory, but for its own and that above.
+fn names(directory: &OwnedFd) -> Result<Vec<CString>, Errno> {
+    let entries = Dir::read_from(directory)?;
+    let names = entries.map(|entry| entry.map(|entry| entry.file_name().to_owned()));
+    names.filter(|name| !matches!(name.as_deref().map(CStr::to_bytes), Ok(b"." | b".."))).collect()
 }
 
 fn failed(operation: &'static str, path: &Path, errno: Errno) -> ScratchError {

@@ -291,7 +291,7 @@ fn draw_legend(map: &Map, top: f64, width: f64, out: &mut String) -> f64 {
         let processes =
             if view.pids.is_empty() { String::new() } else { format!(", {} processes", view.pids.len()) };
         let text = format!("{}: PUs {}, {class}{shared}{processes}", set.title(), view.cpus);
-        let text: String = text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        let text = pinfold_profile::report::plain(&text);
         let text = text_cut(&text, FONT, column - 2.5 * FONT);
         put!(out, "<text x=\"{:.1}\" y=\"{y:.1}\">{}</text>", x + 1.5 * FONT, escaped(&text));
     }

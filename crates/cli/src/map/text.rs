@@ -178,7 +178,7 @@ fn write_jobs(map: &Map, width: usize, colour: bool, out: &mut dyn Write) -> io:
             view.cores
         );
         write_letter(number, colour, out)?;
-        let text: String = text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        let text = pinfold_profile::report::plain(&text);
         writeln!(out, "  {}", text.chars().take(width.saturating_sub(3)).collect::<String>())?;
     }
     Ok(())

@@ -27,7 +27,8 @@ impl Kind {
         }
     }
 
-    fn missing(self) -> Option<String> {
+    /// Why a test cannot run under these rights here.
+    pub(crate) fn missing(self) -> Option<String> {
         let root = rustix::process::geteuid().is_root();
         match self {
             Self::Groups => {

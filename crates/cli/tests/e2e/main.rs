@@ -18,6 +18,8 @@ mod drift;
 mod faults;
 mod files;
 mod host;
+mod hostile;
+mod isolated;
 mod kind;
 mod machine;
 mod marks;

@@ -33,7 +33,7 @@ pub(crate) fn shared(settings: &[&str]) -> Option<Host> {
     shared_in(Kind::Rootless, settings)
 }
 
-fn shared_in(kind: Kind, settings: &[&str]) -> Option<Host> {
+pub(crate) fn shared_in(kind: Kind, settings: &[&str]) -> Option<Host> {
     if !is_root() {
         return None;
     }
@@ -84,10 +84,11 @@ fn what_only_operators_may() {
     let Some(host) = shared(&["access.exclusive=[]", "access.no_suspend=[]"]) else { return };
     let set = host.pinfold(["config", "set", "projects.web.users=root"]);
     assert_eq!(set.code, Some(0), "{set:?}");
-    let cases: [(&[&str], &str); 5] = [
+    let cases: [(&[&str], &str); 6] = [
         (&["run", "--project", "web", "true"], "--project web: the project is for its users (root)"),
         (&["run", "--priority", "11", "true"], "access.max_priority"),
         (&["run", "--exclusive", "true"], "access.exclusive"),
+        (&["run", "--isolated", "true"], "access.exclusive"),
         (&["run", "--no-suspend", "true"], "access.no_suspend"),
         (&["config", "set", "slots.factor=1"], "access.operators"),
     ];

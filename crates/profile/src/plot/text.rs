@@ -27,7 +27,7 @@ pub(super) fn draw(chart: &Chart, width: usize, height: usize) -> String {
     let rows = (height.saturating_sub(around) / chart.panels.len().max(1)).clamp(2, 20);
     let mut lines = Vec::new();
     if title > 0 {
-        lines.push(chart.title.chars().take(width).collect::<String>());
+        lines.push(crate::report::plain(&chart.title).chars().take(width).collect::<String>());
     }
     for (at, ((panel, scale), (top, top_text))) in chart.panels.iter().zip(&scales).zip(&tops).enumerate() {
         let shades = if at == 0 { layout::shades(chart).join(", ") } else { String::new() };
@@ -49,7 +49,7 @@ pub(super) fn draw(chart: &Chart, width: usize, height: usize) -> String {
 }
 
 fn head(panel: &Panel, scale: &Scale, shade: &str, width: usize) -> String {
-    let mut head = panel.title.clone();
+    let mut head = crate::report::plain(&panel.title);
     if !scale.unit.is_empty() {
         head.push_str(&format!(" ({})", scale.unit));
     }

@@ -49,7 +49,8 @@ impl Cell {
 
 /// The text with everything replaced that a terminal would act upon: control characters, and those that turn
 /// the direction of writing.
-pub(super) fn plain(text: &str) -> String {
+#[must_use]
+pub fn plain(text: &str) -> String {
     let acts = |c: char| {
         c.is_control() || matches!(c, '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}')
     };

@@ -218,7 +218,7 @@ prop_compose! {
     ) -> JobSpec {
         JobSpec {
             name, project, command, directory, priority, class, cores, held, no_suspend, private_tmp,
-            requeue, after, layout: layout.map(|(options, cpus)| JobLayout { options, cpus, set: Some("db".to_owned()) }),
+            requeue, after, layout: layout.map(|(options, cpus)| JobLayout { options, cpus, set: Some("db".to_owned()), isolated: true }),
             claim_bytes: numbers[0],
             limit_bytes: numbers[1],
             ttl_us: numbers[2],

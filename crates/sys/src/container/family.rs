@@ -1,8 +1,8 @@
 //! Who belongs to a job where no group holds it, and what its members have used.
 //!
 //! Members are the processes that entered and their descendants, plus every process whose environment names job and
-//! instance: one whose parent ended is nobody's descendant any more, but it keeps the environment it was started
-//! with. Owner of state: the list of members and the ledger of processor time. Absent here: any change to a process,
+//! instance and whose user is the job's: one whose parent ended is nobody's descendant any more, but it keeps the
+//! environment it was started with. Owner of state: the list of members and the ledger of processor time. Absent here: any change to a process,
 //! and certainty: a process whose parents are all gone and that lives for less than a look at the host takes (some
 //! milliseconds) may be missed.
 
@@ -21,6 +21,8 @@ const ROUNDS_MAX: usize = 64;
 pub(super) struct Family {
     job: u64,
     instance: String,
+    /// Whose processes they are: what the environment of another user's process says is not believed.
+    user: Option<u32>,
     known: BTreeMap<u32, ProcessStat>,
     /// Processor time of members that are gone and that no living member has inherited, in clock ticks.
     gone_user_ticks: u64,
@@ -32,6 +34,7 @@ impl Family {
         Self {
             job,
             instance: instance.to_owned(),
+            user: None,
             known: BTreeMap::new(),
             gone_user_ticks: 0,
             gone_system_ticks: 0,
@@ -43,10 +46,19 @@ impl Family {
         match proc.stat(pid)? {
             Some(stat) if !stat.is_ended() => {
                 self.known.insert(pid, stat);
+                if self.user.is_none() {
+                    self.user = proc.status(pid)?.map(|status| status.user);
+                }
                 Ok(true)
             }
             _ => Ok(false),
         }
+    }
+
+    /// Leaves out whoever is not this user's: anybody can write a job's number into the environment of a process.
+    pub(super) fn belongs_to(&mut self, proc: &Proc, user: u32) {
+        self.user = Some(user);
+        self.known.retain(|&pid, _| is_of(proc, pid, user));
     }
 
     /// Adds a process if its environment says that it is ours.
@@ -75,7 +87,9 @@ impl Family {
         let mut everybody = BTreeMap::new();
         let mut marked = BTreeSet::new();
         for (stat, mark) in look_at_all(proc)? {
-            if mark.is_some_and(|mark| mark.is(self.job, &self.instance)) {
+            if mark.is_some_and(|mark| mark.is(self.job, &self.instance))
+                && self.user.is_none_or(|user| is_of(proc, stat.pid, user))
+            {
                 marked.insert(stat.pid);
             }
             everybody.insert(stat.pid, stat);
@@ -218,6 +232,11 @@ impl Family {
         memory_of_processes(proc, pids, &mut measure)?;
         Ok(measure)
     }
+}
+
+/// Whether a process was started by this user.
+fn is_of(proc: &Proc, pid: u32, user: u32) -> bool {
+    proc.status(pid).ok().flatten().is_some_and(|status| status.user == user)
 }
 
 /// What a process's environment says about the job it belongs to.

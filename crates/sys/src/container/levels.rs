@@ -3,7 +3,7 @@
 //! A *level* is one hierarchy with the instance's group open in it. Owner of state: the open directories. Absent
 //! here: what is written into the group of a job.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -52,9 +52,16 @@ pub(super) struct Shared {
     pub(super) proc: Proc,
     /// Groups that are kept for the next jobs.
     pub(super) spares: Mutex<Vec<Spare>>,
+    /// The PUs of jobs whose groups are partitions.
+    pub(super) partitions: Mutex<BTreeMap<u64, CpuSet>>,
 }
 
 impl Level {
+    /// pinfold's own and below it the instance's.
+    pub(super) fn groups_above_jobs(&self) -> [&Group; 2] {
+        [&self.top, &self.instance]
+    }
+
     /// The group above pinfold's own, which belongs to the host.
     pub(super) fn base(&self) -> &Group {
         &self.base
@@ -89,7 +96,17 @@ impl Shared {
         let roles = Roles::assign(&plan, &levels);
         let proc = Proc::open(&roots.proc)?;
         let spares = Mutex::new(Vec::new());
-        Ok(Self { plan, instance: instance.to_owned(), levels, roles, proc, spares })
+        let partitions = Mutex::new(BTreeMap::new());
+        let shared = Self { plan, instance: instance.to_owned(), levels, roles, proc, spares, partitions };
+        if shared.plan.via(AbilityName::Pin) == Via::V2 {
+            shared.find_partitions()?;
+        }
+        Ok(shared)
+    }
+
+    /// The unified hierarchy.
+    pub(super) fn tree_level(&self) -> Option<&Level> {
+        self.levels.get(self.roles.tree?)
     }
 
     /// The levels of the first generation.
@@ -174,8 +191,9 @@ impl Shared {
         let Some((level, first)) = self.cpuset() else { return Ok(None) };
         let file = if first { "cpuset.effective_cpus" } else { "cpuset.cpus.effective" };
         let text = level.instance.read(file)?.unwrap_or_default();
-        // A list that is odd or empty says nothing that could be acted on.
-        Ok(text.parse().ok().filter(|set: &CpuSet| !set.is_empty()))
+        // A list that is odd or empty says nothing that could be acted on. What is in partitions is jobs' all the same.
+        let set: Option<CpuSet> = text.parse().ok();
+        Ok(set.map(|set| set.union(&self.in_partitions())).filter(|set| !set.is_empty()))
     }
 
     pub(super) fn give_back(&self, cpus: &CpuSet) -> Result<(), ContainerError> {

@@ -83,6 +83,7 @@ impl Search<'_> {
                     if self.concerns(&instance)
                         && let Ok(Some(own)) = child.child(&instance)
                     {
+                        end_partitions(&own, &mut self.rescued);
                         release(&own, &child, hierarchy, &mut self.rescued);
                         self.release_below(&own, hierarchy, depth);
                     }
@@ -136,16 +137,31 @@ impl Search<'_> {
     }
 }
 
+/// Gives back the PUs that jobs of an instance have to themselves: theirs first, for a group above cannot let go what one
+/// below it has.
+fn end_partitions(instance: &Group, rescued: &mut Vec<Rescued>) {
+    for name in instance.children().unwrap_or_default() {
+        if let Ok(Some(job)) = instance.child(&name) {
+            let done = "given the PUs back to all that it had to itself";
+            lift(&job, "cpuset.cpus.partition", "member", done, rescued);
+            lift(&job, "cpuset.cpus.exclusive", "\n", "left no PUs to itself", rescued);
+        }
+    }
+    lift(instance, "cpuset.cpus.exclusive", "\n", "left no PUs to itself", rescued);
+}
+
+fn lift(group: &Group, file: &str, free: &str, done: &'static str, rescued: &mut Vec<Rescued>) {
+    let Ok(Some(have)) = group.read(file) else { return };
+    if is_free(&have, free) {
+        return;
+    }
+    let failure = group.write(file, free).err().map(|error| format!("{error}"));
+    rescued.push(Rescued { object: group.path().display().to_string(), done, failure });
+}
+
 /// Lifts what one group imposes. The order matters: bounds go before the thaw, or a job would wake into them.
 fn release(group: &Group, above: &Group, hierarchy: &Hierarchy, rescued: &mut Vec<Rescued>) {
-    let mut lift = |file: &str, free: &str, done: &'static str| {
-        let Ok(Some(have)) = group.read(file) else { return };
-        if is_free(&have, free) {
-            return;
-        }
-        let failure = group.write(file, free).err().map(|error| format!("{error}"));
-        rescued.push(Rescued { object: group.path().display().to_string(), done, failure });
-    };
+    let mut lift = |file: &str, free: &str, done: &'static str| lift(group, file, free, done, rescued);
     match hierarchy.generation {
         Generation::V2 => {
             lift("memory.max", "max", "lifted the bound on memory");

@@ -90,3 +90,31 @@ fn a_mounted_one_is_of_its_size_and_its_users() {
     scratch.close();
     assert!(!scratch.base().exists());
 }
+
+/// What a job can leave to make its removal hard: names that are no text, nests deeper than a process may have files
+/// open, directories that it shut, names that the removal itself might use.
+#[test]
+fn whatever_a_job_leaves_goes() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let root = tempfile::tempdir().unwrap();
+    let scratch = Scratch::plain(root.path(), own(), "i1");
+    let path = scratch.make(1, 1 << 20, own()).unwrap();
+    std::fs::create_dir_all(path.join(OsStr::from_bytes(b"\xff\xfe/\n\x1b[2J")).join("..")).unwrap();
+    std::fs::write(path.join(OsStr::from_bytes(b"\xff\xfe/\n\x1b[2J/\x80")), "x").unwrap();
+    std::fs::create_dir_all(path.join("a/.removed-1/b/c")).unwrap();
+    std::fs::create_dir_all(path.join(".removed-2/b/c")).unwrap();
+    let mut deep = open(&rustix::fs::open(&path, OFlags::PATH, Mode::empty()).unwrap(), ".").unwrap();
+    for _ in 0..5000 {
+        rustix::fs::mkdirat(&deep, "d", PRIVATE).unwrap();
+        rustix::fs::symlinkat("/", &deep, "link").unwrap();
+        deep = open(&deep, "d").unwrap();
+    }
+    let shut = path.join("shut/inner/most");
+    std::fs::create_dir_all(&shut).unwrap();
+    for directory in [&shut, &path.join("shut/inner"), &path.join("shut")] {
+        std::fs::set_permissions(directory, PermissionsExt::from_mode(0o0)).unwrap();
+    }
+    scratch.remove(1).unwrap();
+    assert!(!path.exists());
+}

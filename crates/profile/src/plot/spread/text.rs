@@ -8,7 +8,7 @@ use crate::report::units::{precise, rounded};
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 pub(super) fn draw(spread: &Spread, width: usize, height: usize) -> String {
-    let mut lines = vec![spread.title.clone()];
+    let mut lines = vec![crate::report::plain(&spread.title)];
     let each = (height.saturating_sub(1) / spread.parts.len().max(1)).saturating_sub(1).clamp(6, 20);
     for part in &spread.parts {
         lines.extend(part_lines(part, width, each));
@@ -24,9 +24,9 @@ pub(super) fn draw(spread: &Spread, width: usize, height: usize) -> String {
 fn part_lines(part: &Histogram, width: usize, lines: usize) -> Vec<String> {
     let mut bars = Bars::new(part);
     if part.values.is_empty() {
-        return vec![format!("{}: no job ran", bars.titled(part))];
+        return vec![crate::report::plain(&format!("{}: no job ran", bars.titled(part)))];
     }
-    let head = format!("{}: {}", bars.titled(part), bars.told(part));
+    let head = crate::report::plain(&format!("{}: {}", bars.titled(part), bars.told(part)));
     // As many neighbours as there must be are put together.
     let together = bars.counts.len().div_ceil(lines.max(1));
     bars.counts = bars.counts.chunks(together).map(|some| some.iter().sum()).collect();

@@ -1,0 +1,179 @@
+//! Files that this command writes for its user, made so that nobody else gets what is written, or has it written to a
+//! file of the user's that was not meant.
+//!
+//! Where others may put files (`/tmp`), a name that is known beforehand may be taken: by a link to a file of the user's,
+//! by a file that its owner reads, by a pipe at which somebody listens. Many kernels refuse that in such directories
+//! (`fs.protected_symlinks` and its like), and not all have it switched on. Absent here: links among the directories on
+//! the way, which are the user's choice.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use pinfold_sys::peer;
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+
+/// Links that are followed, one after the other.
+const LINKS_MAX: u32 = 40;
+
+/// Who named the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Named {
+    /// The user, who may mean a link or a file of somebody else's who lets others write.
+    ByUser,
+    /// Nobody: the name is the usual one, and a file that is there already is the user's own.
+    ByRule,
+}
+
+/// Makes the file, or empties the one that is there.
+pub(crate) fn create(path: &Path, named: Named) -> io::Result<File> {
+    let new = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let look = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        match rustix::fs::openat(CWD, &path, new, Mode::from_raw_mode(0o666)) {
+            Ok(file) => return Ok(file.into()),
+            Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let there = File::from(match rustix::fs::openat(CWD, &path, look, Mode::empty()) {
+            Err(Errno::NOENT) => continue,
+            other => other?,
+        });
+        if !there.metadata()?.is_symlink() {
+            return empty(&there, &path, named);
+        }
+        if path.starts_with("/proc/") {
+            // An open file of this process's own, which has no other name as a rule: /dev/stdout leads here.
+            return File::options().write(true).open(path);
+        }
+        path = target(&there, &path, named)?;
+    }
+    Err(Errno::LOOP.into())
+}
+
+/// Writes a whole file that the user named.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    create(path, Named::ByUser)?.write_all(bytes)
+}
+
+/// Opens a file that is there and was looked at, and empties it.
+fn empty(there: &File, path: &Path, named: Named) -> io::Result<File> {
+    let found = there.metadata()?;
+    let own = found.uid() == peer::own_uid();
+    let is_readable_by_its_owner = found.is_file() || found.file_type().is_fifo();
+    match named {
+        Named::ByRule if !(own && found.is_file() && found.nlink() == 1) => {
+            return Err(refused(
+                "it is there already and not a file of yours alone; name another by -o and -e",
+            ));
+        }
+        Named::ByUser if !own && is_readable_by_its_owner && is_open(&directory_of(path)) => {
+            return Err(refused("it is somebody else's, in a directory where all may put files"));
+        }
+        _ => {}
+    }
+    // The very one that was looked at.
+    let file = File::options().write(true).open(format!("/proc/self/fd/{}", there.as_raw_fd()))?;
+    if found.is_file() {
+        file.set_len(0)?;
+    }
+    Ok(file)
+}
+
+/// Where a link leads, if it is one to be followed.
+fn target(link: &File, path: &Path, named: Named) -> io::Result<PathBuf> {
+    let owner = link.metadata()?.uid();
+    let may_follow = owner == peer::own_uid() || (owner == 0 && named == Named::ByUser);
+    let directory = directory_of(path);
+    let theirs = |found: std::fs::Metadata| found.uid() != 0 && found.uid() != peer::own_uid();
+    let planted = is_open(&directory) || std::fs::metadata(&directory).map_or(true, theirs);
+    if !may_follow && (named == Named::ByRule || planted) {
+        return Err(refused("it is a link that somebody else made"));
+    }
+    // Of the very link that was looked at.
+    let leads = rustix::fs::readlinkat(link, "", Vec::new())?;
+    let leads = PathBuf::from(OsString::from_vec(leads.into_bytes()));
+    Ok(path.parent().map_or_else(|| leads.clone(), |directory| directory.join(&leads)))
+}
+
+fn directory_of(path: &Path) -> PathBuf {
+    path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned()
+}
+
+/// Whether others than its owner may put files into a directory.
+fn is_open(directory: &Path) -> bool {
+    std::fs::metadata(directory).map_or(true, |found| found.mode() & 0o022 != 0)
+}
+
+fn refused(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn said(path: &Path, named: Named) -> Result<(), String> {
+        let mut file = create(path, named).map_err(|error| error.to_string())?;
+        file.write_all(b"said").map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn ones_own_files_are_made_emptied_and_found_by_links() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        for named in [Named::ByRule, Named::ByUser] {
+            std::fs::write(&file, "much longer than what is said").unwrap();
+            said(&file, named).unwrap();
+            assert_eq!(std::fs::read(&file).unwrap(), b"said");
+            std::fs::remove_file(&file).unwrap();
+            symlink("file", dir.path().join("link")).unwrap();
+            symlink(dir.path().join("link"), dir.path().join("far")).unwrap();
+            said(&dir.path().join("far"), named).unwrap();
+            assert_eq!(std::fs::read(&file).unwrap(), b"said");
+            for link in ["link", "far"] {
+                std::fs::remove_file(dir.path().join(link)).unwrap();
+            }
+        }
+        symlink("round", dir.path().join("round")).unwrap();
+        assert!(said(&dir.path().join("round"), Named::ByUser).is_err());
+        said(Path::new("/dev/null"), Named::ByUser).unwrap();
+        assert!(said(Path::new("/dev/null"), Named::ByRule).unwrap_err().contains("-o and -e"));
+        std::fs::hard_link(&file, dir.path().join("second")).unwrap();
+        assert!(said(&file, Named::ByRule).unwrap_err().contains("yours alone"), "it has another name");
+        said(&file, Named::ByUser).unwrap();
+    }
+
+    #[test]
+    fn what_others_put_there_is_refused() {
+        if peer::own_uid() != 0 {
+            return println!("skipped: only root can be two users");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o1777)).unwrap();
+        let (mine, theirs, link) =
+            (dir.path().join("mine"), dir.path().join("theirs"), dir.path().join("link"));
+        std::fs::write(&mine, "kept").unwrap();
+        std::fs::write(&theirs, "theirs").unwrap();
+        std::os::unix::fs::chown(&theirs, Some(65534), None).unwrap();
+        symlink(&mine, &link).unwrap();
+        std::os::unix::fs::lchown(&link, Some(65534), None).unwrap();
+        for named in [Named::ByRule, Named::ByUser] {
+            assert!(said(&link, named).unwrap_err().contains("somebody else made"));
+            assert!(said(&theirs, named).is_err(), "{named:?}");
+        }
+        assert_eq!(std::fs::read(&mine).unwrap(), b"kept");
+        assert_eq!(std::fs::read(&theirs).unwrap(), b"theirs");
+        // In a directory that is nobody's but one's own, what one names is what one means.
+        std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        said(&link, Named::ByUser).unwrap();
+        assert_eq!(std::fs::read(&mine).unwrap(), b"said");
+    }
+}
