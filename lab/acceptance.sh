@@ -76,6 +76,19 @@ pinfold wait "$first" "$last"
 check "all ended well" 0 $?
 check "a limit is the kernel's" 67108864 "$(pinfold run --mem-limit 64MiB sh -c 'cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)/memory.max')"
 
+echo "== where memory lies"
+# shellcheck disable=SC2016
+job=$(pinfold submit -- sh -c 'head -c 50331648 /dev/zero | tail -c 50331648 | (until [ -e /tmp/seen ]; do usleep 100000; done; cat >/dev/null)' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
+told() { pinfold report --json "$job" | tr ',{}[]' '\n\n\n\n\n' | sed -n "s/^\"$1\": *//p"; }
+nodes=$(ls -d /sys/devices/system/node/node[0-9]* | wc -l)
+until_is "each node is told of" "$nodes" sh -c "pinfold report --json $job | tr ',{}[]' '\n\n\n\n\n' | grep -c '^\"node\":'"
+until_is "what it holds is there" 1 sh -c "pinfold report --json $job | tr ',{}[]' '\n\n\n\n\n' | sed -n 's/^\"memory_peak_bytes\": *//p' | sort -n | awk '{ all = \$1 } END { print (all > 48000000) }'"
+check "beside its cores" 1 "$(told numa_local | awk '{ print ($1 > 0.8) }')"
+touch /tmp/seen
+pinfold wait "$job"
+check "it ended well" 0 $?
+check "and is told of afterwards" "$nodes" "$(pinfold report --json "$job" | tr ',{}[]' '\n\n\n\n\n' | grep -c '^"node":')"
+
 echo "== layouts are the kernel's masks"
 for options in "-n 4" "-n 2 -c 2" "-n 4 --hint nomultithread" "-n 4 --cpu-bind threads" "-n 2 --cpu-bind sockets" "-n 3 -m cyclic --cpu-bind cores"; do
   # shellcheck disable=SC2016,SC2086
