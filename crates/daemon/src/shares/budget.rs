@@ -1,7 +1,7 @@
 //! Whose memory is divided when, so that it costs 1 % of a core at most and holds nobody up; pure.
 //!
 //! Costs are foreseen by size, and learned. What is foreseen to take longer than [`READ_MAX_US`] is never read, what
-//! held a process for longer than [`SHORT_US`] only after a thousand times that. Those come first of which the last
+//! held a process for longer than [`SHORT_US`] only after some hundred times that. Those come first of which the last
 //! figure is most in doubt: their size changed, or something happened among the processes that they share with.
 
 use std::collections::BTreeMap;
@@ -14,6 +14,10 @@ const SAVED_MAX_US: u64 = 20_000;
 const READ_MAX_US: u64 = 20_000;
 /// What holds nobody up.
 const SHORT_US: u64 = 5_000;
+/// After a longer reading a process is left alone for so many times what that took of a processor,
+const READ_RESTS: u64 = 1000;
+/// and what it took besides.
+const WAIT_RESTS: u64 = 200;
 /// However long a reading was held up itself, it is tried again after this.
 const REST_MAX_US: u64 = 600_000_000;
 /// A reading without any memory, in microseconds (measured), and one MiB of small pages that are not in the cache.
@@ -71,6 +75,20 @@ struct Together {
     processes: u64,
     resident_bytes: u64,
     changed_us: u64,
+    /// The most that one of them has in common with others, as the newest readings found, and when that was.
+    shared_bytes: u64,
+    shared_us: u64,
+}
+
+impl Cost {
+    /// How long a process is left alone after such a reading. That the reader was kept waiting says little of the next
+    /// time.
+    fn rest_us(self) -> u64 {
+        let waited_us = self.wall_us.saturating_sub(self.cpu_us);
+        let rest_us =
+            self.cpu_us.saturating_mul(READ_RESTS).saturating_add(waited_us.saturating_mul(WAIT_RESTS));
+        rest_us.min(REST_MAX_US)
+    }
 }
 
 impl Budget {
@@ -107,6 +125,10 @@ impl Budget {
         let from_saved_us = more_us.min(self.saved_us);
         self.saved_us -= from_saved_us;
         self.owed_us = self.owed_us.saturating_add(more_us - from_saved_us);
+        if let Some(job) = self.jobs.get_mut(&size.job) {
+            let newest = if job.shared_us == now_us { job.shared_bytes } else { 0 };
+            (job.shared_bytes, job.shared_us) = (shared_bytes.max(newest), now_us);
+        }
         let last = Last { time_us: now_us, resident_bytes: size.resident_bytes, shared_bytes, cost };
         self.last.insert(size.pid, last);
     }
@@ -134,6 +156,7 @@ impl Budget {
                 *job = before;
             } else {
                 job.changed_us = now_us;
+                (job.shared_bytes, job.shared_us) = (before.shared_bytes, before.shared_us);
             }
         }
         self.jobs = jobs;
@@ -155,10 +178,14 @@ impl Budget {
         let resident = size.resident_bytes;
         let Some(last) = self.last.get(&size.pid) else { return (resident > 0).then_some(resident) };
         let age_us = now_us.saturating_sub(last.time_us);
-        let held_us = last.cost.wall_us;
-        let rest_us = if held_us > SHORT_US { held_us.saturating_mul(1000).min(REST_MAX_US) } else { 0 };
-        let happened = self.jobs.get(&size.job).is_some_and(|job| job.changed_us > last.time_us);
-        let common = if happened && last.shared_bytes >= SHARED_MIN_BYTES { last.shared_bytes } else { 0 };
+        let rest_us = if last.cost.wall_us > SHORT_US { last.cost.rest_us() } else { 0 };
+        let job = self.jobs.get(&size.job).copied().unwrap_or_default();
+        let happened = job.changed_us > last.time_us && last.shared_bytes >= SHARED_MIN_BYTES;
+        // What was its own may be shared since it forked: then those that came with it have it in common.
+        let others = if job.shared_us > last.time_us { job.shared_bytes.min(resident) } else { 0 };
+        let newly = others.saturating_sub(last.shared_bytes);
+        let newly = if newly >= SHARED_MIN_BYTES { newly } else { 0 };
+        let common = if happened { last.shared_bytes } else { 0 }.saturating_add(newly);
         let aged = resident / 100 * (age_us / AGES_US).min(10);
         let doubt = resident.abs_diff(last.resident_bytes).saturating_add(common).saturating_add(aged);
         (age_us >= rest_us && doubt >= DOUBT_MIN_BYTES.max(resident / 100)).then_some(doubt)
@@ -236,6 +263,22 @@ mod tests {
         assert_eq!(budget.choose(1, &next), [size(3, 5 * MIB)]);
         assert!(budget.choose(2, &[]).is_empty());
         assert!(budget.last.is_empty() && budget.jobs.is_empty(), "those that are gone are forgotten");
+    }
+
+    #[test]
+    fn who_forked_is_read_again_though_its_memory_was_its_own_before() {
+        let mut budget = Budget { saved_us: 20_000, ..Budget::default() };
+        let parent = size(1, 64 * MIB);
+        assert_eq!(budget.choose(0, &[parent]), [parent]);
+        budget.read(parent, took(500), 0, 0);
+        let family = [parent, size(2, 64 * MIB), size(3, 64 * MIB)];
+        for child in budget.choose(1, &family) {
+            assert_ne!(child, parent, "nothing tells yet that they share with it");
+            budget.read(child, took(500), 64 * MIB, 1);
+        }
+        assert_eq!(budget.choose(2, &family), [parent]);
+        budget.read(parent, took(500), 64 * MIB, 2);
+        assert!(budget.choose(3, &family).is_empty(), "all is known");
     }
 
     #[test]
