@@ -8,7 +8,6 @@ use std::fs::File;
 use std::io::{IsTerminal, PipeReader, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::process::ExitCode as ProcessExit;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -27,9 +26,11 @@ use crate::keeper::{Keeper, Told, may_begin_anew, send_signal, send_signal_to_gr
 use crate::progress::Progress;
 use crate::tasks::{Asked, Laid};
 
+mod direct;
 mod lines;
 mod order;
 
+use direct::Direct;
 use lines::{Lines, shell};
 
 /// How many jobs are with the daemon at once. Enough for it to choose among, few enough for a list of any
@@ -139,11 +140,12 @@ impl Batch {
         let environment = job::environment();
         let private_tmp = args.options.private_tmp;
         let make = {
-            let lines = lines.clone();
+            let (lines, direct) = (lines.clone(), Direct::of_environment());
             Box::new(move |ticket| {
                 let index = usize::try_from(ticket).expect("tickets are indexes of lines");
-                let command = shell(lines.line(index));
-                let mut program = Program::new(Path::new("/bin/sh"), command, &environment)?;
+                let line = lines.line(index);
+                let (path, words) = direct.program(line).unwrap_or_else(|| ("/bin/sh".into(), shell(line)));
+                let mut program = Program::new(&path, words, &environment)?;
                 // Standard input is nobody's in particular, so no job gets it.
                 // A signal for the batch reaches all of a line's programs, not its shell alone.
                 program.own_session = true;

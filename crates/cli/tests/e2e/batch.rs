@@ -23,6 +23,7 @@ each_kind!(
     the_command_is_killed,
     options_hold_for_every_line,
     the_longest_first_once_it_is_known,
+    plain_words_need_no_shell,
 );
 
 fn view(done: &Done) -> BatchView {
@@ -222,4 +223,35 @@ fn the_longest_first_once_it_is_known(kind: Kind) {
     let done = host.pinfold(["batch", "--json", "lines"]);
     assert_eq!(view(&done).jobs, 4, "{done:?}");
     assert_eq!(begun(), ["short", "long", "middle"]);
+}
+
+/// Lines of plain words are executed without a shell in between, and nobody can tell but by the time that it saves.
+fn plain_words_need_no_shell(kind: Kind) {
+    use std::os::unix::fs::PermissionsExt;
+
+    let host = Host::new(kind);
+    for (name, mode) in [("no-interpreter", 0o755), ("no-right", 0o644)] {
+        std::fs::write(host.work(name), "echo \"of a script: $1\"\n").expect("a file");
+        std::fs::set_permissions(host.work(name), PermissionsExt::from_mode(mode)).expect("its mode");
+        host.kind().give(&host.work(name));
+    }
+    let lines =
+        "env printf %s, a=b 10% x@y:z\n./no-interpreter word\n./no-right\nno-such-program --at=all\n./\n";
+    std::fs::write(host.work("lines"), lines).expect("a file");
+    let done = host.pinfold(["batch", "--json", "--in-order", "lines"]);
+    let (out, json) = done.out.split_at(done.out.find('{').expect("results"));
+    for words in ["a=b,10%,x@y:z,", "of a script: word\n"] {
+        assert!(out.contains(words), "{words:?} is missing in {done:?}");
+    }
+    let batch: BatchView = serde_json::from_str(json).expect("a batch");
+    let codes: Vec<_> = batch.results.iter().map(|result| result.exit_code).collect();
+    assert_eq!(codes, [Some(0), Some(0), Some(126), Some(127), Some(126)], "{done:?}");
+    for words in ["no-right: Permission denied", "no-such-program: not found", "./: Permission denied"] {
+        assert!(done.err.contains(words), "{words:?} is missing in {done:?}");
+    }
+    let recorded = host.pinfold(["report", "--json", "1"]);
+    assert!(
+        recorded.out.contains("env printf %s, a=b 10% x@y:z"),
+        "the line as it was written: {recorded:?}"
+    );
 }
