@@ -26,6 +26,7 @@ until_is() {
   done
   check "$what" "$wanted" "$found"
 }
+expand() { echo "$1" | tr ',' '\n' | while IFS=- read -r from to; do seq "$from" "${to:-$from}"; done; }
 of_job() { cat "$groups"/*/job-"$1"/"$2"; }
 # The value of a key in what status says of a job.
 said() { pinfold status --json "$1" | tr ',{}' '\n\n\n' | sed -n "s/^\"$2\": *\"\{0,1\}\([^\"]*\)\"\{0,1\}$/\1/p" | tail -n 1; }
@@ -89,6 +90,54 @@ pinfold wait "$job"
 check "it ended well" 0 $?
 check "and is told of afterwards" "$nodes" "$(pinfold report --json "$job" | tr ',{}[]' '\n\n\n\n\n' | grep -c '^"node":')"
 
+# A job whose need is known is bound to the node of its core; three of a little more than half a node are one chunk.
+room=$(for node in /sys/devices/system/node/node[0-9]*; do awk '/MemFree|Active\(file\)|Inactive\(file\)/ { sum += $4 } END { print sum }' "$node"/meminfo; done | sort -n | tail -n 1)
+most=$(sed -n 's/.*MemTotal: *\([0-9]*\) kB/\1/p' /sys/devices/system/node/node*/meminfo | sort -n | tail -n 1)
+need=$(((room - most / 50) * 52 / 100))
+pinfold config set host.memory_reserve=1MiB
+near() { cat "$groups"/*/job-"$1"/cpuset.mems; }
+core_node() { basename "$(ls -d /sys/devices/system/cpu/cpu"$(said "$1" cpus | sed 's/[,-].*//')"/node[0-9]*)" | tr -d node; }
+rm -f /tmp/near
+submit_near() { pinfold submit --mem "$1"K -- sh -c 'until [ -e /tmp/near ]; do usleep 100000; done' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p'; }
+one=$(submit_near $need)
+until_is "a job whose need is known runs" running said "$one" state
+until_is "its memory is bound to the node of its core" "$(core_node "$one")" near "$one"
+other=$(submit_near $need)
+until_is "another does not fit there" running said "$other" state
+until_is "and is bound to the other node" "$((1 - $(core_node "$one")))" near "$other"
+check "where its core is" "$(core_node "$other")" "$(near "$other")"
+third=$(submit_near $need)
+until_is "for a third both are one" "0-1" near "$third"
+until_is "also for those who were there" "0-1" near "$one"
+pinfold map
+pinfold why "$third"
+pinfold cancel "$third"
+pinfold wait "$third"
+until_is "without it each has its own again" "$(core_node "$one")" near "$one"
+kill -KILL "$daemon"
+until_is "without a daemon nobody is bound" "0-1" near "$one"
+start_daemon
+touch /tmp/near
+pinfold wait "$one" "$other"
+check "they end well" 0 $?
+pinfold config set host.memory_reserve=
+
+echo "== a PU goes off line"
+rm -f /tmp/online
+job=$(pinfold submit --cpu-bind "map_cpu:$(($(nproc) - 1))" -- sh -c 'until [ -e /tmp/online ]; do usleep 100000; done' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
+until_is "a job runs on the last core" running said "$job" state
+had=$(said "$job" cpus)
+for pu in $(expand "$had"); do echo 0 >/sys/devices/system/cpu/cpu"$pu"/online; done
+until_is "the daemon has a core less" "$((cores - 1))" sh -c "pinfold status --json | tr ',{}' '\n\n\n' | sed -n 's/^\"cores\": *//p'"
+until_is "the job runs on" running said "$job" state
+check "elsewhere" 0 "$(expand "$(of_job "$job" cpuset.cpus.effective)" | grep -cx "${had%%[,-]*}")"
+check "and it is said why" 1 "$(pinfold why "$job" | grep -c 'gone or no longer allowed' | awk '{ print ($1 > 0) }')"
+for pu in $(expand "$had"); do echo 1 >/sys/devices/system/cpu/cpu"$pu"/online; done
+until_is "the core is there again" "$cores" sh -c "pinfold status --json | tr ',{}' '\n\n\n' | sed -n 's/^\"cores\": *//p'"
+touch /tmp/online
+pinfold wait "$job"
+check "it ended well" 0 $?
+
 echo "== layouts are the kernel's masks"
 for options in "-n 4" "-n 2 -c 2" "-n 4 --hint nomultithread" "-n 4 --cpu-bind threads" "-n 2 --cpu-bind sockets" "-n 3 -m cyclic --cpu-bind cores"; do
   # shellcheck disable=SC2016,SC2086
@@ -101,7 +150,6 @@ done
 
 echo "== cores of a job's own"
 mask() { sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/"$1"/status; }
-expand() { echo "$1" | tr ',' '\n' | while IFS=- read -r from to; do seq "$from" "${to:-$from}"; done; }
 # What is in the first list and not in the second.
 without() { { expand "$1"; expand "$2"; expand "$2"; } | sort -n | uniq -u | tr '\n' ' '; }
 interrupts() { cat /proc/irq/*/smp_affinity_list; }

@@ -1,4 +1,4 @@
-//! The machine, without a daemon: `topology`, `doctor`, `rescue`; and the manual pages and completions.
+//! The host: `doctor`, `rescue`; and the manual pages and completions.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -8,112 +8,14 @@ use pinfold_proto::ExitCode;
 use pinfold_proto::view::DoctorView;
 use pinfold_proto::wire::{Reply, Request};
 use pinfold_sys::container;
-use pinfold_sys::discover;
 
 use pinfold_sys::mode::Roots;
-use pinfold_topo::Topology;
 use serde_json::json;
 
-use crate::args::{Cli, TopologyArgs, TopologyForm};
+use crate::args::Cli;
 use crate::client::Dial;
 use crate::failure::Failure;
-use crate::run::say;
 use crate::show::{JSON_VERSION, print_json, print_text};
-
-/// `pinfold topology`.
-pub(crate) fn topology(args: &TopologyArgs) -> Result<(), Failure> {
-    let survey = match &args.from {
-        None => discover::survey(),
-        Some(text) => {
-            let source = pinfold_topo::spec::Source::parse("--from", text)
-                .map_err(|error| Failure::new(ExitCode::Usage, error))?;
-            discover::from_source(&source)
-        }
-    };
-    let survey = survey.map_err(|error| Failure::doing("failed to read the topology", &error))?;
-    survey.warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
-    let topology = survey.topology;
-    if args.json {
-        return print_json(&topology_json(&topology));
-    }
-    print_text(|out| match args.format {
-        TopologyForm::Tree => write_tree(&topology, out),
-        TopologyForm::Table => write_table(&topology, out),
-    })
-}
-
-fn topology_json(topology: &Topology) -> serde_json::Value {
-    let pu = |pu: &pinfold_topo::Pu| {
-        json!({
-            "os": pu.os.0, "logical": pu.logical.0, "core": pu.core, "l3": pu.l3, "numa": pu.numa,
-            "socket": pu.socket, "usable": pu.usable,
-        })
-    };
-    json!({
-        "version": JSON_VERSION,
-        "sockets": topology.sockets(),
-        "numa_nodes": topology.numa_nodes(),
-        "l3": topology.l3(),
-        "cores": topology.cores(),
-        "pus": topology.pus().len(),
-        "pu": topology.pus().iter().map(pu).collect::<Vec<_>>(),
-    })
-}
-
-fn write_table(topology: &Topology, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(
-        out,
-        "{:>8} {:>6} {:>6} {:>6} {:>6} {:>6}  usable",
-        "logical", "os", "core", "l3", "numa", "socket"
-    )?;
-    for pu in topology.pus() {
-        let l3 = pu.l3.map_or_else(|| "-".to_owned(), |l3| l3.to_string());
-        let usable = if pu.usable { "yes" } else { "no" };
-        let (logical, os) = (pu.logical.0, pu.os.0);
-        writeln!(
-            out,
-            "{logical:>8} {os:>6} {:>6} {l3:>6} {:>6} {:>6}  {usable}",
-            pu.core, pu.numa, pu.socket
-        )?;
-    }
-    Ok(())
-}
-
-fn write_tree(topology: &Topology, out: &mut dyn Write) -> io::Result<()> {
-    let count = |number: u32, one: &str| format!("{number} {one}{}", if number == 1 { "" } else { "s" });
-    let pus = u32::try_from(topology.pus().len()).unwrap_or(u32::MAX);
-    let all = [
-        count(topology.sockets(), "socket"),
-        count(topology.numa_nodes(), "NUMA node"),
-        format!("{} L3", topology.l3()),
-        count(topology.cores(), "core"),
-        count(pus, "PU"),
-    ];
-    writeln!(out, "machine: {}", all.join(", "))?;
-    let mut above = (None, None, None, None);
-    for pu in topology.pus() {
-        let here = (Some(pu.socket), Some(pu.numa), pu.l3, Some(pu.core));
-        if above.0 != here.0 {
-            writeln!(out, "  socket {}", pu.socket)?;
-            above = (here.0, None, None, None);
-        }
-        if above.1 != here.1 {
-            writeln!(out, "    NUMA node {}", pu.numa)?;
-            above = (here.0, here.1, None, None);
-        }
-        if let (Some(l3), true) = (pu.l3, above.2 != here.2) {
-            writeln!(out, "      L3 {l3}")?;
-            above = (here.0, here.1, here.2, None);
-        }
-        if above.3 != here.3 {
-            writeln!(out, "        core {}", pu.core)?;
-        }
-        above = here;
-        let usable = if pu.usable { "" } else { "  (not usable)" };
-        writeln!(out, "          PU {} (os {}){usable}", pu.logical, pu.os)?;
-    }
-    Ok(())
-}
 
 /// `pinfold doctor`: asks the daemon, which knows what holds for its jobs; without one looks for itself.
 pub(crate) fn doctor(dial: &Dial, json: bool) -> Result<(), Failure> {

@@ -424,6 +424,7 @@ impl Keeper {
             Reply::Go { job, doors, mut variables } => {
                 // A daemon has no say in anything else that a command goes by.
                 variables.retain(|(name, _)| name == "TMPDIR" || name.starts_with("PINFOLD_"));
+                crate::tasks::keep_launchers_in(&mut variables);
                 self.go(job, doors, &variables);
             }
             Reply::Refused { ticket, reason, code, .. } => self.refused(ticket, reason, code),

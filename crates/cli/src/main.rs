@@ -27,6 +27,7 @@ mod submit;
 mod tasks;
 mod terminal;
 mod top;
+mod topology;
 
 use std::io::Write as _;
 use std::process::ExitCode as ProcessExit;
@@ -91,7 +92,7 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Sets(args) => sets::sets(&dial, args.json)?,
         Command::Audit(args) => operate::audit(&dial, &args)?,
         Command::Config(args) => control::config(&dial, args.verb)?,
-        Command::Topology(args) => host::topology(&args)?,
+        Command::Topology(args) => topology::topology(&args)?,
         Command::Map(args) => map::map(&dial, &args)?,
         Command::Layout(args) => layout::layout(&args)?,
         Command::Doctor(args) => host::doctor(&dial, args.json)?,

@@ -76,6 +76,7 @@ fn elsewhere(text: &str) -> Result<(MapView, Topology), Failure> {
         cpus,
         sets: Vec::new(),
         set_asides: Vec::new(),
+        chunks: Vec::new(),
     };
     Ok((view, survey.topology))
 }
@@ -101,6 +102,7 @@ fn as_json(map: &Map, topology: &Topology) -> Value {
         "free_cores": map.usable() - map.used(),
         "sets": map.sets.iter().map(|set| &set.view).collect::<Vec<_>>(),
         "set_asides": map.asides,
+        "chunks": map.chunks,
         "pu": topology.pus().iter().map(pu).collect::<Vec<_>>(),
     })
 }

@@ -243,5 +243,19 @@ fn cores_of(topology: &Topology, cpus: &CpuSet) -> usize {
     cores.len()
 }
 
+/// Says of launchers how they bind, for Open MPI 4 and 5.
+const LAUNCHERS_BIND: [&str; 2] =
+    ["OMPI_MCA_hwloc_base_binding_policy", "PRTE_MCA_hwloc_default_binding_policy"];
+
+/// Where a job's PUs are no more than the affinity of its processes, a launcher that binds by itself does not look at that
+/// and leaves them: there its ranks stay as they are, on the job's PUs, unless its user says otherwise.
+pub(crate) fn keep_launchers_in(variables: &mut Vec<(String, String)>) {
+    if !variables.contains(&("PINFOLD_MODE".to_owned(), "rootless".to_owned())) {
+        return;
+    }
+    let unset = LAUNCHERS_BIND.into_iter().filter(|name| std::env::var_os(name).is_none());
+    variables.extend(unset.map(|name| (name.to_owned(), "none".to_owned())));
+}
+
 #[cfg(test)]
 mod tests;

@@ -58,6 +58,10 @@ impl Daemon {
             Action::PageOut { .. } => live.set_state(JobState::Parked, now_us),
             // It runs on as it did, and why it does has not changed.
             Action::Protect { .. } => return self.effects.push(Effect::Act(job, action)),
+            Action::Near { nodes } => {
+                live.near.clone_from(nodes);
+                return self.effects.push(Effect::Act(job, action));
+            }
             Action::Slow { .. } => {}
             Action::Requeue => {
                 live.row.requeuing = true;
@@ -314,6 +318,7 @@ impl Daemon {
         let always = [
             ("PINFOLD_JOB_ID", job.0.to_string()),
             ("PINFOLD_INSTANCE", self.instance.clone()),
+            ("PINFOLD_MODE", self.containers.plan().mode.as_str().to_owned()),
             ("PINFOLD_CPUS", cpus),
             ("PINFOLD_TASK_ID", "0".to_owned()),
             ("PINFOLD_NTASKS", "1".to_owned()),
@@ -342,9 +347,12 @@ impl Daemon {
             return Some(Ok(()));
         }
         let (class, main) = (live.row.class, live.row.main.map(|main| main.pid));
+        if let Action::Near { nodes } = action {
+            return self.bring_near(job, nodes);
+        }
         let container = live.container.as_mut()?;
         Some(match action {
-            Action::Start { .. } | Action::Drop { .. } => return None,
+            Action::Start { .. } | Action::Drop { .. } | Action::Near { .. } => return None,
             Action::PageOut { bytes } => {
                 self.governor.page_out(job, *bytes);
                 Ok(())
@@ -487,6 +495,11 @@ pub(crate) fn in_words(action: &Action) -> String {
         Action::Slow { allowance: None } => "let it grow again".to_owned(),
         Action::Protect { bytes: 0 } => "take its memory as that of others".to_owned(),
         Action::Protect { bytes } => format!("take {} MiB of its memory last", bytes >> 20),
+        Action::Near { nodes } if nodes.is_empty() => "let its memory lie on all NUMA nodes".to_owned(),
+        Action::Near { nodes } => {
+            let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+            format!("bind its memory to NUMA nodes {}", nodes.join(","))
+        }
         Action::Requeue => "end it to begin anew".to_owned(),
         Action::Drop { refused: true } => "refuse".to_owned(),
         Action::Drop { refused: false } => "strike off".to_owned(),

@@ -173,7 +173,8 @@ impl Daemon {
             |at: usize| (0..sets.len()).any(|other| other != at && !sets[other].0.is_disjoint(&sets[at].0));
         let sets = (0..sets.len()).map(|at| SetView { shared: shared(at), ..sets[at].1.clone() }).collect();
         let set_asides = self.sets_view(user).sets;
-        MapView { version: VERSION, host: self.host.clone(), cpus: all.to_string(), sets, set_asides }
+        let (host, cpus, chunks) = (self.host.clone(), all.to_string(), self.chunk_views(user));
+        MapView { version: VERSION, host, cpus, sets, set_asides, chunks }
     }
 
     fn slots_view(&self) -> SlotsView {

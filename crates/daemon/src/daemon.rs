@@ -464,6 +464,11 @@ impl Daemon {
                 crate::restore::free_memory_of(live.row.job, container);
             }
         }
+        for live in self.jobs.values_mut().filter(|live| !live.near.is_empty()) {
+            if let Some(Err(error)) = live.container.as_mut().map(|container| container.near(&[])) {
+                tracing::error!(job = live.row.job, %error, "a job's memory stays bound; `pinfold rescue` unbinds it");
+            }
+        }
         for job in frozen {
             let Some(live) = self.jobs.get_mut(&job) else { continue };
             let thawed = live.container.as_mut().map_or(Ok(()), pinfold_sys::container::Container::thaw);

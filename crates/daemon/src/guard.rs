@@ -1,8 +1,8 @@
 //! The guard: a small process that outlives the daemon and, if no daemon takes over within a second, thaws
-//! what the dead one had frozen and lets grow what it had slowed. pinfold fails open.
+//! what the dead one had frozen, lets grow what it had slowed, and unbinds memory from NUMA nodes. pinfold fails open.
 //!
 //! It is forked before the daemon opens anything, knows of such jobs by lines on a pipe, written *before* a
-//! job is frozen or slowed, and learns of the daemon's death by the pipe's end. Absent here: the store, the socket.
+//! job is frozen, slowed or bound, and learns of the daemon's death by the pipe's end. Absent here: the store, the socket.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -27,8 +27,10 @@ pub(crate) struct Guard {
     pipe: Option<PipeWriter>,
     /// Jobs it was told of, that they are frozen,
     told: BTreeSet<u64>,
-    /// and that they are slowed.
+    /// that they are slowed,
     slowed: BTreeSet<u64>,
+    /// and that their memory is bound to some NUMA nodes.
+    bound: BTreeSet<u64>,
 }
 
 /// What the guard needs to find the containers again.
@@ -51,7 +53,8 @@ impl Guard {
         let (lines, pipe) = std::io::pipe().context("failed to make the guard's pipe")?;
         match spawn::fork_away().context("failed to fork the guard")? {
             Side::Parent(_) => {
-                Ok(Some(Self { pipe: Some(pipe), told: BTreeSet::new(), slowed: BTreeSet::new() }))
+                let (told, slowed, bound) = Default::default();
+                Ok(Some(Self { pipe: Some(pipe), told, slowed, bound }))
             }
             Side::Child => {
                 drop(pipe);
@@ -89,10 +92,25 @@ impl Guard {
         }
     }
 
+    /// A job's memory is about to be bound to some NUMA nodes.
+    pub(crate) fn will_bind_memory(&mut self, job: u64, main_pid: Option<u32>) {
+        if self.bound.insert(job) {
+            self.say(&format!("near {job} {}\n", main_pid.unwrap_or(0)));
+        }
+    }
+
+    /// A job's memory may lie anywhere again.
+    pub(crate) fn memory_unbound(&mut self, job: u64) {
+        if self.bound.remove(&job) {
+            self.say(&format!("far {job}\n"));
+        }
+    }
+
     /// A job is over.
     pub(crate) fn over(&mut self, job: u64) {
         self.thawed(job);
         self.not_slowed(job);
+        self.memory_unbound(job);
     }
 
     /// The daemon ends in order, with nothing frozen.
@@ -114,34 +132,47 @@ impl Guard {
     }
 }
 
+/// Jobs that the daemon holds, each with its main process where that is known.
+#[derive(Debug, Default)]
+struct Held {
+    frozen: BTreeMap<u64, Option<u32>>,
+    slowed: BTreeMap<u64, Option<u32>>,
+    /// Their memory is bound to some NUMA nodes: who is alone with them may find them full.
+    bound: BTreeMap<u64, Option<u32>>,
+}
+
 /// The guard's life: listens until the daemon is gone, then acts if nobody else does.
 fn watch(lines: PipeReader, scene: &Scene) {
     let _ = rustix::thread::set_name(c"pinfold-guard");
     let _ = spawn::null_streams();
     let _ = std::env::set_current_dir("/");
-    let mut frozen: BTreeMap<u64, Option<u32>> = BTreeMap::new();
-    let mut slowed: BTreeMap<u64, Option<u32>> = BTreeMap::new();
+    let mut held = Held::default();
     for line in BufReader::new(lines).lines().map_while(Result::ok) {
         let mut words = line.split(' ');
         let verb = words.next();
         let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
         match (verb, number(), number()) {
             (Some("done"), ..) => return,
-            (Some(verb @ ("freeze" | "slow")), Some(job), pid) => {
-                let all = if verb == "freeze" { &mut frozen } else { &mut slowed };
+            (Some(verb @ ("freeze" | "slow" | "near")), Some(job), pid) => {
+                let all = match verb {
+                    "freeze" => &mut held.frozen,
+                    "slow" => &mut held.slowed,
+                    _ => &mut held.bound,
+                };
                 all.insert(job, pid.and_then(|pid| u32::try_from(pid).ok()).filter(|&pid| pid > 0));
             }
-            (Some("thaw"), Some(job), _) => drop(frozen.remove(&job)),
-            (Some("grow"), Some(job), _) => drop(slowed.remove(&job)),
+            (Some("thaw"), Some(job), _) => drop(held.frozen.remove(&job)),
+            (Some("grow"), Some(job), _) => drop(held.slowed.remove(&job)),
+            (Some("far"), Some(job), _) => drop(held.bound.remove(&job)),
             _ => {}
         }
     }
-    if frozen.is_empty() && slowed.is_empty() {
+    if held.frozen.is_empty() && held.slowed.is_empty() && held.bound.is_empty() {
         return;
     }
     std::thread::sleep(TAKE_OVER_WITHIN);
     if !taken_over(&scene.state) {
-        let_go(scene, &frozen, &slowed);
+        let_go(scene, &held);
     }
 }
 
@@ -151,17 +182,22 @@ fn taken_over(state: &Path) -> bool {
     flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err()
 }
 
-fn let_go(scene: &Scene, frozen: &BTreeMap<u64, Option<u32>>, slowed: &BTreeMap<u64, Option<u32>>) {
+fn let_go(scene: &Scene, held: &Held) {
     let Ok(containers) = Containers::open(scene.plan.clone(), scene.roots.clone(), &scene.instance) else {
         return;
     };
     // Before they wake, or they would wake into their bounds.
-    for (&job, &main_pid) in slowed {
+    for (&job, &main_pid) in &held.slowed {
         if let Ok(Some(mut container)) = containers.adopt(job, main_pid) {
             let _ = container.slow(None);
         }
     }
-    for (&job, &main_pid) in frozen {
+    for (&job, &main_pid) in &held.bound {
+        if let Ok(Some(mut container)) = containers.adopt(job, main_pid) {
+            let _ = container.near(&[]);
+        }
+    }
+    for (&job, &main_pid) in &held.frozen {
         if let Ok(Some(mut container)) = containers.adopt(job, main_pid) {
             let _ = container.thaw();
         }

@@ -134,6 +134,7 @@ impl Daemon {
             }
         };
         self.look_at_machine();
+        self.read_nodes();
         if let Some(unknown) = spec.after.iter().copied().find(|&before| !self.was_asked_for(JobId(before))) {
             let reason = format!("--after {unknown}: there is no such job");
             return self.reply(id, Reply::Refused { ticket, job: None, reason, code: ErrorCode::Usage });

@@ -38,6 +38,8 @@ pub(crate) struct Live {
     pub meter: Meter,
     /// Its processes, as they are read.
     pub members: Members,
+    /// The NUMA nodes that its memory may lie on, by the kernel's numbers; empty: all.
+    pub near: Vec<u32>,
     /// Its keeper, watched while it has no connection.
     pub keeper_watch: Option<OwnedFd>,
     /// Its command ended before all of its processes did.
@@ -67,6 +69,7 @@ impl Live {
             early: Vec::new(),
             meter,
             members: Members::default(),
+            near: Vec::new(),
             keeper_watch: None,
             lingers: false,
             orphaned: false,
@@ -91,6 +94,7 @@ impl Live {
         let cpus = self.row.cpus.as_deref().and_then(|text| text.parse().ok()).unwrap_or_default();
         Shape {
             cpus,
+            nodes: self.near.clone(),
             share: share(self.row.class, self.row.priority),
             limit_bytes: self.row.spec.limit_bytes,
         }

@@ -225,6 +225,7 @@ impl Daemon {
             stalled_milli,
             jobs,
         }));
+        self.read_nodes();
         self.note_parked(now_us);
     }
 

@@ -1,24 +1,35 @@
-//! On which NUMA nodes the memory of jobs lies, looked at with each sample where the host has several.
+//! On which NUMA nodes the memory of jobs lies, looked at with each sample where the host has several; and what the nodes
+//! have left, for the judgement, which binds jobs to nodes.
 //!
 //! Owner of state: the nodes of each job that runs. What is known goes to the journal every minute and when the job is
-//! over.
+//! over. Absent: who is bound to what; that is the judgement's.
 
 use std::collections::BTreeMap;
 
-use pinfold_policy::JobId;
+use pinfold_policy::{Action, ChunkInfo, Event as Judged, JobId, NodeMemory};
 use pinfold_profile::numa::Nodes;
 use pinfold_proto::row::{JobRow, NodeRow};
-use pinfold_proto::view::{NodeView, ReportView};
-use pinfold_topo::{CpuSet, Topology};
+use pinfold_proto::view::{ChunkView, NodeView, ReportView};
+use pinfold_sys::container::{Applied, ContainerError};
+use pinfold_sys::discover;
+use pinfold_sys::peer::Peer;
+use pinfold_topo::{CpuSet, PuOs, Topology};
 
 use crate::daemon::Daemon;
+use crate::rights;
 
 /// How often what is known goes to the journal.
 const WRITE_EVERY_US: u64 = 60_000_000;
 
+/// What nodes have left is read no more often than this.
+const READ_EVERY_US: u64 = 250_000;
+
 /// The nodes of all jobs that run.
 #[derive(Debug, Default)]
 pub(crate) struct JobNodes {
+    /// When it was last read what nodes have left, and what that was.
+    read_us: Option<u64>,
+    available: Vec<(u32, u64)>,
     jobs: BTreeMap<JobId, Seen>,
 }
 
@@ -36,6 +47,63 @@ impl JobNodes {
 }
 
 impl Daemon {
+    /// Reads what the nodes have left and lets the judgement look at it, if the host has several and jobs can be bound to
+    /// them; unless that was done a moment ago.
+    pub(crate) fn read_nodes(&mut self) {
+        if self.topology.numa_nodes() < 2 || !self.containers.can_bind_memory() {
+            return;
+        }
+        let now_us = self.clock.now_us();
+        if self.jobs_nodes.read_us.is_some_and(|read_us| now_us.saturating_sub(read_us) < READ_EVERY_US) {
+            return;
+        }
+        self.jobs_nodes.read_us = Some(now_us);
+        let available_bytes = discover::node_available();
+        self.jobs_nodes.available.clone_from(&available_bytes);
+        let held = |job: &JobId| {
+            let container = self.jobs.get(job).and_then(|live| live.container.as_ref())?;
+            Some((*job, container.memory_by_node().ok().flatten()?))
+        };
+        let jobs = self.running.iter().filter_map(held).collect();
+        self.judge(Judged::Nodes(NodeMemory { available_bytes, jobs }));
+    }
+
+    /// What each node had left at the last reading, by logical number; empty: nobody read it.
+    pub(crate) fn node_room(&self) -> Vec<u64> {
+        if self.jobs_nodes.available.is_empty() {
+            return Vec::new();
+        }
+        let left = |node: &pinfold_topo::NumaNode| {
+            let found = self.jobs_nodes.available.iter().find(|(os, _)| *os == node.os);
+            found.map_or(0, |(_, bytes)| *bytes)
+        };
+        self.topology.numa().iter().map(left).collect()
+    }
+
+    /// Binds a job's memory to nodes, or to none. What the kernel does not take is told to the judgement.
+    pub(crate) fn bring_near(&mut self, job: JobId, nodes: &[u32]) -> Option<Result<(), ContainerError>> {
+        let live = self.jobs.get_mut(&job)?;
+        let main = live.row.main.map(|main| main.pid);
+        let container = live.container.as_mut()?;
+        if !nodes.is_empty() {
+            self.guard.will_bind_memory(job.0, main);
+        }
+        match container.near(nodes) {
+            Ok(Applied::Done) => {}
+            Ok(Applied::Kept(why)) => {
+                tracing::debug!(job = job.0, why, "a job's memory is not bound to NUMA nodes");
+                live.near.clear();
+                let action = Action::Near { nodes: nodes.to_vec() };
+                self.judge(Judged::Failed { job, action, error: why.to_owned() });
+            }
+            Err(error) => return Some(Err(error)),
+        }
+        if nodes.is_empty() {
+            self.guard.memory_unbound(job.0);
+        }
+        Some(Ok(()))
+    }
+
     /// Takes in what a job has on each node, if the host has several.
     pub(crate) fn look_at_nodes(&mut self, job: JobId, now_us: u64) {
         if self.topology.numa_nodes() < 2 {
@@ -56,6 +124,21 @@ impl Daemon {
             seen.written_us = now_us;
             seen.nodes.rows(job.0).into_iter().for_each(|row| self.journal.node(row));
         }
+    }
+
+    /// The nodes that jobs are bound to.
+    pub(crate) fn chunk_views(&self, user: Peer) -> Vec<ChunkView> {
+        let config = &self.configured.config;
+        let mine = |job: &JobId| {
+            self.jobs.get(job).is_some_and(|live| rights::may_touch(config, user, live.row.uid))
+        };
+        let view = |chunk: ChunkInfo| ChunkView {
+            nodes: chunk.nodes.iter().map(|&node| PuOs(node)).collect::<CpuSet>().to_string(),
+            jobs: chunk.jobs.iter().filter(|job| mine(job)).map(|job| job.0).collect(),
+            claimed_bytes: chunk.claimed_bytes,
+            usable_bytes: chunk.usable_bytes,
+        };
+        self.policy.chunks().into_iter().map(view).collect()
     }
 
     /// Adds to a report where the job's memory lay.

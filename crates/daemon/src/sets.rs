@@ -473,11 +473,16 @@ impl Daemon {
         let union = |cores: &[CpuSet]| cores.iter().fold(CpuSet::new(), |all, core| all.union(core));
         let idle = union(&self.policy.idle_cores()).difference(&taken);
         let any = union(&self.policy.machine().cores).difference(&taken);
-        let demand = Demand { cores: count, ..Demand::default() };
+        let left = self.node_room();
         let pick = |free: &CpuSet| {
             let topology = self.topology.clone().restricted(free);
-            let room = Room { topology: &topology, free, memory_free_bytes: &[], bandwidth_left: &[] };
-            pack::pack(&room, &demand).map(|placement| placement.pus())
+            let room = Room { topology: &topology, free, memory_free_bytes: &left, bandwidth_left: &[] };
+            // Beside memory that is free, if there is so much beside so many cores.
+            let near = Demand { memory_bytes: asked.memory_bytes.unwrap_or(0), ..Demand::default() };
+            let placed = [near, Demand::default()]
+                .iter()
+                .find_map(|demand| pack::pack(&room, &Demand { cores: count, ..*demand }));
+            placed.map(|placement| placement.pus())
         };
         match (pick(&idle), &asked.name) {
             (Some(cpus), _) => Ok(Some(cpus)),

@@ -51,6 +51,11 @@ pub enum Action {
         /// How many bytes.
         bytes: u64,
     },
+    /// Let its memory lie on these NUMA nodes only, by the kernel's numbers, ascending; empty: on all.
+    Near {
+        /// The nodes.
+        nodes: Vec<u32>,
+    },
     /// Send this signal to all its processes (thawed before).
     Signal {
         /// The signal, by its number.
@@ -210,6 +215,11 @@ pub enum Reason {
         /// Why.
         why: &'static str,
     },
+    /// Where its memory may lie follows from where its cores are, and from who shares the nodes beside them.
+    Near {
+        /// Why.
+        why: &'static str,
+    },
     /// It holds the token: it goes on whatever happens.
     GoesFirst,
     /// It does not hold the token any more.
@@ -343,6 +353,7 @@ impl fmt::Display for Reason {
             | Self::NoOtherWay { .. }
             | Self::MemoryNeeded { .. }
             | Self::MemorySuffices { .. } => self.write_memory(f),
+            Self::Near { why } => f.write_str(why),
             Self::SlotFree => write!(f, "a slot is free again"),
             Self::Asked => write!(f, "a user or operator asked for it"),
             Self::PriorityChanged { priority } => write!(f, "its priority is now {priority}"),

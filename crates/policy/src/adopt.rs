@@ -52,6 +52,7 @@ impl Policy {
                 repacked: (0, None),
             },
         );
+        self.chunks.unsure_of(id);
         let mut reason = Reason::Restored;
         if out.is_some() {
             let now = self.now;

@@ -132,6 +132,7 @@ impl Policy {
         }
         match action {
             Action::Requeue => return self.goes_on(id),
+            Action::Near { .. } => return self.not_near(id),
             Action::Slow { allowance } => return self.not_steered(id, *allowance),
             _ => {}
         }

@@ -41,7 +41,21 @@ impl Cores {
             let least = (0..self.len()).filter(|&core| is_free(core)).map(key).min()?;
             return self.site.place_one(|core| is_free(core) && key(core) == least).map(|core| vec![core]);
         }
-        self.least(count, |core| core.home_of.is_none().then_some(core.backfillers))
+        let key = |core: &Core| core.home_of.is_none().then_some(core.backfillers);
+        self.least(count, |core| key(self.get(core)))
+    }
+
+    /// As [`Self::choose_homes`] for a job that wishes nothing and is nowhere yet, of the cores that are `allowed` only.
+    pub(crate) fn choose_among(&self, count: usize, allowed: &[bool]) -> Option<Vec<usize>> {
+        let key = |core: usize| {
+            let free = allowed.get(core) == Some(&true) && self.get(core).home_of.is_none();
+            free.then(|| self.get(core).backfillers)
+        };
+        if count == 1 {
+            let least = (0..self.len()).filter_map(key).min()?;
+            return self.site.place_one(|core| key(core) == Some(least)).map(|core| vec![core]);
+        }
+        self.least(count, key)
     }
 
     /// `count` cores for a backfiller (all if there are fewer): the fewest backfillers first, then those without a
@@ -64,7 +78,8 @@ impl Cores {
         if count == 1 {
             return (0..self.len()).min_by_key(|&index| idle(index)).into_iter().collect();
         }
-        self.least(count, |core| Some((core.backfillers, core.home_of.is_some()))).unwrap_or_default()
+        let load = |core: &Core| (core.backfillers, core.home_of.is_some());
+        self.least(count, |core| Some(load(self.get(core)))).unwrap_or_default()
     }
 
     /// Cores as wished among the least shared ones.
@@ -82,12 +97,12 @@ impl Cores {
 
     /// `count` cores with the least keys; of those that are alike, ones that are close together. A core without a key
     /// does not count. `None`: there are not so many.
-    fn least<K: Ord + Copy>(&self, count: usize, key: impl Fn(&Core) -> Option<K>) -> Option<Vec<usize>> {
-        let mut keys: Vec<K> = self.iter().filter_map(&key).collect();
+    fn least<K: Ord + Copy>(&self, count: usize, key: impl Fn(usize) -> Option<K>) -> Option<Vec<usize>> {
+        let mut keys: Vec<K> = (0..self.len()).filter_map(&key).collect();
         keys.sort_unstable();
         let most = *keys.get(count.checked_sub(1)?)?;
-        let below = (0..self.len()).filter(|&core| key(self.get(core)).is_some_and(|key| key < most));
-        let alike: Vec<bool> = self.iter().map(|core| key(core) == Some(most)).collect();
+        let below = (0..self.len()).filter(|&core| key(core).is_some_and(|key| key < most));
+        let alike: Vec<bool> = (0..self.len()).map(|core| key(core) == Some(most)).collect();
         self.filled(count, &alike, below.collect())
     }
 

@@ -48,6 +48,8 @@ pub enum Event {
     Sample(Sample),
     /// Fresh readings of memory: at least each second while a job lives, ten times as often while memory is short.
     Memory(MemorySample),
+    /// Fresh readings of the NUMA nodes, where the host has several and jobs can be bound to them.
+    Nodes(NodeMemory),
     /// What jobs of this kind need, as far as it is known now.
     Learned(Kind, Claim),
     /// Nothing but time went by; sent at [`crate::Policy::next_wakeup`].
@@ -190,6 +192,15 @@ pub enum Command {
     SetPriority(u8),
     /// Change what it is expected to need, in bytes, also while it runs.
     SetMemory(u64),
+}
+
+/// Readings of the NUMA nodes. A node is named by the kernel's number.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeMemory {
+    /// What each node could still give to jobs without paging anything out, in bytes.
+    pub available_bytes: Vec<(u32, u64)>,
+    /// What each job that lives has on each node, in bytes.
+    pub jobs: Vec<(JobId, Vec<(u32, u64)>)>,
 }
 
 /// Readings of the machine since the last sample.

@@ -24,6 +24,14 @@ impl Policy {
             ("slots used", format!("{used} of {total}")),
         ];
         self.tell_project(job, &mut numbers);
+        if let Some((nodes, jobs)) = self.nodes_near(job.id()) {
+            let nodes = nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+            let others = match jobs - 1 {
+                0 => String::new(),
+                others => format!(", shared with {others} {}", count(others, "job", "jobs")),
+            };
+            numbers.push(("memory bound to NUMA nodes", format!("{nodes}{others}")));
+        }
         let (cause, change) = match &job.stage {
             Stage::Waiting(waiting) => self.explain_waiting(job, waiting, now, &mut numbers),
             Stage::Live(live) => self.explain_live(job, live, now, &mut numbers),

@@ -135,7 +135,7 @@ impl Policy {
     }
 
     /// Whether anybody told what a job needs, its user or jobs of its kind that ended, and it may be used.
-    fn is_known(&self, job: &Job) -> bool {
+    pub(crate) fn is_known(&self, job: &Job) -> bool {
         let learned = || job.request.kind.is_some_and(|kind| self.memory.learned.contains_key(&kind));
         self.settings.memory.prediction && (job.request.memory.is_some() || learned())
     }

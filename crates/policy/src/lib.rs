@@ -5,7 +5,7 @@
 //! and why), [`job`] (what is known of each job), [`policy`] (the state and its events), then the private
 //! modules: `queue` (who is next), `holders` (who has a slot), `cores` (who is where), `choice` (which cores a job
 //! gets), `asides` (cores that are set aside, and the jobs on them), `machine` (when it changes), `rules` (what follows
-//! from it), `moves` (where backfillers go), `protect` (how many there may be), `repack` (who makes room for a wider
+//! from it), `chunks` (on which NUMA nodes their memory may lie), `moves` (where backfillers go), `protect` (how many there may be), `repack` (who makes room for a wider
 //! job), `memory`, `governor`, `safety`, `slow`, `requeue` and `claims` (who waits, is slowed, stands still, returns and
 //! begins anew for want of memory), `projects` (who has a right to cores and memory, and who gives them back), `carry`
 //! (from what is wanted to what must be asked for), `lengths` (how long jobs like one took), `adopt` (after a restart),
@@ -21,6 +21,7 @@ mod asides;
 mod audit;
 mod carry;
 mod choice;
+mod chunks;
 pub mod claims;
 mod cores;
 pub mod event;
@@ -45,7 +46,8 @@ mod slow;
 pub mod time;
 
 pub use action::{Action, Decision, Explanation, Reason};
-pub use event::{Adopted, Aside, Command, Event, Machine, Request, Running, Sample, Wish};
+pub use chunks::ChunkInfo;
+pub use event::{Adopted, Aside, Command, Event, Machine, NodeMemory, Request, Running, Sample, Wish};
 pub use governor::PATIENCE;
 pub use job::{FrozenBy, JobInfo, State};
 pub use memory::{Claim, JobMemory, Kind, MemorySample, MemorySettings};

@@ -15,6 +15,7 @@ impl Policy {
         let mut in_sets = self.renew_asides(&machine.asides);
         let old = std::mem::replace(&mut self.cores, Cores::new(&machine));
         self.machine = machine;
+        self.chunks.renew(self.machine.topology.as_deref());
         let count = self.cores.len();
         for job in self.holders_highest_first() {
             let slots = self.jobs[&job].slots();

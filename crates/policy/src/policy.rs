@@ -9,6 +9,7 @@ use std::time::Duration;
 use pinfold_topo::CpuSet;
 
 use crate::asides::Aside;
+use crate::chunks::Chunks;
 use crate::cores::Cores;
 use crate::holders::{Holders, Key, Promotable};
 use crate::job::{Failure, Job, JobInfo, Live, Out, Stage, Waiting};
@@ -50,6 +51,7 @@ pub struct Policy {
     pub(crate) cores: Cores,
     /// Cores that are set aside, by name.
     pub(crate) asides: Vec<Aside>,
+    pub(crate) chunks: Chunks,
     /// What is whose.
     pub(crate) pools: Pools,
     pub(crate) idleness: Idleness,
@@ -96,6 +98,7 @@ impl Policy {
             Event::Command(job, command) => self.command(job, command),
             Event::Sample(sample) => self.sample(&sample),
             Event::Memory(sample) => self.measured(&sample),
+            Event::Nodes(reading) => self.nodes_read(&reading),
             Event::Learned(kind, claim) => self.learned(kind, claim),
             Event::Tick => {}
         }
@@ -112,7 +115,9 @@ impl Policy {
         }
         if !self.unsettled {
             self.steer();
+            self.settle_chunks();
             self.carry_out();
+            self.carry_nodes();
         }
         self.ended = None;
         std::mem::take(&mut self.decisions)
@@ -286,6 +291,8 @@ impl Policy {
     fn started(&mut self, id: JobId) {
         let Some(live) = self.live_mut(id).filter(|live| live.starting) else { return };
         live.starting = false;
+        self.chunks.touch();
+        let Some(live) = self.live(id) else { return };
         if live.suspended {
             self.park(id, Out::Suspended, Reason::Asked);
         } else if live.signal.is_some() {
@@ -475,6 +482,7 @@ impl Policy {
         self.lives.remove(&id);
         self.forget_memory(id);
         self.forget_steering(id);
+        self.chunks.forget(id);
         if let Some(job) = self.jobs.remove(&id) {
             self.waiting -= usize::from(job.live().is_none());
             if let Some(at) = job.armed {
@@ -581,6 +589,7 @@ impl Policy {
         if aside.is_none() {
             self.holders.insert(&key);
         }
+        self.chunks.touch();
         self.used += slots;
         self.dying.remove(&id);
     }
@@ -588,6 +597,7 @@ impl Policy {
     /// Takes a job's slots and cores away, if it has any.
     pub(crate) fn release(&mut self, id: JobId) {
         self.dying.remove(&id);
+        self.chunks.touch();
         let Some(live) = self.live_mut(id) else { return };
         let Some(key) = live.key.take() else { return };
         let slots = std::mem::take(&mut live.slots);

@@ -101,6 +101,7 @@ impl Policy {
         self.lives.remove(&id);
         self.forget_memory(id);
         self.forget_steering(id);
+        self.chunks.forget(id);
         self.one_more_waits();
         if cancelled {
             self.strike_off(id, false, Reason::Asked);

@@ -323,7 +323,10 @@ impl Policy {
             self.release(job);
         }
         self.dequeue(id);
-        let room = if plan.class == Class::Primary { self.make_room(id) } else { None };
+        let mut room = if plan.class == Class::Primary { self.make_room(id) } else { None };
+        if plan.class == Class::Primary && room.is_none() && self.live(id).is_none() {
+            room = self.near_cores(id, slots);
+        }
         let wish = self.jobs[&id].request.wish.as_deref();
         let cores = match (plan.class, room) {
             _ if !self.settings.schedule => vec![],

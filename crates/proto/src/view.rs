@@ -189,6 +189,22 @@ pub struct MapView {
     /// The sets of cores that are set aside.
     #[serde(default)]
     pub set_asides: Vec<SetAsideView>,
+    /// NUMA nodes whose memory is kept for the jobs beside them, alone or several as one.
+    #[serde(default)]
+    pub chunks: Vec<ChunkView>,
+}
+
+/// NUMA nodes that are one memory for some jobs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChunkView {
+    /// The kernel's numbers of the nodes, as a kernel list.
+    pub nodes: String,
+    /// The jobs that are bound to them, of those that the asker may see.
+    pub jobs: Vec<u64>,
+    /// What all its jobs may come to need, in bytes.
+    pub claimed_bytes: u64,
+    /// What the nodes have for them, in bytes.
+    pub usable_bytes: u64,
 }
 
 /// `pinfold sets --json`.

@@ -335,6 +335,7 @@ impl Host {
             | Event::Withdrawn(_)
             | Event::Requeued(_)
             | Event::Memory(_)
+            | Event::Nodes(_)
             | Event::Learned(..)
             | Event::Tick => {}
         }
@@ -358,7 +359,11 @@ impl Host {
             Action::Thaw => 4,
             Action::Signal { .. } => 5,
             // This host has no memory: see `pressure`.
-            Action::PageOut { .. } | Action::Requeue | Action::Slow { .. } | Action::Protect { .. } => return,
+            Action::PageOut { .. }
+            | Action::Requeue
+            | Action::Slow { .. }
+            | Action::Protect { .. }
+            | Action::Near { .. } => return,
             Action::Drop { .. } => {
                 self.disk.remove(&job);
                 return;
@@ -447,7 +452,8 @@ impl Host {
             | Action::PageOut { .. }
             | Action::Requeue
             | Action::Slow { .. }
-            | Action::Protect { .. } => {}
+            | Action::Protect { .. }
+            | Action::Near { .. } => {}
         }
     }
 
@@ -654,6 +660,7 @@ fn name(reason: &Reason) -> &'static str {
         | Reason::NoOtherWay { .. }
         | Reason::GrowsTooFast { .. }
         | Reason::MayGrow { .. }
+        | Reason::Near { .. }
         | Reason::GoesFirst
         | Reason::GoesFirstNoMore => return "memory",
     };

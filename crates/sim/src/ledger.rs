@@ -106,6 +106,7 @@ pub(crate) fn kind(action: &Action) -> &'static str {
         Action::Requeue => "requeue",
         Action::Slow { .. } => "slow",
         Action::Protect { .. } => "protect",
+        Action::Near { .. } => "near",
     }
 }
 
@@ -204,7 +205,7 @@ impl Ledger {
             }
             (Action::Start { .. }, _) => return wrong("only a job that waits and is not held starts"),
             (Action::Requeue, _) => return wrong("nobody is ended who did not allow it"),
-            (Action::Slow { .. } | Action::Protect { .. }, _) => {
+            (Action::Slow { .. } | Action::Protect { .. } | Action::Near { .. }, _) => {
                 return wrong("memory is not steered where none is read");
             }
             (Action::Drop { .. }, Phase::Waiting) => self.over(decision.job),

@@ -7,7 +7,8 @@
 //! [`checks`] (what must hold after every step), [`episode`] (one seed, one history), [`mutant`] (mistakes
 //! made on purpose, to see that the checks find them), [`shrink`] (a failing episode is cut down to what it needs).
 //!
-//! [`pressure`] is a second host, with memory and swap in place of users and cores that come and go.
+//! [`pressure`] is a second host, with memory and swap in place of users and cores that come and go, and [`nodes`] a third,
+//! whose memory lies on NUMA nodes.
 //!
 //! Absent: real time, threads, files, the real kernel.
 
@@ -17,6 +18,7 @@ pub mod dice;
 pub mod episode;
 pub mod ledger;
 pub mod mutant;
+pub mod nodes;
 pub mod pressure;
 pub mod shrink;
 pub mod swarm;

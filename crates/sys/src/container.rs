@@ -17,6 +17,7 @@ mod isolate;
 mod levels;
 mod measure;
 mod memory;
+mod near;
 mod page_out;
 mod process;
 mod rescue;
@@ -107,6 +108,8 @@ impl Share {
 pub struct Shape {
     /// The PUs; empty: unbound.
     pub cpus: CpuSet,
+    /// The NUMA nodes that its memory may lie on, ascending; empty: all.
+    pub nodes: Vec<u32>,
     /// The share of the processor.
     pub share: Share,
     /// The bound on memory, in bytes.
@@ -115,7 +118,7 @@ pub struct Shape {
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { cpus: CpuSet::new(), share: Share::NORMAL, limit_bytes: None }
+        Self { cpus: CpuSet::new(), nodes: Vec::new(), share: Share::NORMAL, limit_bytes: None }
     }
 }
 
@@ -183,6 +186,7 @@ pub struct Container {
     family: Option<Mutex<Family>>,
     /// What was last asked for. `None` after adoption: unknown.
     cpus: Option<CpuSet>,
+    nodes: Option<Vec<u32>>,
     share: Option<Share>,
     limit: Option<Option<u64>>,
     /// From where growth is slowed; `Some(None)`: nowhere.
@@ -216,13 +220,13 @@ impl Containers {
     /// empty, and [`ContainerError::Occupied`] otherwise.
     pub fn create(&self, job: u64, shape: &Shape) -> Result<Container, ContainerError> {
         let spare = self.shared.take_spare(job, shape);
-        let Spare { groups, doors, cpus, share, limit, .. } = match spare {
+        let Spare { groups, doors, cpus, nodes, share, limit, .. } = match spare {
             Some(spare) => spare,
             None => Spare::fresh(job, self.shared.make_groups(job)?),
         };
         let mut container = Container { groups, doors, ..Container::bare(job, &self.shared) };
         (container.cpus, container.share, container.limit) = (Some(cpus), Some(share), Some(limit));
-        container.high = Some(None);
+        (container.nodes, container.high) = (Some(nodes), Some(None));
         if self.shared.levels.is_empty() {
             container.family = Some(Mutex::new(Family::new(job, &self.shared.instance)));
         }
@@ -299,6 +303,7 @@ impl Container {
             doors: OnceLock::new(),
             family: None,
             cpus: None,
+            nodes: None,
             share: None,
             limit: None,
             high: None,
@@ -321,6 +326,7 @@ impl Container {
             self.share = Some(shape.share);
         }
         self.bind(&shape.cpus)?;
+        self.near(&shape.nodes)?;
         self.share_processor(shape.share)?;
         self.limit(shape.limit_bytes)?;
         Ok(())

@@ -74,6 +74,9 @@ pub enum DiscoverError {
         /// Why.
         source: ParseCpuSetError,
     },
+    /// A file in place of a directory: an archive that is still packed, as a rule.
+    #[error("{} is no directory; unpack it first (`tar -xf`) and name the directory", .0.display())]
+    NoDirectory(PathBuf),
     /// A directory does not hold a copy of `/sys`.
     #[error("{} holds no sys/devices/system/cpu", .0.display())]
     NoTree(PathBuf),
@@ -245,6 +248,12 @@ pub fn online() -> Result<CpuSet, DiscoverError> {
         Ok(text) => text.parse().map_err(|source| DiscoverError::List { path: path.to_owned(), source }),
         Err(_) => allowed(),
     }
+}
+
+/// What each NUMA node of this machine could give without paging anything out, in bytes, by the kernel's number.
+#[must_use]
+pub fn node_available() -> Vec<(u32, u64)> {
+    sysfs::node_available(Path::new("/sys/devices/system/node"))
 }
 
 fn assembled(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pinfold_proto::JobClass;
-use pinfold_proto::view::{MapView, SetAsideView, SetView};
+use pinfold_proto::view::{ChunkView, MapView, SetAsideView, SetView};
 use pinfold_topo::{CpuSet, Pu, PuOs, Topology};
 
 /// All that a map shows.
@@ -15,6 +15,8 @@ pub(super) struct Map {
     pub(super) sets: Vec<Set>,
     /// Sets of cores that are set aside.
     pub(super) asides: Vec<SetAsideView>,
+    /// NUMA nodes that jobs are bound to.
+    pub(super) chunks: Vec<ChunkView>,
     cores: Vec<Core>,
 }
 
@@ -75,8 +77,8 @@ impl Map {
             Core { pus, usable, sets: on, aside }
         };
         let cores: Vec<Core> = pus.into_values().map(core).collect();
-        let asides = view.set_asides.clone();
-        Self { host: view.host.clone(), sockets: sockets(topology, &firsts), sets, asides, cores }
+        let (asides, chunks) = (view.set_asides.clone(), view.chunks.clone());
+        Self { host: view.host.clone(), sockets: sockets(topology, &firsts), sets, asides, chunks, cores }
     }
 
     pub(super) fn core(&self, core: usize) -> &Core {

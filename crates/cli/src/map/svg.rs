@@ -316,6 +316,11 @@ fn draw_legend(map: &Map, top: f64, width: f64, out: &mut String) -> f64 {
         put!(out, "<text x=\"{:.1}\" y=\"{end:.1}\">{}</text>", MARGIN + 1.5 * FONT, escaped(&words));
         end += line;
     }
+    for chunk in map.chunks.iter().take(NAMED) {
+        let words = text_cut(&super::text::chunk_words(chunk), FONT, width - 2.0 * MARGIN);
+        put!(out, "<text x=\"{MARGIN}\" y=\"{end:.1}\">{}</text>", escaped(&words));
+        end += line;
+    }
     end
 }
 

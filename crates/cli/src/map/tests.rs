@@ -1,6 +1,6 @@
 //! Maps of machines of 2, 64 and 1,024 PUs, with jobs on them.
 
-use pinfold_proto::view::{SetAsideView, SetKind, SetView};
+use pinfold_proto::view::{ChunkView, SetAsideView, SetKind, SetView};
 use pinfold_proto::{JobClass, JobState};
 use pinfold_topo::facts::Facts;
 use pinfold_topo::{NumaNode, PuOs};
@@ -54,6 +54,7 @@ fn view(cpus: &str, sets: Vec<SetView>) -> MapView {
         cpus: cpus.to_owned(),
         sets,
         set_asides: Vec::new(),
+        chunks: Vec::new(),
     }
 }
 
@@ -168,6 +169,26 @@ fn cores_that_are_set_aside_have_a_frame_of_their_own() {
     assert_eq!(picture.text.matches("stroke-dasharray").count(), 4);
     assert!(picture.text.contains("set &lt;db&gt;: PUs 2-4 (3 cores), "), "{}", picture.text);
     assert!(picture.text.contains("for its jobs alone, jobs 9"), "{}", picture.text);
+}
+
+#[test]
+fn nodes_that_are_one_memory_are_named() {
+    let mut view = view("0-7", vec![set(7, "0-1", JobClass::Primary)]);
+    view.chunks.push(ChunkView {
+        nodes: "0-1".to_owned(),
+        jobs: vec![7, 9],
+        claimed_bytes: 3 << 30,
+        usable_bytes: 4 << 30,
+    });
+    let topology = machine([1, 2, 1, 4, 1]);
+    let map = Map::new(&topology, &view);
+    let words = "memory of NUMA nodes 0-1: jobs 7 9, which may need 3.00 GiB of 4.00 GiB";
+    let mut out = Vec::new();
+    text::write(&map, 100, false, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.lines().any(|line| line == words), "{text}");
+    assert!(svg::draw(&map).text.contains(words));
+    assert_eq!(as_json(&map, &topology)["chunks"][0]["nodes"], "0-1");
 }
 
 #[test]

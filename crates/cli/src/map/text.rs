@@ -3,7 +3,8 @@
 
 use std::io::{self, Write};
 
-use pinfold_proto::view::SetAsideView;
+use pinfold_profile::report::size;
+use pinfold_proto::view::{ChunkView, SetAsideView};
 
 use super::model::{Core, Group, Inside, Map};
 
@@ -135,10 +136,23 @@ fn write_letter(set: usize, colour: bool, out: &mut dyn Write) -> io::Result<()>
 
 fn write_legend(map: &Map, width: usize, colour: bool, out: &mut dyn Write) -> io::Result<()> {
     write_jobs(map, width, colour, out)?;
-    for set in &map.asides {
-        writeln!(out, "{}", set_words(set).chars().take(width).collect::<String>())?;
+    let words = map.asides.iter().map(set_words).chain(map.chunks.iter().map(chunk_words));
+    for words in words {
+        writeln!(out, "{}", words.chars().take(width).collect::<String>())?;
     }
     Ok(())
+}
+
+/// NUMA nodes that jobs are bound to, in words.
+pub(super) fn chunk_words(chunk: &ChunkView) -> String {
+    let jobs: Vec<String> = chunk.jobs.iter().map(ToString::to_string).collect();
+    let jobs = if jobs.is_empty() { "others' jobs".to_owned() } else { format!("jobs {}", jobs.join(" ")) };
+    format!(
+        "memory of NUMA nodes {}: {jobs}, which may need {} of {}",
+        chunk.nodes,
+        size(chunk.claimed_bytes),
+        size(chunk.usable_bytes)
+    )
 }
 
 /// A set of cores in words.

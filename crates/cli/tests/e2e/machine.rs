@@ -1,5 +1,8 @@
 //! The machine changes under running jobs: PUs are taken away and given back.
 
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
 use pinfold_proto::JobState;
 use pinfold_proto::view::WhyView;
 use pinfold_sys::affinity;
@@ -8,9 +11,14 @@ use pinfold_topo::{CpuSet, PuOs};
 use crate::host::Host;
 use crate::kind::{Kind, each_kind};
 use crate::tasks::two_cores;
-use crate::wait::eventually;
+use crate::wait::{eventually, no_rescue};
 
-each_kind!(jobs_leave_pus_that_are_taken_away, the_groups_of_jobs_are_narrowed);
+each_kind!(
+    jobs_leave_pus_that_are_taken_away,
+    jobs_leave_pus_that_go_off_line,
+    memory_lies_beside_the_cores,
+    the_groups_of_jobs_are_narrowed,
+);
 
 fn one(pu: u64) -> CpuSet {
     CpuSet::single(PuOs(u32::try_from(pu).expect("a PU")))
@@ -36,6 +44,62 @@ fn until_on(host: &Host, job: u64, cpus: &str) {
 fn jobs_leave_pus_that_are_taken_away(kind: Kind) {
     let host = Host::with(kind, &["slots.factor=1"]);
     let Some([first, second]) = two_cores(&host) else { return };
+    let allowed = affinity::of(host.daemon_pid()).expect("the daemon's affinity").expect("the daemon runs");
+    let may_use = |cpus: &CpuSet| assert_eq!(affinity::set(host.daemon_pid(), cpus), Ok(true));
+    loses_one_of_two(&host, [first, second], || may_use(&one(first)), || may_use(&allowed));
+}
+
+/// A PU goes off line and comes back, as the daemon sees it: in a copy of what the kernel says of the machine.
+fn jobs_leave_pus_that_go_off_line(kind: Kind) {
+    let Some((host, machine)) = on_a_copy(kind, &["slots.factor=1"]) else { return };
+    let Some([first, second]) = two_cores(&host) else { return };
+    let online = machine.join("cpu/online");
+    let had = std::fs::read_to_string(&online).expect("the copy");
+    let without: CpuSet = had.trim().parse::<CpuSet>().expect("a list").difference(&one(second));
+    let say = |text: &str| std::fs::write(&online, text).expect("the copy is written to");
+    loses_one_of_two(&host, [first, second], || say(&without.to_string()), || say(&had));
+}
+
+/// A daemon that finds a copy of this machine's files in place of the kernel's, in a mount namespace of its own; and the
+/// copy. It has PUs and cores, no caches and no nodes.
+fn on_a_copy(kind: Kind, settings: &[&str]) -> Option<(Host, PathBuf)> {
+    if kind == Kind::Nobody || !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can show a daemon another machine");
+        return None;
+    }
+    let mut host = Host::without_daemon(kind, settings);
+    let real = Path::new("/sys/devices/system");
+    let copy = host.path("machine");
+    let copied = |file: &str| {
+        if let Ok(text) = std::fs::read_to_string(real.join(file)) {
+            let to = copy.join(file);
+            std::fs::create_dir_all(to.parent().expect("in the copy")).expect("a directory");
+            std::fs::write(to, text).expect("a copy");
+        }
+    };
+    copied("cpu/online");
+    let Ok(online) = std::fs::read_to_string(copy.join("cpu/online")) else {
+        println!("skipped: the kernel's files show no PUs here");
+        return None;
+    };
+    for pu in online.trim().parse::<CpuSet>().expect("a list").iter() {
+        for file in ["core_cpus", "core_cpus_list", "package_cpus", "package_cpus_list", "core_id"] {
+            copied(&format!("cpu/cpu{pu}/topology/{file}"));
+        }
+    }
+    let mount = format!("mount --bind '{}' {}", copy.display(), real.display());
+    let tried = Command::new("unshare").args(["-m", "sh", "-c", &mount]).output();
+    if !tried.is_ok_and(|output| output.status.success()) {
+        println!("skipped: no mount namespace of one's own can be had here");
+        return None;
+    }
+    host.wrap_daemon(&["unshare", "-m", "sh", "-c", &format!("{mount} && exec \"$@\""), "sh"]);
+    host.start_daemon();
+    Some((host, copy))
+}
+
+/// Two jobs, each on a core; the second core goes and comes back.
+fn loses_one_of_two(host: &Host, [first, second]: [u64; 2], lose: impl Fn(), regain: impl Fn()) {
     let wait = "while :; do sleep 0.05; done";
     let one_job = host.submit(&[], wait);
     host.until(one_job, JobState::Running);
@@ -44,25 +108,81 @@ fn jobs_leave_pus_that_are_taken_away(kind: Kind) {
     let (first, second) = (first.to_string(), second.to_string());
     let victim =
         jobs.iter().find(|job| job.cpus.as_deref() == Some(&second)).expect("one has the second core").job;
-    let allowed = affinity::of(host.daemon_pid()).expect("the daemon's affinity").expect("the daemon runs");
-    assert_eq!(affinity::set(host.daemon_pid(), &one(first.parse().expect("a number"))), Ok(true));
-    until_cores(&host, 1);
+    lose();
+    until_cores(host, 1);
     // One slot is left for two jobs: one of them goes on, on the core that is left, and the other waits for it.
     eventually("the job on the core that went is elsewhere or frozen", || {
         let view = host.job(victim);
         let moved = view.state == JobState::Running && view.cpus.as_deref() == Some(&first);
         if moved || view.state == JobState::Frozen { Ok(()) } else { Err(format!("{view:?}")) }
     });
-    let done = host.pinfold(["why", "--json", &victim.to_string()]);
-    let why: WhyView = serde_json::from_str(&done.out).expect("why is JSON");
-    let reasons: Vec<&str> = why.decisions.iter().map(|decision| decision.reason.as_str()).collect();
+    let reasons: Vec<String> =
+        why(host, victim).decisions.iter().map(|decision| decision.reason.clone()).collect();
     let said = |text: &str| reasons.iter().any(|reason| reason.contains(text));
     assert!(said("are gone or no longer allowed") || said("slot is left"), "{reasons:?}");
-    assert_eq!(affinity::set(host.daemon_pid(), &allowed), Ok(true));
-    until_cores(&host, 2);
+    regain();
+    until_cores(host, 2);
     let running = |job| host.until(job, JobState::Running);
     let cpus = [running(one_job).cpus, running(other).cpus];
     assert!(cpus.contains(&Some(first)) && cpus.contains(&Some(second)), "{cpus:?}");
+}
+
+fn why(host: &Host, job: u64) -> WhyView {
+    let done = host.pinfold(["why", "--json", &job.to_string()]);
+    serde_json::from_str(&done.out).expect("why is JSON")
+}
+
+/// On a machine of two NUMA nodes, of which this one may have only the first: what the kernel does not take is told, and
+/// the job runs all the same.
+fn memory_lies_beside_the_cores(kind: Kind) {
+    let _bound = no_rescue();
+    let Some((mut host, machine)) = on_a_copy(kind, &[]) else { return };
+    let Some(cores) = two_cores(&host) else { return };
+    for (node, pu) in cores.iter().enumerate() {
+        let at = machine.join(format!("node/node{node}"));
+        std::fs::create_dir_all(&at).expect("a node");
+        std::fs::write(at.join("cpulist"), pu.to_string()).expect("its PUs");
+        let meminfo = format!("Node {node} MemTotal: 8000000 kB\nNode {node} MemFree: 7000000 kB\n");
+        std::fs::write(at.join("meminfo"), meminfo).expect("its memory");
+    }
+    assert_eq!(host.stop(), Some(0));
+    host.start_daemon();
+    let groups = format!("/sys/fs/cgroup/cpuset/pinfold/{}", host.instance());
+    let by_groups = kind == Kind::Groups && Path::new(&groups).is_dir();
+    let jobs: Vec<u64> =
+        (0..2).map(|_| host.submit(&["--mem", "64MiB"], "while :; do sleep 0.05; done")).collect();
+    for &job in &jobs {
+        let cpus = host.until(job, JobState::Running).cpus;
+        let node = cores.iter().position(|pu| cpus == Some(pu.to_string())).expect("it has one of the cores");
+        if !by_groups {
+            continue;
+        }
+        eventually("it was bound to the node of its core, or the kernel's refusal is told", || {
+            let why = why(&host, job);
+            let told =
+                |name: &str| why.numbers.iter().find(|number| number.name == name).map(|n| n.value.clone());
+            let actions: Vec<&str> = why.decisions.iter().map(|decision| decision.action.as_str()).collect();
+            let asked = actions.contains(&format!("bind its memory to NUMA nodes {node}").as_str());
+            let mems = std::fs::read_to_string(format!("{groups}/job-{job}/cpuset.mems")).unwrap_or_default();
+            let bound = told("memory bound to NUMA nodes").as_deref() == Some(&node.to_string())
+                && mems.trim() == node.to_string();
+            let refused = why
+                .decisions
+                .iter()
+                .any(|decision| decision.action == "let its memory lie on all NUMA nodes");
+            // Each kernel has node 0.
+            if asked && (bound || (node > 0 && refused)) { Ok(()) } else { Err(format!("{mems:?} {why:?}")) }
+        });
+    }
+    let map: serde_json::Value =
+        serde_json::from_str(&host.pinfold(["map", "--json"]).out).expect("the map is JSON");
+    let nodes: Vec<&str> = map["chunks"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|chunk| chunk["nodes"].as_str())
+        .collect();
+    assert_eq!(nodes.contains(&"0"), by_groups, "{map}");
 }
 
 /// Somebody narrows the group above the jobs' ones.
@@ -70,6 +190,7 @@ fn the_groups_of_jobs_are_narrowed(kind: Kind) {
     if kind != Kind::Groups {
         return println!("skipped: without groups nobody can narrow them");
     }
+    let _narrowed = no_rescue();
     let host = Host::new(kind);
     let Some([first, second]) = two_cores(&host) else { return };
     let file = format!("/sys/fs/cgroup/cpuset/pinfold/{}/cpuset.cpus", host.instance());

@@ -1,6 +1,7 @@
 //! Jobs of several tasks: each where the layout wants it, by the kernel's own word, and all of them one job.
 
 use pinfold_proto::JobState;
+use pinfold_topo::CpuSet;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -18,6 +19,7 @@ each_kind!(
     bad_layouts_start_nothing,
     bindings_follow_the_job,
     a_job_on_named_cores_waits_for_them,
+    launchers_beside_each_other_have_different_cores,
 );
 
 /// Writes down what a task knows of itself, and what the kernel says it may use.
@@ -308,4 +310,52 @@ fn a_job_on_named_cores_waits_for_them(kind: Kind) {
     host.make("go");
     assert_eq!(host.until(other, JobState::Exited).exit_code, Some(0));
     assert_eq!(told(&host, 0).mask, second.to_string());
+}
+
+/// `mpirun` inside a job finds the job's PUs and binds its ranks within them; two at once do not meet.
+fn launchers_beside_each_other_have_different_cores(kind: Kind) {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if !std::env::split_paths(&path).any(|directory| directory.join("mpirun").is_file()) {
+        return println!("skipped: mpirun is not installed (Debian: openmpi-bin)");
+    }
+    let host = Host::new(kind);
+    if two_cores(&host).is_none() {
+        return;
+    }
+    let ranks = (usable(&host).len() / 2).min(2);
+    let script = "told=launched.$PINFOLD_JOB_ID.$OMPI_COMM_WORLD_RANK; \
+                  sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status >$told.new; \
+                  mv $told.new $told; until [ -e both ]; do sleep 0.02; done";
+    let count = ranks.to_string();
+    let submit = || {
+        let launch = format!(
+            "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -n {count} sh -c '{}'",
+            script.replace('\'', "'\\''")
+        );
+        host.submit(&["-n", "1", "-c", &count], &launch)
+    };
+    let jobs = [submit(), submit()];
+    let masks = jobs.map(|job| -> Vec<CpuSet> {
+        let mask = |rank| {
+            let name = format!("launched.{job}.{rank}");
+            host.until_made(&name);
+            host.wrote(&name).trim().parse().expect("a list of PUs")
+        };
+        (0..ranks).map(mask).collect()
+    });
+    for (job, masks) in jobs.iter().zip(&masks) {
+        let cpus: CpuSet = host.job(*job).cpus.expect("it runs").parse().expect("a list of PUs");
+        for mask in masks {
+            assert!(
+                !mask.is_empty() && mask.is_subset(&cpus),
+                "a rank of job {job} on {mask}, the job on {cpus}"
+            );
+        }
+    }
+    let [one, other] = masks.map(|masks| masks.iter().fold(CpuSet::new(), |all, mask| all.union(mask)));
+    assert!(one.is_disjoint(&other), "the jobs' ranks are on {one} and {other}");
+    host.make("both");
+    for job in jobs {
+        host.until_exit_code(job, 0);
+    }
 }

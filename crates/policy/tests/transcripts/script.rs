@@ -333,6 +333,7 @@ fn line(decision: &Decision) -> String {
         Action::Slow { allowance: Some(bytes) } => format!("slow after {}", bytes >> 20),
         Action::Slow { allowance: None } => "let grow".into(),
         Action::Protect { bytes } => format!("protect {}", bytes >> 20),
+        Action::Near { nodes } => format!("near {nodes:?}"),
         Action::Drop { refused } => format!("drop{}", if *refused { " refused" } else { "" }),
     };
     format!("{} {action}: {}", decision.job, decision.reason)

@@ -208,6 +208,7 @@ impl Books {
                 }
             }
             Action::Slow { allowance: None } | Action::Protect { .. } => {}
+            Action::Near { .. } => return wrong("nobody is bound to nodes where none was read"),
             Action::Bind { .. } | Action::Weigh { .. } | Action::Signal { .. } => {}
         }
         Ok(())

@@ -260,7 +260,7 @@ impl Host {
                 let in_us = self.dice.between(0, EMPTIES_US);
                 self.plan(in_us, Happening::Emptied(job));
             }
-            Action::Bind { .. } | Action::Signal { .. } | Action::Drop { .. } => {}
+            Action::Bind { .. } | Action::Signal { .. } | Action::Drop { .. } | Action::Near { .. } => {}
         }
     }
 
@@ -426,5 +426,6 @@ fn name(action: &Action) -> &'static str {
         Action::Slow { allowance: Some(_) } => "slow",
         Action::Slow { allowance: None } => "let grow",
         Action::Protect { .. } => "protect",
+        Action::Near { .. } => "near",
     }
 }

@@ -7,7 +7,7 @@
 
 use pinfold_topo::CpuSet;
 
-use super::{Applied, Container, ContainerError, Shape, Share};
+use super::{Applied, Container, ContainerError, Shape, Share, near};
 use crate::cgroup::{Generation, Group};
 use crate::mode::{AbilityName, Via};
 
@@ -21,6 +21,8 @@ const NO_BOUND_BYTES: u64 = 1 << 62;
 pub enum Setting {
     /// The PUs.
     Cpus,
+    /// The NUMA nodes.
+    Nodes,
     /// The share of the processor.
     Share,
     /// The bound on memory.
@@ -45,11 +47,12 @@ pub struct Drift {
 }
 
 impl Container {
-    /// What another program changed, of all that was asked for; `frozen`: whether the job is to stand still. Five small
+    /// What another program changed, of all that was asked for; `frozen`: whether the job is to stand still. Six small
     /// files at the most.
     pub fn drifts(&self, frozen: bool) -> Result<Vec<Drift>, ContainerError> {
         let looks = [
             self.cpus_drifted()?,
+            self.nodes_drifted()?,
             self.share_drifted()?,
             self.limit_drifted()?,
             self.slowing_drifted()?,
@@ -80,6 +83,10 @@ impl Container {
                 let cpus = self.meant_cpus().cloned();
                 self.cpus = None;
                 cpus.map_or(Ok(Applied::Done), |cpus| self.bind(&cpus))
+            }
+            Setting::Nodes => {
+                let nodes = self.nodes.take();
+                nodes.map_or(Ok(Applied::Done), |nodes| self.near(&nodes))
             }
             Setting::Share => self.share.take().map_or(Ok(Applied::Done), |share| self.share(share)),
             Setting::Limit => {
@@ -118,6 +125,17 @@ impl Container {
         }
         let same = |found: &str| found.parse::<CpuSet>().is_ok_and(|found| found == wanted);
         compare(group, Setting::Cpus, "cpuset.cpus", wanted.to_string(), same)
+    }
+
+    /// Only where it was bound: what all nodes are, the host may change.
+    fn nodes_drifted(&self) -> Result<Option<Drift>, ContainerError> {
+        let wanted = self.nodes.as_ref().filter(|nodes| !nodes.is_empty());
+        let (Some(wanted), Some(group)) = (wanted, self.group(self.shared.roles.cpuset)) else {
+            return Ok(None);
+        };
+        compare(group, Setting::Nodes, near::MEMS, near::list(wanted), |found| {
+            near::numbers(found) == *wanted
+        })
     }
 
     fn share_drifted(&self) -> Result<Option<Drift>, ContainerError> {

@@ -173,6 +173,9 @@ fn release(group: &Group, above: &Group, hierarchy: &Hierarchy, rescued: &mut Ve
             if let Ok(Some(all)) = above.read("cpuset.cpus.effective") {
                 lift("cpuset.cpus", all.trim(), "unbound from its PUs");
             }
+            if let Ok(Some(all)) = above.read("cpuset.mems.effective") {
+                lift("cpuset.mems", all.trim(), "unbound from its NUMA nodes");
+            }
             lift("cgroup.freeze", "0", "thawed");
         }
         Generation::V1 => {
@@ -183,6 +186,9 @@ fn release(group: &Group, above: &Group, hierarchy: &Hierarchy, rescued: &mut Ve
             lift("cpu.idle", "0", "taken out of the idle class");
             if let Ok(Some(all)) = above.read("cpuset.cpus") {
                 lift("cpuset.cpus", all.trim(), "unbound from its PUs");
+            }
+            if let Ok(Some(all)) = above.read("cpuset.mems") {
+                lift("cpuset.mems", all.trim(), "unbound from its NUMA nodes");
             }
             lift("freezer.state", "THAWED", "thawed");
         }

@@ -35,6 +35,8 @@ pub(super) struct Spare {
     pub(super) groups: Vec<Group>,
     pub(super) doors: OnceLock<Doors>,
     pub(super) cpus: CpuSet,
+    /// The NUMA nodes; empty: all.
+    pub(super) nodes: Vec<u32>,
     pub(super) share: Share,
     pub(super) limit: Option<u64>,
 }
@@ -42,7 +44,8 @@ pub(super) struct Spare {
 impl Spare {
     /// Groups as the kernel makes them.
     pub(super) fn fresh(job: u64, groups: Vec<Group>) -> Self {
-        Self { job, groups, doors: OnceLock::new(), cpus: CpuSet::new(), share: Share::NORMAL, limit: None }
+        let (cpus, nodes, share, limit) = (CpuSet::new(), Vec::new(), Share::NORMAL, None);
+        Self { job, groups, doors: OnceLock::new(), cpus, nodes, share, limit }
     }
 }
 
@@ -118,15 +121,17 @@ impl Container {
         let suited = self.shared.have_doors()
             && self.shared.roles.freezer.is_none()
             && !self.groups.iter().any(Group::is_fake);
-        let (Some(cpus), Some(share), Some(limit)) = (&self.cpus, self.share, self.limit) else {
+        let (Some(cpus), Some(nodes), Some(share), Some(limit)) =
+            (&self.cpus, &self.nodes, self.share, self.limit)
+        else {
             return Ok(Some(self));
         };
         if !suited || !self.shared.may_keep_one_more() || !self.is_left_clean()? {
             return Ok(Some(self));
         }
-        let (job, cpus) = (self.job, cpus.clone());
+        let (job, cpus, nodes) = (self.job, cpus.clone(), nodes.clone());
         let Self { shared, groups, doors, .. } = self;
-        shared.spares().push(Spare { job, groups, doors, cpus, share, limit });
+        shared.spares().push(Spare { job, groups, doors, cpus, nodes, share, limit });
         Ok(None)
     }
 

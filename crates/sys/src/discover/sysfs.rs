@@ -33,6 +33,9 @@ pub(super) struct Tree {
 impl Tree {
     /// Looks for the tree in `dir`, as its root, one directory deeper or as a bare sysfs.
     pub(super) fn find(dir: &Path) -> Result<Self, DiscoverError> {
+        if fs::metadata(dir).is_ok_and(|found| !found.is_dir()) {
+            return Err(DiscoverError::NoDirectory(dir.to_owned()));
+        }
         let here = |root: &Path| {
             let system = root.join("sys/devices/system");
             system.join("cpu").is_dir().then(|| Self { system, root: Some(root.to_owned()) })
@@ -290,9 +293,55 @@ impl Distinct {
     }
 }
 
+/// What each NUMA node below `dir` could give without paging anything out, in bytes, by the kernel's number.
+pub(super) fn node_available(dir: &Path) -> Vec<(u32, u64)> {
+    let of =
+        |node: u32| Some((node, available_in(&read_small(&dir.join(format!("node{node}/meminfo"))).ok()?)?));
+    numbered(dir, "node", NODE_OS_MAX).into_iter().filter_map(of).collect()
+}
+
+/// Free pages and those of files, which the kernel takes back when it needs them; in bytes.
+fn available_in(text: &str) -> Option<u64> {
+    let kib = |name: &str| {
+        let line = text.lines().find_map(|line| line.split_once(name).map(|(_, rest)| rest))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    let files = ["Active(file):", "Inactive(file):"].into_iter().filter_map(kib);
+    files.fold(kib("MemFree:"), |sum, kib| sum?.checked_add(kib))?.checked_mul(1024)
+}
+
 /// The memory of a NUMA node by its `meminfo`, in bytes.
 fn memory_in(text: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.contains("MemTotal:"))?;
     let kib: u64 = line.split("MemTotal:").nth(1)?.split_whitespace().next()?.parse().ok()?;
     kib.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_node_could_give() {
+        let text = "Node 1 MemTotal:  1000 kB\nNode 1 MemFree:  100 kB\nNode 1 Active(file): 20 kB\n\
+                    Node 1 Inactive(file): 3 kB\nNode 1 FilePages: 500 kB\n";
+        assert_eq!(available_in(text), Some(123 * 1024));
+        assert_eq!(memory_in(text), Some(1000 * 1024));
+        assert_eq!(available_in("Node 0 MemFree: 7 kB\n"), Some(7 * 1024));
+        for odd in [
+            "",
+            "Node 0 MemTotal: 5 kB\n",
+            "Node 0 MemFree: x kB\n",
+            "Node 0 MemFree: 99999999999999999999 kB",
+        ] {
+            assert_eq!(available_in(odd), None, "{odd}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        for node in [0, 2] {
+            fs::create_dir(dir.path().join(format!("node{node}"))).unwrap();
+        }
+        fs::write(dir.path().join("node2/meminfo"), text).unwrap();
+        assert_eq!(node_available(dir.path()), [(2, 123 * 1024)]);
+        assert_eq!(node_available(&dir.path().join("none")), []);
+    }
 }

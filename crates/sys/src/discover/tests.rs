@@ -64,6 +64,10 @@ fn an_odd_file_is_a_warning_and_no_tree_an_error() {
     let empty = tempfile::tempdir().unwrap();
     let error = sysfs_at(empty.path()).unwrap_err().to_string();
     assert!(error.ends_with("holds no sys/devices/system/cpu"), "{error}");
+    let packed = empty.path().join("tree.tar.bz2");
+    fs::write(&packed, "BZh").unwrap();
+    let error = sysfs_at(&packed).unwrap_err().to_string();
+    assert!(error.contains("tree.tar.bz2 is no directory; unpack it first"), "{error}");
 }
 
 mod fixtures;

@@ -24,11 +24,12 @@ type Check = fn(&World) -> usize;
 
 /// Runs every check; says how many things were compared.
 pub(crate) fn all(world: &World) -> usize {
-    let checks: [(&str, Check); 17] = [
+    let checks: [(&str, Check); 18] = [
         ("an empty container comes and goes", comes_and_goes),
         ("processes are listed until they end", lists_processes),
         ("a process that has ended is gone", vanished),
         ("a job is bound and unbound", binds),
+        ("memory is bound to nodes, or not, aloud", near),
         ("the share changes or is kept", shares),
         ("a frozen job does not compute", freezes),
         ("a signal reaches every process", signals),
@@ -292,6 +293,62 @@ fn kills(world: &World) -> usize {
     compared
 }
 
+/// Memory lies where it is bound to, and what is bound is read back.
+fn near(world: &World) -> usize {
+    let instance = world.instance();
+    let containers = world.open(&instance);
+    let mut container = containers.create(1, &Shape::default()).expect("created");
+    if !containers.can_bind_memory() {
+        assert_eq!(container.nodes().expect("nodes"), None);
+        assert!(matches!(container.near(&[0]).expect("no failure"), Applied::Kept(_)));
+        assert_eq!(container.near(&[]).expect("nothing to do"), Applied::Done);
+        remove(world, container);
+        containers.close();
+        return 3;
+    }
+    let all = container.nodes().expect("nodes").expect("the group says");
+    assert!(!all.is_empty(), "jobs may use some node");
+    let mut compared = 1;
+    for &node in &all {
+        let shape = Shape { nodes: vec![node], ..Shape::default() };
+        let mut bound = containers.create(2, &shape).expect("created");
+        assert_eq!(bound.nodes().expect("nodes"), Some(vec![node]));
+        let mut actor = Actor::start(Role::Hold(32 << 20), 2, &instance);
+        assert_eq!(bound.enter(actor.pid()).expect("enter"), Entered::Yes);
+        actor.begin();
+        assert_eq!(bound.drifts(false).expect("drifts"), []);
+        let lies = bound.memory_by_node().expect("nodes").unwrap_or_default();
+        // A fake host has all its memory on one node.
+        if world.has_live_events && !lies.is_empty() {
+            let on = |wanted: bool| {
+                lies.iter()
+                    .filter(|(other, _)| (*other == node) == wanted)
+                    .map(|(_, bytes)| bytes)
+                    .sum::<u64>()
+            };
+            assert!(on(true) >= 31 * MIB && on(false) <= MIB, "bound to {node}: {lies:?}");
+            compared += 1;
+        }
+        // More nodes, with processes in it, and all of them.
+        assert_eq!(bound.near(&all).expect("widened"), Applied::Done);
+        assert_eq!(bound.nodes().expect("nodes").as_ref(), Some(&all));
+        assert_eq!(bound.near(&[]).expect("unbound"), Applied::Done);
+        assert_eq!(bound.nodes().expect("nodes").as_ref(), Some(&all));
+        assert!(matches!(bound.near(&[1000]).expect("no failure"), Applied::Kept(_)), "no such node");
+        assert_eq!(bound.near(&[node]).expect("bound again"), Applied::Done);
+        actor.end();
+        remove(world, bound);
+        // Who gets its groups next has not its nodes.
+        let next = containers.create(3, &Shape::default()).expect("created");
+        assert_eq!(next.nodes().expect("nodes").as_ref(), Some(&all));
+        remove(world, next);
+        compared += 6;
+    }
+    remove(world, container);
+    containers.close();
+    compared
+}
+
 fn measures(world: &World) -> usize {
     let instance = world.instance();
     let containers = world.open(&instance);
@@ -400,7 +457,12 @@ fn drifts(world: &World) -> usize {
     let containers = world.open(&instance);
     let all = proc(world).status(std::process::id()).expect("status").expect("we are there").cpus;
     let first = CpuSet::single(all.first().expect("we run somewhere"));
-    let shape = Shape { cpus: first, share: Share::Normal { weight: 300 }, limit_bytes: Some(512 * MIB) };
+    let shape = Shape {
+        cpus: first,
+        share: Share::Normal { weight: 300 },
+        limit_bytes: Some(512 * MIB),
+        ..Shape::default()
+    };
     let mut container = containers.create(5, &shape).expect("created");
     let mut actor = Actor::start(Role::Wait, 5, &instance);
     container.enter(actor.pid()).expect("enter");
@@ -512,7 +574,7 @@ fn inherits_nothing(world: &World) -> usize {
     let all = proc(world).status(std::process::id()).expect("status").expect("we are there").cpus;
     let first = CpuSet::single(all.first().expect("we run somewhere"));
     let shapes = [
-        Shape { cpus: first.clone(), share: Share::Idle, limit_bytes: Some(256 * MIB) },
+        Shape { cpus: first.clone(), share: Share::Idle, limit_bytes: Some(256 * MIB), ..Shape::default() },
         Shape { share: Share::Normal { weight: 300 }, ..Shape::default() },
         Shape::default(),
     ];
@@ -600,7 +662,7 @@ fn rescues(world: &World) -> usize {
     let proc = proc(world);
     let all = proc.status(std::process::id()).expect("status").expect("we are there").cpus;
     let first = CpuSet::single(all.first().expect("we run somewhere"));
-    let shape = Shape { cpus: first, share: Share::Idle, limit_bytes: Some(512 * MIB) };
+    let shape = Shape { cpus: first, share: Share::Idle, limit_bytes: Some(512 * MIB), ..Shape::default() };
     let mut container = containers.create(3, &shape).expect("created");
     let mut actor = Actor::start(Role::Spin, 3, &instance);
     container.enter(actor.pid()).expect("enter");

@@ -36,7 +36,12 @@ pub(super) const NO_BOUND: &str = "9223372036854771712\n";
 pub(super) fn v2_controller(controller: &str) -> &'static [(&'static str, &'static str)] {
     match controller {
         "cpu" => &[("cpu.weight", "100\n"), ("cpu.idle", "0\n"), ("cpu.max", "max 100000\n")],
-        "cpuset" => &[("cpuset.cpus", "\n"), ("cpuset.cpus.effective", "\n"), ("cpuset.mems", "\n")],
+        "cpuset" => &[
+            ("cpuset.cpus", "\n"),
+            ("cpuset.cpus.effective", "\n"),
+            ("cpuset.mems", "\n"),
+            ("cpuset.mems.effective", "\n"),
+        ],
         "memory" => &[
             ("memory.current", "0\n"),
             ("memory.events", "low 0\nhigh 0\nmax 0\noom 0\noom_kill 0\n"),

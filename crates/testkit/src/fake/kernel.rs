@@ -14,6 +14,9 @@ use rustix::process::Signal;
 use super::files::{NO_BOUND, V1_GROUP, V2_GROUP, V2_TOP, v1_controller, v2_controller};
 use super::members::{Processes, signal};
 
+/// The NUMA nodes of the fake host. All memory is on the first.
+const NODES: &str = "0-1";
+
 /// One fake hierarchy.
 #[derive(Debug)]
 pub(super) struct Hierarchy {
@@ -98,7 +101,7 @@ impl Kernel {
                     }
                     if one.controllers.contains(&"cpuset") {
                         fs::write(one.point.join("cpuset.cpus"), format!("{usable}\n"))?;
-                        fs::write(one.point.join("cpuset.mems"), "0\n")?;
+                        fs::write(one.point.join("cpuset.mems"), format!("{NODES}\n"))?;
                     }
                 }
             }
@@ -168,6 +171,7 @@ impl Kernel {
                 }
             },
             "cpuset.cpus.effective" => effective_cpus(group)?,
+            "cpuset.mems.effective" => effective_nodes(group)?,
             "pids.current" => format!("{}\n", self.processes.threads(&pids)),
             "freezer.state" => match (one.frozen, self.processes.are_stopped(&pids)) {
                 (true, true) => "FROZEN\n".to_owned(),
@@ -246,6 +250,29 @@ impl Kernel {
         fs::write(group.join("cpuset.cpus"), format!("{cpus}\n"))?;
         self.processes.bind(&pids, if cpus.is_empty() { &usable } else { &cpus });
         Ok(())
+    }
+
+    fn bind_memory(&self, state: &mut State, group: &Path, value: &str) -> io::Result<()> {
+        let parsed = |text: &str| text.trim().parse::<CpuSet>().map_err(|_| io::Error::from(Errno::INVAL));
+        let nodes = parsed(value)?;
+        if nodes.last().is_some_and(|last| last.0 >= 1024) {
+            return Err(Errno::RANGE.into());
+        }
+        if !nodes.is_subset(&parsed(NODES)?) {
+            return Err(Errno::INVAL.into());
+        }
+        let file = group.join("cpuset.mems");
+        if self.hierarchy(group)?.generation == Generation::V1 {
+            let above = group.parent().unwrap_or(group).join("cpuset.mems");
+            if !nodes.is_subset(&parsed(&fs::read_to_string(above)?)?) {
+                return Err(Errno::ACCESS.into());
+            }
+        }
+        let had = fs::read_to_string(&file)?;
+        if nodes.is_empty() && !had.trim().is_empty() && !self.everybody(state, group)?.is_empty() {
+            return Err(Errno::NOSPC.into());
+        }
+        fs::write(file, format!("{nodes}\n"))
     }
 
     fn bound_memory(&self, state: &mut State, group: &Path, name: &str, value: &str) -> io::Result<()> {
@@ -358,6 +385,11 @@ fn effective_cpus(group: &Path) -> io::Result<String> {
     }
 }
 
+fn effective_nodes(group: &Path) -> io::Result<String> {
+    let above = group.ancestors().map(|one| fs::read_to_string(one.join("cpuset.mems")).unwrap_or_default());
+    Ok(above.into_iter().find(|nodes| !nodes.trim().is_empty()).unwrap_or_else(|| format!("{NODES}\n")))
+}
+
 fn fill(group: &Path, files: &[(&str, &str)], left_out: &BTreeSet<String>) -> io::Result<()> {
     for (file, text) in files.iter().filter(|(file, _)| !left_out.contains(*file)) {
         fs::write(group.join(file), text)?;
@@ -466,7 +498,8 @@ impl FakeKernel for Kernel {
             }
             "cpu.weight" | "cpu.shares" => weigh(group, name, value),
             "cpu.idle" => idle(group, value),
-            "cpu.max" | "cpu.cfs_quota_us" | "cpuset.mems" => fs::write(file, format!("{}\n", value.trim())),
+            "cpu.max" | "cpu.cfs_quota_us" => fs::write(file, format!("{}\n", value.trim())),
+            "cpuset.mems" => self.bind_memory(&mut state, group, value),
             "cpuset.cpus" => self.bind(&mut state, group, value),
             "memory.max"
             | "memory.high"
