@@ -188,7 +188,7 @@ impl Policy {
     fn fits_in(&self, at: usize, id: JobId) -> bool {
         let job = &self.jobs[&id];
         let tmp =
-            job.live().is_some() || job.request.tmp_bytes == 0 || job.request.tmp_bytes <= self.tmp_room();
+            job.live().is_some() || job.request.tmp_bytes == 0 || job.request.tmp_bytes <= self.tmp_left();
         tmp && (!self.settings.schedule || self.room_in(at, job, &CpuSet::new()).is_some())
     }
 

@@ -135,7 +135,7 @@ impl Policy {
                 format!("job {exclusive} must end"),
             );
         }
-        if entry.shape.tmp_bytes > self.tmp_room() {
+        if entry.shape.tmp_bytes > self.tmp_left() {
             return self.explain_tmp(entry.shape.tmp_bytes, numbers);
         }
         let in_the_way = self.in_the_way(job, entry.shape);
@@ -191,7 +191,7 @@ impl Policy {
             format!("{ahead} {} before it", count(ahead, "job is", "jobs are"))
         };
         let ends = format!("{} must end", any_of(&self.asides[at].holders));
-        if job.request.tmp_bytes > self.tmp_room() {
+        if job.request.tmp_bytes > self.tmp_left() {
             return self.explain_tmp(job.request.tmp_bytes, numbers);
         }
         let such = if job.request.wish.is_some() { " such as it wishes" } else { "" };
@@ -253,6 +253,14 @@ impl Policy {
     fn explain_tmp(&self, wanted: u64, numbers: &mut Numbers) -> (String, String) {
         numbers.push(("memory for --tmp", mib(self.settings.tmp_total_bytes)));
         numbers.push(("of it free", mib(self.tmp_room())));
+        if wanted <= self.tmp_room()
+            && let Some(first) = self.tmp_kept_for()
+        {
+            return (
+                format!("job {first} waited too long for its --tmp, and no other job gets one before it"),
+                format!("job {first} must start"),
+            );
+        }
         let others: Vec<JobId> = self.with_tmp().map(Job::id).collect();
         (
             format!(

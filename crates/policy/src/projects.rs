@@ -262,7 +262,7 @@ impl Policy {
             return Some((oldest, None));
         }
         let mine = |shape: &Shape| {
-            let placeable = shape.tmp_bytes == 0 || shape.tmp_bytes <= self.tmp_room();
+            let placeable = shape.tmp_bytes == 0 || shape.tmp_bytes <= self.tmp_left();
             let homes = shape.class != Some(Class::Backfill);
             homes && shape.pools.cores == pool && placeable && self.is_possible(*shape)
         };

@@ -216,7 +216,7 @@ impl Policy {
     }
 
     fn has_tmp_room(&self, shape: Shape, room: &OnceCell<u64>) -> bool {
-        shape.tmp_bytes == 0 || shape.tmp_bytes <= *room.get_or_init(|| self.tmp_room())
+        shape.tmp_bytes == 0 || shape.tmp_bytes <= *room.get_or_init(|| self.tmp_left())
     }
 
     /// The largest directory in memory that a job could get now. One that is alone may exceed a bound that was lowered
@@ -226,6 +226,19 @@ impl Policy {
             0 => u64::MAX,
             taken => self.settings.tmp_total_bytes.saturating_sub(taken),
         }
+    }
+
+    /// What a job that is to start can have of it.
+    pub(crate) fn tmp_left(&self) -> u64 {
+        if self.tmp_kept_for().is_some() { 0 } else { self.tmp_room() }
+    }
+
+    /// The job that waited too long for a directory in memory, of several the first: until it has its own, nobody else is
+    /// given one, or small ones would leave no room for it for ever. Those who need none go on.
+    pub(crate) fn tmp_kept_for(&self) -> Option<JobId> {
+        let wants = self.queue.first(|shape| shape.tmp_bytes > 0 && self.is_possible(shape));
+        let (_, id) = wants.filter(|&(rank, _)| rank == RANK_AGED)?;
+        (self.jobs[&id].request.tmp_bytes > self.tmp_room()).then_some(id)
     }
 
     /// The jobs that have a directory in memory.

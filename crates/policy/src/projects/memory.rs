@@ -74,7 +74,7 @@ impl Policy {
             return None; // it waits for a slot, and lends its memory meanwhile
         }
         let wanted = self.counts_for(job);
-        if job.request.tmp_bytes > self.tmp_room() {
+        if job.request.tmp_bytes > self.tmp_left() {
             return None;
         }
         let lacking = match self.lacks_memory(id) {

@@ -117,3 +117,35 @@ fn directories_in_memory_have_room() {
         ",
     );
 }
+
+/// A large one is passed by small ones until it has waited too long; who needs none is not held up by it.
+#[test]
+fn a_large_directory_in_memory_is_not_passed_for_ever() {
+    check(
+        "
+        > machine 2
+        > set factor=4000 tmp=10
+        > submit 1 backfill d6
+        1 start backfill 0 p10: it asked to be a backfiller and a slot was free (1 of 8 slots used)
+        > submit 2 backfill d8
+        > submit 3 backfill d4
+        3 start backfill 1 p10: it asked to be a backfiller and a slot was free (2 of 8 slots used)
+        > +599
+        > exit 3
+        > submit 4 backfill d4
+        4 start backfill 1 p10: it asked to be a backfiller and a slot was free (2 of 8 slots used)
+        > +1
+        > exit 4
+        > submit 5 backfill p16 d1
+        > why 5
+        job 2 waited too long for its --tmp, and no other job gets one before it [priority 16, cores asked for 1, slots used 1 of 8, waited 0.0 s, position in the queue 2, goes first in 600 s, memory for --tmp 10 MiB, of it free 4 MiB] change: job 2 must start
+        > submit 6 backfill
+        6 start backfill 1 p10: it asked to be a backfiller and a slot was free (2 of 8 slots used)
+        > why 2
+        its --tmp of 8 MiB does not fit beside those of other jobs: `tmp.total` leaves 4 MiB [priority 10, cores asked for 1, slots used 2 of 8, waited 600.0 s, position in the queue 1, goes first it waited too long, memory for --tmp 10 MiB, of it free 4 MiB] change: job 1 must end, or a larger `tmp.total`
+        > exit 1
+        2 start backfill 0 p10: it asked to be a backfiller and a slot was free (2 of 8 slots used)
+        5 start backfill 0 p16: it asked to be a backfiller and a slot was free (3 of 8 slots used)
+        ",
+    );
+}
