@@ -14,6 +14,7 @@ install -D -m 755 -t "$root/usr/bin" "$programs/pinfold" "$programs/pinfoldd"
 strip --strip-debug "$root"/usr/bin/* 2>/dev/null || echo "the programs keep what debuggers read: strip is not here" >&2
 install -D -m 644 -t "$root/lib/systemd/system" packaging/pinfoldd.service
 install -D -m 644 -t "$root/etc/pinfold" packaging/pinfold.toml
+install -D -m 644 packaging/modulefile "$root/usr/share/modules/modulefiles/pinfold"
 "$programs/pinfold" man "$root/usr/share/man/man1"
 gzip -9 -n "$root"/usr/share/man/man1/*
 complete() { install -d "$root/$(dirname "$2")" && "$programs/pinfold" completions "$1" >"$root/$2"; }

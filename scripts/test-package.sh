@@ -35,6 +35,12 @@ must chroot "$root" /usr/bin/pinfold config check /etc/pinfold/pinfold.toml
 sed 's/^# \(\[.*\|[a-z_]* = .*\)$/\1/' "$root/etc/pinfold/pinfold.toml" >"$root/tmp/shown.toml"
 must grep -q '^factor' "$root/tmp/shown.toml"
 must chroot "$root" /usr/bin/pinfold config check /tmp/shown.toml
+# The module's file names the socket that the service listens on.
+module=$root/usr/share/modules/modulefiles/pinfold
+must test "$(head -c 10 "$module")" = '#%Module1.' -a "$(sed -n 's/^setenv PINFOLD_SOCKET //p' "$module")" = /run/pinfold/pinfold.sock
+if tclsh=$(command -v tclsh); then
+  must test "$(printf 'proc module-whatis {text} {}\nproc setenv {name value} {puts $name=$value}\nsource %s\n' "$module" | "$tclsh")" = PINFOLD_SOCKET=/run/pinfold/pinfold.sock
+fi
 echo '# changed by the administrator' >>"$root/etc/pinfold/pinfold.toml"
 mkdir -p "$root/var/lib/pinfold"
 install_it
