@@ -305,7 +305,12 @@ fn requests() -> Vec<Vec<u8>> {
 fn replies() -> Vec<Vec<u8>> {
     let all = [
         Reply::Queued { ticket: 1, job: 2 },
-        Reply::Go { job: 2, doors: 3, variables: vec![("A".to_owned(), "b".to_owned())] },
+        Reply::Go {
+            job: 2,
+            doors: 3,
+            variables: vec![("A".to_owned(), "b".to_owned())],
+            wrap: vec!["/w".to_owned()],
+        },
         Reply::Recorded { job: 2, suspended_us: 1, memory_peak_bytes: 4096 },
         Reply::Done,
     ];

@@ -179,6 +179,9 @@ pub(crate) struct JobOptions {
     /// An empty /tmp and /var/tmp of its own, gone when it is over
     #[arg(long, env = "PINFOLD_PRIVATE_TMP", hide_env_values = true)]
     pub private_tmp: bool,
+    /// A network of its own, with loopback and nothing else; `/tmp` and other files stay as they are
+    #[arg(long, env = "PINFOLD_NO_NETWORK", hide_env_values = true)]
+    pub no_network: bool,
     /// How long it may wait before it expires
     #[arg(long, env = "PINFOLD_TTL", hide_env_values = true, value_name = "DURATION", value_parser = parse_duration)]
     pub ttl: Option<Duration>,

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use pinfold_proto::ExitCode;
 use pinfold_proto::view::{BatchResultView, BatchView, VERSION};
 use pinfold_proto::wire::ErrorCode;
+use pinfold_sys::apart::Apart;
 use pinfold_sys::signals::{SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, Signals};
 use pinfold_sys::spawn::{self, Program, Side};
 
@@ -43,7 +44,7 @@ const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(200);
 /// Runs the lines; succeeds only if all do.
 pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure> {
     let asked = Asked::of(&args.options)?;
-    job::check_private_tmp(&args.options)?;
+    let apart = job::apart(&args.options)?;
     let lines = Lines::read(&args.file)?;
     let (laid, order) = {
         let mut client = dial.connect()?;
@@ -57,7 +58,7 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
     match spawn::fork_away().map_err(pipe)? {
         Side::Child => {
             drop((hold, signals));
-            Batch::new(dial, args, laid, (lines, order))?.run(&alive)
+            Batch::new(dial, args, (laid, apart), (lines, order))?.run(&alive)
         }
         Side::Parent(keeper) => {
             drop(alive);
@@ -132,13 +133,12 @@ impl Batch {
     fn new(
         dial: Dial,
         args: &BatchArgs,
-        laid: Option<Rc<Laid>>,
+        (laid, apart): (Option<Rc<Laid>>, Apart),
         (lines, order): (Lines, Vec<usize>),
     ) -> Result<Self, Failure> {
         let lines = Rc::new(lines);
         let tasks = laid.as_ref().map(Laid::plan);
         let environment = job::environment();
-        let private_tmp = args.options.private_tmp;
         let make = {
             let (lines, direct) = (lines.clone(), Direct::of_environment());
             Box::new(move |ticket| {
@@ -150,7 +150,7 @@ impl Batch {
                 // A signal for the batch reaches all of a line's programs, not its shell alone.
                 program.own_session = true;
                 program.tasks = tasks.clone();
-                program.private_tmp = private_tmp;
+                program.apart = apart;
                 program.streams[0] = File::open("/dev/null").ok().map(OwnedFd::from);
                 Ok(program)
             })

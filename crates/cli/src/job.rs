@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pinfold_proto::{ExitCode, JobClass, JobLayout, JobSpec};
+use pinfold_sys::apart::{self, Apart};
 use pinfold_sys::spawn::{self, Environment, ResolveError};
 
 use crate::args::JobOptions;
@@ -43,6 +44,7 @@ pub(crate) fn spec(
         after: options.after.clone(),
         tmp_bytes: options.tmp.filter(|&bytes| bytes > 0),
         private_tmp: options.private_tmp,
+        no_network: options.no_network,
         line,
     }
 }
@@ -121,16 +123,23 @@ pub(crate) fn environment() -> Environment {
     Environment::inherited(&[])
 }
 
-/// Finds out, before anything waits in a queue for it, whether a job can have a `/tmp` of its own here.
-pub(crate) fn check_private_tmp(options: &JobOptions) -> Result<(), Failure> {
-    if !options.private_tmp || inside_any() {
-        return Ok(());
+/// What a job has apart from the host. Whether that can be had here is found out before anything waits in a queue for it.
+pub(crate) fn apart(options: &JobOptions) -> Result<Apart, Failure> {
+    let apart = Apart { tmp: options.private_tmp, network: options.no_network };
+    if !apart.is_any() || inside_any() {
+        return Ok(apart);
     }
-    pinfold_sys::private_tmp::probe().map_err(|error| {
+    apart::probe(apart).map_err(|error| {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-        let hint = "`pinfold doctor` says what would change that (private_tmp)";
-        Failure::new(ExitCode::Refused, format!("--private-tmp: {error}{cause}; {hint}"))
-    })
+        let (asked, subject) = match (apart.tmp, apart.network) {
+            (_, false) => ("--private-tmp", "private_tmp"),
+            (false, true) => ("--no-network", "no_network"),
+            (true, true) => ("--private-tmp --no-network", "private_tmp, no_network"),
+        };
+        let hint = format!("`pinfold doctor` says what would change that ({subject})");
+        Failure::new(ExitCode::Refused, format!("{asked}: {error}{cause}; {hint}"))
+    })?;
+    Ok(apart)
 }
 
 /// Whether this process is part of a job of the daemon `instance` already.

@@ -11,11 +11,13 @@ use std::io::{self, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use pinfold_proto::wire::{self, Decoder, ErrorCode, Phase, REPLY_MAX_BYTES, Reply, Request, WIRE_VERSION};
 use pinfold_proto::{Ending, JobSpec};
 use pinfold_sys::signals::{Arrived, SIGCHLD, Signals};
+use pinfold_sys::site;
 use pinfold_sys::spawn::{self, Held, Program, Reaped, ResolveError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -421,10 +423,12 @@ impl Keeper {
                 }
             }
             Reply::Grant { job } => self.granted(job),
-            Reply::Go { job, doors, mut variables } => {
-                // A daemon has no say in anything else that a command goes by.
+            Reply::Go { job, doors, mut variables, wrap } => {
+                // A daemon has no say in anything else that a command goes by,
                 variables.retain(|(name, _)| name == "TMPDIR" || name.starts_with("PINFOLD_"));
                 crate::tasks::keep_launchers_in(&mut variables);
+                // but for the programs that it is wrapped in.
+                variables.extend(wrap.into_iter().map(spawn::wrapper));
                 self.go(job, doors, &variables);
             }
             Reply::Refused { ticket, reason, code, .. } => self.refused(ticket, reason, code),
@@ -512,6 +516,12 @@ impl Keeper {
     fn start(&mut self, permitted: Permitted) {
         let Permitted { job, doors, variables } = permitted;
         let Some(&ticket) = self.by_job.get(&job) else { return };
+        let untrusted = |(name, program): &(String, String)| {
+            name.is_empty().then(|| site::trusted(Path::new(program)).err()).flatten()
+        };
+        if let Some(error) = variables.iter().find_map(untrusted) {
+            return self.not_started(ticket, job, error.to_string());
+        }
         let Some(Kept { stage: Stage::Waiting(held), .. }) = self.jobs.get_mut(&ticket) else { return };
         let pid = match held.take() {
             Some(held) => {
@@ -539,7 +549,7 @@ impl Keeper {
 
     fn start_new(&self, ticket: u64, doors: &[OwnedFd], variables: &[(String, String)]) -> Option<u32> {
         let program = (self.make)(ticket).ok()?;
-        if program.tasks.is_none() && !program.private_tmp {
+        if program.tasks.is_none() && !program.apart.is_any() {
             return spawn::start(&program, doors, variables).ok();
         }
         let held = Held::fork(&program, doors).ok()?;
@@ -549,7 +559,10 @@ impl Keeper {
     }
 
     fn no_process(&mut self, ticket: u64, job: u64) {
-        let reason = "no process could be made for it".to_owned();
+        self.not_started(ticket, job, "no process could be made for it".to_owned());
+    }
+
+    fn not_started(&mut self, ticket: u64, job: u64, reason: String) {
         self.send(&Request::Withdraw { job, reason: reason.clone() });
         self.refused(ticket, reason, ErrorCode::Failed);
     }

@@ -41,11 +41,10 @@ pub(crate) fn run(dial: Dial, args: &RunArgs) -> Result<ProcessExit, Failure> {
     let path = job::resolve(&args.command[0])?;
     let environment = job::environment();
     let command: Vec<OsString> = args.command.clone();
-    job::check_private_tmp(&args.options)?;
-    let private_tmp = args.options.private_tmp;
+    let apart = job::apart(&args.options)?;
     let program = move || {
         let mut made = Program::new(&path, command.iter().cloned(), &environment)?;
-        made.private_tmp = private_tmp;
+        made.apart = apart;
         Ok(made)
     };
     // Found out now rather than in the queue.

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use pinfold_proto::ExitCode;
+use pinfold_sys::apart::Apart;
 use pinfold_sys::lead::TaskPlan;
 use pinfold_sys::signals::{SIGHUP, SIGINT, SIGTERM};
 use pinfold_sys::spawn::{self, Program, Side};
@@ -29,7 +30,7 @@ const TICKET: u64 = 1;
 pub(crate) fn submit(dial: Dial, args: &SubmitArgs) -> Result<ProcessExit, Failure> {
     let asked = Asked::of(&args.options)?;
     let path = job::resolve(&args.command[0])?;
-    job::check_private_tmp(&args.options)?;
+    let apart = job::apart(&args.options)?;
     // A daemon is started from here, not from the keeper, so that the keeper holds nothing but its job.
     let laid = {
         let client = dial.connect()?;
@@ -40,7 +41,7 @@ pub(crate) fn submit(dial: Dial, args: &SubmitArgs) -> Result<ProcessExit, Failu
     match spawn::fork_away().map_err(pipe)? {
         Side::Child => {
             drop(answer);
-            keep(dial, args, laid.as_ref(), &path, tell);
+            keep(dial, args, laid.as_ref(), (&path, apart), tell);
             Ok(ProcessExit::SUCCESS)
         }
         Side::Parent(_) => {
@@ -71,8 +72,14 @@ fn report(said: &str, json: bool) -> Result<ProcessExit, Failure> {
 }
 
 /// The keeper's life: submit, tell the number, start the command when it may, hand its end over.
-fn keep(dial: Dial, args: &SubmitArgs, laid: Option<&Rc<Laid>>, path: &Path, mut tell: PipeWriter) {
-    match prepare(dial, args, laid, path) {
+fn keep(
+    dial: Dial,
+    args: &SubmitArgs,
+    laid: Option<&Rc<Laid>>,
+    program: (&Path, Apart),
+    mut tell: PipeWriter,
+) {
+    match prepare(dial, args, laid, program) {
         Ok((keeper, job)) => {
             let _ = write!(tell, "0 {job}");
             drop(tell);
@@ -90,10 +97,10 @@ fn prepare(
     dial: Dial,
     args: &SubmitArgs,
     laid: Option<&Rc<Laid>>,
-    path: &Path,
+    program: (&Path, Apart),
 ) -> Result<(Keeper, u64), Failure> {
     let outputs: Rc<RefCell<Option<Outputs>>> = Rc::default();
-    let make = maker(args, laid.map(Laid::plan), path, outputs.clone());
+    let make = maker(args, laid.map(Laid::plan), program, outputs.clone());
     make(TICKET).map_err(|error| Failure::new(ExitCode::NotExecutable, error))?;
     let (mut keeper, welcome) = Keeper::new(dial, &[SIGTERM, SIGINT, SIGHUP], 0, make, None)?;
     welcome.warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
@@ -124,15 +131,14 @@ struct Outputs {
 fn maker(
     args: &SubmitArgs,
     tasks: Option<TaskPlan>,
-    path: &Path,
+    (path, apart): (&Path, Apart),
     outputs: Rc<RefCell<Option<Outputs>>>,
 ) -> MakeProgram {
     let (command, path, environment) = (args.command.clone(), path.to_owned(), job::environment());
-    let private_tmp = args.options.private_tmp;
     Box::new(move |_| {
         let mut program = Program::new(&path, command.iter().cloned(), &environment)?;
         program.tasks = tasks.clone();
-        program.private_tmp = private_tmp;
+        program.apart = apart;
         if let Some(outputs) = &*outputs.borrow() {
             let copy = |file: &File| file.try_clone().ok().map(OwnedFd::from);
             let null = File::open("/dev/null").ok().map(OwnedFd::from);

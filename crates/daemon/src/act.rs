@@ -143,9 +143,7 @@ impl Daemon {
                 })
             }
             Effect::Remove(job) => {
-                // Before its group, which counts what is in it.
-                self.scratches.remove(job);
-                self.remove(job);
+                self.take_down(job);
                 None
             }
             Effect::Gather(job) => {
@@ -182,6 +180,9 @@ impl Daemon {
             return None;
         }
         let (id, uid, has_child) = (live.keeper?, live.row.uid, live.child.is_some());
+        if let Err(error) = self.set_up(job)? {
+            return Some(Event::NotCarried(job, action, error));
+        }
         if !has_child && self.has_doors_for(uid) {
             return Some(self.start_through_doors(job, id, action));
         }
@@ -195,9 +196,6 @@ impl Daemon {
             return None;
         };
         let shape = live.shape();
-        if let Err(error) = self.scratches.make(job, &live.row.spec, uid) {
-            return Some(Event::NotCarried(job, action, in_full(&error)));
-        }
         let container = match self.make_container(job, &shape, pid) {
             Ok(container) => container,
             Err(error) => return Some(Event::NotCarried(job, action, in_full(&error))),
@@ -218,7 +216,7 @@ impl Daemon {
         self.processes.bind(job, pid, self.clock.now_us());
         self.started(job, container);
         let variables = self.variables(job);
-        self.server.send(id, &Reply::Go { job: job.0, doors: 0, variables });
+        self.server.send(id, &Reply::Go { job: job.0, doors: 0, variables, wrap: self.wrap() });
         self.to_flush.insert(id);
         Some(Event::Carried(job, action))
     }
@@ -231,11 +229,6 @@ impl Daemon {
 
     fn start_through_doors(&mut self, job: JobId, id: ConnectionId, action: Action) -> Event {
         let shape = self.jobs.get(&job).map(Live::shape).unwrap_or_default();
-        if let Some(live) = self.jobs.get(&job)
-            && let Err(error) = self.scratches.make(job, &live.row.spec, live.row.uid)
-        {
-            return Event::NotCarried(job, action, in_full(&error));
-        }
         let made = self.containers.create(job.0, &shape);
         let opened = made.and_then(|container| Ok((container.doors()?, container)));
         let (doors, container) = match opened {
@@ -245,7 +238,8 @@ impl Daemon {
         self.started(job, container);
         let variables = self.variables(job);
         let count = u32::try_from(doors.len()).expect("one for each hierarchy");
-        self.server.send_with(id, &Reply::Go { job: job.0, doors: count, variables }, doors);
+        let go = Reply::Go { job: job.0, doors: count, variables, wrap: self.wrap() };
+        self.server.send_with(id, &go, doors);
         self.to_flush.insert(id);
         Event::Carried(job, action)
     }
@@ -324,7 +318,8 @@ impl Daemon {
             ("PINFOLD_NTASKS", "1".to_owned()),
         ]
         .map(|(name, value)| (name.to_owned(), value));
-        always.into_iter().chain(scratch.map(|path| ("TMPDIR".to_owned(), path))).collect()
+        let site = self.around.variables(job);
+        always.into_iter().chain(scratch.map(|path| ("TMPDIR".to_owned(), path))).chain(site).collect()
     }
 
     /// Does to a job's processes what was to be done before there were any.

@@ -15,6 +15,7 @@ use pinfold_sys::procfs::Proc;
 use pinfold_sys::signals::{SIGHUP, Signals};
 use pinfold_topo::Topology;
 
+use crate::around::Chains;
 use crate::audit::Audit;
 use crate::clock::Clock;
 use crate::drift::Drifts;
@@ -76,6 +77,7 @@ pub(crate) struct Daemon {
     pub governor: Governor,
     pub learned: Learned,
     pub scratches: Scratches,
+    pub around: Chains,
     pub audit: Audit,
     pub metrics: Option<Metrics>,
     /// Jobs that ended since the start.
@@ -135,6 +137,7 @@ impl Daemon {
     pub(crate) fn run(mut self, signals: &Signals) -> anyhow::Result<()> {
         self.poller.watch(Ready::Listener, &self.server)?;
         self.poller.watch(Ready::Signals, signals)?;
+        self.poller.watch(Ready::Site, &self.around)?;
         self.watch_memory();
         self.service.ready();
         // Whoever waited for the daemon to be ready need not wait for this as well.
@@ -212,6 +215,7 @@ impl Daemon {
                 Ready::MemoryAlarm => events.push(Event::MemoryDue),
                 Ready::MemoryAlarmGone => self.governor.drop_alarm(),
                 Ready::Metrics => events.push(Event::MetricsWanted),
+                Ready::Site => events.push(Event::SiteSaid),
                 Ready::Signals => {}
             }
         }
@@ -283,7 +287,7 @@ impl Daemon {
             return Some(Duration::ZERO);
         }
         let now_us = self.clock.now_us();
-        let quiet = self.jobs.is_empty() && self.journal.trouble().is_none();
+        let quiet = self.jobs.is_empty() && self.around.is_empty() && self.journal.trouble().is_none();
         let idle_end = self.private_idle.filter(|_| quiet && self.server.is_idle());
         let idle_end = idle_end.map(|limit| {
             self.idle_since_us.saturating_add(u64::try_from(limit.as_micros()).unwrap_or(u64::MAX))
@@ -311,7 +315,7 @@ impl Daemon {
 
     fn idle_for(&mut self) -> Duration {
         let now_us = self.clock.now_us();
-        if !self.jobs.is_empty() || !self.server.is_idle() {
+        if !self.jobs.is_empty() || !self.around.is_empty() || !self.server.is_idle() {
             self.idle_since_us = now_us;
         }
         Duration::from_micros(now_us.saturating_sub(self.idle_since_us))
@@ -361,6 +365,7 @@ impl Daemon {
             Event::DriftDue => self.look_for_drift(),
             Event::SetsDue => self.drop_unused_sets(),
             Event::MetricsWanted => self.give_metrics(),
+            Event::SiteSaid => self.site_said(),
             Event::PolicyDue => self.judge(pinfold_policy::Event::Tick),
             Event::KillDue(job) => self.kill_due(job),
             Event::DoorsDue => self.close_doors(),

@@ -40,6 +40,8 @@ pub(crate) enum Event {
     SetsDue,
     /// A monitoring system asks for figures.
     MetricsWanted,
+    /// Programs of the site's ended.
+    SiteSaid,
     /// It is time for the judgement's own timers.
     PolicyDue,
     /// It is time to close the doors of containers.
@@ -57,7 +59,7 @@ pub(crate) enum Effect {
     Act(JobId, Action),
     /// Answer.
     Reply(ConnectionId, pinfold_proto::wire::Reply),
-    /// Remove the container of a job that is over.
+    /// Take down what stands around a job that is over, its container last.
     Remove(JobId),
     /// Take processes that fell out of a job's groups in again.
     Gather(JobId),

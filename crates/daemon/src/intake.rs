@@ -263,10 +263,14 @@ impl Daemon {
         if matches!(phase, Phase::Waiting { .. }) {
             live.child = waiting;
             live.asked_child = false;
+            let granted = live.granted;
             if live.has_started() {
                 self.start_anew(job);
-            } else if live.granted {
-                self.effects.push(Effect::Act(job, self.start_action(job)));
+            } else {
+                self.prepare_anew(job);
+                if granted {
+                    self.effects.push(Effect::Act(job, self.start_action(job)));
+                }
             }
         }
         self.journal.touch(job);
@@ -299,7 +303,8 @@ impl Daemon {
         let Some(live) = self.jobs.get_mut(&job) else { return };
         if live.container.is_some() && live.child.is_some() {
             let keeper = live.keeper;
-            let go = Reply::Go { job: job.0, doors: 0, variables: self.variables(job) };
+            let (variables, wrap) = (self.variables(job), self.wrap());
+            let go = Reply::Go { job: job.0, doors: 0, variables, wrap };
             return self.effects.extend(keeper.map(|id| Effect::Reply(id, go)));
         }
         // Nothing holds a process that has not become the job yet, so it waits again; an empty group that was made
@@ -390,6 +395,9 @@ impl Daemon {
         if pinfold_sys::signals::name(number).is_none() {
             return Err((ErrorCode::Usage, format!("there is no signal {number}")));
         }
+        if self.cancel_prepared(job) {
+            return Ok(());
+        }
         if gentle {
             let at = self.clock.now_us() + KILL_AFTER_US;
             self.kills.insert((at, job));
@@ -411,6 +419,11 @@ impl Daemon {
     fn configure(&mut self, user: Peer, changes: &[String]) -> Result<(), Refusal> {
         if !rights::is_operator(&self.configured.config, user) {
             return Err(denied("the configuration is for operators (`access.operators`)"));
+        }
+        // Whoever names a program that this daemon starts, can do what it can.
+        let starts = |change: &String| change.trim_start().starts_with("modules.");
+        if changes.iter().any(starts) && user.uid != 0 && user.uid != peer::own_uid() {
+            return Err(denied("`modules` is for the daemon's own user to set"));
         }
         let changed = self.configured.config.with_changes(changes.iter().map(String::as_str));
         let (config, set) = changed.map_err(|error| (ErrorCode::Usage, error.to_string()))?;

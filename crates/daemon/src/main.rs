@@ -2,12 +2,13 @@
 //!
 //! Reading order: [`daemon`] (the loop), [`event`] (what can happen), [`intake`] (what clients ask for),
 //! [`act`] (decisions become deeds), [`finish`] (how jobs end), [`sample`] and [`machine`] (what is read at intervals),
-//! [`scratch`] (directories in memory), [`restore`] (after a restart), [`answer`] and [`metrics`] (what is told), [`journal`] (what is on disk), [`guard`] (what
+//! [`around`] (what stands around a job) and [`scratch`] (directories in memory), [`restore`] (after a restart), [`answer`] and [`metrics`] (what is told), [`journal`] (what is on disk), [`guard`] (what
 //! happens when this process dies), [`server`] and [`poller`] (sockets). Absent here: any judgement about jobs
 //! (that is `policy`), and any knowledge of control groups (that is `sys`).
 
 mod act;
 mod answer;
+mod around;
 mod audit;
 mod clock;
 mod daemon;
@@ -101,8 +102,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     let places = options.places();
     let _ = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let state = StateDir::open(&places.state)?;
-    let roots = Roots::default();
-    let facts = mode::probe(&roots);
+    let (roots, facts) = (Roots::default(), mode::probe(&Roots::default()));
     let plan = mode::decide(&facts, options.mode.0)?;
     // Before anything else is open that the guard should not hold.
     let Some(guard) = Guard::start(&scene(&plan, &roots, &state))? else { return Ok(()) };
@@ -133,6 +133,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         shares: shares::Shares::default(),
         jobs_nodes: numa::JobNodes::default(),
         scratches: scratch::Scratches::new(Scratch::new(&facts, state.instance())),
+        around: around::Chains::open(state.path())?,
         audit: audit::Audit::open(state.path()),
         sets: sets::Sets::open(state.path())?,
         isolated: isolated::Isolated::new(state.instance()),

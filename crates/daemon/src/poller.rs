@@ -28,6 +28,8 @@ pub(crate) enum Ready {
     MemoryAlarmGone,
     /// A monitoring system asks for figures.
     Metrics,
+    /// Programs of the site's ended.
+    Site,
 }
 
 const KIND_BITS: u32 = 4;
@@ -43,6 +45,7 @@ impl Ready {
             Self::MemoryAlarm => (5, 0),
             Self::MemoryAlarmGone => (8, 0),
             Self::Metrics => (6, 0),
+            Self::Site => (9, 0),
         };
         // Numbers count up from 1: 2^60 of them are never reached.
         number << KIND_BITS | kind
@@ -59,6 +62,7 @@ impl Ready {
             5 => Self::MemoryAlarm,
             8 => Self::MemoryAlarmGone,
             6 => Self::Metrics,
+            9 => Self::Site,
             _ => return None,
         })
     }
@@ -130,6 +134,7 @@ mod tests {
             Ready::MemoryAlarm,
             Ready::MemoryAlarmGone,
             Ready::Metrics,
+            Ready::Site,
         ];
         for ready in all {
             assert_eq!(Ready::of(ready.token()), Some(ready));

@@ -53,6 +53,7 @@ impl Daemon {
         } else {
             self.drop_scratch(job);
         }
+        self.around.close(job);
         self.guard.over(job.0);
         self.journal.touch(job);
         if self.policy.job(job).is_some() {

@@ -60,6 +60,7 @@ impl Daemon {
         self.remove_leftovers();
         self.restore_isolation();
         self.remove_left_scratch();
+        self.take_down_left();
         self.read_memory();
         if found > 0 && self.rebooted {
             tracing::warn!(jobs = found, "the host was restarted; what ran or waited is over");

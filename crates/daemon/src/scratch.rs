@@ -103,9 +103,9 @@ impl Daemon {
         left.into_iter().for_each(|job| self.scratches.remove(job));
     }
 
-    /// A job is over: its directory goes once its end is on disk.
+    /// A job without a group is over: what stands around it goes once its end is on disk.
     pub(crate) fn drop_scratch(&mut self, job: JobId) {
-        if self.scratches.has(job) {
+        if self.scratches.has(job) || self.around.has(job) {
             self.effects.push(Effect::Remove(job));
         }
     }

@@ -52,6 +52,12 @@ pub struct Config {
     pub memory_swap_slot: u32,
     /// `tmp.total`: what the directories in memory of all jobs may come to; `None`: half of RAM.
     pub tmp_total: Option<u64>,
+    /// `modules.site`: the site's programs that are called before and after each job.
+    pub modules_site: Vec<String>,
+    /// `modules.wrap`: those that each job's command is wrapped in.
+    pub modules_wrap: Vec<String>,
+    /// `modules.limit`: how long a call of one may take.
+    pub modules_limit: Duration,
     /// `priority.max`: the highest priority there is here, 1 to 16.
     pub priority_max: u8,
     /// `priority.default`: the priority of a job that asks for none.
@@ -147,6 +153,13 @@ pub const KEYS: &[Key] = &[
     key("memory.prediction", "true", "whether that happens before memory is short, from claims and growth"),
     key("memory.swap_slot", "1", "how many jobs may come back from swap at a time"),
     key("tmp.total", "", "what the directories that --tmp asks for may come to in all; unset: half of RAM"),
+    key(
+        "modules.site",
+        "[]",
+        "programs called `before` each job and `after` it, with the daemon's rights; absolute paths",
+    ),
+    key("modules.wrap", "[]", "programs that each job's command is wrapped in, as its user; absolute paths"),
+    key("modules.limit", "\"1m\"", "how long a call of a program in modules.site may take, 100ms to 1h"),
     key("priority.max", "16", "the highest priority there is here, 1 to 16"),
     key("priority.default", "10", "the priority of a job that asks for none"),
     key("profile.interval", "\"1s\"", "time between two samples of a job, 50ms to 1h"),
@@ -254,6 +267,9 @@ impl Default for Config {
             memory_prediction: true,
             memory_swap_slot: 1,
             tmp_total: None,
+            modules_site: Vec::new(),
+            modules_wrap: Vec::new(),
+            modules_limit: Duration::from_secs(60),
             priority_max: 16,
             priority_default: 10,
             profile_interval: Duration::from_secs(1),
@@ -335,6 +351,9 @@ impl Config {
             "memory.prediction" => self.memory_prediction.to_string(),
             "tmp.total" => self.tmp_total.map(size).unwrap_or_default(),
             "memory.swap_slot" => self.memory_swap_slot.to_string(),
+            "modules.site" => format!("{:?}", self.modules_site),
+            "modules.wrap" => format!("{:?}", self.modules_wrap),
+            "modules.limit" => duration(self.modules_limit),
             "slots.factor" => format!("{}", f64::from(self.slots_factor_milli) / 1000.0),
             "slots.queue_depth" => self.slots_queue_depth.to_string(),
             "slots.queue_ttl" => self.slots_queue_ttl.map(duration).unwrap_or_default(),
@@ -397,6 +416,11 @@ impl Config {
             "memory.prediction" => value.switch().map(|on| self.memory_prediction = on),
             "memory.swap_slot" => value.whole(1, 1000).map(|slots| self.memory_swap_slot = slots),
             "tmp.total" => value.optional_size().map(|bytes| self.tmp_total = bytes),
+            "modules.site" => value.programs().map(|programs| self.modules_site = programs),
+            "modules.wrap" => value.programs().map(|programs| self.modules_wrap = programs),
+            "modules.limit" => {
+                value.duration(Duration::from_millis(100), HOUR).map(|limit| self.modules_limit = limit)
+            }
             "slots.factor" => value.factor().map(|milli| self.slots_factor_milli = milli),
             "slots.queue_depth" => value.whole(1, 10_000_000).map(|depth| self.slots_queue_depth = depth),
             "slots.queue_ttl" => value.optional_duration().map(|ttl| self.slots_queue_ttl = ttl),
@@ -447,6 +471,8 @@ impl Config {
     }
 }
 
+/// How many programs a key can name.
+const PROGRAMS_MAX: usize = 16;
 const HOUR: Duration = Duration::from_secs(3600);
 const YEARS: Duration = Duration::from_secs(100 * 365 * 86_400);
 
@@ -648,6 +674,16 @@ impl Value {
     }
 }
 
+impl Value {
+    /// Programs by their absolute paths.
+    fn programs(&self) -> Result<Vec<String>, String> {
+        let wanted = || format!("a list of absolute paths of programs, at most {PROGRAMS_MAX}, is wanted");
+        let programs = self.names().map_err(|_| wanted())?;
+        let fits = |program: &String| program.starts_with('/') && !program.contains('\0');
+        if programs.len() <= PROGRAMS_MAX && programs.iter().all(fits) { Ok(programs) } else { Err(wanted()) }
+    }
+}
+
 fn flatten(prefix: &str, table: &DeTable<'_>, out: &mut Vec<(String, usize, Value)>) {
     for (name, value) in table {
         let name_text = name.get_ref();
@@ -689,96 +725,4 @@ fn show_duration(duration: Duration) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(change: &str, want: Result<&str, &str>) {
-        let key = change.split('=').next().unwrap();
-        let got = Config::default().with_changes([change]).map(|(config, _)| config.value(key).unwrap());
-        assert_eq!(
-            got.map_err(|error| error.to_string()),
-            want.map(str::to_owned).map_err(str::to_owned),
-            "{change}"
-        );
-    }
-
-    #[test]
-    fn changes() {
-        check("slots.factor=2", Ok("2"));
-        check("slots.factor=0.75", Ok("0.75"));
-        check("slots.factor=5", Err("`slots.factor` is 5, and a number from 0 to 4 is wanted"));
-        check("slots.factor=nan", Err("`slots.factor` is nan, and a number from 0 to 4 is wanted"));
-        check("cpu.protect=0.2", Ok("0.2"));
-        check("cpu.protect=2", Err("`cpu.protect` is 2, and a number from 0 to 1 is wanted"));
-        check("cpu.preemption=hard", Ok("\"hard\""));
-        check("cpu.preemption=maybe", Err("`cpu.preemption` is `maybe`, and it is `hard`, `soft` or `off`"));
-        check("schedule=off", Ok("false"));
-        check("profile.interval=250ms", Ok("\"250ms\""));
-        check("profile.interval=5ms", Err("`profile.interval` is `5ms`, and 50ms to 1h is allowed"));
-        check("host.cpus=0-1", Ok("\"0-1\""));
-        check("host.cpus=0", Ok("\"0\""));
-        check("host.cpus=1-0", Err("`host.cpus` is `1-0`, and the range `1-0` runs downwards"));
-        check("profile.store_max=100MiB", Ok("\"100MiB\""));
-        check("profile.store_max=", Ok(""));
-        check("profile.store_max=1KiB", Err("`profile.store_max` is `1KiB`, and at least 1MiB is wanted"));
-        check("mark.character=+", Ok("\"+\""));
-        check("mark.character=\u{25C6}", Ok("\"\u{25C6}\""));
-        check("mark.character=", Ok("\"\""));
-        check(
-            "mark.character=ab",
-            Err("`mark.character` is `ab`, and one printable character is wanted, or none"),
-        );
-        check(
-            "mark.character=\u{1b}",
-            Err("`mark.character` is `\u{1b}`, and one printable character is wanted, or none"),
-        );
-        check("profile.metrics=127.0.0.1:9464", Ok("\"127.0.0.1:9464\""));
-        check("profile.metrics=[::1]:9464", Ok("\"[::1]:9464\""));
-        check("profile.metrics=off", Ok(""));
-        check(
-            "profile.metrics=9464",
-            Err("`profile.metrics` is 9464, and an address and port such as 127.0.0.1:9464 is wanted"),
-        );
-        check("slots.queue_ttl=", Ok(""));
-        check("profile.metrics_users=ann,bob", Ok("[\"ann\", \"bob\"]"));
-        check("access.operators=ann,bob", Ok("[\"ann\", \"bob\"]"));
-        check("access.operators=[\"ann\"]", Ok("[\"ann\"]"));
-        check("priority.max=8", Err("`priority.default` is 10, above `priority.max`, 8"));
-        check("factor=2", Err("there is no key `factor`; is `slots.factor` meant?"));
-        check("slots.factr=2", Err("there is no key `slots.factr`; is `slots.factor` meant?"));
-        check("slots.factor", Err("`slots.factor` is not KEY=VALUE"));
-    }
-
-    #[test]
-    fn a_file_is_taken_whole_or_not_at_all() {
-        let text = "schedule = true\n[slots]\nfactor = 2 # twice\nqueue_ttl = \"1h\"\n";
-        let (config, set) = Config::default().with_file(text).unwrap();
-        assert_eq!((config.slots_factor_milli, config.slots_queue_ttl), (2000, Some(HOUR)));
-        assert_eq!(set, ["schedule", "slots.factor", "slots.queue_ttl"]);
-        let error = |text| Config::default().with_file(text).unwrap_err().to_string();
-        assert_eq!(
-            error("[slots]\n\nfactor = 9\n"),
-            "line 3: `slots.factor` is 9, and a number from 0 to 4 is wanted"
-        );
-        assert_eq!(
-            error("[slot]\nfactor = 1\n"),
-            "line 2: there is no key `slot.factor`; is `slots.factor` meant?"
-        );
-        assert!(error("[slots\n").starts_with("line 1: "));
-    }
-
-    #[test]
-    fn the_table_of_keys_is_the_default() {
-        let default = Config::default();
-        for key in KEYS {
-            assert_eq!(default.value(key.name).as_deref(), Some(key.default), "{}", key.name);
-        }
-        let uncommented: String = default_file()
-            .lines()
-            .map(|line| line.strip_prefix('#').filter(|l| !l.starts_with(' ')).unwrap_or(line))
-            .map(|l| format!("{l}\n"))
-            .collect();
-        assert_eq!(default.with_file(&uncommented).unwrap().0, default);
-    }
-}
+mod tests;

@@ -86,6 +86,9 @@ pub struct JobSpec {
     /// Whether it has a `/tmp` and `/var/tmp` of its own.
     #[serde(default)]
     pub private_tmp: bool,
+    /// Whether it has a network of its own, with loopback and nothing else.
+    #[serde(default)]
+    pub no_network: bool,
     /// The line of the batch file it stands on, from 1.
     #[serde(default)]
     pub line: Option<u64>,

@@ -12,7 +12,7 @@ use crate::job::{Ending, JobSpec};
 use crate::view::{DoctorView, MapView, ReportView, SetsView, StatusView, WhyView};
 
 /// The version of the wire. A daemon refuses a client of another version with words that say which is older.
-pub const WIRE_VERSION: u32 = 3;
+pub const WIRE_VERSION: u32 = 4;
 
 /// The longest frame a daemon reads, in bytes. A client that announces more is cut off.
 pub const REQUEST_MAX_BYTES: usize = 256 * 1024;
@@ -293,6 +293,9 @@ pub enum Reply {
         doors: u32,
         /// Variables for its environment: its number, its PUs.
         variables: Vec<(String, String)>,
+        /// The site's programs that the command is wrapped in, the outermost first.
+        #[serde(default)]
+        wrap: Vec<String>,
     },
     /// A submission is refused.
     Refused {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::procfs::read_all;
@@ -216,6 +216,23 @@ impl Group {
             }
             Err(Errno::BUSY | Errno::NOTEMPTY) => Ok(GroupRemoval::Busy),
             Err(errno) => Err(CgroupError::Remove { path: path(), source: errno.into() }),
+        }
+    }
+
+    /// Marks the group as used, or as about to be removed (`alone`), for as long as what it gives lives: several may use
+    /// a group, and who removes it must be alone. `None`: somebody else's mark is in the way.
+    pub(crate) fn hold(&self, alone: bool) -> Result<Option<OwnedFd>, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::openat(&self.dir, c".", flags, Mode::empty())?;
+        let how = if alone {
+            FlockOperation::NonBlockingLockExclusive
+        } else {
+            FlockOperation::NonBlockingLockShared
+        };
+        match rustix::fs::flock(&directory, how) {
+            Ok(()) => Ok(Some(directory)),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(errno) => Err(errno),
         }
     }
 

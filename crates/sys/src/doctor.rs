@@ -46,6 +46,7 @@ pub fn examine(facts: &Facts, plan: &Plan) -> Vec<Finding> {
         systemd(facts, plan),
         tmp(facts),
         private_tmp(facts),
+        no_network(facts),
     ]);
     findings
 }
@@ -196,22 +197,29 @@ fn tmp(facts: &Facts) -> Finding {
     lacking(subject, found, change)
 }
 
+/// What lets any user make namespaces: the kernel's bound, and the switches of distributions.
+const ALLOW_NAMESPACES: &str = "allow user namespaces: user.max_user_namespaces, kernel.unprivileged_userns_clone=1, \
+                                kernel.apparmor_restrict_unprivileged_userns=0";
+
 fn private_tmp(facts: &Facts) -> Finding {
     let subject = "private_tmp";
     match (facts.user == 0 && facts.may_mount, facts.user_namespaces) {
         (_, true) => good(subject, "every user can have a /tmp of its own (user namespaces)"),
-        (true, false) => lacking(
-            subject,
-            "only root's jobs can have a /tmp of their own",
-            "allow user namespaces: user.max_user_namespaces, kernel.unprivileged_userns_clone=1, \
-             kernel.apparmor_restrict_unprivileged_userns=0",
-        ),
-        (false, false) => lacking(
-            subject,
-            "no job can have a /tmp of its own",
-            "allow user namespaces: user.max_user_namespaces, kernel.unprivileged_userns_clone=1, \
-             kernel.apparmor_restrict_unprivileged_userns=0",
-        ),
+        (true, false) => lacking(subject, "only root's jobs can have a /tmp of their own", ALLOW_NAMESPACES),
+        (false, false) => lacking(subject, "no job can have a /tmp of its own", ALLOW_NAMESPACES),
+    }
+}
+
+fn no_network(facts: &Facts) -> Finding {
+    let subject = "no_network";
+    if !facts.network_namespaces {
+        let change = "a kernel with network namespaces (CONFIG_NET_NS), and user.max_net_namespaces above 0";
+        return lacking(subject, "no job can be kept off the network", change);
+    }
+    match (facts.user == 0 && facts.may_mount, facts.user_namespaces) {
+        (_, true) => good(subject, "every user can keep a job off the network (user namespaces)"),
+        (true, false) => lacking(subject, "only root's jobs can be kept off the network", ALLOW_NAMESPACES),
+        (false, false) => lacking(subject, "no job can be kept off the network", ALLOW_NAMESPACES),
     }
 }
 

@@ -5,13 +5,14 @@
 //! jobs; [`doctor`] says it in words. [`records`] hears from the kernel of processes that start and end,
 //! [`discover`] reads the machine's topology, [`affinity`] which PUs a thread may use. [`spawn`], [`lead`],
 //! [`signals`], [`peer`] and [`paths`] start programs and the tasks of a job, receive signals, know who is at the
-//! other end of a socket, and say where files lie. [`housekeeping`] keeps what is no job off PUs. [`scratch`] and [`private_tmp`] give jobs directories in memory and a
-//! `/tmp` of their own.
+//! other end of a socket, and say where files lie. [`housekeeping`] keeps what is no job off PUs. [`scratch`] gives jobs directories in
+//! memory, [`apart`] a `/tmp` and a network of their own.
 //!
 //! Absent here: any judgement about jobs, any clock that decides, any store. Unsafe code stands only in small wrappers,
 //! each with its reason.
 
 pub mod affinity;
+pub mod apart;
 pub mod cgroup;
 pub mod container;
 pub mod discover;
@@ -21,9 +22,9 @@ pub mod lead;
 pub mod mode;
 pub mod paths;
 pub mod peer;
-pub mod private_tmp;
 pub mod procfs;
 pub mod records;
 pub mod scratch;
 pub mod signals;
+pub mod site;
 pub mod spawn;

@@ -18,8 +18,8 @@ use std::rc::Rc;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use crate::apart::{self, Apart, ApartError};
 use crate::lead::{self, TaskPlan};
-use crate::private_tmp;
 
 pub use at_once::start;
 
@@ -35,8 +35,8 @@ pub struct Program {
     pub own_session: bool,
     /// The tasks that it is started as; `None`: once, where it stands.
     pub tasks: Option<TaskPlan>,
-    /// Whether it has a `/tmp` and `/var/tmp` of its own; needs [`Held`].
-    pub private_tmp: bool,
+    /// What it has apart from the host; needs [`Held`].
+    pub apart: Apart,
 }
 
 /// An environment in the kernel's own form; cheap to share between programs.
@@ -153,7 +153,7 @@ impl Program {
             streams: [None, None, None],
             own_session: false,
             tasks: None,
-            private_tmp: false,
+            apart: Apart::default(),
         })
     }
 
@@ -196,7 +196,8 @@ impl Held {
         self.pid
     }
 
-    /// Lets the child go on to its program, with these variables set over its environment.
+    /// Lets the child go on to its program, with these variables set over its environment, and wrapped in what is among
+    /// them (see [`wrapper`]).
     ///
     /// # Errors
     /// When the child is gone already (`BrokenPipe`); it is reaped as usual.
@@ -237,13 +238,11 @@ fn become_program(program: &Program, wait: BorrowedFd<'_>, doors: &[OwnedFd]) ->
     if program.own_session {
         let _ = rustix::process::setsid();
     }
-    let Some(mut variables) = await_release(wait) else { leave(125) };
-    if program.private_tmp {
-        variables = match private_tmp::enter_with(variables) {
-            Ok(variables) => variables,
-            Err(error) => give_up(&error),
-        };
-    }
+    let Some(variables) = await_release(wait) else { leave(125) };
+    let variables = match apart::enter_with(program.apart, variables) {
+        Ok(variables) => variables,
+        Err(error) => give_up(&error),
+    };
     match &program.tasks {
         Some(plan) => lead::become_tasks(program, &variables, plan),
         None => become_program_now(program, &variables),
@@ -251,7 +250,7 @@ fn become_program(program: &Program, wait: BorrowedFd<'_>, doors: &[OwnedFd]) ->
 }
 
 /// Says why the program is not started as it should be, and ends.
-fn give_up(error: &private_tmp::PrivateTmpError) -> ! {
+fn give_up(error: &ApartError) -> ! {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
     let _ = rustix::io::write(rustix::stdio::stderr(), format!("pinfold: {error}{cause}\n").as_bytes());
     leave(126)
@@ -262,8 +261,8 @@ fn give_up(error: &private_tmp::PrivateTmpError) -> ! {
 pub(crate) fn become_program_now(program: &Program, variables: &[CString]) -> ! {
     restore_signals();
     let error = execute(program, variables);
-    let path = program.path.to_string_lossy();
-    let text = format!("pinfold: {path}: {error}\n");
+    let path = command_line(program, variables).0;
+    let text = format!("pinfold: {}: {error}\n", path.to_string_lossy());
     let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
     leave(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
 }
@@ -374,16 +373,38 @@ fn read_all(from: BorrowedFd<'_>, mut into: &mut [u8]) -> Option<()> {
     Some(())
 }
 
+/// What wraps a command, among the variables that it is released with: one without a name, which no variable can be.
+#[must_use]
+pub fn wrapper(program: String) -> (String, String) {
+    (String::new(), program)
+}
+
+/// The file to execute and its arguments, the first of which is its own name: the program, or the outermost of what it is
+/// wrapped in, which finds the command to execute in its arguments.
+fn command_line(program: &Program, variables: &[CString]) -> (CString, Vec<CString>) {
+    let around = variables.iter().filter_map(|variable| variable.to_bytes().strip_prefix(b"="));
+    let mut around: Vec<CString> =
+        around.map(|path| CString::new(path).expect("a part of a text without NUL")).collect();
+    if around.is_empty() {
+        return (program.path.clone(), program.arguments.clone());
+    }
+    let outermost = around[0].clone();
+    around.push(program.path.clone());
+    around.extend(program.arguments.iter().skip(1).cloned());
+    (outermost, around)
+}
+
 /// Executes the program; comes back only with the error. A script without an interpreter line is handed to
 /// the shell, as `execvp` and shells do (POSIX, `execvp`, ENOEXEC).
 fn execute(program: &Program, variables: &[CString]) -> io::Error {
     let environment = environment(program, variables);
-    let error = exec(&program.path, &pointers(&program.arguments), &environment);
+    let (path, arguments) = command_line(program, variables);
+    let error = exec(&path, &pointers(&arguments), &environment);
     if error.raw_os_error() != Some(libc::ENOEXEC) {
         return error;
     }
     let shell = c"/bin/sh".to_owned();
-    let arguments = [&shell, &program.path].into_iter().chain(program.arguments.iter().skip(1));
+    let arguments = [&shell, &path].into_iter().chain(arguments.iter().skip(1));
     exec(&shell, &pointers(arguments), &environment)
 }
 
@@ -393,7 +414,8 @@ fn environment(program: &Program, variables: &[CString]) -> Vec<*const libc::c_c
         text.to_bytes().split(|&byte| byte == b'=').next()
     }
     let is_set = |old: &CString| variables.iter().any(|new| name(new) == name(old));
-    pointers(program.environment.0.iter().filter(|old| !is_set(old)).chain(variables))
+    let named = variables.iter().filter(|new| !new.to_bytes().starts_with(b"="));
+    pointers(program.environment.0.iter().filter(|old| !is_set(old)).chain(named))
 }
 
 fn pointers<'a>(texts: impl IntoIterator<Item = &'a CString>) -> Vec<*const libc::c_char> {
@@ -490,9 +512,13 @@ pub fn null_streams() -> io::Result<()> {
     Ok(())
 }
 
-/// Replaces this process by the program; comes back only with the error.
+/// Replaces this process by the program; comes back only with the error. It has the network that it asks for, and the
+/// `/tmp` that is there.
 #[must_use]
 pub fn become_now(program: &Program) -> io::Error {
+    if let Err(error) = apart::enter(Apart { tmp: false, ..program.apart }, None) {
+        give_up(&error);
+    }
     if let Some(plan) = &program.tasks {
         lead::become_tasks(program, &[], plan);
     }

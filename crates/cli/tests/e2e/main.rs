@@ -37,6 +37,7 @@ mod run;
 mod screens;
 mod sets;
 mod show;
+mod site;
 mod store;
 mod submit;
 mod tables;

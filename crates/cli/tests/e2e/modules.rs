@@ -18,6 +18,7 @@ each_kind!(
     a_tmp_of_its_own,
     a_tmp_of_its_own_in_the_directory,
     lists_and_tasks,
+    no_network_but_loopback,
 );
 
 const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
@@ -207,6 +208,48 @@ fn lists_and_tasks(kind: Kind) {
         let done = host.pinfold(["run", "--private-tmp", "-n", "2", "--", "/bin/sh", "-c", script]);
         assert_eq!(done.code, Some(0), "tasks share theirs: {done:?}");
     }
+}
+
+/// Inside, the one device is loopback, which is up; a server of the host's is not there, and the daemon is.
+fn no_network_but_loopback(kind: Kind) {
+    let host = Host::new(kind);
+    let server = std::net::TcpListener::bind("127.0.0.1:0").expect("a server on loopback");
+    let port = server.local_addr().expect("its address").port();
+    let devices = "sed -n 's/^ *\\([a-z0-9]*\\):.*/\\1/p' /proc/net/dev";
+    let done = host.pinfold(["run", "--no-network", "--", "/bin/sh", "-c", devices]);
+    if done.code == Some(5) {
+        println!("skipped: {}", done.err);
+        return assert!(done.err.contains("--no-network") && done.err.contains("doctor"), "{done:?}");
+    }
+    assert_eq!((done.code, done.out.as_str()), (Some(0), "lo\n"), "{done:?}");
+    // The kernel has the address in its table only while the device is up.
+    let up = "grep -c 'host LOCAL' /proc/net/fib_trie; id -u; exit 7";
+    let done = host.pinfold(["run", "--no-network", "--", "/bin/sh", "-c", up]);
+    assert_eq!(done.code, Some(7), "{done:?}");
+    let own = if kind == Kind::Nobody { 65534 } else { rustix::process::geteuid().as_raw() };
+    let lines: Vec<&str> = done.out.lines().collect();
+    assert!(lines[0] != "0" && lines[1] == own.to_string(), "{done:?}");
+    let instance = "pinfold --no-autostart status --json >/dev/null && echo $PINFOLD_INSTANCE";
+    let done =
+        host.pinfold(["run", "--no-network", "--private-tmp", "--", "/bin/sh", "-c", "ls -A /tmp; echo"]);
+    assert_eq!(done.out, "\n", "both at once: {done:?}");
+    let done = host.pinfold(["run", "--no-network", "--", "/bin/sh", "-c", instance]);
+    assert_eq!(done.out.trim(), host.instance(), "its socket is a file: {done:?}");
+    if !Path::new("/bin/bash").exists() {
+        return println!("skipped in part: a connection is tried with bash");
+    }
+    let connect = format!("exec 3<>/dev/tcp/127.0.0.1/{port}");
+    let try_it =
+        |options: &[&str]| host.pinfold([&["run"], options, &["--", "/bin/bash", "-c", &connect]].concat());
+    assert_eq!(try_it(&[]).code, Some(0), "with the host's network");
+    let done = try_it(&["--no-network"]);
+    assert!(done.code != Some(0) && done.err.contains("refused"), "nobody listens inside: {done:?}");
+    // A part of a job may have less than the job.
+    let step = host.shell(&format!(
+        "pinfold run -- /bin/sh -c 'pinfold run --no-network -- /bin/sh -c \"{}\"'",
+        "grep -c : /proc/net/dev"
+    ));
+    assert_eq!(step.out, "1\n", "{step:?}");
 }
 
 /// Root's daemon gives another user's job what is that user's, and nobody else's.

@@ -165,6 +165,20 @@ fn killed_for_good_the_guard_thaws(kind: Kind) {
     assert!(killed.elapsed() < Duration::from_secs(20), "within seconds, not {:?}", killed.elapsed());
     host.start_daemon();
     host.until_exit_code(1, 5);
+    // One that lives goes on; one that is gone for good leaves nothing.
+    assert_eq!(host.pinfold(["rescue"]).code, Some(0));
+    let next = host.submit(&[], "exit 6");
+    host.until_exit_code(next, 6);
+    host.crash();
+    eventually("nothing of it is left in the kernel", || {
+        // Its guard may look at the groups for a moment.
+        let done = host.pinfold(["rescue"]);
+        let left = host.groups();
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:?} {done:?}")) }
+    });
+    host.start_daemon();
+    let again = host.submit(&[], "exit 7");
+    host.until_exit_code(again, 7);
 }
 
 fn killed_with_its_guard_rescue_thaws(kind: Kind) {

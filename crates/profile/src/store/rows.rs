@@ -10,7 +10,7 @@ use rusqlite::Row;
 use super::fields::{Binder, Fields};
 
 /// The columns of `jobs` that are written with a job's first row and never again.
-pub(super) const JOB_FIXED: [&str; 21] = [
+pub(super) const JOB_FIXED: [&str; 22] = [
     "job",
     "uid",
     "user",
@@ -31,11 +31,12 @@ pub(super) const JOB_FIXED: [&str; 21] = [
     "tmp_bytes",
     "private_tmp",
     "requeue",
+    "no_network",
     "submitted_us",
 ];
 
 /// The columns of `jobs`; the key first.
-pub(super) const JOB: [&str; 66] = [
+pub(super) const JOB: [&str; 67] = [
     "job",
     "uid",
     "user",
@@ -58,6 +59,7 @@ pub(super) const JOB: [&str; 66] = [
     "tmp_bytes",
     "private_tmp",
     "requeue",
+    "no_network",
     "priority",
     "class",
     "state",
@@ -253,6 +255,7 @@ fn bind_spec(spec: &JobSpec, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
     let numbers = || serde_json::to_string(&spec.after).expect("numbers always have a JSON form");
     to.put((!spec.after.is_empty()).then(numbers))?;
     to.maybe(spec.tmp_bytes)?.put(spec.private_tmp)?.put(spec.requeue)?;
+    to.put(spec.no_network)?;
     Ok(())
 }
 
@@ -343,6 +346,7 @@ fn read_spec(from: &mut Fields<'_, '_>) -> rusqlite::Result<JobSpec> {
         tmp_bytes: from.maybe()?,
         private_tmp: from.yes()?,
         requeue: from.yes()?,
+        no_network: from.yes()?,
     })
 }
 

@@ -13,11 +13,11 @@ use rusqlite::{Connection, OptionalExtension};
 pub(super) const APPLICATION_ID: i32 = 0x5046_4C44;
 
 /// The newest version known here.
-pub(super) const VERSION: u32 = 10;
+pub(super) const VERSION: u32 = 11;
 
 /// What leads from version n to n + 1.
 const STEPS: [&str; VERSION as usize] =
-    [TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS, SCRATCH, FILES, REQUEUE, NODES];
+    [TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS, SCRATCH, FILES, REQUEUE, NODES, NETWORK];
 
 /// Version 1: the tables.
 const TABLES: &str = "
@@ -266,6 +266,11 @@ CREATE TABLE nodes (
     memory_peak_bytes INTEGER NOT NULL CHECK (memory_peak_bytes >= 0),
     PRIMARY KEY (job, node)
 ) STRICT, WITHOUT ROWID;
+";
+
+/// Version 11: whether a job has a network of its own.
+const NETWORK: &str = "
+ALTER TABLE jobs ADD COLUMN no_network INTEGER NOT NULL DEFAULT 0 CHECK (no_network IN (0, 1));
 ";
 
 /// The version of a file; 0 for an empty one.

@@ -212,13 +212,13 @@ prop_compose! {
         command in proptest::collection::vec(".*", 0..4),
         (priority, class, cores) in (any::<Option<u8>>(), proptest::option::of(any_class()), any::<u32>()),
         numbers in proptest::array::uniform6(any_maybe()),
-        (held, no_suspend, private_tmp, requeue) in any::<(bool, bool, bool, bool)>(),
+        (held, no_suspend, private_tmp, requeue, no_network) in any::<(bool, bool, bool, bool, bool)>(),
         after in any::<Vec<u64>>(),
         layout in proptest::option::of((any::<Vec<(String, String)>>(), any::<Option<String>>())),
     ) -> JobSpec {
         JobSpec {
             name, project, command, directory, priority, class, cores, held, no_suspend, private_tmp,
-            requeue, after, layout: layout.map(|(options, cpus)| JobLayout { options, cpus, set: Some("db".to_owned()), isolated: true }),
+            requeue, no_network, after, layout: layout.map(|(options, cpus)| JobLayout { options, cpus, set: Some("db".to_owned()), isolated: true }),
             claim_bytes: numbers[0],
             limit_bytes: numbers[1],
             ttl_us: numbers[2],

@@ -4,6 +4,7 @@
 //! here: what is written into the group of a job.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -28,6 +29,8 @@ pub(super) struct Level {
     base: Group,
     top: Group,
     pub(super) instance: Group,
+    /// Says that the instance is used, to whoever removes what is not.
+    _held: Option<OwnedFd>,
 }
 
 /// Which level serves for what: an index into the levels.
@@ -343,11 +346,21 @@ fn open_level(
     pus: usize,
 ) -> Result<Level, ContainerError> {
     let base = existing(&hierarchy.base_path(), roots)?;
-    let (top, own) = make_instance(&base, instance)?;
+    let mut tries = 0;
+    let (top, own, held) = loop {
+        let (top, own) = make_instance(&base, instance)?;
+        // Without a mark it serves as well; nobody is kept from removing it then, while it is empty.
+        let held = own.hold(false).ok().flatten();
+        // A rescue may have found it unused a moment ago.
+        if tries >= 16 || top.child(instance)?.is_some() {
+            break (top, own, held);
+        }
+        tries += 1;
+    };
     for (group, parent) in [(&top, &base), (&own, &top)] {
         prepare(hierarchy, group, parent, pus)?;
     }
-    Ok(Level { hierarchy: hierarchy.clone(), base, top, instance: own })
+    Ok(Level { hierarchy: hierarchy.clone(), base, top, instance: own, _held: held })
 }
 
 /// Settings of a job's group that hold for its life.

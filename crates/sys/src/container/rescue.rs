@@ -1,8 +1,8 @@
 //! Lets go of every job that any pinfold left behind: no daemon is needed, none is asked.
 //!
 //! Purpose: fail open. Everything frozen goes on, every bound on memory and processors is lifted, the idle class is
-//! left, and processes that were stopped by signal and are marked as a job's go on. Owner of state: none. Absent
-//! here: killing or removing anything.
+//! left, and processes that were stopped by signal and are marked as a job's go on. Groups that nobody is in and no daemon
+//! uses are removed. Owner of state: none. Absent here: killing anything.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::family::mark_of;
 use super::grouped::members_below;
 use super::levels::TOP;
 use super::process;
-use crate::cgroup::{Generation, Group};
+use crate::cgroup::{Generation, Group, GroupRemoval};
 use crate::mode::{Facts, Hierarchy, Roots, probe};
 use crate::procfs::Proc;
 
@@ -86,8 +86,11 @@ impl Search<'_> {
                         end_partitions(&own, &mut self.rescued);
                         release(&own, &child, hierarchy, &mut self.rescued);
                         self.release_below(&own, hierarchy, depth);
+                        self.remove_unused(&child, &instance, &own);
                     }
                 }
+                // Busy as long as any instance is left.
+                let _ = group.remove(TOP, false);
             } else if depth > 0 && child.has_children() {
                 self.look_below(&child, hierarchy, depth - 1);
             }
@@ -106,6 +109,23 @@ impl Search<'_> {
                 self.release_below(&child, hierarchy, depth - 1);
             }
         }
+    }
+
+    /// Removes the groups of an instance that has no process and no daemon. A guard leaves them to the next daemon, which
+    /// reads in them what jobs used that ended meanwhile.
+    fn remove_unused(&mut self, top: &Group, instance: &str, own: &Group) {
+        let used = self.instance.is_some() || members_below(own).map_or(true, |pids| !pids.is_empty());
+        if used {
+            return;
+        }
+        let Ok(Some(_alone)) = own.hold(true) else { return };
+        let failure = match top.remove(instance, true) {
+            Ok(GroupRemoval::Gone) => None,
+            Ok(GroupRemoval::Busy) => return,
+            Err(error) => Some(format!("{error}")),
+        };
+        let object = own.path().display().to_string();
+        self.rescued.push(Rescued { object, done: "removed, as nobody uses it", failure });
     }
 
     /// Processes of jobs without groups are stopped by signal.

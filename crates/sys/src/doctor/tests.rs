@@ -33,7 +33,8 @@ fn each_lack_is_named_once() {
     check(&["pressure", "pressure_triggers"], |facts| facts.pressure = false);
     check(&["pressure_triggers"], |facts| facts.may_exceed_limits = false);
     check(&["tmp"], |facts| facts.may_mount = false);
-    check(&["private_tmp"], |facts| facts.user_namespaces = false);
+    check(&["private_tmp", "no_network"], |facts| facts.user_namespaces = false);
+    check(&["no_network"], |facts| facts.network_namespaces = false);
     check(&["open_files"], |facts| facts.open_files = 1024);
     check(&["systemd"], |facts| facts.systemd = true);
     check(&["mode", "limit", "kernel_idle_class"], |facts| facts.hierarchies[0].writable = false);
@@ -50,7 +51,7 @@ fn every_subject_appears_once() {
     let count = subjects.len();
     subjects.sort_unstable();
     subjects.dedup();
-    assert_eq!((subjects.len(), count), (19, 19));
+    assert_eq!((subjects.len(), count), (20, 20));
 }
 
 #[test]

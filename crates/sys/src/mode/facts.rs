@@ -19,6 +19,8 @@ pub struct Facts {
     pub may_mount: bool,
     /// The kernel's settings let any user make a user namespace.
     pub user_namespaces: bool,
+    /// The kernel makes network namespaces.
+    pub network_namespaces: bool,
     /// RLIMIT_NICE of this process, 0 to 40: 20 lets a thread come back from the idle class to nice 0.
     pub nice_ceiling: u64,
     /// Open files that this process may hold; a job takes up to five.

@@ -2,6 +2,7 @@
 //! removes it again, which is the only reliable way to learn whether that is allowed and which files it has.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::Access;
 
@@ -35,6 +36,10 @@ pub fn probe(roots: &Roots) -> Facts {
         may_exceed_limits: capable(CAP_SYS_RESOURCE),
         may_mount: capable(CAP_SYS_ADMIN),
         user_namespaces: user_namespaces(|file| text(file)),
+        network_namespaces: text("sys/user/max_net_namespaces")
+            .trim()
+            .parse()
+            .is_ok_and(|most: u64| most > 0),
         nice_ceiling: soft_limit(&limits, "Max nice priority"),
         open_files: soft_limit(&limits, "Max open files"),
         pus: proc.as_ref().and_then(|proc| proc.host_cpu().ok()).map_or(1, |host| host.pus.len()),
@@ -119,12 +124,36 @@ fn examine(roots: &Roots, mount: &Mount, point: PathBuf, own: &str) -> Hierarchy
 
 /// Makes a group, lists its files, removes it.
 fn try_group(base: &Group) -> Result<Vec<String>, CgroupError> {
-    let name = format!("pinfold-probe-{}-{:?}", std::process::id(), std::thread::current().id());
+    remove_left(base);
+    let name = format!("{PROBE}{}-{:?}", std::process::id(), std::thread::current().id());
     let name: String = name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
     let (group, _) = base.make(&name)?;
     let files = group.files();
     base.remove(&name, false)?;
     files
+}
+
+/// How the groups' names begin that are made to look at; the number of their process follows.
+const PROBE: &str = "pinfold-probe-";
+/// Looking takes a millisecond: who made such a group and did not remove it for so long was killed.
+const PROBE_MAX: Duration = Duration::from_secs(30);
+
+/// Removes what a process left that was killed while it looked.
+fn remove_left(base: &Group) {
+    for name in base.children().unwrap_or_default() {
+        let Some(pid) = pid_of_probe(&name) else { continue };
+        let made = std::fs::metadata(base.path().join(&name)).and_then(|found| found.modified());
+        let old = made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age >= PROBE_MAX));
+        // Of processes in another namespace only the age tells.
+        if old && !Path::new("/proc").join(pid).exists() {
+            let _ = base.remove(&name, false);
+        }
+    }
+}
+
+fn pid_of_probe(name: &str) -> Option<&str> {
+    let pid = name.strip_prefix(PROBE)?.split('-').next()?;
+    pid.parse::<u32>().is_ok().then_some(pid)
 }
 
 /// Where pinfold's groups go in the unified hierarchy: below our own group if a manager handed it to us (or handed
@@ -201,6 +230,8 @@ fn siblings_share_cores(cpuinfo: &str) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -224,6 +255,29 @@ mod tests {
         assert_eq!(siblings_share_cores("siblings\t: 8\ncpu cores\t: 4\n"), Some(true));
         assert_eq!(siblings_share_cores("siblings\t: 4\ncpu cores\t: 4\n"), Some(false));
         assert_eq!(siblings_share_cores("processor : 0\n"), None);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = Group::open(dir.path(), None).unwrap().unwrap();
+        let make = |name: &str, old: bool| {
+            base.make(name).unwrap();
+            let age = if old { PROBE_MAX * 2 } else { Duration::ZERO };
+            let directory = std::fs::File::open(dir.path().join(name)).unwrap();
+            directory.set_modified(SystemTime::now() - age).unwrap();
+        };
+        let own = format!("pinfold-probe-{}-ThreadId1", std::process::id());
+        // No process has so high a number (PID_MAX_LIMIT is 2^22).
+        make("pinfold-probe-4194305-ThreadId1", true);
+        make("pinfold-probe-4194306-ThreadId1", false);
+        make(&own, true);
+        make("pinfold-probe-x-ThreadId1", true);
+        make("pinfold", true);
+        remove_left(&base);
+        let mut left = ["pinfold", "pinfold-probe-4194306-ThreadId1", "pinfold-probe-x-ThreadId1", &own];
+        left.sort_unstable();
+        assert_eq!(base.children().unwrap(), left);
     }
 
     proptest! {

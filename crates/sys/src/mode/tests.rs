@@ -13,6 +13,7 @@ pub(crate) fn capable() -> Facts {
         may_exceed_limits: true,
         may_mount: true,
         user_namespaces: true,
+        network_namespaces: true,
         nice_ceiling: 0,
         open_files: 524_288,
         pus: 8,

@@ -8,7 +8,7 @@ use std::ffi::{CString, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use super::{Program, duplicate, environment, leave, pointers, restore_signals};
+use super::{Program, command_line, duplicate, environment, leave, pointers, restore_signals};
 
 /// The child's stack until it executes. It calls a dozen functions of the C library, none of which keeps more than
 /// some hundred bytes there.
@@ -29,13 +29,14 @@ struct Plan<'a> {
     failed: i32,
 }
 
-/// Starts `program` with these variables set over its environment, in a child that first goes through `doors` (see
+/// Starts `program` with these variables set over its environment (and wrapped in what is among them, see
+/// [`super::wrapper`]), in a child that first goes through `doors` (see
 /// [`crate::container::Container::doors`]). It comes back when the program is executed, or cannot be: the child then
 /// says so on its standard error and ends with 126 or 127, as shells do. Either way the child is the caller's to
 /// reap.
 ///
 /// The caller stands still meanwhile, so nobody may freeze the container before it knows of the child. A program of
-/// several tasks needs [`super::Held`]: who leads them is a process of its own. So does one with a `/tmp` of its own: who
+/// several tasks needs [`super::Held`]: who leads them is a process of its own. So does one that is apart from the host: who
 /// borrows memory cannot leave its namespaces.
 ///
 /// # Errors
@@ -44,15 +45,15 @@ pub fn start(program: &Program, doors: &[OwnedFd], variables: &[(String, String)
     let variable = |(name, value): &(String, String)| CString::new(format!("{name}={value}")).ok();
     let variables: Vec<CString> = variables.iter().filter_map(variable).collect();
     let environment = environment(program, &variables);
-    let arguments = pointers(&program.arguments);
+    let (path, line) = command_line(program, &variables);
+    let arguments = pointers(&line);
     let shell = c"/bin/sh".to_owned();
-    let shell_arguments =
-        pointers([&shell, &program.path].into_iter().chain(program.arguments.iter().skip(1)));
+    let shell_arguments = pointers([&shell, &path].into_iter().chain(line.iter().skip(1)));
     let mut plan = Plan {
         doors,
         streams: [0, 1, 2].map(|stream: usize| program.streams[stream].as_ref().map(AsRawFd::as_raw_fd)),
         own_session: program.own_session,
-        path: program.path.as_ptr(),
+        path: path.as_ptr(),
         arguments: arguments.as_ptr(),
         environment: environment.as_ptr(),
         shell: shell.as_ptr(),
@@ -62,7 +63,7 @@ pub fn start(program: &Program, doors: &[OwnedFd], variables: &[(String, String)
     let pid = borrow_memory(&mut plan)?;
     if plan.failed != 0 {
         let error = io::Error::from_raw_os_error(plan.failed);
-        let text = format!("pinfold: {}: {error}\n", program.path.to_string_lossy());
+        let text = format!("pinfold: {}: {error}\n", path.to_string_lossy());
         let _ = match &program.streams[2] {
             Some(stderr) => rustix::io::write(stderr, text.as_bytes()),
             None => rustix::io::write(rustix::stdio::stderr(), text.as_bytes()),
@@ -175,6 +176,29 @@ mod tests {
         assert_eq!(code, Some(127));
         assert_eq!(text, "pinfold: /nonexistent/x: No such file or directory (os error 2)\n");
         assert_eq!(run(Path::new("/"), &["x"], |_| {}).2, Some(126));
+    }
+
+    #[test]
+    fn a_command_is_wrapped() {
+        let dir = tempfile::tempdir().unwrap();
+        let wrapper = |name: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, format!("#!/bin/sh\necho {name} $#\nexec \"$@\"\n")).unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+            super::super::wrapper(path.to_str().unwrap().to_owned())
+        };
+        let arguments = ["sh", "-c", "echo $A $0; env | grep -c ^=", "name"].map(OsString::from);
+        let mut program = Program::new(&shell(), arguments, &Environment::inherited(&[])).unwrap();
+        let (mut said, out) = std::io::pipe().unwrap();
+        program.streams[1] = Some(out.into());
+        let pid =
+            start(&program, &[], &[wrapper("outer"), ("A".to_owned(), "b".to_owned()), wrapper("inner")]);
+        drop(program);
+        let mut text = String::new();
+        said.read_to_string(&mut text).unwrap();
+        let child = rustix::process::Pid::from_raw(pid.unwrap().cast_signed()).unwrap();
+        rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty()).unwrap();
+        assert_eq!(text, "outer 5\ninner 4\nb name\n0\n");
     }
 
     #[test]

@@ -1,0 +1,224 @@
+//! The site's own programs around jobs: called before and after each, whatever ends it, in order and in the opposite one;
+//! heard, bounded in time, and run only if nobody else can write them.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Stdio;
+
+use pinfold_proto::JobState;
+use rustix::process::Signal;
+
+use crate::host::{Host, processes_with, send};
+use crate::kind::{Kind, become_nobody, each_kind};
+use crate::wait::{eventually, no_rescue};
+
+each_kind!(
+    around_a_job_in_order,
+    a_refusal_has_their_words,
+    after_follows_when_job_and_daemon_are_killed,
+    before_begins_anew_with_the_daemon,
+    after_follows_a_restart_of_the_host,
+);
+
+const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
+
+/// Notes each call in the working directory's `log`.
+const NOTE: &str = "echo $1 ${0##*/} $PINFOLD_JOB_ID $PINFOLD_EXIT_CODE $PINFOLD_SIGNAL >>log";
+
+/// A script of the site's; gives its path.
+fn module(host: &Host, name: &str, text: &str) -> String {
+    let path = host.path(name);
+    let work = host.work(".");
+    std::fs::write(&path, format!("#!/bin/sh\ncd {} && {text}\n", work.display())).expect("a script");
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("it is ours");
+    path.display().to_string()
+}
+
+/// A host with a daemon that calls these programs.
+fn host(kind: Kind, modules: &[(&str, &str)], others: &[&str]) -> Host {
+    let mut host = Host::without_daemon(kind, &[]);
+    let paths: Vec<String> = modules.iter().map(|(name, text)| module(&host, name, text)).collect();
+    let site = format!("modules.site={}", paths.join(","));
+    host.set(&[&[site.as_str()], others].concat());
+    host.start_daemon();
+    host
+}
+
+#[track_caller]
+fn logged(host: &Host, want: &str) {
+    eventually(&format!("the log is {want:?}"), || {
+        let log = host.wrote("log");
+        if log == want { Ok(()) } else { Err(log) }
+    });
+}
+
+/// Nothing is owed to any job.
+fn settled(host: &Host) {
+    eventually("nothing is owed to a job", || {
+        match std::fs::read_dir(host.state().join("around")).map(Iterator::count) {
+            Ok(0) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    });
+}
+
+fn around_a_job_in_order(kind: Kind) {
+    let say = |name: &str| format!("{NOTE}; [ $1 = after ] || echo PINFOLD_{name}=of-$PINFOLD_JOB_ID");
+    let host = host(kind, &[("a", &say("A")), ("b", &say("B"))], &[]);
+    let wrapper = host.path("wrap");
+    std::fs::write(&wrapper, "#!/bin/sh\necho wrapped\nexec \"$@\"\n").expect("a script");
+    std::fs::set_permissions(&wrapper, PermissionsExt::from_mode(0o755)).expect("it is ours");
+    let wrap = format!("modules.wrap={}", wrapper.display());
+    assert_eq!(host.pinfold(["config", "set", &wrap]).code, Some(0));
+    let done = host.pinfold(["run", "--", "/bin/sh", "-c", "echo $PINFOLD_A $PINFOLD_B; exit 3"]);
+    assert_eq!((done.code, done.out.as_str()), (Some(3), "wrapped\nof-1 of-1\n"), "{done:?}");
+    logged(&host, "before a 1\nbefore b 1\nafter b 1 3\nafter a 1 3\n");
+    let done = host.pinfold(["run", "-n", "2", "--", "/bin/sh", "-c", "echo $PINFOLD_B"]);
+    assert_eq!(done.out.matches("wrapped").count(), 2, "each task: {done:?}");
+    assert_eq!(done.out.matches("of-2").count(), 2, "{done:?}");
+    std::fs::write(host.work("list"), "echo x >$TMPDIR/x\ntrue\n").expect("a list");
+    kind.give(&host.work("list"));
+    let done = host.pinfold(["batch", "--tmp", "1MiB", "list"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    settled(&host);
+    let log = host.wrote("log");
+    assert_eq!((log.matches("before").count(), log.matches("after").count()), (8, 8), "{log}");
+}
+
+fn a_refusal_has_their_words(kind: Kind) {
+    let refuse = format!("{NOTE}; [ $1 = after ] || {{ echo the licence server is away >&2; exit 1; }}");
+    let host = host(kind, &[("a", NOTE), ("b", &refuse)], &["modules.limit=500ms"]);
+    let done = host.pinfold(["run", "touch", "ran"]);
+    assert_eq!(done.code, Some(5), "{done:?}");
+    assert!(done.err.contains("ended with exit code 1: the licence server is away"), "{done:?}");
+    logged(&host, "before a 1\nbefore b 1\nafter b 1\nafter a 1\n");
+    let job = host.submit(&[], "touch ran");
+    let reason = host.until(job, JobState::Exited).reason.unwrap_or_default();
+    assert!(reason.contains("the licence server is away"), "{reason}");
+    module(&host, "b", "[ $1 = after ] || while :; do sleep 0.05; done");
+    let done = host.pinfold(["run", "touch", "ran"]);
+    assert_eq!(done.code, Some(5), "{done:?}");
+    assert!(done.err.contains("did not end within 500ms"), "{done:?}");
+    for at in [host.path("b"), host.path(".")] {
+        let before = std::fs::metadata(&at).expect("it is there").permissions();
+        std::fs::set_permissions(&at, PermissionsExt::from_mode(before.mode() | 0o020)).expect("it is ours");
+        let done = host.pinfold(["run", "touch", "ran"]);
+        assert!(done.code == Some(5) && done.err.contains("can be written by others"), "{done:?}");
+        std::fs::set_permissions(&at, before).expect("it is ours");
+    }
+    settled(&host);
+    assert!(!host.work("ran").exists(), "no command was started");
+    // What wraps commands is held against the same rule.
+    let unset = ["config", "set", "modules.site=", "modules.wrap=/nonexistent/wrap"];
+    assert_eq!(host.pinfold(unset).code, Some(0));
+    let done = host.pinfold(["run", "touch", "ran"]);
+    assert!(done.code == Some(5) && done.err.contains("/nonexistent/wrap"), "{done:?}");
+    assert!(!host.work("ran").exists(), "no command was started");
+}
+
+fn after_follows_when_job_and_daemon_are_killed(kind: Kind) {
+    let _frozen = no_rescue();
+    let mut host = host(kind, &[("a", NOTE)], &[]);
+    let job = host.submit(&[], WAIT);
+    host.until(job, JobState::Running);
+    assert_eq!(host.pinfold(["cancel", "--signal", "KILL", &job.to_string()]).code, Some(0));
+    logged(&host, "before a 1\nafter a 1 9\n");
+    let job = host.submit(&[], WAIT);
+    host.until(job, JobState::Running);
+    host.crash();
+    host.make("go");
+    host.start_daemon();
+    host.until_exit_code(job, 0);
+    logged(&host, "before a 1\nafter a 1 9\nbefore a 2\nafter a 2 0\n");
+    settled(&host);
+}
+
+/// The daemon dies while a program prepares a job: what was begun is undone, and the job, which waits, prepared anew.
+fn before_begins_anew_with_the_daemon(kind: Kind) {
+    let slow = format!("{NOTE}; [ $1 = after ] || {WAIT}");
+    let mut host = host(kind, &[("a", NOTE), ("b", &slow)], &[]);
+    let job = host.submit(&[], "exit 4");
+    logged(&host, "before a 1\nbefore b 1\n");
+    assert_eq!(host.job(job).state, JobState::Queued);
+    host.crash();
+    host.start_daemon();
+    let anew = "before a 1\nbefore b 1\nafter b 1\nafter a 1\nbefore a 1\nbefore b 1\n";
+    logged(&host, anew);
+    host.make("go");
+    host.until_exit_code(job, 4);
+    logged(&host, &format!("{anew}after b 1 4\nafter a 1 4\n"));
+    // One that is taken back meanwhile is undone as well.
+    std::fs::remove_file(host.work("go")).expect("it was made above");
+    let job = host.submit(&[], "exit 5");
+    eventually("it is prepared", || {
+        let log = host.wrote("log");
+        if log.contains("before b 2") { Ok(()) } else { Err(log) }
+    });
+    assert_eq!(host.pinfold(["cancel", &job.to_string()]).code, Some(0));
+    host.until(job, JobState::Exited);
+    host.make("go");
+    settled(&host);
+    assert!(
+        host.wrote("log").ends_with("before a 2\nbefore b 2\nafter b 2\nafter a 2\n"),
+        "{}",
+        host.wrote("log")
+    );
+}
+
+/// A restart of the host leaves a state directory of another boot, and nothing of what ran.
+fn after_follows_a_restart_of_the_host(kind: Kind) {
+    let mut host = host(kind, &[("a", NOTE)], &[]);
+    let done = host.pinfold(["run", "true"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    logged(&host, "before a 1\nafter a 1 0\n");
+    settled(&host);
+    let job = host.submit(&[], WAIT);
+    host.until(job, JobState::Running);
+    let socket = host.socket().display().to_string();
+    host.crash();
+    // Keepers and jobs are gone with the host.
+    for process in processes_with(&socket) {
+        send(process, Signal::KILL);
+    }
+    // What a daemon had noted that the host took with it, of a job that no store knows any more.
+    let record = format!(
+        "{{\"version\":1,\"job\":70,\"begun\":[\"{}\"],\"variables\":[],\"about\":{{\"user\":\"ann\",\"uid\":1,\
+         \"name\":\"x\",\"project\":null,\"command\":[\"x\"],\"directory\":\"/\",\"cpus\":null,\"tmpdir\":null}}}}",
+        host.path("a").display()
+    );
+    let path = host.state().join("around/job-70.json");
+    std::fs::write(&path, record).expect("a record");
+    kind.give(&path);
+    let boot = host.state().join("boot");
+    std::fs::write(&boot, "00000000-0000-0000-0000-000000000000\n").expect("a note of another boot");
+    host.start_daemon();
+    eventually("both are told that it is over", || {
+        let log = host.wrote("log");
+        if log.contains("after a 2\n") && log.contains("after a 70\n") { Ok(()) } else { Err(log) }
+    });
+    assert_eq!(host.wrote("log").lines().count(), 5, "{}", host.wrote("log"));
+    settled(&host);
+}
+
+/// Whoever names a program that root's daemon starts would be root.
+#[test]
+fn an_operator_names_no_programs() {
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped: only root can be two users");
+    }
+    let host = Host::with(Kind::Rootless, &["access.operators=nobody"]);
+    std::fs::set_permissions(host.path("."), PermissionsExt::from_mode(0o755)).expect("an open directory");
+    let set = |change: &str| {
+        let mut command = host.command(host.programs().join("pinfold"));
+        command.args(["config", "set", change]).stdin(Stdio::null()).current_dir("/");
+        become_nobody(&mut command);
+        host.spawn(command).wait()
+    };
+    if !Path::new("/etc/passwd").exists() || set("slots.factor=2").code != Some(0) {
+        return println!("skipped: there is no user nobody here, or the programs are out of its reach");
+    }
+    for change in ["modules.site=/bin/true", " modules.wrap=/bin/true", "modules.limit=1h"] {
+        let done = set(change);
+        assert!(done.code == Some(3) && done.err.contains("own user"), "{change}: {done:?}");
+    }
+}

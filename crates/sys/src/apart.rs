@@ -1,0 +1,282 @@
+//! What a job has apart from the host: a `/tmp` and `/var/tmp` of its own, a network of its own with nothing in it but
+//! loopback. Both are the kernel's namespaces, which end with the job's last process: nothing is left to remove,
+//! whatever becomes of the daemon.
+//!
+//! Root makes the namespaces as they are; another user makes a user namespace around them, in which nobody but that user
+//! is known. Mounts that the host makes or undoes later show inside, and none from inside shows on the host. Absent here:
+//! who asks for it.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, MountPropagationFlags};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use crate::spawn::{self, Side};
+
+/// What a program has apart from the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Apart {
+    /// A `/tmp` and `/var/tmp` of its own.
+    pub tmp: bool,
+    /// A network of its own, in which there is loopback and nothing else.
+    pub network: bool,
+}
+
+impl Apart {
+    /// Whether there is anything.
+    #[must_use]
+    pub fn is_any(self) -> bool {
+        self.tmp || self.network
+    }
+
+    fn namespaces(self) -> i32 {
+        let mut flags = 0;
+        if self.tmp {
+            flags |= libc::CLONE_NEWNS;
+        }
+        if self.network {
+            flags |= libc::CLONE_NEWNET;
+        }
+        flags
+    }
+
+    fn words(self) -> &'static str {
+        match (self.tmp, self.network) {
+            (_, false) => "mounts",
+            (false, true) => "network",
+            (true, true) => "mounts and network",
+        }
+    }
+}
+
+/// What is hidden, and the name of what takes its place in a directory in memory.
+const PLACES: [(&str, &str); 2] = [("/tmp", "tmp"), ("/var/tmp", "var-tmp")];
+
+/// Why a program is not apart from the host as it should be.
+#[derive(Debug, thiserror::Error)]
+pub enum ApartError {
+    /// The kernel makes no namespace for this user.
+    #[error("the kernel makes no namespace of its own {what} for this user")]
+    Namespace {
+        /// Of what.
+        what: &'static str,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The namespace is there, and something in it failed.
+    #[error("failed to {operation} {place}")]
+    Failed {
+        /// What was done.
+        operation: &'static str,
+        /// To what.
+        place: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// No process could be made to try it.
+    #[error("no process could be made to try it")]
+    Fork(#[source] io::Error),
+}
+
+/// Takes this process, which must have one thread, apart from the host: its `/tmp` and `/var/tmp` are then in `scratch`, a
+/// directory of its user's, else in memory. What it has open, and the directory it is in, stay as they are.
+///
+/// # Errors
+/// When the kernel does not allow it; the process may then have some of it, and should end.
+pub(crate) fn enter(apart: Apart, scratch: Option<&Path>) -> Result<(), ApartError> {
+    if !apart.is_any() {
+        return Ok(());
+    }
+    let refused = |source| ApartError::Namespace { what: apart.words(), source };
+    match unshare(apart.namespaces()) {
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+            // Inside, nobody has a name until this is written.
+            let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+            unshare(libc::CLONE_NEWUSER | apart.namespaces()).map_err(refused)?;
+            name_the_user(user, group)?;
+        }
+        done => done.map_err(refused)?,
+    }
+    if apart.tmp {
+        cover_tmp(scratch)?;
+    }
+    if apart.network {
+        raise_loopback()?;
+    }
+    Ok(())
+}
+
+fn cover_tmp(scratch: Option<&Path>) -> Result<(), ApartError> {
+    let slave = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    rustix::mount::mount_change("/", slave)
+        .map_err(|errno| failed("take mounts apart from the host's at", "/", errno))?;
+    let socket = own_socket_directory();
+    for (place, name) in PLACES {
+        let mounted = match scratch {
+            Some(scratch) => {
+                let source = scratch.join(name);
+                bind(&source, place, &source)
+            }
+            None => {
+                let options = c"mode=1777";
+                rustix::mount::mount(
+                    "pinfold",
+                    place,
+                    "tmpfs",
+                    MountFlags::NOSUID | MountFlags::NODEV,
+                    options,
+                )
+            }
+        };
+        match mounted {
+            // A host without it has nothing to hide there.
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(failed("mount one of its own on", place, errno)),
+        }
+    }
+    if let Some((directory, path)) = socket {
+        let shown = path.display().to_string();
+        let source = format!("/proc/self/fd/{}", directory.as_raw_fd());
+        bind(Path::new(&source), &shown, &path)
+            .map_err(|errno| failed("keep the daemon's socket at", &shown, errno))?;
+    }
+    Ok(())
+}
+
+/// The directory of this user's private daemon, if its socket is below `/tmp`: without it, commands inside would start
+/// another daemon. Open, as its path is about to lead elsewhere.
+fn own_socket_directory() -> Option<(OwnedFd, PathBuf)> {
+    let own = rustix::process::geteuid().as_raw();
+    let socket = crate::paths::defaults(own, |name| std::env::var_os(name)).socket;
+    let path = socket.parent()?.to_owned();
+    if path != Path::new("/tmp").join(format!("pinfold-{own}")) {
+        return None;
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(&path, flags, Mode::empty()).ok()?;
+    (rustix::fs::fstat(&directory).ok()?.st_uid == own).then_some((directory, path))
+}
+
+/// A network begins with a loopback that is down; programs that talk to themselves need it up (netdevice(7)).
+fn raise_loopback() -> Result<(), ApartError> {
+    let failed = |source| ApartError::Failed { operation: "raise", place: "the loopback".to_owned(), source };
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+        .map_err(|errno| failed(errno.into()))?;
+    #[expect(unsafe_code, reason = "no safe binding for the flags of a network device")]
+    // SAFETY: an all-zero request is a valid one; it lives on the stack for both calls, which read its name and read or
+    // write its flags, the union's member that they are about.
+    let result = unsafe {
+        let mut request = std::mem::zeroed::<libc::ifreq>();
+        request.ifr_name[0] = libc::c_char::from_ne_bytes([b'l']);
+        request.ifr_name[1] = libc::c_char::from_ne_bytes([b'o']);
+        match libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request) {
+            0 => {
+                // The flag is the lowest bit of sixteen.
+                request.ifr_ifru.ifru_flags |= 1;
+                libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request)
+            }
+            error => error,
+        }
+    };
+    if result == 0 { Ok(()) } else { Err(failed(io::Error::last_os_error())) }
+}
+
+/// Tries it, in a process of its own. The caller must have one thread.
+///
+/// # Errors
+/// What the kernel does not allow.
+pub fn probe(apart: Apart) -> Result<(), ApartError> {
+    let failure = |errno: i32| ApartError::Namespace {
+        what: apart.words(),
+        source: io::Error::from_raw_os_error(errno),
+    };
+    match spawn::fork().map_err(ApartError::Fork)? {
+        Side::Child => spawn::leave(match enter(apart, None) {
+            Ok(()) => 0,
+            Err(error) => errno_of(&error),
+        }),
+        Side::Parent(pid) => {
+            let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+            loop {
+                match rustix::process::waitpid(pid, rustix::process::WaitOptions::empty()) {
+                    Err(Errno::INTR) => {}
+                    Err(errno) => return Err(ApartError::Fork(errno.into())),
+                    Ok(ended) => {
+                        let status = ended.and_then(|(_, status)| status.exit_status());
+                        return match status.unwrap_or(libc::EIO) {
+                            0 => Ok(()),
+                            errno => Err(failure(errno)),
+                        };
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Takes this process apart as `enter` does, for a program with these variables, and gives those that it then has: its
+/// `/tmp` is in the directory that `TMPDIR` names among them, if it does, and `TMPDIR` names `/tmp`.
+pub(crate) fn enter_with(apart: Apart, variables: Vec<CString>) -> Result<Vec<CString>, ApartError> {
+    use std::os::unix::ffi::OsStrExt;
+    if !apart.tmp {
+        return enter(apart, None).map(|()| variables);
+    }
+    let named = |variable: &CString| variable.to_bytes().starts_with(b"TMPDIR=");
+    let scratch = variables.iter().find(|variable| named(variable)).map(|variable| {
+        Path::new(std::ffi::OsStr::from_bytes(&variable.to_bytes()[b"TMPDIR=".len()..])).to_owned()
+    });
+    enter(apart, scratch.as_deref())?;
+    let others = variables.into_iter().filter(|variable| !named(variable));
+    Ok(others.chain([c"TMPDIR=/tmp".to_owned()]).collect())
+}
+
+fn name_the_user(user: u32, group: u32) -> Result<(), ApartError> {
+    // Groups cannot be mapped by who could drop one that it is kept out by (user_namespaces(7)).
+    for (file, text) in [
+        ("/proc/self/setgroups", "deny".to_owned()),
+        ("/proc/self/uid_map", format!("{user} {user} 1\n")),
+        ("/proc/self/gid_map", format!("{group} {group} 1\n")),
+    ] {
+        std::fs::write(file, text).map_err(|source| ApartError::Failed {
+            operation: "name the user in",
+            place: file.to_owned(),
+            source,
+        })?;
+    }
+    Ok(())
+}
+
+/// Shows `source` at `place`; whichever of the two is `missing` is made first.
+fn bind(source: &Path, place: &str, missing: &Path) -> Result<(), Errno> {
+    match rustix::fs::mkdir(missing, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(errno),
+    }
+    rustix::mount::mount_bind(source, place)
+}
+
+fn unshare(flags: i32) -> io::Result<()> {
+    #[expect(
+        unsafe_code,
+        reason = "rustix marks it unsafe for what it does to file descriptors that threads share"
+    )]
+    // SAFETY: takes a number, touches no memory, and this process has one thread.
+    let result = unsafe { libc::unshare(flags) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn failed(operation: &'static str, place: &str, errno: Errno) -> ApartError {
+    ApartError::Failed { operation, place: place.to_owned(), source: errno.into() }
+}
+
+fn errno_of(error: &ApartError) -> i32 {
+    let (ApartError::Namespace { source, .. } | ApartError::Fork(source) | ApartError::Failed { source, .. }) =
+        error;
+    // As an exit status, of which the kernel keeps eight bits.
+    source.raw_os_error().filter(|errno| (1..256).contains(errno)).unwrap_or(libc::EIO)
+}
