@@ -17,7 +17,7 @@ const LATEST: Duration = Duration::from_millis(3100);
 #[derive(Debug, Default)]
 pub(crate) struct Left {
     recent: VecDeque<(Instant, u64)>,
-    /// The slots, and since when there is room for more.
+    /// The slots beyond the cores, whose number changes too, and since when there is room for more.
     room: Option<(usize, Instant)>,
     heard: Option<Instant>,
 }
@@ -53,10 +53,10 @@ impl Left {
             return Err(Violation::new("no more backfillers run than what is left has room for", found));
         }
         let since = match self.room {
-            Some((before, since)) if before == slots && slots < most => since,
+            Some((before, since)) if before == slots - cores && slots < most => since,
             _ => now,
         };
-        self.room = (slots < most).then_some((slots, since));
+        self.room = (slots < most).then_some((slots - cores, since));
         // As of the last sample: without one nothing follows.
         let waited = self.heard.map_or(Duration::ZERO, |heard| heard.since(since));
         if clock_is_true && self.room.is_some() && waited > LATEST {

@@ -266,7 +266,11 @@ fn check(host: &mut Host) -> Result<(), Violation> {
     check_steering(host)?;
     let Some(policy) = &host.policy else { return Ok(()) };
     for info in policy.jobs() {
-        let Some(body) = host.world.bodies.get(&info.job) else { continue };
+        let Some(body) = host.world.bodies.get(&info.job) else {
+            // One that is begun anew is another run: what its last one did is over.
+            host.astray.remove(&info.job);
+            continue;
+        };
         let still = match info.state {
             State::Frozen { by: FrozenBy::User | FrozenBy::Policy } => true,
             State::Running => false,
