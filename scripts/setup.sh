@@ -14,7 +14,7 @@ demo=(velveth:velvet /usr/share/doc/velvet/examples/test_reads.fa.xz:velvet-exam
   bowtie:bowtie /usr/share/doc/bowtie/examples/indexes/e_coli.1.ebwt:bowtie-examples
   muscle3:muscle3 hpcc:hpcc fio:fio xz:xz-utils gzip:gzip)
 # Launchers to compare with.
-peers=(parallel:parallel tsp:task-spooler xargs:findutils)
+peers=(parallel:parallel tsp:task-spooler xargs:findutils python3:python3-venv)
 
 case "${1:---build}" in
   --build) wanted=("${build[@]}") ;;
@@ -54,6 +54,14 @@ if [ "${#missing[@]}" -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/
 fi
 if [ "${#missing[@]}" -gt 0 ]; then
   echo "Missing, and done without: ${missing[*]} (as root: apt-get install ${missing[*]})" >&2
+fi
+if [ "${1:-}" = --bench ]; then
+  # HyperQueue comes as a Python wheel only.
+  peers_python="${CARGO_TARGET_DIR:-target}/peers"
+  if ! "$peers_python/bin/python" -c 'import hyperqueue' 2>/dev/null; then
+    { python3 -m venv "$peers_python" && "$peers_python/bin/pip" install --quiet hyperqueue==0.27.0; } >/dev/null 2>&1 ||
+      echo "Missing, and done without: HyperQueue (python3 -m venv $peers_python && $peers_python/bin/pip install hyperqueue)" >&2
+  fi
 fi
 if ! command -v cargo >/dev/null; then
   echo "Missing: cargo, from Rust 1.95 or newer (https://rustup.rs)" >&2

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use serde::Serialize;
 
 use crate::daemon::Binaries;
+use crate::hyperqueue::HyperQueue;
 use crate::watch::seconds;
 
 /// The machine and the programs on it.
@@ -57,7 +58,9 @@ impl Machine {
             memory_bytes: memory.map(|kibibytes: u64| kibibytes * 1024),
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
             load: fs::read_to_string("/proc/loadavg").ok().map(|text| text.trim().to_owned()),
-            versions: versions.collect(),
+            versions: versions
+                .chain(HyperQueue::version().map(|version| ("HyperQueue".to_owned(), version)))
+                .collect(),
         }
     }
 

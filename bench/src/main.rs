@@ -8,6 +8,7 @@
 mod compare;
 mod daemon;
 mod demo;
+mod hyperqueue;
 mod inputs;
 mod journal;
 mod known;

@@ -6,12 +6,15 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::daemon::{Binaries, Daemon};
+use crate::hyperqueue::{HyperQueue, Lines};
 use crate::workload::quote;
 
 /// A way to run jobs.
@@ -37,6 +40,11 @@ pub(crate) enum Way {
     /// Task-spooler (`tsp`).
     Spooler {
         /// Jobs at a time.
+        slots: usize,
+    },
+    /// HyperQueue, a server and one worker.
+    HyperQueue {
+        /// Cores of the worker, and so tasks at a time.
         slots: usize,
     },
     /// GNU parallel that suspends the youngest job when less than this is available.
@@ -81,6 +89,7 @@ impl fmt::Display for Way {
             Self::Idle { normal, idle } => write!(out, "native, {normal} + {idle} idle class"),
             Self::Parallel { slots } => write!(out, "GNU parallel -j{slots}"),
             Self::Spooler { slots } => write!(out, "task-spooler -S {slots}"),
+            Self::HyperQueue { slots } => write!(out, "HyperQueue, {slots} cores"),
             Self::ParallelSuspend { slots, .. } => write!(out, "GNU parallel -j{slots} --memsuspend"),
             Self::ParallelFree { slots, .. } => write!(out, "GNU parallel -j{slots} --memfree"),
             Self::Pinfold { factor } | Self::PinfoldWithin { factor, claim_mib: None, .. } => {
@@ -114,6 +123,9 @@ pub(crate) struct Ready {
     lines: Vec<String>,
     file: PathBuf,
     daemon: Option<Daemon>,
+    hyperqueue: Option<Mutex<HyperQueue>>,
+    /// HyperQueue's process, to be ended while it is being waited for.
+    peer: Option<Pid>,
 }
 
 impl Way {
@@ -135,6 +147,9 @@ impl Way {
                 (!installed("parallel")).then_some("GNU parallel is not installed")
             }
             Self::Spooler { .. } => (!installed("tsp")).then_some("task-spooler is not installed"),
+            Self::HyperQueue { .. } => {
+                HyperQueue::python().is_none().then_some("HyperQueue is not installed")
+            }
             Self::Pinfold { .. } | Self::PinfoldAgain { .. } | Self::PinfoldWithin { .. } => {
                 binaries.is_none().then_some("pinfold and pinfoldd are not built")
             }
@@ -164,7 +179,12 @@ impl Way {
             }
             _ => None,
         };
-        Ok(Ready { way: self, lines, file, daemon })
+        let hyperqueue = match self {
+            Self::HyperQueue { slots } => Some(HyperQueue::start(batch.scratch, slots)?),
+            _ => None,
+        };
+        let peer = hyperqueue.as_ref().and_then(HyperQueue::pid);
+        Ok(Ready { way: self, lines, file, daemon, hyperqueue: hyperqueue.map(Mutex::new), peer })
     }
 }
 
@@ -184,6 +204,11 @@ impl Ready {
                 parallel(batch, &self.file, slots, &options).map(|()| Value::Null)
             }
             Way::Spooler { slots } => spooler(batch, slots).map(|()| Value::Null),
+            Way::HyperQueue { .. } => {
+                let queue = self.hyperqueue.as_ref().context("HyperQueue is not up")?;
+                let mut queue = queue.lock().expect("nobody panicked with it");
+                queue.run(&self.file, Lines::Shell).map(|()| Value::Null)
+            }
             Way::Pinfold { .. } | Way::PinfoldAgain { .. } | Way::PinfoldWithin { .. } => {
                 let daemon = self.daemon.as_ref().context("the daemon is not up")?;
                 let claim = match self.way {
@@ -199,6 +224,10 @@ impl Ready {
     pub(crate) fn give_up(&self) {
         if let Some(daemon) = &self.daemon {
             daemon.cancel_all();
+        }
+        if let Some(peer) = self.peer {
+            // One that is gone already needs no end.
+            let _ = kill_process(peer, Signal::TERM);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Row `e1`: a mix of real programs, once and twice as many at a time as there are cores; and once more when pinfold has seen it.
 
+use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::json;
 
@@ -16,6 +17,24 @@ pub(crate) struct E1Args {
     /// Work per job, against the demo's.
     #[arg(long, default_value_t = 1.0)]
     size: f64,
+    /// Jobs at a time for each core.
+    #[arg(long, value_name = "FACTOR,FACTOR", value_delimiter = ',', default_values = ["2"], value_parser = factor)]
+    at: Vec<f64>,
+}
+
+fn factor(text: &str) -> anyhow::Result<f64> {
+    let factor: f64 = text.parse().context("a factor is a number")?;
+    if !(0.5..=4.0).contains(&factor) {
+        bail!("a factor is at least 0.5 and at most 4");
+    }
+    Ok(factor)
+}
+
+/// The whole number of jobs at a time that is nearest to `factor` for each core.
+fn slots(factor: f64, cores: usize) -> usize {
+    let off = |slots: usize| (slots as f64 - factor * cores as f64).abs();
+    // Of two that are equally near pinfold takes the larger.
+    (1..=4 * cores).rev().min_by(|&one, &other| off(one).total_cmp(&off(other))).unwrap_or(1)
 }
 
 /// Runs the row.
@@ -37,16 +56,16 @@ pub(crate) fn run(args: &E1Args) -> anyhow::Result<()> {
         record.add("left_out", &json!({ "programs": mix.left_out, "failed_alone": failed }))?;
         jobs.retain(|job| solo.contains_key(&job.class));
         let cores = ground.cores();
-        let mut ways = vec![
-            Way::Native { slots: cores },
-            Way::Native { slots: 2 * cores },
-            Way::Parallel { slots: 2 * cores },
-            Way::Pinfold { factor: 2.0 },
-            Way::PinfoldAgain { factor: 2.0 },
-        ];
-        if args.row.full {
-            ways.push(Way::Spooler { slots: 2 * cores });
+        let mut ways = vec![Way::Native { slots: cores }];
+        for &factor in &args.at {
+            let slots = slots(factor, cores);
+            ways.extend([Way::Native { slots }, Way::Parallel { slots }, Way::HyperQueue { slots }]);
+            if args.row.full {
+                ways.push(Way::Spooler { slots });
+            }
+            ways.extend([Way::Pinfold { factor }, Way::PinfoldAgain { factor }]);
         }
+        ways.dedup();
         let question = Question {
             title: "Real programs",
             jobs: &jobs,

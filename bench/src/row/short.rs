@@ -13,6 +13,7 @@ use serde_json::json;
 use super::{Ground, RowArgs, perform};
 use crate::compare::done;
 use crate::daemon::Daemon;
+use crate::hyperqueue::{HyperQueue, Lines};
 use crate::record::Record;
 use crate::stats::median;
 use crate::table;
@@ -34,6 +35,7 @@ enum Launcher {
     Pinfold,
     Parallel,
     Spooler,
+    HyperQueue,
 }
 
 impl Launcher {
@@ -43,6 +45,7 @@ impl Launcher {
             Self::Pinfold => "pinfold batch",
             Self::Parallel => "GNU parallel",
             Self::Spooler => "task-spooler",
+            Self::HyperQueue => "HyperQueue",
         }
     }
 
@@ -52,6 +55,7 @@ impl Launcher {
             Self::Pinfold => ground.binaries.is_none(),
             Self::Parallel => !installed("parallel"),
             Self::Spooler => !installed("tsp"),
+            Self::HyperQueue => HyperQueue::python().is_none(),
         }
     }
 }
@@ -62,7 +66,13 @@ pub(crate) fn run(args: &ShortArgs) -> anyhow::Result<()> {
         let bench = ground.bench(600.0);
         let file = bench.scratch.join("short");
         fs::write(&file, "/bin/true\n".repeat(args.jobs)).context("failed to write the commands")?;
-        let mut launchers = vec![Launcher::Xargs, Launcher::Pinfold, Launcher::Parallel, Launcher::Spooler];
+        let mut launchers = vec![
+            Launcher::Xargs,
+            Launcher::Pinfold,
+            Launcher::Parallel,
+            Launcher::Spooler,
+            Launcher::HyperQueue,
+        ];
         for launcher in launchers.iter().filter(|launcher| launcher.missing(ground)) {
             record.say(&format!("{} is left out: it is not there.", launcher.name()));
         }
@@ -112,6 +122,12 @@ fn time(launcher: Launcher, ground: &Ground, own: &Path, file: &Path, jobs: usiz
                 done(&format!("left behind: cgroup {}", group.display()));
             }
             Ok(passed_s)
+        }
+        Launcher::HyperQueue => {
+            let mut queue = HyperQueue::start(own, slots)?;
+            let start = Instant::now();
+            queue.run(file, Lines::Plain)?;
+            Ok(start.elapsed().as_secs_f64())
         }
         Launcher::Spooler => {
             let spooler = Spooler::start(own, slots)?;
