@@ -91,9 +91,9 @@ check "it ended well" 0 $?
 check "and is told of afterwards" "$nodes" "$(pinfold report --json "$job" | tr ',{}[]' '\n\n\n\n\n' | grep -c '^"node":')"
 
 # A job whose need is known is bound to the node of its core; three of a little more than half a node are one chunk.
-room=$(for node in /sys/devices/system/node/node[0-9]*; do awk '/MemFree|Active\(file\)|Inactive\(file\)/ { sum += $4 } END { print sum }' "$node"/meminfo; done | sort -n | tail -n 1)
-most=$(sed -n 's/.*MemTotal: *\([0-9]*\) kB/\1/p' /sys/devices/system/node/node*/meminfo | sort -n | tail -n 1)
-need=$(((room - most / 50) * 52 / 100))
+# What each node has for jobs in KiB, the least first.
+rooms() { for node in /sys/devices/system/node/node[0-9]*; do awk '/MemTotal/ { sum -= $4 / 50 } /MemFree|Active\(file\)|Inactive\(file\)/ { sum += $4 } END { print int(sum) }' "$node"/meminfo; done | sort -n; }
+need=$(($(rooms | tail -n 1) * 51 / 100))
 pinfold config set host.memory_reserve=1MiB
 near() { cat "$groups"/*/job-"$1"/cpuset.mems; }
 core_node() { basename "$(ls -d /sys/devices/system/cpu/cpu"$(said "$1" cpus | sed 's/[,-].*//')"/node[0-9]*)" | tr -d node; }
@@ -106,7 +106,8 @@ other=$(submit_near $need)
 until_is "another does not fit there" running said "$other" state
 until_is "and is bound to the other node" "$((1 - $(core_node "$one")))" near "$other"
 check "where its core is" "$(core_node "$other")" "$(near "$other")"
-third=$(submit_near $need)
+# More than either has left, less than both have.
+third=$(rooms | { read -r small && read -r large && submit_near $(((small + 2 * large - 3 * need) / 2)); })
 until_is "for a third both are one" "0-1" near "$third"
 until_is "also for those who were there" "0-1" near "$one"
 pinfold map

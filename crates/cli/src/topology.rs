@@ -47,7 +47,7 @@ fn as_json(topology: &Topology) -> serde_json::Value {
     };
     let node = |(number, node): (usize, &NumaNode)| {
         json!({
-            "numa": number, "os": node.os, "memory_bytes": node.memory_bytes, "pus": node.pus.to_string(),
+            "numa": number, "os": node.os, "memory_bytes": node.memory_bytes, "cpus": node.pus.to_string(),
             "memory_only": is_memory_alone(topology, number),
         })
     };

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use crate::job::Stage;
 use crate::{
     Action, Adopted, Aside, Claim, Class, Command, Decision, Event, Instant, JobId, JobMemory, Kind, Machine,
-    MemorySample, MemorySettings, Policy, Preemption, Project, Request, Running, Sample, Settings, State,
-    Wish,
+    MemorySample, MemorySettings, NodeMemory, Policy, Preemption, Project, Request, Running, Sample,
+    Settings, State, Wish,
 };
 
 fn class() -> impl Strategy<Value = Class> {
@@ -45,6 +45,16 @@ fn readings() -> impl Strategy<Value = MemorySample> {
             jobs,
         },
     )
+}
+
+/// The memory of each node of the machine.
+const NODE_BYTES: u64 = 2 << 30;
+
+fn node_readings() -> impl Strategy<Value = NodeMemory> {
+    let available = prop::collection::vec(prop_oneof![Just(NODE_BYTES), 0..NODE_BYTES], 3);
+    let held = (job(), prop::collection::vec((0u32..3, 0..NODE_BYTES), 0..3));
+    (available, prop::collection::vec(held, 0..6))
+        .prop_map(|(available, jobs)| NodeMemory { available_bytes: (0u32..).zip(available).collect(), jobs })
 }
 
 fn memory_settings() -> impl Strategy<Value = MemorySettings> {
@@ -174,10 +184,11 @@ fn machine() -> impl Strategy<Value = Machine> {
                 asides.push(Aside { name: name.to_owned(), cores, topology: None, memory_bytes });
             }
         }
-        // Three sockets of two cores.
-        let topology =
+        // Three sockets of two cores, each a NUMA node.
+        let mut facts =
             pinfold_topo::synthetic::facts_of("pack:3 numa:1 core:2 pu:1").expect("it is well formed");
-        let topology = topology.assemble().expect("it is whole");
+        facts.numa.iter_mut().for_each(|node| node.memory_bytes = Some(NODE_BYTES));
+        let topology = facts.assemble().expect("it is whole");
         let cores = cores.into_iter().fold(CpuSet::new(), |all, core| all.union(&core));
         Machine { asides, ..Machine::of(&topology, &cores) }
     })
@@ -200,6 +211,7 @@ fn event() -> impl Strategy<Value = Event> {
             Event::Sample(Sample { idle_milli, backfill_milli })
         }),
         6 => readings().prop_map(Event::Memory),
+        3 => node_readings().prop_map(Event::Nodes),
         1 => ((0u64..4).prop_map(Kind), size(), size()).prop_map(|(kind, usual_bytes, more)| {
             let most_bytes = usual_bytes.saturating_add(more);
             Event::Learned(kind, Claim { usual_bytes, most_bytes })
@@ -292,6 +304,7 @@ fn audit(policy: &Policy) {
         let in_it = |id: &JobId| policy.live(*id).is_some_and(|live| live.aside == Some(at));
         assert!(aside.holders.iter().all(in_it), "{:?} are not all in {}", aside.holders, aside.name);
     }
+    audit_chunks(policy);
     let lives: BTreeSet<JobId> =
         policy.jobs.iter().filter(|(_, job)| job.live().is_some()).map(|(&id, _)| id).collect();
     assert_eq!(policy.lives, lives);
@@ -306,6 +319,26 @@ fn audit(policy: &Policy) {
     for job in policy.jobs() {
         let explanation = policy.explain(policy.now, job.job).expect("the job is known");
         assert!(!explanation.cause.is_empty() && !explanation.change.is_empty());
+    }
+}
+
+/// Chunks have no node in common, and are where their jobs are.
+fn audit_chunks(policy: &Policy) {
+    let mut taken = BTreeSet::new();
+    for chunk in policy.chunks() {
+        assert!(!chunk.jobs.is_empty() && !chunk.nodes.is_empty(), "{chunk:?}");
+        assert!(chunk.nodes.iter().all(|node| *node < 3 && taken.insert(*node)), "{chunk:?} beside others");
+        for job in &chunk.jobs {
+            let live =
+                policy.live(*job).unwrap_or_else(|| panic!("job {job} is in {chunk:?} and does not live"));
+            assert_ne!(live.class, Class::Exclusive, "job {job} is everywhere");
+            // The machine has two PUs for each node.
+            let cpus = policy.job(*job).map(|info| info.cpus).unwrap_or_default();
+            assert!(
+                cpus.iter().all(|pu| chunk.nodes.contains(&(pu.0 / 2))),
+                "job {job} on {cpus}: {chunk:?}"
+            );
+        }
     }
 }
 

@@ -466,10 +466,12 @@ impl Policy {
         needs.fold(0, u64::saturating_add)
     }
 
-    /// The most that a job may come to need, in bytes; `None`: nobody knows.
+    /// The most that a job may come to need, in bytes; `None`: nobody knows. What its user says counts even where others of
+    /// its kind needed less: who finds its nodes full is ended.
     fn need(&self, job: &Job) -> Option<u64> {
         let claim: Claim = self.claim_of(job).filter(|_| self.is_known(job))?;
-        (claim.most_bytes > 0).then_some(claim.most_bytes)
+        let most = claim.most_bytes.max(job.request.memory.unwrap_or(0));
+        (most > 0).then_some(most)
     }
 
     fn is_pinned(&self) -> bool {

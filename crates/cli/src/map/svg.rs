@@ -288,8 +288,12 @@ fn draw_legend(map: &Map, top: f64, width: f64, out: &mut String) -> f64 {
         let view = &set.view;
         let class = pinfold_profile::report::class_word(view.class);
         let shared = if view.shared { ", shared" } else { "" };
-        let processes =
-            if view.pids.is_empty() { String::new() } else { format!(", {} processes", view.pids.len()) };
+        // Where there are columns there is no room for more than whose it is and where.
+        let processes = match view.pids.len() {
+            0 => String::new(),
+            _ if columns > 1 => String::new(),
+            count => format!(", {count} processes"),
+        };
         let text = format!("{}: PUs {}, {class}{shared}{processes}", set.title(), view.cpus);
         let text = pinfold_profile::report::plain(&text);
         let text = text_cut(&text, FONT, column - 2.5 * FONT);
