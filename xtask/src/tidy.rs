@@ -30,7 +30,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("pinfold-cli", &["pinfold-topo", "pinfold-place", "pinfold-proto", "pinfold-sys", "pinfold-profile"]),
     ("pinfold-testkit", &["pinfold-topo", "pinfold-sys"]),
-    ("pinfold-bench", &["pinfold-topo", "pinfold-place", "pinfold-proto", "pinfold-profile"]),
+    ("pinfold-bench", &["pinfold-topo", "pinfold-place", "pinfold-proto", "pinfold-profile", "pinfold-sim"]),
     ("xtask", &["pinfold-topo", "pinfold-policy", "pinfold-proto", "pinfold-sim", "pinfold-sys"]),
 ];
 

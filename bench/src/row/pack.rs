@@ -6,13 +6,14 @@
 //! sockets, than their size needs? *Whole*: a job wants to lie within the smallest domain that could hold it, or not
 //! to run at all; how many are turned away, and how many cores stay idle for it?
 
+mod chunks;
 mod rules;
+mod times;
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use anyhow::Context as _;
-use pinfold_place::pack::{Shape, Site};
+use pinfold_place::pack::Site;
 use pinfold_topo::facts::Facts;
 use pinfold_topo::{NumaNode, PuOs};
 
@@ -77,22 +78,8 @@ pub(crate) fn run(args: &PackArgs) -> anyhow::Result<()> {
             ];
             record.say(&markdown(&head, &table));
         }
-        record.say("Placing a job, half of the machine being held at random, by the machine's size:\n");
-        let mut table = Vec::new();
-        for (sockets, caches, cores) in [(1, 2, 8), (2, 4, 8), (4, 8, 8), (8, 8, 8), (8, 16, 8)] {
-            let grid = Grid { sockets, caches, cores };
-            let times = place_times(grid);
-            record.add("time", &serde_json::json!({ "cores": grid.all(), "us": times }))?;
-            let words =
-                |times: &[f64]| median(times).map(|median| with_interval(&median, 1)).unwrap_or_default();
-            table.push(vec![
-                format!("{} cores", grid.all()),
-                words(&times[0]),
-                words(&times[1]),
-                words(&times[2]),
-            ]);
-        }
-        record.say(&markdown(&["machine", "1 core, us", "8 cores, us", "48 cores, us"], &table));
+        times::tell(record)?;
+        chunks::tell(record)?;
         Ok(())
     })
 }
@@ -276,26 +263,6 @@ fn site(grid: Grid) -> Site {
         ..Facts::default()
     };
     Site::new(&facts.assemble().expect("a regular machine"))
-}
-
-/// Microseconds for a job of 1, 8 and 48 cores, over machines half held at random.
-fn place_times(grid: Grid) -> [Vec<f64>; 3] {
-    const ROUNDS: usize = 201;
-    let site = site(grid);
-    [1, 8, 48].map(|count| {
-        let mut dice = Dice(7);
-        let mut times = Vec::with_capacity(ROUNDS);
-        for _ in 0..ROUNDS {
-            let free: Vec<bool> = (0..grid.all()).map(|_| dice.next() & 1 == 1).collect();
-            let began = Instant::now();
-            let taken = std::hint::black_box(site.place(std::hint::black_box(&free), count, Shape::Compact));
-            let took = began.elapsed().as_secs_f64() * 1e6;
-            if taken.is_some() {
-                times.push(took);
-            }
-        }
-        times
-    })
 }
 
 #[cfg(test)]
