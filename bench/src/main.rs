@@ -45,6 +45,8 @@ enum Row {
     E1(row::e1::E1Args),
     /// Jobs that compute and wait by turns.
     E5(row::e5::E5Args),
+    /// Linear equations by several ranks, bound in all ways, beside noise.
+    E6(row::e6::E6Args),
     /// One code that needs nothing but a core, beside load, kept apart by hand and by pinfold.
     E8(row::e8::E8Args),
     /// Jobs that together outgrow memory.
@@ -74,6 +76,7 @@ fn main() -> anyhow::Result<ExitCode> {
     match Args::parse().row {
         Row::E1(args) => row::e1::run(&args)?,
         Row::E5(args) => row::e5::run(&args)?,
+        Row::E6(args) => row::e6::run(&args)?,
         Row::E8(args) => row::e8::run(&args)?,
         Row::Memory(args) => row::memory::run(&args)?,
         Row::Launch(args) => row::launch::run(&args)?,

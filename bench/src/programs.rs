@@ -174,19 +174,19 @@ fn hpcc(_directory: &Path, size: f64) -> anyhow::Result<Built> {
         let script = format!(
             "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1\n\
              cat > hpccinf.txt <<'END'\n{}END\nhpcc\ngrep -q '^Success=1' hpccoutf.txt",
-            linpack_input(*order)
+            linpack_input(*order, 1)
         );
         job(&format!("hpcc-{number}"), script, &[])
     });
     Ok(Ok(jobs.collect()))
 }
 
-/// The benchmark's positional input file: one problem of `order` equations, blocks of 80, a grid of 1 x 1.
-fn linpack_input(order: usize) -> String {
-    let order = order.to_string();
+/// The benchmark's positional input file: one problem of `order` equations, blocks of 80, a grid of 1 x `ranks`.
+pub(crate) fn linpack_input(order: usize, ranks: usize) -> String {
+    let (order, ranks) = (order.to_string(), ranks.to_string());
     let lines = [
         ("linear equations", ""),
-        ("one rank", ""),
+        ("of ranks in a row", ""),
         ("HPL.out", "output file"),
         ("8", "output device"),
         ("1", "number of orders"),
@@ -196,7 +196,7 @@ fn linpack_input(order: usize) -> String {
         ("0", "row-major grid"),
         ("1", "number of grids"),
         ("1", "rows of the grid"),
-        ("1", "columns of the grid"),
+        (ranks.as_str(), "columns of the grid"),
         ("16.0", "threshold of the check"),
         ("1", "number of panel factorisations"),
         ("2", "panel factorisation"),

@@ -3,6 +3,7 @@
 pub(crate) mod cost;
 pub(crate) mod e1;
 pub(crate) mod e5;
+pub(crate) mod e6;
 pub(crate) mod e8;
 pub(crate) mod launch;
 pub(crate) mod memory;
