@@ -31,7 +31,7 @@ pub(crate) fn chart(runs: &[(&str, Run)], cores: usize) -> Chart {
             .collect(),
         marks: Vec::new(),
     });
-    Chart { title: "The same jobs, started in different ways".to_owned(), panels, shaded: Vec::new() }
+    Chart { title: "The same jobs, started in different ways".to_owned(), panels, ..Chart::default() }
 }
 
 fn series(name: &str, style: Style, run: &Run, value: fn(&Sample) -> f64) -> Series {

@@ -11,7 +11,7 @@ use anyhow::{Context, bail, ensure};
 use clap::Args;
 use pinfold_profile::store::Store;
 use pinfold_proto::row::{JobRow, SampleRow, Stalls, Usage};
-use pinfold_proto::{Ending, JobClass, JobSpec, JobState};
+use pinfold_proto::{JobSpec, JobState};
 use serde_json::json;
 
 use super::{Ground, RowArgs, perform};
@@ -137,35 +137,17 @@ fn series(job: u64, kind: Kind, begin_us: u64, count: u64) -> Vec<SampleRow> {
 }
 
 fn job_row(job: u64, begin_us: u64, count: u64) -> JobRow {
-    let ended_us = begin_us + count * 1_000_000;
-    JobRow {
-        job,
-        uid: rustix::process::getuid().as_raw(),
-        user: "bench".to_owned(),
-        spec: JobSpec {
-            name: format!("made-{job}"),
-            command: vec!["made".to_owned(), "up".to_owned()],
-            directory: "/".to_owned(),
-            cores: 1,
-            ..JobSpec::default()
-        },
-        priority: 10,
-        class: JobClass::Primary,
-        state: JobState::Exited,
-        submitted_us: begin_us,
-        started_us: Some(begin_us),
-        ended_us: Some(ended_us),
-        suspended_us: 0,
-        frozen_since_us: None,
-        cpus: None,
-        keeper: None,
-        main: None,
-        ending: Some(Ending { exit_code: Some(0), ended_us, ..Ending::default() }),
-        requeues: 0,
-        requeuing: false,
-        reason: None,
-        usage: Usage { samples: count, memory_peak_bytes: 1 << 30, ..Usage::default() },
-    }
+    let spec = JobSpec {
+        name: format!("made-{job}"),
+        command: vec!["made".to_owned(), "up".to_owned()],
+        directory: "/".to_owned(),
+        cores: 1,
+        ..JobSpec::default()
+    };
+    let uid = rustix::process::getuid().as_raw();
+    let row = JobRow::asked_for(job, uid, "bench".to_owned(), spec, begin_us);
+    let usage = Usage { samples: count, memory_peak_bytes: 1 << 30, ..Usage::default() };
+    JobRow { usage, ..row.ran_until(begin_us + count * 1_000_000) }
 }
 
 /// A store in `directory` with the samples of `jobs` jobs that ended `ago_us` before `now_us`; bytes that it takes

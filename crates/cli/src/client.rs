@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pinfold_proto::ExitCode;
-use pinfold_proto::wire::{self, Decoder, REPLY_MAX_BYTES, Reply, Request, WIRE_VERSION};
+use pinfold_proto::wire::{self, Decoder, Piece, REPLY_MAX_BYTES, Reply, Request, WIRE_VERSION};
 use pinfold_sys::paths::{self, Places};
 use pinfold_sys::peer;
 use pinfold_topo::CpuSet;
@@ -265,14 +265,38 @@ impl Client {
 
     /// Asks and waits for the answer; a refusal is a failure.
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Reply, Failure> {
-        let gone = |error: io::Error| gone(&error);
+        self.say(request)?;
+        self.hear()
+    }
+
+    /// Asks for jobs in pieces, and hands each over as it comes.
+    pub(crate) fn ask_in_pieces(
+        &mut self,
+        request: &Request,
+        mut take: impl FnMut(Piece) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.say(request)?;
+        loop {
+            match self.hear()? {
+                Reply::Piece(Piece::Last) => return Ok(()),
+                Reply::Piece(piece) => take(piece)?,
+                other => return Err(unexpected(&other)),
+            }
+        }
+    }
+
+    fn say(&mut self, request: &Request) -> Result<(), Failure> {
         let mut bytes = Vec::new();
         wire::encode(request, &mut bytes);
-        let written = self.stream.write_all(&bytes);
-        // A daemon that hung up may have said why before.
-        if written.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::BrokenPipe) {
-            written.map_err(gone)?;
+        match self.stream.write_all(&bytes) {
+            // A daemon that hung up may have said why before.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(gone(&error)),
+            _ => Ok(()),
         }
+    }
+
+    fn hear(&mut self) -> Result<Reply, Failure> {
+        let gone = |error: io::Error| gone(&error);
         let mut buffer = vec![0; 64 * 1024];
         loop {
             match self.decoder.take() {

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use pinfold_profile::{export, plot, report};
 use pinfold_proto::quantity::parse_duration;
 use pinfold_proto::view::{ReportView, VERSION};
-use pinfold_proto::wire::{Reply, Request, Select};
+use pinfold_proto::wire::{Piece, Reply, Request, Select};
 use pinfold_proto::{ExitCode, JobState};
 
 use crate::args::{
@@ -45,39 +45,50 @@ pub(crate) fn why(dial: &Dial, args: &WhyArgs) -> Result<(), Failure> {
 
 /// `pinfold report`.
 pub(crate) fn report(dial: &Dial, args: &ReportArgs) -> Result<(), Failure> {
-    let select = select(&args.which)?;
+    let request = Request::Report {
+        select: select(&args.which)?,
+        series: args.series,
+        processes: args.processes,
+        threads: args.threads,
+        files: args.files,
+        all: args.all,
+        pieces: true,
+    };
     let mut client = dial.connect()?;
     loop {
-        let reports = ask(
-            &mut client,
-            &Request::Report {
-                select: select.clone(),
-                series: args.series,
-                processes: args.processes,
-                threads: args.threads,
-                files: args.files,
-                all: args.all,
-            },
-        )?;
-        if let Some(by) = args.by {
-            return summary(&reports, by, args.json);
-        }
-        if args.csv {
-            let sheet = if args.processes { export::processes(&reports) } else { export::jobs(&reports) };
-            print_text(|out| sheet.write(export::Form::Csv, out))?;
-        } else if args.json {
-            for report in &reports {
-                print_json(report)?;
-            }
-        } else {
-            print_text(|out| reports.iter().try_for_each(|view| write_one(view, out)))?;
-        }
-        let over = reports.iter().all(|report| report.state == JobState::Exited);
+        let over = report_once(&mut client, &request, args)?;
         match args.every {
             Some(interval) if !over => std::thread::sleep(interval.max(Duration::from_millis(100))),
             _ => return Ok(()),
         }
     }
+}
+
+/// Prints what there is; says whether all of it is over.
+fn report_once(client: &mut Client, request: &Request, args: &ReportArgs) -> Result<bool, Failure> {
+    let mut over = true;
+    let is_over = |report: &ReportView| report.state == JobState::Exited;
+    if let Some(by) = args.by {
+        let reports = ask(client, request)?;
+        summary(&reports, by, args.json)?;
+        return Ok(reports.iter().all(is_over));
+    }
+    if args.csv {
+        let sheet = if args.processes { export::processes } else { export::jobs };
+        let mut table = Written::new(export::Form::Csv, None)?;
+        table.add(sheet(&[]))?;
+        each(client, request, |report| {
+            over &= is_over(&report);
+            table.add(sheet(&[report]))
+        })?;
+        table.end()?;
+        return Ok(over);
+    }
+    each(client, request, |report| {
+        over &= is_over(&report);
+        if args.json { print_json(&report) } else { print_text(|out| write_one(&report, out)) }
+    })?;
+    Ok(over)
 }
 
 fn summary(reports: &[ReportView], by: GroupBy, json: bool) -> Result<(), Failure> {
@@ -104,33 +115,87 @@ pub(crate) fn export(dial: &Dial, args: &ExportArgs) -> Result<(), Failure> {
     if form == export::Form::Parquet && args.output.is_none() && io::stdout().is_terminal() {
         return Err(Failure::new(ExitCode::Usage, "parquet is not for terminals: name a file by -o"));
     }
-    let mut client = dial.connect()?;
-    let wanted = |select, in_full: bool| Request::Report {
-        select,
-        series: in_full && args.what == ExportWhat::Samples,
-        processes: in_full && args.what == ExportWhat::Processes,
+    let request = Request::Report {
+        select: select(&args.which)?,
+        series: args.what == ExportWhat::Samples,
+        processes: args.what == ExportWhat::Processes,
         threads: false,
         files: false,
         all: args.all,
+        pieces: true,
     };
-    let mut reports = ask(&mut client, &wanted(select(&args.which)?, false))?;
-    if args.what != ExportWhat::Jobs {
-        // One by one: samples of a thousand jobs in one answer would hold the daemon up, and fill its memory.
-        let each = reports.iter().map(|job| ask(&mut client, &wanted(Select::Jobs(vec![job.job]), true)));
-        reports = each.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+    let mut client = dial.connect()?;
+    // Only now: a file that is there is not emptied for want of a daemon.
+    let mut table = Written::new(form, args.output.as_deref())?;
+    table.add(match args.what {
+        ExportWhat::Jobs => export::jobs(&[]),
+        ExportWhat::Samples => export::points(0, &[]),
+        ExportWhat::Processes => export::processes(&[]),
+    })?;
+    let mut job = 0;
+    client.ask_in_pieces(&request, |piece| match (piece, args.what) {
+        (Piece::Jobs(reports), ExportWhat::Jobs) => table.add(export::jobs(&reports)),
+        (Piece::Jobs(reports), ExportWhat::Processes) => table.add(export::processes(&reports)),
+        (Piece::Jobs(reports), ExportWhat::Samples) => {
+            job = reports.last().map_or(job, |report| report.job);
+            Ok(())
+        }
+        (Piece::Points(points), _) => table.add(export::points(job, &points)),
+        (Piece::Last, _) => Ok(()),
+    })?;
+    table.end()
+}
+
+/// A table on its way to a file, or to standard output.
+struct Written<'a> {
+    table: export::Table,
+    file: Option<&'a Path>,
+    /// `None`: whoever reads has seen enough.
+    out: Option<Box<dyn Write>>,
+}
+
+impl<'a> Written<'a> {
+    fn new(form: export::Form, file: Option<&'a Path>) -> Result<Self, Failure> {
+        let out: Box<dyn Write> = match file {
+            None => Box::new(BufWriter::new(io::stdout().lock())),
+            Some(path) => {
+                let made = crate::output::create(path, crate::output::Named::ByUser);
+                Box::new(BufWriter::new(made.map_err(|error| not_written(file, &error))?))
+            }
+        };
+        Ok(Self { table: export::Table::new(form), file, out: Some(out) })
     }
-    let sheet = match args.what {
-        ExportWhat::Jobs => export::jobs(&reports),
-        ExportWhat::Samples => export::samples(&reports),
-        ExportWhat::Processes => export::processes(&reports),
-    };
-    let Some(file) = &args.output else { return print_text(|out| sheet.write(form, out)) };
-    let write = || {
-        let mut out = BufWriter::new(crate::output::create(file, crate::output::Named::ByUser)?);
-        sheet.write(form, &mut out)?;
-        out.flush()
-    };
-    write().map_err(|error: io::Error| Failure::doing(format!("failed to write {}", file.display()), &error))
+
+    fn add(&mut self, sheet: export::Sheet) -> Result<(), Failure> {
+        let Some(out) = &mut self.out else { return Ok(()) };
+        let done = self.table.add(sheet, out);
+        self.done(done)
+    }
+
+    fn end(mut self) -> Result<(), Failure> {
+        let Some(mut out) = self.out.take() else { return Ok(()) };
+        let table = std::mem::replace(&mut self.table, export::Table::new(export::Form::Csv));
+        let done = table.end(&mut out).and_then(|()| out.flush());
+        self.done(done)
+    }
+
+    /// A reader that has seen enough (`| head`) is success.
+    fn done(&mut self, done: io::Result<()>) -> Result<(), Failure> {
+        match done {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe && self.file.is_none() => {
+                self.out = None;
+                Ok(())
+            }
+            other => other.map_err(|error| not_written(self.file, &error)),
+        }
+    }
+}
+
+fn not_written(file: Option<&Path>, error: &io::Error) -> Failure {
+    match file {
+        Some(file) => Failure::doing(format!("failed to write {}", file.display()), error),
+        None => Failure::doing("standard output", error),
+    }
 }
 
 /// How many jobs a class is looked for among.
@@ -179,6 +244,7 @@ pub(crate) fn plot(dial: &Dial, args: &PlotArgs) -> Result<(), Failure> {
             threads: false,
             files: false,
             all: args.all,
+            pieces: true,
         },
     )?;
     let drawings = drawings(reports, which.class.as_deref(), args.each)?;
@@ -263,11 +329,38 @@ fn write_one(view: &ReportView, out: &mut dyn Write) -> io::Result<()> {
     report::write_threads(view, width(), out)
 }
 
+/// Asks for jobs, all of which are wanted at once.
 fn ask(client: &mut Client, request: &Request) -> Result<Vec<ReportView>, Failure> {
-    match client.ask(request)? {
-        Reply::Report(reports) => Ok(reports),
-        other => Err(unexpected(&other)),
-    }
+    let mut reports = Vec::new();
+    each(client, request, |report| {
+        reports.push(report);
+        Ok(())
+    })?;
+    Ok(reports)
+}
+
+/// Asks for jobs, and hands each over once all of it is there.
+fn each(
+    client: &mut Client,
+    request: &Request,
+    mut take: impl FnMut(ReportView) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut last: Option<ReportView> = None;
+    client.ask_in_pieces(request, |piece| {
+        match piece {
+            Piece::Jobs(reports) => {
+                for report in reports {
+                    last.replace(report).map_or(Ok(()), &mut take)?;
+                }
+            }
+            Piece::Points(points) => {
+                last.iter_mut().for_each(|report| report.series.get_or_insert_default().extend(&points));
+            }
+            Piece::Last => {}
+        }
+        Ok(())
+    })?;
+    last.map_or(Ok(()), take)
 }
 
 fn select(which: &Which) -> Result<Select, Failure> {

@@ -302,8 +302,15 @@ pub(crate) fn running(client: &mut Client) -> Result<Vec<u64>, Failure> {
 
 pub(crate) fn processes(client: &mut Client, jobs: Vec<u64>) -> Result<Vec<ReportView>, Failure> {
     let select = Select::Jobs(jobs);
-    let request =
-        Request::Report { select, series: false, processes: true, threads: false, files: false, all: false };
+    let request = Request::Report {
+        select,
+        series: false,
+        processes: true,
+        threads: false,
+        files: false,
+        all: false,
+        pieces: false,
+    };
     match client.ask(&request)? {
         Reply::Report(views) => Ok(views),
         other => Err(unexpected(&other)),

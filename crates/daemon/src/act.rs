@@ -131,6 +131,10 @@ impl Daemon {
                 self.to_flush.insert(id);
                 None
             }
+            Effect::Tell(id, asked) => {
+                self.tell(id, asked);
+                None
+            }
             Effect::Act(job, action @ Action::Start { .. }) => self.start(job, action),
             Effect::Act(job, action) => {
                 let result = self.act(job, &action)?;

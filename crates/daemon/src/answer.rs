@@ -2,6 +2,7 @@
 
 use pinfold_policy::{Instant, JobId};
 use pinfold_profile::report;
+use pinfold_profile::store::{Store, StoreError, Whose};
 use pinfold_proto::row::JobRow;
 use pinfold_proto::view::{
     AbilityView, DecisionView, DoctorView, FindingView, JobView, MapView, MemoryView, NumberView, ReportView,
@@ -19,7 +20,11 @@ use crate::live::Live;
 use crate::rights::{self, Refusal};
 
 /// How many jobs that are over `status --all` shows, and one report at most covers.
-const OVER_SHOWN: u32 = 1000;
+pub(crate) const OVER_SHOWN: u32 = 1000;
+
+/// How many jobs, and how many samples of them in all, one answer holds that does not come in pieces.
+const JOBS_AT_ONCE: u32 = 10_000;
+const SAMPLES_AT_ONCE: u64 = 100_000;
 
 /// What a report is to have beside the figures.
 #[derive(Debug, Clone, Copy, Default)]
@@ -41,7 +46,7 @@ impl Daemon {
             Request::Status { at_us: Some(at_us), .. } => self.status_then(user, at_us).map(Reply::Status),
             Request::Status { jobs, all, at_us: None } => self.status(user, &jobs, all).map(Reply::Status),
             Request::Why { job, at_us } => self.why(user, JobId(job), at_us).map(Reply::Why),
-            Request::Report { select, series, processes, threads, files, all } => {
+            Request::Report { select, series, processes, threads, files, all, .. } => {
                 let wanted = Wanted { series, processes, threads, files };
                 self.reports(user, &select, all, wanted).map(Reply::Report)
             }
@@ -65,7 +70,7 @@ impl Daemon {
             held_bytes += measure.as_ref().map_or(0, |measure| measure.memory_bytes);
             swap_bytes += measure.as_ref().map_or(0, |measure| measure.swap_bytes);
             let asked_for = wanted.is_empty() || wanted.contains(&live.row.job);
-            if asked_for && rights::may_touch(&config, user, live.row.uid) {
+            if asked_for && rights::may_touch(&config, user, &live.row) {
                 views.push(live_view(live, measure.as_ref(), self.clock.now_us()));
             }
         }
@@ -75,7 +80,7 @@ impl Daemon {
             }
             match self.stored_row(JobId(job)) {
                 Some(row)
-                    if rights::may_touch(&config, user, row.uid) && !self.jobs.contains_key(&JobId(job)) =>
+                    if rights::may_touch(&config, user, &row) && !self.jobs.contains_key(&JobId(job)) =>
                 {
                     views.push(report::job_view(&row, None, None, Vec::new()));
                 }
@@ -83,8 +88,9 @@ impl Daemon {
             }
         }
         if all && wanted.is_empty() {
-            let whose = (!rights::is_operator(&config, user)).then_some(user.uid);
-            let over = self.journal.store().last(whose, OVER_SHOWN).map_err(|error| store_failed(&error))?;
+            let whose = rights::may_see(&config, user, true);
+            let over = self.selected(&Select::Last(OVER_SHOWN), &whose);
+            let over = over.map_err(|error| store_failed(&error))?;
             let over = over.iter().filter(|row| !self.jobs.contains_key(&JobId(row.job)));
             views.extend(over.map(|row| report::job_view(row, None, None, Vec::new())));
         }
@@ -122,7 +128,7 @@ impl Daemon {
             held_bytes += view.memory_bytes.unwrap_or(0);
             swap_bytes += view.swap_bytes.unwrap_or(0);
             running += u64::from(view.state == pinfold_proto::JobState::Running);
-            if rights::may_touch(&config, user, row.uid) {
+            if rights::may_touch(&config, user, &row) {
                 views.push(view);
             }
         }
@@ -152,7 +158,7 @@ impl Daemon {
             let runs = live.row.state == pinfold_proto::JobState::Running && live.container.is_some();
             let cpus: CpuSet = live.row.cpus.as_deref()?.parse().ok().filter(|_| runs)?;
             let cpus = if cpus.is_empty() { all.clone() } else { cpus };
-            let mine = rights::may_touch(config, user, live.row.uid);
+            let mine = rights::may_touch(config, user, &live.row);
             let pids = live.container.as_ref().filter(|_| mine).and_then(|container| container.pids().ok());
             let view = SetView {
                 set: if mine { format!("job-{}", live.row.job) } else { "job".to_owned() },
@@ -203,7 +209,7 @@ impl Daemon {
         let Some(row) = live.or_else(|| self.stored_row(job)) else {
             return Err((ErrorCode::Failed, format!("there is no job {job}")));
         };
-        if !rights::may_touch(&self.configured.config, user, row.uid) {
+        if !rights::may_touch(&self.configured.config, user, &row) {
             return Err(rights::denied(&format!("job {job} belongs to another user")));
         }
         let now = Instant(self.clock.now_us());
@@ -243,20 +249,47 @@ impl Daemon {
         all: bool,
         wanted: Wanted,
     ) -> Result<Vec<ReportView>, Refusal> {
-        if all && !rights::is_operator(&self.configured.config, user) {
-            return Err(rights::denied("other users' jobs are for operators (`access.operators`)"));
-        }
-        let whose = (!all).then_some(user.uid);
-        let found = match select {
+        let whose = self.whose(user, all)?;
+        let rows = match select {
             Select::Jobs(jobs) => {
-                return jobs.iter().map(|&job| self.report_for(user, JobId(job), wanted)).collect();
+                jobs.iter().map(|&job| self.row_for(user, JobId(job))).collect::<Result<Vec<_>, _>>()?
             }
-            Select::Last(count) => self.journal.store().last(whose, (*count).min(OVER_SHOWN)),
-            Select::Since(since_us) => self.journal.store().since(whose, *since_us),
+            Select::Last(_) | Select::Since(_) => {
+                let rows = self.selected(select, &whose);
+                rows.map_err(|error| store_failed(&error))?
+            }
         };
-        let mut rows = found.map_err(|error| store_failed(&error))?;
-        rows.sort_unstable_by_key(|row| row.job);
-        Ok(rows.into_iter().map(|row| self.report_of_row(self.newest(row), wanted)).collect())
+        let samples: u64 = rows.iter().map(|row| row.usage.samples).sum();
+        let is_long = rows.len() > JOBS_AT_ONCE as usize || (wanted.series && samples > SAMPLES_AT_ONCE);
+        if is_long {
+            let text = format!("{} jobs with {samples} samples are too much for one answer", rows.len());
+            return Err((ErrorCode::Refused, format!("{text}: ask for it in pieces")));
+        }
+        Ok(rows.into_iter().map(|row| self.report_of_row(row, wanted)).collect())
+    }
+
+    /// Jobs that are not named, by number; one more than an answer may have at most.
+    fn selected(&mut self, select: &Select, whose: &Whose) -> Result<Vec<JobRow>, StoreError> {
+        let store = self.journal.store();
+        let jobs = match select {
+            Select::Jobs(_) => Vec::new(),
+            Select::Last(count) => store.last_numbers(whose, (*count).min(OVER_SHOWN))?,
+            Select::Since(since_us) => store.numbers_since(whose, *since_us, JOBS_AT_ONCE + 1)?,
+        };
+        let rows = jobs.into_iter().map(|job| store.job(job)).collect::<Result<Vec<_>, _>>()?;
+        Ok(rows.into_iter().flatten().map(|row| self.newest(row)).collect())
+    }
+
+    /// Whose jobs are told of where none are named; refuses whoever asks for all users' jobs and may not see any.
+    pub(crate) fn whose(&self, user: Peer, all: bool) -> Result<Whose, Refusal> {
+        let whose = rights::may_see(&self.configured.config, user, all);
+        match &whose {
+            Whose::User { projects, .. } if all && projects.is_empty() => {
+                let who = "`access.operators`, or of a project `projects.NAME.operators`";
+                Err(rights::denied(&format!("other users' jobs are for operators ({who})")))
+            }
+            _ => Ok(whose),
+        }
     }
 
     /// The row as it is now, where the one on disk is behind.
@@ -267,15 +300,16 @@ impl Daemon {
         }
     }
 
-    fn report_for(&mut self, user: Peer, job: JobId, wanted: Wanted) -> Result<ReportView, Refusal> {
+    /// The row of a job that this user may see.
+    pub(crate) fn row_for(&mut self, user: Peer, job: JobId) -> Result<JobRow, Refusal> {
         let row = self.row_of(job).ok_or_else(|| (ErrorCode::Failed, format!("there is no job {job}")))?;
-        if !rights::may_touch(&self.configured.config, user, row.uid) {
+        if !rights::may_touch(&self.configured.config, user, &row) {
             return Err(rights::denied(&format!("job {job} belongs to another user")));
         }
-        Ok(self.report_of_row(row, wanted))
+        Ok(row)
     }
 
-    fn row_of(&mut self, job: JobId) -> Option<JobRow> {
+    pub(crate) fn row_of(&mut self, job: JobId) -> Option<JobRow> {
         match self.jobs.get(&job) {
             Some(live) => Some(live.row.clone()),
             None => self.stored_row(job),
@@ -288,7 +322,7 @@ impl Daemon {
         Some(self.report_of_row(row, wanted))
     }
 
-    fn report_of_row(&mut self, mut row: JobRow, wanted: Wanted) -> ReportView {
+    pub(crate) fn report_of_row(&mut self, mut row: JobRow, wanted: Wanted) -> ReportView {
         let job = JobId(row.job);
         let now_us = self.clock.now_us();
         if let Some(live) = self.jobs.get(&job)
@@ -302,10 +336,14 @@ impl Daemon {
         let samples = if wanted.series { self.journal.store().samples(job.0).ok() } else { None };
         let mut view = report::report_view(&row, samples.as_deref(), now_us);
         self.tell_nodes(&row, &mut view);
+        self.tell_lists(job, wanted, &mut view);
+        view
+    }
+
+    /// Adds what is listed of a job, as it is now.
+    pub(crate) fn tell_lists(&mut self, job: JobId, wanted: Wanted, view: &mut ReportView) {
         if wanted.processes {
-            let mut processes: Vec<_> = self.process_rows(job).iter().map(report::process_view).collect();
-            processes.iter_mut().for_each(|process| self.shares.tell(process));
-            view.processes = Some(processes);
+            view.processes = Some(self.process_rows(job).iter().map(report::process_view).collect());
         }
         if wanted.files {
             let (rows, left_out) = self.file_rows(job);
@@ -317,7 +355,28 @@ impl Daemon {
         if wanted.threads {
             view.threads = Some(self.threads(job));
         }
-        view
+    }
+
+    /// The report of a job that was over at an earlier moment, without its series, of what the store had then.
+    pub(crate) fn report_then(
+        &self,
+        store: &Store,
+        row: &JobRow,
+        wanted: Wanted,
+    ) -> Result<ReportView, StoreError> {
+        let job = row.job;
+        let mut view = report::report_view(row, None, self.clock.now_us());
+        self.tell_nodes_of(row, &store.nodes(job)?, false, &mut view);
+        if wanted.processes {
+            view.processes = Some(store.processes(job)?.iter().map(report::process_view).collect());
+        }
+        if wanted.files {
+            let rows = store.files(job)?;
+            view.files_from = (!rows.is_empty()).then(|| "samples".to_owned());
+            view.files = Some(rows.iter().map(report::file_view).collect());
+        }
+        view.threads = wanted.threads.then(Vec::new);
+        Ok(view)
     }
 
     /// Every key with its value and origin.
@@ -404,6 +463,6 @@ fn over_change(row: &JobRow, is_live: bool) -> String {
     }
 }
 
-fn store_failed(error: &pinfold_profile::store::StoreError) -> Refusal {
+pub(crate) fn store_failed(error: &StoreError) -> Refusal {
     (ErrorCode::Failed, format!("the job store cannot be read: {}", crate::act::in_full(error)))
 }

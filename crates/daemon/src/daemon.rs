@@ -30,6 +30,7 @@ use crate::memory::Governor;
 use crate::metrics::{Ended, Metrics};
 use crate::numa::JobNodes;
 use crate::options::{Configured, Options};
+use crate::pieces::Pieces;
 use crate::poller::{Poller, Ready};
 use crate::processes::Processes;
 use crate::sample::Sampler;
@@ -74,6 +75,7 @@ pub(crate) struct Daemon {
     pub files: JobFiles,
     pub shares: Shares,
     pub jobs_nodes: JobNodes,
+    pub pieces: Pieces,
     pub governor: Governor,
     pub learned: Learned,
     pub scratches: Scratches,
@@ -267,6 +269,9 @@ impl Daemon {
         if self.doors_due.front().is_some_and(|&(at, _)| at <= now_us) {
             events.push(Event::DoorsDue);
         }
+        if self.pieces.is_due(now_us) {
+            events.push(Event::PieceDue);
+        }
         while let Some(&(at, job)) = self.kills.first()
             && at <= now_us
         {
@@ -283,7 +288,7 @@ impl Daemon {
 
     /// How long the loop may sleep.
     fn timeout(&self) -> Option<Duration> {
-        if !self.backlog.is_empty() {
+        if !self.backlog.is_empty() || self.pieces.has_due() {
             return Some(Duration::ZERO);
         }
         let now_us = self.clock.now_us();
@@ -304,6 +309,7 @@ impl Daemon {
             self.kills.first().map(|&(at, _)| at),
             self.doors_due.front().map(|&(at, _)| at),
             self.service.due_us(),
+            self.pieces.late_us(),
             idle_end,
             // A host without jobs is left alone: nothing to keep house for but once in a long while.
             Some(if quiet { self.house_keeping_us + 600_000_000 } else { self.house_keeping_us }),
@@ -367,6 +373,7 @@ impl Daemon {
             Event::MetricsWanted => self.give_metrics(),
             Event::SiteSaid => self.site_said(),
             Event::PolicyDue => self.judge(pinfold_policy::Event::Tick),
+            Event::PieceDue => self.tell_more(),
             Event::KillDue(job) => self.kill_due(job),
             Event::DoorsDue => self.close_doors(),
             Event::HouseKeeping => self.keep_house(),
@@ -385,6 +392,7 @@ impl Daemon {
     fn flush(&mut self) {
         for id in std::mem::take(&mut self.to_flush) {
             let finished = self.server.flush(id);
+            self.pieces.room(id, self.server.unsent_bytes(id));
             if let Some(waiting) = self.server.output_changed(id)
                 && let Some(descriptor) = self.server.descriptor(id)
             {
@@ -437,9 +445,13 @@ impl Daemon {
                 loss = loss.as_str(),
                 "the store is at its size (profile.store_max)"
             );
-            if let Err(error) = self.journal.store().checkpoint() {
-                tracing::warn!(%error, "room in the store's file cannot be given back");
-            }
+            self.pieces.keep_room();
+        }
+        // Whoever is told of the store as it was keeps the log: waiting for them would hold the loop up.
+        if self.pieces.take_room()
+            && let Err(error) = self.journal.store().checkpoint()
+        {
+            tracing::warn!(%error, "room in the store's file cannot be given back");
         }
     }
 
@@ -492,6 +504,7 @@ impl Daemon {
             self.remove(job);
         }
         self.stop_housekeeping();
+        self.pieces = Pieces::default();
         self.scratches.close();
         self.server.remove_socket();
         self.guard.stand_down();

@@ -46,6 +46,8 @@ pub(crate) enum Event {
     PolicyDue,
     /// It is time to close the doors of containers.
     DoorsDue,
+    /// It is time for the next piece of a long answer.
+    PieceDue,
     /// A cancelled job had its time to end by itself.
     KillDue(JobId),
     /// It is time to strike old jobs off the store, and to try a store again that could not be written.
@@ -59,6 +61,8 @@ pub(crate) enum Effect {
     Act(JobId, Action),
     /// Answer.
     Reply(ConnectionId, pinfold_proto::wire::Reply),
+    /// Answer in pieces.
+    Tell(ConnectionId, crate::pieces::Asked),
     /// Take down what stands around a job that is over, its container last.
     Remove(JobId),
     /// Take processes that fell out of a job's groups in again.

@@ -12,7 +12,6 @@ use crate::answer::Wanted;
 use crate::daemon::Daemon;
 use crate::event::Effect;
 use crate::intake::recorded;
-use crate::rights;
 use crate::sample::{reading, stalls_row};
 
 /// How many questions of one connection may wait for jobs to end.
@@ -211,15 +210,7 @@ impl Daemon {
             return self.reply(id, crate::intake::error_reply((ErrorCode::Refused, text)));
         }
         for &job in &wanted {
-            let owner = self.jobs.get(&JobId(job)).map(|live| live.row.uid);
-            let owner = owner.or_else(|| self.stored_row(JobId(job)).map(|row| row.uid));
-            let refusal = match owner {
-                None => Some((ErrorCode::Failed, format!("there is no job {job}"))),
-                Some(owner) if !rights::may_touch(&self.configured.config, user, owner) => {
-                    Some(rights::denied(&format!("job {job} belongs to another user")))
-                }
-                Some(_) => None,
-            };
+            let refusal = self.row_for(user, JobId(job)).err();
             if let Some(refusal) = refusal {
                 return self.reply(id, crate::intake::error_reply(refusal));
             }

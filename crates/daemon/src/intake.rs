@@ -2,14 +2,16 @@
 
 use pinfold_policy::{Command, Event as Judged, JobId};
 use pinfold_proto::config::Config;
-use pinfold_proto::row::{JobRow, ProcessId, Usage};
+use pinfold_proto::row::{JobRow, ProcessId};
 use pinfold_proto::wire::{ErrorCode, Phase, Reply, Request, Verb, WIRE_VERSION};
-use pinfold_proto::{Ending, JobClass, JobSpec, JobState};
+use pinfold_proto::{Ending, JobSpec, JobState};
 use pinfold_sys::peer::{self, Peer};
 
+use crate::answer::Wanted;
 use crate::daemon::Daemon;
 use crate::event::{ConnectionId, Effect};
 use crate::live::Live;
+use crate::pieces::Asked;
 use crate::poller::Ready;
 use crate::rights::{self, Refusal, denied};
 
@@ -87,6 +89,10 @@ impl Daemon {
             Request::Drain { on } => {
                 let reply = self.drain(user, on);
                 self.reply(id, reply.unwrap_or_else(error_reply));
+            }
+            Request::Report { select, series, processes, threads, files, all, pieces: true } => {
+                let wanted = Wanted { series, processes, threads, files };
+                self.asked_in_pieces(id, user, Asked { select, all, wanted });
             }
             question => {
                 let reply = self.answer(user, question);
@@ -186,28 +192,9 @@ impl Daemon {
         priority: u8,
         spec: JobSpec,
     ) -> JobRow {
-        JobRow {
-            job,
-            uid: user.uid,
-            user: self.user_name(user.uid),
-            priority,
-            class: spec.class.unwrap_or(JobClass::Primary),
-            state: if spec.held { JobState::Held } else { JobState::Queued },
-            submitted_us: self.clock.now_us(),
-            started_us: None,
-            ended_us: None,
-            suspended_us: 0,
-            frozen_since_us: None,
-            requeues: 0,
-            requeuing: false,
-            cpus: None,
-            keeper,
-            main: None,
-            ending: None,
-            reason: None,
-            usage: Usage::default(),
-            spec,
-        }
+        let (uid, submitted_us) = (user.uid, self.clock.now_us());
+        let row = JobRow::asked_for(job, uid, self.user_name(uid), spec, submitted_us);
+        JobRow { priority, keeper, ..row }
     }
 
     fn child(&mut self, id: ConnectionId, user: Peer, job: JobId, pid: u32) {
@@ -326,6 +313,7 @@ impl Daemon {
             self.processes.keeper_gone(keeper.pid);
         }
         self.waiters.retain(|(waiter, ..)| *waiter != id);
+        self.pieces.forget(id);
         let kept: Vec<JobId> =
             self.jobs.values().filter(|live| live.keeper == Some(id)).map(Live::id).collect();
         for job in kept {
@@ -355,7 +343,7 @@ impl Daemon {
 
     fn control(&mut self, user: Peer, job: JobId, verb: Verb) -> Result<(), Refusal> {
         let Some(live) = self.jobs.get(&job) else { return Err(self.no_such_job(user, job)) };
-        if !rights::may_touch(&self.configured.config, user, live.row.uid) {
+        if !rights::may_touch(&self.configured.config, user, &live.row) {
             return Err(denied(&format!("job {job} belongs to another user")));
         }
         let owner = live.row.uid;
@@ -484,6 +472,11 @@ impl Daemon {
         self.effects.push(Effect::Reply(id, reply));
     }
 
+    /// Puts an answer off in these words.
+    pub(crate) fn refused(&mut self, id: ConnectionId, (code, message): Refusal) {
+        self.reply(id, Reply::Error { code, message });
+    }
+
     fn refuse(&mut self, id: ConnectionId, code: ErrorCode, message: &str) {
         self.reply(id, Reply::Error { code, message: message.to_owned() });
     }
@@ -491,7 +484,7 @@ impl Daemon {
     /// The words for a job that is not there, over, or not this user's.
     pub(crate) fn no_such_job(&mut self, user: Peer, job: JobId) -> Refusal {
         match self.stored_row(job) {
-            Some(row) if rights::may_touch(&self.configured.config, user, row.uid) => {
+            Some(row) if rights::may_touch(&self.configured.config, user, &row) => {
                 (ErrorCode::Failed, format!("job {job} is over already"))
             }
             Some(_) => denied(&format!("job {job} belongs to another user")),

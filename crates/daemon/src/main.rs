@@ -29,6 +29,7 @@ mod numa;
 mod operate;
 mod options;
 mod past;
+mod pieces;
 mod places;
 mod poller;
 mod processes;
@@ -111,13 +112,13 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     let topology = survey()?;
     let server = server::Server::listen(&places.socket, raise_file_limit())?;
     let containers = open_containers(plan, &roots, &state)?;
-    let governor = memory::Governor::new(&containers).context("failed to start the pager")?;
     let clock = Clock::new(0);
     let mut daemon = Daemon {
         policy: pinfold_policy::Policy::default(),
         jobs: live::Jobs::new(),
         journal: journal::Journal::new(store),
         doors: containers.have_doors(),
+        governor: memory::Governor::new(&containers).context("failed to start the pager")?,
         containers,
         server,
         poller: poller::Poller::new().context("failed to wait for events")?,
@@ -127,11 +128,11 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         clock,
         sampler: sample::Sampler::new(configured.config.profile_interval),
         processes: processes::Processes::new(configured.config.profile_processes),
-        governor,
         learned: learn::Learned::default(),
         files: files::JobFiles::default(),
         shares: shares::Shares::default(),
         jobs_nodes: numa::JobNodes::default(),
+        pieces: pieces::Pieces::default(),
         scratches: scratch::Scratches::new(Scratch::new(&facts, state.instance())),
         around: around::Chains::open(state.path())?,
         audit: audit::Audit::open(state.path()),

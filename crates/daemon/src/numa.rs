@@ -152,11 +152,16 @@ impl Daemon {
                 (if waiting.is_empty() { stored() } else { waiting }, false)
             }
         };
+        self.tell_nodes_of(row, &rows, runs, view);
+    }
+
+    /// The same, of these rows.
+    pub(crate) fn tell_nodes_of(&self, row: &JobRow, rows: &[NodeRow], runs: bool, view: &mut ReportView) {
         if rows.is_empty() {
             return;
         }
         let cpus = row.cpus.as_deref().and_then(|cpus| cpus.parse::<CpuSet>().ok());
-        let nodes = node_views(&rows, cpus.filter(|cpus| !cpus.is_empty()).as_ref(), &self.topology, runs);
+        let nodes = node_views(rows, cpus.filter(|cpus| !cpus.is_empty()).as_ref(), &self.topology, runs);
         view.numa_local = local_part(&nodes);
         view.numa = Some(nodes);
     }

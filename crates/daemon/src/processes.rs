@@ -125,6 +125,11 @@ impl Processes {
         lost
     }
 
+    /// What a process held at that moment with shared memory divided.
+    pub(crate) fn divided(&mut self, pid: u32, bytes: u64, at_us: u64) {
+        self.census.divided(pid, bytes, at_us);
+    }
+
     /// Stops looking while there is nothing to look for.
     fn rest(&mut self, busy: bool, now_us: u64) {
         if busy {
@@ -181,6 +186,7 @@ impl Processes {
 impl Daemon {
     /// Hears what the kernel told of processes since the last time.
     pub(crate) fn take_records(&mut self) {
+        self.take_shares();
         let now_us = self.clock.now_us();
         if self.processes.take(now_us) {
             tracing::warn!("records of processes were lost; those that live are found by samples");

@@ -1,6 +1,8 @@
 //! Who may do what: own jobs only, unless one is an operator. Users are known by the kernel's word.
 
+use pinfold_profile::store::Whose;
 use pinfold_proto::config::Config;
+use pinfold_proto::row::JobRow;
 use pinfold_proto::wire::ErrorCode;
 use pinfold_proto::{JobClass, JobSpec};
 use pinfold_sys::peer::{self, Peer};
@@ -14,9 +16,21 @@ pub(crate) fn is_operator(config: &Config, user: Peer) -> bool {
     user.uid == 0 || user.uid == peer::own_uid() || named(&config.access_operators, user.uid)
 }
 
-/// Whether this user may see and change the jobs of user `owner`.
-pub(crate) fn may_touch(config: &Config, user: Peer, owner: u32) -> bool {
-    user.uid == owner || is_operator(config, user)
+/// Whether this user may see and change a job: its own user, an operator, and who `projects.NAME.operators` names for
+/// its project.
+pub(crate) fn may_touch(config: &Config, user: Peer, job: &JobRow) -> bool {
+    let steers =
+        |name: &String| config.projects.get(name).is_some_and(|project| named(&project.operators, user.uid));
+    user.uid == job.uid || is_operator(config, user) || job.spec.project.as_ref().is_some_and(steers)
+}
+
+/// Whose jobs a user may see, where none are named: its own, or with `all` as many as it may.
+pub(crate) fn may_see(config: &Config, user: Peer, all: bool) -> Whose {
+    if all && is_operator(config, user) {
+        return Whose::Everybody;
+    }
+    let steered = config.projects.iter().filter(|(_, project)| all && named(&project.operators, user.uid));
+    Whose::User { uid: user.uid, projects: steered.map(|(name, _)| name.clone()).collect() }
 }
 
 /// Checks what a job asks for against what its user may ask for; gives the priority it gets.
@@ -96,11 +110,35 @@ mod tests {
         check(&["priority.default=3"], STRANGER, &plain, Ok(3));
     }
 
+    fn job(uid: u32, project: Option<&str>) -> JobRow {
+        let spec = JobSpec { project: project.map(str::to_owned), ..JobSpec::default() };
+        JobRow::asked_for(1, uid, "somebody".to_owned(), spec, 0)
+    }
+
     #[test]
     fn jobs_are_ones_own() {
         let config = Config::default();
-        assert!(may_touch(&config, STRANGER, STRANGER.uid));
-        assert!(!may_touch(&config, STRANGER, 0));
-        assert!(may_touch(&config, ROOT, STRANGER.uid));
+        assert!(may_touch(&config, STRANGER, &job(STRANGER.uid, None)));
+        assert!(!may_touch(&config, STRANGER, &job(0, None)));
+        assert!(may_touch(&config, ROOT, &job(STRANGER.uid, None)));
+        let own = |uid| Whose::User { uid, projects: Vec::new() };
+        assert_eq!(may_see(&config, STRANGER, true), own(STRANGER.uid));
+        assert_eq!((may_see(&config, ROOT, false), may_see(&config, ROOT, true)), (own(0), Whose::Everybody));
+    }
+
+    #[test]
+    fn who_steers_a_project_has_its_jobs_and_no_others() {
+        // By the name of everybody, for whom there is always an account.
+        let changes = ["projects.web.operators=*", "projects.lab={}"];
+        let (config, _) = Config::default().with_changes(changes).unwrap();
+        assert!(may_touch(&config, STRANGER, &job(0, Some("web"))));
+        for other in [None, Some("lab"), Some("gone")] {
+            assert!(!may_touch(&config, STRANGER, &job(0, other)), "{other:?}");
+        }
+        let Whose::User { uid, projects } = may_see(&config, STRANGER, true) else { panic!("not all") };
+        assert_eq!((uid, projects), (STRANGER.uid, vec!["web".to_owned()]));
+        let Whose::User { projects, .. } = may_see(&config, STRANGER, false) else { panic!("not all") };
+        assert!(projects.is_empty(), "only when all are asked for");
+        assert!(!is_operator(&config, STRANGER));
     }
 }

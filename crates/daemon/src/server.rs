@@ -224,6 +224,11 @@ impl Server {
         changed.then_some(waiting)
     }
 
+    /// How many bytes wait to be sent to it.
+    pub(crate) fn unsent_bytes(&self, id: ConnectionId) -> usize {
+        self.connections.get(&id).map_or(0, |connection| connection.out.len())
+    }
+
     /// Marks a connection as one that has said hello.
     pub(crate) fn greet(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.get_mut(&id) {

@@ -224,7 +224,7 @@ impl Daemon {
             let here = set.cpus.intersection(&usable);
             let mine = |job: &u64| {
                 let live = self.jobs.get(&pinfold_policy::JobId(*job));
-                live.is_some_and(|live| rights::may_touch(config, user, live.row.uid))
+                live.is_some_and(|live| rights::may_touch(config, user, &live.row))
             };
             SetAsideView {
                 set: set.name.clone(),

@@ -5,16 +5,14 @@
 //! it keeps a job waiting. What to read when is the budget's to say. The loop only hands sizes over and takes
 //! figures back; it never waits.
 //!
-//! Owner of state: the thread has the budget, the loop the figures of processes that live.
+//! Owner of state: the thread has the budget; figures go into the census, and with a process's row into the store.
 
 mod budget;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant as Moment;
 
-use pinfold_proto::view::{ProcessView, seconds};
 use pinfold_sys::procfs::Proc;
 use rustix::time::ClockId;
 
@@ -38,7 +36,6 @@ struct Share {
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
     reader: Option<Reader>,
-    known: BTreeMap<u32, Share>,
 }
 
 #[derive(Debug)]
@@ -50,9 +47,19 @@ struct Reader {
 }
 
 impl Shares {
-    /// Takes what was read since the last round, and has these processes, which are all there are, read as far as
-    /// the budget goes.
-    fn round(&mut self, sizes: Vec<Size>, now_us: u64) {
+    /// Takes what was read since the last call.
+    fn take(&mut self) -> Vec<(u32, Share)> {
+        let Some(reader) = &mut self.reader else { return Vec::new() };
+        let mut read = Vec::new();
+        while let Ok(some) = reader.answers.try_recv() {
+            reader.busy = false;
+            read.extend(some);
+        }
+        read
+    }
+
+    /// Has these processes, which are all there are, read as far as the budget goes, if none are being read.
+    fn order(&mut self, sizes: Vec<Size>, now_us: u64) {
         let reader = match &mut self.reader {
             Some(reader) => reader,
             none => match start() {
@@ -60,29 +67,8 @@ impl Shares {
                 Err(error) => return tracing::warn!(%error, "shared memory is not divided"),
             },
         };
-        while let Ok(read) = reader.answers.try_recv() {
-            reader.busy = false;
-            self.known.extend(read);
-        }
-        let alive: std::collections::BTreeSet<u32> = sizes.iter().map(|size| size.pid).collect();
-        self.known.retain(|pid, _| alive.contains(pid));
         if !reader.busy {
             reader.busy = reader.orders.send((now_us, sizes)).is_ok();
-        }
-    }
-
-    /// Adds the last figure to a process that lives.
-    pub(crate) fn tell(&self, process: &mut ProcessView) {
-        if process.ended_s.is_some() {
-            return;
-        }
-        let share = self.known.get(&process.pid);
-        let read_s = share.map(|share| seconds(share.time_us));
-        // A figure from before its start is that of another process, whose number it has now.
-        if let (Some(share), Some(read_s)) = (share, read_s)
-            && process.started_s.is_none_or(|started_s| started_s <= read_s)
-        {
-            (process.pss_bytes, process.pss_read_s) = (Some(share.bytes), Some(read_s));
         }
     }
 }
@@ -126,6 +112,13 @@ fn cpu_us() -> u64 {
 }
 
 impl Daemon {
+    /// Takes what was read of processes since the last time, before anything is heard of their ends.
+    pub(crate) fn take_shares(&mut self) {
+        for (pid, share) in self.shares.take() {
+            self.processes.divided(pid, share.bytes, share.time_us);
+        }
+    }
+
     /// Has shared memory divided among the processes of all jobs that run.
     pub(crate) fn divide_shared(&mut self, now_us: u64) {
         if !self.configured.config.profile_pss {
@@ -138,7 +131,7 @@ impl Daemon {
         });
         let sizes: Vec<Size> = sizes.collect();
         if !sizes.is_empty() || self.shares.reader.is_some() {
-            self.shares.round(sizes, now_us);
+            self.shares.order(sizes, now_us);
         }
     }
 }
@@ -148,30 +141,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_come_back_and_go_with_their_process() {
+    fn figures_come_back() {
         let mut shares = Shares::default();
+        assert_eq!(shares.take(), [], "nothing was ordered");
         let pid = std::process::id();
         let size = Size { job: 1, pid, resident_bytes: 1 << 20 };
         let began = Moment::now();
         let mut now_us = 1;
-        while !shares.known.contains_key(&pid) {
+        let share = loop {
             assert!(began.elapsed() < std::time::Duration::from_secs(60), "no figure");
             now_us += 1_000_000;
-            shares.round(vec![size], now_us);
+            shares.order(vec![size], now_us);
             std::thread::yield_now();
-        }
-        let row = pinfold_proto::row::ProcessRow { pid, ..Default::default() };
-        let view = pinfold_profile::report::process_view(&row);
-        let told = |change: &dyn Fn(&mut ProcessView)| {
-            let mut view = view.clone();
-            change(&mut view);
-            shares.tell(&mut view);
-            view.pss_bytes
+            if let Some((read, share)) = shares.take().pop() {
+                assert_eq!(read, pid);
+                break share;
+            }
         };
-        assert!(told(&|_| {}).is_some_and(|bytes| bytes > 4096));
-        assert_eq!(told(&|view| view.ended_s = Some(1.0)), None, "it is over");
-        assert_eq!(told(&|view| view.started_s = Some(1e9)), None, "another one of that number");
-        shares.round(Vec::new(), now_us + 1);
-        assert!(shares.known.is_empty());
+        assert!(share.bytes > 4096 && (1..=now_us).contains(&share.time_us), "{share:?}");
     }
 }

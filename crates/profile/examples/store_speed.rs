@@ -5,8 +5,8 @@ use std::io::Write;
 use std::time::Instant;
 
 use pinfold_profile::store::Store;
-use pinfold_proto::row::{DecisionRow, JobRow, SampleRow, Usage};
-use pinfold_proto::{JobClass, JobSpec, JobState};
+use pinfold_proto::row::{DecisionRow, JobRow, SampleRow};
+use pinfold_proto::{JobSpec, JobState};
 
 const JOBS: u64 = 20_000;
 const SAMPLES: u64 = 1_000_000;
@@ -57,34 +57,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn write_job(store: &mut Store, job: u64) -> Result<(), pinfold_profile::store::StoreError> {
-    let mut row = JobRow {
-        job,
-        uid: 1000,
-        user: "ada".to_owned(),
-        spec: JobSpec {
-            name: "true".to_owned(),
-            command: vec!["true".to_owned()],
-            directory: "/home/ada".to_owned(),
-            cores: 1,
-            ..JobSpec::default()
-        },
-        priority: 10,
-        class: JobClass::Primary,
-        state: JobState::Queued,
-        submitted_us: job,
-        started_us: None,
-        ended_us: None,
-        suspended_us: 0,
-        frozen_since_us: None,
-        requeues: 0,
-        requeuing: false,
-        cpus: None,
-        keeper: None,
-        main: None,
-        ending: None,
-        reason: None,
-        usage: Usage::default(),
+    let spec = JobSpec {
+        name: "true".to_owned(),
+        command: vec!["true".to_owned()],
+        directory: "/home/ada".to_owned(),
+        cores: 1,
+        ..JobSpec::default()
     };
+    let mut row = JobRow::asked_for(job, 1000, "ada".to_owned(), spec, job);
     store.insert_job(&row)?;
     store.add_decision(&decision(job, "start as primary on 0", "a slot is free"))?;
     row.state = JobState::Running;

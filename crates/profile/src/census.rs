@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use pinfold_proto::row::{ProcessRow, ProcessSource, ProcessUsage};
+use pinfold_proto::row::{ProcessRow, ProcessShare, ProcessSource, ProcessUsage};
 
 /// Processes that lived for less are added up by command, beyond the first [`SHORT_KEPT`].
 pub const SHORT_US: u64 = 1_000_000;
@@ -283,6 +283,16 @@ impl Census {
             }
         }
         self.miss(job, alive, sure, now_us);
+    }
+
+    /// What a process that lives held at that moment with shared memory divided. A figure from before its start is that
+    /// of another one, whose number it has now.
+    pub fn divided(&mut self, pid: u32, bytes: u64, at_us: u64) {
+        let Some(member) = self.last_mut(pid) else { return };
+        if member.row.started_us.is_none_or(|started_us| started_us <= at_us) {
+            let peak_bytes = member.row.share.map_or(bytes, |share| share.peak_bytes.max(bytes));
+            member.row.share = Some(ProcessShare { time_us: at_us, bytes, peak_bytes });
+        }
     }
 
     /// Closes those that samples do not see any more.
@@ -564,6 +574,7 @@ fn add(fold: &mut ProcessRow, row: &ProcessRow) {
     fold.exit_code = row.exit_code.or(fold.exit_code);
     fold.signal = row.signal.or(fold.signal);
     fold.used.add(&row.used);
+    fold.share = [fold.share, row.share].into_iter().flatten().max_by_key(|share| share.peak_bytes);
     if row.source != ProcessSource::Exit {
         fold.source = row.source;
     }

@@ -17,8 +17,63 @@ pub enum Form {
     Csv,
     /// A JSON object a line; what is absent is `null`.
     JsonLines,
-    /// Apache Parquet: one row group, plain encoding, no compression.
+    /// Apache Parquet: groups of some ten thousand rows, plain encoding, no compression.
     Parquet,
+}
+
+/// Rows of one group in a Parquet file: some megabytes, which a reader takes at once.
+const GROUP_ROWS: usize = 50_000;
+
+/// A table that is written as it comes: in sheets of the same columns.
+#[derive(Debug)]
+pub struct Table {
+    form: Form,
+    begun: bool,
+    /// Rows that are to be a group of a Parquet file.
+    group: Sheet,
+    parquet: parquet::File,
+}
+
+impl Table {
+    /// A table in this form, of which nothing is written yet.
+    #[must_use]
+    pub fn new(form: Form) -> Self {
+        Self { form, begun: false, group: Sheet::default(), parquet: parquet::File::default() }
+    }
+
+    /// Writes the next rows; a sheet without rows names the columns.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn add(&mut self, sheet: Sheet, out: &mut dyn Write) -> io::Result<()> {
+        let first = !std::mem::replace(&mut self.begun, true);
+        match self.form {
+            Form::Csv => sheet.write_csv(first, out),
+            Form::JsonLines => sheet.write_json_lines(out),
+            Form::Parquet => {
+                self.group.append(sheet);
+                if self.group.rows < GROUP_ROWS {
+                    return Ok(());
+                }
+                let none = self.group.emptied();
+                self.parquet.add(&std::mem::replace(&mut self.group, none), out)
+            }
+        }
+    }
+
+    /// Writes what is left, and the end.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn end(mut self, out: &mut dyn Write) -> io::Result<()> {
+        if self.form != Form::Parquet {
+            return Ok(());
+        }
+        if self.group.rows > 0 || self.parquet.is_empty() {
+            self.parquet.add(&self.group, out)?;
+        }
+        self.parquet.end(&self.group, out)
+    }
 }
 
 /// Columns of equal length.
@@ -64,17 +119,45 @@ impl Sheet {
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn write(&self, form: Form, out: &mut dyn Write) -> io::Result<()> {
-        match form {
-            Form::Csv => self.write_csv(out),
-            Form::JsonLines => self.write_json_lines(out),
-            Form::Parquet => parquet::write(self, out),
+    pub fn write(self, form: Form, out: &mut dyn Write) -> io::Result<()> {
+        let mut table = Table::new(form);
+        table.add(self, out)?;
+        table.end(out)
+    }
+
+    /// The same columns without rows.
+    fn emptied(&self) -> Self {
+        let none = |cells: &Cells| match cells {
+            Cells::Whole(_) => Cells::Whole(Vec::new()),
+            Cells::Real(_) => Cells::Real(Vec::new()),
+            Cells::Text(_) => Cells::Text(Vec::new()),
+        };
+        let columns = self.columns.iter().map(|(name, cells)| (*name, none(cells))).collect();
+        Self { columns, rows: 0 }
+    }
+
+    /// Adds the rows of a sheet of the same columns.
+    fn append(&mut self, other: Self) {
+        if self.columns.is_empty() {
+            *self = other;
+            return;
+        }
+        self.rows += other.rows;
+        for ((_, own), (_, others)) in self.columns.iter_mut().zip(other.columns) {
+            match (own, others) {
+                (Cells::Whole(own), Cells::Whole(others)) => own.extend(others),
+                (Cells::Real(own), Cells::Real(others)) => own.extend(others),
+                (Cells::Text(own), Cells::Text(others)) => own.extend(others),
+                _ => unreachable!("sheets of one table have the same columns"),
+            }
         }
     }
 
-    fn write_csv(&self, out: &mut dyn Write) -> io::Result<()> {
-        let names: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
-        write!(out, "{}\r\n", names.join(","))?;
+    fn write_csv(&self, with_names: bool, out: &mut dyn Write) -> io::Result<()> {
+        if with_names {
+            let names: Vec<&str> = self.columns.iter().map(|(name, _)| *name).collect();
+            write!(out, "{}\r\n", names.join(","))?;
+        }
         for row in 0..self.rows {
             for (at, (_, cells)) in self.columns.iter().enumerate() {
                 let comma = if at == 0 { "" } else { "," };
@@ -176,24 +259,21 @@ fn by_node(job: &ReportView, figure: fn(&NodeView) -> u64) -> Option<String> {
     Some(nodes.map(|node| format!("{}={}", node.node, figure(node))).collect::<Vec<_>>().join(" "))
 }
 
-/// One row a sample of jobs that were reported with their series.
+/// One row a sample: points of a job's series.
 #[must_use]
-pub fn samples(of: &[ReportView]) -> Sheet {
-    let series = |job: &ReportView| job.series.clone().unwrap_or_default();
-    let all: Vec<(u64, PointView)> =
-        of.iter().flat_map(|job| series(job).into_iter().map(|point| (job.job, point))).collect();
-    let mut sheet = Sheet::new(all.len());
-    sheet.whole("job", &all, |(job, _)| Some(*job));
-    sheet.real("time_s", &all, |(_, point)| Some(point.time_s));
-    sheet.text("state", &all, |(_, point)| Some(state_word(point.state).to_owned()));
-    sheet.real("cpu_cores", &all, |(_, point)| Some(point.cpu_cores));
-    sheet.whole("memory_bytes", &all, |(_, point)| Some(point.memory_bytes));
-    sheet.whole("cache_bytes", &all, |(_, point)| point.cache_bytes);
-    sheet.whole("swap_bytes", &all, |(_, point)| Some(point.swap_bytes));
-    sheet.whole("io_read_bytes", &all, |(_, point)| Some(point.io_read_bytes));
-    sheet.whole("io_write_bytes", &all, |(_, point)| Some(point.io_write_bytes));
-    sheet.whole("processes", &all, |(_, point)| Some(point.processes.into()));
-    sheet.whole("threads", &all, |(_, point)| Some(point.threads.into()));
+pub fn points(job: u64, of: &[PointView]) -> Sheet {
+    let mut sheet = Sheet::new(of.len());
+    sheet.whole("job", of, |_| Some(job));
+    sheet.real("time_s", of, |point| Some(point.time_s));
+    sheet.text("state", of, |point| Some(state_word(point.state).to_owned()));
+    sheet.real("cpu_cores", of, |point| Some(point.cpu_cores));
+    sheet.whole("memory_bytes", of, |point| Some(point.memory_bytes));
+    sheet.whole("cache_bytes", of, |point| point.cache_bytes);
+    sheet.whole("swap_bytes", of, |point| Some(point.swap_bytes));
+    sheet.whole("io_read_bytes", of, |point| Some(point.io_read_bytes));
+    sheet.whole("io_write_bytes", of, |point| Some(point.io_write_bytes));
+    sheet.whole("processes", of, |point| Some(point.processes.into()));
+    sheet.whole("threads", of, |point| Some(point.threads.into()));
     sheet
 }
 
@@ -220,8 +300,13 @@ pub fn processes(of: &[ReportView]) -> Sheet {
     sheet.real("cpu_system_s", &all, |(_, one)| Some(one.cpu_system_s));
     sheet.real("waited_s", &all, |(_, one)| Some(one.waited_s));
     sheet.whole("memory_peak_bytes", &all, |(_, one)| Some(one.memory_peak_bytes));
+    sheet.whole("pss_bytes", &all, |(_, one)| one.pss_bytes);
+    sheet.whole("pss_peak_bytes", &all, |(_, one)| one.pss_peak_bytes);
+    sheet.real("pss_read_s", &all, |(_, one)| one.pss_read_s);
     sheet.whole("io_read_bytes", &all, |(_, one)| Some(one.io_read_bytes));
     sheet.whole("io_write_bytes", &all, |(_, one)| Some(one.io_write_bytes));
+    sheet.whole("io_read_calls", &all, |(_, one)| Some(one.io_read_calls));
+    sheet.whole("io_write_calls", &all, |(_, one)| Some(one.io_write_calls));
     sheet.whole("faults_minor", &all, |(_, one)| Some(one.faults_minor));
     sheet.whole("faults_major", &all, |(_, one)| Some(one.faults_major));
     sheet.whole("switches_voluntary", &all, |(_, one)| Some(one.switches_voluntary));

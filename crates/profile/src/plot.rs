@@ -24,8 +24,8 @@ pub use font::{FAMILY as FONT_FAMILY, cut as text_cut};
 pub use png::{PngError, draw as svg_to_png};
 pub use spread::{Histogram, Spread, spread};
 
-use crate::report::size;
 use crate::report::units::precise;
+use crate::report::{duration, size};
 
 /// A picture: panels one above the other over one time axis.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -36,6 +36,16 @@ pub struct Chart {
     pub panels: Vec<Panel>,
     /// Intervals to shade in every panel, in seconds: from, to, what they are. Those of one name look alike.
     pub shaded: Vec<(f64, f64, String)>,
+    /// What stands in place of series where there are none.
+    pub without: String,
+}
+
+impl Chart {
+    /// Whether there is nothing to draw but names and levels.
+    fn is_empty(&self) -> bool {
+        let finite = |&(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
+        !self.panels.iter().flat_map(|panel| &panel.series).any(|series| series.points.iter().any(finite))
+    }
 }
 
 /// One panel.
@@ -169,6 +179,16 @@ pub fn job_chart(view: &ReportView) -> Chart {
             panel("storage", Unit::BytesPerSecond, storage, Vec::new()),
         ],
         shaded: stopped(points, start_s),
+        without: without_samples(view),
+    }
+}
+
+/// Why a job has no series.
+fn without_samples(view: &ReportView) -> String {
+    match (view.wall_s, view.samples) {
+        (None, _) => "no samples: it has not run".to_owned(),
+        (Some(wall_s), 0) => format!("no samples: it ran for {}, and none was taken", duration(wall_s)),
+        (Some(_), count) => format!("no samples: {count} were taken, and are not kept any more"),
     }
 }
 

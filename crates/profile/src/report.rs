@@ -139,28 +139,43 @@ pub fn decision_view(row: &DecisionRow) -> DecisionView {
 /// point before.
 #[must_use]
 pub fn points(samples: &[SampleRow], started_us: Option<u64>) -> Vec<PointView> {
-    let mut before = (started_us, 0);
-    samples
-        .iter()
-        .map(|sample| {
-            let cpu_us = sample.cpu_user_us.saturating_add(sample.cpu_system_us);
-            let span_us = before.0.map_or(0, |before_us| sample.time_us.saturating_sub(before_us));
-            let used_us = cpu_us.saturating_sub(before.1);
-            before = (Some(sample.time_us), cpu_us);
-            PointView {
-                time_s: seconds(sample.time_us),
-                cpu_cores: if span_us == 0 { 0.0 } else { seconds(used_us) / seconds(span_us) },
-                memory_bytes: sample.memory_bytes,
-                cache_bytes: sample.cache_bytes,
-                swap_bytes: sample.swap_bytes,
-                io_read_bytes: sample.io_read_bytes,
-                io_write_bytes: sample.io_write_bytes,
-                processes: sample.processes,
-                threads: sample.threads,
-                state: sample.state,
-            }
-        })
-        .collect()
+    let mut points = Points::since(started_us);
+    samples.iter().map(|sample| points.next(sample)).collect()
+}
+
+/// A series that is put together from samples as they come.
+#[derive(Debug, Clone, Copy)]
+pub struct Points {
+    /// Time and CPU time of the point before.
+    before: (Option<u64>, u64),
+}
+
+impl Points {
+    /// The series of a job that started then.
+    #[must_use]
+    pub const fn since(started_us: Option<u64>) -> Self {
+        Self { before: (started_us, 0) }
+    }
+
+    /// The next one.
+    pub fn next(&mut self, sample: &SampleRow) -> PointView {
+        let cpu_us = sample.cpu_user_us.saturating_add(sample.cpu_system_us);
+        let span_us = self.before.0.map_or(0, |before_us| sample.time_us.saturating_sub(before_us));
+        let used_us = cpu_us.saturating_sub(self.before.1);
+        self.before = (Some(sample.time_us), cpu_us);
+        PointView {
+            time_s: seconds(sample.time_us),
+            cpu_cores: if span_us == 0 { 0.0 } else { seconds(used_us) / seconds(span_us) },
+            memory_bytes: sample.memory_bytes,
+            cache_bytes: sample.cache_bytes,
+            swap_bytes: sample.swap_bytes,
+            io_read_bytes: sample.io_read_bytes,
+            io_write_bytes: sample.io_write_bytes,
+            processes: sample.processes,
+            threads: sample.threads,
+            state: sample.state,
+        }
+    }
 }
 
 fn name(row: &JobRow) -> String {

@@ -29,6 +29,7 @@ use std::path::{Path, PathBuf};
 use pinfold_proto::row::{DecisionRow, FileRow, JobRow, NodeRow, ProcessRow, SampleRow};
 use rusqlite::{CachedStatement, Connection, ErrorCode, Row, ToSql};
 
+pub use compact::Place;
 pub use error::StoreError;
 pub use recovery::Recovery;
 
@@ -49,6 +50,33 @@ pub struct Store {
     next_job: u64,
     turn: Turn,
     words: Words,
+}
+
+/// The store as it was at one moment, to be read from while it goes on being written: every method of [`Store`] that
+/// only reads. As long as it lives the log grows with all that is written, and [`Store::checkpoint`] cannot cut it.
+#[derive(Debug)]
+pub struct Snapshot(Store);
+
+impl std::ops::Deref for Snapshot {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.0
+    }
+}
+
+/// Whose jobs are meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Whose {
+    /// Everybody's.
+    Everybody,
+    /// A user's, and all jobs of these projects.
+    User {
+        /// The user.
+        uid: u32,
+        /// The projects.
+        projects: Vec<String>,
+    },
 }
 
 /// What [`Store::open`] gives.
@@ -181,6 +209,19 @@ impl Store {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The store as it is now, over a connection of its own.
+    ///
+    /// # Errors
+    /// [`StoreError::InTransaction`]; else as SQLite refuses.
+    pub fn snapshot(&self) -> Result<Snapshot, StoreError> {
+        self.refuse_inside("look at one moment of")?;
+        let connection =
+            open::one_moment(&self.path).map_err(|source| self.sort("look at one moment of", source))?;
+        let (path, next_job) = (self.path.clone(), self.next_job);
+        // Open as long as it lives: what would need another transaction is refused.
+        Ok(Snapshot(Self { connection, path, next_job, turn: Turn::Open, words: Words::new() }))
     }
 
     /// Begins a transaction: what is written until [`Store::commit`] is kept as one.
@@ -447,6 +488,44 @@ impl Store {
         }
     }
 
+    /// The numbers of the last `count` of these jobs, ascending.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn last_numbers(&self, whose: &Whose, count: u32) -> Result<Vec<u64>, StoreError> {
+        let mut jobs = match whose {
+            Whose::Everybody => self.numbers("ORDER BY job DESC LIMIT ?1", &[&count])?,
+            Whose::User { uid, projects } => {
+                let rest = format!("WHERE {} ORDER BY job DESC LIMIT ?3", of(projects));
+                self.numbers(&rest, &[uid, &list(projects), &count])?
+            }
+        };
+        jobs.reverse();
+        Ok(jobs)
+    }
+
+    /// The numbers of those of these jobs that were asked for at or after `since_us`, ascending; up to so many.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn numbers_since(&self, whose: &Whose, since_us: u64, count: u32) -> Result<Vec<u64>, StoreError> {
+        let since = whole(since_us);
+        match whose {
+            Whose::Everybody => {
+                self.numbers("WHERE submitted_us >= ?1 ORDER BY job LIMIT ?2", &[&since, &count])
+            }
+            Whose::User { uid, projects } => {
+                let rest = format!("WHERE {} AND submitted_us >= ?3 ORDER BY job LIMIT ?4", of(projects));
+                self.numbers(&rest, &[uid, &list(projects), &since, &count])
+            }
+        }
+    }
+
+    fn numbers(&self, rest: &str, values: &[&dyn ToSql]) -> Result<Vec<u64>, StoreError> {
+        let number = |row: &Row<'_>| row.get(0).map(|job: i64| u64::try_from(job).unwrap_or(0));
+        self.read("read jobs", &format!("SELECT job FROM jobs {rest}"), values, number)
+    }
+
     /// The jobs of a user, or of all, that had been asked for and were not over at `at_us`; the last `count` of them,
     /// by number.
     ///
@@ -489,6 +568,15 @@ impl Store {
             Ok(samples)
         };
         run().map_err(|source| self.sort("read samples", source))
+    }
+
+    /// The samples of a job that follow, oldest first: a few thousand at most, and of those in rows at most `most`. There
+    /// may be none though more follow; `None`: there are no more.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn next_samples(&self, place: &mut Place, most: usize) -> Result<Option<Vec<SampleRow>>, StoreError> {
+        compact::following(&self.connection, place, most).map_err(|source| self.sort("read samples", source))
     }
 
     /// Strikes off up to [`PRUNE_JOBS_MAX`] jobs that were over before `before_us`, with all that belongs to
@@ -605,6 +693,19 @@ impl Store {
         };
         run().map_err(|source| self.sort(operation, source))
     }
+}
+
+/// The jobs of user `?1` and of the projects `?2`, each by an index of its own.
+fn of(projects: &[String]) -> &'static str {
+    if projects.is_empty() {
+        "uid = ?1 AND ?2 IS NOT NULL"
+    } else {
+        "(uid = ?1 OR project IN (SELECT value FROM json_each(?2)))"
+    }
+}
+
+fn list(projects: &[String]) -> String {
+    serde_json::Value::from(projects.to_vec()).to_string()
 }
 
 /// Looks a file through: see [`Store::check`].

@@ -58,6 +58,45 @@ pub struct JobRow {
 }
 
 impl JobRow {
+    /// A job that was asked for at that moment and has done nothing yet.
+    #[must_use]
+    pub fn asked_for(job: u64, uid: u32, user: String, spec: JobSpec, submitted_us: u64) -> Self {
+        Self {
+            job,
+            uid,
+            user,
+            priority: spec.priority.unwrap_or(10),
+            class: spec.class.unwrap_or(JobClass::Primary),
+            state: if spec.held { JobState::Held } else { JobState::Queued },
+            submitted_us,
+            started_us: None,
+            ended_us: None,
+            suspended_us: 0,
+            frozen_since_us: None,
+            cpus: None,
+            keeper: None,
+            main: None,
+            ending: None,
+            requeues: 0,
+            requeuing: false,
+            reason: None,
+            usage: Usage::default(),
+            spec,
+        }
+    }
+
+    /// The same job, over: it ran all the time until then, and exited with code 0.
+    #[must_use]
+    pub fn ran_until(self, ended_us: u64) -> Self {
+        Self {
+            state: JobState::Exited,
+            started_us: Some(self.submitted_us),
+            ended_us: Some(ended_us),
+            ending: Some(Ending { exit_code: Some(0), ended_us, ..Ending::default() }),
+            ..self
+        }
+    }
+
     /// The set of cores that it runs in, or is to; one of its own if it is isolated.
     #[must_use]
     pub fn set(&self) -> Option<String> {
@@ -224,8 +263,21 @@ pub struct ProcessRow {
     pub threads: u64,
     /// What it used; of several, the sum, but for the peak, which is the largest.
     pub used: ProcessUsage,
+    /// What it held with shared memory divided; of several, of the one that held most. `None`: that was never read.
+    pub share: Option<ProcessShare>,
     /// Where the figures come from.
     pub source: ProcessSource,
+}
+
+/// What a process held of memory, each page divided by the processes that had it (PSS): anonymous and shared memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProcessShare {
+    /// When it was read last.
+    pub time_us: u64,
+    /// How much it was then.
+    pub bytes: u64,
+    /// The most at any reading.
+    pub peak_bytes: u64,
 }
 
 /// What a process used. Of one that ended, the kernel's final figures where they could be had.

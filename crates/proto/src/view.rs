@@ -552,13 +552,17 @@ pub struct ProcessView {
     pub waited_s: f64,
     /// The largest resident size.
     pub memory_peak_bytes: u64,
-    /// Anonymous and shared memory, each page divided by the processes that have it; of one that lives, as it was last
-    /// read. `null`: not read, for it is over, or too large to be read without holding it up.
+    /// Anonymous and shared memory, each page divided by the processes that have it, as it was last read; of several, of
+    /// the one that held most. `null`: never read, for it lived too shortly, or is too large to be read without holding
+    /// it up.
     #[serde(default)]
     pub pss_bytes: Option<u64>,
     /// When that was read, in Unix seconds.
     #[serde(default)]
     pub pss_read_s: Option<f64>,
+    /// The most at any reading.
+    #[serde(default)]
+    pub pss_peak_bytes: Option<u64>,
     /// Bytes read from storage.
     pub io_read_bytes: u64,
     /// Bytes written to storage.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::exit::ExitCode;
 use crate::job::{Ending, JobSpec};
-use crate::view::{DoctorView, MapView, ReportView, SetsView, StatusView, WhyView};
+use crate::view::{DoctorView, MapView, PointView, ReportView, SetsView, StatusView, WhyView};
 
 /// The version of the wire. A daemon refuses a client of another version with words that say which is older.
 pub const WIRE_VERSION: u32 = 4;
@@ -110,6 +110,10 @@ pub enum Request {
         /// Also other users' jobs; for operators.
         #[serde(default)]
         all: bool,
+        /// Answered by any number of `Piece`, all of one moment, instead of by one `Report`, which is refused when it
+        /// would be long.
+        #[serde(default)]
+        pieces: bool,
     },
     /// How long the sender's jobs with these commands usually ran. Answered by `Lengths`.
     Lengths {
@@ -349,6 +353,8 @@ pub enum Reply {
     Why(WhyView),
     /// To `Report` and `Wait`.
     Report(Vec<ReportView>),
+    /// To `Report` in pieces.
+    Piece(Piece),
     /// To `Lengths`: one for each command, in microseconds; `None`: no such one ended well.
     Lengths(Vec<Option<u64>>),
     /// To `Where`.
@@ -387,6 +393,18 @@ pub enum Reply {
         /// What is wrong, and the way out.
         message: String,
     },
+}
+
+/// A part of a long answer. The client has it all with the last one; an `Error` in its place says why not.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Piece {
+    /// Some jobs, by number. Where series are asked for it is one, whose series follows.
+    Jobs(Vec<ReportView>),
+    /// The next points of the last job.
+    Points(Vec<PointView>),
+    /// That was all.
+    Last,
 }
 
 /// A configuration key as it stands.

@@ -354,6 +354,7 @@ fn floods_with_requests(kind: Kind) {
             threads: true,
             files: true,
             all: false,
+            pieces: false,
         };
         for question in [Request::Map, Request::ConfigGet, report] {
             scope.spawn(move || flood(question));
@@ -461,7 +462,8 @@ fn absurd_numbers_and_lengths(kind: Kind) {
                 [Select::Last(u32::MAX), Select::Since(u64::MAX), Select::Since(0), Select::Jobs(vec![1; 9])]
             {
                 let (series, processes, threads, files) = (true, true, true, true);
-                wire.send(&Request::Report { select, series, processes, threads, files, all: false });
+                let (all, pieces) = (false, false);
+                wire.send(&Request::Report { select, series, processes, threads, files, all, pieces });
             }
             wire.send(&Request::Wait { jobs: vec![u64::MAX] });
             wire.send(&Request::Where);

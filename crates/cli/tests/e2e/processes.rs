@@ -55,7 +55,7 @@ fn ten_thousand_short_ones(kind: Kind) {
 
 fn one_by_one(kind: Kind) {
     let host = Host::with(kind, &["profile.interval=50ms"]);
-    let script = "sh -c 'exit 3'; sh -c 'kill -9 $$'; until [ -e go ]; do sleep 0.02; done; exec sleep 0";
+    let script = "sh -c 'exit 3'; sh -c 'kill -9 $$'; until [ -e go ]; do sleep 0.1; done; exec sleep 0";
     let job = host.submit(&[], script);
     let running = eventually("its processes are known by their command lines", || {
         let report = report(&host, job);
@@ -135,7 +135,14 @@ fn shared_memory_is_divided(kind: Kind) {
     assert!(text.out.contains("in 8 of 8 that live"), "{text:?}");
     host.make("go");
     host.until(job, JobState::Exited);
-    assert!(processes(&report(&host, job)).iter().all(|one| one.pss_bytes.is_none()), "those are over");
+    // When they are over, what was read last stays.
+    let over = report(&host, job);
+    for one in processes(&over) {
+        let (bytes, peak) = (one.pss_bytes.expect("it was read"), one.pss_peak_bytes.expect("it was read"));
+        assert!(peak >= bytes && (8 * MIB..128 * MIB).contains(&peak), "{one:?}");
+    }
+    let text = host.pinfold(["report", "--processes", &job.to_string()]);
+    assert!(text.out.contains("over is as it was last read, of 8 of 8"), "{text:?}");
 }
 
 fn not_followed(kind: Kind) {

@@ -116,7 +116,10 @@ fn projects_are_set_while_jobs_run(kind: Kind) {
     let wrong = [
         (&["config", "set", "projects.web.cores=4000"][..], "guaranteed 4000 cores in all"),
         (&["config", "set", "projects.web.memory=900000GiB"], "of memory in all"),
-        (&["config", "set", "projects.web.core=1"], "a project has `cores`, `memory` and `users`"),
+        (
+            &["config", "set", "projects.web.core=1"],
+            "a project has `cores`, `memory`, `users` and `operators`",
+        ),
         (&["config", "set", "projects.w b.core=1"], "a project's name"),
         (
             &["submit", "--project", "wbe", "true"],

@@ -5,13 +5,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use pinfold_profile::store::Store;
 use pinfold_proto::row::{JobRow, SampleRow, Usage};
-use pinfold_proto::{Ending, JobClass, JobSpec, JobState};
+use pinfold_proto::view::ReportView;
+use pinfold_proto::wire::{ErrorCode, Piece, Reply, Request, Select};
+use pinfold_proto::{JobSpec, JobState};
 
 use crate::host::Host;
 use crate::kind::{Kind, each_kind};
 use crate::wait::eventually;
+use crate::wire::Wire;
 
-each_kind!(below_its_size);
+each_kind!(below_its_size, in_pieces);
 
 /// What the store may take.
 const MOST_BYTES: u64 = 1 << 20;
@@ -22,44 +25,28 @@ const SAMPLES: u64 = 300;
 const MINUTE_US: u64 = 60_000_000;
 
 /// A job that was over days ago, one after the other.
-fn over(job: u64, now_us: u64) -> JobRow {
+fn over(job: u64, taken: u64, now_us: u64) -> JobRow {
     let ended_us = now_us - 6 * 1440 * MINUTE_US + job * 10 * MINUTE_US;
-    let started_us = ended_us - SAMPLES * 1_000_000;
-    JobRow {
-        job,
-        uid: rustix::process::geteuid().as_raw(),
-        user: "somebody".to_owned(),
-        spec: JobSpec { name: format!("old-{job}"), command: vec!["old".to_owned()], ..JobSpec::default() },
-        priority: 10,
-        class: JobClass::Primary,
-        state: JobState::Exited,
-        submitted_us: started_us,
-        started_us: Some(started_us),
-        ended_us: Some(ended_us),
-        suspended_us: 0,
-        frozen_since_us: None,
-        cpus: None,
-        keeper: None,
-        main: None,
-        ending: Some(Ending { exit_code: Some(0), ended_us, ..Ending::default() }),
-        requeues: 0,
-        requeuing: false,
-        reason: None,
-        usage: Usage { memory_peak_bytes: job << 20, samples: SAMPLES, ..Usage::default() },
-    }
+    let spec = JobSpec { name: format!("old-{job}"), command: vec!["old".to_owned()], ..JobSpec::default() };
+    let uid = rustix::process::geteuid().as_raw();
+    let row = JobRow::asked_for(job, uid, "somebody".to_owned(), spec, ended_us - taken * 1_000_000);
+    let usage = Usage { memory_peak_bytes: job << 20, samples: taken, ..Usage::default() };
+    JobRow { usage, ..row.ran_until(ended_us) }
 }
 
-/// A state directory as a daemon left it that knew no such size.
-fn fill(host: &Host, now_us: u64) {
+/// A state directory as a daemon left it, with so many jobs of so many samples each; as many were `taken` of each.
+fn fill(host: &Host, jobs: u64, samples: u64, taken: u64) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970");
+    let now_us = u64::try_from(now.as_micros()).expect("a clock not far from now");
     std::fs::DirBuilder::new().mode(0o700).create(host.state()).expect("a state directory");
     let mut store = Store::open(&host.state()).expect("a store").store;
     store.begin().expect("a transaction");
-    for job in 1..=JOBS {
-        let row = over(job, now_us);
+    for job in 1..=jobs {
+        let row = over(job, taken, now_us);
         store.insert_job(&row).expect("a job");
-        for at in 0..SAMPLES {
+        for at in 0..samples {
             // Figures that packing can do little about.
-            let noise = (at + job * SAMPLES).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let noise = (at + job * samples).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let sample = SampleRow {
                 job,
                 time_us: row.submitted_us + at * 1_000_000,
@@ -102,11 +89,9 @@ fn samples_of(host: &Host, jobs: impl Iterator<Item = u64>) -> Vec<usize> {
 }
 
 fn below_its_size(kind: Kind) {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970");
-    let now_us = u64::try_from(now.as_micros()).expect("a clock not far from now");
     let size = format!("profile.store_max={}MiB", MOST_BYTES >> 20);
     let mut host = Host::without_daemon(kind, &["profile.interval=50ms", &size]);
-    fill(&host, now_us);
+    fill(&host, JOBS, SAMPLES, SAMPLES);
     assert!(file_bytes(&host) > 4 * MOST_BYTES, "there is too little to begin with");
     host.start_daemon();
     let job = host.submit(&[], "until [ -e go ]; do sleep 0.05; done");
@@ -140,4 +125,58 @@ fn below_its_size(kind: Kind) {
     }
     let check = host.pinfold(["check"]);
     assert_eq!(check.code, Some(0), "{check:?}");
+}
+
+/// A long answer comes in pieces of a few hundred KiB, and is of one moment, however long it is read for.
+fn in_pieces(kind: Kind) {
+    // More than the sockets between the two hold.
+    const EACH: u64 = 5_000;
+    let mut host = Host::without_daemon(kind, &[]);
+    // Many more were taken, and are not there any more.
+    fill(&host, 3, EACH, 50_000);
+    host.start_daemon();
+    let ask = |pieces| Request::Report {
+        select: Select::Since(0),
+        series: true,
+        processes: false,
+        threads: false,
+        files: false,
+        all: true,
+        pieces,
+    };
+    let mut wire = Wire::greeted(&host);
+    wire.send(&ask(false));
+    match wire.hear() {
+        Some(Reply::Error { code: ErrorCode::Refused, message }) => {
+            assert!(message.contains("in pieces"), "{message}");
+        }
+        other => panic!("too long for one answer: {other:?}"),
+    }
+    wire.send(&ask(true));
+    // What comes now is not in the answer, and a second one has to wait for its question.
+    let first = wire.hear();
+    assert!(matches!(&first, Some(Reply::Piece(Piece::Jobs(jobs))) if jobs[0].job == 1), "{first:?}");
+    assert_eq!(host.pinfold(["run", "--", "/bin/true"]).code, Some(0));
+    wire.send(&ask(true));
+    let (mut told, mut refused) = (vec![(1, 0)], 0);
+    loop {
+        match wire.hear().expect("the daemon goes on") {
+            Reply::Piece(Piece::Jobs(jobs)) => told.extend(jobs.iter().map(|job| (job.job, 0))),
+            Reply::Piece(Piece::Points(points)) => {
+                assert!(points.len() <= 1_000, "{}", points.len());
+                told.last_mut().expect("a job before its points").1 += points.len() as u64;
+            }
+            Reply::Piece(Piece::Last) => break,
+            Reply::Error { code: ErrorCode::Usage, .. } => refused += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((told, refused), (vec![(1, EACH), (2, EACH), (3, EACH)], 1));
+    // The same by the command, a line a sample.
+    let done = host.pinfold(["export", "--what", "samples", "--format", "jsonl", "--since", "@0", "--all"]);
+    let lines = done.out.lines().count() as u64;
+    assert!(done.code == Some(0) && lines >= 3 * EACH, "{lines} {}", done.err);
+    let report = host.pinfold(["report", "--json", "--series", "2"]);
+    let view: ReportView = serde_json::from_str(&report.out).expect("an object on a line");
+    assert_eq!(view.series.map(|series| series.len() as u64), Some(EACH));
 }

@@ -79,6 +79,54 @@ fn another_users_job() {
     }
 }
 
+/// Who steers a project sees and changes its jobs, whosever they are, and nothing else.
+#[test]
+fn operators_of_a_project() {
+    let Some(host) = shared(&["slots.factor=4"]) else { return };
+    if pinfold_sys::peer::user_named("nobody").is_none_or(|user| user.uid != 65534) {
+        return println!("skipped: user 65534 is not called nobody here");
+    }
+    let set = host.pinfold(["config", "set", "projects.web.operators=nobody", "projects.lab={}"]);
+    assert_eq!(set.code, Some(0), "{set:?}");
+    let [web, lab] = ["web", "lab"].map(|name| host.submit(&["--project", name, "--name", name], WAIT));
+    [web, lab].into_iter().for_each(|job| drop(host.until(job, JobState::Running)));
+    let numbers = |arguments: &[&str]| -> Vec<u64> {
+        let done = as_nobody(&host, arguments);
+        assert_eq!(done.code, Some(0), "{arguments:?}: {done:?}");
+        assert!(!done.out.contains("lab"), "{arguments:?}: {done:?}");
+        let job = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["job"].as_u64();
+        done.out.lines().filter_map(job).collect()
+    };
+    assert_eq!(numbers(&["report", "--json", "--all", "--last", "9"]), [web]);
+    assert_eq!(numbers(&["export", "--format", "jsonl", "--all", "--since", "1h"]), [web]);
+    assert!(
+        numbers(&["report", "--json", "--last", "9"]).is_empty(),
+        "its own alone, unless all are asked for"
+    );
+    let status = as_nobody(&host, &["status", "--json"]);
+    let status: StatusView = serde_json::from_str(&status.out).expect("JSON");
+    assert_eq!(status.jobs.iter().map(|job| job.job).collect::<Vec<_>>(), [web]);
+    for verb in ["why", "report", "suspend"] {
+        assert_eq!(as_nobody(&host, &[verb, &web.to_string()]).code, Some(0), "{verb}");
+        let refused = as_nobody(&host, &[verb, &lab.to_string()]);
+        assert!(refused.code == Some(3) && !refused.err.contains("lab"), "{verb}: {refused:?}");
+    }
+    host.until(web, JobState::Frozen);
+    assert_eq!(as_nobody(&host, &["cancel", &web.to_string()]).code, Some(0));
+    host.until(web, JobState::Exited);
+    for arguments in [&["audit"][..], &["drain"], &["config", "set", "projects.web.operators=root"]] {
+        assert_eq!(as_nobody(&host, arguments).code, Some(3), "{arguments:?}");
+    }
+    let audit = host.pinfold(["audit"]);
+    let told = |line: &str| line.contains("nobody") && line.contains("cancel") && line.contains("of root");
+    assert!(audit.out.lines().any(told), "{audit:?}");
+    // Named no more, it has nothing any more.
+    assert_eq!(host.pinfold(["config", "set", "projects.web.operators="]).code, Some(0));
+    assert_eq!(as_nobody(&host, &["report", &web.to_string()]).code, Some(3));
+    host.make("go");
+    host.until(lab, JobState::Exited);
+}
+
 #[test]
 fn what_only_operators_may() {
     let Some(host) = shared(&["access.exclusive=[]", "access.no_suspend=[]"]) else { return };

@@ -291,3 +291,26 @@ fn a_tree_that_nobody_claims_is_dropped() {
     census.sweep(S + UNCLAIMED_US + 1);
     assert!(census.is_idle() && census.members.is_empty());
 }
+
+#[test]
+fn what_was_read_of_shared_memory_stays_with_its_process() {
+    let mut census = census();
+    census.born(100, KEEPER, 10 * S);
+    census.bind(100, 7, 10 * S);
+    census.divided(100, 9_000, 5 * S);
+    assert_eq!(census.living(7)[0].share, None, "that was another process of this number");
+    census.divided(100, 5_000, 11 * S);
+    census.divided(100, 3_000, 12 * S);
+    census.divided(999, 1, 12 * S);
+    let share = Some(ProcessShare { time_us: 12 * S, bytes: 3_000, peak_bytes: 5_000 });
+    assert_eq!(census.living(7)[0].share, share);
+    census.ended(&End { lived_us: 2 * S, ..end(100, KEEPER, 1) }, 13 * S);
+    census.divided(100, 7_000, 14 * S);
+    assert_eq!(census.finish(7, 14 * S)[0].share, share, "its row is handed out with it");
+    // Of several that are added up, the one that held most.
+    let other = ProcessShare { time_us: S, bytes: 1, peak_bytes: 8_000 };
+    let mut fold = ProcessRow { share, ..ProcessRow::default() };
+    add(&mut fold, &ProcessRow { share: Some(other), ..ProcessRow::default() });
+    add(&mut fold, &ProcessRow::default());
+    assert_eq!(fold.share, Some(other));
+}

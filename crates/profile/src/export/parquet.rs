@@ -1,4 +1,4 @@
-//! Parquet, as far as a plain table needs it: one row group, one page a column, plain encoding, no compression.
+//! Parquet, as far as a plain table needs it: groups of rows, one page a column, plain encoding, no compression.
 //!
 //! The form is that of the Apache Parquet format, version 1; what describes the file stands at its end in Thrift's
 //! compact protocol. Written here because that takes two hundred lines, and a library some forty crates. Absent
@@ -18,27 +18,64 @@ const BYTE_ARRAY: i64 = 6;
 const PLAIN: i64 = 0;
 const RLE: i64 = 3;
 
-/// Writes the table.
-pub(super) fn write(sheet: &Sheet, out: &mut dyn Write) -> io::Result<()> {
-    out.write_all(MAGIC)?;
-    let mut offset = MAGIC.len();
-    let mut chunks = Vec::new();
-    for (name, cells) in &sheet.columns {
-        let page = page(cells, sheet.rows);
-        out.write_all(&page)?;
-        chunks.push(Chunk { name, kind: kind(cells), offset, bytes: page.len() });
-        offset += page.len();
-    }
-    let footer = footer(&chunks, sheet.rows);
-    out.write_all(&footer)?;
-    let length = u32::try_from(footer.len()).map_err(|_| io::Error::other("too many columns"))?;
-    out.write_all(&length.to_le_bytes())?;
-    out.write_all(MAGIC)
+/// A file of which some groups of rows are written.
+#[derive(Debug, Default)]
+pub(super) struct File {
+    groups: Vec<Group>,
+    /// Bytes written so far.
+    offset: usize,
 }
 
-struct Chunk<'a> {
+/// A group of rows: of each column, where it is.
+#[derive(Debug)]
+struct Group {
+    rows: usize,
+    chunks: Vec<Chunk>,
+}
+
+impl File {
+    /// Whether nothing is written yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Writes the next group.
+    pub(super) fn add(&mut self, sheet: &Sheet, out: &mut dyn Write) -> io::Result<()> {
+        if self.offset == 0 {
+            out.write_all(MAGIC)?;
+            self.offset = MAGIC.len();
+        }
+        let mut chunks = Vec::new();
+        for (_, cells) in &sheet.columns {
+            let page = page(cells, sheet.rows);
+            out.write_all(&page)?;
+            chunks.push(Chunk { offset: self.offset, bytes: page.len() });
+            self.offset += page.len();
+        }
+        self.groups.push(Group { rows: sheet.rows, chunks });
+        Ok(())
+    }
+
+    /// Writes what describes it, whose columns are those of this sheet.
+    pub(super) fn end(&self, sheet: &Sheet, out: &mut dyn Write) -> io::Result<()> {
+        let columns: Vec<Column<'_>> =
+            sheet.columns.iter().map(|(name, cells)| Column { name, kind: kind(cells) }).collect();
+        let footer = footer(&columns, &self.groups);
+        out.write_all(&footer)?;
+        let length = u32::try_from(footer.len()).map_err(|_| io::Error::other("too many columns"))?;
+        out.write_all(&length.to_le_bytes())?;
+        out.write_all(MAGIC)
+    }
+}
+
+struct Column<'a> {
     name: &'a str,
     kind: i64,
+}
+
+/// Where a column of a group is.
+#[derive(Debug)]
+struct Chunk {
     offset: usize,
     bytes: usize,
 }
@@ -100,46 +137,49 @@ fn levels(there: &[bool]) -> Vec<u8> {
     bytes
 }
 
-fn footer(chunks: &[Chunk<'_>], rows: usize) -> Vec<u8> {
+fn footer(columns: &[Column<'_>], groups: &[Group]) -> Vec<u8> {
+    let rows = groups.iter().map(|group| group.rows).sum();
     let mut file = Thrift::default();
     file.whole(1, 1);
-    file.list(2, chunks.len() + 1, |at, element| match at.checked_sub(1).map(|at| &chunks[at]) {
+    file.list(2, columns.len() + 1, |at, element| match at.checked_sub(1).map(|at| &columns[at]) {
         None => {
             element.text(4, "pinfold");
-            element.whole(5, long(chunks.len()));
+            element.whole(5, long(columns.len()));
         }
-        Some(chunk) => {
-            element.whole(1, chunk.kind);
+        Some(column) => {
+            element.whole(1, column.kind);
             // Optional.
             element.whole(3, 1);
-            element.text(4, chunk.name);
-            if chunk.kind == BYTE_ARRAY {
+            element.text(4, column.name);
+            if column.kind == BYTE_ARRAY {
                 // Text in UTF-8.
                 element.whole(6, 0);
             }
         }
     });
     file.long(3, long(rows));
-    file.list(4, 1, |_, group| {
-        group.list(1, chunks.len(), |at, column| {
-            let chunk = &chunks[at];
-            column.long(2, long(chunk.offset));
-            column.inner(3, |data| {
-                data.whole(1, chunk.kind);
-                data.wholes(2, &[PLAIN, RLE]);
-                data.texts(3, &[chunk.name]);
-                data.whole(4, 0);
-                data.long(5, long(rows));
-                data.long(6, long(chunk.bytes));
-                data.long(7, long(chunk.bytes));
-                data.long(9, long(chunk.offset));
-            });
-        });
-        group.long(2, chunks.iter().map(|chunk| long(chunk.bytes)).sum());
-        group.long(3, long(rows));
-    });
+    file.list(4, groups.len(), |at, to| describe(&groups[at], columns, to));
     file.text(6, concat!("pinfold version ", env!("CARGO_PKG_VERSION")));
     file.end()
+}
+
+fn describe(group: &Group, columns: &[Column<'_>], to: &mut Thrift) {
+    to.list(1, columns.len(), |at, chunk| {
+        let (column, at) = (&columns[at], &group.chunks[at]);
+        chunk.long(2, long(at.offset));
+        chunk.inner(3, |data| {
+            data.whole(1, column.kind);
+            data.wholes(2, &[PLAIN, RLE]);
+            data.texts(3, &[column.name]);
+            data.whole(4, 0);
+            data.long(5, long(group.rows));
+            data.long(6, long(at.bytes));
+            data.long(7, long(at.bytes));
+            data.long(9, long(at.offset));
+        });
+    });
+    to.long(2, group.chunks.iter().map(|chunk| long(chunk.bytes)).sum());
+    to.long(3, long(group.rows));
 }
 
 fn long(number: usize) -> i64 {

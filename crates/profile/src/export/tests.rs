@@ -19,7 +19,7 @@ fn sheet() -> Sheet {
 
 fn written(sheet: &Sheet, form: Form) -> Vec<u8> {
     let mut out = Vec::new();
-    sheet.write(form, &mut out).unwrap();
+    sheet.clone().write(form, &mut out).unwrap();
     out
 }
 
@@ -40,6 +40,29 @@ fn json_lines_have_every_key() {
     assert_eq!(values[2]["count"], 1u64 << 60);
 }
 
+/// Numbers from 0 on, that many sheets of so many each.
+fn in_parts(form: Form, sheets: usize, rows: usize) -> Vec<u8> {
+    let (mut table, mut out) = (Table::new(form), Vec::new());
+    for at in 0..sheets {
+        let numbers: Vec<u64> = (at * rows..(at + 1) * rows).map(|number| number as u64).collect();
+        let mut sheet = Sheet::new(rows);
+        sheet.whole("count", &numbers, |number| Some(*number));
+        sheet.text("word", &numbers, |number| Some(format!("number {number}")));
+        table.add(sheet, &mut out).unwrap();
+    }
+    table.end(&mut out).unwrap();
+    out
+}
+
+#[test]
+fn parts_make_one_table() {
+    for form in [Form::Csv, Form::JsonLines, Form::Parquet] {
+        assert_eq!(in_parts(form, 5, 4), in_parts(form, 1, 20), "{form:?}");
+    }
+    let text = String::from_utf8(in_parts(Form::Csv, 3, 2)).unwrap();
+    assert_eq!(text.lines().count(), 7, "names once: {text}");
+}
+
 #[test]
 fn parquet_is_read_by_others() {
     let python = std::env::var("PINFOLD_PYTHON").unwrap_or_else(|_| "python3".to_owned());
@@ -53,12 +76,18 @@ fn parquet_is_read_by_others() {
     let (full, empty) = (dir.path().join("full.parquet"), dir.path().join("empty.parquet"));
     std::fs::write(&full, written(&sheet(), Form::Parquet)).unwrap();
     std::fs::write(&empty, written(&jobs(&[]), Form::Parquet)).unwrap();
+    // Several groups of rows.
+    let many = dir.path().join("many.parquet");
+    std::fs::write(&many, in_parts(Form::Parquet, 3, GROUP_ROWS / 2 + 10)).unwrap();
     let script = "import sys, json, pyarrow.parquet as p\n\
                   t = p.read_table(sys.argv[1])\n\
                   print(json.dumps(t.to_pylist()))\n\
+                  m = p.ParquetFile(sys.argv[3])\n\
+                  c = m.read().column('count')\n\
+                  print(json.dumps([m.num_row_groups, c.null_count, c.to_pylist() == list(range(m.metadata.num_rows)), len(c)]))\n\
                   e = p.read_table(sys.argv[2])\n\
                   print(json.dumps([e.num_rows, e.schema.names, [str(f.type) for f in e.schema][:2]]))";
-    let output = Command::new(&python).arg("-c").arg(script).args([&full, &empty]).output().unwrap();
+    let output = Command::new(&python).arg("-c").arg(script).args([&full, &empty, &many]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     let mut lines = text.lines();
@@ -66,6 +95,8 @@ fn parquet_is_read_by_others() {
     let wrote = String::from_utf8(written(&sheet(), Form::JsonLines)).unwrap();
     let wrote: Vec<Value> = wrote.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(read, wrote);
+    let many: Value = serde_json::from_str(lines.next().unwrap()).unwrap();
+    assert_eq!(many, serde_json::json!([2, 0, true, 3 * (GROUP_ROWS / 2 + 10)]));
     let empty: Value = serde_json::from_str(lines.next().unwrap()).unwrap();
     assert_eq!(empty[0], 0);
     assert_eq!(empty[1].as_array().unwrap().len(), jobs(&[]).columns.len());

@@ -24,7 +24,8 @@ pub fn comparison(views: &[ReportView]) -> Chart {
             .iter()
             .map(|view| {
                 let (points, told) = figure(view);
-                Series { name: format!("{}: {told}", view.job), points, style }
+                let without = if points.is_empty() { " (no samples)" } else { "" };
+                Series { name: format!("{}: {told}{without}", view.job), points, style }
             })
             .collect(),
         marks: Vec::new(),
@@ -56,6 +57,7 @@ pub fn comparison(views: &[ReportView]) -> Chart {
             panel("storage, read and written", Unit::BytesPerSecond, &storage, Style::Steps),
         ],
         shaded: Vec::new(),
+        without: "no samples of any of them".to_owned(),
     }
 }
 

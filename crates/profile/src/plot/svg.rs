@@ -110,8 +110,11 @@ fn draw_panel(chart: &Chart, layout: &Layout, at: usize, panel: &Panel, place: &
     }
     put!(out, "</g>");
     if lines.iter().all(Vec::is_empty) {
+        let why = if at == 0 && chart.is_empty() { chart.without.as_str() } else { "" };
+        let why = if why.is_empty() { "no samples" } else { why };
+        let why = escaped(&font::cut(why, *font_size, plot.width));
         let (x, y) = (plot.left + plot.width / 2.0, plot.top + plot.height / 2.0 + 0.35 * font_size);
-        put!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" fill=\"#777\">no samples</text>");
+        put!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" fill=\"#555\">{why}</text>");
     }
     draw_marks(layout, panel, place, out);
     put!(out, "{}", rect(plot, " fill=\"none\" stroke=\"#555\""));

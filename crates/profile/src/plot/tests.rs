@@ -120,6 +120,7 @@ fn odd_charts() -> Vec<(&'static str, Chart)> {
             marks: vec![(5.0, "mark".into()), (f64::NAN, "no".into())],
         }],
         shaded: vec![(0.5, 0.6, "frozen".into()), (f64::NAN, 1.0, "parked".into())],
+        without: "nothing was seen".into(),
     };
     let many = (0..50_000).map(|at| (f64::from(at), f64::from(at % 97))).collect();
     vec![
@@ -191,6 +192,29 @@ fn a_job_is_drawn_with_its_stops_and_levels() {
 }
 
 #[test]
+fn a_job_without_samples_says_so_and_why() {
+    let told = |change: fn(&mut ReportView)| {
+        let mut without = view(Some(Vec::new()));
+        change(&mut without);
+        let chart = job_chart(&without);
+        let (text, svg) = (chart.to_text(80, 24), chart.to_svg(900, 600));
+        let why = text.lines().nth(1).expect("a second line").to_owned();
+        assert!(svg.contains(&why), "{svg}");
+        assert!(text.contains("peak 980 MiB, claim 1.00 GiB") && !text.contains('┤'), "{text}");
+        why
+    };
+    let short = told(|view| (view.samples, view.wall_s) = (0, Some(0.012)));
+    assert_eq!(short, "no samples: it ran for 12 ms, and none was taken");
+    let waits = told(|view| (view.samples, view.wall_s, view.started_s) = (0, None, None));
+    assert_eq!(waits, "no samples: it has not run");
+    assert_eq!(told(|_| {}), "no samples: 200 were taken, and are not kept any more");
+    // Beside another one, its line in the legend says it.
+    let chart = comparison(&[view(Some(vec![point(1.0, JobState::Running)])), view(None)]);
+    assert_eq!(chart.panels[0].series[1].name, "17: peak 980 MiB, mean 400 MiB (no samples)");
+    assert!(!chart.panels[0].series[0].name.contains("no samples"));
+}
+
+#[test]
 fn labels_of_marks_and_legends_do_not_lie_over_each_other() {
     let mut chart = job();
     chart.panels[0].marks.extend([
@@ -240,6 +264,7 @@ fn a_terminal_shows_areas_lines_and_stops() {
             panel("line", Style::Line, vec![]),
         ],
         shaded: vec![(2.0, 4.0, "frozen".into())],
+        ..Chart::default()
     };
     let text = chart.to_text(22, 13);
     assert!(text.contains('█') && text.contains('░') && text.contains('┄') && text.contains('•'), "{text}");

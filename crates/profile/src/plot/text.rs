@@ -15,6 +15,9 @@ const SHADE: char = '░';
 const MARK: char = '┄';
 
 pub(super) fn draw(chart: &Chart, width: usize, height: usize) -> String {
+    if chart.is_empty() && !chart.without.is_empty() {
+        return draw_without(chart, width);
+    }
     let span = scale::span(chart);
     let scales: Vec<Scale> = chart.panels.iter().map(scale::scale).collect();
     let tops: Vec<(f64, String)> = scales.iter().map(Scale::round_top).collect();
@@ -46,6 +49,16 @@ pub(super) fn draw(chart: &Chart, width: usize, height: usize) -> String {
     let mut text: String = lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n");
     text.push('\n');
     crate::report::plain_lines(&text)
+}
+
+/// In place of axes with nothing between them: why, and the levels that are known.
+fn draw_without(chart: &Chart, width: usize) -> String {
+    let levels: Vec<&str> =
+        chart.panels.iter().flat_map(|panel| &panel.marks).map(|(_, name)| name.as_str()).collect();
+    let lines = [chart.title.clone(), chart.without.clone(), levels.join(", ")];
+    let lines = lines.iter().filter(|line| !line.is_empty());
+    let plain = lines.map(|line| crate::report::plain(line).chars().take(width.max(24)).collect::<String>());
+    plain.map(|line| line + "\n").collect()
 }
 
 fn head(panel: &Panel, scale: &Scale, shade: &str, width: usize) -> String {

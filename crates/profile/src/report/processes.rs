@@ -32,8 +32,9 @@ pub fn process_view(row: &ProcessRow) -> ProcessView {
         cpu_system_s: seconds(used.cpu_system_us),
         waited_s: seconds(used.waited_us),
         memory_peak_bytes: used.memory_peak_bytes,
-        pss_bytes: None,
-        pss_read_s: None,
+        pss_bytes: row.share.map(|share| share.bytes),
+        pss_read_s: row.share.map(|share| seconds(share.time_us)),
+        pss_peak_bytes: row.share.map(|share| share.peak_bytes),
         io_read_bytes: used.io_read_bytes,
         io_write_bytes: used.io_write_bytes,
         io_read_calls: used.io_read_calls,
@@ -170,23 +171,35 @@ pub fn write_processes(view: &ReportView, width: usize, out: &mut dyn Write) -> 
     writeln!(out)
 }
 
-/// What the living processes hold together, shared memory divided.
+/// What the living processes hold together, shared memory divided; and how old the figures of the others are.
 fn write_divided(processes: &[ProcessView], out: &mut dyn Write) -> io::Result<()> {
-    let living = processes.iter().filter(|process| process.ended_s.is_none()).count();
+    let (living, over): (Vec<_>, Vec<_>) = processes.iter().partition(|process| process.ended_s.is_none());
     let read: Vec<(u64, f64)> =
-        processes.iter().filter_map(|process| process.pss_bytes.zip(process.pss_read_s)).collect();
+        living.iter().filter_map(|process| process.pss_bytes.zip(process.pss_read_s)).collect();
     let (first_s, last_s) = read
         .iter()
         .fold((f64::MAX, 0.0), |(first, last): (f64, f64), (_, at)| (first.min(*at), last.max(*at)));
-    if read.is_empty() {
+    if !read.is_empty() {
+        writeln!(
+            out,
+            "PSS, memory divided by those who share it: {} in {} of {} that live, read within {}",
+            size(read.iter().map(|(bytes, _)| bytes).sum()),
+            read.len(),
+            living.len(),
+            duration(last_s - first_s)
+        )?;
+    }
+    let age_s = |process: &&ProcessView| Some((process.ended_s? - process.pss_read_s?).max(0.0));
+    let ages_s: Vec<f64> = over.iter().copied().filter_map(|process| age_s(&process)).collect();
+    if ages_s.is_empty() {
         return Ok(());
     }
     writeln!(
         out,
-        "PSS, memory divided by those who share it: {} in {} of {living} that live, read within {}",
-        size(read.iter().map(|(bytes, _)| bytes).sum()),
-        read.len(),
-        duration(last_s - first_s)
+        "PSS of those that are over is as it was last read, of {} of {}, up to {} before their end",
+        ages_s.len(),
+        over.len(),
+        duration(ages_s.iter().copied().fold(0.0, f64::max))
     )
 }
 

@@ -1,12 +1,16 @@
 //! Samples of a job, packed: what is kept of those that nobody adds to any more.
 //!
-//! A block is the version (one byte, 1), the count of samples, and then one column after the other: time, state,
+//! A block is the version (one byte, 2), the count of samples, and then one column after the other: time, state,
 //! user time, system time, memory, cache, swap, address space, bytes read, bytes written, processes, threads, and
-//! the five kinds of stalls. A column begins with how many low bits are 0 in all of its values and left out (one
-//! byte: memory comes in pages). A value that may be absent is then one more than it is, and 0 where it is absent.
-//! Of each value stands the difference to the one before (of the times: to the difference before), folded to a
-//! number without sign (zigzag) and cut into groups of seven bits, low ones first (as Protocol Buffers do); a 0 is
-//! followed by how many more zeros come. Absent here: files.
+//! the five kinds of stalls. A column begins with a byte: its six low bits say how many low bits are 0 in all of its values
+//! and left out (memory comes in pages), the next one its form. A value that may be absent is then one more than it is, and
+//! 0 where it is absent. Of the two forms each column has the one that is shorter.
+//!
+//! *Sparse* (0): of each value stands the difference to the one before (of the times: to the difference before), folded to
+//! a number without sign (zigzag) and cut into groups of seven bits, low ones first (as Protocol Buffers do); a 0 is
+//! followed by how many more zeros come. *Dense* (1): the first value as such a number, then runs of up to 256 differences:
+//! the least of them, folded, as such a number; a byte, how many bits each takes; and by how much each is above the least,
+//! in so many bits, low ones first, up to a whole byte. Version 1 had the sparse form alone. Absent here: files.
 
 use pinfold_proto::JobState;
 use pinfold_proto::row::{SampleRow, Stalls};
@@ -14,7 +18,14 @@ use pinfold_proto::row::{SampleRow, Stalls};
 /// The most samples of one block.
 pub(super) const SAMPLES_MAX: usize = 3600;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// The version that knew one form only; blocks of it are read as they are, for their columns say so too.
+pub(super) const SPARSE_ONLY: u8 = 1;
+
+/// The form of a column, beside how many bits are left out.
+const DENSE: u8 = 1 << 6;
+/// Differences of a dense column that take the same number of bits.
+const RUN: usize = 256;
 
 const STATES: [JobState; 6] = [
     JobState::Queued,
@@ -29,32 +40,80 @@ const COLUMNS: usize = 17;
 
 /// Packs samples of one job, by time.
 pub(super) fn pack(samples: &[SampleRow]) -> Vec<u8> {
-    let mut bytes = vec![VERSION];
+    pack_as(samples, VERSION)
+}
+
+/// The same, as this version does it.
+pub(super) fn pack_as(samples: &[SampleRow], version: u8) -> Vec<u8> {
+    let mut bytes = vec![version];
     put(&mut bytes, samples.len() as u64);
     let rows: Vec<[Option<u64>; COLUMNS]> = samples.iter().map(values).collect();
     for column in 0..COLUMNS {
         let all = rows.iter().filter_map(|row| row[column]).fold(0, |all, value| all | value);
         let shift = if all == 0 { 0 } else { all.trailing_zeros() };
-        bytes.push(u8::try_from(shift).expect("at most 63"));
         let offset = u64::from(MAYBE.contains(&column));
         let stored = |value: Option<u64>| value.map_or(0, |value| (value >> shift).wrapping_add(offset));
-        let (mut before, mut step) = (0u64, 0u64);
-        let mut zeros = 0u64;
-        for row in &rows {
-            let value = stored(row[column]);
-            let mut change = value.wrapping_sub(before);
-            before = value;
-            if column == 0 {
-                (change, step) = (change.wrapping_sub(step), change);
-            }
-            if change == 0 {
-                zeros += 1;
-                continue;
-            }
-            put_zeros(&mut bytes, &mut zeros);
-            put(&mut bytes, folded(change));
+        let values: Vec<u64> = rows.iter().map(|row| stored(row[column])).collect();
+        let (sparse, dense) = (sparse(&values, column == TIME), dense(&values));
+        let shift = u8::try_from(shift).expect("at most 63");
+        if sparse.len() <= dense.len() || version == SPARSE_ONLY {
+            bytes.push(shift);
+            bytes.extend(sparse);
+        } else {
+            bytes.push(shift | DENSE);
+            bytes.extend(dense);
+        }
+    }
+    bytes
+}
+
+/// Differences, where most of them are 0 or small. `twice`: differences of differences.
+fn sparse(values: &[u64], twice: bool) -> Vec<u8> {
+    let (mut bytes, mut before, mut step, mut zeros) = (Vec::new(), 0u64, 0u64, 0u64);
+    for &value in values {
+        let mut change = value.wrapping_sub(before);
+        before = value;
+        if twice {
+            (change, step) = (change.wrapping_sub(step), change);
+        }
+        if change == 0 {
+            zeros += 1;
+            continue;
         }
         put_zeros(&mut bytes, &mut zeros);
+        put(&mut bytes, folded(change));
+    }
+    put_zeros(&mut bytes, &mut zeros);
+    bytes
+}
+
+/// Differences, where most of them are about as large as each other.
+fn dense(values: &[u64]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let Some(&first) = values.first() else { return bytes };
+    put(&mut bytes, first);
+    let changes: Vec<i64> =
+        values.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]).cast_signed()).collect();
+    for run in changes.chunks(RUN) {
+        let least = run.iter().copied().min().expect("a run has one");
+        // Between two numbers of 64 bits with a sign there are no more than one without has.
+        let above = |change: i64| change.wrapping_sub(least).cast_unsigned();
+        let bits = run.iter().map(|&change| 64 - above(change).leading_zeros()).max().expect("a run has one");
+        put(&mut bytes, folded(least.cast_unsigned()));
+        bytes.push(u8::try_from(bits).expect("at most 64"));
+        let (mut waiting, mut count) = (0u128, 0);
+        for &change in run {
+            waiting |= u128::from(above(change)) << count;
+            count += bits;
+            while count >= 8 {
+                bytes.push(waiting.to_le_bytes()[0]);
+                waiting >>= 8;
+                count -= 8;
+            }
+        }
+        if count > 0 {
+            bytes.push(waiting.to_le_bytes()[0]);
+        }
     }
     bytes
 }
@@ -63,45 +122,92 @@ pub(super) fn pack(samples: &[SampleRow]) -> Vec<u8> {
 pub(super) fn unpack(job: u64, bytes: &[u8]) -> Option<Vec<SampleRow>> {
     let (&version, mut rest) = bytes.split_first()?;
     let count = usize::try_from(take(&mut rest)?).ok()?;
-    if version != VERSION || count > SAMPLES_MAX {
+    if !matches!(version, SPARSE_ONLY | VERSION) || count > SAMPLES_MAX {
         return None;
     }
     let mut rows = vec![[None; COLUMNS]; count];
     for column in 0..COLUMNS {
-        let (&shift, after) = rest.split_first()?;
+        let (&head, after) = rest.split_first()?;
         rest = after;
+        let shift = u32::from(head & (DENSE - 1));
+        let form = head & !(DENSE - 1);
+        let values = match form {
+            0 => take_sparse(&mut rest, count, column == TIME)?,
+            DENSE if version == VERSION => take_dense(&mut rest, count)?,
+            _ => return None,
+        };
         let offset = u64::from(MAYBE.contains(&column));
-        let (mut before, mut step) = (0u64, 0u64);
-        let mut zeros = 0u64;
-        for row in &mut rows {
-            let mut change = 0;
-            if zeros > 0 {
-                zeros -= 1;
-            } else {
-                change = take(&mut rest)?;
-                if change == 0 {
-                    zeros = take(&mut rest)?;
-                }
-                change = unfolded(change);
-            }
-            if column == 0 {
-                step = step.wrapping_add(change);
-                change = step;
-            }
-            before = before.wrapping_add(change);
-            row[column] = match before.checked_sub(offset) {
-                Some(value) => Some(value.checked_shl(shift.into())?),
+        for (row, value) in rows.iter_mut().zip(values) {
+            row[column] = match value.checked_sub(offset) {
+                Some(value) => Some(value.checked_shl(shift)?),
                 None => None,
             };
-        }
-        if zeros > 0 {
-            return None;
         }
     }
     if !rest.is_empty() {
         return None;
     }
     rows.iter().map(|row| sample(job, row)).collect()
+}
+
+fn take_sparse(rest: &mut &[u8], count: usize, twice: bool) -> Option<Vec<u64>> {
+    let (mut before, mut step, mut zeros) = (0u64, 0u64, 0u64);
+    let mut values = Vec::with_capacity(count);
+    for _ in 0..count {
+        let mut change = 0;
+        if zeros > 0 {
+            zeros -= 1;
+        } else {
+            change = take(rest)?;
+            if change == 0 {
+                zeros = take(rest)?;
+            }
+            change = unfolded(change);
+        }
+        if twice {
+            step = step.wrapping_add(change);
+            change = step;
+        }
+        before = before.wrapping_add(change);
+        values.push(before);
+    }
+    (zeros == 0).then_some(values)
+}
+
+fn take_dense(rest: &mut &[u8], count: usize) -> Option<Vec<u64>> {
+    let mut values = Vec::with_capacity(count);
+    if count == 0 {
+        return Some(values);
+    }
+    let mut value = take(rest)?;
+    values.push(value);
+    while values.len() < count {
+        let run = (count - values.len()).min(RUN);
+        let least = unfolded(take(rest)?);
+        let (&bits, after) = rest.split_first()?;
+        let bits = u32::from(bits);
+        if bits > u64::BITS {
+            return None;
+        }
+        let bytes = (run * usize::try_from(bits).ok()?).div_ceil(8);
+        let (mut packed, after) = after.split_at_checked(bytes)?;
+        *rest = after;
+        let (mut waiting, mut ready) = (0u128, 0);
+        for _ in 0..run {
+            while ready < bits {
+                let (&byte, more) = packed.split_first()?;
+                packed = more;
+                waiting |= u128::from(byte) << ready;
+                ready += 8;
+            }
+            let above = u64::try_from(waiting & ((1u128 << bits) - 1)).ok()?;
+            waiting >>= bits;
+            ready -= bits;
+            value = value.wrapping_add(least).wrapping_add(above);
+            values.push(value);
+        }
+    }
+    Some(values)
 }
 
 /// One sample for each interval: the last totals and state of it, and the most of everything else, so that no
@@ -122,6 +228,9 @@ pub(super) fn thinned(samples: &[SampleRow], step_us: u64) -> Vec<SampleRow> {
     };
     samples.chunk_by(same).map(most).collect()
 }
+
+/// The column of times.
+const TIME: usize = 0;
 
 /// The columns whose values may be absent.
 const MAYBE: [usize; 6] = [5, 12, 13, 14, 15, 16];

@@ -149,6 +149,51 @@ pub(super) fn packed(connection: &Connection, job: u64) -> rusqlite::Result<Vec<
     Ok(samples)
 }
 
+/// How far somebody has read a job's samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    job: u64,
+    /// What was read last; -1: nothing yet.
+    behind_us: i64,
+}
+
+impl Place {
+    /// Before the first sample of a job.
+    #[must_use]
+    pub const fn first(job: u64) -> Self {
+        Self { job, behind_us: -1 }
+    }
+}
+
+/// The samples of the next block, or the next of those that stand in rows.
+pub(super) fn following(
+    connection: &Connection,
+    place: &mut Place,
+    most: usize,
+) -> rusqlite::Result<Option<Vec<SampleRow>>> {
+    let sql = "SELECT last_us, data FROM blocks WHERE job = ?1 AND first_us > ?2 ORDER BY first_us LIMIT 1";
+    let block: Option<(i64, Vec<u8>)> = connection
+        .prepare_cached(sql)?
+        .query_row((whole(place.job), place.behind_us), |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    if let Some((last_us, data)) = block {
+        // A block that was overwritten may say of itself that it ends before it begins.
+        place.behind_us = last_us.max(place.behind_us + 1);
+        return Ok(Some(blocks::unpack(place.job, &data).unwrap_or_default()));
+    }
+    let sql = format!(
+        "SELECT {} FROM samples WHERE job = ?1 AND time_us > ?2 ORDER BY time_us LIMIT ?3",
+        rows::SAMPLE.join(",")
+    );
+    let samples: Vec<SampleRow> = connection
+        .prepare_cached(&sql)?
+        .query_map((whole(place.job), place.behind_us, whole(most as u64)), rows::read_sample)?
+        .collect::<rusqlite::Result<_>>()?;
+    let Some(last) = samples.last() else { return Ok(None) };
+    place.behind_us = whole(last.time_us);
+    Ok(Some(samples))
+}
+
 /// The last two samples up to a moment: those that stand in rows, and as far as these are fewer those of the blocks
 /// before.
 pub(super) fn until(connection: &Connection, job: u64, at_us: u64) -> rusqlite::Result<Vec<SampleRow>> {

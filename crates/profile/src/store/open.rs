@@ -57,6 +57,17 @@ pub(super) fn whole_at(path: &Path, to: u32) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
+/// A connection that only reads, and sees the file as it is now for as long as it lives.
+pub(super) fn one_moment(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    connection.execute_batch("PRAGMA cell_size_check = ON; PRAGMA trusted_schema = OFF; BEGIN")?;
+    // The moment is that of the first read.
+    is_empty(&connection)?;
+    Ok(connection)
+}
+
 /// Whether closing leaves the log as it is instead of bringing it into the file.
 pub(super) fn keep_log(connection: &Connection, keep: bool) -> rusqlite::Result<bool> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep)

@@ -1,8 +1,8 @@
 //! The row types as columns: for each, the list of columns and the two walks along it, out and in.
 
 use pinfold_proto::row::{
-    DecisionRow, FileRow, JobRow, NodeRow, ProcessId, ProcessRow, ProcessSource, ProcessUsage, ProcessesFrom,
-    SampleRow, Stalls, Usage,
+    DecisionRow, FileRow, JobRow, NodeRow, ProcessId, ProcessRow, ProcessShare, ProcessSource, ProcessUsage,
+    ProcessesFrom, SampleRow, Stalls, Usage,
 };
 use pinfold_proto::{Ending, JobClass, JobSpec, JobState};
 use rusqlite::Row;
@@ -129,7 +129,7 @@ pub(super) const SAMPLE: [&str; 18] = [
 ];
 
 /// The columns of `processes`; the key first.
-pub(super) const PROCESS: [&str; 25] = [
+pub(super) const PROCESS: [&str; 28] = [
     "job",
     "number",
     "pid",
@@ -155,6 +155,9 @@ pub(super) const PROCESS: [&str; 25] = [
     "switches_voluntary",
     "switches_forced",
     "source",
+    "pss_us",
+    "pss_bytes",
+    "pss_peak_bytes",
 ];
 
 /// The columns of `files`.
@@ -433,6 +436,9 @@ pub(super) fn bind_process(row: &ProcessRow, to: &mut Binder<'_, '_>) -> rusqlit
     to.number(used.io_read_calls)?.number(used.io_write_calls)?;
     to.number(used.faults_minor)?.number(used.faults_major)?;
     to.number(used.switches_voluntary)?.number(used.switches_forced)?.put(source_word(row.source))?;
+    let share = |of: fn(&ProcessShare) -> u64| row.share.as_ref().map(of);
+    to.maybe(share(|share| share.time_us))?.maybe(share(|share| share.bytes))?;
+    to.maybe(share(|share| share.peak_bytes))?;
     Ok(())
 }
 
@@ -467,6 +473,12 @@ pub(super) fn read_process_row(row: &Row<'_>) -> rusqlite::Result<ProcessRow> {
             switches_forced: from.number()?,
         },
         source: source_of(&from.text()?),
+        share: match (from.maybe()?, from.maybe()?, from.maybe()?) {
+            (Some(time_us), Some(bytes), Some(peak_bytes)) => {
+                Some(ProcessShare { time_us, bytes, peak_bytes })
+            }
+            _ => None,
+        },
     })
 }
 

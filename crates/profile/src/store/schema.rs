@@ -13,11 +13,11 @@ use rusqlite::{Connection, OptionalExtension};
 pub(super) const APPLICATION_ID: i32 = 0x5046_4C44;
 
 /// The newest version known here.
-pub(super) const VERSION: u32 = 11;
+pub(super) const VERSION: u32 = 12;
 
 /// What leads from version n to n + 1.
 const STEPS: [&str; VERSION as usize] =
-    [TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS, SCRATCH, FILES, REQUEUE, NODES, NETWORK];
+    [TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS, SCRATCH, FILES, REQUEUE, NODES, NETWORK, SHARES];
 
 /// Version 1: the tables.
 const TABLES: &str = "
@@ -271,6 +271,26 @@ CREATE TABLE nodes (
 /// Version 11: whether a job has a network of its own.
 const NETWORK: &str = "
 ALTER TABLE jobs ADD COLUMN no_network INTEGER NOT NULL DEFAULT 0 CHECK (no_network IN (0, 1));
+";
+
+/// Version 12: what processes held with shared memory divided, the figures that the view of processes lacked, and the jobs
+/// of a project for those who steer it.
+const SHARES: &str = "
+CREATE INDEX jobs_of_project ON jobs (project, job) WHERE project IS NOT NULL;
+ALTER TABLE processes ADD COLUMN pss_us INTEGER CHECK (pss_us >= 0);
+ALTER TABLE processes ADD COLUMN pss_bytes INTEGER CHECK (pss_bytes >= 0);
+ALTER TABLE processes ADD COLUMN pss_peak_bytes INTEGER CHECK (pss_peak_bytes >= 0);
+
+DROP VIEW process_report;
+CREATE VIEW process_report AS SELECT
+    job, number, pid, parent, count, command,
+    started_us / 1e6 AS started_s, datetime(started_us / 1000000, 'unixepoch') AS started_utc,
+    ended_us / 1e6 AS ended_s, (ended_us - started_us) / 1e6 AS lived_s, exit_code, signal, failed, threads,
+    cpu_user_us / 1e6 AS cpu_user_s, cpu_system_us / 1e6 AS cpu_system_s, waited_us / 1e6 AS waited_s,
+    memory_peak_bytes, pss_us / 1e6 AS pss_read_s, pss_bytes, pss_peak_bytes,
+    io_read_bytes, io_write_bytes, io_read_calls, io_write_calls, faults_minor, faults_major,
+    switches_voluntary, switches_forced, source
+FROM processes;
 ";
 
 /// The version of a file; 0 for an empty one.

@@ -5,11 +5,14 @@ mod damage;
 mod full;
 mod killed;
 mod migration;
+mod moment;
 mod offline;
 
 use std::os::unix::fs::PermissionsExt;
 
-use pinfold_proto::row::{ProcessId, ProcessSource, ProcessUsage, ProcessesFrom, Stalls, Usage};
+use pinfold_proto::row::{
+    ProcessId, ProcessShare, ProcessSource, ProcessUsage, ProcessesFrom, Stalls, Usage,
+};
 use pinfold_proto::{Ending, JobClass, JobLayout, JobSpec, JobState};
 use proptest::prelude::*;
 
@@ -17,33 +20,17 @@ use super::*;
 
 /// A job as the daemon writes it when it is asked for.
 fn queued(job: u64) -> JobRow {
+    let spec = JobSpec {
+        name: "sort".to_owned(),
+        command: vec!["sort".to_owned(), "-n".to_owned(), format!("data {job}")],
+        directory: "/home/ada".to_owned(),
+        cores: 1,
+        ..JobSpec::default()
+    };
     JobRow {
-        job,
-        uid: 1000,
-        user: "ada".to_owned(),
-        spec: JobSpec {
-            name: "sort".to_owned(),
-            command: vec!["sort".to_owned(), "-n".to_owned(), format!("data {job}")],
-            directory: "/home/ada".to_owned(),
-            cores: 1,
-            ..JobSpec::default()
-        },
-        priority: 10,
-        class: JobClass::Primary,
-        state: JobState::Queued,
-        submitted_us: 1_000_000 + job,
-        started_us: None,
-        ended_us: None,
-        suspended_us: 0,
-        frozen_since_us: None,
-        requeues: 0,
-        requeuing: false,
-        cpus: None,
         keeper: Some(ProcessId { pid: 77, start_ticks: 12_345 }),
-        main: None,
-        ending: None,
         reason: Some("no slot is free".to_owned()),
-        usage: Usage::default(),
+        ..JobRow::asked_for(job, 1000, "ada".to_owned(), spec, 1_000_000 + job)
     }
 }
 
@@ -288,6 +275,7 @@ prop_compose! {
             Just(ProcessSource::Running), Just(ProcessSource::Exit), Just(ProcessSource::Sample),
             Just(ProcessSource::Unseen)
         ],
+        share in proptest::option::of(proptest::array::uniform3(any_number())),
     ) -> ProcessRow {
         ProcessRow {
             job: 1, number, pid, parent, command, exit_code, signal, source,
@@ -310,6 +298,7 @@ prop_compose! {
                 switches_voluntary: used[10],
                 switches_forced: used[11],
             },
+            share: share.map(|[time_us, bytes, peak_bytes]| ProcessShare { time_us, bytes, peak_bytes }),
         }
     }
 }

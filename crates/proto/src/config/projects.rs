@@ -1,4 +1,4 @@
-//! The keys of projects: `projects.NAME.cores`, `.memory` and `.users`, for names that an operator chooses.
+//! The keys of projects: `projects.NAME.cores`, `.memory`, `.users` and `.operators`, for names that an operator chooses.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,22 @@ pub struct Project {
     pub memory: Option<u64>,
     /// `users`: who may run jobs in it; `None` or `*`: everybody.
     pub users: Option<Vec<String>>,
+    /// `operators`: who may see and steer the jobs in it, whosever they are.
+    pub operators: Vec<String>,
 }
 
 /// The keys that each project has, and their meanings.
-pub const PROJECT_KEYS: [(&str, &str); 3] = [
+pub const PROJECT_KEYS: [(&str, &str); 4] = [
     ("cores", "home cores that are the project's when it wants them, lent to others when it does not"),
     (
         "memory",
         "memory that is the project's when it wants it, as 8GiB; lent as far as swap could take it back",
     ),
     ("users", "who may run jobs in it, a list of names; unset: everybody"),
+    (
+        "operators",
+        "who may see and steer all jobs in it, a list of names; unset: operators of the host alone",
+    ),
 ];
 
 const PREFIX: &str = "projects.";
@@ -45,7 +51,7 @@ pub(super) fn apply(
         Wrong::Key => ConfigError::Unknown {
             place: place.to_owned(),
             key: key.to_owned(),
-            hint: "; a project has `cores`, `memory` and `users`".to_owned(),
+            hint: "; a project has `cores`, `memory`, `users` and `operators`".to_owned(),
         },
         Wrong::Value(wanted) => {
             ConfigError::Value { place: place.to_owned(), key: key.to_owned(), value: value.shown(), wanted }
@@ -97,6 +103,8 @@ fn set(projects: &mut Projects, rest: &str, value: &Value) -> Result<(), Wrong> 
         "memory" => project.memory = value.optional_size().map_err(Wrong::Value)?,
         "users" if unset => project.users = None,
         "users" => project.users = Some(value.names().map_err(Wrong::Value)?),
+        "operators" if unset => project.operators.clear(),
+        "operators" => project.operators = value.names().map_err(Wrong::Value)?,
         _ => return Err(Wrong::Key),
     }
     projects.insert(name.to_owned(), project);
@@ -116,6 +124,9 @@ pub(super) fn value(projects: &Projects, key: &str) -> Option<String> {
             project.and_then(|project| project.memory).map(|bytes| format!("\"{}\"", show_size(bytes)))
         }
         "users" => project.and_then(|project| project.users.as_ref()).map(|users| format!("{users:?}")),
+        "operators" => project
+            .filter(|project| !project.operators.is_empty())
+            .map(|project| format!("{:?}", project.operators)),
         _ => return None,
     };
     Some(text.unwrap_or_default())
@@ -149,6 +160,8 @@ mod tests {
         check(&["projects.web.memory=3GiB"], "projects.web.memory", Ok("\"3GiB\""));
         check(&["projects.web.users=ann,bob"], "projects.web.users", Ok("[\"ann\", \"bob\"]"));
         check(&["projects.web.users=[]"], "projects.web.users", Ok("[]"));
+        check(&["projects.web.operators=ann"], "projects.web.operators", Ok("[\"ann\"]"));
+        check(&["projects.web.operators=ann", "projects.web.operators="], "projects.web.operators", Ok(""));
         check(
             &["projects.web.cores=many"],
             "",
@@ -157,7 +170,9 @@ mod tests {
         check(
             &["projects.web.core=1"],
             "",
-            Err("there is no key `projects.web.core`; a project has `cores`, `memory` and `users`"),
+            Err(
+                "there is no key `projects.web.core`; a project has `cores`, `memory`, `users` and `operators`",
+            ),
         );
         check(
             &["projects.a b.cores=1"],
@@ -180,8 +195,8 @@ mod tests {
         assert_eq!(set, ["projects.rest", "projects.web.cores", "projects.web.users"]);
         assert_eq!(config.projects.keys().collect::<Vec<_>>(), ["rest", "web"]);
         assert_eq!(
-            config.keys().into_iter().rev().take(3).collect::<Vec<_>>(),
-            ["projects.web.users", "projects.web.memory", "projects.web.cores"]
+            config.keys().into_iter().rev().take(4).collect::<Vec<_>>(),
+            ["projects.web.operators", "projects.web.users", "projects.web.memory", "projects.web.cores"]
         );
         let error = Config::default().with_file("[projects.web]\n\ncores = -1\n").unwrap_err().to_string();
         assert_eq!(error, "line 3: `projects.web.cores` is -1, and a whole number from 0 to 65536 is wanted");

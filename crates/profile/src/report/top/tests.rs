@@ -148,6 +148,7 @@ fn the_processes_of_a_job_at_a_moment() {
         memory_peak_bytes: (100 - number) << 20,
         pss_bytes: None,
         pss_read_s: None,
+        pss_peak_bytes: None,
         io_read_bytes: 0,
         io_write_bytes: 0,
         io_read_calls: 0,

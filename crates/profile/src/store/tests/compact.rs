@@ -39,13 +39,20 @@ proptest! {
     #[test]
     fn blocks_come_back_as_they_were(samples in proptest::collection::vec(any_sample(), 0..40)) {
         let samples: Vec<SampleRow> = samples.into_iter().map(|one| SampleRow { job: 9, ..one }).collect();
+        let before = blocks::pack_as(&samples, blocks::SPARSE_ONLY);
+        prop_assert!(blocks::pack(&samples).len() <= before.len());
+        prop_assert_eq!(blocks::unpack(9, &before), Some(samples.clone()), "as the version before wrote it");
         prop_assert_eq!(blocks::unpack(9, &blocks::pack(&samples)), Some(samples));
     }
 
     #[test]
     fn hostile_blocks_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = blocks::unpack(1, &bytes);
-        let _ = blocks::unpack(1, &[&[1u8, 5][..], &bytes].concat());
+        for version in [1u8, 2] {
+            let _ = blocks::unpack(1, &[&[version, 5][..], &bytes].concat());
+            // Dense, from the first column on.
+            let _ = blocks::unpack(1, &[&[version, 5, 1 << 6][..], &bytes].concat());
+        }
     }
 }
 
@@ -54,6 +61,27 @@ fn a_sample_takes_at_most_16_bytes() {
     let samples = busy(3, 3600);
     let bytes = blocks::pack(&samples).len();
     assert!(bytes <= 16 * samples.len(), "{} bytes a sample", bytes as f64 / samples.len() as f64);
+}
+
+/// Every counter moves, none of them evenly; one of them jumps once.
+#[test]
+fn all_counters_of_a_busy_job_take_at_most_14_bytes() {
+    let mut samples = busy(3, 3600);
+    for (at, sample) in (0u64..).zip(&mut samples) {
+        let noise = at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+        let waited_us = at * 20_000 + noise % 20_000;
+        sample.virtual_bytes += at / 10 * 4096 + if at > 1000 { 1 << 40 } else { 0 };
+        sample.io_write_bytes = at / 8 * (1 << 20);
+        sample.cache_bytes = sample.cache_bytes.map(|bytes| bytes + at * 4096 * 32 + noise % 32 * 4096);
+        sample.stalls = Some(Stalls { cpu_us: waited_us, io_us: at / 4 * 4_000, ..Stalls::default() });
+    }
+    let bytes = blocks::pack(&samples).len();
+    assert!(bytes <= 14 * samples.len(), "{} bytes a sample", bytes as f64 / samples.len() as f64);
+    assert_eq!(blocks::unpack(3, &blocks::pack(&samples)), Some(samples));
+    // One that waits takes next to nothing.
+    let idle: Vec<SampleRow> = (0..3600).map(|at| sample(3, 1_000_000 * at)).collect();
+    let idle: Vec<SampleRow> = idle.into_iter().map(|one| SampleRow { cpu_user_us: 7, ..one }).collect();
+    assert!(blocks::pack(&idle).len() < 100, "{}", blocks::pack(&idle).len());
 }
 
 #[test]

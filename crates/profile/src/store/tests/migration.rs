@@ -40,6 +40,11 @@ fn version_5_opens_as_the_newest() {
     check_old(5);
 }
 
+#[test]
+fn version_10_opens_as_the_newest() {
+    check_old(10);
+}
+
 /// Version 1's file, taken to version `by`'s first, as that version would have.
 fn check_old(by: u32) {
     let dir = tempfile::tempdir().unwrap();

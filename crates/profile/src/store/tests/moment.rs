@@ -1,0 +1,119 @@
+//! The store as it was at one moment, and samples that are read a part at a time.
+
+use super::*;
+
+const ALL: Whose = Whose::Everybody;
+
+fn whose(uid: u32, projects: &[&str]) -> Whose {
+    Whose::User { uid, projects: projects.iter().map(|name| (*name).to_owned()).collect() }
+}
+
+#[test]
+fn jobs_of_a_user_and_of_projects() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    // Users 0, 1 and 2 by turns; projects none, a, b and c.
+    for job in 1..=24u64 {
+        let mut row = JobRow { uid: u32::try_from(job % 3).unwrap(), submitted_us: job * 10, ..queued(job) };
+        row.spec.project = [None, Some("a"), Some("b"), Some("c")][job as usize % 4].map(str::to_owned);
+        store.insert_job(&row).unwrap();
+    }
+    let check = |whose: &Whose, wanted: &dyn Fn(u64) -> bool| {
+        let all: Vec<u64> = (1..=24).filter(|&job| wanted(job)).collect();
+        assert_eq!(store.last_numbers(whose, 100).unwrap(), all, "{whose:?}");
+        assert_eq!(store.last_numbers(whose, 3).unwrap(), all[all.len() - 3..], "{whose:?}");
+        let since: Vec<u64> = all.iter().copied().filter(|job| *job >= 10).collect();
+        assert_eq!(store.numbers_since(whose, 100, 100).unwrap(), since, "{whose:?}");
+        assert_eq!(store.numbers_since(whose, 100, 2).unwrap(), since[..2], "{whose:?}");
+    };
+    check(&ALL, &|_| true);
+    check(&whose(1, &[]), &|job| job % 3 == 1);
+    check(&whose(1, &["a", "c", "nonesuch"]), &|job| job % 3 == 1 || job % 4 == 1 || job % 4 == 3);
+    // By its indexes: a look through all jobs would hold the daemon up where there are millions.
+    let plan = "EXPLAIN QUERY PLAN SELECT job FROM jobs WHERE (uid = 1 OR project IN (SELECT value FROM json_each('[]'))) \
+                ORDER BY job DESC LIMIT 3";
+    let mut statement = store.connection.prepare(plan).unwrap();
+    let steps: Vec<String> =
+        statement.query_map([], |row| row.get(3)).unwrap().collect::<rusqlite::Result<_>>().unwrap();
+    assert!(!steps.iter().any(|step| step.starts_with("SCAN jobs")), "{steps:?}");
+}
+
+/// What is read of a job's samples in parts.
+fn in_parts(store: &Store, job: u64, most: usize) -> Vec<SampleRow> {
+    let (mut place, mut all) = (Place::first(job), Vec::new());
+    while let Some(part) = store.next_samples(&mut place, most).unwrap() {
+        all.extend(part);
+    }
+    all
+}
+
+#[test]
+fn parts_are_the_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    store.begin().unwrap();
+    for job in 1..=2 {
+        store.insert_job(&exited(job)).unwrap();
+        for at in 0..9_000 {
+            store.add_sample(&sample(job, at * 1_000_000)).unwrap();
+        }
+    }
+    store.commit().unwrap();
+    // Blocks and rows, rows alone, and a job without any.
+    store.pack(1, 1_500).unwrap();
+    for job in 1..=3 {
+        let whole = store.samples(job).unwrap();
+        assert_eq!(whole.len(), if job == 3 { 0 } else { 9_000 });
+        for most in [1_000, 1_499, 10_000] {
+            assert_eq!(in_parts(&store, job, most), whole, "job {job}, {most} at a time");
+        }
+    }
+    // A block that cannot be read is passed over.
+    store.connection.execute("UPDATE blocks SET data = x'00' WHERE first_us = 3600000000", []).unwrap();
+    let left = in_parts(&store, 1, 1_000);
+    assert_eq!((left.len(), left[3_599].time_us, left[3_600].time_us), (5_400, 3_599_000_000, 7_200_000_000));
+}
+
+#[test]
+fn a_moment_stays_while_the_store_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    store.begin().unwrap();
+    for job in 1..=40 {
+        store.insert_job(&exited(job)).unwrap();
+        (0..50).for_each(|at| store.add_sample(&sample(job, at * 1_000_000)).unwrap());
+    }
+    assert!(matches!(store.snapshot(), Err(StoreError::InTransaction { .. })));
+    store.commit().unwrap();
+    let then = store.snapshot().unwrap();
+    let before =
+        (then.last_numbers(&ALL, 1000).unwrap(), then.numbers_since(&whose(1000, &[]), 0, 1000).unwrap());
+    assert_eq!(before, ((1..=40).collect(), (1..=40).collect()));
+    // Meanwhile samples are packed and thinned and jobs struck off, up to the last one; and another one comes.
+    while store.bound(1).unwrap().loss.is_some() {}
+    store.insert_job(&queued(41)).unwrap();
+    assert_eq!(store.last_numbers(&ALL, 1000).unwrap(), [41]);
+    let after =
+        (then.last_numbers(&ALL, 1000).unwrap(), then.numbers_since(&whose(1000, &[]), 0, 1000).unwrap());
+    assert_eq!(after, before);
+    for job in 1..=40 {
+        assert_eq!(then.job(job).unwrap(), Some(exited(job)));
+        assert_eq!(in_parts(&then, job, 7).len(), 50);
+    }
+    assert!(then.job(41).unwrap().is_none());
+    assert!(!store.checkpoint().unwrap(), "the log is still needed");
+    drop(then);
+    assert!(store.checkpoint().unwrap());
+    assert_eq!(store.numbers_since(&whose(1, &[]), 0, 10).unwrap(), [] as [u64; 0], "none of another user");
+    assert_eq!(store.check().unwrap().problems, Vec::<String>::new());
+}
+
+#[test]
+fn a_moment_cannot_be_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let then = store.snapshot().unwrap();
+    assert!(matches!(then.backup(&dir.path().join("copy")), Err(StoreError::InTransaction { .. })));
+    assert!(matches!(then.snapshot(), Err(StoreError::InTransaction { .. })));
+    assert!(then.connection.execute("DELETE FROM jobs", []).is_err());
+}
