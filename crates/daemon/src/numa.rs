@@ -129,9 +129,8 @@ impl Daemon {
     /// The nodes that jobs are bound to.
     pub(crate) fn chunk_views(&self, user: Peer) -> Vec<ChunkView> {
         let config = &self.configured.config;
-        let mine = |job: &JobId| {
-            self.jobs.get(job).is_some_and(|live| rights::may_touch(config, user, live.row.uid))
-        };
+        let mine =
+            |job: &JobId| self.jobs.get(job).is_some_and(|live| rights::may_touch(config, user, &live.row));
         let view = |chunk: ChunkInfo| ChunkView {
             nodes: chunk.nodes.iter().map(|&node| PuOs(node)).collect::<CpuSet>().to_string(),
             jobs: chunk.jobs.iter().filter(|job| mine(job)).map(|job| job.0).collect(),

@@ -15,7 +15,9 @@ fn jobs_of_a_user_and_of_projects() {
     // Users 0, 1 and 2 by turns; projects none, a, b and c.
     for job in 1..=24u64 {
         let mut row = JobRow { uid: u32::try_from(job % 3).unwrap(), submitted_us: job * 10, ..queued(job) };
-        row.spec.project = [None, Some("a"), Some("b"), Some("c")][job as usize % 4].map(str::to_owned);
+        let projects = [(1, "a"), (2, "b"), (3, "c")];
+        let project = projects.into_iter().find(|(rest, _)| job % 4 == *rest);
+        row.spec.project = project.map(|(_, name)| name.to_owned());
         store.insert_job(&row).unwrap();
     }
     let check = |whose: &Whose, wanted: &dyn Fn(u64) -> bool| {
