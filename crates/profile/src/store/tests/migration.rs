@@ -45,6 +45,11 @@ fn version_10_opens_as_the_newest() {
     check_old(10);
 }
 
+#[test]
+fn version_11_opens_as_the_newest() {
+    check_old(11);
+}
+
 /// Version 1's file, taken to version `by`'s first, as that version would have.
 fn check_old(by: u32) {
     let dir = tempfile::tempdir().unwrap();
