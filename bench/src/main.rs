@@ -49,6 +49,8 @@ enum Row {
     E6(row::e6::E6Args),
     /// One code that needs nothing but a core, beside load, kept apart by hand and by pinfold.
     E8(row::e8::E8Args),
+    /// One code beside an application that starts processes without end, caged on cores of its own.
+    Cage(row::cage::CageArgs),
     /// Jobs that together outgrow memory.
     Memory(row::memory::MemoryArgs),
     /// What starting one command costs.
@@ -78,6 +80,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Row::E5(args) => row::e5::run(&args)?,
         Row::E6(args) => row::e6::run(&args)?,
         Row::E8(args) => row::e8::run(&args)?,
+        Row::Cage(args) => row::cage::run(&args)?,
         Row::Memory(args) => row::memory::run(&args)?,
         Row::Launch(args) => row::launch::run(&args)?,
         Row::Short(args) => row::short::run(&args)?,

@@ -60,6 +60,21 @@ fn queens_beside_load() {
 }
 
 #[test]
+fn an_application_that_forks_without_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["cage", "--rates", "50", "--queens", "7", "--times", "1", "--repetitions", "1"];
+    let output = row(directory.path(), &arguments);
+    let runs = kept(directory.path(), &output, "run");
+    if runs.is_empty() {
+        return println!("skipped: {}", String::from_utf8_lossy(&output.stdout));
+    }
+    for way in ["alone", "native", "pinned apart by hand"] {
+        let own: Vec<&Value> = runs.iter().filter(|run| run["way"] == way).collect();
+        assert!(own.len() == 1 && own[0]["seconds"].as_f64().unwrap() > 0.0, "{way}: {runs:?}");
+    }
+}
+
+#[test]
 fn duty_cycle_jobs() {
     assert!(Path::new(LOAD).is_file());
     let directory = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! A job with a duty cycle: bursts of a fixed amount of computing with waits between them; or a job that grows; or a
-//! farm of processes that do little, for those who watch processes.
+//! A job with a duty cycle: bursts of a fixed amount of computing with waits between them; or a job that grows; or one
+//! that starts processes without end; or a farm of processes that do little, for those who watch processes.
 //!
 //! The amount is counted in turns of an integer loop, not in time, so that a job that loses its core does no less
 //! work for it: CPU use and makespan then tell what the manager did. Owns nothing.
@@ -33,6 +33,9 @@ struct Args {
     /// Grow by no more than so many MiB in a second.
     #[arg(long, default_value_t = f64::INFINITY)]
     grow_mib_per_s: f64,
+    /// Start so many processes a second, each of which ends at once, until it is ended itself.
+    #[arg(long, value_name = "RATE")]
+    forks: Option<f64>,
     /// Start a farm of so many processes, say `ready`, and keep it until standard input ends.
     #[arg(long, value_name = "N")]
     farm: Option<usize>,
@@ -68,6 +71,9 @@ fn main() -> std::io::Result<()> {
     if let Some(members) = args.farm {
         return farm(members, &mut out);
     }
+    if let Some(rate) = args.forks {
+        return fork_for_ever(rate);
+    }
     let mut state = 1;
     let mut held = grow(args.grow_mib, args.grow_mib_per_s);
     for _ in 0..args.bursts {
@@ -78,6 +84,18 @@ fn main() -> std::io::Result<()> {
     }
     // The result depends on every turn, so a job that was cut short cannot print it.
     writeln!(out, "{state:016x}")
+}
+
+/// One after the other; a rate that cannot be kept is as fast as it goes.
+fn fork_for_ever(rate: f64) -> std::io::Result<()> {
+    let begun = Instant::now();
+    for number in 0u64.. {
+        let due = Duration::from_secs_f64(number as f64 / rate.max(f64::MIN_POSITIVE));
+        std::thread::sleep(due.saturating_sub(begun.elapsed()));
+        let mut command = Command::new("/bin/true");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+    }
+    Ok(())
 }
 
 fn farm(members: usize, out: &mut impl Write) -> std::io::Result<()> {
