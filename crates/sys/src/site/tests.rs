@@ -55,9 +55,8 @@ fn what_it_leaves_running_is_not_waited_for() {
     let fifo = dir.path().join("fifo");
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
         .unwrap();
-    // What is left waits for this one to be closed.
-    let _writer =
-        rustix::fs::open(&fifo, OFlags::RDWR | OFlags::NONBLOCK, rustix::fs::Mode::empty()).unwrap();
+    // What is left waits for this one to be closed, and must not have it itself.
+    let _writer = rustix::fs::open(&fifo, OFlags::RDWR | OFlags::CLOEXEC, rustix::fs::Mode::empty()).unwrap();
     check(&format!("exec 3<{0}; (read x <&3) & echo left", fifo.display()), Ok("left\n"));
 }
 
