@@ -86,6 +86,7 @@ impl Bench {
             no_suspend: false,
             requeue: false,
             requeues: 0,
+            checkpoint: None,
             wish: None,
             aside: None,
             project: None,

@@ -5,6 +5,7 @@ mod cost;
 mod fuzz;
 mod lab;
 mod sim;
+mod soak;
 mod tidy;
 
 use clap::{Parser, Subcommand};
@@ -26,6 +27,8 @@ enum Chore {
     Fuzz(fuzz::FuzzArgs),
     /// Boot an emulated host with control groups v2 alone, and try the programs there
     Lab(lab::LabArgs),
+    /// Overload a budget of memory at random with real programs while the daemon is killed again and again
+    Soak(soak::SoakArgs),
     /// Hold the rules of the house: dependencies, sizes, words
     Tidy,
 }
@@ -36,6 +39,7 @@ fn main() -> anyhow::Result<()> {
         Chore::Cost(args) => cost::cost(&args),
         Chore::Fuzz(args) => fuzz::fuzz(&args),
         Chore::Lab(args) => lab::lab(&args),
+        Chore::Soak(args) => soak::soak(&args),
         Chore::Tidy => tidy::tidy(),
     }
 }

@@ -109,6 +109,8 @@ pub(crate) enum Command {
     SetAside(SetAsideArgs),
     /// Show the sets of cores that are set aside
     Sets(JsonArgs),
+    /// Start keepers for submitted jobs whose keeper is gone, after a restart of the host above all
+    Keepers(JsonArgs),
     /// Show who changed what: configuration, draining, jobs
     Audit(AuditArgs),
     /// Show the machine: sockets, caches, cores, PUs
@@ -203,6 +205,14 @@ pub(crate) struct JobOptions {
     /// If memory can be had in no other way, end it and begin it anew later
     #[arg(long, env = "PINFOLD_REQUEUE", hide_env_values = true)]
     pub requeue: bool,
+    /// A shell command that has the job write down what it has done; with it the job may be ended for want of memory once
+    /// that has succeeded, and begins anew later
+    #[arg(long, env = "PINFOLD_CHECKPOINT", hide_env_values = true, value_name = "COMMAND")]
+    pub checkpoint: Option<String>,
+    /// How long that command may take [default: 1m]
+    #[arg(long, env = "PINFOLD_CHECKPOINT_TIME", hide_env_values = true, value_name = "DURATION",
+          value_parser = parse_duration, requires = "checkpoint")]
+    pub checkpoint_time: Option<Duration>,
     /// Let it wait until it is released
     #[arg(long, env = "PINFOLD_HOLD", hide_env_values = true)]
     pub hold: bool,

@@ -20,10 +20,11 @@ use pinfold_sys::signals::{SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, S
 use pinfold_sys::spawn::{self, Program, Side};
 
 use crate::args::BatchArgs;
+use crate::checkpoint;
 use crate::client::Dial;
 use crate::failure::Failure;
 use crate::job;
-use crate::keeper::{Keeper, Told, may_begin_anew, send_signal, send_signal_to_group};
+use crate::keeper::{Keeper, Told, send_signal, send_signal_to_group};
 use crate::progress::Progress;
 use crate::tasks::{Asked, Laid};
 
@@ -159,6 +160,7 @@ impl Batch {
         welcome.warnings.iter().for_each(|warning| crate::run::say(&format!("warning: {warning}")));
         let slots = usize::try_from(welcome.slots).unwrap_or(1);
         let mut keeper = keeper;
+        keeper.hooks.made_by(checkpoint::maker(&args.options, || [None, None]));
         // As many children wait ready-made as may be started at once, so that a slot that falls free is
         // filled without a round trip.
         keeper.set_prefork(slots.clamp(1, 64) + 2);
@@ -251,7 +253,7 @@ impl Batch {
                 outcome.cpu_us = reaped.cpu_user_us + reaped.cpu_system_us;
                 let failed = outcome.failed();
                 // One that may be begun anew is counted when its end is on disk.
-                if !may_begin_anew(self.options.requeue, &reaped) {
+                if !job::may_begin_anew(job::may_be_ended(&self.options), &reaped) {
                     self.progress.ended(failed);
                 }
             }
@@ -259,7 +261,7 @@ impl Batch {
                 let outcome = self.outcome(ticket);
                 outcome.suspended_us = suspended_us;
                 outcome.memory_peak_bytes = memory_peak_bytes;
-                if outcome.signal == Some(SIGKILL) && self.options.requeue {
+                if outcome.signal == Some(SIGKILL) && job::may_be_ended(&self.options) {
                     self.progress.ended(true);
                 }
             }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pinfold_proto::{ExitCode, JobClass, JobLayout, JobSpec};
+use pinfold_proto::{Checkpoint, ExitCode, JobClass, JobLayout, JobSpec};
 use pinfold_sys::apart::{self, Apart};
 use pinfold_sys::spawn::{self, Environment, ResolveError};
 
@@ -16,6 +16,9 @@ use crate::tasks::Laid;
 /// How much of a command line is kept for the record; the command itself gets all of it. JSON may make six
 /// bytes of one, and a request of that size still fits a frame.
 const COMMAND_KEPT_BYTES: usize = 16 * 1024;
+
+/// How long a checkpoint command may take, unless it is said.
+const CHECKPOINT_TIME: Duration = Duration::from_secs(60);
 
 /// What the daemon is asked, for this command under these options.
 pub(crate) fn spec(
@@ -41,12 +44,26 @@ pub(crate) fn spec(
         held: options.hold,
         no_suspend: options.no_suspend,
         requeue: options.requeue,
+        checkpoint: options.checkpoint.as_deref().map(|command| Checkpoint {
+            command: cut(command, 4096),
+            limit_us: microseconds(options.checkpoint_time.unwrap_or(CHECKPOINT_TIME)),
+        }),
         after: options.after.clone(),
         tmp_bytes: options.tmp.filter(|&bytes| bytes > 0),
         private_tmp: options.private_tmp,
         no_network: options.no_network,
         line,
     }
+}
+
+/// Whether a job may be ended for others, to be begun anew.
+pub(crate) fn may_be_ended(options: &JobOptions) -> bool {
+    options.requeue || options.checkpoint.is_some()
+}
+
+/// Whether a job that ended like this may have been ended by the daemon, to be begun anew.
+pub(crate) fn may_begin_anew(requeue: bool, reaped: &spawn::Reaped) -> bool {
+    requeue && reaped.signal == Some(pinfold_sys::signals::SIGKILL)
 }
 
 fn layout(options: &JobOptions, laid: Option<&Laid>) -> Option<JobLayout> {
@@ -120,7 +137,7 @@ pub(crate) fn resolve(command: &OsStr) -> Result<PathBuf, Failure> {
 /// The environment a job gets: this process's own, without the job options that were meant for this command
 /// and not for what it starts.
 pub(crate) fn environment() -> Environment {
-    Environment::inherited(&[])
+    Environment::inherited(&crate::keepers::OWN)
 }
 
 /// What a job has apart from the host. Whether that can be had here is found out before anything waits in a queue for it.

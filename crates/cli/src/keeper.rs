@@ -14,6 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
+use pinfold_proto::start::Start;
 use pinfold_proto::wire::{self, Decoder, ErrorCode, Phase, REPLY_MAX_BYTES, Reply, Request, WIRE_VERSION};
 use pinfold_proto::{Ending, JobSpec};
 use pinfold_sys::signals::{Arrived, SIGCHLD, Signals};
@@ -22,6 +23,7 @@ use pinfold_sys::spawn::{self, Held, Program, Reaped, ResolveError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
+use crate::checkpoint::Hooks;
 use crate::client::{self, Dial, Welcome};
 use crate::failure::Failure;
 
@@ -92,6 +94,8 @@ pub(crate) struct Keeper {
     /// Accepted jobs that wait and have no child yet, in order: the next to get one.
     childless: BTreeSet<u64>,
     told: VecDeque<Told>,
+    /// The checkpoint commands of jobs.
+    pub(crate) hooks: Hooks,
 }
 
 /// A job that may start, with what it needs for that. Without doors it was only asked for a child.
@@ -164,6 +168,14 @@ struct Kept {
     spec: JobSpec,
     job: Option<u64>,
     stage: Stage,
+    /// It was asked for by another keeper, which is gone; the daemon has not said yet that it knows it.
+    taken_over: bool,
+}
+
+impl Kept {
+    fn new(spec: JobSpec, job: Option<u64>, stage: Stage) -> Self {
+        Self { spec, taken_over: job.is_some(), job, stage }
+    }
 }
 
 enum Stage {
@@ -201,7 +213,7 @@ impl Keeper {
         let now = Instant::now();
         let mut jobs = BTreeMap::new();
         if let Some((ticket, spec)) = first {
-            jobs.insert(ticket, Kept { spec, job: None, stage: Stage::Waiting(None) });
+            jobs.insert(ticket, Kept::new(spec, None, Stage::Waiting(None)));
         }
         let mut keeper = Self {
             replaceable: dial.could_replace(&welcome.state),
@@ -222,6 +234,7 @@ impl Keeper {
             paused: None,
             childless: BTreeSet::new(),
             told: VecDeque::new(),
+            hooks: Hooks::default(),
         };
         // More than the welcome may have come already.
         keeper.hear_all();
@@ -231,8 +244,20 @@ impl Keeper {
     /// Asks the daemon to run a job; what comes of it is told under `ticket`.
     pub(crate) fn submit(&mut self, ticket: u64, spec: JobSpec) {
         let held = if self.held < self.prefork { self.fork(ticket) } else { None };
-        self.jobs.insert(ticket, Kept { spec, job: None, stage: Stage::Waiting(held) });
+        self.jobs.insert(ticket, Kept::new(spec, None, Stage::Waiting(held)));
         self.present(ticket);
+    }
+
+    /// Keeps a job that the daemon has already, in the place of a keeper that is gone.
+    pub(crate) fn take_over(&mut self, ticket: u64, spec: JobSpec, job: u64) {
+        self.jobs.insert(ticket, Kept::new(spec, Some(job), Stage::Waiting(None)));
+        self.by_job.insert(job, ticket);
+        self.present(ticket);
+    }
+
+    /// Leaves with the daemon what another keeper would need in this one's place.
+    pub(crate) fn leave_start(&mut self, job: u64, start: Start) {
+        self.send(&Request::Keep { job, start: Box::new(start) });
     }
 
     /// How many jobs are not done with.
@@ -325,8 +350,12 @@ impl Keeper {
             }
         }
         while let Some(reaped) = spawn::reap() {
-            self.ended(reaped);
+            match self.hooks.ended(&reaped) {
+                Some((job, error)) => self.send(&Request::Checkpointed { job, error }),
+                None => self.ended(reaped),
+            }
         }
+        self.hooks.end_late_ones();
         self.receive();
         if self.link.is_none() {
             self.look_for_daemon();
@@ -338,7 +367,8 @@ impl Keeper {
 
     fn sleep(&self, others: &[BorrowedFd<'_>], timeout: Option<Duration>) {
         let retry = self.link.is_none().then(|| self.next_try.saturating_duration_since(Instant::now()));
-        let limit = [timeout, retry].into_iter().flatten().min();
+        let late = self.hooks.due().map(|at| at.saturating_duration_since(Instant::now()));
+        let limit = [timeout, retry, late].into_iter().flatten().min();
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
         if let Some(link) = &self.link {
             let wanted = if link.out.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
@@ -367,6 +397,7 @@ impl Keeper {
             self.forget(ticket);
             return;
         }
+        job.into_iter().for_each(|job| self.hooks.stop(job));
         let ending = ending_of(&reaped);
         kept.stage = Stage::Ended(ending);
         self.told.push_back(Told::Ended { ticket, reaped, at: Instant::now() });
@@ -445,7 +476,15 @@ impl Keeper {
             }
             Reply::Again { job, reason } => self.again(job, reason),
             Reply::Unknown { job } => self.unknown(job),
-            // `Attached` asks for nothing; the rest answers questions that a keeper does not ask.
+            Reply::Checkpoint { job, mut variables } => {
+                variables.retain(|(name, _)| name.starts_with("PINFOLD_"));
+                self.checkpoint(job, &variables);
+            }
+            Reply::Attached { job } => {
+                let kept = self.by_job.get(&job).and_then(|ticket| self.jobs.get_mut(ticket));
+                kept.into_iter().for_each(|kept| kept.taken_over = false);
+            }
+            // The rest answers questions that a keeper does not ask.
             _ => {}
         }
     }
@@ -558,6 +597,16 @@ impl Keeper {
         Some(pid)
     }
 
+    /// Has a job write down what it has done.
+    fn checkpoint(&mut self, job: u64, variables: &[(String, String)]) {
+        let Some(&ticket) = self.by_job.get(&job) else { return };
+        let Some(Kept { stage: Stage::Running(_), spec, .. }) = self.jobs.get(&ticket) else { return };
+        let limit = Duration::from_micros(spec.checkpoint.as_ref().map_or(0, |one| one.limit_us));
+        if let Err(error) = self.hooks.start(ticket, job, limit, variables) {
+            self.send(&Request::Checkpointed { job, error: Some(error) });
+        }
+    }
+
     fn no_process(&mut self, ticket: u64, job: u64) {
         self.not_started(ticket, job, "no process could be made for it".to_owned());
     }
@@ -579,6 +628,9 @@ impl Keeper {
         let Some(kept) = self.jobs.get_mut(&ticket) else { return };
         kept.job = None;
         match kept.stage {
+            Stage::Waiting(_) if kept.taken_over => {
+                self.refused(ticket, "it is over already".to_owned(), ErrorCode::Failed);
+            }
             Stage::Waiting(_) => self.present(ticket),
             Stage::Running(_) => {}
             Stage::Ended(_) => self.unrecorded(ticket),
@@ -725,11 +777,6 @@ fn ending_of(reaped: &Reaped) -> Ending {
         io_read_bytes: reaped.io_read_bytes,
         io_write_bytes: reaped.io_write_bytes,
     }
-}
-
-/// Whether a job that ended like this may have been ended by the daemon, to be begun anew.
-pub(crate) fn may_begin_anew(requeue: bool, reaped: &Reaped) -> bool {
-    requeue && reaped.signal == Some(pinfold_sys::signals::SIGKILL)
 }
 
 /// Sends a signal to a child that leads a session of its own, and to whoever is in its group.

@@ -7,12 +7,14 @@
 
 mod args;
 mod batch;
+mod checkpoint;
 mod client;
 mod control;
 mod failure;
 mod host;
 mod job;
 mod keeper;
+mod keepers;
 mod layout;
 mod map;
 mod operate;
@@ -90,6 +92,7 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Undrain => operate::drain(&dial, false)?,
         Command::SetAside(args) => sets::set_aside(&dial, &args)?,
         Command::Sets(args) => sets::sets(&dial, args.json)?,
+        Command::Keepers(args) => keepers::keepers(&dial, args.json)?,
         Command::Audit(args) => operate::audit(&dial, &args)?,
         Command::Config(args) => control::config(&dial, args.verb)?,
         Command::Topology(args) => topology::topology(&args)?,

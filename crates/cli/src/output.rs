@@ -32,7 +32,16 @@ pub(crate) enum Named {
 
 /// Makes the file, or empties the one that is there.
 pub(crate) fn create(path: &Path, named: Named) -> io::Result<File> {
-    let new = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    open(path, named, OFlags::empty())
+}
+
+/// Makes the file, or opens the one that is there, to write behind what is in it.
+pub(crate) fn append(path: &Path, named: Named) -> io::Result<File> {
+    open(path, named, OFlags::APPEND)
+}
+
+fn open(path: &Path, named: Named, how: OFlags) -> io::Result<File> {
+    let new = how | OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let look = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {
@@ -46,7 +55,7 @@ pub(crate) fn create(path: &Path, named: Named) -> io::Result<File> {
             other => other?,
         });
         if !there.metadata()?.is_symlink() {
-            return empty(&there, &path, named);
+            return reopen(&there, &path, named, how);
         }
         if path.starts_with("/proc/") {
             // An open file of this process's own, which has no other name as a rule: /dev/stdout leads here.
@@ -62,8 +71,8 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     create(path, Named::ByUser)?.write_all(bytes)
 }
 
-/// Opens a file that is there and was looked at, and empties it.
-fn empty(there: &File, path: &Path, named: Named) -> io::Result<File> {
+/// Opens a file that is there and was looked at, and empties it unless it is to be written behind.
+fn reopen(there: &File, path: &Path, named: Named, how: OFlags) -> io::Result<File> {
     let found = there.metadata()?;
     let own = found.uid() == peer::own_uid();
     let is_readable_by_its_owner = found.is_file() || found.file_type().is_fifo();
@@ -79,8 +88,9 @@ fn empty(there: &File, path: &Path, named: Named) -> io::Result<File> {
         _ => {}
     }
     // The very one that was looked at.
-    let file = File::options().write(true).open(format!("/proc/self/fd/{}", there.as_raw_fd()))?;
-    if found.is_file() {
+    let file = format!("/proc/self/fd/{}", there.as_raw_fd());
+    let file: File = rustix::fs::open(file, how | OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?.into();
+    if found.is_file() && !how.contains(OFlags::APPEND) {
         file.set_len(0)?;
     }
     Ok(file)

@@ -15,10 +15,11 @@ use pinfold_sys::signals::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, S
 use pinfold_sys::spawn::{self, Program, Reaped, Side};
 
 use crate::args::RunArgs;
+use crate::checkpoint;
 use crate::client::Dial;
 use crate::failure::Failure;
 use crate::job;
-use crate::keeper::{Keeper, Told, may_begin_anew, send_signal};
+use crate::keeper::{Keeper, Told, send_signal};
 use crate::tasks::Asked;
 
 const TICKET: u64 = 1;
@@ -72,7 +73,8 @@ pub(crate) fn run(dial: Dial, args: &RunArgs) -> Result<ProcessExit, Failure> {
         }
         keeper.submit(TICKET, job::spec(&args.options, laid.as_deref(), &args.command, None));
     }
-    let reaped = until_ended(&mut keeper, args.options.requeue)?;
+    keeper.hooks.made_by(checkpoint::maker(&args.options, || [None, None]));
+    let reaped = until_ended(&mut keeper, job::may_be_ended(&args.options))?;
     until_recorded(&mut keeper);
     Ok(ProcessExit::from(status(&reaped)))
 }
@@ -89,7 +91,7 @@ fn until_ended(keeper: &mut Keeper, requeue: bool) -> Result<Reaped, Failure> {
             match told {
                 Told::Queued { job, .. } => number = Some(job),
                 Told::Started { .. } => quiet = true,
-                Told::Ended { reaped, .. } if may_begin_anew(requeue, &reaped) => killed = Some(reaped),
+                Told::Ended { reaped, .. } if job::may_begin_anew(requeue, &reaped) => killed = Some(reaped),
                 Told::Ended { reaped, .. } => return Ok(reaped),
                 Told::Again { reason, .. } => {
                     killed = None;

@@ -16,10 +16,12 @@ use pinfold_sys::signals::{SIGHUP, SIGINT, SIGTERM};
 use pinfold_sys::spawn::{self, Program, Side};
 
 use crate::args::SubmitArgs;
+use crate::checkpoint;
 use crate::client::Dial;
 use crate::failure::Failure;
 use crate::job;
 use crate::keeper::{Keeper, MakeProgram, Told, send_signal};
+use crate::keepers;
 use crate::output::{self, Named};
 use crate::run::say;
 use crate::tasks::{Asked, Laid};
@@ -28,6 +30,9 @@ const TICKET: u64 = 1;
 
 /// Hands the command over and prints the job's number.
 pub(crate) fn submit(dial: Dial, args: &SubmitArgs) -> Result<ProcessExit, Failure> {
+    if let Some((job, socket)) = keepers::keeps() {
+        return keep_anew(keepers::dial_of(&socket, &dial), args, job);
+    }
     let asked = Asked::of(&args.options)?;
     let path = job::resolve(&args.command[0])?;
     let apart = job::apart(&args.options)?;
@@ -104,11 +109,15 @@ fn prepare(
     make(TICKET).map_err(|error| Failure::new(ExitCode::NotExecutable, error))?;
     let (mut keeper, welcome) = Keeper::new(dial, &[SIGTERM, SIGINT, SIGHUP], 0, make, None)?;
     welcome.warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
+    keeper.hooks.made_by(checkpoint_maker(args, outputs.clone()));
     // Its output files are named after its number.
     keeper.pause_starts();
     keeper.submit(TICKET, job::spec(&args.options, laid.map(|laid| &**laid), &args.command, None));
     let job = number(&mut keeper)?;
-    match open_outputs(args, job) {
+    if let Some(start) = keepers::own_start() {
+        keeper.leave_start(job, start);
+    }
+    match open_outputs(args, job, output::create) {
         Ok(opened) => {
             *outputs.borrow_mut() = Some(opened);
             keeper.allow_starts();
@@ -120,6 +129,54 @@ fn prepare(
         }
     }
     Ok((keeper, job))
+}
+
+/// Keeps a job that was handed over before, in the place of a keeper that is gone. Its output goes behind what is there.
+fn keep_anew(dial: Dial, args: &SubmitArgs, job: u64) -> Result<ProcessExit, Failure> {
+    match prepare_anew(dial.clone(), args, job) {
+        Ok(keeper) => {
+            attend(keeper);
+            Ok(ProcessExit::SUCCESS)
+        }
+        Err(failure) => {
+            give_back(dial, job, &failure.message);
+            Err(failure)
+        }
+    }
+}
+
+fn prepare_anew(dial: Dial, args: &SubmitArgs, job: u64) -> Result<Keeper, Failure> {
+    let asked = Asked::of(&args.options)?;
+    let path = job::resolve(&args.command[0])?;
+    let apart = job::apart(&args.options)?;
+    let client = dial.connect()?;
+    let laid = asked.map(|asked| asked.on(&client.welcome.cpus)).transpose()?.map(Rc::new);
+    drop(client);
+    let outputs = open_outputs(args, job, output::append)?;
+    let outputs = Rc::new(RefCell::new(Some(outputs)));
+    let make = maker(args, laid.as_ref().map(Laid::plan), (&path, apart), outputs.clone());
+    let (mut keeper, _) = Keeper::new(dial, &[SIGTERM, SIGINT, SIGHUP], 0, make, None)?;
+    keeper.hooks.made_by(checkpoint_maker(args, outputs));
+    keeper.take_over(TICKET, job::spec(&args.options, laid.as_deref(), &args.command, None), job);
+    Ok(keeper)
+}
+
+/// Tells the daemon that a job cannot be kept, and why.
+pub(crate) fn give_back(dial: Dial, job: u64, reason: &str) {
+    let make: MakeProgram = Box::new(|_| Err(pinfold_sys::spawn::ResolveError::Nul));
+    if let Ok((mut keeper, _)) = Keeper::new(dial, &[], 0, make, None) {
+        keeper.take_over(TICKET, pinfold_proto::JobSpec::default(), job);
+        keeper.withdraw(TICKET, reason);
+        keeper.wait(&[], Some(Duration::ZERO));
+    }
+}
+
+/// How its checkpoint command is made, whose output goes where the job's goes.
+fn checkpoint_maker(args: &SubmitArgs, files: Rc<RefCell<Option<Outputs>>>) -> Option<MakeProgram> {
+    checkpoint::maker(&args.options, move || match &*files.borrow() {
+        Some(files) => [&files.out, &files.err].map(|file| file.try_clone().ok().map(OwnedFd::from)),
+        None => [None, None],
+    })
 }
 
 /// Where a job's standard output and error go.
@@ -167,13 +224,16 @@ fn number(keeper: &mut Keeper) -> Result<u64, Failure> {
     }
 }
 
-fn open_outputs(args: &SubmitArgs, job: u64) -> Result<Outputs, Failure> {
+/// How a file is opened for a job's output.
+type Open = fn(&Path, Named) -> std::io::Result<File>;
+
+fn open_outputs(args: &SubmitArgs, job: u64, open_file: Open) -> Result<Outputs, Failure> {
     let path = |given: &Option<PathBuf>, ending: &str| match given {
         Some(path) => (path.clone(), Named::ByUser),
         None => (PathBuf::from(format!("pinfold-{job}.{ending}")), Named::ByRule),
     };
     let open = |(path, named): &(PathBuf, Named)| {
-        output::create(path, *named).map_err(|error| {
+        open_file(path, *named).map_err(|error| {
             Failure::doing(format!("failed to open {} for the job's output", path.display()), &error)
         })
     };

@@ -1,7 +1,7 @@
 //! From decisions to deeds: a decision is noted in the job's row and the journal, and its effect carried out
 //! once that is on disk.
 
-use pinfold_policy::{Action, Decision, Event as Judged, JobId, State};
+use pinfold_policy::{Action, Decision, Event as Judged, JobId, Reason, State};
 use pinfold_proto::JobState;
 use pinfold_proto::row::{DecisionRow, ProcessId};
 use pinfold_proto::wire::{ErrorCode, Reply};
@@ -52,7 +52,11 @@ impl Daemon {
                 live.row.class = from_policy(*class);
                 live.row.priority = *priority;
             }
-            Action::Freeze => live.set_state(JobState::Frozen, now_us),
+            Action::Freeze => {
+                live.freezes_since =
+                    self.governor.told().filter(|_| matches!(reason, Reason::MemoryShort { .. }));
+                live.set_state(JobState::Frozen, now_us);
+            }
             Action::Thaw => live.set_state(JobState::Running, now_us),
             Action::Signal { .. } => {}
             Action::PageOut { .. } => live.set_state(JobState::Parked, now_us),
@@ -63,6 +67,11 @@ impl Daemon {
                 return self.effects.push(Effect::Act(job, action));
             }
             Action::Slow { .. } => {}
+            Action::Checkpoint => live.set_state(JobState::Running, now_us),
+            Action::Requeue if reason == Reason::Checkpointed => {
+                live.row.requeuing = true;
+                live.row.checkpoints = live.row.checkpoints.saturating_add(1);
+            }
             Action::Requeue => {
                 live.row.requeuing = true;
                 live.row.requeues = live.row.requeues.saturating_add(1);
@@ -136,6 +145,7 @@ impl Daemon {
                 None
             }
             Effect::Act(job, action @ Action::Start { .. }) => self.start(job, action),
+            Effect::Act(job, Action::Checkpoint) => self.ask_for_checkpoint(job),
             Effect::Act(job, action) => {
                 let result = self.act(job, &action)?;
                 if matches!(action, Action::Bind { .. }) {
@@ -322,8 +332,13 @@ impl Daemon {
             ("PINFOLD_NTASKS", "1".to_owned()),
         ]
         .map(|(name, value)| (name.to_owned(), value));
-        let site = self.around.variables(job);
-        always.into_iter().chain(scratch.map(|path| ("TMPDIR".to_owned(), path))).chain(site).collect()
+        let row = self.jobs.get(&job).map(|live| &live.row);
+        let (ended, written) = row.map_or((0, 0), |row| (row.requeues, row.checkpoints));
+        let counts = [("PINFOLD_RESTARTS", ended.saturating_add(written)), ("PINFOLD_CHECKPOINTS", written)];
+        let counts = counts.into_iter().filter(|&(_, count)| count > 0);
+        let counts = counts.map(|(name, count)| (name.to_owned(), count.to_string()));
+        let scratch = scratch.map(|path| ("TMPDIR".to_owned(), path));
+        always.into_iter().chain(counts).chain(scratch).chain(self.around.variables(job)).collect()
     }
 
     /// Does to a job's processes what was to be done before there were any.
@@ -351,7 +366,9 @@ impl Daemon {
         }
         let container = live.container.as_mut()?;
         Some(match action {
-            Action::Start { .. } | Action::Drop { .. } | Action::Near { .. } => return None,
+            Action::Start { .. } | Action::Drop { .. } | Action::Near { .. } | Action::Checkpoint => {
+                return None;
+            }
             Action::PageOut { bytes } => {
                 self.governor.page_out(job, *bytes);
                 Ok(())
@@ -360,7 +377,14 @@ impl Daemon {
             Action::Weigh { priority, .. } => container.share(share(class, *priority)).map(drop),
             Action::Freeze => {
                 self.guard.will_freeze(job.0, main);
-                container.freeze()
+                let since = live.freezes_since.take();
+                let frozen = container.freeze();
+                if let (Ok(()), Some(since)) = (&frozen, since)
+                    && let Some(watch) = container.watch_freeze()
+                {
+                    self.governor.witness.watch(job.0, since, watch);
+                }
+                frozen
             }
             Action::Thaw => {
                 let thawed = container.thaw();
@@ -499,6 +523,7 @@ pub(crate) fn in_words(action: &Action) -> String {
             let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
             format!("bind its memory to NUMA nodes {}", nodes.join(","))
         }
+        Action::Checkpoint => "write a checkpoint".to_owned(),
         Action::Requeue => "end it to begin anew".to_owned(),
         Action::Drop { refused: true } => "refuse".to_owned(),
         Action::Drop { refused: false } => "strike off".to_owned(),

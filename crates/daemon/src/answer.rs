@@ -50,6 +50,7 @@ impl Daemon {
                 let wanted = Wanted { series, processes, threads, files };
                 self.reports(user, &select, all, wanted).map(Reply::Report)
             }
+            Request::Starts => Ok(self.starts_for(user)),
             Request::Where => Ok(Reply::Where { state: self.state_dir() }),
             Request::ConfigGet => Ok(Reply::Config(self.config_values())),
             Request::Lengths { commands } => Ok(Reply::Lengths(self.lengths(user, &commands))),
@@ -222,7 +223,13 @@ impl Daemon {
             .into_iter()
             .map(|row| DecisionView { time_s: seconds(row.time_us), action: row.action, reason: row.reason })
             .collect();
+        let awaited = self.jobs.get(&job).is_some_and(|live| live.awaits_keeper.is_some());
         let (cause, numbers, change) = match explained {
+            Some(explained) if awaited => (
+                "whoever kept it is gone: the host was restarted, or its keeper was ended".to_owned(),
+                explained.numbers,
+                format!("`pinfold keepers` starts another, or `pinfold cancel {job}`"),
+            ),
             Some(explained) => (explained.cause, explained.numbers, explained.change),
             None => (over_cause(&row), Vec::new(), over_change(&row, is_live)),
         };

@@ -38,6 +38,7 @@ use crate::scratch::Scratches;
 use crate::server::Server;
 use crate::sets::Sets;
 use crate::shares::Shares;
+use crate::starts::Starts;
 
 /// How often old jobs are struck off the store, and a store in trouble is tried again.
 const HOUSE_KEEPING: Duration = Duration::from_secs(5);
@@ -88,6 +89,8 @@ pub(crate) struct Daemon {
     pub state: PathBuf,
     /// Whether the host was restarted since the last daemon.
     pub rebooted: bool,
+    /// What it takes to keep jobs anew.
+    pub starts: Starts,
     /// Cores that are set aside.
     pub sets: Sets,
     /// Jobs that have cores to themselves, or wait for them.
@@ -214,7 +217,10 @@ impl Daemon {
                 Ready::Connection(id) => self.hear(id, &mut events),
                 Ready::Container(job) => events.push(Event::ContainerChanged(job)),
                 Ready::Keeper(job) => events.push(Event::KeeperGone(job)),
-                Ready::MemoryAlarm => events.push(Event::MemoryDue),
+                Ready::MemoryAlarm => {
+                    self.governor.was_told();
+                    events.push(Event::MemoryDue);
+                }
                 Ready::MemoryAlarmGone => self.governor.drop_alarm(),
                 Ready::Metrics => events.push(Event::MetricsWanted),
                 Ready::Site => events.push(Event::SiteSaid),
@@ -258,6 +264,7 @@ impl Daemon {
             events.push(Event::RecordsDue);
         }
         if self.governor.due_us().is_some_and(|at| at <= now_us) {
+            self.governor.was_told();
             events.push(Event::MemoryDue);
         }
         if self.look_due_us().is_some_and(|at| at <= now_us) {
@@ -406,6 +413,7 @@ impl Daemon {
 
     fn keep_house(&mut self) {
         self.isolate_waiting();
+        self.call_keepers();
         self.journal.write_waiting();
         let now_us = self.clock.now_us();
         self.house_keeping_us = now_us + u64::try_from(HOUSE_KEEPING.as_micros()).expect("seconds");

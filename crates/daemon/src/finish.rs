@@ -56,6 +56,9 @@ impl Daemon {
         live.keeper_watch = None;
         live.orphaned = true;
         if live.container.is_none() {
+            if self.awaits_another(job) {
+                return;
+            }
             return self.withdrawn(job, "its client is gone".to_owned());
         }
         live.row.reason = Some("its keeper was killed; how its command ends will not be known".to_owned());
@@ -89,6 +92,7 @@ impl Daemon {
         }
         let now_us = self.clock.now_us();
         let Some(mut live) = self.jobs.remove(&job) else { return };
+        self.starts.forget(job);
         self.running.remove(&job);
         live.meter.processes_total(self.processes.total(job));
         for row in self.processes.finish(job, now_us) {
@@ -152,6 +156,7 @@ impl Daemon {
     /// A job that never ran is over.
     pub(crate) fn close_unstarted(&mut self, job: JobId, reason: &str) {
         let Some(mut live) = self.jobs.remove(&job) else { return };
+        self.starts.forget(job);
         let now_us = self.clock.now_us();
         live.set_state(JobState::Exited, now_us);
         live.row.ended_us = Some(now_us);

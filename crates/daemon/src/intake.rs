@@ -43,6 +43,7 @@ impl Daemon {
             Request::Child { job, pid } => self.child(id, user, JobId(job), pid),
             Request::Attach { job, phase } => self.attached(id, user, JobId(job), phase),
             Request::Presented => self.presented(id, user),
+            Request::Keep { job, start } => self.keep_start(id, JobId(job), &start),
             Request::Ended { job, ending } => {
                 if self.keeps(id, JobId(job)) {
                     self.ended(JobId(job), ending);
@@ -51,6 +52,7 @@ impl Daemon {
                     self.reply(id, recorded(JobId(job), None));
                 }
             }
+            Request::Checkpointed { job, error } => self.checkpointed(id, JobId(job), error),
             Request::Withdraw { job, reason } => {
                 if self.keeps(id, JobId(job)) {
                     self.withdrawn(JobId(job), reason.chars().take(REASON_MAX_CHARS).collect());
@@ -230,6 +232,10 @@ impl Daemon {
             }
             return self.reply(id, Reply::Unknown { job: job.0 });
         }
+        let keeper = self.keeper_process(id, user);
+        if self.is_kept_by_another(job, id, keeper) {
+            return self.reply(id, Reply::Unknown { job: job.0 });
+        }
         let child = |pid: Option<u32>| pid.filter(|&pid| self.child_of(pid, user).is_some());
         let (waiting, ending) = match phase {
             Phase::Waiting { pid } => (child(pid), None),
@@ -241,7 +247,6 @@ impl Daemon {
         {
             self.found_running(job, pid);
         }
-        let keeper = self.keeper_process(id, user);
         let live = self.jobs.get_mut(&job).expect("looked up above");
         live.keeper = Some(id);
         live.orphaned = false;
@@ -261,6 +266,7 @@ impl Daemon {
             }
         }
         self.journal.touch(job);
+        self.keeper_came(job);
         self.reply(id, Reply::Attached { job: job.0 });
         if let Some(ending) = ending
             && !self.was_put_back(job, &ending)
@@ -269,12 +275,19 @@ impl Daemon {
         }
     }
 
+    /// Whether a job that waits has a keeper that is another process than this one.
+    fn is_kept_by_another(&self, job: JobId, id: ConnectionId, keeper: Option<ProcessId>) -> bool {
+        let waits = self.jobs.get(&job).filter(|live| !live.has_started());
+        waits.is_some_and(|live| live.keeper.is_some_and(|other| other != id) && live.row.keeper != keeper)
+    }
+
     /// A keeper has presented all its jobs: one that waits in its name and is not among them was asked for by a request
     /// that it repeated since. It would hold a slot for nobody.
     fn presented(&mut self, id: ConnectionId, user: Peer) {
         let Some(keeper) = self.keeper_process(id, user) else { return };
         let forgotten = |live: &&Live| {
-            live.row.keeper == Some(keeper) && live.keeper.is_none() && !live.has_started() && !live.orphaned
+            let lost = live.orphaned || live.awaits_keeper.is_some();
+            live.row.keeper == Some(keeper) && live.keeper.is_none() && !live.has_started() && !lost
         };
         let forgotten: Vec<JobId> = self.jobs.values().filter(forgotten).map(Live::id).collect();
         for job in forgotten {
@@ -320,6 +333,10 @@ impl Daemon {
             let live = self.jobs.get_mut(&job).expect("just found");
             live.keeper = None;
             live.child = None;
+            if self.awaits_another(job) {
+                continue;
+            }
+            let Some(live) = self.jobs.get(&job) else { continue };
             if live.container.is_none() || live.row.main.is_none() {
                 self.withdrawn(job, "its client is gone".to_owned());
             } else {
@@ -369,6 +386,9 @@ impl Daemon {
                 Command::SetMemory(bytes)
             }
         };
+        if self.holds_awaited(job, command) {
+            return Ok(());
+        }
         self.judge(Judged::Command(job, command));
         self.follow_policy(job);
         // One that was held, or rose, may have its cores now.
@@ -439,7 +459,7 @@ impl Daemon {
     }
 
     /// Whether this connection keeps that job.
-    fn keeps(&self, id: ConnectionId, job: JobId) -> bool {
+    pub(crate) fn keeps(&self, id: ConnectionId, job: JobId) -> bool {
         self.jobs.get(&job).is_some_and(|live| live.keeper == Some(id))
     }
 
@@ -508,6 +528,7 @@ fn within_bounds(spec: &JobSpec) -> Result<(), Refusal> {
         ("directory", spec.directory.len(), 5 * 1024),
         ("command", spec.command.iter().map(|word| word.len() + 8).sum(), 40 * 1024),
         ("layout", layout, 128 * 1024),
+        ("checkpoint command", spec.checkpoint.as_ref().map_or(0, |one| one.command.len()), 5 * 1024),
         ("list of jobs that must be over before", spec.after.len(), 4096),
     ];
     match bounds.into_iter().find(|&(_, has, most)| has > most) {

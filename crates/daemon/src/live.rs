@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use pinfold_place::layout::LayoutRequest;
 use pinfold_policy::{Action, Class, JobId, Request, Wish};
@@ -13,6 +14,10 @@ use pinfold_sys::procfs::Members;
 use pinfold_topo::CpuSet;
 
 use crate::event::ConnectionId;
+use crate::starts::Awaited;
+
+/// A checkpoint command has so long at most, whatever was asked for.
+const CHECKPOINT_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// A job that is not over.
 #[derive(Debug)]
@@ -34,6 +39,8 @@ pub(crate) struct Live {
     /// What is to be done to its processes once there are any: it was let go through doors, and its keeper has not
     /// named the process yet.
     pub early: Vec<Action>,
+    /// When that was noticed for which it is about to be frozen.
+    pub freezes_since: Option<std::time::Instant>,
     /// What it uses.
     pub meter: Meter,
     /// Its processes, as they are read.
@@ -48,6 +55,10 @@ pub(crate) struct Live {
     pub orphaned: bool,
     /// It was killed for not ending when asked to: whatever is decided about it yet, that is why it ends.
     pub killed: bool,
+    /// Its keeper is gone before it started, and another is to come.
+    pub awaits_keeper: Option<Awaited>,
+    /// How often that was so.
+    pub keepers_lost: u32,
     /// Failed starts, one after the other.
     pub start_failures: u32,
     /// Whether its row has been written to the store at all.
@@ -67,6 +78,7 @@ impl Live {
             asked_child: false,
             container: None,
             early: Vec::new(),
+            freezes_since: None,
             meter,
             members: Members::default(),
             near: Vec::new(),
@@ -74,6 +86,8 @@ impl Live {
             lingers: false,
             orphaned: false,
             killed: false,
+            awaits_keeper: None,
+            keepers_lost: 0,
             start_failures: 0,
             stored,
         }
@@ -140,12 +154,16 @@ pub(crate) fn request(job: u64, priority: u8, spec: &JobSpec) -> Request {
         priority,
         cores: spec.cores,
         class: spec.class.map(to_policy),
-        expected: spec.expected_us.map(std::time::Duration::from_micros),
-        ttl: spec.ttl_us.map(std::time::Duration::from_micros),
+        expected: spec.expected_us.map(Duration::from_micros),
+        ttl: spec.ttl_us.map(Duration::from_micros),
         held: spec.held,
         no_suspend: spec.no_suspend,
         requeue: spec.requeue,
         requeues: 0,
+        checkpoint: spec
+            .checkpoint
+            .as_ref()
+            .map(|one| CHECKPOINT_MAX.min(Duration::from_micros(one.limit_us))),
         wish: spec
             .layout
             .as_ref()

@@ -10,6 +10,7 @@ mod act;
 mod answer;
 mod around;
 mod audit;
+mod checkpoint;
 mod clock;
 mod daemon;
 mod drift;
@@ -43,7 +44,9 @@ mod server;
 mod service;
 mod sets;
 mod shares;
+mod starts;
 mod state_dir;
+mod witness;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -101,8 +104,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         detach();
     }
     let places = options.places();
-    let _ = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
-    let state = StateDir::open(&places.state)?;
+    let state = open_state(&places.state)?;
     let (roots, facts) = (Roots::default(), mode::probe(&Roots::default()));
     let plan = mode::decide(&facts, options.mode.0)?;
     // Before anything else is open that the guard should not hold.
@@ -136,6 +138,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         scratches: scratch::Scratches::new(Scratch::new(&facts, state.instance())),
         around: around::Chains::open(state.path())?,
         audit: audit::Audit::open(state.path()),
+        starts: starts::Starts::open(state.path()),
         sets: sets::Sets::open(state.path())?,
         isolated: isolated::Isolated::new(state.instance()),
         metrics: None,
@@ -168,6 +171,12 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     daemon.restore()?;
     announce(options, &places, daemon.containers.plan().mode.as_str());
     daemon.run(&signals)
+}
+
+/// The state directory; from now on what this process makes is for its user alone.
+fn open_state(path: &std::path::Path) -> anyhow::Result<StateDir> {
+    let _ = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    StateDir::open(path)
 }
 
 /// The machine as it is found.

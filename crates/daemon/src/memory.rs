@@ -17,6 +17,7 @@ use pinfold_sys::procfs::PressureResource;
 use crate::act::in_full;
 use crate::daemon::Daemon;
 use crate::poller::Ready;
+use crate::witness::Witness;
 
 /// Memory is read this often while it is plentiful,
 const RELAXED_US: u64 = 1_000_000;
@@ -36,6 +37,10 @@ pub(crate) struct Governor {
     pager: Pager,
     bound: Option<u64>,
     alarm: Option<OwnedFd>,
+    /// When it was first said that memory is to be read, until it is.
+    told: Option<Moment>,
+    /// How long freezes take.
+    pub(crate) witness: Witness,
 }
 
 /// Pages out on its own thread.
@@ -103,6 +108,8 @@ impl Governor {
             pager: Pager::start(containers.again())?,
             bound: None,
             alarm: containers.memory_alarm(),
+            told: None,
+            witness: Witness::default(),
         })
     }
 
@@ -132,6 +139,16 @@ impl Governor {
         let due_us =
             self.read_us.max(now_us.saturating_sub(RELAXED_US)) + if tight { TIGHT_US } else { RELAXED_US };
         self.due_us = Some(self.due_us.map_or(due_us, |due| due.min(due_us)));
+    }
+
+    /// The kernel, or the timer, says that memory is to be read.
+    pub(crate) fn was_told(&mut self) {
+        self.told.get_or_insert_with(Moment::now);
+    }
+
+    /// When that was, of what is decided now.
+    pub(crate) fn told(&self) -> Option<Moment> {
+        self.told
     }
 
     /// Pages a frozen job out, in a while.
@@ -226,6 +243,7 @@ impl Daemon {
             jobs,
         }));
         self.read_nodes();
+        self.governor.told = None;
         self.note_parked(now_us);
     }
 

@@ -20,6 +20,7 @@ use pinfold_sys::procfs::{PressureResource, ticks_to_us};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::daemon::Daemon;
+use crate::witness::Freezes;
 
 mod who;
 
@@ -464,6 +465,10 @@ impl Daemon {
                 ("not_started", not_started),
             ],
             memory_budget_bytes: self.budget_bytes(),
+            freezes: {
+                let Freezes { count, sum_us, half_us, most_us } = self.governor.witness.freezes();
+                metrics::FreezeFigures { count, sum_us, half_us, most_us }
+            },
             stalled,
             store_bytes: size(&path) + size(&path.with_extension("db-wal")),
             store_writable,

@@ -121,6 +121,7 @@ mod tests {
             suspended_us: 0,
             frozen_since_us: None,
             requeues: 0,
+            checkpoints: 0,
             requeuing: false,
             cpus: None,
             keeper: None,

@@ -69,7 +69,10 @@ impl Daemon {
     /// waits again. Tells it again then.
     pub(crate) fn was_put_back(&mut self, job: JobId, ending: &Ending) -> bool {
         let put_back = |row: &pinfold_proto::row::JobRow| {
-            row.requeues > 0 && !row.requeuing && row.started_us.is_none() && ending.signal == Some(SIGKILL)
+            (row.requeues > 0 || row.checkpoints > 0)
+                && !row.requeuing
+                && row.started_us.is_none()
+                && ending.signal == Some(SIGKILL)
         };
         let Some(live) = self.jobs.get(&job).filter(|live| put_back(&live.row)) else { return false };
         let reason =

@@ -57,13 +57,20 @@ impl Daemon {
         for row in rows {
             self.restore_job(row, &left);
         }
+        let jobs = &self.jobs;
+        self.starts.retain(|job| jobs.contains_key(&job));
         self.remove_leftovers();
         self.restore_isolation();
         self.remove_left_scratch();
         self.take_down_left();
         self.read_memory();
         if found > 0 && self.rebooted {
-            tracing::warn!(jobs = found, "the host was restarted; what ran or waited is over");
+            let again = self.jobs.values().filter(|live| live.awaits_keeper.is_some()).count();
+            tracing::warn!(
+                jobs = found,
+                again,
+                "the host was restarted; what ran is over, but for those that begin anew"
+            );
         } else if found > 0 {
             tracing::info!(jobs = found, "found jobs of an earlier life again");
         }
@@ -77,22 +84,7 @@ impl Daemon {
         let is_alive = |process| !self.rebooted && is_alive(&self.proc, process);
         let keeper_alive = live.row.keeper.is_some_and(is_alive);
         let main = live.row.main.filter(|&main| is_alive(main)).map(|main| main.pid);
-        // A start whose moment was not written yet shows by its container.
-        let contained = if live.has_started() || left.contains(&job.0) {
-            self.containers.adopt(job.0, main)
-        } else {
-            Ok(None)
-        };
-        match contained {
-            Ok(container) => live.container = container.inspect(|found| found.belongs_to(live.row.uid)),
-            Err(error) => tracing::warn!(job = job.0, %error, "a container cannot be found again"),
-        }
-        let shape = live.shape();
-        if let Some(container) = &mut live.container {
-            container.remember(&shape);
-        }
-        let populated =
-            live.container.as_ref().is_some_and(|container| container.is_populated().unwrap_or(false));
+        let populated = self.contain_again(&mut live, left, main);
         if !populated && !live.has_started() {
             // Made for a start that never came; the next one makes it anew.
             live.container = None;
@@ -117,6 +109,12 @@ impl Daemon {
         if self.rebooted && live.has_started() && !populated {
             live.row.reason = Some(RESTARTED.to_owned());
         }
+        let begins_anew = self.begins_after_reboot(&live) && !populated;
+        if begins_anew {
+            self.put_back_after_reboot(&mut live);
+            live.container = None;
+            live.meter = Meter::new(job.0);
+        }
         let waits = !live.has_started();
         let runs = live.has_started() && populated;
         if live.container.is_some() {
@@ -125,6 +123,9 @@ impl Daemon {
         self.jobs.insert(job, live);
         self.journal.touch(job);
         if waits && !keeper_alive {
+            if self.awaits_another(job) {
+                return;
+            }
             let why = if self.rebooted {
                 RESTARTED_BEFORE
             } else {
@@ -147,6 +148,26 @@ impl Daemon {
         }
         self.watch_container(job);
         self.finish_if_empty(job);
+    }
+
+    /// Finds a job's container again, if it has one; says whether anything runs in it.
+    fn contain_again(&self, live: &mut Live, left: &BTreeSet<u64>, main: Option<u32>) -> bool {
+        let job = live.id();
+        // A start whose moment was not written yet shows by its container.
+        let contained = if live.has_started() || left.contains(&job.0) {
+            self.containers.adopt(job.0, main)
+        } else {
+            Ok(None)
+        };
+        match contained {
+            Ok(container) => live.container = container.inspect(|found| found.belongs_to(live.row.uid)),
+            Err(error) => tracing::warn!(job = job.0, %error, "a container cannot be found again"),
+        }
+        let shape = live.shape();
+        if let Some(container) = &mut live.container {
+            container.remember(&shape);
+        }
+        live.container.as_ref().is_some_and(|container| container.is_populated().unwrap_or(false))
     }
 
     /// A keeper says that a job runs as `pid`. If the daemon died between letting it go and writing that down, the
@@ -212,7 +233,7 @@ impl Daemon {
     pub(crate) fn adopt(&mut self, job: JobId, runs: bool) {
         let live = &self.jobs[&job];
         let mut request = self.request(job.0, live.row.priority, &live.row.spec);
-        request.held = live.row.state == JobState::Held;
+        request.held = live.row.state == JobState::Held || live.awaits_keeper.is_some();
         request.requeues = live.row.requeues;
         let running = runs.then(|| Running {
             started: Instant(live.row.started_us.unwrap_or(live.row.submitted_us)),

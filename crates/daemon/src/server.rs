@@ -275,6 +275,11 @@ impl Server {
         self.connections.is_empty()
     }
 
+    /// Where it listens.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.path
+    }
+
     /// Removes the socket, if it is still this server's own.
     pub(crate) fn remove_socket(&self) {
         if std::fs::metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
@@ -368,6 +373,8 @@ fn cost(request: &Request) -> u32 {
     match request {
         Request::Hello { .. }
         | Request::Submit { .. }
+        | Request::Keep { .. }
+        | Request::Checkpointed { .. }
         | Request::Child { .. }
         | Request::Attach { .. }
         | Request::Presented

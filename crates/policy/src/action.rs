@@ -64,6 +64,9 @@ pub enum Action {
     /// End all its processes at once. When none is left ([`crate::Event::Requeued`]) it waits again, to run from its
     /// beginning.
     Requeue,
+    /// Let it write down what it has done; it goes on meanwhile, without a slot if it stood still. Answered by
+    /// [`crate::Event::Checkpointed`].
+    Checkpoint,
     /// Strike a waiting job off; it never ran.
     Drop {
         /// Refused and expired jobs leave with exit code 5; withdrawn and cancelled ones were asked to go.
@@ -233,6 +236,18 @@ pub enum Reason {
         /// How often it may be.
         most: u32,
     },
+    /// Memory will soon be had in no other way, and it can write down what it has done.
+    NoRoomSoon {
+        /// What those who go on will lack within five seconds, in bytes.
+        lacking: u64,
+    },
+    /// It has written down what it has done.
+    Checkpointed,
+    /// It could not write down what it has done.
+    NotCheckpointed {
+        /// Why.
+        error: String,
+    },
     /// Running jobs need the room that it holds.
     MemoryNeeded {
         /// What they need, in bytes.
@@ -351,6 +366,9 @@ impl fmt::Display for Reason {
             | Self::GoesFirst
             | Self::GoesFirstNoMore
             | Self::NoOtherWay { .. }
+            | Self::NoRoomSoon { .. }
+            | Self::Checkpointed
+            | Self::NotCheckpointed { .. }
             | Self::MemoryNeeded { .. }
             | Self::MemorySuffices { .. } => self.write_memory(f),
             Self::Near { why } => f.write_str(why),
@@ -425,6 +443,17 @@ impl Reason {
                  it goes back in the queue, time {times} of at most {most}",
                 mib(*lacking)
             ),
+            Self::NoRoomSoon { lacking } => write!(
+                f,
+                "memory will soon be had in no other way ({} more needed within 5 s, nobody left to freeze, no swap)",
+                mib(*lacking)
+            ),
+            Self::Checkpointed => {
+                f.write_str("its checkpoint is written; it goes back in the queue, to go on from there")
+            }
+            Self::NotCheckpointed { error } => {
+                write!(f, "its checkpoint failed ({error}), so it only stands still")
+            }
             Self::MemoryNeeded { needed, free } => {
                 write!(f, "the running jobs need {} and {} are free", mib(*needed), mib(*free))
             }

@@ -40,6 +40,7 @@ impl Policy {
                 grace: None,
                 signal: None,
                 requeuing: false,
+                checkpoints: Default::default(),
                 withdrawn: false,
                 failures: 0,
                 // Its weight cannot be read back for sure: the priority may have changed just before the end.

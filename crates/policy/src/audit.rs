@@ -97,6 +97,7 @@ fn request() -> impl Strategy<Value = Request> {
                 no_suspend,
                 requeue,
                 requeues: 0,
+                checkpoint: (cores == 2).then(|| Duration::from_secs(u64::from(priority))),
                 wish: named.map(|named| Box::new(Wish { named, ..Wish::default() })),
                 aside,
                 project,
@@ -206,6 +207,9 @@ fn event() -> impl Strategy<Value = Event> {
         6 => job().prop_map(Event::Exited),
         1 => job().prop_map(Event::Withdrawn),
         2 => job().prop_map(Event::Requeued),
+        2 => (job(), any::<bool>()).prop_map(|(job, well)| {
+            Event::Checkpointed { job, error: (!well).then(|| "EIO".to_owned()) }
+        }),
         6 => (job(), command()).prop_map(|(job, command)| Event::Command(job, command)),
         4 => (prop::collection::vec(0u16..1000, 0..6), 0u32..2000).prop_map(|(idle_milli, backfill_milli)| {
             Event::Sample(Sample { idle_milli, backfill_milli })
@@ -267,6 +271,7 @@ fn audit(policy: &Policy) {
         );
         assert!(!rests || live.out.is_some_and(crate::job::Out::is_memory), "job {id} rests for no memory");
         assert!(!live.requeuing || (!rests && !live.starting), "job {id} is to end");
+        assert!(live.checkpoints.until.is_none() || live.requeuing, "job {id} is asked nothing else");
         assert!(
             !live.suspended || live.out.is_some() || live.starting || live.requeuing,
             "job {id} is suspended and runs"

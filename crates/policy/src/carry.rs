@@ -131,7 +131,8 @@ impl Policy {
             return;
         }
         match action {
-            Action::Requeue => return self.goes_on(id),
+            Action::Requeue => return self.goes_on(id, Reason::Asked),
+            Action::Checkpoint => return self.checkpointed(id, Some(error)),
             Action::Near { .. } => return self.not_near(id),
             Action::Slow { allowance } => return self.not_steered(id, *allowance),
             _ => {}

@@ -40,6 +40,14 @@ pub enum Event {
     Exited(JobId),
     /// No process of a job is left that was to be ended to be put back in the queue.
     Requeued(JobId),
+    /// A job that was asked to has written down what it has done, or could not. Each [`crate::Action::Checkpoint`] is
+    /// answered by this or by [`Event::Failed`]; if it is not within the time that it may take, it counts as failed.
+    Checkpointed {
+        /// The job.
+        job: JobId,
+        /// Why it could not; `None`: it has.
+        error: Option<String>,
+    },
     /// Whoever asked for a waiting job is gone.
     Withdrawn(JobId),
     /// A user or operator, whose right to do so was checked before, says what to do with a job.
@@ -130,6 +138,8 @@ pub struct Request {
     pub requeue: bool,
     /// How often that was done already.
     pub requeues: u32,
+    /// It can write down what it has done, within this time; then it may be ended and begun anew.
+    pub checkpoint: Option<Duration>,
     /// Which cores do for it.
     pub wish: Option<Box<Wish>>,
     /// The name of the set of cores that it runs in, see [`Machine::asides`]; `None`: none of those.

@@ -75,7 +75,8 @@ impl Policy {
             let again = failed.again.since(now).as_secs_f64();
             if waiting.failures == 0 {
                 numbers.pop();
-                numbers.push(("times put back in the queue", job.requeues.to_string()));
+                let times = job.requeues.saturating_add(job.checkpoints);
+                numbers.push(("times put back in the queue", times.to_string()));
                 return (
                     format!("it waits to be begun anew: {}", failed.error),
                     format!("it is next in {again:.1} s, as soon as memory suffices for what it held"),
@@ -450,6 +451,16 @@ impl Policy {
         }
         if !self.settings.schedule {
             return ("scheduling is off, every job runs".into(), "`schedule` must be on again".into());
+        }
+        if let Some(until) = live.checkpoints.until {
+            numbers.push(("times begun anew from a checkpoint", job.checkpoints.to_string()));
+            return (
+                "its checkpoint is being written, for memory will soon be had in no other way".into(),
+                format!(
+                    "its checkpoint command's end, in {} s at most: then it goes back in the queue",
+                    until.since(self.now).as_secs()
+                ),
+            );
         }
         if live.key.is_none() {
             return (

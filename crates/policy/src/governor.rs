@@ -79,7 +79,7 @@ impl Policy {
 
     fn measured_one(&mut self, now: Instant, memory: &JobMemory) {
         let Some(job) = self.jobs.get_mut(&memory.job).filter(|job| job.live().is_some()) else { return };
-        let stands = job.live().is_some_and(|live| live.out.is_some());
+        let stands = job.live().is_some_and(|live| live.out.is_some() && live.checkpoints.until.is_none());
         job.held.read(now, memory);
         if stands {
             job.held.forget_growth();
@@ -146,7 +146,8 @@ impl Policy {
         let claim = if self.settings.memory.prediction { self.claim_of(job) } else { None };
         let claim = claim.unwrap_or_default();
         // Who was ended for others does not begin anew where it would be again.
-        let before = if job.requeues > 0 && job.live().is_none() { job.held.peak } else { 0 };
+        let ended = job.requeues > 0 || job.checkpoints > 0;
+        let before = if ended && job.live().is_none() { job.held.peak } else { 0 };
         job.held.total().max(before).max(if job.request.no_suspend {
             claim.most_bytes
         } else {
@@ -270,7 +271,8 @@ impl Policy {
         let keeps = |id: &JobId| {
             let live = self.jobs.get(id).and_then(|job| job.live());
             let holds = |live: &crate::job::Live| live.key.is_some() || live.out.is_some_and(Out::is_memory);
-            live.is_some_and(|live| holds(live) && !live.requeuing)
+            let ends = self.jobs.get(id).is_some_and(|job| Self::is_ending(job));
+            live.is_some_and(|live| holds(live) && !ends)
         };
         if let Some(token) = self.memory.token.filter(keeps) {
             if let Some(next) = self.who_stood_too_long(token) {
@@ -281,6 +283,9 @@ impl Policy {
         }
         let all = self.lives.iter().filter(|id| keeps(id)).filter_map(|id| self.jobs.get(id));
         self.memory.token = all.min_by_key(|job| order(job)).map(|job| job.id());
+        if let Some(token) = self.memory.token {
+            self.stop_checkpoint(token, Reason::GoesFirst);
+        }
         // Who holds it does not stand still, also when it fell to him in the midst of starts.
         if let Some(token) = self.memory.token.filter(|token| self.memory.frozen.contains(token)) {
             self.let_go(token);
@@ -334,7 +339,7 @@ impl Policy {
         }
     }
 
-    fn may_return(&self, first: &Job) -> bool {
+    pub(crate) fn may_return(&self, first: &Job) -> bool {
         let slot = self.settings.memory.swap_slot.max(1) as usize;
         let from_swap = first.held.swapped >= WORTH_BYTES;
         if from_swap && (self.memory.returning.len() >= slot || self.memory.stalled_milli >= CALM_MILLI) {
@@ -425,6 +430,7 @@ impl Policy {
         let now = self.now;
         let usable = self.memory.usable.unwrap_or(u64::MAX);
         self.keep_safe(usable);
+        self.checkpoint_for_memory(usable);
         let over = self.shortage(usable);
         let thrashes = self.memory.stalled_milli >= THRASH_MILLI && self.memory.returning.is_empty();
         if over == 0 && !thrashes {

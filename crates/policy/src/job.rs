@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pinfold_topo::CpuSet;
 
+use crate::checkpoint::Checkpoints;
 use crate::holders::Key;
 use crate::memory::Held;
 use crate::projects::PoolIds;
@@ -74,6 +75,8 @@ pub(crate) struct Job {
     pub(crate) since: Instant,
     /// How often it was ended to be begun anew.
     pub(crate) requeues: u32,
+    /// How often it was ended after it had written down what it had done.
+    pub(crate) checkpoints: u32,
     /// How many later jobs started while it stood first and did not fit.
     pub(crate) passed: u32,
     /// It waited too long: first in the queue, and not frozen again for another.
@@ -136,8 +139,10 @@ pub(crate) struct Live {
     pub(crate) grace: Option<Instant>,
     /// A signal that has still to be sent.
     pub(crate) signal: Option<i32>,
-    /// It is being ended, to be put back in the queue; nothing else is asked of it before that is done.
+    /// It is being ended, to be put back in the queue, or writes down what it has done to be; nothing else is asked of
+    /// it before that is done.
     pub(crate) requeuing: bool,
+    pub(crate) checkpoints: Checkpoints,
     /// Whoever asked for it is gone: not to be tried again if its start fails.
     pub(crate) withdrawn: bool,
     /// Starts that failed before this one.
@@ -236,6 +241,7 @@ impl Job {
         match &self.stage {
             Stage::Waiting(waiting) => State::Waiting { held: waiting.held },
             Stage::Live(live) if live.starting => State::Starting,
+            Stage::Live(live) if live.checkpoints.until.is_some() => State::Running,
             Stage::Live(live) if live.suspended => State::Frozen { by: FrozenBy::User },
             Stage::Live(live) if live.out.is_some() => State::Frozen { by: FrozenBy::Policy },
             Stage::Live(_) => State::Running,

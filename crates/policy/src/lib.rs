@@ -5,8 +5,9 @@
 //! and why), [`job`] (what is known of each job), [`policy`] (the state and its events), then the private
 //! modules: `queue` (who is next), `holders` (who has a slot), `cores` (who is where), `choice` (which cores a job
 //! gets), `asides` (cores that are set aside, and the jobs on them), `machine` (when it changes), `rules` (what follows
-//! from it), `chunks` (on which NUMA nodes their memory may lie), `moves` (where backfillers go), `protect` (how many there may be), `repack` (who makes room for a wider
-//! job), `memory`, `governor`, `safety`, `slow`, `requeue` and `claims` (who waits, is slowed, stands still, returns and
+//! from it), `chunks` (on which NUMA nodes their memory may lie), `moves` (where backfillers go), `protect` (how many
+//! there may be), `repack` (who makes room for a wider job), `memory`, `governor`, `safety`, `slow`, `checkpoint`,
+//! `requeue` and `claims` (who waits, is slowed, stands still, returns and
 //! begins anew for want of memory), `projects` (who has a right to cores and memory, and who gives them back), `carry`
 //! (from what is wanted to what must be asked for), `lengths` (how long jobs like one took), `adopt` (after a restart),
 //! `explain` (in words).
@@ -20,6 +21,7 @@ mod asides;
 #[cfg(test)]
 mod audit;
 mod carry;
+mod checkpoint;
 mod choice;
 mod chunks;
 pub mod claims;

@@ -94,6 +94,7 @@ impl Policy {
             Event::Failed { job, action, error } => self.failed(job, &action, error),
             Event::Exited(job) => self.exited(job),
             Event::Requeued(job) => self.requeued(job),
+            Event::Checkpointed { job, error } => self.checkpointed(job, error),
             Event::Withdrawn(job) => self.withdrawn(job),
             Event::Command(job, command) => self.command(job, command),
             Event::Sample(sample) => self.sample(&sample),
@@ -268,8 +269,20 @@ impl Policy {
         let (since, passed, aged, armed, queued) = (submitted, 0, false, None, None);
         let held = Held::default();
         let (requeues, pools) = (request.requeues, self.pools.of(request.project.as_deref()));
-        let job =
-            Job { request, submitted, since, requeues, passed, aged, armed, queued, stage, held, pools };
+        let job = Job {
+            request,
+            submitted,
+            since,
+            requeues,
+            checkpoints: 0,
+            passed,
+            aged,
+            armed,
+            queued,
+            stage,
+            held,
+            pools,
+        };
         if let Stage::Waiting(waiting) = &job.stage {
             for &before in &waiting.after {
                 self.followers.entry(before).or_default().push(id);
@@ -401,6 +414,8 @@ impl Policy {
         let Some(live) = self.live_mut(id) else { return };
         live.signal = Some(signal);
         live.suspended = false;
+        // What it would write down is of no use any more.
+        live.requeuing &= live.checkpoints.until.take().is_none();
         if live.starting || live.requeuing {
             return; // it gets its signal once it has started, or is struck off once it waits again
         }
@@ -713,7 +728,7 @@ impl Policy {
     /// When a waiting job expires, and how long it might wait.
     pub(crate) fn expires_at(&self, job: &Job) -> Option<(Instant, Duration)> {
         let Stage::Waiting(Waiting { held: false, .. }) = job.stage else { return None };
-        if job.requeues > 0 {
+        if job.requeues > 0 || job.checkpoints > 0 {
             return None; // it had its turn, and lost it to others
         }
         job.request.ttl.or(self.settings.queue_ttl).map(|ttl| (job.since.after(ttl), ttl))

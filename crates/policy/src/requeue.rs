@@ -25,7 +25,7 @@ impl Policy {
     /// be frozen for them, and swap does not take what those hold who stand still.
     pub(crate) fn begin_anew_for_memory(&mut self, usable: u64) {
         let lives = || self.lives.iter().filter_map(|id| self.jobs.get(id)).map(|job| &**job);
-        let one_ends = lives().any(|job| job.live().is_some_and(|live| live.requeuing));
+        let one_ends = lives().any(Self::is_ending);
         // Whoever was frozen just now may have been enough.
         let froze = self.memory.acted == Some(self.now);
         if one_ends || froze || self.memory.swap_free >= WORTH_BYTES || self.victim().is_some() {
@@ -45,11 +45,14 @@ impl Policy {
             let helps = job.held.resident >= WORTH_BYTES && Some(job.id()) != self.memory.token;
             ready && helps && job.request.requeue && job.requeues < REQUEUES_MAX
         };
-        let Some(youngest) = lives().filter(may).max_by_key(|job| order(job)).map(Job::id) else { return };
-        self.end_to_begin_anew(youngest, lacking);
+        match lives().filter(may).max_by_key(|job| order(job)).map(Job::id) {
+            Some(youngest) => self.end_to_begin_anew(youngest, lacking),
+            None => self.stop_checkpoints(),
+        }
     }
 
     fn end_to_begin_anew(&mut self, id: JobId, lacking: u64) {
+        self.forget_checkpoint(id);
         self.dequeue(id);
         self.forget_memory(id);
         let Some(job) = self.jobs.get_mut(&id) else { return };
@@ -65,7 +68,7 @@ impl Policy {
     }
 
     /// A job that was to be ended could not be: it goes on as it was.
-    pub(crate) fn goes_on(&mut self, id: JobId) {
+    pub(crate) fn goes_on(&mut self, id: JobId, reason: Reason) {
         let Some(live) = self.live_mut(id).filter(|live| live.requeuing) else { return };
         live.requeuing = false;
         if live.out.is_some_and(Out::is_memory) {
@@ -74,7 +77,7 @@ impl Policy {
             self.park(id, Out::Suspended, Reason::Asked);
         }
         self.enqueue(id);
-        self.mark(id, Reason::Asked);
+        self.mark(id, reason);
     }
 
     /// No process of such a job is left: it waits again. Those that were to start after it still wait for it.
@@ -88,11 +91,13 @@ impl Policy {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let Stage::Live(live) = &job.stage else { return };
         let (held, cancelled, withdrawn) = (live.suspended, live.signal.is_some(), live.withdrawn);
-        let failed = Failure {
-            again: rests_until(now, job.requeues),
-            error: "it was ended because memory could be had in no other way".to_owned(),
-            tried: false,
+        let times = job.requeues.saturating_add(job.checkpoints);
+        let error = if job.checkpoints > 0 && job.requeues == 0 {
+            "it has written down what it had done, and was ended because memory could be had in no other way"
+        } else {
+            "it was ended because memory could be had in no other way"
         };
+        let failed = Failure { again: rests_until(now, times), error: error.to_owned(), tried: false };
         job.stage = Stage::Waiting(Waiting { held, failed: Some(failed), ..Waiting::default() });
         // What it came to hold is what it is expected to need from now on.
         job.held.begin_anew();

@@ -402,6 +402,7 @@ impl Policy {
             grace: None,
             signal: None,
             requeuing: false,
+            checkpoints: Default::default(),
             withdrawn: false,
             failures,
             told: Told::default(),

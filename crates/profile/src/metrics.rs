@@ -21,6 +21,19 @@ pub const JOB_SERIES: usize = 12;
 /// The most bytes of a label's value: a job's name may be as long as its user likes.
 const LABEL_BYTES_MAX: usize = 128;
 
+/// How long jobs took to stand still for want of memory, from the moment at which it was noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FreezeFigures {
+    /// How often,
+    pub count: u64,
+    /// and all of them together.
+    pub sum_us: u64,
+    /// Half of the last took at most so long,
+    pub half_us: u64,
+    /// and all but one in a thousand.
+    pub most_us: u64,
+}
+
 /// The host as it is told.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HostFigures {
@@ -48,6 +61,8 @@ pub struct HostFigures {
     pub memory_held_bytes: u64,
     /// What they have in swap.
     pub swap_held_bytes: u64,
+    /// Jobs frozen for want of memory.
+    pub freezes: FreezeFigures,
     /// Stalls of the whole host since it came up: resource, `some` or `full`, microseconds.
     pub stalled: Vec<(&'static str, &'static str, u64)>,
     /// The size of the job store with its log.
@@ -102,7 +117,7 @@ pub struct JobFigures {
 /// Name, type, unit and help of a family; the order here is the order of the text.
 type Family = (&'static str, &'static str, &'static str, &'static str);
 
-const HOST: [Family; 15] = [
+const HOST: [Family; 16] = [
     ("pinfold", "info", "", "the daemon and its host"),
     ("pinfold_cores", "gauge", "", "cores that jobs may use"),
     ("pinfold_slots", "gauge", "", "slots there are"),
@@ -114,6 +129,12 @@ const HOST: [Family; 15] = [
     ("pinfold_memory_budget_bytes", "gauge", "bytes", "what all jobs together may hold in RAM"),
     ("pinfold_memory_held_bytes", "gauge", "bytes", "anonymous and shared memory that all jobs hold"),
     ("pinfold_swap_held_bytes", "gauge", "bytes", "what all jobs have in swap"),
+    (
+        "pinfold_freeze_seconds",
+        "summary",
+        "seconds",
+        "time until a job frozen for want of memory stood still, from the moment at which it was noticed",
+    ),
     ("pinfold_stalled_seconds", "counter", "seconds", "time the whole host was stalled, by resource (PSI)"),
     ("pinfold_store_bytes", "gauge", "bytes", "size of the job store with its log"),
     ("pinfold_store_writable", "gauge", "", "1 while the job store can be written"),
@@ -195,6 +216,14 @@ fn host_lines(out: &mut String, name: &'static str, host: &HostFigures) {
                 line(out, "pinfold_stalled_seconds_total", &labels, seconds(us));
             }
             return;
+        }
+        "pinfold_freeze_seconds" => {
+            let FreezeFigures { count, sum_us, half_us, most_us } = host.freezes;
+            for (quantile, us) in [("0.5", half_us), ("0.999", most_us)].into_iter().filter(|_| count > 0) {
+                line(out, name, &[("quantile", quantile)], seconds(us));
+            }
+            line(out, "pinfold_freeze_seconds_count", &[], precise(count));
+            return line(out, "pinfold_freeze_seconds_sum", &[], seconds(sum_us));
         }
         "pinfold_daemon_cpu_seconds" => {
             return line(out, "pinfold_daemon_cpu_seconds_total", &[], seconds(host.daemon_cpu_us));

@@ -63,6 +63,7 @@ pub fn report_view(row: &JobRow, samples: Option<&[SampleRow]>, now_us: u64) -> 
         wall_s: row.started_us.map(|started_us| seconds(until_us.saturating_sub(started_us))),
         suspended_s: seconds(row.suspended_us.saturating_add(frozen_us)),
         requeues: row.requeues,
+        checkpoints: row.checkpoints,
         cpu_user_s: seconds(usage.cpu_user_us),
         cpu_system_s: seconds(usage.cpu_system_us),
         cores: row.spec.cores,

@@ -77,6 +77,9 @@ pub struct JobSpec {
     /// Whether it may be ended and begun anew when memory can be had in no other way.
     #[serde(default)]
     pub requeue: bool,
+    /// How it writes down what it has done, if it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<Checkpoint>,
     /// Jobs that must be over before it may start.
     #[serde(default)]
     pub after: Vec<u64>,
@@ -92,6 +95,15 @@ pub struct JobSpec {
     /// The line of the batch file it stands on, from 1.
     #[serde(default)]
     pub line: Option<u64>,
+}
+
+/// How a job writes down what it has done, to go on from there when it is begun anew.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// The shell command that sees to it, run by the job's keeper; for the record, a long one is cut.
+    pub command: String,
+    /// How long it may take, in microseconds.
+    pub limit_us: u64,
 }
 
 /// What a job says of its tasks and of where they may be.

@@ -11,8 +11,9 @@ pub mod exit;
 pub mod job;
 pub mod quantity;
 pub mod row;
+pub mod start;
 pub mod view;
 pub mod wire;
 
 pub use exit::ExitCode;
-pub use job::{Ending, JobClass, JobLayout, JobSpec, JobState};
+pub use job::{Checkpoint, Ending, JobClass, JobLayout, JobSpec, JobState};

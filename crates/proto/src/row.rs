@@ -49,6 +49,8 @@ pub struct JobRow {
     pub ending: Option<Ending>,
     /// How often it was ended to be begun anew.
     pub requeues: u32,
+    /// How often it was ended after it had written down what it had done.
+    pub checkpoints: u32,
     /// Whether it is being ended for that.
     pub requeuing: bool,
     /// Why it is in its state, in words.
@@ -78,6 +80,7 @@ impl JobRow {
             main: None,
             ending: None,
             requeues: 0,
+            checkpoints: 0,
             requeuing: false,
             reason: None,
             usage: Usage::default(),

@@ -382,6 +382,9 @@ pub struct ReportView {
     /// How often it was ended to be begun anew; the figures are those of the last time.
     #[serde(default)]
     pub requeues: u32,
+    /// How often it was ended after it had written down what it had done, to go on from there.
+    #[serde(default)]
+    pub checkpoints: u32,
     /// CPU time in user mode.
     pub cpu_user_s: f64,
     /// CPU time in the kernel.

@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::exit::ExitCode;
 use crate::job::{Ending, JobSpec};
+use crate::start::{Start, StartOf};
 use crate::view::{DoctorView, MapView, PointView, ReportView, SetsView, StatusView, WhyView};
 
 /// The version of the wire. A daemon refuses a client of another version with words that say which is older.
-pub const WIRE_VERSION: u32 = 5;
+pub const WIRE_VERSION: u32 = 6;
 
 /// The longest frame a daemon reads, in bytes. A client that announces more is cut off.
 pub const REQUEST_MAX_BYTES: usize = 256 * 1024;
@@ -38,6 +39,15 @@ pub enum Request {
         /// The process, a child of the sender, that waits to become the job.
         pid: Option<u32>,
     },
+    /// What another keeper would need in the sender's place. Not answered.
+    Keep {
+        /// The job.
+        job: u64,
+        /// That. Boxed, for it is many times as large as any other request.
+        start: Box<Start>,
+    },
+    /// Which jobs wait for a keeper: the sender's own, for root all. Answered by `Starts`.
+    Starts,
     /// The process asked for by `Grant`. Answered by `Go`.
     Child {
         /// The job.
@@ -61,6 +71,13 @@ pub enum Request {
         job: u64,
         /// How.
         ending: Ending,
+    },
+    /// To `Reply::Checkpoint`: the job's checkpoint command ended. Not answered.
+    Checkpointed {
+        /// The job.
+        job: u64,
+        /// Why the checkpoint is not to be relied upon; `None`: it is.
+        error: Option<String>,
     },
     /// The command could not be started, or nobody wants it any more. Answered by `Recorded`.
     Withdraw {
@@ -301,6 +318,13 @@ pub enum Reply {
         #[serde(default)]
         wrap: Vec<String>,
     },
+    /// Run the job's checkpoint command; answered by `Checkpointed`.
+    Checkpoint {
+        /// The job.
+        job: u64,
+        /// Variables for its environment: the job's number, its processes.
+        variables: Vec<(String, String)>,
+    },
     /// A submission is refused.
     Refused {
         /// The client's number for the request.
@@ -355,6 +379,8 @@ pub enum Reply {
     Report(Vec<ReportView>),
     /// To `Report` in pieces.
     Piece(Piece),
+    /// To `Starts`.
+    Starts(Vec<StartOf>),
     /// To `Lengths`: one for each command, in microseconds; `None`: no such one ended well.
     Lengths(Vec<Option<u64>>),
     /// To `Where`.

@@ -334,6 +334,7 @@ impl Host {
             | Event::Adopt(_)
             | Event::Withdrawn(_)
             | Event::Requeued(_)
+            | Event::Checkpointed { .. }
             | Event::Memory(_)
             | Event::Nodes(_)
             | Event::Learned(..)
@@ -360,6 +361,7 @@ impl Host {
             Action::Signal { .. } => 5,
             // This host has no memory: see `pressure`.
             Action::PageOut { .. }
+            | Action::Checkpoint
             | Action::Requeue
             | Action::Slow { .. }
             | Action::Protect { .. }
@@ -450,6 +452,7 @@ impl Host {
             }
             Action::Drop { .. }
             | Action::PageOut { .. }
+            | Action::Checkpoint
             | Action::Requeue
             | Action::Slow { .. }
             | Action::Protect { .. }
@@ -662,6 +665,9 @@ fn name(reason: &Reason) -> &'static str {
         | Reason::MayGrow { .. }
         | Reason::Near { .. }
         | Reason::GoesFirst
+        | Reason::NoRoomSoon { .. }
+        | Reason::Checkpointed
+        | Reason::NotCheckpointed { .. }
         | Reason::GoesFirstNoMore => return "memory",
     };
     REASONS[index]

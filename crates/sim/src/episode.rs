@@ -249,6 +249,7 @@ fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
         no_suspend,
         requeue: false,
         requeues: 0,
+        checkpoint: None,
         wish,
         aside,
         project: if options.divided {

@@ -103,6 +103,7 @@ pub(crate) fn kind(action: &Action) -> &'static str {
         Action::Signal { .. } => "signal",
         Action::PageOut { .. } => "page out",
         Action::Drop { .. } => "drop",
+        Action::Checkpoint => "checkpoint",
         Action::Requeue => "requeue",
         Action::Slow { .. } => "slow",
         Action::Protect { .. } => "protect",
@@ -204,7 +205,9 @@ impl Ledger {
                 entry.aged = entry.may_be_aged(now);
             }
             (Action::Start { .. }, _) => return wrong("only a job that waits and is not held starts"),
-            (Action::Requeue, _) => return wrong("nobody is ended who did not allow it"),
+            (Action::Requeue | Action::Checkpoint, _) => {
+                return wrong("nobody is ended who did not allow it");
+            }
             (Action::Slow { .. } | Action::Protect { .. } | Action::Near { .. }, _) => {
                 return wrong("memory is not steered where none is read");
             }

@@ -125,6 +125,7 @@ impl Host {
             no_suspend: false,
             requeue: false,
             requeues: 0,
+            checkpoint: None,
             wish: None,
             aside: None,
             project: None,

@@ -12,6 +12,7 @@
 
 mod drift;
 mod family;
+mod freeze_watch;
 mod grouped;
 mod isolate;
 mod levels;
@@ -39,6 +40,7 @@ use levels::Shared;
 use spare::Spare;
 
 pub use drift::{Drift, Setting};
+pub use freeze_watch::FreezeWatch;
 pub use isolate::Isolation;
 pub use measure::{Detail, Measure, Stalls};
 pub use memory::HeldMemory;
@@ -466,6 +468,15 @@ impl Container {
             Via::V1 | Via::V2 => self.freeze_group(false),
             Via::Processes | Via::Nothing => self.signal_all(libc::SIGCONT).map(|_| ()),
         }
+    }
+
+    /// What tells when a freeze that was asked for is done; `None` where the kernel does not say.
+    #[must_use]
+    pub fn watch_freeze(&self) -> Option<FreezeWatch> {
+        if self.shared.plan.via(AbilityName::Freeze) != Via::V2 {
+            return None;
+        }
+        FreezeWatch::of(self.tree()?)
     }
 
     /// Whether every process has stopped.

@@ -49,6 +49,8 @@ pub fn host_name() -> String {
 pub struct User {
     /// The number.
     pub uid: u32,
+    /// The group that it is in first of all.
+    pub gid: u32,
     /// The name.
     pub name: String,
     /// The home directory.
@@ -80,6 +82,26 @@ pub fn user_named(name: &str) -> Option<User> {
     })
 }
 
+/// Becomes this user for good, with all groups that the system's databases know it in. This process must have one thread,
+/// and the right to (root has).
+///
+/// # Errors
+/// When there is no such user, or the right is missing; it is then still who it was, or has fewer groups.
+pub fn become_user(uid: u32) -> io::Result<()> {
+    let Some(user) = user(uid) else {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "the system knows no such user"));
+    };
+    let name = CString::new(user.name).map_err(io::Error::other)?;
+    let done = |result: i32| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+    #[expect(unsafe_code, reason = "no safe binding that takes the groups from the name service")]
+    // SAFETY: the name ends with NUL and outlives the call; the others take numbers only.
+    unsafe {
+        done(libc::initgroups(name.as_ptr(), user.gid))?;
+        done(libc::setresgid(user.gid, user.gid, user.gid))?;
+        done(libc::setresuid(uid, uid, uid))
+    }
+}
+
 fn lookup(call: impl Fn(*mut libc::passwd, &mut [u8], *mut *mut libc::passwd) -> i32) -> Option<User> {
     let mut buffer = vec![0u8; 1024];
     loop {
@@ -90,7 +112,12 @@ fn lookup(call: impl Fn(*mut libc::passwd, &mut [u8], *mut *mut libc::passwd) ->
         match call(&raw mut entry, &mut buffer, &raw mut found) {
             0 if found.is_null() => return None,
             0 => {
-                return Some(User { uid: entry.pw_uid, name: text(entry.pw_name), home: text(entry.pw_dir) });
+                return Some(User {
+                    uid: entry.pw_uid,
+                    gid: entry.pw_gid,
+                    name: text(entry.pw_name),
+                    home: text(entry.pw_dir),
+                });
             }
             libc::ERANGE if buffer.len() < 1 << 20 => buffer.resize(buffer.len() * 4, 0),
             _ => return None,

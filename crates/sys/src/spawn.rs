@@ -44,6 +44,12 @@ pub struct Program {
 pub struct Environment(Rc<[CString]>);
 
 impl Environment {
+    /// These variables, each as `NAME=VALUE`. One that holds a NUL byte is left out.
+    #[must_use]
+    pub fn of(variables: impl IntoIterator<Item = String>) -> Self {
+        Self(variables.into_iter().filter_map(|text| CString::new(text).ok()).collect())
+    }
+
     /// This process's environment without the variables in `without`.
     #[must_use]
     pub fn inherited(without: &[&str]) -> Self {

@@ -32,6 +32,7 @@ mod privacy;
 mod process;
 mod processes;
 mod projects;
+mod reboot;
 mod restart;
 mod run;
 mod screens;

@@ -16,6 +16,8 @@ each_kind!(
     one_larger_than_the_budget_runs_alone,
     the_daemon_dies_while_one_stands_still,
     who_allows_it_begins_anew,
+    a_checkpoint_is_written_before_a_job_is_ended,
+    without_its_checkpoint_a_job_only_stands_still,
     one_in_the_foreground_begins_anew,
     a_line_of_a_batch_begins_anew,
 );
@@ -128,6 +130,69 @@ fn who_allows_it_begins_anew(kind: Kind) {
     let (one, two) = (host.report(first), host.report(second));
     assert_eq!((one.requeues, two.requeues), (0, 1), "{two:?}");
     assert!(two.suspended_s <= two.wall_s.expect("it ran"), "{two:?}");
+}
+
+/// The decision of this sort that `why` tells of a job, once there is one.
+fn decision(host: &Host, job: u64, action: &str, reason: &str) -> String {
+    eventually(&format!("job {job}: {action}, {reason}"), || {
+        let told = why(host, job);
+        let found = told.decisions.iter().find(|one| one.action == action && one.reason.contains(reason));
+        found.map(|one| one.reason.clone()).ok_or_else(|| format!("{told:?}"))
+    })
+}
+
+/// A host without swap where the second job, which can write a checkpoint, has come to hold 150 MiB, and then the first
+/// is expected to need what the second holds.
+fn checkpoint_wanted(kind: Kind, options: &[&str], before: &str) -> (Host, u64, u64) {
+    let host = Host::with(kind, &["slots.factor=2", "host.cpus=0", "host.memory=500MiB", "host.swap=0"]);
+    let first = host.submit(&["--name", "one"], "until [ -e go ]; do sleep 0.05; done");
+    host.until(first, JobState::Running);
+    let grows = format!("{before}{}", grower(3, 50, "go").replace("grown-$$", "grown"));
+    let second = host.submit(&[&["--name", "two"], options].concat(), &grows);
+    host.until_made("grown");
+    let set = host.pinfold(["set", &first.to_string(), "--mem", "400MiB"]);
+    assert_eq!(set.code, Some(0), "{set:?}");
+    (host, first, second)
+}
+
+/// Without swap, one that stands still and can write down what it has done is asked to, ended, and goes on from there.
+fn a_checkpoint_is_written_before_a_job_is_ended(kind: Kind) {
+    let _frozen = no_rescue();
+    // Its other processes come and go.
+    let hook = r#"echo "$PINFOLD_JOB $PINFOLD_PIDS" >asked; kill -0 "$PINFOLD_PID""#;
+    let before = "echo ${PINFOLD_CHECKPOINTS:-0} >>parts; ";
+    let (host, first, second) = checkpoint_wanted(kind, &["--checkpoint", hook], before);
+    decision(&host, second, "write a checkpoint", "in no other way");
+    decision(&host, second, "end it to begin anew", "its checkpoint is written");
+    host.until(second, JobState::Queued);
+    assert_eq!(host.job(first).state, JobState::Running);
+    let asked = host.wrote("asked");
+    let mut words = asked.split_whitespace();
+    assert_eq!(words.next(), Some(second.to_string().as_str()), "{asked}");
+    assert!(words.clone().count() > 1 && words.all(|pid| pid.parse::<u32>().is_ok()), "{asked}");
+    host.make("go");
+    host.until_exit_code(first, 0);
+    is_whole(&host, second, 150);
+    assert_eq!(host.wrote("parts"), "0\n1\n");
+    let two = host.report(second);
+    assert_eq!((two.requeues, two.checkpoints), (0, 1), "{two:?}");
+}
+
+/// One whose checkpoint command fails, or takes too long, is not ended: it stands still, and goes on when it can.
+fn without_its_checkpoint_a_job_only_stands_still(kind: Kind) {
+    let _frozen = no_rescue();
+    for (hook, why) in [("exit 3", "exit code 3"), ("sleep 60", "longer than 0.2 s")] {
+        let options = ["--checkpoint", hook, "--checkpoint-time", "200ms"];
+        let (host, first, second) = checkpoint_wanted(kind, &options, "");
+        let reason = decision(&host, second, "freeze", "only stands still");
+        assert!(reason.contains(why), "{reason}");
+        host.until(second, JobState::Frozen);
+        host.make("go");
+        host.until_exit_code(first, 0);
+        is_whole(&host, second, 150);
+        let two = host.report(second);
+        assert_eq!((two.requeues, two.checkpoints), (0, 0), "{two:?}");
+    }
 }
 
 /// A host without swap, and a first job that will need most of it; the second is ended for it once it is asked for, and

@@ -294,7 +294,10 @@ fn the_host_is_restarted(kind: Kind) {
     let mut host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
     let running = host.submit(&[], WAIT);
     let pids = host.until(running, JobState::Running).pids;
-    let waiting = host.submit(&[], "exit 0");
+    // Whoever waits for it in the foreground is gone as well.
+    let _waits = host.start(["--no-autostart", "run", "--", "/bin/sh", "-c", "exit 0"]);
+    let waiting = running + 1;
+    host.until(waiting, JobState::Queued);
     let over = host.submit(&["--hold"], "exit 0");
     assert_eq!(host.pinfold(["cancel", &over.to_string()]).code, Some(0));
     host.until(over, JobState::Exited);

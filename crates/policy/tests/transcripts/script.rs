@@ -97,6 +97,10 @@ impl Script {
             "started" => Event::Started(job(words[1])),
             "exit" => Event::Exited(job(words[1])),
             "requeued" => Event::Requeued(job(words[1])),
+            "checkpointed" => {
+                let error = (words.len() > 2).then(|| words[2..].join(" "));
+                Event::Checkpointed { job: job(words[1]), error }
+            }
             "withdraw" => Event::Withdrawn(job(words[1])),
             "tick" => Event::Tick,
             "suspend" => command(Command::Suspend),
@@ -238,6 +242,7 @@ fn request(words: &[&str]) -> Request {
         no_suspend: false,
         requeue: false,
         requeues: 0,
+        checkpoint: None,
         wish: None,
         aside: None,
         project: None,
@@ -254,6 +259,7 @@ fn request(words: &[&str]) -> Request {
             "held" => request.held = true,
             "nosuspend" => request.no_suspend = true,
             "requeue" => request.requeue = true,
+            "checkpoint" => request.checkpoint = Some(Duration::from_secs(60)),
             word => match word.split_at(1) {
                 ("p", n) => request.priority = n.parse().unwrap(),
                 ("s", name) => request.aside = Some(name.into()),
@@ -307,6 +313,7 @@ fn action(words: &[&str]) -> Action {
         "signal" => Action::Signal { signal: 15 },
         "slow" => Action::Slow { allowance: Some(mib(words[1])) },
         "grow" => Action::Slow { allowance: None },
+        "checkpoint" => Action::Checkpoint,
         "start" => Action::Start { class: Class::Primary, cpus: CpuSet::new(), priority: 10 },
         other => panic!("no action `{other}`"),
     }
@@ -329,6 +336,7 @@ fn line(decision: &Decision) -> String {
         Action::Thaw => "thaw".into(),
         Action::PageOut { bytes } => format!("page out {}", bytes >> 20),
         Action::Signal { signal } => format!("signal {signal}"),
+        Action::Checkpoint => "checkpoint".into(),
         Action::Requeue => "requeue".into(),
         Action::Slow { allowance: Some(bytes) } => format!("slow after {}", bytes >> 20),
         Action::Slow { allowance: None } => "let grow".into(),

@@ -64,6 +64,13 @@ fn checked(text: &str) -> Vec<Sample> {
                 "counter" => "_total",
                 "info" => "_info",
                 "gauge" => "",
+                "summary" if sample.0.ends_with("_count") => "_count",
+                "summary" if sample.0.ends_with("_sum") => "_sum",
+                "summary" => {
+                    let is_quantile = sample.1.len() == 1 && sample.1[0].0 == "quantile";
+                    assert!(is_quantile, "{text}");
+                    ""
+                }
                 other => panic!("{other}"),
             };
             assert_eq!(sample.0, format!("{family}{suffix}"), "{text}");
@@ -84,6 +91,7 @@ fn host() -> HostFigures {
         ended: [("succeeded", 9), ("failed", 1), ("killed", 0), ("not_started", 0)],
         stalled: vec![("cpu", "some", 1_500_000), ("memory", "full", 0)],
         daemon_resident_bytes: 5 << 20,
+        freezes: FreezeFigures { count: 4, sum_us: 26_000, half_us: 5_000, most_us: 12_000 },
         store_writable: true,
         ..HostFigures::default()
     }
@@ -130,6 +138,9 @@ fn values_are_those_of_the_figures() {
     near(of("pinfold_jobs", "queued"), 4.0);
     near(of("pinfold_jobs_ended_total", "succeeded"), 9.0);
     near(of("pinfold_stalled_seconds_total", "cpu"), 1.5);
+    near(of("pinfold_freeze_seconds", "0.999"), 0.012);
+    near(of("pinfold_freeze_seconds_count", ""), 4.0);
+    near(of("pinfold_freeze_seconds_sum", ""), 0.026);
     near(of("pinfold_job_cpu_seconds_total", "user"), 2.5);
     near(of("pinfold_job_memory_bytes", "7"), 1_073_741_824.0);
     near(of("pinfold_job_cache_bytes", "7"), 4096.0);

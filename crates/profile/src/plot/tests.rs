@@ -59,6 +59,7 @@ fn view(series: Option<Vec<PointView>>) -> ReportView {
         wall_s: Some(200.0),
         suspended_s: 0.0,
         requeues: 0,
+        checkpoints: 0,
         cpu_user_s: 0.0,
         cpu_system_s: 0.0,
         cores: 1,

@@ -32,6 +32,14 @@ pub fn write_report(view: &ReportView, out: &mut dyn Write) -> io::Result<()> {
     line("class", class(view))?;
     line("time", times(view))?;
     line("asked for", date_utc(view.submitted_s))?;
+    if view.checkpoints > 0 {
+        let times =
+            if view.checkpoints == 1 { "once".to_owned() } else { format!("{} times", view.checkpoints) };
+        line(
+            "checkpointed",
+            format!("{times}: ended and begun anew from there; the figures are those of the last part"),
+        )?;
+    }
     if view.requeues > 0 {
         let times = if view.requeues == 1 { "once".to_owned() } else { format!("{} times", view.requeues) };
         line("requeued", format!("{times}: ended to be begun anew; the figures are those of the last time"))?;

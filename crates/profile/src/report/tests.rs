@@ -28,6 +28,7 @@ fn row() -> JobRow {
         suspended_us: 20_000_000,
         frozen_since_us: None,
         requeues: 0,
+        checkpoints: 0,
         requeuing: false,
         cpus: Some("0-3".to_owned()),
         keeper: None,
@@ -85,6 +86,7 @@ fn a_frozen_job_is_counted_until_now() {
         ended_us: None,
         frozen_since_us: Some(103_500_000),
         requeues: 0,
+        checkpoints: 0,
         requeuing: false,
         ending: None,
         ..row()

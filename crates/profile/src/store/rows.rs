@@ -10,7 +10,7 @@ use rusqlite::Row;
 use super::fields::{Binder, Fields};
 
 /// The columns of `jobs` that are written with a job's first row and never again.
-pub(super) const JOB_FIXED: [&str; 22] = [
+pub(super) const JOB_FIXED: [&str; 23] = [
     "job",
     "uid",
     "user",
@@ -32,11 +32,12 @@ pub(super) const JOB_FIXED: [&str; 22] = [
     "private_tmp",
     "requeue",
     "no_network",
+    "checkpoint",
     "submitted_us",
 ];
 
 /// The columns of `jobs`; the key first.
-pub(super) const JOB: [&str; 67] = [
+pub(super) const JOB: [&str; 69] = [
     "job",
     "uid",
     "user",
@@ -60,6 +61,7 @@ pub(super) const JOB: [&str; 67] = [
     "private_tmp",
     "requeue",
     "no_network",
+    "checkpoint",
     "priority",
     "class",
     "state",
@@ -82,6 +84,7 @@ pub(super) const JOB: [&str; 67] = [
     "ending_io_read_bytes",
     "ending_io_write_bytes",
     "requeues",
+    "checkpoints",
     "requeuing",
     "reason",
     "cpu_user_us",
@@ -243,7 +246,7 @@ pub(super) fn bind_job(row: &JobRow, to: &mut Binder<'_, '_>) -> rusqlite::Resul
     to.maybe(ending.map(|ending| ending.rss_peak_bytes))?;
     to.maybe(ending.map(|ending| ending.io_read_bytes))?;
     to.maybe(ending.map(|ending| ending.io_write_bytes))?;
-    to.put(row.requeues)?.put(row.requeuing)?.put(&row.reason)?;
+    to.put(row.requeues)?.put(row.checkpoints)?.put(row.requeuing)?.put(&row.reason)?;
     bind_usage(&row.usage, to)
 }
 
@@ -259,6 +262,8 @@ fn bind_spec(spec: &JobSpec, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
     to.put((!spec.after.is_empty()).then(numbers))?;
     to.maybe(spec.tmp_bytes)?.put(spec.private_tmp)?.put(spec.requeue)?;
     to.put(spec.no_network)?;
+    let checkpoint = |one| serde_json::to_string(one).expect("texts always have a JSON form");
+    to.put(spec.checkpoint.as_ref().map(checkpoint))?;
     Ok(())
 }
 
@@ -319,6 +324,7 @@ pub(super) fn read_job(row: &Row<'_>) -> rusqlite::Result<JobRow> {
         main: read_process(from)?,
         ending: read_ending(from)?,
         requeues: from.small()?,
+        checkpoints: from.small()?,
         requeuing: from.yes()?,
         reason: from.maybe_text()?,
         usage: read_usage(from)?,
@@ -350,6 +356,7 @@ fn read_spec(from: &mut Fields<'_, '_>) -> rusqlite::Result<JobSpec> {
         private_tmp: from.yes()?,
         requeue: from.yes()?,
         no_network: from.yes()?,
+        checkpoint: from.maybe_text()?.and_then(|text| serde_json::from_str(&text).ok()),
     })
 }
 

@@ -13,11 +13,13 @@ use rusqlite::{Connection, OptionalExtension};
 pub(super) const APPLICATION_ID: i32 = 0x5046_4C44;
 
 /// The newest version known here.
-pub(super) const VERSION: u32 = 12;
+pub(super) const VERSION: u32 = 13;
 
 /// What leads from version n to n + 1.
-const STEPS: [&str; VERSION as usize] =
-    [TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS, SCRATCH, FILES, REQUEUE, NODES, NETWORK, SHARES];
+const STEPS: [&str; VERSION as usize] = [
+    TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS, SCRATCH, FILES, REQUEUE, NODES, NETWORK, SHARES,
+    CHECKPOINT,
+];
 
 /// Version 1: the tables.
 const TABLES: &str = "
@@ -291,6 +293,12 @@ CREATE VIEW process_report AS SELECT
     io_read_bytes, io_write_bytes, io_read_calls, io_write_calls, faults_minor, faults_major,
     switches_voluntary, switches_forced, source
 FROM processes;
+";
+
+/// Version 13: jobs that write down what they have done, and how often they were ended after that.
+const CHECKPOINT: &str = "
+ALTER TABLE jobs ADD COLUMN checkpoint TEXT CHECK (json_valid(checkpoint));
+ALTER TABLE jobs ADD COLUMN checkpoints INTEGER NOT NULL DEFAULT 0 CHECK (checkpoints BETWEEN 0 AND 4294967295);
 ";
 
 /// The version of a file; 0 for an empty one.

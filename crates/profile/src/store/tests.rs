@@ -13,7 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use pinfold_proto::row::{
     ProcessId, ProcessShare, ProcessSource, ProcessUsage, ProcessesFrom, Stalls, Usage,
 };
-use pinfold_proto::{Ending, JobClass, JobLayout, JobSpec, JobState};
+use pinfold_proto::{Checkpoint, Ending, JobClass, JobLayout, JobSpec, JobState};
 use proptest::prelude::*;
 
 use super::*;
@@ -201,10 +201,12 @@ prop_compose! {
         numbers in proptest::array::uniform6(any_maybe()),
         (held, no_suspend, private_tmp, requeue, no_network) in any::<(bool, bool, bool, bool, bool)>(),
         after in any::<Vec<u64>>(),
+        checkpoint in proptest::option::of((".*", any_number())),
         layout in proptest::option::of((any::<Vec<(String, String)>>(), any::<Option<String>>())),
     ) -> JobSpec {
         JobSpec {
             name, project, command, directory, priority, class, cores, held, no_suspend, private_tmp,
+            checkpoint: checkpoint.map(|(command, limit_us)| Checkpoint { command, limit_us }),
             requeue, no_network, after, layout: layout.map(|(options, cpus)| JobLayout { options, cpus, set: Some("db".to_owned()), isolated: true }),
             claim_bytes: numbers[0],
             limit_bytes: numbers[1],
@@ -327,7 +329,7 @@ prop_compose! {
         (cpus, reason) in (proptest::option::of("[0-9,-]{0,9}"), proptest::option::of(".*")),
         (keeper, main) in (any_process(), any_process()),
         (ending, usage) in (proptest::option::of(any_ending().boxed()), any_usage().boxed()),
-        (requeues, requeuing) in any::<(u32, bool)>(),
+        (requeues, checkpoints, requeuing) in any::<(u32, u32, bool)>(),
     ) -> JobRow {
         JobRow {
             job, uid, user, spec, priority, class, state, cpus, keeper, main, ending, reason, usage,
@@ -337,6 +339,7 @@ prop_compose! {
             suspended_us: times.3,
             frozen_since_us: times.4,
             requeues,
+            checkpoints,
             requeuing,
         }
     }

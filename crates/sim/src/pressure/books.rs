@@ -35,6 +35,8 @@ pub struct Entry {
     pub ends: bool,
     /// and how often that was so.
     pub ended: u32,
+    /// It was asked to write down what it has done, and has not answered.
+    pub writes: bool,
     /// When it was last told to stand still or to go on.
     pub changed: Instant,
     /// In RAM and in swap, as last told.
@@ -84,6 +86,7 @@ impl Books {
             by_user: false,
             for_slots: false,
             ends: false,
+            writes: false,
             ended: request.requeues,
             changed: now,
             held,
@@ -159,19 +162,7 @@ impl Books {
             Action::Drop { .. } => return wrong("nothing is dropped here"),
             _ if !started => return wrong("nothing is asked of a job that waits"),
             _ if entry.ends => return wrong("nothing is asked of a job that is being ended"),
-            Action::Requeue => {
-                if !entry.request.requeue || entry.ended >= REQUEUES_MAX || self.token == Some(*job) {
-                    return wrong("only who allowed it is ended to begin anew, and not for ever");
-                }
-                if self.swap_free >= WORTH_BYTES {
-                    return wrong("nobody is ended while swap takes more");
-                }
-                if let Some(other) = self.could_be_frozen(*job) {
-                    let found = format!("job {job}, and job {other} runs");
-                    return Err(Violation::new("nobody is ended while another can be frozen", found));
-                }
-                self.change(*job, |entry| (entry.ends, entry.ended) = (true, entry.ended + 1));
-            }
+            Action::Checkpoint | Action::Requeue => self.last_steps(decision, now)?,
             Action::Freeze => {
                 let again = matches!(reason, Reason::Retry { .. }) && entry.by_user;
                 let asked = *reason == Reason::Asked || again;
@@ -186,6 +177,7 @@ impl Books {
                     entry.stood = entry.stood.filter(|_| entry.frozen).or(Some(now));
                     (entry.frozen, entry.by_user, entry.changed) = (true, asked, now);
                     entry.for_slots = matches!(reason, Reason::SlotsShrank { .. });
+                    entry.writes = false;
                     entry.returns_until = None;
                 });
             }
@@ -214,11 +206,53 @@ impl Books {
         Ok(())
     }
 
+    /// A job is asked to write down what it has done, or ended to begin anew.
+    fn last_steps(&mut self, decision: &Decision, now: Instant) -> Result<(), Violation> {
+        let Decision { job, action, reason } = decision;
+        let wrong = |rule| Err(Violation::new(rule, format!("job {job}: {action:?}, {reason}")));
+        let Some(entry) = self.jobs.get(job) else { return Ok(()) };
+        let writes = *action == Action::Checkpoint;
+        if !writes && *reason == Reason::Checkpointed {
+            if !entry.writes {
+                return wrong("only who wrote down what it had done is ended for that");
+            }
+            self.change(*job, |entry| (entry.ends, entry.writes) = (true, false));
+            return Ok(());
+        }
+        if writes && (entry.request.checkpoint.is_none() || entry.writes) {
+            return wrong("only who can writes down what it has done, and once at a time");
+        }
+        if !writes && (!entry.request.requeue || entry.ended >= REQUEUES_MAX) {
+            return wrong("only who allowed it is ended to begin anew, and not for ever");
+        }
+        if self.token == Some(*job) {
+            return wrong("who goes first is not ended, nor asked to write");
+        }
+        if self.swap_free >= WORTH_BYTES {
+            return wrong("nobody is ended, nor writes, while swap takes more");
+        }
+        if let Some(other) = self.could_be_frozen(*job) {
+            let found = format!("job {job}, and job {other} runs");
+            return Err(Violation::new("nobody is ended, nor writes, while another can be frozen", found));
+        }
+        if writes {
+            self.thawed(*job, now);
+        }
+        self.change(*job, |entry| {
+            (entry.ends, entry.writes, entry.ended) = (!writes, writes, entry.ended + u32::from(!writes));
+        });
+        Ok(())
+    }
+
     /// One who runs and holds memory beside the token holder and this one, though he may be frozen.
     fn could_be_frozen(&self, but: JobId) -> Option<JobId> {
         let runs = |job: &JobId, entry: &Entry| {
             let held = entry.started.is_some() && entry.held.0 >= WORTH_BYTES;
-            held && !entry.frozen && !entry.ends && !entry.request.no_suspend && Some(*job) != self.token
+            held && !entry.frozen
+                && !entry.ends
+                && !entry.writes
+                && !entry.request.no_suspend
+                && Some(*job) != self.token
         };
         self.jobs.iter().find(|(job, entry)| **job != but && runs(job, entry)).map(|(&job, _)| job)
     }
@@ -227,6 +261,7 @@ impl Books {
     pub fn requeued(&mut self, job: JobId) {
         self.change(job, |entry| {
             (entry.started, entry.frozen, entry.by_user, entry.for_slots) = (None, false, false, false);
+            entry.writes = false;
             (entry.ends, entry.held, entry.thawed, entry.returns_until) = (false, (0, 0), None, None);
             // What it came to hold is known from now on.
             entry.request.memory = entry.request.memory.max(Some(entry.peak));
@@ -248,6 +283,7 @@ impl Books {
         let Some(entry) = self.jobs.get_mut(&job) else { return };
         let again = !entry.frozen;
         entry.thawed = Some(now);
+        entry.writes = false;
         (entry.frozen, entry.by_user, entry.for_slots, entry.changed) = (false, false, false, now);
         if !again && entry.held.1 >= WORTH_BYTES {
             let takes = Duration::from_micros(entry.held.1 * 1_000_000 / rate);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pinfold_policy::claims::Claims;
 use pinfold_policy::{
-    Action, Adopted, Class, Decision, Event, Instant, JobId, Kind, Machine, Policy, Request, Running,
+    Action, Adopted, Class, Decision, Event, Instant, JobId, Kind, Machine, Policy, Reason, Request, Running,
 };
 use pinfold_topo::{CpuSet, PuOs};
 
@@ -27,6 +27,9 @@ const CLOCK_ORIGIN_US: u64 = 1_000_000_000_000;
 const FETCH_BYTES: u64 = 4 << 20;
 /// How long the processes of a job may take to be gone once they are killed.
 const EMPTIES_US: u64 = 300_000;
+/// How long writing a checkpoint may take, and how often it fails.
+const CHECKPOINT_US: u64 = 20_000_000;
+const CHECKPOINT_FAILS_PERMILLE: u32 = 300;
 /// A freeze or thaw of a job fails at most so often in a row: then it works, and how soon a job that was left
 /// standing goes on is the judgement's doing alone.
 const FAILS_MAX: u32 = 3;
@@ -200,7 +203,7 @@ impl Host {
         Ok(())
     }
 
-    fn carry_out(&mut self, Decision { job, action, .. }: Decision) {
+    fn carry_out(&mut self, Decision { job, action, reason }: Decision) {
         let may_fail = matches!(action, Action::Freeze | Action::Thaw | Action::Slow { .. });
         let failed = if may_fail { self.failed.remove(&job).unwrap_or(0) } else { 0 };
         if may_fail && self.dice.chance(self.options.fail_permille) && failed < FAILS_MAX {
@@ -253,8 +256,11 @@ impl Host {
                     body.protected = bytes >> 10;
                 }
             }
+            Action::Checkpoint => self.write_checkpoint(job),
             Action::Requeue => {
-                if let Some((request, ..)) = self.requests.get_mut(&job) {
+                if let Some((request, ..)) = self.requests.get_mut(&job)
+                    && reason != Reason::Checkpointed
+                {
                     request.requeues += 1;
                 }
                 let in_us = self.dice.between(0, EMPTIES_US);
@@ -262,6 +268,16 @@ impl Host {
             }
             Action::Bind { .. } | Action::Signal { .. } | Action::Drop { .. } | Action::Near { .. } => {}
         }
+    }
+
+    fn write_checkpoint(&mut self, job: JobId) {
+        if let Some(body) = self.world.bodies.get_mut(&job) {
+            (body.frozen, body.freezes_at) = (false, None);
+        }
+        let error = self.dice.chance(CHECKPOINT_FAILS_PERMILLE).then(|| "simulated failure".to_owned());
+        let in_us = self.dice.between(0, CHECKPOINT_US);
+        let told = Event::Checkpointed { job, error };
+        self.plan(in_us, Happening::Report(self.generation, Box::new(told)));
     }
 
     pub(crate) fn arrive(&mut self, job: JobId) -> Result<(), Violation> {
@@ -285,6 +301,7 @@ impl Host {
             no_suspend: task.no_suspend,
             requeue: task.requeue,
             requeues: 0,
+            checkpoint: task.checkpoint.then(|| Duration::from_micros(CHECKPOINT_US)),
             memory: task.asked.map(|kib| kib << 10),
             kind: task.kind.map(Kind),
             wish: None,
@@ -313,7 +330,8 @@ impl Host {
         let Some(body) = self.world.bodies.remove(&job) else { return Ok(()) };
         let Some((request, _, started)) = self.requests.get_mut(&job) else { return Ok(()) };
         *started = None;
-        let rest_us = 5_000_000 << request.requeues;
+        // The longest rest, for how often it was ended after a checkpoint is not counted here.
+        let rest_us = if request.checkpoint.is_some() { 40_000_000 } else { 5_000_000 << request.requeues };
         self.serial_us += body.plan.alone_us(TICK_US) + self.options.start_us + rest_us;
         self.books.requeued(job);
         self.deliver(Event::Requeued(job))
@@ -422,6 +440,7 @@ fn name(action: &Action) -> &'static str {
         Action::PageOut { .. } => "page out",
         Action::Signal { .. } => "signal",
         Action::Drop { .. } => "drop",
+        Action::Checkpoint => "checkpoint",
         Action::Requeue => "requeue",
         Action::Slow { allowance: Some(_) } => "slow",
         Action::Slow { allowance: None } => "let grow",

@@ -39,6 +39,8 @@ pub struct Task {
     pub no_suspend: bool,
     /// Whether it may be ended and begun anew.
     pub requeue: bool,
+    /// Whether it can write down what it has done.
+    pub checkpoint: bool,
 }
 
 /// How an episode is.
@@ -92,6 +94,14 @@ impl Options {
         }
     }
 
+    /// Some jobs can write down what they have done, in most episodes none. From dice of its own for the same reason.
+    pub fn let_some_checkpoint(&mut self, dice: &mut Dice) {
+        let permille = dice.pick(&[0, 0, 0, 500, 1000]);
+        for task in &mut self.tasks {
+            task.checkpoint = dice.chance(permille);
+        }
+    }
+
     /// On half of the hosts the kernel can be told whose memory to take. From dice of its own for the same reason.
     pub fn let_some_steer(&mut self, dice: &mut Dice) {
         self.settings.memory.steers = dice.chance(500);
@@ -131,6 +141,7 @@ impl Options {
         }
         for task in self.tasks.iter_mut().filter(|_| without(Fault::Requeues)) {
             task.requeue = false;
+            task.checkpoint = false;
         }
     }
 
@@ -282,6 +293,7 @@ fn tasks(dice: &mut Dice, regime: Regime, usable: u64, cores: u64) -> (Vec<Task>
                 priority: dice.pick(priorities),
                 no_suspend: dice.chance(odd_permille),
                 requeue: false,
+                checkpoint: false,
                 plan,
             }
         })

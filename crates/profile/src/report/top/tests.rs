@@ -22,6 +22,7 @@ fn row(job: u64) -> JobRow {
         suspended_us: 0,
         frozen_since_us: None,
         requeues: 0,
+        checkpoints: 0,
         requeuing: false,
         cpus: Some((job - 1).to_string()),
         keeper: None,

@@ -46,6 +46,11 @@ fn version_10_opens_as_the_newest() {
 }
 
 #[test]
+fn version_12_opens_as_the_newest() {
+    check_old(12);
+}
+
+#[test]
 fn version_11_opens_as_the_newest() {
     check_old(11);
 }

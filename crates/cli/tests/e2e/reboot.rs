@@ -1,0 +1,125 @@
+//! The host is restarted, or keepers are killed: jobs that were submitted come back, in the directory and environment
+//! that they were handed over in. A restart is played: all processes of the host are killed, and the state directory is
+//! of another boot.
+
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
+use std::path::Path;
+use std::process::Stdio;
+
+use pinfold_proto::JobState;
+use rustix::process::Signal;
+
+use crate::host::{Host, processes_with, send, status_field};
+use crate::kind::{Kind, become_nobody, each_kind};
+use crate::users::shared_in;
+use crate::wait::eventually;
+
+each_kind!(what_was_submitted_comes_back, a_keeper_killed_in_the_queue_is_replaced,);
+
+/// As a restart of the host leaves it, with a new daemon.
+fn restart(host: &mut Host) {
+    let socket = host.socket().display().to_string();
+    host.crash();
+    for process in processes_with(&socket) {
+        send(process, Signal::KILL);
+    }
+    eventually("all that ran is gone", || {
+        let left = processes_with(&socket);
+        let alive = |pid: &&u32| status_field(**pid, "State").is_some_and(|state| !state.starts_with('Z'));
+        left.into_iter().find(|pid| alive(&pid)).map_or(Ok(()), Err)
+    });
+    let boot = host.state().join("boot");
+    std::fs::write(boot, "00000000-0000-0000-0000-000000000000\n").expect("a note of another boot");
+    host.start_daemon();
+}
+
+/// Submits a script with a variable of its own and output by the usual rule; gives its number.
+fn submit(host: &Host, options: &[&str], script: &str) -> u64 {
+    let mut command = host.command(host.programs().join("pinfold"));
+    command.env("KEPT", "a  b").arg("submit").args(options).args(["--", "/bin/sh", "-c", script]);
+    let done = host.spawn(command).wait();
+    assert_eq!(done.code, Some(0), "{done:?}");
+    done.out.trim().parse().unwrap_or_else(|_| panic!("a job's number: {done:?}"))
+}
+
+fn what_was_submitted_comes_back(kind: Kind) {
+    let mut host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let script = "echo \"${PINFOLD_RESTARTS:-0} $KEPT $(pwd) ${PINFOLD_KEEPS:-none}\"; : >ran-${PINFOLD_RESTARTS:-0}; \
+                  until [ -e go ]; do sleep 0.05; done; exit 6";
+    let runs = submit(&host, &["--requeue"], script);
+    host.until_made("ran-0");
+    let queued = submit(&host, &[], "echo once; exit 5");
+    let held = submit(&host, &["--hold"], "exit 7");
+    host.until(queued, JobState::Queued);
+    let starts = host.state().join("starts");
+    let rights = |path: &Path| std::fs::metadata(path).expect("it is kept").mode() & 0o777;
+    assert_eq!((rights(&starts), rights(&starts.join(queued.to_string()))), (0o700, 0o600));
+    restart(&mut host);
+    host.until_made("ran-1");
+    assert_eq!(host.until(runs, JobState::Running).job, runs);
+    host.until(held, JobState::Held);
+    host.make("go");
+    host.until_exit_code(runs, 6);
+    host.until_exit_code(queued, 5);
+    let work = std::fs::canonicalize(host.work(".")).expect("it is there");
+    let line = |times: u32| format!("{times} a  b {} none\n", work.display());
+    // Behind what the run before had written.
+    assert_eq!(host.wrote(&format!("pinfold-{runs}.out")), line(0) + &line(1));
+    assert_eq!(host.wrote(&format!("pinfold-{queued}.out")), "once\n");
+    let released = host.pinfold(["release", &held.to_string()]);
+    assert_eq!(released.code, Some(0), "{released:?}");
+    host.until_exit_code(held, 7);
+    let report = host.report(runs);
+    assert_eq!((report.requeues, report.exit_code), (1, Some(6)), "{report:?}");
+    let left: Vec<_> = std::fs::read_dir(starts).expect("a directory").flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+fn a_keeper_killed_in_the_queue_is_replaced(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let first = host.submit(&[], "until [ -e go ]; do sleep 0.05; done");
+    host.until(first, JobState::Running);
+    let mark = format!(": mark-of-{}", host.instance());
+    let second = host.submit(&[], &format!("{mark}; exit 5"));
+    host.until(second, JobState::Queued);
+    let keepers = || processes_with(&mark);
+    let before = keepers();
+    assert!(!before.is_empty(), "its keeper waits");
+    before.iter().for_each(|&pid| send(pid, Signal::KILL));
+    eventually("another keeper waits", || {
+        let now = keepers();
+        let fresh = now.iter().any(|pid| !before.contains(pid));
+        if fresh { Ok(()) } else { Err(format!("{now:?}")) }
+    });
+    assert_eq!(host.job(second).state, JobState::Queued);
+    host.make("go");
+    host.until_exit_code(second, 5);
+}
+
+#[test]
+fn jobs_of_other_users_come_back_as_theirs() {
+    let Some(mut host) = shared_in(Kind::Groups, &["slots.factor=1", "host.cpus=0"]) else { return };
+    let open = host.work("open");
+    std::fs::create_dir(&open).expect("a directory");
+    for path in [host.work("."), open.clone()] {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o777)).expect("it is ours");
+    }
+    let first = host.submit(&["--requeue"], "until [ -e go ]; do sleep 0.05; done; exit 6");
+    host.until(first, JobState::Running);
+    let mut command = host.command(host.programs().join("pinfold"));
+    command
+        .args(["submit", "--", "/bin/sh", "-c", "id -G >groups; exit 4"])
+        .stdin(Stdio::null())
+        .current_dir(&open);
+    become_nobody(&mut command);
+    let done = host.spawn(command).wait();
+    let theirs: u64 = done.out.trim().parse().unwrap_or_else(|_| panic!("{done:?}"));
+    host.until(theirs, JobState::Queued);
+    restart(&mut host);
+    host.make("go");
+    host.until_exit_code(first, 6);
+    host.until_exit_code(theirs, 4);
+    let written = std::fs::metadata(open.join("groups")).expect("it ran");
+    assert_eq!((written.uid(), written.gid()), (65534, 65534));
+    assert_eq!(std::fs::read_to_string(open.join("groups")).expect("it is there").trim(), "65534");
+}

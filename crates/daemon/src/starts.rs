@@ -1,0 +1,282 @@
+//! What it takes to keep a job that was submitted once its keeper is gone, after a restart of the host above all: the
+//! command, environment and directory that it was handed over with.
+//!
+//! They lie in the state directory, which only the daemon's user can enter, a file for each job that is not over; they
+//! are given to the job's own user and to root only, and are gone when the job is over. The daemon does not start
+//! anything of what stands there: it has `pinfold keepers` called, which asks for them and starts a keeper for each as
+//! its user. Where the daemon's own rights are cut down by whoever started it, jobs would be cut down as well; then it is
+//! for that one to call `pinfold keepers`, as the packaged service does.
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command as Program, Stdio};
+
+use pinfold_policy::{Command, Event as Judged, JobId};
+use pinfold_proto::JobState;
+use pinfold_proto::row::Usage;
+use pinfold_proto::start::{Start, StartOf};
+use pinfold_proto::wire::Reply;
+use pinfold_sys::peer::{self, Peer};
+
+use crate::daemon::Daemon;
+use crate::event::ConnectionId;
+use crate::live::Live;
+
+/// A job whose keepers ended so often before it started is given up.
+const KEEPERS_MAX: u32 = 3;
+
+/// Why a job waits that has no keeper.
+const AWAITED: &str = "its keeper is gone; it waits for another (`pinfold keepers` starts it)";
+
+/// A keeper that was called may take so long to come before another is, in microseconds.
+const COMES_WITHIN_US: u64 = 20_000_000;
+
+/// A job that has no keeper.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Awaited {
+    /// Whether it is to be held once it has one.
+    held: bool,
+    /// When somebody was told to start one.
+    called_us: Option<u64>,
+}
+
+impl Awaited {
+    fn is_due(self, now_us: u64) -> bool {
+        self.called_us.is_none_or(|at| now_us.saturating_sub(at) >= COMES_WITHIN_US)
+    }
+}
+
+/// The files.
+#[derive(Debug, Default)]
+pub(crate) struct Starts {
+    directory: PathBuf,
+    kept: BTreeSet<u64>,
+    /// `pinfold keepers`, as it was called.
+    called: Option<Child>,
+}
+
+impl Starts {
+    /// Those of an earlier life.
+    pub(crate) fn open(state: &Path) -> Self {
+        let directory = state.join("starts");
+        let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
+        let kept = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        Self { directory, kept, called: None }
+    }
+
+    /// Whether a job can be kept anew.
+    pub(crate) fn has(&self, job: JobId) -> bool {
+        self.kept.contains(&job.0)
+    }
+
+    fn keep(&mut self, job: JobId, start: &Start) -> io::Result<()> {
+        if self.kept.is_empty() {
+            DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
+        }
+        let (path, fresh) = (self.path(job), self.directory.join("fresh"));
+        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+        serde_json::to_writer(&mut file, start)?;
+        file.flush()?;
+        fs::rename(&fresh, &path)?;
+        self.kept.insert(job.0);
+        Ok(())
+    }
+
+    fn read(&self, job: JobId) -> Option<Start> {
+        let text = fs::read(self.path(job)).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// A job is over.
+    pub(crate) fn forget(&mut self, job: JobId) {
+        if self.kept.remove(&job.0)
+            && let Err(error) = fs::remove_file(self.path(job))
+        {
+            tracing::warn!(job = job.0, %error, "what a job was started with is left in the state directory");
+        }
+    }
+
+    /// Forgets all but these.
+    pub(crate) fn retain(&mut self, is_open: impl Fn(JobId) -> bool) {
+        let over: Vec<u64> = self.kept.iter().copied().filter(|&job| !is_open(JobId(job))).collect();
+        over.into_iter().for_each(|job| self.forget(JobId(job)));
+    }
+
+    fn path(&self, job: JobId) -> PathBuf {
+        self.directory.join(job.0.to_string())
+    }
+}
+
+impl Daemon {
+    /// A keeper tells what another one would need in its place.
+    pub(crate) fn keep_start(&mut self, id: ConnectionId, job: JobId, start: &Start) {
+        if !self.keeps(id, job) {
+            return;
+        }
+        if let Err(error) = self.starts.keep(job, start) {
+            tracing::warn!(job = job.0, %error, "a job will not come back if the host is restarted");
+        }
+    }
+
+    /// Jobs that wait for a keeper: the peer's own; for root all.
+    pub(crate) fn starts_for(&mut self, user: Peer) -> Reply {
+        let now_us = self.clock.now_us();
+        let starts = &self.starts;
+        let theirs = |live: &&mut Live| {
+            let asks = live.awaits_keeper.is_some_and(|awaited| awaited.is_due(now_us));
+            asks && (user.uid == 0 || user.uid == live.row.uid)
+        };
+        let start = |live: &mut Live| {
+            let start = starts.read(live.id())?;
+            let awaited = live.awaits_keeper.as_mut()?;
+            awaited.called_us = Some(now_us);
+            Some(StartOf { job: live.row.job, uid: live.row.uid, start })
+        };
+        Reply::Starts(self.jobs.values_mut().filter(theirs).filter_map(start).collect())
+    }
+
+    /// A job that ran when the host was restarted is to begin anew: whether it said so, and can be kept.
+    pub(crate) fn begins_after_reboot(&self, live: &Live) -> bool {
+        let ran = self.rebooted && live.has_started() && live.row.ending.is_none();
+        ran && live.row.spec.requeue && self.starts.has(live.id())
+    }
+
+    /// Puts it back as it was before its start.
+    pub(crate) fn put_back_after_reboot(&self, live: &mut Live) {
+        live.set_state(JobState::Queued, self.clock.now_us());
+        let row = &mut live.row;
+        (row.requeuing, row.started_us, row.main, row.cpus) = (false, None, None, None);
+        (row.suspended_us, row.usage) = (0, Usage::default());
+        row.requeues = row.requeues.saturating_add(1);
+    }
+
+    /// A job that has not started lost its keeper: whether another one can be had. It is held until that one comes.
+    pub(crate) fn awaits_another(&mut self, job: JobId) -> bool {
+        let Some(live) = self.jobs.get_mut(&job) else { return false };
+        let lost = live.keepers_lost + 1;
+        let waits = !live.has_started() && live.container.is_none();
+        if !waits || !self.starts.has(job) || lost > KEEPERS_MAX {
+            return false;
+        }
+        (live.keeper, live.child, live.asked_child, live.keeper_watch) = (None, None, false, None);
+        live.keepers_lost = lost;
+        let held = live.awaits_keeper.map_or(live.row.state == JobState::Held, |awaited| awaited.held);
+        live.awaits_keeper = Some(Awaited { held, called_us: None });
+        live.row.reason = Some(AWAITED.to_owned());
+        let granted = std::mem::take(&mut live.granted);
+        self.journal.touch(job);
+        if granted {
+            let (action, error) = (self.start_action(job), "its keeper is gone".to_owned());
+            self.judge(Judged::Failed { job, action, error });
+        }
+        if self.policy.job(job).is_some() {
+            self.judge(Judged::Command(job, Command::Hold));
+        } else {
+            self.adopt(job, false);
+        }
+        self.call_keepers();
+        true
+    }
+
+    /// The keeper of such a job has come.
+    pub(crate) fn keeper_came(&mut self, job: JobId) {
+        let Some(live) = self.jobs.get_mut(&job) else { return };
+        let Some(Awaited { held, .. }) = live.awaits_keeper.take() else { return };
+        live.row.reason = None;
+        if !held {
+            self.judge(Judged::Command(job, Command::Release));
+        }
+        self.follow_policy(job);
+    }
+
+    /// A user holds or releases such a job: it counts once its keeper has come.
+    pub(crate) fn holds_awaited(&mut self, job: JobId, command: Command) -> bool {
+        let held = match command {
+            Command::Hold | Command::Suspend => true,
+            Command::Release | Command::Resume => false,
+            _ => return false,
+        };
+        let Some(awaited) = self.jobs.get_mut(&job).and_then(|live| live.awaits_keeper.as_mut()) else {
+            return false;
+        };
+        awaited.held = held;
+        true
+    }
+
+    /// Has keepers started for those that wait for one, if what this process starts has all its user's rights.
+    pub(crate) fn call_keepers(&mut self) {
+        if let Some(called) = &mut self.starts.called
+            && matches!(called.try_wait(), Ok(None))
+        {
+            // It may have asked already; whoever comes later is looked for when the house is kept.
+            return;
+        }
+        let now_us = self.clock.now_us();
+        let waits = |live: &Live| live.awaits_keeper.is_some_and(|awaited| awaited.is_due(now_us));
+        if !self.jobs.values().any(waits) || is_cut_down() {
+            self.starts.called = None;
+            return;
+        }
+        let beside = std::env::current_exe().ok().map(|own| own.with_file_name("pinfold"));
+        let program = beside.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from("pinfold"));
+        let mut command = Program::new(&program);
+        command.arg("--socket").arg(self.server.socket()).args(["--no-autostart", "keepers"]);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        match command.spawn() {
+            Ok(called) => self.starts.called = Some(called),
+            Err(error) => {
+                tracing::warn!(program = %program.display(), %error, "no keepers can be started");
+            }
+        }
+    }
+}
+
+/// Whether this process, and with it all that it starts, may do less than its user.
+fn is_cut_down() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.map(|rest| rest.trim_start_matches(':').trim().to_owned()).unwrap_or_default()
+    };
+    // To become another user.
+    const SET_USER_AND_GROUP: u64 = 0b11 << 6;
+    let bounding = u64::from_str_radix(&field("CapBnd"), 16).unwrap_or(0);
+    let needs_more = peer::own_uid() == 0 && bounding & SET_USER_AND_GROUP != SET_USER_AND_GROUP;
+    field("NoNewPrivs") == "1" || needs_more
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn what_is_kept_is_private_and_gone_with_its_job() {
+        let state = tempfile::tempdir().expect("a directory");
+        let start = Start {
+            words: vec!["pinfold".to_owned(), "submit".to_owned(), "x".to_owned()],
+            environment: vec!["TOKEN=secret".to_owned()],
+            ..Start::default()
+        };
+        let mut starts = Starts::open(state.path());
+        starts.keep(JobId(7), &start).expect("there is room");
+        starts.keep(JobId(8), &start).expect("there is room");
+        let mode = |name: &str| {
+            let found = fs::metadata(state.path().join(name)).expect("it is there");
+            found.permissions().mode() & 0o777
+        };
+        assert_eq!((mode("starts"), mode("starts/7")), (0o700, 0o600));
+        let mut again = Starts::open(state.path());
+        assert!(again.has(JobId(7)) && again.has(JobId(8)) && !again.has(JobId(9)));
+        assert_eq!(again.read(JobId(7)), Some(start));
+        again.retain(|job| job == JobId(7));
+        assert!(!again.has(JobId(8)) && !state.path().join("starts/8").exists());
+        fs::write(state.path().join("starts/7"), "{").expect("it is ours");
+        assert_eq!(again.read(JobId(7)), None, "half a file is none");
+        again.forget(JobId(7));
+        assert_eq!(Starts::open(state.path()).kept.len(), 0);
+    }
+}

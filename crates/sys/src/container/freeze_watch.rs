@@ -1,0 +1,45 @@
+//! Waiting, on a thread of its own, until a group that was told to freeze has done so.
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::cgroup::{Group, keyed};
+
+/// A group's own word on whether it stands still.
+#[derive(Debug)]
+pub struct FreezeWatch(OwnedFd);
+
+impl FreezeWatch {
+    pub(super) fn of(group: &Group) -> Option<Self> {
+        if group.is_fake() {
+            return None;
+        }
+        // A file of its own: the kernel tells each open file once of each change.
+        group.open_file("cgroup.events").ok().map(Self)
+    }
+
+    /// Waits until it stands still, or this time is over; says whether it does. The kernel tells of a change at once
+    /// unless it told of another within the last 10 ms.
+    #[must_use]
+    pub fn wait(&self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        loop {
+            let mut buffer = [0u8; 256];
+            let Ok(read) = rustix::io::pread(&self.0, &mut buffer, 0) else { return false };
+            let text = String::from_utf8_lossy(&buffer[..read]);
+            if keyed(&text, "frozen") == Some(1) {
+                return true;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(left) = Timespec::try_from(left) else { return false };
+            if left.tv_sec == 0 && left.tv_nsec == 0 {
+                return false;
+            }
+            let mut files = [PollFd::new(&self.0, PollFlags::PRI)];
+            // An interrupted wait is a short one.
+            let _ = poll(&mut files, Some(&left));
+        }
+    }
+}
