@@ -91,6 +91,7 @@ impl Bench {
             aside: None,
             project: None,
             after: Vec::new(),
+            array: None,
             memory: None,
             tmp_bytes: 0,
             kind: None,
@@ -123,7 +124,7 @@ impl Bench {
                 |core: u32| u16::try_from((u64::from(core) * 37 + round / 4 * 300) % 1000).unwrap_or(0);
             let idle_milli = (0..self.cores).map(idle).collect();
             self.now += 250_000;
-            self.step(Event::Sample(Sample { idle_milli, backfill_milli: 0 }));
+            self.step(Event::Sample(Sample { idle_milli, backfill_milli: 0, stalled_milli: Vec::new() }));
         }
         per_event_us(began, rounds)
     }

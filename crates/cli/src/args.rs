@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use pinfold_proto::array::{ArraySpec, JobName};
 use pinfold_proto::quantity::{parse_duration, parse_size};
+
+use crate::names::{Names, names};
 
 /// Make one machine finish more work, predictably.
 #[derive(Debug, Parser)]
@@ -193,9 +196,9 @@ pub(crate) struct JobOptions {
         env = "PINFOLD_AFTER",
         hide_env_values = true,
         value_name = "JOB[,JOB]",
-        value_delimiter = ','
+        value_parser = names
     )]
-    pub after: Vec<u64>,
+    pub after: Option<Names>,
     /// How long it is expected to run; among jobs that all say so the longest goes first
     #[arg(long, env = "PINFOLD_TIME", hide_env_values = true, value_name = "DURATION", value_parser = parse_duration)]
     pub time: Option<Duration>,
@@ -234,7 +237,12 @@ pub(crate) struct RunArgs {
 pub(crate) struct SubmitArgs {
     #[command(flatten)]
     pub options: JobOptions,
-    /// Write its standard output here [default: pinfold-JOB.out]
+    /// Hand it over once for each of these indexes, 0-15, 1,3,7 or 0-30:5, with %4 behind them at most 4 at once; each
+    /// has its own in PINFOLD_ARRAY_INDEX
+    #[arg(short, long, value_name = "INDEXES[%N]")]
+    pub array: Option<ArraySpec>,
+    /// Write its standard output here [default: pinfold-JOB.out]; in an array %A stands for its number, %a for the index
+    /// and %j for the job's own number
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Write its standard error here [default: pinfold-JOB.err]
@@ -279,7 +287,7 @@ pub(crate) struct JsonArgs {
 pub(crate) struct StatusArgs {
     /// Only these jobs
     #[arg(value_name = "JOB")]
-    pub jobs: Vec<u64>,
+    pub jobs: Vec<JobName>,
     /// Also jobs that are over, and other users' where you may see them
     #[arg(short, long)]
     pub all: bool,
@@ -292,7 +300,7 @@ pub(crate) struct StatusArgs {
 pub(crate) struct WhyArgs {
     /// The job
     #[arg(value_name = "JOB")]
-    pub job: u64,
+    pub job: JobName,
     /// As it stood then: a duration ago (2h) or Unix seconds (@1790000000)
     #[arg(long, value_name = "WHEN")]
     pub at: Option<String>,
@@ -306,7 +314,7 @@ pub(crate) struct WhyArgs {
 pub(crate) struct Which {
     /// These jobs
     #[arg(value_name = "JOB", group = "which")]
-    pub jobs: Vec<u64>,
+    pub jobs: Vec<JobName>,
     /// The last N jobs
     #[arg(long, value_name = "N", group = "which", value_parser = clap::value_parser!(u32).range(1..))]
     pub last: Option<u32>,
@@ -423,7 +431,7 @@ pub(crate) struct TopArgs {
 pub(crate) struct PsArgs {
     /// Only these jobs
     #[arg(value_name = "JOB", conflicts_with = "all")]
-    pub jobs: Vec<u64>,
+    pub jobs: Vec<JobName>,
     /// All processes of the host, those of jobs with the mark (`mark.character`)
     #[arg(short, long)]
     pub all: bool,
@@ -474,7 +482,7 @@ pub(crate) struct PlotArgs {
 pub(crate) struct PlotWhich {
     /// This job, or two to four jobs beside each other
     #[arg(value_name = "JOB", conflicts_with_all = ["last", "since", "class"])]
-    pub jobs: Vec<u64>,
+    pub jobs: Vec<JobName>,
     /// The last N jobs
     #[arg(long, value_name = "N", conflicts_with = "since", value_parser = clap::value_parser!(u32).range(1..))]
     pub last: Option<u32>,
@@ -491,21 +499,21 @@ pub(crate) struct PlotWhich {
 pub(crate) struct JobsArgs {
     /// The jobs
     #[arg(required = true, value_name = "JOB")]
-    pub jobs: Vec<u64>,
+    pub jobs: Vec<JobName>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
     /// The jobs
     #[arg(required = true, value_name = "JOB")]
-    pub jobs: Vec<u64>,
+    pub jobs: Vec<JobName>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CancelArgs {
     /// The jobs
     #[arg(required = true, value_name = "JOB")]
-    pub jobs: Vec<u64>,
+    pub jobs: Vec<JobName>,
     /// The signal, by name or number [default: TERM, and KILL 10 s later]
     #[arg(short, long, value_name = "SIGNAL")]
     pub signal: Option<String>,
@@ -515,7 +523,7 @@ pub(crate) struct CancelArgs {
 pub(crate) struct SetArgs {
     /// The job
     #[arg(value_name = "JOB")]
-    pub job: u64,
+    pub job: JobName,
     /// Its importance, 1 to 16
     #[arg(long, visible_alias = "rank", value_name = "N", required_unless_present = "mem",
           value_parser = clap::value_parser!(u8).range(1..=16))]

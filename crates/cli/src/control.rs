@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode as ProcessExit;
 
 use pinfold_proto::ExitCode;
+use pinfold_proto::array::JobName;
 use pinfold_proto::config::{self, Config};
 use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{ConfigValue, Reply, Request, Verb};
@@ -11,15 +12,21 @@ use pinfold_proto::wire::{ConfigValue, Reply, Request, Verb};
 use crate::args::{CancelArgs, ConfigVerb, WaitArgs};
 use crate::client::{Dial, unexpected};
 use crate::failure::Failure;
+use crate::names;
 use crate::operate;
 use crate::run::say;
 use crate::show::{print_json, print_text};
 
 /// Does the same to each job. All are tried; the first failure is the command's.
-pub(crate) fn each(dial: &Dial, jobs: &[u64], verb: Verb) -> Result<(), Failure> {
+pub(crate) fn each(dial: &Dial, jobs: &[JobName], verb: Verb) -> Result<(), Failure> {
     let mut client = dial.connect()?;
     let mut first = None;
-    for &job in jobs {
+    let mut jobs = names::not_over(&mut client, jobs)?;
+    if matches!(verb, Verb::Cancel { .. }) {
+        // Those that wait are later ones: none of them is to start in the place of one that ends.
+        jobs.reverse();
+    }
+    for job in jobs {
         match client.ask(&Request::Control { job, verb }) {
             Ok(Reply::Done) => {}
             Ok(other) => return Err(unexpected(&other)),
@@ -41,14 +48,19 @@ pub(crate) fn cancel(dial: &Dial, args: &CancelArgs) -> Result<(), Failure> {
     each(dial, &args.jobs, Verb::Cancel { signal })
 }
 
-/// Waits until jobs are over; ends as the last one named did.
+/// Waits until jobs are over; ends as the last one named did, as Slurm does of an array: with the highest status.
 pub(crate) fn wait(dial: &Dial, args: &WaitArgs) -> Result<ProcessExit, Failure> {
     let mut client = dial.connect()?;
-    let reports = match client.ask(&Request::Wait { jobs: args.jobs.clone() })? {
+    let members = names::members(&mut client, &args.jobs)?;
+    let jobs = members.iter().flat_map(|members| &members.jobs).map(|member| member.job).collect();
+    let reports = match client.ask(&Request::Wait { jobs })? {
         Reply::Report(reports) => reports,
         other => return Err(unexpected(&other)),
     };
-    Ok(ProcessExit::from(reports.last().map_or(0, status_of)))
+    // Of several members the worst counts.
+    let last = members.last().map_or(0, |members| members.jobs.len());
+    let last = &reports[reports.len().saturating_sub(last)..];
+    Ok(ProcessExit::from(last.iter().map(status_of).max().unwrap_or(0)))
 }
 
 /// The exit status that says how a job ended: its own, 128+N, or a failure where it never ran or is not known.

@@ -48,7 +48,8 @@ pub(crate) fn spec(
             command: cut(command, 4096),
             limit_us: microseconds(options.checkpoint_time.unwrap_or(CHECKPOINT_TIME)),
         }),
-        after: options.after.clone(),
+        after: options.after.clone().unwrap_or_default().0,
+        array: None,
         tmp_bytes: options.tmp.filter(|&bytes| bytes > 0),
         private_tmp: options.private_tmp,
         no_network: options.no_network,
@@ -129,6 +130,7 @@ pub(crate) fn resolve(command: &OsStr) -> Result<PathBuf, Failure> {
         let code = match error {
             ResolveError::NotFound(_) => ExitCode::NotFound,
             ResolveError::NotExecutable { .. } | ResolveError::Nul => ExitCode::NotExecutable,
+            ResolveError::Output(_) => ExitCode::Failed,
         };
         Failure::new(code, error)
     })
@@ -138,6 +140,12 @@ pub(crate) fn resolve(command: &OsStr) -> Result<PathBuf, Failure> {
 /// and not for what it starts.
 pub(crate) fn environment() -> Environment {
     Environment::inherited(&crate::keepers::OWN)
+}
+
+/// The environment of a job that is handed over: where that is done by a member of an array, it is no member itself.
+pub(crate) fn environment_of_its_own() -> Environment {
+    let [job, socket] = crate::keepers::OWN;
+    Environment::inherited(&[job, socket, "PINFOLD_ARRAY_ID", "PINFOLD_ARRAY_INDEX"])
 }
 
 /// What a job has apart from the host. Whether that can be had here is found out before anything waits in a queue for it.

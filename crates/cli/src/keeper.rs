@@ -7,25 +7,27 @@
 //! Absent here: terminals, output, what to run.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io::{self, IoSliceMut, Write};
-use std::mem::MaybeUninit;
+use std::io::{self, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use pinfold_proto::start::Start;
-use pinfold_proto::wire::{self, Decoder, ErrorCode, Phase, REPLY_MAX_BYTES, Reply, Request, WIRE_VERSION};
+use pinfold_proto::wire::{self, ErrorCode, Phase, Reply, Request};
 use pinfold_proto::{Ending, JobSpec};
 use pinfold_sys::signals::{Arrived, SIGCHLD, Signals};
 use pinfold_sys::site;
 use pinfold_sys::spawn::{self, Held, Program, Reaped, ResolveError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
 use crate::checkpoint::Hooks;
 use crate::client::{self, Dial, Welcome};
 use crate::failure::Failure;
+
+mod link;
+
+use link::Link;
 
 /// How often a lost daemon is looked for; looking is one `connect`.
 const RETRY: Duration = Duration::from_millis(100);
@@ -35,9 +37,6 @@ const WELCOME_MAX: Duration = Duration::from_secs(5);
 
 /// After so long without a daemon a keeper may start one itself.
 const AUTOSTART_AFTER: Duration = Duration::from_millis(1500);
-
-/// The most doors that come with one message: one for each hierarchy of control groups there is.
-const DOORS_MAX: usize = 16;
 
 /// Makes the program of the job with this ticket, at the moment it is forked.
 pub(crate) type MakeProgram = Box<dyn Fn(u64) -> Result<Program, ResolveError>>;
@@ -91,6 +90,8 @@ pub(crate) struct Keeper {
     held: usize,
     /// Jobs that may start and wait for [`Keeper::allow_starts`]; `None`: starts are allowed.
     paused: Option<Vec<Permitted>>,
+    /// Why the last program could not be made, until that is told.
+    why: Option<String>,
     /// Accepted jobs that wait and have no child yet, in order: the next to get one.
     childless: BTreeSet<u64>,
     told: VecDeque<Told>,
@@ -103,65 +104,6 @@ struct Permitted {
     job: u64,
     doors: Vec<OwnedFd>,
     variables: Vec<(String, String)>,
-}
-
-struct Link {
-    stream: UnixStream,
-    decoder: Decoder,
-    out: Vec<u8>,
-    /// Files that came along with messages, for those that announce them.
-    doors: VecDeque<OwnedFd>,
-}
-
-impl Link {
-    /// Greets the daemon, and says with the greeting what need not wait for the answer.
-    fn greet(stream: UnixStream, first: Option<&Request>) -> io::Result<Self> {
-        let decoder = Decoder::new(REPLY_MAX_BYTES);
-        let mut link = Self { stream, decoder, out: Vec::new(), doors: VecDeque::new() };
-        wire::encode(&Request::Hello { version: WIRE_VERSION }, &mut link.out);
-        if let Some(first) = first {
-            wire::encode(first, &mut link.out);
-        }
-        match link.stream.write_all(&link.out) {
-            // A daemon that hung up may have said why before.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
-            _ => link.out.clear(),
-        }
-        Ok(link)
-    }
-
-    /// Waits for the answer to the greeting.
-    fn welcome(&mut self) -> Result<Welcome, Failure> {
-        let mut buffer = [0; 4096];
-        loop {
-            match self.decoder.take::<Reply>() {
-                Ok(Some(reply)) => return Welcome::of(reply),
-                Ok(None) => {}
-                Err(error) => return Err(Failure::doing("the daemon's answer", &error)),
-            }
-            match self.read(&mut buffer) {
-                Ok(0) => return Err(client::gone(&io::ErrorKind::UnexpectedEof.into())),
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(client::gone(&error)),
-            }
-        }
-    }
-
-    /// Reads what has arrived, bytes and files; 0 at the end.
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DOORS_MAX))];
-        let mut files = RecvAncillaryBuffer::new(&mut space);
-        let flags = RecvFlags::CMSG_CLOEXEC;
-        let got = recvmsg(&self.stream, &mut [IoSliceMut::new(buffer)], &mut files, flags)?;
-        for message in files.drain() {
-            if let RecvAncillaryMessage::ScmRights(arrived) = message {
-                self.doors.extend(arrived);
-            }
-        }
-        self.decoder.push(&buffer[..got.bytes]);
-        Ok(got.bytes)
-    }
 }
 
 struct Kept {
@@ -232,6 +174,7 @@ impl Keeper {
             by_pid: BTreeMap::new(),
             held: 0,
             paused: None,
+            why: None,
             childless: BTreeSet::new(),
             told: VecDeque::new(),
             hooks: Hooks::default(),
@@ -586,8 +529,12 @@ impl Keeper {
         self.told.push_back(Told::Started { ticket, at: Instant::now() });
     }
 
-    fn start_new(&self, ticket: u64, doors: &[OwnedFd], variables: &[(String, String)]) -> Option<u32> {
-        let program = (self.make)(ticket).ok()?;
+    fn program(&mut self, ticket: u64) -> Option<Program> {
+        (self.make)(ticket).map_err(|error| self.why = Some(error.to_string())).ok()
+    }
+
+    fn start_new(&mut self, ticket: u64, doors: &[OwnedFd], variables: &[(String, String)]) -> Option<u32> {
+        let program = self.program(ticket)?;
         if program.tasks.is_none() && !program.apart.is_any() {
             return spawn::start(&program, doors, variables).ok();
         }
@@ -608,7 +555,8 @@ impl Keeper {
     }
 
     fn no_process(&mut self, ticket: u64, job: u64) {
-        self.not_started(ticket, job, "no process could be made for it".to_owned());
+        let why = self.why.take().map_or_else(String::new, |why| format!(": {why}"));
+        self.not_started(ticket, job, format!("no process could be made for it{why}"));
     }
 
     fn not_started(&mut self, ticket: u64, job: u64, reason: String) {
@@ -657,7 +605,7 @@ impl Keeper {
     }
 
     fn fork(&mut self, ticket: u64) -> Option<Held> {
-        let program = (self.make)(ticket).ok()?;
+        let program = self.program(ticket)?;
         let held = Held::fork(&program, &[]).ok()?;
         self.by_pid.insert(held.pid(), ticket);
         self.held += 1;

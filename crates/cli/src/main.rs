@@ -1,11 +1,12 @@
 //! `pinfold`: run, submit and watch jobs.
 //!
 //! Reading order: [`args`] (the command line as typed), [`client`] (reaching a daemon), [`keeper`] (the parent
-//! of every job), [`run`], [`submit`] and [`batch`] (the three ways to start jobs), [`control`] (changing
-//! them), [`tasks`] (how a job's tasks lie on its cores), [`show`] (what is printed), [`map`] (which core belongs to what), [`sets`] (cores that are set aside), [`host`] and [`layout`] (the machine, without a daemon). Absent here: any decision
+//! of every job), [`run`], [`submit`] (with [`mod@array`]) and [`batch`] (the three ways to start jobs), [`control`] (changing
+//! them), [`names`] (which jobs are meant), [`tasks`] (how a job's tasks lie on its cores), [`show`] (what is printed), [`map`] (which core belongs to what), [`sets`] (cores that are set aside), [`host`] and [`layout`] (the machine, without a daemon). Absent here: any decision
 //! about jobs, and any write to a control group.
 
 mod args;
+mod array;
 mod batch;
 mod checkpoint;
 mod client;
@@ -17,6 +18,7 @@ mod keeper;
 mod keepers;
 mod layout;
 mod map;
+mod names;
 mod operate;
 mod output;
 mod progress;
@@ -86,7 +88,9 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Release(args) => control::each(&dial, &args.jobs, Verb::Release)?,
         Command::Set(args) => {
             let verbs = args.priority.map(Verb::Priority).into_iter().chain(args.mem.map(Verb::Memory));
-            verbs.into_iter().try_for_each(|verb| control::each(&dial, &[args.job], verb))?;
+            verbs
+                .into_iter()
+                .try_for_each(|verb| control::each(&dial, std::slice::from_ref(&args.job), verb))?;
         }
         Command::Drain => operate::drain(&dial, true)?,
         Command::Undrain => operate::drain(&dial, false)?,

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use crate::args::PsArgs;
 use crate::client::{Client, Dial, unexpected};
 use crate::failure::Failure;
+use crate::names;
 use crate::show::{print_json, print_text, width};
 use crate::top::{processes, running, status};
 
@@ -28,7 +29,10 @@ pub(crate) fn ps(dial: &Dial, args: &PsArgs) -> Result<(), Failure> {
     if args.all {
         return all(&mut client, args.json);
     }
-    let jobs = if args.jobs.is_empty() { running(&mut client)? } else { args.jobs.clone() };
+    let jobs = match args.jobs.as_slice() {
+        [] => running(&mut client)?,
+        named => names::jobs(&mut client, named)?,
+    };
     let views = if jobs.is_empty() { Vec::new() } else { processes(&mut client, jobs)? };
     if args.json {
         return views.iter().try_for_each(print_json);

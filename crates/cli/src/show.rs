@@ -5,9 +5,10 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use pinfold_profile::{export, plot, report};
+use pinfold_proto::array::JobName;
 use pinfold_proto::quantity::parse_duration;
 use pinfold_proto::view::{ReportView, VERSION};
-use pinfold_proto::wire::{Piece, Reply, Request, Select};
+use pinfold_proto::wire::{Member, Members, Piece, Reply, Request, Select};
 use pinfold_proto::{ExitCode, JobState};
 
 use crate::args::{
@@ -15,11 +16,13 @@ use crate::args::{
 };
 use crate::client::{Client, Dial, unexpected};
 use crate::failure::Failure;
+use crate::names;
 
 /// `pinfold status`.
 pub(crate) fn status(dial: &Dial, args: &StatusArgs) -> Result<(), Failure> {
     let mut client = dial.connect()?;
-    let view = match client.ask(&Request::Status { jobs: args.jobs.clone(), all: args.all, at_us: None })? {
+    let jobs = names::jobs(&mut client, &args.jobs)?;
+    let view = match client.ask(&Request::Status { jobs, all: args.all, at_us: None })? {
         Reply::Status(view) => view,
         other => return Err(unexpected(&other)),
     };
@@ -33,10 +36,22 @@ pub(crate) fn status(dial: &Dial, args: &StatusArgs) -> Result<(), Failure> {
 pub(crate) fn why(dial: &Dial, args: &WhyArgs) -> Result<(), Failure> {
     let at_us = args.at.as_deref().map(|when| moment("--at", when)).transpose()?;
     let mut client = dial.connect()?;
-    let view = match client.ask(&Request::Why { job: args.job, at_us })? {
-        Reply::Why(view) => view,
-        other => return Err(unexpected(&other)),
-    };
+    let named = names::members(&mut client, std::slice::from_ref(&args.job))?.pop().unwrap_or_else(|| {
+        let jobs = vec![Member { job: args.job.job, index: None, over: false }];
+        Members { array: false, jobs }
+    });
+    let mut views = Vec::new();
+    for member in named.jobs {
+        match client.ask(&Request::Why { job: member.job, at_us })? {
+            Reply::Why(view) => views.push((member, view)),
+            other => return Err(unexpected(&other)),
+        }
+    }
+    if views.len() != 1 {
+        let why = names::WhyArray::new(args.job.job, views);
+        return if args.json { print_json(&why.json()) } else { print_text(|out| why.write(out)) };
+    }
+    let Some((_, view)) = views.pop() else { return Ok(()) };
     if args.json {
         return print_json(&view);
     }
@@ -45,8 +60,9 @@ pub(crate) fn why(dial: &Dial, args: &WhyArgs) -> Result<(), Failure> {
 
 /// `pinfold report`.
 pub(crate) fn report(dial: &Dial, args: &ReportArgs) -> Result<(), Failure> {
+    let mut client = dial.connect()?;
     let request = Request::Report {
-        select: select(&args.which)?,
+        select: select(&mut client, &args.which)?,
         series: args.series,
         processes: args.processes,
         threads: args.threads,
@@ -54,7 +70,6 @@ pub(crate) fn report(dial: &Dial, args: &ReportArgs) -> Result<(), Failure> {
         all: args.all,
         pieces: true,
     };
-    let mut client = dial.connect()?;
     loop {
         let over = report_once(&mut client, &request, args)?;
         match args.every {
@@ -115,8 +130,9 @@ pub(crate) fn export(dial: &Dial, args: &ExportArgs) -> Result<(), Failure> {
     if form == export::Form::Parquet && args.output.is_none() && io::stdout().is_terminal() {
         return Err(Failure::new(ExitCode::Usage, "parquet is not for terminals: name a file by -o"));
     }
+    let mut client = dial.connect()?;
     let request = Request::Report {
-        select: select(&args.which)?,
+        select: select(&mut client, &args.which)?,
         series: args.what == ExportWhat::Samples,
         processes: args.what == ExportWhat::Processes,
         threads: false,
@@ -124,7 +140,6 @@ pub(crate) fn export(dial: &Dial, args: &ExportArgs) -> Result<(), Failure> {
         all: args.all,
         pieces: true,
     };
-    let mut client = dial.connect()?;
     // Only now: a file that is there is not emptied for want of a daemon.
     let mut table = Written::new(form, args.output.as_deref())?;
     table.add(match args.what {
@@ -230,11 +245,11 @@ pub(crate) fn plot(dial: &Dial, args: &PlotArgs) -> Result<(), Failure> {
     let (width_px, height_px) = picture_size(&args.size)?;
     let kind = args.output.as_deref().map(picture_kind).transpose()?;
     let which = &args.which;
+    let mut client = dial.connect()?;
     let select = match (&which.jobs[..], which.last, &which.since, &which.class) {
         ([], None, None, Some(_)) => Select::Last(CLASS_AMONG),
-        (jobs, last, since, _) => selected(jobs, last, since.as_deref())?,
+        (jobs, last, since, _) => selected(&mut client, jobs, last, since.as_deref())?,
     };
-    let mut client = dial.connect()?;
     let reports = ask(
         &mut client,
         &Request::Report {
@@ -363,15 +378,20 @@ fn each(
     last.map_or(Ok(()), take)
 }
 
-fn select(which: &Which) -> Result<Select, Failure> {
-    selected(&which.jobs, which.last, which.since.as_deref())
+fn select(client: &mut Client, which: &Which) -> Result<Select, Failure> {
+    selected(client, &which.jobs, which.last, which.since.as_deref())
 }
 
-fn selected(jobs: &[u64], last: Option<u32>, since: Option<&str>) -> Result<Select, Failure> {
+fn selected(
+    client: &mut Client,
+    jobs: &[JobName],
+    last: Option<u32>,
+    since: Option<&str>,
+) -> Result<Select, Failure> {
     match (last, since) {
         (Some(count), _) => Ok(Select::Last(count)),
         (None, Some(since)) => moment("--since", since).map(Select::Since),
-        (None, None) => Ok(Select::Jobs(jobs.to_vec())),
+        (None, None) => names::jobs(client, jobs).map(Select::Jobs),
     }
 }
 

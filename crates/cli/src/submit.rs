@@ -1,4 +1,5 @@
-//! `pinfold submit`: a job handed over to a keeper of its own, which outlives this command and the daemon.
+//! `pinfold submit`: a job, or an array of them, handed over to a keeper of its own, which outlives this command and the
+//! daemon.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -16,6 +17,7 @@ use pinfold_sys::signals::{SIGHUP, SIGINT, SIGTERM};
 use pinfold_sys::spawn::{self, Program, Side};
 
 use crate::args::SubmitArgs;
+use crate::array;
 use crate::checkpoint;
 use crate::client::Dial;
 use crate::failure::Failure;
@@ -58,11 +60,24 @@ pub(crate) fn submit(dial: Dial, args: &SubmitArgs) -> Result<ProcessExit, Failu
     }
 }
 
-/// What the keeper said: `0 JOB`, or an exit code and a message.
+/// What the keeper said: `0 JOB`, of an array `0 JOB INDEX:JOB,...`, or an exit code and a message.
 fn report(said: &str, json: bool) -> Result<ProcessExit, Failure> {
     let (code, text) = said.split_once(' ').unwrap_or((said, ""));
     if code == "0" {
-        let line = if json { format!("{{\"version\":1,\"job\":{text}}}") } else { text.to_owned() };
+        let (job, members) = text.split_once(' ').map_or((text, None), |(job, all)| (job, Some(all)));
+        let line = match members {
+            _ if !json => job.to_owned(),
+            None => format!("{{\"version\":1,\"job\":{job}}}"),
+            Some(members) => {
+                let member = |member: &str| {
+                    let (index, job) = member.split_once(':').unwrap_or((member, "null"));
+                    format!("{{\"index\":{index},\"job\":{job}}}")
+                };
+                let members: Vec<String> = members.split(',').map(member).collect();
+                let members = members.join(",");
+                format!("{{\"version\":1,\"job\":{job},\"array_id\":{job},\"members\":[{members}]}}")
+            }
+        };
         let written = writeln!(std::io::stdout(), "{line}");
         return written
             .map(|()| ProcessExit::SUCCESS)
@@ -84,9 +99,13 @@ fn keep(
     program: (&Path, Apart),
     mut tell: PipeWriter,
 ) {
-    match prepare(dial, args, laid, program) {
-        Ok((keeper, job)) => {
-            let _ = write!(tell, "0 {job}");
+    let prepared = match &args.array {
+        Some(spec) => array::prepare(dial, args, spec, laid, program),
+        None => prepare(dial, args, laid, program).map(|(keeper, job)| (keeper, job.to_string())),
+    };
+    match prepared {
+        Ok((keeper, said)) => {
+            let _ = write!(tell, "0 {said}");
             drop(tell);
             let _ = spawn::null_streams();
             attend(keeper);
@@ -117,7 +136,8 @@ fn prepare(
     if let Some(start) = keepers::own_start() {
         keeper.leave_start(job, start);
     }
-    match open_outputs(args, job, output::create) {
+    let [out, err] = paths(args, job);
+    match open_outputs(&out, &err, output::create) {
         Ok(opened) => {
             *outputs.borrow_mut() = Some(opened);
             keeper.allow_starts();
@@ -152,7 +172,8 @@ fn prepare_anew(dial: Dial, args: &SubmitArgs, job: u64) -> Result<Keeper, Failu
     let client = dial.connect()?;
     let laid = asked.map(|asked| asked.on(&client.welcome.cpus)).transpose()?.map(Rc::new);
     drop(client);
-    let outputs = open_outputs(args, job, output::append)?;
+    let [out, err] = paths(args, job);
+    let outputs = open_outputs(&out, &err, output::append)?;
     let outputs = Rc::new(RefCell::new(Some(outputs)));
     let make = maker(args, laid.as_ref().map(Laid::plan), (&path, apart), outputs.clone());
     let (mut keeper, _) = Keeper::new(dial, &[SIGTERM, SIGINT, SIGHUP], 0, make, None)?;
@@ -180,9 +201,9 @@ fn checkpoint_maker(args: &SubmitArgs, files: Rc<RefCell<Option<Outputs>>>) -> O
 }
 
 /// Where a job's standard output and error go.
-struct Outputs {
-    out: File,
-    err: File,
+pub(crate) struct Outputs {
+    pub out: File,
+    pub err: File,
 }
 
 fn maker(
@@ -191,7 +212,7 @@ fn maker(
     (path, apart): (&Path, Apart),
     outputs: Rc<RefCell<Option<Outputs>>>,
 ) -> MakeProgram {
-    let (command, path, environment) = (args.command.clone(), path.to_owned(), job::environment());
+    let (command, path, environment) = (args.command.clone(), path.to_owned(), job::environment_of_its_own());
     Box::new(move |_| {
         let mut program = Program::new(&path, command.iter().cloned(), &environment)?;
         program.tasks = tasks.clone();
@@ -227,44 +248,50 @@ fn number(keeper: &mut Keeper) -> Result<u64, Failure> {
 /// How a file is opened for a job's output.
 type Open = fn(&Path, Named) -> std::io::Result<File>;
 
-fn open_outputs(args: &SubmitArgs, job: u64, open_file: Open) -> Result<Outputs, Failure> {
-    let path = |given: &Option<PathBuf>, ending: &str| match given {
+/// Where a job's standard output and error go: what the user named, or a file named after the job.
+fn paths(args: &SubmitArgs, job: u64) -> [(PathBuf, Named); 2] {
+    [(&args.output, "out"), (&args.error, "err")].map(|(given, ending)| match given {
         Some(path) => (path.clone(), Named::ByUser),
         None => (PathBuf::from(format!("pinfold-{job}.{ending}")), Named::ByRule),
-    };
+    })
+}
+
+/// Opens the files for a job's standard output and error.
+pub(crate) fn open_outputs(
+    out: &(PathBuf, Named),
+    err: &(PathBuf, Named),
+    open_file: Open,
+) -> Result<Outputs, Failure> {
     let open = |(path, named): &(PathBuf, Named)| {
         open_file(path, *named).map_err(|error| {
             Failure::doing(format!("failed to open {} for the job's output", path.display()), &error)
         })
     };
-    let (out, err) = (path(&args.output, "out"), path(&args.error, "err"));
-    let out_file = open(&out)?;
+    let out_file = open(out)?;
     // One file named for both is opened once, or each stream would overwrite the other's lines.
     let err_file = if out.0 == err.0 {
         out_file.try_clone()
     } else {
-        return Ok(Outputs { out: out_file, err: open(&err)? });
+        return Ok(Outputs { out: out_file, err: open(err)? });
     };
     let err = err_file.map_err(|error| Failure::doing("failed to share the output file", &error))?;
     Ok(Outputs { out: out_file, err })
 }
 
-/// Stays until the job is over and its end on disk. Signals meant for the keeper are meant for the job.
+/// Stays until its jobs are over and their ends on disk. Signals meant for the keeper are meant for them.
 fn attend(mut keeper: Keeper) {
     while keeper.pending() > 0 {
         for told in keeper.wait(&[], None) {
-            if let Told::Signal(arrived) = told {
-                match keeper.running_pid(TICKET) {
-                    Some(pid) => {
-                        send_signal(pid, arrived.signal);
-                        keeper.interrupted(TICKET);
-                    }
-                    None => {
-                        keeper.withdraw(TICKET, "its keeper was told to end before the job started");
-                        keeper.wait(&[], Some(Duration::ZERO));
-                    }
-                }
+            let Told::Signal(arrived) = told else { continue };
+            let running: Vec<(u64, u32)> = keeper.running().collect();
+            for (ticket, pid) in running {
+                send_signal(pid, arrived.signal);
+                keeper.interrupted(ticket);
             }
+            for ticket in keeper.waiting() {
+                keeper.withdraw(ticket, "its keeper was told to end before the job started");
+            }
+            keeper.wait(&[], Some(Duration::ZERO));
         }
     }
 }

@@ -337,8 +337,20 @@ impl Daemon {
         let counts = [("PINFOLD_RESTARTS", ended.saturating_add(written)), ("PINFOLD_CHECKPOINTS", written)];
         let counts = counts.into_iter().filter(|&(_, count)| count > 0);
         let counts = counts.map(|(name, count)| (name.to_owned(), count.to_string()));
-        let scratch = scratch.map(|path| ("TMPDIR".to_owned(), path));
-        always.into_iter().chain(counts).chain(scratch).chain(self.around.variables(job)).collect()
+        let site = self.around.variables(job);
+        let place = spec.and_then(|spec| spec.array);
+        let array = place.into_iter().flat_map(|place| {
+            let id = place.array.unwrap_or(job.0).to_string();
+            [("PINFOLD_ARRAY_ID", id), ("PINFOLD_ARRAY_INDEX", place.index.to_string())]
+        });
+        let array = array.map(|(name, value)| (name.to_owned(), value));
+        always
+            .into_iter()
+            .chain(counts)
+            .chain(array)
+            .chain(scratch.map(|path| ("TMPDIR".to_owned(), path)))
+            .chain(site)
+            .collect()
     }
 
     /// Does to a job's processes what was to be done before there were any.

@@ -1,5 +1,7 @@
 //! What `status`, `why`, `report`, `config get` and `doctor` are told. Nothing here changes anything.
 
+use std::collections::BTreeSet;
+
 use pinfold_policy::{Instant, JobId};
 use pinfold_profile::report;
 use pinfold_profile::store::{Store, StoreError, Whose};
@@ -45,6 +47,7 @@ impl Daemon {
         match question {
             Request::Status { at_us: Some(at_us), .. } => self.status_then(user, at_us).map(Reply::Status),
             Request::Status { jobs, all, at_us: None } => self.status(user, &jobs, all).map(Reply::Status),
+            Request::Members { names } => self.members(user, &names).map(Reply::Members),
             Request::Why { job, at_us } => self.why(user, JobId(job), at_us).map(Reply::Why),
             Request::Report { select, series, processes, threads, files, all, .. } => {
                 let wanted = Wanted { series, processes, threads, files };
@@ -64,21 +67,20 @@ impl Daemon {
     fn status(&mut self, user: Peer, wanted: &[u64], all: bool) -> Result<StatusView, Refusal> {
         let config = self.configured.config.clone();
         let mut views = Vec::new();
+        let mut left: BTreeSet<u64> = wanted.iter().copied().collect();
         let (mut held_bytes, mut swap_bytes) = (0, 0);
         for live in self.jobs.values() {
             let measure =
                 live.container.as_ref().and_then(|container| container.measure(Detail::Totals).ok());
             held_bytes += measure.as_ref().map_or(0, |measure| measure.memory_bytes);
             swap_bytes += measure.as_ref().map_or(0, |measure| measure.swap_bytes);
-            let asked_for = wanted.is_empty() || wanted.contains(&live.row.job);
+            let asked_for = wanted.is_empty() || left.contains(&live.row.job);
             if asked_for && rights::may_touch(&config, user, &live.row) {
                 views.push(live_view(live, measure.as_ref(), self.clock.now_us()));
+                left.remove(&live.row.job);
             }
         }
-        for &job in wanted {
-            if views.iter().any(|view| view.job == job) {
-                continue;
-            }
+        for job in left {
             match self.stored_row(JobId(job)) {
                 Some(row)
                     if rights::may_touch(&config, user, &row) && !self.jobs.contains_key(&JobId(job)) =>

@@ -8,6 +8,7 @@ use pinfold_proto::{Ending, JobSpec, JobState};
 use pinfold_sys::peer::{self, Peer};
 
 use crate::answer::Wanted;
+use crate::arrays;
 use crate::daemon::Daemon;
 use crate::event::{ConnectionId, Effect};
 use crate::live::Live;
@@ -127,8 +128,9 @@ impl Daemon {
         self.reply(id, Reply::Welcome { version, mode, slots, doors, instance, state, warnings, cpus });
     }
 
-    fn submitted(&mut self, id: ConnectionId, user: Peer, ticket: u64, spec: JobSpec, pid: Option<u32>) {
+    fn submitted(&mut self, id: ConnectionId, user: Peer, ticket: u64, mut spec: JobSpec, pid: Option<u32>) {
         let admitted = within_bounds(&spec)
+            .and_then(|()| arrays::within_bounds(&spec))
             .and_then(|()| rights::admit(&self.configured.config, user, &spec))
             .and_then(|priority| self.admit_tmp(user, &spec).map(|()| priority))
             .and_then(|priority| self.admit_set(user, &spec).map(|()| priority))
@@ -143,11 +145,12 @@ impl Daemon {
         };
         self.look_at_machine();
         self.read_nodes();
-        if let Some(unknown) = spec.after.iter().copied().find(|&before| !self.was_asked_for(JobId(before))) {
+        if let Some(unknown) = spec.after.iter().find(|name| !self.was_asked_for(name)) {
             let reason = format!("--after {unknown}: there is no such job");
             return self.reply(id, Reply::Refused { ticket, job: None, reason, code: ErrorCode::Usage });
         }
         let job = self.journal.store().next_job();
+        self.place_in_array(id, job, &mut spec);
         let keeper = self.keeper_process(id, user);
         let row = self.new_row(job, user, keeper, priority, spec);
         let request = self.request(job, priority, &row.spec);
@@ -166,11 +169,6 @@ impl Daemon {
             self.effects.insert(before, Effect::Reply(id, Reply::Queued { ticket, job }));
             self.wants_isolation(JobId(job));
         }
-    }
-
-    /// Whether there is or was such a job.
-    fn was_asked_for(&mut self, job: JobId) -> bool {
-        self.jobs.contains_key(&job) || self.stored_row(job).is_some()
     }
 
     /// The peer's process, looked up once for each connection.
@@ -252,6 +250,9 @@ impl Daemon {
         live.orphaned = false;
         live.keeper_watch = None;
         live.row.keeper = keeper.or(live.row.keeper);
+        if let Some(array) = live.row.spec.array.and_then(|place| place.array) {
+            self.arriving.entry(id).or_insert(array);
+        }
         if matches!(phase, Phase::Waiting { .. }) {
             live.child = waiting;
             live.asked_child = false;
@@ -322,6 +323,7 @@ impl Daemon {
     pub(crate) fn closed(&mut self, id: ConnectionId) {
         self.server.close(id);
         self.backlog.remove(&id);
+        self.arriving.remove(&id);
         if let Some(keeper) = self.keepers.remove(&id) {
             self.processes.keeper_gone(keeper.pid);
         }
@@ -522,6 +524,8 @@ fn within_bounds(spec: &JobSpec) -> Result<(), Refusal> {
         .flat_map(|layout| &layout.options)
         .map(|(name, value)| name.len() + value.len())
         .sum();
+    let names = spec.after.iter().map(|name| name.indexes.as_ref().map_or(1, Vec::len));
+    let after = names.sum();
     let bounds = [
         ("name", spec.name.len(), NAME_MAX_BYTES),
         ("project", spec.project.as_ref().map_or(0, String::len), NAME_MAX_BYTES),
@@ -529,7 +533,7 @@ fn within_bounds(spec: &JobSpec) -> Result<(), Refusal> {
         ("command", spec.command.iter().map(|word| word.len() + 8).sum(), 40 * 1024),
         ("layout", layout, 128 * 1024),
         ("checkpoint command", spec.checkpoint.as_ref().map_or(0, |one| one.command.len()), 5 * 1024),
-        ("list of jobs that must be over before", spec.after.len(), 4096),
+        ("list of jobs that must be over before", after, 4096),
     ];
     match bounds.into_iter().find(|&(_, has, most)| has > most) {
         None => Ok(()),

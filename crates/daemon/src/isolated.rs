@@ -119,6 +119,10 @@ impl Daemon {
         }
         waiting.sort_by_key(|&(priority, job, _)| (std::cmp::Reverse(priority), job));
         for (priority, job, cores) in waiting {
+            // Another member of its array may have got the last place there just now.
+            if !self.policy.has_room_in_array(job) {
+                continue;
+            }
             let name = isolated_set(job.0);
             if self.sets.named(&name).is_none() {
                 let Some(cpus) = self.cores_to_isolate(cores, priority) else { continue };

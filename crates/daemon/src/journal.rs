@@ -120,6 +120,11 @@ impl Journal {
         self.over.get(&job).map(|(row, _)| row)
     }
 
+    /// The last rows of all such jobs.
+    pub(crate) fn all_unwritten(&self) -> impl Iterator<Item = &JobRow> {
+        self.over.values().map(|(row, _)| row)
+    }
+
     /// Why the store cannot be written, while it cannot.
     pub(crate) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use pinfold_place::layout::LayoutRequest;
-use pinfold_policy::{Action, Class, JobId, Request, Wish};
+use pinfold_policy::{Action, ArrayLimit, Class, JobId, Request, Wish};
 use pinfold_profile::meter::Meter;
 use pinfold_proto::row::JobRow;
 use pinfold_proto::{JobClass, JobLayout, JobSpec, JobState};
@@ -147,7 +147,7 @@ pub(crate) fn share(class: JobClass, priority: u8) -> Share {
     }
 }
 
-/// A job's request, as the judgement takes it.
+/// A job's request, as the judgement takes it; but for its set, and the jobs it is to start after.
 pub(crate) fn request(job: u64, priority: u8, spec: &JobSpec) -> Request {
     Request {
         job: JobId(job),
@@ -171,7 +171,8 @@ pub(crate) fn request(job: u64, priority: u8, spec: &JobSpec) -> Request {
             .map(|layout| Box::new(wish(layout, spec.class))),
         aside: None,
         project: spec.project.clone(),
-        after: spec.after.iter().copied().map(JobId).collect(),
+        after: Vec::new(),
+        array: spec.array.and_then(|place| Some(ArrayLimit { array: place.array?, at_most: place.at_most? })),
         memory: spec.claim_bytes,
         tmp_bytes: crate::scratch::counted_bytes(spec),
         kind: crate::learn::kind(spec),

@@ -9,6 +9,7 @@
 mod act;
 mod answer;
 mod around;
+mod arrays;
 mod audit;
 mod checkpoint;
 mod clock;
@@ -111,8 +112,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     let Some(guard) = Guard::start(&scene(&plan, &roots, &state))? else { return Ok(()) };
     let signals = Signals::block(&[SIGTERM, SIGINT, SIGHUP]).context("failed to read signals")?;
     let (store, warnings) = open_store(&state)?;
-    let topology = survey()?;
-    let server = server::Server::listen(&places.socket, raise_file_limit())?;
+    let (topology, server) = (survey()?, server::Server::listen(&places.socket, raise_file_limit())?);
     let containers = open_containers(plan, &roots, &state)?;
     let clock = Clock::new(0);
     let mut daemon = Daemon {
@@ -157,6 +157,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         warnings,
         waiters: Vec::new(),
         keepers: std::collections::BTreeMap::new(),
+        arriving: std::collections::BTreeMap::new(),
         users: std::collections::BTreeMap::new(),
         doors_due: std::collections::VecDeque::new(),
         kills: std::collections::BTreeSet::new(),

@@ -8,10 +8,11 @@ use pinfold_profile::meter::Reading;
 use pinfold_proto::row::Stalls;
 use pinfold_proto::{JobClass, JobState};
 use pinfold_sys::container::{Container, ContainerError, Detail, Measure, Removed};
-use pinfold_sys::procfs::{HostCpu, Members, PuTimes};
+use pinfold_sys::procfs::{HostCpu, Members, PressureResource, Proc, PuTimes};
 
 use crate::daemon::{Daemon, SAMPLES_LOOSE};
 use crate::event::Effect;
+use crate::live::Live;
 
 /// The judgement wants idleness over 1 s.
 const IDLE_INTERVAL_US: u64 = 1_000_000;
@@ -30,6 +31,8 @@ pub(crate) struct Sampler {
     last_cpu: Option<HostCpu>,
     /// When it was read, and the CPU time of each backfiller then, in microseconds.
     last_backfill: (u64, BTreeMap<JobId, u64>),
+    /// When it was read, and how long each primary had waited for a core then, in microseconds.
+    last_stalled: (u64, BTreeMap<JobId, u64>),
     /// Containers of jobs that are over, to be removed.
     finished: BTreeMap<JobId, Container>,
     /// Jobs that run and have many samples, to be packed.
@@ -46,6 +49,7 @@ impl Sampler {
             idle_due_us: None,
             last_cpu: None,
             last_backfill: (0, BTreeMap::new()),
+            last_stalled: (0, BTreeMap::new()),
             finished: BTreeMap::new(),
             to_pack: BTreeSet::new(),
         }
@@ -213,11 +217,35 @@ impl Daemon {
         self.sampler.idle_due_us = None;
         let Ok(cpu) = self.proc.host_cpu() else { return };
         let backfill_milli = self.backfill_milli();
+        let stalled_milli = self.stalled_milli();
         if let Some(last) = self.sampler.last_cpu.replace(cpu.clone()) {
             let idle_milli =
                 self.policy.machine().cores.iter().map(|pus| idle_milli(&last, &cpu, pus)).collect();
-            self.judge(Judged::Sample(Sample { idle_milli, backfill_milli }));
+            self.judge(Judged::Sample(Sample { idle_milli, backfill_milli, stalled_milli }));
         }
+    }
+
+    /// The part of the time since the last look that each primary waited for a core, in thousandths; read only where it
+    /// is asked for.
+    fn stalled_milli(&mut self) -> Vec<(JobId, u16)> {
+        if !self.configured.config.cpu_guard {
+            self.sampler.last_stalled.1.clear();
+            return Vec::new();
+        }
+        let now_us = self.clock.now_us();
+        let runs = |live: &&Live| live.row.class == JobClass::Primary && live.row.state == JobState::Running;
+        let waited = |job: &JobId| {
+            let container = self.jobs.get(job).filter(runs)?.container.as_ref()?;
+            Some((*job, waited_us(container, &self.proc)?))
+        };
+        let waited: BTreeMap<JobId, u64> = self.running.iter().filter_map(waited).collect();
+        let (then_us, before) = std::mem::replace(&mut self.sampler.last_stalled, (now_us, waited));
+        let elapsed_us = now_us.saturating_sub(then_us).max(1);
+        let part = |(job, waited): (&JobId, &u64)| {
+            let milli = waited.saturating_sub(*before.get(job)?).saturating_mul(1000) / elapsed_us;
+            Some((*job, u16::try_from(milli.min(1000)).expect("at most 1000")))
+        };
+        self.sampler.last_stalled.1.iter().filter_map(part).collect()
     }
 
     /// What backfillers used since the last time, in thousandths of a core; read only where it is asked for.
@@ -242,6 +270,22 @@ impl Daemon {
         let elapsed_us = now_us.saturating_sub(then_us).max(1);
         u32::try_from(sum.saturating_mul(1000) / elapsed_us).unwrap_or(u32::MAX)
     }
+}
+
+/// How long a job's threads were ready and waited for a processor: some of them, by the kernel's word on its group; where
+/// there is none, all of those that live, added up.
+fn waited_us(container: &Container, proc: &Proc) -> Option<u64> {
+    if let Some(pressure) = container.pressure(PressureResource::Cpu).ok().flatten() {
+        return Some(pressure.some.total_us);
+    }
+    let mut sum: u64 = 0;
+    for pid in container.pids().ok()? {
+        for thread in proc.threads(pid).ok().flatten().unwrap_or_default() {
+            let waited = proc.thread(pid, thread).ok().flatten().and_then(|(_, waited_us)| waited_us);
+            sum = sum.saturating_add(waited.unwrap_or(0));
+        }
+    }
+    Some(sum)
 }
 
 /// The part of the time between two readings that the PUs of a core were idle, in thousandths.

@@ -291,6 +291,7 @@ impl Daemon {
     /// A job's request, as the judgement takes it.
     pub(crate) fn request(&self, job: u64, priority: u8, spec: &JobSpec) -> Request {
         let mut request = crate::live::request(job, priority, spec);
+        request.after = self.predecessors(&spec.after);
         if crate::isolated::is_isolated(spec) {
             request.aside = Some(isolated_set(job));
             return request;

@@ -195,6 +195,15 @@ pub enum Reason {
         /// How many there may be.
         allowed: usize,
     },
+    /// A primary beside it waited for a core, three times more than is usual for it.
+    Interferes {
+        /// The primary.
+        with: JobId,
+        /// The part of the time it waited, in thousandths.
+        waited_milli: u16,
+        /// What is usual without backfillers.
+        usual_milli: u16,
+    },
     /// Memory ran short, or would have soon.
     MemoryShort {
         /// Bytes that were free for jobs.
@@ -360,6 +369,11 @@ impl fmt::Display for Reason {
                 write!(f, "primaries are protected, and leave room for {allowed} backfillers")
             }
             Self::SlotsShrank { slots } => f.write_str(&slots_left(*slots)),
+            Self::Interferes { with, waited_milli, usual_milli } => {
+                let part = |milli: &u16| format!("{}.{} %", milli / 10, milli % 10);
+                let (waited, usual) = (part(waited_milli), part(usual_milli));
+                write!(f, "job {with} waited {waited} of the time for a core beside it, {usual} is usual")
+            }
             Self::MemoryShort { .. }
             | Self::GrowsTooFast { .. }
             | Self::MayGrow { .. }

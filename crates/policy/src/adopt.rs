@@ -50,6 +50,7 @@ impl Policy {
                 slots: 0,
                 key: None,
                 drift: Drift::default(),
+                rests: None,
                 repacked: (0, None),
             },
         );

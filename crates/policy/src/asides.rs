@@ -160,7 +160,9 @@ impl Policy {
     /// The next that can start in a set now. One that stands first and does not fit is passed by so many later ones.
     fn next_in(&mut self, at: usize) -> Option<JobId> {
         loop {
-            let possible = |shape: Shape| shape.cores as usize <= self.asides[at].cores.len();
+            let has_room = |shape: Shape| self.arrays.has_room(shape.array);
+            let possible =
+                |shape: Shape| shape.cores as usize <= self.asides[at].cores.len() && has_room(shape);
             let (_, head) = self.asides[at].queue.first(possible)?;
             if self.lacks_memory(head).is_some() {
                 self.live(head)?;
@@ -174,7 +176,9 @@ impl Policy {
                 return None;
             }
             let free = self.asides[at].cores.free_homes();
-            let (_, next) = self.asides[at].queue.first(|shape: Shape| shape.cores as usize <= free)?;
+            let (_, next) = self.asides[at]
+                .queue
+                .first(|shape: Shape| shape.cores as usize <= free && self.arrays.has_room(shape.array))?;
             if next == head || self.lacks_memory(next).is_some() || !self.fits_in(at, next) {
                 return None;
             }

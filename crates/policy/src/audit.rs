@@ -8,9 +8,9 @@ use proptest::prelude::*;
 
 use crate::job::Stage;
 use crate::{
-    Action, Adopted, Aside, Claim, Class, Command, Decision, Event, Instant, JobId, JobMemory, Kind, Machine,
-    MemorySample, MemorySettings, NodeMemory, Policy, Preemption, Project, Request, Running, Sample,
-    Settings, State, Wish,
+    Action, Adopted, ArrayLimit, Aside, Claim, Class, Command, Decision, Event, Instant, JobId, JobMemory,
+    Kind, Machine, MemorySample, MemorySettings, NodeMemory, Policy, Preemption, Project, Request, Running,
+    Sample, Settings, State, Wish,
 };
 
 fn class() -> impl Strategy<Value = Class> {
@@ -102,6 +102,10 @@ fn request() -> impl Strategy<Value = Request> {
                 aside,
                 project,
                 after,
+                array: (job.0 % 3 == 0).then(|| ArrayLimit {
+                    array: job.0 / 12,
+                    at_most: 1 + u32::try_from(job.0 / 12).unwrap(),
+                }),
                 memory,
                 tmp_bytes: if cores == 3 { 3 << 20 } else { 0 },
                 kind,
@@ -128,6 +132,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                 affinity,
                 backfill,
                 protect_milli: if queue_depth < 3 { 100 * queue_depth } else { 0 },
+                guard: queue_depth % 2 == 1,
                 preemption,
                 schedule,
                 drain: schedule && queue_depth == 7,
@@ -211,9 +216,10 @@ fn event() -> impl Strategy<Value = Event> {
             Event::Checkpointed { job, error: (!well).then(|| "EIO".to_owned()) }
         }),
         6 => (job(), command()).prop_map(|(job, command)| Event::Command(job, command)),
-        4 => (prop::collection::vec(0u16..1000, 0..6), 0u32..2000).prop_map(|(idle_milli, backfill_milli)| {
-            Event::Sample(Sample { idle_milli, backfill_milli })
-        }),
+        6 => (prop::collection::vec(0u16..1000, 0..6), 0u32..2000, prop::collection::vec((job(), 0u16..1000), 0..6))
+            .prop_map(|(idle_milli, backfill_milli, stalled_milli)| {
+                Event::Sample(Sample { idle_milli, backfill_milli, stalled_milli })
+            }),
         6 => readings().prop_map(Event::Memory),
         3 => node_readings().prop_map(Event::Nodes),
         1 => ((0u64..4).prop_map(Kind), size(), size()).prop_map(|(kind, usual_bytes, more)| {
@@ -253,6 +259,20 @@ fn play(steps: Vec<Step>, mut check: impl FnMut(&Policy)) -> (Policy, Vec<Decisi
     (policy, log)
 }
 
+/// Who has started, and who of them stands still.
+fn audit_lives(policy: &Policy) {
+    let lives: BTreeSet<JobId> =
+        policy.jobs.iter().filter(|(_, job)| job.live().is_some()).map(|(&id, _)| id).collect();
+    assert_eq!(policy.lives, lives);
+    assert!(policy.memory.frozen.is_subset(&lives), "{:?}", policy.memory.frozen);
+    if let Some(token) = policy.memory.token {
+        assert!(
+            !policy.memory.frozen.contains(&token) || !policy.governs(),
+            "the token holder {token} stands still"
+        );
+    }
+}
+
 /// What the state says twice is the same both times.
 fn audit(policy: &Policy) {
     let mut homes = BTreeMap::new();
@@ -265,7 +285,7 @@ fn audit(policy: &Policy) {
         };
         let rests = policy.memory.frozen.contains(&id);
         assert_eq!(
-            live.out.is_some() && !live.suspended && !live.requeuing && !rests,
+            live.out.is_some() && !live.suspended && !live.requeuing && !rests && live.rests.is_none(),
             job.queued.is_some(),
             "job {id} in the queue"
         );
@@ -310,16 +330,8 @@ fn audit(policy: &Policy) {
         assert!(aside.holders.iter().all(in_it), "{:?} are not all in {}", aside.holders, aside.name);
     }
     audit_chunks(policy);
-    let lives: BTreeSet<JobId> =
-        policy.jobs.iter().filter(|(_, job)| job.live().is_some()).map(|(&id, _)| id).collect();
-    assert_eq!(policy.lives, lives);
-    assert!(policy.memory.frozen.is_subset(&lives), "{:?}", policy.memory.frozen);
-    if let Some(token) = policy.memory.token {
-        assert!(
-            !policy.memory.frozen.contains(&token) || !policy.governs(),
-            "the token holder {token} stands still"
-        );
-    }
+    audit_lives(policy);
+    audit_arrays(policy);
     assert!(policy.starts.is_empty() && policy.decisions.is_empty(), "something was decided and not told");
     for job in policy.jobs() {
         let explanation = policy.explain(policy.now, job.job).expect("the job is known");
@@ -345,6 +357,17 @@ fn audit_chunks(policy: &Policy) {
             );
         }
     }
+}
+
+/// How many members of each array wait and have started.
+fn audit_arrays(policy: &Policy) {
+    let mut arrays: BTreeMap<u64, (usize, usize)> = BTreeMap::new();
+    for job in policy.jobs.values() {
+        let Some(array) = job.request.array else { continue };
+        let (waiting, started) = arrays.entry(array.array).or_default();
+        *(if job.live().is_some() { started } else { waiting }) += 1;
+    }
+    assert_eq!(policy.arrays.counts(), arrays, "members of arrays");
 }
 
 /// A job in a set takes no slot, and what it has is of its set.

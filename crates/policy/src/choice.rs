@@ -27,7 +27,8 @@ impl Cores {
             return None;
         }
         let is_free = |core: usize| self.get(core).home_of.is_none();
-        if own.len() == count && own.iter().all(|&core| is_free(core)) {
+        let allowed = |core: usize| wish.is_none_or(|wish| wish.allows(self.get(core)));
+        if own.len() == count && own.iter().all(|&core| is_free(core) && allowed(core)) {
             return Some(own.to_vec());
         }
         if let Some(wish) = wish {
@@ -131,7 +132,7 @@ impl Cores {
         match self.allocated(&all, layout) {
             Some(cores) if cores.len() <= count => self.filled(count, free, cores),
             // On the whole machine it is no better: then any cores do.
-            _ if !strict || !self.is_possible(layout) => self.site.place(free, count, shape),
+            _ if !strict || !self.is_possible(wish) => self.site.place(free, count, shape),
             _ => None,
         }
     }
@@ -156,9 +157,10 @@ impl Cores {
         Some(self.touched_by(&pus))
     }
 
-    fn is_possible(&self, layout: &LayoutRequest) -> bool {
-        let all: Vec<usize> = (0..self.len()).collect();
-        self.allocated(&all, layout).is_some()
+    /// Whether its layout is possible on the cores that it may be on.
+    fn is_possible(&self, wish: &Wish) -> bool {
+        let all: Vec<usize> = (0..self.len()).filter(|&core| wish.allows(self.get(core))).collect();
+        self.allocated(&all, &wish.layout).is_some()
     }
 }
 

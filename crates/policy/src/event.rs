@@ -115,6 +115,15 @@ pub struct Wish {
     pub within: CpuSet,
 }
 
+/// An array of jobs of which only so many may have started at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArrayLimit {
+    /// Its number; the same in all its members.
+    pub array: u64,
+    /// How many of its members may have started and not be over, at least 1; the same in all its members.
+    pub at_most: u32,
+}
+
 /// A job as it was asked for; numbers and rights were checked before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
@@ -148,6 +157,8 @@ pub struct Request {
     pub project: Option<String>,
     /// Jobs that must be over before it may start, however they end.
     pub after: Vec<JobId>,
+    /// The array it is a member of, if that says how many of its members may have started at once.
+    pub array: Option<ArrayLimit>,
     /// The memory that was asked for, in bytes; what is known of its kind counts more.
     pub memory: Option<u64>,
     /// The directory in memory that it gets, in bytes; 0: none.
@@ -221,4 +232,6 @@ pub struct Sample {
     pub idle_milli: Vec<u16>,
     /// What backfillers used of all cores together, in thousandths of a core; 0 where it is not read.
     pub backfill_milli: u32,
+    /// The part of the time that each primary waited for a core, in thousandths; nobody where it is not read.
+    pub stalled_milli: Vec<(JobId, u16)>,
 }

@@ -3,7 +3,7 @@
 use crate::action::mib;
 use crate::governor::Lack;
 use crate::job::{FrozenBy, Job, Live, Out, Stage, State, Waiting};
-use crate::policy::{Policy, ages_at};
+use crate::policy::Policy;
 use crate::queue::{RANK_AGED, Shape};
 use crate::rules::PASSED_MAX;
 use crate::slow::SLOW_FOR;
@@ -105,6 +105,9 @@ impl Policy {
                 }
             };
         }
+        if let Some(shut_out) = self.explain_border(job, numbers) {
+            return shut_out;
+        }
         if self.settings.drain {
             return ("the host is drained: nothing new starts".into(), "`pinfold undrain`".into());
         }
@@ -117,12 +120,16 @@ impl Policy {
             return ("it has just come".into(), "the next event".into());
         };
         numbers.extend(self.explain_protection());
+        numbers.extend(self.explain_guard());
         let ahead = self.queue_of(job).ahead_of(&entry);
         numbers.push(("position in the queue", (ahead + 1).to_string()));
         if job.aged {
             numbers.push(("goes first", "it waited too long".into()));
-        } else if let Some(at) = ages_at(job) {
+        } else if let Some(at) = self.ages_at(job) {
             numbers.push(("goes first in", format!("{} s", at.since(self.now).as_secs())));
+        }
+        if let Some(full) = self.explain_array(job, numbers) {
+            return full;
         }
         if let Some(at) = self.aside_of(job) {
             return self.explain_in_set(job, at, ahead, numbers);
@@ -234,6 +241,7 @@ impl Policy {
             memory: 0,
             tmp_bytes: 0,
             pools: job.pools,
+            array: None,
         };
         if job.passed > 0 {
             numbers.push(("passed over by", format!("{} of at most {PASSED_MAX}", job.passed)));
@@ -433,12 +441,22 @@ impl Policy {
             Some(Out::SlotsShrank) if self.explain_protection().is_some() => {
                 "primaries are protected, and what they leave of the cores has no room for it".into()
             }
+            Some(Out::Interferes { with }) => {
+                format!("job {with} waited for a core more than is usual, with this one beside it")
+            }
             Some(Out::SlotsShrank) => "slots became fewer than running jobs".into(),
             Some(Out::Survived) => "it was cancelled while frozen, went on, and has no slot".into(),
             Some(Out::Memory { token }) => return self.explain_memory(job, token, numbers),
             Some(Out::Found) => "it was found frozen after a restart of the daemon".into(),
             Some(Out::Suspended) | None => "it was resumed".into(),
         };
+        if let Some(until) = live.rests {
+            let left = until.since(self.now).as_secs();
+            return (
+                format!("{why}; it stands still for {left} s more"),
+                "that time, or `cpu.guard=off`".into(),
+            );
+        }
         let (cause, change) = self.explain_queued(job, numbers);
         (format!("{why}; it returns when it can, but {cause}"), change)
     }

@@ -159,6 +159,8 @@ pub(crate) struct Live {
     /// Its place among those that have a slot.
     pub(crate) key: Option<Key>,
     pub(crate) drift: Drift,
+    /// Until when it stands still for a primary's sake, if it does.
+    pub(crate) rests: Option<Instant>,
     /// How often it made room for others, and when last.
     pub(crate) repacked: (u32, Option<Instant>),
 }
@@ -176,6 +178,8 @@ pub(crate) enum Out {
     Lent { by: JobId },
     /// There were fewer slots than jobs.
     SlotsShrank,
+    /// A primary beside it waited for a core.
+    Interferes { with: JobId },
     /// Memory ran short; the token holder goes on.
     Memory { token: JobId },
     /// It was cancelled while it was frozen, and went on regardless without a slot.

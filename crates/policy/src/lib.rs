@@ -4,12 +4,14 @@
 //! and its reason. Reading order: [`settings`], [`event`] (what can happen), [`action`] (what can be done,
 //! and why), [`job`] (what is known of each job), [`policy`] (the state and its events), then the private
 //! modules: `queue` (who is next), `holders` (who has a slot), `cores` (who is where), `choice` (which cores a job
-//! gets), `asides` (cores that are set aside, and the jobs on them), `machine` (when it changes), `rules` (what follows
-//! from it), `chunks` (on which NUMA nodes their memory may lie), `moves` (where backfillers go), `protect` (how many
-//! there may be), `repack` (who makes room for a wider job), `memory`, `governor`, `safety`, `slow`, `checkpoint`,
-//! `requeue` and `claims` (who waits, is slowed, stands still, returns and
-//! begins anew for want of memory), `projects` (who has a right to cores and memory, and who gives them back), `carry`
-//! (from what is wanted to what must be asked for), `lengths` (how long jobs like one took), `adopt` (after a restart),
+//! gets), `asides` (cores that are set aside, and the jobs on them), `borders` (jobs that may not go beyond certain
+//! PUs), `machine` (when it changes), `arrays` (how many members of an array may have started), `ageing` (who waited too
+//! long), `rules` (what follows from it), `chunks` (on which NUMA nodes their memory may lie), `moves` (where backfillers
+//! go), `protect` (how many there may be), `interference` (who of them stands in a primary's way), `repack` (who makes
+//! room for a wider job), `memory`, `governor`, `safety`, `slow`, `checkpoint`, `requeue` and `claims` (who waits, is slowed, stands
+//! still, returns and begins anew for want of memory), `projects` (who has a right to cores and memory, and who gives
+//! them back), `carry` (from what is wanted to what must be asked for), `lengths` (how long jobs like one took), `adopt`
+//! (after a restart),
 //! `explain` (in words).
 //!
 //! Absent here: files, clocks, threads, random numbers, hash order. The daemon and the simulator call the
@@ -17,9 +19,12 @@
 
 pub mod action;
 mod adopt;
+mod ageing;
+mod arrays;
 mod asides;
 #[cfg(test)]
 mod audit;
+mod borders;
 mod carry;
 mod checkpoint;
 mod choice;
@@ -30,6 +35,7 @@ pub mod event;
 mod explain;
 mod governor;
 mod holders;
+mod interference;
 pub mod job;
 pub mod lengths;
 mod machine;
@@ -49,7 +55,9 @@ pub mod time;
 
 pub use action::{Action, Decision, Explanation, Reason};
 pub use chunks::ChunkInfo;
-pub use event::{Adopted, Aside, Command, Event, Machine, NodeMemory, Request, Running, Sample, Wish};
+pub use event::{
+    Adopted, ArrayLimit, Aside, Command, Event, Machine, NodeMemory, Request, Running, Sample, Wish,
+};
 pub use governor::PATIENCE;
 pub use job::{FrozenBy, JobInfo, State};
 pub use memory::{Claim, JobMemory, Kind, MemorySample, MemorySettings};

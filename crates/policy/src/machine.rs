@@ -55,6 +55,7 @@ impl Policy {
             }
         }
         self.place_in_asides(in_sets);
+        self.look_at_borders();
         self.protect();
         self.clip();
     }

@@ -30,6 +30,7 @@ impl Policy {
     pub(crate) fn sample(&mut self, sample: &Sample) {
         self.cores.sample(&sample.idle_milli);
         self.measure_idleness(sample);
+        self.watch_interference(sample);
         if !self.settings.schedule || !self.settings.affinity || self.exclusive.is_some() {
             return;
         }

@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use pinfold_topo::CpuSet;
 
+use crate::arrays::Arrays;
 use crate::asides::Aside;
 use crate::chunks::Chunks;
 use crate::cores::Cores;
 use crate::holders::{Holders, Key, Promotable};
+use crate::interference::Interference;
 use crate::job::{Failure, Job, JobInfo, Live, Out, Stage, Waiting};
 use crate::memory::{Held, Memory};
 use crate::projects::Pools;
@@ -20,12 +22,6 @@ use crate::queue::{Entry, Queue, RANK_AGED, Shape};
 use crate::slow::Steering;
 use crate::{Action, Class, Command, Decision, Event, Instant, JobId, Machine, Reason, Request, Settings};
 
-/// A job that waited longer than this takes the next free slot, whatever its priority.
-const AGED_AFTER: Duration = Duration::from_secs(600);
-/// ... or longer than this many times its expected length,
-const AGED_LENGTHS: u32 = 10;
-/// but never before this: else whoever tells a tiny length would pass everyone.
-const AGED_FLOOR: Duration = Duration::from_secs(10);
 /// How long a job that got a signal may use it undisturbed, and without a slot if it had none.
 const GRACE: Duration = Duration::from_secs(5);
 /// The longest pause before a failed start is tried again; the first is [`crate::carry::RETRY`].
@@ -52,9 +48,12 @@ pub struct Policy {
     /// Cores that are set aside, by name.
     pub(crate) asides: Vec<Aside>,
     pub(crate) chunks: Chunks,
+    /// Which arrays may start one more member.
+    pub(crate) arrays: Arrays,
     /// What is whose.
     pub(crate) pools: Pools,
     pub(crate) idleness: Idleness,
+    pub(crate) interference: Interference,
     /// One timer for each job that has something due.
     timers: BTreeSet<(Instant, JobId)>,
     /// Jobs of which something else may be wanted than they were told, and why; in the order in which it was
@@ -187,7 +186,7 @@ impl Policy {
     /// All slots: without backfill only those that are cores.
     pub(crate) fn total(&self) -> usize {
         let slots = self.settings.slots(self.cores.len());
-        if self.settings.backfill { self.protected(slots) } else { slots.min(self.cores.len()) }
+        if self.settings.backfill { self.guarded(self.protected(slots)) } else { slots.min(self.cores.len()) }
     }
 
     fn configure(&mut self, settings: Settings) {
@@ -196,6 +195,7 @@ impl Policy {
             self.renew_pools();
         }
         self.protect();
+        self.set_guard();
         self.clip();
         if old.schedule != self.settings.schedule {
             self.reclass_all();
@@ -288,6 +288,7 @@ impl Policy {
                 self.followers.entry(before).or_default().push(id);
             }
         }
+        self.arrays.join(&job.request, self.now);
         self.jobs.insert(id, Box::new(job));
         self.waiting += 1;
         self.enqueue(id);
@@ -326,10 +327,13 @@ impl Policy {
         let failed = Some(Failure { again: now.after(pause), error, tried: false });
         job.stage = Stage::Waiting(Waiting { held, failures, failed, ..Waiting::default() });
         job.held = Held::default();
+        self.arrays.returned(&job.request, now);
+        let array = job.request.array;
         self.lives.remove(&id);
         self.forget_memory(id);
         self.forget_steering(id);
         self.waiting += 1;
+        self.next_members_wait(array);
         if cancelled {
             self.strike_off(id, false, Reason::Asked);
         } else if withdrawn {
@@ -382,8 +386,10 @@ impl Policy {
         waiting.held = hold;
         // What it was held for does not count as waiting, neither for its right to go first nor against it.
         (job.since, job.aged) = (now, false);
+        let array = job.request.array;
         self.dequeue(id);
         self.enqueue(id);
+        self.next_members_wait(array);
     }
 
     fn suspend(&mut self, id: JobId) {
@@ -503,6 +509,8 @@ impl Policy {
             if let Some(at) = job.armed {
                 self.timers.remove(&(at, id));
             }
+            self.arrays.leave(&job.request, job.live().is_some(), self.now);
+            self.next_members_wait(job.request.array);
         }
         self.release_followers(id);
     }
@@ -517,20 +525,24 @@ impl Policy {
             memory: self.memory_bucket(job),
             tmp_bytes: if job.live().is_some() { 0 } else { job.request.tmp_bytes },
             pools: job.pools,
+            array: job.request.array.filter(|_| job.live().is_none()).map(|array| array.array),
         };
         let first = job.aged || job.live().and_then(|live| live.out).is_some_and(Out::is_memory);
         let wants = match &job.stage {
             Stage::Waiting(waiting) if self.settings.drain || !waiting.after.is_empty() => false,
             // Its set is gone.
             Stage::Waiting(_) if job.request.aside.is_some() && self.aside_of(job).is_none() => false,
+            Stage::Waiting(_) if self.is_shut_out(job) => false,
             Stage::Waiting(waiting) => !waiting.held && waiting.failed.as_ref().is_none_or(|f| f.tried),
             Stage::Live(live) => {
                 let clipped = u32::try_from(self.clipped(job)).unwrap_or(u32::MAX);
-                if clipped < shape.cores && shape.class == Some(Class::Primary) {
-                    shape.class = None; // there are not so many homes
+                let short = clipped < shape.cores || self.is_shut_out(job);
+                if short && shape.class == Some(Class::Primary) {
+                    shape.class = None; // there are not so many homes, or not where it may have them
                 }
                 shape.cores = clipped;
-                let rests = live.suspended || live.requeuing || self.memory.frozen.contains(&id);
+                let rests = live.suspended || live.requeuing || live.rests.is_some();
+                let rests = rests || self.memory.frozen.contains(&id);
                 live.out.is_some() && !rests
             }
         };
@@ -568,7 +580,10 @@ impl Policy {
     /// Makes a waiting job one that starts; the caller gives it its slot.
     pub(crate) fn make_live(&mut self, id: JobId, live: Live) {
         if let Some(job) = self.jobs.get_mut(&id) {
-            self.waiting -= usize::from(job.live().is_none());
+            if job.live().is_none() {
+                self.waiting -= 1;
+                self.arrays.began(&job.request);
+            }
             job.stage = Stage::Live(Box::new(live));
             self.lives.insert(id);
         }
@@ -670,7 +685,7 @@ impl Policy {
         {
             return self.strike_off(id, true, Reason::Expired { ttl });
         }
-        let aged = job.aged || ages_at(job).is_some_and(|at| at <= now);
+        let aged = job.aged || self.ages_at(job).is_some_and(|at| at <= now);
         let slots = self.total();
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let mut requeue = aged != job.aged;
@@ -688,6 +703,7 @@ impl Policy {
                     failed.tried = true;
                     reason = Some(Reason::Retry { error: failed.error.clone() });
                 }
+                requeue |= live.rests.take_if(|until| *until <= now).is_some();
                 if live.grace.is_some_and(|until| until <= now) {
                     live.grace = None;
                     survived = self.dying.remove(&id);
@@ -725,19 +741,10 @@ impl Policy {
         self.enqueue(id);
     }
 
-    /// When a waiting job expires, and how long it might wait.
-    pub(crate) fn expires_at(&self, job: &Job) -> Option<(Instant, Duration)> {
-        let Stage::Waiting(Waiting { held: false, .. }) = job.stage else { return None };
-        if job.requeues > 0 || job.checkpoints > 0 {
-            return None; // it had its turn, and lost it to others
-        }
-        job.request.ttl.or(self.settings.queue_ttl).map(|ttl| (job.since.after(ttl), ttl))
-    }
-
     /// Sets the timer of a job to the first thing that is due for it.
     pub(crate) fn rearm(&mut self, id: JobId) {
         let Some(job) = self.jobs.get(&id) else { return };
-        let mut due = ages_at(job);
+        let mut due = self.ages_at(job);
         let mut sooner = |at: Option<Instant>| due = due.into_iter().chain(at).min();
         sooner(self.expires_at(job).map(|(at, _)| at));
         match &job.stage {
@@ -746,6 +753,7 @@ impl Policy {
             }
             Stage::Live(live) => {
                 sooner(live.grace);
+                sooner(live.rests);
                 sooner(live.failed.values().filter(|f| !f.tried).map(|f| f.again).min());
             }
         }
@@ -776,13 +784,4 @@ impl Policy {
             self.mark(job, reason.clone());
         }
     }
-}
-
-/// When a job that stands in the queue will have waited too long; `None` if it does not or has.
-pub(crate) fn ages_at(job: &Job) -> Option<Instant> {
-    if job.aged || job.queued.is_none() {
-        return None;
-    }
-    let by_length = job.request.expected.map(|length| length.saturating_mul(AGED_LENGTHS).max(AGED_FLOOR));
-    Some(job.since.after(by_length.map_or(AGED_AFTER, |after| after.min(AGED_AFTER))))
 }

@@ -264,7 +264,7 @@ impl Policy {
         let mine = |shape: &Shape| {
             let placeable = shape.tmp_bytes == 0 || shape.tmp_bytes <= self.tmp_left();
             let homes = shape.class != Some(Class::Backfill);
-            homes && shape.pools.cores == pool && placeable && self.is_possible(*shape)
+            homes && shape.pools.cores == pool && placeable && self.is_in_line(*shape)
         };
         let fits = |shape: &Shape| shape.class != Some(Class::Exclusive) && shape.cores as usize <= room;
         let (rank, head) = self.queue.first(|shape| mine(&shape))?;

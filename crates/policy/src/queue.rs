@@ -29,6 +29,8 @@ pub(crate) struct Shape {
     pub(crate) tmp_bytes: u64,
     /// Whose cores and memory it takes.
     pub(crate) pools: PoolIds,
+    /// The array that it waits for as well, see `arrays`.
+    pub(crate) array: Option<u64>,
 }
 
 /// The place of one job in the queue.

@@ -103,11 +103,14 @@ impl Policy {
         job.held.begin_anew();
         job.request.memory = job.request.memory.max(Some(job.held.peak));
         (job.since, job.passed, job.aged) = (now, 0, false);
+        self.arrays.returned(&job.request, now);
+        let array = job.request.array;
         self.lives.remove(&id);
         self.forget_memory(id);
         self.forget_steering(id);
         self.chunks.forget(id);
         self.one_more_waits();
+        self.next_members_wait(array);
         if cancelled {
             self.strike_off(id, false, Reason::Asked);
         } else if withdrawn {

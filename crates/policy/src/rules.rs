@@ -35,6 +35,7 @@ pub(crate) struct Plan {
 impl Policy {
     pub(crate) fn settle(&mut self) {
         if self.settings.schedule {
+            self.end_rests();
             self.clear_exclusive();
             self.shrink();
             self.keep_promises();
@@ -184,6 +185,7 @@ impl Policy {
             let (room, tmp_room) = (OnceCell::new(), OnceCell::new());
             let fits = |shape: Shape| {
                 self.fits(shape)
+                    && self.arrays.has_room(shape.array)
                     && self.has_tmp_room(shape, &tmp_room)
                     && (shape.memory == 0 || self.has_memory_room(shape, &room))
             };
@@ -207,7 +209,7 @@ impl Policy {
     /// waits for is the end of jobs that may stand behind it, frozen.
     pub(crate) fn head(&self) -> Option<(u8, JobId)> {
         let tmp_room = OnceCell::new();
-        self.queue.first(|shape| self.is_possible(shape) && self.has_tmp_room(shape, &tmp_room))
+        self.queue.first(|shape| self.is_in_line(shape) && self.has_tmp_room(shape, &tmp_room))
     }
 
     fn has_memory_room(&self, shape: Shape, room: &OnceCell<u64>) -> bool {
@@ -254,6 +256,11 @@ impl Policy {
     pub(crate) fn is_possible(&self, shape: Shape) -> bool {
         let (cores, total) = (shape.cores as usize, self.total());
         cores <= self.cores.len() && total > 0 && (shape.class == Some(Class::Exclusive) || cores <= total)
+    }
+
+    /// Whether such a job waits for nothing but its turn: it is possible, and its array does not keep it back.
+    pub(crate) fn is_in_line(&self, shape: Shape) -> bool {
+        self.is_possible(shape) && self.arrays.has_room(shape.array)
     }
 
     /// Whether such a job can start now without taking anything from anyone.
@@ -411,6 +418,7 @@ impl Policy {
             slots: 0,
             key: None,
             drift: Drift::default(),
+            rests: None,
             repacked: (0, None),
         };
         self.make_live(id, live);
@@ -445,7 +453,11 @@ impl Policy {
             },
             Out::Exclusive { .. } => Reason::ExclusiveOver,
             Out::Found => Reason::Restored,
-            Out::Preempted { .. } | Out::Lent { .. } | Out::SlotsShrank | Out::Survived => Reason::SlotFree,
+            Out::Preempted { .. }
+            | Out::Lent { .. }
+            | Out::SlotsShrank
+            | Out::Interferes { .. }
+            | Out::Survived => Reason::SlotFree,
         }
     }
 
@@ -485,7 +497,7 @@ impl Policy {
 
     /// Scheduling is off: everyone runs.
     fn start_all(&mut self) {
-        while let Some((_, job)) = self.queue.first(|_| true) {
+        while let Some((_, job)) = self.queue.first(|shape| self.arrays.has_room(shape.array)) {
             self.admit(job, Plan { class: Class::Primary, freeze: vec![], demote: vec![] });
         }
     }

@@ -43,6 +43,8 @@ pub struct Settings {
     /// The part of each core, in thousandths, that backfillers leave free for primaries; 0: as many backfillers run as
     /// there are slots.
     pub protect_milli: u32,
+    /// Whether backfillers give way where a primary waits for a core more than is usual for it.
+    pub guard: bool,
     /// What a job of higher priority may do to one of lower.
     pub preemption: Preemption,
     /// Whether jobs wait for slots at all; off: every job starts at once and is only measured.
@@ -66,6 +68,7 @@ impl Default for Settings {
             affinity: true,
             backfill: true,
             protect_milli: 0,
+            guard: false,
             preemption: Preemption::Soft,
             schedule: true,
             drain: false,

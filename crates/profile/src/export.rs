@@ -250,6 +250,8 @@ pub fn jobs(of: &[ReportView]) -> Sheet {
     sheet.whole("threads_peak", of, |job| Some(job.threads_peak));
     sheet.text("processes_from", of, |job| job.processes_from.clone());
     sheet.whole("samples", of, |job| Some(job.samples));
+    sheet.whole("array_id", of, |job| job.array_id);
+    sheet.whole("array_index", of, |job| job.array_index.map(u64::from));
     sheet
 }
 

@@ -463,6 +463,18 @@ impl Store {
         Ok(self.jobs("WHERE job = ?1", &[&whole(job)])?.pop())
     }
 
+    /// The members of an array, those that are over included: index and number, by index.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn members(&self, array: u64) -> Result<Vec<(u32, u64)>, StoreError> {
+        let sql = "SELECT array_index, job FROM jobs WHERE array_id = ?1 ORDER BY array_index, job";
+        self.read("read an array", sql, &[&whole(array)], |row| {
+            let job: i64 = row.get(1)?;
+            Ok((row.get(0)?, u64::try_from(job).unwrap_or(0)))
+        })
+    }
+
     /// The last `count` jobs of a user, or of all, oldest first.
     ///
     /// # Errors

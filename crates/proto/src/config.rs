@@ -40,6 +40,8 @@ pub struct Config {
     pub cpu_backfill: bool,
     /// `cpu.protect`: the part of each core that backfillers leave free, in thousandths; 0: none.
     pub cpu_protect_milli: u32,
+    /// `cpu.guard`: whether backfillers give way where a primary waits for a core more than is usual for it.
+    pub cpu_guard: bool,
     /// `cpu.preemption`: what a job of higher priority may do.
     pub cpu_preemption: Preemption,
     /// `cpu.housekeeping`: whether interrupts and kernel threads are moved off the cores of isolated jobs.
@@ -138,6 +140,11 @@ pub const KEYS: &[Key] = &[
         "cpu.protect",
         "0",
         "the part of each core, 0 to 1, that backfillers leave free for primaries, by measure; 0: as the slots say",
+    ),
+    key(
+        "cpu.guard",
+        "false",
+        "whether the youngest backfiller stands still where a primary waits for a core beside it",
     ),
     key(
         "cpu.preemption",
@@ -261,6 +268,7 @@ impl Default for Config {
             cpu_affinity: true,
             cpu_backfill: true,
             cpu_protect_milli: 0,
+            cpu_guard: false,
             cpu_preemption: Preemption::Soft,
             cpu_housekeeping: false,
             memory_governor: true,
@@ -360,6 +368,7 @@ impl Config {
             "cpu.affinity" => self.cpu_affinity.to_string(),
             "cpu.backfill" => self.cpu_backfill.to_string(),
             "cpu.protect" => format!("{}", f64::from(self.cpu_protect_milli) / 1000.0),
+            "cpu.guard" => self.cpu_guard.to_string(),
             "cpu.preemption" => text(match self.cpu_preemption {
                 Preemption::Hard => "hard",
                 Preemption::Soft => "soft",
@@ -427,6 +436,7 @@ impl Config {
             "cpu.affinity" => value.switch().map(|on| self.cpu_affinity = on),
             "cpu.backfill" => value.switch().map(|on| self.cpu_backfill = on),
             "cpu.protect" => value.part().map(|milli| self.cpu_protect_milli = milli),
+            "cpu.guard" => value.switch().map(|on| self.cpu_guard = on),
             "cpu.preemption" => value.preemption().map(|kind| self.cpu_preemption = kind),
             "cpu.housekeeping" => value.switch().map(|on| self.cpu_housekeeping = on),
             "priority.max" => value.priority().map(|priority| self.priority_max = priority),

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::array::JobName;
+
 /// The class of a job, as asked for and as shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -80,9 +82,12 @@ pub struct JobSpec {
     /// How it writes down what it has done, if it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
-    /// Jobs that must be over before it may start.
+    /// Jobs that must be over before it may start; of an array, all its members.
     #[serde(default)]
-    pub after: Vec<u64>,
+    pub after: Vec<JobName>,
+    /// The array it is a member of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<JobArray>,
     /// The size of the directory in memory that it finds in `TMPDIR`, in bytes.
     #[serde(default)]
     pub tmp_bytes: Option<u64>,
@@ -104,6 +109,20 @@ pub struct Checkpoint {
     pub command: String,
     /// How long it may take, in microseconds.
     pub limit_us: u64,
+}
+
+/// A job's place in an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobArray {
+    /// The array's number, which is that of the first of its members that was asked for. Nobody knows it before that,
+    /// so that the daemon writes it here, and does not look at what a client wrote.
+    #[serde(default)]
+    pub array: Option<u64>,
+    /// The job's index in it.
+    pub index: u32,
+    /// How many members may have started at once; `None`: as many as there are slots.
+    #[serde(default)]
+    pub at_most: Option<u32>,
 }
 
 /// What a job says of its tasks and of where they may be.

@@ -1,11 +1,12 @@
 //! What crosses a wire or a disk: requests and replies between clients and the daemon, and the rows the store
 //! keeps. Plain data, versioned, apart from the model that `policy` works on.
 //!
-//! Reading order: [`job`] (what is asked for and how it ended), [`wire`] (requests, replies, frames),
+//! Reading order: [`job`] (what is asked for and how it ended), [`mod@array`] (many jobs asked for at once), [`wire`] (requests, replies, frames),
 //! [`view`] (what `status`, `why`, `report` print as JSON), [`row`] (what the store keeps), [`config`]
 //! (the keys an operator sets), [`quantity`]
 //! (sizes and durations as people write them), [`exit`] (exit codes). Absent here: sockets, files, clocks.
 
+pub mod array;
 pub mod config;
 pub mod exit;
 pub mod job;
@@ -16,4 +17,4 @@ pub mod view;
 pub mod wire;
 
 pub use exit::ExitCode;
-pub use job::{Checkpoint, Ending, JobClass, JobLayout, JobSpec, JobState};
+pub use job::{Checkpoint, Ending, JobArray, JobClass, JobLayout, JobSpec, JobState};

@@ -146,6 +146,12 @@ pub struct JobView {
     /// The set of cores that it runs in, if it asked for one.
     #[serde(default)]
     pub set: Option<String>,
+    /// The number of the array that it is a member of.
+    #[serde(default)]
+    pub array_id: Option<u64>,
+    /// Its index there.
+    #[serde(default)]
+    pub array_index: Option<u32>,
     /// Anonymous and shared memory it holds now.
     pub memory_bytes: Option<u64>,
     /// What it has in swap now.
@@ -361,6 +367,12 @@ pub struct ReportView {
     pub priority: u8,
     /// The PUs it is, or was last, bound to.
     pub cpus: Option<String>,
+    /// The number of the array that it is a member of.
+    #[serde(default)]
+    pub array_id: Option<u64>,
+    /// Its index there.
+    #[serde(default)]
+    pub array_index: Option<u32>,
     /// When it was asked for, in Unix seconds.
     pub submitted_s: f64,
     /// When it started.

@@ -7,13 +7,14 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::array::JobName;
 use crate::exit::ExitCode;
 use crate::job::{Ending, JobSpec};
 use crate::start::{Start, StartOf};
 use crate::view::{DoctorView, MapView, PointView, ReportView, SetsView, StatusView, WhyView};
 
 /// The version of the wire. A daemon refuses a client of another version with words that say which is older.
-pub const WIRE_VERSION: u32 = 6;
+pub const WIRE_VERSION: u32 = 7;
 
 /// The longest frame a daemon reads, in bytes. A client that announces more is cut off.
 pub const REQUEST_MAX_BYTES: usize = 256 * 1024;
@@ -100,6 +101,11 @@ pub enum Request {
         /// As it was then, in microseconds since the Unix epoch, from the store; as it is now.
         #[serde(default)]
         at_us: Option<u64>,
+    },
+    /// Which jobs are meant. Answered by `Members`.
+    Members {
+        /// As people name them.
+        names: Vec<JobName>,
     },
     /// `pinfold why`.
     Why {
@@ -188,6 +194,27 @@ pub enum Request {
         /// Keys and values, as `KEY=VALUE`.
         changes: Vec<String>,
     },
+}
+
+/// The jobs that a name means.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Members {
+    /// Whether it is the name of an array as a whole.
+    pub array: bool,
+    /// The jobs, of an array in the order of their indexes; one that is not known is here all the same, unless it is
+    /// named as a member.
+    pub jobs: Vec<Member>,
+}
+
+/// A job that a name means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Its number.
+    pub job: u64,
+    /// Its index, if it is a member of an array.
+    pub index: Option<u32>,
+    /// Whether it is over.
+    pub over: bool,
 }
 
 /// Which cores are set aside, and for whom.
@@ -373,6 +400,8 @@ pub enum Reply {
     },
     /// To `Status`.
     Status(StatusView),
+    /// To `Members`: for each name the jobs that are meant.
+    Members(Vec<Members>),
     /// To `Why`.
     Why(WhyView),
     /// To `Report` and `Wait`.

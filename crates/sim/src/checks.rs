@@ -5,6 +5,7 @@
 mod left;
 mod sets;
 mod shares;
+mod stalled;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,6 +17,7 @@ use crate::ledger::{Entry, Ledger, Phase};
 use crate::world::World;
 
 pub(crate) use left::Left;
+pub(crate) use stalled::Stalled;
 
 /// A promise that was broken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -97,6 +99,7 @@ impl Scene<'_> {
         if !seen.is_empty() {
             self.explained(&seen[self.turn % seen.len()])?;
         }
+        self.arrays(&seen)?;
         if !self.settings.schedule {
             return Ok(BTreeSet::new());
         }
@@ -114,7 +117,7 @@ impl Scene<'_> {
         let slots = self.settings.slots(self.cores.len());
         match self.settings.protect_milli {
             _ if !self.settings.backfill => slots.min(self.cores.len()),
-            0 => slots,
+            0 if !self.settings.guard => slots,
             // How many, is checked by itself.
             _ => slots.min(self.policy.slots().1),
         }
@@ -199,6 +202,19 @@ impl Scene<'_> {
             }
             told => Err(Violation::new("every state is explained", format!("job {}: {told:?}", one.id))),
         }
+    }
+
+    /// No more members of an array have started than it lets.
+    fn arrays(&self, seen: &[Seen<'_>]) -> Result<(), Violation> {
+        for one in seen.iter().filter(|one| one.entry.phase == Phase::Starting) {
+            let Some(limit) = one.entry.request.array else { continue };
+            let started = self.ledger.started_of(limit.array);
+            if started > limit.at_most as usize {
+                let found = format!("{started} with job {}, {limit:?}", one.id);
+                return Err(Violation::new("no more members of an array start than it lets", found));
+            }
+        }
+        Ok(())
     }
 
     /// No two primaries share a core; all are bound inside the machine, primaries to whole homes.
@@ -331,9 +347,8 @@ impl Scene<'_> {
         let used: usize = seen.iter().filter(|one| one.holds_slot()).map(|one| self.clipped(one)).sum();
         let (free, homes) = (total.saturating_sub(used), self.free_homes(seen));
         let waits = |one: &&Seen<'_>| match one.info.state {
-            // Its set may be gone.
-            State::Waiting { held } => !held && one.entry.request.aside.is_none(),
-            State::Frozen { by } => by == FrozenBy::Policy,
+            State::Waiting { .. } => self.waits_for_a_slot(one),
+            State::Frozen { by } => by == FrozenBy::Policy && !one.entry.is_held_back(self.now),
             State::Starting | State::Running => false,
         };
         let candidates: Vec<&Seen<'_>> = seen.iter().filter(waits).collect();
@@ -349,6 +364,13 @@ impl Scene<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a waiting job lacks a slot, and nothing else: its user holds it, its set may be gone, the cores it may be
+    /// on are, or its array does not let it.
+    fn waits_for_a_slot(&self, one: &Seen<'_>) -> bool {
+        let kept = one.entry.is_shut_out(self.cores) || self.ledger.has_full_array(one.entry);
+        !one.entry.held && !kept && one.entry.request.aside.is_none()
     }
 
     fn fits(&self, one: &Seen<'_>, free: usize, homes: usize) -> bool {

@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use pinfold_policy::{
-    Action, Adopted, Aside, Class, Decision, Event, Instant, JobId, Machine, Policy, Reason, Request,
-    Running, Settings, State,
+    Action, Adopted, Aside, Class, Decision, Event, Instant, JobId, JobInfo, Machine, Policy, Reason,
+    Request, Running, Settings, State,
 };
 use pinfold_topo::synthetic::facts_of;
 use pinfold_topo::{CpuSet, Topology};
 
-use crate::checks::{Left, Scene, Violation};
+use crate::checks::{Left, Scene, Stalled, Violation};
 use crate::dice::Dice;
 use crate::ledger::{Ledger, Phase};
 use crate::mutant::Mutant;
@@ -117,6 +117,8 @@ pub(crate) struct Host {
     owed_us: BTreeMap<JobId, u64>,
     /// What is left of the cores, as told.
     left: Left,
+    /// Who waits for a core, as told.
+    stalled: Stalled,
     /// What the clock shows beyond the origin and the true time.
     offset_us: i64,
     clock: Instant,
@@ -159,6 +161,7 @@ impl Host {
             generation: 0,
             owed_us: BTreeMap::new(),
             left: Left::default(),
+            stalled: Stalled::default(),
             offset_us: 0,
             clock: Instant::default(),
         }
@@ -227,9 +230,9 @@ impl Host {
         if self.mutant.is_some_and(|mutant| mutant.swallows(&event)) {
             return self.check();
         }
-        let event = match (self.mutant, event) {
-            (Some(mutant), Event::Configure(settings)) => Event::Configure(mutant.hear(settings)),
-            (_, event) => event,
+        let event = match self.mutant {
+            Some(mutant) => mutant.hear_event(event),
+            None => event,
         };
         let Some(policy) = &mut self.policy else { return Ok(()) };
         let mut decisions = policy.step(now, event);
@@ -242,6 +245,8 @@ impl Host {
             self.hash.add(now, &decision);
             self.tell(|| format!("  {} {:?}: {}", decision.job, decision.action, decision.reason));
             self.ledger.decided(&decision, now)?;
+            self.stalled.decided(&decision, &self.settings)?;
+            self.inside_its_border(&decision)?;
             if self.chaos && self.dice.chance(self.options.crash_permille) {
                 self.crash();
                 return Ok(());
@@ -274,6 +279,7 @@ impl Host {
         .check()?;
         let clock = self.options.chaos.contains(&Chaos::Clock);
         self.left.check(policy, &self.settings, self.cores.len(), self.clock, !clock)?;
+        Stalled::check(policy, &self.settings, self.cores.len())?;
         self.owed_not_long(owed)
     }
 
@@ -292,6 +298,72 @@ impl Host {
             }
         }
         Ok(())
+    }
+
+    /// Whoever starts does so inside its border.
+    fn inside_its_border(&self, decision: &Decision) -> Result<(), Violation> {
+        let Action::Start { class, cpus, .. } = &decision.action else { return Ok(()) };
+        let request = self.ledger.jobs.get(&decision.job).map(|entry| &entry.request);
+        let beside = request.filter(|request| request.aside.is_none() && *class != Class::Exclusive);
+        let within = beside.and_then(|request| request.wish.as_deref()).map(|wish| &wish.within);
+        let kept = self.settings.schedule && self.settings.affinity;
+        match within.filter(|within| kept && !within.is_empty()) {
+            Some(within) if !cpus.is_subset(within) => {
+                let found = format!("{decision:?}, which may be on {within}");
+                Err(Violation::new("whoever starts is inside its border", found))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How much each primary waits for a core: more with a backfiller on it, as the judgement has them.
+    pub(crate) fn stalled_milli(&mut self) -> Result<Vec<(JobId, u16)>, Violation> {
+        let Some(policy) = &self.policy else { return Ok(Vec::new()) };
+        let of = |class: Class| {
+            let runs = move |info: &JobInfo| info.state == State::Running && info.class == Some(class);
+            policy.jobs().filter(runs).collect::<Vec<JobInfo>>()
+        };
+        let (primaries, backfillers) = (of(Class::Primary), of(Class::Backfill));
+        let beside = |one: &JobInfo| {
+            let one = one.clone();
+            backfillers.iter().filter(move |other| !other.cpus.is_disjoint(&one.cpus))
+        };
+        let noise = |job: JobId| {
+            let turn = self.world.now_us() / 500_000;
+            let noise = (job.0 * 7 + turn * 13) % (u64::from(self.options.noise_milli) + 1);
+            u16::try_from(noise).unwrap_or(0)
+        };
+        let reading = |one: &JobInfo| {
+            let stall = if beside(one).next().is_some() { self.options.stall_milli } else { 0 };
+            (one.job, stall + noise(one.job))
+        };
+        let stalled: Vec<(JobId, u16)> = primaries.iter().map(reading).collect();
+        // Those that may surely be frozen: lower than the primary, and nothing speaks against it.
+        let now = Instant(self.raw_clock()).max(self.clock);
+        let true_clock = !self.options.chaos.contains(&Chaos::Clock);
+        let scheduled = self.settings.schedule && self.settings.affinity && self.settings.backfill;
+        let guarded = scheduled && self.settings.guard;
+        let could = |job: JobId| {
+            let Some(one) = primaries.iter().find(|one| one.job == job) else { return false };
+            let gives_way = |other: &&JobInfo| {
+                let lower =
+                    other.priority <= one.priority && (other.started, other.job) > (one.started, one.job);
+                let entry = self.ledger.jobs.get(&other.job);
+                lower
+                    && entry.is_some_and(|entry| {
+                        !entry.exempt(now) && !entry.may_be_aged(now) && entry.failed.is_empty()
+                    })
+            };
+            let mine = |job: JobId| self.ledger.jobs.get(&job).is_some_and(|e| e.request.aside.is_none());
+            true_clock
+                && guarded
+                && mine(job)
+                && beside(one).any(|other| gives_way(&other) && mine(other.job))
+        };
+        let mut checked = std::mem::take(&mut self.stalled);
+        let found = checked.told(&stalled, could, now, self.world.now_us());
+        self.stalled = checked;
+        found.map(|()| stalled)
     }
 
     /// What the daemon writes to its disk before it lets the judgement look at an event.
@@ -329,8 +401,8 @@ impl Host {
                 self.copy_to_disk(*job);
             }
             Event::Sample(sample) => self.left.told(sample, now),
-            Event::Configure(_)
-            | Event::Machine(_)
+            Event::Configure(_) => self.stalled.configured(),
+            Event::Machine(_)
             | Event::Adopt(_)
             | Event::Withdrawn(_)
             | Event::Requeued(_)
@@ -508,6 +580,7 @@ impl Host {
         self.unreported.clear();
         self.owed_us.clear();
         self.left = Left::default();
+        self.stalled = Stalled::default();
         // A start that was under way happens or does not.
         let starting: Vec<JobId> = self.starting.keys().copied().collect();
         for job in starting {
@@ -561,6 +634,7 @@ impl Host {
             entry.request = record.request.clone();
             entry.failed.clear();
             (entry.grace, entry.slotless, entry.aged) = (None, false, false);
+            entry.held_back = None;
             let running = container.map(|container| {
                 // A freeze under way counts as done: it will be.
                 let frozen = container.frozen || container.freezing.is_some();
@@ -592,7 +666,7 @@ impl Host {
 }
 
 /// The names of all reasons, as [`crate::Outcome::tally`] has them.
-pub const REASONS: [&str; 29] = [
+pub const REASONS: [&str; 30] = [
     "home core free",
     "backfill slot free",
     "backfill asked",
@@ -622,6 +696,7 @@ pub const REASONS: [&str; 29] = [
     "made room",
     "set free",
     "set aside",
+    "interferes",
 ];
 
 fn name(reason: &Reason) -> &'static str {
@@ -655,6 +730,7 @@ fn name(reason: &Reason) -> &'static str {
         Reason::MadeRoom { .. } => 26,
         Reason::SetFree { .. } => 27,
         Reason::SetAside { .. } => 28,
+        Reason::Interferes { .. } => 29,
         // This host has no memory: see `pressure`.
         Reason::MemoryShort { .. }
         | Reason::MemoryTakenBack { .. }

@@ -24,6 +24,8 @@ const SAMPLES_END_US: u64 = 60_000_000;
 
 /// Makes other dice of a seed, for what was added later.
 const MORE: u64 = 0x6d6f_7265;
+/// ... and others again.
+const LAST: u64 = 0x6c61_7374;
 
 /// How an episode went.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +80,7 @@ pub fn run_only(
     let mut options = Options::draw(&mut dice);
     let mut more = Dice::new(seed ^ MORE);
     options.draw_more(&mut more);
+    options.draw_last(&mut Dice::new(seed ^ LAST));
     options.keep(only);
     let mut host = Host::new(dice, more, options.clone(), mutant);
     host.only = only.clone();
@@ -128,8 +131,8 @@ fn play(host: &mut Host) -> Result<(), Violation> {
     all_wait_for_users(host)?;
     let all: Vec<JobId> = host.ledger.jobs.keys().copied().collect();
     for job in all {
-        let too_large = host.ledger.jobs.get(&job).is_some_and(|entry| is_too_large(host, entry));
-        let command = if too_large { Command::Cancel { signal: 15 } } else { Command::Resume };
+        let cannot = host.ledger.jobs.get(&job).is_some_and(|entry| cannot_run(host, entry));
+        let command = if cannot { Command::Cancel { signal: 15 } } else { Command::Resume };
         host.deliver(Event::Command(job, command))?;
     }
     go_on(host, None, &mut steps)?;
@@ -234,9 +237,7 @@ fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
     let aside = more.chance(aside).then(|| SET.to_owned());
     // PUs that are not in the set which it asks for are refused by the daemon.
     let nameable = if aside.is_none() { host.world.cores() } else { &[] };
-    let bordered = !options.sets;
-    let wish =
-        more.chance(options.wish_permille).then(|| Box::new(draw_wish(more, nameable, cores, bordered)));
+    let wish = more.chance(options.wish_permille).then(|| Box::new(draw_wish(more, nameable, cores)));
     let work_us = dice.around(options.work_us);
     let request = Request {
         job,
@@ -258,6 +259,7 @@ fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
             None
         },
         after: Vec::new(),
+        array: options.array_of(job.0),
         memory: None,
         tmp_bytes: 0,
         kind: None,
@@ -267,7 +269,7 @@ fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
 }
 
 /// Certain cores, or such as lie in a certain way.
-fn draw_wish(dice: &mut Dice, cores: &[CpuSet], count: u64, bordered: bool) -> Wish {
+fn draw_wish(dice: &mut Dice, cores: &[CpuSet], count: u64) -> Wish {
     let mut wish = Wish::default();
     let at = usize::try_from(dice.below(cores.len().max(1) as u64)).unwrap_or(0);
     let kind = dice.below(4);
@@ -276,8 +278,8 @@ fn draw_wish(dice: &mut Dice, cores: &[CpuSet], count: u64, bordered: bool) -> W
             wish.named = cores.get(at).and_then(CpuSet::first).map(CpuSet::single).unwrap_or_default();
             &[]
         }
-        // A border around as many cores as it asks for, at least, of which none is set aside.
-        1 if bordered => {
+        // A border around as many cores as it asks for, at least; some or all of them may be set aside.
+        1 => {
             let inside = usize::try_from(count).unwrap_or(1).max(at + 1);
             wish.within = cores.iter().take(inside).flat_map(CpuSet::iter).collect();
             &[]
@@ -329,7 +331,8 @@ fn sample(host: &mut Host) -> Result<(), Violation> {
     };
     let idle_milli = host.cores.iter().map(idle).collect();
     let backfill_milli = u32::try_from(host.world.take_idle_class_milli(SAMPLE_US)).unwrap_or(0);
-    host.deliver(Event::Sample(Sample { idle_milli, backfill_milli }))
+    let stalled_milli = host.stalled_milli()?;
+    host.deliver(Event::Sample(Sample { idle_milli, backfill_milli, stalled_milli }))
 }
 
 fn disturb(host: &mut Host) -> Result<(), Violation> {
@@ -349,7 +352,9 @@ fn disturb(host: &mut Host) -> Result<(), Violation> {
             let settings = swarm::settings(&mut host.dice);
             let projects = swarm::projects(&mut host.more, host.options.cores, host.options.divided);
             let protect_milli = swarm::protect_milli(&mut host.more, host.options.samples);
-            host.settings = Settings { projects, protect_milli, ..settings };
+            // Now and then the guard is off for a while.
+            let guard = host.options.guarded && !host.upsets.is_multiple_of(4);
+            host.settings = Settings { projects, protect_milli, guard, ..settings };
             host.deliver(Event::Configure(host.settings.clone()))
         }
         Chaos::Clock => {
@@ -425,7 +430,8 @@ fn calm_down(host: &mut Host) -> Result<(), Violation> {
 
 /// Whoever is left waits for a user.
 fn all_wait_for_users(host: &Host) -> Result<(), Violation> {
-    let waits = |job: &Entry| job.held || job.suspended || is_too_large(host, job);
+    let waits =
+        |job: &Entry| job.held || job.suspended || cannot_run(host, job) || host.ledger.has_full_array(job);
     match host.ledger.jobs.iter().find(|(_, entry)| !waits(entry)) {
         Some((job, entry)) => {
             Err(Violation::new("every job ends that no user stopped", format!("job {job}: {entry:?}")))
@@ -434,10 +440,11 @@ fn all_wait_for_users(host: &Host) -> Result<(), Violation> {
     }
 }
 
-/// It was asked for while no core was usable, so nobody could say that it is too large.
-fn is_too_large(host: &Host, job: &Entry) -> bool {
+/// It was asked for while no core was usable, so nobody could say that it is too large; or what it may use is set aside.
+fn cannot_run(host: &Host, job: &Entry) -> bool {
     let there = if job.request.aside.is_some() { &host.set } else { &host.cores };
-    job.phase == Phase::Waiting && job.request.cores as usize > there.len()
+    let too_large = job.phase == Phase::Waiting && job.request.cores as usize > there.len();
+    too_large || job.is_shut_out(&host.cores)
 }
 
 fn all_are_over(host: &Host) -> Result<(), Violation> {

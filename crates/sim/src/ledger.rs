@@ -13,6 +13,8 @@ use crate::checks::Violation;
 
 /// How long a job that got a signal may go on without a slot.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
+/// How long a job may stand still for a primary's sake.
+const HELD_BACK_MAX: Duration = Duration::from_secs(600);
 /// The least time between a failure and the next try.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -54,6 +56,8 @@ pub struct Entry {
     pub frozen: bool,
     /// Until when it is left alone because of a signal.
     pub grace: Option<Instant>,
+    /// Until when it may stand still for a primary's sake.
+    pub held_back: Option<Instant>,
     /// It was thawed for a signal, without a slot.
     pub slotless: bool,
     /// Actions whose failure was reported and that were not asked for again: start, bind, weigh, freeze or
@@ -84,6 +88,23 @@ impl Entry {
         self.aged || now.since(self.since) >= Duration::from_secs(limit)
     }
 
+    /// Whether it may stand still for a primary's sake.
+    #[must_use]
+    pub fn is_held_back(&self, now: Instant) -> bool {
+        self.held_back.is_some_and(|until| now < until)
+    }
+
+    /// Whether it waits and too few of these cores, which jobs may use, lie inside its border.
+    #[must_use]
+    pub fn is_shut_out(&self, cores: &[CpuSet]) -> bool {
+        let Some(wish) = self.request.wish.as_deref().filter(|wish| !wish.within.is_empty()) else {
+            return false;
+        };
+        let inside = cores.iter().filter(|core| !core.is_disjoint(&wish.within)).count();
+        let elsewhere = self.request.aside.is_some() || self.request.class == Some(Class::Exclusive);
+        self.phase == Phase::Waiting && !elsewhere && inside < self.request.cores.max(1) as usize
+    }
+
     /// Whether nobody may freeze it now by the judgement's own choice.
     #[must_use]
     pub fn exempt(&self, now: Instant) -> bool {
@@ -112,6 +133,20 @@ pub(crate) fn kind(action: &Action) -> &'static str {
 }
 
 impl Ledger {
+    /// Whether a job waits and as many members of its array have started as may.
+    #[must_use]
+    pub fn has_full_array(&self, job: &Entry) -> bool {
+        let Some(limit) = job.request.array.filter(|_| job.phase == Phase::Waiting) else { return false };
+        self.started_of(limit.array) >= limit.at_most as usize
+    }
+
+    /// How many members of an array have started and are not over.
+    #[must_use]
+    pub fn started_of(&self, array: u64) -> usize {
+        let ours = |entry: &&Entry| entry.request.array.is_some_and(|limit| limit.array == array);
+        self.jobs.values().filter(ours).filter(|entry| entry.phase != Phase::Waiting).count()
+    }
+
     /// A job was asked for.
     pub fn submitted(&mut self, request: Request, now: Instant) {
         let entry = Entry {
@@ -126,6 +161,7 @@ impl Ledger {
             cpus: CpuSet::new(),
             frozen: false,
             grace: None,
+            held_back: None,
             slotless: false,
             failed: BTreeMap::new(),
             request,
@@ -225,6 +261,12 @@ impl Ledger {
                     return wrong("a job that may not be suspended is frozen only by its user");
                 }
                 (entry.frozen, entry.slotless) = (true, false);
+                match decision.reason {
+                    Reason::Interferes { .. } => entry.held_back = Some(now.after(HELD_BACK_MAX)),
+                    // It is for what the first try was for.
+                    Reason::Retry { .. } => {}
+                    _ => entry.held_back = None,
+                }
                 // A freeze tried again is no new wait.
                 if failed.is_none() {
                     entry.since = now;
@@ -232,7 +274,7 @@ impl Ledger {
             }
             (Action::Thaw, _) => {
                 entry.aged = entry.may_be_aged(now);
-                entry.frozen = false;
+                (entry.frozen, entry.held_back) = (false, None);
             }
             (Action::Bind { cpus }, _) => entry.cpus = cpus.clone(),
             (Action::Weigh { class, .. }, _) => entry.class = *class,

@@ -1,6 +1,6 @@
 //! Mistakes made on purpose between the judgement and the rest, to see that the checks find each.
 
-use pinfold_policy::{Action, Class, Command, Decision, Event, JobId, Reason, Settings};
+use pinfold_policy::{Action, Adopted, Class, Command, Decision, Event, JobId, Reason, Settings};
 use pinfold_topo::CpuSet;
 
 use crate::ledger::{Ledger, Phase};
@@ -46,11 +46,19 @@ pub enum Mutant {
     IgnoreProtection,
     /// Nobody hears how idle the cores are.
     IgnoreIdleness,
+    /// Nobody hears how many members of an array may start.
+    IgnoreArrays,
+    /// Nobody hears where jobs may not go.
+    IgnoreBorders,
+    /// No primary is guarded.
+    IgnoreGuard,
+    /// Every primary is guarded, wanted or not.
+    AlwaysGuard,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 23] = [
         Self::DropPromotion,
         Self::ForgetThaw,
         Self::ShareHome,
@@ -70,13 +78,34 @@ impl Mutant {
         Self::DoubleShares,
         Self::IgnoreProtection,
         Self::IgnoreIdleness,
+        Self::IgnoreArrays,
+        Self::IgnoreBorders,
+        Self::IgnoreGuard,
+        Self::AlwaysGuard,
     ];
+
+    /// What the judgement hears instead of this.
+    pub(crate) fn hear_event(self, mut event: Event) -> Event {
+        match &mut event {
+            Event::Configure(settings) => *settings = self.hear(settings.clone()),
+            Event::Submit(request) | Event::Adopt(Adopted { request, .. }) => match (self, &mut request.wish)
+            {
+                (Self::IgnoreArrays, _) => request.array = None,
+                (Self::IgnoreBorders, Some(wish)) => wish.within = CpuSet::new(),
+                _ => {}
+            },
+            _ => {}
+        }
+        event
+    }
 
     /// The settings that the judgement hears instead of these.
     pub(crate) fn hear(self, mut settings: Settings) -> Settings {
         match self {
             Self::IgnoreShares => settings.projects.clear(),
             Self::IgnoreProtection => settings.protect_milli = 0,
+            Self::IgnoreGuard => settings.guard = false,
+            Self::AlwaysGuard => settings.guard = true,
             Self::DoubleShares => {
                 let cores = settings.projects.iter_mut().filter_map(|project| project.cores.as_mut());
                 cores.for_each(|cores| *cores *= 2);
@@ -146,7 +175,11 @@ impl Mutant {
             | Self::IgnoreShares
             | Self::DoubleShares
             | Self::IgnoreProtection
-            | Self::IgnoreIdleness => {}
+            | Self::IgnoreIdleness
+            | Self::IgnoreArrays
+            | Self::IgnoreBorders
+            | Self::IgnoreGuard
+            | Self::AlwaysGuard => {}
         }
     }
 }

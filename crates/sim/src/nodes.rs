@@ -130,6 +130,7 @@ impl Host {
             aside: None,
             project: None,
             after: Vec::new(),
+            array: None,
             memory: Some(mib * PAGE),
             tmp_bytes: 0,
             kind: None,

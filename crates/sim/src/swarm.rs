@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use pinfold_policy::{Class, MemorySettings, Preemption, Project, Settings};
+use pinfold_policy::{ArrayLimit, Class, MemorySettings, Preemption, Project, Settings};
 
 use crate::dice::Dice;
 use crate::shrink::{Fault, Only};
@@ -60,6 +60,14 @@ pub struct Options {
     pub sets: bool,
     /// and for which part of the jobs, in thousandths.
     pub aside_permille: u32,
+    /// The arrays of which only so many members may have started: the first and the last job of each, and how many.
+    pub arrays: Vec<(u64, u64, u32)>,
+    /// Whether primaries are guarded from backfillers,
+    pub guarded: bool,
+    /// how much a primary waits with a backfiller beside it, in thousandths of the time,
+    pub stall_milli: u16,
+    /// and how much it may wait anyway.
+    pub noise_milli: u16,
 }
 
 /// A disturbance from outside.
@@ -123,6 +131,10 @@ impl Options {
             wish_permille: 0,
             sets: false,
             aside_permille: 0,
+            arrays: Vec::new(),
+            guarded: false,
+            stall_milli: 0,
+            noise_milli: 0,
         }
     }
 
@@ -135,6 +147,44 @@ impl Options {
         self.wish_permille = dice.pick(&[0, 0, 100, 500]);
         self.sets = self.cores > 1 && dice.chance(300);
         self.aside_permille = if self.sets { dice.pick(&[100, 300, 600]) } else { 0 };
+    }
+}
+
+impl Options {
+    /// What was added after that, from dice of its own again.
+    pub fn draw_last(&mut self, dice: &mut Dice) {
+        let part = dice.pick(&[0, 0, 400, 1000]);
+        let mut first = 1;
+        while first <= self.jobs {
+            let last = (first + dice.between(0, 11)).min(self.jobs);
+            if dice.chance(part) {
+                let at_most = dice.pick(&[1, 1, 2, 3, 8]);
+                self.arrays.push((first, last, at_most));
+            }
+            first = last + 1;
+        }
+        self.guarded = dice.chance(250);
+        if self.guarded {
+            // It takes fifteen seconds beside each other, watched, before anybody gives way.
+            (self.samples, self.settings.guard) = (true, true);
+            if dice.chance(700) {
+                (self.settings.factor_milli, self.settings.protect_milli) = (2000, 0);
+                (self.settings.affinity, self.settings.backfill, self.settings.schedule) = (true, true, true);
+                (self.chaos_us, self.arrival_us) = (10_000_000, 10_000);
+                self.settings.queue_depth = 100_000;
+                self.work_us = 60_000_000;
+                self.chaos_end_us = self.chaos_end_us.max(80_000_000);
+            }
+        }
+        self.stall_milli = dice.pick(&[0, 30, 600, 600]);
+        self.noise_milli = dice.pick(&[0, 5, 100]);
+    }
+
+    /// The array that a job is a member of.
+    pub(crate) fn array_of(&self, job: u64) -> Option<ArrayLimit> {
+        let (array, _, at_most) =
+            self.arrays.iter().copied().find(|&(first, last, _)| (first..=last).contains(&job))?;
+        Some(ArrayLimit { array, at_most })
     }
 }
 
@@ -201,6 +251,7 @@ pub(crate) fn settings(dice: &mut Dice) -> Settings {
         affinity: dice.chance(900),
         backfill: dice.chance(850),
         protect_milli: 0,
+        guard: false,
         preemption: dice.pick(&[Preemption::Hard, Preemption::Soft, Preemption::Off]),
         schedule: dice.chance(950),
         drain: false,

@@ -82,6 +82,9 @@ pub enum ResolveError {
     /// An argument or variable holds a NUL byte, which no program can be given.
     #[error("an argument holds a NUL byte")]
     Nul,
+    /// A file that its output was to go to cannot be had; why, in words.
+    #[error("{0}")]
+    Output(String),
 }
 
 /// How a child ended, and what the kernel counted for it and its descendants that were waited for.

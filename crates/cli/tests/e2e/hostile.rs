@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use pinfold_proto::array::JobName;
 use pinfold_proto::wire::{ErrorCode, Phase, Reply, Request, Select, Verb};
-use pinfold_proto::{Ending, JobSpec, JobState};
+use pinfold_proto::{Ending, JobArray, JobSpec, JobState};
 use rustix::process::Signal;
 
 use crate::host::{Host, send, status_field};
@@ -421,8 +422,11 @@ fn absurd_numbers_and_lengths(kind: Kind) {
         JobSpec { ttl_us: Some(u64::MAX), expected_us: Some(u64::MAX), ..spec() },
         JobSpec { ttl_us: Some(0), expected_us: Some(0), ..spec() },
         JobSpec { tmp_bytes: Some(u64::MAX), ..spec() },
-        JobSpec { after: vec![u64::MAX, 0], ..spec() },
-        JobSpec { after: (0..10_000).collect(), ..spec() },
+        JobSpec { after: vec![u64::MAX.into(), 0.into()], ..spec() },
+        JobSpec { after: (0..10_000).map(Into::into).collect(), ..spec() },
+        JobSpec { after: vec![JobName { job: 0, indexes: Some((0..5_000).collect()) }], ..spec() },
+        JobSpec { array: Some(JobArray { array: Some(1), index: u32::MAX, at_most: None }), ..spec() },
+        JobSpec { array: Some(JobArray { array: Some(1), index: 0, at_most: Some(0) }), ..spec() },
         JobSpec { line: Some(u64::MAX), held: true, ..spec() },
         JobSpec { name: long.clone(), ..spec() },
         JobSpec { command: vec![long.clone()], ..spec() },
@@ -465,6 +469,7 @@ fn absurd_numbers_and_lengths(kind: Kind) {
                 let (all, pieces) = (false, false);
                 wire.send(&Request::Report { select, series, processes, threads, files, all, pieces });
             }
+            wire.send(&Request::Members { names: vec![u64::MAX.into(), 0.into()] });
             wire.send(&Request::Wait { jobs: vec![u64::MAX] });
             wire.send(&Request::Where);
             let last = std::iter::from_fn(|| wire.hear()).find(|reply| matches!(reply, Reply::Where { .. }));

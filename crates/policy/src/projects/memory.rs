@@ -67,7 +67,9 @@ impl Policy {
 
     /// The next job of a pool, if it waits for memory that is its pool's own; what it wants and what of it it lacks.
     pub(super) fn lacks_its_memory(&self, pool: u16) -> Option<(JobId, u64, u64)> {
-        let (_, id) = self.queue.first(|shape| shape.pools.memory == pool && shape.memory > 0)?;
+        let (_, id) = self.queue.first(|shape| {
+            shape.pools.memory == pool && shape.memory > 0 && self.arrays.has_room(shape.array)
+        })?;
         let job = self.jobs.get(&id).filter(|job| job.live().is_none())?;
         let may_take = self.pools.split_cores() && self.room_of(job.pools.cores) >= job.slots();
         if self.free_slots() < job.slots() && !may_take {

@@ -1,12 +1,15 @@
 //! The rules as transcripts: what happens, and what is decided in answer.
 
+mod arrays;
 mod asides;
+mod borders;
 mod changes;
 mod commands;
 mod conditions;
 mod drift;
 mod exclusive;
 mod faults;
+mod interference;
 mod memory;
 mod preemption;
 mod projects;

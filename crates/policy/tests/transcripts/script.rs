@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use pinfold_policy::{
-    Action, Adopted, Aside, Claim, Class, Command, Decision, Event, Instant, JobId, JobMemory, Kind, Machine,
-    MemorySample, Policy, Preemption, Project, Request, Running, Sample, Settings,
+    Action, Adopted, ArrayLimit, Aside, Claim, Class, Command, Decision, Event, Instant, JobId, JobMemory,
+    Kind, Machine, MemorySample, Policy, Preemption, Project, Request, Running, Sample, Settings, Wish,
 };
 use pinfold_topo::synthetic::facts_of;
 use pinfold_topo::{CpuSet, PuOs};
@@ -111,11 +111,18 @@ impl Script {
             "cancel" => command(Command::Cancel { signal: 15 }),
             "priority" => command(Command::SetPriority(words[2].parse().unwrap())),
             "idle" => {
+                let (stalled, words): (Vec<&str>, Vec<&str>) =
+                    words[1..].iter().copied().partition(|word| word.contains(':'));
+                let stall = |word: &&str| {
+                    let (number, milli) = word.split_once(':').unwrap();
+                    (job(number), milli.parse().unwrap())
+                };
+                let stalled_milli = stalled.iter().map(stall).collect();
                 let (used, cores): (Vec<&str>, Vec<&str>) =
-                    words[1..].iter().copied().partition(|word| word.starts_with('+'));
+                    words.into_iter().partition(|word| word.starts_with('+'));
                 let idle_milli = cores.iter().map(|word| word.parse().unwrap()).collect();
                 let backfill_milli = used.first().map_or(0, |word| word[1..].parse().unwrap());
-                Event::Sample(Sample { idle_milli, backfill_milli })
+                Event::Sample(Sample { idle_milli, backfill_milli, stalled_milli })
             }
             "memory" => Event::Memory(readings(&words[1..])),
             "learned" => {
@@ -133,6 +140,7 @@ impl Script {
             let (key, value) = word.split_once('=').unwrap();
             let on = value == "on";
             match key {
+                "guard" => settings.guard = on,
                 "protect" => settings.protect_milli = value.parse().unwrap(),
                 "factor" => settings.factor_milli = value.parse().unwrap(),
                 "depth" => settings.queue_depth = value.parse().unwrap(),
@@ -247,6 +255,7 @@ fn request(words: &[&str]) -> Request {
         aside: None,
         project: None,
         after: Vec::new(),
+        array: None,
         memory: None,
         tmp_bytes: 0,
         kind: None,
@@ -267,6 +276,15 @@ fn request(words: &[&str]) -> Request {
                 ("c", n) => request.cores = n.parse().unwrap(),
                 ("e", n) => request.expected = Some(Duration::from_secs(n.parse().unwrap())),
                 ("a", n) => request.after = n.split(',').map(job).collect(),
+                ("x", limit) => {
+                    let (array, at_most) = limit.split_once(':').unwrap();
+                    let (array, at_most) = (array.parse().unwrap(), at_most.parse().unwrap());
+                    request.array = Some(ArrayLimit { array, at_most });
+                }
+                ("w", pus) => {
+                    let within = pus.parse().unwrap();
+                    request.wish = Some(Box::new(Wish { within, ..Wish::default() }));
+                }
                 ("m", n) => request.memory = Some(mib(n)),
                 ("d", n) => request.tmp_bytes = mib(n),
                 ("k", n) => request.kind = Some(Kind(n.parse().unwrap())),

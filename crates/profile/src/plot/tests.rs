@@ -49,6 +49,8 @@ fn view(series: Option<Vec<PointView>>) -> ReportView {
         class: JobClass::Primary,
         priority: 10,
         cpus: None,
+        array_id: None,
+        array_index: None,
         submitted_s: 0.0,
         started_s: Some(0.0),
         ended_s: Some(200.0),

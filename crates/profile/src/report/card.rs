@@ -20,7 +20,11 @@ const BAR: usize = 24;
 /// # Errors
 /// Those of `out`.
 pub fn write_report(view: &ReportView, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "job {}  {}  {}", view.job, plain(&view.name), end(view))?;
+    let member = match (view.array_id, view.array_index) {
+        (Some(array), Some(index)) => format!(" ({array}_{index})"),
+        _ => String::new(),
+    };
+    writeln!(out, "job {}{member}  {}  {}", view.job, plain(&view.name), end(view))?;
     let mut line = |name: &str, text: String| writeln!(out, "  {name:<10} {text}");
     line("command", cut(&plain(&view.command.join(" ")), COMMAND_MAX))?;
     if let Some(reason) = &view.reason {

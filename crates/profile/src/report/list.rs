@@ -137,11 +137,19 @@ const STATUS: [Column; 11] = [
     column("WHY", Align::Left, 3),
 ];
 
+/// A job's number, of a member of an array the name that says which.
+fn number(job: &JobView) -> String {
+    match (job.array_id, job.array_index) {
+        (Some(array), Some(index)) => format!("{array}_{index}"),
+        _ => job.job.to_string(),
+    }
+}
+
 fn status_row(job: &JobView, now_s: f64) -> Vec<Cell> {
     let optional = |text: Option<&str>| Cell::new(text.unwrap_or(""));
     let bytes = |bytes: Option<u64>| Cell::new(&bytes.map_or(String::new(), size));
     vec![
-        Cell::new(&job.job.to_string()),
+        Cell::new(&number(job)),
         Cell::coloured(&state_text(job), state_colour(job)),
         // In a set it has cores of its own, whatever its class.
         Cell::new(

@@ -4,13 +4,13 @@ use pinfold_proto::row::{
     DecisionRow, FileRow, JobRow, NodeRow, ProcessId, ProcessRow, ProcessShare, ProcessSource, ProcessUsage,
     ProcessesFrom, SampleRow, Stalls, Usage,
 };
-use pinfold_proto::{Ending, JobClass, JobSpec, JobState};
+use pinfold_proto::{Ending, JobArray, JobClass, JobSpec, JobState};
 use rusqlite::Row;
 
 use super::fields::{Binder, Fields};
 
 /// The columns of `jobs` that are written with a job's first row and never again.
-pub(super) const JOB_FIXED: [&str; 23] = [
+pub(super) const JOB_FIXED: [&str; 26] = [
     "job",
     "uid",
     "user",
@@ -33,11 +33,14 @@ pub(super) const JOB_FIXED: [&str; 23] = [
     "requeue",
     "no_network",
     "checkpoint",
+    "array_id",
+    "array_index",
+    "array_at_most",
     "submitted_us",
 ];
 
 /// The columns of `jobs`; the key first.
-pub(super) const JOB: [&str; 69] = [
+pub(super) const JOB: [&str; 72] = [
     "job",
     "uid",
     "user",
@@ -62,6 +65,9 @@ pub(super) const JOB: [&str; 69] = [
     "requeue",
     "no_network",
     "checkpoint",
+    "array_id",
+    "array_index",
+    "array_at_most",
     "priority",
     "class",
     "state",
@@ -264,6 +270,9 @@ fn bind_spec(spec: &JobSpec, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
     to.put(spec.no_network)?;
     let checkpoint = |one| serde_json::to_string(one).expect("texts always have a JSON form");
     to.put(spec.checkpoint.as_ref().map(checkpoint))?;
+    let array = spec.array.as_ref();
+    to.maybe(array.and_then(|array| array.array))?.put(array.map(|array| array.index))?;
+    to.put(array.and_then(|array| array.at_most))?;
     Ok(())
 }
 
@@ -357,7 +366,14 @@ fn read_spec(from: &mut Fields<'_, '_>) -> rusqlite::Result<JobSpec> {
         requeue: from.yes()?,
         no_network: from.yes()?,
         checkpoint: from.maybe_text()?.and_then(|text| serde_json::from_str(&text).ok()),
+        array: read_array(from)?,
     })
+}
+
+fn read_array(from: &mut Fields<'_, '_>) -> rusqlite::Result<Option<JobArray>> {
+    let (array, index, at_most) = (from.maybe()?, from.maybe()?, from.maybe()?);
+    let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    Ok(index.map(|index| JobArray { array, index: small(index), at_most: at_most.map(small) }))
 }
 
 fn read_process(from: &mut Fields<'_, '_>) -> rusqlite::Result<Option<ProcessId>> {

@@ -13,12 +13,12 @@ use rusqlite::{Connection, OptionalExtension};
 pub(super) const APPLICATION_ID: i32 = 0x5046_4C44;
 
 /// The newest version known here.
-pub(super) const VERSION: u32 = 13;
+pub(super) const VERSION: u32 = 14;
 
 /// What leads from version n to n + 1.
 const STEPS: [&str; VERSION as usize] = [
     TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS, SCRATCH, FILES, REQUEUE, NODES, NETWORK, SHARES,
-    CHECKPOINT,
+    CHECKPOINT, ARRAYS,
 ];
 
 /// Version 1: the tables.
@@ -299,6 +299,14 @@ FROM processes;
 const CHECKPOINT: &str = "
 ALTER TABLE jobs ADD COLUMN checkpoint TEXT CHECK (json_valid(checkpoint));
 ALTER TABLE jobs ADD COLUMN checkpoints INTEGER NOT NULL DEFAULT 0 CHECK (checkpoints BETWEEN 0 AND 4294967295);
+";
+
+/// Version 14: arrays of jobs.
+const ARRAYS: &str = "
+ALTER TABLE jobs ADD COLUMN array_id INTEGER CHECK (array_id >= 0);
+ALTER TABLE jobs ADD COLUMN array_index INTEGER CHECK (array_index BETWEEN 0 AND 4294967295);
+ALTER TABLE jobs ADD COLUMN array_at_most INTEGER CHECK (array_at_most BETWEEN 0 AND 4294967295);
+CREATE INDEX jobs_of_array ON jobs (array_id) WHERE array_id IS NOT NULL;
 ";
 
 /// The version of a file; 0 for an empty one.

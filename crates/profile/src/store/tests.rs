@@ -10,10 +10,11 @@ mod offline;
 
 use std::os::unix::fs::PermissionsExt;
 
+use pinfold_proto::array::JobName;
 use pinfold_proto::row::{
     ProcessId, ProcessShare, ProcessSource, ProcessUsage, ProcessesFrom, Stalls, Usage,
 };
-use pinfold_proto::{Checkpoint, Ending, JobClass, JobLayout, JobSpec, JobState};
+use pinfold_proto::{Checkpoint, Ending, JobArray, JobClass, JobLayout, JobSpec, JobState};
 use proptest::prelude::*;
 
 use super::*;
@@ -202,12 +203,17 @@ prop_compose! {
         (held, no_suspend, private_tmp, requeue, no_network) in any::<(bool, bool, bool, bool, bool)>(),
         after in any::<Vec<u64>>(),
         checkpoint in proptest::option::of((".*", any_number())),
+        array in proptest::option::of((any_maybe(), any::<u32>(), any::<Option<u32>>())),
         layout in proptest::option::of((any::<Vec<(String, String)>>(), any::<Option<String>>())),
     ) -> JobSpec {
         JobSpec {
             name, project, command, directory, priority, class, cores, held, no_suspend, private_tmp,
             checkpoint: checkpoint.map(|(command, limit_us)| Checkpoint { command, limit_us }),
-            requeue, no_network, after, layout: layout.map(|(options, cpus)| JobLayout { options, cpus, set: Some("db".to_owned()), isolated: true }),
+            requeue,
+            no_network,
+            after: after.into_iter().map(JobName::from).collect(),
+            array: array.map(|(array, index, at_most)| JobArray { array, index, at_most }),
+            layout: layout.map(|(options, cpus)| JobLayout { options, cpus, set: Some("db".to_owned()), isolated: true }),
             claim_bytes: numbers[0],
             limit_bytes: numbers[1],
             ttl_us: numbers[2],

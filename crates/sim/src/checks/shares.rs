@@ -116,8 +116,8 @@ impl Scene<'_> {
     /// it waits for more than there is.
     fn may_start(&self, one: &Seen<'_>, seen: &[Seen<'_>], shares: &Shares<'_>, used: usize) -> bool {
         let waits = |one: &Seen<'_>| match one.info.state {
-            State::Waiting { held } => !held && one.entry.request.aside.is_none(),
-            State::Frozen { by } => by == FrozenBy::Policy,
+            State::Waiting { .. } => self.waits_for_a_slot(one),
+            State::Frozen { by } => by == FrozenBy::Policy && !one.entry.is_held_back(self.now),
             State::Starting | State::Running => false,
         };
         let at = shares.of(one);

@@ -308,6 +308,7 @@ impl Host {
             aside: None,
             project: None,
             after: Vec::new(),
+            array: None,
             tmp_bytes: 0,
         })
     }

@@ -1,0 +1,78 @@
+//! A keeper's connection to the daemon: messages, and the doors that come along with them.
+//!
+//! Absent here: when to connect, and what to say.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSliceMut, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use pinfold_proto::wire::{self, Decoder, REPLY_MAX_BYTES, Reply, Request, WIRE_VERSION};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+
+use crate::client::{self, Welcome};
+use crate::failure::Failure;
+
+/// The most doors that come with one message: one for each hierarchy of control groups there is.
+const DOORS_MAX: usize = 16;
+
+/// See the module's page.
+pub(super) struct Link {
+    pub(super) stream: UnixStream,
+    pub(super) decoder: Decoder,
+    pub(super) out: Vec<u8>,
+    /// Files that came along with messages, for those that announce them.
+    pub(super) doors: VecDeque<OwnedFd>,
+}
+
+impl Link {
+    /// Greets the daemon, and says with the greeting what need not wait for the answer.
+    pub(super) fn greet(stream: UnixStream, first: Option<&Request>) -> io::Result<Self> {
+        let decoder = Decoder::new(REPLY_MAX_BYTES);
+        let mut link = Self { stream, decoder, out: Vec::new(), doors: VecDeque::new() };
+        wire::encode(&Request::Hello { version: WIRE_VERSION }, &mut link.out);
+        if let Some(first) = first {
+            wire::encode(first, &mut link.out);
+        }
+        match link.stream.write_all(&link.out) {
+            // A daemon that hung up may have said why before.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
+            _ => link.out.clear(),
+        }
+        Ok(link)
+    }
+
+    /// Waits for the answer to the greeting.
+    pub(super) fn welcome(&mut self) -> Result<Welcome, Failure> {
+        let mut buffer = [0; 4096];
+        loop {
+            match self.decoder.take::<Reply>() {
+                Ok(Some(reply)) => return Welcome::of(reply),
+                Ok(None) => {}
+                Err(error) => return Err(Failure::doing("the daemon's answer", &error)),
+            }
+            match self.read(&mut buffer) {
+                Ok(0) => return Err(client::gone(&io::ErrorKind::UnexpectedEof.into())),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(client::gone(&error)),
+            }
+        }
+    }
+
+    /// Reads what has arrived, bytes and files; 0 at the end.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DOORS_MAX))];
+        let mut files = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let got = recvmsg(&self.stream, &mut [IoSliceMut::new(buffer)], &mut files, flags)?;
+        for message in files.drain() {
+            if let RecvAncillaryMessage::ScmRights(arrived) = message {
+                self.doors.extend(arrived);
+            }
+        }
+        self.decoder.push(&buffer[..got.bytes]);
+        Ok(got.bytes)
+    }
+}

@@ -1,0 +1,209 @@
+//! Which jobs people mean: a number, a whole array by its number, or members of it (`12_3`). The daemon knows.
+
+use std::collections::BTreeMap;
+
+use pinfold_profile::report::plain;
+use pinfold_proto::array::{ArrayError, JobName, show_indexes};
+use pinfold_proto::view::{VERSION, WhyView};
+use pinfold_proto::wire::{Member, Members, Reply, Request};
+use pinfold_proto::{ExitCode, JobState};
+use serde_json::{Value, json};
+
+use crate::client::{Client, unexpected};
+use crate::failure::Failure;
+
+/// Names of jobs, as one option has them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Names(pub Vec<JobName>);
+
+/// Reads names between commas; those within brackets do not part them.
+pub(crate) fn names(text: &str) -> Result<Names, ArrayError> {
+    let (mut all, mut name, mut inside) = (Vec::new(), String::new(), false);
+    for c in text.chars().chain([',']) {
+        match c {
+            ',' if !inside => all.push(std::mem::take(&mut name).parse()?),
+            c => {
+                inside = c == '[' || (inside && c != ']');
+                name.push(c);
+            }
+        }
+    }
+    if name.is_empty() { Ok(Names(all)) } else { Err(ArrayError::Name(text.to_owned())) }
+}
+
+/// The jobs that each name means.
+pub(crate) fn members(client: &mut Client, names: &[JobName]) -> Result<Vec<Members>, Failure> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    match client.ask(&Request::Members { names: names.to_vec() })? {
+        Reply::Members(members) if members.len() == names.len() => Ok(members),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// All of them in one list.
+pub(crate) fn jobs(client: &mut Client, names: &[JobName]) -> Result<Vec<u64>, Failure> {
+    let members = members(client, names)?;
+    Ok(members.iter().flat_map(|members| &members.jobs).map(|member| member.job).collect())
+}
+
+/// Those that something can still be done to: of a whole array, the members that are not over.
+pub(crate) fn not_over(client: &mut Client, names: &[JobName]) -> Result<Vec<u64>, Failure> {
+    let mut all = Vec::new();
+    for (name, members) in names.iter().zip(members(client, names)?) {
+        let left: Vec<u64> = match members.array {
+            true => members.jobs.iter().filter(|member| !member.over).map(|member| member.job).collect(),
+            false => members.jobs.iter().map(|member| member.job).collect(),
+        };
+        if left.is_empty() {
+            return Err(Failure::new(
+                ExitCode::Failed,
+                format!("all members of array {name} are over already"),
+            ));
+        }
+        all.extend(left);
+    }
+    Ok(all)
+}
+
+/// Why the members of an array are in the states they are in; those together of which the same is said, numbers aside.
+pub(crate) struct WhyArray {
+    array: u64,
+    groups: Vec<Group>,
+}
+
+struct Group {
+    indexes: Vec<u32>,
+    /// What is said of the first of them.
+    first: WhyView,
+}
+
+impl WhyArray {
+    /// Of each member with what is said of it.
+    pub(crate) fn new(array: u64, members: Vec<(Member, WhyView)>) -> Self {
+        let mut groups: Vec<Group> = Vec::new();
+        let mut known: BTreeMap<(String, String), usize> = BTreeMap::new();
+        for (member, view) in members {
+            let key = (format!("{:?}", view.state), without_numbers(&view.cause));
+            let at = *known.entry(key).or_insert(groups.len());
+            match groups.get_mut(at) {
+                Some(group) => group.indexes.extend(member.index),
+                None => groups.push(Group { indexes: member.index.into_iter().collect(), first: view }),
+            }
+        }
+        Self { array, groups }
+    }
+
+    /// As one JSON object.
+    pub(crate) fn json(&self) -> Value {
+        let groups = self.groups.iter().map(|group| {
+            json!({
+                "members": show_indexes(&group.indexes),
+                "jobs": group.indexes.len(),
+                "first_job": group.first.job,
+                "state": group.first.state,
+                "cause": group.first.cause,
+                "numbers": group.first.numbers,
+                "change": group.first.change,
+            })
+        });
+        json!({ "version": VERSION, "array_id": self.array, "groups": groups.collect::<Vec<_>>() })
+    }
+
+    /// As text.
+    pub(crate) fn write(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
+        let count: usize = self.groups.iter().map(|group| group.indexes.len()).sum();
+        writeln!(out, "array {} has {count} {}", self.array, if count == 1 { "member" } else { "members" })?;
+        for Group { indexes, first } in &self.groups {
+            let state = state_word(first.state);
+            writeln!(out)?;
+            match indexes.as_slice() {
+                [index] => writeln!(out, "{}_{index} is {state}: {}", self.array, plain(&first.cause))?,
+                all => {
+                    let (array, list, count) = (self.array, show_indexes(all), all.len());
+                    writeln!(
+                        out,
+                        "{array}_[{list}] ({count}) are {state}; the first of them: {}",
+                        plain(&first.cause)
+                    )?;
+                }
+            }
+            if first.state != JobState::Exited {
+                writeln!(out, "  what would change it: {}", plain(&first.change))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A text in which figures do not count.
+fn without_numbers(text: &str) -> String {
+    let mut plain: String = text.chars().map(|c| if c.is_ascii_digit() { '#' } else { c }).collect();
+    while plain.contains("##") {
+        plain = plain.replace("##", "#");
+    }
+    plain
+}
+
+fn state_word(state: JobState) -> &'static str {
+    match state {
+        JobState::Queued => "queued",
+        JobState::Held => "held",
+        JobState::Running => "running",
+        JobState::Frozen => "frozen",
+        JobState::Parked => "parked",
+        JobState::Exited => "over",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_between_commas() {
+        let read =
+            |text: &str| names(text).map(|names| names.0.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(read("7"), Ok(vec!["7".to_owned()]));
+        assert_eq!(read("7,12_3"), Ok(vec!["7".to_owned(), "12_3".to_owned()]));
+        assert_eq!(read("12_[0,2-3],7"), Ok(vec!["12_[0,2-3]".to_owned(), "7".to_owned()]));
+        for bad in ["", "7,", "12_[0,7", "x"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn members_of_which_the_same_is_said_stand_together() {
+        let one = |index: u32, state, cause: &str| {
+            let view = WhyView {
+                version: VERSION,
+                job: 12 + u64::from(index),
+                state,
+                cause: cause.to_owned(),
+                numbers: Vec::new(),
+                change: "its end".to_owned(),
+                decisions: Vec::new(),
+            };
+            (Member { job: view.job, index: Some(index), over: false }, view)
+        };
+        let why = WhyArray::new(
+            12,
+            vec![
+                one(0, JobState::Running, "it is a primary"),
+                one(1, JobState::Queued, "all 3 slots are taken and 10 jobs are before it"),
+                one(2, JobState::Queued, "all 3 slots are taken and 9 jobs are before it"),
+                one(4, JobState::Queued, "it is held"),
+            ],
+        );
+        let mut text = Vec::new();
+        why.write(&mut text).unwrap();
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            "array 12 has 4 members\n\n12_0 is running: it is a primary\n  what would change it: its end\n\n\
+             12_[1-2] (2) are queued; the first of them: all 3 slots are taken and 10 jobs are before it\n  \
+             what would change it: its end\n\n12_4 is queued: it is held\n  what would change it: its end\n"
+        );
+        assert_eq!(why.json()["groups"][1]["members"], "1-2");
+    }
+}

@@ -1,0 +1,87 @@
+//! Primaries that wait for a core while backfillers are beside them, where an operator wants them guarded: somebody gives
+//! way before long, and nobody for nothing.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use pinfold_policy::{Decision, Instant, JobId, Policy, Reason, Settings};
+
+use super::Violation;
+
+/// A primary that waits half of the time or more,
+const GROSS_MILLI: u16 = 500;
+/// is helped within so long: three windows, begun before it waited, and some to spare.
+const WITHIN_US: u64 = 30_000_000;
+/// What is too little to freeze anybody for.
+const NOTHING_MILLI: u16 = 10;
+/// How long a reading counts.
+const COUNTS: Duration = Duration::from_secs(300);
+/// How many readings it takes.
+const READINGS: usize = 3;
+
+/// What was told of primaries.
+#[derive(Debug, Default)]
+pub(crate) struct Stalled {
+    /// Since when each waits like that with somebody beside it who could give way, in true time.
+    gross_us: BTreeMap<JobId, u64>,
+    /// When each was said to wait at all.
+    heard: BTreeMap<JobId, Vec<Instant>>,
+}
+
+impl Stalled {
+    /// Readings were taken; `could` says for whom somebody could give way.
+    pub(crate) fn told(
+        &mut self,
+        stalled: &[(JobId, u16)],
+        could: impl Fn(JobId) -> bool,
+        now: Instant,
+        now_us: u64,
+    ) -> Result<(), Violation> {
+        let gross = |job: &JobId| stalled.iter().any(|&(heard, milli)| heard == *job && milli >= GROSS_MILLI);
+        self.gross_us.retain(|job, _| gross(job) && could(*job));
+        for &(job, milli) in stalled {
+            if milli >= GROSS_MILLI && could(job) {
+                let since_us = *self.gross_us.entry(job).or_insert(now_us);
+                if now_us - since_us > WITHIN_US {
+                    let found = format!("job {job} waits for a core since {} us", now_us - since_us);
+                    return Err(Violation::new(
+                        "backfillers give way where a primary waits for a core",
+                        found,
+                    ));
+                }
+            }
+            if milli >= NOTHING_MILLI {
+                let heard = self.heard.entry(job).or_default();
+                heard.retain(|at| now.since(*at) <= COUNTS);
+                heard.push(now);
+            }
+        }
+        Ok(())
+    }
+
+    /// Somebody was frozen.
+    pub(crate) fn decided(&mut self, decision: &Decision, settings: &Settings) -> Result<(), Violation> {
+        let Reason::Interferes { with, .. } = decision.reason else { return Ok(()) };
+        self.gross_us.clear();
+        let heard = self.heard.get(&with).map_or(0, Vec::len);
+        if !settings.guard || heard < READINGS {
+            let found = format!("{decision:?}, {heard} readings, guarded: {}", settings.guard);
+            return Err(Violation::new("nobody gives way to a primary that does not wait", found));
+        }
+        Ok(())
+    }
+
+    /// The settings are others.
+    pub(crate) fn configured(&mut self) {
+        self.gross_us.clear();
+    }
+
+    /// Cores stay slots, whatever is held back.
+    pub(crate) fn check(policy: &Policy, settings: &Settings, cores: usize) -> Result<(), Violation> {
+        let slots = policy.slots().1;
+        if settings.guard && slots < settings.slots(cores).min(cores) {
+            return Err(Violation::new("what is held back is backfillers' alone", format!("{slots} slots")));
+        }
+        Ok(())
+    }
+}
