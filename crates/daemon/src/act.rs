@@ -268,8 +268,13 @@ impl Daemon {
         live.meter.processes_from(self.processes.from());
         self.running.insert(job);
         self.isolate(job);
-        // The decision to start it is on disk; the moment is written along with whatever is written next.
-        self.journal.touch_later(job);
+        if self.starts.has(job) {
+            // If the host went down now, it must not be taken for one that has not begun, and started a second time.
+            self.journal.touch(job);
+        } else {
+            // The decision to start it is on disk; the moment is written along with whatever is written next.
+            self.journal.touch_later(job);
+        }
     }
 
     /// Takes those who came through the doors of their containers into the unified hierarchy. It may take an RCU
