@@ -14,7 +14,7 @@ demo=(velveth:velvet /usr/share/doc/velvet/examples/test_reads.fa.xz:velvet-exam
   bowtie:bowtie /usr/share/doc/bowtie/examples/indexes/e_coli.1.ebwt:bowtie-examples
   muscle3:muscle3 hpcc:hpcc fio:fio xz:xz-utils gzip:gzip)
 # Launchers to compare with.
-peers=(parallel:parallel tsp:task-spooler xargs:findutils python3:python3-venv)
+peers=(parallel:parallel tsp:task-spooler xargs:findutils python3:python3-venv earlyoom:earlyoom)
 
 case "${1:---build}" in
   --build) wanted=("${build[@]}") ;;

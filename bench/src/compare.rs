@@ -80,6 +80,16 @@ pub(crate) fn compare(
     if let Some(confidence) = median(&vec![0.0; question.repetitions]).map(|median| median.confidence) {
         record.say(&format!("Medians with order-statistic intervals of {:.1} %.\n", 100.0 * confidence));
     }
+    for (way, runs) in ways.iter().zip(&runs) {
+        let again: usize = runs.iter().map(|run| run.run_again).sum();
+        if again > 0 {
+            record.say(&format!("{way}: {again} jobs were killed and run again.\n"));
+        }
+        let mut all: Vec<u64> = runs.iter().flat_map(|run| run.freezes_us.iter().copied()).collect();
+        if let Some(words) = freezes(&mut all) {
+            record.say(&format!("{way}: {words}.\n"));
+        }
+    }
     for group in runs.iter().flatten().flat_map(|run| &run.left_behind) {
         record.say(&format!("Left behind: cgroup {}.", group.display()));
     }
@@ -87,6 +97,19 @@ pub(crate) fn compare(
         record.say(&format!("Failed: {} ({}).", failure.1, failure.0));
     }
     Ok(())
+}
+
+/// How long freezes took, in words; nothing if there were none.
+fn freezes(all_us: &mut [u64]) -> Option<String> {
+    all_us.sort_unstable();
+    let at = |milli: usize| all_us.get((all_us.len() * milli).div_ceil(1000).max(1) - 1).copied();
+    let ms = |us: u64| format!("{}.{}", us / 1000, us % 1000 / 100);
+    Some(format!(
+        "{} freezes; from notice to standstill p50 {} ms, p99.9 {} ms",
+        all_us.len(),
+        ms(at(500)?),
+        ms(at(999)?)
+    ))
 }
 
 const HEAD: [&str; 8] =

@@ -65,6 +65,8 @@ impl Daemon {
         }
         // In a group of its own: an interrupt typed at the terminal must not end the daemon before its jobs.
         command.stdin(Stdio::null()).stdout(stream.try_clone()?).stderr(stream).process_group(0);
+        // A line for each job that was frozen for memory.
+        command.env("PINFOLD_LOG", "warn,pinfoldd::witness=debug");
         let child =
             command.spawn().with_context(|| format!("failed to start {}", binaries.pinfoldd.display()))?;
         let mut daemon = Self { child: Some(child), pinfold: binaries.pinfold.clone(), socket, state, log };
@@ -101,6 +103,12 @@ impl Daemon {
                 let _answer = command.status();
             }
         }
+    }
+
+    /// How long each job that was frozen for memory took to stand still, in microseconds.
+    pub(crate) fn freezes_us(&self) -> Vec<u64> {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        log.lines().filter_map(latency_us).collect()
     }
 
     /// Asks the daemon to stop and waits for it. Gives the cgroups that it left behind; an error when it had to
@@ -159,6 +167,12 @@ impl Drop for Daemon {
             let _gone = child.wait();
         }
     }
+}
+
+/// The figure in the line of the log that tells of a freeze.
+fn latency_us(line: &str) -> Option<u64> {
+    let (_, rest) = line.split_once("latency_us=")?;
+    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
 fn signal(child: &Child, signal: Signal) {

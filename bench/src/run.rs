@@ -120,6 +120,11 @@ pub(crate) struct Run {
     pub(crate) samples: Vec<Sample>,
     /// What the launcher itself reports.
     pub(crate) launcher: Value,
+    /// How long each job that was frozen for memory took to stand still, from the moment at which it was noticed,
+    /// microseconds.
+    pub(crate) freezes_us: Vec<u64>,
+    /// Jobs that were killed and run again.
+    pub(crate) run_again: usize,
 }
 
 /// Told at every sample how a run stands; shows it to people.
@@ -180,11 +185,11 @@ impl Bench<'_> {
             }
         };
         let busy_s = machine::busy_s() - busy_before;
-        let left = ready.finish()?;
-        let mut failures = Vec::new();
-        for (job, staged) in jobs.iter().zip(&staged) {
-            failures.extend(failure(job, staged.checksum(), solo.get(&job.class), &watch));
-        }
+        let (freezes_us, left) = (ready.freezes_us(), ready.finish()?);
+        let wrong = |job: &Job, sum| failure(job, sum, solo.get(&job.class), &watch, way.retries());
+        let all = jobs.iter().zip(&staged);
+        let mut failures: Vec<String> =
+            all.filter_map(|(job, staged)| wrong(job, staged.checksum())).collect();
         failures.extend(disagreement(&launcher, jobs, &watch));
         let endings: Vec<Ending> = watch.ended().values().cloned().collect();
         let since = |ending: &Ending| seconds(ending.at_us.saturating_sub(watch.started_us()));
@@ -202,6 +207,8 @@ impl Bench<'_> {
             endings,
             samples: watch.samples().to_vec(),
             launcher,
+            freezes_us,
+            run_again: watch.repeated().len(),
         })
     }
 
@@ -338,14 +345,20 @@ fn end(daemon: Option<i32>, first: bool) {
 }
 
 /// What is wrong with how `job` went, if anything.
-fn failure(job: &Job, checksum: Option<u64>, solo: Option<&Solo>, watch: &Watch) -> Option<String> {
+fn failure(
+    job: &Job,
+    checksum: Option<u64>,
+    solo: Option<&Solo>,
+    watch: &Watch,
+    retries: bool,
+) -> Option<String> {
     let Some(ending) = watch.ended().get(&job.name) else {
         return Some(format!("`{}` never ended", job.name));
     };
     if !ending.succeeded() {
         return Some(describe(ending));
     }
-    if watch.repeated().contains(&job.name) {
+    if !retries && watch.repeated().contains(&job.name) {
         return Some(format!("`{}` was run more than once", job.name));
     }
     let expected = solo?.checksum?;
@@ -424,7 +437,7 @@ mod tests {
         let watch = watch(directory.path(), &ended);
         let alone = solo(1.0, 1.0);
         let said = |name: &str, checksum| {
-            failure(&job(name, name), checksum, Some(&alone), &watch).unwrap_or_default()
+            failure(&job(name, name), checksum, Some(&alone), &watch, false).unwrap_or_default()
         };
         assert_eq!(said("good", Some(5)), "");
         assert_eq!(said("good", Some(6)), "`good` gave another output than alone");

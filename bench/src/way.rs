@@ -61,6 +61,14 @@ pub(crate) enum Way {
         /// MiB.
         mib: u64,
     },
+    /// As `Native`, beside earlyoom, which kills the largest job when less than this is available; killed ones are run
+    /// again.
+    Earlyoom {
+        /// Jobs at a time.
+        slots: usize,
+        /// MiB.
+        mib: u64,
+    },
     /// `pinfold batch` under a daemon of its own.
     Pinfold {
         /// The vCPU factor.
@@ -92,6 +100,7 @@ impl fmt::Display for Way {
             Self::HyperQueue { slots } => write!(out, "HyperQueue, {slots} cores"),
             Self::ParallelSuspend { slots, .. } => write!(out, "GNU parallel -j{slots} --memsuspend"),
             Self::ParallelFree { slots, .. } => write!(out, "GNU parallel -j{slots} --memfree"),
+            Self::Earlyoom { slots, .. } => write!(out, "native, {slots} at a time, earlyoom, retried"),
             Self::Pinfold { factor } | Self::PinfoldWithin { factor, claim_mib: None, .. } => {
                 write!(out, "pinfold, factor {factor}")
             }
@@ -133,6 +142,11 @@ impl Way {
         matches!(self, Self::Pinfold { .. } | Self::PinfoldAgain { .. } | Self::PinfoldWithin { .. })
     }
 
+    /// Whether jobs that are killed are run again.
+    pub(crate) fn retries(self) -> bool {
+        matches!(self, Self::Earlyoom { .. })
+    }
+
     /// Whether what one run taught is known in the next.
     pub(crate) fn remembers(self) -> bool {
         matches!(self, Self::PinfoldAgain { .. })
@@ -146,6 +160,7 @@ impl Way {
             Self::Parallel { .. } | Self::ParallelSuspend { .. } | Self::ParallelFree { .. } => {
                 (!installed("parallel")).then_some("GNU parallel is not installed")
             }
+            Self::Earlyoom { .. } => (!installed("earlyoom")).then_some("earlyoom is not installed"),
             Self::Spooler { .. } => (!installed("tsp")).then_some("task-spooler is not installed"),
             Self::HyperQueue { .. } => {
                 HyperQueue::python().is_none().then_some("HyperQueue is not installed")
@@ -192,8 +207,14 @@ impl Ready {
     /// Runs all jobs and returns when all have ended. The value is what the launcher itself had to say.
     pub(crate) fn run(&self, batch: &Batch<'_>) -> anyhow::Result<Value> {
         match self.way {
-            Way::Native { slots } => refilled(batch, &self.lines, slots, 0).map(|()| Value::Null),
-            Way::Idle { normal, idle } => refilled(batch, &self.lines, normal, idle).map(|()| Value::Null),
+            Way::Native { slots } => refilled(batch, &self.lines, (slots, 0), 1).map(|()| Value::Null),
+            Way::Idle { normal, idle } => {
+                refilled(batch, &self.lines, (normal, idle), 1).map(|()| Value::Null)
+            }
+            Way::Earlyoom { slots, mib } => {
+                let _killer = Earlyoom::start(mib)?;
+                refilled(batch, &self.lines, (slots, 0), RETRIES).map(|()| Value::Null)
+            }
             Way::Parallel { slots } => parallel(batch, &self.file, slots, &[]).map(|()| Value::Null),
             Way::ParallelSuspend { slots, half_mib } => {
                 parallel(batch, &self.file, slots, &["--memsuspend", &format!("{half_mib}M")])
@@ -236,6 +257,11 @@ impl Ready {
         self.daemon.as_ref()?.pid()
     }
 
+    /// How long each job that the daemon froze for memory took to stand still, in microseconds.
+    pub(crate) fn freezes_us(&self) -> Vec<u64> {
+        self.daemon.as_ref().map(Daemon::freezes_us).unwrap_or_default()
+    }
+
     /// Stops what `prepare` started, and gives what that left behind.
     pub(crate) fn finish(self) -> anyhow::Result<Vec<PathBuf>> {
         self.daemon.map_or(Ok(Vec::new()), Daemon::stop)
@@ -248,8 +274,41 @@ pub(crate) fn installed(program: &str) -> bool {
     std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
 }
 
-/// One thread per slot, each blocked in the wait for its job: a slot is refilled the moment it frees.
-fn refilled(batch: &Batch<'_>, lines: &[String], normal: usize, idle: usize) -> anyhow::Result<()> {
+/// A job that is killed is run so often at most, as GNU parallel is told to.
+const RETRIES: u32 = 50;
+
+/// An earlyoom of our own.
+#[derive(Debug)]
+struct Earlyoom(std::process::Child);
+
+impl Earlyoom {
+    /// Kills when less than `mib` is available, whatever is free of swap; one of this benchmark's jobs by preference.
+    fn start(mib: u64) -> anyhow::Result<Self> {
+        let kib = (mib << 10).to_string();
+        let mut command = Command::new("earlyoom");
+        command.args(["-M", &kib, "-s", "100", "-r", "0", "--prefer", "^pinfold-load"]);
+        // Nobody else on the host.
+        command.args(["--avoid", "^([^p]|p[^i]|pi[^n]|pin[^f])"]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().map(Self).context("failed to start earlyoom")
+    }
+}
+
+impl Drop for Earlyoom {
+    fn drop(&mut self) {
+        // A child that was not waited for has its pid still.
+        let _gone = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
+/// One thread per slot, each blocked in the wait for its job: a slot is refilled the moment it frees. A job that fails is
+/// run up to `tries` times.
+fn refilled(
+    batch: &Batch<'_>,
+    lines: &[String],
+    (normal, idle): (usize, usize),
+    tries: u32,
+) -> anyhow::Result<()> {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         let slots: Vec<_> = (0..normal + idle)
@@ -258,19 +317,21 @@ fn refilled(batch: &Batch<'_>, lines: &[String], normal: usize, idle: usize) -> 
                 scope.spawn(move || -> anyhow::Result<()> {
                     while !batch.give_up.load(Ordering::Relaxed) {
                         let Some(line) = lines.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
-                        let mut command = if slot < normal {
-                            Command::new("sh")
-                        } else {
-                            let mut command = Command::new("chrt");
-                            command.args(["--idle", "0", "sh"]);
-                            command
-                        };
-                        // The status is in the journal.
-                        command
-                            .args(["-c", line])
-                            .stdin(Stdio::null())
-                            .status()
-                            .context("failed to run sh")?;
+                        for _ in 0..tries {
+                            let mut command = if slot < normal {
+                                Command::new("sh")
+                            } else {
+                                let mut command = Command::new("chrt");
+                                command.args(["--idle", "0", "sh"]);
+                                command
+                            };
+                            // The status is in the journal.
+                            let status = command.args(["-c", line]).stdin(Stdio::null()).status();
+                            let over = status.context("failed to run sh")?.success();
+                            if over || batch.give_up.load(Ordering::Relaxed) {
+                                break;
+                            }
+                        }
                     }
                     Ok(())
                 })

@@ -66,6 +66,7 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<()> {
                 Way::Native { slots: 2 * cores },
                 Way::ParallelSuspend { slots: 2 * cores, half_mib: (beyond + args.budget_mib / 5) / 2 },
                 Way::ParallelFree { slots: 2 * cores, mib: beyond + args.budget_mib * 2 / 5 },
+                Way::Earlyoom { slots: 2 * cores, mib: beyond + args.budget_mib / 10 },
                 within(None),
             ];
             ways.extend(claim_mib.map(|mib| within(Some(mib))));

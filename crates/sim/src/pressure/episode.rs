@@ -89,6 +89,7 @@ pub fn run_only(
     let mut dice = Dice::new(seed);
     let mut options = Options::draw(&mut dice);
     options.let_some_begin_anew(&mut Dice::new(!seed));
+    options.let_some_checkpoint(&mut Dice::new(seed.rotate_left(16)));
     options.let_some_steer(&mut Dice::new(seed.rotate_left(32)));
     options.let_budget_change(&mut Dice::new(!seed.rotate_left(32)));
     options.keep(only);
