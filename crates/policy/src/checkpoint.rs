@@ -38,21 +38,23 @@ impl Policy {
     /// nobody who runs can be frozen for them, and swap does not take what those hold who stand still.
     pub(crate) fn checkpoint_for_memory(&mut self, usable: u64) {
         self.give_checkpoints_up();
-        self.stop_needless_checkpoints();
+        self.memory.writing = !self.writers().is_empty();
+        let lacking = self.shortage_within(usable, AHEAD);
+        if lacking == 0 {
+            return self.stop_needless_checkpoints();
+        }
         let lives = || self.lives.iter().filter_map(|id| self.jobs.get(id)).map(|job| &**job);
         let one_ends = lives().any(|job| job.live().is_some_and(|live| live.requeuing));
         let froze = self.memory.acted == Some(self.now);
         if one_ends || froze || self.memory.swap_free >= WORTH_BYTES || self.victim().is_some() {
             return;
         }
-        let lacking = self.shortage_within(usable, AHEAD);
-        if lacking == 0 {
-            return;
-        }
         let may = |job: &&Job| {
             let ready = job.live().is_some_and(|live| {
                 let rested = self.now >= live.checkpoints.rests_until;
-                rested && !live.starting && !live.suspended && live.signal.is_none()
+                // Whom its user alone may let stand still is not let go on, for it could not be stopped again.
+                let stoppable = live.out.is_none() || !job.request.no_suspend;
+                rested && stoppable && !live.starting && !live.suspended && live.signal.is_none()
             });
             let helps = job.held.resident >= WORTH_BYTES && Some(job.id()) != self.memory.token;
             ready && helps && job.request.checkpoint.is_some()
@@ -65,6 +67,7 @@ impl Policy {
         self.dequeue(id);
         self.memory.frozen.remove(&id);
         self.memory.returning.remove(&id);
+        self.comes_from_swap(id);
         self.unmark(id);
         let now = self.now;
         let Some(job) = self.jobs.get_mut(&id) else { return };
@@ -74,6 +77,7 @@ impl Policy {
             live.checkpoints.until = Some(now.after(limit + PATIENCE));
             live.told.frozen = Some(false);
         }
+        self.memory.writing = true;
         let reason = Reason::NoRoomSoon { lacking };
         self.decisions.push(Decision { job: id, action: Action::Checkpoint, reason });
     }

@@ -215,7 +215,7 @@ impl Policy {
             // Of most jobs nothing is known, and memory is not short: no need to look at all that run.
             let kept = self.kept_beside(job.pools.memory);
             let free = usable.saturating_sub(self.memory.resident).saturating_sub(kept);
-            if self.memory.short_since.is_some() {
+            if self.memory.short_since.is_some() || self.memory.writing {
                 return Some(Lack::Short);
             }
             return (free < usable / 20).then_some(Lack::Room { wanted: usable / 20, free });
@@ -228,7 +228,7 @@ impl Policy {
         if wanted > free {
             return Some(Lack::Room { wanted, free });
         }
-        if self.memory.short_since.is_some() {
+        if self.memory.short_since.is_some() || self.memory.writing {
             return Some(Lack::Short);
         }
         // A job of which nothing is known waits until nobody stands still; the others only if they would keep one
@@ -399,7 +399,15 @@ impl Policy {
         let swap_in = Duration::from_micros(job.held.swapped.saturating_mul(1_000_000) / rate);
         job.held.resumed = now;
         job.held.runs_until = now.after(RUN.max(swap_in * RUN_PER_SWAP_IN));
-        if job.held.swapped >= WORTH_BYTES {
+        self.comes_from_swap(id);
+    }
+
+    /// What a job has in swap comes back with its next steps: the others wait for that long.
+    pub(crate) fn comes_from_swap(&mut self, id: JobId) {
+        let (now, rate) = (self.now, self.swap_rate());
+        let swapped = self.jobs.get(&id).map_or(0, |job| job.held.swapped);
+        if swapped >= WORTH_BYTES {
+            let swap_in = Duration::from_micros(swapped.saturating_mul(1_000_000) / rate);
             self.memory.returning.insert(id, Some(now.after(swap_in * 2)));
         }
     }

@@ -179,6 +179,8 @@ pub(crate) struct Memory {
     pub(crate) acted: Option<Instant>,
     /// Since when readings show a shortage.
     pub(crate) short_since: Option<Instant>,
+    /// Whether, at the last reading or since, a job was writing down what it has done because memory will be short.
+    pub(crate) writing: bool,
     /// The most that any job of a kind was seen to hold, of kinds with jobs that are not over.
     pub(crate) peaks: BTreeMap<Kind, u64>,
     /// What is known of kinds of jobs.

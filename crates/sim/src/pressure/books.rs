@@ -342,7 +342,8 @@ impl Books {
         let entry = self.jobs.get(&job)?;
         let live = || self.jobs.iter().filter(|(_, entry)| entry.started.is_some());
         // Starts are told last, and who is told to go on at the same time may have been let go after them.
-        let stands = |entry: &Entry| entry.frozen || entry.thawed == Some(now);
+        // One that was let go to write down what it had done is ended as it runs, and needs no more.
+        let stands = |entry: &Entry| entry.frozen || entry.ends || entry.thawed == Some(now);
         let running: Vec<&Entry> = live().filter(|(_, e)| !stands(e)).map(|(_, e)| e).collect();
         if running.is_empty() {
             return None;
