@@ -7,6 +7,8 @@ set -euo pipefail
 build=(gcc:gcc make:make git:git)
 # A second opinion on machines, for tests only.
 opinion=(pkg-config:pkg-config hwloc.h:libhwloc-dev)
+# Reads exported tables back.
+reader=(ensurepip:python3-venv)
 # The emulated host.
 lab=(qemu-system-x86_64:qemu-system-x86 busybox:busybox-static dpkg-deb:dpkg ldd:libc-bin strip:binutils xz:xz-utils)
 # Real programs with their example data, and what unpacks these.
@@ -18,7 +20,7 @@ peers=(parallel:parallel tsp:task-spooler xargs:findutils python3:python3-venv e
 
 case "${1:---build}" in
   --build) wanted=("${build[@]}") ;;
-  --test) wanted=("${build[@]}" "${opinion[@]}" "${lab[@]}") ;;
+  --test) wanted=("${build[@]}" "${opinion[@]}" "${lab[@]}" "${reader[@]}") ;;
   --lab) wanted=("${build[@]}" "${lab[@]}") ;;
   --demo) wanted=("${build[@]}" "${demo[@]}") ;;
   --bench) wanted=("${build[@]}" "${demo[@]}" "${peers[@]}") ;;
@@ -29,6 +31,7 @@ esac
 there() {
   case "$1" in
     /*) [ -e "$1" ] ;;
+    ensurepip) python3 -c 'import ensurepip' 2>/dev/null ;;
     hwloc.h) command -v pkg-config >/dev/null && pkg-config --exists 'hwloc >= 2.0' ;;
     *) command -v "$1" >/dev/null ;;
   esac
@@ -54,6 +57,14 @@ if [ "${#missing[@]}" -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/
 fi
 if [ "${#missing[@]}" -gt 0 ]; then
   echo "Missing, and done without: ${missing[*]} (as root: apt-get install ${missing[*]})" >&2
+fi
+if [ "${1:-}" = --test ]; then
+  # What reads an exported Parquet file back is not pinfold's own.
+  python="${CARGO_TARGET_DIR:-target}/python"
+  if ! "$python/bin/python" -c 'import pyarrow' 2>/dev/null; then
+    { python3 -m venv "$python" && "$python/bin/pip" install --quiet --timeout 10 --retries 1 pyarrow; } >/dev/null 2>&1 ||
+      echo "Missing, and done without: pyarrow (python3 -m venv $python && $python/bin/pip install pyarrow)" >&2
+  fi
 fi
 if [ "${1:-}" = --bench ]; then
   # HyperQueue comes as a Python wheel only.

@@ -56,6 +56,11 @@ echo "== tests"
 # Last, so that what remains on the screen is the test runner's own summary.
 # Tests run the programs of other crates too, which a test build alone does not make.
 cargo build --workspace --bins || failed+=("build")
+# By its own path, for the program that it links to knows nothing of what is installed beside it.
+python=$(realpath -m "${CARGO_TARGET_DIR:-target}")/python/bin/python
+if [ -x "$python" ]; then
+  export PINFOLD_PYTHON=$python
+fi
 cargo test --workspace --no-fail-fast || failed+=("tests")
 if [ "${#failed[@]}" -gt 0 ]; then
   echo "== failed: $(printf '%s; ' "${failed[@]}")tests took $((SECONDS - start)) s"
