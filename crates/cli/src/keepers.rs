@@ -84,18 +84,19 @@ fn become_keeper(dial: &Dial, StartOf { job, uid, start }: &StartOf) -> Failure 
     let failed = |what: &str, error: &std::io::Error| {
         Failure::doing(format!("job {job} cannot be kept anew: {what}"), error)
     };
-    // Whom the kernel spares is for a job's user to say, not for whoever starts its keeper.
-    let _ = std::fs::write("/proc/self/oom_score_adj", start.oom_score_adj.to_string());
+    // Whom the kernel spares is not for whoever starts its keeper to hand on, nor for a user to ask of root. Before this
+    // process is another user's, for then its files in /proc are nobody's to write.
+    let others = *uid != peer::own_uid();
+    let spared = if others { start.oom_score_adj.max(0) } else { start.oom_score_adj };
+    let _ = std::fs::write("/proc/self/oom_score_adj", spared.to_string());
+    if others && let Err(error) = peer::become_user(*uid) {
+        return failed(&format!("user {uid}"), &error);
+    }
+    // Now, with no more rights than theirs: these are what a user's client sent, and must not raise anything.
     for (name, soft, hard) in &start.limits {
         if let Some((_, resource)) = RESOURCES.iter().find(|(known, _)| known == name) {
-            // As far as it may: a service may have less than its user's session had.
-            let _ = setrlimit(*resource, Rlimit { current: *soft, maximum: *hard });
+            limit_as_far_as_may_be(*resource, *soft, *hard);
         }
-    }
-    if *uid != peer::own_uid()
-        && let Err(error) = peer::become_user(*uid)
-    {
-        return failed(&format!("user {uid}"), &error);
     }
     if let Err(error) = std::env::set_current_dir(&start.directory) {
         return failed(&start.directory, &error);
@@ -117,6 +118,16 @@ fn become_keeper(dial: &Dial, StartOf { job, uid, start }: &StartOf) -> Failure 
             failed(&own.display().to_string(), &spawn::become_now(&program))
         }
         Err(error) => Failure::new(ExitCode::NotExecutable, error),
+    }
+}
+
+/// Sets a limit as it was where the job was handed over; where a service has less than its user's session had, to that.
+fn limit_as_far_as_may_be(resource: Resource, soft: Option<u64>, hard: Option<u64>) {
+    // No limit is more than any.
+    let less = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
+    if setrlimit(resource, Rlimit { current: soft, maximum: hard }).is_err() {
+        let maximum = less(hard, getrlimit(resource).maximum);
+        let _ = setrlimit(resource, Rlimit { current: less(soft, maximum), maximum });
     }
 }
 
