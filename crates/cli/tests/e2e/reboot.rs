@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use pinfold_proto::JobState;
+use pinfold_proto::start::Start;
 use rustix::process::Signal;
 
 use crate::host::{Host, processes_with, send, status_field};
@@ -108,18 +109,34 @@ fn jobs_of_other_users_come_back_as_theirs() {
     host.until(first, JobState::Running);
     let mut command = host.command(host.programs().join("pinfold"));
     command
-        .args(["submit", "--", "/bin/sh", "-c", "id -G >groups; exit 4"])
+        .args([
+            "submit",
+            "--",
+            "/bin/sh",
+            "-c",
+            "{ id -G; cat /proc/self/oom_score_adj; grep realtime.prio /proc/self/limits; } >told; exit 4",
+        ])
         .stdin(Stdio::null())
         .current_dir(&open);
     become_nobody(&mut command);
     let done = host.spawn(command).wait();
     let theirs: u64 = done.out.trim().parse().unwrap_or_else(|_| panic!("{done:?}"));
     host.until(theirs, JobState::Queued);
+    // As a client of theirs could have sent it: spared by the kernel, and with real-time priority.
+    let kept = host.state().join(format!("starts/{theirs}"));
+    let mut start: Start =
+        serde_json::from_str(&std::fs::read_to_string(&kept).expect("it is kept")).expect("a start");
+    start.oom_score_adj = -900;
+    let own = start.limits.iter_mut().find(|(name, ..)| name == "rtprio").expect("it is told");
+    (own.1, own.2) = (Some(50), Some(50));
+    std::fs::write(&kept, serde_json::to_string(&start).expect("JSON")).expect("it is ours");
     restart(&mut host);
     host.make("go");
     host.until_exit_code(first, 6);
     host.until_exit_code(theirs, 4);
-    let written = std::fs::metadata(open.join("groups")).expect("it ran");
+    let written = std::fs::metadata(open.join("told")).expect("it ran");
     assert_eq!((written.uid(), written.gid()), (65534, 65534));
-    assert_eq!(std::fs::read_to_string(open.join("groups")).expect("it is there").trim(), "65534");
+    let told = std::fs::read_to_string(open.join("told")).expect("it is there");
+    let words: Vec<&str> = told.split_whitespace().collect();
+    assert_eq!(words, ["65534", "0", "Max", "realtime", "priority", "0", "0"], "{told}");
 }
