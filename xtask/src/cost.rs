@@ -76,25 +76,10 @@ impl Bench {
         };
         let priority = [8, 10, 10, 10, 12][usize::try_from(number % 5).unwrap_or(0)];
         self.step(Event::Submit(Request {
-            job: JobId(number),
             priority,
             cores: if number.is_multiple_of(7) { 2 } else { 1 },
             class,
-            expected: None,
-            ttl: None,
-            held: false,
-            no_suspend: false,
-            requeue: false,
-            requeues: 0,
-            checkpoint: None,
-            wish: None,
-            aside: None,
-            project: None,
-            after: Vec::new(),
-            array: None,
-            memory: None,
-            tmp_bytes: 0,
-            kind: None,
+            ..Request::plain(JobId(number))
         }));
     }
 

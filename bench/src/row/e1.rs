@@ -1,4 +1,5 @@
-//! Row `e1`: a mix of real programs, once and twice as many at a time as there are cores; and once more when pinfold has seen it.
+//! Row `e1`: a mix of real programs, as many at a time as there are cores and at other factors; and once more when pinfold
+//! has seen it.
 
 use anyhow::{Context, bail};
 use clap::Args;

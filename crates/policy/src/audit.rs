@@ -190,14 +190,18 @@ fn machine() -> impl Strategy<Value = Machine> {
                 asides.push(Aside { name: name.to_owned(), cores, topology: None, memory_bytes });
             }
         }
-        // Three sockets of two cores, each a NUMA node.
-        let mut facts =
-            pinfold_topo::synthetic::facts_of("pack:3 numa:1 core:2 pu:1").expect("it is well formed");
-        facts.numa.iter_mut().for_each(|node| node.memory_bytes = Some(NODE_BYTES));
-        let topology = facts.assemble().expect("it is whole");
-        let cores = cores.into_iter().fold(CpuSet::new(), |all, core| all.union(&core));
-        Machine { asides, ..Machine::of(&topology, &cores) }
+        three_nodes(cores, asides)
     })
+}
+
+/// These cores of a machine of three sockets of two cores, each socket a NUMA node.
+fn three_nodes(cores: Vec<CpuSet>, asides: Vec<Aside>) -> Machine {
+    let mut facts =
+        pinfold_topo::synthetic::facts_of("pack:3 numa:1 core:2 pu:1").expect("it is well formed");
+    facts.numa.iter_mut().for_each(|node| node.memory_bytes = Some(NODE_BYTES));
+    let topology = facts.assemble().expect("it is whole");
+    let cores = cores.into_iter().fold(CpuSet::new(), |all, core| all.union(&core));
+    Machine { asides, ..Machine::of(&topology, &cores) }
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -425,7 +429,7 @@ fn promises(policy: &Policy) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_books_balance_after_every_event(steps in steps()) {
@@ -469,4 +473,58 @@ proptest! {
             prop_assert!(known.contains(&info.job), "job {} starts and nobody told it", info.job);
         }
     }
+}
+
+fn wish(named: &[u32]) -> Option<Box<Wish>> {
+    Some(Box::new(Wish { named: named.iter().map(|&pu| PuOs(pu)).collect(), ..Wish::default() }))
+}
+
+/// It was found that the core on which such a job runs beside others counted as the one that it must have.
+#[test]
+fn a_job_has_no_home_without_the_core_it_named() {
+    let running = Running {
+        started: Instant(0),
+        class: Class::Primary,
+        cpus: CpuSet::new(),
+        frozen: true,
+        suspended: false,
+    };
+    let request = Request { wish: wish(&[1, 2]), ..Request::plain(JobId(11)) };
+    let adopted = Adopted { request, submitted: Instant(0), running: Some(running) };
+    let primary =
+        Request { class: Some(Class::Primary), wish: wish(&[]), priority: 2, ..Request::plain(JobId(4)) };
+    let array = Some(ArrayLimit { array: 0, at_most: 1 });
+    let steps = vec![
+        (0, Event::Submit(Request { array, ..Request::plain(JobId(6)) }), None),
+        (0, Event::Memory(MemorySample { stalled_milli: 500, ..MemorySample::default() }), None),
+        (0, Event::Adopt(adopted), None),
+        (0, Event::Submit(primary), None),
+    ];
+    let (policy, _) = play(steps, |policy| {
+        audit(policy);
+        promises(policy);
+    });
+    assert_eq!(policy.job(JobId(11)).unwrap().class, Some(Class::Backfill));
+}
+
+/// It was found that memory stayed bound to the nodes beside cores to which a job was bound no more.
+#[test]
+fn memory_is_not_bound_once_cores_are_not() {
+    let mut cores: Vec<CpuSet> = (0..6).map(|pu| CpuSet::single(PuOs(pu))).collect();
+    let aside = Aside { name: "b".into(), cores: cores.split_off(5), ..Aside::default() };
+    let machine = three_nodes(cores, vec![aside]);
+    let nodes = NodeMemory { available_bytes: (0..3).map(|node| (node, NODE_BYTES)).collect(), jobs: vec![] };
+    let request = Request { memory: Some(1 << 20), ..Request::plain(JobId(1)) };
+    let steps = vec![
+        (0, Event::Machine(machine), None),
+        (0, Event::Nodes(nodes), None),
+        (0, Event::Submit(request), None),
+        (0, Event::Started(JobId(1)), None),
+        (0, Event::Configure(Settings { affinity: false, ..Settings::default() }), None),
+    ];
+    let (policy, log) = play(steps, audit);
+    let bound =
+        |decision: &&Decision| matches!(&decision.action, Action::Near { nodes } if !nodes.is_empty());
+    assert_eq!(log.iter().filter(bound).count(), 1, "{log:?}");
+    assert!(policy.chunks().is_empty(), "{:?}", policy.chunks());
 }

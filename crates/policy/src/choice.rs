@@ -28,7 +28,9 @@ impl Cores {
         }
         let is_free = |core: usize| self.get(core).home_of.is_none();
         let allowed = |core: usize| wish.is_none_or(|wish| wish.allows(self.get(core)));
-        if own.len() == count && own.iter().all(|&core| is_free(core) && allowed(core)) {
+        let named = || wish.map(|wish| self.touched_by(&wish.named)).unwrap_or_default();
+        let stays = own.len() == count && own.iter().all(|&core| is_free(core) && allowed(core));
+        if stays && named().iter().all(|core| own.contains(core)) {
             return Some(own.to_vec());
         }
         if let Some(wish) = wish {

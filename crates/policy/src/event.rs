@@ -167,6 +167,34 @@ pub struct Request {
     pub kind: Option<Kind>,
 }
 
+impl Request {
+    /// A job that says nothing of itself: one core, the priority in the middle.
+    #[must_use]
+    pub const fn plain(job: JobId) -> Self {
+        Self {
+            job,
+            priority: 10,
+            cores: 1,
+            class: None,
+            expected: None,
+            ttl: None,
+            held: false,
+            no_suspend: false,
+            requeue: false,
+            requeues: 0,
+            checkpoint: None,
+            wish: None,
+            aside: None,
+            project: None,
+            after: Vec::new(),
+            array: None,
+            memory: None,
+            tmp_bytes: 0,
+            kind: None,
+        }
+    }
+}
+
 /// A job found again after a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adopted {

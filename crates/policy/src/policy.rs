@@ -197,6 +197,8 @@ impl Policy {
         self.protect();
         self.set_guard();
         self.clip();
+        // Which PUs a job has depends on the settings, and with them the nodes beside it.
+        self.chunks.touch();
         if old.schedule != self.settings.schedule {
             self.reclass_all();
         } else if old.affinity != self.settings.affinity {

@@ -114,27 +114,7 @@ impl Host {
     ) -> Result<(), Violation> {
         self.works.insert(JobId(job), (mib, grows, length_us));
         self.read()?;
-        let request = Request {
-            job: JobId(job),
-            priority: 10,
-            cores,
-            class: None,
-            expected: None,
-            ttl: None,
-            held: false,
-            no_suspend: false,
-            requeue: false,
-            requeues: 0,
-            checkpoint: None,
-            wish: None,
-            aside: None,
-            project: None,
-            after: Vec::new(),
-            array: None,
-            memory: Some(mib * PAGE),
-            tmp_bytes: 0,
-            kind: None,
-        };
+        let request = Request { cores, memory: Some(mib * PAGE), ..Request::plain(JobId(job)) };
         self.step(Event::Submit(request))
     }
 

@@ -239,27 +239,7 @@ fn plain(text: &str) -> Machine {
 }
 
 fn request(words: &[&str]) -> Request {
-    let mut request = Request {
-        job: job(words[0]),
-        priority: 10,
-        cores: 1,
-        class: None,
-        expected: None,
-        ttl: None,
-        held: false,
-        no_suspend: false,
-        requeue: false,
-        requeues: 0,
-        checkpoint: None,
-        wish: None,
-        aside: None,
-        project: None,
-        after: Vec::new(),
-        array: None,
-        memory: None,
-        tmp_bytes: 0,
-        kind: None,
-    };
+    let mut request = Request::plain(job(words[0]));
     for word in &words[1..] {
         match *word {
             "primary" => request.class = Some(Class::Primary),

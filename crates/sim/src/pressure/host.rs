@@ -291,25 +291,14 @@ impl Host {
     fn request(&self, job: JobId) -> Option<Request> {
         let task = self.options.tasks.get(usize::try_from(job.0 - 1).ok()?)?;
         Some(Request {
-            job,
             priority: task.priority,
             cores: task.plan.width,
-            class: None,
-            expected: None,
-            ttl: None,
-            held: false,
             no_suspend: task.no_suspend,
             requeue: task.requeue,
-            requeues: 0,
             checkpoint: task.checkpoint.then(|| Duration::from_micros(CHECKPOINT_US)),
             memory: task.asked.map(|kib| kib << 10),
             kind: task.kind.map(Kind),
-            wish: None,
-            aside: None,
-            project: None,
-            after: Vec::new(),
-            array: None,
-            tmp_bytes: 0,
+            ..Request::plain(job)
         })
     }
 
