@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long a daemon may take to answer, and to stop.
@@ -86,13 +86,31 @@ impl Daemon {
         i32::try_from(self.child.as_ref()?.id()).ok()
     }
 
+    /// The jobs as `status` tells them; none when it tells nothing.
+    fn jobs(&self) -> Vec<serde_json::Value> {
+        let Ok(output) = self.command().args(["status", "--json"]).stderr(Stdio::null()).output() else {
+            return Vec::new();
+        };
+        let mut view: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        match view["jobs"].take() {
+            serde_json::Value::Array(jobs) => jobs,
+            _ => Vec::new(),
+        }
+    }
+
+    /// Waits until a job runs; an error when it does not after a while.
+    pub(crate) fn await_running(&self, job: u64) -> anyhow::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.jobs().iter().any(|seen| seen["job"] == job && seen["state"] == "running") {
+            ensure!(Instant::now() < deadline, "job {job} does not run");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
     /// Cancels all jobs that have not ended. Best effort, on the way out of a measurement that is given up.
     pub(crate) fn cancel_all(&self) {
-        let Ok(output) = self.command().args(["status", "--json"]).stderr(Stdio::null()).output() else {
-            return;
-        };
-        let view: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        for job in view["jobs"].as_array().into_iter().flatten() {
+        for job in self.jobs() {
             if job["state"] != "exited" {
                 let number = job["job"].to_string();
                 let mut command = self.command();

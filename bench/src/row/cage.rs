@@ -150,6 +150,9 @@ impl Stand {
             None => (pinned(&first, &self.load), pinned(&last, &self.queens)),
         };
         let load = if way == Way::Alone { None } else { Some(Load::start(load, rate)?) };
+        if let Some(daemon) = &daemon {
+            daemon.await_running(1)?;
+        }
         let begun = Instant::now();
         let before_s = daemon.as_ref().map(cpu_s);
         let seconds = self.solve(code)?;

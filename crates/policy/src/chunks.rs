@@ -377,7 +377,7 @@ impl Policy {
     }
 
     /// `base` with some of `others` that together fit: the fewest nodes, then the least room left over, and no more nodes
-    /// than are worth it for jobs of `claim` bytes.
+    /// than are worth it for jobs of `claim` bytes unless there is no other way.
     fn joined<'a>(
         &self,
         base: &[&'a Chunk],
@@ -388,10 +388,26 @@ impl Policy {
         let count = u64::try_from(self.chunks.nodes.len()).unwrap_or(u64::MAX).max(1);
         let all = self.chunks.nodes.values().map(|node| node.capacity).fold(0, u64::saturating_add);
         let mean = all / count / 1000 * (1000 - RESERVE_MILLI);
-        let most = chunk::nodes_for(claim, mean).max(nodes_in(base).len());
-        let mut others: Vec<&Chunk> = others.iter().filter(|chunk| chunk.nodes.len() <= most).collect();
+        let worth = chunk::nodes_for(claim, mean).max(nodes_in(base).len());
+        let mut others: Vec<&Chunk> = others.iter().collect();
         others.sort_by_key(|chunk| std::cmp::Reverse(self.room(&[chunk])));
-        others.truncate(CANDIDATES_MAX);
+        // Bound to many nodes it is at least counted there; bound to none it could take the room of all who are.
+        [worth, self.chunks.nodes.len()].into_iter().find_map(|most| {
+            let mut small: Vec<&Chunk> =
+                others.iter().copied().filter(|chunk| chunk.nodes.len() <= most).collect();
+            small.truncate(CANDIDATES_MAX);
+            self.joined_within(most, base, &small, &fits)
+        })
+    }
+
+    /// As [`Self::joined`], of `most` nodes at most.
+    fn joined_within<'a>(
+        &self,
+        most: usize,
+        base: &[&'a Chunk],
+        others: &[&'a Chunk],
+        fits: impl Fn(&[&Chunk]) -> bool,
+    ) -> Option<Vec<&'a Chunk>> {
         let mut best: Option<((usize, u64), Vec<&Chunk>)> = None;
         // A chunk has a node at least.
         let few = |mask: &u32| mask.count_ones() as usize + base.len() <= most;

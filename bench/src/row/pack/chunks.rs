@@ -64,6 +64,8 @@ mod tests {
     #[test]
     fn a_little_more_than_half_is_packed() {
         assert_eq!(at_once(51).unwrap(), 7);
+        // The last one needs all nodes; left unbound, it could take the room of the eighteen that are.
+        assert_eq!(at_once(20).unwrap(), 19);
         assert_eq!(at_once(90).unwrap(), 4);
     }
 }
