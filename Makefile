@@ -22,10 +22,10 @@ lab: ## The acceptance suite alone, on an emulated host (QEMU): control groups v
 	@cargo build --workspace --bins
 	@cargo xtask lab
 
-bench: ## pinfold beside native launchers and peers (about two hours)
+bench: ## pinfold beside native launchers and peers (about three hours)
 	@scripts/setup.sh --bench
 	@cargo build --release $(binaries)
-	@for row in launch short pack cost truth short-lived store e5 e6 e8 cage memory e1; do $(target)/release/pinfold-bench $$row || exit 1; done
+	@for row in launch short pack cost truth short-lived store interfere e3 e5 e6 e8 cage memory e1; do $(target)/release/pinfold-bench $$row || exit 1; done
 
 deb: ## A Debian package with the service's unit, manual pages and completions, in target/
 	@scripts/setup.sh --build

@@ -108,6 +108,19 @@ impl Daemon {
         Ok(())
     }
 
+    /// Waits until so many jobs run; an error when they do not after a while.
+    pub(crate) fn await_so_many(&self, count: usize) -> anyhow::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let running = self.jobs().iter().filter(|job| job["state"] == "running").count();
+            if running >= count {
+                return Ok(());
+            }
+            ensure!(Instant::now() < deadline, "{running} of {count} jobs run");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Cancels all jobs that have not ended. Best effort, on the way out of a measurement that is given up.
     pub(crate) fn cancel_all(&self) {
         for job in self.jobs() {

@@ -43,6 +43,8 @@ struct Args {
 enum Row {
     /// Real programs, once and twice as many at a time as there are cores.
     E1(row::e1::E1Args),
+    /// Jobs that wait for unlike parts of their time, in counts that fill the slots and in counts that do not.
+    E3(row::e3::E3Args),
     /// Jobs that compute and wait by turns.
     E5(row::e5::E5Args),
     /// Linear equations by several ranks, bound in all ways, beside noise.
@@ -53,6 +55,8 @@ enum Row {
     Cage(row::cage::CageArgs),
     /// Jobs that together outgrow memory.
     Memory(row::memory::MemoryArgs),
+    /// What a primary loses to backfillers, what they make of the rest, and how late it wakes.
+    Interfere(row::interfere::InterfereArgs),
     /// What starting one command costs.
     Launch(row::launch::LaunchArgs),
     /// How many commands that do nothing get through in a second.
@@ -77,11 +81,13 @@ enum Row {
 fn main() -> anyhow::Result<ExitCode> {
     match Args::parse().row {
         Row::E1(args) => row::e1::run(&args)?,
+        Row::E3(args) => row::e3::run(&args)?,
         Row::E5(args) => row::e5::run(&args)?,
         Row::E6(args) => row::e6::run(&args)?,
         Row::E8(args) => row::e8::run(&args)?,
         Row::Cage(args) => row::cage::run(&args)?,
         Row::Memory(args) => row::memory::run(&args)?,
+        Row::Interfere(args) => row::interfere::run(&args)?,
         Row::Launch(args) => row::launch::run(&args)?,
         Row::Short(args) => row::short::run(&args)?,
         Row::Pack(args) => row::pack::run(&args)?,

@@ -3,9 +3,11 @@
 pub(crate) mod cage;
 pub(crate) mod cost;
 pub(crate) mod e1;
+pub(crate) mod e3;
 pub(crate) mod e5;
 pub(crate) mod e6;
 pub(crate) mod e8;
+pub(crate) mod interfere;
 pub(crate) mod launch;
 pub(crate) mod memory;
 pub(crate) mod pack;
@@ -29,9 +31,9 @@ use crate::run::Bench;
 /// Options of every row.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct RowArgs {
-    /// Repetitions; at least 6 for an interval of 95 %.
-    #[arg(long, default_value_t = 6)]
-    pub(crate) repetitions: usize,
+    /// Repetitions; at least 6 for an interval of 95 % [default: 6; `interfere` 10].
+    #[arg(long, value_name = "N")]
+    repetitions: Option<usize>,
     /// Solo runs of each class of jobs.
     #[arg(long, default_value_t = 3)]
     pub(crate) solo: usize,
@@ -55,7 +57,13 @@ pub(crate) struct RowArgs {
 impl RowArgs {
     /// Repetitions, the full form considered.
     pub(crate) fn repetitions(&self) -> usize {
-        if self.full { self.repetitions.max(10) } else { self.repetitions }
+        self.repetitions_or(6)
+    }
+
+    /// Repetitions of a row that has so many where nothing is said.
+    pub(crate) fn repetitions_or(&self, usual: usize) -> usize {
+        let repetitions = self.repetitions.unwrap_or(usual);
+        if self.full { repetitions.max(10) } else { repetitions }
     }
 
     /// Solo runs, the full form considered.

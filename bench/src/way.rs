@@ -37,6 +37,13 @@ pub(crate) enum Way {
         /// Jobs at a time.
         slots: usize,
     },
+    /// GNU parallel whose slots beyond `normal` run their jobs at nice 19.
+    ParallelNice {
+        /// Slots of usual niceness.
+        normal: usize,
+        /// Slots at nice 19.
+        niced: usize,
+    },
     /// Task-spooler (`tsp`).
     Spooler {
         /// Jobs at a time.
@@ -96,6 +103,9 @@ impl fmt::Display for Way {
             Self::Native { slots } => write!(out, "native, {slots} at a time"),
             Self::Idle { normal, idle } => write!(out, "native, {normal} + {idle} idle class"),
             Self::Parallel { slots } => write!(out, "GNU parallel -j{slots}"),
+            Self::ParallelNice { normal, niced } => {
+                write!(out, "GNU parallel, {normal} + {niced} at nice 19")
+            }
             Self::Spooler { slots } => write!(out, "task-spooler -S {slots}"),
             Self::HyperQueue { slots } => write!(out, "HyperQueue, {slots} cores"),
             Self::ParallelSuspend { slots, .. } => write!(out, "GNU parallel -j{slots} --memsuspend"),
@@ -157,7 +167,10 @@ impl Way {
         match self {
             Self::Native { .. } => None,
             Self::Idle { .. } => (!installed("chrt")).then_some("chrt is not installed"),
-            Self::Parallel { .. } | Self::ParallelSuspend { .. } | Self::ParallelFree { .. } => {
+            Self::Parallel { .. }
+            | Self::ParallelNice { .. }
+            | Self::ParallelSuspend { .. }
+            | Self::ParallelFree { .. } => {
                 (!installed("parallel")).then_some("GNU parallel is not installed")
             }
             Self::Earlyoom { .. } => (!installed("earlyoom")).then_some("earlyoom is not installed"),
@@ -216,6 +229,13 @@ impl Ready {
                 refilled(batch, &self.lines, (slots, 0), RETRIES).map(|()| Value::Null)
             }
             Way::Parallel { slots } => parallel(batch, &self.file, slots, &[]).map(|()| Value::Null),
+            Way::ParallelNice { normal, niced } => {
+                // `{%}` is the number of the slot, from 1 on; `{}` the line, quoted as one word.
+                let command = format!(
+                    "if [ {{%}} -gt {normal} ]; then exec nice -n 19 sh -c {{}}; else exec sh -c {{}}; fi"
+                );
+                parallel(batch, &self.file, normal + niced, &[command.as_str()]).map(|()| Value::Null)
+            }
             Way::ParallelSuspend { slots, half_mib } => {
                 parallel(batch, &self.file, slots, &["--memsuspend", &format!("{half_mib}M")])
                     .map(|()| Value::Null)

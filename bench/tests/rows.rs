@@ -98,6 +98,54 @@ fn duty_cycle_jobs() {
 }
 
 #[test]
+fn jobs_that_wait_for_unlike_parts() {
+    let directory = tempfile::tempdir().unwrap();
+    let small = ["--per-slot", "1", "--job-seconds", "0.04", "--burst-ms", "20", "--repetitions", "1"];
+    let output = row(directory.path(), &[&["e3"][..], &small, &["--solo", "1"]].concat());
+    let runs = kept(directory.path(), &output, "run");
+    let counts: Vec<usize> = runs.iter().map(|run| run["run"]["endings"].as_array().unwrap().len()).collect();
+    let cores = rustix::thread::sched_getaffinity(None).unwrap().count() as usize;
+    assert!(counts.contains(&(2 * cores)) && counts.contains(&(2 * cores + 1)), "{counts:?}");
+    for run in runs.iter().map(|run| &run["run"]) {
+        assert_eq!(run["failures"], serde_json::json!([]), "{run}");
+    }
+}
+
+#[test]
+fn a_primary_beside_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["interfere", "--seconds", "0.05", "--wakes", "5", "--pack-wakes", "3"];
+    let arguments = [&arguments[..], &["--repetitions", "1", "--beside", "compute"]].concat();
+    let output = row(directory.path(), &arguments);
+    let runs = kept(directory.path(), &output, "run");
+    for primary in ["compute", "memory", "wake"] {
+        for way in ["alone", "beside nice 19"] {
+            let found = runs.iter().find(|run| run["primary"] == primary && run["way"] == way);
+            let run = found.unwrap_or_else(|| panic!("no {primary}, {way}: {runs:?}"));
+            assert!(run["seconds"].as_f64().unwrap() > 0.0, "{run}");
+            // On a busy machine those of nice 19 may have had nothing in so short a time; there where nobody is, nobody had.
+            let beside_s = run["beside_s"].as_f64().unwrap();
+            assert!(beside_s >= 0.0 && (way != "alone" || beside_s <= 0.0), "{run}");
+            let late = run["late_us"].as_array().unwrap().len();
+            assert_eq!(late, if primary == "wake" { 5 } else { 0 }, "{run}");
+        }
+    }
+    let packed = kept(directory.path(), &output, "pack");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("pinfold is left out") && text.contains("slowed by %"), "{text}");
+    if packed.is_empty() {
+        return println!("two tasks are left out: {text}");
+    }
+    assert_eq!(packed.len(), 4, "{packed:?}");
+    for pair in &packed {
+        assert!(
+            pair["packed"].as_u64() <= pair["beside"].as_u64() && pair["ran_s"].as_f64().unwrap() > 0.0,
+            "{pair}"
+        );
+    }
+}
+
+#[test]
 fn launching() {
     let directory = tempfile::tempdir().unwrap();
     let output = row(directory.path(), &["launch", "--runs", "5"]);

@@ -114,7 +114,7 @@ fn jobs(cell: Cell, args: &E5Args, speed: f64, cores: usize, load: &str) -> Vec<
 }
 
 /// `value` as a count of at least one.
-fn whole(value: f64) -> u64 {
+pub(super) fn whole(value: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -6,7 +6,6 @@
 //! each round twice, which says how far it is equal to itself.
 
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -142,7 +141,7 @@ impl Stand {
         let others =
             (0..load).map(|number| self.start_load(way, number)).collect::<anyhow::Result<Vec<_>>>()?;
         if let Some(daemon) = self.daemon.as_ref().filter(|_| matches!(way, Way::Pinfold | Way::Isolated)) {
-            until_running(daemon, load)?;
+            daemon.await_so_many(load)?;
         }
         let program = self.queens.get_program();
         let last = self.pus.last().context("this process may use no PU")?.to_string();
@@ -215,7 +214,7 @@ impl Stand {
 }
 
 /// A process that is ended when it is not wanted any more.
-struct Load(Child);
+pub(super) struct Load(pub(super) Child);
 
 impl Drop for Load {
     fn drop(&mut self) {
@@ -224,25 +223,6 @@ impl Drop for Load {
             let _sent = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
         let _gone = self.0.wait();
-    }
-}
-
-/// Waits until so many jobs run.
-fn until_running(daemon: &Daemon, count: usize) -> anyhow::Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    loop {
-        let output = daemon.command().args(["status", "--json"]).output().context("pinfold status")?;
-        let view: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        let jobs = view["jobs"]
-            .as_array()
-            .map_or(0, |jobs| jobs.iter().filter(|job| job["state"] == "running").count());
-        if jobs >= count {
-            return Ok(());
-        }
-        if Instant::now() > deadline {
-            bail!("{jobs} of {count} loads run after 30 s");
-        }
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
