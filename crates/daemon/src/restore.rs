@@ -304,7 +304,7 @@ impl Daemon {
             affinity: config.cpu_affinity,
             backfill: config.cpu_backfill,
             protect_milli: config.cpu_protect_milli,
-            guard: config.cpu_guard,
+            hold_back: config.cpu_guard,
             preemption: match config.cpu_preemption {
                 config::Preemption::Hard => Preemption::Hard,
                 config::Preemption::Soft => Preemption::Soft,

@@ -132,7 +132,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                 affinity,
                 backfill,
                 protect_milli: if queue_depth < 3 { 100 * queue_depth } else { 0 },
-                guard: queue_depth % 2 == 1,
+                hold_back: queue_depth % 2 == 1,
                 preemption,
                 schedule,
                 drain: schedule && queue_depth == 7,

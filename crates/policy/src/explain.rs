@@ -120,7 +120,7 @@ impl Policy {
             return ("it has just come".into(), "the next event".into());
         };
         numbers.extend(self.explain_protection());
-        numbers.extend(self.explain_guard());
+        numbers.extend(self.explain_holding_back());
         let ahead = self.queue_of(job).ahead_of(&entry);
         numbers.push(("position in the queue", (ahead + 1).to_string()));
         if job.aged {

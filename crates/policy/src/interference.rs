@@ -138,13 +138,13 @@ impl Watched {
 
 impl Policy {
     /// Slots, of which those beyond the cores may be nobody's for a while.
-    pub(crate) fn guarded(&self, slots: usize) -> usize {
+    pub(crate) fn less_held_back(&self, slots: usize) -> usize {
         self.interference.cap.map_or(slots, |cap| slots.min(cap.max(self.cores.len())))
     }
 
-    /// New settings: without the guard nothing of it is left.
-    pub(crate) fn set_guard(&mut self) {
-        if self.settings.guard {
+    /// New settings: where nobody is held back, nothing of that is left.
+    pub(crate) fn set_holding_back(&mut self) {
+        if self.settings.hold_back {
             return;
         }
         self.interference = Interference::default();
@@ -160,7 +160,7 @@ impl Policy {
 
     /// Takes in how much each primary waited.
     pub(crate) fn watch_interference(&mut self, sample: &Sample) {
-        if !self.settings.guard {
+        if !self.settings.hold_back {
             return;
         }
         let now = self.now;
@@ -205,13 +205,13 @@ impl Policy {
     /// Freezes a backfiller for a while, in which its slots are nobody's.
     fn hold_back(&mut self, with: JobId, victim: JobId, waited: u64, usual: u64) {
         let now = self.now;
-        let guard = &mut self.interference;
-        let again = guard.until.is_some_and(|until| now.since(until) < REST_MAX);
-        guard.rest = if again { (guard.rest * 2).min(REST_MAX) } else { REST };
-        let until = now.after(guard.rest);
-        guard.until = Some(until);
+        let held = &mut self.interference;
+        let again = held.until.is_some_and(|until| now.since(until) < REST_MAX);
+        held.rest = if again { (held.rest * 2).min(REST_MAX) } else { REST };
+        let until = now.after(held.rest);
+        held.until = Some(until);
         // It is seen first what that brings.
-        guard.watched.values_mut().for_each(|one| one.hits.clear());
+        held.watched.values_mut().for_each(|one| one.hits.clear());
         let milli = |milli: u64| u16::try_from(milli).unwrap_or(u16::MAX);
         let reason = Reason::Interferes { with, waited_milli: milli(waited), usual_milli: milli(usual) };
         if let Some(live) = self.live_mut(victim) {
@@ -250,8 +250,8 @@ impl Policy {
         }
     }
 
-    /// What the guard keeps from running, in words and figures; `None`: nothing.
-    pub(crate) fn explain_guard(&self) -> Option<(&'static str, String)> {
+    /// What being held back keeps from running, in words and figures; `None`: nothing.
+    pub(crate) fn explain_holding_back(&self) -> Option<(&'static str, String)> {
         let until = self.interference.until.filter(|until| *until > self.now)?;
         let left = until.since(self.now).as_secs();
         Some(("no more backfillers for", format!("{left} s (`cpu.guard`)")))

@@ -186,7 +186,11 @@ impl Policy {
     /// All slots: without backfill only those that are cores.
     pub(crate) fn total(&self) -> usize {
         let slots = self.settings.slots(self.cores.len());
-        if self.settings.backfill { self.guarded(self.protected(slots)) } else { slots.min(self.cores.len()) }
+        if self.settings.backfill {
+            self.less_held_back(self.protected(slots))
+        } else {
+            slots.min(self.cores.len())
+        }
     }
 
     fn configure(&mut self, settings: Settings) {
@@ -195,7 +199,7 @@ impl Policy {
             self.renew_pools();
         }
         self.protect();
-        self.set_guard();
+        self.set_holding_back();
         self.clip();
         // Which PUs a job has depends on the settings, and with them the nodes beside it.
         self.chunks.touch();

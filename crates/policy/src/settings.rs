@@ -44,7 +44,7 @@ pub struct Settings {
     /// there are slots.
     pub protect_milli: u32,
     /// Whether backfillers give way where a primary waits for a core more than is usual for it.
-    pub guard: bool,
+    pub hold_back: bool,
     /// What a job of higher priority may do to one of lower.
     pub preemption: Preemption,
     /// Whether jobs wait for slots at all; off: every job starts at once and is only measured.
@@ -68,7 +68,7 @@ impl Default for Settings {
             affinity: true,
             backfill: true,
             protect_milli: 0,
-            guard: false,
+            hold_back: false,
             preemption: Preemption::Soft,
             schedule: true,
             drain: false,

@@ -117,7 +117,7 @@ impl Scene<'_> {
         let slots = self.settings.slots(self.cores.len());
         match self.settings.protect_milli {
             _ if !self.settings.backfill => slots.min(self.cores.len()),
-            0 if !self.settings.guard => slots,
+            0 if !self.settings.hold_back => slots,
             // How many, is checked by itself.
             _ => slots.min(self.policy.slots().1),
         }

@@ -342,7 +342,7 @@ impl Host {
         let now = Instant(self.raw_clock()).max(self.clock);
         let true_clock = !self.options.chaos.contains(&Chaos::Clock);
         let scheduled = self.settings.schedule && self.settings.affinity && self.settings.backfill;
-        let guarded = scheduled && self.settings.guard;
+        let held_back = scheduled && self.settings.hold_back;
         let could = |job: JobId| {
             let Some(one) = primaries.iter().find(|one| one.job == job) else { return false };
             let gives_way = |other: &&JobInfo| {
@@ -356,7 +356,7 @@ impl Host {
             };
             let mine = |job: JobId| self.ledger.jobs.get(&job).is_some_and(|e| e.request.aside.is_none());
             true_clock
-                && guarded
+                && held_back
                 && mine(job)
                 && beside(one).any(|other| gives_way(&other) && mine(other.job))
         };

@@ -352,9 +352,9 @@ fn disturb(host: &mut Host) -> Result<(), Violation> {
             let settings = swarm::settings(&mut host.dice);
             let projects = swarm::projects(&mut host.more, host.options.cores, host.options.divided);
             let protect_milli = swarm::protect_milli(&mut host.more, host.options.samples);
-            // Now and then the guard is off for a while.
-            let guard = host.options.guarded && !host.upsets.is_multiple_of(4);
-            host.settings = Settings { projects, protect_milli, guard, ..settings };
+            // Now and then nobody is held back for a while.
+            let hold_back = host.options.hold_back && !host.upsets.is_multiple_of(4);
+            host.settings = Settings { projects, protect_milli, hold_back, ..settings };
             host.deliver(Event::Configure(host.settings.clone()))
         }
         Chaos::Clock => {

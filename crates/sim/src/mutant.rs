@@ -50,10 +50,10 @@ pub enum Mutant {
     IgnoreArrays,
     /// Nobody hears where jobs may not go.
     IgnoreBorders,
-    /// No primary is guarded.
-    IgnoreGuard,
-    /// Every primary is guarded, wanted or not.
-    AlwaysGuard,
+    /// No backfiller is held back.
+    NeverHoldBack,
+    /// Backfillers are held back, wanted or not.
+    AlwaysHoldBack,
 }
 
 impl Mutant {
@@ -80,8 +80,8 @@ impl Mutant {
         Self::IgnoreIdleness,
         Self::IgnoreArrays,
         Self::IgnoreBorders,
-        Self::IgnoreGuard,
-        Self::AlwaysGuard,
+        Self::NeverHoldBack,
+        Self::AlwaysHoldBack,
     ];
 
     /// What the judgement hears instead of this.
@@ -104,8 +104,8 @@ impl Mutant {
         match self {
             Self::IgnoreShares => settings.projects.clear(),
             Self::IgnoreProtection => settings.protect_milli = 0,
-            Self::IgnoreGuard => settings.guard = false,
-            Self::AlwaysGuard => settings.guard = true,
+            Self::NeverHoldBack => settings.hold_back = false,
+            Self::AlwaysHoldBack => settings.hold_back = true,
             Self::DoubleShares => {
                 let cores = settings.projects.iter_mut().filter_map(|project| project.cores.as_mut());
                 cores.for_each(|cores| *cores *= 2);
@@ -178,8 +178,8 @@ impl Mutant {
             | Self::IgnoreIdleness
             | Self::IgnoreArrays
             | Self::IgnoreBorders
-            | Self::IgnoreGuard
-            | Self::AlwaysGuard => {}
+            | Self::NeverHoldBack
+            | Self::AlwaysHoldBack => {}
         }
     }
 }

@@ -62,8 +62,8 @@ pub struct Options {
     pub aside_permille: u32,
     /// The arrays of which only so many members may have started: the first and the last job of each, and how many.
     pub arrays: Vec<(u64, u64, u32)>,
-    /// Whether primaries are guarded from backfillers,
-    pub guarded: bool,
+    /// Whether backfillers are held back where a primary waits,
+    pub hold_back: bool,
     /// how much a primary waits with a backfiller beside it, in thousandths of the time,
     pub stall_milli: u16,
     /// and how much it may wait anyway.
@@ -132,7 +132,7 @@ impl Options {
             sets: false,
             aside_permille: 0,
             arrays: Vec::new(),
-            guarded: false,
+            hold_back: false,
             stall_milli: 0,
             noise_milli: 0,
         }
@@ -163,10 +163,10 @@ impl Options {
             }
             first = last + 1;
         }
-        self.guarded = dice.chance(250);
-        if self.guarded {
+        self.hold_back = dice.chance(250);
+        if self.hold_back {
             // It takes fifteen seconds beside each other, watched, before anybody gives way.
-            (self.samples, self.settings.guard) = (true, true);
+            (self.samples, self.settings.hold_back) = (true, true);
             if dice.chance(700) {
                 (self.settings.factor_milli, self.settings.protect_milli) = (2000, 0);
                 (self.settings.affinity, self.settings.backfill, self.settings.schedule) = (true, true, true);
@@ -251,7 +251,7 @@ pub(crate) fn settings(dice: &mut Dice) -> Settings {
         affinity: dice.chance(900),
         backfill: dice.chance(850),
         protect_milli: 0,
-        guard: false,
+        hold_back: false,
         preemption: dice.pick(&[Preemption::Hard, Preemption::Soft, Preemption::Off]),
         schedule: dice.chance(950),
         drain: false,

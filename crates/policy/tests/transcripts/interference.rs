@@ -8,7 +8,7 @@ fn the_youngest_backfiller_gives_way() {
     check(
         "
         > machine 1
-        > set factor=3000 guard=on
+        > set factor=3000 hold_back=on
         > submit 1
         1 start primary 0 p10: a home core was free (1 of 3 slots used)
         > submit 2
@@ -32,7 +32,7 @@ fn the_youngest_backfiller_gives_way() {
         3 freeze: job 1 waited 20.0 % of the time for a core beside it, 0.0 % is usual
         > why 4
         it is next, and all 2 slots are taken [priority 10, cores asked for 1, slots used 2 of 2, waited 75.0 s, no more backfillers for 120 s (`cpu.guard`), position in the queue 1, goes first in 525 s] change: a slot: job 2 or job 1 must end
-        > set guard=off
+        > set hold_back=off
         3 thaw: a slot is free again
         ",
     );
@@ -44,7 +44,7 @@ fn what_is_usual_is_no_reason() {
     check(
         "
         > machine 1
-        > set factor=2000 guard=on
+        > set factor=2000 hold_back=on
         > submit 1
         1 start primary 0 p10: a home core was free (1 of 2 slots used)
         > +1 idle 0 1:700
@@ -71,7 +71,7 @@ fn only_who_is_beside_it_and_may_be_frozen() {
     check(
         "
         > machine pack:2,numa:1,core:1,pu:1
-        > set factor=2000 guard=on
+        > set factor=2000 hold_back=on
         > submit 1
         1 start primary 0 p10: a home core was free (1 of 4 slots used)
         > submit 2
@@ -98,7 +98,7 @@ fn nobody_takes_its_place() {
     check(
         "
         > machine pack:3,numa:1,core:2,pu:2
-        > set factor=2000 guard=on
+        > set factor=2000 hold_back=on
         > submit 1 c6 primary
         1 start primary 0-11 p10: a home core was free (6 of 12 slots used)
         > submit 2
@@ -124,7 +124,7 @@ fn for_as_long_as_it_is_there() {
     check(
         "
         > machine 1
-        > set factor=2000 guard=on
+        > set factor=2000 hold_back=on
         > submit 1
         1 start primary 0 p10: a home core was free (1 of 2 slots used)
         > submit 2

@@ -140,7 +140,7 @@ impl Script {
             let (key, value) = word.split_once('=').unwrap();
             let on = value == "on";
             match key {
-                "guard" => settings.guard = on,
+                "hold_back" => settings.hold_back = on,
                 "protect" => settings.protect_milli = value.parse().unwrap(),
                 "factor" => settings.factor_milli = value.parse().unwrap(),
                 "depth" => settings.queue_depth = value.parse().unwrap(),

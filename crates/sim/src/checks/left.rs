@@ -52,7 +52,7 @@ impl Left {
             let found = format!("{slots} slots on {cores} cores, {mean} thousandths left");
             return Err(Violation::new("no more backfillers run than what is left has room for", found));
         }
-        if settings.guard {
+        if settings.hold_back {
             self.room = None; // slots may be nobody's for a while
             return Ok(());
         }

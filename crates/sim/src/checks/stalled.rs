@@ -1,4 +1,4 @@
-//! Primaries that wait for a core while backfillers are beside them, where an operator wants them guarded: somebody gives
+//! Primaries that wait for a core while backfillers are beside them, where an operator wants that held back: somebody gives
 //! way before long, and nobody for nothing.
 
 use std::collections::BTreeMap;
@@ -64,8 +64,8 @@ impl Stalled {
         let Reason::Interferes { with, .. } = decision.reason else { return Ok(()) };
         self.gross_us.clear();
         let heard = self.heard.get(&with).map_or(0, Vec::len);
-        if !settings.guard || heard < READINGS {
-            let found = format!("{decision:?}, {heard} readings, guarded: {}", settings.guard);
+        if !settings.hold_back || heard < READINGS {
+            let found = format!("{decision:?}, {heard} readings, held back: {}", settings.hold_back);
             return Err(Violation::new("nobody gives way to a primary that does not wait", found));
         }
         Ok(())
@@ -79,7 +79,7 @@ impl Stalled {
     /// Cores stay slots, whatever is held back.
     pub(crate) fn check(policy: &Policy, settings: &Settings, cores: usize) -> Result<(), Violation> {
         let slots = policy.slots().1;
-        if settings.guard && slots < settings.slots(cores).min(cores) {
+        if settings.hold_back && slots < settings.slots(cores).min(cores) {
             return Err(Violation::new("what is held back is backfillers' alone", format!("{slots} slots")));
         }
         Ok(())
