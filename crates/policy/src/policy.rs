@@ -205,6 +205,8 @@ impl Policy {
         self.chunks.touch();
         if old.schedule != self.settings.schedule {
             self.reclass_all();
+            // Where nothing waits for slots, nobody is shut out.
+            self.look_at_borders();
         } else if old.affinity != self.settings.affinity {
             self.mark_holders(&Reason::Asked);
         }

@@ -49,3 +49,29 @@ fn a_job_that_runs_goes_on() {
         ",
     );
 }
+
+/// What waited for another cause while scheduling was off is shut out when it is on again, and the other way round.
+#[test]
+fn a_border_holds_from_when_scheduling_is_on() {
+    check(
+        "
+        > machine 0,2,3
+        > set schedule=off
+        > submit 1 x1:1
+        1 start primary any p10: scheduling is off, jobs start at once
+        > submit 2 c2 w0-1 x1:1
+        > set schedule=on
+        1 bind 0: a user or operator asked for it
+        > exit 1
+        > machine 4
+        2 start primary 0-1 p10: a home core was free (2 of 6 slots used)
+        > machine 0,2,3
+        2 weigh backfill p10: the PUs it was bound to are gone or no longer allowed
+        2 bind 0,2: the PUs it was bound to are gone or no longer allowed
+        > exit 2
+        > submit 3 c2 w0-1
+        > set schedule=off
+        3 start primary any p10: scheduling is off, jobs start at once
+        ",
+    );
+}
