@@ -122,6 +122,8 @@ pub(crate) enum Command {
     Map(MapArgs),
     /// Show what a request in Slurm's words would get on a machine, without running it
     Layout(Box<LayoutArgs>),
+    /// Show what the host as a whole did while jobs ran: processors, memory, stalls, temperature
+    Host(crate::readings::HostArgs),
     /// Say what pinfold can do on this host, what it cannot, and what would change that
     Doctor(JsonArgs),
     /// Without a daemon: thaw and unlimit everything pinfold ever made
@@ -301,7 +303,7 @@ pub(crate) struct WhyArgs {
     /// The job
     #[arg(value_name = "JOB")]
     pub job: JobName,
-    /// As it stood then: a duration ago (2h) or Unix seconds (@1790000000)
+    /// As it stood then: so long ago (2h), a date (2026-11-21 22:10, UTC) or Unix seconds (@1790000000)
     #[arg(long, value_name = "WHEN")]
     pub at: Option<String>,
     /// Print one JSON object
@@ -318,7 +320,7 @@ pub(crate) struct Which {
     /// The last N jobs
     #[arg(long, value_name = "N", group = "which", value_parser = clap::value_parser!(u32).range(1..))]
     pub last: Option<u32>,
-    /// Jobs asked for since then: a duration ago (2h) or Unix seconds (@1790000000)
+    /// Jobs asked for since then: so long ago (2h), a date (2026-11-21 22:10, UTC) or Unix seconds (@1790000000)
     #[arg(long, value_name = "WHEN", group = "which")]
     pub since: Option<String>,
 }
@@ -416,7 +418,7 @@ pub(crate) struct TopArgs {
     /// Print one screen and end
     #[arg(long)]
     pub once: bool,
-    /// The host as it was, from the store: so long ago (2h) or at Unix seconds (@1790000000)
+    /// The host as it was, from the store: so long ago (2h), at a date (2026-11-21 22:10, UTC) or at Unix seconds (@1790000000)
     #[arg(long, value_name = "WHEN")]
     pub at: Option<String>,
     /// Begin with the cores and the jobs on them
@@ -486,7 +488,7 @@ pub(crate) struct PlotWhich {
     /// The last N jobs
     #[arg(long, value_name = "N", conflicts_with = "since", value_parser = clap::value_parser!(u32).range(1..))]
     pub last: Option<u32>,
-    /// Jobs asked for since then: a duration ago (2h) or Unix seconds (@1790000000)
+    /// Jobs asked for since then: so long ago (2h), a date (2026-11-21 22:10, UTC) or Unix seconds (@1790000000)
     #[arg(long, value_name = "WHEN")]
     pub since: Option<String>,
     /// How memory, CPU time and run time of all jobs by this name are spread; of the last 1000 jobs unless --last or

@@ -724,6 +724,10 @@ fn ending_of(reaped: &Reaped) -> Ending {
         rss_peak_bytes: reaped.rss_peak_bytes,
         io_read_bytes: reaped.io_read_bytes,
         io_write_bytes: reaped.io_write_bytes,
+        faults_minor: Some(reaped.faults_minor),
+        faults_major: Some(reaped.faults_major),
+        switches_voluntary: Some(reaped.switches_voluntary),
+        switches_forced: Some(reaped.switches_forced),
     }
 }
 

@@ -23,6 +23,7 @@ mod operate;
 mod output;
 mod progress;
 mod ps;
+mod readings;
 mod run;
 mod sets;
 mod show;
@@ -102,6 +103,7 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Topology(args) => topology::topology(&args)?,
         Command::Map(args) => map::map(&dial, &args)?,
         Command::Layout(args) => layout::layout(&args)?,
+        Command::Host(args) => readings::host(&dial, &args)?,
         Command::Doctor(args) => host::doctor(&dial, args.json)?,
         Command::Rescue(args) => host::rescue(args.json)?,
         Command::Completions { shell } => host::completions(shell)?,

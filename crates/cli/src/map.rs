@@ -7,8 +7,6 @@ mod model;
 mod svg;
 mod text;
 
-use std::io::{self, IsTerminal};
-
 use pinfold_proto::ExitCode;
 use pinfold_proto::view::MapView;
 use pinfold_proto::wire::{Reply, Request};
@@ -20,7 +18,7 @@ use serde_json::{Value, json};
 use crate::args::MapArgs;
 use crate::client::{Dial, unexpected};
 use crate::failure::Failure;
-use crate::show::{JSON_VERSION, Picture, picture_kind, print_json, print_text, width};
+use crate::show::{JSON_VERSION, Picture, colours, picture_kind, print_json, print_text, width};
 
 use model::Map;
 
@@ -47,8 +45,7 @@ pub(crate) fn map(dial: &Dial, args: &MapArgs) -> Result<(), Failure> {
     if args.json {
         return print_json(&as_json(&map, &topology));
     }
-    let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    print_text(|out| text::write(&map, width(), colour, out))
+    print_text(|out| text::write(&map, width(), colours(), out))
 }
 
 /// This host and its jobs; without a daemon there are none.

@@ -143,6 +143,10 @@ fn withdrawn(keeper: &mut Keeper, signal: i32) -> Reaped {
         rss_peak_bytes: 0,
         io_read_bytes: 0,
         io_write_bytes: 0,
+        faults_minor: 0,
+        faults_major: 0,
+        switches_voluntary: 0,
+        switches_forced: 0,
     }
 }
 

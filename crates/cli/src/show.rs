@@ -29,7 +29,7 @@ pub(crate) fn status(dial: &Dial, args: &StatusArgs) -> Result<(), Failure> {
     if args.json {
         return print_json(&view);
     }
-    print_text(|out| report::write_status(&view, width(), io::stdout().is_terminal(), out))
+    print_text(|out| report::write_status(&view, width(), colours(), out))
 }
 
 /// `pinfold why`.
@@ -395,25 +395,47 @@ fn selected(
     }
 }
 
-/// A moment as people name it, in microseconds since the Unix epoch: so long ago, or Unix seconds after an `@`.
+/// A moment as people name it, in microseconds since the Unix epoch: so long ago, a date, or Unix seconds after an `@`.
 pub(crate) fn moment(option: &str, text: &str) -> Result<u64, Failure> {
     let bad = || {
         Failure::new(
             ExitCode::Usage,
-            format!("{option} {text}: a duration (2h) or Unix seconds (@1790000000) is wanted"),
+            format!(
+                "{option} {text}: a duration (2h), a date (2026-11-21, or 2026-11-21 22:10, UTC) or Unix seconds \
+                 (@1790000000) is wanted"
+            ),
         )
     };
     if let Some(seconds) = text.strip_prefix('@') {
-        // Unix seconds with a fraction, as JSON has them, are as good.
+        // With a fraction, as JSON has them, they are as good.
         let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
         let whole: u64 = whole.parse().map_err(|_| bad())?;
         let digits: String = fraction.chars().chain("000000".chars()).take(6).collect();
         let micros: u64 = digits.parse().map_err(|_| bad())?;
         return Ok(whole.saturating_mul(1_000_000).saturating_add(micros));
     }
+    if let Some(unix_s) = report::parse_date_utc(text) {
+        return Ok(unix_s.saturating_mul(1_000_000));
+    }
     let ago = parse_duration(text).map_err(|_| bad())?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Ok(u64::try_from(now.saturating_sub(ago).as_micros()).unwrap_or(0))
+}
+
+/// Whether standard output shows colours, and wants them.
+pub(crate) fn colours() -> bool {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    io::stdout().is_terminal() && !refused && !is_dumb()
+}
+
+/// Whether the terminal only writes one line below the other.
+pub(crate) fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|name| name == "dumb")
+}
+
+/// Columns and lines of the terminal as they are.
+pub(crate) fn screen() -> (usize, usize) {
+    size().map_or((80, 24), |(columns, rows)| (columns, rows.max(1)))
 }
 
 /// Columns of the terminal, or a page's where there is none.

@@ -59,6 +59,7 @@ impl Daemon {
             Request::Lengths { commands } => Ok(Reply::Lengths(self.lengths(user, &commands))),
             Request::Map => Ok(Reply::Map(self.map(user))),
             Request::Sets => Ok(Reply::Sets(self.sets_view(user))),
+            Request::Host { since_us } => self.host_view(since_us).map(Reply::Host),
             Request::Doctor => Ok(Reply::Doctor(self.doctor())),
             other => Err((ErrorCode::Usage, format!("not a question: {other:?}"))),
         }

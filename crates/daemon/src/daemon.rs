@@ -426,6 +426,7 @@ impl Daemon {
         if let Err(error) = self.journal.store().prune(now_us.saturating_sub(retain_us)) {
             tracing::warn!(%error, "old jobs cannot be struck off the store");
         }
+        self.prune_host(now_us, retain_us);
         self.pack_samples(now_us);
         self.bound_store();
     }

@@ -14,6 +14,8 @@ use crate::daemon::Daemon;
 
 /// Some 8 us a file, some files a process: half a millisecond a job.
 const PROCESSES_A_LOOK: usize = 16;
+/// Of so many what they read and wrote is added up, some 4 us each.
+const PROCESSES_COUNTED: usize = 256;
 /// More than most programs ever have open.
 const FILES_A_PROCESS: usize = 128;
 /// How often what is known goes to the journal.
@@ -58,6 +60,9 @@ impl JobFiles {
         for &pid in &looked_at {
             let Ok(Some((files, _))) = proc.open_files(pid, FILES_A_PROCESS) else { continue };
             open.extend(files.into_iter().map(|file| opened(pid, file)));
+        }
+        if let Some((read_bytes, write_bytes)) = transferred(pids, proc) {
+            seen.files.transferred(read_bytes, write_bytes);
         }
         seen.files.keep_only(pids);
         seen.files.look(job.0, &looked_at, &open, now_us);
@@ -108,6 +113,17 @@ impl Daemon {
         }
         (rows.into_values().collect(), live.map(Files::others))
     }
+}
+
+/// What these processes read and wrote so far, from and to anywhere; `None`: they are many.
+fn transferred(pids: &[u32], proc: &Proc) -> Option<(u64, u64)> {
+    if pids.len() > PROCESSES_COUNTED {
+        return None;
+    }
+    let all = pids.iter().filter_map(|&pid| proc.io(pid).ok().flatten());
+    Some(all.fold((0, 0), |(read, written): (u64, u64), io| {
+        (read.saturating_add(io.read_chars), written.saturating_add(io.write_chars))
+    }))
 }
 
 fn opened(pid: u32, file: OpenFile) -> Open {

@@ -95,7 +95,9 @@ impl Daemon {
         self.starts.forget(job);
         self.running.remove(&job);
         live.meter.processes_total(self.processes.total(job));
-        for row in self.processes.finish(job, now_us) {
+        let (counts, rows) = self.processes.finish(job, now_us);
+        live.meter.counts(counts);
+        for row in rows {
             self.journal.process(row);
         }
         for row in self.files.finish(job) {

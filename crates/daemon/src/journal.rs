@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pinfold_policy::JobId;
 use pinfold_profile::store::{Store, StoreError};
+use pinfold_proto::host::HostRow;
 use pinfold_proto::row::{DecisionRow, FileRow, JobRow, NodeRow, ProcessRow, SampleRow};
 
 use crate::act::in_full;
@@ -27,6 +28,7 @@ pub(crate) struct Journal {
     processes: VecDeque<ProcessRow>,
     files: VecDeque<FileRow>,
     nodes: VecDeque<NodeRow>,
+    host: VecDeque<HostRow>,
     /// Why the store cannot be written, while it cannot.
     trouble: Option<String>,
 }
@@ -44,6 +46,7 @@ impl Journal {
             processes: VecDeque::new(),
             files: VecDeque::new(),
             nodes: VecDeque::new(),
+            host: VecDeque::new(),
             trouble: None,
         }
     }
@@ -100,6 +103,11 @@ impl Journal {
         push_bounded(&mut self.nodes, row);
     }
 
+    /// A reading of the host.
+    pub(crate) fn host(&mut self, row: HostRow) {
+        push_bounded(&mut self.host, row);
+    }
+
     /// Those rows of a job's NUMA nodes that are still to be written, oldest first.
     pub(crate) fn nodes_of(&self, job: JobId) -> impl Iterator<Item = &NodeRow> {
         self.nodes.iter().filter(move |row| row.job == job.0)
@@ -139,6 +147,7 @@ impl Journal {
             && self.processes.is_empty()
             && self.files.is_empty()
             && self.nodes.is_empty()
+            && self.host.is_empty()
         {
             return;
         }
@@ -177,6 +186,9 @@ impl Journal {
         for node in &self.nodes {
             self.store.put_node(node)?;
         }
+        for reading in &self.host {
+            self.store.add_host(reading)?;
+        }
         self.store.commit()
     }
 
@@ -192,6 +204,7 @@ impl Journal {
         self.processes.clear();
         self.files.clear();
         self.nodes.clear();
+        self.host.clear();
         if self.trouble.take().is_some() {
             tracing::info!("the store can be written again; nothing is missing that was kept");
         }

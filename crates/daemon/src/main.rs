@@ -36,6 +36,7 @@ mod places;
 mod poller;
 mod processes;
 mod projects;
+mod readings;
 mod requeue;
 mod restore;
 mod rights;

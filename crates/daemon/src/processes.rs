@@ -4,7 +4,7 @@
 
 use pinfold_policy::JobId;
 use pinfold_profile::census::{Census, End, Seen};
-use pinfold_proto::row::{ProcessRow, ProcessUsage, ProcessesFrom};
+use pinfold_proto::row::{Counts, ProcessRow, ProcessUsage, ProcessesFrom};
 use pinfold_proto::view::ThreadView;
 use pinfold_sys::procfs::{Member, Members, Proc};
 use pinfold_sys::records::{self, Records, Source};
@@ -20,6 +20,10 @@ const TAKE_SOON_US: u64 = 50_000;
 const MANY: usize = 1_000;
 /// How long records stay open after the last job.
 const CLOSE_AFTER_US: u64 = 60_000_000;
+/// Waits and switches are read of so many processes of a job with each sample, some 15 us each,
+const TURNS_SAMPLED: usize = 8;
+/// and of so many when somebody asks for them.
+const TURNS_ASKED: usize = 200;
 
 /// The records, the census, and when to look next.
 #[derive(Debug)]
@@ -80,9 +84,10 @@ impl Processes {
     }
 
     /// A job of an earlier life: what is known of its processes.
-    pub(crate) fn resume(&mut self, job: JobId, total: u64, last_number: u64) {
+    pub(crate) fn resume(&mut self, job: JobId, total: u64, known: &[ProcessRow]) {
         if self.enabled {
-            self.census.resume(job.0, total, last_number);
+            let last_number = known.iter().map(|row| row.number).max().unwrap_or(0);
+            self.census.resume(job.0, total, last_number, known);
         }
     }
 
@@ -172,9 +177,29 @@ impl Processes {
         self.census.living(job.0)
     }
 
-    /// A job is over: its last rows.
-    pub(crate) fn finish(&mut self, job: JobId, now_us: u64) -> Vec<ProcessRow> {
-        self.census.finish(job.0, now_us)
+    /// What the processes of a job did, counted.
+    pub(crate) fn counts(&self, job: JobId) -> Counts {
+        self.census.counts(job.0)
+    }
+
+    /// Reads how these processes came by their processors, where the kernel will not tell it at their end, and they are
+    /// few.
+    pub(crate) fn take_turns(&mut self, proc: &Proc, members: &Members) {
+        if self.from() != ProcessesFrom::Records && members.changed().len() <= TURNS_SAMPLED {
+            members.changed().iter().for_each(|member| self.take_turns_of(proc, member.pid));
+        }
+    }
+
+    fn take_turns_of(&mut self, proc: &Proc, pid: u32) {
+        if let Ok(Some(turns)) = proc.turns(pid) {
+            self.census.counted(pid, turns.waited_us, turns.voluntary, turns.forced);
+        }
+    }
+
+    /// A job is over: what its processes did, and its last rows.
+    pub(crate) fn finish(&mut self, job: JobId, now_us: u64) -> (Counts, Vec<ProcessRow>) {
+        self.census.close(job.0, now_us);
+        (self.census.counts(job.0), self.census.finish(job.0, now_us))
     }
 
     /// Rows that changed since the last sample.
@@ -204,8 +229,7 @@ impl Daemon {
         let now_us = self.clock.now_us();
         let known = self.journal.store().processes(job.0).unwrap_or_default();
         let Some(live) = self.jobs.get_mut(&job) else { return };
-        let last = known.iter().map(|row| row.number).max().unwrap_or(0);
-        self.processes.resume(job, live.row.usage.processes_total, last);
+        self.processes.resume(job, live.row.usage.processes_total, &known);
         let pids = live.container.as_ref().and_then(|container| container.pids().ok()).unwrap_or_default();
         pids.iter().for_each(|&pid| self.processes.bind(job, pid, now_us));
         live.meter.processes_from(ProcessesFrom::Gaps);
@@ -234,7 +258,9 @@ impl Daemon {
         let sampled = live.container.as_ref().and_then(|container| container.sample(&mut live.members).ok());
         let rows = match sampled {
             Some((_, pids)) if self.processes.enabled() => {
-                self.processes.sampled(job, &pids, &live.members, now_us)
+                let rows = self.processes.sampled(job, &pids, &live.members, now_us);
+                pids.iter().take(TURNS_ASKED).for_each(|&pid| self.processes.take_turns_of(&self.proc, pid));
+                rows
             }
             _ => self.processes.changed(job),
         };
@@ -282,6 +308,7 @@ fn end(end: &records::End) -> End {
             cpu_system_us: figures.cpu_system_us,
             waited_us: figures.waited_us,
             memory_peak_bytes: figures.rss_peak_bytes,
+            virtual_peak_bytes: Some(figures.virtual_peak_bytes).filter(|&bytes| bytes > 0),
             io_read_bytes: figures.io_read_bytes,
             io_write_bytes: figures.io_write_bytes,
             io_read_calls: figures.io_read_calls,
@@ -306,6 +333,7 @@ fn seen(member: &Member) -> Seen {
             cpu_user_us: member.cpu_user_us,
             cpu_system_us: member.cpu_system_us,
             memory_peak_bytes: member.resident_bytes,
+            virtual_peak_bytes: Some(member.virtual_bytes),
             io_read_bytes: io.read_bytes,
             io_write_bytes: io.write_bytes,
             io_read_calls: io.read_calls,

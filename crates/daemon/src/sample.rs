@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use pinfold_policy::{Event as Judged, JobId, Sample};
 use pinfold_profile::meter::Reading;
-use pinfold_proto::row::Stalls;
+use pinfold_proto::row::{Counts, Stalls};
 use pinfold_proto::{JobClass, JobState};
 use pinfold_sys::container::{Container, ContainerError, Detail, Measure, Removed};
 use pinfold_sys::procfs::{HostCpu, Members, PressureResource, Proc, PuTimes};
@@ -13,6 +13,7 @@ use pinfold_sys::procfs::{HostCpu, Members, PressureResource, Proc, PuTimes};
 use crate::daemon::{Daemon, SAMPLES_LOOSE};
 use crate::event::Effect;
 use crate::live::Live;
+use crate::readings::HostReadings;
 
 /// The judgement wants idleness over 1 s.
 const IDLE_INTERVAL_US: u64 = 1_000_000;
@@ -37,6 +38,8 @@ pub(crate) struct Sampler {
     finished: BTreeMap<JobId, Container>,
     /// Jobs that run and have many samples, to be packed.
     to_pack: BTreeSet<JobId>,
+    /// When the host as a whole was read.
+    pub(crate) host: HostReadings,
 }
 
 impl Sampler {
@@ -52,6 +55,7 @@ impl Sampler {
             last_stalled: (0, BTreeMap::new()),
             finished: BTreeMap::new(),
             to_pack: BTreeSet::new(),
+            host: HostReadings::default(),
         }
     }
 
@@ -130,6 +134,8 @@ pub(crate) fn reading(measure: &Measure, time_us: u64, state: JobState) -> Readi
         cpu_user_us: measure.cpu_user_us,
         cpu_system_us: measure.cpu_system_us,
         memory_bytes: measure.memory_bytes,
+        anonymous_bytes: measure.anonymous_bytes,
+        shared_bytes: measure.shared_bytes,
         memory_peak_kernel_bytes: measure.memory_peak_kernel_bytes,
         cache_bytes: measure.cache_bytes,
         mapped_bytes: measure.mapped_bytes,
@@ -142,6 +148,13 @@ pub(crate) fn reading(measure: &Measure, time_us: u64, state: JobState) -> Readi
         processes: u32::try_from(measure.processes).unwrap_or(u32::MAX),
         threads: measure.threads.map_or(0, |threads| u32::try_from(threads).unwrap_or(u32::MAX)),
         stalls: None,
+        counts: Counts {
+            io_read_calls: measure.io_read_calls,
+            io_write_calls: measure.io_write_calls,
+            faults_minor: measure.faults_minor,
+            faults_major: measure.faults_major,
+            ..Counts::default()
+        },
     }
 }
 
@@ -185,8 +198,10 @@ impl Daemon {
             };
             if self.processes.enabled() {
                 let rows = self.processes.sampled(*job, &pids, &live.members, now_us);
+                self.processes.take_turns(&self.proc, &live.members);
                 rows.into_iter().for_each(|row| self.journal.process(row));
                 live.meter.processes_total(self.processes.total(*job));
+                live.meter.counts(self.processes.counts(*job));
             }
             let read = Reading { stalls, ..reading(&measure, now_us, live.row.state) };
             let row = live.meter.reading(&read);
@@ -202,6 +217,7 @@ impl Daemon {
             self.look_at_nodes(job, now_us);
             self.look_at_files(job, &pids, now_us);
         }
+        self.read_host(now_us);
         self.divide_shared(now_us);
         self.processes.round_done();
         self.effects.extend(self.sampler.finished().into_iter().map(Effect::Remove));

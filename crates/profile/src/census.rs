@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use pinfold_proto::row::{ProcessRow, ProcessShare, ProcessSource, ProcessUsage};
+use pinfold_proto::row::{Counts, ProcessRow, ProcessShare, ProcessSource, ProcessUsage};
 
 /// Processes that lived for less are added up by command, beyond the first [`SHORT_KEPT`].
 pub const SHORT_US: u64 = 1_000_000;
@@ -139,6 +139,11 @@ struct Roll {
     ready: Vec<ProcessRow>,
     /// Those that are added up, by command, and whether that changed since they were handed out.
     folds: BTreeMap<String, (ProcessRow, bool)>,
+    /// What those that are over did, together, and how many they are.
+    sum: ProcessUsage,
+    ended: u64,
+    /// Processes that are over of which waits and switches are not known to their end.
+    uncounted: u64,
 }
 
 impl Census {
@@ -152,9 +157,13 @@ impl Census {
         self.keepers.remove(&pid);
     }
 
-    /// A job of an earlier life goes on: so many processes are known of it, and numbers go on behind this one.
-    pub fn resume(&mut self, job: u64, total: u64, last_number: u64) {
+    /// A job of an earlier life goes on: so many processes are known of it, these of them over, and numbers go on behind
+    /// this one.
+    pub fn resume(&mut self, job: u64, total: u64, last_number: u64, known: &[ProcessRow]) {
         let roll = self.jobs.entry(job).or_default();
+        known.iter().for_each(|row| roll.sum.add(&row.used));
+        // Whoever ended meanwhile was told of to nobody.
+        roll.uncounted += 1;
         roll.total = roll.total.max(total);
         roll.next_number = roll.next_number.max(last_number);
         roll.long_kept = roll.long_kept.max(last_number.min(LONG_KEPT));
@@ -322,6 +331,41 @@ impl Census {
         self.jobs.get(&job).map_or(0, |roll| roll.total)
     }
 
+    /// What all processes of a job did so far, those that live as of the last look. Waits and switches are told once none
+    /// lives any more, if the kernel told of each.
+    #[must_use]
+    pub fn counts(&self, job: u64) -> Counts {
+        let Some(roll) = self.jobs.get(&job) else { return Counts::default() };
+        let mut sum = roll.sum;
+        let living = self.pids(job);
+        for &pid in &living {
+            self.last(pid).iter().for_each(|member| sum.add(&member.row.used));
+        }
+        let is_whole = living.is_empty() && roll.ended > 0 && roll.uncounted == 0;
+        // The kernel's records have calls in multiples of 1,024: none may be few.
+        let told = |figure: u64| Some(figure).filter(|&figure| figure > 0);
+        let counted = |figure: u64| Some(figure).filter(|_| is_whole);
+        Counts {
+            io_read_calls: told(sum.io_read_calls),
+            io_write_calls: told(sum.io_write_calls),
+            faults_minor: told(sum.faults_minor),
+            faults_major: told(sum.faults_minor).map(|_| sum.faults_major),
+            switches_voluntary: counted(sum.switches_voluntary),
+            switches_forced: counted(sum.switches_forced),
+            waited_us: counted(sum.waited_us),
+        }
+    }
+
+    /// How the threads of a process that lives came by their processors so far.
+    pub fn counted(&mut self, pid: u32, waited_us: u64, voluntary: u64, forced: u64) {
+        let Some(member) = self.last_mut(pid) else { return };
+        member.row.counted = true;
+        let used = &mut member.row.used;
+        used.waited_us = used.waited_us.max(waited_us);
+        used.switches_voluntary = used.switches_voluntary.max(voluntary);
+        used.switches_forced = used.switches_forced.max(forced);
+    }
+
     /// The rows of a job that are new or changed since the last call: write each over the one of its number.
     pub fn changed(&mut self, job: u64) -> Vec<ProcessRow> {
         let Some(roll) = self.jobs.get_mut(&job) else { return Vec::new() };
@@ -342,11 +386,16 @@ impl Census {
         members.map(|member| ProcessRow { job, ..member.row.clone() }).collect()
     }
 
-    /// The job is over: its last rows, and it is forgotten.
-    pub fn finish(&mut self, job: u64, now_us: u64) -> Vec<ProcessRow> {
+    /// The job is over, and so are all its processes.
+    pub fn close(&mut self, job: u64, now_us: u64) {
         for pid in self.pids(job) {
             self.pop(&End { pid, is_last: true, ..End::default() }, now_us);
         }
+    }
+
+    /// The job is over: its last rows, and it is forgotten.
+    pub fn finish(&mut self, job: u64, now_us: u64) -> Vec<ProcessRow> {
+        self.close(job, now_us);
         let rows = self.changed(job);
         let trees = self.jobs.remove(&job).map(|roll| roll.trees).unwrap_or_default();
         trees.iter().for_each(|tree| drop(self.trees.remove(tree)));
@@ -492,6 +541,7 @@ impl Member {
         let ended_us = row.started_us.filter(|_| end.lived_us > 0).map(|at| at.saturating_add(end.lived_us));
         row.ended_us = Some(ended_us.map_or(now_us, |at| at.min(now_us)));
         row.threads = row.threads.max(self.ended_threads).max(1);
+        row.counted |= end.used.is_some();
         row.source = match (end.used, row.source) {
             (Some(_), _) => ProcessSource::Exit,
             (None, ProcessSource::Running) => ProcessSource::Sample,
@@ -531,6 +581,9 @@ impl Roll {
 
     fn keep(&mut self, mut row: ProcessRow, job: u64) {
         row.job = job;
+        self.sum.add(&row.used);
+        self.ended += 1;
+        self.uncounted += u64::from(row.source != ProcessSource::Exit);
         if let Some(at_us) = row.ended_us {
             self.over.insert(row.pid, Over { at_us, absent: 0 });
         }
@@ -574,6 +627,7 @@ fn add(fold: &mut ProcessRow, row: &ProcessRow) {
     fold.exit_code = row.exit_code.or(fold.exit_code);
     fold.signal = row.signal.or(fold.signal);
     fold.used.add(&row.used);
+    fold.counted &= row.counted;
     fold.share = [fold.share, row.share].into_iter().flatten().max_by_key(|share| share.peak_bytes);
     if row.source != ProcessSource::Exit {
         fold.source = row.source;

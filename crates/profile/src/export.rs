@@ -232,6 +232,9 @@ pub fn jobs(of: &[ReportView]) -> Sheet {
     sheet.whole("memory_peak_bytes", of, |job| Some(job.memory_peak_bytes));
     sheet.whole("memory_mean_bytes", of, |job| Some(job.memory_mean_bytes));
     sheet.whole("memory_peak_kernel_bytes", of, |job| job.memory_peak_kernel_bytes);
+    sheet.whole("anonymous_peak_bytes", of, |job| job.anonymous_peak_bytes);
+    sheet.whole("shared_peak_bytes", of, |job| job.shared_peak_bytes);
+    sheet.whole("mapped_peak_bytes", of, |job| job.mapped_peak_bytes);
     sheet.real("numa_local", of, |job| job.numa_local);
     sheet.text("numa_mean_bytes", of, |job| by_node(job, |node| node.memory_mean_bytes));
     sheet.text("numa_peak_bytes", of, |job| by_node(job, |node| node.memory_peak_bytes));
@@ -240,6 +243,13 @@ pub fn jobs(of: &[ReportView]) -> Sheet {
     sheet.whole("virtual_peak_bytes", of, |job| Some(job.virtual_peak_bytes));
     sheet.whole("io_read_bytes", of, |job| Some(job.io_read_bytes));
     sheet.whole("io_write_bytes", of, |job| Some(job.io_write_bytes));
+    sheet.whole("io_read_calls", of, |job| job.io_read_calls);
+    sheet.whole("io_write_calls", of, |job| job.io_write_calls);
+    sheet.whole("faults_minor", of, |job| job.faults_minor);
+    sheet.whole("faults_major", of, |job| job.faults_major);
+    sheet.whole("switches_voluntary", of, |job| job.switches_voluntary);
+    sheet.whole("switches_forced", of, |job| job.switches_forced);
+    sheet.real("waited_s", of, |job| job.waited_s);
     sheet.real("cpu_stalled_s", of, |job| job.cpu_stalled_s);
     sheet.real("memory_stalled_s", of, |job| job.memory_stalled_s);
     sheet.real("memory_full_stalled_s", of, |job| job.memory_full_stalled_s);
@@ -300,8 +310,9 @@ pub fn processes(of: &[ReportView]) -> Sheet {
     sheet.whole("threads", &all, |(_, one)| Some(one.threads));
     sheet.real("cpu_user_s", &all, |(_, one)| Some(one.cpu_user_s));
     sheet.real("cpu_system_s", &all, |(_, one)| Some(one.cpu_system_s));
-    sheet.real("waited_s", &all, |(_, one)| Some(one.waited_s));
+    sheet.real("waited_s", &all, |(_, one)| one.waited_s);
     sheet.whole("memory_peak_bytes", &all, |(_, one)| Some(one.memory_peak_bytes));
+    sheet.whole("virtual_peak_bytes", &all, |(_, one)| one.virtual_peak_bytes);
     sheet.whole("pss_bytes", &all, |(_, one)| one.pss_bytes);
     sheet.whole("pss_peak_bytes", &all, |(_, one)| one.pss_peak_bytes);
     sheet.real("pss_read_s", &all, |(_, one)| one.pss_read_s);
@@ -311,8 +322,8 @@ pub fn processes(of: &[ReportView]) -> Sheet {
     sheet.whole("io_write_calls", &all, |(_, one)| Some(one.io_write_calls));
     sheet.whole("faults_minor", &all, |(_, one)| Some(one.faults_minor));
     sheet.whole("faults_major", &all, |(_, one)| Some(one.faults_major));
-    sheet.whole("switches_voluntary", &all, |(_, one)| Some(one.switches_voluntary));
-    sheet.whole("switches_forced", &all, |(_, one)| Some(one.switches_forced));
+    sheet.whole("switches_voluntary", &all, |(_, one)| one.switches_voluntary);
+    sheet.whole("switches_forced", &all, |(_, one)| one.switches_forced);
     sheet.text("source", &all, |(_, one)| Some(one.source.clone()));
     sheet
 }

@@ -1,9 +1,13 @@
 //! Which files a job used, put together from looks at what its processes have open.
 //!
-//! Bytes follow from how far positions moved between looks, and from their place at the first one: they are *at
-//! least* what was transferred. A file that was open only between two looks is not seen; reading and writing at given
-//! places or through mappings moves no position. Descriptors that were inherited share one position: those that move
-//! alike count once. Bounded: beyond [`FILES_MAX`] files a job, further ones are only counted.
+//! Bytes follow from how far positions moved between looks, and from their place at the first one. A file that was open
+//! only between two looks is not seen; reading and writing at given places or through mappings moves no position.
+//! Descriptors that were inherited share one position: those that move alike count once. Bounded: beyond [`FILES_MAX`]
+//! files a job, further ones are only counted.
+//!
+//! A seek moves a position as well. The kernel counts what calls read and wrote, of each process and not of each file;
+//! so all files of a job together are told no more than its processes came to ([`Files::transferred`]). Where positions
+//! moved further than that, the longest move is cut first: a seek is most likely what skipped the most.
 //!
 //! Owner of state: the files of each job that runs. Absent here: `/proc`, and the store.
 
@@ -58,13 +62,65 @@ pub struct Files {
     /// Files beyond those that are told, by device and inode.
     others: BTreeSet<(u64, u64)>,
     changed: BTreeSet<String>,
+    read: Room,
+    written: Room,
+    /// Whether the two hold for the next look.
+    bounded: bool,
+}
+
+/// What files may be told of: what processes transferred by the kernel's count, less what files were told of already.
+#[derive(Debug, Clone, Copy, Default)]
+struct Room {
+    /// What those came to who left without being waited for by others of the job.
+    left_bytes: u64,
+    /// What those there came to at the last look.
+    last_bytes: u64,
+    told_bytes: u64,
+}
+
+impl Room {
+    /// Those who are there came to so much.
+    fn count(&mut self, bytes: u64) {
+        self.left_bytes = self.left_bytes.saturating_add(self.last_bytes.saturating_sub(bytes));
+        self.last_bytes = bytes;
+    }
+
+    /// Tells of up to so many bytes, of all of them if it is not bounded; gives how many those are.
+    fn tell(&mut self, bytes: u64, bounded: bool) -> u64 {
+        let all = self.left_bytes.saturating_add(self.last_bytes);
+        let granted = if bounded { bytes.min(all.saturating_sub(self.told_bytes)) } else { bytes };
+        self.told_bytes = self.told_bytes.saturating_add(granted);
+        granted
+    }
+}
+
+/// How far one position moved.
+#[derive(Debug)]
+struct Move {
+    path: String,
+    how: Use,
+    bytes: u64,
 }
 
 impl Files {
     /// Goes on from what was known.
     #[must_use]
     pub fn resume(rows: Vec<FileRow>) -> Self {
-        Self { rows: rows.into_iter().map(|row| (row.path.clone(), row)).collect(), ..Self::default() }
+        let told = |of: fn(&FileRow) -> u64| {
+            let told_bytes = rows.iter().map(of).fold(0, u64::saturating_add);
+            Room { told_bytes, ..Room::default() }
+        };
+        let (read, written) = (told(|row| row.read_bytes), told(|row| row.write_bytes));
+        let rows = rows.into_iter().map(|row| (row.path.clone(), row)).collect();
+        Self { rows, read, written, ..Self::default() }
+    }
+
+    /// What the processes of the job that are there have read and written so far, with children that they waited for;
+    /// read after the positions of the next look. Without it that look is not bounded.
+    pub fn transferred(&mut self, read_bytes: u64, write_bytes: u64) {
+        self.read.count(read_bytes);
+        self.written.count(write_bytes);
+        self.bounded = true;
     }
 
     /// A look at processes of `job`: all that `looked_at`, ascending, have open. Of others what was known stays.
@@ -83,7 +139,7 @@ impl Files {
             .filter(|(key, _)| looked_at.binary_search(&key.0).is_err())
             .map(|(key, (how, _))| (key.2, *how))
             .collect();
-        let mut moves = BTreeSet::new();
+        let (mut seen, mut moves) = (BTreeSet::new(), Vec::new());
         for one in open {
             let was = was(one);
             self.positions.insert(key(one), (one.how, one.position_bytes));
@@ -97,15 +153,17 @@ impl Files {
             let inherited = was.is_none() && known.contains(&(one.file, one.how, one.position_bytes));
             let counts = !inherited
                 && !elsewhere.contains(&(one.file, one.how))
-                && moves.insert((one.file, one.how, was, one.position_bytes));
+                && seen.insert((one.file, one.how, was, one.position_bytes));
+            self.take(job, one, was.is_none() && counts, now_us);
             let bytes = if counts { moved(one, was) } else { 0 };
-            self.take(job, one, was.is_none() && counts, bytes, now_us);
+            moves.extend((bytes > 0).then(|| Move { path: one.path.clone(), how: one.how, bytes }));
         }
+        self.tell(moves);
         let others = before.into_iter().filter(|(key, _)| looked_at.binary_search(&key.0).is_err());
         self.positions.extend(others);
     }
 
-    fn take(&mut self, job: u64, one: &Open, new: bool, bytes: u64, now_us: u64) {
+    fn take(&mut self, job: u64, one: &Open, new: bool, now_us: u64) {
         let row = self.rows.entry(one.path.clone()).or_insert_with(|| FileRow {
             job,
             path: one.path.clone(),
@@ -115,21 +173,32 @@ impl Files {
         row.last_us = now_us;
         row.opened += u64::from(new);
         row.size_bytes = row.size_bytes.max(one.size_bytes);
-        match one.how {
-            Use::Read => {
-                row.read = true;
-                row.read_bytes = row.read_bytes.saturating_add(bytes);
-            }
-            Use::Write => {
-                row.written = true;
-                row.write_bytes = row.write_bytes.saturating_add(bytes);
-            }
-            Use::Both => {
-                (row.read, row.written) = (true, true);
-                row.either_bytes = row.either_bytes.saturating_add(bytes);
-            }
-        }
+        row.read |= one.how != Use::Write;
+        row.written |= one.how != Use::Read;
         self.changed.insert(one.path.clone());
+    }
+
+    /// Adds what moved to the files' bytes, as far as it can have been transferred.
+    fn tell(&mut self, mut moves: Vec<Move>) {
+        let bounded = std::mem::take(&mut self.bounded);
+        moves.sort_by_key(|one| one.bytes);
+        for Move { path, how, bytes } in moves {
+            let granted = match how {
+                Use::Read => self.read.tell(bytes, bounded),
+                Use::Write => self.written.tell(bytes, bounded),
+                Use::Both => {
+                    let written = self.written.tell(bytes, bounded);
+                    written.saturating_add(self.read.tell(bytes - written, bounded))
+                }
+            };
+            let Some(row) = self.rows.get_mut(&path) else { continue };
+            let sum = match how {
+                Use::Read => &mut row.read_bytes,
+                Use::Write => &mut row.write_bytes,
+                Use::Both => &mut row.either_bytes,
+            };
+            *sum = sum.saturating_add(granted);
+        }
     }
 
     /// Forgets processes that are gone.
@@ -159,7 +228,7 @@ fn key(one: &Open) -> Key {
     (one.pid, one.descriptor, one.file)
 }
 
-/// What was transferred since the last look, at least.
+/// How far its position moved forward since the last look.
 fn moved(one: &Open, was: Option<u64>) -> u64 {
     match was {
         // A position that went back was set: what came before is not known.
@@ -258,6 +327,45 @@ mod tests {
         files.look(1, &[11], &[at(11, 400)], 2);
         files.look(1, &[10], &[at(10, 700)], 3);
         check(&files, "out", (0, 100, 0, 1));
+    }
+
+    #[test]
+    fn what_a_seek_skips_is_not_told() {
+        let mut files = Files::default();
+        // It read 100 bytes, then went a million further.
+        files.transferred(100, 0);
+        files.look(1, &[10], &[open(10, 3, "a", Use::Read, 1_000_100)], 1);
+        check(&files, "a", (100, 0, 0, 1));
+        files.transferred(400, 0);
+        files.look(1, &[10], &[open(10, 3, "a", Use::Read, 1_000_400)], 2);
+        check(&files, "a", (400, 0, 0, 1));
+        // Of two that moved, the one that moved further is cut.
+        files.transferred(900, 50);
+        let three = [
+            open(10, 3, "a", Use::Read, 5_000_000),
+            open(10, 4, "b", Use::Read, 300),
+            open(10, 5, "c", Use::Both, 90),
+        ];
+        files.look(1, &[10], &three, 3);
+        check(&files, "b", (300, 0, 0, 1));
+        check(&files, "c", (0, 0, 90, 1));
+        check(&files, "a", (560, 0, 0, 1));
+    }
+
+    #[test]
+    fn what_those_transferred_who_left_still_counts() {
+        let mut files = Files::default();
+        files.transferred(1_000, 0);
+        files.look(1, &[10, 11], &[open(10, 3, "a", Use::Read, 900), open(11, 3, "b", Use::Read, 50)], 1);
+        // The first of them is gone, and the second read on.
+        files.transferred(200, 0);
+        files.look(1, &[11], &[open(11, 3, "b", Use::Read, 90)], 2);
+        check(&files, "b", (90, 0, 0, 1));
+        // After a restart positions are new, and what they were told for is known.
+        let mut files = Files::resume(files.rows().cloned().collect());
+        files.transferred(990, 0);
+        files.look(1, &[11], &[open(11, 3, "b", Use::Read, 90)], 3);
+        check(&files, "b", (90, 0, 0, 2));
     }
 
     #[test]

@@ -30,7 +30,7 @@
 //! process times the most processes ever seen is clearly less than A. It is then cut to that product. A job
 //! whose I/O is small keeps A: many short processes at once, unseen between readings, are memory and not cache.
 
-use pinfold_proto::row::{ProcessesFrom, SampleRow, Stalls, Usage};
+use pinfold_proto::row::{Counts, ProcessesFrom, SampleRow, Stalls, Usage};
 use pinfold_proto::{Ending, JobState};
 
 /// What the libraries of ordinary programs add to a resident size, at most.
@@ -50,6 +50,10 @@ pub struct Reading {
     pub cpu_system_us: u64,
     /// Anonymous and shared memory, resident.
     pub memory_bytes: u64,
+    /// The anonymous part of that.
+    pub anonymous_bytes: Option<u64>,
+    /// The shared part of that.
+    pub shared_bytes: Option<u64>,
     /// The kernel's peak of all that is charged to the container.
     pub memory_peak_kernel_bytes: Option<u64>,
     /// Page cache charged to the container, without shared memory.
@@ -75,6 +79,8 @@ pub struct Reading {
     pub threads: u32,
     /// How long it was stalled since its start.
     pub stalls: Option<Stalls>,
+    /// What was counted of it.
+    pub counts: Counts,
 }
 
 /// What one running job has used so far.
@@ -190,6 +196,11 @@ impl Meter {
         self.usage.processes_total = self.usage.processes_total.max(total);
     }
 
+    /// Tells what was counted of all its processes, by whoever follows them one by one.
+    pub fn counts(&mut self, counts: Counts) {
+        self.usage.counts = self.usage.counts.raised(counts);
+    }
+
     /// What the job used so far.
     #[must_use]
     pub fn usage(&self) -> Usage {
@@ -224,6 +235,10 @@ impl Meter {
             (Some(known), Some(new)) => Some(known.raised(new)),
             (known, new) => known.or(new),
         };
+        usage.anonymous_peak_bytes = usage.anonymous_peak_bytes.max(reading.anonymous_bytes);
+        usage.shared_peak_bytes = usage.shared_peak_bytes.max(reading.shared_bytes);
+        usage.mapped_peak_bytes = usage.mapped_peak_bytes.max(reading.mapped_bytes);
+        usage.counts = usage.counts.raised(reading.counts);
         let peaks = &mut self.peaks;
         peaks.sampled = peaks.sampled.max(reading.memory_bytes);
         peaks.charged = peaks.charged.max(reading.memory_peak_kernel_bytes);
@@ -244,6 +259,13 @@ impl Meter {
             }
             usage.io_read_bytes = usage.io_read_bytes.max(ending.io_read_bytes);
             usage.io_write_bytes = usage.io_write_bytes.max(ending.io_write_bytes);
+            usage.counts = usage.counts.raised(Counts {
+                faults_minor: ending.faults_minor,
+                faults_major: ending.faults_major,
+                switches_voluntary: ending.switches_voluntary,
+                switches_forced: ending.switches_forced,
+                ..Counts::default()
+            });
             usage.processes_peak = usage.processes_peak.max(1);
             usage.processes_total = usage.processes_total.max(1);
             usage.threads_peak = usage.threads_peak.max(1);

@@ -6,6 +6,7 @@
 
 mod card;
 mod files;
+mod host;
 mod list;
 mod processes;
 mod summary;
@@ -21,6 +22,7 @@ use pinfold_proto::view::{DecisionView, JobView, PointView, ReportView, VERSION,
 
 pub use card::{write_report, write_why};
 pub use files::{file_view, write_files};
+pub use host::{host_points, write_host};
 pub use list::{class_word, write_batch, write_status, write_status_at};
 pub use processes::{process_view, write_processes, write_threads};
 pub use summary::{By, notes, summary, write_summary};
@@ -28,10 +30,11 @@ pub use table::plain;
 pub use top::{
     CoreUse, HostProcess, Screen, Sort, cores_frame, frame, process_frame, shown, write_ps, write_ps_all,
 };
-pub use units::{clock_utc, date_utc, duration, size};
+pub use units::{clock_utc, date_utc, duration, parse_date_utc, size};
 
 /// One job for `report`, with its series when `samples` are given. What is not over is counted until `now_us`.
 #[must_use]
+#[expect(clippy::too_many_lines, reason = "a line for each of its fields")]
 pub fn report_view(row: &JobRow, samples: Option<&[SampleRow]>, now_us: u64) -> ReportView {
     let over_us = if row.state == JobState::Exited { row.ended_us } else { None };
     let until_us = over_us.unwrap_or(now_us);
@@ -83,6 +86,16 @@ pub fn report_view(row: &JobRow, samples: Option<&[SampleRow]>, now_us: u64) -> 
         threads_peak: usage.threads_peak,
         samples: usage.samples,
         memory_peak_kernel_bytes: usage.memory_peak_kernel_bytes,
+        anonymous_peak_bytes: usage.anonymous_peak_bytes,
+        shared_peak_bytes: usage.shared_peak_bytes,
+        mapped_peak_bytes: usage.mapped_peak_bytes,
+        io_read_calls: usage.counts.io_read_calls,
+        io_write_calls: usage.counts.io_write_calls,
+        faults_minor: usage.counts.faults_minor,
+        faults_major: usage.counts.faults_major,
+        switches_voluntary: usage.counts.switches_voluntary,
+        switches_forced: usage.counts.switches_forced,
+        waited_s: usage.counts.waited_us.map(seconds),
         cpu_stalled_s: usage.stalls.map(|stalls| seconds(stalls.cpu_us)),
         memory_stalled_s: usage.stalls.map(|stalls| seconds(stalls.memory_us)),
         memory_full_stalled_s: usage.stalls.map(|stalls| seconds(stalls.memory_full_us)),

@@ -15,6 +15,7 @@ pub mod bound;
 pub mod compact;
 mod error;
 mod fields;
+mod host;
 pub mod offline;
 mod open;
 mod recovery;

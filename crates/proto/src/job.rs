@@ -167,4 +167,16 @@ pub struct Ending {
     pub io_read_bytes: u64,
     /// Bytes written to storage.
     pub io_write_bytes: u64,
+    /// Page faults met from memory; `None`: not told.
+    #[serde(default)]
+    pub faults_minor: Option<u64>,
+    /// Page faults that waited for storage.
+    #[serde(default)]
+    pub faults_major: Option<u64>,
+    /// Times they gave a processor up.
+    #[serde(default)]
+    pub switches_voluntary: Option<u64>,
+    /// Times they were taken off one.
+    #[serde(default)]
+    pub switches_forced: Option<u64>,
 }

@@ -2,13 +2,14 @@
 //! keeps. Plain data, versioned, apart from the model that `policy` works on.
 //!
 //! Reading order: [`job`] (what is asked for and how it ended), [`mod@array`] (many jobs asked for at once), [`wire`] (requests, replies, frames),
-//! [`view`] (what `status`, `why`, `report` print as JSON), [`row`] (what the store keeps), [`config`]
+//! [`view`] (what `status`, `why`, `report` print as JSON), [`host`] (what the host as a whole did), [`row`] (what the store keeps), [`config`]
 //! (the keys an operator sets), [`quantity`]
 //! (sizes and durations as people write them), [`exit`] (exit codes). Absent here: sockets, files, clocks.
 
 pub mod array;
 pub mod config;
 pub mod exit;
+pub mod host;
 pub mod job;
 pub mod quantity;
 pub mod row;

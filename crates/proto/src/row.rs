@@ -143,6 +143,49 @@ pub struct Usage {
     pub stalls: Option<Stalls>,
     /// How its processes were found.
     pub processes_from: ProcessesFrom,
+    /// The most anonymous memory it held at a reading; `None` in these three: not told apart.
+    pub anonymous_peak_bytes: Option<u64>,
+    /// The most shared memory: mappings shared by processes, and files in memory.
+    pub shared_peak_bytes: Option<u64>,
+    /// The most page cache that its processes had mapped.
+    pub mapped_peak_bytes: Option<u64>,
+    /// What its processes did, counted.
+    pub counts: Counts,
+}
+
+/// What processes did, counted since the job's start; `None`: not told, or not yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Calls that read, from storage or from memory.
+    pub io_read_calls: Option<u64>,
+    /// Calls that wrote.
+    pub io_write_calls: Option<u64>,
+    /// Page faults met from memory.
+    pub faults_minor: Option<u64>,
+    /// Page faults that waited for storage.
+    pub faults_major: Option<u64>,
+    /// Times they gave a processor up.
+    pub switches_voluntary: Option<u64>,
+    /// Times they were taken off one.
+    pub switches_forced: Option<u64>,
+    /// How long they were ready and waited for a processor, in microseconds.
+    pub waited_us: Option<u64>,
+}
+
+impl Counts {
+    /// The larger of each: two sources, of which neither counts what did not happen.
+    #[must_use]
+    pub fn raised(self, other: Self) -> Self {
+        Self {
+            io_read_calls: self.io_read_calls.max(other.io_read_calls),
+            io_write_calls: self.io_write_calls.max(other.io_write_calls),
+            faults_minor: self.faults_minor.max(other.faults_minor),
+            faults_major: self.faults_major.max(other.faults_major),
+            switches_voluntary: self.switches_voluntary.max(other.switches_voluntary),
+            switches_forced: self.switches_forced.max(other.switches_forced),
+            waited_us: self.waited_us.max(other.waited_us),
+        }
+    }
 }
 
 /// How long a job waited for what it could not have at once, in microseconds since its start (the kernel's PSI):
@@ -264,8 +307,10 @@ pub struct ProcessRow {
     pub failed: u64,
     /// Most threads seen at once, or all threads that ended, whichever is more.
     pub threads: u64,
-    /// What it used; of several, the sum, but for the peak, which is the largest.
+    /// What it used; of several, the sum, but for peaks, which are the largest.
     pub used: ProcessUsage,
+    /// Whether its waits for a processor and its switches were told or read; else they are 0 and unknown.
+    pub counted: bool,
     /// What it held with shared memory divided; of several, of the one that held most. `None`: that was never read.
     pub share: Option<ProcessShare>,
     /// Where the figures come from.
@@ -310,6 +355,8 @@ pub struct ProcessUsage {
     pub switches_voluntary: u64,
     /// Times it was taken off the processor.
     pub switches_forced: u64,
+    /// The most address space; `None`: not told.
+    pub virtual_peak_bytes: Option<u64>,
 }
 
 impl ProcessUsage {
@@ -330,9 +377,10 @@ impl ProcessUsage {
             *own = join(*own, others);
         }
         self.memory_peak_bytes = self.memory_peak_bytes.max(other.memory_peak_bytes);
+        self.virtual_peak_bytes = self.virtual_peak_bytes.max(other.virtual_peak_bytes);
     }
 
-    /// Adds another's; the peak becomes the larger one.
+    /// Adds another's; peaks become the larger one.
     pub fn add(&mut self, other: &Self) {
         self.each(other, u64::saturating_add);
     }
@@ -343,7 +391,8 @@ impl ProcessUsage {
     }
 }
 
-/// A file that a job was seen to have open. Bytes are at least what was transferred.
+/// A file that a job was seen to have open. Bytes are how far positions moved, and together no more than the job's
+/// processes transferred.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FileRow {
     /// The job.

@@ -464,6 +464,38 @@ pub struct ReportView {
     /// How long all waited for storage.
     #[serde(default)]
     pub io_full_stalled_s: Option<f64>,
+    /// The most anonymous memory it held at a reading; `null` in these three: not told apart.
+    #[serde(default)]
+    pub anonymous_peak_bytes: Option<u64>,
+    /// The most shared memory: mappings shared by processes, and files in memory.
+    #[serde(default)]
+    pub shared_peak_bytes: Option<u64>,
+    /// The most page cache that its processes had mapped.
+    #[serde(default)]
+    pub mapped_peak_bytes: Option<u64>,
+    /// Calls that read, from storage or from memory; of processes that lived between two samples alone and were not
+    /// waited for, a multiple of 1,024.
+    #[serde(default)]
+    pub io_read_calls: Option<u64>,
+    /// Calls that wrote.
+    #[serde(default)]
+    pub io_write_calls: Option<u64>,
+    /// Page faults met from memory.
+    #[serde(default)]
+    pub faults_minor: Option<u64>,
+    /// Page faults that waited for storage.
+    #[serde(default)]
+    pub faults_major: Option<u64>,
+    /// Times its threads gave a processor up; `null` while it runs.
+    #[serde(default)]
+    pub switches_voluntary: Option<u64>,
+    /// Times they were taken off one; `null` while it runs.
+    #[serde(default)]
+    pub switches_forced: Option<u64>,
+    /// How long its threads were ready and waited for a processor, added up; `null` where the kernel did not tell it of
+    /// each process.
+    #[serde(default)]
+    pub waited_s: Option<f64>,
     /// How its processes were found: `records`, `events`, `samples` or `gaps`.
     #[serde(default)]
     pub processes_from: Option<String>,
@@ -563,10 +595,13 @@ pub struct ProcessView {
     pub cpu_user_s: f64,
     /// CPU time in the kernel.
     pub cpu_system_s: f64,
-    /// How long it was ready and waited for a processor.
-    pub waited_s: f64,
+    /// How long it was ready and waited for a processor; `null`: not told.
+    pub waited_s: Option<f64>,
     /// The largest resident size.
     pub memory_peak_bytes: u64,
+    /// The most address space; `null`: not told.
+    #[serde(default)]
+    pub virtual_peak_bytes: Option<u64>,
     /// Anonymous and shared memory, each page divided by the processes that have it, as it was last read; of several, of
     /// the one that held most. `null`: never read, for it lived too shortly, or is too large to be read without holding
     /// it up.
@@ -590,10 +625,10 @@ pub struct ProcessView {
     pub faults_minor: u64,
     /// Page faults that waited for storage.
     pub faults_major: u64,
-    /// Times it gave the processor up.
-    pub switches_voluntary: u64,
-    /// Times it was taken off the processor.
-    pub switches_forced: u64,
+    /// Times it gave the processor up; `null`: not told.
+    pub switches_voluntary: Option<u64>,
+    /// Times it was taken off the processor; `null`: not told.
+    pub switches_forced: Option<u64>,
     /// `running`, `exit`, `sample` or `unseen`: where the figures come from.
     pub source: String,
 }
@@ -644,7 +679,8 @@ pub struct PointView {
     pub state: JobState,
 }
 
-/// A file in `report --files`. Bytes are at least what was transferred.
+/// A file in `report --files`. Bytes are how far positions moved, all files together no more than the job's processes
+/// transferred.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FileView {
     /// Its path.

@@ -9,12 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::array::JobName;
 use crate::exit::ExitCode;
+use crate::host::HostView;
 use crate::job::{Ending, JobSpec};
 use crate::start::{Start, StartOf};
 use crate::view::{DoctorView, MapView, PointView, ReportView, SetsView, StatusView, WhyView};
 
 /// The version of the wire. A daemon refuses a client of another version with words that say which is older.
-pub const WIRE_VERSION: u32 = 7;
+pub const WIRE_VERSION: u32 = 8;
 
 /// The longest frame a daemon reads, in bytes. A client that announces more is cut off.
 pub const REQUEST_MAX_BYTES: usize = 256 * 1024;
@@ -189,6 +190,11 @@ pub enum Request {
     },
     /// `pinfold sets`.
     Sets,
+    /// `pinfold host`. Answered by `Host`.
+    Host {
+        /// Readings since then, in microseconds since the Unix epoch.
+        since_us: u64,
+    },
     /// Change the live configuration, all or nothing. Answered by `Config`.
     ConfigSet {
         /// Keys and values, as `KEY=VALUE`.
@@ -412,6 +418,8 @@ pub enum Reply {
     Starts(Vec<StartOf>),
     /// To `Lengths`: one for each command, in microseconds; `None`: no such one ended well.
     Lengths(Vec<Option<u64>>),
+    /// To `Host`.
+    Host(HostView),
     /// To `Where`.
     Where {
         /// The state directory.

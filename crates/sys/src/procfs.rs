@@ -5,6 +5,7 @@
 //! here: any write, any decision, any difference between two readings.
 
 mod files;
+mod hardware;
 mod members;
 mod parse;
 mod types;
@@ -17,15 +18,19 @@ use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::Errno;
 
 pub use files::{Access, OpenFile};
+pub use hardware::{frequency_khz, temperature_milli};
 pub use members::{Member, Members};
 pub use parse::{
     parse_host_cpu, parse_memory_info, parse_pressure, parse_process_io, parse_process_stat,
-    parse_process_status, parse_rollup, parse_thread_stat,
+    parse_process_status, parse_rollup, parse_switches, parse_thread_stat,
 };
 pub use types::{
     HostCpu, MemoryInfo, Pressure, PressureLine, PressureResource, ProcessIo, ProcessStat, ProcessStatus,
-    PuTimes, Rollup, ThreadStat,
+    PuTimes, Rollup, ThreadStat, Turns,
 };
+
+/// Of a process with more threads than this, no figures are added up over them: it would take milliseconds.
+pub const THREADS_MAX: usize = 64;
 
 /// A file below `/proc` could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -112,6 +117,48 @@ impl Proc {
         self.parsed(&format!("{pid}/io"), parse_process_io)
     }
 
+    /// What the threads of a process that live read and wrote themselves, without children; `None`: it is gone, not
+    /// ours to see, or has more than [`THREADS_MAX`] threads.
+    pub fn own_io(&self, pid: u32) -> Result<Option<ProcessIo>, ProcError> {
+        let Some(threads) = self.threads(pid)?.filter(|threads| threads.len() <= THREADS_MAX) else {
+            return Ok(None);
+        };
+        let mut sum: Option<ProcessIo> = None;
+        for thread in threads {
+            if let Some(io) = self.parsed(&format!("{pid}/task/{thread}/io"), parse_process_io)? {
+                sum = Some(sum.unwrap_or_default().plus(io));
+            }
+        }
+        Ok(sum)
+    }
+
+    /// How the threads of a process that live came by their processors; `None`: it is gone, the kernel does not count
+    /// that, or it has more than [`THREADS_MAX`] threads.
+    pub fn turns(&self, pid: u32) -> Result<Option<Turns>, ProcError> {
+        let Some(threads) = self.threads(pid)?.filter(|threads| threads.len() <= THREADS_MAX) else {
+            return Ok(None);
+        };
+        let mut sum: Option<Turns> = None;
+        for thread in threads {
+            let folder = format!("{pid}/task/{thread}");
+            let Some(status) = self.text(&format!("{folder}/status"))? else { continue };
+            let Some((voluntary, forced)) = parse_switches(&status) else { continue };
+            let Some(waited_us) = self.waited_us(&folder)? else { continue };
+            let sum = sum.get_or_insert_default();
+            sum.waited_us = sum.waited_us.saturating_add(waited_us);
+            sum.voluntary = sum.voluntary.saturating_add(voluntary);
+            sum.forced = sum.forced.saturating_add(forced);
+        }
+        Ok(sum)
+    }
+
+    /// How long the thread of this directory was ready and waited for a processor.
+    fn waited_us(&self, folder: &str) -> Result<Option<u64>, ProcError> {
+        let text = self.text(&format!("{folder}/schedstat"))?;
+        let waited_ns = text.and_then(|text| text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());
+        Ok(waited_ns.map(|ns| ns / 1000))
+    }
+
     /// Memory of one process with each shared page counted by its fraction; `None`: it is gone, or we may not
     /// see it. The kernel walks the page tables for it: milliseconds for each gibibyte.
     pub fn rollup(&self, pid: u32) -> Result<Option<Rollup>, ProcError> {
@@ -124,9 +171,7 @@ impl Proc {
         let folder = format!("{pid}/task/{thread}");
         let Some(text) = self.text(&format!("{folder}/stat"))? else { return Ok(None) };
         let Some(stat) = parse_thread_stat(&text) else { return Ok(None) };
-        let waited = self.text(&format!("{folder}/schedstat"))?;
-        let waited_ns = waited.and_then(|text| text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());
-        Ok(Some((stat, waited_ns.map(|ns| ns / 1000))))
+        Ok(Some((stat, self.waited_us(&folder)?)))
     }
 
     /// The command line, arguments apart by blanks, at most so many bytes of it; `None`: it is gone, or has none,

@@ -48,8 +48,8 @@ pub struct End {
     pub figures: Option<Figures>,
 }
 
-/// What a thread used. Sizes and times of a process are the sums over its threads, but for `rss_peak_bytes`, which
-/// is the process's in each.
+/// What a thread used. Sizes and times of a process are the sums over its threads, but for the two peaks,
+/// which are the process's in each.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Figures {
     /// The kernel's name of it: up to 15 bytes of the command's last part.
@@ -66,6 +66,8 @@ pub struct Figures {
     pub waited_us: u64,
     /// The largest resident size of its process, in bytes.
     pub rss_peak_bytes: u64,
+    /// The most address space of its process, in bytes.
+    pub virtual_peak_bytes: u64,
     /// Bytes fetched from storage.
     pub io_read_bytes: u64,
     /// Bytes sent to storage, less what was truncated away before it got there.

@@ -106,6 +106,14 @@ pub struct Reaped {
     pub io_read_bytes: u64,
     /// Bytes written to storage.
     pub io_write_bytes: u64,
+    /// Page faults met from memory.
+    pub faults_minor: u64,
+    /// Page faults that waited for storage.
+    pub faults_major: u64,
+    /// Times they gave a processor up.
+    pub switches_voluntary: u64,
+    /// Times they were taken off one.
+    pub switches_forced: u64,
 }
 
 /// Finds `command` as a shell would: with a slash it is a path, otherwise it is looked up in `search`
@@ -465,6 +473,10 @@ pub fn reap() -> Option<Reaped> {
         rss_peak_bytes: unsigned(usage.ru_maxrss) * 1024,
         io_read_bytes: unsigned(usage.ru_inblock) * 512,
         io_write_bytes: unsigned(usage.ru_oublock) * 512,
+        faults_minor: unsigned(usage.ru_minflt),
+        faults_major: unsigned(usage.ru_majflt),
+        switches_voluntary: unsigned(usage.ru_nvcsw),
+        switches_forced: unsigned(usage.ru_nivcsw),
     })
 }
 

@@ -7,7 +7,7 @@ use crate::host::Host;
 use crate::kind::{Kind, each_kind};
 use crate::wait::eventually;
 
-each_kind!(read_and_written, not_asked_for);
+each_kind!(read_and_written, what_a_seek_skips, not_asked_for);
 
 fn report(host: &Host, job: u64) -> ReportView {
     let done = host.pinfold(["report", "--json", "--files", &job.to_string()]);
@@ -52,6 +52,28 @@ fn read_and_written(kind: Kind) {
         text.out.contains("from: samples") && text.out.contains(&format!("/{}", end.display())),
         "{text:?}"
     );
+}
+
+/// Ten bytes read a megabyte into a file are not a megabyte.
+fn what_a_seek_skips(kind: Kind) {
+    let host = Host::with(kind, &["profile.interval=50ms", "profile.files=on"]);
+    // The position is that of the shell's own opening, which dd inherits and sets.
+    let script = "truncate -s 10000000 big; exec 3<big; dd bs=1 skip=5000000 count=10 <&3 >/dev/null 2>&1; echo >there; \
+                  until [ -e go ]; do sleep 0.02; done";
+    let job = host.submit(&[], script);
+    eventually("dd is over, and what is open was seen since", || {
+        if !host.work("there").exists() {
+            return Err("dd is not over".to_owned());
+        }
+        let report = report(&host, job);
+        let seen = find(&host, &report, "big").is_some_and(|file| file.read_bytes > 0);
+        if seen { Ok(()) } else { Err(format!("{:?}", report.files)) }
+    });
+    host.make("go");
+    host.until(job, JobState::Exited);
+    let over = report(&host, job);
+    let big = find(&host, &over, "big").expect("seen");
+    assert!((10..1_000_000).contains(&big.read_bytes), "{big:?}");
 }
 
 fn not_asked_for(kind: Kind) {

@@ -33,6 +33,7 @@ mod privacy;
 mod process;
 mod processes;
 mod projects;
+mod readings;
 mod reboot;
 mod restart;
 mod run;

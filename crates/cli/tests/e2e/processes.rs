@@ -7,7 +7,14 @@ use crate::host::Host;
 use crate::kind::{Kind, each_kind};
 use crate::wait::eventually;
 
-each_kind!(ten_thousand_short_ones, one_by_one, shared_memory_is_divided, not_followed, across_a_crash);
+each_kind!(
+    ten_thousand_short_ones,
+    one_by_one,
+    what_is_whose,
+    shared_memory_is_divided,
+    not_followed,
+    across_a_crash
+);
 
 /// A job's report with its processes and threads.
 fn report(host: &Host, job: u64) -> ReportView {
@@ -93,6 +100,49 @@ fn one_by_one(kind: Kind) {
     for word in ["processes by command", "COUNT", "the largest, by CPU time"] {
         assert!(text.out.contains(word), "{text:?}");
     }
+}
+
+/// What a child did counts for the child and for the job, and not for the shell that waited for it; and what nobody knows
+/// is told of nobody.
+fn what_is_whose(kind: Kind) {
+    let host = Host::with(kind, &["profile.interval=50ms"]);
+    let script = "dd if=/dev/zero of=/dev/null bs=1 count=5000 2>/dev/null; echo >there; \
+                  until [ -e go ]; do sleep 0.02; done";
+    let job = host.submit(&[], script);
+    let running = eventually("what dd did was sampled after its end", || {
+        let report = report(&host, job);
+        let sampled = host.work("there").exists() && report.io_read_calls >= Some(5000);
+        if sampled { Ok(report) } else { Err(format!("{report:?}")) }
+    });
+    let shell = processes(&running).iter().find(|one| one.command.contains("until")).expect("the shell");
+    assert!(
+        shell.io_read_calls < 2500 && shell.io_write_calls < 2500,
+        "dd's calls are not the shell's: {shell:?}"
+    );
+    assert!(shell.switches_voluntary > Some(0) && shell.waited_s.is_some(), "it waited for dd: {shell:?}");
+    assert!(shell.virtual_peak_bytes > Some(100 << 10), "{shell:?}");
+    assert!(running.faults_minor > Some(100) && running.faults_major.is_some(), "{running:?}");
+    assert_eq!((running.switches_voluntary, running.waited_s), (None, None), "it is not over: {running:?}");
+    assert!(running.anonymous_peak_bytes > Some(0) && running.shared_peak_bytes.is_some(), "{running:?}");
+    host.make("go");
+    host.until(job, JobState::Exited);
+    let over = report(&host, job);
+    assert!(over.switches_voluntary > Some(1) && over.switches_forced.is_some(), "{over:?}");
+    assert!(over.io_write_calls >= Some(5000) && over.faults_minor >= running.faults_minor, "{over:?}");
+    let shell = processes(&over).iter().find(|one| one.command.contains("until")).expect("the shell");
+    assert!(shell.io_read_calls < 2500, "{shell:?}");
+    if over.processes_from.as_deref() == Some("records") {
+        assert!(over.waited_s.is_some(), "the kernel told of each: {over:?}");
+        assert!(processes(&over).iter().all(|one| one.waited_s.is_some()), "{over:?}");
+    } else {
+        let short = processes(&over).iter().find(|one| one.source == "unseen");
+        assert!(short.is_none_or(|one| one.waited_s.is_none()), "{short:?}");
+    }
+    let text = host.pinfold(["report", &job.to_string()]);
+    assert!(
+        text.out.contains("page faults met from memory") && text.out.contains("calls that read"),
+        "{text:?}"
+    );
 }
 
 /// Eight processes that have the same 64 MiB: each counts an eighth of it, and together they come to what there is.

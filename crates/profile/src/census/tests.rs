@@ -314,3 +314,51 @@ fn what_was_read_of_shared_memory_stays_with_its_process() {
     add(&mut fold, &ProcessRow::default());
     assert_eq!(fold.share, Some(other));
 }
+
+#[test]
+fn what_all_did_is_counted_together() {
+    let used = |calls, faults, waited_us| ProcessUsage {
+        io_read_calls: calls,
+        faults_minor: faults,
+        waited_us,
+        switches_voluntary: 2,
+        ..ProcessUsage::default()
+    };
+    let ended = |pid, parent, used| End { used: Some(used), ..end(pid, parent, 0) };
+    let mut census = census();
+    census.born(100, KEEPER, S);
+    census.bind(100, 7, S);
+    assert_eq!(census.counts(7), Counts::default(), "nothing is known");
+    census.born(101, 100, S);
+    census.ended(&ended(101, 100, used(1024, 30, 5)), S);
+    let counts = census.counts(7);
+    assert_eq!(
+        (counts.io_read_calls, counts.faults_minor, counts.faults_major),
+        (Some(1024), Some(30), Some(0))
+    );
+    assert_eq!((counts.waited_us, counts.io_write_calls), (None, None), "one lives, and nobody wrote");
+    census.counted(100, 50, 9, 1);
+    assert!(census.living(7)[0].counted);
+    census.ended(&ended(100, KEEPER, used(0, 10, 70)), S);
+    let counts = census.counts(7);
+    assert_eq!((counts.faults_minor, counts.waited_us), (Some(40), Some(75)));
+    assert_eq!(
+        (counts.switches_voluntary, counts.switches_forced),
+        (Some(11), Some(1)),
+        "what was read counts too"
+    );
+    assert!(census.finish(7, S).iter().all(|row| row.counted));
+    assert_eq!(census.counts(7), Counts::default(), "it is forgotten");
+}
+
+#[test]
+fn waits_of_processes_whose_end_nobody_told_are_not_known() {
+    let mut census = census();
+    let seen = Seen { pid: 100, parent: 1, started_us: S, threads: 1, ..Seen::default() };
+    census.sampled(7, &[100], &[seen], false, S);
+    census.counted(100, 50, 9, 1);
+    census.close(7, S);
+    assert_eq!(census.counts(7).waited_us, None);
+    let rows = census.finish(7, S);
+    assert_eq!((rows[0].counted, rows[0].used.waited_us, rows[0].source), (true, 50, ProcessSource::Sample));
+}

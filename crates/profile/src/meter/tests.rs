@@ -1,4 +1,4 @@
-use pinfold_proto::row::{Stalls, Usage};
+use pinfold_proto::row::{Counts, Stalls, Usage};
 use pinfold_proto::{Ending, JobState};
 use proptest::prelude::*;
 
@@ -13,6 +13,8 @@ fn reading(time_s: u64, memory_mib: u64) -> Reading {
         cpu_user_us: 0,
         cpu_system_us: 0,
         memory_bytes: memory_mib * MIB,
+        anonymous_bytes: None,
+        shared_bytes: None,
         memory_peak_kernel_bytes: None,
         cache_bytes: None,
         mapped_bytes: None,
@@ -25,6 +27,7 @@ fn reading(time_s: u64, memory_mib: u64) -> Reading {
         processes: 1,
         threads: 1,
         stalls: None,
+        counts: Counts::default(),
     }
 }
 
@@ -186,6 +189,9 @@ prop_compose! {
     ) -> Reading {
         let maybe = |at: usize| present[at].then_some(numbers[at]);
         Reading {
+            anonymous_bytes: None,
+            shared_bytes: None,
+            counts: Counts::default(),
             time_us: numbers[6],
             state: JobState::Running,
             cpu_user_us: numbers[7],

@@ -39,6 +39,16 @@ fn point(time_s: f64, state: JobState) -> PointView {
 
 fn view(series: Option<Vec<PointView>>) -> ReportView {
     ReportView {
+        anonymous_peak_bytes: None,
+        shared_peak_bytes: None,
+        mapped_peak_bytes: None,
+        io_read_calls: None,
+        io_write_calls: None,
+        faults_minor: None,
+        faults_major: None,
+        switches_voluntary: None,
+        switches_forced: None,
+        waited_s: None,
         version: VERSION,
         job: 17,
         name: "assemble <k=31> & polish".to_owned(),

@@ -52,7 +52,8 @@ pub fn write_report(view: &ReportView, out: &mut dyn Write) -> io::Result<()> {
         line("CPU", cpu(view))?;
         memory(view).into_iter().try_for_each(|(name, text)| line(name, text))?;
         nodes(view).map_or(Ok(()), |text| line("NUMA", text))?;
-        line("storage", format!("{} read, {} written", size(view.io_read_bytes), size(view.io_write_bytes)))?;
+        line("storage", storage(view))?;
+        counts(view).map_or(Ok(()), |text| line("counted", text))?;
         stalls(view).map_or(Ok(()), |text| line("stalled", text))?;
         line("processes", processes(view))?;
         view.notes.iter().try_for_each(|note| line("note", plain(note)))?;
@@ -115,6 +116,17 @@ fn memory(view: &ReportView) -> Vec<(&'static str, String)> {
         peak.push_str("; no claim");
     }
     lines.insert(0, ("memory", peak));
+    let kinds: Vec<String> = [
+        ("anonymous", view.anonymous_peak_bytes),
+        ("shared", view.shared_peak_bytes),
+        ("mapped files", view.mapped_peak_bytes),
+    ]
+    .into_iter()
+    .filter_map(|(kind, bytes)| Some(format!("{kind} {}", size(bytes.filter(|&bytes| bytes > 0)?))))
+    .collect();
+    if !kinds.is_empty() {
+        lines.push(("", format!("at samples up to: {}", kinds.join(", "))));
+    }
     if let Some(limit) = view.limit_bytes {
         let percent = 100.0 * precise(view.memory_peak_bytes) / precise(limit.max(1));
         lines.push(("", format!("limit {}; the peak is {percent:.0} % of it", size(limit))));
@@ -164,6 +176,29 @@ fn processes(view: &ReportView) -> String {
         count(view.threads_peak, "thread"),
         count(view.samples, "sample")
     )
+}
+
+fn storage(view: &ReportView) -> String {
+    let mut text = format!("{} read, {} written", size(view.io_read_bytes), size(view.io_write_bytes));
+    if let Some((reads, writes)) = view.io_read_calls.zip(view.io_write_calls) {
+        text.push_str(&format!("; {reads} calls that read and {writes} that wrote, from and to anywhere"));
+    }
+    text
+}
+
+/// Page faults, switches and waits, as far as they are known.
+fn counts(view: &ReportView) -> Option<String> {
+    let mut parts = Vec::new();
+    if let Some((minor, major)) = view.faults_minor.zip(view.faults_major) {
+        parts.push(format!("{minor} page faults met from memory, {major} from storage"));
+    }
+    if let Some((voluntary, forced)) = view.switches_voluntary.zip(view.switches_forced) {
+        parts.push(format!("{voluntary} times a processor given up, {forced} times taken away"));
+    }
+    if let Some(waited_s) = view.waited_s {
+        parts.push(format!("{} of waits for one in all its threads", duration(waited_s)));
+    }
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 /// What kept it from running, where the kernel tells that of one job.

@@ -54,8 +54,8 @@ pub fn write_files(view: &ReportView, width: usize, out: &mut dyn Write) -> io::
     }
     writeln!(
         out,
-        "  files        from: samples of what was open, by how far positions moved: what was open between two samples \
-         only is missing, what a seek skipped counts"
+        "  files        from: samples of what was open, by how far positions moved, in all no more than was read and \
+         written: what was open between two samples only is missing"
     )?;
     if files.is_empty() {
         return writeln!(out, "  none was seen open");

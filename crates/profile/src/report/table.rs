@@ -101,8 +101,12 @@ impl Table {
         for row in std::iter::once(&head).chain(&self.rows) {
             let (mut used, mut line) = (0, String::new());
             for (place, (&at, &wide)) in shown.iter().zip(&widths).enumerate() {
+                if used >= width {
+                    break;
+                }
                 let last = place + 1 == shown.len();
-                let room = if last { wide.min(width.saturating_sub(used)) } else { wide };
+                // What cannot be left out is cut where the line ends.
+                let room = wide.min(width.saturating_sub(used));
                 let cell = &row[at];
                 let text = if cell.keeps_end { cut_before(&cell.text, room) } else { cut(&cell.text, room) };
                 let blanks = room - text.chars().count();

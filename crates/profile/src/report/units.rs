@@ -84,6 +84,34 @@ fn civil(day: u64) -> (u64, u64, u64) {
     (cycle * 400 + year + u64::from(month <= 2), month, day)
 }
 
+/// A date as people write it, in Unix seconds: `2026-11-21`, `2026-11-21 22:10` or `2026-11-21T22:10:41`, each with `Z` or
+/// ` UTC` behind it or not. `None`: it is not one, or before 1970.
+#[must_use]
+pub fn parse_date_utc(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let text = text.strip_suffix(" UTC").or_else(|| text.strip_suffix('Z')).unwrap_or(text);
+    let (date, clock) = text.split_once([' ', 'T']).unwrap_or((text, "00:00"));
+    let numbers = |text: &str, sign: char| -> Option<Vec<u64>> {
+        let digits = |part: &str| part.chars().all(|c| c.is_ascii_digit()).then(|| part.parse().ok())?;
+        text.split(sign).map(digits).collect()
+    };
+    let [year, month, day] = numbers(date, '-')?[..] else { return None };
+    let (hours, minutes, seconds) = match numbers(clock, ':')?[..] {
+        [hours, minutes] => (hours, minutes, 0),
+        [hours, minutes, seconds] => (hours, minutes, seconds),
+        _ => return None,
+    };
+    if !(1970..10_000).contains(&year) || hours > 23 || minutes > 59 || seconds > 59 {
+        return None;
+    }
+    // At most 366 days a year have gone by, and at least 365.
+    let (least, most) = ((year - 1970) * 365, (year - 1969) * 366);
+    let days: Vec<u64> = (least..most).collect();
+    let at = days.partition_point(|&one| civil(one) < (year, month, day));
+    let day = days.get(at).copied().filter(|&one| civil(one) == (year, month, day))?;
+    Some(((day * 24 + hours) * 60 + minutes) * 60 + seconds)
+}
+
 /// To the nearest whole number; 0 for what is negative or no number.
 #[expect(
     clippy::cast_possible_truncation,
@@ -151,6 +179,34 @@ mod tests {
         assert_eq!(date_utc(951_782_400.0), "2000-02-29 00:00:00 UTC");
         assert_eq!(date_utc(1_795_299_041.9), "2026-11-21 22:10:41 UTC");
         assert_eq!(date_utc(4_107_542_400.0), "2100-03-01 00:00:00 UTC");
+    }
+
+    #[test]
+    fn dates_are_read_as_they_are_shown() {
+        for unix_s in [0, 951_782_400, 951_868_799, 1_795_299_041, 4_107_542_400] {
+            let text = date_utc(precise(unix_s));
+            assert_eq!(parse_date_utc(&text), Some(unix_s), "{text}");
+            assert_eq!(
+                parse_date_utc(&text.replace(" UTC", "Z").replacen(' ', "T", 1)),
+                Some(unix_s),
+                "{text}"
+            );
+        }
+        assert_eq!(parse_date_utc("2000-02-29"), Some(951_782_400));
+        assert_eq!(parse_date_utc("2000-02-29 00:01"), Some(951_782_460));
+        for bad in [
+            "",
+            "2001-02-29",
+            "2000-13-01",
+            "2000-2",
+            "1969-12-31",
+            "2000-02-29 24:00",
+            "2h",
+            "-1-1-1",
+            "2000-02-29 +1:00",
+        ] {
+            assert_eq!(parse_date_utc(bad), None, "{bad}");
+        }
     }
 
     #[test]

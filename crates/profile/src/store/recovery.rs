@@ -4,6 +4,7 @@
 //! one, before any name changes, and [`finish_interrupted`] completes a change of names that was cut off. The
 //! damaged file is only ever read.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -170,7 +171,7 @@ fn salvage_all(old: &Connection, fresh: &Connection) -> rusqlite::Result<(u64, u
 /// Samples and decisions of one job, as far as they can be read.
 fn salvage_job(old: &Connection, fresh: &Connection, job: u64) -> rusqlite::Result<()> {
     let mut write = fresh.prepare_cached(&insert("INSERT OR REPLACE INTO samples", &rows::SAMPLE))?;
-    let columns = rows::SAMPLE.join(",");
+    let columns = there(old, "samples", &rows::SAMPLE);
     let sql = format!("SELECT {columns} FROM samples WHERE job = ?1 ORDER BY time_us");
     for row in readable(old, &sql, job, rows::read_sample) {
         rows::bind_sample(&row, &mut Binder::new(&mut write))?;
@@ -190,32 +191,47 @@ fn salvage_job(old: &Connection, fresh: &Connection, job: u64) -> rusqlite::Resu
         write.execute(block)?;
     }
     let mut write = fresh.prepare_cached(&insert("INSERT OR REPLACE INTO processes", &rows::PROCESS))?;
-    let columns = rows::PROCESS.join(",");
+    let columns = there(old, "processes", &rows::PROCESS);
     let sql = format!("SELECT {columns} FROM processes WHERE job = ?1 ORDER BY number");
     for row in readable(old, &sql, job, rows::read_process_row) {
         rows::bind_process(&row, &mut Binder::new(&mut write))?;
         write.raw_execute()?;
     }
     let mut write = fresh.prepare_cached(&insert("INSERT OR REPLACE INTO files", &rows::FILE))?;
-    let sql = format!("SELECT {} FROM files WHERE job = ?1 ORDER BY path", rows::FILE.join(","));
+    let sql = format!("SELECT {} FROM files WHERE job = ?1 ORDER BY path", there(old, "files", &rows::FILE));
     for row in readable(old, &sql, job, rows::read_file) {
         rows::bind_file(&row, &mut Binder::new(&mut write))?;
         write.raw_execute()?;
     }
     let mut write = fresh.prepare_cached(&insert("INSERT OR REPLACE INTO nodes", &rows::NODE))?;
-    let sql = format!("SELECT {} FROM nodes WHERE job = ?1 ORDER BY node", rows::NODE.join(","));
+    let sql = format!("SELECT {} FROM nodes WHERE job = ?1 ORDER BY node", there(old, "nodes", &rows::NODE));
     for row in readable(old, &sql, job, rows::read_node) {
         rows::bind_node(&row, &mut Binder::new(&mut write))?;
         write.raw_execute()?;
     }
     let mut write = fresh.prepare_cached(&insert("INSERT INTO decisions", &rows::DECISION))?;
-    let columns = rows::DECISION.join(",");
+    let columns = there(old, "decisions", &rows::DECISION);
     let sql = format!("SELECT {columns} FROM decisions WHERE job = ?1 ORDER BY number");
     for row in readable(old, &sql, job, rows::read_decision) {
         rows::bind_decision(&row, &mut Binder::new(&mut write))?;
         write.raw_execute()?;
     }
     Ok(())
+}
+
+/// The columns of a table as they are selected; a file of an older version has not all of them, and NULL in their place.
+fn there(old: &Connection, table: &str, columns: &[&str]) -> String {
+    let names = |statement: &mut rusqlite::Statement<'_>| -> rusqlite::Result<BTreeSet<String>> {
+        statement.query_map([table], |row| row.get(0))?.collect()
+    };
+    let found =
+        old.prepare("SELECT name FROM pragma_table_info(?1)").and_then(|mut statement| names(&mut statement));
+    let found = found.unwrap_or_default();
+    let selected = |name: &&str| match found.is_empty() || found.contains(*name) {
+        true => (*name).to_owned(),
+        false => format!("NULL AS {name}"),
+    };
+    columns.iter().map(selected).collect::<Vec<_>>().join(",")
 }
 
 /// The rows up to the first that cannot be read.
@@ -234,7 +250,8 @@ fn readable<T>(
 /// until something can be read again.
 fn read_jobs(old: &Connection) -> Vec<pinfold_proto::row::JobRow> {
     // The table alone, by its own order: an index may be what is damaged.
-    let sql = format!("SELECT {} FROM jobs NOT INDEXED WHERE job >= ?1 ORDER BY job", rows::JOB.join(","));
+    let columns = there(old, "jobs", &rows::JOB);
+    let sql = format!("SELECT {columns} FROM jobs NOT INDEXED WHERE job >= ?1 ORDER BY job");
     let Ok(mut statement) = old.prepare(&sql) else { return Vec::new() };
     let mut jobs = Vec::new();
     let (mut from, mut step, mut tries): (i64, i64, u32) = (0, 1, 0);

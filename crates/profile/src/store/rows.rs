@@ -1,8 +1,8 @@
 //! The row types as columns: for each, the list of columns and the two walks along it, out and in.
 
 use pinfold_proto::row::{
-    DecisionRow, FileRow, JobRow, NodeRow, ProcessId, ProcessRow, ProcessShare, ProcessSource, ProcessUsage,
-    ProcessesFrom, SampleRow, Stalls, Usage,
+    Counts, DecisionRow, FileRow, JobRow, NodeRow, ProcessId, ProcessRow, ProcessShare, ProcessSource,
+    ProcessUsage, ProcessesFrom, SampleRow, Stalls, Usage,
 };
 use pinfold_proto::{Ending, JobArray, JobClass, JobSpec, JobState};
 use rusqlite::Row;
@@ -40,7 +40,7 @@ pub(super) const JOB_FIXED: [&str; 26] = [
 ];
 
 /// The columns of `jobs`; the key first.
-pub(super) const JOB: [&str; 72] = [
+pub(super) const JOB: [&str; 86] = [
     "job",
     "uid",
     "user",
@@ -89,6 +89,10 @@ pub(super) const JOB: [&str; 72] = [
     "ending_rss_peak_bytes",
     "ending_io_read_bytes",
     "ending_io_write_bytes",
+    "ending_faults_minor",
+    "ending_faults_major",
+    "ending_switches_voluntary",
+    "ending_switches_forced",
     "requeues",
     "checkpoints",
     "requeuing",
@@ -113,6 +117,16 @@ pub(super) const JOB: [&str; 72] = [
     "io_stalled_us",
     "io_full_stalled_us",
     "processes_from",
+    "anonymous_peak_bytes",
+    "shared_peak_bytes",
+    "mapped_peak_bytes",
+    "io_read_calls",
+    "io_write_calls",
+    "faults_minor",
+    "faults_major",
+    "switches_voluntary",
+    "switches_forced",
+    "waited_us",
 ];
 
 /// The columns of `samples`.
@@ -138,7 +152,7 @@ pub(super) const SAMPLE: [&str; 18] = [
 ];
 
 /// The columns of `processes`; the key first.
-pub(super) const PROCESS: [&str; 28] = [
+pub(super) const PROCESS: [&str; 30] = [
     "job",
     "number",
     "pid",
@@ -167,6 +181,8 @@ pub(super) const PROCESS: [&str; 28] = [
     "pss_us",
     "pss_bytes",
     "pss_peak_bytes",
+    "virtual_peak_bytes",
+    "counted",
 ];
 
 /// The columns of `files`.
@@ -252,6 +268,10 @@ pub(super) fn bind_job(row: &JobRow, to: &mut Binder<'_, '_>) -> rusqlite::Resul
     to.maybe(ending.map(|ending| ending.rss_peak_bytes))?;
     to.maybe(ending.map(|ending| ending.io_read_bytes))?;
     to.maybe(ending.map(|ending| ending.io_write_bytes))?;
+    to.maybe(ending.and_then(|ending| ending.faults_minor))?;
+    to.maybe(ending.and_then(|ending| ending.faults_major))?;
+    to.maybe(ending.and_then(|ending| ending.switches_voluntary))?;
+    to.maybe(ending.and_then(|ending| ending.switches_forced))?;
     to.put(row.requeues)?.put(row.checkpoints)?.put(row.requeuing)?.put(&row.reason)?;
     bind_usage(&row.usage, to)
 }
@@ -285,7 +305,27 @@ fn bind_usage(usage: &Usage, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
     to.number(usage.samples)?.maybe(usage.memory_peak_kernel_bytes)?;
     bind_stalls(usage.stalls, to)?;
     to.put(from_word(usage.processes_from))?;
+    to.maybe(usage.anonymous_peak_bytes)?.maybe(usage.shared_peak_bytes)?.maybe(usage.mapped_peak_bytes)?;
+    bind_counts(&usage.counts, to)
+}
+
+fn bind_counts(counts: &Counts, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
+    to.maybe(counts.io_read_calls)?.maybe(counts.io_write_calls)?;
+    to.maybe(counts.faults_minor)?.maybe(counts.faults_major)?;
+    to.maybe(counts.switches_voluntary)?.maybe(counts.switches_forced)?.maybe(counts.waited_us)?;
     Ok(())
+}
+
+fn read_counts(from: &mut Fields<'_, '_>) -> rusqlite::Result<Counts> {
+    Ok(Counts {
+        io_read_calls: from.maybe()?,
+        io_write_calls: from.maybe()?,
+        faults_minor: from.maybe()?,
+        faults_major: from.maybe()?,
+        switches_voluntary: from.maybe()?,
+        switches_forced: from.maybe()?,
+        waited_us: from.maybe()?,
+    })
 }
 
 fn bind_stalls(stalls: Option<Stalls>, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
@@ -393,6 +433,10 @@ fn read_ending(from: &mut Fields<'_, '_>) -> rusqlite::Result<Option<Ending>> {
         rss_peak_bytes: from.number()?,
         io_read_bytes: from.number()?,
         io_write_bytes: from.number()?,
+        faults_minor: from.maybe()?,
+        faults_major: from.maybe()?,
+        switches_voluntary: from.maybe()?,
+        switches_forced: from.maybe()?,
     };
     Ok(ended_us.map(|_| ending))
 }
@@ -415,6 +459,10 @@ fn read_usage(from: &mut Fields<'_, '_>) -> rusqlite::Result<Usage> {
         memory_peak_kernel_bytes: from.maybe()?,
         stalls: read_stalls(from)?,
         processes_from: from.maybe_text()?.map_or(ProcessesFrom::Unknown, |word| from_of(&word)),
+        anonymous_peak_bytes: from.maybe()?,
+        shared_peak_bytes: from.maybe()?,
+        mapped_peak_bytes: from.maybe()?,
+        counts: read_counts(from)?,
     })
 }
 
@@ -461,14 +509,14 @@ pub(super) fn bind_process(row: &ProcessRow, to: &mut Binder<'_, '_>) -> rusqlit
     to.number(used.switches_voluntary)?.number(used.switches_forced)?.put(source_word(row.source))?;
     let share = |of: fn(&ProcessShare) -> u64| row.share.as_ref().map(of);
     to.maybe(share(|share| share.time_us))?.maybe(share(|share| share.bytes))?;
-    to.maybe(share(|share| share.peak_bytes))?;
+    to.maybe(share(|share| share.peak_bytes))?.maybe(used.virtual_peak_bytes)?.put(row.counted)?;
     Ok(())
 }
 
 /// A process out of a row over [`PROCESS`].
 pub(super) fn read_process_row(row: &Row<'_>) -> rusqlite::Result<ProcessRow> {
     let from = &mut Fields::new(row);
-    Ok(ProcessRow {
+    let mut process = ProcessRow {
         job: from.number()?,
         number: from.number()?,
         pid: from.small()?,
@@ -494,7 +542,9 @@ pub(super) fn read_process_row(row: &Row<'_>) -> rusqlite::Result<ProcessRow> {
             faults_major: from.number()?,
             switches_voluntary: from.number()?,
             switches_forced: from.number()?,
+            virtual_peak_bytes: None,
         },
+        counted: false,
         source: source_of(&from.text()?),
         share: match (from.maybe()?, from.maybe()?, from.maybe()?) {
             (Some(time_us), Some(bytes), Some(peak_bytes)) => {
@@ -502,7 +552,9 @@ pub(super) fn read_process_row(row: &Row<'_>) -> rusqlite::Result<ProcessRow> {
             }
             _ => None,
         },
-    })
+    };
+    (process.used.virtual_peak_bytes, process.counted) = (from.maybe()?, from.yes()?);
+    Ok(process)
 }
 
 /// A decision into a statement over [`DECISION`].

@@ -13,12 +13,12 @@ use rusqlite::{Connection, OptionalExtension};
 pub(super) const APPLICATION_ID: i32 = 0x5046_4C44;
 
 /// The newest version known here.
-pub(super) const VERSION: u32 = 14;
+pub(super) const VERSION: u32 = 16;
 
 /// What leads from version n to n + 1.
 const STEPS: [&str; VERSION as usize] = [
     TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS, SCRATCH, FILES, REQUEUE, NODES, NETWORK, SHARES,
-    CHECKPOINT, ARRAYS,
+    CHECKPOINT, ARRAYS, COUNTS, HOST,
 ];
 
 /// Version 1: the tables.
@@ -307,6 +307,90 @@ ALTER TABLE jobs ADD COLUMN array_id INTEGER CHECK (array_id >= 0);
 ALTER TABLE jobs ADD COLUMN array_index INTEGER CHECK (array_index BETWEEN 0 AND 4294967295);
 ALTER TABLE jobs ADD COLUMN array_at_most INTEGER CHECK (array_at_most BETWEEN 0 AND 4294967295);
 CREATE INDEX jobs_of_array ON jobs (array_id) WHERE array_id IS NOT NULL;
+";
+
+/// Version 15: what processes did, counted for each job, the kinds of its memory, and of each process its address space and
+/// whether its waits and switches are known.
+const COUNTS: &str = "
+ALTER TABLE jobs ADD COLUMN ending_faults_minor INTEGER CHECK (ending_faults_minor >= 0);
+ALTER TABLE jobs ADD COLUMN ending_faults_major INTEGER CHECK (ending_faults_major >= 0);
+ALTER TABLE jobs ADD COLUMN ending_switches_voluntary INTEGER CHECK (ending_switches_voluntary >= 0);
+ALTER TABLE jobs ADD COLUMN ending_switches_forced INTEGER CHECK (ending_switches_forced >= 0);
+ALTER TABLE jobs ADD COLUMN anonymous_peak_bytes INTEGER CHECK (anonymous_peak_bytes >= 0);
+ALTER TABLE jobs ADD COLUMN shared_peak_bytes INTEGER CHECK (shared_peak_bytes >= 0);
+ALTER TABLE jobs ADD COLUMN mapped_peak_bytes INTEGER CHECK (mapped_peak_bytes >= 0);
+ALTER TABLE jobs ADD COLUMN io_read_calls INTEGER CHECK (io_read_calls >= 0);
+ALTER TABLE jobs ADD COLUMN io_write_calls INTEGER CHECK (io_write_calls >= 0);
+ALTER TABLE jobs ADD COLUMN faults_minor INTEGER CHECK (faults_minor >= 0);
+ALTER TABLE jobs ADD COLUMN faults_major INTEGER CHECK (faults_major >= 0);
+ALTER TABLE jobs ADD COLUMN switches_voluntary INTEGER CHECK (switches_voluntary >= 0);
+ALTER TABLE jobs ADD COLUMN switches_forced INTEGER CHECK (switches_forced >= 0);
+ALTER TABLE jobs ADD COLUMN waited_us INTEGER CHECK (waited_us >= 0);
+ALTER TABLE processes ADD COLUMN virtual_peak_bytes INTEGER CHECK (virtual_peak_bytes >= 0);
+ALTER TABLE processes ADD COLUMN counted INTEGER NOT NULL DEFAULT 0 CHECK (counted IN (0, 1));
+UPDATE processes SET counted = 1 WHERE source = 'exit';
+
+DROP VIEW report;
+CREATE VIEW report AS SELECT
+    job, name, user, project, command, directory, state, class, priority, cores, cpus,
+    datetime(submitted_us / 1000000, 'unixepoch') AS submitted_utc,
+    datetime(started_us / 1000000, 'unixepoch') AS started_utc,
+    datetime(ended_us / 1000000, 'unixepoch') AS ended_utc,
+    exit_code, signal, reason,
+    (coalesce(started_us, ended_us, submitted_us) - submitted_us) / 1e6 AS queued_s,
+    (ended_us - started_us) / 1e6 AS wall_s,
+    suspended_us / 1e6 AS suspended_s,
+    cpu_user_us / 1e6 AS cpu_user_s,
+    cpu_system_us / 1e6 AS cpu_system_s,
+    claim_bytes, limit_bytes, memory_peak_bytes, memory_mean_bytes, memory_peak_kernel_bytes, anonymous_peak_bytes,
+    shared_peak_bytes, mapped_peak_bytes, cache_peak_bytes, swap_peak_bytes, virtual_peak_bytes,
+    io_read_bytes, io_write_bytes, io_read_calls, io_write_calls, faults_minor, faults_major,
+    switches_voluntary, switches_forced, waited_us / 1e6 AS waited_s,
+    cpu_stalled_us / 1e6 AS cpu_stalled_s, memory_stalled_us / 1e6 AS memory_stalled_s,
+    memory_full_stalled_us / 1e6 AS memory_full_stalled_s, io_stalled_us / 1e6 AS io_stalled_s,
+    io_full_stalled_us / 1e6 AS io_full_stalled_s,
+    processes_total, processes_peak, processes_from, threads_peak, samples
+FROM jobs;
+
+DROP VIEW process_report;
+CREATE VIEW process_report AS SELECT
+    job, number, pid, parent, count, command,
+    started_us / 1e6 AS started_s, datetime(started_us / 1000000, 'unixepoch') AS started_utc,
+    ended_us / 1e6 AS ended_s, (ended_us - started_us) / 1e6 AS lived_s, exit_code, signal, failed, threads,
+    cpu_user_us / 1e6 AS cpu_user_s, cpu_system_us / 1e6 AS cpu_system_s,
+    iif(counted, waited_us / 1e6, NULL) AS waited_s,
+    memory_peak_bytes, virtual_peak_bytes, pss_us / 1e6 AS pss_read_s, pss_bytes, pss_peak_bytes,
+    io_read_bytes, io_write_bytes, io_read_calls, io_write_calls, faults_minor, faults_major,
+    iif(counted, switches_voluntary, NULL) AS switches_voluntary, iif(counted, switches_forced, NULL) AS switches_forced,
+    source
+FROM processes;
+";
+
+/// Version 16: readings of the host as a whole.
+const HOST: &str = "
+CREATE TABLE host (
+    time_us INTEGER PRIMARY KEY NOT NULL CHECK (time_us >= 0),
+    cpu_busy_us INTEGER NOT NULL CHECK (cpu_busy_us >= 0),
+    memory_used_bytes INTEGER NOT NULL CHECK (memory_used_bytes >= 0),
+    swap_used_bytes INTEGER NOT NULL CHECK (swap_used_bytes >= 0),
+    cpu_stalled_us INTEGER CHECK (cpu_stalled_us >= 0),
+    memory_stalled_us INTEGER CHECK (memory_stalled_us >= 0),
+    memory_full_stalled_us INTEGER CHECK (memory_full_stalled_us >= 0),
+    io_stalled_us INTEGER CHECK (io_stalled_us >= 0),
+    io_full_stalled_us INTEGER CHECK (io_full_stalled_us >= 0),
+    temperature_milli INTEGER CHECK (temperature_milli >= 0),
+    frequency_khz INTEGER CHECK (frequency_khz >= 0)
+) STRICT;
+
+CREATE VIEW host_series AS SELECT
+    time_us / 1e6 AS time_s, datetime(time_us / 1000000, 'unixepoch') AS time_utc,
+    (cpu_busy_us - lag(cpu_busy_us) OVER (ORDER BY time_us)) * 1.0
+        / nullif(time_us - lag(time_us) OVER (ORDER BY time_us), 0) AS cpu_busy,
+    memory_used_bytes, swap_used_bytes, cpu_stalled_us / 1e6 AS cpu_stalled_s,
+    memory_stalled_us / 1e6 AS memory_stalled_s, memory_full_stalled_us / 1e6 AS memory_full_stalled_s,
+    io_stalled_us / 1e6 AS io_stalled_s, io_full_stalled_us / 1e6 AS io_full_stalled_s,
+    temperature_milli / 1e3 AS temperature_celsius, frequency_khz / 1e3 AS frequency_mhz
+FROM host;
 ";
 
 /// The version of a file; 0 for an empty one.

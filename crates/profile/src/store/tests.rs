@@ -3,6 +3,7 @@
 mod compact;
 mod damage;
 mod full;
+mod host;
 mod killed;
 mod migration;
 mod moment;
@@ -12,7 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use pinfold_proto::array::JobName;
 use pinfold_proto::row::{
-    ProcessId, ProcessShare, ProcessSource, ProcessUsage, ProcessesFrom, Stalls, Usage,
+    Counts, ProcessId, ProcessShare, ProcessSource, ProcessUsage, ProcessesFrom, Stalls, Usage,
 };
 use pinfold_proto::{Checkpoint, Ending, JobArray, JobClass, JobLayout, JobSpec, JobState};
 use proptest::prelude::*;
@@ -229,6 +230,8 @@ prop_compose! {
         numbers in proptest::array::uniform12(any_number()),
         (cache, kernel) in (any_maybe(), any_maybe()),
         (stalls, processes_from) in (any_stalls(), any_from()),
+        kinds in proptest::array::uniform3(any_maybe()),
+        counts in proptest::array::uniform7(any_maybe()),
     ) -> Usage {
         Usage {
             cpu_user_us: numbers[0],
@@ -247,6 +250,18 @@ prop_compose! {
             memory_peak_kernel_bytes: kernel,
             stalls,
             processes_from,
+            anonymous_peak_bytes: kinds[0],
+            shared_peak_bytes: kinds[1],
+            mapped_peak_bytes: kinds[2],
+            counts: Counts {
+                io_read_calls: counts[0],
+                io_write_calls: counts[1],
+                faults_minor: counts[2],
+                faults_major: counts[3],
+                switches_voluntary: counts[4],
+                switches_forced: counts[5],
+                waited_us: counts[6],
+            },
         }
     }
 }
@@ -284,9 +299,10 @@ prop_compose! {
             Just(ProcessSource::Unseen)
         ],
         share in proptest::option::of(proptest::array::uniform3(any_number())),
+        (virtual_peak_bytes, counted) in (any_maybe(), any::<bool>()),
     ) -> ProcessRow {
         ProcessRow {
-            job: 1, number, pid, parent, command, exit_code, signal, source,
+            job: 1, number, pid, parent, command, exit_code, signal, source, counted,
             count: counts[0],
             started_us: times[0],
             ended_us: times[1],
@@ -305,6 +321,7 @@ prop_compose! {
                 faults_major: used[9],
                 switches_voluntary: used[10],
                 switches_forced: used[11],
+                virtual_peak_bytes,
             },
             share: share.map(|[time_us, bytes, peak_bytes]| ProcessShare { time_us, bytes, peak_bytes }),
         }
@@ -312,8 +329,11 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn any_ending()(codes in any::<(Option<i32>, Option<i32>)>(), numbers in proptest::array::uniform6(any_number()))
-        -> Ending {
+    fn any_ending()(
+        codes in any::<(Option<i32>, Option<i32>)>(),
+        numbers in proptest::array::uniform6(any_number()),
+        counts in proptest::array::uniform4(any_maybe()),
+    ) -> Ending {
         Ending {
             exit_code: codes.0,
             signal: codes.1,
@@ -323,6 +343,10 @@ prop_compose! {
             rss_peak_bytes: numbers[3],
             io_read_bytes: numbers[4],
             io_write_bytes: numbers[5],
+            faults_minor: counts[0],
+            faults_major: counts[1],
+            switches_voluntary: counts[2],
+            switches_forced: counts[3],
         }
     }
 }

@@ -26,6 +26,10 @@ pub struct Measure {
     pub cpu_system_us: u64,
     /// Anonymous and shared memory held now, in bytes. File pages are not in it.
     pub memory_bytes: u64,
+    /// The anonymous part of that, in bytes.
+    pub anonymous_bytes: Option<u64>,
+    /// The shared part of that (`shmem`: mappings shared by processes, and files in memory), in bytes.
+    pub shared_bytes: Option<u64>,
     /// The kernel's own peak since the container was made, in bytes. File pages are in it.
     pub memory_peak_kernel_bytes: Option<u64>,
     /// File pages held now, shared memory taken out, in bytes.
@@ -46,6 +50,15 @@ pub struct Measure {
     pub io_read_bytes: Option<u64>,
     /// Bytes sent to storage so far, as for reading.
     pub io_write_bytes: Option<u64>,
+    /// Calls that read so far, from anywhere: by processes now there and the children that they waited for, with
+    /// [`Container::sample`] only.
+    pub io_read_calls: Option<u64>,
+    /// Calls that wrote so far, as for reading.
+    pub io_write_calls: Option<u64>,
+    /// Page faults met from memory, as for calls.
+    pub faults_minor: Option<u64>,
+    /// Page faults that waited for storage, as for calls.
+    pub faults_major: Option<u64>,
     /// Processes that have not ended.
     pub processes: u64,
     /// Threads; with [`Detail::Processes`] only, where the pids controller does not count them.
@@ -154,6 +167,8 @@ impl Container {
         measure.threads = measure.threads.or(Some(sums.threads));
         measure.io_read_bytes = measure.io_read_bytes.or(sums.io_read_bytes);
         measure.io_write_bytes = measure.io_write_bytes.or(sums.io_write_bytes);
+        (measure.io_read_calls, measure.io_write_calls) = (sums.io_read_calls, sums.io_write_calls);
+        (measure.faults_minor, measure.faults_major) = (Some(sums.faults_minor), Some(sums.faults_major));
         Ok((measure, pids))
     }
 
@@ -217,6 +232,7 @@ fn memory_v2(group: &Group, measure: &mut Measure) -> Result<(), ContainerError>
     if let Some(text) = group.read("memory.stat")? {
         let figure = |key| keyed(&text, key).unwrap_or(0);
         measure.memory_bytes = figure("anon").saturating_add(figure("shmem"));
+        (measure.anonymous_bytes, measure.shared_bytes) = (keyed(&text, "anon"), keyed(&text, "shmem"));
         measure.cache_bytes = Some(figure("file").saturating_sub(figure("shmem")));
         measure.mapped_bytes = keyed(&text, "file_mapped");
         // The sum of all kinds since 5.18; before, of those that a job can make large.
@@ -235,6 +251,8 @@ fn memory_v1(group: &Group, measure: &mut Measure, may_be_killed: bool) -> Resul
         // The lines without `total_` leave out what groups below hold.
         let figure = |key| keyed(&text, key).unwrap_or(0);
         measure.memory_bytes = figure("total_rss").saturating_add(figure("total_shmem"));
+        (measure.anonymous_bytes, measure.shared_bytes) =
+            (keyed(&text, "total_rss"), keyed(&text, "total_shmem"));
         measure.cache_bytes = Some(figure("total_cache").saturating_sub(figure("total_shmem")));
         measure.mapped_bytes = keyed(&text, "total_mapped_file");
         measure.swap_bytes = figure("total_swap");
@@ -253,6 +271,9 @@ pub(super) fn memory_of_processes(proc: &Proc, pids: &[u32], measure: &mut Measu
     for pid in pids {
         let Some(status) = proc.status(*pid)? else { continue };
         measure.memory_bytes = measure.memory_bytes.saturating_add(status.anon_bytes + status.shmem_bytes);
+        let add = |sum: Option<u64>, bytes| Some(sum.unwrap_or(0).saturating_add(bytes));
+        measure.anonymous_bytes = add(measure.anonymous_bytes, status.anon_bytes);
+        measure.shared_bytes = add(measure.shared_bytes, status.shmem_bytes);
         measure.swap_bytes = measure.swap_bytes.saturating_add(status.swap_bytes);
         measure.process_file_bytes = measure.process_file_bytes.max(Some(status.file_bytes));
     }

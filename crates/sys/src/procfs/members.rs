@@ -57,11 +57,14 @@ pub struct Member {
     pub faults_minor: u64,
     /// Page faults that waited for storage.
     pub faults_major: u64,
-    /// Traffic with storage; `None`: it is not ours to see.
+    /// What it read and wrote itself, as far as it is known; `None`: it is not ours to see.
     pub io: Option<ProcessIo>,
+    /// Address space, in bytes.
+    pub virtual_bytes: u64,
 }
 
-/// Sums over all, those not read this time with their last figures.
+/// Sums over all, those not read this time with their last figures; what children did who ended and were waited for is
+/// in them, but for address space and threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sums {
     /// Address space, in bytes.
@@ -72,6 +75,14 @@ pub struct Sums {
     pub io_read_bytes: Option<u64>,
     /// Bytes sent to storage.
     pub io_write_bytes: Option<u64>,
+    /// Calls that read, from anywhere.
+    pub io_read_calls: Option<u64>,
+    /// Calls that wrote, to anywhere.
+    pub io_write_calls: Option<u64>,
+    /// Page faults met from memory.
+    pub faults_minor: u64,
+    /// Page faults that waited for storage.
+    pub faults_major: u64,
 }
 
 /// See the module's page.
@@ -89,6 +100,8 @@ struct Kept {
     io: Option<KeptFile>,
     last: ProcessStat,
     last_io: Option<ProcessIo>,
+    /// Of that, what is its own; the same until it has waited for a child.
+    own_io: Option<ProcessIo>,
     /// Readings that found something new.
     readings: u32,
     /// Readings in a row that found nothing new.
@@ -178,8 +191,17 @@ impl Members {
         for kept in self.kept.values() {
             sums.virtual_bytes = sums.virtual_bytes.saturating_add(kept.last.virtual_bytes);
             sums.threads = sums.threads.saturating_add(kept.last.threads);
+            let last = &kept.last;
+            for (sum, own, children) in [
+                (&mut sums.faults_minor, last.faults_minor, last.children_faults_minor),
+                (&mut sums.faults_major, last.faults_major, last.children_faults_major),
+            ] {
+                *sum = sum.saturating_add(own).saturating_add(children);
+            }
             if let Some(io) = kept.last_io {
-                let add = |sum: Option<u64>, bytes| Some(sum.unwrap_or(0).saturating_add(bytes));
+                let add = |sum: Option<u64>, more| Some(sum.unwrap_or(0).saturating_add(more));
+                sums.io_read_calls = add(sums.io_read_calls, io.read_calls);
+                sums.io_write_calls = add(sums.io_write_calls, io.write_calls);
                 sums.io_read_bytes = add(sums.io_read_bytes, io.read_bytes);
                 sums.io_write_bytes = add(sums.io_write_bytes, io.write_bytes);
             }
@@ -191,7 +213,7 @@ impl Members {
     fn meet(&mut self, proc: &Proc, pid: u32) -> bool {
         let Ok(Some(last)) = proc.stat(pid) else { return false };
         let stat = KeptFile::open(proc, pid, "stat");
-        let kept = Kept { stat, io: None, last, last_io: None, readings: 0, still: 0, skip: 0 };
+        let kept = Kept { stat, io: None, last, last_io: None, own_io: None, readings: 0, still: 0, skip: 0 };
         self.kept.insert(pid, kept);
         true
     }
@@ -234,6 +256,11 @@ impl Kept {
             None => proc.io(pid).ok().flatten(),
         };
         self.last_io = io.or(self.last_io);
+        // The kernel adds to a process what its children did when it waits for them. No child ends without a page fault.
+        self.own_io = match self.last.children_faults_minor {
+            0 => self.last_io,
+            _ => proc.own_io(pid).ok().flatten().or(self.own_io),
+        };
     }
 
     fn member(&self, proc: &Proc, boot_us: u64) -> Member {
@@ -253,7 +280,8 @@ impl Kept {
             resident_bytes: stat.resident_pages.saturating_mul(page_bytes()),
             faults_minor: stat.faults_minor,
             faults_major: stat.faults_major,
-            io: self.last_io,
+            io: self.own_io,
+            virtual_bytes: stat.virtual_bytes,
         }
     }
 }
@@ -300,6 +328,32 @@ mod tests {
         members.read(&proc, &[pid], Some(2));
         assert!(members.changed().is_empty());
         assert_eq!(members.sums(), Sums::default(), "a kept file says that its process is gone");
+    }
+
+    #[test]
+    fn what_children_did_is_not_the_parents_and_is_in_the_sum() {
+        let proc = Proc::open(Path::new("/proc")).unwrap();
+        let script = "dd if=/dev/zero of=/dev/null bs=1 count=3000 2>/dev/null; echo; read line";
+        let mut child = Command::new("/bin/sh")
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pid = child.id();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let mut members = Members::default();
+        members.read(&proc, &[pid], None);
+        let own = members.changed()[0].io.unwrap();
+        assert!(own.read_calls < 1000 && own.write_calls < 1000, "a shell's own calls: {own:?}");
+        let sums = members.sums();
+        assert!(sums.io_read_calls >= Some(3000) && sums.io_write_calls >= Some(3000), "{sums:?}");
+        assert!(sums.faults_minor > members.changed()[0].faults_minor, "{sums:?}");
+        let turns = proc.turns(pid).unwrap();
+        assert!(turns.is_none_or(|turns| turns.voluntary > 0), "it waited for its child: {turns:?}");
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!((proc.own_io(pid).unwrap(), proc.turns(pid).unwrap()), (None, None), "it is gone");
     }
 
     #[test]

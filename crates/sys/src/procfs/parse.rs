@@ -24,7 +24,9 @@ pub fn parse_process_stat(text: &str) -> Option<ProcessStat> {
         state,
         parent: u32::try_from(number(4)?).ok()?,
         faults_minor: number(10)?,
+        children_faults_minor: number(11)?,
         faults_major: number(12)?,
+        children_faults_major: number(13)?,
         user_ticks: number(14)?,
         system_ticks: number(15)?,
         children_user_ticks: number(16)?,
@@ -84,7 +86,7 @@ pub fn parse_process_status(text: &str) -> Option<ProcessStatus> {
 #[must_use]
 pub fn parse_process_io(text: &str) -> Option<ProcessIo> {
     let (mut read, mut write, mut cancelled) = (None, None, 0);
-    let (mut read_calls, mut write_calls) = (0, 0);
+    let (mut read_calls, mut write_calls, mut read_chars, mut write_chars) = (0, 0, 0, 0);
     for (key, value) in colon_lines(text) {
         let number = value.parse::<u64>().ok();
         match key {
@@ -93,12 +95,28 @@ pub fn parse_process_io(text: &str) -> Option<ProcessIo> {
             "cancelled_write_bytes" => cancelled = number?,
             "syscr" => read_calls = number?,
             "syscw" => write_calls = number?,
+            "rchar" => read_chars = number?,
+            "wchar" => write_chars = number?,
             _ => {}
         }
     }
     // A process may cancel writes that another one made, so the difference is clipped, as the manual page warns.
     let (read_bytes, write_bytes) = (read?, write?.saturating_sub(cancelled));
-    Some(ProcessIo { read_bytes, write_bytes, read_calls, write_calls })
+    Some(ProcessIo { read_bytes, write_bytes, read_calls, write_calls, read_chars, write_chars })
+}
+
+/// The times a thread gave its processor up and was taken off it, of `/proc/PID/task/TID/status`.
+#[must_use]
+pub fn parse_switches(text: &str) -> Option<(u64, u64)> {
+    let (mut voluntary, mut forced) = (None, None);
+    for (key, value) in colon_lines(text) {
+        match key {
+            "voluntary_ctxt_switches" => voluntary = value.parse().ok(),
+            "nonvoluntary_ctxt_switches" => forced = value.parse().ok(),
+            _ => {}
+        }
+    }
+    voluntary.zip(forced)
 }
 
 /// Reads `/proc/PID/smaps_rollup`.

@@ -15,6 +15,10 @@ pub struct ProcessStat {
     pub faults_minor: u64,
     /// Page faults that waited for storage, of its threads.
     pub faults_major: u64,
+    /// Page faults met from memory, of children that ended and were waited for.
+    pub children_faults_minor: u64,
+    /// Page faults that waited for storage, of children that ended and were waited for.
+    pub children_faults_major: u64,
     /// User time of its threads, in clock ticks.
     pub user_ticks: u64,
     /// System time of its threads, in clock ticks.
@@ -79,7 +83,8 @@ pub struct ProcessStatus {
     pub cpus: CpuSet,
 }
 
-/// `/proc/PID/io`, as far as it is used: traffic with storage, waited-for children included.
+/// `/proc/PID/io`, as far as it is used: what it read and wrote, with all that children did who ended and were waited
+/// for; of a single thread its own alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessIo {
     /// Bytes fetched from storage.
@@ -90,6 +95,36 @@ pub struct ProcessIo {
     pub read_calls: u64,
     /// Calls that wrote, to anywhere.
     pub write_calls: u64,
+    /// Bytes that calls read, from storage or from memory.
+    pub read_chars: u64,
+    /// Bytes that calls wrote, to storage or to memory.
+    pub write_chars: u64,
+}
+
+impl ProcessIo {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            read_bytes: self.read_bytes.saturating_add(other.read_bytes),
+            write_bytes: self.write_bytes.saturating_add(other.write_bytes),
+            read_calls: self.read_calls.saturating_add(other.read_calls),
+            write_calls: self.write_calls.saturating_add(other.write_calls),
+            read_chars: self.read_chars.saturating_add(other.read_chars),
+            write_chars: self.write_chars.saturating_add(other.write_chars),
+        }
+    }
+}
+
+/// How the threads of a process came by their processors, added up over those that live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Turns {
+    /// How long they were ready and waited for a processor, in microseconds.
+    pub waited_us: u64,
+    /// Times they gave it up.
+    pub voluntary: u64,
+    /// Times they were taken off it.
+    pub forced: u64,
 }
 
 /// `/proc/PID/smaps_rollup`: memory with each shared page counted by its fraction.

@@ -52,6 +52,7 @@ mod place {
     pub(super) const FAULTS_MINOR: usize = 168;
     pub(super) const FAULTS_MAJOR: usize = 176;
     pub(super) const RSS_PEAK_KIB: usize = 200;
+    pub(super) const VIRTUAL_PEAK_KIB: usize = 208;
     pub(super) const READ_CALLS: usize = 232;
     pub(super) const WRITE_CALLS: usize = 240;
     pub(super) const READ_BYTES: usize = 248;
@@ -200,6 +201,7 @@ fn end(record: &[u8]) -> Option<End> {
             cpu_system_us: system_us,
             waited_us: number(place::WAITED_NS)? / 1000,
             rss_peak_bytes: number(place::RSS_PEAK_KIB)?.saturating_mul(1024),
+            virtual_peak_bytes: number(place::VIRTUAL_PEAK_KIB)?.saturating_mul(1024),
             io_read_bytes: number(place::READ_BYTES)?,
             io_write_bytes: number(place::WRITE_BYTES)?.saturating_sub(number(place::CANCELLED_BYTES)?),
             io_read_calls: number(place::READ_CALLS)?,

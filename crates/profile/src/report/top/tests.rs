@@ -5,7 +5,7 @@ use pinfold_proto::view::{MemoryView, SlotsView, VERSION};
 use super::super::{job_view, report_view};
 use super::*;
 
-const SIZES: [(usize, usize); 3] = [(80, 24), (200, 60), (40, 6)];
+const SIZES: [(usize, usize); 4] = [(80, 24), (200, 60), (40, 6), (20, 5)];
 
 fn row(job: u64) -> JobRow {
     JobRow {
@@ -145,8 +145,9 @@ fn the_processes_of_a_job_at_a_moment() {
         threads: 1,
         cpu_user_s: precise(number),
         cpu_system_s: 0.0,
-        waited_s: 0.0,
+        waited_s: None,
         memory_peak_bytes: (100 - number) << 20,
+        virtual_peak_bytes: None,
         pss_bytes: None,
         pss_read_s: None,
         pss_peak_bytes: None,
@@ -156,8 +157,8 @@ fn the_processes_of_a_job_at_a_moment() {
         io_write_calls: 0,
         faults_minor: 0,
         faults_major: 0,
-        switches_voluntary: 0,
-        switches_forced: 0,
+        switches_voluntary: None,
+        switches_forced: None,
         source: "running".to_owned(),
     };
     let mut view = report_view(&row(7), None, 200_000_000);

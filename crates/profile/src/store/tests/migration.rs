@@ -51,6 +51,16 @@ fn version_12_opens_as_the_newest() {
 }
 
 #[test]
+fn version_14_opens_as_the_newest() {
+    check_old(14);
+}
+
+#[test]
+fn version_15_opens_as_the_newest() {
+    check_old(15);
+}
+
+#[test]
 fn version_11_opens_as_the_newest() {
     check_old(11);
 }
@@ -70,6 +80,30 @@ fn check_old(by: u32) {
     assert_eq!(store.next_job(), 8);
     let seen: i64 = store.connection.query_row("SELECT count(*) FROM report", [], |row| row.get(0)).unwrap();
     assert_eq!(seen, 3);
+}
+
+/// A file of an older version whose decisions are gone still has its jobs, and samples of those that are not over.
+#[test]
+fn what_is_left_of_a_damaged_older_file_is_kept() {
+    for by in [1, 5, 12, 14] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE_NAME);
+        fs::copy(VERSION_1, &path).unwrap();
+        let old = open::whole_at(&path, by).unwrap();
+        let look = "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = 'decisions'";
+        let (page, size): (i64, i64) = old.query_row(look, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        old.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+        drop(old);
+        let mut bytes = fs::read(&path).unwrap();
+        let (page, size) = (usize::try_from(page).unwrap(), usize::try_from(size).unwrap());
+        bytes[(page - 1) * size..page * size].fill(0x55);
+        fs::write(&path, &bytes).unwrap();
+        let opened = Store::open(dir.path()).unwrap();
+        let recovered = opened.recovered.unwrap_or_else(|| panic!("version {by}: damage is seen"));
+        assert_eq!((recovered.jobs, recovered.unfinished), (3, 2), "version {by}: {recovered}");
+        assert_eq!(opened.store.last(None, 9).unwrap(), rows(), "version {by}");
+        assert_eq!(opened.store.samples(2).unwrap(), vec![sample(2, 2_500_000)], "version {by}");
+    }
 }
 
 #[test]

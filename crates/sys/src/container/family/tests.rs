@@ -9,6 +9,8 @@ fn process(pid: u32, parent: u32, own: u64, inherited: u64) -> ProcessStat {
         parent,
         faults_minor: 0,
         faults_major: 0,
+        children_faults_minor: 0,
+        children_faults_major: 0,
         user_ticks: own,
         system_ticks: 0,
         children_user_ticks: inherited,

@@ -12,6 +12,7 @@ fn a_process_name_may_hold_parentheses_and_blanks() {
     assert_eq!((stat.user_ticks, stat.system_ticks), (150, 50));
     assert_eq!((stat.children_user_ticks, stat.children_system_ticks), (7, 5));
     assert_eq!((stat.faults_minor, stat.faults_major), (1000, 3));
+    assert_eq!((stat.children_faults_minor, stat.children_faults_major), (20, 0));
     assert_eq!((stat.start_ticks, stat.virtual_bytes, stat.resident_pages), (98765, 10_485_760, 640));
 }
 
@@ -45,14 +46,25 @@ fn status_counts_memory_by_kind() {
 #[test]
 fn cancelled_writes_are_taken_off() {
     let text = "rchar: 1\nwchar: 2\nsyscr: 7\nsyscw: 8\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 4096\n";
-    let io = ProcessIo { read_bytes: 4096, write_bytes: 4096, read_calls: 7, write_calls: 8 };
+    let io = ProcessIo {
+        read_bytes: 4096,
+        write_bytes: 4096,
+        read_calls: 7,
+        write_calls: 8,
+        read_chars: 1,
+        write_chars: 2,
+    };
     assert_eq!(parse_process_io(text), Some(io));
     let more = "read_bytes: 0\nwrite_bytes: 0\ncancelled_write_bytes: 4096\n";
-    assert_eq!(
-        parse_process_io(more),
-        Some(ProcessIo { read_bytes: 0, write_bytes: 0, read_calls: 0, write_calls: 0 })
-    );
+    assert_eq!(parse_process_io(more), Some(ProcessIo::default()));
     assert_eq!(parse_process_io("rchar: 1\n"), None);
+}
+
+#[test]
+fn switches_need_both_their_lines() {
+    let text = "Name:\tx\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
+    assert_eq!(parse_switches(text), Some((12, 3)));
+    assert_eq!(parse_switches("voluntary_ctxt_switches:\t12\n"), None);
 }
 
 #[test]
@@ -120,6 +132,7 @@ proptest! {
         let _ = parse_process_status(&text);
         let _ = parse_process_io(&text);
         let _ = parse_rollup(&text);
+        let _ = parse_switches(&text);
         let _ = parse_host_cpu(&text);
         let _ = parse_memory_info(&text);
         let _ = parse_pressure(&text);

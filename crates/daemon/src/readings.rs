@@ -1,0 +1,88 @@
+//! What the host as a whole does, read while jobs run: an idle host is not woken for it.
+//!
+//! Owner of state: when it was read, and when old readings were struck off. Absent here: what jobs do.
+
+use std::path::Path;
+
+use pinfold_profile::report;
+use pinfold_proto::host::{HostRow, HostView};
+use pinfold_proto::view::VERSION;
+use pinfold_sys::procfs::{self, PressureResource, ticks_to_us};
+
+use crate::answer::store_failed;
+use crate::daemon::Daemon;
+use crate::rights::Refusal;
+
+/// No more often than this, with a sample of the jobs.
+const EVERY_US: u64 = 10_000_000;
+/// How often old readings are struck off.
+const PRUNE_EVERY_US: u64 = 3_600_000_000;
+/// So many readings one answer has at most, or about so many.
+const TOLD_MAX: u64 = 1_000;
+
+/// See the module's page.
+#[derive(Debug, Default)]
+pub(crate) struct HostReadings {
+    read_us: Option<u64>,
+    pruned_us: Option<u64>,
+}
+
+impl Daemon {
+    /// Reads the host, if that is due.
+    pub(crate) fn read_host(&mut self, now_us: u64) {
+        let is_due = |then_us: u64| now_us < then_us || now_us - then_us >= EVERY_US;
+        if !self.sampler.host.read_us.is_none_or(is_due) {
+            return;
+        }
+        self.sampler.host.read_us = Some(now_us);
+        match self.host_row(now_us) {
+            Ok(row) => self.journal.host(row),
+            Err(error) => tracing::debug!(%error, "the host cannot be read"),
+        }
+    }
+
+    fn host_row(&self, now_us: u64) -> Result<HostRow, procfs::ProcError> {
+        let (cpu, memory) = (self.proc.host_cpu()?, self.proc.memory_info()?);
+        let stalls = |resource| self.proc.pressure(resource).ok().flatten();
+        let (on_cpu, on_memory, on_io) =
+            (stalls(PressureResource::Cpu), stalls(PressureResource::Memory), stalls(PressureResource::Io));
+        let sys = Path::new("/sys");
+        Ok(HostRow {
+            time_us: now_us,
+            cpu_busy_us: cpu.pus.iter().map(|pu| ticks_to_us(pu.busy_ticks)).fold(0, u64::saturating_add),
+            memory_used_bytes: memory.total_bytes.saturating_sub(memory.available_bytes),
+            swap_used_bytes: memory.swap_total_bytes.saturating_sub(memory.swap_free_bytes),
+            cpu_stalled_us: on_cpu.map(|cpu| cpu.some.total_us),
+            memory_stalled_us: on_memory.map(|memory| memory.some.total_us),
+            memory_full_stalled_us: on_memory.and_then(|memory| Some(memory.full?.total_us)),
+            io_stalled_us: on_io.map(|io| io.some.total_us),
+            io_full_stalled_us: on_io.and_then(|io| Some(io.full?.total_us)),
+            temperature_milli: procfs::temperature_milli(sys),
+            frequency_khz: procfs::frequency_khz(sys),
+        })
+    }
+
+    /// What the host did since then.
+    pub(crate) fn host_view(&mut self, since_us: u64) -> Result<HostView, Refusal> {
+        let rows = self.journal.store().host_since(since_us, TOLD_MAX);
+        let rows = rows.map_err(|error| store_failed(&error))?;
+        let pus = self.proc.host_cpu().map_or(0, |cpu| cpu.pus.len() as u64);
+        let memory_bytes = self.proc.memory_info().map_or(0, |memory| memory.total_bytes);
+        let samples = report::host_points(&rows);
+        Ok(HostView { version: VERSION, host: self.host.clone(), pus, memory_bytes, samples })
+    }
+
+    /// Strikes old readings off, now and then.
+    pub(crate) fn prune_host(&mut self, now_us: u64, retain_us: u64) {
+        let is_due = |then_us: u64| now_us < then_us || now_us - then_us >= PRUNE_EVERY_US;
+        if !self.sampler.host.pruned_us.is_none_or(is_due) {
+            return;
+        }
+        self.sampler.host.pruned_us = Some(now_us);
+        let bytes_max = self.configured.config.profile_store_max;
+        let pruned = self.journal.store().prune_host(now_us.saturating_sub(retain_us), now_us, bytes_max);
+        if let Err(error) = pruned {
+            tracing::warn!(%error, "old readings of the host cannot be struck off");
+        }
+    }
+}

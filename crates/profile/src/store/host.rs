@@ -1,0 +1,105 @@
+//! Readings of the host as a whole, a row each, kept as long as jobs are and no larger than a part of the store.
+
+use pinfold_proto::host::HostRow;
+use rusqlite::{Connection, Row};
+
+use super::fields::{Binder, Fields, whole};
+use super::{Store, StoreError};
+
+/// Older rows are thinned to one in [`THIN_US`],
+const WHOLE_US: u64 = 7 * 86_400 * 1_000_000;
+/// those of so long before at least: it is done every hour, and what is older still was thinned in its time.
+const THINNED_US: u64 = 8 * 86_400 * 1_000_000;
+/// Between two rows of long ago.
+const THIN_US: u64 = 60 * 1_000_000;
+/// What a row takes, about.
+const ROW_BYTES: u64 = 100;
+
+const COLUMNS: &str = "time_us, cpu_busy_us, memory_used_bytes, swap_used_bytes, cpu_stalled_us, memory_stalled_us, \
+                       memory_full_stalled_us, io_stalled_us, io_full_stalled_us, temperature_milli, frequency_khz";
+
+impl Store {
+    /// Writes a reading of the host.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn add_host(&mut self, row: &HostRow) -> Result<(), StoreError> {
+        self.write("add a reading of the host", |store| {
+            let sql = format!("INSERT OR REPLACE INTO host ({COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?)");
+            let mut statement = store.connection.prepare_cached(&sql)?;
+            let to = &mut Binder::new(&mut statement);
+            to.number(row.time_us)?.number(row.cpu_busy_us)?.number(row.memory_used_bytes)?;
+            to.number(row.swap_used_bytes)?.maybe(row.cpu_stalled_us)?.maybe(row.memory_stalled_us)?;
+            to.maybe(row.memory_full_stalled_us)?.maybe(row.io_stalled_us)?.maybe(row.io_full_stalled_us)?;
+            to.maybe(row.temperature_milli)?.maybe(row.frequency_khz)?;
+            statement.raw_execute()
+        })?;
+        Ok(())
+    }
+
+    /// The readings of the host since then, oldest first. Of more than about `most` several are put together: counters as
+    /// they were last, of everything else the most.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn host_since(&self, since_us: u64, most: u64) -> Result<Vec<HostRow>, StoreError> {
+        let last = "SELECT max(time_us) FROM host";
+        let last: Vec<Option<i64>> = self.read("read the host's readings", last, &[], |row| row.get(0))?;
+        let last_us = last.into_iter().flatten().next().and_then(|us| u64::try_from(us).ok()).unwrap_or(0);
+        let step_us = last_us.saturating_sub(since_us) / most.max(1) + 1;
+        let merged = "max(time_us), max(cpu_busy_us), max(memory_used_bytes), max(swap_used_bytes), \
+                      max(cpu_stalled_us), max(memory_stalled_us), max(memory_full_stalled_us), max(io_stalled_us), \
+                      max(io_full_stalled_us), max(temperature_milli), max(frequency_khz)";
+        let sql = format!(
+            "SELECT {merged} FROM host WHERE time_us >= ?1 GROUP BY (time_us - ?1) / ?2 ORDER BY max(time_us)"
+        );
+        self.read("read the host's readings", &sql, &[&whole(since_us), &whole(step_us)], read_host)
+    }
+
+    /// Strikes off readings of the host from before that moment, thins those of more than a week ago, and keeps all of
+    /// them below an eighth of what the store may take. Inside a transaction it is part of that.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn prune_host(
+        &mut self,
+        before_us: u64,
+        now_us: u64,
+        bytes_max: Option<u64>,
+    ) -> Result<(), StoreError> {
+        let rows_max = bytes_max.map_or(u64::MAX, |bytes| bytes / 8 / ROW_BYTES);
+        self.in_turn("prune the host's readings", |store| {
+            prune(&store.connection, before_us, now_us, rows_max)
+        })
+    }
+}
+
+fn prune(connection: &Connection, before_us: u64, now_us: u64, rows_max: u64) -> rusqlite::Result<()> {
+    connection.prepare_cached("DELETE FROM host WHERE time_us < ?1")?.execute([whole(before_us)])?;
+    // Of each minute the last stays.
+    let thin = "DELETE FROM host WHERE time_us < ?1 AND time_us >= ?3 AND EXISTS (SELECT 1 FROM host AS later \
+                WHERE later.time_us > host.time_us AND later.time_us < (host.time_us / ?2 + 1) * ?2)";
+    let old_us = now_us.saturating_sub(WHOLE_US);
+    let from = whole(old_us.saturating_sub(THINNED_US));
+    connection.prepare_cached(thin)?.execute([whole(old_us), whole(THIN_US), from])?;
+    let beyond = "DELETE FROM host WHERE time_us <= (SELECT time_us FROM host ORDER BY time_us DESC LIMIT 1 OFFSET ?1)";
+    connection.prepare_cached(beyond)?.execute([whole(rows_max)])?;
+    Ok(())
+}
+
+fn read_host(row: &Row<'_>) -> rusqlite::Result<HostRow> {
+    let from = &mut Fields::new(row);
+    Ok(HostRow {
+        time_us: from.number()?,
+        cpu_busy_us: from.number()?,
+        memory_used_bytes: from.number()?,
+        swap_used_bytes: from.number()?,
+        cpu_stalled_us: from.maybe()?,
+        memory_stalled_us: from.maybe()?,
+        memory_full_stalled_us: from.maybe()?,
+        io_stalled_us: from.maybe()?,
+        io_full_stalled_us: from.maybe()?,
+        temperature_milli: from.maybe()?,
+        frequency_khz: from.maybe()?,
+    })
+}
