@@ -93,14 +93,6 @@ pub(crate) fn config(dial: &Dial, verb: ConfigVerb) -> Result<(), Failure> {
 }
 
 fn get(dial: &Dial, key: Option<&str>, json: bool) -> Result<(), Failure> {
-    if let Some(key) = key
-        && Config::default().value(key).is_none()
-    {
-        return Err(Failure::new(
-            ExitCode::Usage,
-            format!("there is no key `{key}`; `pinfold config get` shows all"),
-        ));
-    }
     let mut client = dial.connect()?;
     let values = match client.ask(&Request::ConfigGet)? {
         Reply::Config(values) => values,
@@ -108,6 +100,10 @@ fn get(dial: &Dial, key: Option<&str>, json: bool) -> Result<(), Failure> {
     };
     let shown: Vec<&ConfigValue> =
         values.iter().filter(|value| key.is_none_or(|key| value.key == key)).collect();
+    if let Some(key) = key.filter(|_| shown.is_empty()) {
+        let text = format!("there is no key `{key}`; `pinfold config get` shows all");
+        return Err(Failure::new(ExitCode::Usage, text));
+    }
     if json {
         return print_json(&serde_json::json!({ "version": 1, "keys": shown }));
     }

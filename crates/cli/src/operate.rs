@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pinfold_profile::report::{clock_utc, date_utc};
+use pinfold_profile::report::{date_utc, plain};
 use pinfold_proto::ExitCode;
 use pinfold_proto::view::{AuditRecord, AuditView};
 use pinfold_proto::wire::{Reply, Request};
@@ -86,11 +86,14 @@ fn records(dial: &Dial, verify: bool) -> Result<AuditView, Failure> {
 fn print(records: &[AuditRecord]) -> Result<(), Failure> {
     print_text(|out| {
         for record in records {
-            let when = format!("{} {}", date_utc(record.time_s), clock_utc(record.time_s));
             writeln!(
                 out,
-                "{:>5}  {when}  {:<12} {:<8} {}",
-                record.number, record.user, record.action, record.detail
+                "{:>5}  {}  {:<12} {:<8} {}",
+                record.number,
+                date_utc(record.time_s),
+                plain(&record.user),
+                plain(&record.action),
+                plain(&record.detail)
             )?;
         }
         Ok(())

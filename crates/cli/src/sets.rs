@@ -86,7 +86,7 @@ fn line(set: &SetAsideView) -> String {
         line += &format!(", of its PUs the host has {left}");
     }
     if let Some(expires_s) = set.expires_s {
-        line += &format!(", goes at {} UTC", clock_utc(expires_s));
+        line += &format!(", goes at {}", clock_utc(expires_s));
     }
     line
 }

@@ -85,20 +85,70 @@ impl Terminal {
         Ok(Some(self.typed.pop_front().unwrap_or(Key::Quit)))
     }
 
-    /// A line typed at the foot of the screen.
-    pub(crate) fn line(&self, prompt: &str) -> Result<String, Failure> {
-        self.write(&format!("\x1b[{};1H\x1b[K{prompt}\x1b[?25h", rows()))?;
-        let asked = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &self.before);
-        let mut text = String::new();
-        let read = io::stdin().read_line(&mut text);
-        let mut raw = self.before.clone();
-        raw.make_raw();
-        let back = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &raw);
+    /// A line typed at the foot of the screen; `None`: it was given up (Escape, Ctrl-C). Keys stay with this process
+    /// meanwhile: an interrupt must not leave the terminal as it is now.
+    pub(crate) fn line(&mut self, prompt: &str) -> Result<Option<String>, Failure> {
+        let mut typed = Vec::new();
+        // What came in one piece with the key that asked for a line is of it.
+        let mut came: Vec<u8> = self.typed.drain(..).filter_map(byte_of).collect();
+        let taken = loop {
+            if came.is_empty() {
+                let text = String::from_utf8_lossy(&typed).into_owned();
+                self.write(&format!("\x1b[{};1H\x1b[K{prompt}{text}\x1b[?25h", rows()))?;
+                let mut bytes = [0u8; 64];
+                let count = rustix::io::read(rustix::stdio::stdin(), &mut bytes[..])
+                    .map_err(|errno| Failure::new(ExitCode::Failed, format!("standard input: {errno}")))?;
+                came.extend(&bytes[..count]);
+            }
+            match edit(&mut typed, &std::mem::take(&mut came)) {
+                Edited::On => {}
+                Edited::Done => break Some(String::from_utf8_lossy(&typed).trim().to_owned()),
+                Edited::GivenUp => break None,
+            }
+        };
         self.write("\x1b[?25l\x1b[2J")?;
-        asked.and(back).map_err(|errno| Failure::new(ExitCode::Failed, format!("the terminal: {errno}")))?;
-        read.map_err(|error| Failure::doing("standard input", &error))?;
-        Ok(text.trim().to_owned())
+        Ok(taken)
     }
+}
+
+/// The byte that a key was typed as, where a line has use for it.
+fn byte_of(key: Key) -> Option<u8> {
+    match key {
+        Key::Sign(sign) => u8::try_from(sign).ok(),
+        Key::Enter => Some(b'\r'),
+        Key::Escape => Some(b'\x1b'),
+        Key::Quit => Some(b'\x03'),
+        _ => None,
+    }
+}
+
+/// What became of a line that is typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Edited {
+    On,
+    Done,
+    GivenUp,
+}
+
+/// Adds what was typed to a line; no bytes are the end of the terminal.
+fn edit(line: &mut Vec<u8>, bytes: &[u8]) -> Edited {
+    if bytes.is_empty() || bytes.starts_with(b"\x1b") {
+        return Edited::GivenUp;
+    }
+    for &byte in bytes {
+        match byte {
+            b'\r' | b'\n' => return Edited::Done,
+            b'\x03' | b'\x04' => return Edited::GivenUp,
+            b'\x08' | b'\x7f' => {
+                // The last character, of however many bytes.
+                while line.pop().is_some_and(|byte| byte & 0xC0 == 0x80) {}
+            }
+            b'\x15' => line.clear(),
+            0x20.. => line.push(byte),
+            _ => {}
+        }
+    }
+    Edited::On
 }
 
 impl Drop for Terminal {
@@ -110,7 +160,7 @@ impl Drop for Terminal {
 
 /// The keys that these bytes are, as a terminal sends them.
 fn keys(mut bytes: &[u8]) -> Vec<Key> {
-    const SEQUENCES: [(&[u8], Key); 12] = [
+    const SEQUENCES: [(&[u8], Key); 16] = [
         (b"\x1b[A", Key::Up),
         (b"\x1b[B", Key::Down),
         (b"\x1b[C", Key::Right),
@@ -123,6 +173,10 @@ fn keys(mut bytes: &[u8]) -> Vec<Key> {
         (b"\x1b[6~", Key::PageDown),
         (b"\x1b[H", Key::Home),
         (b"\x1b[F", Key::End),
+        (b"\x1bOH", Key::Home),
+        (b"\x1bOF", Key::End),
+        (b"\x1b[1~", Key::Home),
+        (b"\x1b[4~", Key::End),
     ];
     let mut keys = Vec::new();
     while let [first, rest @ ..] = bytes {
@@ -153,6 +207,21 @@ fn keys(mut bytes: &[u8]) -> Vec<Key> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_is_typed_mended_and_given_up() {
+        let mut line = Vec::new();
+        assert_eq!(edit(&mut line, "ab\u{e4}".as_bytes()), Edited::On);
+        assert_eq!(edit(&mut line, b"\x7f\x7fc"), Edited::On);
+        assert_eq!(edit(&mut line, b" d\rq"), Edited::Done);
+        assert_eq!(line, b"ac d");
+        assert_eq!(edit(&mut line, b"\x15x"), Edited::On);
+        assert_eq!(line, b"x");
+        for end in [&b"\x1b"[..], b"\x03", b"\x1b[A", b""] {
+            assert_eq!(edit(&mut line, end), Edited::GivenUp);
+        }
+        assert_eq!(edit(&mut Vec::new(), b"\x7f"), Edited::On);
+    }
 
     #[test]
     fn bytes_are_keys_also_when_many_come_at_once() {

@@ -18,7 +18,8 @@ use pinfold_topo::CpuSet;
 use crate::args::TopArgs;
 use crate::client::{Client, Dial, unexpected};
 use crate::failure::Failure;
-use crate::show::{moment, print_json, print_text, rows, width};
+use crate::run::say;
+use crate::show::{colours, is_dumb, moment, print_json, print_text, rows, screen, width};
 use crate::terminal::{Key, Terminal};
 
 /// `pinfold top`.
@@ -29,7 +30,11 @@ pub(crate) fn top(dial: &Dial, args: &TopArgs) -> Result<(), Failure> {
         watch.look()?;
         return print_json(&watch.now);
     }
-    if args.once || !io::stdout().is_terminal() {
+    let is_screen = io::stdout().is_terminal() && !is_dumb();
+    if !args.once && !is_screen && io::stdout().is_terminal() {
+        say("this terminal (TERM=dumb) cannot show a screen that changes; here is one look");
+    }
+    if args.once || !is_screen {
         watch.look()?;
         if at_us.is_none() {
             std::thread::sleep(watch.interval.min(Duration::from_secs(1)));
@@ -48,13 +53,17 @@ pub(crate) fn top(dial: &Dial, args: &TopArgs) -> Result<(), Failure> {
     watch.look()?;
     watch.showing = if args.cores { Showing::Cores } else { Showing::Jobs };
     loop {
-        (watch.screen.width, watch.screen.height) = (width(), rows());
+        (watch.screen.width, watch.screen.height) = screen();
         terminal.draw(&watch.lines()?)?;
         match terminal.key(watch.interval)? {
             None if watch.at_us.is_none() => watch.look()?,
             None => {}
             Some(Key::Quit) => return Ok(()),
-            Some(Key::Sign('/')) => watch.screen.filter = terminal.line("only what holds: ")?,
+            Some(Key::Sign('/')) => {
+                if let Some(filter) = terminal.line("only what holds: ")? {
+                    watch.screen.filter = filter;
+                }
+            }
             Some(key) if watch.typed(key)? => return Ok(()),
             Some(_) => {}
         }
@@ -90,7 +99,7 @@ struct Watch {
 
 impl Watch {
     fn new(client: Client, interval: Duration, at_us: Option<u64>) -> Self {
-        let screen = Screen { colour: io::stdout().is_terminal(), ..Screen::default() };
+        let screen = Screen { colour: colours(), ..Screen::default() };
         Self {
             client,
             interval,

@@ -72,7 +72,12 @@ fn on_a_terminal(kind: Kind) {
     let host = Host::with(kind, &["profile.interval=50ms"]);
     let job = host.submit(&["--name", "shown"], "until [ -e go ]; do sleep 0.1; done");
     host.until(job, JobState::Running);
-    let mut terminal = Terminal::start(&host, &["pinfold", "top", "--every", "200ms"]);
+    let mut dumb = Terminal::start(&host, &["pinfold", "top", "--every", "200ms"]);
+    dumb.until_shown("one look");
+    dumb.until_shown("shown");
+    assert_eq!(dumb.ends(), Some(0));
+    let top = ["env", "TERM=xterm", "pinfold", "top", "--every", "200ms"];
+    let mut terminal = Terminal::start(&host, &top);
     terminal.until_shown("shown");
     terminal.type_in("v");
     terminal.until_shown("v jobs");
@@ -81,6 +86,17 @@ fn on_a_terminal(kind: Kind) {
     terminal.until_shown(&format!("job {job}: shown   processes:"));
     terminal.until_shown("until [");
     terminal.type_in("q");
+    terminal.until_shown("enter processes");
+    // Sought, and given up without harm to what is sought already, or to the terminal.
+    terminal.type_in("/");
+    terminal.until_shown("only what holds");
+    terminal.type_in("shw\x7fown\r");
+    terminal.until_shown("only shown");
+    terminal.type_in("/");
+    terminal.until_shown("only what holds");
+    terminal.type_in("nobody\x03");
+    terminal.until_shown("only shown");
+    terminal.type_in("/\r");
     terminal.until_shown("enter processes");
     // Back in time, to before it was asked for, and to now again.
     terminal.type_in("{");
