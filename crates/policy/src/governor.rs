@@ -180,6 +180,7 @@ impl Policy {
         let growth: u64 = self.running().map(|job| job.held.growth).fold(0, u64::saturating_add);
         self.memory.short_since.is_some()
             || !self.memory.frozen.is_empty()
+            || self.slows()
             || free < usable / 4
             || grown(growth, HORIZON * 4) > free
             || self.beyond_safety(usable, HORIZON * 4) > 0
@@ -207,7 +208,8 @@ impl Policy {
         if let Some(live) = job.live() {
             // Who stood still for another cause returns as one that did for memory does; those were looked at already.
             let let_go = live.out.is_none_or(Out::is_memory);
-            return (!let_go && !self.may_return(job)).then_some(Lack::Short);
+            let lacks = if let_go { self.finds_swap_busy(job) } else { !self.may_return(job) };
+            return lacks.then_some(Lack::Short);
         }
         let usable = self.memory.usable?;
         let wanted = self.counts_for(job);
@@ -215,7 +217,7 @@ impl Policy {
             // Of most jobs nothing is known, and memory is not short: no need to look at all that run.
             let kept = self.kept_beside(job.pools.memory);
             let free = usable.saturating_sub(self.memory.resident).saturating_sub(kept);
-            if self.memory.short_since.is_some() || self.memory.writing {
+            if self.is_short() {
                 return Some(Lack::Short);
             }
             return (free < usable / 20).then_some(Lack::Room { wanted: usable / 20, free });
@@ -228,7 +230,7 @@ impl Policy {
         if wanted > free {
             return Some(Lack::Room { wanted, free });
         }
-        if self.memory.short_since.is_some() || self.memory.writing {
+        if self.is_short() {
             return Some(Lack::Short);
         }
         // A job of which nothing is known waits until nobody stands still; the others only if they would keep one
@@ -244,6 +246,12 @@ impl Policy {
             }
         }
         self.is_unsafe(job, wanted, usable).then_some(Lack::Unsafe)
+    }
+
+    /// Whether nothing new is to start for now: memory is short, or was about to be when somebody was slowed or asked for a
+    /// checkpoint.
+    fn is_short(&self) -> bool {
+        self.memory.short_since.is_some() || self.memory.writing || self.slows()
     }
 
     /// Jobs that were started and stand still, for whatever cause.
@@ -339,10 +347,21 @@ impl Policy {
         }
     }
 
+    /// Whether one that was let go, as it had nothing in swap by the readings of then, is seen to have by the time it gets its
+    /// slot, while as many come back as may.
+    fn finds_swap_busy(&self, job: &Job) -> bool {
+        let unforeseen = job.held.swapped >= WORTH_BYTES && !self.memory.returning.contains_key(&job.id());
+        unforeseen && self.swap_is_busy() && self.memory.token != Some(job.id())
+    }
+
+    /// Whether as many come back from swap as may at a time.
+    fn swap_is_busy(&self) -> bool {
+        self.memory.returning.len() >= self.settings.memory.swap_slot.max(1) as usize
+    }
+
     pub(crate) fn may_return(&self, first: &Job) -> bool {
-        let slot = self.settings.memory.swap_slot.max(1) as usize;
         let from_swap = first.held.swapped >= WORTH_BYTES;
-        if from_swap && (self.memory.returning.len() >= slot || self.memory.stalled_milli >= CALM_MILLI) {
+        if from_swap && (self.swap_is_busy() || self.memory.stalled_milli >= CALM_MILLI) {
             return false;
         }
         if self.now < first.held.rests_until {
@@ -424,7 +443,7 @@ impl Policy {
 
     /// The same, over another time.
     pub(crate) fn ahead_within(&self, job: &Job, horizon: Duration) -> u64 {
-        let soon = grown(job.held.growth, horizon);
+        let soon = grown(self.growth_of(job), horizon);
         let claim = if self.settings.memory.prediction { self.claim_of(job) } else { None };
         let total = job.held.total();
         match claim.filter(|claim| claim.most_bytes > total) {
@@ -489,15 +508,30 @@ impl Policy {
 
     /// The same, over another time.
     pub(crate) fn shortage_within(&self, usable: u64, horizon: Duration) -> u64 {
-        let (mut held, mut ahead) = (0u64, 0u64);
-        for job in self.running() {
-            held = held.saturating_add(job.held.total());
-            ahead = ahead.saturating_add(self.ahead_within(job, horizon));
-        }
+        self.shortage_of(usable, |job| self.about_to_hold(job, horizon))
+    }
+
+    /// The same if one that is slowed were let go.
+    pub(crate) fn shortage_without_bound(&self, slowed: JobId, usable: u64, horizon: Duration) -> u64 {
+        self.shortage_of(usable, |job| {
+            let grows_on = || job.held.total().saturating_add(self.ahead_within(job, horizon));
+            if job.id() == slowed { grows_on() } else { self.about_to_hold(job, horizon) }
+        })
+    }
+
+    /// What a running job is about to have in RAM: what it holds, what of that is in swap, and what it grows by; but no
+    /// more than its bound if it is slowed.
+    fn about_to_hold(&self, job: &Job, horizon: Duration) -> u64 {
+        let all = job.held.total().saturating_add(self.ahead_within(job, horizon));
+        self.bound_of(job).map_or(all, |bound| all.min(bound))
+    }
+
+    fn shortage_of(&self, usable: u64, wants: impl Fn(&Job) -> u64) -> u64 {
+        let wanted = self.running().map(wants).fold(0, u64::saturating_add);
         // What stands still counts as far as it cannot be moved to swap.
         let standing: u64 = self.standing().map(|job| job.held.resident).fold(0, u64::saturating_add);
         let stuck = standing.saturating_sub(self.memory.swap_free);
-        held.saturating_add(ahead).saturating_add(stuck).saturating_sub(usable)
+        wanted.saturating_add(stuck).saturating_sub(usable)
     }
 
     /// What a running job grows by within the horizon.
@@ -531,14 +565,14 @@ impl Policy {
             (job.has_borrowed(&borrowed), rested, self.may_grow(job), order(job))
         };
         let job = self.running().filter(may).max_by_key(key)?;
-        // Frozen, it neither grows, nor is what it holds needed.
-        let movable = job.held.resident.min(self.memory.swap_free);
-        Some((job.id(), self.ahead(job).saturating_add(movable).saturating_add(job.held.swapped).max(1)))
+        // Frozen, it neither grows, nor is what it holds needed, but for what swap does not take.
+        let stuck = job.held.resident.saturating_sub(self.memory.swap_free);
+        Some((job.id(), self.about_to_hold(job, HORIZON).saturating_sub(stuck).max(1)))
     }
 
-    fn freeze_for_memory(&mut self, id: JobId) {
+    pub(crate) fn freeze_for_memory(&mut self, id: JobId) {
         let free = self.free_memory();
-        let growth: u64 = self.running().map(|job| job.held.growth).fold(0, u64::saturating_add);
+        let growth: u64 = self.running().map(|job| self.growth_of(job)).fold(0, u64::saturating_add);
         let Some(token) = self.memory.token else { return };
         self.stand_still(id, Reason::MemoryShort { free, growth, token });
     }
@@ -551,7 +585,9 @@ impl Policy {
         self.park(id, Out::Memory { token }, reason);
         self.memory.acted = Some(now);
         self.memory.returning.remove(&id);
+        let growth = self.jobs.get(&id).map_or(0, |job| self.growth_of(job));
         let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.held.growth = growth;
         job.held.rests_until = now.after(REST * (1 << job.held.freezes.min(REST_DOUBLINGS_MAX)));
         job.held.freezes += 1;
         job.held.growth_before = 0;

@@ -3,7 +3,9 @@
 //!
 //! A slowed job may grow by what the others leave within the next second. Beyond that the kernel moves its own pages
 //! out at each page that it asks for, so that it grows as fast as swap takes them. This holds between two readings too,
-//! while a freeze comes after one. It is of no use to a job whose pages have nowhere to go, and such a job would stall
+//! while a freeze comes after one. As long as it holds, no more of such a job is expected in RAM than its bound, so that
+//! nobody stands still for what it would grow by; once it is let go, it would grow as it did before, and stands still
+//! if there is no room for that. It is of no use to a job whose pages have nowhere to go, and such a job would stall
 //! for hours without getting on: then, and where the kernel has no such bound (`memory.high`), jobs are frozen at once.
 //! Nor is it done for long, for a job that moves its own pages in a circle gets on more slowly than one that waits for
 //! its turn.
@@ -28,6 +30,8 @@ const AHEAD: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_secs(30);
 /// The least time between two steps.
 const STEP: Duration = Duration::from_millis(250);
+/// What a job grows by between the reading and the bound is not the bound's failure.
+const SLACK: Duration = Duration::from_millis(250);
 
 /// What the kernel was told about whose memory to take.
 #[derive(Debug, Default)]
@@ -44,6 +48,8 @@ struct Slowed {
     since: Instant,
     /// What it grew by in a second before.
     growth: u64,
+    /// What it may have in RAM, in bytes.
+    bound: u64,
     /// The kernel did not let it grow again, and is asked anew at this time.
     asked_again: Option<Instant>,
 }
@@ -63,24 +69,12 @@ impl Policy {
         if !self.steers() {
             return;
         }
-        let room = |policy: &Self, growth: u64| {
-            policy.shortage_within(usable.saturating_sub(grown(growth, AHEAD)), AHEAD) == 0
-        };
         for (id, one) in self.steering.due(self.now) {
-            if !self.is_open(id) {
-                continue;
+            // Who stands still is let go at the end of the step.
+            let runs = self.live(id).is_some_and(|live| live.out.is_none());
+            if runs && self.is_open(id) {
+                self.end_slowing(id, one, usable);
             }
-            let useful = self.jobs.get(&id).is_some_and(|job| self.can_give_up(job));
-            let why = if !useful {
-                "slowing it is of no use: neither swap nor page cache is left to take its pages"
-            } else if self.now.since(one.since) >= SLOW_FOR {
-                "it was slowed for long enough"
-            } else if room(self, one.growth) {
-                "memory suffices for its growth again"
-            } else {
-                continue;
-            };
-            self.let_grow(id, why);
         }
         let over = self.shortage_within(usable, AHEAD);
         let rests = self.steering.acted.is_some_and(|at| self.now.since(at) < STEP);
@@ -98,7 +92,10 @@ impl Policy {
         let growth = job.held.growth;
         // It is held back before it would be frozen, so what is for that stays free.
         let freezes_at = over.saturating_add(grown(growth, HORIZON));
-        let allowance = self.ahead_within(job, AHEAD).saturating_sub(freezes_at);
+        let room = self.ahead_within(job, AHEAD).saturating_sub(freezes_at);
+        // Its page cache is the first that it gives up, and makes room for as much within the kernel's bound.
+        let allowance = room.saturating_sub(job.held.cache);
+        let bound = job.held.resident.saturating_add(room.max(job.held.cache));
         let Some(token) = self.memory.token else { return };
         let reason = Reason::GrowsTooFast { free: self.free_memory(), growth, token };
         self.decisions.push(Decision {
@@ -106,8 +103,48 @@ impl Policy {
             action: Action::Slow { allowance: Some(allowance) },
             reason,
         });
-        self.steering.slowed.insert(id, Slowed { since: self.now, growth, asked_again: None });
+        self.steering.slowed.insert(id, Slowed { since: self.now, growth, bound, asked_again: None });
         self.steering.acted = Some(self.now);
+    }
+
+    /// Lets a slowed job grow again if there is room for that, or has it stand still where slowing is no way any more.
+    fn end_slowing(&mut self, id: JobId, one: Slowed, usable: u64) {
+        let useful = self.jobs.get(&id).is_some_and(|job| self.can_give_up(job));
+        // Twice as far as it was looked ahead, so that it is not slowed again at once.
+        let clear = usable.saturating_sub(grown(one.growth, AHEAD));
+        let why = if self.shortage_without_bound(id, clear, AHEAD) == 0 {
+            "memory suffices for its growth again"
+        } else if !useful {
+            "slowing it is of no use: neither swap nor page cache is left to take its pages"
+        } else if self.now.since(one.since) >= SLOW_FOR {
+            "it was slowed for long enough"
+        } else {
+            return;
+        };
+        if self.shortage_without_bound(id, usable, HORIZON) > 0 && self.may_freeze(id) {
+            self.freeze_for_memory(id); // and it is let go at the end of the step
+        } else {
+            self.let_grow(id, why);
+        }
+    }
+
+    /// What a job grows by in a second: of one that is slowed, what it did before.
+    pub(crate) fn growth_of(&self, job: &Job) -> u64 {
+        let before = self.steering.slowed.get(&job.id()).map_or(0, |one| one.growth);
+        job.held.growth.max(before)
+    }
+
+    /// What a slowed job may have in RAM; `None`: it is not slowed, or the kernel does not hold it there.
+    pub(crate) fn bound_of(&self, job: &Job) -> Option<u64> {
+        let one = self.steering.slowed.get(&job.id()).filter(|one| one.asked_again.is_none())?;
+        let slack = grown(one.growth, SLACK).max(WORTH_BYTES);
+        let holds = job.held.resident <= one.bound.saturating_add(slack);
+        holds.then(|| one.bound.max(job.held.resident))
+    }
+
+    /// Whether anybody is slowed now.
+    pub(crate) fn slows(&self) -> bool {
+        self.steering.slowed.values().any(|one| one.asked_again.is_none())
     }
 
     /// Whether the kernel can be told whose memory to take.
@@ -197,7 +234,7 @@ impl Policy {
             self.steering.slowed.remove(&id);
         } else {
             let asked_again = Some(self.now.after(RETRY));
-            self.steering.slowed.insert(id, Slowed { since: Instant(0), growth: 0, asked_again });
+            self.steering.slowed.insert(id, Slowed { since: Instant(0), growth: 0, bound: 0, asked_again });
         }
     }
 

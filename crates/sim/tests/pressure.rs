@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use pinfold_policy::{Action, Decision, Instant, JobId, JobMemory, MemorySample, Reason, Request, Settings};
+use pinfold_sim::pressure::books::Books;
 use pinfold_sim::pressure::{Mutant, Outcome, run, run_only, shrink, toy};
 
 /// Plays an episode; what is printed on failure is all that is needed to see it again.
@@ -19,16 +21,20 @@ fn play(seed: u64) -> Outcome {
 #[test]
 fn promises_hold_and_everything_happens() {
     let mut tally: BTreeMap<&'static str, u64> = BTreeMap::new();
-    let (mut crashes, mut stalled_us) = (0, 0);
+    let (mut crashes, mut stalled_us, mut felt) = (0, 0, 0);
     for seed in 100_000..100_200 {
         let outcome = play(seed);
         crashes += outcome.crashes;
         stalled_us += outcome.stalled_us;
+        felt += outcome.felt;
         for (action, count) in outcome.tally {
             *tally.entry(action).or_default() += count;
         }
     }
     assert!(tally.get("requeue").is_some_and(|&count| count > 0), "{tally:?}");
+    // Slowing of which nobody feels anything would keep them, too.
+    let slowed = tally.get("slow").copied().unwrap_or_default();
+    assert!(slowed > 30 && felt * 6 > slowed, "{slowed} slowed, {felt} held at their bounds");
     // Episodes in which nothing happens would keep every promise.
     assert!(crashes > 20 && stalled_us > 10_000_000, "{crashes} crashes, {stalled_us} us of stalls");
     for action in ["start", "freeze", "thaw", "page out"] {
@@ -55,6 +61,55 @@ fn every_mutant_is_caught() {
         let caught = (0..400).find_map(|seed| run(seed, Some(mutant), false).err());
         let Some(failure) = caught else { panic!("{mutant:?} broke no promise in 400 episodes") };
         println!("{mutant:?}: episode {}: {}", failure.seed, failure.violation.rule);
+    }
+}
+
+/// What the books say of a slowed job that is frozen for memory after these readings of it and of the one before it, MiB.
+fn freeze_of_a_slowed_job(readings: &[(u64, u64)]) -> Result<(), String> {
+    let mut books = Books::new(Settings::default());
+    let at = |tenths: u64| Instant(1_000_000 + tenths * 100_000);
+    let decide = |books: &mut Books, job, action, reason, now| {
+        books.decided(&Decision { job: JobId(job), action, reason }, now).map_err(|found| found.to_string())
+    };
+    let read = |books: &mut Books, one: u64, two: u64, now| {
+        let held = |job, mib: u64| JobMemory {
+            job: JobId(job),
+            resident_bytes: mib << 20,
+            swapped_bytes: 0,
+            cache_bytes: 0,
+        };
+        let sample = MemorySample {
+            available_bytes: (1000 - one - two) << 20,
+            swap_free_bytes: 1 << 30,
+            jobs: vec![held(1, one), held(2, two)],
+            ..MemorySample::default()
+        };
+        books.measured(&sample, now);
+    };
+    for job in [1, 2] {
+        books.submitted(Request::plain(JobId(job)), Some(at(0)), at(0));
+    }
+    books.token = Some(JobId(1));
+    read(&mut books, 300, 500, at(0));
+    let token = JobId(1);
+    let slow = Action::Slow { allowance: Some(100 << 20) };
+    decide(&mut books, 2, slow, Reason::GrowsTooFast { free: 200 << 20, growth: 100 << 20, token }, at(200))?;
+    for (tenths, &(one, two)) in (201..).zip(readings) {
+        read(&mut books, one, two, at(tenths));
+    }
+    decide(&mut books, 2, Action::Freeze, Reason::MemoryShort { free: 0, growth: 0, token }, at(220))
+}
+
+#[test]
+fn nobody_stands_still_whom_a_bound_holds() {
+    // On the way to its bound, and at it: nothing has become worse.
+    for readings in [&[(300, 500), (300, 590)][..], &[(300, 550), (300, 600), (300, 600)]] {
+        let found = freeze_of_a_slowed_job(readings).expect_err("it is found");
+        assert!(found.contains("nobody stands still whom a bound holds"), "{found}");
+    }
+    // Another grows; the bound does not hold it.
+    for readings in [&[(300, 590), (310, 600)][..], &[(300, 600), (300, 620)]] {
+        assert_eq!(freeze_of_a_slowed_job(readings), Ok(()), "{readings:?}");
     }
 }
 

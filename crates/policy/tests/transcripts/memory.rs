@@ -515,6 +515,80 @@ fn who_is_slowed_grows_again_when_there_is_room_and_when_it_stands_still() {
     ));
 }
 
+/// One that grows by 10 MiB a second is slowed with 18 MiB left, which leaves 10 MiB when it comes to its bound.
+const ONE_GROWS: &str = "
+        > machine 2
+        > set factor=1000 steers=on
+        > memory free=128 swap=512
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > submit 2
+        2 start primary 1 p10: a home core was free (2 of 2 slots used)
+        > +1 memory free=58 swap=512 2:70
+        > +1 memory free=48 swap=512 2:80
+        > +1 memory free=38 swap=512 2:90
+        > +1 memory free=28 swap=512 2:100
+        > +1 memory free=18 swap=512 2:110
+        2 slow after 8: memory would run short in two seconds: 18 MiB free, and it grows by 10 MiB a second; job 1 goes first
+        > +0.9 memory free=10 swap=512 2:118
+";
+
+#[test]
+fn who_is_held_at_its_bound_does_not_stand_still_for_what_it_would_grow_by() {
+    // What it gets beyond its bound it gives from its own; after ten seconds there is no room for its growth still.
+    check(&format!(
+        "{ONE_GROWS}
+        > +1 memory free=10 swap=510 2:118+2
+        > +1 memory free=10 swap=508 2:118+4
+        > +5 memory free=10 swap=506 2:118+6
+        > submit 3
+        > +2 memory free=10 swap=506 2:118+6
+        > +0.2 memory free=10 swap=506 2:118+6
+        2 let grow: it stands still instead
+        2 freeze: memory runs short: 10 MiB free, growing by 10 MiB a second; job 1 goes first
+        "
+    ));
+    // It is let go where there is room again.
+    check(&format!(
+        "{ONE_GROWS}
+        > +1 memory free=10 swap=510 2:118+2
+        > +1 memory free=70 swap=510 2:58+2
+        2 let grow: memory suffices for its growth again
+        "
+    ));
+}
+
+#[test]
+fn who_is_held_at_its_bound_stands_still_when_that_is_not_enough() {
+    // Another grows.
+    check(&format!(
+        "{ONE_GROWS}
+        > +1 memory free=10 swap=510 1:0 2:118+2
+        > +1 memory free=4 swap=508 1:6 2:118+4
+        2 let grow: it stands still instead
+        1 protect 8: it goes first for memory
+        2 freeze: memory runs short: 4 MiB free, growing by 16 MiB a second; job 1 goes first
+        "
+    ));
+    // The kernel does not hold it.
+    check(&format!(
+        "{ONE_GROWS}
+        > +0.5 memory free=5 swap=512 2:123
+        2 let grow: it stands still instead
+        2 freeze: memory runs short: 5 MiB free, growing by 10 MiB a second; job 1 goes first
+        "
+    ));
+    // All stall.
+    check(&format!(
+        "{ONE_GROWS}
+        > +1 memory free=10 swap=510 stalled=900 2:118+2
+        > +1 memory free=10 swap=508 stalled=900 2:118+4
+        2 let grow: it stands still instead
+        2 freeze: memory runs short: 10 MiB free, growing by 10 MiB a second; job 1 goes first
+        "
+    ));
+}
+
 #[test]
 fn what_the_kernel_does_not_do_is_asked_for_again_or_left() {
     check(&format!(
@@ -560,7 +634,7 @@ fn nobody_is_slowed_whose_pages_have_nowhere_to_go() {
         2 freeze: memory runs short: 180 MiB free, growing by 200 MiB a second; job 1 goes first
         ",
     );
-    // Its page cache is somewhere to begin with, and is used up.
+    // Its page cache is somewhere to begin with, makes room for as much within the bound, and is used up.
     check(
         "
         > machine 2
@@ -575,7 +649,7 @@ fn nobody_is_slowed_whose_pages_have_nowhere_to_go() {
         > +1 memory free=530 swap=0 1:300 2:170+0+90
         > +1 memory free=380 swap=0 1:300 2:320+0+90
         > +1 memory free=230 swap=0 1:300 2:470+0+90
-        2 slow after 80: memory would run short in two seconds: 230 MiB free, and it grows by 150 MiB a second; job 1 goes first
+        2 slow after 0: memory would run short in two seconds: 230 MiB free, and it grows by 150 MiB a second; job 1 goes first
         > +1 memory free=200 swap=0 1:300 2:500+0+2
         2 let grow: slowing it is of no use: neither swap nor page cache is left to take its pages
         "

@@ -33,8 +33,10 @@ pub struct Body {
     pub paged_out: u64,
     /// What it may hold in RAM before it has to give its own pages up for more (`memory.high`),
     pub high: Option<u64>,
-    /// and since when that is so.
+    /// since when that is so,
     pub slowed_us: Option<u64>,
+    /// and for how many steps it was held there since.
+    pub bound_ticks: u64,
     /// So much of it goes last (`memory.low`).
     pub protected: u64,
     /// The most it held.
@@ -63,6 +65,7 @@ impl Body {
             paged_out: 0,
             high: None,
             slowed_us: None,
+            bound_ticks: 0,
             protected: 0,
             peak: 0,
             want_us: 0,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pinfold_policy::{
     Action, Claim, Decision, FrozenBy, Instant, JobId, Kind, MemorySample, PATIENCE, Policy, REQUEUES_MAX,
-    Reason, Request, Settings, State,
+    Reason, Request, SLOW_FOR, Settings, State,
 };
 
 use crate::checks::Violation;
@@ -15,6 +15,8 @@ use crate::checks::Violation;
 const WORTH_BYTES: u64 = 4 << 20;
 /// The rate of a swap device of which nothing is known.
 const ASSUMED_RATE: u64 = 50 << 20;
+/// After another's growth, and after a stall, it is not looked at for so long whether a slowed job was frozen too soon.
+const GREW_WITHIN: Duration = Duration::from_secs(10);
 /// Over so long what is paged out is added up.
 const PAGE_OUT_WINDOW: Duration = Duration::from_secs(2);
 
@@ -49,6 +51,23 @@ pub struct Entry {
     thawed: Option<Instant>,
     /// Until when it comes back from swap.
     returns_until: Option<Instant>,
+    /// When a reading was last above the one before it.
+    rose: Option<Instant>,
+    /// It was told to grow by no more than it can be held at.
+    slowed: Option<Slowed>,
+}
+
+/// A job that is slowed.
+#[derive(Debug, Clone, Copy)]
+struct Slowed {
+    since: Instant,
+    /// What it may have in RAM.
+    bound: u64,
+    /// What there was for all jobs then, less what readings since said of it.
+    usable: u64,
+    least: u64,
+    /// When it was let go again.
+    let_go: Option<Instant>,
 }
 
 /// The books.
@@ -67,6 +86,8 @@ pub struct Books {
     usable: Option<u64>,
     swap_free: u64,
     swap_rate: u64,
+    /// When all were last said to stall.
+    stalled: Option<Instant>,
     paged: VecDeque<(Instant, u64)>,
 }
 
@@ -94,6 +115,8 @@ impl Books {
             stood: None,
             thawed: None,
             returns_until: None,
+            rose: None,
+            slowed: None,
             request,
         };
         self.jobs.insert(job, entry);
@@ -102,22 +125,33 @@ impl Books {
     /// A new judgement knows nothing.
     pub fn begin_anew(&mut self) {
         (self.token, self.usable, self.swap_free, self.swap_rate) = (None, None, 0, 0);
+        self.stalled = None;
         self.learned.clear();
         self.paged.clear();
         self.jobs.clear();
     }
 
     /// Readings were told.
-    pub fn measured(&mut self, sample: &MemorySample) {
+    pub fn measured(&mut self, sample: &MemorySample, now: Instant) {
         for memory in &sample.jobs {
             if let Some(entry) = self.jobs.get_mut(&memory.job).filter(|entry| entry.started.is_some()) {
+                if memory.resident_bytes + memory.swapped_bytes > entry.held.0 + entry.held.1 {
+                    entry.rose = Some(now);
+                }
                 entry.held = (memory.resident_bytes, memory.swapped_bytes);
                 entry.peak = entry.peak.max(memory.resident_bytes + memory.swapped_bytes);
             }
         }
         let resident: u64 = self.jobs.values().map(|entry| entry.held.0).sum();
         let host = resident + sample.available_bytes;
-        self.usable = Some(host.min(self.settings.memory.budget_bytes));
+        let usable = host.min(self.settings.memory.budget_bytes);
+        self.usable = Some(usable);
+        if sample.stalled_milli > 0 {
+            self.stalled = Some(now);
+        }
+        for slowed in self.jobs.values_mut().filter_map(|entry| entry.slowed.as_mut()) {
+            slowed.least = slowed.least.min(usable);
+        }
         (self.swap_free, self.swap_rate) = (sample.swap_free_bytes, sample.swap_bytes_per_s);
     }
 
@@ -170,6 +204,9 @@ impl Books {
                     return wrong("who may not be frozen is not");
                 }
                 let for_slots = matches!(reason, Reason::SlotsShrank { .. });
+                if let (Some(found), Reason::MemoryShort { .. }) = (self.too_soon(*job, now), reason) {
+                    return Err(Violation::new("nobody stands still whom a bound holds", found));
+                }
                 if !asked && !for_slots && self.token == Some(*job) {
                     return wrong("the token holder is not frozen");
                 }
@@ -198,12 +235,58 @@ impl Books {
                 if self.swap_free < WORTH_BYTES {
                     return wrong("nobody is slowed whose pages have nowhere to go");
                 }
+                self.slowed(decision, now)?;
             }
-            Action::Slow { allowance: None } | Action::Protect { .. } => {}
+            Action::Slow { allowance: None } => self.change(*job, |entry| {
+                if let Some(slowed) = &mut entry.slowed {
+                    slowed.let_go = Some(now);
+                }
+            }),
+            Action::Protect { .. } => {}
             Action::Near { .. } => return wrong("nobody is bound to nodes where none was read"),
             Action::Bind { .. } | Action::Weigh { .. } | Action::Signal { .. } => {}
         }
         Ok(())
+    }
+
+    /// The bound of a job is one that it can come to while there is memory.
+    fn slowed(&mut self, decision: &Decision, now: Instant) -> Result<(), Violation> {
+        let (Action::Slow { allowance: Some(allowance) }, Some(usable)) = (&decision.action, self.usable)
+        else {
+            return Ok(());
+        };
+        let runs = |entry: &&Entry| entry.started.is_some() && !entry.frozen;
+        let held: u64 = self.jobs.values().filter(runs).map(|entry| entry.held.0).sum();
+        if *allowance > usable.saturating_sub(held) {
+            let found = format!("job {}: {allowance} bytes more, {held} held of {usable}", decision.job);
+            return Err(Violation::new("a bound is reached before memory is short", found));
+        }
+        self.change(decision.job, |entry| {
+            let bound = entry.held.0 + allowance;
+            entry.slowed = Some(Slowed { since: now, bound, usable, least: usable, let_go: None });
+        });
+        Ok(())
+    }
+
+    /// Why a slowed job is frozen for memory too soon: its bound holds it, and there is nobody and nothing else that memory
+    /// could have become short by since. Only told where no job's need is known, so that growth is all that counts.
+    fn too_soon(&self, job: JobId, now: Instant) -> Option<String> {
+        let entry = self.jobs.get(&job)?;
+        // Who stands still instead is let go in the same step.
+        let slowed = entry.slowed.filter(|slowed| slowed.let_go.is_none_or(|at| at == now))?;
+        let lately = |at: Option<Instant>| at.is_some_and(|at| now.since(at) <= GREW_WITHIN);
+        let holds = entry.held.0 <= slowed.bound.saturating_add(WORTH_BYTES) && self.swap_free >= WORTH_BYTES;
+        let others = || self.jobs.iter().filter(|(other, entry)| **other != job && entry.started.is_some());
+        let known = |entry: &Entry| entry.request.memory.is_some() || entry.request.kind.is_some();
+        let came = |entry: &Entry| entry.started.max(entry.thawed).is_some_and(|at| at >= slowed.since);
+        let grew = others().any(|(_, entry)| known(entry) || lately(entry.rose) || came(entry));
+        // What stands still and swap does not take, too, is memory that is gone.
+        let standing: u64 = others().filter(|(_, entry)| entry.frozen).map(|(_, entry)| entry.held.0).sum();
+        let other_cause = known(entry) || grew || lately(self.stalled) || slowed.least < slowed.usable;
+        if !holds || other_cause || standing > self.swap_free || now.since(slowed.since) >= SLOW_FOR {
+            return None;
+        }
+        Some(format!("job {job}, at {} of {} bytes", entry.held.0, slowed.bound))
     }
 
     /// A job is asked to write down what it has done, or ended to begin anew.

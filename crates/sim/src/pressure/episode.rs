@@ -48,6 +48,8 @@ pub struct Outcome {
     pub bound_us: u64,
     /// Time in which all jobs waited for memory, in microseconds.
     pub stalled_us: u64,
+    /// How often a slowed job was held at its bound for a second.
+    pub felt: u64,
     /// How many actions there were of each sort.
     pub tally: BTreeMap<&'static str, u64>,
 }
@@ -107,6 +109,7 @@ pub fn run_only(
             makespan_us: host.world.now_us(),
             bound_us: host.serial_us,
             stalled_us: host.world.stalled_us,
+            felt: host.world.felt,
             tally: std::mem::take(&mut host.tally),
         }),
         Err(violation) => {

@@ -174,7 +174,7 @@ impl Host {
             format!("{:.2} {event:?}", Duration::from_micros(now.0 - CLOCK_ORIGIN_US).as_secs_f64())
         });
         match &event {
-            Event::Memory(sample) => self.books.measured(sample),
+            Event::Memory(sample) => self.books.measured(sample, now),
             Event::Learned(kind, claim) => {
                 self.books.learned.insert(*kind, *claim);
             }
@@ -249,6 +249,7 @@ impl Host {
                 if let Some(body) = self.world.bodies.get_mut(&job) {
                     body.high = allowance.map(|bytes| body.resident + (bytes >> 10));
                     body.slowed_us = allowance.map(|_| now);
+                    body.bound_ticks = 0;
                 }
             }
             Action::Protect { bytes } => {

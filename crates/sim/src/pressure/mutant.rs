@@ -1,6 +1,6 @@
 //! Mistakes made on purpose in the ladder of the governor, to see that the checks find each.
 
-use pinfold_policy::{Action, Decision, Event, JobId, Request, Settings};
+use pinfold_policy::{Action, Decision, Event, JobId, Reason, Request, Settings};
 
 use crate::pressure::books::Books;
 
@@ -41,13 +41,17 @@ pub enum Mutant {
     SlowToken,
     /// Jobs are slowed whose pages have nowhere to go.
     SlowInVain,
+    /// Who is slowed is given a bound that it does not come to.
+    BoundTooWide,
+    /// Who is slowed stands still at once.
+    FreezeSlowed,
     /// Who was protected stays so when it does not go first any more.
     KeepProtected,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::DropFreeze,
         Self::ForgetReturn,
         Self::PageTokenOut,
@@ -65,6 +69,8 @@ impl Mutant {
         Self::ForgetSlowed,
         Self::SlowToken,
         Self::SlowInVain,
+        Self::BoundTooWide,
+        Self::FreezeSlowed,
         Self::KeepProtected,
     ];
 
@@ -155,14 +161,8 @@ impl Mutant {
             Self::KeepProtected => {
                 decisions.retain(|decision| decision.action != Action::Protect { bytes: 0 });
             }
-            Self::SlowToken => {
-                for decision in decisions {
-                    if let (Action::Slow { allowance: Some(_) }, Some(token)) =
-                        (&decision.action, books.token)
-                    {
-                        decision.job = token;
-                    }
-                }
+            Self::SlowToken | Self::BoundTooWide | Self::FreezeSlowed => {
+                self.twist_slowing(decisions, books.token);
             }
             Self::SlowInVain
             | Self::IgnoreClaims
@@ -173,5 +173,23 @@ impl Mutant {
             | Self::ForgetAtRestart
             | Self::EndAnybody => {}
         }
+    }
+
+    /// The mistakes in what was decided about who is slowed.
+    fn twist_slowing(self, decisions: &mut Vec<Decision>, token: Option<JobId>) {
+        let mut stand_still = Vec::new();
+        for decision in decisions.iter_mut() {
+            let Action::Slow { allowance: Some(bytes) } = &mut decision.action else { continue };
+            match self {
+                Self::BoundTooWide => *bytes = *bytes * 4 + (64 << 20),
+                Self::SlowToken => decision.job = token.unwrap_or(decision.job),
+                _ => stand_still.push(decision.job),
+            }
+        }
+        decisions.extend(stand_still.into_iter().map(|job| Decision {
+            job,
+            action: Action::Freeze,
+            reason: Reason::MemoryShort { free: 0, growth: 0, token: token.unwrap_or(job) },
+        }));
     }
 }

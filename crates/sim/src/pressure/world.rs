@@ -16,6 +16,8 @@ use crate::pressure::footprint::Plan;
 
 /// The length of a step.
 pub const TICK_US: u64 = 10_000;
+/// A bound that holds a job for so many steps is felt.
+const FELT_TICKS: u64 = 1_000_000 / TICK_US;
 /// Swap with less than this is full.
 const FULL: u64 = 1 << 10;
 
@@ -67,6 +69,8 @@ pub struct World {
     pub lost: BTreeSet<JobId>,
     /// The time in which every job that does not stand still waited for memory, in microseconds.
     pub stalled_us: u64,
+    /// How often a slowed job was held at its bound for a second.
+    pub felt: u64,
     /// What the daemon measured of the swap device, in KiB per second; 0: nothing yet.
     pub measured_rate: u64,
     now_us: u64,
@@ -84,6 +88,7 @@ impl World {
             ended: BTreeMap::new(),
             lost: BTreeSet::new(),
             stalled_us: 0,
+            felt: 0,
             measured_rate: 0,
             now_us: 0,
             cache: 0,
@@ -205,6 +210,8 @@ impl World {
         let before = left;
         for body in self.bodies.values_mut() {
             let had_to = body.beyond_high();
+            body.bound_ticks += u64::from(had_to > 0);
+            self.felt += u64::from(had_to > 0 && body.bound_ticks == FELT_TICKS);
             let moved = had_to.min(left).min(body.resident);
             left -= moved;
             body.held_down(had_to, moved);
