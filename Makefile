@@ -17,10 +17,11 @@ test: ## The whole suite: format, lints, simulated episodes, all tests
 	@scripts/setup.sh --test
 	@scripts/test.sh
 
-lab: ## The acceptance suite alone, on an emulated host (QEMU): control groups v2, NUMA nodes, shared cores
+lab: ## Emulated hosts (QEMU): control groups v2, NUMA nodes, shared cores; then Debian with systemd
 	@scripts/setup.sh --lab
 	@cargo build --workspace --bins
 	@cargo xtask lab
+	@cargo xtask lab --full
 
 bench: ## pinfold beside native launchers and peers (about three hours)
 	@scripts/setup.sh --bench

@@ -2,34 +2,13 @@
 # the kernel. Runs inside the lab's machine, as its root. The machine's clock is real while its processors are some
 # twenty times slower: nothing here is a bound on time but those of patience.
 set -u
-failed=0
 cd /tmp || exit 1
 export PINFOLD_SOCKET=/run/pinfold.sock
 groups=/sys/fs/cgroup/pinfold
 
-# check WHAT WANTED FOUND
-check() {
-  if [ "$2" = "$3" ]; then
-    echo "ok: $1: $3"
-  else
-    echo "FAILED: $1: wanted '$2', found '$3'"
-    failed=1
-  fi
-}
-# until_is WHAT WANTED COMMAND...: asks again for a minute
-until_is() {
-  what=$1 wanted=$2 tries=0
-  shift 2
-  while found=$("$@" 2>/dev/null); [ "$found" != "$wanted" ] && [ $tries -lt 300 ]; do
-    tries=$((tries + 1))
-    usleep 200000
-  done
-  check "$what" "$wanted" "$found"
-}
+. /lab/checks.sh
 expand() { echo "$1" | tr ',' '\n' | while IFS=- read -r from to; do seq "$from" "${to:-$from}"; done; }
 of_job() { cat "$groups"/*/job-"$1"/"$2"; }
-# The value of a key in what status says of a job.
-said() { pinfold status --json "$1" | tr ',{}' '\n\n\n' | sed -n "s/^\"$2\": *\"\{0,1\}\([^\"]*\)\"\{0,1\}$/\1/p" | tail -n 1; }
 
 echo "== the crate that meets the kernel, on the kernel"
 /lab/contract --test-threads 1 kernel_unified || failed=1

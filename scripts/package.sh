@@ -1,18 +1,22 @@
 #!/usr/bin/env bash
-# Makes a Debian package of built programs: package.sh PROGRAMS OUT, the directory with pinfold and pinfoldd, and the
-# one that the package is written into. Says the package's name. No rights are needed.
+# Makes a Debian package of built programs: package.sh PROGRAMS OUT [REVISION], the directory with pinfold and pinfoldd,
+# the one that the package is written into, and what comes behind the version. Says the package's name. No rights are
+# needed.
 set -euo pipefail
 programs=$(realpath "$1") out=$(realpath -m "$2")
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 root=$work/root
-version=$("$programs/pinfold" --version | cut -d ' ' -f 2)
+version=$("$programs/pinfold" --version | cut -d ' ' -f 2)${3-}
 architecture=$(dpkg --print-architecture)
 
 install -D -m 755 -t "$root/usr/bin" "$programs/pinfold" "$programs/pinfoldd"
 strip --strip-debug "$root"/usr/bin/* 2>/dev/null || echo "the programs keep what debuggers read: strip is not here" >&2
 install -D -m 644 -t "$root/lib/systemd/system" packaging/pinfoldd.service
+for unit in session-.scope user@.service; do
+  install -D -m 644 packaging/session.conf "$root/lib/systemd/system/$unit.d/50-pinfold.conf"
+done
 install -D -m 644 -t "$root/etc/pinfold" packaging/pinfold.toml
 install -D -m 644 packaging/modulefile "$root/usr/share/modules/modulefiles/pinfold"
 "$programs/pinfold" man "$root/usr/share/man/man1"
@@ -77,6 +81,8 @@ if [ -d /run/systemd/system ]; then
 fi
 if [ "$1" = purge ]; then
   rm -rf /var/lib/pinfold /etc/pinfold
+  # Directories in memory of jobs that still run lie below it, and stay.
+  rmdir /run/pinfold/tmp /run/pinfold 2>/dev/null || true
 fi
 S
 chmod 755 "$root"/DEBIAN/post* "$root"/DEBIAN/prerm

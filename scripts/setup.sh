@@ -11,6 +11,8 @@ opinion=(pkg-config:pkg-config hwloc.h:libhwloc-dev)
 reader=(ensurepip:python3-venv)
 # The emulated host.
 lab=(qemu-system-x86_64:qemu-system-x86 busybox:busybox-static dpkg-deb:dpkg ldd:libc-bin strip:binutils xz:xz-utils)
+# The Debian system that it is in its full form.
+debian=(mmdebstrap:mmdebstrap /usr/sbin/mkfs.ext4:e2fsprogs)
 # Real programs with their example data, and what unpacks these.
 demo=(velveth:velvet /usr/share/doc/velvet/examples/test_reads.fa.xz:velvet-example
   bowtie:bowtie /usr/share/doc/bowtie/examples/indexes/e_coli.1.ebwt:bowtie-examples
@@ -21,7 +23,7 @@ peers=(parallel:parallel tsp:task-spooler xargs:findutils python3:python3-venv e
 case "${1:---build}" in
   --build) wanted=("${build[@]}") ;;
   --test) wanted=("${build[@]}" "${opinion[@]}" "${lab[@]}" "${reader[@]}") ;;
-  --lab) wanted=("${build[@]}" "${lab[@]}") ;;
+  --lab) wanted=("${build[@]}" "${lab[@]}" "${debian[@]}") ;;
   --demo) wanted=("${build[@]}" "${demo[@]}") ;;
   --bench) wanted=("${build[@]}" "${demo[@]}" "${peers[@]}") ;;
   *) echo "usage: $0 [--build|--test|--lab|--demo|--bench]" >&2; exit 2 ;;

@@ -95,6 +95,8 @@ pub(crate) struct Keeper {
     /// Accepted jobs that wait and have no child yet, in order: the next to get one.
     childless: BTreeSet<u64>,
     told: VecDeque<Told>,
+    /// Whether the daemon has what another keeper needs in this one's place.
+    successor: bool,
     /// The checkpoint commands of jobs.
     pub(crate) hooks: Hooks,
 }
@@ -177,6 +179,7 @@ impl Keeper {
             why: None,
             childless: BTreeSet::new(),
             told: VecDeque::new(),
+            successor: false,
             hooks: Hooks::default(),
         };
         // More than the welcome may have come already.
@@ -195,12 +198,19 @@ impl Keeper {
     pub(crate) fn take_over(&mut self, ticket: u64, spec: JobSpec, job: u64) {
         self.jobs.insert(ticket, Kept::new(spec, Some(job), Stage::Waiting(None)));
         self.by_job.insert(job, ticket);
+        self.successor = true;
         self.present(ticket);
     }
 
     /// Leaves with the daemon what another keeper would need in this one's place.
     pub(crate) fn leave_start(&mut self, job: u64, start: Start) {
+        self.successor = true;
         self.send(&Request::Keep { job, start: Box::new(start) });
+    }
+
+    /// Whether a job that waits goes on waiting when this keeper is gone, for another one.
+    pub(crate) fn has_successor(&self) -> bool {
+        self.successor
     }
 
     /// How many jobs are not done with.
@@ -237,6 +247,11 @@ impl Keeper {
                 self.start(permitted);
             }
         }
+    }
+
+    /// How long no daemon has been there; `None`: one is.
+    pub(crate) fn alone_for(&self) -> Option<Duration> {
+        self.link.is_none().then(|| self.lost_since.elapsed())
     }
 
     /// Whether all that is left is to tell a daemon that is away how jobs ended.

@@ -278,20 +278,38 @@ pub(crate) fn open_outputs(
     Ok(Outputs { out: out_file, err })
 }
 
-/// Stays until its jobs are over and their ends on disk. Signals meant for the keeper are meant for them.
+/// How long a keeper that was told to end looks for a daemon to tell how its job ended: one that is being replaced is
+/// back by then, and a host that is going down should not wait longer.
+const NEWS_MAX: Duration = Duration::from_secs(10);
+
+/// Stays until its jobs are over and their ends on disk. Signals meant for the keeper are meant for those that run; one
+/// that waits is left to another keeper where there can be one, for whoever goes through all processes of a host that is
+/// going down does not mean it.
 fn attend(mut keeper: Keeper) {
+    let mut told_to_end = false;
     while keeper.pending() > 0 {
-        for told in keeper.wait(&[], None) {
+        let patience = told_to_end.then_some(NEWS_MAX);
+        for told in keeper.wait(&[], patience) {
             let Told::Signal(arrived) = told else { continue };
+            told_to_end = true;
             let running: Vec<(u64, u32)> = keeper.running().collect();
             for (ticket, pid) in running {
                 send_signal(pid, arrived.signal);
                 keeper.interrupted(ticket);
             }
+            if keeper.has_successor() && !keeper.waiting().is_empty() {
+                return;
+            }
             for ticket in keeper.waiting() {
                 keeper.withdraw(ticket, "its keeper was told to end before the job started");
             }
             keeper.wait(&[], Some(Duration::ZERO));
+        }
+        if told_to_end
+            && keeper.only_news_for_nobody()
+            && keeper.alone_for().is_some_and(|alone| alone >= NEWS_MAX)
+        {
+            return;
         }
     }
 }

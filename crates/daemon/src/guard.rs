@@ -183,6 +183,10 @@ fn taken_over(state: &Path) -> bool {
 }
 
 fn let_go(scene: &Scene, held: &Held) {
+    // A rescue was faster, and nobody would remove what is made here.
+    if !Containers::are_left(&scene.plan, &scene.roots, &scene.instance) {
+        return;
+    }
     let Ok(containers) = Containers::open(scene.plan.clone(), scene.roots.clone(), &scene.instance) else {
         return;
     };

@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use pinfold_topo::CpuSet;
 
 use crate::cgroup::{CgroupError, Events, Group, GroupRemoval};
-use crate::mode::{AbilityName, Plan, Roots, Via};
+use crate::mode::{AbilityName, Hierarchy, Plan, Roots, Via};
 use crate::procfs::{Pressure, PressureResource, ProcError, parse_pressure};
 
 use family::Family;
@@ -204,6 +204,16 @@ impl Containers {
     /// without it: read [`Containers::plan`] afterwards.
     pub fn open(plan: Plan, roots: Roots, instance: &str) -> Result<Self, ContainerError> {
         Ok(Self { shared: Arc::new(Shared::open(plan, roots, instance)?) })
+    }
+
+    /// Whether any group of this instance is in the kernel; where the plan has no groups there is nothing to ask.
+    #[must_use]
+    pub fn are_left(plan: &Plan, roots: &Roots, instance: &str) -> bool {
+        let is_there = |hierarchy: &Hierarchy| {
+            let path = hierarchy.base_path().join(levels::TOP).join(instance);
+            matches!(Group::open(&path, roots.fake.clone()), Ok(Some(_)))
+        };
+        plan.hierarchies.is_empty() || plan.hierarchies.iter().any(is_there)
     }
 
     /// The plan in force.

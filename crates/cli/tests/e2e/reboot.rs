@@ -15,7 +15,11 @@ use crate::kind::{Kind, become_nobody, each_kind};
 use crate::users::shared_in;
 use crate::wait::eventually;
 
-each_kind!(what_was_submitted_comes_back, a_keeper_killed_in_the_queue_is_replaced,);
+each_kind!(
+    what_was_submitted_comes_back,
+    a_keeper_killed_in_the_queue_is_replaced,
+    a_keeper_told_to_end_in_the_queue_is_replaced,
+);
 
 /// As a restart of the host leaves it, with a new daemon.
 fn restart(host: &mut Host) {
@@ -77,6 +81,15 @@ fn what_was_submitted_comes_back(kind: Kind) {
 }
 
 fn a_keeper_killed_in_the_queue_is_replaced(kind: Kind) {
+    a_keeper_gone_in_the_queue_is_replaced(kind, Signal::KILL);
+}
+
+/// As all processes are when a host goes down in order.
+fn a_keeper_told_to_end_in_the_queue_is_replaced(kind: Kind) {
+    a_keeper_gone_in_the_queue_is_replaced(kind, Signal::TERM);
+}
+
+fn a_keeper_gone_in_the_queue_is_replaced(kind: Kind, signal: Signal) {
     let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
     let first = host.submit(&[], "until [ -e go ]; do sleep 0.05; done");
     host.until(first, JobState::Running);
@@ -86,7 +99,7 @@ fn a_keeper_killed_in_the_queue_is_replaced(kind: Kind) {
     let keepers = || processes_with(&mark);
     let before = keepers();
     assert!(!before.is_empty(), "its keeper waits");
-    before.iter().for_each(|&pid| send(pid, Signal::KILL));
+    before.iter().for_each(|&pid| send(pid, signal));
     eventually("another keeper waits", || {
         let now = keepers();
         let fresh = now.iter().any(|pid| !before.contains(pid));

@@ -16,6 +16,7 @@ each_kind!(
     killed_again_and_again_under_a_batch,
     killed_for_good_the_guard_thaws,
     killed_with_its_guard_rescue_thaws,
+    rescued_before_its_guard_acts_nothing_is_left,
     a_client_killed_while_its_job_waits,
     a_client_killed_while_its_job_runs,
     a_client_and_the_daemon_killed_together,
@@ -213,6 +214,36 @@ fn killed_with_its_guard_rescue_thaws(kind: Kind) {
     assert_eq!(done.code, Some(5), "{done:?}");
     host.start_daemon();
     host.until_exit_code(1, 5);
+}
+
+fn rescued_before_its_guard_acts_nothing_is_left(kind: Kind) {
+    let _alone = rescue();
+    let mut host = Host::new(kind);
+    let running =
+        host.start(["--no-autostart", "run", "--", "/bin/sh", "-c", &format!(": >started; {WAIT}; exit 5")]);
+    host.until_made("started");
+    assert_eq!(host.pinfold(["suspend", "1"]).code, Some(0));
+    host.until(1, JobState::Frozen);
+    host.make("go");
+    host.crash();
+    eventually("nothing of it is left in the kernel", || {
+        let done = host.pinfold(["rescue"]);
+        let left = host.groups();
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:?} {done:?}")) }
+    });
+    let socket = host.socket().display().to_string();
+    let guards = |pids: Vec<u32>| {
+        let named = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        pids.into_iter().filter(|pid| named(pid).trim() == "pinfold-guard").count()
+    };
+    eventually("its guard is gone", || match guards(processes_with(&socket)) {
+        0 => Ok(()),
+        left => Err(left),
+    });
+    assert_eq!(host.groups(), Vec::<std::path::PathBuf>::new(), "the guard makes none");
+    host.start_daemon();
+    let done = running.wait();
+    assert_eq!(done.code, Some(5), "{done:?}");
 }
 
 fn a_client_killed_while_its_job_waits(kind: Kind) {

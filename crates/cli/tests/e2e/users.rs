@@ -52,6 +52,17 @@ pub(crate) fn shared_in(kind: Kind, settings: &[&str]) -> Option<Host> {
 
 const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
 
+/// As run-time systems do that look for what they may use.
+#[test]
+fn programs_read_what_bounds_them() {
+    let Some(host) = shared_in(Kind::Groups, &[]) else { return };
+    let script = "for line in $(cat /proc/self/cgroup); do path=${line##*:}; for mount in /sys/fs/cgroup \
+                  /sys/fs/cgroup/memory; do cat \"$mount$path/memory.max\" \
+                  \"$mount$path/memory.limit_in_bytes\" 2>/dev/null; done; done; true";
+    let done = as_nobody(&host, &["run", "--mem-limit", "64MiB", "--", "/bin/sh", "-c", script]);
+    assert!(done.out.lines().any(|line| line == "67108864"), "{done:?}");
+}
+
 #[test]
 fn another_users_job() {
     let Some(host) = shared(&["slots.factor=4"]) else { return };

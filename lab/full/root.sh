@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Makes the file system of the lab's full machine, a Debian system with systemd and the workload manager: root.sh OUT
+# SUITE ARCHIVE. Needs root and mmdebstrap. All that is the lab's own comes from elsewhere as it boots (lab/full/init).
+set -euo pipefail
+out=$(realpath -m "$1") suite=$2 archive=$3
+packages=systemd,systemd-sysv,dbus,iproute2,procps,munge,slurmctld,slurmd,slurm-client
+work=$(mktemp -d "$out.XXXX")
+trap 'rm -rf "$work"' EXIT
+root=$work/root
+
+mmdebstrap --quiet --mode=root --variant=minbase --components=main --include="$packages" \
+  --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-include=/usr/share/man/man1*' \
+  --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
+  --dpkgopt='path-exclude=/usr/share/info/*' --aptopt='Acquire::Languages "none"' \
+  "$suite" "$root" "$archive" >&2
+
+# Started by the suite, when their turn comes.
+for service in munge slurmctld slurmd; do
+  find "$root/etc/systemd/system" "$root"/etc/rc?.d -name "*$service*" -type l -delete
+done
+chroot "$root" useradd --create-home --uid 1000 worker
+echo lab >"$root/etc/hostname"
+printf '127.0.0.1 localhost\n127.0.1.1 lab\n' >"$root/etc/hosts"
+: >"$root/etc/fstab"
+# Not its first boot.
+echo 0123456789abcdef0123456789abcdef >"$root/etc/machine-id"
+mkdir "$root/lab"
+rm -rf "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/* "$root"/dev/*
+rm -f "$out"
+truncate --size 3G "$out"
+PATH=$PATH:/usr/sbin:/sbin mkfs.ext4 -q -F -E lazy_itable_init=1 -m 0 -d "$root" "$out"

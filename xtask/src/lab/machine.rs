@@ -1,0 +1,142 @@
+//! The machine that QEMU emulates in software: two NUMA nodes, two serial lines (the console, and what the suite says),
+//! and the disks that a form of the lab gives it. Absent here: what runs in it, and what becomes of what it says.
+
+use std::fs;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+
+use super::kernel::Kernel;
+use super::{is_older, said};
+
+const APPEND: &str = "console=ttyS0 panic=-1 quiet mitigations=off nokaslr no_timer_check rcupdate.rcu_expedited=1 \
+                      rcupdate.rcu_cpu_stall_suppress=1 nowatchdog psi=1 audit=0";
+/// What the machine says when it begins, where it may begin more than once.
+const BOOT: &str = "lab: boot";
+
+pub(super) struct Machine<'a> {
+    pub kernel: &'a Kernel,
+    pub initrd: &'a Path,
+    /// Its processors, as QEMU has them after `-smp`.
+    pub smp: &'a str,
+    /// Memory of each of its nodes.
+    pub node_mib: u32,
+    pub limit: Duration,
+    /// In the order in which they are `vda`, `vdb`, ...
+    pub disks: Vec<Disk>,
+    /// How often it may begin; restarted more often, it is ended.
+    pub boots: usize,
+    /// More words for the kernel.
+    pub append: &'a str,
+}
+
+pub(super) struct Disk {
+    pub image: PathBuf,
+    /// What is written lasts no longer than the machine, and the file stays as it is.
+    pub passing: bool,
+}
+
+/// What became of a machine.
+pub(super) struct Outcome {
+    /// All that its suite said.
+    pub said: String,
+    /// The suite's exit code; `None`: the machine ended without one.
+    pub code: Option<i32>,
+    pub seconds: u64,
+    /// The end of what the kernel wrote to its console.
+    pub console: String,
+}
+
+impl Machine<'_> {
+    /// Boots it, shows what its suite says, and ends it when its time is over.
+    pub(super) fn run(&self, work: &Path) -> anyhow::Result<Outcome> {
+        let (console, log) = (work.join("console"), work.join("log"));
+        fs::write(&log, "")?;
+        let started = Instant::now();
+        let mut machine =
+            self.command(&console, &log)?.spawn().context("failed to start the emulated machine")?;
+        let shown = self.watch(&mut machine, &log, started);
+        if machine.try_wait()?.is_none() {
+            machine.kill()?;
+        }
+        machine.wait()?;
+        let said = shown?;
+        let code = said.lines().rev().find_map(|line| line.trim().strip_prefix("lab: exit ")?.parse().ok());
+        let end = fs::read(&console).unwrap_or_default();
+        let end = String::from_utf8_lossy(&end).into_owned();
+        let lines: Vec<&str> = end.lines().collect();
+        let console = lines[lines.len().saturating_sub(30)..].join("\n");
+        Ok(Outcome { said, code, seconds: started.elapsed().as_secs(), console })
+    }
+
+    fn command(&self, console: &Path, log: &Path) -> anyhow::Result<Command> {
+        let version = said(Command::new("qemu-system-x86_64").arg("--version"))?;
+        let pus: u32 =
+            self.smp.split(',').next().and_then(|count| count.parse().ok()).context("--smp N,...")?;
+        // Before 8.1, QEMU loses updates between processors that it emulates on threads of their own.
+        let threads = if is_older(&version, (8, 1)) || pus > 16 { "single" } else { "multi" };
+        let mut machine = Command::new("qemu-system-x86_64");
+        machine
+            .args(["-nodefaults", "-no-user-config", "-display", "none", "-machine", "pc"])
+            .args(["-accel", &format!("tcg,thread={threads},tb-size=256"), "-cpu", "Haswell-noTSX,-cx16"])
+            .args(["-smp", self.smp, "-m", &format!("{}M", 2 * self.node_mib)])
+            .args(self.node(0, pus / 2))
+            .args(self.node(1, pus / 2))
+            .arg("-kernel")
+            .arg(&self.kernel.image)
+            .arg("-initrd")
+            .arg(self.initrd)
+            .args(["-serial", &format!("file:{}", console.display())])
+            .args(["-serial", &format!("file:{}", log.display())])
+            .args(["-append", &format!("{APPEND} {}", self.append)])
+            .stdin(Stdio::null());
+        if self.boots == 1 {
+            machine.arg("-no-reboot");
+        }
+        for (number, disk) in self.disks.iter().enumerate() {
+            let passing = if disk.passing { ",snapshot=on" } else { "" };
+            let image = disk.image.display();
+            machine
+                .args([
+                    "-drive",
+                    &format!("if=none,id=d{number},format=raw,cache=unsafe,file={image}{passing}"),
+                ])
+                .args(["-device", &format!("virtio-blk-pci,drive=d{number}")]);
+        }
+        Ok(machine)
+    }
+
+    fn node(&self, number: u32, pus: u32) -> [String; 4] {
+        let (first, last) = (number * pus, (number + 1) * pus - 1);
+        [
+            "-object".to_owned(),
+            format!("memory-backend-ram,id=m{number},size={}M", self.node_mib),
+            "-numa".to_owned(),
+            format!("node,nodeid={number},memdev=m{number},cpus={first}-{last}"),
+        ]
+    }
+
+    /// Shows what the machine says until it ends, its time is over, or it begins again and again.
+    fn watch(&self, machine: &mut Child, log: &Path, started: Instant) -> anyhow::Result<String> {
+        let (mut said, mut at) = (String::new(), 0);
+        loop {
+            let over = machine.try_wait()?.is_some();
+            let mut file = fs::File::open(log)?;
+            file.seek(SeekFrom::Start(at))?;
+            let mut bytes = Vec::new();
+            at += u64::try_from(file.read_to_end(&mut bytes)?).context("a size")?;
+            let more = String::from_utf8_lossy(&bytes).replace('\r', "");
+            print!("{more}");
+            std::io::stdout().flush()?;
+            said.push_str(&more);
+            let restless = said.lines().filter(|line| line.trim() == BOOT).count() > self.boots;
+            if over || restless || started.elapsed() > self.limit {
+                return Ok(said);
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+}
