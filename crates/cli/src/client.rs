@@ -28,6 +28,16 @@ pub(crate) struct Dial {
     autostart: bool,
 }
 
+/// Whether the host's service manager starts the daemon that belongs here: root's usual places are the service's. A
+/// private daemon would keep it out when it comes back, and take its jobs to other control groups.
+fn is_service_s(places: &Places) -> bool {
+    const MANAGED: &str = "/run/systemd/system";
+    const ENABLED: &str = "/etc/systemd/system/multi-user.target.wants/pinfoldd.service";
+    places.socket == paths::defaults(0, |_| None).socket
+        && Path::new(MANAGED).is_dir()
+        && std::fs::symlink_metadata(ENABLED).is_ok()
+}
+
 /// A connection that asks one thing at a time.
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -61,7 +71,8 @@ impl Dial {
         if let Some(socket) = socket {
             places = Places { socket: socket.to_owned(), state: paths::beside(socket) };
         }
-        Self { places, autostart: socket.is_none() && !no_autostart }
+        let served = socket.is_none() && is_service_s(&places);
+        Self { places, autostart: socket.is_none() && !no_autostart && !served }
     }
 
     /// Connects and greets; starts a private daemon when there is none and one may be started.
@@ -84,10 +95,16 @@ impl Dial {
             }
             Err(error) if !self.autostart => Err(Failure::new(
                 ExitCode::NoDaemon,
-                format!(
-                    "no daemon on {}: {error}; start one with `pinfoldd --socket {0}`",
-                    self.places.socket.display()
-                ),
+                match is_service_s(&self.places) {
+                    true => format!(
+                        "no daemon on {}: {error}; the host's service has that place: systemctl status pinfoldd",
+                        self.places.socket.display()
+                    ),
+                    false => format!(
+                        "no daemon on {}: {error}; start one with `pinfoldd --socket {0}`",
+                        self.places.socket.display()
+                    ),
+                },
             )),
             Err(_) => {
                 self.start_daemon()?;
