@@ -184,11 +184,9 @@ impl Group {
             Err(Errno::EXIST) => false,
             Err(errno) => return Err(failed(errno.into())),
         };
-        if new {
-            // Whatever this process keeps to itself otherwise: programs in a job read there what bounds them. One that is
-            // gone again is found to be so next.
-            let _ = rustix::fs::chmodat(&self.dir, name, mode, AtFlags::empty());
-        }
+        // Whatever this process, or one before it, keeps to itself otherwise: programs in a job read there what bounds
+        // them. One that is another's stays as it is, and one that is gone again is found to be so next.
+        let _ = rustix::fs::chmodat(&self.dir, name, mode, AtFlags::empty());
         if new && let Some(fake) = &self.fake {
             fake.made(&self.path.join(name)).map_err(failed)?;
         }
