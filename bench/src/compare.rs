@@ -31,13 +31,16 @@ pub(crate) struct Question<'a> {
     pub(crate) cores: usize,
 }
 
-/// Runs the comparison and writes its raw data and its table to `record`.
+/// The runs of each way.
+pub(crate) type Runs = Vec<(Way, Vec<Run>)>;
+
+/// Runs the comparison and writes its raw data and its table to `record`. Gives the runs of each way that can be used here.
 pub(crate) fn compare(
     bench: &Bench<'_>,
     question: &Question<'_>,
     solo: &BTreeMap<String, Solo>,
     record: &mut Record,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Runs> {
     let bound = Bound::of(question.jobs, solo, question.cores);
     record.add("bound", &json!({ "title": question.title, "solo": solo, "bound": bound }))?;
     let mut ways = Vec::new();
@@ -85,9 +88,13 @@ pub(crate) fn compare(
         if again > 0 {
             record.say(&format!("{way}: {again} jobs were killed and run again.\n"));
         }
-        let mut all: Vec<u64> = runs.iter().flat_map(|run| run.freezes_us.iter().copied()).collect();
-        if let Some(words) = freezes(&mut all) {
-            record.say(&format!("{way}: {words}.\n"));
+        let all = runs.iter().flat_map(|run| run.freezes_us.iter().copied()).collect();
+        if let Some(freezes) = Freezes::of(all) {
+            record.add(
+                "freezes",
+                &json!({ "title": question.title, "way": way.to_string(), "freezes": freezes }),
+            )?;
+            record.say(&format!("{way}: {freezes}.\n"));
         }
     }
     for group in runs.iter().flatten().flat_map(|run| &run.left_behind) {
@@ -96,20 +103,64 @@ pub(crate) fn compare(
     for failure in runs.iter().flatten().flat_map(|run| run.failures.iter().map(move |why| (&run.way, why))) {
         record.say(&format!("Failed: {} ({}).", failure.1, failure.0));
     }
+    Ok(ways.into_iter().zip(runs).collect())
+}
+
+/// Says how each way of pinfold compares to the best of all ways whose jobs all ended well.
+pub(crate) fn against_best(title: &str, runs: &Runs, record: &mut Record) -> anyhow::Result<()> {
+    let of = |runs: &[Run], value: fn(&Run) -> f64| median(&runs.iter().map(value).collect::<Vec<_>>());
+    let whole = runs.iter().filter(|(_, runs)| runs.iter().all(|run| run.failures.is_empty()));
+    let best = |value: fn(&Run) -> f64| {
+        let all = whole.clone().filter_map(|(way, runs)| Some((of(runs, value)?.value, *way)));
+        all.min_by(|one, other| one.0.total_cmp(&other.0))
+    };
+    let (Some((makespan_s, way)), Some((turnaround_s, sooner))) =
+        (best(|run| run.makespan_s), best(|run| run.turnaround_s))
+    else {
+        record.say("No way let all jobs end well.\n");
+        return Ok(());
+    };
+    record
+        .say(&format!("Best known: {makespan_s:.2} s ({way}); turnaround {turnaround_s:.2} s ({sooner}).\n"));
+    for (own, runs) in runs.iter().filter(|(way, _)| way.is_pinfold()) {
+        let ratio = |value, best| of(runs, value).map_or(f64::NAN, |median| median.value / best);
+        let (makespan, turnaround) =
+            (ratio(|run| run.makespan_s, makespan_s), ratio(|run| run.turnaround_s, turnaround_s));
+        let words = json!({ "title": title, "way": own.to_string(), "best": way.to_string(),
+                            "makespan_ratio": makespan, "turnaround_ratio": turnaround });
+        record.add("against best", &words)?;
+        record.say(&format!(
+            "{own}: {makespan:.3} times the best known makespan, {turnaround:.3} times the best known turnaround.\n"
+        ));
+    }
     Ok(())
 }
 
-/// How long freezes took, in words; nothing if there were none.
-fn freezes(all_us: &mut [u64]) -> Option<String> {
-    all_us.sort_unstable();
-    let at = |milli: usize| all_us.get((all_us.len() * milli).div_ceil(1000).max(1) - 1).copied();
-    let ms = |us: u64| format!("{}.{}", us / 1000, us % 1000 / 100);
-    Some(format!(
-        "{} freezes; from notice to standstill p50 {} ms, p99.9 {} ms",
-        all_us.len(),
-        ms(at(500)?),
-        ms(at(999)?)
-    ))
+/// How long freezes took from the kernel's word that jobs stall, or from the reading, until the job stood still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+struct Freezes {
+    count: usize,
+    p50_us: u64,
+    p99_9_us: u64,
+    most_us: u64,
+}
+
+impl Freezes {
+    /// Of these; `None` if there were none.
+    fn of(mut all_us: Vec<u64>) -> Option<Self> {
+        all_us.sort_unstable();
+        let at = |milli: usize| all_us.get((all_us.len() * milli).div_ceil(1000).max(1) - 1).copied();
+        let most_us = *all_us.last()?;
+        Some(Self { count: all_us.len(), p50_us: at(500)?, p99_9_us: at(999)?, most_us })
+    }
+}
+
+impl std::fmt::Display for Freezes {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ms = |us: u64| format!("{}.{}", us / 1000, us % 1000 / 100);
+        let (p50, p99_9) = (ms(self.p50_us), ms(self.p99_9_us));
+        write!(out, "{} freezes; from notice to standstill p50 {p50} ms, p99.9 {p99_9} ms", self.count)
+    }
 }
 
 const HEAD: [&str; 8] =
@@ -154,4 +205,19 @@ pub(crate) fn done(line: &str) {
     let mut err = std::io::stderr().lock();
     let clear = if err.is_terminal() { "\r\x1b[K" } else { "" };
     let _shown = writeln!(err, "{clear}{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn freezes_are_told_by_their_ranks() {
+        assert_eq!(Freezes::of(Vec::new()), None);
+        let one = Freezes::of(vec![7_450]).expect("there is one");
+        assert_eq!((one.count, one.p50_us, one.p99_9_us, one.most_us), (1, 7_450, 7_450, 7_450));
+        let many = Freezes::of((1..=2_000).rev().collect()).expect("there are many");
+        assert_eq!((many.p50_us, many.p99_9_us, many.most_us), (1_000, 1_998, 2_000));
+        assert_eq!(one.to_string(), "1 freezes; from notice to standstill p50 7.4 ms, p99.9 7.4 ms");
+    }
 }

@@ -45,12 +45,16 @@ enum Row {
     E1(row::e1::E1Args),
     /// Jobs that wait for unlike parts of their time, in counts that fill the slots and in counts that do not.
     E3(row::e3::E3Args),
+    /// Jobs of many processes that grow in step beyond memory.
+    E4(row::e4::E4Args),
     /// Jobs that compute and wait by turns.
     E5(row::e5::E5Args),
     /// Linear equations by several ranks, bound in all ways, beside noise.
     E6(row::e6::E6Args),
     /// One code that needs nothing but a core, beside load, kept apart by hand and by pinfold.
     E8(row::e8::E8Args),
+    /// How much the processor time of the same memory-bound job varies beside others.
+    E10(row::e10::E10Args),
     /// One code beside an application that starts processes without end, caged on cores of its own.
     Cage(row::cage::CageArgs),
     /// Jobs that together outgrow memory.
@@ -82,9 +86,11 @@ fn main() -> anyhow::Result<ExitCode> {
     match Args::parse().row {
         Row::E1(args) => row::e1::run(&args)?,
         Row::E3(args) => row::e3::run(&args)?,
+        Row::E4(args) => row::e4::run(&args)?,
         Row::E5(args) => row::e5::run(&args)?,
         Row::E6(args) => row::e6::run(&args)?,
         Row::E8(args) => row::e8::run(&args)?,
+        Row::E10(args) => row::e10::run(&args)?,
         Row::Cage(args) => row::cage::run(&args)?,
         Row::Memory(args) => row::memory::run(&args)?,
         Row::Interfere(args) => row::interfere::run(&args)?,

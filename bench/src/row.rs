@@ -3,7 +3,9 @@
 pub(crate) mod cage;
 pub(crate) mod cost;
 pub(crate) mod e1;
+pub(crate) mod e10;
 pub(crate) mod e3;
+pub(crate) mod e4;
 pub(crate) mod e5;
 pub(crate) mod e6;
 pub(crate) mod e8;

@@ -148,7 +148,8 @@ pub(crate) struct Ready {
 }
 
 impl Way {
-    fn is_pinfold(self) -> bool {
+    /// Whether it is the manager that is measured.
+    pub(crate) fn is_pinfold(self) -> bool {
         matches!(self, Self::Pinfold { .. } | Self::PinfoldAgain { .. } | Self::PinfoldWithin { .. })
     }
 

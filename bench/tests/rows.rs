@@ -15,8 +15,14 @@ const LOAD: &str = env!("CARGO_BIN_EXE_pinfold-load");
 
 /// Runs a row with its temporary files and what it keeps below `directory`; no pinfold is to be found there.
 fn row(directory: &Path, arguments: &[&str]) -> Output {
+    row_finding(directory, arguments, &std::env::var_os("PATH").unwrap_or_default())
+}
+
+/// The same where programs are looked for in `path` alone.
+fn row_finding(directory: &Path, arguments: &[&str], path: &std::ffi::OsStr) -> Output {
     Command::new(BENCH)
         .args(arguments)
+        .env("PATH", path)
         .args(["--keep", "kept", "--keep-in"])
         .arg(directory)
         .arg("--binaries")
@@ -143,6 +149,47 @@ fn a_primary_beside_others() {
             "{pair}"
         );
     }
+}
+
+#[test]
+fn memory_bound_jobs() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments =
+        ["e10", "--jobs", "2", "--mib", "2", "--job-seconds", "0.1", "--repetitions", "1", "--solo", "1"];
+    let output = row(directory.path(), &arguments);
+    let ratios = kept(directory.path(), &output, "variation");
+    for code in ["sweep", "walk"] {
+        let own: Vec<&Value> =
+            ratios.iter().filter(|ratio| ratio["title"].as_str().unwrap().starts_with(code)).collect();
+        assert!(own.len() >= 2, "two native ways need no program: {ratios:?}");
+        let all = own.iter().map(|ratio| ratio["max_over_min"][0].as_f64());
+        assert!(all.clone().all(|ratio| ratio.is_some_and(|ratio| ratio >= 1.0)), "{own:?}");
+    }
+}
+
+#[test]
+fn families_that_grow_in_step() {
+    let directory = tempfile::tempdir().unwrap();
+    // No peers: some of them suspend or kill by what the whole host has left, whoever takes it.
+    let programs = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/bin/sh", programs.path().join("sh")).unwrap();
+    let small =
+        ["--cell", "2:1.3", "--jobs", "2", "--budget-mib", "64", "--swap-mib", "0", "--limit-s", "30"];
+    let arguments = [&["e4", "--repetitions", "1", "--solo", "1"], &small[..]].concat();
+    let output = row_finding(directory.path(), &arguments, programs.path().as_os_str());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() && said.contains("this row needs root") {
+        return println!("skipped: {said}");
+    }
+    let runs = kept(directory.path(), &output, "run");
+    // Two of as many as would outgrow the budget: they fit, and end well whichever way.
+    assert!(runs.len() >= 2, "natively with cores and twice as many at a time: {runs:?}");
+    for run in runs.iter().map(|run| &run["run"]) {
+        assert!(run["way"].as_str().unwrap().starts_with("native, "), "{run}");
+        assert_eq!(run["failures"], serde_json::json!([]), "{run}");
+        assert_eq!(run["endings"].as_array().unwrap().len(), 2, "{run}");
+    }
+    assert!(String::from_utf8_lossy(&output.stdout).contains("Best known: "));
 }
 
 #[test]

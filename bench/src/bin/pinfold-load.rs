@@ -33,6 +33,9 @@ struct Args {
     /// Grow by no more than so many MiB in a second.
     #[arg(long, default_value_t = f64::INFINITY)]
     grow_mib_per_s: f64,
+    /// Change the words one after the other instead, from the first to the last and again.
+    #[arg(long)]
+    sweep: bool,
     /// Start so many processes a second, each of which ends at once, until it is ended itself.
     #[arg(long, value_name = "RATE")]
     forks: Option<f64>,
@@ -77,7 +80,11 @@ fn main() -> std::io::Result<()> {
     let mut state = 1;
     let mut held = grow(args.grow_mib, args.grow_mib_per_s);
     for _ in 0..args.bursts {
-        state = if held.is_empty() { burn(state, args.turns) } else { walk(&mut held, state, args.turns) };
+        state = match (held.is_empty(), args.sweep) {
+            (true, _) => burn(state, args.turns),
+            (false, false) => walk(&mut held, state, args.turns),
+            (false, true) => sweep(&mut held, state, args.turns),
+        };
         if args.wait_us > 0 {
             std::thread::sleep(Duration::from_micros(args.wait_us));
         }
@@ -177,6 +184,20 @@ fn walk(held: &mut [u64], mut state: u64, turns: u64) -> u64 {
         }
     }
     state
+}
+
+/// `turns` steps of a sum through the words of `held`, each of which is changed: as fast as memory gives and takes them.
+fn sweep(held: &mut [u64], mut state: u64, turns: u64) -> u64 {
+    let mut left = usize::try_from(turns).unwrap_or(usize::MAX);
+    while left > 0 {
+        let part = left.min(held.len());
+        for word in &mut held[..part] {
+            state = state.wrapping_add(*word);
+            *word = state;
+        }
+        left -= part;
+    }
+    black_box(state)
 }
 
 /// `turns` steps of a xorshift generator from `state`: each needs the one before, so no compiler shortens it.

@@ -74,6 +74,6 @@ pub(crate) fn run(args: &E1Args) -> anyhow::Result<()> {
             repetitions: args.row.repetitions(),
             cores,
         };
-        compare(&bench, &question, &solo, record)
+        compare(&bench, &question, &solo, record).map(drop)
     })
 }

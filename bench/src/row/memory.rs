@@ -3,14 +3,14 @@
 //! The loads are told in `loads`. Peers that look at the whole host are told their thresholds as if the host ended at
 //! the budget, which is the best that can be done for them.
 
-mod loads;
+pub(super) mod loads;
 
 use clap::Args;
 use serde_json::json;
 
 use super::e5::calibrate;
 use super::{RowArgs, perform};
-use crate::compare::{Question, compare, show};
+use crate::compare::{Question, against_best, compare, show};
 use crate::machine::available_mib;
 use crate::pressed::Pressed;
 use crate::run::Bench;
@@ -51,7 +51,6 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<()> {
         let pressed = Pressed::make(bench.scratch, args.budget_mib, args.swap_mib)?;
         let bench = Bench { group: Some(pressed.group()), lenient: true, ..bench };
         let cores = ground.cores();
-        let beyond = available_mib().saturating_sub(args.budget_mib);
         for kind in &args.load {
             let (jobs, claim_mib) = (kind.jobs(&load, args.budget_mib), kind.claim_mib(args.budget_mib));
             let progress = &mut |watch: &_, jobs| show("alone", watch, jobs);
@@ -59,17 +58,7 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<()> {
             if let Some(why) = failed.values().next() {
                 anyhow::bail!("alone, {why}");
             }
-            let within =
-                |claim_mib| Way::PinfoldWithin { factor: 2.0, budget_mib: args.budget_mib, claim_mib };
-            let mut ways = vec![
-                Way::Native { slots: cores },
-                Way::Native { slots: 2 * cores },
-                Way::ParallelSuspend { slots: 2 * cores, half_mib: (beyond + args.budget_mib / 5) / 2 },
-                Way::ParallelFree { slots: 2 * cores, mib: beyond + args.budget_mib * 2 / 5 },
-                Way::Earlyoom { slots: 2 * cores, mib: beyond + args.budget_mib / 10 },
-                within(None),
-            ];
-            ways.extend(claim_mib.map(|mib| within(Some(mib))));
+            let ways = ways(&[cores, 2 * cores], cores, args.budget_mib, claim_mib);
             let question = Question {
                 title: kind.title(),
                 jobs: &jobs,
@@ -77,8 +66,26 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<()> {
                 repetitions: args.row.repetitions(),
                 cores,
             };
-            compare(&bench, &question, &solo, record)?;
+            let runs = compare(&bench, &question, &solo, record)?;
+            against_best(question.title, &runs, record)?;
         }
         Ok(())
     })
+}
+
+/// So many at a time by hand, the peers at their best settings for twice as many as there are cores, and pinfold; told what
+/// each job needs as well, where there is one figure for that.
+pub(super) fn ways(native: &[usize], cores: usize, budget_mib: u64, claim_mib: Option<u64>) -> Vec<Way> {
+    let beyond = available_mib().saturating_sub(budget_mib);
+    let slots = 2 * cores;
+    let within = |claim_mib| Way::PinfoldWithin { factor: 2.0, budget_mib, claim_mib };
+    let mut ways: Vec<Way> = native.iter().map(|&slots| Way::Native { slots }).collect();
+    ways.extend([
+        Way::ParallelSuspend { slots, half_mib: (beyond + budget_mib / 5) / 2 },
+        Way::ParallelFree { slots, mib: beyond + budget_mib * 2 / 5 },
+        Way::Earlyoom { slots, mib: beyond + budget_mib / 10 },
+        within(None),
+    ]);
+    ways.extend(claim_mib.map(|mib| within(Some(mib))));
+    ways
 }

@@ -57,11 +57,7 @@ impl Load {
         match self {
             Self::Eight => many("grower", 8, &walker(load, part(34), 300, 15_000_000)),
             Self::Big => first("big", walker(load, part(70), 300, 60_000_000), small(24)),
-            Self::Lockstep => {
-                let one = walker(load, part(38) / 15, 20, 1_000_000);
-                let fifteen = "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15";
-                many("family", 8, &format!("for n in {fifteen}; do {} & done; wait\n", one.trim()))
-            }
+            Self::Lockstep => many("family", 8, &family(load, 15, part(38))),
             // What was grown is hardly touched again: all but a few pages of it could be anywhere.
             Self::Leak => many("leak", 6, &walker(load, part(60), 100, 1_000)),
             Self::Spike => {
@@ -79,7 +75,19 @@ fn walker(load: &str, mib: u64, mib_per_s: u64, turns: u64) -> String {
     format!("{load} --grow-mib {mib} --grow-mib-per-s {mib_per_s} --bursts 1 --turns {turns}\n")
 }
 
-fn job(class: &str, number: u64, script: String) -> Job {
+/// So many processes that grow in step to `mib` together and walk them; if one is killed the others are ended, and all
+/// of it has failed.
+pub(in crate::row) fn family(load: &str, processes: u64, mib: u64) -> String {
+    let one = walker(load, mib / processes, 300 / processes, 1_000_000);
+    let members: Vec<String> = (1..=processes).map(|number| number.to_string()).collect();
+    format!(
+        "all=\nfor n in {}; do {} & all=\"$all $!\"; done\nfor n in $all; do wait $n || {{ kill $all; wait; exit 1; }}; done\n",
+        members.join(" "),
+        one.trim()
+    )
+}
+
+pub(in crate::row) fn job(class: &str, number: u64, script: String) -> Job {
     let name = format!("{class}-{number}");
     Job { name, class: class.to_owned(), script, outputs: vec!["stdout".to_owned()] }
 }
@@ -111,6 +119,9 @@ mod tests {
         let words: Vec<&str> = script.split_whitespace().collect();
         let grown = words.windows(2).filter(|pair| pair[0] == "--grow-mib");
         let most = grown.map(|pair| pair[1].parse::<u64>().unwrap()).max().unwrap_or(0);
-        if script.contains("& done") { 15 * most } else { most }
+        let processes = script.lines().filter_map(|line| line.strip_prefix("for n in 1 "));
+        let processes =
+            processes.map(|line| 1 + line.split("; do").next().unwrap().split(' ').count() as u64);
+        most * processes.max().unwrap_or(1)
     }
 }
