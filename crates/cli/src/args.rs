@@ -8,6 +8,7 @@ use clap::{Args, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use pinfold_proto::array::{ArraySpec, JobName};
 use pinfold_proto::quantity::{parse_duration, parse_size};
 
+use crate::checkpoint;
 use crate::names::{Names, names};
 
 /// Make one machine finish more work, predictably.
@@ -212,7 +213,8 @@ pub(crate) struct JobOptions {
     pub requeue: bool,
     /// A shell command that has the job write down what it has done; with it the job may be ended for want of memory once
     /// that has succeeded, and begins anew later
-    #[arg(long, env = "PINFOLD_CHECKPOINT", hide_env_values = true, value_name = "COMMAND")]
+    #[arg(long, env = "PINFOLD_CHECKPOINT", hide_env_values = true, value_name = "COMMAND",
+          value_parser = checkpoint::command)]
     pub checkpoint: Option<String>,
     /// How long that command may take [default: 1m]
     #[arg(long, env = "PINFOLD_CHECKPOINT_TIME", hide_env_values = true, value_name = "DURATION",

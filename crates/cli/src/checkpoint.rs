@@ -96,6 +96,14 @@ impl Hooks {
     }
 }
 
+/// A checkpoint command as it was typed. An empty one would succeed at once, and the job be ended for nothing written.
+pub(crate) fn command(text: &str) -> Result<String, &'static str> {
+    if text.trim().is_empty() {
+        return Err("an empty command writes nothing down: name one, or leave the option out");
+    }
+    Ok(text.to_owned())
+}
+
 /// How the checkpoint command of these options is made, with its output going where the job's goes.
 pub(crate) fn maker(
     options: &JobOptions,

@@ -535,6 +535,11 @@ fn within_bounds(spec: &JobSpec) -> Result<(), Refusal> {
         ("checkpoint command", spec.checkpoint.as_ref().map_or(0, |one| one.command.len()), 5 * 1024),
         ("list of jobs that must be over before", after, 4096),
     ];
+    if spec.checkpoint.as_ref().is_some_and(|one| one.command.trim().is_empty()) {
+        let message = "the job's checkpoint command is empty, and would have it ended for nothing written: name one \
+                       (--checkpoint), or ask for none";
+        return Err((ErrorCode::Usage, message.to_owned()));
+    }
     match bounds.into_iter().find(|&(_, has, most)| has > most) {
         None => Ok(()),
         Some((what, has, most)) => {

@@ -202,13 +202,16 @@ fn configuration_files(kind: Kind) {
 
 fn wrong_usage(kind: Kind) {
     let host = Host::new(kind);
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 9] = [
         (&["no-such-command"], "no-such-command"),
         (&["run"], "COMMAND"),
         (&["run", "--priority", "99", "true"], "--priority"),
         (&["run", "--mem", "many", "true"], "--mem"),
         (&["run", "--primary", "--backfill", "true"], "--backfill"),
         (&["run", "--no-such-option", "true"], "--no-such-option"),
+        (&["run", "--checkpoint", "", "true"], "--checkpoint <COMMAND>"),
+        (&["submit", "--checkpoint", " \t", "--", "true"], "an empty command writes nothing down"),
+        (&["batch", "--checkpoint=", "/dev/null"], "--checkpoint <COMMAND>"),
     ];
     for (arguments, word) in cases {
         let done = host.pinfold(arguments);

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use pinfold_proto::wire::{self, Decoder, ErrorCode, REPLY_MAX_BYTES, Reply, Request, WIRE_VERSION};
-use pinfold_proto::{JobSpec, JobState};
+use pinfold_proto::{Checkpoint, JobSpec, JobState};
 
 use crate::host::Host;
 use crate::kind::{Kind, each_kind};
@@ -20,6 +20,7 @@ each_kind!(
     oversized,
     cut_off_in_the_middle,
     asks_and_never_reads,
+    an_empty_checkpoint_command,
     a_foreign_process_as_a_jobs_child,
     somebody_elses_number,
     asked_for_twice,
@@ -170,6 +171,24 @@ fn asks_and_never_reads(kind: Kind) {
 
 pub(crate) fn spec() -> JobSpec {
     JobSpec { name: "by-hand".to_owned(), command: vec!["none".to_owned()], cores: 1, ..JobSpec::default() }
+}
+
+/// What `pinfold` does not let be typed is not taken from others either: a job that would be ended for nothing written.
+fn an_empty_checkpoint_command(kind: Kind) {
+    let host = Host::new(kind);
+    let mut wire = Wire::greeted(&host);
+    for text in ["", " \n"] {
+        let checkpoint = Some(Checkpoint { command: text.to_owned(), limit_us: 1_000_000 });
+        let spec = Box::new(JobSpec { checkpoint, ..spec() });
+        wire.send(&Request::Submit { ticket: 7, spec, pid: None });
+        match wire.hear() {
+            Some(Reply::Refused { ticket: 7, job: None, reason, code: ErrorCode::Usage }) => {
+                assert!(reason.contains("checkpoint command is empty"), "{reason}");
+            }
+            other => panic!("a refusal, not {other:?}"),
+        }
+    }
+    serves(&host);
 }
 
 /// Nobody can have another's process, nor one that is no child of his, frozen, pinned or killed as a job of his.
