@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use pinfold_proto::array::ArraySpec;
+use pinfold_proto::array::{ArraySpec, JobName};
 use pinfold_proto::{ExitCode, JobArray, JobSpec};
 use pinfold_sys::apart::Apart;
 use pinfold_sys::signals::{SIGHUP, SIGINT, SIGTERM};
@@ -21,14 +21,16 @@ use pinfold_sys::spawn::{Program, ResolveError};
 
 use crate::args::SubmitArgs;
 use crate::checkpoint;
-use crate::client::Dial;
+use crate::client::{Client, Dial};
 use crate::failure::Failure;
 use crate::job;
 use crate::keeper::{Keeper, MakeProgram, Told};
+use crate::keepers;
+use crate::names;
 use crate::output::{self, Named};
 use crate::run::say;
-use crate::submit::{Outputs, open_outputs};
-use crate::tasks::Laid;
+use crate::submit::{Open, Outputs, open_outputs};
+use crate::tasks::{Asked, Laid};
 
 /// How many members are asked for before the first of them is answered.
 const WINDOW: usize = 256;
@@ -43,8 +45,13 @@ pub(crate) fn prepare(
     program: (&Path, Apart),
 ) -> Result<(Keeper, String), Failure> {
     let files = Files::of(args)?;
-    let members: Rc<RefCell<Members>> =
-        Rc::new(RefCell::new(Members { files, spec: spec.clone(), jobs: vec![] }));
+    let members: Rc<RefCell<Members>> = Rc::new(RefCell::new(Members {
+        files,
+        array: 0,
+        indexes: spec.indexes.clone(),
+        jobs: vec![],
+        open: output::create,
+    }));
     let make = maker(args, laid, program, members.clone());
     make(ticket(0)).map_err(|error| Failure::new(ExitCode::NotExecutable, error))?;
     let (mut keeper, welcome) = Keeper::new(dial, &[SIGTERM, SIGINT, SIGHUP], 0, make, None)?;
@@ -53,6 +60,10 @@ pub(crate) fn prepare(
     keeper.pause_starts();
     let one = job::spec(&args.options, laid.map(|laid| &**laid), &args.command, None);
     let accepted = submit_all(&mut keeper, &one, spec).and_then(|jobs| {
+        if let Some(start) = keepers::own_start() {
+            keeper.leave_start(jobs[0], start);
+        }
+        members.borrow_mut().array = jobs[0];
         members.borrow_mut().jobs = jobs;
         // If one has a file to write to, so have the others, as a rule.
         members.borrow().open(0).map(drop)
@@ -67,6 +78,43 @@ pub(crate) fn prepare(
     let said = members.borrow().told();
     keeper.allow_starts();
     Ok((keeper, said))
+}
+
+/// Keeps members of an array that was handed over before, in the place of a keeper that is gone. Their output goes behind
+/// what is there.
+pub(crate) fn prepare_anew(
+    dial: Dial,
+    args: &SubmitArgs,
+    spec: &ArraySpec,
+    name: &JobName,
+) -> Result<Keeper, Failure> {
+    let asked = Asked::of(&args.options)?;
+    let path = job::resolve(&args.command[0])?;
+    let apart = job::apart(&args.options)?;
+    let files = Files::of(args)?;
+    let mut client = dial.connect()?;
+    let laid = asked.map(|asked| asked.on(&client.welcome.cpus)).transpose()?.map(Rc::new);
+    let left = members_left(&mut client, name)?;
+    drop(client);
+    let (indexes, jobs) = left.iter().copied().unzip();
+    let members = Members { files, array: name.job, indexes, jobs, open: output::append };
+    let members = Rc::new(RefCell::new(members));
+    let make = maker(args, laid.as_ref(), (&path, apart), members);
+    let (mut keeper, _) = Keeper::new(dial, &[SIGTERM, SIGINT, SIGHUP], 0, make, None)?;
+    keeper.hooks.made_by(checkpoint::maker(&args.options, || [None, None]));
+    let one = job::spec(&args.options, laid.as_deref(), &args.command, None);
+    for (at, (index, job)) in left.into_iter().enumerate() {
+        let place = JobArray { array: Some(name.job), index, at_most: spec.at_most };
+        keeper.take_over(ticket(at), JobSpec { array: Some(place), ..one.clone() }, job);
+    }
+    Ok(keeper)
+}
+
+/// Index and number of each of these members of an array that is not over.
+pub(crate) fn members_left(client: &mut Client, name: &JobName) -> Result<Vec<(u32, u64)>, Failure> {
+    let members = names::members(client, std::slice::from_ref(name))?;
+    let left = members.iter().flat_map(|members| &members.jobs).filter(|member| !member.over);
+    Ok(left.filter_map(|member| Some((member.index?, member.job))).collect())
 }
 
 /// Asks for every member; gives their numbers, or why one was refused.
@@ -140,23 +188,25 @@ fn place(ticket: u64) -> usize {
 /// The members and where their output goes.
 struct Members {
     files: Files,
-    spec: ArraySpec,
-    /// Their numbers, once all are known.
+    /// The array's number, and theirs, once all are known.
+    array: u64,
     jobs: Vec<u64>,
+    indexes: Vec<u32>,
+    open: Open,
 }
 
 impl Members {
     fn open(&self, place: usize) -> Result<Outputs, Failure> {
-        let (array, index, job) = (self.jobs[0], self.spec.indexes[place], self.jobs[place]);
+        let (array, index, job) = (self.array, self.indexes[place], self.jobs[place]);
         let path =
             |(pattern, named): &(PathBuf, Named)| (expand(pattern.as_os_str(), array, index, job), *named);
-        open_outputs(&path(&self.files.out), &path(&self.files.err), output::create)
+        open_outputs(&path(&self.files.out), &path(&self.files.err), self.open)
     }
 
     /// The array's number, and `INDEX:JOB` of each.
     fn told(&self) -> String {
-        let mut text = self.jobs[0].to_string();
-        for (at, (index, job)) in self.spec.indexes.iter().zip(&self.jobs).enumerate() {
+        let mut text = self.array.to_string();
+        for (at, (index, job)) in self.indexes.iter().zip(&self.jobs).enumerate() {
             let _ = write!(text, "{}{index}:{job}", if at == 0 { ' ' } else { ',' });
         }
         text

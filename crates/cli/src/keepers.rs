@@ -1,4 +1,5 @@
-//! `pinfold keepers`: starts a keeper for each submitted job that waits for one, after a restart of the host above all.
+//! `pinfold keepers`: starts a keeper for each submitted job, and one for each array with members, that wait for one; after
+//! a restart of the host above all.
 //!
 //! Each is what `pinfold submit` was when it handed the job over: the same command line in the same directory and
 //! environment, as the same user, told by two variables that it keeps a job that is there already. Root starts those of
@@ -10,6 +11,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_proto::ExitCode;
+use pinfold_proto::array::JobName;
 use pinfold_proto::start::{START_MAX_BYTES, Start, StartOf};
 use pinfold_proto::wire::{Reply, Request};
 use pinfold_sys::peer;
@@ -22,7 +24,7 @@ use crate::failure::Failure;
 use crate::run::say;
 use crate::submit;
 
-/// The variable that tells a `submit` which job it keeps,
+/// The variable that tells a `submit` which job, or which members of an array, it keeps,
 const JOB: &str = "PINFOLD_KEEPS";
 /// and where the daemon is that has it.
 const SOCKET: &str = "PINFOLD_KEEPS_SOCKET";
@@ -54,33 +56,40 @@ pub(crate) fn keepers(dial: &Dial, json: bool) -> Result<(), Failure> {
         Reply::Starts(starts) => starts,
         other => return Err(unexpected(&other)),
     };
-    let mut jobs = Vec::new();
+    let (mut jobs, mut names) = (Vec::new(), Vec::new());
     for one in starts {
+        let name = name_of(&one);
         match spawn::fork_away() {
             Ok(Side::Child) => {
-                let error = become_keeper(dial, &one);
+                let error = become_keeper(dial, &one, &name);
                 // Whoever asked for it learns of it from the job.
-                submit::give_back(dial.clone(), one.job, &error.message);
+                submit::give_back(dial.clone(), &name, &error.message);
                 return Err(error);
             }
-            Ok(Side::Parent(_)) => jobs.push(one.job),
+            Ok(Side::Parent(_)) => {
+                jobs.push(one.job);
+                names.push(name.to_string());
+            }
             Err(error) => return Err(Failure::doing("failed to make a keeper", &error)),
         }
     }
-    let text = match jobs.as_slice() {
+    let text = match names.as_slice() {
         _ if json => json!({ "version": 1, "jobs": jobs }).to_string(),
         [] => "no job waits for a keeper".to_owned(),
-        jobs => {
-            let list: Vec<String> = jobs.iter().map(u64::to_string).collect();
-            format!("started keepers of jobs {}", list.join(", "))
-        }
+        names => format!("started keepers of jobs {}", names.join(", ")),
     };
     let written = writeln!(std::io::stdout(), "{text}");
     written.map_err(|error| Failure::doing("standard output", &error))
 }
 
+/// What a keeper is to keep: a job, or members of an array.
+fn name_of(one: &StartOf) -> JobName {
+    let members = Some(one.members.clone()).filter(|members| !members.is_empty());
+    JobName { job: one.job, indexes: members }
+}
+
 /// Becomes what handed the job over; comes back only with why that cannot be.
-fn become_keeper(dial: &Dial, StartOf { job, uid, start }: &StartOf) -> Failure {
+fn become_keeper(dial: &Dial, StartOf { job, uid, start, .. }: &StartOf, name: &JobName) -> Failure {
     let failed = |what: &str, error: &std::io::Error| {
         Failure::doing(format!("job {job} cannot be kept anew: {what}"), error)
     };
@@ -109,7 +118,7 @@ fn become_keeper(dial: &Dial, StartOf { job, uid, start }: &StartOf) -> Failure 
     // It is used from another directory.
     let socket = std::path::absolute(dial.socket()).unwrap_or_else(|_| dial.socket().to_owned());
     let socket = socket.display().to_string();
-    let variables = [format!("{JOB}={job}"), format!("{SOCKET}={socket}")];
+    let variables = [format!("{JOB}={name}"), format!("{SOCKET}={socket}")];
     let environment = Environment::of(start.environment.iter().cloned().chain(variables));
     let words = start.words.iter().map(OsString::from);
     match Program::new(&own, words, &environment) {
@@ -131,8 +140,8 @@ fn limit_as_far_as_may_be(resource: Resource, soft: Option<u64>, hard: Option<u6
     }
 }
 
-/// The job that this process is to keep, and the socket of the daemon that has it.
-pub(crate) fn keeps() -> Option<(u64, PathBuf)> {
+/// The job, or the members of an array, that this process is to keep, and the socket of the daemon that has them.
+pub(crate) fn keeps() -> Option<(JobName, PathBuf)> {
     let job = std::env::var(JOB).ok()?.parse().ok()?;
     Some((job, PathBuf::from(std::env::var_os(SOCKET)?)))
 }

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use pinfold_proto::ExitCode;
+use pinfold_proto::array::JobName;
 use pinfold_sys::apart::Apart;
 use pinfold_sys::lead::TaskPlan;
 use pinfold_sys::signals::{SIGHUP, SIGINT, SIGTERM};
@@ -32,8 +33,8 @@ const TICKET: u64 = 1;
 
 /// Hands the command over and prints the job's number.
 pub(crate) fn submit(dial: Dial, args: &SubmitArgs) -> Result<ProcessExit, Failure> {
-    if let Some((job, socket)) = keepers::keeps() {
-        return keep_anew(keepers::dial_of(&socket, &dial), args, job);
+    if let Some((name, socket)) = keepers::keeps() {
+        return keep_anew(keepers::dial_of(&socket, &dial), args, &name);
     }
     let asked = Asked::of(&args.options)?;
     let path = job::resolve(&args.command[0])?;
@@ -151,15 +152,19 @@ fn prepare(
     Ok((keeper, job))
 }
 
-/// Keeps a job that was handed over before, in the place of a keeper that is gone. Its output goes behind what is there.
-fn keep_anew(dial: Dial, args: &SubmitArgs, job: u64) -> Result<ProcessExit, Failure> {
-    match prepare_anew(dial.clone(), args, job) {
+/// Keeps what was handed over before, in the place of a keeper that is gone. Its output goes behind what is there.
+fn keep_anew(dial: Dial, args: &SubmitArgs, name: &JobName) -> Result<ProcessExit, Failure> {
+    let prepared = match (&name.indexes, &args.array) {
+        (Some(_), Some(spec)) => array::prepare_anew(dial.clone(), args, spec, name),
+        _ => prepare_anew(dial.clone(), args, name.job),
+    };
+    match prepared {
         Ok(keeper) => {
             attend(keeper);
             Ok(ProcessExit::SUCCESS)
         }
         Err(failure) => {
-            give_back(dial, job, &failure.message);
+            give_back(dial, name, &failure.message);
             Err(failure)
         }
     }
@@ -182,12 +187,22 @@ fn prepare_anew(dial: Dial, args: &SubmitArgs, job: u64) -> Result<Keeper, Failu
     Ok(keeper)
 }
 
-/// Tells the daemon that a job cannot be kept, and why.
-pub(crate) fn give_back(dial: Dial, job: u64, reason: &str) {
+/// Tells the daemon that a job, or members of an array, cannot be kept, and why.
+pub(crate) fn give_back(dial: Dial, name: &JobName, reason: &str) {
+    let jobs = match name.indexes {
+        None => vec![name.job],
+        Some(_) => {
+            // If nobody can be asked, nobody can be told.
+            let members = dial.connect().and_then(|mut client| array::members_left(&mut client, name));
+            members.unwrap_or_default().into_iter().map(|(_, job)| job).collect()
+        }
+    };
     let make: MakeProgram = Box::new(|_| Err(pinfold_sys::spawn::ResolveError::Nul));
     if let Ok((mut keeper, _)) = Keeper::new(dial, &[], 0, make, None) {
-        keeper.take_over(TICKET, pinfold_proto::JobSpec::default(), job);
-        keeper.withdraw(TICKET, reason);
+        for (ticket, job) in (TICKET..).zip(jobs) {
+            keeper.take_over(ticket, pinfold_proto::JobSpec::default(), job);
+            keeper.withdraw(ticket, reason);
+        }
         keeper.wait(&[], Some(Duration::ZERO));
     }
 }
@@ -246,7 +261,7 @@ fn number(keeper: &mut Keeper) -> Result<u64, Failure> {
 }
 
 /// How a file is opened for a job's output.
-type Open = fn(&Path, Named) -> std::io::Result<File>;
+pub(crate) type Open = fn(&Path, Named) -> std::io::Result<File>;
 
 /// Where a job's standard output and error go: what the user named, or a file named after the job.
 fn paths(args: &SubmitArgs, job: u64) -> [(PathBuf, Named); 2] {
@@ -297,13 +312,18 @@ fn attend(mut keeper: Keeper) {
                 send_signal(pid, arrived.signal);
                 keeper.interrupted(ticket);
             }
-            if keeper.has_successor() && !keeper.waiting().is_empty() {
-                return;
+            if keeper.has_successor() {
+                // Another keeps those that wait once this one is gone; those of an array that run are its own to the end.
+                keeper.pause_starts();
+                continue;
             }
             for ticket in keeper.waiting() {
                 keeper.withdraw(ticket, "its keeper was told to end before the job started");
             }
             keeper.wait(&[], Some(Duration::ZERO));
+        }
+        if told_to_end && keeper.has_successor() && keeper.pending() == keeper.waiting().len() {
+            return;
         }
         if told_to_end
             && keeper.only_news_for_nobody()

@@ -266,9 +266,10 @@ impl Daemon {
         live.row.started_us = Some(now_us);
         live.set_state(JobState::Running, now_us);
         live.meter.processes_from(self.processes.from());
+        let comes_back = self.starts.has(&live.row);
         self.running.insert(job);
         self.isolate(job);
-        if self.starts.has(job) {
+        if comes_back {
             // If the host went down now, it must not be taken for one that has not begun, and started a second time.
             self.journal.touch(job);
         } else {

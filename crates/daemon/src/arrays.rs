@@ -54,6 +54,11 @@ impl Daemon {
         })
     }
 
+    /// Whether any member of an array is not over.
+    pub(crate) fn has_members(&self, array: u64) -> bool {
+        self.live_members(array).next().is_some()
+    }
+
     /// The jobs that a job which is to start after these names must wait for.
     pub(crate) fn predecessors(&self, names: &[JobName]) -> Vec<JobId> {
         let mut all = Vec::new();

@@ -92,7 +92,7 @@ impl Daemon {
         }
         let now_us = self.clock.now_us();
         let Some(mut live) = self.jobs.remove(&job) else { return };
-        self.starts.forget(job);
+        self.forget_start(&live.row);
         self.running.remove(&job);
         live.meter.processes_total(self.processes.total(job));
         let (counts, rows) = self.processes.finish(job, now_us);
@@ -158,7 +158,7 @@ impl Daemon {
     /// A job that never ran is over.
     pub(crate) fn close_unstarted(&mut self, job: JobId, reason: &str) {
         let Some(mut live) = self.jobs.remove(&job) else { return };
-        self.starts.forget(job);
+        self.forget_start(&live.row);
         let now_us = self.clock.now_us();
         live.set_state(JobState::Exited, now_us);
         live.row.ended_us = Some(now_us);

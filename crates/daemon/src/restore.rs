@@ -57,8 +57,7 @@ impl Daemon {
         for row in rows {
             self.restore_job(row, &left);
         }
-        let jobs = &self.jobs;
-        self.starts.retain(|job| jobs.contains_key(&job));
+        self.starts.retain(self.jobs.values().map(|live| &live.row));
         self.remove_leftovers();
         self.restore_isolation();
         self.remove_left_scratch();

@@ -1,13 +1,13 @@
 //! What it takes to keep a job that was submitted once its keeper is gone, after a restart of the host above all: the
 //! command, environment and directory that it was handed over with.
 //!
-//! They lie in the state directory, which only the daemon's user can enter, a file for each job that is not over; they
-//! are given to the job's own user and to root only, and are gone when the job is over. The daemon does not start
+//! They lie in the state directory, which only the daemon's user can enter, a file for each job that is not over, and one
+//! for all members of an array, which have one keeper; they are given to the job's own user and to root only, and are gone when the job is over. The daemon does not start
 //! anything of what stands there: it has `pinfold keepers` called, which asks for them and starts a keeper for each as
 //! its user. Where the daemon's own rights are cut down by whoever started it, jobs would be cut down as well; then it is
 //! for that one to call `pinfold keepers`, as the packaged service does.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -16,7 +16,7 @@ use std::process::{Child, Command as Program, Stdio};
 
 use pinfold_policy::{Command, Event as Judged, JobId};
 use pinfold_proto::JobState;
-use pinfold_proto::row::Usage;
+use pinfold_proto::row::{JobRow, Usage};
 use pinfold_proto::start::{Start, StartOf};
 use pinfold_proto::wire::Reply;
 use pinfold_sys::peer::{self, Peer};
@@ -68,8 +68,8 @@ impl Starts {
     }
 
     /// Whether a job can be kept anew.
-    pub(crate) fn has(&self, job: JobId) -> bool {
-        self.kept.contains(&job.0)
+    pub(crate) fn has(&self, row: &JobRow) -> bool {
+        self.kept.contains(&kept_as(row).0)
     }
 
     fn keep(&mut self, job: JobId, start: &Start) -> io::Result<()> {
@@ -90,8 +90,8 @@ impl Starts {
         serde_json::from_slice(&text).ok()
     }
 
-    /// A job is over.
-    pub(crate) fn forget(&mut self, job: JobId) {
+    /// A job, or an array as a whole, is over.
+    fn forget(&mut self, job: JobId) {
         if self.kept.remove(&job.0)
             && let Err(error) = fs::remove_file(self.path(job))
         {
@@ -99,9 +99,10 @@ impl Starts {
         }
     }
 
-    /// Forgets all but these.
-    pub(crate) fn retain(&mut self, is_open: impl Fn(JobId) -> bool) {
-        let over: Vec<u64> = self.kept.iter().copied().filter(|&job| !is_open(JobId(job))).collect();
+    /// Forgets all but what these need.
+    pub(crate) fn retain<'a>(&mut self, open: impl Iterator<Item = &'a JobRow>) {
+        let open: BTreeSet<u64> = open.map(|row| kept_as(row).0).collect();
+        let over: Vec<u64> = self.kept.difference(&open).copied().collect();
         over.into_iter().for_each(|job| self.forget(JobId(job)));
     }
 
@@ -110,13 +111,16 @@ impl Starts {
     }
 }
 
+/// Under which number it is kept what a job was handed over with: a member of an array has that of the array.
+fn kept_as(row: &JobRow) -> JobId {
+    JobId(row.spec.array.and_then(|place| place.array).unwrap_or(row.job))
+}
+
 impl Daemon {
     /// A keeper tells what another one would need in its place.
     pub(crate) fn keep_start(&mut self, id: ConnectionId, job: JobId, start: &Start) {
-        if !self.keeps(id, job) {
-            return;
-        }
-        if let Err(error) = self.starts.keep(job, start) {
+        let Some(live) = self.jobs.get(&job).filter(|_| self.keeps(id, job)) else { return };
+        if let Err(error) = self.starts.keep(kept_as(&live.row), start) {
             tracing::warn!(job = job.0, %error, "a job will not come back if the host is restarted");
         }
     }
@@ -124,24 +128,36 @@ impl Daemon {
     /// Jobs that wait for a keeper: the peer's own; for root all.
     pub(crate) fn starts_for(&mut self, user: Peer) -> Reply {
         let now_us = self.clock.now_us();
-        let starts = &self.starts;
-        let theirs = |live: &&mut Live| {
-            let asks = live.awaits_keeper.is_some_and(|awaited| awaited.is_due(now_us));
-            asks && (user.uid == 0 || user.uid == live.row.uid)
-        };
-        let start = |live: &mut Live| {
-            let start = starts.read(live.id())?;
-            let awaited = live.awaits_keeper.as_mut()?;
+        let theirs = |live: &&mut Live| user.uid == 0 || user.uid == live.row.uid;
+        let mut due: BTreeMap<JobId, (u32, Vec<u32>)> = BTreeMap::new();
+        for live in self.jobs.values_mut().filter(theirs) {
+            let Some(awaited) = live.awaits_keeper.as_mut().filter(|awaited| awaited.is_due(now_us)) else {
+                continue;
+            };
             awaited.called_us = Some(now_us);
-            Some(StartOf { job: live.row.job, uid: live.row.uid, start })
+            let (_, members) = due.entry(kept_as(&live.row)).or_insert((live.row.uid, Vec::new()));
+            members.extend(live.row.spec.array.map(|place| place.index));
+        }
+        let start = |(job, (uid, mut members)): (JobId, (u32, Vec<u32>))| {
+            members.sort_unstable();
+            Some(StartOf { job: job.0, members, uid, start: self.starts.read(job)? })
         };
-        Reply::Starts(self.jobs.values_mut().filter(theirs).filter_map(start).collect())
+        Reply::Starts(due.into_iter().filter_map(start).collect())
+    }
+
+    /// A job is over: what it was handed over with is needed no more, unless it is an array's of which others are left.
+    pub(crate) fn forget_start(&mut self, row: &JobRow) {
+        let kept = kept_as(row);
+        let shared = row.spec.array.is_some() && self.starts.has(row);
+        if !(shared && self.has_members(kept.0)) {
+            self.starts.forget(kept);
+        }
     }
 
     /// A job that ran when the host was restarted is to begin anew: whether it said so, and can be kept.
     pub(crate) fn begins_after_reboot(&self, live: &Live) -> bool {
         let ran = self.rebooted && live.has_started() && live.row.ending.is_none();
-        ran && live.row.spec.requeue && self.starts.has(live.id())
+        ran && live.row.spec.requeue && self.starts.has(&live.row)
     }
 
     /// Puts it back as it was before its start.
@@ -158,7 +174,7 @@ impl Daemon {
         let Some(live) = self.jobs.get_mut(&job) else { return false };
         let lost = live.keepers_lost + 1;
         let waits = !live.has_started() && live.container.is_none();
-        if !waits || !self.starts.has(job) || lost > KEEPERS_MAX {
+        if !waits || !self.starts.has(&live.row) || lost > KEEPERS_MAX {
             return false;
         }
         (live.keeper, live.child, live.asked_child, live.keeper_watch) = (None, None, false, None);
@@ -253,6 +269,8 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
 
+    use pinfold_proto::{JobArray, JobSpec};
+
     #[test]
     fn what_is_kept_is_private_and_gone_with_its_job() {
         let state = tempfile::tempdir().expect("a directory");
@@ -269,11 +287,19 @@ mod tests {
             found.permissions().mode() & 0o777
         };
         assert_eq!((mode("starts"), mode("starts/7")), (0o700, 0o600));
+        let row = |job: u64, array: Option<u64>| {
+            let place = array.map(|array| JobArray { array: Some(array), index: 3, at_most: None });
+            let spec = JobSpec { array: place, ..JobSpec::default() };
+            JobRow::asked_for(job, 0, String::new(), spec, 0)
+        };
         let mut again = Starts::open(state.path());
-        assert!(again.has(JobId(7)) && again.has(JobId(8)) && !again.has(JobId(9)));
+        assert!(again.has(&row(7, None)) && again.has(&row(8, None)) && !again.has(&row(9, None)));
+        assert!(again.has(&row(9, Some(7))), "a member has what its array has");
+        assert!(!again.has(&row(7, Some(6))));
         assert_eq!(again.read(JobId(7)), Some(start));
-        again.retain(|job| job == JobId(7));
-        assert!(!again.has(JobId(8)) && !state.path().join("starts/8").exists());
+        again.retain([row(12, Some(7))].iter());
+        assert!(!again.has(&row(8, None)) && !state.path().join("starts/8").exists());
+        assert!(again.has(&row(12, Some(7))), "the array is not over");
         fs::write(state.path().join("starts/7"), "{").expect("it is ours");
         assert_eq!(again.read(JobId(7)), None, "half a file is none");
         again.forget(JobId(7));

@@ -24,11 +24,13 @@ pub struct Start {
 /// The longest that is kept, in bytes as JSON: half of what one request may be.
 pub const START_MAX_BYTES: usize = 120 * 1024;
 
-/// A job that waits for a keeper, with what that needs.
+/// A job, or members of an array, that wait for a keeper, with what that needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartOf {
-    /// The job.
+    /// The job; of members, their array.
     pub job: u64,
+    /// The indexes of the members, in rising order; none: it is a job of its own.
+    pub members: Vec<u32>,
     /// Its user.
     pub uid: u32,
     /// How it was handed over.

@@ -15,7 +15,7 @@ use crate::start::{Start, StartOf};
 use crate::view::{DoctorView, MapView, PointView, ReportView, SetsView, StatusView, WhyView};
 
 /// The version of the wire. A daemon refuses a client of another version with words that say which is older.
-pub const WIRE_VERSION: u32 = 8;
+pub const WIRE_VERSION: u32 = 9;
 
 /// The longest frame a daemon reads, in bytes. A client that announces more is cut off.
 pub const REQUEST_MAX_BYTES: usize = 256 * 1024;
@@ -43,7 +43,7 @@ pub enum Request {
     },
     /// What another keeper would need in the sender's place. Not answered.
     Keep {
-        /// The job.
+        /// The job; of an array, any of its members, for all of them.
         job: u64,
         /// That. Boxed, for it is many times as large as any other request.
         start: Box<Start>,

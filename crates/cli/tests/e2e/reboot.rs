@@ -17,6 +17,7 @@ use crate::wait::eventually;
 
 each_kind!(
     what_was_submitted_comes_back,
+    members_come_back_with_their_array,
     a_keeper_killed_in_the_queue_is_replaced,
     a_keeper_told_to_end_in_the_queue_is_replaced,
 );
@@ -78,6 +79,43 @@ fn what_was_submitted_comes_back(kind: Kind) {
     assert_eq!((report.requeues, report.exit_code), (1, Some(6)), "{report:?}");
     let left: Vec<_> = std::fs::read_dir(starts).expect("a directory").flatten().collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// With their indexes, and no more of them at once than before; by one keeper.
+fn members_come_back_with_their_array(kind: Kind) {
+    let mut host = Host::with(kind, &["slots.factor=3", "host.cpus=0"]);
+    let script = "echo \"$PINFOLD_ARRAY_ID $PINFOLD_ARRAY_INDEX ${PINFOLD_RESTARTS:-0} $KEPT ${PINFOLD_KEEPS:-none}\"; \
+                  : >ran-$PINFOLD_ARRAY_INDEX-${PINFOLD_RESTARTS:-0}; \
+                  until [ -e go-$PINFOLD_ARRAY_INDEX ]; do sleep 0.05; done; exit $((5 + PINFOLD_ARRAY_INDEX))";
+    host.make("go-0");
+    let array = submit(&host, &["--requeue", "--array", "0-3%1"], script);
+    let member = |index: u64| array + index;
+    // The next starts when the first is over.
+    host.until_made("ran-1-0");
+    let kept = || {
+        let entries = std::fs::read_dir(host.state().join("starts")).expect("a directory").flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(kept(), [array.to_string()], "one for all, though the first is over");
+    restart(&mut host);
+    host.until_made("ran-1-1");
+    let last = format!("{array}_3");
+    eventually("the last waits for its array", || {
+        let why = host.pinfold(["why", &last]);
+        if why.out.contains("at most 1 may have started") { Ok(()) } else { Err(format!("{why:?}")) }
+    });
+    for index in 1..4 {
+        host.make(&format!("go-{index}"));
+    }
+    for (index, code) in [(1, 6), (2, 7), (3, 8)] {
+        host.until_exit_code(member(index), code);
+    }
+    let line = |index: u64, times: u32| format!("{array} {index} {times} a  b none\n");
+    let out = |index: u64| host.wrote(&format!("pinfold-{array}_{index}.out"));
+    // Behind what the run before had written.
+    assert_eq!((out(1), out(3)), (line(1, 0) + &line(1, 1), line(3, 0)));
+    let entries = std::fs::read_dir(host.state().join("starts")).expect("a directory");
+    assert_eq!(entries.count(), 0, "all of it is over");
 }
 
 fn a_keeper_killed_in_the_queue_is_replaced(kind: Kind) {
