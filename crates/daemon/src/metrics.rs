@@ -12,9 +12,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant as Moment};
 
-use pinfold_profile::metrics::{self, HostFigures, JobFigures};
+use pinfold_profile::metrics::{self, HostFigures, JobFigures, ProjectFigures};
 use pinfold_proto::JobState;
 use pinfold_proto::row::JobRow;
+use pinfold_proto::view::ProjectView;
 use pinfold_sys::container::Detail;
 use pinfold_sys::procfs::{PressureResource, ticks_to_us};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -431,6 +432,15 @@ impl Daemon {
         }
     }
 
+    /// Those of no project first, so that they are told of however many others there are.
+    fn project_figures(&self) -> Vec<ProjectFigures> {
+        let mut all: Vec<ProjectFigures> = self.projects_view().into_iter().map(figures_of).collect();
+        if !all.is_empty() {
+            all.rotate_right(1);
+        }
+        all
+    }
+
     fn host_figures(&mut self) -> HostFigures {
         let (slots_used, slots) = self.policy.slots();
         let states =
@@ -474,8 +484,25 @@ impl Daemon {
             store_writable,
             daemon_cpu_us: own.map_or(0, |stat| ticks_to_us(stat.user_ticks + stat.system_ticks)),
             daemon_resident_bytes: own.map_or(0, |stat| stat.resident_pages * page_bytes),
+            projects: self.project_figures(),
             ..HostFigures::default()
         }
+    }
+}
+
+fn figures_of(has: ProjectView) -> ProjectFigures {
+    ProjectFigures {
+        project: has.project.unwrap_or_default(),
+        cores_guaranteed: has.cores_guaranteed,
+        cores_used: has.cores_used,
+        cores_borrowed: has.cores_borrowed,
+        cores_owed: has.cores_owed,
+        memory_guaranteed_bytes: has.memory_guaranteed_bytes,
+        memory_used_bytes: has.memory_used_bytes,
+        memory_borrowed_bytes: has.memory_borrowed_bytes,
+        memory_owed_bytes: has.memory_owed_bytes,
+        jobs_started: has.jobs_started,
+        jobs_waiting: has.jobs_waiting,
     }
 }
 

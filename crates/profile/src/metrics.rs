@@ -1,7 +1,7 @@
 //! What a monitoring system is told: the host and its running jobs as OpenMetrics text, version 1.0.0.
 //!
-//! Pure: figures in, text out. The number of series is bounded: a fixed set for the host, and [`JOB_SERIES`] for
-//! each job that it is given. Names, their units and meaning are in `docs/metrics.md`, which a test holds against
+//! Pure: figures in, text out. The number of series is bounded: a fixed set for the host, [`PROJECT_SERIES`] for each of at
+//! most [`PROJECTS_MAX`] projects, and [`JOB_SERIES`] for each job that it is given. Names, their units and meaning are in `docs/metrics.md`, which a test holds against
 //! this module. Absent here: sockets, and which jobs are told of.
 
 use std::fmt::Write as _;
@@ -17,6 +17,12 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 
 /// How many series a job has at most.
 pub const JOB_SERIES: usize = 12;
+
+/// How many series a project has at most,
+pub const PROJECT_SERIES: usize = 10;
+
+/// and for how many projects there are any; the jobs of no project count as one.
+pub const PROJECTS_MAX: usize = 100;
 
 /// The most bytes of a label's value: a job's name may be as long as its user likes.
 const LABEL_BYTES_MAX: usize = 128;
@@ -75,6 +81,35 @@ pub struct HostFigures {
     pub daemon_resident_bytes: u64,
     /// Running jobs that are left out, because there are more than are told of.
     pub jobs_left_out: u64,
+    /// What projects have, where any is configured.
+    pub projects: Vec<ProjectFigures>,
+}
+
+/// What a project has, and what is its own when it wants it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ProjectFigures {
+    /// Its name; empty: the jobs of no project.
+    pub project: String,
+    /// Cores that are its own when it wants them; `None`: it shares those of no project.
+    pub cores_guaranteed: Option<u64>,
+    /// Home cores that its jobs have.
+    pub cores_used: u64,
+    /// Of these, those that are lent to it.
+    pub cores_borrowed: Option<u64>,
+    /// Cores that are its own, that it wants, and that it does not have.
+    pub cores_owed: u64,
+    /// Memory that is its own when it wants it; `None`: it shares that of no project.
+    pub memory_guaranteed_bytes: Option<u64>,
+    /// Memory that its jobs hold, swap included.
+    pub memory_used_bytes: u64,
+    /// Of that, what is lent to it.
+    pub memory_borrowed_bytes: Option<u64>,
+    /// Memory that is its own, that its next job waits for, and that it does not have.
+    pub memory_owed_bytes: u64,
+    /// Its jobs that have started.
+    pub jobs_started: u64,
+    /// Its jobs that have not.
+    pub jobs_waiting: u64,
 }
 
 /// One running job as it is told.
@@ -144,6 +179,41 @@ const HOST: [Family; 16] = [
 const RESIDENT: Family =
     ("pinfold_daemon_resident_bytes", "gauge", "bytes", "memory that the daemon holds, file pages included");
 
+const PROJECTS_LEFT_OUT: Family =
+    ("pinfold_projects_left_out", "gauge", "", "projects without series of their own");
+
+const PROJECT: [Family; 9] = [
+    ("pinfold_project_cores_guaranteed", "gauge", "", "cores that are a project's own when it wants them"),
+    ("pinfold_project_cores_used", "gauge", "", "home cores that a project's jobs have"),
+    ("pinfold_project_cores_borrowed", "gauge", "", "of these, cores that are lent to it"),
+    ("pinfold_project_cores_owed", "gauge", "", "cores that are its own, that it wants and does not have"),
+    (
+        "pinfold_project_memory_guaranteed_bytes",
+        "gauge",
+        "bytes",
+        "memory that is a project's own when it wants it",
+    ),
+    (
+        "pinfold_project_memory_used_bytes",
+        "gauge",
+        "bytes",
+        "memory that a project's jobs hold, swap included",
+    ),
+    ("pinfold_project_memory_borrowed_bytes", "gauge", "bytes", "of that, memory that is lent to it"),
+    (
+        "pinfold_project_memory_owed_bytes",
+        "gauge",
+        "bytes",
+        "memory that is its own, that its next job waits for and does not have",
+    ),
+    (
+        "pinfold_project_jobs",
+        "gauge",
+        "",
+        "jobs of a project that are not over, by whether they have started",
+    ),
+];
+
 const JOB: [Family; 10] = [
     ("pinfold_job", "info", "", "a running job"),
     ("pinfold_job_cpu_seconds", "counter", "seconds", "processor time of a job, by mode"),
@@ -173,6 +243,15 @@ pub fn text(host: &HostFigures, jobs: &[JobFigures]) -> String {
     if host.daemon_resident_bytes > 0 {
         head(&mut out, RESIDENT);
         line(&mut out, RESIDENT.0, &[], precise(host.daemon_resident_bytes));
+    }
+    if !host.projects.is_empty() {
+        let told = &host.projects[..host.projects.len().min(PROJECTS_MAX)];
+        head(&mut out, PROJECTS_LEFT_OUT);
+        line(&mut out, PROJECTS_LEFT_OUT.0, &[], precise((host.projects.len() - told.len()) as u64));
+        for family in PROJECT {
+            head(&mut out, family);
+            told.iter().for_each(|project| project_lines(&mut out, family.0, project));
+        }
     }
     for family in JOB {
         head(&mut out, family);
@@ -241,6 +320,29 @@ fn host_lines(out: &mut String, name: &'static str, host: &HostFigures) {
         other => unreachable!("the family {other} stands in the table and has no arm"),
     };
     line(out, name, &[], value);
+}
+
+fn project_lines(out: &mut String, name: &'static str, project: &ProjectFigures) {
+    let own = ("project", project.project.as_str());
+    let value = match name {
+        "pinfold_project_jobs" => {
+            line(out, name, &[own, ("started", "yes")], precise(project.jobs_started));
+            return line(out, name, &[own, ("started", "no")], precise(project.jobs_waiting));
+        }
+        "pinfold_project_cores_guaranteed" => project.cores_guaranteed,
+        "pinfold_project_cores_used" => Some(project.cores_used),
+        "pinfold_project_cores_borrowed" => project.cores_borrowed,
+        "pinfold_project_cores_owed" => Some(project.cores_owed),
+        "pinfold_project_memory_guaranteed_bytes" => project.memory_guaranteed_bytes,
+        "pinfold_project_memory_used_bytes" => Some(project.memory_used_bytes),
+        "pinfold_project_memory_borrowed_bytes" => project.memory_borrowed_bytes,
+        "pinfold_project_memory_owed_bytes" => Some(project.memory_owed_bytes),
+        other => unreachable!("the family {other} stands in the table and has no arm"),
+    };
+    // What is guaranteed to nobody is absent, not nought.
+    if let Some(value) = value {
+        line(out, name, &[own], precise(value));
+    }
 }
 
 fn job_lines(out: &mut String, name: &'static str, job: &JobFigures) {

@@ -10,7 +10,7 @@ use crate::host::Host;
 use crate::kind::{Kind, each_kind};
 use crate::wait::eventually;
 
-each_kind!(scraped);
+each_kind!(scraped, projects_are_scraped);
 
 /// An address that nobody listens on.
 pub(crate) fn address() -> String {
@@ -36,6 +36,34 @@ fn scrape(address: &str) -> Option<String> {
 fn value(text: &str, series: &str) -> Option<f64> {
     let line = text.lines().find(|line| line.rsplit_once(' ').is_some_and(|(name, _)| name == series))?;
     line.rsplit_once(' ')?.1.parse().ok()
+}
+
+fn projects_are_scraped(kind: Kind) {
+    let address = address();
+    let served = format!("profile.metrics={address}");
+    let host = Host::with(kind, &["host.cpus=0", "slots.factor=2", "projects.web.cores=1", served.as_str()]);
+    let waits = "until [ -e go ]; do sleep 0.05; done";
+    let job = host.submit(&["--project", "web"], waits);
+    host.until(job, JobState::Running);
+    let other = host.submit(&[], waits);
+    host.until(other, JobState::Running);
+    let text = eventually("both are told of", || {
+        let text = scrape(&address).ok_or("no answer")?;
+        let of = |project: &str| {
+            value(&text, &format!("pinfold_project_jobs{{project=\"{project}\",started=\"yes\"}}"))
+        };
+        if of("web") == Some(1.0) && of("") == Some(1.0) { Ok(text) } else { Err("not yet") }
+    });
+    let of =
+        |name: &str, project: &str| value(&text, &format!("pinfold_project_{name}{{project=\"{project}\"}}"));
+    assert_eq!((of("cores_guaranteed", "web"), of("cores_used", "web")), (Some(1.0), Some(1.0)), "{text}");
+    assert_eq!((of("cores_borrowed", "web"), of("cores_owed", "web")), (Some(0.0), Some(0.0)), "{text}");
+    assert_eq!(of("memory_guaranteed_bytes", "web"), None, "it has no memory of its own: {text}");
+    assert_eq!(of("cores_used", ""), Some(0.0), "the other runs as a backfiller: {text}");
+    assert_eq!(value(&text, "pinfold_projects_left_out"), Some(0.0), "{text}");
+    host.make("go");
+    host.until(job, JobState::Exited);
+    host.until(other, JobState::Exited);
 }
 
 fn scraped(kind: Kind) {

@@ -148,6 +148,53 @@ fn values_are_those_of_the_figures() {
 }
 
 #[test]
+fn projects_have_what_is_theirs_and_what_is_not() {
+    let project = |name: &str| ProjectFigures {
+        project: name.to_owned(),
+        cores_guaranteed: Some(4),
+        cores_used: 1,
+        cores_borrowed: Some(0),
+        cores_owed: 3,
+        memory_guaranteed_bytes: Some(1 << 34),
+        memory_used_bytes: 5,
+        memory_borrowed_bytes: Some(0),
+        memory_owed_bytes: 7,
+        jobs_started: 1,
+        jobs_waiting: 2,
+    };
+    let without = ProjectFigures { cores_used: 2, ..ProjectFigures::default() };
+    let host = HostFigures { projects: vec![without, project("we\"b")], ..host() };
+    let samples = checked(&text(&host, &[]));
+    let of = |name: &str, project: &str| {
+        let found = samples.iter().filter(|(n, labels, _)| n == name && labels[0].1 == project);
+        found.map(|(.., value)| *value).collect::<Vec<f64>>()
+    };
+    let check = |name: &str, project: &str, want: &[f64]| {
+        let found = of(&format!("pinfold_project_{name}"), project);
+        let near = found.len() == want.len() && found.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-9);
+        assert!(near, "{name} of `{project}`: {found:?}, not {want:?}");
+    };
+    check("cores_guaranteed", "we\"b", &[4.0]);
+    check("cores_owed", "we\"b", &[3.0]);
+    check("memory_guaranteed_bytes", "we\"b", &[17_179_869_184.0]);
+    check("memory_owed_bytes", "we\"b", &[7.0]);
+    check("jobs", "we\"b", &[1.0, 2.0]);
+    check("cores_used", "", &[2.0]);
+    check("cores_guaranteed", "", &[]);
+    check("memory_borrowed_bytes", "", &[]);
+    let many = |count: usize| {
+        let projects = (0..count).map(|at| project(&at.to_string())).collect();
+        let samples = checked(&text(&HostFigures { projects, ..host.clone() }, &[]));
+        let mine = samples.iter().filter(|(name, ..)| name.starts_with("pinfold_project_")).count();
+        let left_out = samples.iter().find(|(name, ..)| name == "pinfold_projects_left_out");
+        (mine, left_out.map(|(.., value)| format!("{value}")))
+    };
+    assert_eq!(many(0), (0, None));
+    assert_eq!(many(3), (3 * PROJECT_SERIES, Some("0".to_owned())));
+    assert_eq!(many(PROJECTS_MAX + 2), (PROJECTS_MAX * PROJECT_SERIES, Some("2".to_owned())));
+}
+
+#[test]
 fn series_are_bounded_and_names_cut() {
     let job =
         |job| JobFigures { job, name: "n".repeat(10_000), cache_bytes: Some(1), ..JobFigures::default() };
@@ -162,9 +209,14 @@ fn series_are_bounded_and_names_cut() {
 #[test]
 fn every_name_is_in_the_documentation() {
     let docs = include_str!("../../../../docs/metrics.md");
-    for (name, ..) in HOST.iter().chain([&RESIDENT]).chain(&JOB) {
+    let others = [&RESIDENT, &PROJECTS_LEFT_OUT];
+    for (name, ..) in HOST.iter().chain(others).chain(&PROJECT).chain(&JOB) {
         assert!(docs.contains(&format!("| `{name}` |")), "{name}");
     }
     let documented = docs.lines().filter(|line| line.starts_with("| `pinfold")).count();
-    assert_eq!(documented, HOST.len() + 1 + JOB.len(), "nothing is documented that is not there");
+    assert_eq!(
+        documented,
+        HOST.len() + others.len() + PROJECT.len() + JOB.len(),
+        "nothing is documented that is not there"
+    );
 }
