@@ -1,12 +1,14 @@
 #!/bin/sh
 # What must hold on a Debian system with systemd: the package and its service, jobs of several users, what systemd does to
-# the service's groups. Runs inside the lab's full machine, as a service. The machine's clock is real while its
+# the service's groups, restarts of the daemon and of the host, and that nothing is left.
+# Runs inside the lab's full machine, as a service, once with each start of the host. The machine's clock is real while its
 # processors are some twenty times slower: nothing here is a bound on time but those of patience.
 set -u
 . /lab/checks.sh
 kept=/var/lib/lab
 mkdir -p $kept
 cd $kept || exit 1
+[ -e failed ] && failed=1
 service=/sys/fs/cgroup/system.slice/pinfoldd.service
 socket=/run/pinfold/pinfold.sock
 
@@ -97,6 +99,121 @@ reload() {
   waited "$job" 9
 }
 
+# The daemon is replaced in the way of $2...; $1 says how.
+replaced() {
+  how=$1
+  shift
+  old=$(unit MainPID)
+  "$@"
+  until_is "$how, it is another process" no sh -c "pid=\$(systemctl show -P MainPID pinfoldd); [ \"\$pid\" = $old ] || [ \"\$pid\" = 0 ] && echo yes || echo no"
+  until_is "which serves" active systemctl is-active pinfoldd
+  [ "$found" = active ] || systemctl status pinfoldd --no-pager --full --lines 30
+}
+
+crash() {
+  echo "== the daemon is killed, hangs, is started again, while a job runs"
+  job=$(until_made crashed)
+  until_is "a job runs" running said "$job" state
+  before=$(settings "$job")
+  pinfold suspend "$job"
+  until_is "it stands still" "frozen 1" sh -c "grep frozen $service/pinfold/*/job-$job/cgroup.events"
+  replaced "killed" systemctl kill --signal=KILL --kill-whom=main pinfoldd
+  check "systemd has started it again" 1 "$(unit NRestarts)"
+  until_is "the job goes on" "frozen 0" sh -c "grep frozen $service/pinfold/*/job-$job/cgroup.events"
+  until_is "and is known" running said "$job" state
+  until_is "with the settings that it had" "$before" settings "$job"
+  check "the rescue after the service's end said what it let go" 1 "$(journalctl --unit pinfoldd --output cat --no-pager | grep -c "job-$job: " | awk '{ print ($1 > 0) }')"
+  replaced "restarted" systemctl restart pinfoldd
+  until_is "the job is known" running said "$job" state
+
+  mkdir -p /run/systemd/system/pinfoldd.service.d
+  printf '[Service]\nWatchdogSec=10\nTimeoutAbortSec=2\n' >/run/systemd/system/pinfoldd.service.d/lab.conf
+  systemctl daemon-reload
+  replaced "restarted with less patience" systemctl restart pinfoldd
+  pinfold suspend "$job"
+  until_is "the job stands still" "frozen 1" sh -c "grep frozen $service/pinfold/*/job-$job/cgroup.events"
+  replaced "without a sign of life" systemctl kill --signal=STOP --kill-whom=main pinfoldd
+  until_is "the job goes on" "frozen 0" sh -c "grep frozen $service/pinfold/*/job-$job/cgroup.events"
+  until_is "and is known" running said "$job" state
+  rm -r /run/systemd/system/pinfoldd.service.d
+  systemctl daemon-reload
+  replaced "restarted as it was" systemctl restart pinfoldd
+  touch crashed
+  waited "$job" 9
+}
+
+upgrade() {
+  echo "== a newer package is installed while jobs run"
+  echo '# by hand' >>/etc/pinfold/pinfold.toml
+  job=$(until_made upgraded)
+  until_is "a job runs" running said "$job" state
+  theirs=$(cd /home/worker && as_worker pinfold submit -- sh -c "until [ -e $kept/upgraded ]; do sleep 0.2; done; exit 4")
+  until_is "a user's runs" running said "$theirs" state
+  main=$(head -n 1 $service/pinfold/*/job-"$job"/cgroup.procs)
+  replaced "upgraded" package "dpkg installs it" --install /lab/newer.deb
+  check "it is the newer one" "$(dpkg-deb --field /lab/newer.deb Version)" "$(dpkg-query --show --showformat '${Version}' pinfold)"
+  check "the configuration is as it was made by hand" '# by hand' "$(tail -n 1 /etc/pinfold/pinfold.toml)"
+  until_is "the job is known" running said "$job" state
+  check "it is the same process" "$main" "$(head -n 1 $service/pinfold/*/job-"$job"/cgroup.procs)"
+  touch upgraded
+  waited "$job" 9
+  waited "$theirs" 4
+}
+
+delegated() {
+  echo "== a user's own daemon in a unit with Delegate"
+  systemd-run --quiet --wait --pipe -p User=worker -p Delegate=yes -E HOME=/home/worker sh /lab/delegated.sh
+  check "it holds" 0 $?
+}
+
+before_restart() {
+  echo "== the host is restarted"
+  # In a session, which is told to end with all that is in it while services end; the others have no such thing.
+  printf '%s\n' "echo \${PINFOLD_RESTARTS:-0}; until [ -e $kept/again ]; do sleep 0.2; done; exit 6" >again.sh
+  systemd-run --quiet --scope --unit session-lab.scope pinfold submit --requeue -o again.out -- sh again.sh >again.job
+  check "the service ends before sessions do" 1 "$(systemctl show -P Before session-lab.scope | grep -cw pinfoldd.service)"
+  (cd /home/worker && as_worker pinfold submit -- sleep 100000) >lost.job
+  until_is "a job that may begin anew runs" running said "$(cat again.job)" state
+  until_is "one that may not runs" running said "$(cat lost.job)" state
+  lost=$(cat lost.job)
+  (cd /home/worker && as_worker pinfold submit --after "$lost" -o waits.out -- sh -c 'id -un; exit 5') >waits.job
+  check "a user's job waits" queued "$(said "$(cat waits.job)" state)"
+}
+
+after_restart() {
+  echo "== the host was restarted"
+  until_is "the service is active" active systemctl is-active pinfoldd
+  until_is "the job that may begins anew" running said "$(cat again.job)" state
+  pinfold why "$(cat again.job)"
+  touch again
+  waited "$(cat again.job)" 6
+  check "it was told" "0 1 " "$(tr '\n' ' ' <again.out)"
+  waited "$(cat waits.job)" 5
+  check "as its user" worker "$(cat /home/worker/waits.out)"
+  check "of the other one it is said why it is over" 1 "$(pinfold why "$(cat lost.job)" | grep -c 'restarted while it ran')"
+}
+
+removed() {
+  echo "== the package is removed"
+  # One that runs on, thawed and without bounds.
+  job=$(until_made removed --mem-limit 64MiB)
+  until_is "a job runs" running said "$job" state
+  group=$(dirname $service/pinfold/*/job-"$job"/cgroup.procs)
+  pinfold suspend "$job"
+  until_is "it stands still" "frozen 1" sh -c "grep frozen $group/cgroup.events"
+  package "dpkg removes it" --remove pinfold
+  check "the service is gone" not-found "$(systemctl show -P LoadState pinfoldd)"
+  check "the job goes on" "frozen 0" "$(grep frozen "$group"/cgroup.events)"
+  check "without a bound" max "$(cat "$group"/memory.max)"
+  check "the configuration is there still" '# by hand' "$(tail -n 1 /etc/pinfold/pinfold.toml)"
+  touch removed
+  # Systemd removes groups that nobody is in.
+  until_is "it ends" 0 sh -c "cat $group/cgroup.events 2>/dev/null | grep -c 'populated 1'"
+  package "dpkg purges it" --purge pinfold
+  check "nothing of it is in the file system" "" "$(find /usr /etc /var /run -name '*pinfold*' ! -path '/var/log/*' ! -path '/run/systemd/*' ! -path "$kept/*" | tr '\n' ' ')"
+  check "no unit has failed" "" "$(systemctl list-units --state=failed --no-legend --plain | cut -d ' ' -f 1 | tr '\n' ' ')"
+}
+
 finish() {
   [ $failed = 0 ] && echo "all held"
   [ $failed = 0 ] || systemctl status pinfoldd --no-pager --full
@@ -107,10 +224,26 @@ finish() {
   systemctl poweroff --force --force
 }
 
-echo "== the machine"
-systemctl --version | head -n 1
-check "control groups are of the second generation alone" cgroup2fs "$(stat -f -c %T /sys/fs/cgroup)"
-install_it
-# Without the service all else says the same.
-[ $failed = 0 ] && jobs && reload
-finish
+if [ ! -e booted ]; then
+  touch booted
+  echo "== the machine"
+  systemctl --version | head -n 1
+  check "control groups are of the second generation alone" cgroup2fs "$(stat -f -c %T /sys/fs/cgroup)"
+  install_it
+  # Without the service all else says the same.
+  [ $failed = 0 ] || { finish; exit 1; }
+  jobs
+  reload
+  crash
+  upgrade
+  delegated
+  before_restart
+  [ $failed = 0 ] || touch failed
+  sync
+  # As `systemctl reboot` does, which asks logind; there is none here.
+  systemctl start --no-block --job-mode=replace-irreversibly reboot.target
+else
+  after_restart
+  removed
+  finish
+fi

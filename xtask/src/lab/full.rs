@@ -24,7 +24,8 @@ const NEEDED: [(&str, &str); 1] = [("mkfs.ext4", "e2fsprogs")];
 const NEEDED_ONCE: [(&str, &str); 1] = [("mmdebstrap", "mmdebstrap")];
 const ROOT_SCRIPT: &str = "lab/full/root.sh";
 /// What the suite finds in the directory `/lab`, beside the packages.
-const FILES: [&str; 3] = ["lab/checks.sh", "lab/full/suite.sh", "lab/full/lab.service"];
+const FILES: [&str; 4] =
+    ["lab/checks.sh", "lab/full/suite.sh", "lab/full/delegated.sh", "lab/full/lab.service"];
 /// The first, and one restart.
 const BOOTS: usize = 2;
 
