@@ -524,12 +524,13 @@ pub(crate) struct CancelArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("changed").required(true).multiple(true).args(["priority", "mem"])))]
 pub(crate) struct SetArgs {
     /// The job
     #[arg(value_name = "JOB")]
     pub job: JobName,
     /// Its importance, 1 to 16
-    #[arg(long, visible_alias = "rank", value_name = "N", required_unless_present = "mem",
+    #[arg(long, visible_alias = "rank", value_name = "N",
           value_parser = clap::value_parser!(u8).range(1..=16))]
     pub priority: Option<u8>,
     /// Memory it is expected to need

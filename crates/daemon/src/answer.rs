@@ -115,6 +115,7 @@ impl Daemon {
                 .map(|why| format!("the job store cannot be written: {why}"))
                 .into_iter()
                 .chain(self.projects_warning())
+                .chain(self.warnings.iter().cloned())
                 .collect(),
         })
     }

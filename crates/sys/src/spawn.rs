@@ -122,6 +122,9 @@ pub struct Reaped {
 /// # Errors
 /// When there is no such file, or it is a directory or not executable.
 pub fn resolve(command: &OsStr, search: Option<&OsStr>) -> Result<PathBuf, ResolveError> {
+    if command.is_empty() {
+        return Err(ResolveError::NotFound(PathBuf::from("''")));
+    }
     if command.as_bytes().contains(&b'/') {
         return executable(PathBuf::from(command));
     }
@@ -130,9 +133,9 @@ pub fn resolve(command: &OsStr, search: Option<&OsStr>) -> Result<PathBuf, Resol
         // An empty entry of PATH means the current directory (POSIX).
         let directory = if directory.as_os_str().is_empty() { PathBuf::from(".") } else { directory };
         match executable(directory.join(command)) {
-            Ok(path) if !command.is_empty() => return Ok(path),
+            Ok(path) => return Ok(path),
             Err(error @ ResolveError::NotExecutable { .. }) => refused = refused.or(Some(error)),
-            Ok(_) | Err(_) => {}
+            Err(_) => {}
         }
     }
     Err(refused.unwrap_or_else(|| ResolveError::NotFound(PathBuf::from(command))))

@@ -185,6 +185,7 @@ fn the_order_of_starts(kind: Kind) {
     (2..=6).for_each(|job| drop(host.until(job, JobState::Exited)));
     assert_eq!(host.wrote("order").split_whitespace().collect::<String>(), "bdeca");
     control(&host, &["set", "6", "--priority", "17"], 2);
+    control(&host, &["set", "6"], 2);
 }
 
 fn the_queue_is_full(kind: Kind) {

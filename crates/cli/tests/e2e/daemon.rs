@@ -250,6 +250,7 @@ fn a_store_that_is_damaged(kind: Kind) {
         assert!(after > before, "{name}: the damaged one is kept aside");
         let done = host.pinfold(["status", "--all", "--json"]);
         assert!(done.out.contains("\"exit_code\":3"), "{name}: {done:?}");
+        assert!(done.out.contains("the store was damaged"), "{name}: status says so: {done:?}");
     }
 }
 

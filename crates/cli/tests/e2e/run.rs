@@ -62,6 +62,7 @@ fn statuses_of_shells(kind: Kind) {
     let cases = [
         ("no-such-command-anywhere", 127, "not found"),
         ("/no/such/path", 127, "not found"),
+        ("", 127, "'': command not found"),
         ("./plain", 126, "permission denied"),
         ("/", 126, "is a directory"),
         ("./no-interpreter", 127, "No such file"),

@@ -105,7 +105,11 @@ fn set_aside(path: &Path) -> Result<Option<PathBuf>, StoreError> {
 
 fn beside_its_writer(path: &Path) -> Result<Connection, StoreError> {
     if !path.exists() {
-        return Err(StoreError::file("open", path, std::io::Error::from(std::io::ErrorKind::NotFound)));
+        return Err(StoreError::file(
+            "open",
+            path,
+            std::io::Error::new(std::io::ErrorKind::NotFound, "there is no store"),
+        ));
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let sort = |source| StoreError::of("open", path, source);
