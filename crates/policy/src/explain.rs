@@ -236,6 +236,7 @@ impl Policy {
     fn explain_head(&self, job: &Job, numbers: &mut Numbers) -> (String, String) {
         let shape = Shape {
             cores: job.request.cores,
+            homes: job.request.cores,
             class: job.request.class,
             wishes: job.request.wish.is_some(),
             memory: 0,

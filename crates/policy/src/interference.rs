@@ -227,8 +227,12 @@ impl Policy {
         if self.interference.cap.is_none() {
             return;
         }
-        let is_primary =
-            |id: JobId| self.live(id).is_some_and(|live| live.key.is_some() && live.class == Class::Primary);
+        // In a set nobody is beside it.
+        let is_primary = |id: JobId| {
+            self.live(id).is_some_and(|live| {
+                live.key.is_some() && live.class == Class::Primary && live.aside.is_none()
+            })
+        };
         let (mut over, mut resting) = (Vec::new(), 0);
         for live in self.lives.iter().filter_map(|&id| Some((id, self.live(id)?))) {
             let (id, Live { rests: Some(_), out, .. }) = live else { continue };

@@ -528,6 +528,7 @@ impl Policy {
         let Some(job) = self.jobs.get(&id) else { return };
         let mut shape = Shape {
             cores: job.request.cores,
+            homes: job.request.cores,
             class: job.request.class,
             wishes: job.request.wish.is_some(),
             memory: self.memory_bucket(job),

@@ -170,8 +170,18 @@ impl Policy {
     /// Notes that it does.
     pub(crate) fn pays(&self, uses: &mut Uses, count: Count, id: JobId, by: JobId) -> bool {
         let pool = self.pool(id);
-        if !self.pools.split_cores() || pool == self.pool(by) {
+        if !self.pools.split_cores() {
             return true;
+        }
+        if pool == self.pool(by) {
+            // One that cannot have what is their own, or wants no home, leaves it: it would be taken back from it at once.
+            let share = self.pools.share(pool);
+            let wants = self
+                .jobs
+                .get(&by)
+                .is_some_and(|job| job.request.class != Some(Class::Backfill) && job.slots() <= share);
+            let homes = self.amount(Count::Homes, id);
+            return wants || homes == 0 || uses.of(Count::Homes, pool).saturating_sub(homes) >= share;
         }
         // Who is frozen loses homes as well.
         let counts = if count == Count::Slots { &[Count::Slots, Count::Homes][..] } else { &[Count::Homes] };
@@ -214,7 +224,7 @@ impl Policy {
     pub(crate) fn in_the_way(&self, job: &Job, shape: Shape) -> Vec<JobId> {
         let homes = matches!(shape.class, None | Some(Class::Primary));
         let own = job.pools.cores;
-        if !self.pools.split_cores() || !homes || shape.cores as usize > self.room_of(own) {
+        if !self.pools.split_cores() || !homes || shape.homes as usize > self.room_of(own) {
             return Vec::new();
         }
         let uses = self.uses();
@@ -266,7 +276,7 @@ impl Policy {
             let homes = shape.class != Some(Class::Backfill);
             homes && shape.pools.cores == pool && placeable && self.is_in_line(*shape)
         };
-        let fits = |shape: &Shape| shape.class != Some(Class::Exclusive) && shape.cores as usize <= room;
+        let fits = |shape: &Shape| shape.class != Some(Class::Exclusive) && shape.homes as usize <= room;
         let (rank, head) = self.queue.first(|shape| mine(&shape))?;
         let shape = self.jobs[&head].queued?.shape;
         if fits(&shape) && !tried.contains(&head) {

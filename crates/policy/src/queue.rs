@@ -19,7 +19,10 @@ pub(crate) const RANK_AGED: u8 = 17;
 /// What a job asks for; equal shapes fit or do not fit alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Shape {
+    /// The slots that it takes; of one that has started no more than there are.
     pub(crate) cores: u32,
+    /// The home cores that it needs to be a primary, whether there are so many or not.
+    pub(crate) homes: u32,
     pub(crate) class: Option<Class>,
     /// Not any cores do.
     pub(crate) wishes: bool,

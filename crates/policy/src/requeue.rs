@@ -71,6 +71,8 @@ impl Policy {
     pub(crate) fn goes_on(&mut self, id: JobId, reason: Reason) {
         let Some(live) = self.live_mut(id).filter(|live| live.requeuing) else { return };
         live.requeuing = false;
+        // Whatever else held it, it stands still now for its user.
+        let reason = if live.suspended { Reason::Asked } else { reason };
         if live.out.is_some_and(Out::is_memory) {
             self.memory.frozen.insert(id);
         } else if live.suspended && live.out.is_none() {

@@ -31,6 +31,8 @@ pub struct Entry {
     pub frozen: bool,
     /// A user had it frozen,
     pub by_user: bool,
+    /// Whether it stood still for its user, and for a slot, when it was asked to write: it does again if that fails.
+    pub wrote_from: (bool, bool),
     /// or there were fewer slots than jobs.
     pub for_slots: bool,
     /// It was told to end, to begin anew,
@@ -105,6 +107,7 @@ impl Books {
             started,
             frozen: false,
             by_user: false,
+            wrote_from: (false, false),
             for_slots: false,
             ends: false,
             writes: false,
@@ -212,8 +215,10 @@ impl Books {
                 }
                 self.change(*job, |entry| {
                     entry.stood = entry.stood.filter(|_| entry.frozen).or(Some(now));
-                    (entry.frozen, entry.by_user, entry.changed) = (true, asked, now);
-                    entry.for_slots = matches!(reason, Reason::SlotsShrank { .. });
+                    let (by_user, for_slots_before) =
+                        if entry.writes { entry.wrote_from } else { (false, false) };
+                    (entry.frozen, entry.by_user, entry.changed) = (true, asked || by_user, now);
+                    entry.for_slots = for_slots || for_slots_before;
                     entry.writes = false;
                     entry.returns_until = None;
                 });
@@ -319,7 +324,9 @@ impl Books {
             return Err(Violation::new("nobody is ended, nor writes, while another can be frozen", found));
         }
         if writes {
+            let stood = (entry.by_user, entry.for_slots);
             self.thawed(*job, now);
+            self.change(*job, |entry| entry.wrote_from = stood);
         }
         self.change(*job, |entry| {
             (entry.ends, entry.writes, entry.ended) = (!writes, writes, entry.ended + u32::from(!writes));
