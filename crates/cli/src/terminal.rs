@@ -100,9 +100,14 @@ impl Terminal {
                     .map_err(|errno| Failure::new(ExitCode::Failed, format!("standard input: {errno}")))?;
                 came.extend(&bytes[..count]);
             }
-            match edit(&mut typed, &std::mem::take(&mut came)) {
+            let bytes = std::mem::take(&mut came);
+            match edit(&mut typed, &bytes) {
                 Edited::On => {}
-                Edited::Done => break Some(String::from_utf8_lossy(&typed).trim().to_owned()),
+                Edited::Done(taken) => {
+                    // What was typed behind it is no part of it.
+                    self.typed.extend(keys(&bytes[taken..]));
+                    break Some(String::from_utf8_lossy(&typed).trim().to_owned());
+                }
                 Edited::GivenUp => break None,
             }
         };
@@ -126,7 +131,8 @@ fn byte_of(key: Key) -> Option<u8> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Edited {
     On,
-    Done,
+    /// It ended with so many of the bytes.
+    Done(usize),
     GivenUp,
 }
 
@@ -135,9 +141,9 @@ fn edit(line: &mut Vec<u8>, bytes: &[u8]) -> Edited {
     if bytes.is_empty() || bytes.starts_with(b"\x1b") {
         return Edited::GivenUp;
     }
-    for &byte in bytes {
+    for (at, &byte) in bytes.iter().enumerate() {
         match byte {
-            b'\r' | b'\n' => return Edited::Done,
+            b'\r' | b'\n' => return Edited::Done(at + 1),
             b'\x03' | b'\x04' => return Edited::GivenUp,
             b'\x08' | b'\x7f' => {
                 // The last character, of however many bytes.
@@ -213,7 +219,7 @@ mod tests {
         let mut line = Vec::new();
         assert_eq!(edit(&mut line, "ab\u{e4}".as_bytes()), Edited::On);
         assert_eq!(edit(&mut line, b"\x7f\x7fc"), Edited::On);
-        assert_eq!(edit(&mut line, b" d\rq"), Edited::Done);
+        assert_eq!(edit(&mut line, b" d\rq"), Edited::Done(3));
         assert_eq!(line, b"ac d");
         assert_eq!(edit(&mut line, b"\x15x"), Edited::On);
         assert_eq!(line, b"x");

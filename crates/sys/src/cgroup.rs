@@ -150,6 +150,9 @@ pub enum GroupRemoval {
 const DIRECTORY: OFlags =
     OFlags::DIRECTORY.union(OFlags::PATH).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 
+/// How often a group is made anew that another process removes before it is opened.
+const MAKE_TRIES: u32 = 100;
+
 impl Group {
     /// Opens the group at `path`; `None`: there is none.
     pub fn open(path: &Path, fake: Option<Arc<dyn FakeKernel>>) -> Result<Option<Self>, CgroupError> {
@@ -179,21 +182,24 @@ impl Group {
     pub fn make(&self, name: &str) -> Result<(Self, bool), CgroupError> {
         let failed = |source| CgroupError::Make { path: self.path.join(name), source };
         let mode = Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH;
-        let new = match rustix::fs::mkdirat(&self.dir, name, mode) {
-            Ok(()) => true,
-            Err(Errno::EXIST) => false,
-            Err(errno) => return Err(failed(errno.into())),
-        };
-        // Whatever this process, or one before it, keeps to itself otherwise: programs in a job read there what bounds
-        // them. One that is another's stays as it is, and one that is gone again is found to be so next.
-        let _ = rustix::fs::chmodat(&self.dir, name, mode, AtFlags::empty());
-        if new && let Some(fake) = &self.fake {
-            fake.made(&self.path.join(name)).map_err(failed)?;
+        for _ in 0..MAKE_TRIES {
+            let new = match rustix::fs::mkdirat(&self.dir, name, mode) {
+                Ok(()) => true,
+                Err(Errno::EXIST) => false,
+                Err(errno) => return Err(failed(errno.into())),
+            };
+            // Whatever this process, or one before it, keeps to itself otherwise: programs in a job read there what bounds
+            // them. One that is another's stays as it is, and one that is gone again is found to be so next.
+            let _ = rustix::fs::chmodat(&self.dir, name, mode, AtFlags::empty());
+            if new && let Some(fake) = &self.fake {
+                fake.made(&self.path.join(name)).map_err(failed)?;
+            }
+            // Who had it before may remove it just now.
+            if let Some(child) = self.child(name)? {
+                return Ok((child, new));
+            }
         }
-        match self.child(name)? {
-            Some(child) => Ok((child, new)),
-            None => Err(failed(Errno::NOENT.into())),
-        }
+        Err(failed(Errno::NOENT.into()))
     }
 
     /// Removes the group `name` below this one. It must be empty, or hold nothing but empty groups when `deep`.
