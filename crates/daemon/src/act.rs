@@ -164,6 +164,10 @@ impl Daemon {
                 self.gather_job(job);
                 None
             }
+            Effect::KeepStart(job, start) => {
+                self.keep_start_now(job, &start);
+                None
+            }
             Effect::Kill(job) => {
                 let live = self.jobs.get(&job)?;
                 if let Some(container) = &live.container

@@ -71,4 +71,6 @@ pub(crate) enum Effect {
     Kill(JobId),
     /// Thaw a job for a moment, so that it hears a signal.
     LetHear(JobId),
+    /// Keep what it takes to keep a job once its keeper is gone.
+    KeepStart(JobId, Box<pinfold_proto::start::Start>),
 }

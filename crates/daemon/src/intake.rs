@@ -44,7 +44,7 @@ impl Daemon {
             Request::Child { job, pid } => self.child(id, user, JobId(job), pid),
             Request::Attach { job, phase } => self.attached(id, user, JobId(job), phase),
             Request::Presented => self.presented(id, user),
-            Request::Keep { job, start } => self.keep_start(id, JobId(job), &start),
+            Request::Keep { job, start } => self.keep_start(id, JobId(job), start),
             Request::Ended { job, ending } => {
                 if self.keeps(id, JobId(job)) {
                     self.ended(JobId(job), ending);

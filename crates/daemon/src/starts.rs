@@ -22,7 +22,7 @@ use pinfold_proto::wire::Reply;
 use pinfold_sys::peer::{self, Peer};
 
 use crate::daemon::Daemon;
-use crate::event::ConnectionId;
+use crate::event::{ConnectionId, Effect};
 use crate::live::Live;
 
 /// A job whose keepers ended so often before it started is given up.
@@ -118,8 +118,22 @@ fn kept_as(row: &JobRow) -> JobId {
 
 impl Daemon {
     /// A keeper tells what another one would need in its place.
-    pub(crate) fn keep_start(&mut self, id: ConnectionId, job: JobId, start: &Start) {
+    pub(crate) fn keep_start(&mut self, id: ConnectionId, job: JobId, start: Box<Start>) {
         let Some(live) = self.jobs.get(&job).filter(|_| self.keeps(id, job)) else { return };
+        let kept = kept_as(&live.row);
+        let begun = |live: &&Live| live.has_started() && kept_as(&live.row) == kept;
+        let begun: Vec<JobId> = self.jobs.values().filter(begun).map(Live::id).collect();
+        if begun.is_empty() {
+            return self.keep_start_now(job, &start);
+        }
+        // First that these have: were the host to go down in between, they would be taken for ones that have not.
+        begun.into_iter().for_each(|job| self.journal.touch(job));
+        self.effects.push(Effect::KeepStart(job, start));
+    }
+
+    /// Keeps it on disk. A job that is over by now needs it no more.
+    pub(crate) fn keep_start_now(&mut self, job: JobId, start: &Start) {
+        let Some(live) = self.jobs.get(&job) else { return };
         if let Err(error) = self.starts.keep(kept_as(&live.row), start) {
             tracing::warn!(job = job.0, %error, "a job will not come back if the host is restarted");
         }
