@@ -2,10 +2,10 @@
 //! command, environment and directory that it was handed over with.
 //!
 //! They lie in the state directory, which only the daemon's user can enter, a file for each job that is not over, and one
-//! for all members of an array, which have one keeper; they are given to the job's own user and to root only, and are gone when the job is over. The daemon does not start
-//! anything of what stands there: it has `pinfold keepers` called, which asks for them and starts a keeper for each as
-//! its user. Where the daemon's own rights are cut down by whoever started it, jobs would be cut down as well; then it is
-//! for that one to call `pinfold keepers`, as the packaged service does.
+//! for all members of an array, which have one keeper; they are given to the job's own user and to root only, and are gone
+//! when the job is over. The daemon does not start anything of what stands there: it has `pinfold keepers` called, which
+//! asks for them and starts a keeper for each as its user. Where the daemon's own rights are cut down by whoever started it,
+//! jobs would be cut down as well; then it is for that one to call `pinfold keepers`, as the packaged service does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File};

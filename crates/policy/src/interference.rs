@@ -4,8 +4,8 @@
 //! backfiller behind its cache say what is usual for it: a job with more threads than cores waits for itself. One that
 //! waits by two deviations more with backfillers there throughout, three times within five minutes, has the youngest of
 //! them frozen for a minute, in which no other backfiller takes its place; for two, and so on up to ten, if that happens
-//! again soon. Owns what is usual for each primary, and how many slots there may be used meanwhile. Absent here: what a shared cache or memory bus
-//! costs a primary that has its core, which shows in no such reading.
+//! again soon. Owns what is usual for each primary, and how many slots there may be used meanwhile. Absent here: what a
+//! shared cache or memory bus costs a primary that has its core, which shows in no such reading.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
