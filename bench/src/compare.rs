@@ -23,6 +23,8 @@ pub(crate) struct Question<'a> {
     pub(crate) title: &'a str,
     /// The work.
     pub(crate) jobs: &'a [Job],
+    /// Those of it that wait for a device more than they compute, to be run by themselves as well. Empty: not looked at.
+    pub(crate) device: &'a [Job],
     /// The ways; those that cannot be used here are left out with a sentence.
     pub(crate) ways: &'a [Way],
     /// Rounds.
@@ -51,6 +53,7 @@ pub(crate) fn compare(
         }
     }
     let mut runs: Vec<Vec<Run>> = vec![Vec::new(); ways.len()];
+    let mut device = Device::new(question);
     for way in ways.iter().filter(|way| way.remembers()) {
         let label = format!("{} {way}: the time before", question.title);
         let run = bench.run(*way, question.jobs, solo, &mut |watch, jobs| show(&label, watch, jobs))?;
@@ -65,6 +68,7 @@ pub(crate) fn compare(
             record.add("run", &json!({ "title": question.title, "repetition": repetition, "run": run }))?;
             runs.push(run);
         }
+        device.run(bench, question, solo, record)?;
     }
     record.say(&format!(
         "\n### {}\n\n{} jobs; lower bound {:.2} s = max(sum of CPU / {} cores = {:.2} s, longest job {:.2} s); \
@@ -83,6 +87,7 @@ pub(crate) fn compare(
     if let Some(confidence) = median(&vec![0.0; question.repetitions]).map(|median| median.confidence) {
         record.say(&format!("Medians with order-statistic intervals of {:.1} %.\n", 100.0 * confidence));
     }
+    device.tell(&ways, &runs, bound, record)?;
     for (way, runs) in ways.iter().zip(&runs) {
         let again: usize = runs.iter().map(|run| run.run_again).sum();
         if again > 0 {
@@ -104,6 +109,64 @@ pub(crate) fn compare(
         record.say(&format!("Failed: {} ({}).", failure.1, failure.0));
     }
     Ok(ways.into_iter().zip(runs).collect())
+}
+
+/// The jobs that wait for a device, by themselves: what the device takes that the bound does not count.
+#[derive(Debug)]
+struct Device {
+    /// So many at a time, and how long they took, seconds.
+    makespans_s: Vec<(usize, Vec<f64>)>,
+}
+
+impl Device {
+    fn new(question: &Question<'_>) -> Self {
+        let mut slots = vec![1, question.cores, 2 * question.cores];
+        slots.retain(|&slots| slots <= question.device.len());
+        slots.dedup();
+        Self { makespans_s: slots.into_iter().map(|slots| (slots, Vec::new())).collect() }
+    }
+
+    /// One turn of each number at a time.
+    fn run(
+        &mut self,
+        bench: &Bench<'_>,
+        question: &Question<'_>,
+        solo: &BTreeMap<String, Solo>,
+        record: &mut Record,
+    ) -> anyhow::Result<()> {
+        for (slots, makespans_s) in &mut self.makespans_s {
+            let label = format!("{}: those that wait for a device, {slots} at a time", question.title);
+            let way = Way::Native { slots: *slots };
+            let run = bench.run(way, question.device, solo, &mut |watch, jobs| show(&label, watch, jobs))?;
+            done(&format!("{label}: {:.2} s, {} failed", run.makespan_s, run.failures.len()));
+            record.add("device", &json!({ "title": question.title, "slots": slots, "run": run }))?;
+            makespans_s.push(run.makespan_s);
+        }
+        Ok(())
+    }
+
+    /// Says the best of them, and each way's time over that where it is more than the bound.
+    fn tell(&self, ways: &[Way], runs: &[Vec<Run>], bound: Bound, record: &mut Record) -> anyhow::Result<()> {
+        let all = self.makespans_s.iter().filter_map(|(slots, times)| Some((median(times)?.value, *slots)));
+        let Some((best_s, slots)) = all.min_by(|one, other| one.0.total_cmp(&other.0)) else { return Ok(()) };
+        let least_s = best_s.max(bound.value_s());
+        let each = |(way, runs): (&Way, &Vec<Run>)| {
+            let times: Vec<f64> = runs.iter().map(|run| run.makespan_s / least_s).collect();
+            Some((way.to_string(), median(&times)?))
+        };
+        let ratios: Vec<_> = ways.iter().zip(runs).filter_map(each).collect();
+        let named: Vec<String> =
+            ratios.iter().map(|(way, ratio)| format!("{way} {}", table::with_interval(ratio, 3))).collect();
+        let plain: BTreeMap<&str, f64> =
+            ratios.iter().map(|(way, ratio)| (way.as_str(), ratio.value)).collect();
+        record.add("device best", &json!({ "seconds": best_s, "slots": slots, "ratios": plain }))?;
+        record.say(&format!(
+            "Those that wait for a device more than they compute take {best_s:.2} s by themselves at best ({slots} at a \
+             time). Makespans over the larger of that and the bound: {}.\n",
+            named.join("; ")
+        ));
+        Ok(())
+    }
 }
 
 /// Says how each way of pinfold compares to the best of all ways whose jobs all ended well.

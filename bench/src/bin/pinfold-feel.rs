@@ -19,6 +19,10 @@ use clap::{Parser, ValueEnum};
 use serde::Serialize;
 use serde_json::json;
 
+#[path = "work/burn.rs"]
+mod burn;
+use burn::burn;
+
 /// Does work and says what it felt.
 #[derive(Debug, Parser)]
 #[command(version)]
@@ -168,16 +172,6 @@ impl Doing {
         }
         Ok(())
     }
-}
-
-/// `turns` steps of a xorshift generator from `state`: each needs the one before, so no compiler shortens it.
-fn burn(mut state: u64, turns: u64) -> u64 {
-    for _ in 0..turns {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-    }
-    black_box(state)
 }
 
 /// What the other of a pair can see of a thread.

@@ -11,6 +11,10 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 
+#[path = "work/burn.rs"]
+mod burn;
+use burn::burn;
+
 /// Computes in bursts of fixed work and waits between them.
 #[derive(Debug, Parser)]
 #[command(version)]
@@ -196,16 +200,6 @@ fn sweep(held: &mut [u64], mut state: u64, turns: u64) -> u64 {
             *word = state;
         }
         left -= part;
-    }
-    black_box(state)
-}
-
-/// `turns` steps of a xorshift generator from `state`: each needs the one before, so no compiler shortens it.
-fn burn(mut state: u64, turns: u64) -> u64 {
-    for _ in 0..turns {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
     }
     black_box(state)
 }

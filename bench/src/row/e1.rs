@@ -9,6 +9,7 @@ use super::{RowArgs, perform};
 use crate::compare::{Question, compare, show};
 use crate::programs::mix;
 use crate::way::Way;
+use crate::workload::Job;
 
 /// Options of row `e1`.
 #[derive(Debug, Args)]
@@ -67,9 +68,12 @@ pub(crate) fn run(args: &E1Args) -> anyhow::Result<()> {
             ways.extend([Way::Pinfold { factor }, Way::PinfoldAgain { factor }]);
         }
         ways.dedup();
+        let waits = |job: &&Job| solo.get(&job.class).is_some_and(|solo| solo.wall_s > 2.0 * solo.cpu_s);
+        let device: Vec<Job> = jobs.iter().filter(waits).cloned().collect();
         let question = Question {
             title: "Real programs",
             jobs: &jobs,
+            device: &device,
             ways: &ways,
             repetitions: args.row.repetitions(),
             cores,

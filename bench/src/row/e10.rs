@@ -94,7 +94,8 @@ pub(crate) fn run(args: &E10Args) -> anyhow::Result<()> {
             let alone = solo.get(code).map_or(f64::NAN, |solo| largest_over_least(&solo.all_cpu_s));
             let title = format!("{code}, {} MiB a job, {slots} at a time on {cores} cores", args.mib);
             let repetitions = args.row.repetitions();
-            let question = Question { title: &title, jobs: &jobs, ways: &ways, repetitions, cores };
+            let question =
+                Question { title: &title, jobs: &jobs, device: &[], ways: &ways, repetitions, cores };
             let runs = compare(&bench, &question, &solo, record)?;
             tell(&title, alone, &runs, record)?;
         }

@@ -63,7 +63,8 @@ pub(crate) fn run(args: &E3Args) -> anyhow::Result<()> {
             let jobs = jobs(count, args, speed, &load);
             let title = format!("{count} jobs for {slots} slots");
             let repetitions = args.row.repetitions();
-            let question = Question { title: &title, jobs: &jobs, ways: &ways, repetitions, cores };
+            let question =
+                Question { title: &title, jobs: &jobs, device: &[], ways: &ways, repetitions, cores };
             compare(&bench, &question, &solo, record)?;
         }
         Ok(())

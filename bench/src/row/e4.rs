@@ -110,7 +110,8 @@ pub(crate) fn run(args: &E4Args) -> anyhow::Result<()> {
             );
             let ways = ways(&by_hand, cores, args.budget_mib, Some(peak_mib * 21 / 20));
             let repetitions = args.row.repetitions();
-            let question = Question { title: &title, jobs: &jobs, ways: &ways, repetitions, cores };
+            let question =
+                Question { title: &title, jobs: &jobs, device: &[], ways: &ways, repetitions, cores };
             let runs = compare(&bench, &question, &solo, record)?;
             against_best(&title, &runs, record)?;
         }

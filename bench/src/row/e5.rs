@@ -77,7 +77,8 @@ pub(crate) fn run(args: &E5Args) -> anyhow::Result<()> {
             }
             let title = format!("Duty {:.0} %, {} jobs per slot", 100.0 * cell.duty, cell.ratio);
             let repetitions = args.row.repetitions();
-            let question = Question { title: &title, jobs: &jobs, ways: &ways, repetitions, cores };
+            let question =
+                Question { title: &title, jobs: &jobs, device: &[], ways: &ways, repetitions, cores };
             compare(&bench, &question, &solo, record)?;
         }
         Ok(())

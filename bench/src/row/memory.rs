@@ -62,6 +62,7 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<()> {
             let question = Question {
                 title: kind.title(),
                 jobs: &jobs,
+                device: &[],
                 ways: &ways,
                 repetitions: args.row.repetitions(),
                 cores,

@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant as Moment};
 
-use pinfold_profile::metrics::{self, HostFigures, JobFigures, ProjectFigures};
+use pinfold_profile::metrics::{self, HostFigures, JobFigures};
 use pinfold_proto::JobState;
 use pinfold_proto::row::JobRow;
 use pinfold_proto::view::ProjectView;
@@ -433,8 +433,8 @@ impl Daemon {
     }
 
     /// Those of no project first, so that they are told of however many others there are.
-    fn project_figures(&self) -> Vec<ProjectFigures> {
-        let mut all: Vec<ProjectFigures> = self.projects_view().into_iter().map(figures_of).collect();
+    fn project_figures(&self) -> Vec<ProjectView> {
+        let mut all = self.projects_view();
         if !all.is_empty() {
             all.rotate_right(1);
         }
@@ -487,22 +487,6 @@ impl Daemon {
             projects: self.project_figures(),
             ..HostFigures::default()
         }
-    }
-}
-
-fn figures_of(has: ProjectView) -> ProjectFigures {
-    ProjectFigures {
-        project: has.project.unwrap_or_default(),
-        cores_guaranteed: has.cores_guaranteed,
-        cores_used: has.cores_used,
-        cores_borrowed: has.cores_borrowed,
-        cores_owed: has.cores_owed,
-        memory_guaranteed_bytes: has.memory_guaranteed_bytes,
-        memory_used_bytes: has.memory_used_bytes,
-        memory_borrowed_bytes: has.memory_borrowed_bytes,
-        memory_owed_bytes: has.memory_owed_bytes,
-        jobs_started: has.jobs_started,
-        jobs_waiting: has.jobs_waiting,
     }
 }
 

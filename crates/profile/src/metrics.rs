@@ -1,13 +1,13 @@
 //! What a monitoring system is told: the host and its running jobs as OpenMetrics text, version 1.0.0.
 //!
-//! Pure: figures in, text out. The number of series is bounded: a fixed set for the host, [`PROJECT_SERIES`] for each of at
-//! most [`PROJECTS_MAX`] projects, and [`JOB_SERIES`] for each job that it is given. Names, their units and meaning are in `docs/metrics.md`, which a test holds against
-//! this module. Absent here: sockets, and which jobs are told of.
+//! Pure: figures in, text out. The number of series is bounded: a fixed set for the host, [`PROJECT_SERIES`] for each of
+//! at most [`PROJECTS_MAX`] projects, and [`JOB_SERIES`] for each job that it is given. Names, their units and meaning are
+//! in `docs/metrics.md`, which a test holds against this module. Absent here: sockets, and which jobs are told of.
 
 use std::fmt::Write as _;
 
 use pinfold_proto::JobState;
-use pinfold_proto::view::seconds;
+use pinfold_proto::view::{ProjectView, seconds};
 
 use crate::report::state_word;
 use crate::report::units::precise;
@@ -81,35 +81,8 @@ pub struct HostFigures {
     pub daemon_resident_bytes: u64,
     /// Running jobs that are left out, because there are more than are told of.
     pub jobs_left_out: u64,
-    /// What projects have, where any is configured.
-    pub projects: Vec<ProjectFigures>,
-}
-
-/// What a project has, and what is its own when it wants it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ProjectFigures {
-    /// Its name; empty: the jobs of no project.
-    pub project: String,
-    /// Cores that are its own when it wants them; `None`: it shares those of no project.
-    pub cores_guaranteed: Option<u64>,
-    /// Home cores that its jobs have.
-    pub cores_used: u64,
-    /// Of these, those that are lent to it.
-    pub cores_borrowed: Option<u64>,
-    /// Cores that are its own, that it wants, and that it does not have.
-    pub cores_owed: u64,
-    /// Memory that is its own when it wants it; `None`: it shares that of no project.
-    pub memory_guaranteed_bytes: Option<u64>,
-    /// Memory that its jobs hold, swap included.
-    pub memory_used_bytes: u64,
-    /// Of that, what is lent to it.
-    pub memory_borrowed_bytes: Option<u64>,
-    /// Memory that is its own, that its next job waits for, and that it does not have.
-    pub memory_owed_bytes: u64,
-    /// Its jobs that have started.
-    pub jobs_started: u64,
-    /// Its jobs that have not.
-    pub jobs_waiting: u64,
+    /// What projects have, where any is configured; the jobs of no project are told of by an empty name.
+    pub projects: Vec<ProjectView>,
 }
 
 /// One running job as it is told.
@@ -322,8 +295,8 @@ fn host_lines(out: &mut String, name: &'static str, host: &HostFigures) {
     line(out, name, &[], value);
 }
 
-fn project_lines(out: &mut String, name: &'static str, project: &ProjectFigures) {
-    let own = ("project", project.project.as_str());
+fn project_lines(out: &mut String, name: &'static str, project: &ProjectView) {
+    let own = ("project", project.project.as_deref().unwrap_or_default());
     let value = match name {
         "pinfold_project_jobs" => {
             line(out, name, &[own, ("started", "yes")], precise(project.jobs_started));

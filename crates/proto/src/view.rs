@@ -38,7 +38,7 @@ pub struct StatusView {
 }
 
 /// What a project has, and what is its own when it wants it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ProjectView {
     /// Its name; `None`: the jobs of no project, whose is what no project is guaranteed.
     pub project: Option<String>,

@@ -149,8 +149,9 @@ fn values_are_those_of_the_figures() {
 
 #[test]
 fn projects_have_what_is_theirs_and_what_is_not() {
-    let project = |name: &str| ProjectFigures {
-        project: name.to_owned(),
+    let project = |name: &str| ProjectView {
+        project: Some(name.to_owned()),
+        users: None,
         cores_guaranteed: Some(4),
         cores_used: 1,
         cores_borrowed: Some(0),
@@ -162,7 +163,7 @@ fn projects_have_what_is_theirs_and_what_is_not() {
         jobs_started: 1,
         jobs_waiting: 2,
     };
-    let without = ProjectFigures { cores_used: 2, ..ProjectFigures::default() };
+    let without = ProjectView { cores_used: 2, ..ProjectView::default() };
     let host = HostFigures { projects: vec![without, project("we\"b")], ..host() };
     let samples = checked(&text(&host, &[]));
     let of = |name: &str, project: &str| {
