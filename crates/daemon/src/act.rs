@@ -48,9 +48,10 @@ impl Daemon {
                 live.granted = true;
             }
             Action::Bind { cpus } => live.row.cpus = (!cpus.is_empty()).then(|| cpus.to_string()),
-            Action::Weigh { class, priority } => {
+            Action::Weigh { class, priority, even } => {
                 live.row.class = from_policy(*class);
                 live.row.priority = *priority;
+                live.even = *even;
             }
             Action::Freeze => {
                 live.freezes_since =
@@ -382,7 +383,7 @@ impl Daemon {
             live.early.push(action.clone());
             return Some(Ok(()));
         }
-        let (class, main) = (live.row.class, live.row.main.map(|main| main.pid));
+        let main = live.row.main.map(|main| main.pid);
         if let Action::Near { nodes } = action {
             return self.bring_near(job, nodes);
         }
@@ -396,7 +397,9 @@ impl Daemon {
                 Ok(())
             }
             Action::Bind { cpus } => container.bind(cpus).map(drop),
-            Action::Weigh { priority, .. } => container.share(share(class, *priority)).map(drop),
+            Action::Weigh { class, priority, even } => {
+                container.share(share(from_policy(*class), *priority, *even)).map(drop)
+            }
             Action::Freeze => {
                 self.guard.will_freeze(job.0, main);
                 let since = live.freezes_since.take();
@@ -529,7 +532,10 @@ pub(crate) fn in_words(action: &Action) -> String {
     match action {
         Action::Start { class: kind, cpus, .. } => format!("start as {} {}", class(kind), on(cpus)),
         Action::Bind { cpus } => format!("bind {}", on(cpus)),
-        Action::Weigh { class: kind, priority } => format!("make it {} of priority {priority}", class(kind)),
+        Action::Weigh { class: kind, priority, even } => {
+            let share = if *even { ", with a primary's share of its core" } else { "" };
+            format!("make it {} of priority {priority}{share}", class(kind))
+        }
         Action::Freeze => "freeze".to_owned(),
         Action::Thaw => "thaw".to_owned(),
         Action::PageOut { bytes } => format!("page out {} MiB", bytes >> 20),

@@ -153,7 +153,7 @@ impl Daemon {
         self.place_in_array(id, job, &mut spec);
         let keeper = self.keeper_process(id, user);
         let row = self.new_row(job, user, keeper, priority, spec);
-        let request = self.request(job, priority, &row.spec);
+        let request = self.request(&row);
         let mut live = Live::new(row, false);
         live.keeper = Some(id);
         live.ticket = Some(ticket);

@@ -8,7 +8,7 @@ use pinfold_place::layout::LayoutRequest;
 use pinfold_policy::{Action, ArrayLimit, Class, JobId, Request, Wish};
 use pinfold_profile::meter::Meter;
 use pinfold_proto::row::JobRow;
-use pinfold_proto::{JobClass, JobLayout, JobSpec, JobState};
+use pinfold_proto::{JobClass, JobLayout, JobState};
 use pinfold_sys::container::{Container, Shape, Share};
 use pinfold_sys::procfs::Members;
 use pinfold_topo::CpuSet;
@@ -32,6 +32,8 @@ pub(crate) struct Live {
     pub child: Option<u32>,
     /// The judgement let it start, and it waits for its child or its keeper.
     pub granted: bool,
+    /// It backfills, and has a primary's share of its core.
+    pub even: bool,
     /// Whether the keeper was asked for a child.
     pub asked_child: bool,
     /// Where it is contained, once it runs.
@@ -75,6 +77,7 @@ impl Live {
             ticket: None,
             child: None,
             granted: false,
+            even: false,
             asked_child: false,
             container: None,
             early: Vec::new(),
@@ -109,7 +112,7 @@ impl Live {
         Shape {
             cpus,
             nodes: self.near.clone(),
-            share: share(self.row.class, self.row.priority),
+            share: share(self.row.class, self.row.priority, self.even),
             limit_bytes: self.row.spec.limit_bytes,
         }
     }
@@ -133,25 +136,26 @@ impl Live {
 /// The jobs by number.
 pub(crate) type Jobs = BTreeMap<JobId, Live>;
 
-/// How the kernel is to share cores with a job of this class and priority.
+/// How the kernel is to share cores with a job of this class and priority; a backfiller that is `even` has a primary's share.
 ///
 /// The weight grows by a quarter with each step of priority, as nice levels do (kernel, sched-nice-design):
 /// 100 at 10, 381 at 16, 13 at 1. An exclusive job is alone anyway.
-pub(crate) fn share(class: JobClass, priority: u8) -> Share {
+pub(crate) fn share(class: JobClass, priority: u8, even: bool) -> Share {
     const WEIGHTS: [u32; 16] = [13, 17, 21, 26, 33, 41, 51, 64, 80, 100, 125, 156, 195, 244, 305, 381];
     match class {
-        JobClass::Backfill => Share::Idle,
-        JobClass::Primary | JobClass::Exclusive => {
+        JobClass::Backfill if !even => Share::Idle,
+        JobClass::Primary | JobClass::Backfill | JobClass::Exclusive => {
             Share::Normal { weight: WEIGHTS[usize::from(priority.clamp(1, 16)) - 1] }
         }
     }
 }
 
 /// A job's request, as the judgement takes it; but for its set, and the jobs it is to start after.
-pub(crate) fn request(job: u64, priority: u8, spec: &JobSpec) -> Request {
+pub(crate) fn request(row: &JobRow) -> Request {
+    let spec = &row.spec;
     Request {
-        job: JobId(job),
-        priority,
+        job: JobId(row.job),
+        priority: row.priority,
         cores: spec.cores,
         class: spec.class.map(to_policy),
         expected: spec.expected_us.map(Duration::from_micros),
@@ -172,11 +176,20 @@ pub(crate) fn request(job: u64, priority: u8, spec: &JobSpec) -> Request {
         aside: None,
         project: spec.project.clone(),
         after: Vec::new(),
+        list: list(row),
         array: spec.array.and_then(|place| Some(ArrayLimit { array: place.array?, at_most: place.at_most? })),
         memory: spec.claim_bytes,
         tmp_bytes: crate::scratch::counted_bytes(spec),
         kind: crate::learn::kind(spec),
     }
+}
+
+/// The list that a job was handed over with, a batch's or an array's: one process keeps all of it.
+fn list(row: &JobRow) -> Option<u64> {
+    /// The kernel numbers processes below 2^22 (`PID_MAX_LIMIT`).
+    const PID_BITS: u32 = 22;
+    let keeper = row.keeper.filter(|_| row.spec.line.is_some() || row.spec.array.is_some())?;
+    Some(keeper.start_ticks << PID_BITS | u64::from(keeper.pid))
 }
 
 /// What a job says of its cores. An option that a later command knows and this daemon does not has no say.

@@ -231,7 +231,7 @@ impl Daemon {
     /// Tells the judgement of a job of an earlier life.
     pub(crate) fn adopt(&mut self, job: JobId, runs: bool) {
         let live = &self.jobs[&job];
-        let mut request = self.request(job.0, live.row.priority, &live.row.spec);
+        let mut request = self.request(&live.row);
         request.held = live.row.state == JobState::Held || live.awaits_keeper.is_some();
         request.requeues = live.row.requeues;
         let running = runs.then(|| Running {

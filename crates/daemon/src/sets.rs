@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use pinfold_place::pack::{self, Demand, Room};
 use pinfold_policy::{Aside, Event as Judged, Machine, Request};
 use pinfold_proto::job::isolated_set;
+use pinfold_proto::row::JobRow;
 use pinfold_proto::view::{SetAsideView, SetKind, SetsView, VERSION, seconds};
 use pinfold_proto::wire::{ErrorCode, Reply, SetAside};
 use pinfold_proto::{JobClass, JobSpec};
@@ -289,8 +290,9 @@ impl Daemon {
     }
 
     /// A job's request, as the judgement takes it.
-    pub(crate) fn request(&self, job: u64, priority: u8, spec: &JobSpec) -> Request {
-        let mut request = crate::live::request(job, priority, spec);
+    pub(crate) fn request(&self, row: &JobRow) -> Request {
+        let (job, spec) = (row.job, &row.spec);
+        let mut request = crate::live::request(row);
         request.after = self.predecessors(&spec.after);
         if crate::isolated::is_isolated(spec) {
             request.aside = Some(isolated_set(job));

@@ -31,6 +31,8 @@ pub enum Action {
         class: Class,
         /// 1 to 16.
         priority: u8,
+        /// Whether a backfiller shares cores with primaries as one of them does.
+        even: bool,
     },
     /// Stop all its processes where they are.
     Freeze,
@@ -109,6 +111,10 @@ pub enum Reason {
         /// All slots.
         slots: usize,
     },
+    /// None of its list waits any more, and those that are left share the cores.
+    LastOfList,
+    /// It was one of the last of its list, which share the cores, and is not any more.
+    NotLastOfList,
     /// The set of cores that it asked for has enough of them free.
     SetFree {
         /// The set's name.
@@ -335,15 +341,11 @@ fn made_room(f: &mut fmt::Formatter<'_>, by: JobId, level: Level, memory_bytes: 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::HomeCoreFree { used, slots } => {
-                write!(f, "a home core was free ({used} of {slots} slots used)")
-            }
-            Self::BackfillSlotFree { used, slots } => {
-                write!(f, "no home core was free but a slot was ({used} of {slots} slots used)")
-            }
-            Self::BackfillAsked { used, slots } => {
-                write!(f, "it asked to be a backfiller and a slot was free ({used} of {slots} slots used)")
-            }
+            Self::HomeCoreFree { .. }
+            | Self::BackfillSlotFree { .. }
+            | Self::BackfillAsked { .. }
+            | Self::LastOfList
+            | Self::NotLastOfList => self.write_class(f),
             Self::SetFree { set } => write!(f, "enough cores of its set {set} were free"),
             Self::SetAside { set } => write!(f, "its cores are set aside as {set}"),
             Self::Unscheduled => write!(f, "scheduling is off, jobs start at once"),
@@ -414,6 +416,31 @@ fn take(project: Option<&str>) -> String {
 }
 
 impl Reason {
+    /// Those that speak of what a slot is worth.
+    fn write_class(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HomeCoreFree { used, slots } => {
+                write!(f, "a home core was free ({used} of {slots} slots used)")
+            }
+            Self::BackfillSlotFree { used, slots } => {
+                write!(f, "no home core was free but a slot was ({used} of {slots} slots used)")
+            }
+            Self::BackfillAsked { used, slots } => {
+                write!(f, "it asked to be a backfiller and a slot was free ({used} of {slots} slots used)")
+            }
+            Self::LastOfList => {
+                write!(f, "none of its list waits any more: those left of it share the cores evenly")
+            }
+            Self::NotLastOfList => {
+                write!(
+                    f,
+                    "it is no more one of the last of its list: it runs in the cycles that primaries leave"
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Those that speak of what is whose.
     fn write_lent(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

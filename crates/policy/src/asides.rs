@@ -112,7 +112,7 @@ impl Policy {
             let wanted = self.cpus_of(&self.jobs[&id]);
             // Its set may be there again, and it had been a backfiller beside it.
             let changed = |live: &Live| {
-                let other = live.told.weight.is_some_and(|(class, _)| class != live.class);
+                let other = live.told.weight.is_some_and(|(class, ..)| class != live.class);
                 other || live.told.cpus.as_ref() != Some(&wanted)
             };
             if self.live(id).is_some_and(changed) {

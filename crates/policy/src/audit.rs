@@ -106,6 +106,7 @@ fn request() -> impl Strategy<Value = Request> {
                     array: job.0 / 12,
                     at_most: 1 + u32::try_from(job.0 / 12).unwrap(),
                 }),
+                list: (job.0 % 4 != 3).then_some(job.0 / 16),
                 memory,
                 tmp_bytes: if cores == 3 { 3 << 20 } else { 0 },
                 kind,
@@ -420,11 +421,43 @@ fn promises(policy: &Policy) {
         assert!(info.cpus.is_disjoint(&taken), "job {} shares its home", info.job);
         taken = taken.union(&info.cpus);
     }
+    sharing(policy);
     if policy.exclusive.is_none() && policy.cores.free_homes() > 0 {
         let left = policy.holders.oldest_promotable(policy.cores.free_homes());
         assert_eq!(left, None, "a home is free and a backfiller could have it");
         let wishing = policy.holders.wishing().find(|&job| policy.homes_for(job).is_some());
         assert_eq!(wishing, None, "the home it wishes is free and a backfiller could have it");
+    }
+}
+
+/// Who was told to share evenly shares with the like of it only, and keeps nobody waiting.
+fn sharing(policy: &Policy) {
+    let asked = |id: &JobId| &policy.jobs[id].request;
+    let holders = policy.holders_highest_first();
+    let told = |id: &JobId| policy.live(*id).and_then(|live| live.told.weight);
+    let settled = |id: &JobId| {
+        policy.live(*id).is_some_and(|live| !live.starting && !live.requeuing && live.failed.is_empty())
+    };
+    for id in holders.iter().filter(|id| settled(id)) {
+        let even = told(id).is_some_and(|(.., even)| even);
+        let like = |other: &JobId| {
+            let (one, other) = (asked(id), asked(other));
+            one.class.is_none()
+                && other.class.is_none()
+                && one.list == other.list
+                && one.priority == other.priority
+        };
+        let primary = |other: &&JobId| policy.live(**other).is_some_and(|live| live.class == Class::Primary);
+        let primaries: Vec<&JobId> = holders.iter().filter(primary).collect();
+        let may = policy.queue.is_empty()
+            && policy.exclusive.is_none()
+            && policy.settings().schedule
+            && policy.settings().protect_milli == 0
+            && asked(id).list.is_some()
+            && !primaries.is_empty()
+            && !primaries.contains(&id)
+            && primaries.iter().all(|other| like(other));
+        assert_eq!(even, may, "job {id} shares evenly, or should");
     }
 }
 

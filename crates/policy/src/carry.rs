@@ -79,8 +79,11 @@ impl Policy {
         let Some(live) = job.live() else { return };
         let (class, cpus, priority) = (live.class, self.cpus_of(job), job.request.priority);
         if let Some(live) = self.live_mut(id) {
-            live.told =
-                Told { weight: Some((class, priority)), cpus: Some(cpus.clone()), frozen: Some(false) };
+            live.told = Told {
+                weight: Some((class, priority, false)),
+                cpus: Some(cpus.clone()),
+                frozen: Some(false),
+            };
         }
         self.decisions.push(Decision { job: id, action: Action::Start { class, cpus, priority }, reason });
     }
@@ -90,7 +93,7 @@ impl Policy {
         let Some(job) = self.jobs.get(&id) else { return };
         let Some(live) = job.live() else { return };
         let (wanted_cpus, wanted_frozen) = (self.cpus_of(job), live.out.is_some());
-        let wanted_weight = (live.class, job.request.priority);
+        let wanted_weight = (live.class, job.request.priority, self.shares_evenly(job));
         // A frozen job is weighed and bound when it is thawed; one that only thawed to die, not at all.
         let settled = live.key.is_none();
         let Some(live) = self.jobs.get_mut(&id).and_then(|job| job.live_mut()) else { return };
@@ -98,7 +101,8 @@ impl Policy {
         if !settled {
             if live.told.weight != Some(wanted_weight) && live.may_try(Kind::Weigh) {
                 live.told.weight = Some(wanted_weight);
-                actions.push(Action::Weigh { class: wanted_weight.0, priority: wanted_weight.1 });
+                let (class, priority, even) = wanted_weight;
+                actions.push(Action::Weigh { class, priority, even });
             }
             if live.told.cpus.as_ref() != Some(&wanted_cpus) && live.may_try(Kind::Bind) {
                 live.told.cpus = Some(wanted_cpus.clone());
@@ -143,7 +147,7 @@ impl Policy {
                 told.cpus = None;
                 Kind::Bind
             }
-            Action::Weigh { class, priority } if told.weight == Some((*class, *priority)) => {
+            Action::Weigh { class, priority, even } if told.weight == Some((*class, *priority, *even)) => {
                 told.weight = None;
                 Kind::Weigh
             }

@@ -159,6 +159,9 @@ pub struct Request {
     pub after: Vec<JobId>,
     /// The array it is a member of, if that says how many of its members may have started at once.
     pub array: Option<ArrayLimit>,
+    /// The list that it was handed over with, by a number that no other list has meanwhile: whoever did so waits for all
+    /// of it. `None`: by itself.
+    pub list: Option<u64>,
     /// The memory that was asked for, in bytes; what is known of its kind counts more.
     pub memory: Option<u64>,
     /// The directory in memory that it gets, in bytes; 0: none.
@@ -188,6 +191,7 @@ impl Request {
             project: None,
             after: Vec::new(),
             array: None,
+            list: None,
             memory: None,
             tmp_bytes: 0,
             kind: None,

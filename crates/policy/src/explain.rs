@@ -507,6 +507,10 @@ impl Policy {
                 "it asked to be a backfiller: it runs in the cycles that primaries leave".into(),
                 "its end".into(),
             ),
+            Class::Backfill if self.shares_evenly(job) => (
+                "it is one of the last of its list: they share the cores evenly".into(),
+                "its end, or a job that waits or is of another list".into(),
+            ),
             Class::Backfill => {
                 let older = self.holders.promotable_before(live.started, id);
                 numbers.push(("backfillers before it", older.to_string()));

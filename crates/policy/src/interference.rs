@@ -168,6 +168,10 @@ impl Policy {
         {
             self.clip();
         }
+        if self.evenness.holds() {
+            // Primaries wait for their like, as they are to.
+            return self.interference.watched.clear();
+        }
         let backfillers: Vec<JobId> = self.holders.backfillers_newest_first().collect();
         let mut watched = std::mem::take(&mut self.interference.watched);
         watched.retain(|job, _| sample.stalled_milli.iter().any(|(heard, _)| heard == job));

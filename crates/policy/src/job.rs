@@ -191,7 +191,8 @@ pub(crate) enum Out {
 /// What was last asked for; `None`: nobody knows what holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Told {
-    pub(crate) weight: Option<(Class, u8)>,
+    /// Class and priority, and whether it shares cores evenly with primaries.
+    pub(crate) weight: Option<(Class, u8, bool)>,
     pub(crate) cpus: Option<CpuSet>,
     pub(crate) frozen: Option<bool>,
 }

@@ -12,6 +12,7 @@ use crate::arrays::Arrays;
 use crate::asides::Aside;
 use crate::chunks::Chunks;
 use crate::cores::Cores;
+use crate::even::Evenness;
 use crate::holders::{Holders, Key, Promotable};
 use crate::interference::Interference;
 use crate::job::{Failure, Job, JobInfo, Live, Out, Stage, Waiting};
@@ -54,6 +55,7 @@ pub struct Policy {
     pub(crate) pools: Pools,
     pub(crate) idleness: Idleness,
     pub(crate) interference: Interference,
+    pub(crate) evenness: Evenness,
     /// One timer for each job that has something due.
     timers: BTreeSet<(Instant, JobId)>,
     /// Jobs of which something else may be wanted than they were told, and why; in the order in which it was
@@ -116,6 +118,7 @@ impl Policy {
         if !self.unsettled {
             self.steer();
             self.settle_chunks();
+            self.look_at_evenness();
             self.carry_out();
             self.carry_nodes();
         }
@@ -202,7 +205,7 @@ impl Policy {
         self.set_holding_back();
         self.clip();
         // Which PUs a job has depends on the settings, and with them the nodes beside it.
-        self.chunks.touch();
+        self.holders_changed();
         if old.schedule != self.settings.schedule {
             self.reclass_all();
             // Where nothing waits for slots, nobody is shut out.
@@ -460,6 +463,7 @@ impl Policy {
                 self.holders.insert(&key);
             }
             self.mark(id, Reason::PriorityChanged { priority });
+            self.evenness.touch();
         }
         self.enqueue(id);
     }
@@ -628,7 +632,7 @@ impl Policy {
         if aside.is_none() {
             self.holders.insert(&key);
         }
-        self.chunks.touch();
+        self.holders_changed();
         self.used += slots;
         self.dying.remove(&id);
     }
@@ -636,7 +640,7 @@ impl Policy {
     /// Takes a job's slots and cores away, if it has any.
     pub(crate) fn release(&mut self, id: JobId) {
         self.dying.remove(&id);
-        self.chunks.touch();
+        self.holders_changed();
         let Some(live) = self.live_mut(id) else { return };
         let Some(key) = live.key.take() else { return };
         let slots = std::mem::take(&mut live.slots);

@@ -111,6 +111,11 @@ impl Queue {
         }
     }
 
+    /// Whether nobody stands in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
     /// The first job whose shape `fits`, and its rank.
     pub(crate) fn first(&self, fits: impl Fn(Shape) -> bool) -> Option<(u8, JobId)> {
         self.groups.iter().find_map(|(&Reverse(rank), group)| {

@@ -2,6 +2,7 @@
 //!
 //! Written without the judgement's rules: each check states a promise, not how it is kept.
 
+mod even;
 mod left;
 mod sets;
 mod shares;
@@ -108,6 +109,7 @@ impl Scene<'_> {
         self.alone(&seen)?;
         self.slots(&seen)?;
         self.promotions(&seen)?;
+        self.evenness(&seen)?;
         self.someone_runs(&seen)?;
         self.work_is_conserved(&seen)?;
         self.shares(&seen)

@@ -345,6 +345,10 @@ impl Host {
         let held_back = scheduled && self.settings.hold_back;
         let could = |job: JobId| {
             let Some(one) = primaries.iter().find(|one| one.job == job) else { return false };
+            // Where some share evenly, primaries wait for their like.
+            if self.ledger.jobs.values().any(|entry| entry.even) {
+                return false;
+            }
             let gives_way = |other: &&JobInfo| {
                 let lower =
                     other.priority <= one.priority && (other.started, other.job) > (one.started, one.job);
@@ -503,8 +507,8 @@ impl Host {
                 self.plan(in_us, Happening::StartDone(job, token));
             }
             Action::Bind { cpus } => self.world.change(job, |container| container.cpus = cpus.clone()),
-            Action::Weigh { class, priority } => self.world.change(job, |container| {
-                (container.class, container.priority) = (*class, *priority);
+            Action::Weigh { class, priority, even } => self.world.change(job, |container| {
+                (container.class, container.priority, container.even) = (*class, *priority, *even);
             }),
             Action::Freeze => {
                 let in_us = self.dice.between(0, self.options.freeze_us);
@@ -640,6 +644,7 @@ impl Host {
                 let frozen = container.frozen || container.freezing.is_some();
                 (entry.phase, entry.class, entry.cpus) =
                     (Phase::Running, container.class, container.cpus.clone());
+                entry.even = container.even;
                 (entry.frozen, entry.suspended, entry.since) = (frozen, record.suspended, now);
                 entry.started = record.started.unwrap_or_default();
                 Running {
@@ -666,7 +671,7 @@ impl Host {
 }
 
 /// The names of all reasons, as [`crate::Outcome::tally`] has them.
-pub const REASONS: [&str; 30] = [
+pub const REASONS: [&str; 32] = [
     "home core free",
     "backfill slot free",
     "backfill asked",
@@ -697,6 +702,8 @@ pub const REASONS: [&str; 30] = [
     "set free",
     "set aside",
     "interferes",
+    "last of list",
+    "not last of list",
 ];
 
 fn name(reason: &Reason) -> &'static str {
@@ -731,6 +738,8 @@ fn name(reason: &Reason) -> &'static str {
         Reason::SetFree { .. } => 27,
         Reason::SetAside { .. } => 28,
         Reason::Interferes { .. } => 29,
+        Reason::LastOfList => 30,
+        Reason::NotLastOfList => 31,
         // This host has no memory: see `pressure`.
         Reason::MemoryShort { .. }
         | Reason::MemoryTakenBack { .. }

@@ -26,6 +26,8 @@ const SAMPLES_END_US: u64 = 60_000_000;
 const MORE: u64 = 0x6d6f_7265;
 /// ... and others again.
 const LAST: u64 = 0x6c61_7374;
+/// ... and what lists there are.
+const LISTS: u64 = 0x6c69_7374;
 
 /// How an episode went.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +83,7 @@ pub fn run_only(
     let mut more = Dice::new(seed ^ MORE);
     options.draw_more(&mut more);
     options.draw_last(&mut Dice::new(seed ^ LAST));
+    options.draw_lists(&mut Dice::new(seed ^ LISTS));
     options.keep(only);
     let mut host = Host::new(dice, more, options.clone(), mutant);
     host.only = only.clone();
@@ -260,6 +263,7 @@ fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
         },
         after: Vec::new(),
         array: options.array_of(job.0),
+        list: options.list_of(job.0),
         memory: None,
         tmp_bytes: 0,
         kind: None,

@@ -50,6 +50,8 @@ pub struct Entry {
     pub answered: Option<Instant>,
     /// The class it was told.
     pub class: Class,
+    /// Whether it was told to share cores evenly, as a backfiller.
+    pub even: bool,
     /// The PUs it was told.
     pub cpus: CpuSet,
     /// Whether it was told to freeze.
@@ -158,6 +160,7 @@ impl Ledger {
             started: Instant::default(),
             answered: None,
             class: Class::Primary,
+            even: false,
             cpus: CpuSet::new(),
             frozen: false,
             grace: None,
@@ -277,7 +280,10 @@ impl Ledger {
                 (entry.frozen, entry.held_back) = (false, None);
             }
             (Action::Bind { cpus }, _) => entry.cpus = cpus.clone(),
-            (Action::Weigh { class, .. }, _) => entry.class = *class,
+            (Action::Weigh { even: true, class, .. }, _) if *class != Class::Backfill => {
+                return wrong("only a backfiller is told to share evenly");
+            }
+            (Action::Weigh { class, even, .. }, _) => (entry.class, entry.even) = (*class, *even),
             (Action::Signal { .. }, _) if entry.frozen => {
                 return wrong("a frozen job cannot die of a signal");
             }
@@ -304,7 +310,7 @@ impl Ledger {
             // Of something that is no longer wanted.
             Action::Start { .. } => return,
             Action::Bind { cpus } if *cpus != entry.cpus => return,
-            Action::Weigh { class, .. } if *class != entry.class => return,
+            Action::Weigh { class, even, .. } if (*class, *even) != (entry.class, entry.even) => return,
             Action::Freeze if !entry.frozen => return,
             Action::Thaw if entry.frozen => return,
             // Otherwise nobody knows what holds; what was asked for stays written.

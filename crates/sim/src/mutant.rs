@@ -54,11 +54,15 @@ pub enum Mutant {
     NeverHoldBack,
     /// Backfillers are held back, wanted or not.
     AlwaysHoldBack,
+    /// All jobs are taken for one list.
+    OneList,
+    /// No job is taken for one of a list.
+    NoLists,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 25] = [
         Self::DropPromotion,
         Self::ForgetThaw,
         Self::ShareHome,
@@ -82,6 +86,8 @@ impl Mutant {
         Self::IgnoreBorders,
         Self::NeverHoldBack,
         Self::AlwaysHoldBack,
+        Self::OneList,
+        Self::NoLists,
     ];
 
     /// What the judgement hears instead of this.
@@ -91,6 +97,8 @@ impl Mutant {
             Event::Submit(request) | Event::Adopt(Adopted { request, .. }) => match (self, &mut request.wish)
             {
                 (Self::IgnoreArrays, _) => request.array = None,
+                (Self::OneList, _) => request.list = Some(0),
+                (Self::NoLists, _) => request.list = None,
                 (Self::IgnoreBorders, Some(wish)) => wish.within = CpuSet::new(),
                 _ => {}
             },
@@ -179,7 +187,9 @@ impl Mutant {
             | Self::IgnoreArrays
             | Self::IgnoreBorders
             | Self::NeverHoldBack
-            | Self::AlwaysHoldBack => {}
+            | Self::AlwaysHoldBack
+            | Self::OneList
+            | Self::NoLists => {}
         }
     }
 }

@@ -62,6 +62,8 @@ pub struct Options {
     pub aside_permille: u32,
     /// The arrays of which only so many members may have started: the first and the last job of each, and how many.
     pub arrays: Vec<(u64, u64, u32)>,
+    /// So many jobs that follow each other are a list; 0: each is by itself.
+    pub list_jobs: u64,
     /// Whether backfillers are held back where a primary waits,
     pub hold_back: bool,
     /// how much a primary waits with a backfiller beside it, in thousandths of the time,
@@ -132,6 +134,7 @@ impl Options {
             sets: false,
             aside_permille: 0,
             arrays: Vec::new(),
+            list_jobs: 0,
             hold_back: false,
             stall_milli: 0,
             noise_milli: 0,
@@ -178,6 +181,16 @@ impl Options {
         }
         self.stall_milli = dice.pick(&[0, 30, 600, 600]);
         self.noise_milli = dice.pick(&[0, 5, 100]);
+    }
+
+    /// Which jobs are a list, from dice of its own once more.
+    pub fn draw_lists(&mut self, dice: &mut Dice) {
+        self.list_jobs = dice.pick(&[0, 0, 2, 5, 20, 1000]);
+    }
+
+    /// The list that a job is handed over with.
+    pub(crate) fn list_of(&self, job: u64) -> Option<u64> {
+        job.checked_div(self.list_jobs)
     }
 
     /// The array that a job is a member of.

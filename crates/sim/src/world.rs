@@ -36,6 +36,8 @@ pub struct Container {
     pub class: Class,
     /// The weight of its group.
     pub priority: u8,
+    /// It backfills, with a primary's weight.
+    pub even: bool,
     /// The PUs of its group; empty: all.
     pub cpus: CpuSet,
     /// The state of its freezer.
@@ -102,7 +104,8 @@ impl World {
 
     /// Puts a job's first process into its container.
     pub fn spawn(&mut self, job: JobId, work: Work, class: Class, priority: u8, cpus: CpuSet) {
-        let container = Container { work, class, priority, cpus, frozen: false, freezing: None, rate: 0 };
+        let container =
+            Container { work, class, priority, even: false, cpus, frozen: false, freezing: None, rate: 0 };
         self.containers.insert(job, container);
         self.share();
     }
@@ -202,7 +205,7 @@ impl World {
         }
         let all = container.work.threads * container.work.duty_milli * CORE_RATE / 1000;
         let each = (all / cores.len() as u64).clamp(1, CORE_RATE);
-        Some((job, cores, each, usize::from(container.class == Class::Backfill)))
+        Some((job, cores, each, usize::from(container.class == Class::Backfill && !container.even)))
     }
 }
 

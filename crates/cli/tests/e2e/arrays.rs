@@ -14,6 +14,7 @@ each_kind!(
     all_or_one_of_them,
     refused_as_a_whole,
     across_a_restart,
+    the_last_of_it_share_evenly,
 );
 
 /// Each member waits for a file of its own.
@@ -210,4 +211,68 @@ fn across_a_restart(kind: Kind) {
     host.make("go-2");
     told(&host, &["wait", "1"], 0);
     assert!(host.work("done-2").exists());
+}
+
+/// Whether a member, the only one of its number among jobs too, is in the kernel's idle class; `None`: not to be seen.
+fn is_idle_class(host: &Host, kind: Kind, index: u32) -> Option<bool> {
+    match kind {
+        Kind::Groups => {
+            let files = host.groups().into_iter().map(|group| group.join(format!("job-{index}/cpu.idle")));
+            files.filter_map(|file| std::fs::read_to_string(file).ok()).map(|text| text.trim() == "1").next()
+        }
+        Kind::Rootless => {
+            let pid = host.wrote(&format!("pid-{index}"));
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).ok()?;
+            // Field 41: 5 is SCHED_IDLE.
+            stat.rsplit_once(')')?.1.split_whitespace().nth(38).map(|policy| policy == "5")
+        }
+        // The kernel lets nobody out of the idle class again.
+        Kind::Nobody => None,
+    }
+}
+
+/// Beside a member that waits a backfiller stands back; the last of an array do not.
+fn the_last_of_it_share_evenly(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=2", "host.cpus=0"]);
+    array(&host, &["--array", "1-3"], &format!("echo $$ >pid-$PINFOLD_ARRAY_INDEX; {OWN}"));
+    let why = |member: &str, wanted: &str| {
+        eventually(&format!("{member}: {wanted}"), || {
+            let why = json(&host, &["why", "--json", member]);
+            let cause = why["cause"].as_str().expect("a cause").to_owned();
+            if cause.contains(wanted) { Ok(()) } else { Err(why.to_string()) }
+        });
+    };
+    let idle = |index: u32, wanted: bool| {
+        eventually(&format!("{index} in the idle class: {wanted}"), || {
+            let found = is_idle_class(&host, kind, index);
+            let known = found.is_some() || kind == Kind::Nobody;
+            if known && found.is_none_or(|found| found == wanted) {
+                Ok(())
+            } else {
+                Err(format!("{found:?}"))
+            }
+        });
+    };
+    let pid = |index: u32| {
+        eventually("its process number", || match host.wrote(&format!("pid-{index}")) {
+            text if text.ends_with('\n') => Ok(()),
+            text => Err(text),
+        })
+    };
+    pid(2);
+    why("1_2", "it runs in the cycles that primaries leave");
+    idle(2, true);
+    host.make("go-1");
+    until(&host, "1_3", JobState::Running);
+    why("1_3", "it is one of the last of its list");
+    pid(3);
+    idle(3, false);
+    assert_eq!(json(&host, &["status", "--json", "1_3"])["jobs"][0]["class"], "backfill");
+    // Another's job, which waits for a slot, ends that.
+    let other = host.submit(&[], "true");
+    why("1_3", "it runs in the cycles that primaries leave");
+    idle(3, true);
+    host.make("go-2");
+    host.make("go-3");
+    told(&host, &["wait", "1", &other.to_string()], 0);
 }

@@ -7,6 +7,7 @@ mod changes;
 mod commands;
 mod conditions;
 mod drift;
+mod even;
 mod exclusive;
 mod faults;
 mod interference;

@@ -265,6 +265,7 @@ fn request(words: &[&str]) -> Request {
                     let within = pus.parse().unwrap();
                     request.wish = Some(Box::new(Wish { within, ..Wish::default() }));
                 }
+                ("l", n) => request.list = Some(n.parse().unwrap()),
                 ("m", n) => request.memory = Some(mib(n)),
                 ("d", n) => request.tmp_bytes = mib(n),
                 ("k", n) => request.kind = Some(Kind(n.parse().unwrap())),
@@ -307,7 +308,11 @@ fn action(words: &[&str]) -> Action {
         "freeze" => Action::Freeze,
         "thaw" => Action::Thaw,
         "bind" => Action::Bind { cpus: cpus(words[1]) },
-        "weigh" => Action::Weigh { class: class(words[1]), priority: words[2].parse().unwrap() },
+        "weigh" => Action::Weigh {
+            class: class(words[1]),
+            priority: words[2].parse().unwrap(),
+            even: words.get(3) == Some(&"even"),
+        },
         "signal" => Action::Signal { signal: 15 },
         "slow" => Action::Slow { allowance: Some(mib(words[1])) },
         "grow" => Action::Slow { allowance: None },
@@ -329,7 +334,9 @@ fn line(decision: &Decision) -> String {
             format!("start {} {} p{priority}", name(class), list(cpus))
         }
         Action::Bind { cpus } => format!("bind {}", list(cpus)),
-        Action::Weigh { class, priority } => format!("weigh {} p{priority}", name(class)),
+        Action::Weigh { class, priority, even } => {
+            format!("weigh {} p{priority}{}", name(class), if *even { " even" } else { "" })
+        }
         Action::Freeze => "freeze".into(),
         Action::Thaw => "thaw".into(),
         Action::PageOut { bytes } => format!("page out {}", bytes >> 20),
