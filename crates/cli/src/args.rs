@@ -11,6 +11,10 @@ use pinfold_proto::quantity::{parse_duration, parse_size};
 use crate::checkpoint;
 use crate::names::{Names, names};
 
+mod kept;
+
+pub(crate) use kept::{ExportArgs, ExportForm, ExportWhat, PlotArgs};
+
 /// Make one machine finish more work, predictably.
 #[derive(Debug, Parser)]
 #[command(name = "pinfold", version, max_term_width = 100, after_help = EXIT_CODES)]
@@ -74,13 +78,13 @@ pub(crate) enum Command {
     Why(WhyArgs),
     /// Show what jobs used
     Report(ReportArgs),
-    /// Draw a job's memory, cores and I/O over time
+    /// Draw a job's memory, cores and I/O over time, or what the host did
     Plot(PlotArgs),
     /// Watch the host and its jobs
     Top(TopArgs),
     /// Show the processes of jobs that run
     Ps(PsArgs),
-    /// Write jobs, samples or processes as a table for other programs
+    /// Write jobs, samples, processes or readings of the host as a table for other programs
     Export(ExportArgs),
     /// Copy the job store into a file, also while the daemon runs
     Backup(BackupArgs),
@@ -375,44 +379,6 @@ pub(crate) enum GroupBy {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ExportArgs {
-    #[command(flatten)]
-    pub which: Which,
-    /// The form
-    #[arg(long, value_enum, default_value_t = ExportForm::Csv)]
-    pub format: ExportForm,
-    /// What the lines are
-    #[arg(long, value_enum, default_value_t = ExportWhat::Jobs)]
-    pub what: ExportWhat,
-    /// Also other users' jobs, for operators; with --last or --since
-    #[arg(short, long)]
-    pub all: bool,
-    /// Write into this file instead of to standard output
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ExportForm {
-    /// Comma-separated values
-    Csv,
-    /// A JSON object a line
-    Jsonl,
-    /// Apache Parquet
-    Parquet,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ExportWhat {
-    /// A line a job
-    Jobs,
-    /// A line a sample
-    Samples,
-    /// A line a process
-    Processes,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct TopArgs {
     /// Time between two looks
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_duration)]
@@ -461,42 +427,6 @@ pub(crate) struct BackupArgs {
     /// The backup
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PlotArgs {
-    #[command(flatten)]
-    pub which: PlotWhich,
-    /// Draw several jobs one after the other instead of together
-    #[arg(long, conflicts_with_all = ["class", "output"])]
-    pub each: bool,
-    /// Also other users' jobs, for operators; with --last, --since or --class
-    #[arg(short, long)]
-    pub all: bool,
-    /// Write a picture: FILE.svg or FILE.png; without it, draw in characters
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// Width and height of the picture
-    #[arg(long, value_name = "WxH", default_value = "1000x700")]
-    pub size: String,
-}
-
-#[derive(Debug, Args)]
-#[group(id = "drawn", required = true, multiple = true)]
-pub(crate) struct PlotWhich {
-    /// This job, or two to four jobs beside each other
-    #[arg(value_name = "JOB", conflicts_with_all = ["last", "since", "class"])]
-    pub jobs: Vec<JobName>,
-    /// The last N jobs
-    #[arg(long, value_name = "N", conflicts_with = "since", value_parser = clap::value_parser!(u32).range(1..))]
-    pub last: Option<u32>,
-    /// Jobs asked for since then: so long ago (2h), a date (2026-11-21 22:10, UTC) or Unix seconds (@1790000000)
-    #[arg(long, value_name = "WHEN")]
-    pub since: Option<String>,
-    /// How memory, CPU time and run time of all jobs by this name are spread; of the last 1000 jobs unless --last or
-    /// --since says otherwise
-    #[arg(long, value_name = "NAME")]
-    pub class: Option<String>,
 }
 
 #[derive(Debug, Args)]

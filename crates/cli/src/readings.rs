@@ -1,29 +1,83 @@
-//! `pinfold host`: what the host as a whole did while jobs ran.
+//! What the host as a whole did while jobs ran: `pinfold host`, and `plot` and `export` with `--host`.
+
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use pinfold_profile::report;
+use pinfold_profile::{export, plot, report};
+use pinfold_proto::host::HostView;
 use pinfold_proto::wire::{Reply, Request};
 
-use crate::client::{Dial, unexpected};
+use crate::args::{ExportArgs, PlotArgs};
+use crate::client::{Client, Dial, unexpected};
 use crate::failure::Failure;
-use crate::show::{moment, print_json, print_text, width};
+use crate::show::{Drawing, Written, moment, print_json, print_text, width};
 
 #[derive(Debug, Args)]
 pub(crate) struct HostArgs {
     /// Since then: so long ago (2h), a date (2026-11-21 22:10, UTC) or Unix seconds (@1790000000)
     #[arg(long, value_name = "WHEN", default_value = "1h")]
     pub since: String,
+    /// Up to then, named in the same ways
+    #[arg(long, value_name = "WHEN")]
+    pub until: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
 }
 
+/// How long ago a picture begins unless it is said.
+const DRAWN: Duration = Duration::from_secs(3_600);
+
 /// `pinfold host`.
 pub(crate) fn host(dial: &Dial, args: &HostArgs) -> Result<(), Failure> {
     let since_us = moment("--since", &args.since)?;
-    let view = match dial.connect()?.ask(&Request::Host { since_us })? {
-        Reply::Host(view) => view,
-        other => return Err(unexpected(&other)),
-    };
+    let until_us = until(args.until.as_deref())?;
+    let view = ask(&mut dial.connect()?, since_us, until_us, false)?;
     if args.json { print_json(&view) } else { print_text(|out| report::write_host(&view, width(), out)) }
+}
+
+/// What `pinfold plot --host` draws.
+pub(crate) fn drawing(client: &mut Client, args: &PlotArgs) -> Result<Drawing, Failure> {
+    let until_us = until(args.which.until.as_deref())?;
+    let since_us = match &args.which.since {
+        Some(since) => moment("--since", since)?,
+        None => {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let now_us = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
+            let drawn_us = u64::try_from(DRAWN.as_micros()).unwrap_or(u64::MAX);
+            until_us.unwrap_or(now_us).min(now_us).saturating_sub(drawn_us)
+        }
+    };
+    Ok(Drawing::Over(plot::host_chart(&ask(client, since_us, until_us, false)?)))
+}
+
+/// `pinfold export --host`: each reading, an answer after the other.
+pub(crate) fn export(dial: &Dial, args: &ExportArgs, form: export::Form) -> Result<(), Failure> {
+    let until_us = until(args.which.until.as_deref())?;
+    let mut since_us = args.which.since.as_deref().map_or(Ok(0), |since| moment("--since", since))?;
+    let mut client = dial.connect()?;
+    let mut table = Written::new(form, args.output.as_deref())?;
+    table.add(export::host(&[]))?;
+    loop {
+        let view = ask(&mut client, since_us, until_us, true)?;
+        let Some(last) = view.samples.last() else { return table.end() };
+        // A time in seconds is exact to the microsecond that it was told from.
+        let last_us = Duration::try_from_secs_f64(last.time_s).map(|time| (time + HALF_US).as_micros());
+        since_us = last_us.ok().and_then(|us| u64::try_from(us).ok()).map_or(u64::MAX, |us| us + 1);
+        table.add(export::host(&view.samples))?;
+    }
+}
+
+/// So much is added before a time is cut to microseconds.
+const HALF_US: Duration = Duration::from_nanos(500);
+
+fn until(until: Option<&str>) -> Result<Option<u64>, Failure> {
+    until.map(|until| moment("--until", until)).transpose()
+}
+
+fn ask(client: &mut Client, since_us: u64, until_us: Option<u64>, each: bool) -> Result<HostView, Failure> {
+    match client.ask(&Request::Host { since_us, until_us, each })? {
+        Reply::Host(view) => Ok(view),
+        other => Err(unexpected(&other)),
+    }
 }

@@ -130,9 +130,13 @@ pub(crate) fn export(dial: &Dial, args: &ExportArgs) -> Result<(), Failure> {
     if form == export::Form::Parquet && args.output.is_none() && io::stdout().is_terminal() {
         return Err(Failure::new(ExitCode::Usage, "parquet is not for terminals: name a file by -o"));
     }
+    if args.which.host {
+        return crate::readings::export(dial, args, form);
+    }
     let mut client = dial.connect()?;
+    let which = &args.which;
     let request = Request::Report {
-        select: select(&mut client, &args.which)?,
+        select: selected(&mut client, &which.jobs, which.last, which.since.as_deref())?,
         series: args.what == ExportWhat::Samples,
         processes: args.what == ExportWhat::Processes,
         threads: false,
@@ -162,7 +166,7 @@ pub(crate) fn export(dial: &Dial, args: &ExportArgs) -> Result<(), Failure> {
 }
 
 /// A table on its way to a file, or to standard output.
-struct Written<'a> {
+pub(crate) struct Written<'a> {
     table: export::Table,
     file: Option<&'a Path>,
     /// `None`: whoever reads has seen enough.
@@ -170,7 +174,8 @@ struct Written<'a> {
 }
 
 impl<'a> Written<'a> {
-    fn new(form: export::Form, file: Option<&'a Path>) -> Result<Self, Failure> {
+    /// Begins it; a file that is there is emptied.
+    pub(crate) fn new(form: export::Form, file: Option<&'a Path>) -> Result<Self, Failure> {
         let out: Box<dyn Write> = match file {
             None => Box::new(BufWriter::new(io::stdout().lock())),
             Some(path) => {
@@ -181,13 +186,15 @@ impl<'a> Written<'a> {
         Ok(Self { table: export::Table::new(form), file, out: Some(out) })
     }
 
-    fn add(&mut self, sheet: export::Sheet) -> Result<(), Failure> {
+    /// Writes the next rows.
+    pub(crate) fn add(&mut self, sheet: export::Sheet) -> Result<(), Failure> {
         let Some(out) = &mut self.out else { return Ok(()) };
         let done = self.table.add(sheet, out);
         self.done(done)
     }
 
-    fn end(mut self) -> Result<(), Failure> {
+    /// Writes what is left, and the end.
+    pub(crate) fn end(mut self) -> Result<(), Failure> {
         let Some(mut out) = self.out.take() else { return Ok(()) };
         let table = std::mem::replace(&mut self.table, export::Table::new(export::Form::Csv));
         let done = table.end(&mut out).and_then(|()| out.flush());
@@ -217,7 +224,7 @@ fn not_written(file: Option<&Path>, error: &io::Error) -> Failure {
 const CLASS_AMONG: u32 = 1000;
 
 /// What is drawn.
-enum Drawing {
+pub(crate) enum Drawing {
     Over(plot::Chart),
     Spread(plot::Spread),
 }
@@ -244,25 +251,12 @@ impl Drawing {
 pub(crate) fn plot(dial: &Dial, args: &PlotArgs) -> Result<(), Failure> {
     let (width_px, height_px) = picture_size(&args.size)?;
     let kind = args.output.as_deref().map(picture_kind).transpose()?;
-    let which = &args.which;
     let mut client = dial.connect()?;
-    let select = match (&which.jobs[..], which.last, &which.since, &which.class) {
-        ([], None, None, Some(_)) => Select::Last(CLASS_AMONG),
-        (jobs, last, since, _) => selected(&mut client, jobs, last, since.as_deref())?,
+    let drawings = if args.which.host {
+        vec![crate::readings::drawing(&mut client, args)?]
+    } else {
+        drawings_of_jobs(&mut client, args)?
     };
-    let reports = ask(
-        &mut client,
-        &Request::Report {
-            select,
-            series: which.class.is_none(),
-            processes: false,
-            threads: false,
-            files: false,
-            all: args.all,
-            pieces: true,
-        },
-    )?;
-    let drawings = drawings(reports, which.class.as_deref(), args.each)?;
     if let (Some(file), Some(kind), [drawing]) = (&args.output, kind, &drawings[..]) {
         let bytes = drawing
             .bytes(kind, width_px, height_px)
@@ -274,6 +268,25 @@ pub(crate) fn plot(dial: &Dial, args: &PlotArgs) -> Result<(), Failure> {
     print_text(|out| {
         drawings.iter().try_for_each(|drawing| out.write_all(drawing.text(width(), height).as_bytes()))
     })
+}
+
+/// What `pinfold plot` draws of jobs.
+fn drawings_of_jobs(client: &mut Client, args: &PlotArgs) -> Result<Vec<Drawing>, Failure> {
+    let which = &args.which;
+    let select = match (&which.jobs[..], which.last, &which.since, &which.class) {
+        ([], None, None, Some(_)) => Select::Last(CLASS_AMONG),
+        (jobs, last, since, _) => selected(client, jobs, last, since.as_deref())?,
+    };
+    let request = Request::Report {
+        select,
+        series: which.class.is_none(),
+        processes: false,
+        threads: false,
+        files: false,
+        all: args.all,
+        pieces: true,
+    };
+    drawings(ask(client, &request)?, which.class.as_deref(), args.each)
 }
 
 /// One picture, unless each job is to have its own.

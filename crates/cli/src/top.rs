@@ -272,6 +272,7 @@ fn nothing() -> StatusView {
         },
         projects: Vec::new(),
         at_s: None,
+        reading: None,
         draining: false,
         jobs: Vec::new(),
         warnings: Vec::new(),

@@ -59,7 +59,9 @@ impl Daemon {
             Request::Lengths { commands } => Ok(Reply::Lengths(self.lengths(user, &commands))),
             Request::Map => Ok(Reply::Map(self.map(user))),
             Request::Sets => Ok(Reply::Sets(self.sets_view(user))),
-            Request::Host { since_us } => self.host_view(since_us).map(Reply::Host),
+            Request::Host { since_us, until_us, each } => {
+                self.host_view(since_us, until_us.unwrap_or(u64::MAX), each).map(Reply::Host)
+            }
             Request::Doctor => Ok(Reply::Doctor(self.doctor())),
             other => Err((ErrorCode::Usage, format!("not a question: {other:?}"))),
         }
@@ -107,6 +109,7 @@ impl Daemon {
             memory: self.memory_view(held_bytes, swap_bytes),
             projects: self.projects_view(),
             at_s: None,
+            reading: self.reading_at(self.clock.now_us()),
             draining: self.draining,
             jobs: views,
             warnings: self
@@ -146,6 +149,7 @@ impl Daemon {
             memory,
             projects: Vec::new(),
             at_s: Some(seconds(at_us)),
+            reading: self.reading_at(at_us),
             draining: false,
             jobs: views,
             warnings: Vec::new(),

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use pinfold_profile::report;
-use pinfold_proto::host::{HostRow, HostView};
+use pinfold_proto::host::{HostPoint, HostRow, HostView};
 use pinfold_proto::view::VERSION;
 use pinfold_sys::procfs::{self, PressureResource, ticks_to_us};
 
@@ -19,6 +19,8 @@ const EVERY_US: u64 = 10_000_000;
 const PRUNE_EVERY_US: u64 = 3_600_000_000;
 /// So many readings one answer has at most, or about so many.
 const TOLD_MAX: u64 = 1_000;
+/// A reading from longer ago says nothing of a moment.
+const RECENT_US: u64 = 600_000_000;
 
 /// See the module's page.
 #[derive(Debug, Default)]
@@ -62,14 +64,40 @@ impl Daemon {
         })
     }
 
-    /// What the host did since then.
-    pub(crate) fn host_view(&mut self, since_us: u64) -> Result<HostView, Refusal> {
-        let rows = self.journal.store().host_since(since_us, TOLD_MAX);
+    /// What the host did between two moments; `each`: the first readings of that time as they were taken, as many as one
+    /// answer holds.
+    pub(crate) fn host_view(
+        &mut self,
+        since_us: u64,
+        until_us: u64,
+        each: bool,
+    ) -> Result<HostView, Refusal> {
+        let store = self.journal.store();
+        let rows = if each {
+            store.host_each(since_us, until_us, TOLD_MAX)
+        } else {
+            store.host_between(since_us, until_us, TOLD_MAX)
+        };
         let rows = rows.map_err(|error| store_failed(&error))?;
+        // The first one's means are since the one before it, which is not told of.
+        let before = since_us.checked_sub(1).map(|until_us| store.host_until(until_us));
+        let before = before.transpose().map_err(|error| store_failed(&error))?;
+        let before = before.and_then(|mut rows| rows.pop());
+        let all: Vec<HostRow> = before.into_iter().chain(rows).collect();
+        let samples = report::host_points(&all).split_off(usize::from(before.is_some()));
         let pus = self.proc.host_cpu().map_or(0, |cpu| cpu.pus.len() as u64);
         let memory_bytes = self.proc.memory_info().map_or(0, |memory| memory.total_bytes);
-        let samples = report::host_points(&rows);
         Ok(HostView { version: VERSION, host: self.host.clone(), pus, memory_bytes, samples })
+    }
+
+    /// What the host did up to its last reading before that moment, unless that was long before. What cannot be read is
+    /// not known: a question about jobs is answered all the same.
+    pub(crate) fn reading_at(&mut self, at_us: u64) -> Option<Box<HostPoint>> {
+        let rows = self.journal.store().host_until(at_us);
+        let rows =
+            rows.map_err(|error| tracing::debug!(%error, "the host's readings cannot be read")).ok()?;
+        let recent = rows.last().is_some_and(|row| at_us - row.time_us <= RECENT_US);
+        report::host_points(&rows).pop().filter(|_| recent).map(Box::new)
     }
 
     /// Strikes old readings off, now and then.

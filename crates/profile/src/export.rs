@@ -1,10 +1,11 @@
-//! Jobs, samples and processes as tables for other programs: CSV, JSON lines, Parquet. Absent here: the store, and
+//! Jobs, samples, processes and readings of the host as tables for other programs: CSV, JSON lines, Parquet. Absent here: the store, and
 //! which rows are wanted.
 
 mod parquet;
 
 use std::io::{self, Write};
 
+use pinfold_proto::host::HostPoint;
 use pinfold_proto::view::{NodeView, PointView, ProcessView, ReportView};
 use serde_json::{Map, Value};
 
@@ -286,6 +287,25 @@ pub fn points(job: u64, of: &[PointView]) -> Sheet {
     sheet.whole("io_write_bytes", of, |point| Some(point.io_write_bytes));
     sheet.whole("processes", of, |point| Some(point.processes.into()));
     sheet.whole("threads", of, |point| Some(point.threads.into()));
+    sheet
+}
+
+/// One row a reading of the host as a whole.
+#[must_use]
+pub fn host(of: &[HostPoint]) -> Sheet {
+    let mut sheet = Sheet::new(of.len());
+    sheet.real("time_s", of, |point| Some(point.time_s));
+    sheet.real("span_s", of, |point| point.span_s);
+    sheet.real("cpu_busy", of, |point| point.cpu_busy);
+    sheet.whole("memory_used_bytes", of, |point| Some(point.memory_used_bytes));
+    sheet.whole("swap_used_bytes", of, |point| Some(point.swap_used_bytes));
+    sheet.real("cpu_stalled", of, |point| point.cpu_stalled);
+    sheet.real("memory_stalled", of, |point| point.memory_stalled);
+    sheet.real("memory_full_stalled", of, |point| point.memory_full_stalled);
+    sheet.real("io_stalled", of, |point| point.io_stalled);
+    sheet.real("io_full_stalled", of, |point| point.io_full_stalled);
+    sheet.real("temperature_celsius", of, |point| point.temperature_celsius);
+    sheet.real("frequency_mhz", of, |point| point.frequency_mhz);
     sheet
 }
 

@@ -3,11 +3,12 @@
 //! A [`Chart`] is plain data; the three ways to draw it share scales and ticks. The SVG is written here and not
 //! by a plotting library, because frozen intervals are hatched and lines dashed so that the picture holds in
 //! grey print, and because labels must know their own width to stay clear of each other. The PNG is that SVG,
-//! drawn with a font that is built in. Runs beside each other are a chart as well ([`comparison`]); how figures of
-//! many jobs are spread is a [`Spread`]. Absent here: files and the store.
+//! drawn with a font that is built in. Runs beside each other are a chart as well ([`comparison`]), and so is
+//! what the host did ([`host_chart`]); how figures of many jobs are spread is a [`Spread`]. Absent here: files and the store.
 
 mod compare;
 mod font;
+mod host;
 mod layout;
 mod png;
 mod scale;
@@ -21,6 +22,7 @@ use pinfold_proto::view::{PointView, ReportView};
 
 pub use compare::{COMPARED_MAX, comparison};
 pub use font::{FAMILY as FONT_FAMILY, cut as text_cut};
+pub use host::host_chart;
 pub use png::{PngError, draw as svg_to_png};
 pub use spread::{Histogram, Spread, spread};
 
@@ -38,6 +40,8 @@ pub struct Chart {
     pub shaded: Vec<(f64, f64, String)>,
     /// What stands in place of series where there are none.
     pub without: String,
+    /// Where second 0 is, in Unix seconds, when the time axis shows dates and times of day; `None`: it counts from 0.
+    pub clock_s: Option<f64>,
 }
 
 impl Chart {
@@ -180,6 +184,7 @@ pub fn job_chart(view: &ReportView) -> Chart {
         ],
         shaded: stopped(points, start_s),
         without: without_samples(view),
+        clock_s: None,
     }
 }
 

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::host::HostPoint;
 use crate::job::{JobClass, JobState};
 
 /// The version that every top object carries.
@@ -27,6 +28,8 @@ pub struct StatusView {
     /// The moment it is about, in Unix seconds, when that is not now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_s: Option<f64>,
+    /// What the host did up to its last reading, ten minutes before at most; `None`: it was not read then.
+    pub reading: Option<Box<HostPoint>>,
     /// Whether nothing new starts, because an operator drains the host.
     #[serde(default)]
     pub draining: bool,

@@ -15,7 +15,7 @@ use crate::start::{Start, StartOf};
 use crate::view::{DoctorView, MapView, PointView, ReportView, SetsView, StatusView, WhyView};
 
 /// The version of the wire. A daemon refuses a client of another version with words that say which is older.
-pub const WIRE_VERSION: u32 = 9;
+pub const WIRE_VERSION: u32 = 10;
 
 /// The longest frame a daemon reads, in bytes. A client that announces more is cut off.
 pub const REQUEST_MAX_BYTES: usize = 256 * 1024;
@@ -194,6 +194,11 @@ pub enum Request {
     Host {
         /// Readings since then, in microseconds since the Unix epoch.
         since_us: u64,
+        /// And up to then; `None`: all that came later.
+        until_us: Option<u64>,
+        /// Each as it was read, as many as one answer holds, the oldest: who wants the next asks again from behind the
+        /// last. Otherwise, of many, several are put together as one.
+        each: bool,
     },
     /// Change the live configuration, all or nothing. Answered by `Config`.
     ConfigSet {

@@ -40,6 +40,30 @@ fn json_lines_have_every_key() {
     assert_eq!(values[2]["count"], 1u64 << 60);
 }
 
+#[test]
+fn readings_of_the_host_have_every_column() {
+    let point = HostPoint {
+        time_s: 1_795_299_041.25,
+        span_s: Some(10.0),
+        cpu_busy: None,
+        memory_used_bytes: 1 << 33,
+        swap_used_bytes: 0,
+        cpu_stalled: Some(0.5),
+        memory_stalled: None,
+        memory_full_stalled: None,
+        io_stalled: None,
+        io_full_stalled: None,
+        temperature_celsius: Some(41.5),
+        frequency_mhz: None,
+    };
+    let text = String::from_utf8(written(&host(&[point]), Form::JsonLines)).unwrap();
+    let told: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(told, serde_json::to_value(point).unwrap(), "as `host --json` has it");
+    let names = written(&host(&[]), Form::Csv);
+    assert!(names.starts_with(b"time_s,span_s,cpu_busy,memory_used_bytes,"));
+    assert!(written(&host(&[point]), Form::Parquet).ends_with(b"PAR1"));
+}
+
 /// Numbers from 0 on, that many sheets of so many each.
 fn in_parts(form: Form, sheets: usize, rows: usize) -> Vec<u8> {
     let (mut table, mut out) = (Table::new(form), Vec::new());

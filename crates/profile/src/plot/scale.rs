@@ -1,6 +1,7 @@
 //! Scales and ticks: which values an axis shows, and how they are written.
 
 use super::{Chart, Panel, Series, Style, Unit};
+use crate::report::date_utc;
 
 /// A mark that is this many times above all series is not drawn, or the series would be a line at the bottom.
 const MARK_FAR: f64 = 3.0;
@@ -105,7 +106,9 @@ impl Scale {
     /// Values and how they are written, from 0 up, at most `count` of them but at least two.
     pub(super) fn ticks(&self, count: usize) -> Vec<(f64, String)> {
         let top = self.top / self.divisor;
-        let step = nice(top / as_float(count.max(2) - 1));
+        let wanted = nice(top / as_float(count.max(2) - 1));
+        // One number alone says nothing of a scale: the largest round step that it has room for.
+        let step = if wanted <= top { wanted } else { nice(top / 2.5) };
         ticks(0.0, top, step).into_iter().map(|value| (value * self.divisor, written(value, step))).collect()
     }
 
@@ -116,6 +119,39 @@ impl Scale {
         let value = (top / step - 1e-9).ceil() * step;
         (value * self.divisor, written(value, step))
     }
+}
+
+/// Ticks of a chart's time axis, and their unit; of one by the clock, that is how the clock goes.
+pub(super) fn axis_ticks(chart: &Chart, span: Span, count: usize) -> (Vec<(f64, String)>, &'static str) {
+    match chart.clock_s {
+        None => time_ticks(span, count),
+        // Times of day are longer than numbers.
+        Some(zero_s) => (clock_ticks(zero_s, span, (count * 3 / 4).max(2)), "UTC"),
+    }
+}
+
+/// What lies between two ticks of a clock, in seconds.
+const CLOCK_STEPS: [u32; 24] = [
+    1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400,
+    172_800, 432_000, 864_000, 2_592_000, 7_776_000, 31_536_000,
+];
+
+/// Ticks at round times of day, written as these, midnights as dates; second 0 is at `zero_s` of the Unix clock.
+fn clock_ticks(zero_s: f64, span: Span, count: usize) -> Vec<(f64, String)> {
+    let least = (span.to - span.from) / as_float(count);
+    let step =
+        CLOCK_STEPS.into_iter().map(f64::from).find(|&step| step >= least).unwrap_or(f64::from(u32::MAX));
+    let written = |unix_s: f64| {
+        let date = date_utc(unix_s);
+        let (day, time) = (date.get(5..10), date.get(11..19).unwrap_or_default());
+        match day {
+            Some(day) if step >= 86_400.0 || time == "00:00:00" => day.to_owned(),
+            _ if step < 60.0 => time.to_owned(),
+            _ => time.get(..5).unwrap_or_default().to_owned(),
+        }
+    };
+    let ticks = ticks(zero_s + span.from, zero_s + span.to, step);
+    ticks.into_iter().map(|unix_s| (unix_s - zero_s, written(unix_s))).collect()
 }
 
 /// Ticks of the time axis: seconds, and how they are written in the unit that is given with them.
@@ -204,6 +240,8 @@ mod tests {
         check_ticks(Unit::Plain("cores".into()), 0.9, 6, "cores", &["0.0", "0.2", "0.4", "0.6", "0.8"]);
         check_ticks(Unit::Bytes, 3.5 * 1024.0 * 1024.0 * 1024.0, 5, "GiB", &["0", "1", "2", "3"]);
         check_ticks(Unit::BytesPerSecond, 900.0, 4, "B/s", &["0", "500"]);
+        check_ticks(Unit::Plain("PUs".into()), 4.0, 3, "PUs", &["0", "2", "4"]);
+        check_ticks(Unit::Plain("PUs".into()), 9.0, 2, "PUs", &["0", "5"]);
         check_ticks(Unit::Bytes, 0.0, 4, "B", &["0.0", "0.5", "1.0"]);
     }
 
@@ -220,6 +258,22 @@ mod tests {
         check(0.0, 600.0, "min", &["0", "2", "4", "6", "8", "10"]);
         check(0.0, 86_400.0, "h", &["0", "5", "10", "15", "20"]);
         check(-0.5, 0.5, "s", &["-0.4", "-0.2", "0.0", "0.2", "0.4"]);
+    }
+
+    #[test]
+    fn a_clock_has_round_times_and_dates() {
+        // 2026-11-21 22:10:41 UTC.
+        let zero_s = 1_795_299_041.0;
+        let check = |length, count, want: &[&str]| {
+            let ticks = clock_ticks(zero_s, Span { from: 0.0, to: length }, count);
+            assert_eq!(ticks.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>(), want, "{length}");
+            assert!(ticks.iter().all(|&(x, _)| (0.0..=length).contains(&x)), "{ticks:?}");
+        };
+        check(30.0, 4, &["22:10:50", "22:11:00", "22:11:10"]);
+        check(3_600.0, 4, &["22:15", "22:30", "22:45", "23:00"]);
+        check(7_200.0, 4, &["22:30", "23:00", "23:30", "11-22"]);
+        check(4.0 * 86_400.0, 5, &["11-22", "11-23", "11-24", "11-25"]);
+        assert!(clock_ticks(zero_s, Span { from: 0.0, to: 1e12 }, 5).len() < 1_000);
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub(super) fn draw(chart: &Chart, width: u32, height: u32) -> String {
         draw_panel(chart, &layout, at, panel, place, &mut out);
     }
     if let Some(last) = layout.places.last() {
-        time_axis(&layout, last, &mut out);
+        time_axis(chart, &layout, last, &mut out);
     }
     out.push_str("</svg>\n");
     out
@@ -228,10 +228,10 @@ fn draw_marks(layout: &Layout, panel: &Panel, place: &Place, out: &mut String) {
     }
 }
 
-fn time_axis(layout: &Layout, last: &Place, out: &mut String) {
+fn time_axis(chart: &Chart, layout: &Layout, last: &Place, out: &mut String) {
     let (font_size, plot, span) = (layout.font_size, &last.plot, layout.span);
     let room = plot.width / (5.0 * font_size);
-    let (ticks, unit) = scale::time_ticks(span, ticks_in(room, 12));
+    let (ticks, unit) = scale::axis_ticks(chart, span, ticks_in(room, 12));
     for (seconds, text) in &ticks {
         let x = plot.left + (seconds - span.from) / (span.to - span.from) * plot.width;
         for place in &layout.places {

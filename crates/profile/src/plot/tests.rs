@@ -1,4 +1,5 @@
 use pinfold_proto::JobClass;
+use pinfold_proto::host::{HostPoint, HostView};
 use pinfold_proto::view::VERSION;
 
 use super::*;
@@ -134,6 +135,7 @@ fn odd_charts() -> Vec<(&'static str, Chart)> {
         }],
         shaded: vec![(0.5, 0.6, "frozen".into()), (f64::NAN, 1.0, "parked".into())],
         without: "nothing was seen".into(),
+        clock_s: None,
     };
     let many = (0..50_000).map(|at| (f64::from(at), f64::from(at % 97))).collect();
     vec![
@@ -150,8 +152,68 @@ fn odd_charts() -> Vec<(&'static str, Chart)> {
         ("many points", chart(vec![series(many, Style::Thin)])),
         ("many panels", Chart { panels: vec![Panel::default(); 30], ..Chart::default() }),
         ("a job without series", job_chart(&view(None))),
+        ("the host", host(400)),
+        ("the host, read once", host(1)),
+        ("the host, never read", host(0)),
         ("a job of one sample", job_chart(&view(Some(vec![point(0.5, JobState::Frozen)])))),
     ]
+}
+
+/// A host that was read every ten seconds from 2026-11-21 22:10:41 UTC on, with a pause of half an hour.
+fn host(count: u32) -> Chart {
+    let point = |number: u32| {
+        let (at, wave) = (f64::from(number), (f64::from(number) / 20.0).sin());
+        let pause_s = if number > 100 { 1_800.0 } else { 0.0 };
+        HostPoint {
+            time_s: 1_795_299_041.0 + 10.0 * at + pause_s,
+            span_s: (number > 0).then_some(if number == 101 { 1_810.0 } else { 10.0 }),
+            cpu_busy: (number > 0).then_some(if number == 101 { 0.1 } else { 2.5 + 1.4 * wave }),
+            memory_used_bytes: MIB * (4_000 + u64::from(number) * 20),
+            swap_used_bytes: if number > 250 { MIB * 700 } else { 0 },
+            cpu_stalled: Some((wave * 0.2).max(0.0)),
+            memory_stalled: Some(if (250..300).contains(&number) { 0.31 } else { 0.0 }),
+            memory_full_stalled: Some(if (260..280).contains(&number) { 0.12 } else { 0.0 }),
+            io_stalled: Some(0.05),
+            io_full_stalled: Some(0.01),
+            temperature_celsius: Some(50.0 + 10.0 * wave),
+            frequency_mhz: None,
+        }
+    };
+    let samples = (0..count).map(point).collect();
+    host_chart(&HostView {
+        version: VERSION,
+        host: "farm".to_owned(),
+        pus: 4,
+        memory_bytes: 16 << 30,
+        samples,
+    })
+}
+
+#[test]
+fn a_host_is_drawn_by_the_clock() {
+    let chart = host(400);
+    let titles: Vec<&str> = chart.panels.iter().map(|panel| panel.title.as_str()).collect();
+    assert_eq!(titles, ["CPU", "memory", "stalled", "hottest sensor"], "no frequency is told");
+    assert_eq!(chart.shaded, [(1_000.0, 2_810.0, "not read".to_owned())]);
+    let svg = chart.to_svg(900, 600);
+    for text in [
+        "farm: 2026-11-21 22:10:41 to 2026-11-21 23:47:11 UTC",
+        "CPU (PUs)",
+        "4 PUs",
+        "16.0 GiB in all",
+        "stalled (% of the time)",
+        "all for memory",
+        "hottest sensor (°C)",
+        ">22:30<",
+        ">not read<",
+        "time (UTC)",
+    ] {
+        assert!(svg.contains(text), "{text} is missing");
+    }
+    let text = chart.to_text(100, 40);
+    assert!(text.contains("22:30") && text.contains("UTC") && text.lines().count() <= 40, "{text}");
+    assert!(host(0).to_text(100, 40).contains("while jobs run"));
+    assert!(host(1).shaded.is_empty());
 }
 
 #[test]
@@ -298,7 +360,7 @@ fn page_cache_far_above_does_not_press_memory_down() {
 /// For people: `PINFOLD_PICTURES=DIR cargo test -p pinfold-profile pictures` writes what they look like.
 #[test]
 fn pictures_of_a_job_differ_where_the_jobs_do() {
-    let pictures = [("job", job()), ("empty", job_chart(&view(None)))];
+    let pictures = [("job", job()), ("empty", job_chart(&view(None))), ("host", host(400))];
     if let Some(dir) = std::env::var_os("PINFOLD_PICTURES") {
         for ((name, chart), (width, height)) in pictures
             .iter()
@@ -310,6 +372,7 @@ fn pictures_of_a_job_differ_where_the_jobs_do() {
         }
         println!("{}", pictures[0].1.to_text(100, 40));
         println!("{}", pictures[0].1.to_text(60, 24));
+        println!("{}", pictures[2].1.to_text(80, 24));
     }
     assert_ne!(pictures[0].1.to_png(300, 200).unwrap(), pictures[1].1.to_png(300, 200).unwrap());
 }

@@ -45,7 +45,7 @@ pub(super) fn draw(chart: &Chart, width: usize, height: usize) -> String {
             lines.push(format!("{label:>left$}┤{}", cells.iter().collect::<String>(), left = left - 1));
         }
     }
-    lines.extend(axis(span, left - 1, columns));
+    lines.extend(axis(chart, span, left - 1, columns));
     let mut text: String = lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n");
     text.push('\n');
     crate::report::plain_lines(&text)
@@ -167,8 +167,8 @@ fn shaded(chart: &Chart, span: Span, columns: usize) -> Vec<bool> {
 }
 
 /// The line below, and the numbers under it, none over another.
-fn axis(span: Span, left: usize, columns: usize) -> [String; 2] {
-    let (ticks, unit) = scale::time_ticks(span, (columns / 12).max(2));
+fn axis(chart: &Chart, span: Span, left: usize, columns: usize) -> [String; 2] {
+    let (ticks, unit) = scale::axis_ticks(chart, span, (columns / 12).max(2));
     let mut line: Vec<char> = vec!['─'; columns];
     let mut numbers: Vec<char> = vec![' '; columns + left + 8];
     let mut free = 0;

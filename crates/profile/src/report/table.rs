@@ -3,6 +3,8 @@
 
 use std::io::{self, Write};
 
+use unicode_width::UnicodeWidthChar as _;
+
 /// Blanks between columns.
 const GAP: usize = 2;
 
@@ -57,12 +59,27 @@ pub fn plain(text: &str) -> String {
     text.chars().map(|c| if acts(c) { '?' } else { c }).collect()
 }
 
-/// The text cut to `width` characters, with a mark where something is missing.
+/// The columns of a terminal that a text takes: two for each character of East Asian writing and for most pictures,
+/// none for an accent that stands on the one before.
+pub(super) fn columns(text: &str) -> usize {
+    text.chars().map(columns_of).sum()
+}
+
+fn columns_of(c: char) -> usize {
+    c.width().unwrap_or(0)
+}
+
+/// The text cut to `width` columns, with a mark where something is missing.
 pub(super) fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
+    if columns(text) <= width {
         return text.to_owned();
     }
-    let mut kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    let mut used = 1;
+    let fits = |c: &char| {
+        used += columns_of(*c);
+        used <= width
+    };
+    let mut kept: String = text.chars().take_while(fits).collect();
     if width > 0 {
         kept.push('…');
     }
@@ -93,6 +110,18 @@ impl Table {
         self.rows.push(row);
     }
 
+    /// How many rows there are.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The heads of columns that say something and have no room in lines of `width`.
+    pub(super) fn left_out(&self, width: usize) -> Vec<&'static str> {
+        let shown = self.shown(width);
+        let out = (0..self.columns.len()).filter(|&at| !self.is_empty(at) && !shown.contains(&at));
+        out.map(|at| self.columns[at].head).collect()
+    }
+
     /// Writes it, no line longer than `width`.
     pub(super) fn write(&self, width: usize, colour: bool, out: &mut dyn Write) -> io::Result<()> {
         let shown = self.shown(width);
@@ -109,7 +138,7 @@ impl Table {
                 let room = wide.min(width.saturating_sub(used));
                 let cell = &row[at];
                 let text = if cell.keeps_end { cut_before(&cell.text, room) } else { cut(&cell.text, room) };
-                let blanks = room - text.chars().count();
+                let blanks = room.saturating_sub(columns(&text));
                 let (before, after) = match self.columns[at].align {
                     Align::Right => (blanks, 0),
                     Align::Left => (0, if last { 0 } else { blanks }),
@@ -128,15 +157,18 @@ impl Table {
     }
 
     fn width(&self, at: usize) -> usize {
-        let cells = self.rows.iter().map(|row| row[at].text.chars().count());
+        let cells = self.rows.iter().map(|row| columns(&row[at].text));
         cells.chain([self.columns[at].head.len()]).max().unwrap_or(0)
+    }
+
+    /// Whether a column that may be left out says nothing.
+    fn is_empty(&self, at: usize) -> bool {
+        self.columns[at].leave_out > 0 && self.rows.iter().all(|row| row[at].text.is_empty())
     }
 
     /// The columns that fit, in order: empty ones never do, and the least important go first.
     fn shown(&self, width: usize) -> Vec<usize> {
-        let empty =
-            |at: usize| self.columns[at].leave_out > 0 && self.rows.iter().all(|row| row[at].text.is_empty());
-        let mut shown: Vec<usize> = (0..self.columns.len()).filter(|&at| !empty(at)).collect();
+        let mut shown: Vec<usize> = (0..self.columns.len()).filter(|&at| !self.is_empty(at)).collect();
         loop {
             let needed: usize = shown
                 .iter()
@@ -152,5 +184,31 @@ impl Table {
                 None => return shown,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_by_the_columns_that_they_take() {
+        assert_eq!((columns("abc"), columns("計算"), columns("e\u{301}"), columns("")), (3, 4, 1, 0));
+        assert_eq!(
+            (cut("計算機", 6), cut("計算機", 5), cut("計算機", 4)),
+            ("計算機".into(), "計算…".into(), "計…".into())
+        );
+        assert_eq!((cut("abc", 2), cut("abc", 1), cut("abc", 0)), ("a…".into(), "…".into(), String::new()));
+        assert_eq!(cut_before("/long/path", 5), "…path");
+    }
+
+    #[test]
+    fn what_has_no_room_is_named_unless_it_says_nothing() {
+        let column = |head, leave_out| Column { head, align: Align::Left, leave_out };
+        let mut table =
+            Table::new(&[column("ONE", 0), column("TWO", 2), column("THREE", 1), column("FOUR", 0)]);
+        table.push(["1", "22", "", "4"].map(Cell::new).into());
+        assert!(table.left_out(14).is_empty(), "THREE is empty");
+        assert_eq!((table.left_out(8), table.len()), (vec!["TWO"], 1));
     }
 }

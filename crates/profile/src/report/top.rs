@@ -1,24 +1,26 @@
 //! `pinfold top` and `pinfold ps`: the host and its jobs on one screen, and managed processes in a table. Pure: a
 //! screen is made of two views, one after the other, and a size. A view may be of a moment in the past. Reading
-//! order: [`frame`] (the jobs), [`cores`] (the cores and what is on them), [`inside`] (one job's processes). Absent
-//! here: terminals and keys.
+//! order: [`frame`] (the jobs), [`cores`] (the cores and what is on them), [`inside`] (one job's processes), [`head`]
+//! (what stands above each, and what there is room for). Absent here: terminals and keys.
 
 mod cores;
+mod head;
 mod inside;
 
 use std::cmp::Ordering;
 use std::io::{self, Write};
 
-use pinfold_proto::JobState;
 use pinfold_proto::view::{JobView, ProcessView, ReportView, StatusView};
 
 use super::list::class_word;
 use super::table::{Align, Cell, Column, Table, cut, plain};
-use super::units::{date_utc, duration, precise, rounded, size};
+use super::units::{duration, precise, rounded, size};
 use super::{now_s, state_word};
 
 pub use cores::{CoreUse, cores_frame};
 pub use inside::process_frame;
+
+use head::{Head, Rows};
 
 /// By what jobs are sorted, the largest first; by number the smallest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -104,87 +106,42 @@ const fn column(head: &'static str, align: Align, leave_out: u8) -> Column {
 const TOP: [Column; 12] = [
     column("", Align::Left, 0),
     column("JOB", Align::Right, 0),
-    column("STATE", Align::Left, 0),
-    column("CLASS", Align::Left, 4),
-    column("PRI", Align::Right, 6),
-    column("CPUS", Align::Left, 5),
-    column("CORES", Align::Right, 0),
-    column("MEMORY", Align::Right, 0),
-    column("OF BUDGET", Align::Left, 3),
-    column("SWAP", Align::Right, 7),
-    column("TIME", Align::Right, 1),
+    column("STATE", Align::Left, 2),
+    column("CLASS", Align::Left, 6),
+    column("PRI", Align::Right, 8),
+    column("CPUS", Align::Left, 7),
+    column("CORES", Align::Right, 3),
+    column("MEMORY", Align::Right, 1),
+    column("OF BUDGET", Align::Left, 5),
+    column("SWAP", Align::Right, 9),
+    column("TIME", Align::Right, 4),
     column("NAME", Align::Left, 0),
 ];
-
-/// What stands above every screen: the host, its slots and its memory, and the moment if that is not now.
-fn head(now: &StatusView, screen: &Screen) -> Vec<String> {
-    let (slots, memory) = (&now.slots, &now.memory);
-    let pressure = memory
-        .pressure_full_avg10
-        .map_or(String::new(), |full| format!("   stalled for memory {:.1} %", full * 100.0));
-    let count = |state| now.jobs.iter().filter(|job| job.state == state).count();
-    let part = precise(memory.held_bytes) / precise(memory.budget_bytes.max(1));
-    let mut lines: Vec<String> = Vec::new();
-    lines.extend(now.at_s.map(|at_s| {
-        let ago = duration((now_s() - at_s).max(0.0));
-        format!("{}, {ago} ago   l now  <- -> {{ }} [ ] other times", date_utc(at_s))
-    }));
-    lines.push(format!(
-        "{} ({})   slots {} of {}   running {}  frozen {}  queued {}  held {}",
-        plain(&now.host),
-        plain(&now.mode),
-        slots.used,
-        slots.total,
-        count(JobState::Running),
-        count(JobState::Frozen) + count(JobState::Parked),
-        count(JobState::Queued),
-        count(JobState::Held)
-    ));
-    let told = format!(
-        "{} of {}, swap {}{pressure}",
-        size(memory.held_bytes),
-        size(memory.budget_bytes),
-        size(memory.swap_held_bytes)
-    );
-    // The bar takes what the figures leave: they are never cut.
-    let room = screen.width.saturating_sub(told.chars().count() + "memory [] ".len());
-    lines.push(format!("memory [{}] {told}", bar(part, (screen.width / 4).clamp(10, 40).min(room.max(4)))));
-    lines.extend(now.warnings.iter().map(|warning| format!("warning: {}", plain(warning))));
-    lines
-}
 
 fn filtered(screen: &Screen) -> String {
     if screen.filter.is_empty() { String::new() } else { format!("   only {}", plain(&screen.filter)) }
 }
 
-/// The screen: at most `height` lines of at most `width` characters.
+/// The screen: at most `height` lines of at most `width` columns.
 #[must_use]
 pub fn frame(now: &StatusView, before: Option<&StatusView>, screen: &Screen) -> Vec<String> {
-    let mut lines = head(now, screen);
-    lines.push(format!(
-        "by {}{}   c m n t order  / filter  enter processes  v cores  <- -> time  q quit",
-        screen.sort.word(),
-        filtered(screen)
-    ));
-    lines.iter_mut().for_each(|line| *line = cut(line, screen.width));
     let jobs = shown(now, before, screen);
     let mut table = Table::new(&TOP);
     let at_s = now.at_s.unwrap_or_else(now_s);
     for (at, job) in jobs.iter().enumerate() {
         table.push(row(job, before, at == screen.selected, now.memory.budget_bytes, at_s));
     }
-    let mut text = Vec::new();
-    // Writing into memory does not fail.
-    let _ = table.write(screen.width, screen.colour, &mut text);
-    let text = String::from_utf8_lossy(&text);
-    let mut rows = text.lines();
-    lines.extend(rows.next().map(str::to_owned));
-    let room = screen.height.saturating_sub(lines.len());
+    let rows = Rows {
+        table: &table,
+        what: "jobs",
+        by: format!("by {}{}", screen.sort.word(), filtered(screen)),
+        keys: "c m n t order  / filter  enter processes  v cores  <- -> time  q quit".to_owned(),
+    };
     // The marked job stays in sight.
-    let first = (screen.selected + 1).saturating_sub(room).min(jobs.len().saturating_sub(room));
-    lines.extend(rows.skip(first).take(room).map(str::to_owned));
-    lines.truncate(screen.height);
-    lines
+    let first = |room: usize| {
+        screen.selected.saturating_add(1).saturating_sub(room).min(jobs.len().saturating_sub(room))
+    };
+    rows.below(Head::of_host(now, screen), screen, first)
 }
 
 fn row(
@@ -203,7 +160,7 @@ fn row(
         class_word(job.class).to_owned(),
         job.priority.to_string(),
         job.cpus.clone().unwrap_or_default(),
-        cores(job, before).map_or(String::new(), |cores| format!("{cores:.2}")),
+        cores(job, before).map_or("-".to_owned(), |cores| format!("{cores:.2}")),
         job.memory_bytes.map_or(String::new(), size),
         bar(precise(held) / precise(budget_bytes.max(1)), 12),
         job.swap_bytes.filter(|&bytes| bytes > 0).map_or(String::new(), size),
@@ -222,12 +179,12 @@ fn bar(part: f64, width: usize) -> String {
 const PS: [Column; 9] = [
     column("JOB", Align::Right, 0),
     column("PID", Align::Right, 0),
-    column("PARENT", Align::Right, 4),
-    column("CLASS", Align::Left, 3),
-    column("CPU", Align::Right, 0),
-    column("PEAK", Align::Right, 1),
-    column("THREADS", Align::Right, 2),
-    column("USER", Align::Left, 5),
+    column("PARENT", Align::Right, 5),
+    column("CLASS", Align::Left, 4),
+    column("CPU", Align::Right, 1),
+    column("PEAK", Align::Right, 2),
+    column("THREADS", Align::Right, 3),
+    column("USER", Align::Left, 6),
     column("COMMAND", Align::Left, 0),
 ];
 

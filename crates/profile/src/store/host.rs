@@ -15,6 +15,13 @@ const THIN_US: u64 = 60 * 1_000_000;
 /// What a row takes, about.
 const ROW_BYTES: u64 = 100;
 
+/// What is done where it fails.
+const READ: &str = "read the host's readings";
+
+/// The first and the last of some time.
+const ENDS: &str = "SELECT (SELECT min(time_us) FROM host WHERE time_us >= ?1), \
+                    (SELECT max(time_us) FROM host WHERE time_us <= ?2)";
+
 const COLUMNS: &str = "time_us, cpu_busy_us, memory_used_bytes, swap_used_bytes, cpu_stalled_us, memory_stalled_us, \
                        memory_full_stalled_us, io_stalled_us, io_full_stalled_us, temperature_milli, frequency_khz";
 
@@ -37,23 +44,50 @@ impl Store {
         Ok(())
     }
 
-    /// The readings of the host since then, oldest first. Of more than about `most` several are put together: counters as
-    /// they were last, of everything else the most.
+    /// The readings of the host between two moments, both included, oldest first. Of more than about `most` several are
+    /// put together: counters as they were last, of everything else the most.
     ///
     /// # Errors
     /// As SQLite refuses.
-    pub fn host_since(&self, since_us: u64, most: u64) -> Result<Vec<HostRow>, StoreError> {
-        let last = "SELECT max(time_us) FROM host";
-        let last: Vec<Option<i64>> = self.read("read the host's readings", last, &[], |row| row.get(0))?;
-        let last_us = last.into_iter().flatten().next().and_then(|us| u64::try_from(us).ok()).unwrap_or(0);
-        let step_us = last_us.saturating_sub(since_us) / most.max(1) + 1;
+    pub fn host_between(&self, since_us: u64, until_us: u64, most: u64) -> Result<Vec<HostRow>, StoreError> {
+        let (since, until) = (whole(since_us), whole(until_us));
+        // What was not read takes none of the room.
+        let ends = |row: &Row<'_>| -> rusqlite::Result<(Option<i64>, Option<i64>)> {
+            Ok((row.get(0)?, row.get(1)?))
+        };
+        let found = self.read(READ, ENDS, &[&since, &until], ends)?;
+        let Some((Some(first), Some(last))) = found.into_iter().next() else { return Ok(Vec::new()) };
+        let step = (last - first).max(0) / whole(most.max(1)) + 1;
         let merged = "max(time_us), max(cpu_busy_us), max(memory_used_bytes), max(swap_used_bytes), \
                       max(cpu_stalled_us), max(memory_stalled_us), max(memory_full_stalled_us), max(io_stalled_us), \
                       max(io_full_stalled_us), max(temperature_milli), max(frequency_khz)";
         let sql = format!(
-            "SELECT {merged} FROM host WHERE time_us >= ?1 GROUP BY (time_us - ?1) / ?2 ORDER BY max(time_us)"
+            "SELECT {merged} FROM host WHERE time_us >= ?1 AND time_us <= ?3 GROUP BY (time_us - ?1) / ?2 \
+             ORDER BY max(time_us)"
         );
-        self.read("read the host's readings", &sql, &[&whole(since_us), &whole(step_us)], read_host)
+        self.read(READ, &sql, &[&first, &step, &until], read_host)
+    }
+
+    /// The first `count` readings of the host between two moments, both included, each as it was written, oldest first.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn host_each(&self, since_us: u64, until_us: u64, count: u64) -> Result<Vec<HostRow>, StoreError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM host WHERE time_us >= ?1 AND time_us <= ?2 ORDER BY time_us LIMIT ?3"
+        );
+        self.read(READ, &sql, &[&whole(since_us), &whole(until_us), &whole(count)], read_host)
+    }
+
+    /// The last two readings of the host up to a moment, oldest first; fewer, if there are no more.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn host_until(&self, at_us: u64) -> Result<Vec<HostRow>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM host WHERE time_us <= ?1 ORDER BY time_us DESC LIMIT 2");
+        let mut rows = self.read(READ, &sql, &[&whole(at_us)], read_host)?;
+        rows.reverse();
+        Ok(rows)
     }
 
     /// Strikes off readings of the host from before that moment, thins those of more than a week ago, and keeps all of

@@ -3,9 +3,10 @@
 use pinfold_proto::JobClass;
 use pinfold_proto::view::StatusView;
 
-use super::super::table::{cut, plain};
+use super::super::table::{columns, cut, plain};
 use super::super::units::rounded;
-use super::{Screen, bar, filtered, head};
+use super::head::{Head, Line};
+use super::{Screen, bar, filtered};
 
 /// What is on a core.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -23,27 +24,35 @@ pub struct CoreUse {
 /// A cell narrower than this tells nothing.
 const CELL: usize = 26;
 
-/// The screen: at most `height` lines of at most `width` characters. Cores stand below each other, and beside each
+/// The screen: at most `height` lines of at most `width` columns. Cores stand below each other, and beside each
 /// other where there are more of them than lines; `selected` counts lines that are scrolled over.
 #[must_use]
 pub fn cores_frame(now: &StatusView, cores: &[CoreUse], screen: &Screen) -> Vec<String> {
-    let mut lines = head(now, screen);
-    lines.push(format!("cores{}   / filter  v jobs  up down  <- -> time  q quit", filtered(screen)));
-    lines.iter_mut().for_each(|line| *line = cut(line, screen.width));
-    let room = screen.height.saturating_sub(lines.len()).max(1);
     let most = (screen.width / CELL).max(1);
-    let columns = cores.len().div_ceil(room).clamp(1, most);
-    let wide = screen.width / columns;
-    let rows = cores.len().div_ceil(columns);
+    let across = |room: usize| cores.len().div_ceil(room.max(1)).clamp(1, most);
+    let mut head = Head::of_host(now, screen);
+    head.push(Line::Order, String::new());
+    let least = cores.len().div_ceil(most).clamp(1, (screen.height / 3).max(2));
+    let mut lines = head.above(least, screen, |room| {
+        let count = match room.saturating_mul(across(room)) {
+            shown if shown < cores.len() => format!("{shown} of {} cores", cores.len()),
+            _ => "cores".to_owned(),
+        };
+        format!("{count}{}   / filter  v jobs  up down  <- -> time  q quit", filtered(screen))
+    });
+    let room = screen.height.saturating_sub(lines.len()).max(1);
+    let beside = across(room);
+    let wide = screen.width / beside;
+    let rows = cores.len().div_ceil(beside);
     let label = cores.iter().map(|core| core.cpus.chars().count()).max().unwrap_or(1).min(wide / 3);
     let first = screen.selected.min(rows.saturating_sub(room));
-    for row in first..rows.min(first + room) {
+    for row in first..rows.min(first.saturating_add(room)) {
         let cell = |column: usize| {
             let core = cores.get(column * rows + row)?;
             let text = cut(&cell(now, core, label, screen), wide.saturating_sub(1));
-            Some(format!("{text:<wide$}"))
+            Some(text.clone() + &" ".repeat(wide.saturating_sub(columns(&text))))
         };
-        let line: String = (0..columns).filter_map(cell).collect();
+        let line: String = (0..beside).filter_map(cell).collect();
         lines.push(line.trim_end().to_owned());
     }
     lines.truncate(screen.height);

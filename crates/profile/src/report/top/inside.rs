@@ -4,11 +4,12 @@ use std::cmp::Ordering;
 
 use pinfold_proto::view::{ProcessView, ReportView};
 
-use super::super::table::{Table, cut, plain};
+use super::super::table::{Table, plain};
 use super::super::units::{date_utc, duration};
+use super::head::{Head, Line, Rows};
 use super::{PS, Screen, Sort, filtered, process_row};
 
-/// The screen: at most `height` lines of at most `width` characters. Those processes that lived at `at_s`, or that
+/// The screen: at most `height` lines of at most `width` columns. Those processes that lived at `at_s`, or that
 /// live; of the filter, those whose command has it. `selected` counts lines that are scrolled over.
 #[must_use]
 pub fn process_frame(view: &ReportView, at_s: Option<f64>, screen: &Screen) -> Vec<String> {
@@ -28,30 +29,21 @@ pub fn process_frame(view: &ReportView, at_s: Option<f64>, screen: &Screen) -> V
         || format!("{count} now, {} in all", view.processes_total),
         |at_s| format!("{count} at {}; figures are their last", date_utc(at_s)),
     );
-    let mut lines = vec![
-        format!("job {}: {}   processes: {moment}", view.job, plain(&view.name)),
-        format!(
-            "ran {}, CPU {}   by {}{}   c m n t order  / filter  up down  q back",
-            duration(view.wall_s.unwrap_or(0.0)),
-            duration(view.cpu_user_s + view.cpu_system_s),
-            screen.sort.word(),
-            filtered(screen)
-        ),
-    ];
-    lines.iter_mut().for_each(|line| *line = cut(line, screen.width));
+    let mut head = Head::default();
+    head.push(Line::Moment, format!("job {}: {}   processes: {moment}", view.job, plain(&view.name)));
     let mut table = Table::new(&PS);
     processes.iter().for_each(|process| table.push(process_row(view, process, "")));
-    let mut text = Vec::new();
-    // Writing into memory does not fail.
-    let _ = table.write(screen.width, screen.colour, &mut text);
-    let text = String::from_utf8_lossy(&text);
-    let mut rows = text.lines();
-    lines.extend(rows.next().map(str::to_owned));
-    let room = screen.height.saturating_sub(lines.len());
-    let first = screen.selected.min(processes.len().saturating_sub(room));
-    lines.extend(rows.skip(first).take(room).map(str::to_owned));
-    lines.truncate(screen.height);
-    lines
+    let rows = Rows {
+        table: &table,
+        what: "processes",
+        by: format!("by {}{}", screen.sort.word(), filtered(screen)),
+        keys: format!(
+            "ran {}, CPU {}   c m n t order  / filter up down  q back",
+            duration(view.wall_s.unwrap_or(0.0)),
+            duration(view.cpu_user_s + view.cpu_system_s)
+        ),
+    };
+    rows.below(head, screen, |room| screen.selected.min(processes.len().saturating_sub(room)))
 }
 
 fn order(one: &ProcessView, other: &ProcessView, sort: Sort) -> Ordering {

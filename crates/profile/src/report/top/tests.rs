@@ -1,7 +1,8 @@
-use pinfold_proto::JobClass;
 use pinfold_proto::row::JobRow;
 use pinfold_proto::view::{MemoryView, SlotsView, VERSION};
+use pinfold_proto::{JobClass, JobState};
 
+use super::super::table::columns;
 use super::super::{job_view, report_view};
 use super::*;
 
@@ -47,6 +48,7 @@ fn status(jobs: u64, at_s: Option<f64>) -> StatusView {
         },
         projects: Vec::new(),
         at_s,
+        reading: None,
         draining: false,
         jobs: (1..=jobs).map(|job| job_view(&row(job), Some(job << 20), Some(0), vec![])).collect(),
         warnings: Vec::new(),
@@ -68,6 +70,83 @@ fn fits(lines: &[String], (width, height): (usize, usize)) {
     assert!(lines.len() <= height, "{} lines of {height}: {lines:#?}", lines.len());
     assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:#?}");
     assert!(lines.iter().all(|line| !line.contains('\x1b')), "{lines:#?}");
+}
+
+#[test]
+fn the_host_as_it_was_is_told_in_whole_figures() {
+    let mut now = status(2, Some(1_000.0));
+    let mut reading = pinfold_proto::host::HostPoint {
+        time_s: 960.0,
+        span_s: Some(10.0),
+        cpu_busy: Some(1.25),
+        memory_used_bytes: 3 << 30,
+        swap_used_bytes: 5 << 20,
+        cpu_stalled: Some(0.125),
+        memory_stalled: Some(0.5),
+        memory_full_stalled: Some(0.25),
+        io_stalled: None,
+        io_full_stalled: None,
+        temperature_celsius: Some(41.4),
+        frequency_mhz: None,
+    };
+    now.reading = Some(Box::new(reading));
+    let told = |width, height| {
+        let lines = frame(&now, None, &Screen { width, height, ..Screen::default() });
+        fits(&lines, (width, height));
+        lines.into_iter().find(|line| line.starts_with("host"))
+    };
+    let wide = "host 40.0 s before: 1.25 PUs busy   3.00 GiB in use, swap 5.00 MiB   stalled CPU 12.5 %, memory 50.0 %   41 °C";
+    assert_eq!(told(200, 60).as_deref(), Some(wide));
+    assert_eq!(told(40, 24).as_deref(), Some("host 40.0 s before: 1.25 PUs busy …"));
+    let usual = "host 40.0 s before: 1.25 PUs busy   3.00 GiB in use, swap 5.00 MiB …";
+    assert_eq!(told(80, 24).as_deref(), Some(usual));
+    assert_eq!(told(40, 6), None, "jobs go before it");
+    reading.time_s = 995.0;
+    now.reading = Some(Box::new(reading));
+    let lines = frame(&now, None, &Screen { width: 200, height: 60, ..Screen::default() });
+    assert!(lines.iter().any(|line| line.starts_with("host: 1.25 PUs busy   3.00 GiB")), "{lines:#?}");
+}
+
+#[test]
+fn every_screen_says_what_it_has_no_room_for() {
+    let mut now = status(30, None);
+    now.warnings = (0..5).map(|number| format!("something {number} is wrong")).collect();
+    now.jobs[3].name = "\u{8a08}\u{7b97}".repeat(40);
+    let text = |now: &StatusView, width, height, selected| {
+        let lines = frame(now, None, &Screen { width, height, selected, ..Screen::default() });
+        fits(&lines, (width, height));
+        assert!(lines.iter().all(|line| columns(line) <= width), "{lines:#?}");
+        lines.join("\n")
+    };
+    for (width, height) in [(20, 5), (40, 10), (80, 24), (200, 60)] {
+        for selected in [0, 3, 29] {
+            let text = text(&now, width, height, selected);
+            let marked = text.lines().filter(|line| line.starts_with('>')).count();
+            assert_eq!(marked, 1, "{text}");
+            assert_eq!(text.contains(" of 30 jobs "), height < 60, "{text}");
+        }
+    }
+    let small = text(&now, 40, 10, 0);
+    assert!(small.contains("1-3 of 30 jobs by cores"), "{small}");
+    let usual = text(&now, 80, 24, 0);
+    assert!(usual.contains("no room for") && usual.contains("and 2 more warnings"), "{usual}");
+    assert!(usual.contains("q quit"), "{usual}");
+    assert!(!text(&now, 200, 60, 0).contains("no room for"));
+    // Sizes that no terminal has, or only while it is made.
+    for height in 0..12 {
+        for width in [1, 2, 3, 7, 13, 19] {
+            for selected in [0, 29, usize::MAX - 1] {
+                let screen = Screen { width, height, selected, ..Screen::default() };
+                fits(&frame(&now, None, &screen), (width, height));
+                fits(&cores_frame(&now, &cores(9), &screen), (width, height));
+                fits(&frame(&status(0, Some(5.0)), None, &screen), (width, height));
+            }
+        }
+    }
+    let screen = Screen { width: 20, height: 5, ..Screen::default() };
+    let lines = cores_frame(&now, &cores(64), &screen);
+    assert!(lines.iter().any(|line| line.starts_with("2 of 64 cores")), "{lines:#?}");
+    assert_eq!(lines.iter().filter(|line| line.contains('[')).count(), 2, "{lines:#?}");
 }
 
 #[test]
