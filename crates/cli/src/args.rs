@@ -84,7 +84,7 @@ pub(crate) enum Command {
     Top(TopArgs),
     /// Show the processes of jobs that run
     Ps(PsArgs),
-    /// Write jobs, samples, processes or readings of the host as a table for other programs
+    /// Write jobs, samples, processes, threads, files or readings of the host as a table for other programs
     Export(ExportArgs),
     /// Copy the job store into a file, also while the daemon runs
     Backup(BackupArgs),
@@ -353,7 +353,8 @@ pub(crate) struct ReportArgs {
     /// Also other users' jobs, for operators; with --last or --since
     #[arg(short, long)]
     pub all: bool,
-    /// Print comma-separated values: a line a job, or a line a process with --processes
+    /// Print comma-separated values: a line a job, or with one of --series, --processes, --threads and --files a line each
+    /// of these
     #[arg(long, conflicts_with_all = ["json", "by"])]
     pub csv: bool,
     /// Report again and again at this interval, until the jobs are over

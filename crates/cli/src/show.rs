@@ -60,6 +60,7 @@ pub(crate) fn why(dial: &Dial, args: &WhyArgs) -> Result<(), Failure> {
 
 /// `pinfold report`.
 pub(crate) fn report(dial: &Dial, args: &ReportArgs) -> Result<(), Failure> {
+    let sheet = report_sheet(args)?;
     let mut client = dial.connect()?;
     let request = Request::Report {
         select: select(&mut client, &args.which)?,
@@ -71,7 +72,7 @@ pub(crate) fn report(dial: &Dial, args: &ReportArgs) -> Result<(), Failure> {
         pieces: true,
     };
     loop {
-        let over = report_once(&mut client, &request, args)?;
+        let over = report_once(&mut client, &request, args, sheet)?;
         match args.every {
             Some(interval) if !over => std::thread::sleep(interval.max(Duration::from_millis(100))),
             _ => return Ok(()),
@@ -79,8 +80,33 @@ pub(crate) fn report(dial: &Dial, args: &ReportArgs) -> Result<(), Failure> {
     }
 }
 
+/// Makes a table of jobs.
+type ToSheet = fn(&[ReportView]) -> export::Sheet;
+
+/// What a report as comma-separated values has lines of: one kind, for they have other columns each.
+fn report_sheet(args: &ReportArgs) -> Result<ToSheet, Failure> {
+    let kinds: [(bool, ToSheet); 4] = [
+        (args.series, export::samples),
+        (args.processes, export::processes),
+        (args.threads, export::threads),
+        (args.files, export::files),
+    ];
+    let mut asked = kinds.into_iter().filter(|(asked, _)| *asked).map(|(_, sheet)| sheet);
+    let first = asked.next().unwrap_or(export::jobs);
+    if args.csv && asked.next().is_some() {
+        let text = "--csv is one table: of --series, --processes, --threads and --files it takes one";
+        return Err(Failure::new(ExitCode::Usage, text));
+    }
+    Ok(first)
+}
+
 /// Prints what there is; says whether all of it is over.
-fn report_once(client: &mut Client, request: &Request, args: &ReportArgs) -> Result<bool, Failure> {
+fn report_once(
+    client: &mut Client,
+    request: &Request,
+    args: &ReportArgs,
+    sheet: ToSheet,
+) -> Result<bool, Failure> {
     let mut over = true;
     let is_over = |report: &ReportView| report.state == JobState::Exited;
     if let Some(by) = args.by {
@@ -89,7 +115,6 @@ fn report_once(client: &mut Client, request: &Request, args: &ReportArgs) -> Res
         return Ok(reports.iter().all(is_over));
     }
     if args.csv {
-        let sheet = if args.processes { export::processes } else { export::jobs };
         let mut table = Written::new(export::Form::Csv, None)?;
         table.add(sheet(&[]))?;
         each(client, request, |report| {
@@ -139,28 +164,29 @@ pub(crate) fn export(dial: &Dial, args: &ExportArgs) -> Result<(), Failure> {
         select: selected(&mut client, &which.jobs, which.last, which.since.as_deref())?,
         series: args.what == ExportWhat::Samples,
         processes: args.what == ExportWhat::Processes,
-        threads: false,
-        files: false,
+        threads: args.what == ExportWhat::Threads,
+        files: args.what == ExportWhat::Files,
         all: args.all,
         pieces: true,
     };
+    let sheet: ToSheet = match args.what {
+        ExportWhat::Jobs => export::jobs,
+        ExportWhat::Samples => export::samples,
+        ExportWhat::Processes => export::processes,
+        ExportWhat::Threads => export::threads,
+        ExportWhat::Files => export::files,
+    };
     // Only now: a file that is there is not emptied for want of a daemon.
     let mut table = Written::new(form, args.output.as_deref())?;
-    table.add(match args.what {
-        ExportWhat::Jobs => export::jobs(&[]),
-        ExportWhat::Samples => export::points(0, &[]),
-        ExportWhat::Processes => export::processes(&[]),
-    })?;
+    table.add(sheet(&[]))?;
     let mut job = 0;
-    client.ask_in_pieces(&request, |piece| match (piece, args.what) {
-        (Piece::Jobs(reports), ExportWhat::Jobs) => table.add(export::jobs(&reports)),
-        (Piece::Jobs(reports), ExportWhat::Processes) => table.add(export::processes(&reports)),
-        (Piece::Jobs(reports), ExportWhat::Samples) => {
+    client.ask_in_pieces(&request, |piece| match piece {
+        Piece::Jobs(reports) => {
             job = reports.last().map_or(job, |report| report.job);
-            Ok(())
+            table.add(sheet(&reports))
         }
-        (Piece::Points(points), _) => table.add(export::points(job, &points)),
-        (Piece::Last, _) => Ok(()),
+        Piece::Points(points) => table.add(export::points(job, &points)),
+        Piece::Last => Ok(()),
     })?;
     table.end()
 }

@@ -1,4 +1,4 @@
-//! Jobs, samples, processes and readings of the host as tables for other programs: CSV, JSON lines, Parquet. Absent here: the store, and
+//! Jobs, samples, processes, threads, files and readings of the host as tables for other programs: CSV, JSON lines, Parquet. Absent here: the store, and
 //! which rows are wanted.
 
 mod parquet;
@@ -6,7 +6,7 @@ mod parquet;
 use std::io::{self, Write};
 
 use pinfold_proto::host::HostPoint;
-use pinfold_proto::view::{NodeView, PointView, ProcessView, ReportView};
+use pinfold_proto::view::{NodeView, PointView, ReportView};
 use serde_json::{Map, Value};
 
 use crate::report::state_word;
@@ -290,6 +290,59 @@ pub fn points(job: u64, of: &[PointView]) -> Sheet {
     sheet
 }
 
+/// One row a sample, of jobs that were reported with their series.
+#[must_use]
+pub fn samples(of: &[ReportView]) -> Sheet {
+    let mut sheet = points(0, &[]);
+    of.iter().for_each(|job| sheet.append(points(job.job, job.series.as_deref().unwrap_or_default())));
+    sheet
+}
+
+/// One row a thread that lives, of jobs that were reported with their threads.
+#[must_use]
+pub fn threads(of: &[ReportView]) -> Sheet {
+    let all = of_each(of, |job| job.threads.as_deref());
+    let mut sheet = Sheet::new(all.len());
+    sheet.whole("job", &all, |(job, _)| Some(*job));
+    sheet.whole("pid", &all, |(_, one)| Some(one.pid.into()));
+    sheet.whole("thread", &all, |(_, one)| Some(one.thread.into()));
+    sheet.text("name", &all, |(_, one)| Some(one.name.clone()));
+    sheet.text("state", &all, |(_, one)| Some(one.state.clone()));
+    sheet.real("cpu_user_s", &all, |(_, one)| Some(one.cpu_user_s));
+    sheet.real("cpu_system_s", &all, |(_, one)| Some(one.cpu_system_s));
+    sheet.real("waited_s", &all, |(_, one)| one.waited_s);
+    sheet.whole("pu", &all, |(_, one)| one.pu.map(u64::from));
+    sheet
+}
+
+/// One row a file, of jobs that were reported with their files; `read` and `written` are 1 or 0.
+#[must_use]
+pub fn files(of: &[ReportView]) -> Sheet {
+    let all = of_each(of, |job| job.files.as_deref());
+    let mut sheet = Sheet::new(all.len());
+    sheet.whole("job", &all, |(job, _)| Some(*job));
+    sheet.text("path", &all, |(_, one)| Some(one.path.clone()));
+    sheet.whole("read", &all, |(_, one)| Some(one.read.into()));
+    sheet.whole("written", &all, |(_, one)| Some(one.written.into()));
+    sheet.whole("opened", &all, |(_, one)| Some(one.opened));
+    sheet.whole("read_bytes", &all, |(_, one)| Some(one.read_bytes));
+    sheet.whole("write_bytes", &all, |(_, one)| Some(one.write_bytes));
+    sheet.whole("either_bytes", &all, |(_, one)| Some(one.either_bytes));
+    sheet.whole("size_bytes", &all, |(_, one)| Some(one.size_bytes));
+    sheet.real("first_s", &all, |(_, one)| Some(one.first_s));
+    sheet.real("last_s", &all, |(_, one)| Some(one.last_s));
+    sheet
+}
+
+/// What jobs have lists of, each with its job.
+fn of_each<'a, T>(
+    of: &'a [ReportView],
+    list: impl Fn(&'a ReportView) -> Option<&'a [T]>,
+) -> Vec<(u64, &'a T)> {
+    let each = |job| list(job).unwrap_or_default().iter().map(|one| (job.job, one));
+    of.iter().flat_map(each).collect()
+}
+
 /// One row a reading of the host as a whole.
 #[must_use]
 pub fn host(of: &[HostPoint]) -> Sheet {
@@ -312,9 +365,7 @@ pub fn host(of: &[HostPoint]) -> Sheet {
 /// One row a process, or several short-lived ones, of jobs that were reported with their processes.
 #[must_use]
 pub fn processes(of: &[ReportView]) -> Sheet {
-    let list = |job: &ReportView| job.processes.clone().unwrap_or_default();
-    let all: Vec<(u64, ProcessView)> =
-        of.iter().flat_map(|job| list(job).into_iter().map(|process| (job.job, process))).collect();
+    let all = of_each(of, |job| job.processes.as_deref());
     let mut sheet = Sheet::new(all.len());
     sheet.whole("job", &all, |(job, _)| Some(*job));
     sheet.whole("number", &all, |(_, one)| Some(one.number));

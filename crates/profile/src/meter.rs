@@ -83,6 +83,13 @@ pub struct Reading {
     pub counts: Counts,
 }
 
+impl Reading {
+    /// Threads now. They are counted after the processes, some of which may have ended in between; each had one at least.
+    fn threads(&self) -> u32 {
+        self.threads.max(self.processes)
+    }
+}
+
 /// What one running job has used so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meter {
@@ -175,7 +182,7 @@ impl Meter {
             io_read_bytes: self.usage.io_read_bytes,
             io_write_bytes: self.usage.io_write_bytes,
             processes: reading.processes,
-            threads: reading.threads,
+            threads: reading.threads(),
             stalls: self.usage.stalls,
         }
     }
@@ -228,7 +235,7 @@ impl Meter {
         usage.swap_peak_bytes = usage.swap_peak_bytes.max(reading.swap_bytes);
         usage.virtual_peak_bytes = usage.virtual_peak_bytes.max(reading.virtual_bytes);
         usage.processes_peak = usage.processes_peak.max(reading.processes.into());
-        usage.threads_peak = usage.threads_peak.max(reading.threads.into());
+        usage.threads_peak = usage.threads_peak.max(reading.threads().into());
         usage.processes_total = usage.processes_total.max(usage.processes_peak);
         usage.memory_peak_kernel_bytes = usage.memory_peak_kernel_bytes.max(reading.memory_peak_kernel_bytes);
         usage.stalls = match (usage.stalls, reading.stalls) {

@@ -41,6 +41,10 @@ pub(crate) enum ExportWhat {
     Samples,
     /// A line a process
     Processes,
+    /// A line a thread, of jobs that run
+    Threads,
+    /// A line a file that a job was seen to have open (`profile.files=on`)
+    Files,
 }
 
 #[derive(Debug, Args)]

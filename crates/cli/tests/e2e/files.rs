@@ -45,6 +45,12 @@ fn read_and_written(kind: Kind) {
     assert!((5..=10).contains(&input.read_bytes), "{input:?}");
     assert_eq!((output.write_bytes, output.size_bytes, output.read), (7, 7, false), "{output:?}");
     assert!(input.first_s >= over.submitted_s && input.last_s >= input.first_s, "{input:?}");
+    for table in [&["report", "--csv", "--files"][..], &["export", "--what", "files"]] {
+        let table = host.pinfold(table.iter().map(|word| (*word).to_owned()).chain([job.to_string()]));
+        assert!(table.out.starts_with("job,path,read,written,opened,"), "{table:?}");
+        let line = table.out.lines().find(|line| line.contains("/out,")).expect("a line of the file");
+        assert!(line.contains(",0,1,") && line.contains(",7,"), "{line}");
+    }
     let text = host.pinfold(["report", "--files", &job.to_string()]);
     let end = host.work("out");
     let end: std::path::PathBuf = end.iter().skip(end.iter().count() - 2).collect();

@@ -80,6 +80,16 @@ fn one_by_one(kind: Kind) {
     });
     let threads = running.threads.as_deref().expect("threads were asked for");
     assert!(threads.iter().any(|thread| thread.pid == main.pid && thread.thread == main.pid), "{threads:?}");
+    for table in [&["report", "--csv", "--threads"][..], &["export", "--what", "threads"]] {
+        let table = host.pinfold(table.iter().map(|word| (*word).to_owned()).chain([job.to_string()]));
+        let line = format!("{job},{0},{0},", main.pid);
+        assert!(table.out.starts_with("job,pid,thread,name,state,"), "{table:?}");
+        assert!(table.out.lines().any(|found| found.starts_with(&line)), "{line} in {table:?}");
+    }
+    let series = host.pinfold(["report", "--csv", "--series", &job.to_string()]);
+    assert!(series.out.starts_with("job,time_s,state,") && series.out.lines().count() > 1, "{series:?}");
+    let both = host.pinfold(["report", "--csv", "--threads", "--files", &job.to_string()]);
+    assert!(both.code == Some(2) && both.err.contains("takes one"), "{both:?}");
     host.make("go");
     host.until(job, JobState::Exited);
     let over = report(&host, job);

@@ -87,6 +87,15 @@ fn a_spike_is_seen_though_cache_grows_later() {
 }
 
 #[test]
+fn every_process_has_a_thread() {
+    let mut meter = Meter::new(1);
+    let sample = meter.reading(&Reading { processes: 4, threads: 3, ..reading(1, 1) });
+    let usage = meter.finish(None, None);
+    assert_eq!((sample.processes, sample.threads), (4, 4));
+    assert_eq!((usage.processes_peak, usage.threads_peak), (4, 4));
+}
+
+#[test]
 fn libraries_do_not_lift_a_sampled_peak() {
     let job = Job { sampled: Some(500), rss_peak: Some(508), ..Job::default() };
     check_peak("the resident size counts libraries", &job, 500);
