@@ -128,6 +128,18 @@ for options in "-n 4" "-n 2 -c 2" "-n 4 --hint nomultithread" "-n 4 --cpu-bind t
   check "$options on $allocated" "$planned" "$(cut -d ' ' -f 2 /tmp/found | tr '\n' ' ')"
 done
 
+echo "== close together and apart"
+sockets_of() { for pu in $(expand "$1"); do cat /sys/devices/system/cpu/cpu"$pu"/topology/physical_package_id; done | sort -u | wc -l; }
+for place in compact:1 auto:1 spread:2; do
+  # shellcheck disable=SC2016
+  found=$(pinfold run --cores 2 --place "${place%:*}" sh -c 'cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)/cpuset.cpus.effective')
+  check "two cores, $place" "${place#*:}" "$(sockets_of "$found")"
+done
+pinfold config set cpu.place=spread
+# shellcheck disable=SC2016
+check "as the host says" 2 "$(sockets_of "$(pinfold run --cores 2 sh -c 'cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)/cpuset.cpus.effective')")"
+pinfold config set cpu.place=auto
+
 echo "== cores of a job's own"
 mask() { sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/"$1"/status; }
 # What is in the first list and not in the second.

@@ -9,6 +9,7 @@ use pinfold_proto::array::{ArraySpec, JobName};
 use pinfold_proto::quantity::{parse_duration, parse_size};
 
 use crate::checkpoint;
+use crate::job::PlaceArg;
 use crate::names::{Names, names};
 
 mod kept;
@@ -176,6 +177,11 @@ pub(crate) struct JobOptions {
     #[arg(long, env = "PINFOLD_CORES", hide_env_values = true, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub cores: Option<u32>,
+    /// How its cores lie: close together (compact), over as many caches as there are (spread), or as jobs like it were
+    /// found to run faster (auto) [default: the host's, auto]
+    #[arg(long, env = "PINFOLD_PLACE", hide_env_values = true, value_enum, value_name = "HOW",
+          conflicts_with_all = ["isolated", "exclusive"])]
+    pub place: Option<PlaceArg>,
     /// Run it in this set of cores, see `pinfold sets`
     #[arg(id = "in", long = "in", env = "PINFOLD_IN", hide_env_values = true, value_name = "SET")]
     pub set: Option<String>,

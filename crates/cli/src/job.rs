@@ -5,7 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pinfold_proto::{Checkpoint, ExitCode, JobClass, JobLayout, JobSpec};
+use clap::ValueEnum;
+use pinfold_proto::{Checkpoint, ExitCode, JobClass, JobLayout, JobPlace, JobSpec};
 use pinfold_sys::apart::{self, Apart};
 use pinfold_sys::spawn::{self, Environment, ResolveError};
 
@@ -19,6 +20,17 @@ const COMMAND_KEPT_BYTES: usize = 16 * 1024;
 
 /// How long a checkpoint command may take, unless it is said.
 const CHECKPOINT_TIME: Duration = Duration::from_secs(60);
+
+/// How the cores of a job are to lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlaceArg {
+    /// As jobs like it were found to run faster
+    Auto,
+    /// Close together
+    Compact,
+    /// As far apart as possible
+    Spread,
+}
 
 /// What the daemon is asked, for this command under these options.
 pub(crate) fn spec(
@@ -69,11 +81,16 @@ pub(crate) fn may_begin_anew(requeue: bool, reaped: &spawn::Reaped) -> bool {
 
 fn layout(options: &JobOptions, laid: Option<&Laid>) -> Option<JobLayout> {
     let layout = laid.map(Laid::as_asked);
-    if options.set.is_none() && !options.isolated {
+    if options.set.is_none() && !options.isolated && options.place.is_none() {
         return layout;
     }
     let set = options.set.as_deref().map(|set| cut(set, 64));
-    Some(JobLayout { set, isolated: options.isolated, ..layout.unwrap_or_default() })
+    let place = options.place.map(|place| match place {
+        PlaceArg::Auto => JobPlace::Auto,
+        PlaceArg::Compact => JobPlace::Compact,
+        PlaceArg::Spread => JobPlace::Spread,
+    });
+    Some(JobLayout { set, isolated: options.isolated, place, ..layout.unwrap_or_default() })
 }
 
 fn class(options: &JobOptions) -> Option<JobClass> {

@@ -17,6 +17,7 @@ use pinfold_topo::{CpuSet, PuOs, Topology};
 
 use crate::args::JobOptions;
 use crate::failure::Failure;
+use crate::job::PlaceArg;
 use crate::run::say;
 
 /// The layout options of a job, read and not yet held against a host.
@@ -62,6 +63,14 @@ impl Asked {
             given.push((name.to_owned(), value));
         }
         request.exclusive = options.exclusive;
+        if let Some(place) = options.place.filter(|place| *place != PlaceArg::Auto)
+            && let Some(other) = says_where(&request)
+        {
+            let place = if place == PlaceArg::Spread { "spread" } else { "compact" };
+            let text =
+                format!("--place {place} and {other} both say where its cores lie: leave one of them out");
+            return Err(Failure::new(ExitCode::Usage, text));
+        }
         if given.is_empty() {
             return Ok(None);
         }
@@ -162,7 +171,7 @@ impl Laid {
     /// The layout as the daemon takes it.
     pub(crate) fn as_asked(&self) -> JobLayout {
         let cpus = (!self.named.is_empty()).then(|| self.named.to_string());
-        JobLayout { options: self.asked.given.clone(), cpus, set: None, isolated: false }
+        JobLayout { options: self.asked.given.clone(), cpus, ..JobLayout::default() }
     }
 
     /// Where each task goes once the job has its cores.
@@ -231,6 +240,18 @@ impl Laid {
         }
         variables
     }
+}
+
+/// The option that says on which cores or sockets a job lies, if one does.
+fn says_where(request: &LayoutRequest) -> Option<&'static str> {
+    let options = [
+        (request.cpu_bind.manual.is_some(), "a --cpu-bind that names PUs"),
+        (request.distribution.is_some(), "--distribution"),
+        (request.sockets_per_node.is_some(), "--sockets-per-node"),
+        (request.cores_per_socket.is_some(), "--cores-per-socket"),
+        (request.ntasks_per_socket.is_some(), "--ntasks-per-socket"),
+    ];
+    options.into_iter().find_map(|(given, name)| given.then_some(name))
 }
 
 fn all_pus() -> CpuSet {

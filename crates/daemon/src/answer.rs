@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use pinfold_policy::{Instant, JobId};
 use pinfold_profile::report;
 use pinfold_profile::store::{Store, StoreError, Whose};
+use pinfold_proto::JobPlace;
+use pinfold_proto::job::PlaceView;
 use pinfold_proto::row::JobRow;
 use pinfold_proto::view::{
     AbilityView, DecisionView, DoctorView, FindingView, JobView, MapView, MemoryView, NumberView, ReportView,
@@ -79,7 +81,9 @@ impl Daemon {
             swap_bytes += measure.as_ref().map_or(0, |measure| measure.swap_bytes);
             let asked_for = wanted.is_empty() || left.contains(&live.row.job);
             if asked_for && rights::may_touch(&config, user, &live.row) {
-                views.push(live_view(live, measure.as_ref(), self.clock.now_us()));
+                let mut view = live_view(live, measure.as_ref(), self.clock.now_us());
+                view.place = self.place_view(JobId(live.row.job));
+                views.push(view);
                 left.remove(&live.row.job);
             }
         }
@@ -190,6 +194,27 @@ impl Daemon {
         let set_asides = self.sets_view(user).sets;
         let (host, cpus, chunks) = (self.host.clone(), all.to_string(), self.chunk_views(user));
         MapView { version: VERSION, host, cpus, sets, set_asides, chunks }
+    }
+
+    /// How the cores of a running job lie, and what is known of its like.
+    fn place_view(&self, job: JobId) -> Option<PlaceView> {
+        let lay = self.policy.job(job)?.lay?;
+        let lies = match lay.shape {
+            pinfold_policy::Shape::Compact => JobPlace::Compact,
+            pinfold_policy::Shape::Spread => JobPlace::Spread,
+        };
+        let known = self.policy.known_of(job);
+        let gain = known.and_then(|known| known.gain);
+        Some(PlaceView {
+            lies,
+            domains: lay.domains as u64,
+            runs_compact: known.map_or(0, |known| known.close as u64),
+            runs_spread: known.map_or(0, |known| known.apart as u64),
+            settled: known.is_some_and(|known| known.settled),
+            gain: gain.map(|gain| gain.mean),
+            gain_low: gain.map(|gain| gain.low),
+            gain_high: gain.map(|gain| gain.high),
+        })
     }
 
     fn slots_view(&self) -> SlotsView {

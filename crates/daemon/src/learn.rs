@@ -1,21 +1,27 @@
-//! What jobs that are over tell of those to come: what their kind needs of memory, and how long they run.
+//! What jobs that are over tell of those to come: what their kind needs of memory, how long they run, and whether they run
+//! faster with their cores apart.
 //!
-//! Owns both memories; they are made anew from the store at each start. What follows from them is decided elsewhere:
-//! from the claims in the judgement's governor, from the lengths by who asks for them.
+//! Owns the first two memories, the judgement the third; all are made anew from the store at each start. What follows from
+//! them is decided elsewhere: from the claims in the judgement's governor, from the lengths by who asks for them.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pinfold_policy::claims::Claims;
 use pinfold_policy::lengths::{Lengths, Likeness};
-use pinfold_policy::{Event as Judged, Kind};
-use pinfold_proto::JobSpec;
-use pinfold_proto::row::JobRow;
+use pinfold_policy::{Event as Judged, Kind, Lay, Ran, Shape};
+use pinfold_proto::row::{self, JobRow};
+use pinfold_proto::{JobPlace, JobSpec};
 use pinfold_sys::peer::Peer;
 
 use crate::daemon::Daemon;
 
 /// Jobs of earlier lives that are looked at: some tens of milliseconds' worth of reading.
 const HISTORY: u32 = 5_000;
+
+/// Runs are compared that took so long at least, in microseconds: of shorter ones most is their start and end.
+const COMPARED_MIN_US: u64 = 100_000;
+/// The part of its processor time that a run may have waited for a processor, to be compared: one in so many.
+const WAITED_PART: u64 = 20;
 
 /// What was learned.
 #[derive(Debug, Default)]
@@ -47,6 +53,33 @@ fn likenesses(uid: u32, command: &[String]) -> [Likeness; 2] {
     [Likeness(hash(&(uid, command))), Likeness(hash(&(uid, program(command))))]
 }
 
+/// How a job lay, for its row; nothing where it lay neither closest together nor apart.
+pub(crate) fn lay_row(lay: Lay) -> Option<row::Lay> {
+    let place = match lay.shape {
+        Shape::Compact => JobPlace::Compact,
+        Shape::Spread => JobPlace::Spread,
+    };
+    let domains = u32::try_from(lay.domains).ok()?;
+    lay.pure.then_some(row::Lay { place, domains })
+}
+
+/// A run to be held against others of its kind: one that was left to pinfold to lay, ended well, never stood still, and
+/// hardly waited for a processor.
+fn ran(row: &JobRow) -> Option<Ran> {
+    let place = row.spec.layout.as_ref().and_then(|layout| layout.place);
+    let ended_well = row.ending.is_some_and(|ending| ending.exit_code == Some(0));
+    let used_us = row.usage.cpu_user_us.saturating_add(row.usage.cpu_system_us);
+    let waited = row.usage.counts.waited_us.is_some_and(|waited_us| waited_us > used_us / WAITED_PART);
+    let asked = matches!(place, Some(JobPlace::Compact | JobPlace::Spread));
+    if asked || !ended_well || waited || row.suspended_us > 0 {
+        return None;
+    }
+    let shape = if row.lay?.place == JobPlace::Spread { Shape::Spread } else { Shape::Compact };
+    let length_us = row.ended_us?.checked_sub(row.started_us?)?;
+    let kind = kind(&row.spec)?;
+    (length_us >= COMPARED_MIN_US).then_some(Ran { kind, shape, length_us })
+}
+
 fn hash(of: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
@@ -72,8 +105,19 @@ impl Daemon {
         self.judge(Judged::Learned(kind, claim));
     }
 
+    /// Learns from how long a job ran that lay one way all the time.
+    pub(crate) fn learn_lay(&mut self, row: &JobRow) {
+        if let Some(ran) = ran(row) {
+            self.judge(Judged::Ran(ran));
+        }
+    }
+
     /// Learns from the jobs of earlier lives.
     pub(crate) fn learn_from_history(&mut self) {
+        match self.journal.store().laid(HISTORY) {
+            Ok(rows) => rows.iter().for_each(|row| self.learn_lay(row)),
+            Err(error) => tracing::warn!(%error, "nothing is learned of how earlier jobs lay"),
+        }
         match self.journal.store().last(None, HISTORY) {
             Ok(mut rows) => {
                 rows.sort_by_key(|row| row.job);
@@ -128,5 +172,33 @@ mod tests {
         assert_eq!(program, likenesses(7, &line("velveth b 31"))[1]);
         assert_ne!(program, likenesses(7, &line("bowtie b"))[1]);
         assert!(likenesses(8, &line("velveth a 31")).iter().all(|other| ![this, program].contains(other)));
+    }
+    #[test]
+    fn runs_that_were_left_alone_are_compared() {
+        let lay = Some(row::Lay { place: JobPlace::Spread, domains: 2 });
+        let spec = JobSpec { command: command(&["solve"]), cores: 2, ..JobSpec::default() };
+        let row =
+            JobRow { lay, ..JobRow::asked_for(3, 7, "ada".to_owned(), spec, 1_000_000).ran_until(3_000_000) };
+        let want = Ran { kind: kind(&row.spec).unwrap(), shape: Shape::Spread, length_us: 2_000_000 };
+        assert_eq!(ran(&row), Some(want));
+        let nothing = |what: &str, change: fn(&mut JobRow)| {
+            let mut row = row.clone();
+            change(&mut row);
+            assert_eq!(ran(&row), None, "{what}");
+        };
+        nothing("it moved", |row| row.lay = None);
+        nothing("it stood still", |row| row.suspended_us = 1);
+        nothing("it failed", |row| row.ending = None);
+        nothing("it was short", |row| row.ended_us = Some(1_050_000));
+        nothing("it waited", |row| {
+            (row.usage.cpu_user_us, row.usage.counts.waited_us) = (4_000_000, Some(300_000));
+        });
+        nothing("it said how to lie", |row| {
+            let place = Some(JobPlace::Spread);
+            row.spec.layout = Some(pinfold_proto::JobLayout { place, ..Default::default() });
+        });
+        let mut calm = row.clone();
+        (calm.usage.cpu_user_us, calm.usage.counts.waited_us) = (4_000_000, Some(100_000));
+        assert_eq!(ran(&calm), Some(want), "a little waiting is no matter");
     }
 }

@@ -128,6 +128,7 @@ mod tests {
             main: None,
             ending: None,
             reason: Some("done".to_owned()),
+            lay: None,
             usage: pinfold_proto::row::Usage::default(),
         }
     }

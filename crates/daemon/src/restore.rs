@@ -301,6 +301,7 @@ impl Daemon {
             queue_depth: config.slots_queue_depth,
             queue_ttl: config.slots_queue_ttl,
             affinity: config.cpu_affinity,
+            place: crate::live::place(config.cpu_place),
             backfill: config.cpu_backfill,
             protect_milli: config.cpu_protect_milli,
             hold_back: config.cpu_guard,

@@ -6,6 +6,7 @@
 //! state: who holds what is the caller's. The same room and the same demand give the same placement.
 
 mod compact;
+mod lie;
 mod repack;
 mod site;
 mod spread;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use pinfold_place::pack::{Demand, Level, Placement, Room, Shape, pack};
+use pinfold_place::pack::{Demand, Level, Placement, Room, Shape, Site, pack};
 use pinfold_topo::facts::Facts;
 use pinfold_topo::{CpuSet, NumaNode, Pu, PuOs, Topology};
 use proptest::prelude::*;
@@ -224,6 +224,62 @@ proptest! {
         let caches: BTreeSet<u32> = candidates.iter().map(|core| core[1]).collect();
         let open = caches.iter().any(|&cache| count(cache) == 0 && bandwidth[cache as usize] > 0);
         prop_assert!(!open || caches.iter().all(|&cache| count(cache) <= 1), "{:?}", taken);
+    }
+
+    #[test]
+    fn two_that_lie_apart_meet_only_where_no_cache_is_left(
+        shape in shapes(),
+        held in proptest::collection::vec(prop::bool::weighted(0.2), 64),
+        jobs in proptest::collection::vec((1usize..4, any::<bool>()), 1..8),
+    ) {
+        let topology = machine(&shape, 1);
+        let site = Site::new(&topology);
+        let cache: Vec<u32> = topology.pus().iter().map(|pu| pu.l3.unwrap()).collect();
+        let mut free: Vec<bool> = (0..site.len()).map(|core| !held[core]).collect();
+        let mut apart = vec![false; site.len()];
+        for (count, lies_apart) in jobs {
+            let enough = free.iter().filter(|free| **free).count() >= count;
+            let taken = if lies_apart {
+                site.place_apart(&free, count, |core| apart[core])
+            } else {
+                site.place(&free, count, Shape::Compact)
+            };
+            prop_assert_eq!(taken.is_some(), enough);
+            let Some(taken) = taken else { continue };
+            prop_assert!(taken.len() == count && taken.iter().all(|&core| free[core]));
+            prop_assert!(taken.windows(2).all(|pair| pair[0] < pair[1]));
+            let theirs = apart.clone();
+            for &core in &taken {
+                (free[core], apart[core]) = (false, lies_apart);
+            }
+            let met = |&core: &usize| (0..site.len()).any(|other| theirs[other] && cache[other] == cache[core]);
+            if lies_apart && taken.iter().any(met) {
+                // Every cache that still has a free core has one of those that lie apart.
+                let alone = |core: &usize| {
+                    free[*core] && !(0..site.len()).any(|other| apart[other] && cache[other] == cache[*core])
+                };
+                prop_assert_eq!((0..site.len()).find(alone), None);
+            }
+        }
+    }
+
+    #[test]
+    fn so_few_and_so_many_caches(shape in shapes(), count in 1usize..12) {
+        let topology = machine(&shape, 1);
+        let site = Site::new(&topology);
+        if count > site.len() {
+            return Ok(());
+        }
+        let idle = vec![true; site.len()];
+        let (fewest, most) = site.domains_for(count);
+        let close = site.place(&idle, count, Shape::Compact).unwrap();
+        let apart = site.place_apart(&idle, count, |_| false).unwrap();
+        // Compact takes the lowest level that holds the job, and there as few children as it can.
+        prop_assert!(fewest <= site.domains_of(&close) && fewest <= most);
+        prop_assert_eq!(site.domains_of(&apart), most);
+        let cores_behind = |cache: u32| topology.pus().iter().filter(|pu| pu.l3 == Some(cache)).count();
+        let largest = topology.pus().iter().filter_map(|pu| pu.l3).map(cores_behind).max().unwrap();
+        prop_assert_eq!(fewest == 1, count <= largest);
     }
 
     #[test]

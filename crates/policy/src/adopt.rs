@@ -52,9 +52,11 @@ impl Policy {
                 drift: Drift::default(),
                 rests: None,
                 repacked: (0, None),
+                lay: None,
             },
         );
         self.chunks.unsure_of(id);
+        self.keep_shape(id);
         let mut reason = Reason::Restored;
         if out.is_some() {
             let now = self.now;

@@ -128,7 +128,7 @@ impl Policy {
     pub(crate) fn room_in(&self, at: usize, job: &Job, had: &CpuSet) -> Option<Vec<usize>> {
         let aside = &self.asides[at];
         let own = aside.cores.touched_by(had);
-        aside.cores.choose_homes(self.wanted_in(job, at), &own, job.request.wish.as_deref())
+        aside.cores.choose_homes(self.wanted_in(job, at), &own, job.request.wish.as_deref(), job.shape())
     }
 
     /// Starts those who are next in each set, as far as its cores go.
@@ -197,6 +197,7 @@ impl Policy {
     }
 
     fn admit_in(&mut self, at: usize, id: JobId) {
+        self.decide_shape(id);
         let job = &self.jobs[&id];
         // A frozen one returns to where it was, if it can.
         let had = job.live().and_then(|live| live.told.cpus.clone()).unwrap_or_default();

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use crate::job::Stage;
 use crate::{
     Action, Adopted, ArrayLimit, Aside, Claim, Class, Command, Decision, Event, Instant, JobId, JobMemory,
-    Kind, Machine, MemorySample, MemorySettings, NodeMemory, Policy, Preemption, Project, Request, Running,
-    Sample, Settings, State, Wish,
+    Kind, Machine, MemorySample, MemorySettings, NodeMemory, Place, Policy, Preemption, Project, Request,
+    Running, Sample, Settings, Shape, State, Wish,
 };
 
 fn class() -> impl Strategy<Value = Class> {
@@ -100,6 +100,12 @@ fn request() -> impl Strategy<Value = Request> {
                 checkpoint: (cores == 2).then(|| Duration::from_secs(u64::from(priority))),
                 wish: named.map(|named| Box::new(Wish { named, ..Wish::default() })),
                 aside,
+                place: match job.0 % 4 {
+                    0 => None,
+                    1 => Some(Place::Spread),
+                    2 => Some(Place::Auto),
+                    _ => Some(Place::Compact),
+                },
                 project,
                 after,
                 array: (job.0 % 3 == 0).then(|| ArrayLimit {
@@ -131,6 +137,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                 queue_depth,
                 queue_ttl,
                 affinity,
+                place: if queue_depth == 4 { Place::Spread } else { Place::Auto },
                 backfill,
                 protect_milli: if queue_depth < 3 { 100 * queue_depth } else { 0 },
                 hold_back: queue_depth % 2 == 1,
@@ -325,6 +332,8 @@ fn audit(policy: &Policy) {
     assert_eq!((used, waiting, holders), (policy.used, policy.waiting(), policy.holders.len()));
     for (index, core) in policy.cores.iter().enumerate() {
         assert_eq!(core.home_of, homes.get(&index).copied(), "home {index}");
+        let apart = core.home_of.is_some_and(|id| policy.jobs[&id].shape() == Shape::Spread);
+        assert_eq!(core.apart, apart, "whether core {index} is of one that lies apart");
         assert_eq!(core.backfillers, pinned[index], "backfillers of core {index}");
     }
     assert_eq!(policy.cores.free_homes(), policy.cores.len() - homes.len());

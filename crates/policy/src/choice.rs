@@ -3,11 +3,12 @@
 //! A job that wishes nothing gets cores close together, where that leaves the least damage to what stays free (see
 //! `pinfold_place::pack`). One with a layout gets cores on which that layout is possible: close together too, unless
 //! its options speak of sockets or of the distribution over them; then those that Slurm would allocate. One that names
-//! PUs gets their cores or none. Absent: when, and in which class.
+//! PUs gets their cores or none. One that is to lie apart gets cores behind as many caches as there are, and where the
+//! fewest of its like are. Absent: when, in which class, and who lies apart (`shapes`).
 
 use std::cmp::Reverse;
 
-use pinfold_place::layout::{Hint, Host, LayoutRequest, Select, lay_out};
+use pinfold_place::layout::{Host, LayoutRequest, Select, lay_out};
 use pinfold_place::pack::Shape;
 use pinfold_topo::CpuSet;
 
@@ -22,6 +23,7 @@ impl Cores {
         count: usize,
         own: &[usize],
         wish: Option<&Wish>,
+        shape: Shape,
     ) -> Option<Vec<usize>> {
         if self.free_homes() < count {
             return None;
@@ -36,7 +38,13 @@ impl Cores {
         if let Some(wish) = wish {
             let free: Vec<bool> =
                 (0..self.len()).map(|core| is_free(core) && wish.allows(self.get(core))).collect();
-            return self.wished(count, &free, wish, true);
+            // Where its layout is not possible apart it may be close together.
+            let close = || self.wished(count, &free, wish, Shape::Compact, true);
+            return self.wished(count, &free, wish, shape, true).or_else(close);
+        }
+        if shape == Shape::Spread {
+            let free: Vec<bool> = (0..self.len()).map(is_free).collect();
+            return self.laid(count, &free, shape);
         }
         if count == 1 {
             // The usual case, without a list: the least shared cores, and of those the one that packs best.
@@ -64,11 +72,14 @@ impl Cores {
     /// `count` cores for a backfiller (all if there are fewer): the fewest backfillers first, then those without a
     /// primary; for one core then where the fewest are around it, and the most idle; for several those that are close
     /// together.
-    pub(crate) fn choose_pinning(&self, count: usize, wish: Option<&Wish>) -> Vec<usize> {
+    pub(crate) fn choose_pinning(&self, count: usize, wish: Option<&Wish>, shape: Shape) -> Vec<usize> {
         let count = count.min(self.len());
-        if let Some(wish) = wish {
+        let any = Wish::default();
+        if let Some(wish) = wish.or((shape == Shape::Spread).then_some(&any)) {
             let all: Vec<bool> = self.iter().map(|core| wish.allows(core)).collect();
-            let wished = || self.least_shared(count, wish).or_else(|| self.wished(count, &all, wish, false));
+            let wished = || {
+                self.least_shared(count, wish, shape).or_else(|| self.wished(count, &all, wish, shape, false))
+            };
             if let Some(cores) = wished() {
                 return cores;
             }
@@ -86,7 +97,7 @@ impl Cores {
     }
 
     /// Cores as wished among the least shared ones.
-    fn least_shared(&self, count: usize, wish: &Wish) -> Option<Vec<usize>> {
+    fn least_shared(&self, count: usize, wish: &Wish, shape: Shape) -> Option<Vec<usize>> {
         let load = |core: &Core| (core.backfillers, core.home_of.is_some());
         let mut loads: Vec<(usize, bool)> = self.iter().filter(|core| wish.allows(core)).map(load).collect();
         loads.sort_unstable();
@@ -94,7 +105,7 @@ impl Cores {
         enough.dedup();
         enough.into_iter().find_map(|most| {
             let free: Vec<bool> = self.iter().map(|core| load(core) <= most && wish.allows(core)).collect();
-            self.wished(count, &free, wish, true)
+            self.wished(count, &free, wish, shape, true)
         })
     }
 
@@ -111,7 +122,14 @@ impl Cores {
 
     /// Cores as wished, of those that are `free`. `strict`: `None` when there are no such; otherwise the wish is
     /// followed as far as it can be.
-    fn wished(&self, count: usize, free: &[bool], wish: &Wish, strict: bool) -> Option<Vec<usize>> {
+    fn wished(
+        &self,
+        count: usize,
+        free: &[bool],
+        wish: &Wish,
+        shape: Shape,
+        strict: bool,
+    ) -> Option<Vec<usize>> {
         let mut taken = self.touched_by(&wish.named);
         if !taken.is_empty() {
             let all_there = taken.iter().all(|&core| free[core]);
@@ -123,9 +141,8 @@ impl Cores {
             return self.filled(count, free, taken);
         }
         let layout = &wish.layout;
-        let shape = if layout.hint == Some(Hint::MemoryBound) { Shape::Spread } else { Shape::Compact };
         if !speaks_of_sockets(layout) {
-            let close = self.site.place(free, count, shape)?;
+            let close = self.laid(count, free, shape)?;
             if self.allocated(&close, layout).is_some() {
                 return Some(close);
             }
@@ -134,8 +151,16 @@ impl Cores {
         match self.allocated(&all, layout) {
             Some(cores) if cores.len() <= count => self.filled(count, free, cores),
             // On the whole machine it is no better: then any cores do.
-            _ if !strict || !self.is_possible(wish) => self.site.place(free, count, shape),
+            _ if !strict || !self.is_possible(wish) => self.laid(count, free, shape),
             _ => None,
+        }
+    }
+
+    /// `count` of the free cores that lie so; apart means also apart from others that do.
+    fn laid(&self, count: usize, free: &[bool], shape: Shape) -> Option<Vec<usize>> {
+        match shape {
+            Shape::Compact => self.site.place(free, count, shape),
+            Shape::Spread => self.site.place_apart(free, count, |core| self.get(core).apart),
         }
     }
 

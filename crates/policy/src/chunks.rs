@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use pinfold_place::chunk;
+use pinfold_place::pack::Shape;
 use pinfold_topo::{CpuSet, PuOs, Topology};
 
 use crate::event::NodeMemory;
@@ -314,7 +315,8 @@ impl Policy {
 
     /// Free cores for a job beside memory that it fits into; `None`: nobody knows what it needs, or there are none such.
     pub(crate) fn near_cores(&self, id: JobId, count: usize) -> Option<Vec<usize>> {
-        let job = self.jobs.get(&id).filter(|job| job.request.wish.is_none())?;
+        let job =
+            self.jobs.get(&id).filter(|job| job.request.wish.is_none() && job.shape() == Shape::Compact)?;
         let claim = self.need(job).filter(|_| self.chunks.is_on() && self.is_pinned())?;
         let (all, wild) = (self.chunks.all(), self.wild(Some(id)));
         let node_of = |core: usize| {

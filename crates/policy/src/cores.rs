@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pinfold_place::pack::Site;
+use pinfold_place::pack::{Shape, Site};
 use pinfold_topo::{CpuSet, Topology};
 
 use crate::{JobId, Machine};
@@ -16,6 +16,8 @@ pub(crate) struct Core {
     pub(crate) cpus: CpuSet,
     /// The primary whose home it is.
     pub(crate) home_of: Option<JobId>,
+    /// Whether that primary lies apart, for the memory's sake.
+    pub(crate) apart: bool,
     /// Backfillers put on it.
     pub(crate) backfillers: usize,
     /// The part of the time it was idle, in thousandths.
@@ -125,10 +127,16 @@ impl Cores {
         }
     }
 
+    /// Says how the primary lies whose homes these are.
+    pub(crate) fn lie(&mut self, cores: &[usize], shape: Shape) {
+        cores.iter().for_each(|&core| self.cores[core].apart = shape == Shape::Spread);
+    }
+
     pub(crate) fn leave_homes(&mut self, job: JobId, cores: &[usize]) {
         for &core in cores {
             if self.cores[core].home_of == Some(job) {
                 self.cores[core].home_of = None;
+                self.cores[core].apart = false;
                 self.free_homes += 1;
             }
         }

@@ -7,6 +7,7 @@ use pinfold_place::layout::LayoutRequest;
 use pinfold_topo::{CpuSet, Topology};
 
 use crate::memory::{Claim, Kind, MemorySample};
+use crate::trials::Ran;
 use crate::{Class, Instant, JobId, Settings};
 
 /// What happened.
@@ -60,6 +61,8 @@ pub enum Event {
     Nodes(NodeMemory),
     /// What jobs of this kind need, as far as it is known now.
     Learned(Kind, Claim),
+    /// A job of several cores is over that lay one way from its start to its end, undisturbed, and ended well.
+    Ran(Ran),
     /// Nothing but time went by; sent at [`crate::Policy::next_wakeup`].
     Tick,
 }
@@ -102,6 +105,18 @@ impl Machine {
         let cores = topology.cores_within(within);
         Self { cores, topology: Some(Arc::new(topology)), asides: Vec::new() }
     }
+}
+
+/// How the cores of a job are to lie to each other, as far as it does not name them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Place {
+    /// Close together, unless jobs of its kind were found to run faster apart.
+    #[default]
+    Auto,
+    /// Close together.
+    Compact,
+    /// As far apart as possible.
+    Spread,
 }
 
 /// What a job says of the cores it wants. Without it any do, close together.
@@ -151,6 +166,8 @@ pub struct Request {
     pub checkpoint: Option<Duration>,
     /// Which cores do for it.
     pub wish: Option<Box<Wish>>,
+    /// How its cores are to lie; `None`: as [`Settings::place`] says.
+    pub place: Option<Place>,
     /// The name of the set of cores that it runs in, see [`Machine::asides`]; `None`: none of those.
     pub aside: Option<String>,
     /// The project it belongs to; one that the settings do not name is as none.
@@ -187,6 +204,7 @@ impl Request {
             requeues: 0,
             checkpoint: None,
             wish: None,
+            place: None,
             aside: None,
             project: None,
             after: Vec::new(),

@@ -32,6 +32,7 @@ impl Policy {
             };
             numbers.push(("memory bound to NUMA nodes", format!("{nodes}{others}")));
         }
+        numbers.extend(self.explain_shape(job).map(|words| ("its cores lie", words)));
         let (cause, change) = match &job.stage {
             Stage::Waiting(waiting) => self.explain_waiting(job, waiting, now, &mut numbers),
             Stage::Live(live) => self.explain_live(job, live, now, &mut numbers),

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pinfold_place::layout::Hint;
+use pinfold_place::pack::{Level, Shape};
 use pinfold_topo::CpuSet;
 
 use crate::checkpoint::Checkpoints;
@@ -9,7 +11,7 @@ use crate::holders::Key;
 use crate::memory::Held;
 use crate::projects::PoolIds;
 use crate::queue::Entry;
-use crate::{Class, Instant, JobId, Request};
+use crate::{Class, Instant, JobId, Place, Request};
 
 /// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +66,22 @@ pub struct JobInfo {
     pub swapped_bytes: u64,
     /// The most it held at once, swap included, as far as readings show it.
     pub memory_peak_bytes: u64,
+    /// How its cores lie, if it has lain so since it started and could lie otherwise.
+    pub lay: Option<Lay>,
+}
+
+/// How the cores of a job lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lay {
+    /// What it was given cores for: close together, or apart.
+    pub shape: Shape,
+    /// The smallest kind of domain that this machine has,
+    pub level: Level,
+    /// and in how many of those they lie.
+    pub domains: usize,
+    /// Whether that is as few as they could, or as many, as the shape says; on a machine in use they may have to lie
+    /// otherwise.
+    pub pure: bool,
 }
 
 /// A job inside the judgement.
@@ -90,6 +108,8 @@ pub(crate) struct Job {
     pub(crate) held: Held,
     /// Whose cores and memory it takes.
     pub(crate) pools: PoolIds,
+    /// How its cores are to lie, once that is decided: when it first gets some.
+    pub(crate) lies: Option<Shape>,
 }
 
 #[derive(Debug)]
@@ -163,6 +183,8 @@ pub(crate) struct Live {
     pub(crate) rests: Option<Instant>,
     /// How often it made room for others, and when last.
     pub(crate) repacked: (u32, Option<Instant>),
+    /// How its cores lie, if that is as it started.
+    pub(crate) lay: Option<Lay>,
 }
 
 /// Why a job was frozen.
@@ -226,6 +248,18 @@ impl Job {
     /// The cores it wants, and the slots it takes.
     pub(crate) fn slots(&self) -> usize {
         self.request.cores as usize
+    }
+
+    /// How its cores are to lie.
+    pub(crate) fn shape(&self) -> Shape {
+        let asked = || if self.asked_place() == Some(Place::Spread) { Shape::Spread } else { Shape::Compact };
+        self.lies.unwrap_or_else(asked)
+    }
+
+    /// How it says that its cores are to lie, by itself or by a hint.
+    pub(crate) fn asked_place(&self) -> Option<Place> {
+        let hint = || self.request.wish.as_deref().and_then(|wish| wish.layout.hint);
+        self.request.place.or_else(|| (hint() == Some(Hint::MemoryBound)).then_some(Place::Spread))
     }
 
     pub(crate) fn live(&self) -> Option<&Live> {

@@ -8,7 +8,7 @@
 //! PUs), `machine` (when it changes), `arrays` (how many members of an array may have started), `ageing` (who waited too
 //! long), `rules` (what follows from it), `chunks` (on which NUMA nodes their memory may lie), `moves` (where backfillers
 //! go), `protect` (how many there may be), `interference` (who of them stands in a primary's way), `repack` (who makes
-//! room for a wider job), `memory`, `governor`, `safety`, `slow`, `checkpoint`, `requeue` and `claims` (who waits, is slowed, stands
+//! room for a wider job), `shapes` and `trials` (who lies close together and who apart), `memory`, `governor`, `safety`, `slow`, `checkpoint`, `requeue` and `claims` (who waits, is slowed, stands
 //! still, returns and begins anew for want of memory), `projects` (who has a right to cores and memory, and who gives
 //! them back), `carry` (from what is wanted to what must be asked for), `lengths` (how long jobs like one took), `adopt`
 //! (after a restart),
@@ -51,23 +51,27 @@ mod requeue;
 mod rules;
 mod safety;
 pub mod settings;
+mod shapes;
 mod slow;
 pub mod time;
+pub mod trials;
 
 pub use action::{Action, Decision, Explanation, Reason};
 pub use chunks::ChunkInfo;
 pub use event::{
-    Adopted, ArrayLimit, Aside, Command, Event, Machine, NodeMemory, Request, Running, Sample, Wish,
+    Adopted, ArrayLimit, Aside, Command, Event, Machine, NodeMemory, Place, Request, Running, Sample, Wish,
 };
 pub use governor::PATIENCE;
-pub use job::{FrozenBy, JobInfo, State};
+pub use job::{FrozenBy, JobInfo, Lay, State};
 pub use memory::{Claim, JobMemory, Kind, MemorySample, MemorySettings};
+pub use pinfold_place::pack::{Level, Shape};
 pub use policy::Policy;
 pub use projects::Holding;
 pub use requeue::REQUEUES_MAX;
 pub use settings::{Preemption, Project, Settings};
 pub use slow::SLOW_FOR;
 pub use time::Instant;
+pub use trials::{Gain, Known, Ran};
 
 /// A job's number: 1, 2, 3 ... never used again on this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -21,6 +21,7 @@ use crate::projects::Pools;
 use crate::protect::Idleness;
 use crate::queue::{Entry, Queue, RANK_AGED, Shape};
 use crate::slow::Steering;
+use crate::trials::Trials;
 use crate::{Action, Class, Command, Decision, Event, Instant, JobId, Machine, Reason, Request, Settings};
 
 /// How long a job that got a signal may use it undisturbed, and without a slot if it had none.
@@ -49,6 +50,8 @@ pub struct Policy {
     /// Cores that are set aside, by name.
     pub(crate) asides: Vec<Aside>,
     pub(crate) chunks: Chunks,
+    /// Which kinds of jobs run faster apart.
+    pub(crate) trials: Trials,
     /// Which arrays may start one more member.
     pub(crate) arrays: Arrays,
     /// What is whose.
@@ -102,6 +105,7 @@ impl Policy {
             Event::Memory(sample) => self.measured(&sample),
             Event::Nodes(reading) => self.nodes_read(&reading),
             Event::Learned(kind, claim) => self.learned(kind, claim),
+            Event::Ran(ran) => self.trials.ended(ran),
             Event::Tick => {}
         }
         if found && !self.unsettled {
@@ -183,6 +187,7 @@ impl Policy {
             parked: live.is_some_and(|live| live.out.is_some()) && job.held.is_parked(),
             swapped_bytes: job.held.swapped,
             memory_peak_bytes: job.held.peak,
+            lay: live.and_then(|live| live.lay),
         }
     }
 
@@ -243,8 +248,8 @@ impl Policy {
         for job in all {
             let request = &self.jobs[&job].request;
             let (slots, backfill) = (request.cores as usize, request.class == Some(Class::Backfill));
-            let wish = request.wish.as_deref();
-            let (class, cores) = match self.cores.choose_homes(slots, &[], wish) {
+            let (wish, shape) = (request.wish.as_deref(), self.jobs[&job].shape());
+            let (class, cores) = match self.cores.choose_homes(slots, &[], wish, shape) {
                 _ if !schedule => (Class::Primary, Vec::new()),
                 Some(homes) if !backfill => (Class::Primary, homes),
                 _ => (Class::Backfill, Vec::new()),
@@ -293,6 +298,7 @@ impl Policy {
             stage,
             held,
             pools,
+            lies: None,
         };
         if let Stage::Waiting(waiting) = &job.stage {
             for &before in &waiting.after {
@@ -609,7 +615,7 @@ impl Policy {
         let class = if aside.is_some() { Class::Primary } else { class };
         let slots = if aside.is_some() { 0 } else { self.clipped(job) };
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let priority = job.request.priority;
+        let (priority, shape) = (job.request.priority, job.shape());
         let promotable = match job.request.class {
             Some(Class::Backfill) => None,
             _ if job.request.wish.is_some() => Some(Promotable::ToWished),
@@ -621,9 +627,13 @@ impl Policy {
         match (aside, class) {
             (Some(at), _) => {
                 self.asides[at].cores.take_homes(id, &cores);
+                self.asides[at].cores.lie(&cores, shape);
                 self.asides[at].holders.push(id);
             }
-            (None, Class::Primary) => self.cores.take_homes(id, &cores),
+            (None, Class::Primary) => {
+                self.cores.take_homes(id, &cores);
+                self.cores.lie(&cores, shape);
+            }
             (None, Class::Backfill) => self.cores.pin(&cores),
             (None, Class::Exclusive) => self.exclusive = Some(id),
         }
@@ -646,6 +656,7 @@ impl Policy {
         let slots = std::mem::take(&mut live.slots);
         let cores = std::mem::take(&mut live.cores);
         live.drift = Default::default();
+        live.lay = None;
         if let Some(at) = live.aside.take() {
             self.asides[at].cores.leave_homes(id, &cores);
             self.asides[at].holders.retain(|&holder| holder != id);
@@ -784,17 +795,5 @@ impl Policy {
 
     pub(crate) fn live_mut(&mut self, id: JobId) -> Option<&mut Live> {
         self.jobs.get_mut(&id).and_then(|job| job.live_mut())
-    }
-
-    pub(crate) fn holders_highest_first(&self) -> Vec<JobId> {
-        let mut all: Vec<JobId> = self.holders.lowest_first().map(|(_, job)| job).collect();
-        all.reverse();
-        all
-    }
-
-    fn mark_holders(&mut self, reason: &Reason) {
-        for job in self.holders_highest_first().into_iter().chain(self.in_asides()) {
-            self.mark(job, reason.clone());
-        }
     }
 }

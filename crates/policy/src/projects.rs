@@ -322,8 +322,7 @@ impl Policy {
         self.tell_guaranteed(id);
         // Only now, so that they are pinned where the newcomer is not.
         for (job, _) in taken.from.into_iter().filter(|&(_, frozen)| !frozen) {
-            let wish = self.jobs[&job].request.wish.as_deref();
-            let cores = self.cores.choose_pinning(self.jobs[&job].slots(), wish);
+            let cores = self.pinning_for(job, self.jobs[&job].slots());
             self.occupy(job, Class::Backfill, cores);
             self.mark(job, reason.clone());
         }

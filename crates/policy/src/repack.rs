@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use pinfold_place::pack::Mover;
+use pinfold_place::pack::{Mover, Shape};
 
 use crate::job::Job;
 use crate::policy::Policy;
@@ -27,7 +27,7 @@ impl Policy {
     pub(crate) fn make_room(&mut self, id: JobId) -> Option<Vec<usize>> {
         let job = &self.jobs[&id];
         let count = job.slots();
-        let plain = self.settings.affinity && self.settings.schedule && job.request.wish.is_none();
+        let plain = self.settings.affinity && self.settings.schedule && is_plain(job);
         if !plain || count < 2 || job.live().is_some() || self.cores.free_homes() < count {
             return None;
         }
@@ -72,8 +72,13 @@ impl Policy {
             !live.starting && live.signal.is_none() && live.grace.is_none() && live.failed.is_empty();
         // Who is on fewer or more cores than it asked for is being put right already.
         let whole = live.cores.len() == job.slots();
-        settled && rested && times < TIMES_MAX && whole && job.request.wish.is_none()
+        settled && rested && times < TIMES_MAX && whole && is_plain(job)
     }
+}
+
+/// Whether a job has no wish, and is to lie close together.
+fn is_plain(job: &Job) -> bool {
+    job.request.wish.is_none() && job.shape() == Shape::Compact
 }
 
 /// How many bytes may change nodes for a job: as many as are moved in the time that it gains.

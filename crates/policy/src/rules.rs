@@ -128,7 +128,13 @@ impl Policy {
             None => self.live(id).map(|live| live.cores.clone()).unwrap_or_default(),
         };
         let job = &self.jobs[&id];
-        self.cores.choose_homes(job.slots(), &own, job.request.wish.as_deref())
+        self.cores.choose_homes(job.slots(), &own, job.request.wish.as_deref(), job.shape())
+    }
+
+    /// Cores for a backfiller.
+    pub(crate) fn pinning_for(&self, id: JobId, count: usize) -> Vec<usize> {
+        let job = &self.jobs[&id];
+        self.cores.choose_pinning(count, job.request.wish.as_deref(), job.shape())
     }
 
     /// Finds cores for backfillers that lost theirs; says whether there was any.
@@ -142,7 +148,7 @@ impl Policy {
             };
             if self.live(job).is_some_and(misplaced) {
                 self.release(job);
-                let cores = self.cores.choose_pinning(wanted, self.jobs[&job].request.wish.as_deref());
+                let cores = self.pinning_for(job, wanted);
                 self.occupy(job, Class::Backfill, cores);
                 placed = true;
             }
@@ -308,7 +314,8 @@ impl Policy {
         };
         if let Some(wish) = job.request.wish.as_deref() {
             // Nobody gives way for homes that are wished: how many would have to is not known beforehand.
-            let possible = freeze.is_empty() && self.cores.choose_homes(wanted, &[], Some(wish)).is_some();
+            let possible =
+                freeze.is_empty() && self.cores.choose_homes(wanted, &[], Some(wish), job.shape()).is_some();
             return match asked {
                 _ if possible => plan(Class::Primary, freeze, vec![]),
                 Some(Class::Primary) => None,
@@ -343,11 +350,12 @@ impl Policy {
             self.release(job);
         }
         self.dequeue(id);
+        self.decide_shape(id);
         let mut room = if plan.class == Class::Primary { self.make_room(id) } else { None };
         if plan.class == Class::Primary && room.is_none() && self.live(id).is_none() {
             room = self.near_cores(id, slots);
         }
-        let wish = self.jobs[&id].request.wish.as_deref();
+        let (wish, shape) = (self.jobs[&id].request.wish.as_deref(), self.jobs[&id].shape());
         let cores = match (plan.class, room) {
             _ if !self.settings.schedule => vec![],
             (_, Some(cores)) => cores,
@@ -355,9 +363,9 @@ impl Policy {
                 // A frozen one returns to where it was, if it can.
                 let was = self.live(id).and_then(|live| live.told.cpus.as_ref());
                 let own = was.map(|cpus| self.cores.touched_by(cpus)).unwrap_or_default();
-                self.cores.choose_homes(slots, &own, wish).expect("planned with so many homes free")
+                self.cores.choose_homes(slots, &own, wish, shape).expect("planned with so many homes free")
             }
-            (Class::Backfill, None) => self.cores.choose_pinning(slots, wish),
+            (Class::Backfill, None) => self.cores.choose_pinning(slots, wish, shape),
             (Class::Exclusive, None) => (0..self.cores.len()).collect(),
         };
         self.begin(id, plan.class, cores, &plan.demote);
@@ -372,10 +380,13 @@ impl Policy {
             failed = self.prepare(id, class);
         }
         self.occupy(id, class, cores);
+        if thaw.is_none() {
+            self.note_lay(id);
+        }
         // Only now, so that they are pinned where the newcomer is not.
         for &job in demoted {
             let wanted = self.jobs[&job].slots();
-            let cores = self.cores.choose_pinning(wanted, self.jobs[&job].request.wish.as_deref());
+            let cores = self.pinning_for(job, wanted);
             self.occupy(job, Class::Backfill, cores);
             self.mark(job, Reason::Preempted { by: id, priority });
         }
@@ -420,6 +431,7 @@ impl Policy {
             drift: Drift::default(),
             rests: None,
             repacked: (0, None),
+            lay: None,
         };
         self.make_live(id, live);
         self.rearm(id);
@@ -493,6 +505,18 @@ impl Policy {
         job.live().is_some_and(|live| {
             !live.starting && !live.requeuing && live.grace.is_none() && live.out.is_none()
         })
+    }
+
+    pub(crate) fn holders_highest_first(&self) -> Vec<JobId> {
+        let mut all: Vec<JobId> = self.holders.lowest_first().map(|(_, job)| job).collect();
+        all.reverse();
+        all
+    }
+
+    pub(crate) fn mark_holders(&mut self, reason: &Reason) {
+        for job in self.holders_highest_first().into_iter().chain(self.in_asides()) {
+            self.mark(job, reason.clone());
+        }
     }
 
     /// Scheduling is off: everyone runs.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::Place;
 use crate::memory::MemorySettings;
 
 /// What a newcomer of higher priority does to a running job of lower priority when no slot is free.
@@ -38,6 +39,8 @@ pub struct Settings {
     pub queue_ttl: Option<Duration>,
     /// Whether jobs are pinned to cores at all.
     pub affinity: bool,
+    /// How the cores of a job lie that does not say.
+    pub place: Place,
     /// Whether slots beyond the cores are used, by backfillers.
     pub backfill: bool,
     /// The part of each core, in thousandths, that backfillers leave free for primaries; 0: as many backfillers run as
@@ -66,6 +69,7 @@ impl Default for Settings {
             queue_depth: 100_000,
             queue_ttl: None,
             affinity: true,
+            place: Place::Auto,
             backfill: true,
             protect_milli: 0,
             hold_back: false,

@@ -136,6 +136,7 @@ pub fn job_view(row: &JobRow, memory_bytes: Option<u64>, swap_bytes: Option<u64>
         swap_bytes,
         pids,
         cpu_s: None,
+        place: None,
         cpu_cores: None,
         seen_s: None,
         submitted_s: seconds(row.submitted_us),

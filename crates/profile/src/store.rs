@@ -489,6 +489,19 @@ impl Store {
         Ok(jobs)
     }
 
+    /// The last `count` jobs whose cores lay one way from start to end, in the order of their ends.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn laid(&self, count: u32) -> Result<Vec<JobRow>, StoreError> {
+        let mut jobs = self.jobs(
+            "WHERE lay IS NOT NULL AND ended_us IS NOT NULL ORDER BY ended_us DESC, job DESC LIMIT ?1",
+            &[&count],
+        )?;
+        jobs.reverse();
+        Ok(jobs)
+    }
+
     /// The jobs of a user, or of all, that were asked for at or after `since_us`, by number.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ use std::time::Duration;
 use pinfold_topo::CpuSet;
 use toml::de::{DeTable, DeValue};
 
+use crate::job::JobPlace;
 use crate::quantity::{parse_duration, parse_size, show_size};
 
 pub use projects::{PROJECT_KEYS, Project, Projects};
@@ -36,6 +37,8 @@ pub struct Config {
     pub slots_queue_ttl: Option<Duration>,
     /// `cpu.affinity`: whether jobs are pinned.
     pub cpu_affinity: bool,
+    /// `cpu.place`: how the cores of a job lie that does not say.
+    pub cpu_place: JobPlace,
     /// `cpu.backfill`: whether slots beyond the cores are used.
     pub cpu_backfill: bool,
     /// `cpu.protect`: the part of each core that backfillers leave free, in thousandths; 0: none.
@@ -135,6 +138,11 @@ pub const KEYS: &[Key] = &[
     key("slots.queue_depth", "100000", "jobs that may wait, per core; a further one is refused"),
     key("slots.queue_ttl", "", "how long a job may wait before it expires; unset: for ever"),
     key("cpu.affinity", "true", "whether jobs are pinned to cores"),
+    key(
+        "cpu.place",
+        "\"auto\"",
+        "how a job's cores lie: compact, spread over caches, or auto: as its like were found to run faster",
+    ),
     key("cpu.backfill", "true", "whether slots beyond the cores are used, in the idle class"),
     key(
         "cpu.protect",
@@ -266,6 +274,7 @@ impl Default for Config {
             slots_queue_depth: 100_000,
             slots_queue_ttl: None,
             cpu_affinity: true,
+            cpu_place: JobPlace::Auto,
             cpu_backfill: true,
             cpu_protect_milli: 0,
             cpu_guard: false,
@@ -366,6 +375,7 @@ impl Config {
             "slots.queue_depth" => self.slots_queue_depth.to_string(),
             "slots.queue_ttl" => self.slots_queue_ttl.map(duration).unwrap_or_default(),
             "cpu.affinity" => self.cpu_affinity.to_string(),
+            "cpu.place" => text(self.cpu_place.as_str()),
             "cpu.backfill" => self.cpu_backfill.to_string(),
             "cpu.protect" => format!("{}", f64::from(self.cpu_protect_milli) / 1000.0),
             "cpu.guard" => self.cpu_guard.to_string(),
@@ -434,6 +444,7 @@ impl Config {
             "slots.queue_depth" => value.whole(1, 10_000_000).map(|depth| self.slots_queue_depth = depth),
             "slots.queue_ttl" => value.optional_duration().map(|ttl| self.slots_queue_ttl = ttl),
             "cpu.affinity" => value.switch().map(|on| self.cpu_affinity = on),
+            "cpu.place" => value.place().map(|place| self.cpu_place = place),
             "cpu.backfill" => value.switch().map(|on| self.cpu_backfill = on),
             "cpu.protect" => value.part().map(|milli| self.cpu_protect_milli = milli),
             "cpu.guard" => value.switch().map(|on| self.cpu_guard = on),
@@ -639,6 +650,11 @@ impl Value {
             Some("off") => Ok(Preemption::Off),
             _ => Err("it is `hard`, `soft` or `off`".to_owned()),
         }
+    }
+
+    fn place(&self) -> Result<JobPlace, String> {
+        let place = self.text().and_then(JobPlace::of);
+        place.ok_or_else(|| "it is `auto`, `compact` or `spread`".to_owned())
     }
 
     fn optional_size(&self) -> Result<Option<u64>, String> {

@@ -139,6 +139,61 @@ pub struct JobLayout {
     /// Whether its cores are for it alone, as far as the kernel goes: a set of its own is made for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub isolated: bool,
+    /// How its cores are to lie to each other; `None`: as the host's `cpu.place` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<JobPlace>,
+}
+
+/// How the cores of a job lie to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JobPlace {
+    /// As jobs like it were found to run faster.
+    #[default]
+    Auto,
+    /// Close together.
+    Compact,
+    /// As far apart as possible.
+    Spread,
+}
+
+impl JobPlace {
+    /// Its word.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Compact => "compact",
+            Self::Spread => "spread",
+        }
+    }
+
+    /// The place with this word.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        [Self::Auto, Self::Compact, Self::Spread].into_iter().find(|place| place.as_str() == word)
+    }
+}
+
+/// How the cores of a job lie to each other, and what is known of how its like run so and otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PlaceView {
+    /// `compact` or `spread`.
+    pub lies: JobPlace,
+    /// In how many L3 caches (else NUMA nodes, sockets).
+    pub domains: u64,
+    /// Runs of its like close together that count; 0 as long as pinfold does not choose, or nothing is known.
+    pub runs_compact: u64,
+    /// Runs apart that count.
+    pub runs_spread: u64,
+    /// Whether that has settled the matter until it is tried again.
+    pub settled: bool,
+    /// How much shorter those apart were, as a part; negative: longer.
+    pub gain: Option<f64>,
+    /// With 95 % confidence at least,
+    pub gain_low: Option<f64>,
+    /// and at most.
+    pub gain_high: Option<f64>,
 }
 
 /// The name of the set that is made for an isolated job.

@@ -1,7 +1,7 @@
 //! What the store keeps: one row a job, one a sample, one a decision. Times are microseconds since the Unix
 //! epoch, sizes bytes, CPU times microseconds, all whole numbers; absent values are `None`.
 
-use crate::job::{Ending, JobClass, JobSpec, JobState};
+use crate::job::{Ending, JobClass, JobPlace, JobSpec, JobState};
 
 /// A process by number and start time, so that a number used again is not taken for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,6 +55,8 @@ pub struct JobRow {
     pub requeuing: bool,
     /// Why it is in its state, in words.
     pub reason: Option<String>,
+    /// How its cores lay, if they could have lain otherwise and did not change from its start to its end.
+    pub lay: Option<Lay>,
     /// What it used.
     pub usage: Usage,
 }
@@ -83,6 +85,7 @@ impl JobRow {
             checkpoints: 0,
             requeuing: false,
             reason: None,
+            lay: None,
             usage: Usage::default(),
             spec,
         }
@@ -106,6 +109,15 @@ impl JobRow {
         let layout = self.spec.layout.as_ref()?;
         layout.set.clone().or_else(|| layout.isolated.then(|| crate::job::isolated_set(self.job)))
     }
+}
+
+/// How the cores of a job lay: in as few L3 caches (else NUMA nodes, sockets) as so many cores fit, or in as many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lay {
+    /// [`JobPlace::Compact`] or [`JobPlace::Spread`].
+    pub place: JobPlace,
+    /// In how many they lay.
+    pub domains: u32,
 }
 
 /// What a job used, so far or in all.

@@ -1,10 +1,14 @@
 //! What `status`, `why`, `report` and `batch` print as JSON: names as outside scripts rely on them, keys in
 //! snake case with the unit last, absent values `null`.
 
+mod doctor;
+
 use serde::{Deserialize, Serialize};
 
 use crate::host::HostPoint;
-use crate::job::{JobClass, JobState};
+use crate::job::{JobClass, JobState, PlaceView};
+
+pub use doctor::{AbilityView, DoctorView, FindingView};
 
 /// The version that every top object carries.
 pub const VERSION: u32 = 1;
@@ -182,6 +186,9 @@ pub struct JobView {
     pub signal: Option<i32>,
     /// Why it is in its state.
     pub reason: Option<String>,
+    /// How its cores lie, where they could lie otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<PlaceView>,
 }
 
 /// Which PUs belong to what, as the daemon knows it; `pinfold map` adds how they lie.
@@ -747,47 +754,6 @@ pub struct BatchResultView {
     /// Why it did not run, or ended as it did, where that needs words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-}
-
-/// `pinfold doctor --json`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct DoctorView {
-    /// [`VERSION`].
-    pub version: u32,
-    /// `v2`, `hybrid` or `rootless`.
-    pub mode: String,
-    /// Why this mode.
-    pub reason: String,
-    /// Every ability, in a fixed order.
-    pub abilities: Vec<AbilityView>,
-    /// Other facts and findings worth knowing, with a way out for each that is not well.
-    pub findings: Vec<FindingView>,
-}
-
-/// One ability of the host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AbilityView {
-    /// `weigh`, `idle_class`, `pin`, `freeze`, `limit`, `page_out`, `kill`, `measure`.
-    pub ability: String,
-    /// Whether it is real here.
-    pub real: bool,
-    /// By what means, or why not.
-    pub how: String,
-    /// What would make it real, or more exact.
-    pub change: Option<String>,
-}
-
-/// A fact that doctor found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FindingView {
-    /// What was looked at.
-    pub subject: String,
-    /// Whether it is as it should be.
-    pub ok: bool,
-    /// What was found.
-    pub found: String,
-    /// What to do about it.
-    pub change: Option<String>,
 }
 
 /// Seconds, of whole microseconds; exact to the microsecond for 285 years.

@@ -414,6 +414,7 @@ impl Host {
             | Event::Memory(_)
             | Event::Nodes(_)
             | Event::Learned(..)
+            | Event::Ran(_)
             | Event::Tick => {}
         }
     }

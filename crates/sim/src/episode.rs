@@ -255,6 +255,7 @@ fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
         requeues: 0,
         checkpoint: None,
         wish,
+        place: None,
         aside,
         project: if options.divided {
             host.more.pick(&[None, Some("p"), Some("q")]).map(str::to_owned)

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use pinfold_policy::{ArrayLimit, Class, MemorySettings, Preemption, Project, Settings};
+use pinfold_policy::{ArrayLimit, Class, MemorySettings, Place, Preemption, Project, Settings};
 
 use crate::dice::Dice;
 use crate::shrink::{Fault, Only};
@@ -258,6 +258,7 @@ impl Options {
 /// Settings as an operator might set them.
 pub(crate) fn settings(dice: &mut Dice) -> Settings {
     Settings {
+        place: Place::Auto,
         factor_milli: dice.pick(&[1500, 1500, 1000, 2000, 4000, 500, 250, 0, 1100]),
         queue_depth: dice.pick(&[100_000, 100_000, 100_000, 5, 0]),
         queue_ttl: dice.pick(&[None, None, None, Some(Duration::from_secs(30))]),

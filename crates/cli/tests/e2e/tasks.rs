@@ -1,6 +1,6 @@
 //! Jobs of several tasks: each where the layout wants it, by the kernel's own word, and all of them one job.
 
-use pinfold_proto::JobState;
+use pinfold_proto::{JobPlace, JobState};
 use pinfold_topo::CpuSet;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -20,6 +20,7 @@ each_kind!(
     bindings_follow_the_job,
     a_job_on_named_cores_waits_for_them,
     launchers_beside_each_other_have_different_cores,
+    how_cores_lie_is_said_once,
 );
 
 /// Writes down what a task knows of itself, and what the kernel says it may use.
@@ -358,4 +359,46 @@ fn launchers_beside_each_other_have_different_cores(kind: Kind) {
     for job in jobs {
         host.until_exit_code(job, 0);
     }
+}
+
+/// Whether they really lie so is read back on an emulated host: this one may have a single cache.
+fn how_cores_lie_is_said_once(kind: Kind) {
+    let host = Host::new(kind);
+    let Some([first, _]) = two_cores(&host) else { return };
+    let map = format!("map_cpu:{first}");
+    let rows: [(&[&str], i32, &str); 6] = [
+        (&["--place", "sideways"], 2, "possible values: auto, compact, spread"),
+        (&["--place", "spread", "--isolated"], 2, "cannot be used with"),
+        (&["--place", "compact", "--exclusive"], 2, "cannot be used with"),
+        (&["--place", "spread", "--cpu-bind", &map], 2, "both say where its cores lie"),
+        (&["--place", "compact", "-n", "2", "-m", "block:cyclic"], 2, "--distribution both say"),
+        (&["--place", "spread", "--cores", "5000"], 5, "5000 cores"),
+    ];
+    for (options, code, said) in rows {
+        let done = host.pinfold([&["run"], options, &["--", "touch", "ran"]].concat());
+        assert!(done.code == Some(code) && done.err.contains(said), "{options:?}: {done:?}");
+    }
+    assert!(!host.work("ran").exists());
+    let bad = host.pinfold(["config", "set", "cpu.place=sideways"]);
+    assert!(bad.code == Some(2) && bad.err.contains("`auto`, `compact` or `spread`"), "{bad:?}");
+    let set = host.pinfold(["config", "set", "cpu.place=spread"]);
+    assert!(set.code == Some(0), "{set:?}");
+    for place in ["compact", "spread", "auto"] {
+        let done =
+            host.pinfold(["run", "--cores", "2", "--place", place, "--", "sh", "-c", "echo $PINFOLD_CPUS"]);
+        assert!(
+            done.code == Some(0) && done.out.trim().parse::<CpuSet>().is_ok_and(|cpus| cpus.len() >= 2),
+            "{done:?}"
+        );
+    }
+    let job = host.submit(&["--cores", "2", "--place", "spread"], "until [ -e go ]; do sleep 0.05; done");
+    let view = host.until(job, JobState::Running);
+    let topology: Value = serde_json::from_str(&host.pinfold(["topology", "--json"]).out).expect("JSON");
+    let domains = ["l3", "numa_nodes", "sockets"].map(|name| topology[name].as_u64().expect("a number"));
+    match view.place {
+        Some(place) => assert!(place.lies == JobPlace::Spread && place.domains >= 1, "{place:?}"),
+        None => assert!(domains.iter().all(|&count| count <= 1), "nothing to choose with {domains:?}"),
+    }
+    host.make("go");
+    host.until_exit_code(job, 0);
 }

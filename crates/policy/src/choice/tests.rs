@@ -36,7 +36,11 @@ fn wish(options: &str, named: &str) -> Wish {
 #[test]
 fn plain_jobs_lie_close_together() {
     let check = |taken: &[usize], count: usize, want: Option<&[usize]>| {
-        assert_eq!(cores(taken).choose_homes(count, &[], None).as_deref(), want, "{count} beside {taken:?}");
+        assert_eq!(
+            cores(taken).choose_homes(count, &[], None, Shape::Compact).as_deref(),
+            want,
+            "{count} beside {taken:?}"
+        );
     };
     check(&[], 1, Some(&[0]));
     // A cache that is in use already, rather than one that is whole.
@@ -46,22 +50,44 @@ fn plain_jobs_lie_close_together() {
     check(&[0, 2, 4, 6], 4, Some(&[1, 3, 5, 7]));
     check(&[0, 2, 4, 6, 7], 4, None);
     let idle = cores(&[]);
-    assert_eq!(idle.choose_homes(2, &[3, 6], None), Some(vec![3, 6]), "a job stays where it is");
-    assert_eq!(cores(&[3]).choose_homes(2, &[3, 6], None), Some(vec![0, 1]), "if it can");
-    assert_eq!(idle.choose_homes(1, &[5], None), Some(vec![5]));
+    assert_eq!(
+        idle.choose_homes(2, &[3, 6], None, Shape::Compact),
+        Some(vec![3, 6]),
+        "a job stays where it is"
+    );
+    assert_eq!(cores(&[3]).choose_homes(2, &[3, 6], None, Shape::Compact), Some(vec![0, 1]), "if it can");
+    assert_eq!(idle.choose_homes(1, &[5], None, Shape::Compact), Some(vec![5]));
 }
 
 #[test]
 fn memory_bound_jobs_lie_apart() {
     let spread = wish("-n 4 --hint memory_bound", "");
-    assert_eq!(cores(&[]).choose_homes(4, &[], Some(&spread)), Some(vec![0, 2, 4, 6]));
-    assert_eq!(cores(&[0, 2]).choose_homes(4, &[], Some(&spread)), Some(vec![1, 3, 4, 6]));
+    for wish in [Some(&spread), None] {
+        let check = |taken: &[usize], count: usize, want: &[usize]| {
+            let found = cores(taken).choose_homes(count, &[], wish, Shape::Spread);
+            assert_eq!(found.as_deref(), Some(want), "{count} beside {taken:?}, {wish:?}");
+        };
+        check(&[], 4, &[0, 2, 4, 6]);
+        check(&[0, 2], 4, &[1, 3, 4, 6]);
+    }
+    // Beside others that lie apart: behind the caches that these have left alone.
+    let mut beside = cores(&[]);
+    for want in [[0, 2], [4, 6], [1, 3]] {
+        let found = beside.choose_homes(2, &[], None, Shape::Spread).unwrap();
+        assert_eq!(found, want);
+        beside.take_homes(JobId(7), &found);
+        beside.lie(&found, Shape::Spread);
+    }
+    assert_eq!(beside.choose_homes(1, &[], None, Shape::Spread), Some(vec![5]));
+    beside.leave_homes(JobId(7), &[1, 3]);
+    assert_eq!(beside.choose_homes(2, &[], None, Shape::Spread), Some(vec![1, 3]));
+    assert_eq!(cores(&[]).choose_pinning(4, None, Shape::Spread), vec![0, 2, 4, 6], "backfillers too");
 }
 
 #[test]
 fn layouts_are_possible_where_a_job_goes() {
     let check = |options: &str, taken: &[usize], count: usize, want: Option<&[usize]>| {
-        let found = cores(taken).choose_homes(count, &[], Some(&wish(options, "")));
+        let found = cores(taken).choose_homes(count, &[], Some(&wish(options, "")), Shape::Compact);
         assert_eq!(found.as_deref(), want, "{options} beside {taken:?}");
     };
     // Counts alone are met close together, sockets by the sockets.
@@ -76,11 +102,15 @@ fn layouts_are_possible_where_a_job_goes() {
 #[test]
 fn named_cores_are_had_or_waited_for() {
     let named = wish("-n 2", "6,12");
-    assert_eq!(cores(&[]).choose_homes(2, &[], Some(&named)), Some(vec![3, 6]));
-    assert_eq!(cores(&[6]).choose_homes(2, &[], Some(&named)), None);
-    assert_eq!(cores(&[]).choose_homes(3, &[], Some(&named)), Some(vec![2, 3, 6]), "and one close by");
+    assert_eq!(cores(&[]).choose_homes(2, &[], Some(&named), Shape::Compact), Some(vec![3, 6]));
+    assert_eq!(cores(&[6]).choose_homes(2, &[], Some(&named), Shape::Compact), None);
+    assert_eq!(
+        cores(&[]).choose_homes(3, &[], Some(&named), Shape::Compact),
+        Some(vec![2, 3, 6]),
+        "and one close by"
+    );
     // A backfiller shares them.
-    assert_eq!(cores(&[6]).choose_pinning(2, Some(&named)), vec![3, 6]);
+    assert_eq!(cores(&[6]).choose_pinning(2, Some(&named), Shape::Compact), vec![3, 6]);
 }
 
 #[test]
@@ -88,10 +118,10 @@ fn backfillers_go_where_the_fewest_are() {
     let mut busy = cores(&[0, 1]);
     busy.pin(&[2, 3, 4]);
     // Behind a cache where there is none, rather than beside one on core 4.
-    assert_eq!(busy.choose_pinning(1, None), vec![6]);
-    assert_eq!(busy.choose_pinning(2, None), vec![6, 7]);
-    assert_eq!(busy.choose_pinning(5, None).len(), 5);
-    assert_eq!(busy.choose_pinning(99, None).len(), 8);
+    assert_eq!(busy.choose_pinning(1, None, Shape::Compact), vec![6]);
+    assert_eq!(busy.choose_pinning(2, None, Shape::Compact), vec![6, 7]);
+    assert_eq!(busy.choose_pinning(5, None, Shape::Compact).len(), 5);
+    assert_eq!(busy.choose_pinning(99, None, Shape::Compact).len(), 8);
     let apart = wish("-n 2 --ntasks-per-socket 1 -c 2", "");
-    assert_eq!(busy.choose_pinning(2, Some(&apart)), vec![0, 5]);
+    assert_eq!(busy.choose_pinning(2, Some(&apart), Shape::Compact), vec![0, 5]);
 }

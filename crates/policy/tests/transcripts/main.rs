@@ -19,4 +19,5 @@ mod queue_order;
 mod repack;
 mod restart;
 mod script;
+mod shapes;
 mod slots;

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use pinfold_policy::{
     Action, Adopted, ArrayLimit, Aside, Claim, Class, Command, Decision, Event, Instant, JobId, JobMemory,
-    Kind, Machine, MemorySample, Policy, Preemption, Project, Request, Running, Sample, Settings, Wish,
+    Kind, Machine, MemorySample, Place, Policy, Preemption, Project, Ran, Request, Running, Sample, Settings,
+    Shape, Wish,
 };
 use pinfold_topo::synthetic::facts_of;
 use pinfold_topo::{CpuSet, PuOs};
@@ -129,6 +130,11 @@ impl Script {
                 let claim = Claim { usual_bytes: mib(words[2]), most_bytes: mib(words[3]) };
                 Event::Learned(Kind(words[1].parse().unwrap()), claim)
             }
+            "ran" => Event::Ran(Ran {
+                kind: Kind(words[1].parse().unwrap()),
+                shape: if words[2] == "apart" { Shape::Spread } else { Shape::Compact },
+                length_us: words[3].parse::<u64>().unwrap() * 1000,
+            }),
             "fail" => Event::Failed { job: job(words[1]), action: action(&words[2..]), error: "EIO".into() },
             other => panic!("no event `{other}`"),
         }
@@ -151,6 +157,7 @@ impl Script {
                 "steers" => settings.memory.steers = on,
                 "tmp" => settings.tmp_total_bytes = mib(value),
                 "drain" => settings.drain = on,
+                "place" => settings.place = place(value),
                 "affinity" => settings.affinity = on,
                 "backfill" => settings.backfill = on,
                 "schedule" => settings.schedule = on,
@@ -238,6 +245,14 @@ fn plain(text: &str) -> Machine {
     Machine::flat(text.split(',').filter(|p| !p.is_empty()).map(|piece| piece.parse().unwrap()).collect())
 }
 
+fn place(word: &str) -> Place {
+    match word {
+        "apart" => Place::Spread,
+        "close" => Place::Compact,
+        _ => Place::Auto,
+    }
+}
+
 fn request(words: &[&str]) -> Request {
     let mut request = Request::plain(job(words[0]));
     for word in &words[1..] {
@@ -268,6 +283,7 @@ fn request(words: &[&str]) -> Request {
                 ("l", n) => request.list = Some(n.parse().unwrap()),
                 ("m", n) => request.memory = Some(mib(n)),
                 ("d", n) => request.tmp_bytes = mib(n),
+                ("y", how) => request.place = Some(place(how)),
                 ("k", n) => request.kind = Some(Kind(n.parse().unwrap())),
                 ("t", n) => request.ttl = Some(Duration::from_secs(n.parse().unwrap())),
                 _ => panic!("no option `{word}`"),

@@ -35,6 +35,7 @@ fn row() -> JobRow {
         main: None,
         ending: Some(Ending { exit_code: Some(0), ..Ending::default() }),
         reason: None,
+        lay: None,
         usage: Usage {
             cpu_user_us: 300_000_000,
             cpu_system_us: 60_000_000,

@@ -1,10 +1,10 @@
 //! The row types as columns: for each, the list of columns and the two walks along it, out and in.
 
 use pinfold_proto::row::{
-    Counts, DecisionRow, FileRow, JobRow, NodeRow, ProcessId, ProcessRow, ProcessShare, ProcessSource,
+    Counts, DecisionRow, FileRow, JobRow, Lay, NodeRow, ProcessId, ProcessRow, ProcessShare, ProcessSource,
     ProcessUsage, ProcessesFrom, SampleRow, Stalls, Usage,
 };
-use pinfold_proto::{Ending, JobArray, JobClass, JobSpec, JobState};
+use pinfold_proto::{Ending, JobArray, JobClass, JobPlace, JobSpec, JobState};
 use rusqlite::Row;
 
 use super::fields::{Binder, Fields};
@@ -40,7 +40,7 @@ pub(super) const JOB_FIXED: [&str; 26] = [
 ];
 
 /// The columns of `jobs`; the key first.
-pub(super) const JOB: [&str; 86] = [
+pub(super) const JOB: [&str; 88] = [
     "job",
     "uid",
     "user",
@@ -97,6 +97,8 @@ pub(super) const JOB: [&str; 86] = [
     "checkpoints",
     "requeuing",
     "reason",
+    "lay",
+    "lay_domains",
     "cpu_user_us",
     "cpu_system_us",
     "memory_peak_bytes",
@@ -273,6 +275,7 @@ pub(super) fn bind_job(row: &JobRow, to: &mut Binder<'_, '_>) -> rusqlite::Resul
     to.maybe(ending.and_then(|ending| ending.switches_voluntary))?;
     to.maybe(ending.and_then(|ending| ending.switches_forced))?;
     to.put(row.requeues)?.put(row.checkpoints)?.put(row.requeuing)?.put(&row.reason)?;
+    to.put(row.lay.map(|lay| lay.place.as_str()))?.put(row.lay.map(|lay| lay.domains))?;
     bind_usage(&row.usage, to)
 }
 
@@ -376,8 +379,16 @@ pub(super) fn read_job(row: &Row<'_>) -> rusqlite::Result<JobRow> {
         checkpoints: from.small()?,
         requeuing: from.yes()?,
         reason: from.maybe_text()?,
+        lay: read_lay(from)?,
         usage: read_usage(from)?,
     })
+}
+
+fn read_lay(from: &mut Fields<'_, '_>) -> rusqlite::Result<Option<Lay>> {
+    let (word, domains) = (from.maybe_text()?, from.maybe()?);
+    let place = word.and_then(|word| JobPlace::of(&word)).filter(|place| *place != JobPlace::Auto);
+    let lay = |(place, domains)| Lay { place, domains: u32::try_from(domains).unwrap_or(u32::MAX) };
+    Ok(place.zip(domains).map(lay))
 }
 
 fn read_spec(from: &mut Fields<'_, '_>) -> rusqlite::Result<JobSpec> {

@@ -13,12 +13,12 @@ use rusqlite::{Connection, OptionalExtension};
 pub(super) const APPLICATION_ID: i32 = 0x5046_4C44;
 
 /// The newest version known here.
-pub(super) const VERSION: u32 = 16;
+pub(super) const VERSION: u32 = 17;
 
 /// What leads from version n to n + 1.
 const STEPS: [&str; VERSION as usize] = [
     TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS, SCRATCH, FILES, REQUEUE, NODES, NETWORK, SHARES,
-    CHECKPOINT, ARRAYS, COUNTS, HOST,
+    CHECKPOINT, ARRAYS, COUNTS, HOST, LAY,
 ];
 
 /// Version 1: the tables.
@@ -391,6 +391,18 @@ CREATE VIEW host_series AS SELECT
     io_stalled_us / 1e6 AS io_stalled_s, io_full_stalled_us / 1e6 AS io_full_stalled_s,
     temperature_milli / 1e3 AS temperature_celsius, frequency_khz / 1e3 AS frequency_mhz
 FROM host;
+";
+
+/// Version 17: how the cores of jobs lay, by which their like are laid.
+const LAY: &str = "
+ALTER TABLE jobs ADD COLUMN lay TEXT CHECK (lay IN ('compact', 'spread'));
+ALTER TABLE jobs ADD COLUMN lay_domains INTEGER CHECK (lay_domains BETWEEN 0 AND 4294967295);
+CREATE INDEX jobs_laid ON jobs (ended_us) WHERE lay IS NOT NULL;
+
+CREATE VIEW lay_report AS SELECT
+    job, name, command, cores, lay, lay_domains, (ended_us - started_us) / 1e6 AS wall_s,
+    (cpu_user_us + cpu_system_us) / 1e6 AS cpu_s, waited_us / 1e6 AS waited_s, exit_code
+FROM jobs WHERE lay IS NOT NULL;
 ";
 
 /// The version of a file; 0 for an empty one.

@@ -13,9 +13,9 @@ use std::os::unix::fs::PermissionsExt;
 
 use pinfold_proto::array::JobName;
 use pinfold_proto::row::{
-    Counts, ProcessId, ProcessShare, ProcessSource, ProcessUsage, ProcessesFrom, Stalls, Usage,
+    Counts, Lay, ProcessId, ProcessShare, ProcessSource, ProcessUsage, ProcessesFrom, Stalls, Usage,
 };
-use pinfold_proto::{Checkpoint, Ending, JobArray, JobClass, JobLayout, JobSpec, JobState};
+use pinfold_proto::{Checkpoint, Ending, JobArray, JobClass, JobLayout, JobPlace, JobSpec, JobState};
 use proptest::prelude::*;
 
 use super::*;
@@ -214,7 +214,9 @@ prop_compose! {
             no_network,
             after: after.into_iter().map(JobName::from).collect(),
             array: array.map(|(array, index, at_most)| JobArray { array, index, at_most }),
-            layout: layout.map(|(options, cpus)| JobLayout { options, cpus, set: Some("db".to_owned()), isolated: true }),
+            layout: layout.map(|(options, cpus)| JobLayout {
+                options, cpus, set: Some("db".to_owned()), isolated: true, place: Some(JobPlace::Spread),
+            }),
             claim_bytes: numbers[0],
             limit_bytes: numbers[1],
             ttl_us: numbers[2],
@@ -360,6 +362,7 @@ prop_compose! {
         (keeper, main) in (any_process(), any_process()),
         (ending, usage) in (proptest::option::of(any_ending().boxed()), any_usage().boxed()),
         (requeues, checkpoints, requeuing) in any::<(u32, u32, bool)>(),
+        lay in proptest::option::of((any::<bool>(), any::<u32>())),
     ) -> JobRow {
         JobRow {
             job, uid, user, spec, priority, class, state, cpus, keeper, main, ending, reason, usage,
@@ -371,6 +374,9 @@ prop_compose! {
             requeues,
             checkpoints,
             requeuing,
+            lay: lay.map(|(apart, domains)| Lay {
+                place: if apart { JobPlace::Spread } else { JobPlace::Compact }, domains,
+            }),
         }
     }
 }

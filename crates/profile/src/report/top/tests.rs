@@ -30,6 +30,7 @@ fn row(job: u64) -> JobRow {
         main: None,
         ending: None,
         reason: None,
+        lay: None,
         usage: pinfold_proto::row::Usage::default(),
     }
 }
