@@ -10,6 +10,7 @@ use pinfold_proto::{Checkpoint, ExitCode, JobClass, JobLayout, JobPlace, JobSpec
 use pinfold_sys::apart::{self, Apart};
 use pinfold_sys::spawn::{self, Environment, ResolveError};
 
+use crate::allocation;
 use crate::args::JobOptions;
 use crate::failure::Failure;
 use crate::tasks::Laid;
@@ -65,6 +66,7 @@ pub(crate) fn spec(
         tmp_bytes: options.tmp.filter(|&bytes| bytes > 0),
         private_tmp: options.private_tmp,
         no_network: options.no_network,
+        allocation: allocation::own(),
         line,
     }
 }

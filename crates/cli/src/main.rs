@@ -5,6 +5,7 @@
 //! them), [`names`] (which jobs are meant), [`tasks`] (how a job's tasks lie on its cores), [`show`] (what is printed), [`map`] (which core belongs to what), [`sets`] (cores that are set aside), [`host`] and [`layout`] (the machine, without a daemon). Absent here: any decision
 //! about jobs, and any write to a control group.
 
+mod allocation;
 mod args;
 mod array;
 mod batch;

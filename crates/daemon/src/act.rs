@@ -331,8 +331,9 @@ impl Daemon {
     /// What a job finds in its environment.
     pub(crate) fn variables(&self, job: JobId) -> Vec<(String, String)> {
         let cpus = self.jobs.get(&job).and_then(|live| live.row.cpus.clone());
-        let cpus = cpus.unwrap_or_else(|| self.topology.usable().to_string());
         let spec = self.jobs.get(&job).map(|live| &live.row.spec);
+        let given = cpus.and_then(|text| text.parse().ok()).unwrap_or_else(|| self.topology.usable());
+        let cpus = spec.map_or(given.clone(), |spec| crate::allocation::confined(spec, &given)).to_string();
         let scratch = spec.and_then(|spec| self.scratches.variable(job, spec));
         let always = [
             ("PINFOLD_JOB_ID", job.0.to_string()),
@@ -387,6 +388,7 @@ impl Daemon {
         if let Action::Near { nodes } = action {
             return self.bring_near(job, nodes);
         }
+        let confined = |cpus| crate::allocation::confined(&live.row.spec, cpus);
         let container = live.container.as_mut()?;
         Some(match action {
             Action::Start { .. } | Action::Drop { .. } | Action::Near { .. } | Action::Checkpoint => {
@@ -396,7 +398,7 @@ impl Daemon {
                 self.governor.page_out(job, *bytes);
                 Ok(())
             }
-            Action::Bind { cpus } => container.bind(cpus).map(drop),
+            Action::Bind { cpus } => container.bind(&confined(cpus)).map(drop),
             Action::Weigh { class, priority, even } => {
                 container.share(share(from_policy(*class), *priority, *even)).map(drop)
             }

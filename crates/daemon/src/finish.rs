@@ -63,6 +63,7 @@ impl Daemon {
         }
         live.row.reason = Some("its keeper was killed; how its command ends will not be known".to_owned());
         self.journal.touch(job);
+        self.ends_with_its_keeper(job);
         self.watch_container(job);
         self.finish_if_empty(job);
     }
@@ -183,6 +184,7 @@ impl Daemon {
             live.orphaned = true;
             live.row.reason = Some(reason);
             self.journal.touch(job);
+            self.ends_with_its_keeper(job);
             self.catch_up(job);
             self.watch_container(job);
             return self.finish_if_empty(job);

@@ -130,6 +130,7 @@ impl Daemon {
 
     fn submitted(&mut self, id: ConnectionId, user: Peer, ticket: u64, mut spec: JobSpec, pid: Option<u32>) {
         let admitted = within_bounds(&spec)
+            .and_then(|()| self.stay_within(id, user, &mut spec))
             .and_then(|()| arrays::within_bounds(&spec))
             .and_then(|()| rights::admit(&self.configured.config, user, &spec))
             .and_then(|priority| self.admit_tmp(user, &spec).map(|()| priority))
@@ -324,6 +325,7 @@ impl Daemon {
         self.server.close(id);
         self.backlog.remove(&id);
         self.arriving.remove(&id);
+        self.askers.forget(id);
         if let Some(keeper) = self.keepers.remove(&id) {
             self.processes.keeper_gone(keeper.pid);
         }

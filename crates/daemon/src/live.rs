@@ -110,7 +110,7 @@ impl Live {
     pub(crate) fn shape(&self) -> Shape {
         let cpus = self.row.cpus.as_deref().and_then(|text| text.parse().ok()).unwrap_or_default();
         Shape {
-            cpus,
+            cpus: self.confined(&cpus),
             nodes: self.near.clone(),
             share: share(self.row.class, self.row.priority, self.even),
             limit_bytes: self.row.spec.limit_bytes,

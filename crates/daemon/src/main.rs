@@ -7,6 +7,7 @@
 //! (that is `policy`), and any knowledge of control groups (that is `sys`).
 
 mod act;
+mod allocation;
 mod answer;
 mod around;
 mod arrays;
@@ -114,8 +115,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     let signals = Signals::block(&[SIGTERM, SIGINT, SIGHUP]).context("failed to read signals")?;
     let (store, warnings) = open_store(&state)?;
     let (topology, server) = (survey()?, server::Server::listen(&places.socket, raise_file_limit())?);
-    let containers = open_containers(plan, &roots, &state)?;
-    let clock = Clock::new(0);
+    let (containers, clock) = (open_containers(plan, &roots, &state)?, Clock::new(0));
     let mut daemon = Daemon {
         policy: pinfold_policy::Policy::default(),
         jobs: live::Jobs::new(),
@@ -158,6 +158,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         warnings,
         waiters: Vec::new(),
         keepers: std::collections::BTreeMap::new(),
+        askers: allocation::Askers::default(),
         arriving: std::collections::BTreeMap::new(),
         users: std::collections::BTreeMap::new(),
         doors_due: std::collections::VecDeque::new(),

@@ -137,6 +137,8 @@ impl Daemon {
         }
         if keeper_alive {
             self.watch_keeper(job);
+        } else if runs {
+            self.ends_with_its_keeper(job);
         }
         if runs {
             self.follow_again(job);

@@ -298,10 +298,14 @@ impl Daemon {
             request.aside = Some(isolated_set(job));
             return request;
         }
+        if let Some(cpus) = crate::allocation::cpus(spec) {
+            request.wish.get_or_insert_default().within = cpus;
+        }
         let Some(name) = spec.layout.as_ref().and_then(|layout| layout.set.as_ref()) else { return request };
         match self.sets.named(name) {
             Some(set) if set.shared => {
-                request.wish.get_or_insert_default().within = set.cpus.clone();
+                let within = &mut request.wish.get_or_insert_default().within;
+                *within = if within.is_empty() { set.cpus.clone() } else { within.intersection(&set.cpus) };
             }
             _ => request.aside = Some(name.clone()),
         }

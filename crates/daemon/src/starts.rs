@@ -188,7 +188,9 @@ impl Daemon {
         let Some(live) = self.jobs.get_mut(&job) else { return false };
         let lost = live.keepers_lost + 1;
         let waits = !live.has_started() && live.container.is_none();
-        if !waits || !self.starts.has(&live.row) || lost > KEEPERS_MAX {
+        // A workload manager that ended the keeper of a job ended the job.
+        let tied = crate::allocation::is_tied(&live.row.spec);
+        if !waits || tied || !self.starts.has(&live.row) || lost > KEEPERS_MAX {
             return false;
         }
         (live.keeper, live.child, live.asked_child, live.keeper_watch) = (None, None, false, None);

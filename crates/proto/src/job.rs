@@ -97,9 +97,27 @@ pub struct JobSpec {
     /// Whether it has a network of its own, with loopback and nothing else.
     #[serde(default)]
     pub no_network: bool,
+    /// What whoever asks for it was given by another manager of the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocation: Option<Allocation>,
     /// The line of the batch file it stands on, from 1.
     #[serde(default)]
     pub line: Option<u64>,
+}
+
+/// What a workload manager, or whoever else makes control groups, gave to the one who asks for a job: the job gets no
+/// more. A client says what it knows; what the kernel's groups say is added by the daemon, whatever the client says.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Allocation {
+    /// The workload manager and the number that the job has there; a job with one ends with its keeper.
+    #[serde(default)]
+    pub manager: Option<String>,
+    /// The PUs, as a kernel list; `None`: all.
+    #[serde(default)]
+    pub cpus: Option<String>,
+    /// Memory, in bytes; it is the job's limit, too.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
 }
 
 /// How a job writes down what it has done, to go on from there when it is begun anew.

@@ -18,4 +18,4 @@ pub mod view;
 pub mod wire;
 
 pub use exit::ExitCode;
-pub use job::{Checkpoint, Ending, JobArray, JobClass, JobLayout, JobPlace, JobSpec, JobState};
+pub use job::{Allocation, Checkpoint, Ending, JobArray, JobClass, JobLayout, JobPlace, JobSpec, JobState};

@@ -15,7 +15,7 @@ mod family;
 mod freeze_watch;
 mod grouped;
 mod isolate;
-mod levels;
+pub(crate) mod levels;
 mod measure;
 mod memory;
 mod near;

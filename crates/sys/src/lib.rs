@@ -6,13 +6,14 @@
 //! [`discover`] reads the machine's topology, [`affinity`] which PUs a thread may use. [`spawn`], [`lead`],
 //! [`signals`], [`peer`] and [`paths`] start programs and the tasks of a job, receive signals, know who is at the
 //! other end of a socket, and say where files lie. [`housekeeping`] keeps what is no job off PUs. [`scratch`] gives jobs directories in
-//! memory, [`apart`] a `/tmp` and a network of their own.
+//! memory, [`apart`] a `/tmp` and a network of their own. [`bounds`] says what the groups around whoever asks let that one have.
 //!
 //! Absent here: any judgement about jobs, any clock that decides, any store. Unsafe code stands only in small wrappers,
 //! each with its reason.
 
 pub mod affinity;
 pub mod apart;
+pub mod bounds;
 pub mod cgroup;
 pub mod container;
 pub mod discover;

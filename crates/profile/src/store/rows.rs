@@ -10,7 +10,7 @@ use rusqlite::Row;
 use super::fields::{Binder, Fields};
 
 /// The columns of `jobs` that are written with a job's first row and never again.
-pub(super) const JOB_FIXED: [&str; 26] = [
+pub(super) const JOB_FIXED: [&str; 27] = [
     "job",
     "uid",
     "user",
@@ -36,11 +36,12 @@ pub(super) const JOB_FIXED: [&str; 26] = [
     "array_id",
     "array_index",
     "array_at_most",
+    "allocation",
     "submitted_us",
 ];
 
 /// The columns of `jobs`; the key first.
-pub(super) const JOB: [&str; 88] = [
+pub(super) const JOB: [&str; 89] = [
     "job",
     "uid",
     "user",
@@ -68,6 +69,7 @@ pub(super) const JOB: [&str; 88] = [
     "array_id",
     "array_index",
     "array_at_most",
+    "allocation",
     "priority",
     "class",
     "state",
@@ -296,6 +298,8 @@ fn bind_spec(spec: &JobSpec, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
     let array = spec.array.as_ref();
     to.maybe(array.and_then(|array| array.array))?.put(array.map(|array| array.index))?;
     to.put(array.and_then(|array| array.at_most))?;
+    let allocation = |one| serde_json::to_string(one).expect("texts and numbers always have a JSON form");
+    to.put(spec.allocation.as_ref().map(allocation))?;
     Ok(())
 }
 
@@ -418,6 +422,7 @@ fn read_spec(from: &mut Fields<'_, '_>) -> rusqlite::Result<JobSpec> {
         no_network: from.yes()?,
         checkpoint: from.maybe_text()?.and_then(|text| serde_json::from_str(&text).ok()),
         array: read_array(from)?,
+        allocation: from.maybe_text()?.and_then(|text| serde_json::from_str(&text).ok()),
     })
 }
 

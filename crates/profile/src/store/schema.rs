@@ -13,12 +13,12 @@ use rusqlite::{Connection, OptionalExtension};
 pub(super) const APPLICATION_ID: i32 = 0x5046_4C44;
 
 /// The newest version known here.
-pub(super) const VERSION: u32 = 17;
+pub(super) const VERSION: u32 = 18;
 
 /// What leads from version n to n + 1.
 const STEPS: [&str; VERSION as usize] = [
     TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS, SCRATCH, FILES, REQUEUE, NODES, NETWORK, SHARES,
-    CHECKPOINT, ARRAYS, COUNTS, HOST, LAY,
+    CHECKPOINT, ARRAYS, COUNTS, HOST, LAY, ALLOCATION,
 ];
 
 /// Version 1: the tables.
@@ -403,6 +403,11 @@ CREATE VIEW lay_report AS SELECT
     job, name, command, cores, lay, lay_domains, (ended_us - started_us) / 1e6 AS wall_s,
     (cpu_user_us + cpu_system_us) / 1e6 AS cpu_s, waited_us / 1e6 AS waited_s, exit_code
 FROM jobs WHERE lay IS NOT NULL;
+";
+
+/// Version 18: what whoever asked for a job had been given by another manager of the host.
+const ALLOCATION: &str = "
+ALTER TABLE jobs ADD COLUMN allocation TEXT CHECK (json_valid(allocation));
 ";
 
 /// The version of a file; 0 for an empty one.

@@ -15,7 +15,7 @@ use pinfold_proto::array::JobName;
 use pinfold_proto::row::{
     Counts, Lay, ProcessId, ProcessShare, ProcessSource, ProcessUsage, ProcessesFrom, Stalls, Usage,
 };
-use pinfold_proto::{Checkpoint, Ending, JobArray, JobClass, JobLayout, JobPlace, JobSpec, JobState};
+use pinfold_proto::{Allocation, Checkpoint, Ending, JobArray, JobClass, JobLayout, JobPlace, JobSpec, JobState};
 use proptest::prelude::*;
 
 use super::*;
@@ -206,6 +206,7 @@ prop_compose! {
         checkpoint in proptest::option::of((".*", any_number())),
         array in proptest::option::of((any_maybe(), any::<u32>(), any::<Option<u32>>())),
         layout in proptest::option::of((any::<Vec<(String, String)>>(), any::<Option<String>>())),
+        allocation in proptest::option::of((any::<Option<String>>(), any::<Option<String>>(), any_maybe())),
     ) -> JobSpec {
         JobSpec {
             name, project, command, directory, priority, class, cores, held, no_suspend, private_tmp,
@@ -223,6 +224,7 @@ prop_compose! {
             expected_us: numbers[3],
             line: numbers[4],
             tmp_bytes: numbers[5],
+            allocation: allocation.map(|(manager, cpus, memory_bytes)| Allocation { manager, cpus, memory_bytes }),
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::mode::{AbilityName, DAEMON_LEAF, Hierarchy, Plan, Roots, Via, decide}
 use crate::procfs::Proc;
 
 /// The group below which every instance has its own.
-pub(super) const TOP: &str = "pinfold";
+pub(crate) const TOP: &str = "pinfold";
 /// Controllers of the unified hierarchy that are of use.
 const USEFUL: [&str; 5] = ["cpu", "cpuset", "memory", "io", "pids"];
 

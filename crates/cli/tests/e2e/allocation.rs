@@ -1,0 +1,135 @@
+//! Jobs that are asked for within what a workload manager, or whoever else makes control groups, gave: they get no more,
+//! and end when it ends who asked for them.
+
+use std::path::Path;
+
+use pinfold_proto::JobState;
+use rustix::process::Signal;
+
+use crate::host::{Host, send};
+use crate::kind::{Kind, each_kind};
+use crate::process::Done;
+use crate::wait::eventually;
+
+each_kind!(no_more_pus_than_its_manager_gave, ends_with_its_keeper, no_more_than_the_groups_around_it);
+
+const MINE: &str = "sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/self/status";
+
+/// The last of the PUs that this process may use; says so where there is only one.
+fn last_pu() -> Option<String> {
+    let all = pinfold_sys::discover::allowed().expect("the PUs of this process");
+    let several = all.iter().count() > 1;
+    if !several {
+        println!("skipped: with one PU there is no fewer");
+    }
+    all.iter().last().filter(|_| several).map(|pu| pu.0.to_string())
+}
+
+/// `pinfold run` as a part of a job of Slurm's, bound to these PUs.
+fn in_slurm(host: &Host, cpus: &str, arguments: &str) -> Done {
+    host.shell(&format!("SLURM_JOB_ID=12 exec taskset -c {cpus} pinfold run {arguments}"))
+}
+
+fn no_more_pus_than_its_manager_gave(kind: Kind) {
+    let Some(last) = last_pu() else { return };
+    if !Path::new("/usr/bin/taskset").exists() {
+        return println!("skipped: there is no taskset");
+    }
+    let host = Host::new(kind);
+    // Twice, so that another core would be the next one's turn.
+    for _ in 0..2 {
+        let done = in_slurm(&host, &last, &format!("-- /bin/sh -c \"{MINE}; echo \\$PINFOLD_CPUS\""));
+        assert_eq!(done.out, format!("{last}\n{last}\n"), "{done:?}");
+    }
+    let done = in_slurm(&host, &last, "--cores 2 true");
+    assert_eq!(done.code, Some(5), "{done:?}");
+    assert!(done.err.contains("whoever asks may use") && done.err.contains("Slurm 12"), "{done:?}");
+    // What is bound by hand is not: that is for whoever binds.
+    let done = host.shell(&format!("exec taskset -c {last} pinfold run --cores 2 -- true"));
+    assert_eq!(done.code, Some(0), "{done:?}");
+}
+
+fn ends_with_its_keeper(kind: Kind) {
+    let host = Host::new(kind);
+    let script = "SLURM_JOB_ID=12 exec pinfold run -- /bin/sh -c 'trap \"\" TERM; : >ready; until [ -e go ]; do sleep 0.05; done'";
+    let mut command = host.command("/bin/sh");
+    command.args(["-c", script]).stdin(std::process::Stdio::null());
+    let keeper = host.spawn(command);
+    host.until_made("ready");
+    let job = host.status(&[]).jobs[0].job;
+    send(keeper.pid(), Signal::KILL);
+    let view = host.until(job, JobState::Exited);
+    assert!(view.reason.as_deref().is_some_and(|reason| reason.contains("Slurm 12")), "{view:?}");
+    keeper.wait();
+    // Nobody takes the place of a keeper whose job has not begun.
+    let first = host.submit(&["--exclusive"], "until [ -e go ]; do sleep 0.05; done");
+    host.until(first, JobState::Running);
+    let done = host.shell("SLURM_JOB_ID=12 pinfold submit -o /dev/null -e /dev/null -- true");
+    let second: u64 = done.out.trim().parse().unwrap_or_else(|_| panic!("a number: {done:?}"));
+    let keepers = crate::host::processes_with("SLURM_JOB_ID=12");
+    let own = host.socket().display().to_string();
+    let of_this = |pid: &u32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        String::from_utf8_lossy(&environment).contains(&own)
+    };
+    let keeper =
+        eventually("its keeper", || keepers.iter().copied().find(of_this).ok_or(format!("{keepers:?}")));
+    send(keeper, Signal::KILL);
+    let view = host.until(second, JobState::Exited);
+    assert_eq!((view.exit_code, view.started_s), (None, None), "{view:?}");
+    host.make("go");
+    host.until_exit_code(first, 0);
+}
+
+/// Groups of this test's own, gone with it.
+struct Groups(Vec<String>);
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        for group in &self.0 {
+            let _ = std::fs::remove_dir(group);
+        }
+    }
+}
+
+fn no_more_than_the_groups_around_it(kind: Kind) {
+    let Some(last) = last_pu() else { return };
+    let [cpuset, memory] = ["cpuset", "memory"].map(|name| format!("/sys/fs/cgroup/{name}"));
+    let writable = |top: &String| Path::new(top).join("cgroup.procs").exists();
+    if kind != Kind::Groups
+        || !rustix::process::geteuid().is_root()
+        || ![&cpuset, &memory].into_iter().all(writable)
+    {
+        return println!("skipped: only root can make groups of the first generation, where there are such");
+    }
+    let host = Host::new(kind);
+    let groups = [cpuset, memory].map(|top| format!("{top}/asks-{}", host.instance()));
+    let _groups = Groups(groups.to_vec());
+    let [cpuset, memory] = &groups;
+    let inside = format!(
+        "mkdir -p {cpuset} {memory} && cat {cpuset}/../cpuset.mems >{cpuset}/cpuset.mems && echo {last} >{cpuset}/cpuset.cpus \
+         && echo 67108864 >{memory}/memory.limit_in_bytes && echo $$ >{cpuset}/cgroup.procs && echo $$ >{memory}/cgroup.procs \
+         || exit 99; "
+    );
+    let bound =
+        "cat /sys/fs/cgroup/memory$(sed -n 's/.*:memory://p' /proc/self/cgroup)/memory.limit_in_bytes";
+    let run = |options: &str| {
+        host.shell(&format!(
+            "{inside} pinfold run {options} -- /bin/sh -c \"{MINE}; {}\"",
+            bound.replace('$', "\\$")
+        ))
+    };
+    assert_eq!(run("").out, format!("{last}\n67108864\n"));
+    assert_eq!(run("--mem-limit 32MiB").out, format!("{last}\n33554432\n"));
+    let done = run("--mem 1GiB");
+    assert_eq!(done.code, Some(5), "{done:?}");
+    assert!(done.err.contains("--mem 1GiB is more than"), "{done:?}");
+    // A job that a job hands over has what that has, which is not the cores that it runs on at the moment.
+    let handed = format!(
+        "pinfold run -- /bin/sh -c \"pinfold submit -o handed -e /dev/null -- /bin/sh -c \\\"{MINE}; : >done\\\"\""
+    );
+    let done = host.shell(&format!("{inside} {handed}"));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    host.until_made("done");
+    assert_eq!(host.wrote("handed"), format!("{last}\n"));
+}

@@ -1,0 +1,208 @@
+//! What whoever asks for a job has itself is the most that the job gets: PUs and memory that a workload manager, or a
+//! service manager, bounds by control groups, and PUs that a workload manager binds to by affinity. A job is put into a
+//! group of pinfold's, and would leave those behind. A job of a workload manager's also ends with its keeper: that is who
+//! is ended there when the job is cancelled or its time is over.
+//!
+//! Owns what was found around those who ask, as long as they are connected. Absent here: reading groups (`sys::bounds`)
+//! and where the job's cores are looked for (the judgement, which takes the PUs as a border).
+
+use std::collections::BTreeMap;
+
+use pinfold_policy::JobId;
+use pinfold_proto::quantity::show_size;
+use pinfold_proto::wire::ErrorCode;
+use pinfold_proto::{Allocation, JobClass, JobSpec};
+use pinfold_sys::bounds::{self, Bounds};
+use pinfold_sys::mode::Roots;
+use pinfold_sys::peer::Peer;
+use pinfold_topo::CpuSet;
+
+use crate::daemon::Daemon;
+use crate::event::{ConnectionId, Effect};
+use crate::live::Live;
+use crate::rights::Refusal;
+
+/// What a client may call a workload manager and its job.
+const MANAGER_MAX_BYTES: usize = 64;
+
+/// What the groups around those who ask let them have.
+#[derive(Debug, Default)]
+pub(crate) struct Askers {
+    known: BTreeMap<ConnectionId, Bounds>,
+    /// The memory that groups around this daemon bound, which bounds all that it starts anyway.
+    own_memory_bytes: Option<Option<u64>>,
+}
+
+impl Askers {
+    /// A connection is at its end.
+    pub(crate) fn forget(&mut self, id: ConnectionId) {
+        self.known.remove(&id);
+    }
+}
+
+/// The PUs that a job may not go beyond, if there are such.
+pub(crate) fn cpus(spec: &JobSpec) -> Option<CpuSet> {
+    let cpus: CpuSet = spec.allocation.as_ref()?.cpus.as_deref()?.parse().ok()?;
+    (!cpus.is_empty()).then_some(cpus)
+}
+
+/// The part of a job's PUs that it may use: of a core that it may use in part the judgement gives it the whole.
+pub(crate) fn confined(spec: &JobSpec, given: &CpuSet) -> CpuSet {
+    let Some(most) = cpus(spec) else { return given.clone() };
+    let part = given.intersection(&most);
+    match (given.is_empty(), part.is_empty()) {
+        (true, _) => most,
+        (false, false) => part,
+        // Somebody moved it by hand, beyond what it was asked for with.
+        (false, true) => given.clone(),
+    }
+}
+
+/// Whether a job ends with its keeper.
+pub(crate) fn is_tied(spec: &JobSpec) -> bool {
+    spec.allocation.as_ref().is_some_and(|allocation| allocation.manager.is_some())
+}
+
+impl Daemon {
+    /// Adds to what is asked for what the groups around whoever asks bound, and refuses what cannot be had within that.
+    pub(crate) fn stay_within(
+        &mut self,
+        id: ConnectionId,
+        user: Peer,
+        spec: &mut JobSpec,
+    ) -> Result<(), Refusal> {
+        let told = spec.allocation.take();
+        let manager = told.as_ref().and_then(|told| told.manager.clone());
+        if manager.as_ref().is_some_and(|manager| manager.len() > MANAGER_MAX_BYTES) {
+            let text = format!("a workload manager's name of more than {MANAGER_MAX_BYTES} bytes");
+            return Err((ErrorCode::Usage, text));
+        }
+        let bounds = self.bounds_of(id, user.pid);
+        if let Some(outer) = bounds.job.and_then(|job| self.jobs.get(&JobId(job))) {
+            // What a job asks for has what the job has.
+            spec.allocation.clone_from(&outer.row.spec.allocation);
+        } else {
+            let affinity = told.and_then(|told| told.cpus?.parse::<CpuSet>().ok());
+            let cpus = [bounds.cpus, affinity].into_iter().flatten();
+            let cpus = cpus.reduce(|one, other| one.intersection(&other));
+            // All that there are is no bound.
+            let cpus = cpus.filter(|cpus| !self.topology.usable().difference(cpus).is_empty());
+            let memory_bytes = bounds.memory_bytes.filter(|&bytes| bytes < self.own_memory_bytes());
+            spec.allocation =
+                Some(Allocation { manager, cpus: cpus.map(|cpus| cpus.to_string()), memory_bytes })
+                    .filter(|one| *one != Allocation::default());
+        }
+        let refused = self.beyond(spec).map(|text| (ErrorCode::Refused, text));
+        if let Some(bytes) = spec.allocation.as_ref().and_then(|one| one.memory_bytes) {
+            spec.limit_bytes = Some(spec.limit_bytes.map_or(bytes, |limit| limit.min(bytes)));
+        }
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// What a job asks for beyond its allocation, in words.
+    fn beyond(&self, spec: &JobSpec) -> Option<String> {
+        let allocation = spec.allocation.as_ref()?;
+        let whose = allocation.manager.as_deref().unwrap_or("the control groups around it");
+        if let Some(bytes) = allocation.memory_bytes
+            && let Some(claim) = spec.claim_bytes.filter(|&claim| claim > bytes)
+        {
+            let (claim, bytes) = (show_size(claim), show_size(bytes));
+            return Some(format!("--mem {claim} is more than whoever asks may have, {bytes} ({whose})"));
+        }
+        let most = cpus(spec)?;
+        let usable = self.usable().intersection(&most);
+        let cores = self.topology.cores_within(&self.usable());
+        let inside = cores.iter().filter(|core| !core.is_disjoint(&most)).count();
+        if usable.is_empty() {
+            return Some(format!(
+                "whoever asks may use PUs {most} ({whose}), and this daemon has none of them: with PINFOLD_SOCKET set to \
+                 a path of its own, a daemon is started within those"
+            ));
+        }
+        if spec.class != Some(JobClass::Exclusive) && spec.cores as usize > inside {
+            let cores = spec.cores;
+            return Some(format!(
+                "the job needs {cores} cores, and whoever asks may use {inside}, PUs {most} ({whose})"
+            ));
+        }
+        let layout = spec.layout.as_ref()?;
+        let set = layout.set.as_deref().and_then(|name| self.sets.named(name));
+        let named = layout.cpus.as_deref().and_then(|text| text.parse::<CpuSet>().ok());
+        let beyond = set.map(|set| set.cpus.clone()).into_iter().chain(named);
+        let strange = beyond.map(|cpus| cpus.difference(&most)).find(|cpus| !cpus.is_empty());
+        match strange {
+            Some(strange) => {
+                Some(format!("PUs {strange} are not among those that whoever asks may use, {most} ({whose})"))
+            }
+            None if layout.isolated => Some(format!(
+                "--isolated chooses among all cores, and whoever asks may use PUs {most} ({whose})"
+            )),
+            None => None,
+        }
+    }
+
+    /// Looked up once for each connection: its process is one job of a workload manager's for as long as it lives.
+    fn bounds_of(&mut self, id: ConnectionId, pid: u32) -> Bounds {
+        if let Some(known) = self.askers.known.get(&id) {
+            return known.clone();
+        }
+        let found = self.bounds_around(pid);
+        self.askers.known.insert(id, found.clone());
+        found
+    }
+
+    fn bounds_around(&self, pid: u32) -> Bounds {
+        let hierarchies = &self.containers.plan().facts.hierarchies;
+        bounds::around(hierarchies, &Roots::default(), &self.proc, &self.instance, pid)
+    }
+
+    fn own_memory_bytes(&mut self) -> u64 {
+        if self.askers.own_memory_bytes.is_none() {
+            self.askers.own_memory_bytes = Some(self.bounds_around(std::process::id()).memory_bytes);
+        }
+        let own = self.askers.own_memory_bytes.flatten();
+        own.unwrap_or(u64::MAX).min(self.containers.plan().facts.memory_bytes)
+    }
+
+    /// The keeper of a job is gone: one of a workload manager's goes with it, and says so.
+    pub(crate) fn ends_with_its_keeper(&mut self, job: JobId) {
+        let Some(live) = self.jobs.get_mut(&job).filter(|live| is_tied(&live.row.spec)) else { return };
+        let allocation = live.row.spec.allocation.as_ref();
+        let manager = allocation.and_then(|one| one.manager.as_deref()).unwrap_or_default();
+        live.row.reason = Some(format!("ended with its keeper, which was part of a job of {manager}"));
+        self.journal.touch(job);
+        self.effects.push(Effect::Kill(job));
+    }
+}
+
+impl Live {
+    /// The PUs that its container gets, of those that the judgement gives it.
+    pub(crate) fn confined(&self, given: &CpuSet) -> CpuSet {
+        confined(&self.row.spec, given)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(allocation: Option<&str>, given: &str, want: &str) {
+        let set = |text: &str| text.parse::<CpuSet>().unwrap();
+        let allocation =
+            allocation.map(|cpus| Allocation { cpus: Some(cpus.to_owned()), ..Allocation::default() });
+        let spec = JobSpec { allocation, ..JobSpec::default() };
+        assert_eq!(confined(&spec, &set(given)), set(want), "{:?} of {given:?}", spec.allocation);
+    }
+
+    #[test]
+    fn a_job_has_no_more_than_its_allocation() {
+        check(None, "0-3", "0-3");
+        check(None, "", "");
+        check(Some("0-3"), "0-1", "0-1");
+        check(Some("0,2"), "0-1", "0");
+        check(Some("0,2"), "", "0,2");
+        check(Some("4"), "0-1", "0-1");
+        check(Some("no list"), "0-1", "0-1");
+    }
+}
