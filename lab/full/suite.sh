@@ -214,6 +214,21 @@ removed() {
   check "no unit has failed" "" "$(systemctl list-units --state=failed --no-legend --plain | cut -d ' ' -f 1 | tr '\n' ' ')"
 }
 
+# What the workload managers' parts have in common: how many jobs run, the PUs of who asks for them, one each of a list,
+# how many of the PUs $1 are not among $2, and a word of a line.
+running() { pinfold status --json | tr ',' '\n' | grep -c '"state": *"running"'; }
+# shellcheck disable=SC2034
+allowed='sed -n "s/^Cpus_allowed_list:[^0-9]*//p" /proc/self/status'
+pus() { echo "$1" | tr ',' '\n' | while IFS=- read -r from to; do seq "$from" "${to:-$from}"; done; }
+outside() { pus "$1" | while read -r pu; do pus "$2" | grep -qx "$pu" || echo "$pu"; done | wc -l; }
+word() { echo "$2" | cut -d ' ' -f "$1"; }
+
+managers() {
+  . /lab/slurm.sh
+  . /lab/condor.sh
+  . /lab/gridengine.sh
+}
+
 finish() {
   [ $failed = 0 ] && echo "all held"
   [ $failed = 0 ] || systemctl status pinfoldd --no-pager --full
@@ -224,7 +239,14 @@ finish() {
   systemctl poweroff --force --force
 }
 
-if [ ! -e booted ]; then
+# A part alone, for whoever works on that.
+only=$(sed -n 's/.*lab\.only=\([a-z]*\).*/\1/p' /proc/cmdline)
+if [ -n "$only" ]; then
+  echo "== the machine, for $only alone"
+  install_it
+  "$only"
+  finish
+elif [ ! -e booted ]; then
   touch booted
   echo "== the machine"
   systemctl --version | head -n 1
@@ -244,6 +266,7 @@ if [ ! -e booted ]; then
   systemctl start --no-block --job-mode=replace-irreversibly reboot.target
 else
   after_restart
+  managers
   removed
   finish
 fi

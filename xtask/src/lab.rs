@@ -43,9 +43,12 @@ pub(crate) struct LabArgs {
     /// Memory of each of its two NUMA nodes, in MiB
     #[arg(long, default_value_t = 512)]
     node_mib: u32,
-    /// How long it may take, in seconds [default: 420; with --full 1800]
+    /// How long it may take, in seconds [default: 420; with --full 2400]
     #[arg(long)]
     limit_s: Option<u64>,
+    /// With --full, this part of its suite alone, by the name of its function: `jobs`, `crash`, `managers`, ...
+    #[arg(long, requires = "full", value_name = "PART")]
+    only: Option<String>,
 }
 
 /// Boots the machine, runs the suite in it, and shows what that says.

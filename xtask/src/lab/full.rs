@@ -24,8 +24,15 @@ const NEEDED: [(&str, &str); 1] = [("mkfs.ext4", "e2fsprogs")];
 const NEEDED_ONCE: [(&str, &str); 1] = [("mmdebstrap", "mmdebstrap")];
 const ROOT_SCRIPT: &str = "lab/full/root.sh";
 /// What the suite finds in the directory `/lab`, beside the packages.
-const FILES: [&str; 4] =
-    ["lab/checks.sh", "lab/full/suite.sh", "lab/full/delegated.sh", "lab/full/lab.service"];
+const FILES: [&str; 7] = [
+    "lab/checks.sh",
+    "lab/full/suite.sh",
+    "lab/full/delegated.sh",
+    "lab/full/slurm.sh",
+    "lab/full/condor.sh",
+    "lab/full/gridengine.sh",
+    "lab/full/lab.service",
+];
 /// The first, and one restart.
 const BOOTS: usize = 2;
 
@@ -42,15 +49,17 @@ pub(super) fn full(args: &LabArgs) -> anyhow::Result<()> {
     write_initrd(&initrd, &kernel, &[Put::File("lab/full/init", "init")], &work.0)?;
     let smp = args.smp.as_deref().unwrap_or("4,sockets=2,cores=1,threads=2");
     println!("lab: Debian {NEWER_SUITE}, kernel {}, {smp}, 2 x {} MiB", kernel.version, args.node_mib);
+    let only = args.only.as_ref().map(|part| format!(" lab.only={part}")).unwrap_or_default();
+    let append = format!("systemd.show_status=false{only}");
     let machine = Machine {
         kernel: &kernel,
         initrd: &initrd,
         smp,
         node_mib: args.node_mib,
-        limit: Duration::from_secs(args.limit_s.unwrap_or(1800)),
+        limit: Duration::from_secs(args.limit_s.unwrap_or(2400)),
         disks: vec![Disk { image: root, passing: true }, Disk { image: files, passing: true }],
         boots: BOOTS,
-        append: "systemd.show_status=false",
+        append: &append,
     };
     let outcome = machine.run(&work.0)?;
     conclude(&Of { form: "full", kernel: &kernel.version, machine: smp }, &outcome, &target)
