@@ -23,7 +23,8 @@ check "PUs" "$(nproc)" "$(pinfold topology --json | key pus)"
 
 echo "== the daemon"
 start_daemon() {
-  pinfoldd --socket $PINFOLD_SOCKET --state-dir /tmp/state --set slots.factor=2 --set profile.interval=500ms 2>/tmp/log &
+  # shellcheck disable=SC2086
+  pinfoldd --socket $PINFOLD_SOCKET --state-dir /tmp/state --set slots.factor=2 --set profile.interval=500ms ${disk-} 2>/tmp/log &
   daemon=$!
   until_is "the daemon is there" 0 sh -c 'pinfold --no-autostart status >/dev/null 2>&1; echo $?'
 }
@@ -220,6 +221,38 @@ until_is "it is known again" running said "$job" state
 touch /tmp/gone
 pinfold wait "$job"
 check "its exit status" 9 $?
+
+echo "== directories on a disk"
+if grep -q ' /disk ext4 .*prjquota' /proc/mounts; then
+  pinfold config set modules.disk=/disk modules.disk_total=24MiB
+  # Root may go beyond any quota.
+  as_user() { su -s /bin/sh nobody -c "cd /tmp && PINFOLD_SOCKET=$PINFOLD_SOCKET $1"; }
+  # shellcheck disable=SC2016
+  fill='cd $PINFOLD_DISK_DIR && stat -c "%a %u" . && mkdir below && head -c 4194304 /dev/zero >below/first && head -c 8388608 /dev/zero >second 2>/dev/null; echo $? $(cat second | wc -c)'
+  as_user "pinfold run --disk 8MiB sh -c '$fill'" >/tmp/filled
+  check "it is its user's" "700 65534" "$(head -n 1 /tmp/filled)"
+  check "what is beyond its size is refused" 1 "$(tail -n 1 /tmp/filled | cut -d ' ' -f 1)"
+  check "and what is within is not" 1 "$(tail -n 1 /tmp/filled | awk '{ print ($2 > 3000000 && $2 < 4300000) }')"
+  until_is "it is gone with the job" 0 sh -c 'ls -d /disk/pinfold-*/job-* 2>/dev/null | wc -l'
+  # The number of the first is free again for the second, and two at once have two.
+  as_user "pinfold submit --disk 12MiB -o /dev/null -e /dev/null -- sh -c 'head -c 11000000 /dev/zero >\$PINFOLD_DISK_DIR/x; until [ -e /tmp/disk ]; do usleep 100000; done'" >/tmp/holds
+  until_is "one runs" running said "$(tr -dc 0-9 </tmp/holds)" state
+  as_user "pinfold run --disk 8MiB sh -c '$fill'" >/tmp/filled
+  check "another has its own room" 1 "$(tail -n 1 /tmp/filled | awk '{ print ($2 > 3000000 && $2 < 4300000) }')"
+  as_user "pinfold submit --disk 20MiB -o /dev/null -e /dev/null -- true" >/tmp/waits
+  check "one that does not fit beside it waits" 1 "$(pinfold why "$(tr -dc 0-9 </tmp/waits)" | grep -c 'modules.disk_total')"
+  kill -KILL "$daemon"
+  disk="--set modules.disk=/disk --set modules.disk_total=24MiB"
+  start_daemon
+  until_is "known again when the daemon was killed" running said "$(tr -dc 0-9 </tmp/holds)" state
+  touch /tmp/disk
+  pinfold wait "$(tr -dc 0-9 </tmp/holds)" "$(tr -dc 0-9 </tmp/waits)"
+  check "both ended well" 0 $?
+  until_is "nothing is left of them" 0 sh -c 'ls -d /disk/pinfold-*/job-* 2>/dev/null | wc -l'
+  check "doctor says what keeps them" 1 "$(pinfold doctor | grep -c 'kept to its size by a project quota')"
+else
+  echo "SKIPPED in part: no disk with project quotas"
+fi
 
 echo "== memory"
 check "there is swap" 1 "$(grep -c /dev/vda /proc/swaps)"

@@ -72,6 +72,8 @@ fn fast(args: &LabArgs) -> anyhow::Result<()> {
     all.extend(programs.iter().map(|(path, inside)| Put::Program(path, inside)));
     write_initrd(&initrd, &kernel, &all, &work.0)?;
     fs::File::create(&swap)?.set_len(512 << 20)?;
+    let mut disks = vec![Disk { image: swap, passing: false }];
+    disks.extend(disk_with_quotas(&work.0)?.map(|image| Disk { image, passing: false }));
     let smp = args.smp.as_deref().unwrap_or("8,sockets=2,cores=2,threads=2");
     println!("lab: kernel {}, {smp}, 2 x {} MiB", kernel.version, args.node_mib);
     let machine = Machine {
@@ -80,13 +82,31 @@ fn fast(args: &LabArgs) -> anyhow::Result<()> {
         smp,
         node_mib: args.node_mib,
         limit: Duration::from_secs(args.limit_s.unwrap_or(420)),
-        disks: vec![Disk { image: swap, passing: false }],
+        disks,
         boots: 1,
         append: "",
     };
     let outcome = machine.run(&work.0)?;
     let of = results::Of { form: "fast", kernel: &kernel.version, machine: smp };
     results::conclude(&of, &outcome, &target)
+}
+
+/// A small file system that keeps projects to their quotas, where it can be made.
+fn disk_with_quotas(work: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let Some(program) = find("mkfs.ext4") else {
+        println!(
+            "lab: SKIPPED in part, as mkfs.ext4 is not installed (apt: e2fsprogs): directories on a disk"
+        );
+        return Ok(None);
+    };
+    let image = work.join("disk");
+    fs::File::create(&image)?.set_len(64 << 20)?;
+    said(
+        Command::new(program)
+            .args(["-q", "-F", "-O", "quota,project", "-E", "quotatype=prjquota"])
+            .arg(&image),
+    )?;
+    Ok(Some(image))
 }
 
 /// Whether one of these programs is not there, which is said.

@@ -194,6 +194,9 @@ pub(crate) struct JobOptions {
     /// A directory in memory of this size, named in its TMPDIR and gone when it is over
     #[arg(long, env = "PINFOLD_TMP", hide_env_values = true, value_name = "SIZE", value_parser = parse_size)]
     pub tmp: Option<u64>,
+    /// A directory on a disk with room for this much, named in its PINFOLD_DISK_DIR and gone when it is over
+    #[arg(long, env = "PINFOLD_DISK", hide_env_values = true, value_name = "SIZE", value_parser = parse_size)]
+    pub disk: Option<u64>,
     /// An empty /tmp and /var/tmp of its own, gone when it is over
     #[arg(long, env = "PINFOLD_PRIVATE_TMP", hide_env_values = true)]
     pub private_tmp: bool,

@@ -165,6 +165,13 @@ impl Dial {
     /// find the one that is left.
     fn start_daemon(&self) -> Result<(), Failure> {
         let no = |message: String| Failure::new(ExitCode::NoDaemon, message);
+        if is_hidden(&self.places.socket) {
+            return Err(no(format!(
+                "no daemon on {}: this is a job with a /tmp of its own (--private-tmp), in which the host's has no path; \
+                 have the daemon's socket elsewhere (PINFOLD_SOCKET)",
+                self.places.socket.display()
+            )));
+        }
         private_directory(&self.places.socket).map_err(no)?;
         let program = daemon_program();
         let (mut ready, signal) =
@@ -215,6 +222,13 @@ impl Dial {
 pub(crate) fn daemon_program() -> PathBuf {
     let beside = std::env::current_exe().ok().map(|own| own.with_file_name("pinfoldd"));
     beside.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from("pinfoldd"))
+}
+
+/// Whether this process is part of a job that has a `/tmp` of its own in place of the one in which the socket is: another
+/// daemon there would be that job's alone, and know nothing of it.
+fn is_hidden(socket: &Path) -> bool {
+    let hides = ["/tmp", "/var/tmp"].iter().any(|place| socket.starts_with(place));
+    hides && crate::job::inside_any() && socket.parent().is_some_and(|directory| !directory.exists())
 }
 
 /// Makes the socket's directory where it is missing, for this user alone, and refuses one below `/tmp` that

@@ -64,6 +64,7 @@ pub(crate) fn spec(
         after: options.after.clone().unwrap_or_default().0,
         array: None,
         tmp_bytes: options.tmp.filter(|&bytes| bytes > 0),
+        disk_bytes: options.disk.filter(|&bytes| bytes > 0),
         private_tmp: options.private_tmp,
         no_network: options.no_network,
         allocation: allocation::own(),

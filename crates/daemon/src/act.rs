@@ -361,6 +361,7 @@ impl Daemon {
             .chain(counts)
             .chain(array)
             .chain(scratch.map(|path| ("TMPDIR".to_owned(), path)))
+            .chain(self.disks.variable(job).map(|path| ("PINFOLD_DISK_DIR".to_owned(), path)))
             .chain(site)
             .collect()
     }

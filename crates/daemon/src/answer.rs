@@ -431,7 +431,9 @@ impl Daemon {
 
     fn doctor(&self) -> DoctorView {
         let facts = pinfold_sys::mode::probe(&pinfold_sys::mode::Roots::default());
-        crate::answer::doctor_view(&facts, self.containers.plan())
+        let mut view = crate::answer::doctor_view(&facts, self.containers.plan());
+        view.findings.push(self.disk_finding());
+        view
     }
 }
 

@@ -165,16 +165,21 @@ impl Daemon {
         }
         let live = self.jobs.get(&job)?;
         let (site, wrap) = (&self.configured.config.modules_site, &self.configured.config.modules_wrap);
-        if live.row.spec.tmp_bytes.is_none() && site.is_empty() && wrap.is_empty() {
+        let spec = &live.row.spec;
+        if spec.tmp_bytes.is_none() && spec.disk_bytes.is_none() && site.is_empty() && wrap.is_empty() {
             return Some(Ok(()));
         }
         let planned: VecDeque<String> = site.iter().cloned().collect();
         let wrong = wrap.iter().find_map(|program| site::trusted(Path::new(program)).err());
+        if let Err(error) = self.make_disk(job)? {
+            return Some(Err(error));
+        }
+        let live = self.jobs.get(&job)?;
         if let Err(error) = self.scratches.make(job, &live.row.spec, live.row.uid) {
             return Some(Err(in_full(&error)));
         }
         let tmpdir = self.scratches.variable(job, &live.row.spec);
-        let record = Record::new(job.0, About::of(&live.row, tmpdir));
+        let record = Record::new(job.0, About::of(&live.row, tmpdir, self.disks.variable(job)));
         self.around.jobs.insert(job, Chain::new(record, planned));
         if let Some(error) = wrong {
             self.refused_by_site(job, &error);
@@ -269,6 +274,10 @@ impl Daemon {
     pub(crate) fn cancel_prepared(&mut self, job: JobId) -> bool {
         let prepared =
             self.around.jobs.get(&job).is_some_and(|chain| chain.step == Step::Before && !chain.over);
+        if self.disks.stops_waiting(job) {
+            self.refuse_start(job, "cancelled while it waited for room for its --disk", ErrorCode::Failed);
+            return true;
+        }
         if prepared {
             self.refuse_start(job, "cancelled while the site's programs prepared it", ErrorCode::Failed);
         }
@@ -299,7 +308,7 @@ impl Daemon {
     }
 
     /// A start that was asked for while the job could not be is asked for again.
-    fn start_again(&mut self, job: JobId) {
+    pub(crate) fn start_again(&mut self, job: JobId) {
         let waits = |live: &&crate::live::Live| live.granted && live.container.is_none();
         if self.jobs.get(&job).filter(waits).is_some() {
             self.effects.push(Effect::Act(job, self.start_action(job)));
@@ -341,8 +350,10 @@ impl Daemon {
         }
         // Before its group, which counts what is in it.
         self.scratches.remove(job);
+        self.disks.remove(job);
         self.remove(job);
         self.start_again(job);
+        self.give_disk_room();
     }
 
     /// After a restart: jobs that are over have nothing around them. Of one that is not known to have started its keeper

@@ -80,6 +80,7 @@ pub(crate) struct Daemon {
     pub governor: Governor,
     pub learned: Learned,
     pub scratches: Scratches,
+    pub disks: crate::disk::Disks,
     pub around: Chains,
     pub audit: Audit,
     pub metrics: Option<Metrics>,
@@ -519,6 +520,7 @@ impl Daemon {
         self.stop_housekeeping();
         self.pieces = Pieces::default();
         self.scratches.close();
+        self.disks.close();
         self.server.remove_socket();
         self.guard.stand_down();
         self.sampler.remove_finished();

@@ -134,6 +134,7 @@ impl Daemon {
             .and_then(|()| arrays::within_bounds(&spec))
             .and_then(|()| rights::admit(&self.configured.config, user, &spec))
             .and_then(|priority| self.admit_tmp(user, &spec).map(|()| priority))
+            .and_then(|priority| self.admit_disk(user, &spec).map(|()| priority))
             .and_then(|priority| self.admit_set(user, &spec).map(|()| priority))
             .and_then(|priority| self.admit_project(user, &spec).map(|()| priority))
             .and_then(|priority| self.admit_isolated(user, &spec).map(|()| priority))

@@ -15,6 +15,7 @@ mod audit;
 mod checkpoint;
 mod clock;
 mod daemon;
+mod disk;
 mod drift;
 mod event;
 mod files;
@@ -94,10 +95,16 @@ fn give_up(options: &Options, error: &anyhow::Error, code: u8) -> ExitCode {
 
 /// Says what a daemon with these options could do on this host, and touches nothing.
 fn examine(options: &Options) -> anyhow::Result<()> {
-    let facts = mode::probe(&Roots::default());
-    let plan = mode::decide(&facts, options.mode.0)?;
+    let (facts, plan) = facts_and_plan(options)?;
     let text = serde_json::to_string(&answer::doctor_view(&facts, &plan)).context("the findings as JSON")?;
     writeln!(std::io::stdout(), "{text}").context("standard output")
+}
+
+/// What this host offers, and what follows from it with these options.
+fn facts_and_plan(options: &Options) -> anyhow::Result<(mode::Facts, mode::Plan)> {
+    let facts = mode::probe(&Roots::default());
+    let plan = mode::decide(&facts, options.mode.0)?;
+    Ok((facts, plan))
 }
 
 /// Sets up everything and runs the loop.
@@ -108,8 +115,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     }
     let places = options.places();
     let state = open_state(&places.state)?;
-    let (roots, facts) = (Roots::default(), mode::probe(&Roots::default()));
-    let plan = mode::decide(&facts, options.mode.0)?;
+    let (roots, (facts, plan)) = (Roots::default(), facts_and_plan(options)?);
     // Before anything else is open that the guard should not hold.
     let Some(guard) = Guard::start(&scene(&plan, &roots, &state))? else { return Ok(()) };
     let signals = Signals::block(&[SIGTERM, SIGINT, SIGHUP]).context("failed to read signals")?;
@@ -137,6 +143,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         jobs_nodes: numa::JobNodes::default(),
         pieces: pieces::Pieces::default(),
         scratches: scratch::Scratches::new(Scratch::new(&facts, state.instance())),
+        disks: disk::Disks::open(state.path(), &facts, state.instance()),
         around: around::Chains::open(state.path())?,
         audit: audit::Audit::open(state.path()),
         starts: starts::Starts::open(state.path()),

@@ -47,6 +47,7 @@ impl Daemon {
         self.bound_memory();
         self.serve_metrics();
         self.judge(Judged::Configure(self.settings()));
+        self.give_disk_room();
         let machine = self.machine();
         self.judge(Judged::Machine(machine));
         // The groups of jobs may have less than this process.
@@ -61,6 +62,7 @@ impl Daemon {
         self.remove_leftovers();
         self.restore_isolation();
         self.remove_left_scratch();
+        self.remove_left_disks();
         self.take_down_left();
         self.read_memory();
         if found > 0 && self.rebooted {

@@ -105,7 +105,7 @@ impl Daemon {
 
     /// A job without a group is over: what stands around it goes once its end is on disk.
     pub(crate) fn drop_scratch(&mut self, job: JobId) {
-        if self.scratches.has(job) || self.around.has(job) {
+        if self.scratches.has(job) || self.disks.has(job) || self.around.has(job) {
             self.effects.push(Effect::Remove(job));
         }
     }

@@ -61,6 +61,12 @@ pub struct Config {
     pub modules_site: Vec<String>,
     /// `modules.wrap`: those that each job's command is wrapped in.
     pub modules_wrap: Vec<String>,
+    /// `modules.disk`: where `--disk` makes directories; `None`: no job has one.
+    pub modules_disk: Option<String>,
+    /// `modules.disk_total`: what they may come to in all; `None`: half of the file system.
+    pub modules_disk_total: Option<u64>,
+    /// `modules.disk_unbounded`: whether one that nothing keeps to its size will do.
+    pub modules_disk_unbounded: bool,
     /// `modules.limit`: how long a call of one may take.
     pub modules_limit: Duration,
     /// `priority.max`: the highest priority there is here, 1 to 16.
@@ -172,6 +178,21 @@ pub const KEYS: &[Key] = &[
         "modules.site",
         "[]",
         "programs called `before` each job and `after` it, with the daemon's rights; absolute paths",
+    ),
+    key(
+        "modules.disk",
+        "\"\"",
+        "the directory in which --disk makes one for each job; empty: no job has one",
+    ),
+    key(
+        "modules.disk_total",
+        "",
+        "what the directories that --disk asks for may come to in all; unset: half of their file system",
+    ),
+    key(
+        "modules.disk_unbounded",
+        "false",
+        "whether --disk makes directories where no project quota keeps jobs to the size",
     ),
     key("modules.wrap", "[]", "programs that each job's command is wrapped in, as its user; absolute paths"),
     key("modules.limit", "\"1m\"", "how long a call of a program in modules.site may take, 100ms to 1h"),
@@ -286,6 +307,9 @@ impl Default for Config {
             tmp_total: None,
             modules_site: Vec::new(),
             modules_wrap: Vec::new(),
+            modules_disk: None,
+            modules_disk_total: None,
+            modules_disk_unbounded: false,
             modules_limit: Duration::from_secs(60),
             priority_max: 16,
             priority_default: 10,
@@ -370,6 +394,9 @@ impl Config {
             "memory.swap_slot" => self.memory_swap_slot.to_string(),
             "modules.site" => format!("{:?}", self.modules_site),
             "modules.wrap" => format!("{:?}", self.modules_wrap),
+            "modules.disk" => text(self.modules_disk.as_deref().unwrap_or_default()),
+            "modules.disk_total" => self.modules_disk_total.map(size).unwrap_or_default(),
+            "modules.disk_unbounded" => self.modules_disk_unbounded.to_string(),
             "modules.limit" => duration(self.modules_limit),
             "slots.factor" => format!("{}", f64::from(self.slots_factor_milli) / 1000.0),
             "slots.queue_depth" => self.slots_queue_depth.to_string(),
@@ -437,6 +464,9 @@ impl Config {
             "tmp.total" => value.optional_size().map(|bytes| self.tmp_total = bytes),
             "modules.site" => value.programs().map(|programs| self.modules_site = programs),
             "modules.wrap" => value.programs().map(|programs| self.modules_wrap = programs),
+            "modules.disk" => value.directory().map(|directory| self.modules_disk = directory),
+            "modules.disk_total" => value.optional_size().map(|bytes| self.modules_disk_total = bytes),
+            "modules.disk_unbounded" => value.switch().map(|on| self.modules_disk_unbounded = on),
             "modules.limit" => {
                 value.duration(Duration::from_millis(100), HOUR).map(|limit| self.modules_limit = limit)
             }
@@ -702,6 +732,14 @@ impl Value {
 
 impl Value {
     /// Programs by their absolute paths.
+    fn directory(&self) -> Result<Option<String>, String> {
+        match self.text() {
+            Some("") => Ok(None),
+            Some(path) if path.starts_with('/') && !path.contains('\0') => Ok(Some(path.to_owned())),
+            _ => Err("the absolute path of a directory is wanted".to_owned()),
+        }
+    }
+
     fn programs(&self) -> Result<Vec<String>, String> {
         let wanted = || format!("a list of absolute paths of programs, at most {PROGRAMS_MAX}, is wanted");
         let programs = self.names().map_err(|_| wanted())?;

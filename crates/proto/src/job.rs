@@ -91,6 +91,9 @@ pub struct JobSpec {
     /// The size of the directory in memory that it finds in `TMPDIR`, in bytes.
     #[serde(default)]
     pub tmp_bytes: Option<u64>,
+    /// The size of the directory on a disk that it finds in `PINFOLD_DISK_DIR`, in bytes.
+    #[serde(default)]
+    pub disk_bytes: Option<u64>,
     /// Whether it has a `/tmp` and `/var/tmp` of its own.
     #[serde(default)]
     pub private_tmp: bool,

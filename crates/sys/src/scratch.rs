@@ -1,9 +1,12 @@
-//! Directories in memory, one for each job that asks for it: a tmpfs of just that size where this process may mount,
-//! else a private directory below the host's own tmpfs, whose size nobody enforces.
+//! Directories for jobs that ask for them. In memory: a tmpfs of just the size asked for where this process may mount, else
+//! a private directory below the host's own tmpfs, whose size nobody enforces. On a disk: a directory that a project quota
+//! keeps to its size where the file system has those, else one that nothing does.
 //!
 //! The kernel owns the state: what lies below the instance's directory is all there is, so a daemon that comes after
 //! one that died finds it again. Directories on the way are this user's alone to write, are opened one by one without
 //! following links, and are refused when somebody else put them there. Absent here: which job may have how much.
+
+mod quota;
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -29,7 +32,17 @@ pub struct Scratch {
     root: PathBuf,
     /// Below the root, down to the instance's own.
     names: Vec<String>,
-    mounts: bool,
+    means: Means,
+}
+
+/// What keeps a job to its size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Means {
+    /// A tmpfs of that size.
+    Mount,
+    /// A project quota.
+    Quota,
+    Nothing,
 }
 
 /// Why a job's directory cannot be made or removed.
@@ -63,17 +76,34 @@ impl Scratch {
 
     fn mounted(root: &Path, instance: &str) -> Self {
         let names = ["pinfold", "tmp", instance].map(str::to_owned).into();
-        Self { root: root.to_owned(), names, mounts: true }
+        Self { root: root.to_owned(), names, means: Means::Mount }
+    }
+
+    /// Those of this instance in a directory that is on a disk as a rule.
+    #[must_use]
+    pub fn on_disk(root: &Path, facts: &Facts, instance: &str) -> Self {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let may = facts.user == 0 && facts.may_mount;
+        let opened = rustix::fs::open(root, flags, Mode::empty()).ok().filter(|_| may);
+        let means = if opened.as_ref().is_some_and(quota::enforced) { Means::Quota } else { Means::Nothing };
+        Self { means, ..Self::plain(root, facts.user, instance) }
     }
 
     fn plain(root: &Path, user: u32, instance: &str) -> Self {
-        Self { root: root.to_owned(), names: vec![format!("pinfold-{user}-{instance}")], mounts: false }
+        let names = vec![format!("pinfold-{user}-{instance}")];
+        Self { root: root.to_owned(), names, means: Means::Nothing }
     }
 
     /// Whether the kernel keeps jobs to the size they asked for.
     #[must_use]
     pub fn is_enforced(&self) -> bool {
-        self.mounts
+        self.means != Means::Nothing
+    }
+
+    /// The directory in which the instance's is.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
     }
 
     /// Whether a job of this user can have one.
@@ -109,14 +139,20 @@ impl Scratch {
             rustix::fs::mkdirat(&base, &name, PRIVATE).map_err(|errno| failed("make", errno))?;
         }
         let directory = open(&base, name.as_str()).map_err(|errno| failed("open", errno))?;
-        let furnished = if self.mounts {
-            mount(&directory, bytes, user).map_err(|errno| failed("mount a tmpfs on", errno))
-        } else if user == rustix::process::geteuid().as_raw() {
-            Ok(())
-        } else {
-            let owner = Some(Uid::from_raw(user));
-            rustix::fs::fchown(&directory, owner, None).map_err(|errno| failed("give its user", errno))
+        let bounded = match self.means {
+            Means::Mount => mount(&directory, bytes, user).map_err(|errno| failed("mount a tmpfs on", errno)),
+            Means::Quota => {
+                let files = bytes.div_ceil(PAGE_BYTES).saturating_add(FILES_BESIDE);
+                quota::bound(&directory, job, bytes, files).map_err(|errno| failed("set a quota on", errno))
+            }
+            Means::Nothing => Ok(()),
         };
+        let is_own = self.means == Means::Mount || user == rustix::process::geteuid().as_raw();
+        let furnished = bounded.and_then(|()| {
+            let owner = Some(Uid::from_raw(user));
+            let given = if is_own { Ok(()) } else { rustix::fs::fchown(&directory, owner, None) };
+            given.map_err(|errno| failed("give its user", errno))
+        });
         if let Err(error) = furnished {
             let _ = rustix::fs::unlinkat(&base, &name, AtFlags::REMOVEDIR);
             return Err(error);
@@ -131,18 +167,32 @@ impl Scratch {
     pub fn remove(&self, job: u64) -> Result<(), ScratchError> {
         let Some(base) = self.open_base(false)? else { return Ok(()) };
         let (path, name) = (self.path(job), name_of(job));
-        if self.mounts {
+        if self.means == Means::Mount {
             self.unmount(&base, job)?;
         }
-        match open(&base, name.as_str()) {
+        let project = match open(&base, name.as_str()) {
             Err(Errno::NOENT) => return Ok(()),
             Err(errno) => return Err(failed("open", &path, errno)),
-            Ok(directory) => clear(&directory, &path)?,
-        }
+            Ok(directory) => {
+                let project = (self.means == Means::Quota).then(|| quota::loosen(&directory)).flatten();
+                clear(&directory, &path)?;
+                project
+            }
+        };
         match rustix::fs::unlinkat(&base, &name, AtFlags::REMOVEDIR) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(failed("remove", &path, errno)),
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(failed("remove", &path, errno)),
         }
+        project.map_or(Ok(()), |project| {
+            quota::release(&base, project).map_err(|errno| failed("lift the quota of", &path, errno))
+        })
+    }
+
+    /// What the file system holds in all, in bytes; `None`: it cannot be asked.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> Option<u64> {
+        let found = rustix::fs::statvfs(&self.root).ok()?;
+        Some(found.f_blocks.saturating_mul(found.f_frsize))
     }
 
     /// Takes off whatever is mounted there. Its files go one by one: a job with mounts of its own still has this one,

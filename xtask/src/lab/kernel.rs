@@ -14,8 +14,8 @@ const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
 /// Where a kernel with all that control groups v2 have by now is, if the distribution's own is older than that.
 pub(super) const NEWER_SUITE: &str = "trixie";
 pub(super) const NEWER: (u32, u32) = (6, 7);
-/// What the kernel needs beyond itself for disks, as far as it is not part of it.
-const MODULES: [&str; 3] = ["virtio_pci", "virtio_blk", "ext4"];
+/// What the kernel needs beyond itself for disks and quotas on them, as far as it is not part of it.
+const MODULES: [&str; 4] = ["virtio_pci", "virtio_blk", "quota_v2", "ext4"];
 
 pub(super) struct Kernel {
     pub version: String,

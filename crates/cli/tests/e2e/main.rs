@@ -16,6 +16,7 @@ mod arrays;
 mod batch;
 mod control;
 mod daemon;
+mod disk;
 mod drift;
 mod faults;
 mod files;

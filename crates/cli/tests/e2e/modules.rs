@@ -252,6 +252,63 @@ fn no_network_but_loopback(kind: Kind) {
     assert_eq!(step.out, "1\n", "{step:?}");
 }
 
+/// A private daemon whose socket lies below `/tmp` is there in a `/tmp` of a job's own, alone; one that somebody named there is
+/// not, and no other is started in its place.
+#[test]
+fn the_daemon_seen_from_a_tmp_of_its_own() {
+    /// Where the private daemon of this user has its socket, made for this test.
+    struct Place(PathBuf);
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+    if let Some(why) = Kind::Nobody.missing() {
+        return println!("skipped: {why}");
+    }
+    let path = PathBuf::from("/tmp/pinfold-65534");
+    if std::fs::create_dir(&path).is_err() {
+        return println!("skipped: {} is there already", path.display());
+    }
+    let _place = Place(path.clone());
+    Kind::Nobody.give(&path);
+    let host = Host::without_daemon(Kind::Nobody, &[]);
+    // Where they have a path inside, too, wherever they were built.
+    let programs =
+        tempfile::Builder::new().prefix("pinfold-e2e-").tempdir_in("/dev/shm").expect("a directory");
+    for name in ["pinfold", "pinfoldd"] {
+        std::fs::copy(host.programs().join(name), programs.path().join(name)).expect("a copy of the program");
+    }
+    Kind::Nobody.give(programs.path());
+    let run = |named: Option<PathBuf>, script: &str| {
+        let mut command = host.command(programs.path().join("pinfold"));
+        command.env("PATH", format!("{}:/usr/bin:/bin", programs.path().display()));
+        command.env_remove("PINFOLD_SOCKET").env_remove("XDG_RUNTIME_DIR").env_remove("XDG_STATE_HOME");
+        command
+            .env("HOME", host.work(""))
+            .env("PINFOLD_PRIVATE_IDLE", "200ms")
+            .stdin(std::process::Stdio::null());
+        command.envs(named.map(|socket| ("PINFOLD_SOCKET", socket)));
+        command.args(["run", "--private-tmp", "--", "/bin/sh", "-c", script]);
+        host.spawn(command).wait()
+    };
+    let inside = "ls -A /tmp; pinfold --no-autostart status --json | grep -c '\"jobs\"'; \
+                  pinfold run -- sh -c 'echo $PINFOLD_JOB_ID $PINFOLD_INSTANCE'; echo $PINFOLD_JOB_ID $PINFOLD_INSTANCE";
+    let done = run(None, inside);
+    if done.code == Some(5) {
+        return println!("skipped: {}", done.err);
+    }
+    let lines: Vec<&str> = done.out.lines().collect();
+    assert!(lines.len() == 4 && lines[..2] == ["pinfold-65534", "1"] && lines[2] == lines[3], "{done:?}");
+    let socket = host.path("named").join("pinfold.sock");
+    if !socket.starts_with("/tmp") {
+        return println!("skipped in part: this host's directory is not below /tmp");
+    }
+    let done = run(Some(socket), "pinfold status");
+    assert_eq!(done.code, Some(4), "{done:?}");
+    assert!(done.err.contains("--private-tmp") && done.err.contains("PINFOLD_SOCKET"), "{done:?}");
+}
+
 /// Root's daemon gives another user's job what is that user's, and nobody else's.
 #[test]
 fn another_users_job_under_roots_daemon() {

@@ -19,7 +19,7 @@ const VARIABLES_MAX: usize = 64;
 const VARIABLE_MAX_BYTES: usize = 4096;
 
 /// Variables that are pinfold's own to set.
-const OWN: [&str; 9] = [
+const OWN: [&str; 10] = [
     "PINFOLD_JOB_ID",
     "PINFOLD_INSTANCE",
     "PINFOLD_CPUS",
@@ -29,6 +29,7 @@ const OWN: [&str; 9] = [
     "PINFOLD_MODE",
     "PINFOLD_SOCKET",
     "PINFOLD_STATE_DIR",
+    "PINFOLD_DISK_DIR",
 ];
 
 /// What stands around one job.
@@ -56,6 +57,8 @@ pub(super) struct About {
     pub directory: String,
     pub cpus: Option<String>,
     pub tmpdir: Option<String>,
+    #[serde(default)]
+    pub disk: Option<String>,
 }
 
 /// How the job ended, as far as that is known.
@@ -78,7 +81,7 @@ struct Told<'a> {
 }
 
 impl About {
-    pub(super) fn of(row: &JobRow, tmpdir: Option<String>) -> Self {
+    pub(super) fn of(row: &JobRow, tmpdir: Option<String>, disk: Option<String>) -> Self {
         Self {
             user: row.user.clone(),
             uid: row.uid,
@@ -88,6 +91,7 @@ impl About {
             directory: row.spec.directory.clone(),
             cpus: row.cpus.clone(),
             tmpdir,
+            disk,
         }
     }
 }
@@ -135,6 +139,7 @@ impl Record {
             ("PINFOLD_DIRECTORY", Some(about.directory.clone())),
             ("PINFOLD_CPUS", about.cpus.clone()),
             ("TMPDIR", about.tmpdir.clone()),
+            ("PINFOLD_DISK_DIR", about.disk.clone()),
             ("PINFOLD_EXIT_CODE", ended.exit_code.map(|code| code.to_string())),
             ("PINFOLD_SIGNAL", ended.signal.map(|signal| signal.to_string())),
             ("PINFOLD_REASON", ended.reason.clone()),

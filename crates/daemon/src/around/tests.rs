@@ -50,6 +50,7 @@ fn a_program_is_told_what_is_known() {
         name: "na\0me".to_owned(),
         command: vec!["a".to_owned(), "b c".to_owned()],
         tmpdir: Some("/run/x".to_owned()),
+        disk: Some("/fast/x".to_owned()),
         ..About::default()
     };
     let record = Record::new(7, about);

@@ -10,7 +10,7 @@ use rusqlite::Row;
 use super::fields::{Binder, Fields};
 
 /// The columns of `jobs` that are written with a job's first row and never again.
-pub(super) const JOB_FIXED: [&str; 27] = [
+pub(super) const JOB_FIXED: [&str; 28] = [
     "job",
     "uid",
     "user",
@@ -37,11 +37,12 @@ pub(super) const JOB_FIXED: [&str; 27] = [
     "array_index",
     "array_at_most",
     "allocation",
+    "disk_bytes",
     "submitted_us",
 ];
 
 /// The columns of `jobs`; the key first.
-pub(super) const JOB: [&str; 89] = [
+pub(super) const JOB: [&str; 90] = [
     "job",
     "uid",
     "user",
@@ -70,6 +71,7 @@ pub(super) const JOB: [&str; 89] = [
     "array_index",
     "array_at_most",
     "allocation",
+    "disk_bytes",
     "priority",
     "class",
     "state",
@@ -299,7 +301,7 @@ fn bind_spec(spec: &JobSpec, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
     to.maybe(array.and_then(|array| array.array))?.put(array.map(|array| array.index))?;
     to.put(array.and_then(|array| array.at_most))?;
     let allocation = |one| serde_json::to_string(one).expect("texts and numbers always have a JSON form");
-    to.put(spec.allocation.as_ref().map(allocation))?;
+    to.put(spec.allocation.as_ref().map(allocation))?.maybe(spec.disk_bytes)?;
     Ok(())
 }
 
@@ -423,6 +425,7 @@ fn read_spec(from: &mut Fields<'_, '_>) -> rusqlite::Result<JobSpec> {
         checkpoint: from.maybe_text()?.and_then(|text| serde_json::from_str(&text).ok()),
         array: read_array(from)?,
         allocation: from.maybe_text()?.and_then(|text| serde_json::from_str(&text).ok()),
+        disk_bytes: from.maybe()?,
     })
 }
 

@@ -207,6 +207,7 @@ prop_compose! {
         array in proptest::option::of((any_maybe(), any::<u32>(), any::<Option<u32>>())),
         layout in proptest::option::of((any::<Vec<(String, String)>>(), any::<Option<String>>())),
         allocation in proptest::option::of((any::<Option<String>>(), any::<Option<String>>(), any_maybe())),
+        disk_bytes in any_maybe(),
     ) -> JobSpec {
         JobSpec {
             name, project, command, directory, priority, class, cores, held, no_suspend, private_tmp,
@@ -224,6 +225,7 @@ prop_compose! {
             expected_us: numbers[3],
             line: numbers[4],
             tmp_bytes: numbers[5],
+            disk_bytes,
             allocation: allocation.map(|(manager, cpus, memory_bytes)| Allocation { manager, cpus, memory_bytes }),
         }
     }
