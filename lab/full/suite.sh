@@ -223,10 +223,11 @@ pus() { echo "$1" | tr ',' '\n' | while IFS=- read -r from to; do seq "$from" "$
 outside() { pus "$1" | while read -r pu; do pus "$2" | grep -qx "$pu" || echo "$pu"; done | wc -l; }
 word() { echo "$2" | cut -d ' ' -f "$1"; }
 
+slurm() { . /lab/slurm.sh; }
+condor() { . /lab/condor.sh; }
 managers() {
-  . /lab/slurm.sh
-  . /lab/condor.sh
-  . /lab/gridengine.sh
+  slurm
+  condor
 }
 
 finish() {

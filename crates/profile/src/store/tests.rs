@@ -15,7 +15,9 @@ use pinfold_proto::array::JobName;
 use pinfold_proto::row::{
     Counts, Lay, ProcessId, ProcessShare, ProcessSource, ProcessUsage, ProcessesFrom, Stalls, Usage,
 };
-use pinfold_proto::{Allocation, Checkpoint, Ending, JobArray, JobClass, JobLayout, JobPlace, JobSpec, JobState};
+use pinfold_proto::{
+    Allocation, Checkpoint, Ending, JobArray, JobClass, JobLayout, JobPlace, JobSpec, JobState,
+};
 use proptest::prelude::*;
 
 use super::*;
