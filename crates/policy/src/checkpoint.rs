@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use crate::governor::{WORTH_BYTES, order};
-use crate::job::Job;
+use crate::job::{Job, Kind};
 use crate::policy::Policy;
 use crate::{Action, Decision, Instant, JobId, Reason};
 
@@ -54,7 +54,9 @@ impl Policy {
                 let rested = self.now >= live.checkpoints.rests_until;
                 // Whom its user alone may let stand still is not let go on, for it could not be stopped again.
                 let stoppable = live.out.is_none() || !job.request.no_suspend;
-                rested && stoppable && !live.starting && !live.suspended && live.signal.is_none()
+                // One that could not be stopped is stopped first.
+                let stopped = !live.failed.contains_key(&Kind::Freeze);
+                rested && stoppable && stopped && !live.starting && !live.suspended && live.signal.is_none()
             });
             let helps = job.held.resident >= WORTH_BYTES && Some(job.id()) != self.memory.token;
             ready && helps && job.request.checkpoint.is_some()

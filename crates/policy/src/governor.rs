@@ -236,8 +236,7 @@ impl Policy {
         // A job of which nothing is known waits until nobody stands still; the others only if they would keep one
         // that does from returning.
         let known = self.is_known(job);
-        let lent = |first: &&Job| self.gave_memory_back(first, job, wanted);
-        if let Some(first) = self.first_to_return().filter(|first| !lent(first)) {
+        if let Some(first) = self.first_kept_waiting_by(job, wanted) {
             let token =
                 self.memory.token.and_then(|id| self.jobs.get(&id)).map_or(0, |job| self.counts_for(job));
             let beside = taken.saturating_sub(token).saturating_add(wanted);
@@ -261,9 +260,13 @@ impl Policy {
 
     /// The foremost of those frozen for memory.
     fn first_to_return(&self) -> Option<&Job> {
-        let frozen = self.memory.frozen.iter().filter_map(|id| self.jobs.get(id)).map(|job| &**job);
         let borrowed = self.memory_borrowers();
-        frozen.min_by_key(|job| (job.has_borrowed(&borrowed), order(job)))
+        self.frozen_for_memory().min_by_key(|job| (job.has_borrowed(&borrowed), order(job)))
+    }
+
+    /// Jobs frozen for memory that may not return yet.
+    pub(crate) fn frozen_for_memory(&self) -> impl Iterator<Item = &Job> {
+        self.memory.frozen.iter().filter_map(|id| self.jobs.get(id)).map(|job| &**job)
     }
 
     /// What must be free for a job that stands still so that it can go on: all that it holds, and what it will grow by.
@@ -305,9 +308,8 @@ impl Policy {
     fn who_stood_too_long(&self, token: JobId) -> Option<JobId> {
         let usable = self.memory.usable?;
         let holder = self.jobs.get(&token)?.request.priority;
-        let frozen = self.memory.frozen.iter().filter_map(|id| self.jobs.get(id)).map(|job| &**job);
         // What was lent to one is taken back for as long as it is wanted, however long that is.
-        let owed = frozen.filter(|job| !self.lent_memory_is_wanted(job));
+        let owed = self.frozen_for_memory().filter(|job| !self.lent_memory_is_wanted(job));
         let over = owed.filter(|job| self.patience_left(job, holder).is_zero());
         let mut all: Vec<&Job> = over.collect();
         all.sort_by_key(|job| (std::cmp::Reverse(self.priority_gained(job)), order(job)));
@@ -709,7 +711,7 @@ impl Out {
 
 impl Job {
     /// Whether its pool is among those that hold more than is their own.
-    fn has_borrowed(&self, borrowed: &[bool]) -> bool {
+    pub(crate) fn has_borrowed(&self, borrowed: &[bool]) -> bool {
         borrowed.get(usize::from(self.pools.memory)).is_some_and(|&over| over)
     }
 }

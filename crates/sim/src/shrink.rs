@@ -39,11 +39,13 @@ pub enum Fault {
     Steering,
     /// Jobs may be ended and begun anew.
     Requeues,
+    /// Projects have memory of their own.
+    Projects,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Failures,
         Self::Crashes,
         Self::SlowFreezes,
@@ -55,6 +57,7 @@ impl Fault {
         Self::Others,
         Self::Steering,
         Self::Requeues,
+        Self::Projects,
     ];
 
     fn name(self) -> &'static str {
@@ -70,6 +73,7 @@ impl Fault {
             Self::Others => "others",
             Self::Steering => "steering",
             Self::Requeues => "requeues",
+            Self::Projects => "projects",
         }
     }
 }

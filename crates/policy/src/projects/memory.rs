@@ -57,12 +57,16 @@ impl Policy {
             && self.memory_counted()[pool].saturating_add(wanted) <= self.memory_shares()[pool]
     }
 
-    /// Whether a job that stands still does not keep another from starting, for it borrowed what the other wants.
-    pub(crate) fn gave_memory_back(&self, frozen: &Job, job: &Job, wanted: u64) -> bool {
-        frozen.pools.memory != job.pools.memory && self.memory_is_its_own(job, wanted) && {
-            let borrowed = self.memory_borrowers();
-            borrowed[usize::from(frozen.pools.memory)]
-        }
+    /// The foremost of those frozen for memory that one which waits must not keep from returning: all of them, but those who
+    /// had borrowed what is its own.
+    pub(crate) fn first_kept_waiting_by(&self, job: &Job, wanted: u64) -> Option<&Job> {
+        let borrowed = self.memory_borrowers();
+        let takes_back = self.memory_is_its_own(job, wanted);
+        let lent = |frozen: &&Job| {
+            takes_back && frozen.pools.memory != job.pools.memory && frozen.has_borrowed(&borrowed)
+        };
+        let kept = self.frozen_for_memory().filter(|frozen| !lent(frozen));
+        kept.min_by_key(|frozen| (frozen.has_borrowed(&borrowed), order(frozen)))
     }
 
     /// The next job of a pool, if it waits for memory that is its pool's own; what it wants and what of it it lacks.

@@ -274,3 +274,30 @@ fn when_memory_runs_short_borrowers_stand_still_first() {
         ",
     );
 }
+
+#[test]
+fn one_of_the_same_project_that_stands_still_goes_first() {
+    check(
+        "
+        > machine 4
+        > set projects=web::600
+        > submit 1 m100
+        1 start primary 0 p10: a home core was free (1 of 6 slots used)
+        > memory free=900 swap=2000 1:100
+        > submit 2 m100
+        2 start primary 1 p10: a home core was free (2 of 6 slots used)
+        > submit 3 jweb m100
+        3 start primary 2 p10: a home core was free (3 of 6 slots used)
+        > memory free=500 swap=2000 1:100 2:250 3:150
+        > +1.0 memory free=0 swap=1500 1:100 2:500 3:300+450
+        3 freeze: memory runs short: 0 MiB free, growing by 850 MiB a second; job 1 goes first
+        > +0.3 memory free=0 swap=1350 1:100 2:650 3:150+600
+        3 page out 18: the running jobs need 18 MiB and 0 MiB are free
+        2 freeze: memory runs short: 0 MiB free, growing by 307 MiB a second; job 1 goes first
+        > +0.1 memory free=100 swap=1250 1:100 2:550+100 3:150+600
+        > submit 4 jweb
+        > why 4
+        job 3 stands still for want of memory, and this one would keep it from returning [priority 10, cores asked for 1, slots used 1 of 6, project web, memory of its own 600 MiB, 750 MiB used, 150 MiB of it borrowed, waited 0.0 s, position in the queue 1, goes first in 600 s, memory for jobs 900 MiB, memory free 100 MiB] change: job 3 must go on first
+        ",
+    );
+}

@@ -85,11 +85,13 @@ pub struct Books {
     pub settings: Settings,
     /// Who is not to be frozen for memory.
     pub token: Option<JobId>,
-    usable: Option<u64>,
-    swap_free: u64,
+    pub(super) usable: Option<u64>,
+    pub(super) swap_free: u64,
     swap_rate: u64,
     /// When all were last said to stall.
     stalled: Option<Instant>,
+    /// Who was slowed in this step, and by how much more each may grow.
+    bounds: Vec<(JobId, u64)>,
     paged: VecDeque<(Instant, u64)>,
 }
 
@@ -129,6 +131,7 @@ impl Books {
     pub fn begin_anew(&mut self) {
         (self.token, self.usable, self.swap_free, self.swap_rate) = (None, None, 0, 0);
         self.stalled = None;
+        self.bounds.clear();
         self.learned.clear();
         self.paged.clear();
         self.jobs.clear();
@@ -210,7 +213,9 @@ impl Books {
                 if let (Some(found), Reason::MemoryShort { .. }) = (self.too_soon(*job, now), reason) {
                     return Err(Violation::new("nobody stands still whom a bound holds", found));
                 }
-                if !asked && !for_slots && self.token == Some(*job) {
+                // One that got the token while it stood still does so until it has its slots, and a failed try is made again.
+                let stands = entry.frozen && matches!(reason, Reason::Retry { .. });
+                if !asked && !for_slots && !stands && self.token == Some(*job) {
                     return wrong("the token holder is not frozen");
                 }
                 self.change(*job, |entry| {
@@ -240,7 +245,7 @@ impl Books {
                 if self.swap_free < WORTH_BYTES {
                     return wrong("nobody is slowed whose pages have nowhere to go");
                 }
-                self.slowed(decision, now)?;
+                self.slowed(decision, now);
             }
             Action::Slow { allowance: None } => self.change(*job, |entry| {
                 if let Some(slowed) = &mut entry.slowed {
@@ -254,22 +259,27 @@ impl Books {
         Ok(())
     }
 
-    /// The bound of a job is one that it can come to while there is memory.
-    fn slowed(&mut self, decision: &Decision, now: Instant) -> Result<(), Violation> {
-        let (Action::Slow { allowance: Some(allowance) }, Some(usable)) = (&decision.action, self.usable)
-        else {
-            return Ok(());
-        };
+    fn slowed(&mut self, decision: &Decision, now: Instant) {
+        if let (Action::Slow { allowance: Some(allowance) }, Some(usable)) = (&decision.action, self.usable) {
+            self.bounds.push((decision.job, *allowance));
+            self.change(decision.job, |entry| {
+                let bound = entry.held.0 + allowance;
+                entry.slowed = Some(Slowed { since: now, bound, usable, least: usable, let_go: None });
+            });
+        }
+    }
+
+    /// The bound of a job is one that it can come to while there is memory. Looked at when all of a step was told, for who
+    /// stands still from then on is told after it.
+    fn check_bounds(&mut self) -> Result<(), Violation> {
+        let bounds = std::mem::take(&mut self.bounds);
+        let (Some((job, allowance)), Some(usable)) = (bounds.first(), self.usable) else { return Ok(()) };
         let runs = |entry: &&Entry| entry.started.is_some() && !entry.frozen;
         let held: u64 = self.jobs.values().filter(runs).map(|entry| entry.held.0).sum();
         if *allowance > usable.saturating_sub(held) {
-            let found = format!("job {}: {allowance} bytes more, {held} held of {usable}", decision.job);
+            let found = format!("job {job}: {allowance} bytes more, {held} held of {usable}");
             return Err(Violation::new("a bound is reached before memory is short", found));
         }
-        self.change(decision.job, |entry| {
-            let bound = entry.held.0 + allowance;
-            entry.slowed = Some(Slowed { since: now, bound, usable, least: usable, let_go: None });
-        });
         Ok(())
     }
 
@@ -336,6 +346,8 @@ impl Books {
 
     /// One who runs and holds memory beside the token holder and this one, though he may be frozen.
     fn could_be_frozen(&self, but: JobId) -> Option<JobId> {
+        // Whoever it falls to in this very step is not to be frozen.
+        self.token?;
         let runs = |job: &JobId, entry: &Entry| {
             let held = entry.started.is_some() && entry.held.0 >= WORTH_BYTES;
             held && !entry.frozen
@@ -364,7 +376,7 @@ impl Books {
         }
     }
 
-    fn rate(&self) -> u64 {
+    pub(super) fn rate(&self) -> u64 {
         if self.swap_rate == 0 { ASSUMED_RATE } else { self.swap_rate }
     }
 
@@ -383,7 +395,10 @@ impl Books {
 
     /// Only so many come back from swap at a time, beside the token holder, who never waits.
     fn check_returns(&self, now: Instant) -> Result<(), Violation> {
-        let comes = |entry: &Entry| entry.returns_until.is_some_and(|until| until > now) && !entry.frozen;
+        let comes = |entry: &Entry| {
+            let returns = entry.returns_until.is_some_and(|until| until > now);
+            returns && !entry.frozen && !entry.ends
+        };
         let all = self.jobs.iter().filter(|(job, entry)| Some(**job) != self.token && comes(entry));
         let coming: Vec<JobId> = all.map(|(&job, _)| job).collect();
         if coming.len() > self.settings.memory.swap_slot.max(1) as usize {
@@ -420,7 +435,7 @@ impl Books {
         learned.or(asked)
     }
 
-    fn counts_for(&self, entry: &Entry) -> u64 {
+    pub(super) fn counts_for(&self, entry: &Entry) -> u64 {
         let claim = self.claim(entry).unwrap_or_default();
         let usual = if entry.request.no_suspend { claim.most_bytes } else { claim.usual_bytes };
         (entry.held.0 + entry.held.1).max(usual)
@@ -444,8 +459,15 @@ impl Books {
         if wanted > 0 && taken + standing + wanted > usable {
             return Some(format!("job {job}: {taken} + {standing} + {wanted} of {usable} bytes"));
         }
+        let kept = self.kept_beside(entry);
+        if wanted > 0 && taken + standing + wanted + kept > usable {
+            return Some(format!(
+                "job {job}: {wanted} bytes, and {kept} are other projects' and could not come back"
+            ));
+        }
         let waits = |entry: &Entry| entry.frozen && !entry.by_user && !entry.for_slots && !entry.ends;
-        let frozen = live().find(|(_, entry)| waits(entry));
+        // Who had borrowed what is the newcomer's project's own keeps nobody of it from starting.
+        let frozen = live().find(|(_, first)| waits(first) && !self.gave_back(first, entry, wanted));
         if let Some((first, _)) = frozen.filter(|_| wanted == 0) {
             return Some(format!("job {job} is unknown and job {first} stands still"));
         }
@@ -482,8 +504,10 @@ impl Books {
         None
     }
 
-    /// The token stays with whoever has it, and falls to the foremost of those that there are.
-    pub fn check_token(&mut self, policy: &Policy, now: Instant) -> Result<(), Violation> {
+    /// At the end of each step: the bounds that were set, and the token, which stays with whoever has it and falls to the
+    /// foremost of those that there are.
+    pub fn check_step(&mut self, policy: &Policy, now: Instant) -> Result<(), Violation> {
+        self.check_bounds()?;
         let token = policy.memory_token();
         let keeps =
             |entry: &Entry| entry.started.is_some() && !entry.by_user && !entry.for_slots && !entry.ends;

@@ -94,6 +94,7 @@ pub fn run_only(
     options.let_some_checkpoint(&mut Dice::new(seed.rotate_left(16)));
     options.let_some_steer(&mut Dice::new(seed.rotate_left(32)));
     options.let_budget_change(&mut Dice::new(!seed.rotate_left(32)));
+    options.let_some_share(&mut Dice::new(seed.rotate_left(48)));
     options.keep(only);
     let mut host = Host::new(dice, options.clone(), serial_us(&options), mutant);
     host.only = only.clone();
@@ -269,6 +270,7 @@ fn check(host: &mut Host) -> Result<(), Violation> {
     }
     check_steering(host)?;
     let Some(policy) = &host.policy else { return Ok(()) };
+    host.owed.check(&host.books, policy, now_us)?;
     for info in policy.jobs() {
         let Some(body) = host.world.bodies.get(&info.job) else {
             // One that is begun anew is another run: what its last one did is over.

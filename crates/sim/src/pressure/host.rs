@@ -19,6 +19,7 @@ use crate::pressure::books::Books;
 use crate::pressure::mutant::Mutant;
 use crate::pressure::options::{Options, Regime};
 use crate::pressure::readings::RELAXED_US;
+use crate::pressure::shares::Owed;
 use crate::pressure::world::{TICK_US, World};
 use crate::shrink::Only;
 
@@ -81,6 +82,8 @@ pub(crate) struct Host {
     pub(crate) token_paged: Option<(JobId, u64)>,
     /// Since when each job stands still in the world although it should run, or runs although it should not.
     pub(crate) astray: BTreeMap<JobId, u64>,
+    /// Who waits for memory that is its project's own.
+    pub(crate) owed: Owed,
     /// The daemon died while somebody stood still whom swap does not take: all run then, and nobody counted with that.
     pub(crate) exposed: bool,
     /// For how long users had jobs suspended, in microseconds.
@@ -125,6 +128,7 @@ impl Host {
             policy: None,
             token_paged: None,
             astray: BTreeMap::new(),
+            owed: Owed::default(),
             exposed: false,
             suspended_us: 0,
             serial_us,
@@ -198,7 +202,7 @@ impl Host {
             self.carry_out(decision);
         }
         if let Some(policy) = &self.policy {
-            self.books.check_token(policy, now)?;
+            self.books.check_step(policy, now)?;
         }
         Ok(())
     }
@@ -299,6 +303,7 @@ impl Host {
             checkpoint: task.checkpoint.then(|| Duration::from_micros(CHECKPOINT_US)),
             memory: task.asked.map(|kib| kib << 10),
             kind: task.kind.map(Kind),
+            project: task.project.map(str::to_owned),
             ..Request::plain(job)
         })
     }
@@ -382,6 +387,7 @@ impl Host {
         self.books.begin_anew();
         (self.token_paged, self.due_us, self.readings) = (None, None, 0);
         self.astray.clear();
+        self.owed = Owed::default();
         self.deliver(Event::Configure(self.options.settings.clone()))?;
         let cores = 0..u32::try_from(self.options.hardware.cores).unwrap_or(1);
         let cores = cores.map(|core| CpuSet::single(PuOs(core))).collect();

@@ -47,11 +47,13 @@ pub enum Mutant {
     FreezeSlowed,
     /// Who was protected stays so when it does not go first any more.
     KeepProtected,
+    /// Nobody hears what is a project's own.
+    IgnoreProjects,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::DropFreeze,
         Self::ForgetReturn,
         Self::PageTokenOut,
@@ -72,6 +74,7 @@ impl Mutant {
         Self::BoundTooWide,
         Self::FreezeSlowed,
         Self::KeepProtected,
+        Self::IgnoreProjects,
     ];
 
     /// What the judgement hears instead of this; `None`: nothing.
@@ -107,6 +110,7 @@ impl Mutant {
         match self {
             Self::ReturnEverybody => settings.memory.swap_slot = 1000,
             Self::IgnoreReserve => settings.memory.budget_bytes = u64::MAX,
+            Self::IgnoreProjects => settings.projects.clear(),
             _ => {}
         }
         settings
@@ -171,6 +175,7 @@ impl Mutant {
             | Self::IgnoreReadings
             | Self::IgnoreReserve
             | Self::ForgetAtRestart
+            | Self::IgnoreProjects
             | Self::EndAnybody => {}
         }
     }

@@ -1,6 +1,6 @@
 //! The options of an episode under pressure, each drawn from the seed, and often to an extreme.
 
-use pinfold_policy::{MemorySettings, Settings};
+use pinfold_policy::{MemorySettings, Project, Settings};
 
 use crate::dice::Dice;
 use crate::pressure::footprint::Plan;
@@ -41,6 +41,8 @@ pub struct Task {
     pub requeue: bool,
     /// Whether it can write down what it has done.
     pub checkpoint: bool,
+    /// Its project.
+    pub project: Option<&'static str>,
 }
 
 /// How an episode is.
@@ -112,6 +114,25 @@ impl Options {
         self.budget_us = dice.pick(&[0, 0, 0, 2_000_000, 20_000_000]);
     }
 
+    /// In half of the episodes jobs belong to projects, which have memory of their own or not. From dice of its own.
+    pub fn let_some_share(&mut self, dice: &mut Dice) {
+        if !dice.chance(500) {
+            return;
+        }
+        let usable = self.usable() << 10;
+        let project = |name: &str, permille: u64| Project {
+            name: name.to_owned(),
+            cores: None,
+            memory_bytes: (permille > 0).then_some(usable / 1000 * permille),
+        };
+        // Together more than there is, now and then.
+        self.settings.projects =
+            vec![project("p", dice.pick(&[200, 400, 600, 800])), project("q", dice.pick(&[0, 0, 200, 400]))];
+        for task in &mut self.tasks {
+            task.project = dice.pick(&[None, Some("p"), Some("p"), Some("q")]);
+        }
+    }
+
     /// Takes those kinds of faults out that are not to be.
     pub(crate) fn keep(&mut self, only: &Only) {
         let without = |fault| !only.has_fault(fault);
@@ -138,6 +159,9 @@ impl Options {
         }
         if without(Fault::Steering) {
             self.settings.memory.steers = false;
+        }
+        if without(Fault::Projects) {
+            self.settings.projects.clear();
         }
         for task in self.tasks.iter_mut().filter(|_| without(Fault::Requeues)) {
             task.requeue = false;
@@ -294,6 +318,7 @@ fn tasks(dice: &mut Dice, regime: Regime, usable: u64, cores: u64) -> (Vec<Task>
                 no_suspend: dice.chance(odd_permille),
                 requeue: false,
                 checkpoint: false,
+                project: None,
                 plan,
             }
         })
