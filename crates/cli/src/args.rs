@@ -158,7 +158,7 @@ pub(crate) struct JobOptions {
     pub project: Option<String>,
     /// Its importance, 1 to 16, larger is more important [default: the host's, 10]
     #[arg(long, visible_alias = "rank", env = "PINFOLD_PRIORITY", hide_env_values = true, value_name = "N",
-          value_parser = clap::value_parser!(u8).range(1..=16))]
+          value_parser = clap::value_parser!(u8).range(1..=16), allow_negative_numbers = true)]
     pub priority: Option<u8>,
     /// Wait for a home core of its own
     #[arg(long, env = "PINFOLD_PRIMARY", hide_env_values = true, conflicts_with_all = ["backfill", "exclusive"])]
@@ -175,7 +175,7 @@ pub(crate) struct JobOptions {
     pub isolated: bool,
     /// Whole cores it needs; it takes as many slots [default: what its tasks need, 1]
     #[arg(long, env = "PINFOLD_CORES", hide_env_values = true, value_name = "N",
-          value_parser = clap::value_parser!(u32).range(1..=65536))]
+          value_parser = clap::value_parser!(u32).range(1..=65536), allow_negative_numbers = true)]
     pub cores: Option<u32>,
     /// How its cores lie: close together (compact), over as many caches as there are (spread), or as jobs like it were
     /// found to run faster (auto) [default: the host's, auto]
@@ -186,13 +186,16 @@ pub(crate) struct JobOptions {
     #[arg(id = "in", long = "in", env = "PINFOLD_IN", hide_env_values = true, value_name = "SET")]
     pub set: Option<String>,
     /// Memory it is expected to need: it starts when that is free; what jobs like it needed counts more
-    #[arg(long, env = "PINFOLD_MEM", hide_env_values = true, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, env = "PINFOLD_MEM", hide_env_values = true, value_name = "SIZE", value_parser = parse_size,
+          allow_negative_numbers = true)]
     pub mem: Option<u64>,
     /// Memory it may not exceed; the kernel sees to it where doctor says `limit`
-    #[arg(long, env = "PINFOLD_MEM_LIMIT", hide_env_values = true, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, env = "PINFOLD_MEM_LIMIT", hide_env_values = true, value_name = "SIZE", value_parser = parse_size,
+          allow_negative_numbers = true)]
     pub mem_limit: Option<u64>,
     /// A directory in memory of this size, named in its TMPDIR and gone when it is over
-    #[arg(long, env = "PINFOLD_TMP", hide_env_values = true, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, env = "PINFOLD_TMP", hide_env_values = true, value_name = "SIZE", value_parser = parse_size,
+          allow_negative_numbers = true)]
     pub tmp: Option<u64>,
     /// A directory on a disk with room for this much, named in its PINFOLD_DISK_DIR and gone when it is over
     #[arg(long, env = "PINFOLD_DISK", hide_env_values = true, value_name = "SIZE", value_parser = parse_size)]
@@ -647,13 +650,27 @@ pub(crate) struct LayoutOptions {
 #[command(next_help_heading = "Layout options, with Slurm's names and meaning")]
 pub(crate) struct TaskOptions {
     /// How many tasks: so many copies, each with its own PINFOLD_TASK_ID [env: PINFOLD_NTASKS=]
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true)]
     pub ntasks: Option<String>,
     /// How many hosts, or the least and the most
-    #[arg(short = 'N', long, env = "PINFOLD_NODES", hide_env_values = true, value_name = "N[-N]")]
+    #[arg(
+        short = 'N',
+        long,
+        env = "PINFOLD_NODES",
+        hide_env_values = true,
+        value_name = "N[-N]",
+        allow_negative_numbers = true
+    )]
     nodes: Option<String>,
     /// How many PUs each task wants
-    #[arg(short = 'c', long, env = "PINFOLD_CPUS_PER_TASK", hide_env_values = true, value_name = "N")]
+    #[arg(
+        short = 'c',
+        long,
+        env = "PINFOLD_CPUS_PER_TASK",
+        hide_env_values = true,
+        value_name = "N",
+        allow_negative_numbers = true
+    )]
     cpus_per_task: Option<String>,
     /// The least sockets, cores and threads a host must have
     #[arg(
@@ -665,22 +682,58 @@ pub(crate) struct TaskOptions {
     )]
     extra_node_info: Option<String>,
     /// The least sockets a host must have
-    #[arg(long, env = "PINFOLD_SOCKETS_PER_NODE", hide_env_values = true, value_name = "N")]
+    #[arg(
+        long,
+        env = "PINFOLD_SOCKETS_PER_NODE",
+        hide_env_values = true,
+        value_name = "N",
+        allow_negative_numbers = true
+    )]
     sockets_per_node: Option<String>,
     /// The least cores a socket must have
-    #[arg(long, env = "PINFOLD_CORES_PER_SOCKET", hide_env_values = true, value_name = "N")]
+    #[arg(
+        long,
+        env = "PINFOLD_CORES_PER_SOCKET",
+        hide_env_values = true,
+        value_name = "N",
+        allow_negative_numbers = true
+    )]
     cores_per_socket: Option<String>,
     /// The least threads a core must have, and the most that are used
-    #[arg(long, env = "PINFOLD_THREADS_PER_CORE", hide_env_values = true, value_name = "N")]
+    #[arg(
+        long,
+        env = "PINFOLD_THREADS_PER_CORE",
+        hide_env_values = true,
+        value_name = "N",
+        allow_negative_numbers = true
+    )]
     threads_per_core: Option<String>,
     /// How many tasks on each host
-    #[arg(long, env = "PINFOLD_NTASKS_PER_NODE", hide_env_values = true, value_name = "N")]
+    #[arg(
+        long,
+        env = "PINFOLD_NTASKS_PER_NODE",
+        hide_env_values = true,
+        value_name = "N",
+        allow_negative_numbers = true
+    )]
     ntasks_per_node: Option<String>,
     /// At most so many tasks on each socket
-    #[arg(long, env = "PINFOLD_NTASKS_PER_SOCKET", hide_env_values = true, value_name = "N")]
+    #[arg(
+        long,
+        env = "PINFOLD_NTASKS_PER_SOCKET",
+        hide_env_values = true,
+        value_name = "N",
+        allow_negative_numbers = true
+    )]
     ntasks_per_socket: Option<String>,
     /// At most so many tasks on each core
-    #[arg(long, env = "PINFOLD_NTASKS_PER_CORE", hide_env_values = true, value_name = "N")]
+    #[arg(
+        long,
+        env = "PINFOLD_NTASKS_PER_CORE",
+        hide_env_values = true,
+        value_name = "N",
+        allow_negative_numbers = true
+    )]
     ntasks_per_core: Option<String>,
     /// block, cyclic or plane=N over hosts, then block, cyclic or fcyclic over sockets and cores
     #[arg(

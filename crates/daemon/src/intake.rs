@@ -440,6 +440,15 @@ impl Daemon {
         }
         let changed = self.configured.config.with_changes(changes.iter().map(String::as_str));
         let (config, set) = changed.map_err(|error| (ErrorCode::Usage, error.to_string()))?;
+        // Files may name PUs that are off line for now; who sets it now means some that are there.
+        let usable = self.topology.usable();
+        if let Some(cpus) = config.host_cpus.as_ref().filter(|cpus| cpus.is_disjoint(&usable))
+            && set.iter().any(|key| key == "host.cpus")
+        {
+            let text =
+                format!("`host.cpus` is {cpus}, and of those there is none here; pinfold may have {usable}");
+            return Err((ErrorCode::Usage, text));
+        }
         if let Some(wrong) = self.overcommitted(&config) {
             return Err((ErrorCode::Usage, wrong));
         }

@@ -43,9 +43,24 @@ impl Daemon {
                 "pinfoldd was started without a configuration file; `pinfold config save FILE` writes one";
             return Err((ErrorCode::Failed, hint.to_owned()));
         }
-        let own = || path.as_deref().and_then(|path| std::fs::read_to_string(path).ok());
-        let old = text.or_else(own).unwrap_or_default();
-        let text = with_values(&old, &self.configured.config).map_err(|error| (ErrorCode::Failed, error))?;
+        let name = match (&text, &path) {
+            (None, Some(path)) => path.display().to_string(),
+            _ => "the file".to_owned(),
+        };
+        let old = match (text, &path) {
+            (Some(text), _) => text,
+            (None, Some(path)) => match std::fs::read_to_string(path) {
+                Ok(text) => text,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+                // What cannot be read must not be written over.
+                Err(error) => return Err((ErrorCode::Failed, format!("failed to read {name}: {error}"))),
+            },
+            (None, None) => String::new(),
+        };
+        let text = with_values(&old, &self.configured.config).map_err(|error| {
+            let way_out = "nothing is written; mend it or move it away, then save again";
+            (ErrorCode::Failed, format!("{name}: {}; {way_out}", error.trim_end()))
+        })?;
         let mut written = None;
         if let Some(path) = path.filter(|_| write) {
             replace(&path, &text).map_err(|error| {
@@ -88,7 +103,7 @@ pub(crate) fn was_drained(state: &Path) -> bool {
 /// A configuration file's text with the values of `config`: what it says else, comments too, stays as it is. Keys that
 /// have their defaults are written only where the file names them already.
 fn with_values(text: &str, config: &Config) -> Result<String, String> {
-    let mut document: DocumentMut = text.parse().map_err(|error| format!("the file is not TOML: {error}"))?;
+    let mut document: DocumentMut = text.parse().map_err(|error| format!("it is not TOML: {error}"))?;
     let defaults = Config::default();
     // Projects that are gone, and those that have nothing but a name.
     if let Some(projects) = document.get_mut("projects").and_then(Item::as_table_mut) {

@@ -468,8 +468,10 @@ impl Daemon {
             _ => return Err(usage("a set is made of --cpus or of --cores".to_owned())),
         };
         if !asked.shared && usable.difference(&kept).difference(&cpus).is_empty() {
-            let text = "it would leave no core for jobs outside of it";
-            return if asked.name.is_none() { Ok(None) } else { Err((ErrorCode::Refused, text.to_owned())) };
+            let text = format!(
+                "a set of {cpus} would leave no core for jobs outside of it; --shared keeps none from them"
+            );
+            return if asked.name.is_none() { Ok(None) } else { Err((ErrorCode::Refused, text)) };
         }
         Ok(Some(cpus))
     }

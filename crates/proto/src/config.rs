@@ -769,6 +769,10 @@ fn line_of(text: &str, at: usize) -> usize {
 
 /// A known key that was perhaps meant: one with the same last part, or the same beginning.
 fn hint(name: &str) -> String {
+    let name = &name.to_lowercase();
+    if let Some(key) = KEYS.iter().find(|key| key.name == name) {
+        return format!("; is `{}` meant?", key.name);
+    }
     let tail = |name: &str| name.rsplit('.').next().unwrap_or("").to_owned();
     let head = |name: &str| name.split('.').next().unwrap_or("").to_owned();
     let same_tail = KEYS.iter().find(|key| tail(key.name) == tail(name));

@@ -59,6 +59,17 @@ fn changes_are_saved_and_remembered(kind: Kind) {
     let text = host.wrote("own.toml");
     assert_eq!(text, "# mine\n[slots]\nfactor = 3 # few\n\n[host]\nmemory = \"64GiB\"\n");
     done(&host, &["config", "check", "own.toml"]);
+    // A file that is none is left alone, and so are the PUs that nobody has.
+    std::fs::write(host.work("broken.toml"), "[cpu\n").expect("a file");
+    kind.give(&host.work("broken.toml"));
+    let broken = host.pinfold(["config", "save", "broken.toml"]);
+    assert!(broken.code == Some(1) && broken.err.contains("it is not TOML"), "{broken:?}");
+    assert!(broken.err.contains("nothing is written") && host.wrote("broken.toml") == "[cpu\n", "{broken:?}");
+    let none = host.pinfold(["config", "set", "slots.factor=2", "host.cpus=9999"]);
+    assert!(none.code == Some(2) && none.err.contains("there is none here"), "{none:?}");
+    let upper = host.pinfold(["config", "set", "Slots.Factor=2"]);
+    assert!(upper.code == Some(2) && upper.err.contains("is `slots.factor` meant?"), "{upper:?}");
+    assert_eq!(done(&host, &["config", "get", "slots.factor"]).trim(), "3");
     let history = done(&host, &["config", "history"]);
     assert!(history.contains("slots.factor: 1.5 -> 3"), "{history}");
     assert!(history.contains("host.memory: unset -> "), "{history}");

@@ -232,8 +232,12 @@ fn a_step_inside_a_job(kind: Kind) {
 
 fn bad_layouts_start_nothing(kind: Kind) {
     let host = Host::new(kind);
-    let cases: [(&[&str], i32, &str); 13] = [
-        (&["-n", "0"], 2, "--ntasks"),
+    let cases: [(&[&str], i32, &str); 17] = [
+        (&["-n", "0"], 2, "--ntasks does not take `0`, but a whole number"),
+        (&["-n", "-1"], 2, "--ntasks does not take `-1`"),
+        (&["-c", "-2"], 2, "--cpus-per-task does not take `-2`"),
+        (&["--cores", "-1"], 2, "-1 is not in 1..=65536"),
+        (&["--mem", "-5"], 2, "`-5` is not a size"),
         (&["--ntasks=-1"], 2, "--ntasks"),
         (&["-n", "many"], 2, "--ntasks"),
         (&["-c", "0"], 2, "--cpus-per-task"),

@@ -10,13 +10,30 @@ pub enum OptionError {
     #[error("the option {0} needs a value")]
     NoValue(String),
     /// The option does not take this value.
-    #[error("the option {option} does not take `{value}`")]
+    #[error("the option {option} does not take `{value}`, but {}", taken(option))]
     Value {
         /// The option as typed.
         option: String,
         /// Its value.
         value: String,
     },
+}
+
+/// What an option takes, in words.
+fn taken(option: &str) -> &'static str {
+    match option {
+        "-N" | "--nodes" => "how many hosts, or the least and the most: 2, 2-4",
+        "-B" | "--extra-node-info" => "sockets[:cores[:threads]], each a number from 1 on, or *",
+        "-m" | "--distribution" => {
+            "block, cyclic or plane=N over hosts, then :block, :cyclic or :fcyclic over sockets, and over cores"
+        }
+        "--hint" => "compute_bound, memory_bound, multithread or nomultithread",
+        "--cpu-bind" => {
+            "none, rank, sockets, cores, threads, ldoms, rank_ldom, or map_cpu:, mask_cpu:, map_ldom: or mask_ldom: \
+             with a list"
+        }
+        _ => "a whole number from 1 to 1048576",
+    }
 }
 
 /// Why a request has no layout on these hosts.

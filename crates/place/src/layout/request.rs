@@ -264,12 +264,33 @@ mod tests {
         };
         check(&["--frobnicate"], "`--frobnicate` is not a layout option");
         check(&["-n"], "the option -n needs a value");
-        check(&["-n", "0"], "the option -n does not take `0`");
-        check(&["-n", "99999999"], "the option -n does not take `99999999`");
-        check(&["-N", "3-2"], "the option -N does not take `3-2`");
-        check(&["-B", "1:2:3:4"], "the option -B does not take `1:2:3:4`");
-        check(&["--hint=fast"], "the option --hint does not take `fast`");
-        check(&["-m", "block:wild"], "the option -m does not take `block:wild`");
-        check(&["--cpu-bind=mask_cpu:xyz"], "the option --cpu-bind does not take `mask_cpu:xyz`");
+        check(&["-n", "-1"], "the option -n does not take `-1`, but a whole number from 1 to 1048576");
+        check(&["-n", "0"], "the option -n does not take `0`, but a whole number from 1 to 1048576");
+        check(
+            &["-n", "99999999"],
+            "the option -n does not take `99999999`, but a whole number from 1 to 1048576",
+        );
+        check(
+            &["-N", "3-2"],
+            "the option -N does not take `3-2`, but how many hosts, or the least and the most: 2, 2-4",
+        );
+        check(
+            &["-B", "1:2:3:4"],
+            "the option -B does not take `1:2:3:4`, but sockets[:cores[:threads]], each a number from 1 on, or *",
+        );
+        check(
+            &["--hint=fast"],
+            "the option --hint does not take `fast`, but compute_bound, memory_bound, multithread or nomultithread",
+        );
+        check(
+            &["-m", "block:wild"],
+            "the option -m does not take `block:wild`, but block, cyclic or plane=N over hosts, then :block, :cyclic or \
+             :fcyclic over sockets, and over cores",
+        );
+        check(
+            &["--cpu-bind=mask_cpu:xyz"],
+            "the option --cpu-bind does not take `mask_cpu:xyz`, but none, rank, sockets, cores, threads, ldoms, rank_ldom, \
+             or map_cpu:, mask_cpu:, map_ldom: or mask_ldom: with a list",
+        );
     }
 }
