@@ -93,8 +93,8 @@ pub(crate) fn compare(
         if again > 0 {
             record.say(&format!("{way}: {again} jobs were killed and run again.\n"));
         }
-        let all = runs.iter().flat_map(|run| run.freezes_us.iter().copied()).collect();
-        if let Some(freezes) = Freezes::of(all) {
+        let all = |of: fn(&Run) -> &Vec<u64>| runs.iter().flat_map(|run| of(run).iter().copied()).collect();
+        if let Some(freezes) = Freezes::of(all(|run| &run.freezes_us), all(|run| &run.freezes_asked_us)) {
             record.add(
                 "freezes",
                 &json!({ "title": question.title, "way": way.to_string(), "freezes": freezes }),
@@ -206,23 +206,26 @@ struct Freezes {
     p50_us: u64,
     p99_9_us: u64,
     most_us: u64,
+    /// The longest of them until the kernel was asked; what is left is the kernel's.
+    asked_most_us: u64,
 }
 
 impl Freezes {
-    /// Of these; `None` if there were none.
-    fn of(mut all_us: Vec<u64>) -> Option<Self> {
+    /// Of these, and of what went by in each until the kernel was asked; `None` if there were none.
+    fn of(mut all_us: Vec<u64>, asked_us: Vec<u64>) -> Option<Self> {
         all_us.sort_unstable();
         let at = |milli: usize| all_us.get((all_us.len() * milli).div_ceil(1000).max(1) - 1).copied();
-        let most_us = *all_us.last()?;
-        Some(Self { count: all_us.len(), p50_us: at(500)?, p99_9_us: at(999)?, most_us })
+        let (most_us, asked_most_us) = (*all_us.last()?, asked_us.into_iter().max()?);
+        Some(Self { count: all_us.len(), p50_us: at(500)?, p99_9_us: at(999)?, most_us, asked_most_us })
     }
 }
 
 impl std::fmt::Display for Freezes {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let ms = |us: u64| format!("{}.{}", us / 1000, us % 1000 / 100);
-        let (p50, p99_9) = (ms(self.p50_us), ms(self.p99_9_us));
-        write!(out, "{} freezes; from notice to standstill p50 {p50} ms, p99.9 {p99_9} ms", self.count)
+        let (p50, p99_9, asked) = (ms(self.p50_us), ms(self.p99_9_us), ms(self.asked_most_us));
+        write!(out, "{} freezes; from notice to standstill p50 {p50} ms, p99.9 {p99_9} ms", self.count)?;
+        write!(out, ", of which at most {asked} ms until the kernel was asked")
     }
 }
 
@@ -276,11 +279,13 @@ mod tests {
 
     #[test]
     fn freezes_are_told_by_their_ranks() {
-        assert_eq!(Freezes::of(Vec::new()), None);
-        let one = Freezes::of(vec![7_450]).expect("there is one");
+        assert_eq!(Freezes::of(Vec::new(), Vec::new()), None);
+        let one = Freezes::of(vec![7_450], vec![650]).expect("there is one");
         assert_eq!((one.count, one.p50_us, one.p99_9_us, one.most_us), (1, 7_450, 7_450, 7_450));
-        let many = Freezes::of((1..=2_000).rev().collect()).expect("there are many");
+        let many = Freezes::of((1..=2_000).rev().collect(), (1..=2_000).collect()).expect("there are many");
         assert_eq!((many.p50_us, many.p99_9_us, many.most_us), (1_000, 1_998, 2_000));
-        assert_eq!(one.to_string(), "1 freezes; from notice to standstill p50 7.4 ms, p99.9 7.4 ms");
+        let words = "1 freezes; from notice to standstill p50 7.4 ms, p99.9 7.4 ms, of which at most 0.6 ms until the \
+                     kernel was asked";
+        assert_eq!((one.to_string(), many.asked_most_us), (words.to_owned(), 2_000));
     }
 }

@@ -136,10 +136,10 @@ impl Daemon {
         }
     }
 
-    /// How long each job that was frozen for memory took to stand still, in microseconds.
-    pub(crate) fn freezes_us(&self) -> Vec<u64> {
+    /// How long each job that was frozen for memory took to stand still.
+    pub(crate) fn freezes(&self) -> Vec<Freeze> {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
-        log.lines().filter_map(latency_us).collect()
+        log.lines().filter_map(freeze).collect()
     }
 
     /// Asks the daemon to stop and waits for it. Gives the cgroups that it left behind; an error when it had to
@@ -200,10 +200,22 @@ impl Drop for Daemon {
     }
 }
 
-/// The figure in the line of the log that tells of a freeze.
-fn latency_us(line: &str) -> Option<u64> {
-    let (_, rest) = line.split_once("latency_us=")?;
-    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+/// A freeze for memory, from the moment at which it was noticed that memory runs short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Freeze {
+    /// Until the job stood still, in microseconds.
+    pub(crate) took_us: u64,
+    /// Until the kernel was asked for it, in microseconds; the rest is the kernel's.
+    pub(crate) asked_us: u64,
+}
+
+/// The figures in the line of the log that tells of a freeze.
+fn freeze(line: &str) -> Option<Freeze> {
+    let figure = |name: &str| {
+        let (_, rest) = line.split_once(name)?;
+        rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    };
+    Some(Freeze { took_us: figure("latency_us=")?, asked_us: figure("asked_us=")? })
 }
 
 fn signal(child: &Child, signal: Signal) {

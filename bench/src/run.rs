@@ -123,6 +123,8 @@ pub(crate) struct Run {
     /// How long each job that was frozen for memory took to stand still, from the moment at which it was noticed,
     /// microseconds.
     pub(crate) freezes_us: Vec<u64>,
+    /// How much of that went by until the kernel was asked, in the same order.
+    pub(crate) freezes_asked_us: Vec<u64>,
     /// Jobs that were killed and run again.
     pub(crate) run_again: usize,
 }
@@ -155,8 +157,7 @@ impl Bench<'_> {
             give_up: &give_up,
         };
         let ready = way.prepare(&batch, self.binaries)?;
-        let load_before = machine::load();
-        let busy_before = machine::busy_s();
+        let (load_before, busy_before) = (machine::load(), machine::busy_s());
         let daemon = ready.daemon();
         let observed = self.observe(
             &mut watch,
@@ -185,7 +186,7 @@ impl Bench<'_> {
             }
         };
         let busy_s = machine::busy_s() - busy_before;
-        let (freezes_us, left) = (ready.freezes_us(), ready.finish()?);
+        let (freezes, left) = (ready.freezes(), ready.finish()?);
         let wrong = |job: &Job, sum| failure(job, sum, solo.get(&job.class), &watch, way.retries());
         let all = jobs.iter().zip(&staged);
         let mut failures: Vec<String> =
@@ -207,7 +208,8 @@ impl Bench<'_> {
             endings,
             samples: watch.samples().to_vec(),
             launcher,
-            freezes_us,
+            freezes_us: freezes.iter().map(|freeze| freeze.took_us).collect(),
+            freezes_asked_us: freezes.iter().map(|freeze| freeze.asked_us).collect(),
             run_again: watch.repeated().len(),
         })
     }

@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::daemon::{Binaries, Daemon};
+use crate::daemon::{Binaries, Daemon, Freeze};
 use crate::hyperqueue::{HyperQueue, Lines};
 use crate::workload::quote;
 
@@ -278,9 +278,9 @@ impl Ready {
         self.daemon.as_ref()?.pid()
     }
 
-    /// How long each job that the daemon froze for memory took to stand still, in microseconds.
-    pub(crate) fn freezes_us(&self) -> Vec<u64> {
-        self.daemon.as_ref().map(Daemon::freezes_us).unwrap_or_default()
+    /// How long each job that the daemon froze for memory took to stand still.
+    pub(crate) fn freezes(&self) -> Vec<Freeze> {
+        self.daemon.as_ref().map(Daemon::freezes).unwrap_or_default()
     }
 
     /// Stops what `prepare` started, and gives what that left behind.

@@ -19,7 +19,7 @@ const START_FAILURES_MAX: u32 = 5;
 const FETCH_BYTES: u64 = 4 << 20;
 
 impl Daemon {
-    /// Notes a decision; its effect follows after the write.
+    /// Notes a decision; its effect follows after the write, or just before it.
     pub(crate) fn decided(&mut self, decision: Decision) {
         let Decision { job, action, reason } = decision;
         let now_us = self.clock.now_us();

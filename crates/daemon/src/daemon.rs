@@ -1,7 +1,8 @@
 //! The loop: waits, gathers what happened, decides, writes, acts; results come back as events.
 //!
 //! One thread owns everything. A turn takes the events that are there, lets the judgement decide, writes all
-//! that changed in one transaction, and only then carries the effects out.
+//! that changed in one transaction, and only then carries the effects out: but for freezes as memory runs short, for the
+//! write may have to wait for the very disk that memory is moved to.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ use crate::around::Chains;
 use crate::audit::Audit;
 use crate::clock::Clock;
 use crate::drift::Drifts;
-use crate::event::{ConnectionId, Effect, Event};
+use crate::event::{ConnectionId, Effect, Event, urgent_freezes};
 use crate::files::JobFiles;
 use crate::guard::Guard;
 use crate::journal::Journal;
@@ -339,18 +340,20 @@ impl Daemon {
         Duration::from_micros(now_us.saturating_sub(self.idle_since_us))
     }
 
-    /// Handles events until none is left: decide, write, act, and what comes of that again.
+    /// Handles events until none is left: decide, freeze for memory, write, act, and what comes of that again.
     pub(crate) fn turns(&mut self, mut events: Vec<Event>) {
         while !events.is_empty() || !self.effects.is_empty() {
             for event in events {
                 self.handle(event);
             }
+            let frozen = self.freeze_at_once();
             self.journal.write(&mut self.jobs);
             // Nobody waits for the removal of a container; clients wait for the replies.
             let (removals, effects): (Vec<_>, Vec<_>) = std::mem::take(&mut self.effects)
                 .into_iter()
                 .partition(|effect| matches!(effect, Effect::Remove(_)));
-            events = effects.into_iter().filter_map(|effect| self.carry_out(effect)).collect();
+            let done = effects.into_iter().filter_map(|effect| self.carry_out(effect));
+            events = frozen.into_iter().chain(done).collect();
             if !removals.is_empty() {
                 self.flush();
                 events.extend(removals.into_iter().filter_map(|effect| self.carry_out(effect)));
@@ -364,6 +367,15 @@ impl Daemon {
         let has_groups = self.containers.plan().mode != Mode::Rootless;
         self.drifts.schedule(if has_groups { self.running.len() } else { 0 }, now_us);
         self.governor.schedule(!self.running.is_empty(), self.policy.memory_is_tight(), now_us);
+    }
+
+    /// Lets those stand still that are frozen as memory runs short, before that is written. If this process dies in between,
+    /// its guard and the next daemon thaw them, whatever their rows say.
+    fn freeze_at_once(&mut self) -> Vec<Event> {
+        let short = |job| self.jobs.get(&job).is_some_and(|live| live.freezes_since.is_some());
+        let (freezes, others) = urgent_freezes(std::mem::take(&mut self.effects), short);
+        self.effects = others;
+        freezes.into_iter().filter_map(|effect| self.carry_out(effect)).collect()
     }
 
     fn handle(&mut self, event: Event) {

@@ -1,5 +1,7 @@
 //! Everything that can happen to the daemon, on one page.
 
+use std::collections::BTreeSet;
+
 use pinfold_policy::{Action, JobId};
 use pinfold_proto::wire::Request;
 
@@ -54,7 +56,7 @@ pub(crate) enum Event {
     HouseKeeping,
 }
 
-/// What is to be done once the state that explains it is on disk.
+/// What is to be done once the state that explains it is on disk; but freezes as memory runs short do not wait for that.
 #[derive(Debug)]
 pub(crate) enum Effect {
     /// Carry a decision out.
@@ -73,4 +75,63 @@ pub(crate) enum Effect {
     LetHear(JobId),
     /// Keep what it takes to keep a job once its keeper is gone.
     KeepStart(JobId, Box<pinfold_proto::start::Start>),
+}
+
+impl Effect {
+    /// The job that it is done to, if it is done to one.
+    fn job(&self) -> Option<JobId> {
+        match self {
+            Self::Act(job, _)
+            | Self::Remove(job)
+            | Self::Gather(job)
+            | Self::Kill(job)
+            | Self::LetHear(job)
+            | Self::KeepStart(job, _) => Some(*job),
+            Self::Reply(..) | Self::Tell(..) => None,
+        }
+    }
+}
+
+/// The freezes of jobs of which `is_urgent` says that they are, and all else. What is to be done to a job before its freeze
+/// stays before it: then the freeze waits as well.
+pub(crate) fn urgent_freezes(
+    effects: Vec<Effect>,
+    is_urgent: impl Fn(JobId) -> bool,
+) -> (Vec<Effect>, Vec<Effect>) {
+    let mut touched = BTreeSet::new();
+    effects.into_iter().partition(|effect| {
+        let first = effect.job().is_some_and(|job| touched.insert(job));
+        first && matches!(effect, Effect::Act(job, Action::Freeze) if is_urgent(*job))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_freeze_does_not_go_before_what_is_done_to_its_job() {
+        let act = |job, action| Effect::Act(JobId(job), action);
+        let effects = vec![
+            act(1, Action::Thaw),
+            act(2, Action::Freeze),
+            act(1, Action::Freeze),
+            Effect::Gather(JobId(3)),
+            act(4, Action::Freeze),
+            act(2, Action::Thaw),
+            act(3, Action::Freeze),
+        ];
+        let (urgent, others) = urgent_freezes(effects, |job| job != JobId(4));
+        let told = |effects: &[Effect]| format!("{effects:?}");
+        assert_eq!(told(&urgent), told(&[act(2, Action::Freeze)]));
+        let rest = [
+            act(1, Action::Thaw),
+            act(1, Action::Freeze),
+            Effect::Gather(JobId(3)),
+            act(4, Action::Freeze),
+            act(2, Action::Thaw),
+            act(3, Action::Freeze),
+        ];
+        assert_eq!(told(&others), told(&rest));
+    }
 }

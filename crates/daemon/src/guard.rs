@@ -16,6 +16,7 @@ use pinfold_sys::mode::{Plan, Roots};
 use pinfold_sys::spawn::{self, Side};
 use rustix::fs::{FlockOperation, flock};
 
+use crate::in_ram;
 use crate::state_dir::lock_path;
 
 /// How long another daemon has to take the state directory over before the guard acts.
@@ -53,6 +54,7 @@ impl Guard {
         let (lines, pipe) = std::io::pipe().context("failed to make the guard's pipe")?;
         match spawn::fork_away().context("failed to fork the guard")? {
             Side::Parent(_) => {
+                in_ram::stay();
                 let (told, slowed, bound) = Default::default();
                 Ok(Some(Self { pipe: Some(pipe), told, slowed, bound }))
             }
@@ -146,6 +148,7 @@ fn watch(lines: PipeReader, scene: &Scene) {
     let _ = rustix::thread::set_name(c"pinfold-guard");
     let _ = spawn::null_streams();
     let _ = std::env::set_current_dir("/");
+    in_ram::stay();
     let mut held = Held::default();
     for line in BufReader::new(lines).lines().map_while(Result::ok) {
         let mut words = line.split(' ');

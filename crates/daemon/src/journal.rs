@@ -1,5 +1,5 @@
 //! The state on disk: what changed in a turn of the loop is written in one transaction, before the effects
-//! that it explains. When the disk refuses (full, failing), jobs go on, what is to be written is kept, bounded,
+//! that it explains (but for freezes as memory runs short). When the disk refuses (full, failing), jobs go on, what is to be written is kept, bounded,
 //! and tried again; the daemon says so to whoever asks.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

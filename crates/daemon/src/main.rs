@@ -3,7 +3,7 @@
 //! Reading order: [`daemon`] (the loop), [`event`] (what can happen), [`intake`] (what clients ask for),
 //! [`act`] (decisions become deeds), [`finish`] (how jobs end), [`sample`] and [`machine`] (what is read at intervals),
 //! [`around`] (what stands around a job) and [`scratch`] (directories in memory), [`restore`] (after a restart), [`answer`] and [`metrics`] (what is told), [`journal`] (what is on disk), [`guard`] (what
-//! happens when this process dies), [`server`] and [`poller`] (sockets). Absent here: any judgement about jobs
+//! happens when this process dies), [`in_ram`] (neither of the two waits for swap), [`server`] and [`poller`] (sockets). Absent here: any judgement about jobs
 //! (that is `policy`), and any knowledge of control groups (that is `sys`).
 
 mod act;
@@ -21,6 +21,7 @@ mod event;
 mod files;
 mod finish;
 mod guard;
+mod in_ram;
 mod intake;
 mod isolated;
 mod journal;

@@ -43,8 +43,9 @@ pub(crate) struct Freezes {
 }
 
 impl Witness {
-    /// Watches a job that is frozen for what was noticed at `since`.
+    /// Watches a job that is frozen for what was noticed at `since`, now that the kernel was asked for it.
     pub(crate) fn watch(&self, job: u64, since: Moment, watch: FreezeWatch) {
+        let asked = since.elapsed();
         let mut figures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if figures.watched >= WATCHED_MAX {
             return;
@@ -52,18 +53,20 @@ impl Witness {
         let all = Self(Arc::clone(&self.0));
         let seen = std::thread::Builder::new().name("witness".to_owned()).spawn(move || {
             let stands = watch.wait(PATIENCE);
-            all.saw(stands.then(|| since.elapsed()), job);
+            all.saw(stands.then(|| since.elapsed()), asked, job);
         });
         figures.watched += usize::from(seen.is_ok());
     }
 
-    fn saw(&self, took: Option<Duration>, job: u64) {
+    fn saw(&self, took: Option<Duration>, asked: Duration, job: u64) {
         let mut figures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         figures.watched -= 1;
         let Some(took) = took else { return };
-        let latency_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let (latency_us, asked_us) = (micros(took), micros(asked));
         figures.note(latency_us);
-        tracing::debug!(job, latency_us, "stands still for memory");
+        // The rest is the kernel's: a thread in it stands still only when it leaves it.
+        tracing::debug!(job, latency_us, asked_us, "stands still for memory");
     }
 
     /// What is known by now.

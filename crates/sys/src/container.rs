@@ -190,6 +190,8 @@ pub struct Container {
     cpus: Option<CpuSet>,
     nodes: Option<Vec<u32>>,
     share: Option<Share>,
+    /// Its group is out of the idle class until it is thawed.
+    hurries: bool,
     limit: Option<Option<u64>>,
     /// From where growth is slowed; `Some(None)`: nowhere.
     high: Option<Option<u64>>,
@@ -317,6 +319,7 @@ impl Container {
             cpus: None,
             nodes: None,
             share: None,
+            hurries: false,
             limit: None,
             high: None,
             meant: None,
@@ -467,7 +470,10 @@ impl Container {
     pub fn freeze(&mut self) -> Result<(), ContainerError> {
         self.close_doors()?;
         match self.shared.plan.via(AbilityName::Freeze) {
-            Via::V1 | Via::V2 => self.freeze_group(true),
+            Via::V1 | Via::V2 => {
+                self.hurry();
+                self.freeze_group(true)
+            }
             Via::Processes | Via::Nothing => self.signal_all(libc::SIGSTOP).map(|_| ()),
         }
     }
@@ -475,7 +481,10 @@ impl Container {
     /// Lets all processes go on.
     pub fn thaw(&mut self) -> Result<(), ContainerError> {
         match self.shared.plan.via(AbilityName::Freeze) {
-            Via::V1 | Via::V2 => self.freeze_group(false),
+            Via::V1 | Via::V2 => {
+                self.hurry_no_more();
+                self.freeze_group(false)
+            }
             Via::Processes | Via::Nothing => self.signal_all(libc::SIGCONT).map(|_| ()),
         }
     }

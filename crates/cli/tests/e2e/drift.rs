@@ -10,7 +10,7 @@ use crate::host::Host;
 use crate::kind::{Kind, each_kind};
 use crate::wait::{eventually, no_rescue};
 
-each_kind!(what_another_program_changes_is_set_back);
+each_kind!(what_another_program_changes_is_set_back, a_backfiller_is_no_backfiller_while_it_stands_still);
 
 /// A file of the job's groups, in whichever hierarchy has it.
 fn file_of_job(host: &Host, names: &[&str]) -> Result<PathBuf, String> {
@@ -66,4 +66,32 @@ fn what_another_program_changes_is_set_back(kind: Kind) {
     assert!(records.into_iter().all(|record| record.detail.starts_with(&format!("job {job}: "))), "{view:?}");
     host.make("go");
     host.until_exit_code(job, 3);
+}
+
+/// Its threads have to run for a moment to come to a standstill, and would wait for that behind all that computes.
+fn a_backfiller_is_no_backfiller_while_it_stands_still(kind: Kind) {
+    let _frozen = no_rescue();
+    let host = Host::with(kind, &["slots.factor=2", "host.cpus=0"]);
+    let waits = "until [ -e go ]; do sleep 0.05; done";
+    let first = host.submit(&[], waits);
+    host.until(first, JobState::Running);
+    let second = host.submit(&[], waits);
+    host.until(second, JobState::Running);
+    let file = format!("job-{second}/cpu.idle");
+    let Some(file) = host.groups().into_iter().map(|group| group.join(&file)).find(|file| file.exists())
+    else {
+        println!("skipped: jobs have no groups of the processor here");
+        host.make("go");
+        return;
+    };
+    assert_eq!(read(&file), "1");
+    let becomes = |wanted: &str| {
+        eventually("its class", || if read(&file) == wanted { Ok(()) } else { Err(read(&file)) });
+    };
+    assert!(host.pinfold(["suspend", &second.to_string()]).code == Some(0));
+    becomes("0");
+    assert!(host.pinfold(["resume", &second.to_string()]).code == Some(0));
+    becomes("1");
+    host.make("go");
+    host.until_exit_code(second, 0);
 }

@@ -144,7 +144,7 @@ impl Container {
         };
         let by_group = |name| matches!(self.shared.plan.via(name), Via::V1 | Via::V2);
         if by_group(AbilityName::IdleClass) {
-            let wanted = if share == Share::Idle { "1" } else { "0" };
+            let wanted = if share == Share::Idle && !self.hurries { "1" } else { "0" };
             let idle =
                 compare(group, Setting::Share, "cpu.idle", wanted.to_owned(), |found| found == wanted)?;
             if idle.is_some() {

@@ -286,6 +286,25 @@ impl Container {
         Ok(Applied::Done)
     }
 
+    /// Takes a job out of the idle class for as long as it stands still: each of its threads has to run for a moment to
+    /// come to a standstill, and in the idle class waits for that behind all that computes. Best effort.
+    pub(super) fn hurry(&mut self) {
+        let by_group = matches!(self.shared.plan.via(AbilityName::IdleClass), Via::V1 | Via::V2);
+        if self.share == Some(Share::Idle)
+            && by_group
+            && let Some(group) = self.group(self.shared.roles.cpu)
+        {
+            self.hurries = group.write("cpu.idle", "0").is_ok();
+        }
+    }
+
+    /// Puts it back before it goes on. If that fails it goes on all the same, and the drift is seen.
+    pub(super) fn hurry_no_more(&mut self) {
+        if std::mem::take(&mut self.hurries) && self.share == Some(Share::Idle) {
+            let _ = self.to_idle();
+        }
+    }
+
     pub(super) fn freeze_group(&self, freeze: bool) -> Result<(), ContainerError> {
         let written = if let Some(group) = self.group(self.shared.roles.freezer) {
             group.write("freezer.state", if freeze { "FROZEN" } else { "THAWED" })
