@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
@@ -19,8 +19,7 @@ use crate::way::installed;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What is not here and why, for whoever misses it.
-pub(crate) const LEFT_OUT: &str = "below and prmon are left out: neither is a package of Debian 12, and the crate of \
-                                   below wants a newer clang than it has.";
+pub(crate) const LEFT_OUT: &str = "prmon is left out: it is no package of Debian 12 and no crate.";
 
 /// A peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -32,11 +31,13 @@ pub(crate) enum Peer {
     AtopPss,
     /// CPU, memory, I/O and switches of all processes, as text.
     Pidstat,
+    /// Processes with most of their figures, and the host, into a store of its own; ended ones by a probe in the kernel.
+    Below,
 }
 
 impl Peer {
     /// All of them.
-    pub(crate) const ALL: [Self; 3] = [Self::Atop, Self::AtopPss, Self::Pidstat];
+    pub(crate) const ALL: [Self; 4] = [Self::Atop, Self::AtopPss, Self::Pidstat, Self::Below];
 
     /// For tables.
     pub(crate) fn name(self) -> &'static str {
@@ -44,12 +45,16 @@ impl Peer {
             Self::Atop => "atop",
             Self::AtopPss => "atop -R (PSS)",
             Self::Pidstat => "pidstat",
+            Self::Below => "below",
         }
     }
 
     /// Why it cannot be had.
     pub(crate) fn missing(self) -> Option<String> {
         let program = self.program();
+        if self == Self::Below && installed(program) && !rustix::process::geteuid().is_root() {
+            return Some("below is left out: it wants to be root.".to_owned());
+        }
         (!installed(program)).then(|| format!("{} is left out: {program} is not installed.", self.name()))
     }
 
@@ -57,11 +62,15 @@ impl Peer {
         match self {
             Self::Atop | Self::AtopPss => "atop",
             Self::Pidstat => "pidstat",
+            Self::Below => "below",
         }
     }
 
     /// Its version, in its own words.
     pub(crate) fn version(self) -> Option<String> {
+        if self == Self::Below {
+            return Some("of a version that it does not tell".to_owned());
+        }
         let output = Command::new(self.program()).arg("-V").stdin(Stdio::null()).output().ok()?;
         let text = [output.stdout, output.stderr].concat();
         Some(String::from_utf8_lossy(&text).lines().next()?.trim().to_owned())
@@ -73,8 +82,10 @@ impl Peer {
 pub(crate) struct Monitor {
     peer: Peer,
     child: Child,
+    /// The file that its output is in; of below, its configuration, which says where its store is.
     output: PathBuf,
     started: Instant,
+    started_s: u64,
 }
 
 impl Monitor {
@@ -87,6 +98,18 @@ impl Monitor {
             Peer::Atop => command.arg("-w").arg(&output).arg("1"),
             Peer::AtopPss => command.arg("-R").arg("-w").arg(&output).arg("1"),
             Peer::Pidstat => command.args(["-h", "-H", "-r", "-u", "-d", "-w", "-p", "ALL", "1"]),
+            Peer::Below => {
+                let store = directory.join("store");
+                // It looks for the unified hierarchy where most hosts have it.
+                let groups = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
+                let has = |group: &&&str| Path::new(group).join("cgroup.controllers").exists();
+                let group = groups.iter().find(has).unwrap_or(&groups[1]);
+                let text =
+                    format!("log_dir = {directory:?}\nstore_dir = {store:?}\ncgroup_root = {group:?}\n");
+                fs::write(&output, text).context("failed to write a configuration for below")?;
+                command.arg("--config").arg(&output);
+                command.args(["record", "--interval-s", "1", "--collect-io-stat", "--compress"])
+            }
         };
         let text = match peer {
             Peer::Pidstat => {
@@ -96,7 +119,8 @@ impl Monitor {
         };
         command.env("LC_ALL", "C").stdin(Stdio::null()).stdout(text).stderr(Stdio::null());
         let child = command.spawn().with_context(|| format!("failed to start {}", peer.program()))?;
-        Ok(Self { peer, child, output, started: Instant::now() })
+        let started_s = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
+        Ok(Self { peer, child, output, started: Instant::now(), started_s })
     }
 
     /// Its processes.
@@ -132,6 +156,21 @@ impl Monitor {
                 let output = command.stdin(Stdio::null()).output().context("failed to run atop")?;
                 let text = String::from_utf8_lossy(&output.stdout).into_owned();
                 (parse_atop(&text), count(&text, "CPL "))
+            }
+            Peer::Below => {
+                let mut command = Command::new("below");
+                command.arg("--config").arg(&self.output).args([
+                    "dump",
+                    "process",
+                    "--raw",
+                    "--disable-title",
+                ]);
+                command.args(["--begin", &self.started_s.to_string(), "--end", "now", "-O", "csv", "-f"]);
+                command.args(["timestamp", "pid", "cpu.usage_pct", "mem.rss_bytes", "comm"]);
+                let output = command.stdin(Stdio::null()).output().context("failed to run below")?;
+                let rows = parse_below(&String::from_utf8_lossy(&output.stdout));
+                let times: BTreeSet<u64> = rows.iter().map(|row| row.time_s).collect();
+                (rows, times.len())
             }
         };
         Ok(Seen { rows, samples, lived_s })
@@ -258,6 +297,26 @@ fn parse_atop(text: &str) -> Vec<ProcessRow> {
     rows
 }
 
+/// The lines of `below dump process`, each with a comma at its end: time, process, percent of a core since the sample before, resident size, name. A
+/// figure that it does not have is `?`, as the first sample has no processor time.
+fn parse_below(text: &str) -> Vec<ProcessRow> {
+    let row = |line: &str| {
+        let mut words = line.splitn(5, ',');
+        let mut word = || words.next();
+        let (time_s, pid) = (word()?.parse().ok()?, word()?.parse().ok()?);
+        let cpu_s = word()?.parse::<f64>().map_or(0.0, |percent| percent / 100.0);
+        let resident_bytes = word()?.parse().ok();
+        Some(ProcessRow {
+            time_s,
+            pid,
+            name: word()?.trim_end_matches(',').to_owned(),
+            cpu_s,
+            resident_bytes,
+        })
+    };
+    text.lines().filter_map(row).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -295,6 +354,25 @@ mod tests {
         assert_eq!((rows[0].pid, rows[0].name.as_str(), rows[0].resident_bytes), (77, "a (b) c", None));
         assert!((rows[0].cpu_s - 0.07).abs() < 1e-9);
         assert_eq!(rows[1].resident_bytes, Some(120 * 1024));
+    }
+
+    #[test]
+    fn below_lines() {
+        let text = "1795373174,7,?,4096,sh,\n1795373175,7,2.5,8192,a, (b) c\n1795373175,8,?,?,true\nbroken\n";
+        let rows = parse_below(text);
+        let row = |time_s, pid, name: &str, cpu_s, resident_bytes| ProcessRow {
+            time_s,
+            pid,
+            name: name.to_owned(),
+            cpu_s,
+            resident_bytes,
+        };
+        let want = [
+            row(1_795_373_174, 7, "sh", 0.0, Some(4096)),
+            row(1_795_373_175, 7, "a, (b) c", 0.025, Some(8192)),
+            row(1_795_373_175, 8, "true", 0.0, None),
+        ];
+        assert_eq!(rows, want);
     }
 
     /// A peer that is installed here says what it sees in a form that is understood.

@@ -49,7 +49,7 @@ pub(crate) fn run(args: &ShortLivedArgs) -> anyhow::Result<()> {
         if ground.binaries.is_none() {
             record.say("pinfold is left out: it is not built.");
         }
-        let mut peers = vec![Peer::Atop, Peer::Pidstat];
+        let mut peers = vec![Peer::Atop, Peer::Pidstat, Peer::Below];
         peers.iter().filter_map(|peer| peer.missing()).for_each(|why| record.say(&why));
         peers.retain(|peer| peer.missing().is_none());
         let mut all = Vec::new();
