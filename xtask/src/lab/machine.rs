@@ -78,8 +78,10 @@ impl Machine<'_> {
             self.smp.split(',').next().and_then(|count| count.parse().ok()).context("--smp N,...")?;
         // Before 8.1, QEMU loses updates between processors that it emulates on threads of their own.
         let threads = if is_older(&version, (8, 1)) || pus > 16 { "single" } else { "multi" };
-        let mut machine = Command::new("qemu-system-x86_64");
+        // It does not outlive whoever wants to know.
+        let mut machine = Command::new("setpriv");
         machine
+            .args(["--pdeathsig", "KILL", "qemu-system-x86_64"])
             .args(["-nodefaults", "-no-user-config", "-display", "none", "-machine", "pc"])
             .args(["-accel", &format!("tcg,thread={threads},tb-size=256"), "-cpu", "Haswell-noTSX,-cx16"])
             .args(["-smp", self.smp, "-m", &format!("{}M", 2 * self.node_mib)])
