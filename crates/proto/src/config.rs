@@ -4,6 +4,7 @@
 //! A key has one home: its entry in [`KEYS`] with name, meaning and default, and its arm in `Config::apply`.
 //! Absent here: reading files, and what the values lead to.
 
+mod hint;
 mod projects;
 
 use std::fmt::Write as _;
@@ -449,7 +450,7 @@ impl Config {
             return Err(ConfigError::Unknown {
                 place: place.to_owned(),
                 key: name.to_owned(),
-                hint: hint(name),
+                hint: hint::hint(name),
             });
         };
         let done = match key.name {
@@ -765,19 +766,6 @@ fn flatten(prefix: &str, table: &DeTable<'_>, out: &mut Vec<(String, usize, Valu
 
 fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes().iter().take(at).filter(|&&byte| byte == b'\n').count() + 1
-}
-
-/// A known key that was perhaps meant: one with the same last part, or the same beginning.
-fn hint(name: &str) -> String {
-    let name = &name.to_lowercase();
-    if let Some(key) = KEYS.iter().find(|key| key.name == name) {
-        return format!("; is `{}` meant?", key.name);
-    }
-    let tail = |name: &str| name.rsplit('.').next().unwrap_or("").to_owned();
-    let head = |name: &str| name.split('.').next().unwrap_or("").to_owned();
-    let same_tail = KEYS.iter().find(|key| tail(key.name) == tail(name));
-    let same_head = || KEYS.iter().find(|key| key.name.contains('.') && head(key.name) == head(name));
-    same_tail.or_else(same_head).map(|key| format!("; is `{}` meant?", key.name)).unwrap_or_default()
 }
 
 fn show_duration(duration: Duration) -> String {

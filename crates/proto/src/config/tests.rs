@@ -62,6 +62,9 @@ fn changes() {
     check("priority.max=8", Err("`priority.default` is 10, above `priority.max`, 8"));
     check("factor=2", Err("there is no key `factor`; is `slots.factor` meant?"));
     check("slots.factr=2", Err("there is no key `slots.factr`; is `slots.factor` meant?"));
+    check("cpu.gard=on", Err("there is no key `cpu.gard`; is `cpu.guard` meant?"));
+    check("tmp.bound=1G", Err("there is no key `tmp.bound`; `tmp` has `tmp.total`"));
+    check("colour=blue", Err("there is no key `colour`"));
     check("slots.factor", Err("`slots.factor` is not KEY=VALUE"));
 }
 

@@ -273,14 +273,17 @@ impl Books {
     /// stands still from then on is told after it.
     fn check_bounds(&mut self) -> Result<(), Violation> {
         let bounds = std::mem::take(&mut self.bounds);
-        let (Some((job, allowance)), Some(usable)) = (bounds.first(), self.usable) else { return Ok(()) };
+        let Some(usable) = self.usable else { return Ok(()) };
         let runs = |entry: &&Entry| entry.started.is_some() && !entry.frozen;
         let held: u64 = self.jobs.values().filter(runs).map(|entry| entry.held.0).sum();
-        if *allowance > usable.saturating_sub(held) {
-            let found = format!("job {job}: {allowance} bytes more, {held} held of {usable}");
-            return Err(Violation::new("a bound is reached before memory is short", found));
+        let too_wide = bounds.into_iter().find(|(_, allowance)| *allowance > usable.saturating_sub(held));
+        match too_wide {
+            Some((job, allowance)) => {
+                let found = format!("job {job}: {allowance} bytes more, {held} held of {usable}");
+                Err(Violation::new("a bound is reached before memory is short", found))
+            }
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Why a slowed job is frozen for memory too soon: its bound holds it, and there is nobody and nothing else that memory
