@@ -209,6 +209,45 @@ pinfold wait "$job"
 check "it ends well all the same" 0 $?
 kill $other
 
+echo "== a node of a set's own"
+# What a job has on a node, in MiB. The kernel adds the last 2 MiB of a group's counts up when it finds the time.
+lies() { echo $(($(sed -n "s/^anon .*N$2=\([0-9]*\).*/\1/p" "$groups"/*/job-"$1"/memory.numa_stat) >> 20)); }
+much() { [ "$(lies "$1" "$2")" -ge 35 ] && echo yes || echo no; }
+little() { [ "$(lies "$1" "$2")" -lt 5 ] && echo yes || echo no; }
+rm -f /tmp/alone /tmp/enough
+other=$(pinfold submit --name holds -- sh -c '(head -c 41943040 /dev/zero; until [ -e /tmp/enough ]; do usleep 100000; done) | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
+until_is "a job runs" running said "$other" state
+here=$(core_node "$other") there=$((1 - $(core_node "$other")))
+until_is "its memory is beside its core" yes much "$other" "$here"
+check "and may lie anywhere" 0-1 "$(of_job "$other" cpuset.mems.effective)"
+# By hand it comes to lie beside the other cores.
+echo "$there" >"$(echo "$groups"/*/job-"$other"/cpuset.mems)"
+echo 0-1 >"$(echo "$groups"/*/job-"$other"/cpuset.mems)"
+until_is "it lies on the other node" yes much "$other" "$there"
+job=$(pinfold submit --isolated --cores 2 -- sh -c 'until [ -e /tmp/alone ]; do usleep 100000; done' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
+until_is "an isolated job of two cores runs" running said "$job" state
+check "on all PUs of that node" "$(cat /sys/devices/system/node/node"$there"/cpulist)" "$(of_job "$job" cpuset.cpus.effective)"
+until_is "less than 1 % of it is the other's" yes little "$other" "$there"
+until_is "it lies where the other runs" yes much "$other" "$here"
+check "and stays there" "$here" "$(near "$other")"
+pinfold why "$job"
+check "it is said what was found" 1 "$(pinfold why "$job" | grep -c "its NUMA nodes .*node $there: others held .* since it was moved away")"
+check "and what was done" 1 "$(pinfold why "$job" | grep -c "clear NUMA node $there")"
+check "to the other, too" 1 "$(pinfold why "$other" | grep -c "keep its memory on NUMA node $here")"
+check "that is 40 MiB of the node less" 1 "$(echo "$(said "$job" foreign_before)" "$(said "$job" foreign_after)" "$(awk '/MemTotal/ { print $4 }' /sys/devices/system/node/node"$there"/meminfo)" | awk '{ print (($1 - $2) * $3 > 36 * 1024) }')"
+beside=$(pinfold run sh -c 'cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)/cpuset.mems')
+check "who starts now stays off it as well" "$here" "$beside"
+kill -KILL "$daemon"
+until_is "without a daemon nobody is kept off" 0-1 near "$other"
+start_daemon
+until_is "the next one keeps the other off again" "$here" near "$other"
+touch /tmp/alone
+pinfold wait "$job"
+until_is "it is over, and the node is everybody's" 0-1 near "$other"
+touch /tmp/enough
+pinfold wait "$other"
+check "the other ended well" 0 $?
+
 echo "== the daemon is killed while jobs run"
 job=$(pinfold submit -- sh -c 'until [ -e /tmp/gone ]; do usleep 100000; done; exit 9' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
 until_is "it runs" running said "$job" state
@@ -258,8 +297,7 @@ echo "== memory"
 check "there is swap" 1 "$(grep -c /dev/vda /proc/swaps)"
 pinfold config set host.memory=256MiB
 until_is "the budget is the kernel's" "0" sh -c 'grep -q max /sys/fs/cgroup/pinfold/*/memory.max; echo $(( ! $? ))'
-# Whose memory goes last; that a grower is slowed is tried by the contract suite above, for how fast one grows here is
-# nobody's to say.
+# Whose memory goes last.
 first=$(pinfold submit --name first -- sh -c '(head -c 41943040 /dev/zero; until [ -e /tmp/enough ]; do usleep 100000; done) | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
 until_is "the first runs" running said "$first" state
 until_is "its memory goes last" 0 sh -c "grep -qx 0 $groups/*/job-$first/memory.low; echo \$(( ! \$? ))"
@@ -267,6 +305,29 @@ check "it is not slowed" max "$(of_job "$first" memory.high)"
 touch /tmp/enough
 pinfold wait "$first"
 check "it ended well" 0 $?
+
+echo "== growth is slowed"
+# One that grows to more than there is, as fast as this machine reads a pipe, which is some MiB a second and enough to be
+# looked at. What it must feel is the kernel's bound, before it stands still or without that.
+rm -f /tmp/end
+pinfold config set host.memory=128MiB
+first=$(pinfold submit --name ticks -- sh -c 'until [ -e /tmp/end ]; do echo >>/tmp/ticks; usleep 50000; done' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
+until_is "another runs" running said "$first" state
+grower=$(pinfold submit --name grower -- sh -c '(dd if=/dev/zero bs=1M count=200 2>/dev/null; until [ -e /tmp/end ]; do usleep 100000; done) | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
+until_is "the one that grows is slowed" 1 sh -c "pinfold why $grower --json | grep -c 'slow its growth after' | sed 's/[1-9][0-9]*/1/'"
+until_is "and feels it" 0 sh -c "! grep -qx 'high 0' $groups/*/job-$grower/memory.events; echo \$?"
+of_job "$grower" memory.events | grep '^high'
+of_job "$grower" memory.high
+check "the other does not" "high 0" "$(of_job "$first" memory.events | grep '^high')"
+before=$(wc -l </tmp/ticks)
+until_is "and goes on" 0 sh -c "[ \$(wc -l </tmp/ticks) -gt $((before + 20)) ]; echo \$?"
+until_is "it grows again or stands still in the end" 1 sh -c "pinfold why $grower --json | grep -c 'let it grow again' | sed 's/[1-9][0-9]*/1/'"
+until_is "and is bound no more" max of_job "$grower" memory.high
+pinfold why "$grower"
+pinfold cancel --signal KILL "$grower"
+touch /tmp/end
+pinfold wait "$first"
+check "the other ended well" 0 $?
 kill "$daemon"
 wait "$daemon"
 check "it leaves nothing" 0 "$(find /sys/fs/cgroup -name 'job-*' | wc -l)"

@@ -43,7 +43,7 @@ pub(crate) struct LabArgs {
     /// Memory of each of its two NUMA nodes, in MiB
     #[arg(long, default_value_t = 512)]
     node_mib: u32,
-    /// How long it may take, in seconds [default: 420; with --full 2400]
+    /// How long it may take, in seconds [default: 600; with --full 2400]
     #[arg(long)]
     limit_s: Option<u64>,
     /// With --full, this part of its suite alone, by the name of its function: `jobs`, `crash`, `managers`, ...
@@ -81,7 +81,7 @@ fn fast(args: &LabArgs) -> anyhow::Result<()> {
         initrd: &initrd,
         smp,
         node_mib: args.node_mib,
-        limit: Duration::from_secs(args.limit_s.unwrap_or(420)),
+        limit: Duration::from_secs(args.limit_s.unwrap_or(600)),
         disks,
         boots: 1,
         append: "",

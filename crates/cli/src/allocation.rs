@@ -38,7 +38,12 @@ fn read(
     let number =
         number.filter(|number| number.len() <= 20 && number.bytes().all(|byte| byte.is_ascii_digit()));
     let manager = number.map_or_else(|| (*manager).to_owned(), |number| format!("{manager} {number}"));
-    Some(Allocation { manager: Some(manager), cpus: cpus().map(|cpus| cpus.to_string()), memory_bytes: None })
+    Some(Allocation {
+        manager: Some(manager),
+        cpus: cpus().map(|cpus| cpus.to_string()),
+        memory_bytes: None,
+        memory_group: None,
+    })
 }
 
 #[cfg(test)]

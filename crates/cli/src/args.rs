@@ -12,8 +12,10 @@ use crate::checkpoint;
 use crate::job::PlaceArg;
 use crate::names::{Names, names};
 
+mod adopt;
 mod kept;
 
+pub(crate) use adopt::AdoptArgs;
 pub(crate) use kept::{ExportArgs, ExportForm, ExportWhat, PlotArgs};
 
 /// Make one machine finish more work, predictably.
@@ -73,6 +75,8 @@ pub(crate) enum Command {
     Submit(SubmitArgs),
     /// Run each line of a file as a job and wait for all
     Batch(BatchArgs),
+    /// Make a job of processes that run already; prints the job number
+    Adopt(Box<AdoptArgs>),
     /// Show the host and its jobs
     Status(StatusArgs),
     /// Explain why a job is in its state and what would change it

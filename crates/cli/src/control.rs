@@ -78,17 +78,41 @@ fn status_of(report: &ReportView) -> u8 {
 pub(crate) fn config(dial: &Dial, verb: ConfigVerb) -> Result<(), Failure> {
     match verb {
         ConfigVerb::Get { key, json } => get(dial, key.as_deref(), json),
-        ConfigVerb::Set { changes } => {
-            let mut client = dial.connect()?;
-            match client.ask(&Request::ConfigSet { changes })? {
-                Reply::Config(_) => Ok(()),
-                other => Err(unexpected(&other)),
-            }
-        }
+        ConfigVerb::Set { changes } => set(dial, changes),
         ConfigVerb::Save { file } => operate::save(dial, file.as_deref()),
         ConfigVerb::History { json } => operate::history(dial, json),
         ConfigVerb::Check { file } => check(&file),
         ConfigVerb::Default => print_text(|out| write!(out, "{}", config::default_file())),
+    }
+}
+
+/// Sets keys, and says of which that changed nothing, or not as much as it was to.
+fn set(dial: &Dial, changes: Vec<String>) -> Result<(), Failure> {
+    let mut client = dial.connect()?;
+    let keys: Vec<String> =
+        changes.iter().filter_map(|change| Some(change.split_once('=')?.0.trim().to_owned())).collect();
+    let mut values = |request: &Request| match client.ask(request)? {
+        Reply::Config(values) => Ok(values),
+        other => Err(unexpected(&other)),
+    };
+    let before = values(&Request::ConfigGet)?;
+    let after = values(&Request::ConfigSet { changes })?;
+    for value in after.iter().filter(|value| keys.contains(&value.key)) {
+        if before.iter().any(|old| (&old.key, &old.value) == (&value.key, &value.value)) {
+            let shown = if value.value.is_empty() { "unset" } else { &value.value };
+            say(&format!("{}: unchanged, it is {shown} already", value.key));
+        }
+    }
+    if !keys.iter().any(|key| key == "host.memory") {
+        return Ok(());
+    }
+    match client.ask(&Request::Status { jobs: Vec::new(), all: false, at_us: None })? {
+        Reply::Status(view) => {
+            let about = view.warnings.iter().filter(|warning| warning.contains("`host.memory`"));
+            about.for_each(|warning| say(&format!("warning: {warning}")));
+            Ok(())
+        }
+        other => Err(unexpected(&other)),
     }
 }
 

@@ -69,6 +69,7 @@ pub(crate) fn spec(
         no_network: options.no_network,
         allocation: allocation::own(),
         line,
+        adopted: None,
     }
 }
 

@@ -10,7 +10,7 @@ use pinfold_sys::peer;
 
 use crate::daemon::Daemon;
 use crate::event::{ConnectionId, Effect, Event};
-use crate::live::{Live, from_policy, share};
+use crate::live::{from_policy, share};
 use crate::poller::Ready;
 
 /// After so many failed starts in a row a job is given up, with the cause.
@@ -198,7 +198,13 @@ impl Daemon {
         if live.container.is_some() || !live.granted {
             return None;
         }
+        if live.row.spec.adopted.is_some() {
+            return self.take_in(job, action);
+        }
         let (id, uid, has_child) = (live.keeper?, live.row.uid, live.child.is_some());
+        if self.waits_for_its_nodes(job) {
+            return None;
+        }
         if let Err(error) = self.set_up(job)? {
             return Some(Event::NotCarried(job, action, error));
         }
@@ -214,7 +220,7 @@ impl Daemon {
             }
             return None;
         };
-        let shape = live.shape();
+        let shape = self.shape_of(job)?;
         let container = match self.make_container(job, &shape, pid) {
             Ok(container) => container,
             Err(error) => return Some(Event::NotCarried(job, action, in_full(&error))),
@@ -247,7 +253,7 @@ impl Daemon {
     }
 
     fn start_through_doors(&mut self, job: JobId, id: ConnectionId, action: Action) -> Event {
-        let shape = self.jobs.get(&job).map(Live::shape).unwrap_or_default();
+        let shape = self.shape_of(job).unwrap_or_default();
         let made = self.containers.create(job.0, &shape);
         let opened = made.and_then(|container| Ok((container.doors()?, container)));
         let (doors, container) = match opened {
@@ -274,6 +280,7 @@ impl Daemon {
         let comes_back = self.starts.has(&live.row);
         self.running.insert(job);
         self.isolate(job);
+        self.keep_away(job);
         if comes_back {
             // If the host went down now, it must not be taken for one that has not begun, and started a second time.
             self.journal.touch(job);

@@ -22,6 +22,11 @@ use crate::event::{ConnectionId, Effect};
 use crate::live::Live;
 use crate::rights::Refusal;
 
+/// A part of what jobs share, one in so many: with less left they are read as often as when the host is short.
+const NEAR_THE_END_PART: u64 = 8;
+/// The step in which a job's bound follows what is left to it.
+const BOUND_STEP_BYTES: u64 = 1 << 20;
+
 /// What a client may call a workload manager and its job.
 const MANAGER_MAX_BYTES: usize = 64;
 
@@ -31,6 +36,8 @@ pub(crate) struct Askers {
     known: BTreeMap<ConnectionId, Bounds>,
     /// The memory that groups around this daemon bound, which bounds all that it starts anyway.
     own_memory_bytes: Option<Option<u64>>,
+    /// Whether several jobs have come close to the end of what they share, and are to be read often.
+    pub(crate) near_the_end: bool,
 }
 
 impl Askers {
@@ -63,6 +70,17 @@ pub(crate) fn is_tied(spec: &JobSpec) -> bool {
     spec.allocation.as_ref().is_some_and(|allocation| allocation.manager.is_some())
 }
 
+/// What each of several may have that share so much: what it has, and what none of them has; in whole steps.
+fn portions(all: u64, charged: &[u64]) -> Vec<u64> {
+    let free = all.saturating_sub(charged.iter().sum());
+    charged.iter().map(|one| whole_steps(one.saturating_add(free), Some(all.max(*one)))).collect()
+}
+
+/// A bound in whole steps, so that it is not written anew for every page; what a job may have at most is as it is.
+fn whole_steps(bytes: u64, most: Option<u64>) -> u64 {
+    bytes.next_multiple_of(BOUND_STEP_BYTES).min(most.unwrap_or(u64::MAX))
+}
+
 impl Daemon {
     /// Adds to what is asked for what the groups around whoever asks bound, and refuses what cannot be had within that.
     pub(crate) fn stay_within(
@@ -71,13 +89,18 @@ impl Daemon {
         user: Peer,
         spec: &mut JobSpec,
     ) -> Result<(), Refusal> {
+        let bounds = self.bounds_of(id, user.pid);
+        self.stay_within_bounds(bounds, spec)
+    }
+
+    /// The same within bounds that are known.
+    pub(crate) fn stay_within_bounds(&mut self, bounds: Bounds, spec: &mut JobSpec) -> Result<(), Refusal> {
         let told = spec.allocation.take();
         let manager = told.as_ref().and_then(|told| told.manager.clone());
         if manager.as_ref().is_some_and(|manager| manager.len() > MANAGER_MAX_BYTES) {
             let text = format!("a workload manager's name of more than {MANAGER_MAX_BYTES} bytes");
             return Err((ErrorCode::Usage, text));
         }
-        let bounds = self.bounds_of(id, user.pid);
         if let Some(outer) = bounds.job.and_then(|job| self.jobs.get(&JobId(job))) {
             // What a job asks for has what the job has.
             spec.allocation.clone_from(&outer.row.spec.allocation);
@@ -88,9 +111,11 @@ impl Daemon {
             // All that there are is no bound.
             let cpus = cpus.filter(|cpus| !self.topology.usable().difference(cpus).is_empty());
             let memory_bytes = bounds.memory_bytes.filter(|&bytes| bytes < self.own_memory_bytes());
-            spec.allocation =
-                Some(Allocation { manager, cpus: cpus.map(|cpus| cpus.to_string()), memory_bytes })
-                    .filter(|one| *one != Allocation::default());
+            let group = bounds.memory_group.filter(|_| memory_bytes.is_some());
+            let memory_group = group.map(|path| path.display().to_string());
+            let cpus = cpus.map(|cpus| cpus.to_string());
+            spec.allocation = Some(Allocation { manager, cpus, memory_bytes, memory_group })
+                .filter(|one| *one != Allocation::default());
         }
         let refused = self.beyond(spec).map(|text| (ErrorCode::Refused, text));
         if let Some(bytes) = spec.allocation.as_ref().and_then(|one| one.memory_bytes) {
@@ -151,7 +176,7 @@ impl Daemon {
         found
     }
 
-    fn bounds_around(&self, pid: u32) -> Bounds {
+    pub(crate) fn bounds_around(&self, pid: u32) -> Bounds {
         let hierarchies = &self.containers.plan().facts.hierarchies;
         bounds::around(hierarchies, &Roots::default(), &self.proc, &self.instance, pid)
     }
@@ -162,6 +187,45 @@ impl Daemon {
         }
         let own = self.askers.own_memory_bytes.flatten();
         own.unwrap_or(u64::MAX).min(self.containers.plan().facts.memory_bytes)
+    }
+
+    /// Keeps jobs that were handed over from within the same group to its memory together: each may have what it has and
+    /// what none of them has, anew with each reading. A group of the kernel's around them all would bound them at any
+    /// moment, but would also stand between them and the idle class of other jobs: that holds among groups side by side.
+    pub(crate) fn share_allocations(&mut self) {
+        let mut shared: BTreeMap<String, (u64, Vec<(JobId, u64)>)> = BTreeMap::new();
+        for job in &self.running {
+            let Some(live) = self.jobs.get(job) else { continue };
+            let Some(allocation) = live.row.spec.allocation.as_ref() else { continue };
+            let (Some(group), Some(bytes)) = (&allocation.memory_group, allocation.memory_bytes) else {
+                continue;
+            };
+            let charged = live.container.as_ref().and_then(|one| one.charged_bytes().ok().flatten());
+            if let Some(charged) = charged {
+                let (least, jobs) = shared.entry(group.clone()).or_insert((bytes, Vec::new()));
+                *least = bytes.min(*least);
+                jobs.push((*job, charged));
+            }
+        }
+        self.askers.near_the_end = false;
+        for (all, jobs) in shared.into_values() {
+            let charged: Vec<u64> = jobs.iter().map(|(_, charged)| *charged).collect();
+            let free = all.saturating_sub(charged.iter().sum());
+            let portions = portions(all, &charged);
+            self.askers.near_the_end |= jobs.len() > 1 && free < all / NEAR_THE_END_PART;
+            for ((job, _), bytes) in jobs.iter().zip(portions) {
+                self.bound_within(*job, bytes);
+            }
+        }
+    }
+
+    /// Bounds a job's memory, and by what it said itself.
+    fn bound_within(&mut self, job: JobId, bytes: u64) {
+        let Some(live) = self.jobs.get_mut(&job) else { return };
+        let bytes = whole_steps(bytes, live.row.spec.limit_bytes);
+        if let Some(Err(error)) = live.container.as_mut().map(|container| container.limit(Some(bytes))) {
+            tracing::warn!(job = job.0, %error, "a job may come to more memory than is left to it");
+        }
     }
 
     /// The keeper of a job is gone: one of a workload manager's goes with it, and says so.
@@ -193,6 +257,21 @@ mod tests {
             allocation.map(|cpus| Allocation { cpus: Some(cpus.to_owned()), ..Allocation::default() });
         let spec = JobSpec { allocation, ..JobSpec::default() };
         assert_eq!(confined(&spec, &set(given)), set(want), "{:?} of {given:?}", spec.allocation);
+    }
+
+    #[test]
+    fn what_is_left_goes_in_steps_and_never_beyond() {
+        const MIB: u64 = 1 << 20;
+        for (charged, all, bounds) in [
+            (&[10 * MIB, 20 * MIB][..], 64 * MIB, &[44 * MIB, 54 * MIB][..]),
+            (&[10 * MIB + 1], 64 * MIB, &[64 * MIB]),
+            (&[40 * MIB, 30 * MIB], 64 * MIB, &[40 * MIB, 30 * MIB]),
+            (&[60 * MIB + 5, MIB], 64 * MIB, &[63 * MIB, 4 * MIB]),
+        ] {
+            assert_eq!(portions(all, charged), bounds, "{charged:?} of {all}");
+        }
+        assert_eq!(whole_steps(MIB + 1, None), 2 * MIB);
+        assert_eq!(whole_steps(MIB + 1, Some(MIB + 5)), MIB + 5);
     }
 
     #[test]

@@ -83,6 +83,7 @@ impl Daemon {
             if asked_for && rights::may_touch(&config, user, &live.row) {
                 let mut view = live_view(live, measure.as_ref(), self.clock.now_us());
                 view.place = self.place_view(JobId(live.row.job));
+                view.own_nodes = live.row.set().and_then(|set| self.own_nodes.view(&set));
                 views.push(view);
                 left.remove(&live.row.job);
             }
@@ -122,6 +123,7 @@ impl Daemon {
                 .map(|why| format!("the job store cannot be written: {why}"))
                 .into_iter()
                 .chain(self.projects_warning())
+                .chain(self.budget_warning())
                 .chain(self.warnings.iter().cloned())
                 .collect(),
         })
@@ -268,9 +270,21 @@ impl Daemon {
         };
         let mut numbers: Vec<NumberView> =
             numbers.into_iter().map(|(name, value)| NumberView { name: name.to_owned(), value }).collect();
+        if let Some(adopted) = &row.spec.adopted {
+            let value = match is_live && row.started_us.is_none() {
+                true => format!("{}, which runs on outside until it may start", adopted.named()),
+                false => adopted.named(),
+            };
+            numbers.push(NumberView { name: "adopted".to_owned(), value });
+        }
         if let Some(words) = self.isolated.words(job) {
             numbers.push(NumberView { name: "isolation".to_owned(), value: words.to_owned() });
         }
+        let of_nodes =
+            row.set().and_then(|set| self.own_nodes.view(&set)).map(|view| ("its NUMA nodes", view.found));
+        let away = self.own_nodes.away(job).map(|words| ("its memory stays away", words));
+        let told = of_nodes.into_iter().chain(away).filter(|_| is_live);
+        numbers.extend(told.map(|(name, value)| NumberView { name: name.to_owned(), value }));
         if let Some(reason) = row.reason.clone().filter(|_| is_live) {
             numbers.push(NumberView { name: "last".to_owned(), value: reason });
         }

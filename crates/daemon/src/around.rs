@@ -278,6 +278,10 @@ impl Daemon {
             self.refuse_start(job, "cancelled while it waited for room for its --disk", ErrorCode::Failed);
             return true;
         }
+        if self.own_nodes.stops_waiting(job) {
+            self.refuse_start(job, "cancelled while its NUMA nodes were cleared", ErrorCode::Failed);
+            return true;
+        }
         if prepared {
             self.refuse_start(job, "cancelled while the site's programs prepared it", ErrorCode::Failed);
         }

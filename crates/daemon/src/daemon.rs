@@ -97,6 +97,8 @@ pub(crate) struct Daemon {
     pub sets: Sets,
     /// Jobs that have cores to themselves, or wait for them.
     pub isolated: crate::isolated::Isolated,
+    /// NUMA nodes that are a set's alone.
+    pub own_nodes: crate::own_nodes::OwnNodes,
     /// Whether nothing new starts.
     pub draining: bool,
     pub instance: String,
@@ -149,6 +151,7 @@ impl Daemon {
         self.poller.watch(Ready::Listener, &self.server)?;
         self.poller.watch(Ready::Signals, signals)?;
         self.poller.watch(Ready::Site, &self.around)?;
+        self.poller.watch(Ready::Nodes, &self.own_nodes)?;
         self.watch_memory();
         self.service.ready();
         // Whoever waited for the daemon to be ready need not wait for this as well.
@@ -230,6 +233,7 @@ impl Daemon {
                 Ready::MemoryAlarmGone => self.governor.drop_alarm(),
                 Ready::Metrics => events.push(Event::MetricsWanted),
                 Ready::Site => events.push(Event::SiteSaid),
+                Ready::Nodes => events.push(Event::NodesCleared),
                 Ready::Signals => {}
             }
         }
@@ -276,7 +280,7 @@ impl Daemon {
         if self.look_due_us().is_some_and(|at| at <= now_us) {
             events.push(Event::LookDue);
         }
-        if self.drifts.due_us().is_some_and(|at| at <= now_us) {
+        if self.drifts.due().is_some_and(|at| at.0 <= now_us) {
             events.push(Event::DriftDue);
         }
         if self.doors_due.front().is_some_and(|&(at, _)| at <= now_us) {
@@ -293,6 +297,9 @@ impl Daemon {
         }
         if self.sets_due_us().is_some_and(|at| at <= now_us) {
             events.push(Event::SetsDue);
+        }
+        if self.own_nodes.due_us().is_some_and(|at| at <= now_us) {
+            events.push(Event::NodesDue);
         }
         if self.house_keeping_us <= now_us {
             events.push(Event::HouseKeeping);
@@ -317,8 +324,9 @@ impl Daemon {
             self.processes.due_us(),
             self.governor.due_us(),
             self.look_due_us(),
-            self.drifts.due_us(),
+            self.drifts.due().map(|at| at.0),
             self.sets_due_us(),
+            self.own_nodes.due_us(),
             self.kills.first().map(|&(at, _)| at),
             self.doors_due.front().map(|&(at, _)| at),
             self.service.due_us(),
@@ -365,8 +373,9 @@ impl Daemon {
         let now_us = self.clock.now_us();
         self.sampler.schedule(!self.running.is_empty(), now_us);
         let has_groups = self.containers.plan().mode != Mode::Rootless;
-        self.drifts.schedule(if has_groups { self.running.len() } else { 0 }, now_us);
-        self.governor.schedule(!self.running.is_empty(), self.policy.memory_is_tight(), now_us);
+        self.drifts.schedule(if has_groups { self.running.len() } else { 0 }, Instant(now_us));
+        let tight = self.policy.memory_is_tight() || self.askers.near_the_end;
+        self.governor.schedule(!self.running.is_empty(), tight, now_us);
     }
 
     /// Lets those stand still that are frozen as memory runs short, before that is written. If this process dies in between,
@@ -391,11 +400,19 @@ impl Daemon {
             Event::RecordsDue => self.take_records(),
             Event::IdleDue => self.take_idleness(),
             Event::MemoryDue => self.read_memory(),
-            Event::LookDue => self.look_at_machine(),
+            Event::LookDue => {
+                self.look_at_machine();
+                self.isolate_waiting();
+            }
             Event::DriftDue => self.look_for_drift(),
-            Event::SetsDue => self.drop_unused_sets(),
+            Event::SetsDue => {
+                self.drop_unused_sets();
+                self.isolate_waiting();
+            }
             Event::MetricsWanted => self.give_metrics(),
             Event::SiteSaid => self.site_said(),
+            Event::NodesCleared => self.nodes_cleared(),
+            Event::NodesDue => self.nodes_waited_for(),
             Event::PolicyDue => self.judge(pinfold_policy::Event::Tick),
             Event::PieceDue => self.tell_more(),
             Event::KillDue(job) => self.kill_due(job),
@@ -507,7 +524,8 @@ impl Daemon {
                 crate::restore::free_memory_of(live.row.job, container);
             }
         }
-        for live in self.jobs.values_mut().filter(|live| !live.near.is_empty()) {
+        let away = self.own_nodes.stop();
+        for live in self.jobs.values_mut().filter(|live| !live.near.is_empty() || away.contains(&live.id())) {
             if let Some(Err(error)) = live.container.as_mut().map(|container| container.near(&[])) {
                 tracing::error!(job = live.row.job, %error, "a job's memory stays bound; `pinfold rescue` unbinds it");
             }

@@ -44,6 +44,10 @@ pub(crate) enum Event {
     MetricsWanted,
     /// Programs of the site's ended.
     SiteSaid,
+    /// NUMA nodes were cleared of foreign memory.
+    NodesCleared,
+    /// Jobs have waited long enough for NUMA nodes to be cleared.
+    NodesDue,
     /// It is time for the judgement's own timers.
     PolicyDue,
     /// It is time to close the doors of containers.

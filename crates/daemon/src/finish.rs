@@ -53,6 +53,9 @@ impl Daemon {
     /// Nobody will say any more how a job ended.
     pub(crate) fn keeper_gone(&mut self, job: JobId) {
         let Some(live) = self.jobs.get_mut(&job) else { return };
+        if live.row.spec.adopted.is_some() {
+            return self.adopted_ended(job);
+        }
         live.keeper_watch = None;
         live.orphaned = true;
         if live.container.is_none() {
@@ -78,6 +81,7 @@ impl Daemon {
         match populated {
             Some(Ok(true)) => {}
             Some(Ok(false)) | None if self.begins_anew(job) => self.put_back(job),
+            Some(Ok(false)) if self.hears_of_its_end(job) => {}
             Some(Ok(false)) | None => self.finish(job),
             Some(Err(error)) => {
                 tracing::warn!(job = job.0, %error, "a container cannot be read; its job counts as over");
@@ -147,6 +151,7 @@ impl Daemon {
         }
         self.guard.over(job.0);
         self.drifts.forget(job);
+        self.own_nodes.forget(job);
         let info = self.policy.job(job);
         let held_peak = info.as_ref().map_or(0, |info| info.memory_peak_bytes);
         live.row.lay = info.and_then(|info| info.lay).and_then(crate::learn::lay_row);
@@ -278,6 +283,10 @@ pub(crate) const KILLED: &str = "killed: it did not end within 10 s of being can
 /// How a job ended, in words, beside its status.
 pub(crate) fn how_it_ended(row: &JobRow) -> String {
     let Some(ending) = row.ending else {
+        let restarted = row.reason.as_deref().is_some_and(|reason| reason == crate::restore::RESTARTED);
+        if row.spec.adopted.is_some() && row.started_us.is_some() && !restarted {
+            return crate::adopted::END_UNKNOWN.to_owned();
+        }
         return row
             .reason
             .clone()

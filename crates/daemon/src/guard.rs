@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use pinfold_sys::container::Containers;
+use pinfold_sys::container::{Containers, Taken};
 use pinfold_sys::mode::{Plan, Roots};
 use pinfold_sys::spawn::{self, Side};
 use rustix::fs::{FlockOperation, flock};
@@ -30,8 +30,10 @@ pub(crate) struct Guard {
     told: BTreeSet<u64>,
     /// that they are slowed,
     slowed: BTreeSet<u64>,
-    /// and that their memory is bound to some NUMA nodes.
+    /// that their memory is bound to some NUMA nodes,
     bound: BTreeSet<u64>,
+    /// and that their processes ran before.
+    taken: BTreeSet<u64>,
 }
 
 /// What the guard needs to find the containers again.
@@ -55,8 +57,8 @@ impl Guard {
         match spawn::fork_away().context("failed to fork the guard")? {
             Side::Parent(_) => {
                 in_ram::stay();
-                let (told, slowed, bound) = Default::default();
-                Ok(Some(Self { pipe: Some(pipe), told, slowed, bound }))
+                let (told, slowed, bound, taken) = Default::default();
+                Ok(Some(Self { pipe: Some(pipe), told, slowed, bound, taken }))
             }
             Side::Child => {
                 drop(pipe);
@@ -108,8 +110,18 @@ impl Guard {
         }
     }
 
+    /// The processes of a job ran before, and their environment does not tell whose they are.
+    pub(crate) fn takes_in(&mut self, job: u64, processes: &[(u32, u64)]) {
+        self.taken.insert(job);
+        let words: Vec<String> = processes.iter().map(|(pid, start)| format!(" {pid} {start}")).collect();
+        self.say(&format!("take {job}{}\n", words.concat()));
+    }
+
     /// A job is over.
     pub(crate) fn over(&mut self, job: u64) {
+        if self.taken.remove(&job) {
+            self.say(&format!("left {job}\n"));
+        }
         self.thawed(job);
         self.not_slowed(job);
         self.memory_unbound(job);
@@ -141,6 +153,8 @@ struct Held {
     slowed: BTreeMap<u64, Option<u32>>,
     /// Their memory is bound to some NUMA nodes: who is alone with them may find them full.
     bound: BTreeMap<u64, Option<u32>>,
+    /// Not held for that: processes of jobs that ran before.
+    taken: BTreeMap<u64, Taken>,
 }
 
 /// The guard's life: listens until the daemon is gone, then acts if nobody else does.
@@ -156,6 +170,14 @@ fn watch(lines: PipeReader, scene: &Scene) {
         let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
         match (verb, number(), number()) {
             (Some("done"), ..) => return,
+            (Some("take"), Some(job), first) => {
+                let rest = std::iter::from_fn(&mut number);
+                let numbers: Vec<u64> = first.into_iter().chain(rest).collect();
+                let process = |pair: &[u64]| Some((u32::try_from(pair[0]).ok()?, pair[1]));
+                let processes = numbers.chunks_exact(2).filter_map(process).collect();
+                held.taken.insert(job, Taken { processes, ..Taken::default() });
+            }
+            (Some("left"), Some(job), _) => drop(held.taken.remove(&job)),
             (Some(verb @ ("freeze" | "slow" | "near")), Some(job), pid) => {
                 let all = match verb {
                     "freeze" => &mut held.frozen,
@@ -193,6 +215,9 @@ fn let_go(scene: &Scene, held: &Held) {
     let Ok(containers) = Containers::open(scene.plan.clone(), scene.roots.clone(), &scene.instance) else {
         return;
     };
+    for (&job, taken) in &held.taken {
+        containers.takes_in(job, taken.clone());
+    }
     // Before they wake, or they would wake into their bounds.
     for (&job, &main_pid) in &held.slowed {
         if let Ok(Some(mut container)) = containers.adopt(job, main_pid) {

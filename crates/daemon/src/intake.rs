@@ -73,34 +73,27 @@ impl Daemon {
                 let reply = self.configure(user, &changes);
                 self.reply(id, reply.map_or_else(error_reply, |()| Reply::Config(self.config_values())));
             }
-            Request::ConfigSave { write, text } => {
-                let reply = self.save_config(user, write, text);
-                self.reply(id, reply.unwrap_or_else(error_reply));
-            }
-            Request::Audit { verify } => {
-                let reply = self.audited(user, verify);
-                self.reply(id, reply.unwrap_or_else(error_reply));
-            }
-            Request::SetAside(asked) => {
-                let reply = self.set_aside(user, asked);
-                self.reply(id, reply.unwrap_or_else(error_reply));
-            }
-            Request::SetRemove { name } => {
-                let reply = self.remove_set(user, &name);
-                self.reply(id, reply.unwrap_or_else(error_reply));
-            }
-            Request::Drain { on } => {
-                let reply = self.drain(user, on);
-                self.reply(id, reply.unwrap_or_else(error_reply));
-            }
             Request::Report { select, series, processes, threads, files, all, pieces: true } => {
                 let wanted = Wanted { series, processes, threads, files };
                 self.asked_in_pieces(id, user, Asked { select, all, wanted });
             }
-            question => {
-                let reply = self.answer(user, question);
+            other => {
+                let reply = self.done_or_answered(user, other);
                 self.reply(id, reply.unwrap_or_else(error_reply));
             }
+        }
+    }
+
+    /// Does what is asked for, or answers what is a question.
+    fn done_or_answered(&mut self, user: Peer, request: Request) -> Result<Reply, Refusal> {
+        match request {
+            Request::Adopt { which, spec } => self.adopt_for(user, &which, *spec),
+            Request::ConfigSave { write, text } => self.save_config(user, write, text),
+            Request::Audit { verify } => self.audited(user, verify),
+            Request::SetAside(asked) => self.set_aside(user, asked),
+            Request::SetRemove { name } => self.remove_set(user, &name),
+            Request::Drain { on } => self.drain(user, on),
+            question => self.answer(user, question),
         }
     }
 
@@ -129,28 +122,15 @@ impl Daemon {
     }
 
     fn submitted(&mut self, id: ConnectionId, user: Peer, ticket: u64, mut spec: JobSpec, pid: Option<u32>) {
-        let admitted = within_bounds(&spec)
-            .and_then(|()| self.stay_within(id, user, &mut spec))
-            .and_then(|()| arrays::within_bounds(&spec))
-            .and_then(|()| rights::admit(&self.configured.config, user, &spec))
-            .and_then(|priority| self.admit_tmp(user, &spec).map(|()| priority))
-            .and_then(|priority| self.admit_disk(user, &spec).map(|()| priority))
-            .and_then(|priority| self.admit_set(user, &spec).map(|()| priority))
-            .and_then(|priority| self.admit_project(user, &spec).map(|()| priority))
-            .and_then(|priority| self.admit_isolated(user, &spec).map(|()| priority))
-            .and_then(|priority| self.admit_to_queue(user).map(|()| priority));
+        spec.adopted = None;
+        let bounded = within_bounds(&spec).and_then(|()| self.stay_within(id, user, &mut spec));
+        let admitted = bounded.and_then(|()| self.admit(user, &spec));
         let priority = match admitted {
             Ok(priority) => priority,
             Err((code, reason)) => {
                 return self.reply(id, Reply::Refused { ticket, job: None, reason, code });
             }
         };
-        self.look_at_machine();
-        self.read_nodes();
-        if let Some(unknown) = spec.after.iter().find(|name| !self.was_asked_for(name)) {
-            let reason = format!("--after {unknown}: there is no such job");
-            return self.reply(id, Reply::Refused { ticket, job: None, reason, code: ErrorCode::Usage });
-        }
         let job = self.journal.store().next_job();
         self.place_in_array(id, job, &mut spec);
         let keeper = self.keeper_process(id, user);
@@ -170,6 +150,24 @@ impl Daemon {
             live.ticket = None;
             self.effects.insert(before, Effect::Reply(id, Reply::Queued { ticket, job }));
             self.wants_isolation(JobId(job));
+        }
+    }
+
+    /// Checks what is asked for against what this host has and this user may have; gives the priority it gets.
+    pub(crate) fn admit(&mut self, user: Peer, spec: &JobSpec) -> Result<u8, Refusal> {
+        arrays::within_bounds(spec)?;
+        let priority = rights::admit(&self.configured.config, user, spec)?;
+        self.admit_tmp(user, spec)?;
+        self.admit_disk(user, spec)?;
+        self.admit_set(user, spec)?;
+        self.admit_project(user, spec)?;
+        self.admit_isolated(user, spec)?;
+        self.admit_to_queue(user)?;
+        self.look_at_machine();
+        self.read_nodes();
+        match spec.after.iter().find(|name| !self.was_asked_for(name)) {
+            Some(unknown) => Err((ErrorCode::Usage, format!("--after {unknown}: there is no such job"))),
+            None => Ok(priority),
         }
     }
 
@@ -222,7 +220,8 @@ impl Daemon {
 
     /// A keeper presents a job after a restart of the daemon.
     fn attached(&mut self, id: ConnectionId, user: Peer, job: JobId, phase: Phase) {
-        let known = self.jobs.get(&job).is_some_and(|live| live.row.uid == user.uid);
+        let kept = |live: &Live| live.row.uid == user.uid && live.row.spec.adopted.is_none();
+        let known = self.jobs.get(&job).is_some_and(kept);
         if !known {
             // It may have been taken for lost and closed; then its true end still counts.
             if let Phase::Ended { ending } = phase
@@ -449,6 +448,12 @@ impl Daemon {
                 format!("`host.cpus` is {cpus}, and of those there is none here; pinfold may have {usable}");
             return Err((ErrorCode::Usage, text));
         }
+        // A file may name users before there are any; who sets it now means some that there are.
+        if let Some((key, name)) = rights::strangers(&config).into_iter().find(|(key, _)| set.contains(key)) {
+            let text =
+                format!("`{key}` names {name}, and this host knows no such user (`getent passwd {name}`)");
+            return Err((ErrorCode::Usage, text));
+        }
         if let Some(wrong) = self.overcommitted(&config) {
             return Err((ErrorCode::Usage, wrong));
         }
@@ -459,14 +464,16 @@ impl Daemon {
             let _ = self.open_metrics();
             return Err((ErrorCode::Usage, error));
         }
-        for key in &set {
+        let new = &self.configured.config;
+        let changed: Vec<String> = set.into_iter().filter(|key| old.value(key) != new.value(key)).collect();
+        for key in &changed {
             let value = |config: &Config| {
                 config.value(key).filter(|value| !value.is_empty()).unwrap_or_else(|| "unset".to_owned())
             };
             let detail = format!("{key}: {} -> {}", value(&old), value(&self.configured.config));
             self.note(user, "config", &detail);
         }
-        self.configured.origins.extend(set.into_iter().map(|key| (key, "set")));
+        self.configured.origins.extend(changed.into_iter().map(|key| (key, "set")));
         tracing::info!(uid = user.uid, ?changes, "configuration changed");
         self.apply_configuration();
         Ok(())
@@ -529,7 +536,7 @@ impl Daemon {
 
 /// Refuses what `pinfold` never asks for: it cuts what is only for the record, and each job that waits is held in
 /// memory as a whole.
-fn within_bounds(spec: &JobSpec) -> Result<(), Refusal> {
+pub(crate) fn within_bounds(spec: &JobSpec) -> Result<(), Refusal> {
     let layout: usize = spec
         .layout
         .iter()

@@ -1,15 +1,15 @@
 //! Isolated jobs: each has a set of whole cores made for it, and those are its alone as far as the kernel goes.
 //!
 //! To the judgement it is a job in a set of cores that is set aside, made when cores are found for it and given back when
-//! it is over: idle ones, else such that only jobs of lower priority are on, who move; and any after ten minutes. One
-//! core is always left for others. Owns which isolated jobs wait for their cores, and what was found out about those that
-//! run. Absent here: what is in a set (`sets`), and the kernel's partitions (`sys`).
+//! it is over, or cannot start on them after all. Owns which isolated jobs wait for their cores, and what was found out
+//! about those that run. Absent here: who is next and which cores those are (`policy::isolation`), what is in a set
+//! (`sets`), and the kernel's partitions (`sys`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use pinfold_place::pack::{self, Demand, Room};
-use pinfold_policy::JobId;
+use pinfold_policy::isolation::{is_too_wide, whole_cores};
+use pinfold_policy::{Instant, JobId};
 use pinfold_proto::JobSpec;
 use pinfold_proto::job::isolated_set;
 use pinfold_proto::view::{FindingView, SetKind};
@@ -23,9 +23,6 @@ use pinfold_topo::CpuSet;
 use crate::daemon::Daemon;
 use crate::rights::{self, Refusal, denied};
 use crate::sets::{Set, usage};
-
-/// After so long any cores will do, whoever is on them.
-const AGED_AFTER_US: u64 = 600_000_000;
 
 /// Isolated jobs that are not over.
 #[derive(Debug, Default)]
@@ -78,7 +75,7 @@ impl Daemon {
             return Err((ErrorCode::Refused, "--isolated needs `schedule`, which is off".to_owned()));
         }
         let cores = self.topology.cores_within(&self.usable().difference(&self.lasting())).len();
-        if spec.cores as usize >= cores {
+        if is_too_wide(spec.cores, cores) {
             let text = format!(
                 "--isolated: the job needs {} cores, and of the {cores} there are one is left for other jobs",
                 spec.cores
@@ -102,55 +99,45 @@ impl Daemon {
         }
     }
 
-    /// Makes sets for the isolated jobs that wait, as far as cores are found: the higher priority first, then the older.
+    /// Makes sets for the isolated jobs that wait, as far as cores are found.
     pub(crate) fn isolate_waiting(&mut self) {
-        if self.isolated.waiting.is_empty() || self.draining {
+        if self.draining {
             return;
         }
-        let now_us = self.clock.now_us();
-        let mut waiting: Vec<(u8, JobId, usize)> = Vec::new();
-        for &job in &self.isolated.waiting {
-            let Some(live) = self.jobs.get(&job) else { continue };
-            if live.row.state == pinfold_proto::JobState::Held {
-                continue;
-            }
-            let aged = now_us.saturating_sub(live.row.submitted_us) >= AGED_AFTER_US;
-            waiting.push((if aged { u8::MAX } else { live.row.priority }, job, live.row.spec.cores as usize));
-        }
-        waiting.sort_by_key(|&(priority, job, _)| (std::cmp::Reverse(priority), job));
-        for (priority, job, cores) in waiting {
-            // Another member of its array may have got the last place there just now.
-            if !self.policy.has_room_in_array(job) {
-                continue;
-            }
-            let name = isolated_set(job.0);
-            if self.sets.named(&name).is_none() {
-                let Some(cpus) = self.cores_to_isolate(cores, priority) else { continue };
-                let owner_uid = self.jobs[&job].row.uid;
-                tracing::debug!(job = job.0, %cpus, "cores for an isolated job");
-                if let Err((_, error)) = self.add_set(Set::isolated(name, cpus, owner_uid, now_us)) {
-                    tracing::warn!(job = job.0, error, "the cores of an isolated job may not be kept for it");
-                }
-            }
+        self.give_up_cores();
+        let (waiting, sets) = (&mut self.isolated.waiting, &self.sets);
+        waiting.retain(|job| sets.named(&isolated_set(job.0)).is_none());
+        while !self.isolated.waiting.is_empty() {
+            let now_us = self.clock.now_us();
+            let taken = self.sets.iter().fold(CpuSet::new(), |all, set| all.union(&set.cpus));
+            let taken = whole_cores(&self.topology, &taken);
+            let next = self.policy.next_to_isolate(Instant(now_us), &self.isolated.waiting, &taken);
+            let Some((job, cpus)) = next else { return };
             self.isolated.waiting.remove(&job);
+            let Some(live) = self.jobs.get(&job) else { continue };
+            tracing::debug!(job = job.0, %cpus, "cores for an isolated job");
+            let set = Set::isolated(isolated_set(job.0), cpus, live.row.uid, now_us);
+            if let Err((_, error)) = self.add_set(set) {
+                tracing::warn!(job = job.0, error, "the cores of an isolated job may not be kept for it");
+            }
             self.sets_changed();
         }
     }
 
-    /// Cores close together for a job of this priority, with at least one left for others.
-    fn cores_to_isolate(&self, count: usize, priority: u8) -> Option<CpuSet> {
-        let taken = self.sets.iter().fold(CpuSet::new(), |all, set| all.union(&set.cpus));
-        let usable = self.usable();
-        let others = usable.difference(&self.sets.kept());
-        let pick = |cores: Vec<CpuSet>| {
-            let free = cores.iter().fold(CpuSet::new(), |all, core| all.union(core)).difference(&taken);
-            let topology = self.topology.clone().restricted(&free);
-            let room = Room { topology: &topology, free: &free, memory_free_bytes: &[], bandwidth_left: &[] };
-            let demand = Demand { cores: count, ..Demand::default() };
-            let cpus = pack::pack(&room, &demand)?.pus();
-            (!others.difference(&cpus).is_empty()).then_some(cpus)
+    /// Who was held before it started, or whose cores went off line, does not keep cores from others; it waits for some
+    /// again.
+    fn give_up_cores(&mut self) {
+        let of = |set: &Set| {
+            let job = set.name.strip_prefix("isolated-")?.parse().ok().map(JobId)?;
+            (set.kind == SetKind::Isolated && !self.policy.needs_its_cores(job)).then_some(job)
         };
-        pick(self.policy.idle_cores()).or_else(|| pick(self.policy.cores_below(priority)))
+        let idle: Vec<JobId> = self.sets.iter().filter_map(of).collect();
+        for job in idle {
+            if self.jobs.contains_key(&job) {
+                self.isolated.waiting.insert(job);
+            }
+            self.drop_sets(|set| set.name == isolated_set(job.0));
+        }
     }
 
     /// A job runs: its PUs become its alone, if it asked for that.
@@ -233,7 +220,10 @@ impl Daemon {
                 self.isolated.waiting.insert(job);
             }
         }
+        // Whose cores those are of jobs found again is only settled with an event of another kind.
+        self.judge(pinfold_policy::Event::Tick);
         self.isolate_waiting();
+        self.look_at_own_nodes();
     }
 }
 

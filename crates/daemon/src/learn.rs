@@ -70,8 +70,9 @@ fn ran(row: &JobRow) -> Option<Ran> {
     let ended_well = row.ending.is_some_and(|ending| ending.exit_code == Some(0));
     let used_us = row.usage.cpu_user_us.saturating_add(row.usage.cpu_system_us);
     let waited = row.usage.counts.waited_us.is_some_and(|waited_us| waited_us > used_us / WAITED_PART);
+    let adopted = row.spec.adopted.is_some();
     let asked = matches!(place, Some(JobPlace::Compact | JobPlace::Spread));
-    if asked || !ended_well || waited || row.suspended_us > 0 {
+    if asked || adopted || !ended_well || waited || row.suspended_us > 0 {
         return None;
     }
     let shape = if row.lay?.place == JobPlace::Spread { Shape::Spread } else { Shape::Compact };
@@ -90,7 +91,8 @@ impl Daemon {
     /// Learns from a job that is over. Only from those that ended well: one that failed may have done so before it
     /// needed much.
     pub(crate) fn learn(&mut self, row: &JobRow, held_peak: u64) {
-        if row.ending.is_none_or(|ending| ending.exit_code != Some(0)) {
+        // Of one that was adopted neither its length is known nor what it held before.
+        if row.spec.adopted.is_some() || row.ending.is_none_or(|ending| ending.exit_code != Some(0)) {
             return;
         }
         if let (Some(started_us), Some(ended_us)) = (row.started_us, row.ended_us) {

@@ -55,6 +55,8 @@ pub(crate) struct Live {
     pub lingers: bool,
     /// Its keeper is gone: nobody will say how it ended.
     pub orphaned: bool,
+    /// Of one that was adopted: nobody is left of it, and the kernel was asked how it ended.
+    pub heard_of: bool,
     /// It was killed for not ending when asked to: whatever is decided about it yet, that is why it ends.
     pub killed: bool,
     /// Its keeper is gone before it started, and another is to come.
@@ -88,6 +90,7 @@ impl Live {
             keeper_watch: None,
             lingers: false,
             orphaned: false,
+            heard_of: false,
             killed: false,
             awaits_keeper: None,
             keepers_lost: 0,

@@ -69,6 +69,9 @@ impl Daemon {
             tracing::warn!(cpus = %self.topology.usable(), offline = %self.topology.offline(), "the machine changed");
         }
         self.judge(Judged::Machine(machine));
+        if !first {
+            self.look_at_own_nodes();
+        }
         // A group that lost its last PU lost its processes to the group above; they come back once it has others.
         let running: Vec<JobId> = self.running.iter().copied().collect();
         self.effects.extend(running.into_iter().map(Effect::Gather));

@@ -1,12 +1,13 @@
 //! `pinfoldd`: one event loop that feeds the judgement and carries its decisions out.
 //!
 //! Reading order: [`daemon`] (the loop), [`event`] (what can happen), [`intake`] (what clients ask for),
-//! [`act`] (decisions become deeds), [`finish`] (how jobs end), [`sample`] and [`machine`] (what is read at intervals),
+//! [`act`] (decisions become deeds), [`adopted`] (processes that ran before), [`finish`] (how jobs end), [`sample`] and [`machine`] (what is read at intervals),
 //! [`around`] (what stands around a job) and [`scratch`] (directories in memory), [`restore`] (after a restart), [`answer`] and [`metrics`] (what is told), [`journal`] (what is on disk), [`guard`] (what
 //! happens when this process dies), [`in_ram`] (neither of the two waits for swap), [`server`] and [`poller`] (sockets). Absent here: any judgement about jobs
 //! (that is `policy`), and any knowledge of control groups (that is `sys`).
 
 mod act;
+mod adopted;
 mod allocation;
 mod answer;
 mod around;
@@ -33,6 +34,7 @@ mod metrics;
 mod numa;
 mod operate;
 mod options;
+mod own_nodes;
 mod past;
 mod pieces;
 mod places;
@@ -110,10 +112,8 @@ fn facts_and_plan(options: &Options) -> anyhow::Result<(mode::Facts, mode::Plan)
 
 /// Sets up everything and runs the loop.
 fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<()> {
-    if options.private {
-        // At once, before whoever sits at the terminal types Ctrl-C at the command.
-        detach();
-    }
+    // At once, before whoever sits at the terminal types Ctrl-C at the command.
+    options.private.then(detach);
     let places = options.places();
     let state = open_state(&places.state)?;
     let (roots, (facts, plan)) = (Roots::default(), facts_and_plan(options)?);
@@ -150,6 +150,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         starts: starts::Starts::open(state.path()),
         sets: sets::Sets::open(state.path())?,
         isolated: isolated::Isolated::new(state.instance()),
+        own_nodes: own_nodes::OwnNodes::new().context("failed to make a pair of sockets")?,
         metrics: None,
         ended: metrics::Ended::default(),
         draining: operate::was_drained(state.path()),

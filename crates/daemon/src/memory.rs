@@ -11,6 +11,7 @@ use std::time::Instant as Moment;
 
 use pinfold_policy::{Event as Judged, JobId, JobMemory, MemorySample, MemorySettings};
 use pinfold_proto::JobState;
+use pinfold_proto::quantity::show_size;
 use pinfold_sys::container::{Applied, ContainerError, Containers};
 use pinfold_sys::procfs::PressureResource;
 
@@ -185,11 +186,26 @@ impl Daemon {
 
     /// What all jobs together may hold in RAM.
     pub(crate) fn budget_bytes(&self) -> u64 {
-        let total = self.proc.memory_info().map_or(u64::MAX, |info| info.total_bytes);
-        let above = self.containers.bound_above().ok().flatten().unwrap_or(u64::MAX);
-        let most = total.min(above);
+        let (total, most) = self.memory_there();
         let wanted = self.configured.config.host_memory;
         wanted.unwrap_or_else(|| most.saturating_sub(self.reserve_bytes(total))).min(most)
+    }
+
+    /// The host's RAM, and what of it jobs could have at the most, in bytes.
+    fn memory_there(&self) -> (u64, u64) {
+        let total = self.proc.memory_info().map_or(u64::MAX, |info| info.total_bytes);
+        let above = self.containers.bound_above().ok().flatten().unwrap_or(u64::MAX);
+        (total, total.min(above))
+    }
+
+    /// What to say when `host.memory` is more than there is: one configuration may be for hosts of several sizes.
+    pub(crate) fn budget_warning(&self) -> Option<String> {
+        let wanted = self.configured.config.host_memory?;
+        let (_, most) = self.memory_there();
+        (wanted > most).then(|| {
+            let (wanted, most) = (show_size(wanted), show_size(most));
+            format!("`host.memory` is {wanted}, and there are {most}: jobs may hold {most} in all")
+        })
     }
 
     fn reserve_bytes(&self, total: u64) -> u64 {
@@ -243,6 +259,7 @@ impl Daemon {
             jobs,
         }));
         self.read_nodes();
+        self.share_allocations();
         self.governor.told = None;
         self.note_parked(now_us);
     }

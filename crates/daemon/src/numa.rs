@@ -60,6 +60,7 @@ impl Daemon {
         self.jobs_nodes.read_us = Some(now_us);
         let available_bytes = discover::node_available();
         self.jobs_nodes.available.clone_from(&available_bytes);
+        self.relieve_nodes(&available_bytes);
         let held = |job: &JobId| {
             let container = self.jobs.get(job).and_then(|live| live.container.as_ref())?;
             Some((*job, container.memory_by_node().ok().flatten()?))
@@ -82,6 +83,11 @@ impl Daemon {
 
     /// Binds a job's memory to nodes, or to none. What the kernel does not take is told to the judgement.
     pub(crate) fn bring_near(&mut self, job: JobId, nodes: &[u32]) -> Option<Result<(), ContainerError>> {
+        if nodes.is_empty()
+            && let Some(done) = self.bring_away(job)
+        {
+            return Some(done);
+        }
         let live = self.jobs.get_mut(&job)?;
         let main = live.row.main.map(|main| main.pid);
         let container = live.container.as_mut()?;
@@ -101,6 +107,7 @@ impl Daemon {
         if nodes.is_empty() {
             self.guard.memory_unbound(job.0);
         }
+        self.own_nodes.is_bound_near(job);
         Some(Ok(()))
     }
 

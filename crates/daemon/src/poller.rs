@@ -30,6 +30,8 @@ pub(crate) enum Ready {
     Metrics,
     /// Programs of the site's ended.
     Site,
+    /// NUMA nodes were cleared of foreign memory.
+    Nodes,
 }
 
 const KIND_BITS: u32 = 4;
@@ -46,6 +48,7 @@ impl Ready {
             Self::MemoryAlarmGone => (8, 0),
             Self::Metrics => (6, 0),
             Self::Site => (9, 0),
+            Self::Nodes => (10, 0),
         };
         // Numbers count up from 1: 2^60 of them are never reached.
         number << KIND_BITS | kind
@@ -63,6 +66,7 @@ impl Ready {
             8 => Self::MemoryAlarmGone,
             6 => Self::Metrics,
             9 => Self::Site,
+            10 => Self::Nodes,
             _ => return None,
         })
     }
@@ -135,6 +139,7 @@ mod tests {
             Ready::MemoryAlarmGone,
             Ready::Metrics,
             Ready::Site,
+            Ready::Nodes,
         ];
         for ready in all {
             assert_eq!(Ready::of(ready.token()), Some(ready));

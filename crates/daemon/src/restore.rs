@@ -16,7 +16,8 @@ use crate::daemon::Daemon;
 use crate::live::{self, Live};
 
 /// Why a job is over that ran when the host was restarted,
-const RESTARTED: &str = "the host was restarted while it ran; hand it over again if it is still wanted";
+pub(crate) const RESTARTED: &str =
+    "the host was restarted while it ran; hand it over again if it is still wanted";
 /// and one that waited.
 const RESTARTED_BEFORE: &str =
     "the host was restarted before it started; hand it over again if it is still wanted";
@@ -44,6 +45,9 @@ pub(crate) fn free_memory_of(job: u64, container: &mut Container) {
 impl Daemon {
     /// Tells the judgement of settings, machine and the jobs of an earlier life, in this order.
     pub(crate) fn restore(&mut self) -> anyhow::Result<()> {
+        for (key, name) in crate::rights::strangers(&self.configured.config) {
+            tracing::warn!(key, name, "the configuration names a user whom this host does not know");
+        }
         self.bound_memory();
         self.serve_metrics();
         self.judge(Judged::Configure(self.settings()));
@@ -82,6 +86,9 @@ impl Daemon {
     fn restore_job(&mut self, row: JobRow, left: &BTreeSet<u64>) {
         let job = JobId(row.job);
         let mut live = Live::new(row, true);
+        let adopted = live.row.spec.adopted.is_some();
+        // Nobody keeps such a job; as long as it waits, its processes do.
+        let runs_outside = self.restore_adopted(&live.row);
         let is_alive = |process| !self.rebooted && is_alive(&self.proc, process);
         let keeper_alive = live.row.keeper.is_some_and(is_alive);
         let main = live.row.main.filter(|&main| is_alive(main)).map(|main| main.pid);
@@ -106,7 +113,7 @@ impl Daemon {
         } else {
             live.row.cpus = None;
         }
-        live.orphaned = !keeper_alive;
+        live.orphaned = !keeper_alive && (live.has_started() || !adopted);
         if self.rebooted && live.has_started() && !populated {
             live.row.reason = Some(RESTARTED.to_owned());
         }
@@ -123,16 +130,8 @@ impl Daemon {
         }
         self.jobs.insert(job, live);
         self.journal.touch(job);
-        if waits && !keeper_alive {
-            if self.awaits_another(job) {
-                return;
-            }
-            let why = if self.rebooted {
-                RESTARTED_BEFORE
-            } else {
-                "its client was gone when the daemon came back"
-            };
-            return self.close_unstarted(job, why);
+        if waits && !keeper_alive && !runs_outside {
+            return self.is_kept_by_none(job, adopted);
         }
         if waits || runs {
             self.adopt(job, runs);
@@ -145,12 +144,28 @@ impl Daemon {
         if runs {
             self.follow_again(job);
         }
+        if adopted && (waits || runs) {
+            self.watch_adopted(job);
+        }
         if runs && self.jobs.get(&job).is_some_and(|live| live.row.requeuing) {
             // The daemon before this one was about to end it, and may have ended some of it.
             self.effects.push(crate::event::Effect::Act(job, pinfold_policy::Action::Requeue));
         }
         self.watch_container(job);
         self.finish_if_empty(job);
+    }
+
+    /// Nobody is left for whom a job waits.
+    fn is_kept_by_none(&mut self, job: JobId, adopted: bool) {
+        if self.awaits_another(job) {
+            return;
+        }
+        let why = match (self.rebooted, adopted) {
+            (true, _) => RESTARTED_BEFORE,
+            (false, true) => crate::adopted::ENDED_BEFORE,
+            (false, false) => "its client was gone when the daemon came back",
+        };
+        self.close_unstarted(job, why);
     }
 
     /// Finds a job's container again, if it has one; says whether anything runs in it.

@@ -69,6 +69,25 @@ pub(crate) fn priority(config: &Config, user: Peer, wanted: u8) -> Result<u8, Re
     Ok(wanted)
 }
 
+/// The users whom a configuration names and this host does not know, each with its key. A name that cannot be looked up
+/// just now, for a directory service gives no answer, is none of them: it has no rights before it is known.
+pub(crate) fn strangers(config: &Config) -> Vec<(String, &str)> {
+    let access = [
+        ("access.operators", &config.access_operators),
+        ("access.exclusive", &config.access_exclusive),
+        ("access.no_suspend", &config.access_no_suspend),
+        ("profile.metrics_users", &config.profile_metrics_users),
+    ];
+    let access = access.into_iter().map(|(key, names)| (key.to_owned(), names));
+    let projects = config.projects.iter().flat_map(|(name, project)| {
+        let users = project.users.iter().map(move |names| (format!("projects.{name}.users"), names));
+        users.chain([(format!("projects.{name}.operators"), &project.operators)])
+    });
+    let all = access.chain(projects);
+    let named = all.flat_map(|(key, names)| names.iter().map(move |name| (key.clone(), name.as_str())));
+    named.filter(|(_, name)| *name != "*" && peer::is_stranger(name)).collect()
+}
+
 /// A refusal for want of rights.
 pub(crate) fn denied(text: &str) -> Refusal {
     (ErrorCode::Permission, text.to_owned())

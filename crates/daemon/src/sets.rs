@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use pinfold_place::pack::{self, Demand, Room};
+use pinfold_policy::isolation::whole_cores;
 use pinfold_policy::{Aside, Event as Judged, Machine, Request};
 use pinfold_proto::job::isolated_set;
 use pinfold_proto::row::JobRow;
@@ -87,7 +88,7 @@ impl Set {
     }
 
     /// Whether its cores are not for jobs outside of it.
-    fn is_kept(&self) -> bool {
+    pub(crate) fn is_kept(&self) -> bool {
         !self.shared
     }
 }
@@ -214,6 +215,7 @@ impl Daemon {
         let left = self.sets.sets.iter().filter(|set| set.name != name).cloned().collect();
         self.sets.replace(left)?;
         self.sets_changed();
+        self.isolate_waiting();
         Ok(Reply::Done)
     }
 
@@ -241,6 +243,7 @@ impl Daemon {
                 jobs: self.jobs_in(&set.name).filter(mine).collect(),
                 made_s: seconds(set.made_us),
                 expires_s: set.hold_us.map(|hold_us| seconds(set.used_us.saturating_add(hold_us))),
+                own_nodes: self.own_nodes.view(&set.name),
             }
         };
         SetsView { version: VERSION, sets: self.sets.sets.iter().map(view).collect() }
@@ -314,9 +317,16 @@ impl Daemon {
 
     /// The machine without what is set aside, and the sets.
     pub(crate) fn with_sets(&self, within: &CpuSet) -> Machine {
-        let mut machine = Machine::of(&self.topology, &within.difference(&self.sets.kept()));
+        // What shares a core with an isolated job is its too, though it was off line when the set was made.
+        let whole = |set: &Set| match set.kind {
+            SetKind::Isolated => whole_cores(&self.topology, &set.cpus),
+            _ => set.cpus.clone(),
+        };
+        let kept = self.sets.sets.iter().filter(|set| set.is_kept()).map(whole);
+        let kept = kept.fold(CpuSet::new(), |all, cpus| all.union(&cpus));
+        let mut machine = Machine::of(&self.topology, &within.difference(&kept));
         for set in self.sets.sets.iter().filter(|set| set.is_kept() && set.kind != SetKind::Housekeeping) {
-            let cpus = set.cpus.intersection(within);
+            let cpus = whole(set).intersection(within);
             if cpus.is_empty() {
                 continue;
             }
@@ -395,6 +405,7 @@ impl Daemon {
         if *self.policy.machine() != machine {
             self.judge(Judged::Machine(machine));
         }
+        self.look_at_own_nodes();
     }
 
     /// The PUs that jobs and sets may be on.

@@ -222,6 +222,7 @@ impl Daemon {
             self.judge(Judged::Command(job, Command::Release));
         }
         self.follow_policy(job);
+        self.isolate_waiting();
     }
 
     /// A user holds or releases such a job: it counts once its keeper has come.

@@ -452,7 +452,7 @@ impl Reason {
             }
             Self::MemoryTakenBack { project, by, lacking } => write!(
                 f,
-                "its memory was lent, and {} {} of it back for job {by}",
+                "memory was lent to it, and {} {} back for job {by}",
                 take(project.as_deref()),
                 mib(*lacking)
             ),

@@ -141,8 +141,14 @@ impl Policy {
             Action::Slow { allowance } => return self.not_steered(id, *allowance),
             _ => {}
         }
+        // Asked for again before the first answer came, and failed again: it rests from the later one.
+        let rests = |kind| live.failed.get(&kind).is_some_and(|failed| !failed.tried);
         let told = &mut live.told;
         let kind = match action {
+            Action::Bind { .. } if told.cpus.is_none() && rests(Kind::Bind) => Kind::Bind,
+            Action::Weigh { .. } if told.weight.is_none() && rests(Kind::Weigh) => Kind::Weigh,
+            Action::Freeze if told.frozen.is_none() && rests(Kind::Freeze) => Kind::Freeze,
+            Action::Thaw if told.frozen.is_none() && rests(Kind::Thaw) => Kind::Thaw,
             Action::Bind { cpus } if told.cpus.as_ref() == Some(cpus) => {
                 told.cpus = None;
                 Kind::Bind

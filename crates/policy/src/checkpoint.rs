@@ -118,7 +118,7 @@ impl Policy {
         }
     }
 
-    fn writers(&self) -> Vec<JobId> {
+    pub(crate) fn writers(&self) -> Vec<JobId> {
         let writes = |id: &JobId| self.live(*id).is_some_and(|live| live.checkpoints.until.is_some());
         self.lives.iter().copied().filter(writes).collect()
     }

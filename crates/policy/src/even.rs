@@ -27,11 +27,6 @@ impl Evenness {
     pub(crate) fn touch(&mut self) {
         self.primaries = None;
     }
-
-    /// Whether anybody shares evenly.
-    pub(crate) fn holds(&self) -> bool {
-        self.now.is_some()
-    }
 }
 
 impl Policy {

@@ -341,7 +341,7 @@ impl Policy {
             numbers.push(("goes first for memory in", format!("{left} s, if swap takes the others")));
         }
         let why = if self.lent_memory_is_wanted(job) {
-            "the memory it holds was lent to it, and a project wants it back".to_owned()
+            "memory was lent to it, and a project wants it back".to_owned()
         } else {
             format!("memory ran short, and job {token} goes before it")
         };

@@ -202,7 +202,8 @@ impl Policy {
     /// Why memory keeps a job from its start, if it does.
     pub(crate) fn lacks_memory(&self, id: JobId) -> Option<Lack> {
         let job = self.jobs.get(&id)?;
-        if !self.governs() || self.nobody_runs() {
+        // Beside one that writes down what it has done nobody starts alone: it holds what it does until it ends.
+        if !self.governs() || (self.nobody_runs() && self.writers().is_empty()) {
             return None;
         }
         if let Some(live) = job.live() {
@@ -418,7 +419,7 @@ impl Policy {
         let rate = self.swap_rate();
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let swap_in = Duration::from_micros(job.held.swapped.saturating_mul(1_000_000) / rate);
-        job.held.resumed = now;
+        (job.held.resumed, job.held.taken_back) = (now, false);
         job.held.runs_until = now.after(RUN.max(swap_in * RUN_PER_SWAP_IN));
         self.comes_from_swap(id);
     }
@@ -483,8 +484,24 @@ impl Policy {
         {
             self.freeze_for_memory(victim);
         }
+        if thrashes && now.since(since) >= THRASH_FOR && self.victim().is_none() {
+            self.give_way_to_the_unfreezable();
+        }
         self.page_out();
         self.begin_anew_for_memory(usable);
+    }
+
+    /// All stall, and nobody but the token holder could be frozen: the token passes to the foremost of those who may never
+    /// be, for they go on in any case, and the holder can then stand still for them.
+    fn give_way_to_the_unfreezable(&mut self) {
+        if !self.memory.token.is_some_and(|holder| self.may_freeze(holder)) {
+            return;
+        }
+        let stays =
+            |job: &&Job| job.request.no_suspend && job.held.total() >= WORTH_BYTES && !Self::is_ending(job);
+        if let Some(next) = self.running().filter(stays).min_by_key(|job| order(job)).map(Job::id) {
+            self.memory.token = Some(next);
+        }
     }
 
     /// Freezes who would soon hold what the token holder, or one who holds the token later, may come to need and swap
@@ -583,6 +600,7 @@ impl Policy {
     pub(crate) fn stand_still(&mut self, id: JobId, reason: Reason) {
         let now = self.now;
         let Some(token) = self.memory.token else { return };
+        let taken_back = matches!(reason, Reason::MemoryTakenBack { .. });
         self.memory.frozen.insert(id);
         self.park(id, Out::Memory { token }, reason);
         self.memory.acted = Some(now);
@@ -592,6 +610,7 @@ impl Policy {
         job.held.growth = growth;
         job.held.rests_until = now.after(REST * (1 << job.held.freezes.min(REST_DOUBLINGS_MAX)));
         job.held.freezes += 1;
+        job.held.taken_back = taken_back;
         job.held.growth_before = 0;
         job.held.forget_growth();
     }
@@ -706,13 +725,6 @@ impl Out {
     /// Whether it was frozen for want of memory.
     pub(crate) fn is_memory(self) -> bool {
         matches!(self, Self::Memory { .. })
-    }
-}
-
-impl Job {
-    /// Whether its pool is among those that hold more than is their own.
-    pub(crate) fn has_borrowed(&self, borrowed: &[bool]) -> bool {
-        borrowed.get(usize::from(self.pools.memory)).is_some_and(|&over| over)
     }
 }
 

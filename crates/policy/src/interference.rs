@@ -168,10 +168,6 @@ impl Policy {
         {
             self.clip();
         }
-        if self.evenness.holds() {
-            // Primaries wait for their like, as they are to.
-            return self.interference.watched.clear();
-        }
         let backfillers: Vec<JobId> = self.holders.backfillers_newest_first().collect();
         let mut watched = std::mem::take(&mut self.interference.watched);
         watched.retain(|job, _| sample.stalled_milli.iter().any(|(heard, _)| heard == job));
@@ -181,8 +177,17 @@ impl Policy {
                 watched.remove(&job);
                 continue;
             };
-            let one = watched.entry(job).or_insert_with(|| Watched::new(now));
             let is_beside = |id: &JobId| self.live(*id).is_some_and(|live| beside(&live.cores, &around));
+            let shares_with = |id: &JobId| {
+                let on = |id: JobId| self.live(id).map_or(&[][..], |live| &live.cores);
+                beside(on(*id), on(job)) && self.shares_evenly(&self.jobs[id])
+            };
+            if backfillers.iter().any(shares_with) {
+                // It waits for the like of it, as it is to.
+                watched.remove(&job);
+                continue;
+            }
+            let one = watched.entry(job).or_insert_with(|| Watched::new(now));
             let found = one.read(now, u64::from(milli), backfillers.iter().any(is_beside));
             if let (Some(waited), None) = (found, &too_much) {
                 let victim = backfillers.iter().copied().find(|id| is_beside(id) && self.may_hold_back(*id));
@@ -226,10 +231,11 @@ impl Policy {
         self.clip();
     }
 
-    /// A primary for whose sake others stand still is none any more: they wait for a slot like anybody.
-    pub(crate) fn end_rests(&mut self) {
+    /// A primary for whose sake others stand still is none any more: they wait for a slot like anybody. Says whether there
+    /// were any.
+    pub(crate) fn end_rests(&mut self) -> bool {
         if self.interference.cap.is_none() {
-            return;
+            return false;
         }
         // In a set nobody is beside it.
         let is_primary = |id: JobId| {
@@ -250,12 +256,13 @@ impl Policy {
             self.interference.cap = None;
             self.clip();
         }
-        for id in over {
+        for &id in &over {
             if let Some(live) = self.live_mut(id) {
                 live.rests = None;
             }
             self.enqueue(id);
         }
+        !over.is_empty()
     }
 
     /// What being held back keeps from running, in words and figures; `None`: nothing.

@@ -102,6 +102,8 @@ pub(crate) struct Held {
     pub(crate) rests_until: Instant,
     /// How often it was frozen for memory.
     pub(crate) freezes: u32,
+    /// It stands still because a project wants memory that its pool borrowed.
+    pub(crate) taken_back: bool,
     /// Not to be slowed again before this.
     pub(crate) slowed_until: Option<Instant>,
     recent: VecDeque<(Instant, u64)>,

@@ -61,8 +61,7 @@ pub struct Policy {
     pub(crate) evenness: Evenness,
     /// One timer for each job that has something due.
     timers: BTreeSet<(Instant, JobId)>,
-    /// Jobs of which something else may be wanted than they were told, and why; in the order in which it was
-    /// decided.
+    /// Jobs of which something else may be wanted than they were told, and why; in the order in which it was decided.
     pub(crate) marked: Vec<(JobId, Reason)>,
     /// Jobs to be started, and why.
     pub(crate) starts: Vec<(JobId, Reason)>,
@@ -116,8 +115,8 @@ impl Policy {
         if !self.unsettled {
             self.settle();
         }
-        if let Some(job) = newcomer {
-            self.refuse_if_full(job);
+        if newcomer.is_some_and(|job| self.refuse_if_full(job)) && !self.unsettled {
+            self.settle(); // it may have stood before others
         }
         if !self.unsettled {
             self.steer();
@@ -312,11 +311,13 @@ impl Policy {
     }
 
     /// Only after the rules had their say: who starts at once does not wait.
-    fn refuse_if_full(&mut self, job: JobId) {
+    fn refuse_if_full(&mut self, job: JobId) -> bool {
         let depth = (self.settings.queue_depth as usize).saturating_mul(self.cores.len().max(1));
-        if self.waiting > depth && self.jobs.get(&job).is_some_and(|job| job.live().is_none()) {
+        let is_full = self.waiting > depth && self.jobs.get(&job).is_some_and(|job| job.live().is_none());
+        if is_full {
             self.strike_off(job, true, Reason::QueueFull { depth });
         }
+        is_full
     }
 
     fn started(&mut self, id: JobId) {
@@ -566,7 +567,8 @@ impl Policy {
             }
         };
         let aside = self.aside_of(job);
-        if let Some(at) = aside {
+        let clips = job.live().is_some() || shape.class == Some(Class::Exclusive); // others wait for a larger set
+        if let Some(at) = aside.filter(|_| clips) {
             shape.cores = u32::try_from(self.wanted_in(job, at)).unwrap_or(u32::MAX).max(1);
         }
         let Some(job) = self.jobs.get_mut(&id) else { return };
@@ -749,8 +751,7 @@ impl Policy {
         }
     }
 
-    /// A job that was thawed to receive a signal went on regardless: it needs a slot, or has one beyond what
-    /// there are if it may not be frozen.
+    /// Thawed for a signal, a job went on regardless: it needs a slot, or has one too many if it may not be frozen.
     fn survive(&mut self, id: JobId) {
         let now = self.now;
         let Some(job) = self.jobs.get_mut(&id) else { return };

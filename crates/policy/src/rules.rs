@@ -48,9 +48,11 @@ impl Policy {
             self.let_return();
             self.fill_asides();
             self.fill();
-            // Who started as a backfiller may have a right to a home, and who gave one up may have left more than that.
+            // Who started as a backfiller may have a right to a home, and who gave one up may have left more than that, or
+            // somebody have stood still for his sake.
             for _ in 0..ROUNDS_MAX {
-                if !self.keep_promises() {
+                let (ended, kept) = (self.end_rests(), self.keep_promises());
+                if !ended && !kept {
                     break;
                 }
                 self.promote();

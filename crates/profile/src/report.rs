@@ -137,6 +137,7 @@ pub fn job_view(row: &JobRow, memory_bytes: Option<u64>, swap_bytes: Option<u64>
         pids,
         cpu_s: None,
         place: None,
+        own_nodes: None,
         cpu_cores: None,
         seen_s: None,
         submitted_s: seconds(row.submitted_us),

@@ -48,7 +48,8 @@ pub struct Config {
     pub cpu_guard: bool,
     /// `cpu.preemption`: what a job of higher priority may do.
     pub cpu_preemption: Preemption,
-    /// `cpu.housekeeping`: whether interrupts and kernel threads are moved off the cores of isolated jobs.
+    /// `cpu.housekeeping`: whether interrupts and kernel threads are moved off the cores of isolated jobs, and what is no
+    /// job's off the NUMA nodes of sets.
     pub cpu_housekeeping: bool,
     /// `memory.governor`: whether jobs wait, are frozen and paged out for want of memory.
     pub memory_governor: bool,
@@ -169,7 +170,7 @@ pub const KEYS: &[Key] = &[
     key(
         "cpu.housekeeping",
         "false",
-        "whether interrupts and kernel threads are moved off the cores of --isolated jobs",
+        "whether interrupts and kernel threads are moved off the cores of --isolated jobs, and memory off sets' NUMA nodes",
     ),
     key("memory.governor", "true", "whether jobs wait, are frozen and paged out for want of memory"),
     key("memory.prediction", "true", "whether that happens before memory is short, from claims and growth"),

@@ -106,6 +106,35 @@ pub struct JobSpec {
     /// The line of the batch file it stands on, from 1.
     #[serde(default)]
     pub line: Option<u64>,
+    /// The processes that it was made of, where somebody else had started them. The daemon writes it, and does not look
+    /// at what a client wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopted: Option<Adopted>,
+}
+
+/// Processes that ran before they were a job.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Adopted {
+    /// The control group that was named, if one was and not a process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
+    /// Each by number and start, which tells it from a later one of that number; the one that was named first.
+    pub processes: Vec<(u32, u64)>,
+    /// User and system time that they had used before they were taken in, in clock ticks.
+    #[serde(default)]
+    pub before_ticks: (u64, u64),
+}
+
+impl Adopted {
+    /// What was named, in words.
+    #[must_use]
+    pub fn named(&self) -> String {
+        match (&self.cgroup, self.processes.first()) {
+            (Some(path), _) => format!("group {path}"),
+            (None, Some((pid, _))) => format!("process {pid}"),
+            (None, None) => "nothing".to_owned(),
+        }
+    }
 }
 
 /// What a workload manager, or whoever else makes control groups, gave to the one who asks for a job: the job gets no
@@ -121,6 +150,9 @@ pub struct Allocation {
     /// Memory, in bytes; it is the job's limit, too.
     #[serde(default)]
     pub memory_bytes: Option<u64>,
+    /// The control group that bounds it: jobs with the same one share that memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_group: Option<String>,
 }
 
 /// How a job writes down what it has done, to go on from there when it is begun anew.
@@ -215,6 +247,21 @@ pub struct PlaceView {
     pub gain_low: Option<f64>,
     /// and at most.
     pub gain_high: Option<f64>,
+}
+
+/// NUMA nodes all of whose PUs are a set's, and what others have there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OwnNodesView {
+    /// The kernel's numbers of the nodes, as a kernel list.
+    pub nodes: String,
+    /// The part of their memory that others held, before it was moved away; `None`: that was not read.
+    pub foreign_before: Option<f64>,
+    /// The part that was left then.
+    pub foreign_after: Option<f64>,
+    /// Whether other jobs' memory is kept off.
+    pub kept: bool,
+    /// All that in words.
+    pub found: String,
 }
 
 /// The name of the set that is made for an isolated job.

@@ -18,4 +18,6 @@ pub mod view;
 pub mod wire;
 
 pub use exit::ExitCode;
-pub use job::{Allocation, Checkpoint, Ending, JobArray, JobClass, JobLayout, JobPlace, JobSpec, JobState};
+pub use job::{
+    Adopted, Allocation, Checkpoint, Ending, JobArray, JobClass, JobLayout, JobPlace, JobSpec, JobState,
+};

@@ -6,7 +6,7 @@ mod doctor;
 use serde::{Deserialize, Serialize};
 
 use crate::host::HostPoint;
-use crate::job::{JobClass, JobState, PlaceView};
+use crate::job::{JobClass, JobState, OwnNodesView, PlaceView};
 
 pub use doctor::{AbilityView, DoctorView, FindingView};
 
@@ -189,6 +189,9 @@ pub struct JobView {
     /// How its cores lie, where they could lie otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<PlaceView>,
+    /// The NUMA nodes of its set, where that has some to itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_nodes: Option<OwnNodesView>,
 }
 
 /// Which PUs belong to what, as the daemon knows it; `pinfold map` adds how they lie.
@@ -259,6 +262,9 @@ pub struct SetAsideView {
     pub made_s: f64,
     /// When it goes unless a job uses it, in Unix seconds.
     pub expires_s: Option<f64>,
+    /// Its NUMA nodes, where it has some to itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_nodes: Option<OwnNodesView>,
 }
 
 /// Why a set of cores is there.

@@ -15,7 +15,7 @@ use crate::start::{Start, StartOf};
 use crate::view::{DoctorView, MapView, PointView, ReportView, SetsView, StatusView, WhyView};
 
 /// The version of the wire. A daemon refuses a client of another version with words that say which is older.
-pub const WIRE_VERSION: u32 = 13;
+pub const WIRE_VERSION: u32 = 15;
 
 /// The longest frame a daemon reads, in bytes. A client that announces more is cut off.
 pub const REQUEST_MAX_BYTES: usize = 256 * 1024;
@@ -40,6 +40,13 @@ pub enum Request {
         spec: Box<JobSpec>,
         /// The process, a child of the sender, that waits to become the job.
         pid: Option<u32>,
+    },
+    /// Make a job of processes that run already. Answered by `Adopted`.
+    Adopt {
+        /// Which.
+        which: Adoptee,
+        /// The job; its name and its command are theirs where it says none. Boxed as in `Submit`.
+        spec: Box<JobSpec>,
     },
     /// What another keeper would need in the sender's place. Not answered.
     Keep {
@@ -249,6 +256,16 @@ pub struct SetAside {
     pub hold_us: Option<u64>,
 }
 
+/// Processes that are to become a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Adoptee {
+    /// This one, and whatever descends from it.
+    Process(u32),
+    /// Those in this control group and below it, and whatever descends from them.
+    Group(String),
+}
+
 /// How a job stands when its keeper presents it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -336,6 +353,13 @@ pub enum Reply {
         ticket: u64,
         /// The job's number.
         job: u64,
+    },
+    /// To `Adopt`: the job waits, or has begun.
+    Adopted {
+        /// Its number.
+        job: u64,
+        /// How many processes it is made of.
+        processes: u64,
     },
     /// The job may start: make its process and name it by `Child`.
     Grant {

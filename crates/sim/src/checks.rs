@@ -2,7 +2,9 @@
 //!
 //! Written without the judgement's rules: each check states a promise, not how it is kept.
 
+mod drift;
 mod even;
+mod isolated;
 mod left;
 mod sets;
 mod shares;
@@ -14,9 +16,12 @@ use std::fmt;
 use pinfold_policy::{Class, FrozenBy, Instant, JobId, JobInfo, Policy, Settings, State};
 use pinfold_topo::CpuSet;
 
+use crate::isolated::Alone;
 use crate::ledger::{Entry, Ledger, Phase};
+use crate::meddling::Setting;
 use crate::world::World;
 
+pub(crate) use drift::Watch;
 pub(crate) use left::Left;
 pub(crate) use stalled::Stalled;
 
@@ -51,6 +56,10 @@ pub(crate) struct Scene<'a> {
     pub(crate) cores: &'a [CpuSet],
     /// The cores that are set aside, if any are.
     pub(crate) set: &'a [CpuSet],
+    /// The cores that are single jobs' alone.
+    pub(crate) alone: &'a Alone,
+    /// What other programs changed.
+    pub(crate) watch: &'a Watch,
     /// Failures that the judgement has not heard of.
     pub(crate) unreported: &'a BTreeMap<JobId, u32>,
     pub(crate) now: Instant,
@@ -101,6 +110,7 @@ impl Scene<'_> {
             self.explained(&seen[self.turn % seen.len()])?;
         }
         self.arrays(&seen)?;
+        let seen = self.isolated(seen)?;
         if !self.settings.schedule {
             return Ok(BTreeSet::new());
         }
@@ -179,7 +189,8 @@ impl Scene<'_> {
             return Ok(());
         }
         let container = self.world.containers.get(&one.id);
-        let heard = self.unreported.get(&one.id).is_none_or(|&count| count == 0);
+        let heard = self.unreported.get(&one.id).is_none_or(|&count| count == 0)
+            && !self.watch.is_pending(one.id, Setting::Frozen);
         if container.is_some_and(|container| container.frozen && !entry.frozen && frozen_sure && heard) {
             return wrong("nothing is frozen in the kernel that was thawed");
         }
@@ -329,7 +340,12 @@ impl Scene<'_> {
     /// Of the jobs that have started and nobody suspended, one runs; unless the host may not be used at all.
     fn someone_runs(&self, seen: &[Seen<'_>]) -> Result<(), Violation> {
         let started = |one: &&Seen<'_>| one.entry.phase == Phase::Running && !one.entry.suspended;
-        let frozen = seen.iter().filter(started).find(|one| one.out());
+        // An exclusive job waits for those in sets, too, as long as one has a signal to heed.
+        let heeds =
+            |entry: &Entry| entry.request.aside.is_some() && entry.grace.is_some_and(|at| self.now < at);
+        let waits_for_sets = self.ledger.jobs.values().any(heeds);
+        let alone = |one: &Seen<'_>| one.entry.request.class == Some(Class::Exclusive) && waits_for_sets;
+        let frozen = seen.iter().filter(started).find(|one| one.out() && !alone(one));
         let runs = seen.iter().any(|one| matches!(one.info.state, State::Running | State::Starting));
         match frozen {
             Some(one) if !runs && self.total() > 0 && !self.cores.is_empty() => Err(Violation::new(

@@ -5,21 +5,23 @@
 //! knows does not, and is built up again from the disk (what should be) and the host (what is).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use pinfold_policy::{
-    Action, Adopted, Aside, Class, Decision, Event, Instant, JobId, JobInfo, Machine, Policy, Reason,
-    Request, Running, Settings, State,
+    Action, Adopted, Aside, Class, Decision, Event, Instant, JobId, JobInfo, Machine, Policy, Request,
+    Running, Settings, State,
 };
 use pinfold_topo::synthetic::facts_of;
 use pinfold_topo::{CpuSet, Topology};
 
 use crate::checks::{Left, Scene, Stalled, Violation};
 use crate::dice::Dice;
+use crate::isolated::Alone;
 use crate::ledger::{Ledger, Phase};
+use crate::meddling::{Meddling, Write};
 use crate::mutant::Mutant;
 use crate::shrink::Only;
 use crate::swarm::{Chaos, Options};
+use crate::tally::{Fnv, name};
 use crate::world::{Work, World};
 
 /// The daemon's clock when the episode begins: far enough from 0 to be set back.
@@ -51,6 +53,12 @@ pub(crate) enum Happening {
     Chaos,
     /// Cores are set aside, or others, or none.
     SetAside,
+    /// The daemon looks whether there are cores for who waits to be isolated.
+    KeepHouse,
+    /// Another program writes to a job's group,
+    Meddle,
+    /// and insists.
+    Insist(Write),
     /// A new daemon starts.
     Up,
 }
@@ -104,8 +112,12 @@ pub(crate) struct Host {
     pub(crate) decisions: u64,
     pub(crate) hash: Fnv,
     pub(crate) tally: BTreeMap<&'static str, u64>,
-    policy: Option<Policy>,
-    adopting: bool,
+    /// Jobs that are to have cores to themselves.
+    pub(crate) alone: Alone,
+    /// Other programs that write to jobs' groups.
+    pub(crate) meddling: Meddling,
+    pub(crate) policy: Option<Policy>,
+    pub(crate) adopting: bool,
     disk: BTreeMap<JobId, Record>,
     starting: BTreeMap<JobId, Start>,
     /// Failures the judgement has not heard of yet.
@@ -121,7 +133,7 @@ pub(crate) struct Host {
     stalled: Stalled,
     /// What the clock shows beyond the origin and the true time.
     offset_us: i64,
-    clock: Instant,
+    pub(crate) clock: Instant,
 }
 
 impl Host {
@@ -134,6 +146,8 @@ impl Host {
         Self {
             settings: options.settings.clone(),
             cores: world.cores().to_vec(),
+            alone: Alone::new(world.cores()),
+            meddling: Meddling::new(options.meddle_seed),
             set: Vec::new(),
             topology: machine,
             dice,
@@ -178,6 +192,7 @@ impl Host {
             let (name, cores) = (SET.to_owned(), self.set.clone());
             machine.asides.push(Aside { name, cores, topology: None, memory_bytes: 0 });
         }
+        self.isolated_in(&mut machine);
         machine
     }
 
@@ -201,11 +216,7 @@ impl Host {
 
     /// The true time at which the judgement wants to be woken.
     pub(crate) fn wakeup_us(&self) -> Option<u64> {
-        let at = self.policy.as_ref()?.next_wakeup()?;
-        if at <= self.clock {
-            return Some(self.world.now_us());
-        }
-        Some(self.world.now_us().saturating_add(at.0.saturating_sub(self.raw_clock())))
+        Some(self.true_us(self.policy.as_ref()?.next_wakeup()?))
     }
 
     /// Sets the clock forth or back.
@@ -213,12 +224,35 @@ impl Host {
         self.offset_us = self.offset_us.saturating_add(by_us);
     }
 
-    fn raw_clock(&self) -> u64 {
+    pub(crate) fn raw_clock(&self) -> u64 {
         (CLOCK_ORIGIN_US + self.world.now_us()).saturating_add_signed(self.offset_us)
     }
 
-    /// Tells the judgement of an event and carries out what it decides. Nothing while there is no daemon.
+    /// The true time of what is due by the daemon's clock.
+    pub(crate) fn true_us(&self, at: Instant) -> u64 {
+        if at <= self.clock {
+            return self.world.now_us();
+        }
+        self.world.now_us().saturating_add(at.0.saturating_sub(self.raw_clock()))
+    }
+
+    /// The daemon hears of something. Nothing while there is none.
     pub(crate) fn deliver(&mut self, event: Event) -> Result<(), Violation> {
+        let turns = matches!(
+            event,
+            Event::Submit(_)
+                | Event::Command(..)
+                | Event::Machine(_)
+                | Event::Exited(_)
+                | Event::Withdrawn(_)
+        );
+        self.step(event)?;
+        self.end_isolation()?;
+        if turns { self.isolate_waiting() } else { Ok(()) }
+    }
+
+    /// Tells the judgement of an event and carries out what it decides.
+    pub(crate) fn step(&mut self, event: Event) -> Result<(), Violation> {
         if self.policy.is_none() {
             return Ok(());
         }
@@ -256,7 +290,7 @@ impl Host {
         self.check()
     }
 
-    fn tell(&mut self, line: impl FnOnce() -> String) {
+    pub(crate) fn tell(&mut self, line: impl FnOnce() -> String) {
         if let Some(trace) = &mut self.trace {
             trace.push(line());
         }
@@ -272,15 +306,22 @@ impl Host {
             settings: &self.settings,
             cores: &self.cores,
             set: &self.set,
+            alone: &self.alone,
+            watch: &self.meddling.watch,
             unreported: &self.unreported,
             now: self.clock,
             turn,
         }
         .check()?;
-        let clock = self.options.chaos.contains(&Chaos::Clock);
-        self.left.check(policy, &self.settings, self.cores.len(), self.clock, !clock)?;
+        let clock = self.has_true_clock();
+        self.left.check(policy, &self.settings, self.cores.len(), self.clock, clock)?;
         Stalled::check(policy, &self.settings, self.cores.len())?;
         self.owed_not_long(owed)
+    }
+
+    /// Whether the daemon's clock goes like the true one.
+    pub(crate) fn has_true_clock(&self) -> bool {
+        !self.options.chaos.contains(&Chaos::Clock)
     }
 
     /// What is a project's own and is lent comes back within the time that a start and a signal may take.
@@ -291,8 +332,7 @@ impl Host {
             let since_us = *self.owed_us.entry(job).or_insert(now_us);
             let bound_us = OWED_MAX_US + self.options.start_us;
             // Set back, the daemon's clock stands still until it is later than before.
-            let clock = self.options.chaos.contains(&Chaos::Clock);
-            if !clock && now_us - since_us > bound_us {
+            if self.has_true_clock() && now_us - since_us > bound_us {
                 let found = format!("job {job} waits for it since {} us", now_us - since_us);
                 return Err(Violation::new("what is lent comes back in time", found));
             }
@@ -340,13 +380,13 @@ impl Host {
         let stalled: Vec<(JobId, u16)> = primaries.iter().map(reading).collect();
         // Those that may surely be frozen: lower than the primary, and nothing speaks against it.
         let now = Instant(self.raw_clock()).max(self.clock);
-        let true_clock = !self.options.chaos.contains(&Chaos::Clock);
+        let true_clock = self.has_true_clock();
         let scheduled = self.settings.schedule && self.settings.affinity && self.settings.backfill;
         let held_back = scheduled && self.settings.hold_back;
         let could = |job: JobId| {
             let Some(one) = primaries.iter().find(|one| one.job == job) else { return false };
-            // Where some share evenly, primaries wait for their like.
-            if self.ledger.jobs.values().any(|entry| entry.even) {
+            // Beside one that shares evenly it waits for its like.
+            if beside(one).any(|other| self.ledger.jobs.get(&other.job).is_some_and(|entry| entry.even)) {
                 return false;
             }
             let gives_way = |other: &&JobInfo| {
@@ -405,7 +445,12 @@ impl Host {
                 self.copy_to_disk(*job);
             }
             Event::Sample(sample) => self.left.told(sample, now),
-            Event::Configure(_) => self.stalled.configured(),
+            Event::Configure(settings) => {
+                self.stalled.configured();
+                if !settings.hold_back {
+                    self.ledger.jobs.values_mut().for_each(|entry| entry.held_back = None);
+                }
+            }
             Event::Machine(_)
             | Event::Adopt(_)
             | Event::Withdrawn(_)
@@ -450,6 +495,7 @@ impl Host {
         };
         let fails = self.chaos && self.dice.chance(self.options.fail_permille[kind]);
         // A failure is sometimes reported although the kernel did it.
+        self.is_meant(job, &action, !fails);
         if !fails || (kind != 0 && self.dice.chance(300)) {
             self.apply(job, &action, fails);
         } else if let Action::Start { .. } = action {
@@ -551,6 +597,7 @@ impl Host {
             return;
         };
         self.world.spawn(job, work.clone(), start.class, start.priority, start.cpus);
+        self.remember(job);
         if let Some(record) = self.disk.get_mut(&job) {
             record.spawned = true;
         }
@@ -586,6 +633,7 @@ impl Host {
         self.owed_us.clear();
         self.left = Left::default();
         self.stalled = Stalled::default();
+        self.meddling.restart();
         // A start that was under way happens or does not.
         let starting: Vec<JobId> = self.starting.keys().copied().collect();
         for job in starting {
@@ -615,8 +663,16 @@ impl Host {
         for adopted in found {
             self.deliver(Event::Adopt(adopted))?;
         }
+        let running: Vec<JobId> = self.world.containers.keys().copied().collect();
+        running.into_iter().for_each(|job| self.remember(job));
         self.adopting = false;
+        self.restore_isolation()?;
         self.deliver(Event::Tick)
+    }
+
+    /// Whether the daemon has a job on its disk.
+    pub(crate) fn has(&self, job: JobId) -> bool {
+        self.disk.contains_key(&job)
     }
 
     /// What the disk and the host say of each job, the ledger put right accordingly.
@@ -668,119 +724,5 @@ impl Host {
             found.push(Adopted { request, submitted: record.submitted, running });
         }
         found
-    }
-}
-
-/// The names of all reasons, as [`crate::Outcome::tally`] has them.
-pub const REASONS: [&str; 32] = [
-    "home core free",
-    "backfill slot free",
-    "backfill asked",
-    "unscheduled",
-    "promoted",
-    "promoted to free core",
-    "preempted",
-    "idler core",
-    "cpus gone",
-    "cpus changed",
-    "exclusive",
-    "exclusive over",
-    "slots shrank",
-    "slot free",
-    "asked",
-    "priority changed",
-    "queue full",
-    "expired",
-    "too large",
-    "withdrawn",
-    "adopted",
-    "restored",
-    "retry",
-    "guaranteed",
-    "taken back",
-    "protected",
-    "made room",
-    "set free",
-    "set aside",
-    "interferes",
-    "last of list",
-    "not last of list",
-];
-
-fn name(reason: &Reason) -> &'static str {
-    let index = match reason {
-        Reason::HomeCoreFree { .. } => 0,
-        Reason::BackfillSlotFree { .. } => 1,
-        Reason::BackfillAsked { .. } => 2,
-        Reason::Unscheduled => 3,
-        Reason::Promoted { .. } => 4,
-        Reason::PromotedToFreeCore => 5,
-        Reason::Preempted { .. } => 6,
-        Reason::IdlerCore { .. } => 7,
-        Reason::CpusGone => 8,
-        Reason::CpusChanged => 9,
-        Reason::Exclusive { .. } => 10,
-        Reason::ExclusiveOver => 11,
-        Reason::SlotsShrank { .. } => 12,
-        Reason::SlotFree => 13,
-        Reason::Asked => 14,
-        Reason::PriorityChanged { .. } => 15,
-        Reason::QueueFull { .. } => 16,
-        Reason::Expired { .. } => 17,
-        Reason::TooLarge { .. } => 18,
-        Reason::Withdrawn => 19,
-        Reason::Adopted => 20,
-        Reason::Restored => 21,
-        Reason::Retry { .. } => 22,
-        Reason::Guaranteed { .. } => 23,
-        Reason::TakenBack { .. } => 24,
-        Reason::Protected { .. } => 25,
-        Reason::MadeRoom { .. } => 26,
-        Reason::SetFree { .. } => 27,
-        Reason::SetAside { .. } => 28,
-        Reason::Interferes { .. } => 29,
-        Reason::LastOfList => 30,
-        Reason::NotLastOfList => 31,
-        // This host has no memory: see `pressure`.
-        Reason::MemoryShort { .. }
-        | Reason::MemoryTakenBack { .. }
-        | Reason::MemoryNeeded { .. }
-        | Reason::MemorySuffices { .. }
-        | Reason::NoOtherWay { .. }
-        | Reason::GrowsTooFast { .. }
-        | Reason::MayGrow { .. }
-        | Reason::Near { .. }
-        | Reason::GoesFirst
-        | Reason::NoRoomSoon { .. }
-        | Reason::Checkpointed
-        | Reason::NotCheckpointed { .. }
-        | Reason::GoesFirstNoMore => return "memory",
-    };
-    REASONS[index]
-}
-
-/// FNV-1a over the text of all decisions.
-#[derive(Debug, Clone)]
-pub(crate) struct Fnv(pub(crate) u64);
-
-impl Default for Fnv {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Fnv {
-    pub(crate) fn add(&mut self, now: Instant, decision: &Decision) {
-        // Writing into a hash cannot fail.
-        let _ = write!(self, "{} {decision:?}", now.0);
-    }
-}
-
-impl std::fmt::Write for Fnv {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        for byte in text.bytes() {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-        Ok(())
     }
 }

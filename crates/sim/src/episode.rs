@@ -11,7 +11,7 @@ use crate::daemon::{Happening, Host, SET};
 use crate::dice::Dice;
 use crate::ledger::{Entry, Phase};
 use crate::mutant::Mutant;
-use crate::shrink::{self, Only};
+use crate::shrink::{self, Fault, Only};
 use crate::swarm::{self, Chaos, Options};
 use crate::world::Work;
 
@@ -26,8 +26,12 @@ const SAMPLES_END_US: u64 = 60_000_000;
 const MORE: u64 = 0x6d6f_7265;
 /// ... and others again.
 const LAST: u64 = 0x6c61_7374;
-/// ... and what lists there are.
+/// ... and what lists there are,
 const LISTS: u64 = 0x6c69_7374;
+/// ... and who is to be alone,
+const ISOLATED: u64 = 0x616c_6f6e;
+/// ... and what other programs do.
+const MEDDLING: u64 = 0x6d65_6464;
 
 /// How an episode went.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,6 +88,12 @@ pub fn run_only(
     options.draw_more(&mut more);
     options.draw_last(&mut Dice::new(seed ^ LAST));
     options.draw_lists(&mut Dice::new(seed ^ LISTS));
+    options.draw_isolated(&mut Dice::new(seed ^ ISOLATED));
+    let plain = options.clone();
+    options.draw_meddling(&mut Dice::new(seed ^ MEDDLING));
+    if !only.has_fault(Fault::Meddling) {
+        options = plain;
+    }
     options.keep(only);
     let mut host = Host::new(dice, more, options.clone(), mutant);
     host.only = only.clone();
@@ -126,6 +136,12 @@ fn play(host: &mut Host) -> Result<(), Violation> {
     if host.options.samples {
         host.plan(SAMPLE_US, Happening::Sample);
     }
+    if !host.options.isolated.is_empty() {
+        host.keep_house()?;
+    }
+    if host.options.meddle_us > 0 {
+        host.plan(0, Happening::Meddle);
+    }
     let mut steps = 0;
     let end_us = host.options.chaos_end_us;
     go_on(host, Some(end_us), &mut steps)?;
@@ -146,7 +162,8 @@ fn play(host: &mut Host) -> Result<(), Violation> {
 fn go_on(host: &mut Host, end_us: Option<u64>, steps: &mut u64) -> Result<(), Violation> {
     loop {
         let planned = host.next_planned_us();
-        let next = [planned, host.wakeup_us(), host.world.next_end_us()].into_iter().flatten().min();
+        let next = [planned, host.wakeup_us(), host.look_us(), host.world.next_end_us()];
+        let next = next.into_iter().flatten().min();
         let Some(next) = next.filter(|&next| end_us.is_none_or(|end| next <= end)) else { return Ok(()) };
         *steps += 1;
         if *steps > STEPS_MAX {
@@ -161,8 +178,11 @@ fn go_on(host: &mut Host, end_us: Option<u64>, steps: &mut u64) -> Result<(), Vi
             }
         } else if host.wakeup_us().is_some_and(|at| at <= next) {
             host.deliver(Event::Tick)?;
+        } else if host.look_us().is_some_and(|at| at <= next) {
+            host.look()?;
         }
         hear_of_ends(host)?;
+        host.schedule_look();
     }
 }
 
@@ -182,10 +202,11 @@ fn happen(host: &mut Host, happening: Happening) -> Result<(), Violation> {
             host.plan(100_000, happening);
             Ok(())
         }
-        Happening::Arrive(job) => match host.works.get(&job) {
-            Some((request, _)) => host.deliver(Event::Submit(request.clone())),
-            None => Ok(()),
-        },
+        Happening::Arrive(job) => {
+            let Some((request, _)) = host.works.get(&job) else { return Ok(()) };
+            let request = request.clone();
+            if host.is_refused(job, request.cores)? { Ok(()) } else { host.deliver(Event::Submit(request)) }
+        }
         Happening::StartDone(job, token) => host.start_done(job, token),
         Happening::Frozen(job, token) => {
             host.world.change(job, |container| {
@@ -211,6 +232,15 @@ fn happen(host: &mut Host, happening: Happening) -> Result<(), Violation> {
             set_aside(host, kept)
         }
         Happening::SetAside => Ok(()),
+        Happening::KeepHouse => host.keep_house(),
+        Happening::Meddle => {
+            host.meddle();
+            Ok(())
+        }
+        Happening::Insist(write) => {
+            host.insist(write);
+            Ok(())
+        }
         Happening::Up => host.start_up(),
     }
 }
@@ -220,7 +250,10 @@ fn plan_jobs(host: &mut Host) {
     let mut at_us = 0;
     for number in 1..=host.options.jobs {
         let job = JobId(number);
-        let (request, work) = draw_job(host, job);
+        let (mut request, work) = draw_job(host, job);
+        if let Some(set) = host.own_set(job) {
+            (request.aside, request.class, request.wish) = (Some(set), None, None);
+        }
         host.works.insert(job, (request, work));
         if host.options.arrival_us > 0 {
             at_us += host.dice.around(host.options.arrival_us);
@@ -413,14 +446,14 @@ fn hotplug(host: &mut Host) -> Result<(), Violation> {
         let one = core.first().filter(|_| host.dice.chance(200));
         cores.push(one.map_or(core, CpuSet::single));
     }
-    (host.cores, host.set) = (cores, Vec::new());
+    host.come_on_line(cores);
     host.deliver(Event::Machine(host.machine()))
 }
 
 /// Faults stop, the machine is whole, the settings are such that every job can run.
 fn calm_down(host: &mut Host) -> Result<(), Violation> {
     host.chaos = false;
-    (host.cores, host.set) = (host.world.cores().to_vec(), Vec::new());
+    host.come_on_line(host.world.cores().to_vec());
     if host.options.sets {
         set_aside(host, true)?;
     } else {
@@ -435,8 +468,13 @@ fn calm_down(host: &mut Host) -> Result<(), Violation> {
 
 /// Whoever is left waits for a user.
 fn all_wait_for_users(host: &Host) -> Result<(), Violation> {
-    let waits =
-        |job: &Entry| job.held || job.suspended || cannot_run(host, job) || host.ledger.has_full_array(job);
+    // Who is suspended keeps the cores that are its alone.
+    let keeps = |job: &Entry| job.is_isolated() && job.suspended;
+    let kept = host.ledger.jobs.values().any(keeps);
+    let behind = |job: &Entry| kept && job.is_isolated() && job.phase == Phase::Waiting;
+    let waits = |job: &Entry| {
+        job.held || job.suspended || cannot_run(host, job) || host.ledger.has_full_array(job) || behind(job)
+    };
     match host.ledger.jobs.iter().find(|(_, entry)| !waits(entry)) {
         Some((job, entry)) => {
             Err(Violation::new("every job ends that no user stopped", format!("job {job}: {entry:?}")))
@@ -447,8 +485,13 @@ fn all_wait_for_users(host: &Host) -> Result<(), Violation> {
 
 /// It was asked for while no core was usable, so nobody could say that it is too large; or what it may use is set aside.
 fn cannot_run(host: &Host, job: &Entry) -> bool {
-    let there = if job.request.aside.is_some() { &host.set } else { &host.cores };
-    let too_large = job.phase == Phase::Waiting && job.request.cores as usize > there.len();
+    let there = match &job.request.aside {
+        // One core is left for others.
+        Some(_) if job.is_isolated() => (host.alone.online.len() - host.set.len()).saturating_sub(1),
+        Some(_) => host.set.len(),
+        None => host.cores.len(),
+    };
+    let too_large = job.phase == Phase::Waiting && job.request.cores as usize > there;
     too_large || job.is_shut_out(&host.cores)
 }
 
@@ -456,11 +499,16 @@ fn all_are_over(host: &Host) -> Result<(), Violation> {
     if let Some((job, entry)) = host.ledger.jobs.first_key_value() {
         return Err(Violation::new("every job ends", format!("job {job}: {entry:?}")));
     }
-    let asked = host.ledger.over.len() as u64;
+    let asked = host.ledger.over.len() as u64 + host.alone.refused;
     let all = (1..=host.options.jobs).filter(|&number| host.only.has_job(number)).count() as u64;
     if asked != all || !host.world.containers.is_empty() || !host.is_up() {
         let found = format!("{asked} of {all} jobs, {:?}", host.world.containers);
         return Err(Violation::new("every job was asked for and nothing is left", found));
+    }
+    let left = host.set.len() + host.cores.len();
+    if left != host.world.cores().len() {
+        let found = format!("{left} of {}, {:?}", host.world.cores().len(), host.alone);
+        return Err(Violation::new("when all is over, all cores are for all again", found));
     }
     Ok(())
 }

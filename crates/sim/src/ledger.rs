@@ -34,6 +34,8 @@ pub enum Phase {
 pub struct Entry {
     /// What was asked for; the priority as it is now.
     pub request: Request,
+    /// When it was asked for.
+    pub submitted: Instant,
     /// Since when it waits, at the most.
     pub since: Instant,
     /// Whether it waited so long before it ran that it goes before others.
@@ -59,7 +61,7 @@ pub struct Entry {
     /// Until when it is left alone because of a signal.
     pub grace: Option<Instant>,
     /// Until when it may stand still for a primary's sake.
-    pub held_back: Option<Instant>,
+    pub held_back: Option<(Instant, JobId)>,
     /// It was thawed for a signal, without a slot.
     pub slotless: bool,
     /// Actions whose failure was reported and that were not asked for again: start, bind, weigh, freeze or
@@ -90,10 +92,24 @@ impl Entry {
         self.aged || now.since(self.since) >= Duration::from_secs(limit)
     }
 
+    fn stands_still(&mut self, reason: &Reason, again: bool, now: Instant) {
+        (self.frozen, self.slotless) = (true, false);
+        match reason {
+            Reason::Interferes { with, .. } => self.held_back = Some((now.after(HELD_BACK_MAX), *with)),
+            // It is for what the first try was for.
+            Reason::Retry { .. } => {}
+            _ => self.held_back = None,
+        }
+        // A freeze tried again is no new wait.
+        if !again {
+            self.since = now;
+        }
+    }
+
     /// Whether it may stand still for a primary's sake.
     #[must_use]
     pub fn is_held_back(&self, now: Instant) -> bool {
-        self.held_back.is_some_and(|until| now < until)
+        self.held_back.is_some_and(|(until, _)| now < until)
     }
 
     /// Whether it waits and too few of these cores, which jobs may use, lie inside its border.
@@ -152,6 +168,7 @@ impl Ledger {
     /// A job was asked for.
     pub fn submitted(&mut self, request: Request, now: Instant) {
         let entry = Entry {
+            submitted: now,
             since: now,
             aged: false,
             held: request.held,
@@ -263,17 +280,7 @@ impl Ledger {
                 if entry.request.no_suspend && !entry.suspended && failed.is_none() {
                     return wrong("a job that may not be suspended is frozen only by its user");
                 }
-                (entry.frozen, entry.slotless) = (true, false);
-                match decision.reason {
-                    Reason::Interferes { .. } => entry.held_back = Some(now.after(HELD_BACK_MAX)),
-                    // It is for what the first try was for.
-                    Reason::Retry { .. } => {}
-                    _ => entry.held_back = None,
-                }
-                // A freeze tried again is no new wait.
-                if failed.is_none() {
-                    entry.since = now;
-                }
+                entry.stands_still(&decision.reason, failed.is_some(), now);
             }
             (Action::Thaw, _) => {
                 entry.aged = entry.may_be_aged(now);
@@ -288,6 +295,9 @@ impl Ledger {
                 return wrong("a frozen job cannot die of a signal");
             }
             (Action::Signal { .. } | Action::PageOut { .. }, _) => {}
+        }
+        if let Action::Freeze | Action::Weigh { class: Class::Backfill, .. } = decision.action {
+            self.no_longer_primary(decision.job);
         }
         Ok(())
     }
@@ -323,6 +333,14 @@ impl Ledger {
     pub fn over(&mut self, job: JobId) {
         if self.jobs.remove(&job).is_some() {
             self.over.insert(job);
+        }
+        self.no_longer_primary(job);
+    }
+
+    /// Nobody stands still any more for the sake of this one.
+    fn no_longer_primary(&mut self, job: JobId) {
+        for entry in self.jobs.values_mut() {
+            entry.held_back = entry.held_back.filter(|(_, with)| *with != job);
         }
     }
 }

@@ -1,5 +1,8 @@
 //! Mistakes made on purpose between the judgement and the rest, to see that the checks find each.
 
+use std::time::Duration;
+
+use pinfold_policy::drift::Verdict;
 use pinfold_policy::{Action, Adopted, Class, Command, Decision, Event, JobId, Reason, Settings};
 use pinfold_topo::CpuSet;
 
@@ -58,11 +61,33 @@ pub enum Mutant {
     OneList,
     /// No job is taken for one of a list.
     NoLists,
+    /// Others run on the cores that are a job's alone.
+    ShareIsolated,
+    /// The cores of who was alone stay its own.
+    KeepIsolated,
+    /// Nobody gets cores to itself.
+    NeverIsolate,
+    /// Cores are made a job's alone whoever is on them.
+    IsolateAnywhere,
+    /// Who could never have cores to itself is not refused.
+    NeverRefuseIsolated,
+    /// Which cores are a job's alone is forgotten at a restart.
+    ForgetIsolated,
+    /// What another program changed is not set again.
+    NeverHeal,
+    /// It is set again each time.
+    AlwaysHeal,
+    /// Two that insist are left for a minute each time.
+    LeaveForAMinute,
+    /// It is told twice.
+    TellTwice,
+    /// What was asked of a job first is what counts for ever.
+    RememberFirst,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 36] = [
         Self::DropPromotion,
         Self::ForgetThaw,
         Self::ShareHome,
@@ -88,7 +113,28 @@ impl Mutant {
         Self::AlwaysHoldBack,
         Self::OneList,
         Self::NoLists,
+        Self::ShareIsolated,
+        Self::KeepIsolated,
+        Self::NeverIsolate,
+        Self::IsolateAnywhere,
+        Self::NeverRefuseIsolated,
+        Self::ForgetIsolated,
+        Self::NeverHeal,
+        Self::AlwaysHeal,
+        Self::LeaveForAMinute,
+        Self::TellTwice,
+        Self::RememberFirst,
     ];
+
+    /// What follows from a look at a setting, instead of this.
+    pub(crate) fn judge(self, verdict: Verdict) -> Verdict {
+        match (self, verdict) {
+            (Self::NeverHeal, Verdict::Heal) => Verdict::Wait,
+            (Self::AlwaysHeal, Verdict::Leave(_)) => Verdict::Heal,
+            (Self::LeaveForAMinute, Verdict::Leave(_)) => Verdict::Leave(Duration::from_secs(60)),
+            _ => verdict,
+        }
+    }
 
     /// What the judgement hears instead of this.
     pub(crate) fn hear_event(self, mut event: Event) -> Event {
@@ -189,7 +235,18 @@ impl Mutant {
             | Self::NeverHoldBack
             | Self::AlwaysHoldBack
             | Self::OneList
-            | Self::NoLists => {}
+            | Self::NoLists
+            | Self::ShareIsolated
+            | Self::KeepIsolated
+            | Self::NeverIsolate
+            | Self::IsolateAnywhere
+            | Self::NeverRefuseIsolated
+            | Self::ForgetIsolated
+            | Self::NeverHeal
+            | Self::AlwaysHeal
+            | Self::LeaveForAMinute
+            | Self::TellTwice
+            | Self::RememberFirst => {}
         }
     }
 }

@@ -41,11 +41,15 @@ pub enum Fault {
     Requeues,
     /// Projects have memory of their own.
     Projects,
+    /// Jobs are to have cores to themselves.
+    Isolation,
+    /// Other programs write to the groups of jobs.
+    Meddling,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Failures,
         Self::Crashes,
         Self::SlowFreezes,
@@ -58,6 +62,8 @@ impl Fault {
         Self::Steering,
         Self::Requeues,
         Self::Projects,
+        Self::Isolation,
+        Self::Meddling,
     ];
 
     fn name(self) -> &'static str {
@@ -74,6 +80,8 @@ impl Fault {
             Self::Steering => "steering",
             Self::Requeues => "requeues",
             Self::Projects => "projects",
+            Self::Isolation => "isolation",
+            Self::Meddling => "meddling",
         }
     }
 }
@@ -82,6 +90,8 @@ impl Fault {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Only {
     kept: Option<BTreeSet<Item>>,
+    /// Kinds of faults that are left out of all there are.
+    without: BTreeSet<Fault>,
 }
 
 /// Something that an episode can be played without.
@@ -114,7 +124,7 @@ impl Only {
     /// Whether there are faults of this kind.
     #[must_use]
     pub fn has_fault(&self, fault: Fault) -> bool {
-        self.has(Item::Fault(fault))
+        self.has(Item::Fault(fault)) && !self.without.contains(&fault)
     }
 
     /// How many things it names.
@@ -126,7 +136,13 @@ impl Only {
 
 impl fmt::Display for Only {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(kept) = &self.kept else { return f.write_str("all") };
+        let Some(kept) = &self.kept else {
+            let names: Vec<&str> = self.without.iter().map(|fault| fault.name()).collect();
+            return match names.is_empty() {
+                true => f.write_str("all"),
+                false => write!(f, "without={}", names.join(",")),
+            };
+        };
         let list =
             |pick: fn(&Item) -> Option<String>| kept.iter().filter_map(pick).collect::<Vec<_>>().join(",");
         let jobs = list(|item| if let Item::Job(number) = item { Some(number.to_string()) } else { None });
@@ -140,7 +156,7 @@ impl fmt::Display for Only {
 
 /// A text that says nothing of what an episode is to be played with.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` does not say what is left, as `jobs=1,4;upsets=3;faults=failures` does")]
+#[error("`{0}` does not say what is left, as `jobs=1,4;upsets=3;faults=failures` or `without=crashes` does")]
 pub struct NotOnly(String);
 
 impl FromStr for Only {
@@ -151,6 +167,11 @@ impl FromStr for Only {
             return Ok(Self::default());
         }
         let wrong = || NotOnly(text.to_owned());
+        let fault = |word: &str| Fault::ALL.into_iter().find(|fault| fault.name() == word).ok_or_else(wrong);
+        if let Some(list) = text.strip_prefix("without=") {
+            let without = list.split(',').map(fault).collect::<Result<_, _>>()?;
+            return Ok(Self { kept: None, without });
+        }
         let mut kept = BTreeSet::new();
         for part in text.split(';') {
             let (key, list) = part.split_once('=').ok_or_else(wrong)?;
@@ -159,15 +180,12 @@ impl FromStr for Only {
                 kept.insert(match key {
                     "jobs" => Item::Job(number()?),
                     "upsets" => Item::Upset(number()?),
-                    "faults" => {
-                        let fault = Fault::ALL.into_iter().find(|fault| fault.name() == word);
-                        Item::Fault(fault.ok_or_else(wrong)?)
-                    }
+                    "faults" => Item::Fault(fault(word)?),
                     _ => return Err(wrong()),
                 });
             }
         }
-        Ok(Self { kept: Some(kept) })
+        Ok(Self { kept: Some(kept), without: BTreeSet::new() })
     }
 }
 
@@ -184,7 +202,7 @@ pub fn shrink(
         .chain((0..upsets).map(Item::Upset))
         .chain(Fault::ALL.map(Item::Fault))
         .collect();
-    let only = |items: &[Item]| Only { kept: Some(items.iter().copied().collect()) };
+    let only = |items: &[Item]| Only { kept: Some(items.iter().copied().collect()), ..Only::default() };
     let mut tries = 0;
     let kept = minimal(all, |items| {
         tries += 1;
@@ -245,12 +263,20 @@ mod tests {
 
     #[test]
     fn what_is_left_reads_as_it_is_written() {
-        for text in ["all", "jobs=1,4;upsets=3;faults=failures,old-readings", "jobs=;upsets=;faults="] {
+        for text in [
+            "all",
+            "jobs=1,4;upsets=3;faults=failures,old-readings",
+            "jobs=;upsets=;faults=",
+            "without=isolation,meddling",
+        ] {
             assert_eq!(text.parse::<Only>().expect("it is one").to_string(), text);
         }
         let only: Only = "jobs=2;upsets=;faults=steering".parse().expect("it is one");
         assert!(only.has_job(2) && !only.has_job(1) && !only.has_upset(0) && only.has_fault(Fault::Steering));
-        for text in ["", "jobs", "jobs=x", "faults=rain", "birds=1"] {
+        let only: Only = "without=crashes".parse().expect("it is one");
+        assert!(only.has_job(2) && only.has_upset(0) && only.has_fault(Fault::Failures));
+        assert!(!only.has_fault(Fault::Crashes));
+        for text in ["", "jobs", "jobs=x", "faults=rain", "birds=1", "without=", "without=rain"] {
             assert!(text.parse::<Only>().is_err(), "{text}");
         }
     }

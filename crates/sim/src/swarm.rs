@@ -1,6 +1,7 @@
 //! The options of an episode. Each is drawn from the seed, and often to an extreme: some faults off, others
 //! wild, so that rare pairs of faults meet.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pinfold_policy::{ArrayLimit, Class, MemorySettings, Place, Preemption, Project, Settings};
@@ -70,6 +71,14 @@ pub struct Options {
     pub stall_milli: u16,
     /// and how much it may wait anyway.
     pub noise_milli: u16,
+    /// The jobs that are to have cores to themselves.
+    pub isolated: BTreeSet<u64>,
+    /// Mean time between two programs that write to jobs' groups, in microseconds; 0: there is none.
+    pub meddle_us: u64,
+    /// How many of them insist, in thousandths.
+    pub insist_permille: u32,
+    /// All chance of what they do comes from this.
+    pub meddle_seed: u64,
 }
 
 /// A disturbance from outside.
@@ -138,6 +147,10 @@ impl Options {
             hold_back: false,
             stall_milli: 0,
             noise_milli: 0,
+            isolated: BTreeSet::new(),
+            meddle_us: 0,
+            insist_permille: 0,
+            meddle_seed: 0,
         }
     }
 
@@ -186,6 +199,31 @@ impl Options {
     /// Which jobs are a list, from dice of its own once more.
     pub fn draw_lists(&mut self, dice: &mut Dice) {
         self.list_jobs = dice.pick(&[0, 0, 2, 5, 20, 1000]);
+    }
+
+    /// Which jobs are to have cores to themselves, from dice of its own.
+    pub fn draw_isolated(&mut self, dice: &mut Dice) {
+        let part = dice.pick(&[0, 0, 0, 100, 300]);
+        if self.cores > 1 {
+            self.isolated = (1..=self.jobs).filter(|_| dice.chance(part)).collect();
+        }
+    }
+
+    /// Whether other programs write to the groups of jobs, from dice of its own.
+    pub fn draw_meddling(&mut self, dice: &mut Dice) {
+        if !dice.chance(300) {
+            return;
+        }
+        self.meddle_us = dice.pick(&[500_000, 5_000_000, 30_000_000]);
+        self.insist_permille = dice.pick(&[0, 300, 700]);
+        self.meddle_seed = dice.below(u64::MAX);
+        if dice.chance(300) {
+            // It takes minutes until two that insist are left apart for longer.
+            (self.chaos_us, self.meddle_us) = (10_000_000, 30_000_000);
+            self.insist_permille = 700;
+            self.work_us = self.work_us.max(300_000_000);
+            self.chaos_end_us = self.chaos_end_us.max(2_000_000_000);
+        }
     }
 
     /// The list that a job is handed over with.
@@ -251,6 +289,12 @@ impl Options {
         }
         if without(Fault::Samples) {
             self.samples = false;
+        }
+        if without(Fault::Isolation) {
+            self.isolated.clear();
+        }
+        if without(Fault::Meddling) {
+            self.meddle_us = 0;
         }
     }
 }

@@ -7,9 +7,16 @@ use pinfold_sim::{Mutant, Only, Outcome, run, run_only, shrink};
 /// Plays an episode; what is printed on failure is all that is needed to see it again.
 #[track_caller]
 fn play(seed: u64) -> Outcome {
-    match run(seed, None, false) {
+    play_only(seed, &Only::default())
+}
+
+#[track_caller]
+fn play_only(seed: u64, only: &Only) -> Outcome {
+    match run_only(seed, None, false, only) {
         Ok(outcome) => outcome,
-        Err(failure) => panic!("{failure}\nagain: cargo xtask sim --seed {seed} --episodes 1 --trace"),
+        Err(failure) => {
+            panic!("{failure}\nagain: cargo xtask sim --seed {seed} --episodes 1 --trace --only '{only}'")
+        }
     }
 }
 
@@ -26,7 +33,7 @@ fn promises_hold_and_everything_happens() {
     }
     // Episodes in which nothing happens would keep every promise.
     assert!(crashes > 100, "{crashes} crashes");
-    for reason in pinfold_sim::daemon::REASONS {
+    for reason in pinfold_sim::tally::REASONS {
         assert!(tally.get(reason).is_some_and(|&count| count > 0), "nothing was decided because: {reason}");
     }
 }
@@ -37,8 +44,10 @@ fn seeds_that_found_mistakes() {
     let lines = corpus.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     let mut count = 0;
     for line in lines {
-        let (seed, _) = line.split_once(' ').expect("a seed and what it found");
-        play(seed.parse().expect("a seed is a number"));
+        let (seed, found) = line.split_once(' ').expect("a seed and what it found");
+        let only = found.split(' ').next().filter(|word| word.starts_with("without="));
+        let only = only.map_or_else(Only::default, |word| word.parse().expect("what is left out"));
+        play_only(seed.parse().expect("a seed is a number"), &only);
         count += 1;
     }
     assert!(count > 0, "the corpus is empty");

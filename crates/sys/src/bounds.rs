@@ -2,6 +2,8 @@
 //! service manager for a user. A job that such a process asks for is put into a group elsewhere, and would leave all that
 //! behind. Read only, from the process's own group up to the top. Absent here: what follows from it.
 
+use std::path::PathBuf;
+
 use pinfold_topo::CpuSet;
 
 use crate::cgroup::{Generation, Group, own_group, parse_limit};
@@ -21,6 +23,8 @@ pub struct Bounds {
     pub cpus: Option<CpuSet>,
     /// The smallest memory limit around it, in bytes.
     pub memory_bytes: Option<u64>,
+    /// The group whose limit that is, the uppermost of several: whoever is within it shares that memory.
+    pub memory_group: Option<PathBuf>,
     /// The job of this instance that it is part of; the groups of such a one count for nothing.
     pub job: Option<u64>,
 }
@@ -80,13 +84,15 @@ fn look_along(hierarchy: &Hierarchy, roots: &Roots, controller: &str, names: &[&
             Generation::V2 => "memory.max",
         };
         let limit = text(file).as_deref().and_then(parse_limit).filter(|&limit| limit < NO_LIMIT_BYTES);
-        found.memory_bytes = [found.memory_bytes, limit].into_iter().flatten().min();
+        if let Some(limit) = limit.filter(|&limit| found.memory_bytes.is_none_or(|have| limit < have)) {
+            (found.memory_bytes, found.memory_group) = (Some(limit), Some(path.clone()));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
 
     use super::*;
 
@@ -117,12 +123,19 @@ mod tests {
     fn check(hierarchies: &[Hierarchy], groups: &str, want: &Bounds) {
         let proc = tree(&[("7/cgroup", groups)]);
         let proc = Proc::open(proc.path()).unwrap();
-        assert_eq!(around(hierarchies, &Roots::default(), &proc, "i1", 7), *want, "{groups:?}");
+        let found = around(hierarchies, &Roots::default(), &proc, "i1", 7);
+        assert_eq!(found.memory_group.is_some(), found.memory_bytes.is_some(), "{groups:?}");
+        assert_eq!(Bounds { memory_group: None, ..found }, *want, "{groups:?}");
         assert_eq!(around(hierarchies, &Roots::default(), &proc, "i1", 8), Bounds::default(), "no process");
     }
 
     fn bounds(cpus: &str, memory_bytes: Option<u64>, job: Option<u64>) -> Bounds {
-        Bounds { cpus: (!cpus.is_empty()).then(|| cpus.parse().unwrap()), memory_bytes, job }
+        Bounds {
+            cpus: (!cpus.is_empty()).then(|| cpus.parse().unwrap()),
+            memory_bytes,
+            memory_group: None,
+            job,
+        }
     }
 
     #[test]
@@ -150,6 +163,26 @@ mod tests {
         // Groups that a job of another daemon has, or whoever calls theirs so, bound as any.
         check(&all, "0::/own/pinfold/i2/job-12\n", &bounds("", None, None));
         check(&all, "no line of the kernel's\n", &bounds("", None, None));
+    }
+
+    #[test]
+    fn whoever_has_the_same_limit_around_shares_it() {
+        let root = tree(&[
+            ("slurm/memory.max", "max\n"),
+            ("slurm/job_3/memory.max", "4096\n"),
+            ("slurm/job_3/step_0/memory.max", "4096\n"),
+            ("slurm/job_3/step_1/memory.max", "1024\n"),
+        ]);
+        let all = [hierarchy(root.path(), Generation::V2, "own", &[])];
+        let group = |of: &str| {
+            let proc = tree(&[("7/cgroup", &format!("0::/slurm/{of}\n"))]);
+            let proc = Proc::open(proc.path()).unwrap();
+            let found = around(&all, &Roots::default(), &proc, "i1", 7).memory_group;
+            found.map(|path| path.strip_prefix(root.path()).unwrap().display().to_string())
+        };
+        assert_eq!(group("job_3/step_0").as_deref(), Some("slurm/job_3"), "that of the job, not of its part");
+        assert_eq!(group("job_3/step_1").as_deref(), Some("slurm/job_3/step_1"), "a smaller one is its own");
+        assert_eq!(group("job_4"), None);
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod page_out;
 mod process;
 mod rescue;
 mod spare;
+mod taken;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -45,6 +46,10 @@ pub use isolate::Isolation;
 pub use measure::{Detail, Measure, Stalls};
 pub use memory::HeldMemory;
 pub use rescue::{Rescued, rescue, rescue_instance};
+pub use taken::Taken;
+
+pub(crate) use family::parse_mark;
+pub(crate) use grouped::members_below as grouped_members;
 
 /// The variable in a job's environment that holds its number; with [`INSTANCE_VARIABLE`] it marks the processes
 /// of a job where there are no groups to hold them.
@@ -197,6 +202,8 @@ pub struct Container {
     high: Option<Option<u64>>,
     /// What an earlier life asked for, where this one has not asked yet.
     meant: Option<Shape>,
+    /// Whether its processes ran before: what they held then is charged to the groups that they were in.
+    taken: bool,
 }
 
 impl Containers {
@@ -242,7 +249,7 @@ impl Containers {
         (container.cpus, container.share, container.limit) = (Some(cpus), Some(share), Some(limit));
         (container.nodes, container.high) = (Some(nodes), Some(None));
         if self.shared.levels.is_empty() {
-            container.family = Some(Mutex::new(Family::new(job, &self.shared.instance)));
+            container.family = Some(Mutex::new(self.shared.family(job)));
         }
         let early = if self.shared.have_doors() { Ok(()) } else { container.make_tree(true) };
         if let Err(error) = early.and_then(|()| container.shape(shape)) {
@@ -258,7 +265,7 @@ impl Containers {
     /// been given to another one since.
     pub fn adopt(&self, job: u64, main_pid: Option<u32>) -> Result<Option<Container>, ContainerError> {
         if self.shared.levels.is_empty() {
-            let mut family = Family::new(job, &self.shared.instance);
+            let mut family = self.shared.family(job);
             if let Some(pid) = main_pid {
                 family.take_in_if_marked(&self.shared.proc, pid)?;
             }
@@ -323,6 +330,7 @@ impl Container {
             limit: None,
             high: None,
             meant: None,
+            taken: shared.is_taken(job),
         }
     }
 
@@ -618,16 +626,24 @@ impl Container {
     /// Removes the container if no process is left in it.
     pub fn remove(self) -> Result<Removed, ContainerError> {
         if self.shared.levels.is_empty() {
-            let populated = self.is_populated()?;
-            return Ok(if populated { Removed::Busy(self) } else { Removed::Yes });
+            if self.is_populated()? {
+                return Ok(Removed::Busy(self));
+            }
+            self.shared.forget_taken(self.job);
+            return Ok(Removed::Yes);
         }
+        let (shared, job) = (Arc::clone(&self.shared), self.job);
         let this = match self.keep_as_spare()? {
-            None => return Ok(Removed::Yes),
+            None => {
+                shared.forget_taken(job);
+                return Ok(Removed::Yes);
+            }
             Some(this) => this,
         };
         match this.remove_groups()? {
             GroupRemoval::Gone => {
                 this.shared.forget_partition(this.job);
+                this.shared.forget_taken(this.job);
                 Ok(Removed::Yes)
             }
             GroupRemoval::Busy => Ok(Removed::Busy(this)),

@@ -256,6 +256,23 @@ pub fn node_available() -> Vec<(u32, u64)> {
     sysfs::node_available(Path::new("/sys/devices/system/node"))
 }
 
+/// What a NUMA node has, and what of it is in use that only its users can give back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeHeld {
+    /// The kernel's number of the node.
+    pub node: u32,
+    /// All its memory, in bytes.
+    pub total_bytes: u64,
+    /// What processes hold of it that no file on a disk has, and files in memory, in bytes.
+    pub held_bytes: u64,
+}
+
+/// What each NUMA node of this machine has and holds, by the kernel's number. A node that does not say so is left out.
+#[must_use]
+pub fn node_held() -> Vec<NodeHeld> {
+    sysfs::node_held(Path::new("/sys/devices/system/node"))
+}
+
 fn assembled(
     what: &str,
     facts: &pinfold_topo::facts::Facts,

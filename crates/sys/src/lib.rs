@@ -5,12 +5,14 @@
 //! jobs; [`doctor`] says it in words. [`records`] hears from the kernel of processes that start and end,
 //! [`discover`] reads the machine's topology, [`affinity`] which PUs a thread may use. [`spawn`], [`lead`],
 //! [`signals`], [`peer`] and [`paths`] start programs and the tasks of a job, receive signals, know who is at the
-//! other end of a socket, and say where files lie. [`housekeeping`] keeps what is no job off PUs. [`scratch`] gives jobs directories in
-//! memory, [`apart`] a `/tmp` and a network of their own. [`bounds`] says what the groups around whoever asks let that one have.
+//! other end of a socket, and say where files lie. [`housekeeping`] keeps what is no job off PUs, [`strays`] off NUMA nodes. [`scratch`] gives jobs directories in
+//! memory, [`apart`] a `/tmp` and a network of their own. [`bounds`] says what the groups around whoever asks let that one have, [`adoptee`] what
+//! processes are that are to become a job.
 //!
 //! Absent here: any judgement about jobs, any clock that decides, any store. Unsafe code stands only in small wrappers,
 //! each with its reason.
 
+pub mod adoptee;
 pub mod affinity;
 pub mod apart;
 pub mod bounds;
@@ -29,3 +31,4 @@ pub mod scratch;
 pub mod signals;
 pub mod site;
 pub mod spawn;
+pub mod strays;

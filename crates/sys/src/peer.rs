@@ -60,19 +60,30 @@ pub struct User {
 /// The user with this number, through the system's name service (so that directory services count too).
 #[must_use]
 pub fn user(uid: u32) -> Option<User> {
-    lookup(|entry, buffer, found| {
+    let found = lookup(|entry, buffer, found| {
         #[expect(unsafe_code, reason = "no safe binding for the name service")]
         // SAFETY: all pointers are valid for the call, and the length is the buffer's.
         unsafe {
             libc::getpwuid_r(uid, entry, buffer.as_mut_ptr().cast(), buffer.len(), found)
         }
-    })
+    });
+    found.ok().flatten()
 }
 
 /// The user with this name.
 #[must_use]
 pub fn user_named(name: &str) -> Option<User> {
-    let name = CString::new(name).ok()?;
+    look_up_name(name).ok().flatten()
+}
+
+/// Whether the system surely knows no user of this name; not so where a service that may know it gives no answer.
+#[must_use]
+pub fn is_stranger(name: &str) -> bool {
+    matches!(look_up_name(name), Ok(None))
+}
+
+fn look_up_name(name: &str) -> io::Result<Option<User>> {
+    let Ok(name) = CString::new(name) else { return Ok(None) };
     lookup(|entry, buffer, found| {
         #[expect(unsafe_code, reason = "no safe binding for the name service")]
         // SAFETY: all pointers are valid for the call, and the length is the buffer's.
@@ -102,7 +113,9 @@ pub fn become_user(uid: u32) -> io::Result<()> {
     }
 }
 
-fn lookup(call: impl Fn(*mut libc::passwd, &mut [u8], *mut *mut libc::passwd) -> i32) -> Option<User> {
+fn lookup(
+    call: impl Fn(*mut libc::passwd, &mut [u8], *mut *mut libc::passwd) -> i32,
+) -> io::Result<Option<User>> {
     let mut buffer = vec![0u8; 1024];
     loop {
         #[expect(unsafe_code, reason = "the C structure has pointers, for which zero is a valid value")]
@@ -110,17 +123,19 @@ fn lookup(call: impl Fn(*mut libc::passwd, &mut [u8], *mut *mut libc::passwd) ->
         let mut entry = unsafe { std::mem::zeroed::<libc::passwd>() };
         let mut found = std::ptr::null_mut();
         match call(&raw mut entry, &mut buffer, &raw mut found) {
-            0 if found.is_null() => return None,
+            0 if found.is_null() => return Ok(None),
             0 => {
-                return Some(User {
+                return Ok(Some(User {
                     uid: entry.pw_uid,
                     gid: entry.pw_gid,
                     name: text(entry.pw_name),
                     home: text(entry.pw_dir),
-                });
+                }));
             }
             libc::ERANGE if buffer.len() < 1 << 20 => buffer.resize(buffer.len() * 4, 0),
-            _ => return None,
+            // All of these are said by some C library or service for a name that nobody has.
+            libc::ENOENT | libc::ESRCH | libc::EBADF | libc::EPERM => return Ok(None),
+            error => return Err(io::Error::from_raw_os_error(error)),
         }
     }
 }
@@ -151,6 +166,7 @@ mod tests {
         assert_eq!(root.name, "root");
         assert_eq!(user_named("root"), Some(root));
         assert_eq!(user_named("no such user, surely"), None);
+        assert!(is_stranger("no such user, surely") && is_stranger("a\0b") && !is_stranger("root"));
         assert_eq!(user(u32::MAX - 7), None);
     }
 }

@@ -163,6 +163,7 @@ fn cores_that_are_set_aside_have_a_frame_of_their_own() {
         jobs: vec![9],
         made_s: 1.0,
         expires_s: None,
+        own_nodes: None,
     });
     let picture = svg::draw(&Map::new(&machine([1, 1, 1, 8, 1]), &view));
     // Three cores, and the line that says what the frame means.

@@ -11,7 +11,12 @@ use crate::kind::{Kind, each_kind};
 use crate::process::Done;
 use crate::wait::eventually;
 
-each_kind!(no_more_pus_than_its_manager_gave, ends_with_its_keeper, no_more_than_the_groups_around_it);
+each_kind!(
+    no_more_pus_than_its_manager_gave,
+    ends_with_its_keeper,
+    no_more_than_the_groups_around_it,
+    they_share_its_memory
+);
 
 const MINE: &str = "sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/self/status";
 
@@ -132,4 +137,58 @@ fn no_more_than_the_groups_around_it(kind: Kind) {
     assert_eq!(done.code, Some(0), "{done:?}");
     host.until_made("done");
     assert_eq!(host.wrote("handed"), format!("{last}\n"));
+}
+
+/// Two jobs of one allocation: each may have what it has and what neither has.
+fn they_share_its_memory(kind: Kind) {
+    const MIB: u64 = 1 << 20;
+    let memory = "/sys/fs/cgroup/memory";
+    if kind != Kind::Groups
+        || !rustix::process::geteuid().is_root()
+        || !Path::new(memory).join("cgroup.procs").exists()
+    {
+        return println!("skipped: only root can make groups of the first generation, where there are such");
+    }
+    let host = Host::with(kind, &["slots.factor=2"]);
+    let group = format!("{memory}/asks-{}", host.instance());
+    let _groups = Groups(vec![group.clone()]);
+    let inside = format!(
+        "mkdir -p {group} && echo {} >{group}/memory.limit_in_bytes && echo $$ >{group}/cgroup.procs || exit 99; ",
+        64 * MIB
+    );
+    let submit = |script: &str| -> u64 {
+        let done = host
+            .shell(&format!("{inside} pinfold submit -o /dev/null -e /dev/null -- /bin/sh -c \"{script}\""));
+        done.out.trim().parse().unwrap_or_else(|_| panic!("a number: {done:?}"))
+    };
+    // What has no line's end is kept whole.
+    let holds =
+        "(head -c 25165824 /dev/zero; : >held; until [ -e first ]; do sleep 0.05; done) | tail -n 1 | wc -c";
+    let first = submit(holds);
+    let second = submit("until [ -e second ]; do sleep 0.05; done");
+    host.until(second, JobState::Running);
+    let instance = host.instance();
+    let limit = |job: u64| -> u64 {
+        let path = format!("{memory}/pinfold/{instance}/job-{job}/memory.limit_in_bytes");
+        std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    };
+    host.until_made("held");
+    eventually("the second may have what the first has not", || match limit(second) {
+        bytes if (30 * MIB..=41 * MIB).contains(&bytes) => Ok(()),
+        bytes => Err(format!("{bytes}, and the first {}", limit(first))),
+    });
+    assert!(limit(first) > 55 * MIB, "which may have nearly all: {}", limit(first));
+    host.make("first");
+    host.until_exit_code(first, 0);
+    eventually("all is the second's", || match limit(second) {
+        bytes if bytes == 64 * MIB => Ok(()),
+        bytes => Err(bytes),
+    });
+    host.make("second");
+    host.until_exit_code(second, 0);
+    // The keeper of each was in that group.
+    eventually("the group is empty", || {
+        let left = std::fs::read_to_string(format!("{group}/cgroup.procs")).unwrap_or_default();
+        if left.is_empty() { Ok(()) } else { Err(left) }
+    });
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pinfold_proto::JobState;
-use pinfold_proto::view::WhyView;
+use pinfold_proto::view::{SetsView, WhyView};
 use pinfold_sys::affinity;
 use pinfold_topo::{CpuSet, PuOs};
 
@@ -17,6 +17,7 @@ each_kind!(
     jobs_leave_pus_that_are_taken_away,
     jobs_leave_pus_that_go_off_line,
     memory_lies_beside_the_cores,
+    a_set_has_a_node_to_itself,
     the_groups_of_jobs_are_narrowed,
 );
 
@@ -138,15 +139,7 @@ fn memory_lies_beside_the_cores(kind: Kind) {
     let _bound = no_rescue();
     let Some((mut host, machine)) = on_a_copy(kind, &[]) else { return };
     let Some(cores) = two_cores(&host) else { return };
-    for (node, pu) in cores.iter().enumerate() {
-        let at = machine.join(format!("node/node{node}"));
-        std::fs::create_dir_all(&at).expect("a node");
-        std::fs::write(at.join("cpulist"), pu.to_string()).expect("its PUs");
-        let meminfo = format!("Node {node} MemTotal: 8000000 kB\nNode {node} MemFree: 7000000 kB\n");
-        std::fs::write(at.join("meminfo"), meminfo).expect("its memory");
-    }
-    assert_eq!(host.stop(), Some(0));
-    host.start_daemon();
+    with_a_node_each(&mut host, &machine, cores);
     let groups = format!("/sys/fs/cgroup/cpuset/pinfold/{}", host.instance());
     let by_groups = kind == Kind::Groups && Path::new(&groups).is_dir();
     let jobs: Vec<u64> =
@@ -183,6 +176,60 @@ fn memory_lies_beside_the_cores(kind: Kind) {
         .filter_map(|chunk| chunk["nodes"].as_str())
         .collect();
     assert_eq!(nodes.contains(&"0"), by_groups, "{map}");
+}
+
+/// Each core has a NUMA node to itself, of whose memory a twentieth is held.
+fn with_a_node_each(host: &mut Host, machine: &Path, cores: [u64; 2]) {
+    for (node, pu) in cores.iter().enumerate() {
+        let at = machine.join(format!("node/node{node}"));
+        std::fs::create_dir_all(&at).expect("a node");
+        std::fs::write(at.join("cpulist"), pu.to_string()).expect("its PUs");
+        let sizes =
+            [("MemTotal", 8_000_000), ("MemFree", 7_000_000), ("AnonPages", 300_000), ("Shmem", 100_000)];
+        let meminfo: String =
+            sizes.iter().map(|(name, kib)| format!("Node {node} {name}: {kib} kB\n")).collect();
+        std::fs::write(at.join("meminfo"), meminfo).expect("its memory");
+    }
+    assert_eq!(host.stop(), Some(0));
+    host.start_daemon();
+}
+
+/// On a machine of two NUMA nodes a set has all cores of the second: what others hold there is told before a job of the set
+/// starts. The kernel has one node, from which nothing can go.
+fn a_set_has_a_node_to_itself(kind: Kind) {
+    let _bound = no_rescue();
+    let Some((mut host, machine)) = on_a_copy(kind, &[]) else { return };
+    let Some(cores) = two_cores(&host) else { return };
+    with_a_node_each(&mut host, &machine, cores);
+    let by_groups = kind == Kind::Groups
+        && Path::new(&format!("/sys/fs/cgroup/cpuset/pinfold/{}", host.instance())).is_dir();
+    let beside = host.submit(&[], "while :; do sleep 0.05; done");
+    host.until(beside, JobState::Running);
+    let made = host.pinfold(["set-aside", "own", "--cpus", &cores[1].to_string()]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let inside = host.submit(&["--in", "own"], "while :; do sleep 0.05; done");
+    let view = host.until(inside, JobState::Running);
+    let sets: SetsView = serde_json::from_str(&host.pinfold(["sets", "--json"]).out).expect("sets are JSON");
+    if !by_groups {
+        println!("in part: without groups nobody is kept off a node, and nothing is said of it");
+        assert_eq!((&view.own_nodes, &sets.sets[0].own_nodes), (&None, &None));
+        return;
+    }
+    let nodes = view.own_nodes.expect("the set has a node to itself");
+    assert_eq!(sets.sets[0].own_nodes.as_ref(), Some(&nodes));
+    assert_eq!((nodes.nodes.as_str(), nodes.kept), ("1", true));
+    assert_eq!((nodes.foreign_before, nodes.foreign_after), (Some(0.05), Some(0.05)));
+    let said = "node 1: others held 5.0 % of the memory, 5.0 % since it was moved away (1 % was aimed at";
+    assert!(nodes.found.starts_with(said), "{nodes:?}");
+    let told = why(&host, inside);
+    let number = told.numbers.iter().find(|number| number.name == "its NUMA nodes");
+    assert_eq!(number.map(|number| &number.value), Some(&nodes.found), "{told:?}");
+    // Nothing is left of it with the set.
+    assert_eq!(host.job(beside).own_nodes, None);
+    host.pinfold(["cancel", &inside.to_string()]);
+    host.until(inside, JobState::Exited);
+    assert_eq!(host.pinfold(["set-aside", "own", "--remove"]).code, Some(0));
+    host.until(beside, JobState::Running);
 }
 
 /// Somebody narrows the group above the jobs' ones.

@@ -11,6 +11,7 @@
     reason = "a test says why it is skipped, and what a daemon said"
 )]
 
+mod adopt;
 mod allocation;
 mod arrays;
 mod batch;

@@ -67,12 +67,33 @@ fn changes_are_saved_and_remembered(kind: Kind) {
     assert!(broken.err.contains("nothing is written") && host.wrote("broken.toml") == "[cpu\n", "{broken:?}");
     let none = host.pinfold(["config", "set", "slots.factor=2", "host.cpus=9999"]);
     assert!(none.code == Some(2) && none.err.contains("there is none here"), "{none:?}");
+    // What is so already is no change, and more memory than there is counts as what there is.
+    let again = host.pinfold(["config", "set", "slots.factor=3.0", "host.memory=100000TiB"]);
+    assert!(
+        again.code == Some(0) && again.err.contains("slots.factor: unchanged, it is 3 already"),
+        "{again:?}"
+    );
+    assert!(again.err.contains("`host.memory` is 100000TiB, and there are "), "{again:?}");
+    let status = host.status(&[]);
+    assert!(
+        status.warnings.iter().any(|warning| warning.contains("jobs may hold ")),
+        "{:?}",
+        status.warnings
+    );
+    // Nobody is made an operator who is not there.
+    for key in ["access.operators", "access.exclusive", "projects.web.users", "projects.web.operators"] {
+        let strange = host.pinfold(["config", "set", &format!("{key}=[\"root\", \"nosuchuser\"]")]);
+        let said = format!("`{key}` names nosuchuser, and this host knows no such user");
+        assert!(strange.code == Some(2) && strange.err.contains(&said), "{strange:?}");
+    }
     let upper = host.pinfold(["config", "set", "Slots.Factor=2"]);
     assert!(upper.code == Some(2) && upper.err.contains("is `slots.factor` meant?"), "{upper:?}");
     assert_eq!(done(&host, &["config", "get", "slots.factor"]).trim(), "3");
     let history = done(&host, &["config", "history"]);
     assert!(history.contains("slots.factor: 1.5 -> 3"), "{history}");
     assert!(history.contains("host.memory: unset -> "), "{history}");
+    assert_eq!(history.matches("slots.factor").count(), 1, "what was so already is no change: {history}");
+    assert!(!history.contains("access") && !history.contains("projects"), "{history}");
 }
 
 fn a_forged_audit_shows(kind: Kind) {

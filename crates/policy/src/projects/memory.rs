@@ -1,23 +1,45 @@
 //! Memory that is a project's own: what is kept for it, and how it is taken back from those who borrowed it.
 
 use crate::governor::{Lack, WORTH_BYTES, order};
-use crate::job::Job;
+use crate::job::{Job, Out};
 use crate::policy::Policy;
 use crate::projects::divide;
 use crate::{JobId, Reason};
 
+/// Whether a pool has more memory than is its own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Borrowed {
+    /// Its jobs hold it.
+    holds: bool,
+    /// They hold it, or are expected to come to hold it.
+    expected: bool,
+}
+
+impl Job {
+    /// Whether it is of a pool that holds more than is its own, or stands still so that this one does not come to.
+    pub(crate) fn has_borrowed(&self, borrowed: &[Borrowed]) -> bool {
+        let pool = borrowed.get(usize::from(self.pools.memory));
+        pool.is_some_and(|pool| pool.holds || (pool.expected && self.held.taken_back))
+    }
+}
+
 impl Policy {
-    /// Which pools hold more memory than is their own; empty when none is guaranteed any.
-    pub(crate) fn memory_borrowers(&self) -> Vec<bool> {
+    /// Which pools hold more memory than is their own, or are expected to; empty when none is guaranteed any.
+    pub(crate) fn memory_borrowers(&self) -> Vec<Borrowed> {
         if !self.pools.split_memory() {
             return Vec::new();
         }
-        let mut used = vec![0u64; self.pools.memory.len()];
+        let mut used = vec![(0u64, 0u64); self.pools.memory.len()];
         for job in self.lives.iter().filter_map(|id| self.jobs.get(id)) {
-            let used = &mut used[usize::from(job.pools.memory)];
-            *used = used.saturating_add(job.held.total());
+            // Who stands still for want of memory goes on as soon as there is what it needs, and not before.
+            let needs = job.live().is_some_and(|live| live.out.is_none_or(Out::is_memory));
+            let (held, expected) = &mut used[usize::from(job.pools.memory)];
+            let holds = job.held.total();
+            *held = held.saturating_add(holds);
+            *expected = expected.saturating_add(if needs { self.counts_for(job) } else { holds });
         }
-        used.iter().zip(self.memory_shares()).map(|(&used, share)| used > share).collect()
+        let own = used.into_iter().zip(self.memory_shares());
+        own.map(|((held, expected), own)| Borrowed { holds: held > own, expected: expected > own }).collect()
     }
 
     pub(super) fn memory_shares(&self) -> Vec<u64> {
@@ -108,9 +130,8 @@ impl Policy {
             let mut left = lacking.saturating_sub(standing.min(swap));
             swap = swap.saturating_sub(standing);
             while left > 0
-                && let Some((payer, movable)) = self.memory_payer(pool, swap)
+                && let Some((payer, movable, gain)) = self.memory_payer(pool, swap)
             {
-                let gain = self.counts_for(&self.jobs[&payer]) - self.jobs[&payer].held.resident + movable;
                 let reason = Reason::MemoryTakenBack { project: project.clone(), by, lacking };
                 self.stand_still(payer, reason);
                 (left, swap) = (left.saturating_sub(gain), swap - movable);
@@ -127,20 +148,22 @@ impl Policy {
 
     /// Whether a job borrowed memory that a project waits for.
     pub(crate) fn lent_memory_is_wanted(&self, job: &Job) -> bool {
-        let borrowed = self.memory_borrowers();
-        self.claimed() > 0 && borrowed.get(usize::from(job.pools.memory)).is_some_and(|&over| over)
+        self.claimed() > 0 && job.has_borrowed(&self.memory_borrowers())
     }
 
-    /// The youngest of those that borrowed memory and can be paged out, and how much of it swap takes.
-    fn memory_payer(&self, pool: u16, swap: u64) -> Option<(JobId, u64)> {
+    /// The youngest of those whose pool has, or is expected to come to, more than is its own, and who give some back when
+    /// they stand still: how much of it swap takes, and how much that is with what it is only expected to come to hold.
+    fn memory_payer(&self, pool: u16, swap: u64) -> Option<(JobId, u64, u64)> {
         let borrowed = self.memory_borrowers();
+        let movable = |job: &Job| job.held.resident.min(swap);
+        let gain =
+            |job: &Job| self.counts_for(job).saturating_sub(job.held.resident).saturating_add(movable(job));
         let may = |job: &&Job| {
             let theirs = job.pools.memory;
-            let pays = theirs != pool && borrowed[usize::from(theirs)];
-            let worth = job.held.resident.min(swap) >= WORTH_BYTES;
-            pays && worth && Some(job.id()) != self.memory.token && self.may_freeze(job.id())
+            let pays = theirs != pool && borrowed[usize::from(theirs)].expected && gain(job) >= WORTH_BYTES;
+            pays && Some(job.id()) != self.memory.token && self.may_freeze(job.id())
         };
         let youngest = self.running().filter(may).max_by_key(|job| order(job))?;
-        Some((youngest.id(), youngest.held.resident.min(swap)))
+        Some((youngest.id(), movable(youngest), gain(youngest)))
     }
 }

@@ -140,3 +140,59 @@ fn for_as_long_as_it_is_there() {
         ",
     );
 }
+
+/// Whoever shares its core evenly with a primary is its like; beside another primary all is as ever.
+#[test]
+fn where_some_share_evenly_the_others_are_watched() {
+    check(
+        "
+        > machine pack:2,numa:1,core:1,pu:1
+        > set factor=2000 hold_back=on
+        > submit 1 l7
+        1 start primary 0 p10: a home core was free (1 of 4 slots used)
+        > submit 2 l7
+        2 start primary 1 p10: a home core was free (2 of 4 slots used)
+        > submit 3 l7
+        3 start backfill 0 p10: no home core was free but a slot was (3 of 4 slots used)
+        3 weigh backfill p10 even: none of its list waits any more: those left of it share the cores evenly
+        > submit 4
+        4 start backfill 1 p10: no home core was free but a slot was (4 of 4 slots used)
+        > +1 idle 0 0 1:300 2:300
+        > +5 idle 0 0 1:300 2:300
+        > +5 idle 0 0 1:300 2:300
+        > +5 idle 0 0 1:300 2:300
+        4 freeze: job 2 waited 30.0 % of the time for a core beside it, 0.0 % is usual
+        ",
+    );
+}
+
+/// Who takes the primary's home ends that in the same step.
+#[test]
+fn when_the_primary_gives_its_home_up_nobody_stands_still_for_it() {
+    check(
+        "
+        > machine 2
+        > set factor=2000 hold_back=on
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 4 slots used)
+        > submit 2
+        2 start primary 1 p10: a home core was free (2 of 4 slots used)
+        > submit 3
+        3 start backfill 0 p10: no home core was free but a slot was (3 of 4 slots used)
+        > submit 4
+        4 start backfill 1 p10: no home core was free but a slot was (4 of 4 slots used)
+        > +1 idle 0 0 1:600 2:0
+        > +5 idle 0 0 1:600 2:0
+        > +5 idle 0 0 1:600 2:0
+        > +5 idle 0 0 1:600 2:0
+        3 freeze: job 1 waited 60.0 % of the time for a core beside it, 0.0 % is usual
+        > submit 5 c2 p12
+        > exit 4
+        > exit 2
+        1 weigh backfill p10: job 5 of priority 12 took its place
+        3 bind 1: a slot is free again
+        3 thaw: a slot is free again
+        5 start primary 0-1 p12: a home core was free (3 of 3 slots used)
+        ",
+    );
+}

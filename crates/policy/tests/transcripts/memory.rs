@@ -757,3 +757,27 @@ fn who_could_not_write_it_down_stands_still_again() {
         ",
     );
 }
+
+/// Whoever may never be frozen goes on in any case: beside it nobody is to stall for ever because he goes first.
+#[test]
+fn the_token_passes_to_who_may_never_be_frozen_when_all_stall() {
+    check(
+        "
+        > machine 2
+        > set prediction=off
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 3 slots used)
+        > submit 2 nosuspend
+        2 start primary 1 p10: a home core was free (2 of 3 slots used)
+        > memory free=100 swap=4000 1:600 2:300
+        > +1.0 memory free=0 swap=3500 stalled=800 1:600+300 2:400+200
+        > +1.1 memory free=0 swap=3400 stalled=800 1:600+350 2:400+250
+        > +0.5 memory free=0 swap=3400 stalled=800 1:600+350 2:400+250
+        1 freeze: memory runs short: 0 MiB free, growing by 269 MiB a second; job 2 goes first
+        > +1.0 memory free=0 swap=3400 stalled=300 1:600+350 2:400+250
+        1 page out 79: the running jobs need 317 MiB and 0 MiB are free
+        > exit 2
+        1 thaw: memory suffices again: 400 MiB free, 350 MiB to come back from swap
+        ",
+    );
+}

@@ -232,9 +232,9 @@ fn memory_that_was_lent_is_paged_out_for_its_project() {
         2 start primary 1 p10: a home core was free (2 of 6 slots used)
         > memory free=200 swap=1000 1:100 2:700
         > submit 3 m500 jweb
-        2 freeze: its memory was lent, and project web takes 300 MiB of it back for job 3
+        2 freeze: memory was lent to it, and project web takes 300 MiB back for job 3
         > why 2
-        the memory it holds was lent to it, and a project wants it back [priority 10, cores asked for 1, slots used 1 of 6, project none, cores of its own 4, 1 used, memory of its own 400 MiB, 800 MiB used, 400 MiB of it borrowed, since its start 0.0 s, frozen for 0.0 s, memory for jobs 1000 MiB, memory free 200 MiB, memory it holds 700 MiB, of it in swap, besides 0 MiB, times frozen for memory 1] change: 700 MiB of memory that running jobs do not need; it returns by itself
+        memory was lent to it, and a project wants it back [priority 10, cores asked for 1, slots used 1 of 6, project none, cores of its own 4, 1 used, memory of its own 400 MiB, 800 MiB used, 400 MiB of it borrowed, since its start 0.0 s, frozen for 0.0 s, memory for jobs 1000 MiB, memory free 200 MiB, memory it holds 700 MiB, of it in swap, besides 0 MiB, times frozen for memory 1] change: 700 MiB of memory that running jobs do not need; it returns by itself
         > why 3
         it is expected to need 500 MiB of memory, 200 MiB are left for it, and others borrowed what is its project's own [priority 10, cores asked for 1, slots used 1 of 6, project web, memory of its own 600 MiB, 0 MiB used, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 500 MiB, memory at most 500 MiB, memory for jobs 1000 MiB, memory free 200 MiB] change: what they borrowed is moved to swap
         > +0.1 memory free=200 swap=1000 1:100 2:700
@@ -250,6 +250,32 @@ fn memory_that_was_lent_is_paged_out_for_its_project() {
         2 thaw: memory suffices again: 550 MiB free, 350 MiB to come back from swap
         > +1.0 memory free=550 swap=650 1:100 2:350+350
         > +9.0 memory free=550 swap=650 1:100 2:350+350
+        ",
+    );
+}
+
+#[test]
+fn who_is_expected_to_come_to_more_than_its_own_gives_way_before_it_does() {
+    check(
+        "
+        > machine 4
+        > set projects=web::600
+        > submit 1 m100
+        1 start primary 0 p10: a home core was free (1 of 6 slots used)
+        > memory free=900 swap=1000 1:100
+        > submit 2 m700
+        2 start primary 1 p10: a home core was free (2 of 6 slots used)
+        > memory free=800 swap=1000 1:100 2:100
+        > submit 3 m500 jweb
+        2 freeze: memory was lent to it, and project web takes 300 MiB back for job 3
+        3 start primary 1 p10: a home core was free (2 of 6 slots used)
+        > +1.0 memory free=400 swap=1000 1:100 2:100 3:400
+        > +9.0 memory free=400 swap=1000 1:100 2:100 3:400
+        > why 2
+        memory ran short, and job 1 goes before it [priority 10, cores asked for 1, slots used 2 of 6, project none, cores of its own 4, 1 used, memory of its own 400 MiB, 200 MiB used, since its start 10.0 s, frozen for 10.0 s, memory for jobs 1000 MiB, memory free 400 MiB, memory it holds 100 MiB, of it in swap, besides 0 MiB, times frozen for memory 1] change: 700 MiB of memory that running jobs do not need; it returns by itself
+        > exit 3
+        2 thaw: memory suffices again: 800 MiB free
+        > +9.0 memory free=800 swap=1000 1:100 2:100
         ",
     );
 }

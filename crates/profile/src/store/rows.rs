@@ -42,7 +42,7 @@ pub(super) const JOB_FIXED: [&str; 28] = [
 ];
 
 /// The columns of `jobs`; the key first.
-pub(super) const JOB: [&str; 90] = [
+pub(super) const JOB: [&str; 91] = [
     "job",
     "uid",
     "user",
@@ -72,6 +72,7 @@ pub(super) const JOB: [&str; 90] = [
     "array_at_most",
     "allocation",
     "disk_bytes",
+    "adopted",
     "priority",
     "class",
     "state",
@@ -302,6 +303,8 @@ fn bind_spec(spec: &JobSpec, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
     to.put(array.and_then(|array| array.at_most))?;
     let allocation = |one| serde_json::to_string(one).expect("texts and numbers always have a JSON form");
     to.put(spec.allocation.as_ref().map(allocation))?.maybe(spec.disk_bytes)?;
+    let adopted = |one| serde_json::to_string(one).expect("texts and numbers always have a JSON form");
+    to.put(spec.adopted.as_ref().map(adopted))?;
     Ok(())
 }
 
@@ -426,6 +429,7 @@ fn read_spec(from: &mut Fields<'_, '_>) -> rusqlite::Result<JobSpec> {
         array: read_array(from)?,
         allocation: from.maybe_text()?.and_then(|text| serde_json::from_str(&text).ok()),
         disk_bytes: from.maybe()?,
+        adopted: from.maybe_text()?.and_then(|text| serde_json::from_str(&text).ok()),
     })
 }
 

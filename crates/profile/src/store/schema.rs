@@ -13,12 +13,12 @@ use rusqlite::{Connection, OptionalExtension};
 pub(super) const APPLICATION_ID: i32 = 0x5046_4C44;
 
 /// The newest version known here.
-pub(super) const VERSION: u32 = 19;
+pub(super) const VERSION: u32 = 20;
 
 /// What leads from version n to n + 1.
 const STEPS: [&str; VERSION as usize] = [
     TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS, SCRATCH, FILES, REQUEUE, NODES, NETWORK, SHARES,
-    CHECKPOINT, ARRAYS, COUNTS, HOST, LAY, ALLOCATION, DISK,
+    CHECKPOINT, ARRAYS, COUNTS, HOST, LAY, ALLOCATION, DISK, ADOPTED,
 ];
 
 /// Version 1: the tables.
@@ -413,6 +413,11 @@ ALTER TABLE jobs ADD COLUMN allocation TEXT CHECK (json_valid(allocation));
 /// Version 19: the directory on a disk that a job asks for.
 const DISK: &str = "
 ALTER TABLE jobs ADD COLUMN disk_bytes INTEGER CHECK (disk_bytes >= 0);
+";
+
+/// Version 20: the processes of a job that ran before it.
+const ADOPTED: &str = "
+ALTER TABLE jobs ADD COLUMN adopted TEXT CHECK (json_valid(adopted));
 ";
 
 /// The version of a file; 0 for an empty one.

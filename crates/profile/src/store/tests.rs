@@ -16,7 +16,7 @@ use pinfold_proto::row::{
     Counts, Lay, ProcessId, ProcessShare, ProcessSource, ProcessUsage, ProcessesFrom, Stalls, Usage,
 };
 use pinfold_proto::{
-    Allocation, Checkpoint, Ending, JobArray, JobClass, JobLayout, JobPlace, JobSpec, JobState,
+    Adopted, Allocation, Checkpoint, Ending, JobArray, JobClass, JobLayout, JobPlace, JobSpec, JobState,
 };
 use proptest::prelude::*;
 
@@ -208,8 +208,9 @@ prop_compose! {
         checkpoint in proptest::option::of((".*", any_number())),
         array in proptest::option::of((any_maybe(), any::<u32>(), any::<Option<u32>>())),
         layout in proptest::option::of((any::<Vec<(String, String)>>(), any::<Option<String>>())),
-        allocation in proptest::option::of((any::<Option<String>>(), any::<Option<String>>(), any_maybe())),
+        allocation in proptest::option::of((any::<[Option<String>; 3]>(), any_maybe())),
         disk_bytes in any_maybe(),
+        adopted in proptest::option::of((any::<Option<String>>(), any::<Vec<(u32, u64)>>(), any::<(u64, u64)>())),
     ) -> JobSpec {
         JobSpec {
             name, project, command, directory, priority, class, cores, held, no_suspend, private_tmp,
@@ -228,7 +229,10 @@ prop_compose! {
             line: numbers[4],
             tmp_bytes: numbers[5],
             disk_bytes,
-            allocation: allocation.map(|(manager, cpus, memory_bytes)| Allocation { manager, cpus, memory_bytes }),
+            adopted: adopted.map(|(cgroup, processes, before_ticks)| Adopted { cgroup, processes, before_ticks }),
+            allocation: allocation.map(|([manager, cpus, memory_group], memory_bytes)| Allocation {
+                manager, cpus, memory_bytes, memory_group,
+            }),
         }
     }
 }

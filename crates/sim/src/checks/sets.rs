@@ -10,7 +10,7 @@ impl Scene<'_> {
         if self.set.is_empty() {
             return Ok(seen);
         }
-        let asks = |one: &Seen<'_>| one.entry.request.aside.is_some();
+        let asks = |one: &Seen<'_>| one.entry.request.aside.is_some() && !one.entry.is_isolated();
         // The others are jobs of the host.
         let (inside, beside): (Vec<Seen<'b>>, Vec<Seen<'b>>) = seen.into_iter().partition(asks);
         let set: CpuSet = self.set.iter().flat_map(CpuSet::iter).collect();

@@ -70,14 +70,17 @@ impl Scene<'_> {
     /// those that want it and do not have it, though nobody has it who may never be frozen.
     pub(super) fn shares(&self, seen: &[Seen<'_>]) -> Result<BTreeSet<JobId>, Violation> {
         let mut owed = BTreeSet::new();
-        let Some(shares) = Shares::count(self, seen) else { return Ok(owed) };
+        let Some(mut shares) = Shares::count(self, seen) else { return Ok(owed) };
         let exclusive = seen.iter().find(|one| one.holds_slot() && one.class() == Some(Class::Exclusive));
         let mut used: usize = shares.slots.iter().sum();
         if let Some(exclusive) = exclusive {
             if exclusive.entry.exempt(self.now) {
                 return Ok(owed);
             }
+            // It gives way whole, and is counted as gone.
             used -= self.clipped(exclusive);
+            let at = shares.of(exclusive);
+            shares.slots[at] -= self.clipped(exclusive);
         }
         for one in seen {
             let at = shares.of(one);

@@ -35,6 +35,8 @@ pub struct Entry {
     pub wrote_from: (bool, bool),
     /// or there were fewer slots than jobs.
     pub for_slots: bool,
+    /// It stands still for a project that wants its memory back.
+    pub taken_back: bool,
     /// It was told to end, to begin anew,
     pub ends: bool,
     /// and how often that was so.
@@ -90,9 +92,22 @@ pub struct Books {
     swap_rate: u64,
     /// When all were last said to stall.
     stalled: Option<Instant>,
+    /// The token holder was frozen in this step.
+    holder_frozen: Option<JobId>,
     /// Who was slowed in this step, and by how much more each may grow.
     bounds: Vec<(JobId, u64)>,
     paged: VecDeque<(Instant, u64)>,
+}
+
+impl Entry {
+    fn stands_still(&mut self, reason: &Reason, asked: bool, now: Instant) {
+        self.stood = self.stood.filter(|_| self.frozen).or(Some(now));
+        let (by_user, for_slots) = if self.writes { self.wrote_from } else { (false, false) };
+        (self.frozen, self.by_user, self.changed) = (true, asked || by_user, now);
+        self.for_slots = matches!(reason, Reason::SlotsShrank { .. }) || for_slots;
+        self.taken_back |= matches!(reason, Reason::MemoryTakenBack { .. });
+        (self.writes, self.returns_until) = (false, None);
+    }
 }
 
 impl Books {
@@ -111,6 +126,7 @@ impl Books {
             by_user: false,
             wrote_from: (false, false),
             for_slots: false,
+            taken_back: false,
             ends: false,
             writes: false,
             ended: request.requeues,
@@ -132,6 +148,7 @@ impl Books {
         (self.token, self.usable, self.swap_free, self.swap_rate) = (None, None, 0, 0);
         self.stalled = None;
         self.bounds.clear();
+        self.holder_frozen = None;
         self.learned.clear();
         self.paged.clear();
         self.jobs.clear();
@@ -216,17 +233,10 @@ impl Books {
                 // One that got the token while it stood still does so until it has its slots, and a failed try is made again.
                 let stands = entry.frozen && matches!(reason, Reason::Retry { .. });
                 if !asked && !for_slots && !stands && self.token == Some(*job) {
-                    return wrong("the token holder is not frozen");
+                    // Unless the token passes to another in this step, which is told at its end.
+                    self.holder_frozen = Some(*job);
                 }
-                self.change(*job, |entry| {
-                    entry.stood = entry.stood.filter(|_| entry.frozen).or(Some(now));
-                    let (by_user, for_slots_before) =
-                        if entry.writes { entry.wrote_from } else { (false, false) };
-                    (entry.frozen, entry.by_user, entry.changed) = (true, asked || by_user, now);
-                    entry.for_slots = for_slots || for_slots_before;
-                    entry.writes = false;
-                    entry.returns_until = None;
-                });
+                self.change(*job, |entry| entry.stands_still(reason, asked, now));
             }
             Action::Thaw => self.thawed(*job, now),
             Action::PageOut { bytes } => {
@@ -366,7 +376,7 @@ impl Books {
     pub fn requeued(&mut self, job: JobId) {
         self.change(job, |entry| {
             (entry.started, entry.frozen, entry.by_user, entry.for_slots) = (None, false, false, false);
-            entry.writes = false;
+            (entry.writes, entry.taken_back) = (false, false);
             (entry.ends, entry.held, entry.thawed, entry.returns_until) = (false, (0, 0), None, None);
             // What it came to hold is known from now on.
             entry.request.memory = entry.request.memory.max(Some(entry.peak));
@@ -388,7 +398,7 @@ impl Books {
         let Some(entry) = self.jobs.get_mut(&job) else { return };
         let again = !entry.frozen;
         entry.thawed = Some(now);
-        entry.writes = false;
+        (entry.writes, entry.taken_back) = (false, false);
         (entry.frozen, entry.by_user, entry.for_slots, entry.changed) = (false, false, false, now);
         if !again && entry.held.1 >= WORTH_BYTES {
             let takes = Duration::from_micros(entry.held.1 * 1_000_000 / rate);
@@ -507,20 +517,41 @@ impl Books {
         None
     }
 
+    /// Whether all stall, nobody but the token holder could be frozen, and `new` is the foremost of those who may never be.
+    fn goes_on_anyway(&self, new: JobId, was: JobId, now: Instant) -> bool {
+        let stalls = self.stalled.is_some_and(|at| now.since(at) <= GREW_WITHIN);
+        let stays = |entry: &Entry| {
+            entry.request.no_suspend && entry.started.is_some() && !entry.frozen && !entry.ends
+        };
+        let worth = |entry: &Entry| entry.held.0 + entry.held.1 >= WORTH_BYTES;
+        let others = self.jobs.iter().filter(|(_, entry)| stays(entry) && worth(entry));
+        let foremost = others.min_by_key(|(job, e)| (u8::MAX - e.request.priority, e.started, **job));
+        let holder = self.jobs.get(&was).is_some_and(|entry| !entry.request.no_suspend);
+        stalls
+            && holder
+            && self.could_be_frozen(new).is_none()
+            && foremost.is_some_and(|(job, _)| *job == new)
+    }
+
     /// At the end of each step: the bounds that were set, and the token, which stays with whoever has it and falls to the
     /// foremost of those that there are.
     pub fn check_step(&mut self, policy: &Policy, now: Instant) -> Result<(), Violation> {
         self.check_bounds()?;
         let token = policy.memory_token();
-        let keeps =
-            |entry: &Entry| entry.started.is_some() && !entry.by_user && !entry.for_slots && !entry.ends;
+        let keeps = |entry: &Entry| {
+            // One that writes down what it has done, from where it stood for another cause, stands there still.
+            let (by_user, for_slots) = if entry.writes { entry.wrote_from } else { (false, false) };
+            let stands = entry.by_user || entry.for_slots || by_user || for_slots;
+            entry.started.is_some() && !stands && !entry.ends
+        };
         // Who stood still for long enough goes before the holder.
         let patient = |new: JobId, was: JobId| {
             let (Some(new), Some(was)) = (self.jobs.get(&new), self.jobs.get(&was)) else { return false };
             let above = u32::from(was.request.priority).saturating_sub(u32::from(new.request.priority)) + 1;
             new.stood.is_some_and(|since| now.since(since) >= PATIENCE * above)
         };
-        let passed = self.token.zip(token).is_some_and(|(was, new)| was != new && patient(new, was));
+        let passes = |was, new| was != new && (patient(new, was) || self.goes_on_anyway(new, was, now));
+        let passed = self.token.zip(token).is_some_and(|(was, new)| passes(was, new));
         if let Some(was) = self.token.filter(|was| self.jobs.get(was).is_some_and(keeps))
             && token != Some(was)
             && !passed
@@ -539,6 +570,9 @@ impl Books {
                 let found = format!("job {new}, and {foremost:?} was before it");
                 return Err(Violation::new("the token falls to the foremost", found));
             }
+        }
+        if let Some(job) = self.holder_frozen.take().filter(|job| token == Some(*job)) {
+            return Err(Violation::new("the token holder is not frozen", format!("job {job}")));
         }
         self.token = token;
         let info = token.and_then(|job| policy.job(job));

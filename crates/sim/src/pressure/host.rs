@@ -13,7 +13,6 @@ use pinfold_policy::{
 use pinfold_topo::{CpuSet, PuOs};
 
 use crate::checks::Violation;
-use crate::daemon::Fnv;
 use crate::dice::Dice;
 use crate::pressure::books::Books;
 use crate::pressure::mutant::Mutant;
@@ -22,6 +21,7 @@ use crate::pressure::readings::RELAXED_US;
 use crate::pressure::shares::Owed;
 use crate::pressure::world::{TICK_US, World};
 use crate::shrink::Only;
+use crate::tally::Fnv;
 
 const CLOCK_ORIGIN_US: u64 = 1_000_000_000_000;
 /// The pager reads a job back that has more than this in swap, as the daemon has it do.

@@ -184,7 +184,10 @@ impl Options {
         let mut hardware = hardware(dice, calm);
         let reserve = dice.pick(&[64 * MIB, 256 * MIB, hardware.ram / 50]).min(hardware.ram / 4);
         let usable = hardware.ram - hardware.others - hardware.swing - reserve;
-        let (tasks, history) = tasks(dice, regime, usable, hardware.cores);
+        let (mut tasks, history) = tasks(dice, regime, usable, hardware.cores);
+        if matches!(regime, Regime::Ample | Regime::Scarce) {
+            fit_who_is_never_frozen(&mut tasks, usable);
+        }
         hardware.swap = swap(dice, regime, &tasks, &history, usable);
         let outside = if dice.chance(200) && hardware.others == 0 { hardware.ram } else { 0 };
         let settings = settings(dice, &hardware, reserve, outside, regime);
@@ -324,6 +327,16 @@ fn tasks(dice: &mut Dice, regime: Regime, usable: u64, cores: u64) -> (Vec<Task>
         })
         .collect();
     (tasks, history)
+}
+
+/// Where nobody knows what jobs need, those that may never be frozen fit into RAM together: nothing could help them if they
+/// did not.
+fn fit_who_is_never_frozen(tasks: &mut [Task], usable: u64) {
+    let mut room = usable;
+    for task in tasks.iter_mut().filter(|task| task.no_suspend) {
+        task.no_suspend = task.plan.peak <= room;
+        room -= if task.no_suspend { task.plan.peak } else { 0 };
+    }
 }
 
 /// How long a job must take at least to be seen growing.

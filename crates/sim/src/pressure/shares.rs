@@ -76,7 +76,8 @@ impl Books {
         unused.saturating_sub(self.swap_free)
     }
 
-    /// Whether `frozen` borrowed memory, and `newcomer` is of another project, within whose own it stays.
+    /// Whether `frozen` borrowed memory, or was frozen so that its pool would not, and `newcomer` is of another project,
+    /// within whose own it stays.
     pub(super) fn gave_back(&self, frozen: &Entry, newcomer: &Entry, wanted: u64) -> bool {
         let shares = self.shares();
         let (theirs, ours) = (Self::pool(&shares, frozen), Self::pool(&shares, newcomer));
@@ -85,7 +86,7 @@ impl Books {
         let own = theirs.map_or(rest, |name| shares[name]);
         let used = self.jobs.values().filter(|e| e.started.is_some() && Self::pool(&shares, e) == theirs);
         let used: u64 = used.map(|entry| entry.held.0 + entry.held.1).sum();
-        used > own && self.counted(&shares, pool) + wanted <= shares[pool]
+        (used > own || frozen.taken_back) && self.counted(&shares, pool) + wanted <= shares[pool]
     }
 
     /// The next job of each project, where it waits for nothing but memory that is the project's own, and those who have

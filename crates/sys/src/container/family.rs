@@ -27,6 +27,8 @@ pub(super) struct Family {
     /// Processor time of members that are gone and that no living member has inherited, in clock ticks.
     gone_user_ticks: u64,
     gone_system_ticks: u64,
+    /// User and system time that its processes had used before they were its, in clock ticks.
+    pub(super) before_ticks: (u64, u64),
 }
 
 impl Family {
@@ -38,6 +40,7 @@ impl Family {
             known: BTreeMap::new(),
             gone_user_ticks: 0,
             gone_system_ticks: 0,
+            before_ticks: (0, 0),
         }
     }
 
@@ -224,8 +227,8 @@ impl Family {
             system = system.saturating_add(stat.system_ticks).saturating_add(stat.children_system_ticks);
         }
         let mut measure = Measure {
-            cpu_user_us: ticks_to_us(user),
-            cpu_system_us: ticks_to_us(system),
+            cpu_user_us: ticks_to_us(user.saturating_sub(self.before_ticks.0)),
+            cpu_system_us: ticks_to_us(system.saturating_sub(self.before_ticks.1)),
             processes: u64::try_from(pids.len()).unwrap_or(u64::MAX),
             ..Measure::default()
         };
@@ -241,9 +244,9 @@ fn is_of(proc: &Proc, pid: u32, user: u32) -> bool {
 
 /// What a process's environment says about the job it belongs to.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Mark {
-    pub(super) job: u64,
-    pub(super) instance: String,
+pub(crate) struct Mark {
+    pub(crate) job: u64,
+    pub(crate) instance: String,
 }
 
 impl Mark {
@@ -268,7 +271,7 @@ pub(super) fn mark_of(proc: &Proc, pid: u32) -> Result<Option<Mark>, ProcError> 
     Ok(proc.environ(pid)?.and_then(|environ| parse_mark(&environ)))
 }
 
-fn parse_mark(environ: &[u8]) -> Option<Mark> {
+pub(crate) fn parse_mark(environ: &[u8]) -> Option<Mark> {
     let value = |variable: &str| {
         environ.split(|byte| *byte == 0).find_map(|entry| {
             let text = entry.strip_prefix(variable.as_bytes())?.strip_prefix(b"=")?;

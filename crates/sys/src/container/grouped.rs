@@ -501,7 +501,7 @@ impl Tree {
 }
 
 /// The members of a group and of all groups below it, ascending.
-pub(super) fn members_below(group: &Group) -> Result<Vec<u32>, CgroupError> {
+pub(crate) fn members_below(group: &Group) -> Result<Vec<u32>, CgroupError> {
     let mut pids = group.read_parsed("cgroup.procs", parse_pids)?.unwrap_or_default();
     if group.has_children() {
         for name in group.children()? {

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use super::ContainerError;
 use super::spare::Spare;
+use super::taken::Taken;
 use crate::cgroup::{CgroupError, Generation, Group, GroupRemoval};
 use crate::mode::{AbilityName, DAEMON_LEAF, Hierarchy, Plan, Roots, Via, decide};
 use crate::procfs::Proc;
@@ -57,6 +58,8 @@ pub(super) struct Shared {
     pub(super) spares: Mutex<Vec<Spare>>,
     /// The PUs of jobs whose groups are partitions.
     pub(super) partitions: Mutex<BTreeMap<u64, CpuSet>>,
+    /// Jobs whose processes ran before.
+    pub(super) taken: Mutex<BTreeMap<u64, Taken>>,
 }
 
 impl Level {
@@ -99,8 +102,9 @@ impl Shared {
         let roles = Roles::assign(&plan, &levels);
         let proc = Proc::open(&roots.proc)?;
         let spares = Mutex::new(Vec::new());
-        let partitions = Mutex::new(BTreeMap::new());
-        let shared = Self { plan, instance: instance.to_owned(), levels, roles, proc, spares, partitions };
+        let (partitions, taken) = (Mutex::new(BTreeMap::new()), Mutex::new(BTreeMap::new()));
+        let instance = instance.to_owned();
+        let shared = Self { plan, instance, levels, roles, proc, spares, partitions, taken };
         if shared.plan.via(AbilityName::Pin) == Via::V2 {
             shared.find_partitions()?;
         }

@@ -1,7 +1,8 @@
 //! What a job uses and has used, read from its groups. Absent here: rates, peaks over time, any difference between
 //! two readings. Absent values are `None`, never zero.
 
-use super::{Container, ContainerError};
+use super::levels::group_name;
+use super::{Container, ContainerError, Containers};
 use crate::cgroup::{Group, keyed, parse_io_stat, parse_numa_stat};
 use crate::mode::{AbilityName, Via};
 use crate::procfs::{Members, Proc, ProcError};
@@ -135,6 +136,9 @@ impl Container {
             (Via::V1, Some(group)) => memory_v1(group, &mut measure, self.may_be_killed(detail))?,
             _ => memory_of_processes(&self.shared.proc, pids, &mut measure)?,
         }
+        if self.taken && matches!(self.shared.plan.via(AbilityName::Limit), Via::V1 | Via::V2) {
+            self.add_charged_elsewhere(pids, &mut measure)?;
+        }
         if detail == Detail::Processes {
             Sums::over(&self.shared.proc, pids)?.into_measure(&mut measure);
         }
@@ -175,19 +179,7 @@ impl Container {
     /// Anonymous and shared memory on each NUMA node, in bytes: the kernel's number of the node, ascending. `None`: no
     /// group counts memory here, or this kernel does not tell nodes apart.
     pub fn memory_by_node(&self) -> Result<Option<Vec<(u32, u64)>>, ContainerError> {
-        let via = self.shared.plan.via(AbilityName::Limit);
-        let Some(text) = read(self.group(self.shared.roles.memory), "memory.numa_stat")? else {
-            return Ok(None);
-        };
-        Ok(match via {
-            Via::V2 => parse_numa_stat(&text, &["anon", "shmem"]),
-            // Shared memory lies among the anonymous pages there.
-            Via::V1 => parse_numa_stat(&text, &["hierarchical_anon"]).map(|nodes| {
-                let page_bytes = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
-                nodes.into_iter().map(|(node, pages)| (node, pages.saturating_mul(page_bytes))).collect()
-            }),
-            _ => None,
-        })
+        by_node(self.shared.plan.via(AbilityName::Limit), self.group(self.shared.roles.memory))
     }
 
     fn measure_cpu(&self, measure: &mut Measure) -> Result<(), ContainerError> {
@@ -219,6 +211,29 @@ impl Container {
         }
         Ok(())
     }
+}
+
+impl Containers {
+    /// As [`Container::memory_by_node`], of a job whose group is found by its number; `None` as well when it is over.
+    pub fn memory_by_node(&self, job: u64) -> Result<Option<Vec<(u32, u64)>>, ContainerError> {
+        let level = self.shared.roles.memory.and_then(|index| self.shared.levels.get(index));
+        let Some(level) = level else { return Ok(None) };
+        let group = level.instance.child(&group_name(job))?;
+        by_node(self.shared.plan.via(AbilityName::Limit), group.as_ref())
+    }
+}
+
+fn by_node(via: Via, group: Option<&Group>) -> Result<Option<Vec<(u32, u64)>>, ContainerError> {
+    let Some(text) = read(group, "memory.numa_stat")? else { return Ok(None) };
+    Ok(match via {
+        Via::V2 => parse_numa_stat(&text, &["anon", "shmem"]),
+        // Shared memory lies among the anonymous pages there.
+        Via::V1 => parse_numa_stat(&text, &["hierarchical_anon"]).map(|nodes| {
+            let page_bytes = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
+            nodes.into_iter().map(|(node, pages)| (node, pages.saturating_mul(page_bytes))).collect()
+        }),
+        _ => None,
+    })
 }
 
 fn read(group: Option<&Group>, file: &str) -> Result<Option<String>, ContainerError> {

@@ -52,11 +52,29 @@ impl Container {
             }
             _ => memory_of_processes(&self.shared.proc, &self.pids()?, &mut measure)?,
         }
+        if self.taken && matches!(via, Via::V1 | Via::V2) {
+            self.add_charged_elsewhere(&self.pids()?, &mut measure)?;
+        }
         Ok(HeldMemory {
             resident_bytes: measure.memory_bytes,
             swapped_bytes: measure.swap_bytes,
             cache_bytes: measure.cache_bytes.unwrap_or(0),
         })
+    }
+
+    /// What the kernel counts against the job's bound and cannot take back by dropping page cache, in bytes: memory held
+    /// in RAM, page tables and other memory of the kernel's on its behalf. `None`: no group counts it here.
+    pub fn charged_bytes(&self) -> Result<Option<u64>, ContainerError> {
+        let Some(group) = self.group(self.shared.roles.memory) else { return Ok(None) };
+        let (file, cache, shared) = match self.shared.plan.via(AbilityName::Limit) {
+            Via::V2 => ("memory.current", "file", "shmem"),
+            Via::V1 => ("memory.usage_in_bytes", "total_cache", "total_shmem"),
+            Via::Processes | Via::Nothing => return Ok(None),
+        };
+        let text = group.read("memory.stat")?.unwrap_or_default();
+        let figure = |key| keyed(&text, key).unwrap_or(0);
+        let droppable = figure(cache).saturating_sub(figure(shared));
+        Ok(group.read_number(file)?.map(|charged| charged.saturating_sub(droppable)))
     }
 
     /// Lets the job grow by so many bytes more, page cache included, and from there only as fast as its own pages can be
@@ -131,7 +149,13 @@ impl Containers {
             Some(level) => level.instance.child(&group_name(job))?,
             None => None,
         };
+        let taken = self.shared.is_taken(job);
         match (plan.via(AbilityName::PageOut), group) {
+            // What is charged elsewhere goes by its addresses only.
+            (Via::V1 | Via::V2, Some(_)) if taken => match self.adopt(job, None)? {
+                Some(container) => container.page_out_processes(bytes),
+                None => Ok(0),
+            },
             (Via::V2, Some(group)) => page_out_v2(&group, bytes),
             (Via::V1, Some(group)) => page_out_v1(&group, bytes),
             (Via::Processes, _) => match self.adopt(job, None)? {

@@ -3,15 +3,20 @@
 //! The kernel takes new pages from these nodes only, and ends a process for want of memory when they are full though others
 //! are not; so whoever asks for it counts what they have. Told fewer nodes than before, a group of the second generation has
 //! its pages moved while the writer waits; in the first they stay (`cpuset.memory_migrate` is left off). Told more, none
-//! is moved. Owner of state: the kernel. Absent: jobs without groups, and which nodes are near (the judgement).
+//! is moved. Much memory is moved by another thread ([`Containers::move_away`]) before the group is told: as long as
+//! the kernel moves pages because a group was told, whoever writes to any set of PUs or enters one waits for that (both flush
+//! one queue: `cpuset_write_resmask`, `cpuset_post_attach`). Owner of state: the kernel. Absent: jobs without groups, and
+//! which nodes are near (the judgement).
 
 use pinfold_topo::{CpuSet, PuOs};
 use rustix::io::Errno;
 
-use super::levels::Shared;
+use super::grouped::members_below;
+use super::levels::{Shared, group_name};
 use super::{Applied, Container, ContainerError, Containers};
 use crate::cgroup::{CgroupError, Generation, Group};
 use crate::mode::{AbilityName, Via};
+use crate::strays;
 
 /// The file that says which nodes a group may use.
 pub(super) const MEMS: &str = "cpuset.mems";
@@ -25,9 +30,44 @@ impl Containers {
     pub fn can_bind_memory(&self) -> bool {
         self.shared.binds_memory()
     }
+
+    /// All NUMA nodes that the memory of jobs may lie on, ascending; none where nothing binds it.
+    pub fn nodes(&self) -> Result<Vec<u32>, ContainerError> {
+        let all = if self.shared.binds_memory() { self.shared.all_nodes()? } else { None };
+        Ok(numbers(&all.unwrap_or_default()))
+    }
+
+    /// Moves what a job has on some NUMA nodes away to others, process by process, as far as the kernel lets this process;
+    /// it takes its time. What stays shows in [`Containers::memory_by_node`]. A job that is over has nothing to be moved.
+    pub fn move_away(&self, job: u64, nodes: &[u32], others: &[u32]) -> Result<(), ContainerError> {
+        let Some(group) = self.shared.cpuset_of(job)? else { return Ok(()) };
+        for pid in members_below(&group)? {
+            if let Err(errno) = strays::move_pages(pid, nodes, others) {
+                tracing::debug!(pid, %errno, "the pages of a process stay where they are");
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Container::near`] from another thread. The job's own container is to [forget](Container::forget_nodes) its
+    /// nodes before; one that is over is bound to nothing.
+    pub fn bind_to_nodes(&self, job: u64, nodes: &[u32]) -> Result<Applied, ContainerError> {
+        self.shared.cpuset_of(job)?.map_or(Ok(Applied::Done), |group| write_nodes(&group, &list(nodes)))
+    }
+
+    /// The processes of this host that are in no job, but for the kernel's own.
+    #[must_use]
+    pub fn of_no_job(&self) -> Vec<u32> {
+        strays::of_no_job(&self.shared.proc)
+    }
 }
 
 impl Container {
+    /// Another thread is about to bind its memory: what it is bound to is not known until it is asked for again.
+    pub fn forget_nodes(&mut self) {
+        self.nodes = None;
+    }
+
     /// Lets the job's memory lie on these nodes only, by the kernel's numbers; empty: on all that the host lets jobs use.
     pub fn near(&mut self, nodes: &[u32]) -> Result<Applied, ContainerError> {
         if self.nodes.as_deref() == Some(nodes) {
@@ -44,21 +84,11 @@ impl Container {
             },
             _ => list(nodes),
         };
-        match group.write(MEMS, &wanted) {
-            Ok(()) => {}
-            // Nodes that are not there, or not the group's above.
-            Err(error)
-                if matches!(
-                    error.errno(),
-                    Some(Errno::NOSPC | Errno::ACCESS | Errno::RANGE | Errno::INVAL)
-                ) =>
-            {
-                return Ok(Applied::Kept(KEPT_NODES));
-            }
-            Err(error) => return Err(error.into()),
+        let applied = write_nodes(group, &wanted)?;
+        if applied == Applied::Done {
+            self.nodes = Some(nodes.to_vec());
         }
-        self.nodes = Some(nodes.to_vec());
-        Ok(Applied::Done)
+        Ok(applied)
     }
 
     /// The nodes that the job's memory may lie on, as the kernel has it now; `None`: no group says so.
@@ -75,9 +105,29 @@ impl Container {
     }
 }
 
+fn write_nodes(group: &Group, wanted: &str) -> Result<Applied, ContainerError> {
+    match group.write(MEMS, wanted) {
+        Ok(()) => Ok(Applied::Done),
+        // Nodes that are not there, or not the group's above.
+        Err(error)
+            if matches!(error.errno(), Some(Errno::NOSPC | Errno::ACCESS | Errno::RANGE | Errno::INVAL)) =>
+        {
+            Ok(Applied::Kept(KEPT_NODES))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
 impl Shared {
     fn binds_memory(&self) -> bool {
         matches!(self.plan.via(AbilityName::Pin), Via::V1 | Via::V2) && self.roles.cpuset.is_some()
+    }
+
+    /// The group that says which PUs and nodes a job may use; `None`: there is none such, or the job is over.
+    fn cpuset_of(&self, job: u64) -> Result<Option<Group>, ContainerError> {
+        let level = self.roles.cpuset.and_then(|index| self.levels.get(index));
+        let Some(level) = level.filter(|_| self.binds_memory()) else { return Ok(None) };
+        Ok(level.instance.child(&group_name(job))?)
     }
 
     /// All nodes that jobs may use, as a kernel list.

@@ -13,7 +13,7 @@ use pinfold_topo::cpuset::PU_OS_MAX;
 use pinfold_topo::facts::Facts;
 use pinfold_topo::{CpuSet, NumaNode, PuOs};
 
-use super::{DiscoverError, Warning};
+use super::{DiscoverError, NodeHeld, Warning};
 
 /// No file of sysfs is longer than a page, except lists of PUs; those of the largest kernels fit.
 const FILE_BYTES_MAX: u64 = 128 * 1024;
@@ -302,12 +302,27 @@ pub(super) fn node_available(dir: &Path) -> Vec<(u32, u64)> {
 
 /// Free pages and those of files, which the kernel takes back when it needs them; in bytes.
 fn available_in(text: &str) -> Option<u64> {
-    let kib = |name: &str| {
-        let line = text.lines().find_map(|line| line.split_once(name).map(|(_, rest)| rest))?;
-        line.split_whitespace().next()?.parse::<u64>().ok()
+    let files = ["Active(file):", "Inactive(file):"].into_iter().filter_map(|name| kib_in(text, name));
+    files.fold(kib_in(text, "MemFree:"), |sum, kib| sum?.checked_add(kib))?.checked_mul(1024)
+}
+
+fn kib_in(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.split_once(name).map(|(_, rest)| rest))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// What each NUMA node below `dir` has and holds.
+pub(super) fn node_held(dir: &Path) -> Vec<NodeHeld> {
+    let of = |node: u32| {
+        let text = read_small(&dir.join(format!("node{node}/meminfo"))).ok()?;
+        Some(NodeHeld { node, total_bytes: memory_in(&text)?, held_bytes: held_in(&text)? })
     };
-    let files = ["Active(file):", "Inactive(file):"].into_iter().filter_map(kib);
-    files.fold(kib("MemFree:"), |sum, kib| sum?.checked_add(kib))?.checked_mul(1024)
+    numbered(dir, "node", NODE_OS_MAX).into_iter().filter_map(of).collect()
+}
+
+/// Pages that no file on a disk has, locked ones too; in bytes.
+fn held_in(text: &str) -> Option<u64> {
+    kib_in(text, " AnonPages:")?.checked_add(kib_in(text, " Shmem:")?)?.checked_mul(1024)
 }
 
 /// The memory of a NUMA node by its `meminfo`, in bytes.
@@ -343,5 +358,25 @@ mod tests {
         fs::write(dir.path().join("node2/meminfo"), text).unwrap();
         assert_eq!(node_available(dir.path()), [(2, 123 * 1024)]);
         assert_eq!(node_available(&dir.path().join("none")), []);
+    }
+
+    #[test]
+    fn what_a_node_holds() {
+        let dir = tempfile::tempdir().unwrap();
+        let node = |number: u32, text: &str| {
+            let path = dir.path().join(format!("node{number}"));
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join("meminfo"), text).unwrap();
+        };
+        node(
+            1,
+            "Node 1 MemTotal:  1000 kB\nNode 1 Active(anon): 70 kB\nNode 1 AnonPages:  50 kB\n\
+             Node 1 Shmem:  7 kB\nNode 1 AnonHugePages: 20 kB\nNode 1 ShmemHugePages: 4 kB\n",
+        );
+        // Old kernels, and copies of a machine, do not say so.
+        node(2, "Node 2 MemTotal: 1000 kB\nNode 2 MemFree: 10 kB\n");
+        node(3, "Node 3 MemTotal: 1000 kB\nNode 3 AnonPages: 99999999999999999999 kB\nNode 3 Shmem: 1 kB\n");
+        let want = NodeHeld { node: 1, total_bytes: 1000 * 1024, held_bytes: 57 * 1024 };
+        assert_eq!(node_held(dir.path()), [want]);
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pinfold_sys::container::{
-    Applied, Container, ContainerError, Detail, Entered, Removed, Shape, Share, rescue_instance,
+    Applied, Container, ContainerError, Containers, Detail, Entered, Removed, Shape, Share, rescue_instance,
 };
 use pinfold_sys::mode::{AbilityName, Mode, Via};
 use pinfold_sys::procfs::Proc;
@@ -336,6 +336,7 @@ fn near(world: &World) -> usize {
         assert_eq!(bound.nodes().expect("nodes").as_ref(), Some(&all));
         assert!(matches!(bound.near(&[1000]).expect("no failure"), Applied::Kept(_)), "no such node");
         assert_eq!(bound.near(&[node]).expect("bound again"), Applied::Done);
+        compared += moves_away(world, &containers, &mut bound, node, &all);
         actor.end();
         remove(world, bound);
         // Who gets its groups next has not its nodes.
@@ -347,6 +348,44 @@ fn near(world: &World) -> usize {
     remove(world, container);
     containers.close();
     compared
+}
+
+/// What a job has on one node goes to the others, and may not come back until it is let.
+fn moves_away(
+    world: &World,
+    containers: &Containers,
+    bound: &mut Container,
+    node: u32,
+    all: &[u32],
+) -> usize {
+    let job = bound.job();
+    assert_eq!(containers.nodes().expect("nodes"), all);
+    let others: Vec<u32> = all.iter().copied().filter(|other| *other != node).collect();
+    if others.is_empty() {
+        return 1;
+    }
+    bound.near(all).expect("widened");
+    let lies = || containers.memory_by_node(job).expect("nodes").unwrap_or_default();
+    let on =
+        |lies: &[(u32, u64)]| lies.iter().filter(|(at, _)| *at == node).map(|(_, bytes)| bytes).sum::<u64>();
+    let before = on(&lies());
+    bound.forget_nodes();
+    containers.move_away(job, &[node], &others).expect("moved");
+    let moved = lies();
+    assert_eq!(containers.bind_to_nodes(job, &others).expect("bound"), Applied::Done);
+    assert_eq!(bound.drifts(false).expect("drifts"), [], "what another thread did is no drift");
+    assert_eq!(bound.nodes().expect("nodes").as_ref(), Some(&others));
+    if world.has_live_events {
+        assert!(before >= 31 * MIB && on(&moved) <= MIB, "{before} on {node}, then {moved:?}");
+    }
+    assert_eq!(bound.near(&others).expect("known from now on"), Applied::Done);
+    assert_eq!(bound.near(&[]).expect("let back"), Applied::Done);
+    assert_eq!(bound.nodes().expect("nodes").as_deref(), Some(all));
+    // One that is over.
+    containers.move_away(1000, &[node], &others).expect("no failure");
+    assert_eq!(containers.bind_to_nodes(1000, &others).expect("no failure"), Applied::Done);
+    assert_eq!(containers.memory_by_node(1000).expect("no failure"), None);
+    8
 }
 
 fn measures(world: &World) -> usize {
@@ -419,12 +458,16 @@ fn steers(world: &World) -> usize {
     actor.begin();
     let held = container.held_memory().expect("held");
     assert!(held.resident_bytes + held.swapped_bytes >= 32 * MIB, "{held:?}");
+    let charged = container.charged_bytes().expect("charged");
+    assert_eq!(charged.is_some(), matches!(world.plan.via(AbilityName::Limit), Via::V1 | Via::V2));
+    let near = |bytes: u64| (30 * MIB..48 * MIB).contains(&(bytes + held.swapped_bytes));
+    assert!(charged.is_none_or(near), "{}: {charged:?} beside {held:?}", world.name);
     let groups = groups_of_job(world, &instance, 1);
     let read = |file: &str| -> Vec<String> {
         let texts = groups.iter().filter_map(|group| std::fs::read_to_string(group.join(file)).ok());
         texts.map(|text| text.trim().to_owned()).collect()
     };
-    let mut compared = 1;
+    let mut compared = 2;
     if containers.can_steer_memory() {
         assert_eq!(container.slow(Some(64 * MIB)).expect("slowed"), Applied::Done);
         let high: Vec<u64> = read("memory.high").iter().map(|text| text.parse().expect("a bound")).collect();

@@ -61,6 +61,11 @@ fn version_15_opens_as_the_newest() {
 }
 
 #[test]
+fn version_19_opens_as_the_newest() {
+    check_old(19);
+}
+
+#[test]
 fn version_11_opens_as_the_newest() {
     check_old(11);
 }

@@ -1,0 +1,40 @@
+//! `pinfold adopt`: processes that somebody else started become a job. No keeper is needed, for there is nothing to start
+//! and nobody to wait for.
+//!
+//! Absent here: which processes may be adopted (the daemon).
+
+use pinfold_proto::wire::{Adoptee, Reply, Request};
+use pinfold_proto::{ExitCode, JobSpec};
+
+use crate::args::AdoptArgs;
+use crate::client::{Dial, unexpected};
+use crate::failure::Failure;
+use crate::job;
+use crate::show::{print_json, print_text};
+
+/// Asks for it and prints the job's number.
+pub(crate) fn adopt(dial: &Dial, args: &AdoptArgs) -> Result<(), Failure> {
+    let which = match (args.pid, &args.cgroup) {
+        (Some(pid), _) => Adoptee::Process(pid),
+        (None, Some(path)) => Adoptee::Group(path.clone()),
+        (None, None) => {
+            return Err(Failure::new(ExitCode::Usage, "name a process (--pid) or a group (--cgroup)"));
+        }
+    };
+    if let Some((option, _)) = args.options.tasks.given().next() {
+        let text = format!(
+            "{option}: processes that run already have no tasks for pinfold to lay out; --cores says how many"
+        );
+        return Err(Failure::new(ExitCode::Usage, text));
+    }
+    let asked = job::spec(&args.options, None, &[], None);
+    // What these say is of this command, not of what it is about.
+    let spec = Box::new(JobSpec { directory: String::new(), command: Vec::new(), ..asked });
+    match dial.connect()?.ask(&Request::Adopt { which, spec })? {
+        Reply::Adopted { job, processes } if args.json => {
+            print_json(&serde_json::json!({ "version": 1, "job": job, "processes": processes }))
+        }
+        Reply::Adopted { job, .. } => print_text(|out| writeln!(out, "{job}")),
+        other => Err(unexpected(&other)),
+    }
+}

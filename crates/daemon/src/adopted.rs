@@ -1,0 +1,459 @@
+//! Processes that somebody else started become a job: it is asked for as any other, and until its turn comes they run on
+//! as they did. Then they are moved into its container, with all that descends from them. Nobody here is their parent, so
+//! their end is known and their exit status only where the kernel tells of it (`processes`).
+//!
+//! Absent here: what the kernel says of a process (`sys::adoptee`), and how they are held (`sys::container`).
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use pinfold_policy::{Action, Event as Judged, JobId};
+use pinfold_proto::row::{JobRow, ProcessId, ProcessesFrom};
+use pinfold_proto::wire::{Adoptee, ErrorCode, Reply};
+use pinfold_proto::{Adopted, Ending, JobSpec};
+use pinfold_sys::adoptee::{self, Standing};
+use pinfold_sys::container::{Container, ContainerError, Entered, Shape, Taken};
+use pinfold_sys::mode::{Mode, Roots};
+use pinfold_sys::peer::{self, Peer};
+use pinfold_sys::procfs::{ProcError, ProcessStat};
+
+use crate::act::in_full;
+use crate::daemon::Daemon;
+use crate::event::Event;
+use crate::live::Live;
+use crate::poller::Ready;
+use crate::restore::{is_alive, open_process};
+use crate::rights::{self, Refusal, denied};
+
+/// So many processes can be taken in at once. Each costs a look at it and a write in each hierarchy.
+const PROCESSES_MAX: usize = 1024;
+/// How often is looked for processes that were forked while others were moved.
+const ROUNDS_MAX: usize = 64;
+/// How much of a command line is kept, in words and in bytes of each.
+const WORDS_MAX: usize = 64;
+const WORD_MAX_BYTES: usize = 256;
+
+/// Why such a job is over, where the kernel did not tell how it ended.
+pub(crate) const END_UNKNOWN: &str =
+    "it ended; how is not known, for it was adopted, and only a parent is told the exit status";
+pub(crate) const ENDED_BEFORE: &str = "its processes ended before its turn came";
+
+/// What containers are to know of a job whose processes ran before.
+pub(crate) fn taken(adopted: &Adopted) -> Taken {
+    Taken { processes: adopted.processes.clone(), before_ticks: adopted.before_ticks }
+}
+
+impl Daemon {
+    /// Makes a job of processes that run.
+    pub(crate) fn adopt_for(&mut self, user: Peer, which: &Adoptee, spec: JobSpec) -> Result<Reply, Refusal> {
+        let (found, owner) = self.adoptees(user, which)?;
+        let mut spec = self.described(which, spec, &found)?;
+        crate::intake::within_bounds(&spec)?;
+        let bounds = self.bounds_around(found[0].pid);
+        spec.allocation = None;
+        self.stay_within_bounds(bounds, &mut spec)?;
+        let priority = self.admit(user, &spec)?;
+        let first = ProcessId { pid: found[0].pid, start_ticks: found[0].start_ticks };
+        let job = self.journal.store().next_job();
+        let uid_name = self.user_name(owner);
+        let row = JobRow::asked_for(job, owner, uid_name, spec, self.clock.now_us());
+        let row = JobRow { priority, main: Some(first), ..row };
+        self.note(user, "adopt", &format!("job {job}: {}", named(&row.spec)));
+        let request = self.request(&row);
+        self.jobs.insert(JobId(job), Live::new(row, false));
+        self.journal.touch(JobId(job));
+        self.judge(Judged::Submit(request));
+        if !self.jobs.contains_key(&JobId(job)) {
+            let reason = self.stored_row(JobId(job)).and_then(|row| row.reason).unwrap_or_default();
+            return Err((ErrorCode::Refused, format!("job {job}: {reason}")));
+        }
+        self.watch_adopted(JobId(job));
+        Ok(Reply::Adopted { job, processes: found.len() as u64 })
+    }
+
+    /// The processes that are meant, the first one named first, each such as may be taken in; and whose that one is.
+    fn adoptees(&mut self, user: Peer, which: &Adoptee) -> Result<(Vec<ProcessStat>, u32), Refusal> {
+        let named = match which {
+            Adoptee::Process(pid) => vec![*pid],
+            Adoptee::Group(path) => self.in_group(path)?,
+        };
+        let mut found = Vec::new();
+        for stat in adoptee::tree(&self.proc, &named).map_err(|error| unreadable(&error))? {
+            // Who has ended since then is as good as not there.
+            let standing = adoptee::standing(&self.proc, stat.pid).map_err(|error| unreadable(&error))?;
+            found.extend(standing.map(|standing| (stat, standing)));
+        }
+        if found.is_empty() {
+            let text = match which {
+                Adoptee::Process(pid) => format!("there is no process {pid}, or it has ended"),
+                Adoptee::Group(path) => format!("no process is in the group {path}"),
+            };
+            return Err((ErrorCode::Failed, text));
+        }
+        if found.len() > PROCESSES_MAX {
+            let text = format!("{} processes, and {PROCESSES_MAX} at once are the most", found.len());
+            return Err((ErrorCode::Refused, format!("{text}; adopt parts of them")));
+        }
+        let is_named: BTreeSet<u32> = named.into_iter().collect();
+        let kept = self.kept_processes();
+        for (stat, standing) in &found {
+            self.may_adopt(user, stat, *standing, is_named.contains(&stat.pid), &kept)?;
+        }
+        let owner = found[0].1.user;
+        let found: Vec<ProcessStat> = found.into_iter().map(|(stat, _)| stat).collect();
+        self.beside_none(&found)?;
+        Ok((found, owner))
+    }
+
+    fn in_group(&self, path: &str) -> Result<Vec<u32>, Refusal> {
+        let hierarchies = &self.containers.plan().facts.hierarchies;
+        let members = adoptee::group_members(hierarchies, &Roots::default(), Path::new(path));
+        let members = members.map_err(|error| (ErrorCode::Failed, in_full(&error)))?;
+        members.ok_or_else(|| {
+            let text =
+                format!("there is no control group {path}: name one below the top, by its directory or as");
+            (ErrorCode::Usage, format!("{text} /proc/PID/cgroup has it"))
+        })
+    }
+
+    /// Whether one process may be taken in, for this user.
+    fn may_adopt(
+        &self,
+        user: Peer,
+        stat: &ProcessStat,
+        standing: Standing,
+        is_named: bool,
+        kept: &BTreeSet<(u32, u64)>,
+    ) -> Result<(), Refusal> {
+        let pid = stat.pid;
+        let refuse = |text: &str| Err((ErrorCode::Refused, format!("process {pid} {text}")));
+        if pid == 1 {
+            return refuse("is the first of this host, or of its container, on which all others rest");
+        }
+        if standing.kernel {
+            return refuse("is a thread of the kernel's");
+        }
+        let operator = rights::is_operator(&self.configured.config, user);
+        if standing.user != user.uid && !operator {
+            return Err(denied(&format!("process {pid} belongs to another user; operators may adopt it")));
+        }
+        if standing.mixed && !operator {
+            return Err(denied(&format!(
+                "process {pid} has another user's rights beside its own; operators may adopt it"
+            )));
+        }
+        let own = peer::own_uid();
+        if own != 0 && standing.user != own {
+            let text =
+                format!("process {pid} belongs to another user than this daemon, which cannot hold it");
+            return Err(denied(&text));
+        }
+        if is_named && standing.nested {
+            return refuse(
+                "is in a container of another software (a PID namespace of its own), which keeps it in groups of \
+                           its own",
+            );
+        }
+        let name = self.proc.text(&format!("{pid}/comm")).ok().flatten().unwrap_or_default();
+        if pid == std::process::id() || name.trim() == "pinfoldd" {
+            return refuse("is a daemon of pinfold's");
+        }
+        if kept.contains(&(pid, stat.start_ticks)) {
+            return refuse("keeps jobs of pinfold's: it starts their commands and waits for them");
+        }
+        match self.managed(pid) {
+            Some((true, job)) => return refuse(&format!("is part of job {job} already")),
+            Some((false, job)) => return refuse(&format!("is part of job {job} of another daemon already")),
+            None => {}
+        }
+        let environ = self.proc.environ(pid).ok().flatten().unwrap_or_default();
+        match adoptee::manager(&environ) {
+            Some(manager) if !operator => refuse(&format!(
+                "is part of a job of {manager}, which would not find it any more to end it; operators may adopt it"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The processes that keep jobs.
+    fn kept_processes(&self) -> BTreeSet<(u32, u64)> {
+        let keepers = self.jobs.values().filter_map(|live| live.row.keeper);
+        keepers.map(|keeper| (keeper.pid, keeper.start_ticks)).collect()
+    }
+
+    /// The job that a process is part of, and whether it is one of this daemon's.
+    fn managed(&self, pid: u32) -> Option<(bool, u64)> {
+        let groups = self.proc.text(&format!("{pid}/cgroup")).ok().flatten().unwrap_or_default();
+        if let Some((instance, job)) = adoptee::group_of_a_job(&groups) {
+            return Some((instance == self.instance, job));
+        }
+        let environ = self.proc.environ(pid).ok().flatten().unwrap_or_default();
+        let (instance, job) = adoptee::mark_of_a_job(&environ)?;
+        // What a process found in its environment, it may have long after the job.
+        let lives = self.jobs.get(&JobId(job)).is_some_and(Live::has_started);
+        (instance == self.instance && lives && self.is_rootless()).then_some((true, job))
+    }
+
+    fn is_rootless(&self) -> bool {
+        self.containers.plan().mode == Mode::Rootless
+    }
+
+    /// Refuses processes that are part of another job that was adopted, or of one that waits for that.
+    fn beside_none(&self, found: &[ProcessStat]) -> Result<(), Refusal> {
+        let mine: BTreeSet<(u32, u64)> = found.iter().map(|stat| (stat.pid, stat.start_ticks)).collect();
+        for live in self.jobs.values() {
+            let Some(adopted) = &live.row.spec.adopted else { continue };
+            let pids: Vec<u32> = match &live.container {
+                Some(container) => container.pids().unwrap_or_default(),
+                None => adopted.processes.iter().map(|(pid, _)| *pid).collect(),
+            };
+            let theirs = adoptee::tree(&self.proc, &pids).map_err(|error| unreadable(&error))?;
+            if let Some(both) = theirs.iter().find(|stat| mine.contains(&(stat.pid, stat.start_ticks))) {
+                let (pid, job) = (both.pid, live.row.job);
+                return Err((ErrorCode::Refused, format!("process {pid} is part of job {job} already")));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is asked for, with what the processes say of themselves, and without what only a job has that pinfold starts.
+    fn described(
+        &self,
+        which: &Adoptee,
+        mut spec: JobSpec,
+        found: &[ProcessStat],
+    ) -> Result<JobSpec, Refusal> {
+        let layout = spec.layout.as_ref();
+        let not_for_these = [
+            ("a directory in memory (--tmp)", spec.tmp_bytes.is_some()),
+            ("a directory on a disk (--disk)", spec.disk_bytes.is_some()),
+            ("a /tmp of its own (--private-tmp)", spec.private_tmp),
+            ("a network of its own (--no-network)", spec.no_network),
+            ("to begin anew (--requeue)", spec.requeue),
+            ("to be begun anew after a checkpoint (--checkpoint)", spec.checkpoint.is_some()),
+            ("to be part of an array", spec.array.is_some()),
+            (
+                "tasks (--ntasks and other options of layout)",
+                layout.is_some_and(|one| !one.options.is_empty()),
+            ),
+            ("cores to itself (--isolated)", layout.is_some_and(|one| one.isolated)),
+        ];
+        if let Some((what, _)) = not_for_these.into_iter().find(|(_, asked)| *asked) {
+            let text = format!(
+                "processes that run already cannot be given {what}: that is for a job that pinfold starts"
+            );
+            return Err((ErrorCode::Usage, text));
+        }
+        let first = found[0].pid;
+        let words = self.proc.text(&format!("{first}/cmdline")).ok().flatten().unwrap_or_default();
+        let cut = |word: &str| word.chars().take(WORD_MAX_BYTES / 4).collect::<String>();
+        spec.command = words.trim_end_matches('\0').split('\0').take(WORDS_MAX).map(cut).collect();
+        if spec.command.iter().all(String::is_empty) {
+            let name = self.proc.text(&format!("{first}/comm")).ok().flatten().unwrap_or_default();
+            spec.command = vec![cut(name.trim())];
+        }
+        if spec.name.is_empty() {
+            let program = Path::new(&spec.command[0]).file_name();
+            spec.name = program.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        }
+        let directory = std::fs::read_link(format!("/proc/{first}/cwd"));
+        spec.directory = directory.map(|path| cut(&path.to_string_lossy())).unwrap_or_default();
+        spec.line = None;
+        let cgroup = match which {
+            Adoptee::Group(path) => Some(path.clone()),
+            Adoptee::Process(_) => None,
+        };
+        let processes = found.iter().map(|stat| (stat.pid, stat.start_ticks)).collect();
+        spec.adopted = Some(Adopted { cgroup, processes, before_ticks: (0, 0) });
+        Ok(spec)
+    }
+
+    /// Tells those who hold jobs of one of an earlier life whose processes ran before; says whether any of them is alive.
+    pub(crate) fn restore_adopted(&mut self, row: &JobRow) -> bool {
+        let Some(adopted) = row.spec.adopted.as_ref().filter(|_| !self.rebooted) else { return false };
+        self.containers.takes_in(row.job, taken(adopted));
+        self.guard.takes_in(row.job, &adopted.processes);
+        let alive = |&(pid, start_ticks): &(u32, u64)| is_alive(&self.proc, ProcessId { pid, start_ticks });
+        adopted.processes.iter().any(alive)
+    }
+
+    /// Watches the first of such processes: while the job waits, its end is the job's, later it tells the exit status.
+    pub(crate) fn watch_adopted(&mut self, job: JobId) {
+        let Some(live) = self.jobs.get_mut(&job) else { return };
+        let alive = live.row.main.filter(|&main| is_alive(&self.proc, main));
+        live.keeper_watch = None;
+        match alive.and_then(|main| open_process(main.pid)) {
+            Some(watch) if self.poller.watch(Ready::Keeper(job), &watch).is_ok() => {
+                live.keeper_watch = Some(watch);
+            }
+            _ => self.adopted_ended(job),
+        }
+    }
+
+    /// The first of the processes of such a job has ended.
+    pub(crate) fn adopted_ended(&mut self, job: JobId) {
+        let Some(live) = self.jobs.get_mut(&job) else { return };
+        live.keeper_watch = None;
+        let Some(adopted) = live.row.spec.adopted.clone() else { return };
+        if live.container.is_some() {
+            return self.told_ending(job);
+        }
+        let left = |&&(pid, start_ticks): &&(u32, u64)| is_alive(&self.proc, ProcessId { pid, start_ticks });
+        match adopted.processes.iter().find(left) {
+            Some(&(pid, start_ticks)) => {
+                live.row.main = Some(ProcessId { pid, start_ticks });
+                self.journal.touch(job);
+                self.watch_adopted(job);
+            }
+            None => self.withdrawn(job, ENDED_BEFORE.to_owned()),
+        }
+    }
+
+    /// Notes how the first process ended, where the kernel told it.
+    fn told_ending(&mut self, job: JobId) {
+        match self.ending_told(job) {
+            Some(ending) => self.ended(job, ending),
+            None => self.finish_if_empty(job),
+        }
+    }
+
+    /// Nobody is left of such a job: whether the kernel may still tell how it ended, or just did. Its word comes by another
+    /// way than that of the empty group, and a moment later (`do_exit` in the kernel's `exit.c`).
+    pub(crate) fn hears_of_its_end(&mut self, job: JobId) -> bool {
+        let Some(live) = self.jobs.get_mut(&job) else { return false };
+        if live.row.spec.adopted.is_none() || live.row.ending.is_some() || live.heard_of {
+            return false;
+        }
+        live.heard_of = true;
+        let may = self.running.contains(&job) && self.processes.from() != ProcessesFrom::Samples;
+        match self.ending_told(job) {
+            Some(ending) => self.ended(job, ending),
+            // The next sample looks at it again.
+            None => return may,
+        }
+        true
+    }
+
+    fn ending_told(&mut self, job: JobId) -> Option<Ending> {
+        let main = self.jobs.get(&job).and_then(|live| live.row.main);
+        let rows = self.process_rows(job);
+        main.and_then(|main| {
+            let its = |row: &&pinfold_proto::row::ProcessRow| {
+                row.pid == main.pid && row.count == 1 && (row.exit_code.is_some() || row.signal.is_some())
+            };
+            // Of several with its number it was the first.
+            let row = rows.iter().find(its)?;
+            let ended_us = row.ended_us.unwrap_or_else(|| self.clock.now_us());
+            Some(Ending { exit_code: row.exit_code, signal: row.signal, ended_us, ..Ending::default() })
+        })
+    }
+
+    /// Moves the processes of such a job into its container, now that it may start.
+    pub(crate) fn take_in(&mut self, job: JobId, action: Action) -> Option<Event> {
+        if let Err(error) = self.set_up(job)? {
+            return Some(Event::NotCarried(job, action, error));
+        }
+        let live = self.jobs.get(&job)?;
+        let (shape, mut adopted) = (live.shape(), live.row.spec.adopted.clone()?);
+        adopted.processes.retain(|&(pid, start_ticks)| is_alive(&self.proc, ProcessId { pid, start_ticks }));
+        if adopted.processes.is_empty() {
+            self.withdrawn(job, ENDED_BEFORE.to_owned());
+            return None;
+        }
+        let main = adopted.processes[0];
+        self.containers.takes_in(job.0, taken(&adopted));
+        let (container, entered) = match self.moved(job, &shape, &adopted) {
+            Ok(moved) => moved,
+            Err(error) => return Some(Event::NotCarried(job, action, in_full(&error))),
+        };
+        let sum = |of: fn(&ProcessStat) -> u64| entered.iter().map(of).sum::<u64>();
+        adopted.before_ticks = (
+            sum(|stat| stat.user_ticks + stat.children_user_ticks),
+            sum(|stat| stat.system_ticks + stat.children_system_ticks),
+        );
+        // Groups know who is in them, so that one is enough to remember.
+        let kept = if self.is_rootless() { PROCESSES_MAX } else { 1 };
+        adopted.processes = entered.iter().take(kept).map(|stat| (stat.pid, stat.start_ticks)).collect();
+        self.containers.takes_in(job.0, taken(&adopted));
+        container.used_before(adopted.before_ticks);
+        self.guard.takes_in(job.0, &adopted.processes);
+        let now_us = self.clock.now_us();
+        entered.iter().for_each(|stat| self.processes.bind(job, stat.pid, now_us));
+        let live = self.jobs.get_mut(&job)?;
+        live.row.main = Some(ProcessId { pid: main.0, start_ticks: main.1 });
+        live.row.spec.adopted = Some(adopted);
+        live.orphaned = true;
+        self.started(job, container);
+        self.first_reading(job);
+        self.journal.touch(job);
+        self.watch_container(job);
+        self.watch_adopted(job);
+        Some(Event::Carried(job, action))
+    }
+
+    /// Reads what it holds already: it may be over before the first sample.
+    fn first_reading(&mut self, job: JobId) {
+        let now_us = self.clock.now_us();
+        let Some(live) = self.jobs.get_mut(&job) else { return };
+        let Some(container) = &live.container else { return };
+        if let Ok((measure, _)) = container.sample(&mut live.members) {
+            let row = live.meter.reading(&crate::sample::reading(&measure, now_us, live.row.state));
+            live.row.usage = live.meter.usage();
+            self.journal.sampled(row);
+        }
+    }
+
+    /// Makes the container, or takes that of a try before, and moves the processes in, again until no new one appears.
+    fn moved(
+        &self,
+        job: JobId,
+        shape: &Shape,
+        adopted: &Adopted,
+    ) -> Result<(Container, Vec<ProcessStat>), ContainerError> {
+        let container = match self.containers.create(job.0, shape) {
+            Err(error @ ContainerError::Occupied { .. }) => {
+                let mut left = self.containers.adopt(job.0, None)?.ok_or(error)?;
+                left.bind(&shape.cpus)?;
+                left.share(shape.share)?;
+                left.limit(shape.limit_bytes)?;
+                left
+            }
+            made => made?,
+        };
+        let named: Vec<u32> = adopted.processes.iter().map(|(pid, _)| *pid).collect();
+        let (mut entered, mut known) = (Vec::new(), BTreeSet::new());
+        for _ in 0..ROUNDS_MAX {
+            let fresh: Vec<ProcessStat> = adoptee::tree(&self.proc, &named)?
+                .into_iter()
+                .filter(|stat| known.insert((stat.pid, stat.start_ticks)))
+                .collect();
+            if fresh.is_empty() {
+                break;
+            }
+            for stat in fresh {
+                if self.may_enter(job, &stat) && container.enter(stat.pid)? == Entered::Yes {
+                    entered.push(stat);
+                }
+            }
+        }
+        Ok((container, entered))
+    }
+
+    /// Whether one that descends from those that were asked for may come along: what has become another job since, or
+    /// keeps one, may not.
+    fn may_enter(&self, job: JobId, stat: &ProcessStat) -> bool {
+        let kept = self.kept_processes();
+        is_alive(&self.proc, ProcessId { pid: stat.pid, start_ticks: stat.start_ticks })
+            && stat.pid != std::process::id()
+            && !kept.contains(&(stat.pid, stat.start_ticks))
+            && self.managed(stat.pid).is_none_or(|whose| whose == (true, job.0))
+    }
+}
+
+fn unreadable(error: &ProcError) -> Refusal {
+    (ErrorCode::Failed, in_full(error))
+}
+
+fn named(spec: &JobSpec) -> String {
+    spec.adopted.as_ref().map(Adopted::named).unwrap_or_default()
+}

@@ -1,0 +1,232 @@
+//! Jobs that are to have cores to themselves, as the daemon sees to it: each waits for cores of its own, which are kept for
+//! it as a set from when they are found until it is over, over restarts too.
+//!
+//! Owns which sets there are, as the disk has them. Absent: who is next and which cores those are, which the judgement
+//! says; the kernel's partitions, and what is no job.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pinfold_policy::isolation::is_too_wide;
+use pinfold_policy::{Aside, Event, JobId, Machine};
+use pinfold_topo::CpuSet;
+
+use crate::checks::Violation;
+use crate::daemon::{Happening, Host};
+use crate::mutant::Mutant;
+
+/// How often the daemon looks whether there are cores for who waits.
+const KEEP_HOUSE_US: u64 = 5_000_000;
+/// How long it goes on with that when nothing disturbs it any more: until nobody waits for any other reason than that
+/// there are no cores.
+const KEEPS_HOUSE_US: u64 = 700_000_000;
+
+/// Jobs that are to have cores to themselves.
+#[derive(Debug)]
+pub(crate) struct Alone {
+    /// The cores on line, those of sets included, in order.
+    pub(crate) online: Vec<CpuSet>,
+    /// The PUs of each set, on the disk.
+    pub(crate) sets: BTreeMap<JobId, CpuSet>,
+    waiting: BTreeSet<JobId>,
+    /// Jobs that were refused, for nobody could ever have so many cores alone.
+    pub(crate) refused: u64,
+    /// Until when the daemon keeps house, in true time.
+    until_us: u64,
+}
+
+/// The name of a job's set.
+fn name(job: JobId) -> String {
+    format!("isolated-{job}")
+}
+
+impl Alone {
+    pub(crate) fn new(online: &[CpuSet]) -> Self {
+        Self {
+            online: online.to_vec(),
+            sets: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            refused: 0,
+            until_us: 0,
+        }
+    }
+
+    /// The cores of a job's set that are on line.
+    pub(crate) fn cores_of(&self, job: JobId) -> Vec<CpuSet> {
+        let Some(set) = self.sets.get(&job) else { return Vec::new() };
+        self.online.iter().filter(|core| !core.is_disjoint(set)).cloned().collect()
+    }
+
+    fn all(&self) -> CpuSet {
+        self.sets.values().fold(CpuSet::new(), |all, set| all.union(set))
+    }
+
+    /// Nobody waits any more.
+    fn is_idle(&self) -> bool {
+        self.sets.is_empty() && self.waiting.is_empty()
+    }
+}
+
+impl Host {
+    /// The set that a job is to have for itself.
+    pub(crate) fn own_set(&self, job: JobId) -> Option<String> {
+        self.options.isolated.contains(&job.0).then(|| name(job))
+    }
+
+    /// These PUs and all that share a core with them.
+    pub(crate) fn whole_cores(&self, cpus: &CpuSet) -> CpuSet {
+        let touched = self.world.cores().iter().filter(|core| !core.is_disjoint(cpus));
+        touched.fold(cpus.clone(), |all, core| all.union(core))
+    }
+
+    /// These cores are on line, and none of them set aside but for jobs that have them to themselves.
+    pub(crate) fn come_on_line(&mut self, cores: Vec<CpuSet>) {
+        self.alone.online = cores;
+        self.set.clear();
+        self.share_out();
+    }
+
+    /// Cores that are in no set are for all.
+    fn share_out(&mut self) {
+        let taken = self.set.iter().fold(self.alone.all(), |all, core| all.union(core));
+        self.cores = self.alone.online.iter().filter(|core| core.is_disjoint(&taken)).cloned().collect();
+    }
+
+    /// Tells the judgement of the sets of single jobs.
+    pub(crate) fn isolated_in(&self, machine: &mut Machine) {
+        for &job in self.alone.sets.keys() {
+            let cores = self.alone.cores_of(job);
+            if cores.is_empty() {
+                continue;
+            }
+            if self.mutant == Some(Mutant::ShareIsolated) {
+                machine.cores.extend(cores.iter().cloned());
+            }
+            machine.asides.push(Aside { name: name(job), cores, topology: None, memory_bytes: 0 });
+        }
+    }
+
+    /// Whether a job that asks for cores to itself is refused; it is told so at once, and nobody hears of it again.
+    pub(crate) fn is_refused(&mut self, job: JobId, wanted: u32) -> Result<bool, Violation> {
+        if self.own_set(job).is_none() {
+            return Ok(false);
+        }
+        let there = self.alone.online.len() - self.set.len();
+        let asked = if self.mutant == Some(Mutant::NeverRefuseIsolated) { 0 } else { wanted };
+        let refused = is_too_wide(asked, there) || !self.settings.schedule;
+        let never = wanted as usize + 1 > there || !self.settings.schedule;
+        if refused != never {
+            let found = format!("job {job}: {wanted} of {there}, refused: {refused}");
+            return Err(Violation::new("who could never be alone is refused, and nobody else", found));
+        }
+        self.alone.refused += u64::from(refused);
+        if !refused {
+            self.alone.waiting.insert(job);
+        }
+        Ok(refused)
+    }
+
+    /// Makes sets for those who wait, as far as cores are found.
+    pub(crate) fn isolate_waiting(&mut self) -> Result<(), Violation> {
+        if self.adopting || self.alone.is_idle() {
+            return Ok(());
+        }
+        self.give_up_cores()?;
+        loop {
+            let taken = self.set.iter().fold(self.alone.all(), |all, core| all.union(core));
+            let taken = self.whole_cores(&taken);
+            let Some(policy) = &self.policy else { return Ok(()) };
+            let next = match self.mutant {
+                Some(Mutant::NeverIsolate) => None,
+                Some(Mutant::IsolateAnywhere) => self.any_cores(),
+                _ => policy.next_to_isolate(self.clock, &self.alone.waiting, &taken),
+            };
+            let Some((job, cpus)) = next else { break };
+            let set = self.whole_cores(&cpus);
+            self.fairly_isolated(job, &set)?;
+            self.tell(|| format!("{cpus} are made the cores of job {job} alone"));
+            self.alone.waiting.remove(&job);
+            self.alone.sets.insert(job, set);
+            self.share_out();
+            self.step(Event::Machine(self.machine()))?;
+        }
+        self.all_isolated()
+    }
+
+    /// The mistake of who takes cores without a look at who is on them.
+    fn any_cores(&self) -> Option<(JobId, CpuSet)> {
+        let job = *self.alone.waiting.first()?;
+        let wanted = self.ledger.jobs.get(&job).map_or(1, |entry| entry.request.cores) as usize;
+        let cores = self.cores.get(..wanted).filter(|_| wanted < self.cores.len())?;
+        Some((job, cores.iter().fold(CpuSet::new(), |all, core| all.union(core))))
+    }
+
+    /// Who cannot start on its cores after all does not keep them from others.
+    fn give_up_cores(&mut self) -> Result<(), Violation> {
+        let Some(policy) = &self.policy else { return Ok(()) };
+        let idle: Vec<JobId> =
+            self.alone.sets.keys().copied().filter(|&job| !policy.needs_its_cores(job)).collect();
+        if idle.is_empty() {
+            return Ok(());
+        }
+        for job in idle {
+            self.alone.sets.remove(&job);
+            self.alone.waiting.insert(job);
+        }
+        self.share_out();
+        self.step(Event::Machine(self.machine()))
+    }
+
+    /// Those who are over have no sets any more, and others may have their cores.
+    pub(crate) fn end_isolation(&mut self) -> Result<(), Violation> {
+        if self.adopting || self.alone.is_idle() || !self.is_up() {
+            return Ok(());
+        }
+        let over: Vec<JobId> = self.alone.sets.keys().copied().filter(|&job| !self.has(job)).collect();
+        let waiting: Vec<JobId> = self.alone.waiting.iter().copied().filter(|&job| !self.has(job)).collect();
+        self.alone.waiting.retain(|job| !waiting.contains(job));
+        if self.mutant == Some(Mutant::KeepIsolated) {
+            return self.all_given_back();
+        }
+        if !over.is_empty() {
+            over.iter().for_each(|job| drop(self.alone.sets.remove(job)));
+            self.share_out();
+            self.step(Event::Machine(self.machine()))?;
+            self.all_given_back()?;
+            return self.isolate_waiting();
+        }
+        self.all_given_back()
+    }
+
+    /// A new daemon: sets of jobs that are over go, and jobs without one wait for it.
+    pub(crate) fn restore_isolation(&mut self) -> Result<(), Violation> {
+        if self.options.isolated.is_empty() {
+            return Ok(());
+        }
+        if self.mutant == Some(Mutant::ForgetIsolated) {
+            self.alone.sets.clear();
+            self.share_out();
+            self.step(Event::Machine(self.machine()))?;
+        }
+        let isolated: Vec<JobId> = self.options.isolated.iter().map(|&job| JobId(job)).collect();
+        self.alone.waiting = isolated
+            .into_iter()
+            .filter(|&job| self.has(job) && !self.alone.sets.contains_key(&job))
+            .collect();
+        self.end_isolation()?;
+        // Only an event of another kind has those that were found take their places.
+        self.step(Event::Tick)?;
+        self.isolate_waiting()
+    }
+
+    /// The daemon looks by itself, now and then.
+    pub(crate) fn keep_house(&mut self) -> Result<(), Violation> {
+        let now_us = self.world.now_us();
+        if self.chaos {
+            self.alone.until_us = now_us + KEEPS_HOUSE_US;
+        }
+        if self.chaos || now_us < self.alone.until_us && !self.alone.is_idle() {
+            self.plan(KEEP_HOUSE_US, Happening::KeepHouse);
+        }
+        self.isolate_waiting()
+    }
+}

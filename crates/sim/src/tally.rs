@@ -1,0 +1,119 @@
+//! What was decided, counted by its reason and told apart by its text.
+
+use std::fmt::Write as _;
+
+use pinfold_policy::{Decision, Instant, Reason};
+
+/// The names of all reasons, as [`crate::Outcome::tally`] has them.
+pub const REASONS: [&str; 32] = [
+    "home core free",
+    "backfill slot free",
+    "backfill asked",
+    "unscheduled",
+    "promoted",
+    "promoted to free core",
+    "preempted",
+    "idler core",
+    "cpus gone",
+    "cpus changed",
+    "exclusive",
+    "exclusive over",
+    "slots shrank",
+    "slot free",
+    "asked",
+    "priority changed",
+    "queue full",
+    "expired",
+    "too large",
+    "withdrawn",
+    "adopted",
+    "restored",
+    "retry",
+    "guaranteed",
+    "taken back",
+    "protected",
+    "made room",
+    "set free",
+    "set aside",
+    "interferes",
+    "last of list",
+    "not last of list",
+];
+
+pub(crate) fn name(reason: &Reason) -> &'static str {
+    let index = match reason {
+        Reason::HomeCoreFree { .. } => 0,
+        Reason::BackfillSlotFree { .. } => 1,
+        Reason::BackfillAsked { .. } => 2,
+        Reason::Unscheduled => 3,
+        Reason::Promoted { .. } => 4,
+        Reason::PromotedToFreeCore => 5,
+        Reason::Preempted { .. } => 6,
+        Reason::IdlerCore { .. } => 7,
+        Reason::CpusGone => 8,
+        Reason::CpusChanged => 9,
+        Reason::Exclusive { .. } => 10,
+        Reason::ExclusiveOver => 11,
+        Reason::SlotsShrank { .. } => 12,
+        Reason::SlotFree => 13,
+        Reason::Asked => 14,
+        Reason::PriorityChanged { .. } => 15,
+        Reason::QueueFull { .. } => 16,
+        Reason::Expired { .. } => 17,
+        Reason::TooLarge { .. } => 18,
+        Reason::Withdrawn => 19,
+        Reason::Adopted => 20,
+        Reason::Restored => 21,
+        Reason::Retry { .. } => 22,
+        Reason::Guaranteed { .. } => 23,
+        Reason::TakenBack { .. } => 24,
+        Reason::Protected { .. } => 25,
+        Reason::MadeRoom { .. } => 26,
+        Reason::SetFree { .. } => 27,
+        Reason::SetAside { .. } => 28,
+        Reason::Interferes { .. } => 29,
+        Reason::LastOfList => 30,
+        Reason::NotLastOfList => 31,
+        // This host has no memory: see `pressure`.
+        Reason::MemoryShort { .. }
+        | Reason::MemoryTakenBack { .. }
+        | Reason::MemoryNeeded { .. }
+        | Reason::MemorySuffices { .. }
+        | Reason::NoOtherWay { .. }
+        | Reason::GrowsTooFast { .. }
+        | Reason::MayGrow { .. }
+        | Reason::Near { .. }
+        | Reason::GoesFirst
+        | Reason::NoRoomSoon { .. }
+        | Reason::Checkpointed
+        | Reason::NotCheckpointed { .. }
+        | Reason::GoesFirstNoMore => return "memory",
+    };
+    REASONS[index]
+}
+
+/// FNV-1a over the text of all decisions.
+#[derive(Debug, Clone)]
+pub(crate) struct Fnv(pub(crate) u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    pub(crate) fn add(&mut self, now: Instant, decision: &Decision) {
+        // Writing into a hash cannot fail.
+        let _ = write!(self, "{} {decision:?}", now.0);
+    }
+}
+
+impl std::fmt::Write for Fnv {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        for byte in text.bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        Ok(())
+    }
+}

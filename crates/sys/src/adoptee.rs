@@ -1,0 +1,252 @@
+//! Processes that somebody else started and that are to become a job: which there are, and what they are. Reads only.
+//!
+//! Absent here: who may do it and whether it makes sense (the daemon), and taking them in (`container`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use crate::cgroup::{CgroupError, Group};
+use crate::container::grouped_members;
+use crate::container::levels::TOP;
+use crate::mode::{Hierarchy, Roots};
+use crate::procfs::{Proc, ProcError, ProcessStat};
+
+/// What a process is to one who wants to make it part of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Standing {
+    /// Whose it is: its real user.
+    pub user: u32,
+    /// Whether it has the rights of another user as well, or those of root only (a program with the set-user-id bit).
+    pub mixed: bool,
+    /// Whether it is a thread of the kernel's.
+    pub kernel: bool,
+    /// Whether it is in another PID namespace than whoever looks: in a container of some other software.
+    pub nested: bool,
+}
+
+/// Reads what a process is; `None`: it is gone.
+///
+/// # Errors
+/// When the file is there and cannot be read.
+pub fn standing(proc: &Proc, pid: u32) -> Result<Option<Standing>, ProcError> {
+    Ok(proc.text(&format!("{pid}/status"))?.as_deref().and_then(parse_standing))
+}
+
+/// Of `/proc/PID/status` (proc(5)). `Kthread` came with Linux 6.8; before, a kernel thread is known by having no memory
+/// of its own, which it shares with processes that have ended.
+fn parse_standing(text: &str) -> Option<Standing> {
+    let mut standing = Standing::default();
+    let (mut users, mut told, mut sized, mut ended) = (None, None, false, false);
+    for (key, value) in text.lines().filter_map(|line| line.split_once(':')) {
+        match key {
+            "Uid" => {
+                let all: Vec<u32> =
+                    value.split_ascii_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+                standing.user = *all.first()?;
+                standing.mixed = all.iter().any(|&user| user != standing.user);
+                users = Some(all.len());
+            }
+            // The numbers that it has, from the namespace of the file system that is read to its own.
+            "NSpid" => standing.nested = value.split_ascii_whitespace().count() > 1,
+            "Kthread" => told = Some(value.trim() == "1"),
+            "VmSize" => sized = true,
+            "State" => ended = value.trim_start().starts_with(['Z', 'X']),
+            _ => {}
+        }
+    }
+    standing.kernel = told.unwrap_or(!sized && !ended);
+    users.map(|_| standing)
+}
+
+/// The workload manager that started a process, as its environment has it.
+#[must_use]
+pub fn manager(environ: &[u8]) -> Option<&'static str> {
+    let there = |name: &str| {
+        let is =
+            |entry: &[u8]| entry.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"="));
+        environ.split(|byte| *byte == 0).any(is)
+    };
+    let managers =
+        [("SLURM_JOB_ID", "Slurm"), ("_CONDOR_JOB_AD", "HTCondor"), ("SGE_TASK_ID", "Grid Engine")];
+    managers.into_iter().find(|(name, _)| there(name)).map(|(_, manager)| manager)
+}
+
+/// The instance and the job that a process is part of, as its environment has it.
+#[must_use]
+pub fn mark_of_a_job(environ: &[u8]) -> Option<(String, u64)> {
+    crate::container::parse_mark(environ).map(|mark| (mark.instance, mark.job))
+}
+
+/// The instance and the job in whose group a process is, of `/proc/PID/cgroup`.
+#[must_use]
+pub fn group_of_a_job(text: &str) -> Option<(String, u64)> {
+    text.lines().filter_map(|line| line.splitn(3, ':').nth(2)).find_map(|path| {
+        let names: Vec<&str> = path.split('/').collect();
+        let place = names.iter().position(|name| *name == TOP)?;
+        let job = names.get(place + 2)?.strip_prefix("job-")?.parse().ok()?;
+        Some((names[place + 1].to_owned(), job))
+    })
+}
+
+/// These processes and all that descend from them, as they are now: those named first, the others behind. Who has ended
+/// is left out. One that is forked meanwhile may be missed; whoever needs all looks again until nothing new appears.
+///
+/// # Errors
+/// When `/proc` cannot be read.
+pub fn tree(proc: &Proc, named: &[u32]) -> Result<Vec<ProcessStat>, ProcError> {
+    let mut everybody = BTreeMap::new();
+    let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for pid in proc.pids()? {
+        if let Some(stat) = proc.stat(pid)? {
+            children.entry(stat.parent).or_default().push(pid);
+            everybody.insert(pid, stat);
+        }
+    }
+    let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
+    let mut at = 0;
+    let mut waiting = named.to_vec();
+    while let Some(&pid) = waiting.get(at) {
+        at += 1;
+        let Some(stat) = everybody.get(&pid) else { continue };
+        if seen.insert(pid) {
+            waiting.extend(children.get(&pid).into_iter().flatten());
+            // One that has ended may have children that have not: those it left to another are nobody's here.
+            found.extend((!stat.is_ended()).then_some(*stat));
+        }
+    }
+    Ok(found)
+}
+
+/// The processes in a control group and in all below it, ascending. `path`: a directory, or the path within its
+/// hierarchy as `/proc/PID/cgroup` has it; then it may be in any hierarchy of this host. `None`: there is no such group.
+///
+/// # Errors
+/// When the group cannot be read.
+pub fn group_members(
+    hierarchies: &[Hierarchy],
+    roots: &Roots,
+    path: &Path,
+) -> Result<Option<Vec<u32>>, CgroupError> {
+    let inside = |hierarchy: &Hierarchy| {
+        let rest =
+            path.strip_prefix(&hierarchy.mount).unwrap_or_else(|_| path.strip_prefix("/").unwrap_or(path));
+        let named = rest.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+        // The top is the whole host.
+        (named && rest.components().next().is_some()).then(|| hierarchy.mount.join(rest))
+    };
+    let mut found: Option<Vec<u32>> = None;
+    for hierarchy in hierarchies {
+        let Some(group) = inside(hierarchy) else { continue };
+        if let Some(group) = Group::open(&group, roots.fake.clone())? {
+            found.get_or_insert_default().extend(grouped_members(&group)?);
+        }
+    }
+    if let Some(pids) = &mut found {
+        pids.sort_unstable();
+        pids.dedup();
+        // What is in another PID namespace's part shows as 0.
+        pids.retain(|&pid| pid > 0);
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::cgroup::Generation;
+
+    fn status(lines: &str) -> Option<Standing> {
+        parse_standing(lines)
+    }
+
+    #[test]
+    fn what_a_process_is() {
+        let plain =
+            "Name:\tsh\nState:\tS (sleeping)\nUid:\t7\t7\t7\t7\nNSpid:\t12\nKthread:\t0\nVmSize:\t  9 kB\n";
+        assert_eq!(status(plain), Some(Standing { user: 7, ..Standing::default() }));
+        let older = plain.replace("Kthread:\t0\n", "");
+        assert_eq!(status(&older), status(plain));
+        let thread = older.replace("VmSize:\t  9 kB\n", "");
+        assert!(status(&thread).is_some_and(|standing| standing.kernel));
+        let ended = thread.replace("S (sleeping)", "Z (zombie)");
+        assert!(status(&ended).is_some_and(|standing| !standing.kernel));
+        assert!(status(&plain.replace("Kthread:\t0", "Kthread:\t1")).is_some_and(|standing| standing.kernel));
+        assert!(
+            status(&plain.replace("NSpid:\t12", "NSpid:\t12\t1")).is_some_and(|standing| standing.nested)
+        );
+        assert!(status(&plain.replace("7\t7\t7\t7", "7\t0\t0\t0")).is_some_and(|standing| standing.mixed));
+        assert_eq!(status("Name:\tsh\n"), None);
+        assert_eq!(status("Uid:\tseven\n"), None);
+    }
+
+    #[test]
+    fn whose_a_process_is() {
+        assert_eq!(manager(b"A=1\0SLURM_JOB_ID=3\0"), Some("Slurm"));
+        assert_eq!(manager(b"SLURM_JOB_IDS=3\0X_CONDOR_JOB_AD=x"), None);
+        let mark = b"PINFOLD_JOB_ID=12\0PINFOLD_INSTANCE=i1\0";
+        assert_eq!(mark_of_a_job(mark), Some(("i1".to_owned(), 12)));
+        assert_eq!(mark_of_a_job(b"PINFOLD_JOB_ID=12\0"), None);
+        let of = |text: &str| group_of_a_job(text).map(|(instance, job)| format!("{instance} {job}"));
+        assert_eq!(of("4:memory:/\n0::/own/pinfold/i1/job-3/below\n").as_deref(), Some("i1 3"));
+        assert_eq!(of("4:cpu,cpuacct:/pinfold/i2/job-4\n0::/\n").as_deref(), Some("i2 4"));
+        assert_eq!(of("0::/pinfold/i1\n"), None);
+        assert_eq!(of("0::/home/job-3\n"), None);
+    }
+
+    /// A `/proc` of processes with their parents and states.
+    fn proc(all: &[(u32, u32, char)]) -> (tempfile::TempDir, Proc) {
+        let root = tempfile::tempdir().unwrap();
+        for (pid, parent, state) in all {
+            let dir = root.path().join(pid.to_string());
+            fs::create_dir(&dir).unwrap();
+            let rest = "0 ".repeat(17);
+            // Fields 5 to 21, then the start and two sizes.
+            fs::write(dir.join("stat"), format!("{pid} (a) b) {state} {parent} {rest}{} 0 0", pid * 10))
+                .unwrap();
+        }
+        let proc = Proc::open(root.path()).unwrap();
+        (root, proc)
+    }
+
+    #[test]
+    fn a_tree_has_all_below_and_none_beside() {
+        let all = [(1, 0, 'S'), (5, 1, 'S'), (6, 5, 'S'), (7, 6, 'Z'), (8, 6, 'R'), (9, 1, 'S'), (4, 8, 'S')];
+        let (_root, proc) = proc(&all);
+        let pids =
+            |named: &[u32]| -> Vec<u32> { tree(&proc, named).unwrap().iter().map(|stat| stat.pid).collect() };
+        assert_eq!(pids(&[5]), [5, 6, 8, 4]);
+        assert_eq!(pids(&[8, 5]), [8, 5, 4, 6]);
+        assert_eq!(pids(&[9, 77]), [9]);
+        assert_eq!(pids(&[]), [0; 0]);
+        assert_eq!(tree(&proc, &[9]).unwrap()[0].start_ticks, 90);
+    }
+
+    #[test]
+    fn groups_by_directory_and_by_path() {
+        let root = tempfile::tempdir().unwrap();
+        for (group, pids) in [("a", "5\n3\n"), ("a/b", "7\n5\n0\n"), ("c", "")] {
+            fs::create_dir_all(root.path().join(group)).unwrap();
+            fs::write(root.path().join(group).join("cgroup.procs"), pids).unwrap();
+        }
+        let all = [Hierarchy {
+            generation: Generation::V2,
+            mount: root.path().to_owned(),
+            base: String::new(),
+            delegated: false,
+            controllers: Vec::new(),
+            writable: true,
+            files: Vec::new(),
+        }];
+        let members = |path: &Path| group_members(&all, &Roots::default(), path).unwrap();
+        assert_eq!(members(Path::new("/a")), Some(vec![3, 5, 7]));
+        assert_eq!(members(Path::new("a/b")), Some(vec![5, 7]));
+        assert_eq!(members(&root.path().join("a")), Some(vec![3, 5, 7]));
+        assert_eq!(members(Path::new("/c")), Some(Vec::new()));
+        for none in ["/", "", "/gone", "/a/../c"] {
+            assert_eq!(members(Path::new(none)), None, "{none:?}");
+        }
+        assert_eq!(members(root.path()), None, "the top is the whole host");
+    }
+}

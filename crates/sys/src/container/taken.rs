@@ -1,0 +1,84 @@
+//! Jobs whose processes ran before they were a job.
+//!
+//! Two things are different with them. What they held by then stays charged to the groups that they were in, in both
+//! generations (kernel, cgroup-v2: "Memory Ownership"), so that their processes are asked what they hold. And their
+//! environment names no job, so that without groups they are known by number and start, until the last of them and of
+//! their descendants has ended. Owner of state: [`super::Containers`], for the life of a daemon, which tells it anew.
+//! Absent here: which processes those are (`adoptee`).
+
+use std::sync::{MutexGuard, PoisonError};
+
+use super::family::Family;
+use super::levels::Shared;
+use super::measure::{Measure, memory_of_processes};
+use super::{Container, Containers};
+use crate::procfs::ProcError;
+
+/// Processes that were taken into a job.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Taken {
+    /// Each by number and start.
+    pub processes: Vec<(u32, u64)>,
+    /// User and system time that they had used before, in clock ticks.
+    pub before_ticks: (u64, u64),
+}
+
+impl Containers {
+    /// Says of a job that its processes ran before; so to be done before it is made or found.
+    pub fn takes_in(&self, job: u64, taken: Taken) {
+        self.shared.taken().insert(job, taken);
+    }
+}
+
+impl Shared {
+    fn taken(&self) -> MutexGuard<'_, std::collections::BTreeMap<u64, Taken>> {
+        // A panic while the lock was held leaves the map whole.
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_taken(&self, job: u64) -> bool {
+        self.taken().contains_key(&job)
+    }
+
+    pub(super) fn forget_taken(&self, job: u64) {
+        self.taken().remove(&job);
+    }
+
+    /// The family of a job, with what is left of the processes that it was made of.
+    pub(super) fn family(&self, job: u64) -> Family {
+        let mut family = Family::new(job, &self.instance);
+        let taken = self.taken().get(&job).cloned().unwrap_or_default();
+        family.before_ticks = taken.before_ticks;
+        for (pid, start_ticks) in taken.processes {
+            let same = |stat: crate::procfs::ProcessStat| stat.start_ticks == start_ticks;
+            if matches!(self.proc.stat(pid), Ok(Some(stat)) if same(stat)) {
+                // One that cannot be read is none of this user's, and none of the job's.
+                let _ = family.take_in(&self.proc, pid);
+            }
+        }
+        family
+    }
+}
+
+impl Container {
+    /// Says what its processes had used before, in clock ticks of user and system time: it is not the job's. Where
+    /// groups count, that begins with them.
+    pub fn used_before(&self, ticks: (u64, u64)) {
+        if let Some(mut family) = self.family() {
+            family.before_ticks = ticks;
+        }
+    }
+
+    /// Raises what the group counts to what the processes hold, where that is more.
+    pub(super) fn add_charged_elsewhere(&self, pids: &[u32], measure: &mut Measure) -> Result<(), ProcError> {
+        let mut held = Measure::default();
+        memory_of_processes(&self.shared.proc, pids, &mut held)?;
+        if held.memory_bytes > measure.memory_bytes {
+            measure.memory_bytes = held.memory_bytes;
+            measure.anonymous_bytes = held.anonymous_bytes;
+            measure.shared_bytes = held.shared_bytes;
+        }
+        measure.swap_bytes = measure.swap_bytes.max(held.swap_bytes);
+        Ok(())
+    }
+}
