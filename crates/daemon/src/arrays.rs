@@ -46,7 +46,7 @@ impl Daemon {
     }
 
     /// The members of an array that are not over.
-    fn live_members(&self, array: u64) -> impl Iterator<Item = (JobId, u32)> + '_ {
+    pub(crate) fn live_members(&self, array: u64) -> impl Iterator<Item = (JobId, u32)> + '_ {
         // The array has its number from the first of them.
         self.jobs.range(JobId(array)..).filter_map(move |(&job, live)| {
             let place = live.row.spec.array.filter(|place| place.array == Some(array))?;

@@ -119,23 +119,30 @@ fn kept_as(row: &JobRow) -> JobId {
 impl Daemon {
     /// A keeper tells what another one would need in its place.
     pub(crate) fn keep_start(&mut self, id: ConnectionId, job: JobId, start: Box<Start>) {
-        let Some(live) = self.jobs.get(&job).filter(|_| self.keeps(id, job)) else { return };
-        let kept = kept_as(&live.row);
+        // The first of an array may be over by now; the others need it no less.
+        let mut members = std::iter::once(job).chain(self.live_members(job.0).map(|(member, _)| member));
+        let asked = members.find(|&member| self.keeps(id, member));
+        drop(members);
+        let Some(kept) = asked.and_then(|asked| self.jobs.get(&asked)).map(|live| kept_as(&live.row)) else {
+            return;
+        };
         let begun = |live: &&Live| live.has_started() && kept_as(&live.row) == kept;
         let begun: Vec<JobId> = self.jobs.values().filter(begun).map(Live::id).collect();
         if begun.is_empty() {
-            return self.keep_start_now(job, &start);
+            return self.keep_start_now(kept, &start);
         }
         // First that these have: were the host to go down in between, they would be taken for ones that have not.
         begun.into_iter().for_each(|job| self.journal.touch(job));
-        self.effects.push(Effect::KeepStart(job, start));
+        self.effects.push(Effect::KeepStart(kept, start));
     }
 
-    /// Keeps it on disk. A job that is over by now needs it no more.
-    pub(crate) fn keep_start_now(&mut self, job: JobId, start: &Start) {
-        let Some(live) = self.jobs.get(&job) else { return };
-        if let Err(error) = self.starts.keep(kept_as(&live.row), start) {
-            tracing::warn!(job = job.0, %error, "a job will not come back if the host is restarted");
+    /// Keeps it on disk, for a job or all members of an array. What is over by now needs it no more.
+    pub(crate) fn keep_start_now(&mut self, kept: JobId, start: &Start) {
+        if !self.jobs.contains_key(&kept) && !self.has_members(kept.0) {
+            return;
+        }
+        if let Err(error) = self.starts.keep(kept, start) {
+            tracing::warn!(job = kept.0, %error, "a job will not come back if the host is restarted");
         }
     }
 

@@ -6,12 +6,12 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use pinfold_proto::wire::{self, Decoder, ErrorCode, REPLY_MAX_BYTES, Reply, Request, WIRE_VERSION};
-use pinfold_proto::{Checkpoint, JobSpec, JobState};
+use pinfold_proto::{Checkpoint, JobArray, JobSpec, JobState};
 
 use crate::host::Host;
 use crate::kind::{Kind, each_kind};
 use crate::process::Killed;
-use crate::wait::{PATIENCE, within};
+use crate::wait::{PATIENCE, eventually, within};
 
 each_kind!(
     another_version,
@@ -25,6 +25,7 @@ each_kind!(
     somebody_elses_number,
     asked_for_twice,
     an_end_that_comes_late,
+    an_array_is_kept_whose_first_is_over,
     too_many_connections,
 );
 
@@ -295,6 +296,31 @@ fn an_end_that_comes_late(kind: Kind) {
     let reply = wire.hear();
     assert!(matches!(reply, Some(Reply::Recorded { .. })), "{reply:?}");
     assert_eq!(host.job(job).exit_code, Some(3), "what is known of its end stays");
+}
+
+/// What it takes to keep an array anew is told once, of its first member, and can come when that one is over.
+fn an_array_is_kept_whose_first_is_over(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let running = host.submit(&[], "until [ -e go ]; do sleep 0.05; done");
+    host.until(running, JobState::Running);
+    let mut wire = Wire::greeted(&host);
+    let mut array = None;
+    for index in 0..2 {
+        let place = JobArray { array, index, at_most: None };
+        let spec = Box::new(JobSpec { array: Some(place), ..spec() });
+        wire.send(&Request::Submit { ticket: u64::from(index), spec, pid: None });
+        let Some(Reply::Queued { job, .. }) = wire.hear() else { panic!("it is queued") };
+        array = array.or(Some(job));
+    }
+    let first = array.expect("it has a number");
+    wire.send(&Request::Withdraw { job: first, reason: "it was a try".to_owned() });
+    wire.send(&Request::Keep { job: first, start: Box::default() });
+    eventually("the second could be kept anew", || {
+        let start = host.state().join("starts").join(first.to_string());
+        if start.exists() { Ok(()) } else { Err("nothing is kept of the array") }
+    });
+    assert_eq!(host.job(first + 1).state, JobState::Queued);
+    host.make("go");
 }
 
 fn too_many_connections(kind: Kind) {
