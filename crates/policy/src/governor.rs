@@ -33,6 +33,8 @@ const THRASH_FOR: Duration = Duration::from_secs(1);
 const CALM_MILLI: u16 = 100;
 /// Nobody below this is frozen for memory or paged out: it would not help.
 pub(crate) const WORTH_BYTES: u64 = 4 << 20;
+/// Who grows by so much from one reading to the next does not stand still yet, though it was told to.
+const SETTLED_BYTES: u64 = 1 << 20;
 /// Kinds of jobs that are known at most, so that nobody can fill memory with them.
 const KINDS_MAX: usize = 10_000;
 /// The least time a job rests, doubled with each time it is frozen,
@@ -80,7 +82,9 @@ impl Policy {
     fn measured_one(&mut self, now: Instant, memory: &JobMemory) {
         let Some(job) = self.jobs.get_mut(&memory.job).filter(|job| job.live().is_some()) else { return };
         let stands = job.live().is_some_and(|live| live.out.is_some() && live.checkpoints.until.is_none());
+        let before = job.held.total();
         job.held.read(now, memory);
+        job.held.settling = stands && job.held.total() >= before.saturating_add(SETTLED_BYTES);
         if stands {
             job.held.forget_growth();
         }
@@ -249,9 +253,10 @@ impl Policy {
     }
 
     /// Whether nothing new is to start for now: memory is short, or was about to be when somebody was slowed or asked for a
-    /// checkpoint.
+    /// checkpoint; or one that was told to stand still grows on, as a freeze can take its time.
     fn is_short(&self) -> bool {
-        self.memory.short_since.is_some() || self.memory.writing || self.slows()
+        let settles = || self.frozen_for_memory().any(|job| job.held.settling);
+        self.memory.short_since.is_some() || self.memory.writing || self.slows() || settles()
     }
 
     /// Jobs that were started and stand still, for whatever cause.

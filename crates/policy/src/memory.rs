@@ -104,6 +104,8 @@ pub(crate) struct Held {
     pub(crate) freezes: u32,
     /// It stands still because a project wants memory that its pool borrowed.
     pub(crate) taken_back: bool,
+    /// It was told to stand still, and grew from the last reading but one to the last.
+    pub(crate) settling: bool,
     /// Not to be slowed again before this.
     pub(crate) slowed_until: Option<Instant>,
     recent: VecDeque<(Instant, u64)>,

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::job::{Job, Out};
 use crate::policy::Policy;
 use crate::queue::{RANK_AGED, Shape};
-use crate::rules::{PASSED_MAX, Plan};
+use crate::rules::{PASSED_MAX, Plan, ROUNDS_MAX};
 use crate::{Class, JobId, Reason};
 
 pub use holding::Holding;
@@ -240,6 +240,19 @@ impl Policy {
         if !self.pools.split_cores() {
             return false;
         }
+        // What one takes back may leave another, who was looked at before, without what is its own. Nobody else is given
+        // anything in between: those who come first would take it again.
+        let mut kept = false;
+        for _ in 0..ROUNDS_MAX {
+            if !self.keep_promises_once() {
+                break;
+            }
+            kept = true;
+        }
+        kept
+    }
+
+    fn keep_promises_once(&mut self) -> bool {
         let (mut tried, mut kept) = (BTreeSet::new(), false);
         for pool in 0..u16::try_from(self.pools.cores.len()).unwrap_or(u16::MAX) {
             while let Some((id, passed)) = self.entitled(pool, &tried) {

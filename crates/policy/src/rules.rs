@@ -20,7 +20,7 @@ pub(crate) const PASSED_MAX: u32 = 8;
 
 /// How often at most the rights of projects are looked at again after others got what they left; each time somebody has
 /// what was owed to them before.
-const ROUNDS_MAX: usize = 8;
+pub(crate) const ROUNDS_MAX: usize = 8;
 
 /// How a job gets its slot.
 #[derive(Debug)]
@@ -288,7 +288,7 @@ impl Policy {
     }
 
     /// How a job can get its slot now, if it can; `taking`: also from jobs of lower priority.
-    fn plan(&self, id: JobId, taking: bool) -> Option<Plan> {
+    pub(crate) fn plan(&self, id: JobId, taking: bool) -> Option<Plan> {
         let job = &self.jobs[&id];
         let (wanted, priority) = (job.slots(), job.request.priority);
         let Shape { cores, class: asked, .. } = job.queued?.shape;

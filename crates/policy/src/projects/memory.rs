@@ -4,7 +4,7 @@ use crate::governor::{Lack, WORTH_BYTES, order};
 use crate::job::{Job, Out};
 use crate::policy::Policy;
 use crate::projects::divide;
-use crate::{JobId, Reason};
+use crate::{Class, JobId, Reason};
 
 /// Whether a pool has more memory than is its own.
 #[derive(Debug, Clone, Copy)]
@@ -93,9 +93,9 @@ impl Policy {
 
     /// The next job of a pool, if it waits for memory that is its pool's own; what it wants and what of it it lacks.
     pub(super) fn lacks_its_memory(&self, pool: u16) -> Option<(JobId, u64, u64)> {
-        let (_, id) = self.queue.first(|shape| {
-            shape.pools.memory == pool && shape.memory > 0 && self.arrays.has_room(shape.array)
-        })?;
+        let (_, id) = self
+            .queue
+            .first(|shape| shape.pools.memory == pool && shape.memory > 0 && self.is_in_line(shape))?;
         let job = self.jobs.get(&id).filter(|job| job.live().is_none())?;
         let may_take = self.pools.split_cores() && self.room_of(job.pools.cores) >= job.slots();
         if self.free_slots() < job.slots() && !may_take {
@@ -107,7 +107,7 @@ impl Policy {
         }
         let lacking = match self.lacks_memory(id) {
             Some(Lack::Room { wanted, free }) => wanted - free,
-            // It starts now, before those who gave it back return.
+            // It starts now or with the next slot, before those who gave it back return.
             _ => 0,
         };
         self.memory_is_its_own(job, wanted).then_some((id, wanted, lacking))
@@ -121,7 +121,13 @@ impl Policy {
         }
         self.choose_token();
         for pool in 1..u16::try_from(self.pools.memory.len()).unwrap_or(u16::MAX) {
-            let Some((by, wanted, lacking)) = self.lacks_its_memory(pool) else { continue };
+            let mut waits = self.lacks_its_memory(pool);
+            while let Some((by, _, 0)) = waits
+                && self.start_on_its_own(by)
+            {
+                waits = self.lacks_its_memory(pool);
+            }
+            let Some((by, wanted, lacking)) = waits else { continue };
             self.memory.claims.push((by, wanted));
             let project = self.pools.memory[usize::from(pool)].0.clone();
             // What stands still already is on its way.
@@ -137,6 +143,18 @@ impl Policy {
                 (left, swap) = (left.saturating_sub(gain), swap - movable);
             }
         }
+    }
+
+    /// Starts a job on memory that is its project's own and is free, whoever of others stands before it in the queue; says
+    /// whether it did.
+    fn start_on_its_own(&mut self, id: JobId) -> bool {
+        let exclusive = self.exclusive.is_some() || self.jobs[&id].request.class == Some(Class::Exclusive);
+        if exclusive || self.lacks_memory(id).is_some() {
+            return false;
+        }
+        let Some(plan) = self.plan(id, false) else { return false };
+        self.admit(id, plan);
+        true
     }
 
     /// What those wait for who have a right to it, in bytes.
