@@ -36,6 +36,17 @@ fn grower(steps: u32, step_mib: u32, go: &str) -> String {
     )
 }
 
+/// One that grows to 200 MiB, and to 450 once the file `more` is there.
+fn grower_in_two_parts() -> String {
+    let grow = |steps: u32| {
+        format!("i=0; while [ $i -lt {steps} ]; do head -c 50M /dev/zero; sleep 0.25; i=$((i+1)); done")
+    };
+    let wait = |file: &str| format!("until [ -e {file} ]; do sleep 0.05; done");
+    let (first, second) = (grow(4), grow(5));
+    let (more, go) = (wait("more"), wait("go"));
+    format!("({first}; {more}; {second}; {go}) | tail -n 1 | wc -c >size-$PINFOLD_JOB_ID")
+}
+
 fn why(host: &Host, job: u64) -> WhyView {
     let said = host.pinfold(["why", &job.to_string(), "--json"]);
     serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {said:?}"))
@@ -113,9 +124,10 @@ fn what_ended_well_is_learned_from(kind: Kind) {
 fn who_allows_it_begins_anew(kind: Kind) {
     let _frozen = no_rescue();
     let host = Host::with(kind, &["slots.factor=2", "host.cpus=0", "host.memory=500MiB", "host.swap=0"]);
-    let first = host.submit(&["--name", "one"], &grower(8, 50, "go"));
+    let first = host.submit(&["--name", "one"], &grower_in_two_parts());
     let second = host.submit(&["--name", "two", "--requeue"], &grower(6, 50, "go"));
     host.until(second, JobState::Frozen);
+    host.make("more");
     host.until(second, JobState::Queued);
     assert_eq!(host.job(first).state, JobState::Running);
     let told = why(&host, second);
@@ -125,7 +137,7 @@ fn who_allows_it_begins_anew(kind: Kind) {
     assert!(host.job(second).pids.is_empty(), "{:?}", host.job(second));
     // It knows now what it needs, and waits for it.
     host.make("go");
-    is_whole(&host, first, 400);
+    is_whole(&host, first, 450);
     is_whole(&host, second, 300);
     let (one, two) = (host.report(first), host.report(second));
     assert_eq!((one.requeues, two.requeues), (0, 1), "{two:?}");
@@ -198,15 +210,16 @@ fn without_its_checkpoint_a_job_only_stands_still(kind: Kind) {
 /// A host without swap, and a first job that will need most of it; the second is ended for it once it is asked for, and
 /// begins anew when the file `go` is made. Gives its number, and how the command ended that had asked for it.
 fn begins_anew_behind_a_large_one(host: &Host, ask_for_second: impl FnOnce() -> Running) -> (u64, Done) {
-    let first = host.submit(&["--name", "one"], &grower(8, 50, "go"));
+    let first = host.submit(&["--name", "one"], &grower_in_two_parts());
     host.until(first, JobState::Running);
     let asked = ask_for_second();
     let second = first + 1;
     host.until(second, JobState::Frozen);
+    host.make("more");
     host.until(second, JobState::Queued);
     assert!(host.job(second).pids.is_empty(), "{:?}", host.job(second));
     host.make("go");
-    is_whole(host, first, 400);
+    is_whole(host, first, 450);
     let done = asked.wait();
     is_whole(host, second, 300);
     let (one, two) = (host.report(first), host.report(second));
