@@ -186,6 +186,12 @@ impl Policy {
                 self.promote();
                 continue;
             }
+            if self.live(head).is_none()
+                && let Some((own, plan)) = self.next_on_its_own()
+            {
+                self.admit(own, plan);
+                continue;
+            }
             let first = exclusive || rank == RANK_AGED || self.jobs[&head].passed >= PASSED_MAX;
             if (first && !self.waits_for_guaranteed(head)) || self.free_slots() == 0 {
                 return;

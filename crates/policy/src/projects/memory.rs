@@ -4,6 +4,7 @@ use crate::governor::{Lack, WORTH_BYTES, order};
 use crate::job::{Job, Out};
 use crate::policy::Policy;
 use crate::projects::divide;
+use crate::rules::Plan;
 use crate::{Class, JobId, Reason};
 
 /// Whether a pool has more memory than is its own.
@@ -107,7 +108,7 @@ impl Policy {
         }
         let lacking = match self.lacks_memory(id) {
             Some(Lack::Room { wanted, free }) => wanted - free,
-            // It starts now or with the next slot, before those who gave it back return.
+            // It starts now, before those who gave it back return.
             _ => 0,
         };
         self.memory_is_its_own(job, wanted).then_some((id, wanted, lacking))
@@ -121,13 +122,7 @@ impl Policy {
         }
         self.choose_token();
         for pool in 1..u16::try_from(self.pools.memory.len()).unwrap_or(u16::MAX) {
-            let mut waits = self.lacks_its_memory(pool);
-            while let Some((by, _, 0)) = waits
-                && self.start_on_its_own(by)
-            {
-                waits = self.lacks_its_memory(pool);
-            }
-            let Some((by, wanted, lacking)) = waits else { continue };
+            let Some((by, wanted, lacking)) = self.lacks_its_memory(pool) else { continue };
             self.memory.claims.push((by, wanted));
             let project = self.pools.memory[usize::from(pool)].0.clone();
             // What stands still already is on its way.
@@ -145,16 +140,15 @@ impl Policy {
         }
     }
 
-    /// Starts a job on memory that is its project's own and is free, whoever of others stands before it in the queue; says
-    /// whether it did.
-    fn start_on_its_own(&mut self, id: JobId) -> bool {
-        let exclusive = self.exclusive.is_some() || self.jobs[&id].request.class == Some(Class::Exclusive);
-        if exclusive || self.lacks_memory(id).is_some() {
-            return false;
-        }
-        let Some(plan) = self.plan(id, false) else { return false };
-        self.admit(id, plan);
-        true
+    /// A job that can start on memory that is its project's own and is free, and how; whoever of others stands before it
+    /// in the queue.
+    pub(crate) fn next_on_its_own(&self) -> Option<(JobId, Plan)> {
+        self.memory.claims.iter().find_map(|&(id, wanted)| {
+            let job = self.jobs.get(&id).filter(|job| job.live().is_none() && job.queued.is_some())?;
+            let exclusive = job.request.class == Some(Class::Exclusive);
+            let may = !exclusive && self.memory_is_its_own(job, wanted) && self.lacks_memory(id).is_none();
+            may.then(|| self.plan(id, false)).flatten().map(|plan| (id, plan))
+        })
     }
 
     /// What those wait for who have a right to it, in bytes.
