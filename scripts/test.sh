@@ -34,7 +34,7 @@ joined() {
 }
 
 # Most tests wait for processes most of the time.
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) + 1))}
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc) + 1))}
 
 step "format" cargo fmt --all --check
 step "lints" cargo clippy --workspace --all-targets -- -D warnings

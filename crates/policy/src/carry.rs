@@ -47,6 +47,14 @@ impl Policy {
         self.marked.push((id, reason));
     }
 
+    /// The same for what is due by the time. That something is tried again is no reason where there is another one.
+    pub(crate) fn mark_due(&mut self, id: JobId, reason: Reason) {
+        let tried_again = matches!(reason, Reason::Retry { .. });
+        if !(tried_again && self.marked.iter().any(|&(job, _)| job == id)) {
+            self.mark(id, reason);
+        }
+    }
+
     pub(crate) fn unmark(&mut self, id: JobId) {
         self.marked.retain(|&(job, _)| job != id);
     }

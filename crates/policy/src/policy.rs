@@ -741,7 +741,7 @@ impl Policy {
             self.survive(id);
         }
         if let Some(reason) = reason {
-            self.mark(id, reason);
+            self.mark_due(id, reason);
         }
         if requeue {
             self.dequeue(id);

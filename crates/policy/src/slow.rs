@@ -92,7 +92,12 @@ impl Policy {
         let growth = job.held.growth;
         // It is held back before it would be frozen, so what is for that stays free.
         let freezes_at = over.saturating_add(grown(growth, HORIZON));
-        let room = self.ahead_within(job, AHEAD).saturating_sub(freezes_at);
+        // Who writes down what it has done has no slot, but what it holds is in use meanwhile.
+        let writers = self.writers();
+        let writers = writers.iter().filter_map(|id| self.jobs.get(id)).map(|job| &**job);
+        let in_use = self.running().chain(writers).map(|job| job.held.resident).fold(0, u64::saturating_add);
+        let room =
+            self.ahead_within(job, AHEAD).saturating_sub(freezes_at).min(usable.saturating_sub(in_use));
         // Its page cache is the first that it gives up, and makes room for as much within the kernel's bound.
         let allowance = room.saturating_sub(job.held.cache);
         let bound = job.held.resident.saturating_add(room.max(job.held.cache));

@@ -103,8 +103,10 @@ impl Entry {
     fn stands_still(&mut self, reason: &Reason, asked: bool, now: Instant) {
         self.stood = self.stood.filter(|_| self.frozen).or(Some(now));
         let (by_user, for_slots) = if self.writes { self.wrote_from } else { (false, false) };
+        // What is tried again has the cause that it had.
+        let again = self.for_slots && self.frozen && matches!(reason, Reason::Retry { .. });
+        self.for_slots = matches!(reason, Reason::SlotsShrank { .. }) || for_slots || again;
         (self.frozen, self.by_user, self.changed) = (true, asked || by_user, now);
-        self.for_slots = matches!(reason, Reason::SlotsShrank { .. }) || for_slots;
         self.taken_back |= matches!(reason, Reason::MemoryTakenBack { .. });
         (self.writes, self.returns_until) = (false, None);
     }
@@ -294,6 +296,11 @@ impl Books {
             }
             None => Ok(()),
         }
+    }
+
+    /// The kernel did not take a bound, and so holds nobody there.
+    pub(crate) fn not_slowed(&mut self, job: JobId) {
+        self.change(job, |entry| entry.slowed = None);
     }
 
     /// Why a slowed job is frozen for memory too soon: its bound holds it, and there is nobody and nothing else that memory

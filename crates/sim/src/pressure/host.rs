@@ -214,6 +214,9 @@ impl Host {
             self.failed.insert(job, failed + 1);
             let generation = self.generation;
             let error = "simulated failure".to_owned();
+            if matches!(action, Action::Slow { allowance: Some(_) }) {
+                self.books.not_slowed(job);
+            }
             let failed = Event::Failed { job, action, error };
             self.plan(1000, Happening::Report(generation, Box::new(failed)));
             return;
