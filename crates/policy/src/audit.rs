@@ -538,7 +538,7 @@ fn a_job_has_no_home_without_the_core_it_named() {
     let array = Some(ArrayLimit { array: 0, at_most: 1 });
     let steps = vec![
         (0, Event::Submit(Request { array, ..Request::plain(JobId(6)) }), None),
-        (0, Event::Memory(MemorySample { stalled_milli: 500, ..MemorySample::default() }), None),
+        (0, Event::Memory(MemorySample { stalled_milli: 400, ..MemorySample::default() }), None),
         (0, Event::Adopt(adopted), None),
         (0, Event::Submit(primary), None),
     ];

@@ -54,9 +54,9 @@ impl Policy {
                 let rested = self.now >= live.checkpoints.rests_until;
                 // Whom its user alone may let stand still is not let go on, for it could not be stopped again.
                 let stoppable = live.out.is_none() || !job.request.no_suspend;
-                // One that could not be stopped is stopped first.
-                let stopped = !live.failed.contains_key(&Kind::Freeze);
-                rested && stoppable && stopped && !live.starting && !live.suspended && live.signal.is_none()
+                // One that could not be stopped is stopped first, and one that could not be told to go on is told.
+                let told = [Kind::Freeze, Kind::Thaw].iter().all(|kind| !live.failed.contains_key(kind));
+                rested && stoppable && told && !live.starting && !live.suspended && live.signal.is_none()
             });
             let helps = job.held.resident >= WORTH_BYTES && Some(job.id()) != self.memory.token;
             ready && helps && job.request.checkpoint.is_some()

@@ -29,7 +29,7 @@ const STEP: Duration = Duration::from_millis(250);
 const THRASH_MILLI: u16 = 500;
 /// ... for so long.
 const THRASH_FOR: Duration = Duration::from_secs(1);
-/// A job returns only to a host that stalls less than this.
+/// A job returns from swap only to a host that stalls less than this; nobody returns to one that thrashes.
 const CALM_MILLI: u16 = 100;
 /// Nobody below this is frozen for memory or paged out: it would not help.
 pub(crate) const WORTH_BYTES: u64 = 4 << 20;
@@ -369,7 +369,8 @@ impl Policy {
 
     pub(crate) fn may_return(&self, first: &Job) -> bool {
         let from_swap = first.held.swapped >= WORTH_BYTES;
-        if from_swap && (self.swap_is_busy() || self.memory.stalled_milli >= CALM_MILLI) {
+        let calm = if from_swap { CALM_MILLI } else { THRASH_MILLI };
+        if self.memory.stalled_milli >= calm || (from_swap && self.swap_is_busy()) {
             return false;
         }
         if self.now < first.held.rests_until {
