@@ -244,8 +244,10 @@ impl Policy {
         if let Some(first) = self.first_kept_waiting_by(job, wanted) {
             let token =
                 self.memory.token.and_then(|id| self.jobs.get(&id)).map_or(0, |job| self.counts_for(job));
-            let beside = taken.saturating_sub(token).saturating_add(wanted);
-            if !known || beside.saturating_add(self.need_to_return(first)) > usable {
+            let beside = taken.saturating_sub(token).saturating_add(self.need_to_return(first));
+            // Who stays within what is its project's own waits for nobody who could not return without it either.
+            let waits = beside <= usable || !self.memory_is_its_own(job, wanted);
+            if !known || (waits && beside.saturating_add(wanted) > usable) {
                 return Some(Lack::Frozen { first: first.id() });
             }
         }

@@ -222,6 +222,14 @@ impl Policy {
     /// The first in line, and its rank. One whose directory in memory finds no room does not stand in line: what it
     /// waits for is the end of jobs that may stand behind it, frozen.
     pub(crate) fn head(&self) -> Option<(u8, JobId)> {
+        // Before all others who return, of whom a wide one may find too few slots.
+        let returns = |job: &Job| job.live().and_then(|live| live.out).is_some_and(Out::is_memory);
+        if let Some(token) = self.memory.token
+            && let Some(job) = self.jobs.get(&token).filter(|job| returns(job))
+            && let Some(entry) = job.queued.filter(|entry| self.is_in_line(entry.shape))
+        {
+            return Some((entry.rank, token));
+        }
         let tmp_room = OnceCell::new();
         self.queue.first(|shape| self.is_in_line(shape) && self.has_tmp_room(shape, &tmp_room))
     }
