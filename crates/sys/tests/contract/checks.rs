@@ -234,12 +234,15 @@ fn freezes(world: &World) -> usize {
     container.freeze().expect("freeze");
     until(world, &container, "it stops", |one| one.is_frozen().expect("frozen"));
     assert!(container.events().expect("events").frozen);
-    let before = ticks();
     // Our own ticks are the clock here: as long as we could compute, so could it.
     let own = || proc.stat(std::process::id()).expect("stat").expect("we").user_ticks;
-    let start = own();
-    while own() < start + 5 {}
-    assert_eq!(ticks(), before, "a frozen process computes nothing");
+    let gained = || {
+        let (before, start) = (ticks(), own());
+        while own() < start + 5 {}
+        ticks() - before
+    };
+    // Its way into standing still is counted late where the machine itself was kept waiting; after that nothing is.
+    assert!((0..3).any(|_| gained() == 0), "a frozen process computes nothing");
     container.thaw().expect("thaw");
     until(world, &container, "it goes on", busy_for(2));
     assert!(!container.is_frozen().expect("frozen"));
@@ -317,16 +320,18 @@ fn near(world: &World) -> usize {
         assert_eq!(bound.enter(actor.pid()).expect("enter"), Entered::Yes);
         actor.begin();
         assert_eq!(bound.drifts(false).expect("drifts"), []);
-        let lies = bound.memory_by_node().expect("nodes").unwrap_or_default();
         // A fake host has all its memory on one node.
-        if world.has_live_events && !lies.is_empty() {
-            let on = |wanted: bool| {
-                lies.iter()
-                    .filter(|(other, _)| (*other == node) == wanted)
-                    .map(|(_, bytes)| bytes)
-                    .sum::<u64>()
-            };
-            assert!(on(true) >= 31 * MIB && on(false) <= MIB, "bound to {node}: {lies:?}");
+        let told = bound.memory_by_node().expect("nodes").is_some_and(|lies| !lies.is_empty());
+        if world.has_live_events && told {
+            // The kernel adds a group's counts up when it finds the time.
+            until(world, &bound, &format!("it lies on node {node}"), |bound| {
+                let lies = bound.memory_by_node().expect("nodes").unwrap_or_default();
+                let on = |wanted: bool| {
+                    let those = lies.iter().filter(|(other, _)| (*other == node) == wanted);
+                    those.map(|(_, bytes)| bytes).sum::<u64>()
+                };
+                on(true) >= 31 * MIB && on(false) <= MIB
+            });
             compared += 1;
         }
         // More nodes, with processes in it, and all of them.
@@ -368,15 +373,16 @@ fn moves_away(
     let lies = || containers.memory_by_node(job).expect("nodes").unwrap_or_default();
     let on =
         |lies: &[(u32, u64)]| lies.iter().filter(|(at, _)| *at == node).map(|(_, bytes)| bytes).sum::<u64>();
-    let before = on(&lies());
+    if world.has_live_events {
+        until(world, bound, "it lies there", |_| on(&lies()) >= 31 * MIB);
+    }
     bound.forget_nodes();
     containers.move_away(job, &[node], &others).expect("moved");
-    let moved = lies();
     assert_eq!(containers.bind_to_nodes(job, &others).expect("bound"), Applied::Done);
     assert_eq!(bound.drifts(false).expect("drifts"), [], "what another thread did is no drift");
     assert_eq!(bound.nodes().expect("nodes").as_ref(), Some(&others));
     if world.has_live_events {
-        assert!(before >= 31 * MIB && on(&moved) <= MIB, "{before} on {node}, then {moved:?}");
+        until(world, bound, "it lies there no more", |_| on(&lies()) <= MIB);
     }
     assert_eq!(bound.near(&others).expect("known from now on"), Applied::Done);
     assert_eq!(bound.near(&[]).expect("let back"), Applied::Done);
