@@ -207,7 +207,7 @@ pub(crate) struct ProcessRow {
     pub(crate) name: String,
     /// Processor time since the sample before, seconds.
     pub(crate) cpu_s: f64,
-    /// Resident size; `None`: not in this row.
+    /// Resident size, or the proportional one where that is taken; `None`: not in this row.
     pub(crate) resident_bytes: Option<u64>,
 }
 
@@ -286,8 +286,11 @@ fn parse_atop(text: &str) -> Vec<ProcessRow> {
                     let per_second = (*fields.first()?).max(1) as f64;
                     cpu_s = (*fields.get(1)? + *fields.get(2)?) as f64 / per_second;
                 }
-                // Page size, address space, resident size.
-                "PRM" => resident_bytes = Some(*fields.get(2)? * 1024),
+                // Page size, address space, resident size, and eleven more before the proportional size, where it is asked for.
+                "PRM" => {
+                    let proportional = fields.get(14).filter(|size| **size > 0);
+                    resident_bytes = Some(proportional.or(fields.get(2))? * 1024);
+                }
                 _ => return None,
             }
             Some(ProcessRow { time_s, pid, name: name.to_owned(), cpu_s, resident_bytes })
@@ -348,12 +351,14 @@ mod tests {
             CPL host 1763795001 2026/11/22 07:00:01 1 2 0.1\n\
             PRC host 1763795001 2026/11/22 07:00:01 1 77 (a (b) c) E 100 3 4 0 120 0 0 0 0 77 y\n\
             PRM host 1763795001 2026/11/22 07:00:01 1 77 (a (b) c) S 4096 9000 120 5 6\n\
+            PRM host 1763795001 2026/11/22 07:00:01 1 78 (d) S 4096 9000 120 5 6 7 8 9 10 11 12 13 78 y 40 0\n\
             PRC host 1763795001 2026/11/22 07:00:01 1 x\nSEP\n";
         let rows = parse_atop(text);
-        assert_eq!(rows.len(), 2, "{rows:?}");
+        assert_eq!(rows.len(), 3, "{rows:?}");
         assert_eq!((rows[0].pid, rows[0].name.as_str(), rows[0].resident_bytes), (77, "a (b) c", None));
         assert!((rows[0].cpu_s - 0.07).abs() < 1e-9);
         assert_eq!(rows[1].resident_bytes, Some(120 * 1024));
+        assert_eq!(rows[2].resident_bytes, Some(40 * 1024), "the proportional size");
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Row `truth`: how far figures are from what a program is known to use.
 //!
-//! Each case runs as a job while a poller of processes watches as well, both at a sample a second; the program says
-//! itself what it used. Absent here: whose figures cost less (`cost`), and processes too short for samples
+//! Each case runs as a job while the peers watch as well, all at a sample a second; the program says itself what it used. Absent here: whose figures cost less (`cost`), and processes too short for samples
 //! (`short-lived`).
 
 use std::collections::BTreeSet;
@@ -14,7 +13,7 @@ use super::{Ground, RowArgs, perform};
 use crate::compare::done;
 use crate::daemon::Daemon;
 use crate::known::{self, Known};
-use crate::monitor::{Monitor, Peer, Seen};
+use crate::monitor::{LEFT_OUT, Monitor, Peer, Seen};
 use crate::record::Record;
 use crate::stats::median;
 use crate::table;
@@ -99,8 +98,11 @@ struct Trial {
     case: &'static str,
     truth: Figures,
     pinfold: Figures,
-    peer: Figures,
+    peers: Vec<(Peer, Figures)>,
 }
+
+/// Who watches beside pinfold; of atop the form that divides shared memory.
+const PEERS: [Peer; 3] = [Peer::Pidstat, Peer::AtopPss, Peer::Below];
 
 /// Runs the row.
 pub(crate) fn run(args: &TruthArgs) -> anyhow::Result<()> {
@@ -112,15 +114,17 @@ pub(crate) fn run(args: &TruthArgs) -> anyhow::Result<()> {
         if ground.binaries.is_none() {
             record.say("pinfold is left out: it is not built.");
         }
-        let peer = Peer::Pidstat;
-        let missing = peer.missing();
-        if let Some(why) = &missing {
-            record.say(why);
+        let (there, missing): (Vec<Peer>, Vec<Peer>) =
+            PEERS.into_iter().partition(|peer| peer.missing().is_none());
+        missing.into_iter().filter_map(Peer::missing).for_each(|why| record.say(&why));
+        record.say(LEFT_OUT);
+        for peer in &there {
+            record.say(&format!("{}: {}.", peer.name(), peer.version().unwrap_or_default()));
         }
         let mut trials = Vec::new();
         for repetition in 1..=args.row.repetitions() {
             for (case, _) in CASES {
-                let trial = try_one(case, missing.is_none().then_some(peer), ground, args, record)?;
+                let trial = try_one(case, &there, ground, args, record)?;
                 done(&format!("truth {repetition} {case}: {:?}", trial.pinfold));
                 trials.push(trial);
                 if ground.interrupted() {
@@ -128,14 +132,14 @@ pub(crate) fn run(args: &TruthArgs) -> anyhow::Result<()> {
                 }
             }
         }
-        tell(&trials, record);
+        tell(&trials, &there, record);
         Ok(())
     })
 }
 
 fn try_one(
     case: &'static str,
-    peer: Option<Peer>,
+    peers: &[Peer],
     ground: &Ground,
     args: &TruthArgs,
     record: &mut Record,
@@ -145,9 +149,11 @@ fn try_one(
         Some(binaries) => Some(Daemon::start(binaries, own.path(), None, &args.settings)?),
         None => None,
     };
-    let monitor = peer.map(|peer| Monitor::start(peer, own.path())).transpose()?;
+    let start = |&peer: &Peer| Ok((peer, Monitor::start(peer, own.path())?));
+    let monitors: Vec<(Peer, Monitor)> = peers.iter().map(start).collect::<anyhow::Result<_>>()?;
     let (known, report) = known::run(daemon.as_ref(), own.path(), case, args.seconds)?;
-    let seen = monitor.map(Monitor::stop).transpose()?;
+    let stop = |(peer, monitor): (Peer, Monitor)| Ok((peer, monitor.stop()?));
+    let seen: Vec<(Peer, Seen)> = monitors.into_iter().map(stop).collect::<anyhow::Result<_>>()?;
     if let Some(daemon) = daemon {
         daemon.stop()?;
     }
@@ -156,42 +162,48 @@ fn try_one(
         case,
         truth: Figures::known(&known),
         pinfold: report.as_ref().map(Figures::reported).unwrap_or_default(),
-        peer: seen.map(|seen| Figures::seen(&seen, &pids)).unwrap_or_default(),
+        peers: seen.iter().map(|(peer, seen)| (*peer, Figures::seen(seen, &pids))).collect(),
     };
+    let peers: Vec<Value> =
+        trial.peers.iter().map(|(peer, figures)| json!({ "peer": peer, "figures": figures })).collect();
     record.add(
         "trial",
-        &json!({ "case": case, "truth": known, "report": report, "pinfold": trial.pinfold, "pidstat": trial.peer }),
+        &json!({ "case": case, "truth": known, "report": report, "pinfold": trial.pinfold, "peers": peers }),
     )?;
     Ok(trial)
 }
 
-fn tell(trials: &[Trial], record: &mut Record) {
+fn tell(trials: &[Trial], peers: &[Peer], record: &mut Record) {
     let mut rows = Vec::new();
     for (case, words) in CASES {
         for (name, figure, unit) in FIGURES {
             let own = || trials.iter().filter(|trial| trial.case == case);
             let truths: Vec<f64> = own().filter_map(|trial| Some(figure(&trial.truth)? / unit)).collect();
-            let errors = |of: fn(&Trial) -> &Figures| -> Vec<f64> {
-                own().filter_map(|trial| Some(error(figure(of(trial))?, figure(&trial.truth)?))).collect()
-            };
             let cell = |values: &[f64], digits| {
                 median(values)
                     .map_or_else(|| "none".to_owned(), |median| table::with_interval(&median, digits))
             };
-            rows.push(vec![
-                format!("{words}: {name}"),
-                cell(&truths, 2),
-                cell(&errors(|trial| &trial.pinfold), 1),
-                cell(&errors(|trial| &trial.peer), 1),
-            ]);
+            let errors = |of: &dyn Fn(&Trial) -> Option<Figures>| -> Vec<f64> {
+                own().filter_map(|t| Some(error(figure(&of(t)?)?, figure(&t.truth)?))).collect()
+            };
+            let mut row = vec![format!("{words}: {name}"), cell(&truths, 2)];
+            row.push(cell(&errors(&|trial| Some(trial.pinfold)), 1));
+            for peer in peers {
+                let of = |trial: &Trial| Some(trial.peers.iter().find(|(other, _)| other == peer)?.1);
+                row.push(cell(&errors(&of), 1));
+            }
+            rows.push(row);
         }
     }
     record.say(
         "\nErrors in percent of what the program itself says that it used: anonymous and shared memory, each page once, \
-         by the kernel's walk of its page tables; processor time by `getrusage`. pinfold and pidstat take a sample a \
-         second; pidstat's memory is the sum of resident sizes, all it has.\n",
+         by the kernel's walk of its page tables; processor time by `getrusage`. All take a sample a second. Memory is the \
+         sum of proportional sizes of atop, and of resident sizes of pidstat and below, all that they have.\n",
     );
-    record.say(&table::markdown(&["case: figure", "truth", "pinfold off by %", "pidstat off by %"], &rows));
+    let mut heads = vec!["case: figure".to_owned(), "truth".to_owned(), "pinfold off by %".to_owned()];
+    heads.extend(peers.iter().map(|peer| format!("{} off by %", peer.name())));
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    record.say(&table::markdown(&heads, &rows));
 }
 
 #[cfg(test)]
