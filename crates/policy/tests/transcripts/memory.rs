@@ -781,3 +781,26 @@ fn the_token_passes_to_who_may_never_be_frozen_when_all_stall() {
         ",
     );
 }
+
+/// A freeze can take its time, and what is to stand still grows until then.
+#[test]
+fn nothing_starts_while_one_that_is_to_stand_still_grows() {
+    check(
+        "
+        > machine 4
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 6 slots used)
+        > submit 2 m500
+        2 start primary 1 p10: a home core was free (2 of 6 slots used)
+        > memory free=550 swap=0 1:50 2:400
+        > +1 memory free=250 swap=0 1:300 2:450
+        2 freeze: memory runs short: 250 MiB free, growing by 300 MiB a second; job 1 goes first
+        > +0.5 memory free=220 swap=0 1:300 2:480
+        > submit 3 m50
+        > why 3
+        memory runs short, and nothing new starts meanwhile [priority 10, cores asked for 1, slots used 1 of 6, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 50 MiB, memory at most 50 MiB, memory for jobs 1000 MiB, memory free 220 MiB] change: memory that running jobs do not need
+        > +0.1 memory free=220 swap=0 1:300 2:480
+        3 start primary 1 p10: a home core was free (2 of 6 slots used)
+        ",
+    );
+}

@@ -254,6 +254,26 @@ fn memory_that_was_lent_is_paged_out_for_its_project() {
     );
 }
 
+/// By its size class it would be passed over: that goes up to 512 MiB.
+#[test]
+fn a_job_starts_on_memory_of_its_own_past_one_that_does_not_fit() {
+    check(
+        "
+        > machine 4
+        > set projects=web::600
+        > submit 1 m100
+        1 start primary 0 p10: a home core was free (1 of 6 slots used)
+        > memory free=900 swap=1000 1:100
+        > submit 2 m395
+        2 start primary 1 p10: a home core was free (2 of 6 slots used)
+        > memory free=505 swap=1000 1:100 2:395
+        > submit 3 m700
+        > submit 4 m500 jweb
+        4 start primary 2 p10: a home core was free (3 of 6 slots used)
+        ",
+    );
+}
+
 #[test]
 fn who_is_expected_to_come_to_more_than_its_own_gives_way_before_it_does() {
     check(
