@@ -261,6 +261,24 @@ touch /tmp/gone
 pinfold wait "$job"
 check "its exit status" 9 $?
 
+echo "== processes that run already"
+(until [ -e /tmp/adopted ]; do usleep 100000; done) &
+outside=$!
+job=$(pinfold adopt --pid $outside | tr -dc 0-9)
+until_is "one becomes a job" running said "$job" state
+until_is "it is in the job's group" $outside sh -c "grep -x $outside $groups/*/job-$job/cgroup.procs"
+pinfold suspend "$job"
+until_is "and stands still with it" "frozen 1" sh -c "grep frozen $groups/*/job-$job/cgroup.events"
+kill -KILL "$daemon"
+until_is "the guard lets it go on, too" "frozen 0" sh -c "grep frozen $groups/*/job-$job/cgroup.events"
+start_daemon
+until_is "the next daemon knows it" running said "$job" state
+touch /tmp/adopted
+wait $outside
+check "who started it is told how it ended" 0 $?
+pinfold wait "$job"
+until_is "its group is gone" 0 sh -c "ls -d $groups/*/job-$job 2>/dev/null | wc -l"
+
 echo "== directories on a disk"
 if grep -q ' /disk ext4 .*prjquota' /proc/mounts; then
   pinfold config set modules.disk=/disk modules.disk_total=24MiB
