@@ -270,8 +270,7 @@ fn parse_atop(text: &str) -> Vec<ProcessRow> {
     let start = text.find("\nSEP").map_or(0, |at| at + 1);
     let mut rows: Vec<ProcessRow> = Vec::new();
     for line in text[start..].lines() {
-        let (Some((label, rest)), Some((front, behind))) = (line.split_once(' '), line.rsplit_once(')'))
-        else {
+        let (Some((label, rest)), Some((front, behind))) = (line.split_once(' '), after_name(line)) else {
             continue;
         };
         let row = || {
@@ -298,6 +297,17 @@ fn parse_atop(text: &str) -> Vec<ProcessRow> {
         rows.extend(row());
     }
     rows
+}
+
+/// What stands before the end of a process's name, and what behind: a letter for its state first. More may follow in
+/// brackets, as the container that it is in.
+fn after_name(line: &str) -> Option<(&str, &str)> {
+    let is_state = |at: &usize| {
+        let mut behind = line[at + 2..].chars();
+        behind.next().is_some_and(|state| state.is_ascii_alphabetic()) && behind.next() == Some(' ')
+    };
+    let at = line.rmatch_indices(") ").map(|(at, _)| at).find(is_state)?;
+    Some((&line[..at], &line[at + 1..]))
 }
 
 /// The lines of `below dump process`, each with a comma at its end: time, process, percent of a core since the sample before, resident size, name. A
@@ -349,7 +359,7 @@ mod tests {
     fn atop_lines() {
         let text = "RESET\nPRC host 1763795000 2026/11/22 07:00:00 900 1 (init) S 100 500 900 0 120 0 0 0 0 1 y\nSEP\n\
             CPL host 1763795001 2026/11/22 07:00:01 1 2 0.1\n\
-            PRC host 1763795001 2026/11/22 07:00:01 1 77 (a (b) c) E 100 3 4 0 120 0 0 0 0 77 y\n\
+            PRC host 1763795001 2026/11/22 07:00:01 1 77 (a (b) c) E 100 3 4 0 120 0 0 0 0 77 y 9 () 0 -3 -3\n\
             PRM host 1763795001 2026/11/22 07:00:01 1 77 (a (b) c) S 4096 9000 120 5 6\n\
             PRM host 1763795001 2026/11/22 07:00:01 1 78 (d) S 4096 9000 120 5 6 7 8 9 10 11 12 13 78 y 40 0\n\
             PRC host 1763795001 2026/11/22 07:00:01 1 x\nSEP\n";
