@@ -4,6 +4,7 @@ mod arrays;
 mod asides;
 mod borders;
 mod changes;
+mod checkpoints;
 mod commands;
 mod conditions;
 mod drift;
