@@ -253,8 +253,10 @@ pub enum Reason {
     },
     /// Memory will soon be had in no other way, and it can write down what it has done.
     NoRoomSoon {
-        /// What those who go on will lack within five seconds, in bytes.
+        /// What those who go on will lack, in bytes,
         lacking: u64,
+        /// within so long.
+        within: Duration,
     },
     /// It has written down what it has done.
     Checkpointed,
@@ -484,10 +486,11 @@ impl Reason {
                  it goes back in the queue, time {times} of at most {most}",
                 mib(*lacking)
             ),
-            Self::NoRoomSoon { lacking } => write!(
+            Self::NoRoomSoon { lacking, within } => write!(
                 f,
-                "memory will soon be had in no other way ({} more needed within 5 s, nobody left to freeze, no swap)",
-                mib(*lacking)
+                "memory will soon be had in no other way ({} more needed within {} s, nobody left to freeze, no swap)",
+                mib(*lacking),
+                within.as_secs()
             ),
             Self::Checkpointed => {
                 f.write_str("its checkpoint is written; it goes back in the queue, to go on from there")

@@ -15,6 +15,8 @@ use crate::{Action, Decision, Instant, JobId, Reason};
 
 /// What those who run may come to hold within this time, as things go, must not fit.
 const AHEAD: Duration = Duration::from_secs(5);
+/// or as far ahead as writing may take, but no further than this, for growth does not go on as it was for ever.
+const AHEAD_MAX: Duration = Duration::from_secs(30);
 /// How much longer than it may take it is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// One whose checkpoint failed is not asked again before this has gone by, doubled with each failure,
@@ -39,8 +41,7 @@ impl Policy {
     pub(crate) fn checkpoint_for_memory(&mut self, usable: u64) {
         self.give_checkpoints_up();
         self.memory.writing = !self.writers().is_empty();
-        let lacking = self.shortage_within(usable, AHEAD);
-        if lacking == 0 {
+        if self.shortage_within(usable, AHEAD_MAX) == 0 {
             return self.stop_needless_checkpoints();
         }
         let lives = || self.lives.iter().filter_map(|id| self.jobs.get(id)).map(|job| &**job);
@@ -61,11 +62,31 @@ impl Policy {
             let helps = job.held.resident >= WORTH_BYTES && Some(job.id()) != self.memory.token;
             ready && helps && job.request.checkpoint.is_some()
         };
-        let Some(youngest) = lives().filter(may).max_by_key(|job| order(job)).map(Job::id) else { return };
-        self.ask_for_checkpoint(youngest, lacking);
+        let Some(youngest) = lives().filter(may).max_by_key(|job| order(job)) else { return };
+        let within = youngest.request.checkpoint.unwrap_or_default().clamp(AHEAD, AHEAD_MAX);
+        let lacking = self.shortage_within(usable, within);
+        if lacking == 0 || self.costs_more_than_lacks(youngest, usable) {
+            return;
+        }
+        let id = youngest.id();
+        self.ask_for_checkpoint(id, Reason::NoRoomSoon { lacking, within });
     }
 
-    fn ask_for_checkpoint(&mut self, id: JobId, lacking: u64) {
+    /// Whether all that those who run may ever come to lack, as they are known, is less than what a job may grow by while it
+    /// writes: then it stands still, for if it could not write, it would have made the shortage that it was to end.
+    fn costs_more_than_lacks(&self, writer: &Job, usable: u64) -> bool {
+        let Some(grows) = self.left_to_grow(writer) else { return false };
+        let left: Option<u64> = self.running().map(|job| self.left_to_grow(job)).sum();
+        left.is_some_and(|left| self.shortage_if_they_grow_by(left, usable) < grows)
+    }
+
+    /// What a job has still to grow by to the most that its kind needs; `None` if nobody knows, or it has outgrown that.
+    fn left_to_grow(&self, job: &Job) -> Option<u64> {
+        let claim = self.claim_of(job).filter(|_| self.is_known(job))?;
+        claim.most_bytes.checked_sub(job.held.total()).filter(|&left| left > 0)
+    }
+
+    fn ask_for_checkpoint(&mut self, id: JobId, reason: Reason) {
         self.dequeue(id);
         self.memory.frozen.remove(&id);
         self.memory.returning.remove(&id);
@@ -80,7 +101,6 @@ impl Policy {
             live.told.frozen = Some(false);
         }
         self.memory.writing = true;
-        let reason = Reason::NoRoomSoon { lacking };
         self.decisions.push(Decision { job: id, action: Action::Checkpoint, reason });
     }
 

@@ -546,6 +546,11 @@ impl Policy {
         })
     }
 
+    /// The same if they grow by so much in all.
+    pub(crate) fn shortage_if_they_grow_by(&self, bytes: u64, usable: u64) -> u64 {
+        self.shortage_of(usable.saturating_sub(bytes), |job| job.held.total())
+    }
+
     /// What a running job is about to have in RAM: what it holds, what of that is in swap, and what it grows by; but no
     /// more than its bound if it is slowed.
     fn about_to_hold(&self, job: &Job, horizon: Duration) -> u64 {

@@ -18,7 +18,7 @@ fn who_can_writes_down_what_it_has_done_before_it_is_ended() {
         > +0.5 memory free=220 swap=0 1:250 2:200
         2 freeze: memory runs short: 220 MiB free, growing by 286 MiB a second; job 1 goes first
         > +0.2 memory free=200 swap=0 1:300 2:200
-        2 checkpoint: memory will soon be had in no other way (652 MiB more needed within 5 s, nobody left to freeze, no swap)
+        2 checkpoint: memory will soon be had in no other way (4917 MiB more needed within 30 s, nobody left to freeze, no swap)
         > why 2
         its checkpoint is being written, for memory will soon be had in no other way [priority 10, cores asked for 1, slots used 1 of 4, since its start 2.7 s, times begun anew from a checkpoint 0] change: its checkpoint command's end, in 70 s at most: then it goes back in the queue
         > checkpointed 2
@@ -49,7 +49,7 @@ fn who_could_not_write_it_down_stands_still_again() {
         > +0.5 memory free=220 swap=0 1:250 2:200
         2 freeze: memory runs short: 220 MiB free, growing by 286 MiB a second; job 1 goes first
         > +0.2 memory free=200 swap=0 1:300 2:200
-        2 checkpoint: memory will soon be had in no other way (652 MiB more needed within 5 s, nobody left to freeze, no swap)
+        2 checkpoint: memory will soon be had in no other way (4917 MiB more needed within 30 s, nobody left to freeze, no swap)
         > checkpointed 2 exit code 3
         2 freeze: its checkpoint failed (exit code 3), so it only stands still
         > +0.2 memory free=150 swap=0 1:350 2:200
@@ -58,6 +58,34 @@ fn who_could_not_write_it_down_stands_still_again() {
         > exit 1
         2 thaw: memory suffices again: 500 MiB free
         > +1 memory free=500 swap=0 2:200
+        ",
+    );
+}
+
+#[test]
+fn nobody_writes_who_would_grow_by_more_meanwhile_than_the_others_can_lack() {
+    check(
+        "
+        > machine 2
+        > set factor=1000
+        > learned 1 300 600
+        > memory free=1000 swap=0
+        > submit 1 k1
+        1 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > submit 2 k1 checkpoint
+        2 start primary 1 p10: a home core was free (2 of 2 slots used)
+        > +1 memory free=700 swap=0 1:150 2:150
+        > +5 memory free=600 swap=0 1:200 2:200
+        > +5 memory free=400 swap=0 1:300 2:300
+        > +1 memory free=300 swap=0 1:350 2:350
+        > +0.5 memory free=215 swap=0 1:380 2:405
+        2 freeze: memory runs short: 215 MiB free, growing by 123 MiB a second; job 1 goes first
+        > +0.5 memory free=175 swap=0 1:420 2:405
+        > +2 memory free=45 swap=0 1:550 2:405
+        > +2 memory free=1 swap=0 1:594 2:405
+        > +1 memory free=1 swap=0 1:594 2:405
+        > exit 1
+        2 thaw: memory suffices again: 595 MiB free
         ",
     );
 }
