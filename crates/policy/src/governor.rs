@@ -29,6 +29,8 @@ const STEP: Duration = Duration::from_millis(250);
 const THRASH_MILLI: u16 = 500;
 /// ... for so long.
 const THRASH_FOR: Duration = Duration::from_secs(1);
+/// Where the kernel does not say who stalls, a shortage with next to nothing free for so long is taken for that.
+pub const FULL_FOR: Duration = Duration::from_secs(10);
 /// A job returns from swap only to a host that stalls less than this; nobody returns to one that thrashes.
 const CALM_MILLI: u16 = 100;
 /// Nobody below this is frozen for memory or paged out: it would not help.
@@ -70,6 +72,9 @@ impl Policy {
         memory.swap_free = sample.swap_free_bytes;
         memory.swap_rate = sample.swap_bytes_per_s;
         memory.stalled_milli = sample.stalled_milli;
+        memory.tells_stalls |= sample.stalled_milli > 0;
+        let full = sample.available_bytes < WORTH_BYTES;
+        memory.full_since = if full { memory.full_since.or(Some(now)) } else { None };
         // One that waits for its slot has not begun; unless somebody stopped it meanwhile.
         let waits = |id: &JobId| self.jobs.get(id).is_some_and(|job| job.queued.is_some());
         memory.returning.retain(|id, until| until.map_or_else(|| waits(id), |until| until > now));
@@ -492,7 +497,10 @@ impl Policy {
         {
             self.freeze_for_memory(victim);
         }
-        if thrashes && now.since(since) >= THRASH_FOR && self.victim().is_none() {
+        let seems_to_thrash = over > 0
+            && !self.memory.tells_stalls
+            && self.memory.full_since.is_some_and(|at| now.since(at) >= FULL_FOR);
+        if ((thrashes && now.since(since) >= THRASH_FOR) || seems_to_thrash) && self.victim().is_none() {
             self.give_way_to_the_unfreezable();
         }
         self.page_out();

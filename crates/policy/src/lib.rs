@@ -63,7 +63,7 @@ pub use chunks::ChunkInfo;
 pub use event::{
     Adopted, ArrayLimit, Aside, Command, Event, Machine, NodeMemory, Place, Request, Running, Sample, Wish,
 };
-pub use governor::PATIENCE;
+pub use governor::{FULL_FOR, PATIENCE};
 pub use job::{FrozenBy, JobInfo, Lay, State};
 pub use memory::{Claim, JobMemory, Kind, MemorySample, MemorySettings};
 pub use pinfold_place::pack::{Level, Shape};

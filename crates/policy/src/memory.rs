@@ -183,6 +183,10 @@ pub(crate) struct Memory {
     pub(crate) acted: Option<Instant>,
     /// Since when readings show a shortage.
     pub(crate) short_since: Option<Instant>,
+    /// Since when next to nothing was free at each reading.
+    pub(crate) full_since: Option<Instant>,
+    /// Whether a reading ever told of a stall: elsewhere the kernel may not say.
+    pub(crate) tells_stalls: bool,
     /// Whether, at the last reading or since, a job was writing down what it has done because memory will be short.
     pub(crate) writing: bool,
     /// The most that any job of a kind was seen to hold, of kinds with jobs that are not over.

@@ -722,6 +722,30 @@ fn the_token_passes_to_who_may_never_be_frozen_when_all_stall() {
     );
 }
 
+/// So it is where the kernel says nothing of stalls, only later.
+#[test]
+fn a_long_shortage_is_taken_for_a_stall_where_nobody_tells_of_stalls() {
+    check(
+        "
+        > machine 2
+        > set prediction=off
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 3 slots used)
+        > submit 2 nosuspend
+        2 start primary 1 p10: a home core was free (2 of 3 slots used)
+        > memory free=100 swap=4000 1:600 2:300
+        > +1 memory free=0 swap=3500 1:600+300 2:400+200
+        > +9 memory free=0 swap=3400 1:600+350 2:400+250
+        > +0.5 memory free=20 swap=3400 1:590+350 2:390+250
+        > +1 memory free=0 swap=3400 1:600+350 2:400+250
+        > +9.9 memory free=0 swap=3400 1:600+350 2:400+250
+        > +0.1 memory free=0 swap=3400 1:600+350 2:400+250
+        > +0.5 memory free=0 swap=3400 1:600+350 2:400+250
+        1 freeze: memory runs short: 0 MiB free, growing by 0 MiB a second; job 2 goes first
+        ",
+    );
+}
+
 /// A freeze can take its time, and what is to stand still grows until then.
 #[test]
 fn nothing_starts_while_one_that_is_to_stand_still_grows() {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use pinfold_policy::{
-    Action, Claim, Decision, FrozenBy, Instant, JobId, Kind, MemorySample, PATIENCE, Policy, REQUEUES_MAX,
-    Reason, Request, SLOW_FOR, Settings, State,
+    Action, Claim, Decision, FULL_FOR, FrozenBy, Instant, JobId, Kind, MemorySample, PATIENCE, Policy,
+    REQUEUES_MAX, Reason, Request, SLOW_FOR, Settings, State,
 };
 
 use crate::checks::Violation;
@@ -31,6 +31,8 @@ pub struct Entry {
     pub frozen: bool,
     /// A user had it frozen,
     pub by_user: bool,
+    /// or will, once it has begun,
+    pub suspended: bool,
     /// Whether it stood still for its user, and for a slot, when it was asked to write: it does again if that fails.
     pub wrote_from: (bool, bool),
     /// or there were fewer slots than jobs.
@@ -92,6 +94,8 @@ pub struct Books {
     swap_rate: u64,
     /// When all were last said to stall.
     stalled: Option<Instant>,
+    /// Since when next to nothing was free.
+    full: Option<Instant>,
     /// The token holder was frozen in this step.
     holder_frozen: Option<JobId>,
     /// Who was slowed in this step, and by how much more each may grow.
@@ -126,6 +130,7 @@ impl Books {
             started,
             frozen: false,
             by_user: false,
+            suspended: false,
             wrote_from: (false, false),
             for_slots: false,
             taken_back: false,
@@ -148,7 +153,7 @@ impl Books {
     /// A new judgement knows nothing.
     pub fn begin_anew(&mut self) {
         (self.token, self.usable, self.swap_free, self.swap_rate) = (None, None, 0, 0);
-        self.stalled = None;
+        (self.stalled, self.full) = (None, None);
         self.bounds.clear();
         self.holder_frozen = None;
         self.learned.clear();
@@ -174,6 +179,8 @@ impl Books {
         if sample.stalled_milli > 0 {
             self.stalled = Some(now);
         }
+        let full = sample.available_bytes < WORTH_BYTES;
+        self.full = if full { self.full.or(Some(now)) } else { None };
         for slowed in self.jobs.values_mut().filter_map(|entry| entry.slowed.as_mut()) {
             slowed.least = slowed.least.min(usable);
         }
@@ -190,7 +197,12 @@ impl Books {
 
     /// A user wants a job to stand still.
     pub fn suspended(&mut self, job: JobId) {
-        self.change(job, |entry| entry.by_user |= entry.frozen);
+        self.change(job, |entry| (entry.by_user, entry.suspended) = (entry.by_user || entry.frozen, true));
+    }
+
+    /// He does not any more.
+    pub fn resumed(&mut self, job: JobId) {
+        self.change(job, |entry| entry.suspended = false);
     }
 
     /// The first that waits.
@@ -497,7 +509,7 @@ impl Books {
     /// Who could not be given all that it may need with a newcomer of this size: the token holder, or one who holds the
     /// token after it, when those before it have ended.
     fn against_succession(&self, job: JobId, wanted: u64, now: Instant, usable: u64) -> Option<String> {
-        let out = |entry: &Entry| entry.by_user || entry.for_slots || entry.ends;
+        let out = |entry: &Entry| entry.by_user || entry.suspended || entry.for_slots || entry.ends;
         let token = self.token.filter(|token| self.jobs.get(token).is_some_and(|entry| !out(entry)))?;
         let live = |id: &JobId, entry: &Entry| entry.started.is_some() || *id == job;
         let mut order: Vec<(JobId, &Entry)> =
@@ -524,9 +536,10 @@ impl Books {
         None
     }
 
-    /// Whether all stall, nobody but the token holder could be frozen, and `new` is the foremost of those who may never be.
+    /// Whether all stall, or seem to where nobody says so, nobody but the token holder could be frozen, and `new` is the foremost of those who may never be.
     fn goes_on_anyway(&self, new: JobId, was: JobId, now: Instant) -> bool {
-        let stalls = self.stalled.is_some_and(|at| now.since(at) <= GREW_WITHIN);
+        let seems = || self.full.is_some_and(|since| now.since(since) >= FULL_FOR);
+        let stalls = self.stalled.map_or_else(seems, |at| now.since(at) <= GREW_WITHIN);
         let stays = |entry: &Entry| {
             entry.request.no_suspend && entry.started.is_some() && !entry.frozen && !entry.ends
         };

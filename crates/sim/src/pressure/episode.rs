@@ -214,7 +214,10 @@ fn happen(host: &mut Host, happening: Happening) -> Result<(), Violation> {
         Happening::Up => host.start_up(),
         Happening::Suspend => suspend(host),
         Happening::Budget => change_budget(host),
-        Happening::Resume(job) => host.deliver(Event::Command(job, Command::Resume)),
+        Happening::Resume(job) => {
+            host.books.resumed(job);
+            host.deliver(Event::Command(job, Command::Resume))
+        }
     }
 }
 
@@ -247,7 +250,10 @@ fn suspend(host: &mut Host) -> Result<(), Violation> {
     }
     let job = host.dice.pick(&all);
     let for_us = host.dice.between(0, 5_000_000);
-    host.suspended_us += for_us;
+    // Others have its memory meanwhile, and it comes back afterwards.
+    let hardware = &host.options.hardware;
+    let moved = host.world.bodies.get(&job).map_or(0, |body| body.resident + body.swapped) * 1_000_000;
+    host.suspended_us += for_us + moved / hardware.out_rate.max(1) + moved / hardware.fault_rate();
     // A daemon that is away does not hear of it, and the one after it has nobody suspended.
     host.plan(for_us, Happening::Resume(job));
     host.books.suspended(job);

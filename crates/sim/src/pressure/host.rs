@@ -86,7 +86,7 @@ pub(crate) struct Host {
     pub(crate) owed: Owed,
     /// The daemon died while somebody stood still whom swap does not take: all run then, and nobody counted with that.
     pub(crate) exposed: bool,
-    /// For how long users had jobs suspended, in microseconds.
+    /// For how long users had jobs suspended, and what moving those out and back takes, in microseconds.
     pub(crate) suspended_us: u64,
     /// When the last job ends at the latest, one after the other.
     pub(crate) serial_us: u64,
