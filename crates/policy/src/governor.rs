@@ -195,6 +195,7 @@ impl Policy {
             || self.beyond_safety(usable, HORIZON * 4) > 0
             // Of a young job nobody knows yet how fast it grows: a second is enough to fill a small host.
             || self.running().any(|job| !self.is_known(job) && self.is_young(job))
+            || self.running().any(|job| job.held.grows_unseen())
     }
 
     /// The job that is never frozen or paged out for another, if memory is governed and any job lives.
@@ -287,6 +288,13 @@ impl Policy {
         let known = self.settings.memory.prediction && self.claim_of(job).is_some();
         let growth = if known { 0 } else { grown(job.held.growth_before, HORIZON * 2) };
         self.counts_for(job).saturating_add(growth)
+    }
+
+    /// What one that returns grows by until it could stand still again, if it grows as it did before, within the most that
+    /// its kind needs: whoever had to stand still again at once need not return.
+    fn grows_again(&self, job: &Job) -> u64 {
+        let most = self.claim_of(job).map_or(u64::MAX, |claim| claim.most_bytes);
+        grown(job.held.growth_before, HORIZON).min(most.saturating_sub(job.held.total()))
     }
 
     /// The token stays with who has it until it ends or a user stops it, or another stood still for very long; then it
@@ -395,7 +403,8 @@ impl Policy {
         let need = self.need_to_return(first);
         let all = taken.saturating_add(need).saturating_add(pinned);
         let is_token = self.memory.token == Some(first.id());
-        let safe = is_token || !self.is_unsafe(first, need.saturating_sub(first.held.total()), usable);
+        let comes = need.saturating_sub(first.held.total()).max(self.grows_again(first));
+        let safe = is_token || !self.is_unsafe(first, comes, usable);
         // Who borrowed does not take what was taken from him before the other has it.
         let wanted = !is_token && self.lent_memory_is_wanted(first);
         let margin = margin.saturating_add(if wanted { self.claimed() } else { 0 });
@@ -497,14 +506,23 @@ impl Policy {
         {
             self.freeze_for_memory(victim);
         }
-        let seems_to_thrash = over > 0
-            && !self.memory.tells_stalls
-            && self.memory.full_since.is_some_and(|at| now.since(at) >= FULL_FOR);
-        if ((thrashes && now.since(since) >= THRASH_FOR) || seems_to_thrash) && self.victim().is_none() {
+        if ((thrashes && now.since(since) >= THRASH_FOR) || (over > 0 && self.seems_to_thrash()))
+            && self.victim().is_none()
+        {
             self.give_way_to_the_unfreezable();
         }
         self.page_out();
         self.begin_anew_for_memory(usable);
+    }
+
+    /// Whether next to nothing was free for long, with nothing done against it that could have helped, where the kernel does
+    /// not say who stalls.
+    fn seems_to_thrash(&self) -> bool {
+        let long = |since: Instant| self.now.since(since) >= FULL_FOR;
+        !self.memory.tells_stalls
+            && self.memory.full_since.is_some_and(long)
+            && self.memory.acted.is_none_or(long)
+            && self.memory.returning.is_empty()
     }
 
     /// All stall, and nobody but the token holder could be frozen: the token passes to the foremost of those who may never

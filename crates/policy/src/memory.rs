@@ -141,6 +141,11 @@ impl Held {
         *self = Self { peak: self.peak, ..Self::default() };
     }
 
+    /// Whether it grew before it stood still, and two readings have not said yet whether it does again.
+    pub(crate) fn grows_unseen(&self) -> bool {
+        self.growth_before > 0 && self.recent.len() < 2
+    }
+
     /// It stands still or comes back: what it grew by before says nothing.
     pub(crate) fn forget_growth(&mut self) {
         self.growth_before = self.growth_before.max(self.growth);

@@ -331,6 +331,33 @@ fn nobody_grows_into_what_the_token_holder_is_known_to_need() {
 }
 
 #[test]
+fn nobody_returns_who_had_to_stand_still_again_at_once() {
+    check(
+        "
+        > machine 2
+        > set factor=1000
+        > learned 1 300 600
+        > memory free=1000 swap=0
+        > submit 1 k1
+        1 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > submit 2 k1
+        2 start primary 1 p10: a home core was free (2 of 2 slots used)
+        > +1 memory free=700 swap=0 1:150 2:150
+        > +5 memory free=600 swap=0 1:200 2:200
+        > +5 memory free=400 swap=0 1:300 2:300
+        > +1 memory free=300 swap=0 1:350 2:350
+        > +0.5 memory free=240 swap=0 1:380 2:380
+        2 freeze: memory runs short: 240 MiB free, growing by 106 MiB a second; job 1 goes first
+        > +1 memory free=230 swap=0 1:390 2:380
+        > +5 memory free=220 swap=0 1:400 2:380
+        > +20 memory free=220 swap=0 1:400 2:380
+        > exit 1
+        2 thaw: memory suffices again: 620 MiB free
+        ",
+    );
+}
+
+#[test]
 fn who_starts_second_in_a_moment_is_held_against_the_needs_of_the_first() {
     check(
         "
