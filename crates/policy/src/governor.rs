@@ -325,10 +325,17 @@ impl Policy {
     }
 
     /// One that stood still for so long that it goes before the token holder now; if all others, the holder among them,
-    /// can be moved out of its way.
+    /// can be moved out of its way. What the holder had in swap is not brought back for nothing: it runs for as long first
+    /// as anybody does who returned.
     fn who_stood_too_long(&self, token: JobId) -> Option<JobId> {
         let usable = self.memory.usable?;
-        let holder = self.jobs.get(&token)?.request.priority;
+        let holder = self.jobs.get(&token)?;
+        let returned =
+            holder.live().is_some_and(|live| live.out.is_none()) && self.now >= holder.held.runs_until;
+        if !returned {
+            return None;
+        }
+        let holder = holder.request.priority;
         // What was lent to one is taken back for as long as it is wanted, however long that is.
         let owed = self.frozen_for_memory().filter(|job| !self.lent_memory_is_wanted(job));
         let over = owed.filter(|job| self.patience_left(job, holder).is_zero());

@@ -406,10 +406,6 @@ impl Policy {
             self.occupy(job, Class::Backfill, cores);
             self.mark(job, Reason::Preempted { by: id, priority });
         }
-        if self.governs() {
-            // The next in this step is held against what it may need.
-            self.choose_token();
-        }
         match thaw {
             Some(out) => {
                 self.returns(id);
@@ -417,6 +413,10 @@ impl Policy {
                 self.rearm(id);
             }
             None => self.starts.push((id, self.start_reason(id, class, failed))),
+        }
+        if self.governs() {
+            // The next in this step is held against what it may need.
+            self.choose_token();
         }
     }
 

@@ -22,3 +22,4 @@ mod restart;
 mod script;
 mod shapes;
 mod slots;
+mod token;

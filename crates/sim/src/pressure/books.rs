@@ -54,7 +54,7 @@ pub struct Entry {
     /// When it was last told to stand still.
     stood: Option<Instant>,
     /// When it was last told to go on.
-    thawed: Option<Instant>,
+    pub(super) thawed: Option<Instant>,
     /// Until when it comes back from swap.
     returns_until: Option<Instant>,
     /// When a reading was last above the one before it.
@@ -499,7 +499,7 @@ impl Books {
         }
         let waits = |entry: &Entry| entry.frozen && !entry.by_user && !entry.for_slots && !entry.ends;
         // Who had borrowed what is the newcomer's project's own keeps nobody of it from starting.
-        let frozen = live().find(|(_, first)| waits(first) && !self.gave_back(first, entry, wanted));
+        let frozen = live().find(|(_, first)| waits(first) && !self.gave_back(first, entry, wanted, now));
         if let Some((first, _)) = frozen.filter(|_| wanted == 0) {
             return Some(format!("job {job} is unknown and job {first} stands still"));
         }

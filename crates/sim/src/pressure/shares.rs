@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_policy::{JobId, Policy};
+use pinfold_policy::{Instant, JobId, Policy};
 
 use crate::checks::Violation;
 use crate::pressure::books::{Books, Entry};
@@ -63,8 +63,12 @@ impl Books {
 
     /// What the started jobs of a pool count for: all they may need while they run, what they hold in RAM otherwise.
     fn counted(&self, shares: &BTreeMap<&str, u64>, pool: &str) -> u64 {
+        self.counted_if(shares, pool, |entry| entry.frozen)
+    }
+
+    fn counted_if(&self, shares: &BTreeMap<&str, u64>, pool: &str, stands: impl Fn(&Entry) -> bool) -> u64 {
         let mine = self.jobs.values().filter(|e| e.started.is_some() && Self::pool(shares, e) == Some(pool));
-        mine.map(|entry| if entry.frozen { entry.held.0 } else { self.counts_for(entry) }).sum()
+        mine.map(|entry| if stands(entry) { entry.held.0 } else { self.counts_for(entry) }).sum()
     }
 
     /// What other projects than a newcomer's do not use of their own, and swap could not take from those who borrow it.
@@ -77,8 +81,8 @@ impl Books {
     }
 
     /// Whether `frozen` borrowed memory, or was frozen so that its pool would not, and `newcomer` is of another project,
-    /// within whose own it stays.
-    pub(super) fn gave_back(&self, frozen: &Entry, newcomer: &Entry, wanted: u64) -> bool {
+    /// within whose own it stays; by what stood still before this step, for starts are told last.
+    pub(super) fn gave_back(&self, frozen: &Entry, newcomer: &Entry, wanted: u64, now: Instant) -> bool {
         let shares = self.shares();
         let (theirs, ours) = (Self::pool(&shares, frozen), Self::pool(&shares, newcomer));
         let Some(pool) = ours.filter(|_| ours != theirs) else { return false };
@@ -86,7 +90,9 @@ impl Books {
         let own = theirs.map_or(rest, |name| shares[name]);
         let used = self.jobs.values().filter(|e| e.started.is_some() && Self::pool(&shares, e) == theirs);
         let used: u64 = used.map(|entry| entry.held.0 + entry.held.1).sum();
-        (used > own || frozen.taken_back) && self.counted(&shares, pool) + wanted <= shares[pool]
+        let stood = |entry: &Entry| entry.frozen || entry.thawed == Some(now);
+        let counted = self.counted_if(&shares, pool, stood);
+        (used > own || frozen.taken_back) && counted + wanted <= shares[pool]
     }
 
     /// The next job of each project, where it waits for nothing but memory that is the project's own, and those who have
