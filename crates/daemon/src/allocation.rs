@@ -70,6 +70,12 @@ pub(crate) fn is_tied(spec: &JobSpec) -> bool {
     spec.allocation.as_ref().is_some_and(|allocation| allocation.manager.is_some())
 }
 
+/// What jobs are known by that share the memory that a workload manager gave, without a group of the kernel's: nobody else
+/// may come into that by the name of a job of theirs.
+fn shared_by(manager: &str, uid: u32, memory_bytes: Option<u64>) -> Option<String> {
+    memory_bytes.map(|_| format!("{manager} of user {uid}"))
+}
+
 /// What each of several may have that share so much: what it has, and what none of them has; in whole steps.
 fn portions(all: u64, charged: &[u64]) -> Vec<u64> {
     let free = all.saturating_sub(charged.iter().sum());
@@ -90,6 +96,10 @@ impl Daemon {
         spec: &mut JobSpec,
     ) -> Result<(), Refusal> {
         let bounds = self.bounds_of(id, user.pid);
+        if let Some(told) = spec.allocation.as_mut() {
+            told.memory_group =
+                told.manager.as_deref().and_then(|manager| shared_by(manager, user.uid, told.memory_bytes));
+        }
         self.stay_within_bounds(bounds, spec)
     }
 
@@ -105,14 +115,17 @@ impl Daemon {
             // What a job asks for has what the job has.
             spec.allocation.clone_from(&outer.row.spec.allocation);
         } else {
-            let affinity = told.and_then(|told| told.cpus?.parse::<CpuSet>().ok());
+            let told = told.unwrap_or_default();
+            let affinity = told.cpus.and_then(|cpus| cpus.parse::<CpuSet>().ok());
             let cpus = [bounds.cpus, affinity].into_iter().flatten();
             let cpus = cpus.reduce(|one, other| one.intersection(&other));
             // All that there are is no bound.
             let cpus = cpus.filter(|cpus| !self.topology.usable().difference(cpus).is_empty());
-            let memory_bytes = bounds.memory_bytes.filter(|&bytes| bytes < self.own_memory_bytes());
-            let group = bounds.memory_group.filter(|_| memory_bytes.is_some());
-            let memory_group = group.map(|path| path.display().to_string());
+            let group = bounds.memory_group.map(|path| path.display().to_string());
+            let ways = [bounds.memory_bytes.zip(group), told.memory_bytes.zip(told.memory_group)];
+            let least = ways.into_iter().flatten().min();
+            let own = self.own_memory_bytes();
+            let (memory_bytes, memory_group) = least.filter(|(bytes, _)| *bytes < own).unzip();
             let cpus = cpus.map(|cpus| cpus.to_string());
             spec.allocation = Some(Allocation { manager, cpus, memory_bytes, memory_group })
                 .filter(|one| *one != Allocation::default());
@@ -272,6 +285,15 @@ mod tests {
         }
         assert_eq!(whole_steps(MIB + 1, None), 2 * MIB);
         assert_eq!(whole_steps(MIB + 1, Some(MIB + 5)), MIB + 5);
+    }
+
+    #[test]
+    fn memory_without_a_group_is_shared_within_a_users_job() {
+        assert_eq!(shared_by("Grid Engine 3", 1000, None), None);
+        let shared = shared_by("Grid Engine 3", 1000, Some(1));
+        assert_ne!(shared, shared_by("Grid Engine 3", 1001, Some(1)), "somebody else's");
+        assert_ne!(shared, shared_by("Grid Engine 3.1", 1000, Some(1)), "another task");
+        assert_eq!(shared, shared_by("Grid Engine 3", 1000, Some(2)));
     }
 
     #[test]

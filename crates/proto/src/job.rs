@@ -150,7 +150,8 @@ pub struct Allocation {
     /// Memory, in bytes; it is the job's limit, too.
     #[serde(default)]
     pub memory_bytes: Option<u64>,
-    /// The control group that bounds it: jobs with the same one share that memory.
+    /// The control group that bounds it, or the workload manager's job where that bounds it otherwise: jobs with the same
+    /// one share that memory. Written by the daemon, which does not look at what a client wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_group: Option<String>,
 }

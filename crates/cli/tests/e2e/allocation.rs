@@ -15,7 +15,8 @@ each_kind!(
     no_more_pus_than_its_manager_gave,
     ends_with_its_keeper,
     no_more_than_the_groups_around_it,
-    they_share_its_memory
+    they_share_its_memory,
+    what_grid_engine_gave
 );
 
 const MINE: &str = "sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/self/status";
@@ -139,14 +140,39 @@ fn no_more_than_the_groups_around_it(kind: Kind) {
     assert_eq!(host.wrote("handed"), format!("{last}\n"));
 }
 
+const MIB: u64 = 1 << 20;
+
+/// A part of a job of Grid Engine's with two slots of 32 MiB each, which says so in a file.
+const IN_GRID_ENGINE: &str = "mkdir -p spool && printf \"h_vmem=32M\\nhost_slots=2\\nbinding=NULL\\n\" >spool/config || exit 99; \
+     export SGE_ROOT=/nowhere SGE_TASK_ID=undefined JOB_ID=3 SGE_JOB_SPOOL_DIR=\"$PWD/spool\"; ";
+
+fn what_grid_engine_gave(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=2"]);
+    let done = host.shell(&format!("{IN_GRID_ENGINE} pinfold run --mem 65MiB -- true"));
+    assert_eq!(done.code, Some(5), "{done:?}");
+    assert!(done.err.contains("64MiB (Grid Engine 3)"), "{done:?}");
+    let done = host.shell(&format!("{IN_GRID_ENGINE} pinfold run --mem 64MiB -- true"));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    // A part of a job has what the job has.
+    let done = host
+        .shell(&format!("pinfold run -- /bin/sh -c '{IN_GRID_ENGINE} exec pinfold run --mem 65MiB -- true'"));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    if kind == Kind::Groups && rustix::process::geteuid().is_root() && has_memory_groups() {
+        share(&host, IN_GRID_ENGINE);
+    }
+}
+
+/// Whether there are groups of the first generation that bound memory.
+fn has_memory_groups() -> bool {
+    Path::new(MEMORY).join("cgroup.procs").exists()
+}
+
+const MEMORY: &str = "/sys/fs/cgroup/memory";
+
 /// Two jobs of one allocation: each may have what it has and what neither has.
 fn they_share_its_memory(kind: Kind) {
-    const MIB: u64 = 1 << 20;
-    let memory = "/sys/fs/cgroup/memory";
-    if kind != Kind::Groups
-        || !rustix::process::geteuid().is_root()
-        || !Path::new(memory).join("cgroup.procs").exists()
-    {
+    let memory = MEMORY;
+    if kind != Kind::Groups || !rustix::process::geteuid().is_root() || !has_memory_groups() {
         return println!("skipped: only root can make groups of the first generation, where there are such");
     }
     let host = Host::with(kind, &["slots.factor=2"]);
@@ -156,6 +182,17 @@ fn they_share_its_memory(kind: Kind) {
         "mkdir -p {group} && echo {} >{group}/memory.limit_in_bytes && echo $$ >{group}/cgroup.procs || exit 99; ",
         64 * MIB
     );
+    share(&host, &inside);
+    // The keeper of each was in that group.
+    eventually("the group is empty", || {
+        let left = std::fs::read_to_string(format!("{group}/cgroup.procs")).unwrap_or_default();
+        if left.is_empty() { Ok(()) } else { Err(left) }
+    });
+}
+
+/// Two jobs that are handed over from `inside`, which gives them 64 MiB.
+fn share(host: &Host, inside: &str) {
+    let memory = MEMORY;
     let submit = |script: &str| -> u64 {
         let done = host
             .shell(&format!("{inside} pinfold submit -o /dev/null -e /dev/null -- /bin/sh -c \"{script}\""));
@@ -186,9 +223,4 @@ fn they_share_its_memory(kind: Kind) {
     });
     host.make("second");
     host.until_exit_code(second, 0);
-    // The keeper of each was in that group.
-    eventually("the group is empty", || {
-        let left = std::fs::read_to_string(format!("{group}/cgroup.procs")).unwrap_or_default();
-        if left.is_empty() { Ok(()) } else { Err(left) }
-    });
 }
