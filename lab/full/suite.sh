@@ -220,14 +220,16 @@ running() { pinfold status --json | tr ',' '\n' | grep -c '"state": *"running"';
 # shellcheck disable=SC2034
 allowed='sed -n "s/^Cpus_allowed_list:[^0-9]*//p" /proc/self/status'
 pus() { echo "$1" | tr ',' '\n' | while IFS=- read -r from to; do seq "$from" "${to:-$from}"; done; }
-outside() { pus "$1" | while read -r pu; do pus "$2" | grep -qx "$pu" || echo "$pu"; done | wc -l; }
+outside() { pus "$1" | while read -r pu; do pus "$2" | grep -x "$pu" >/dev/null || echo "$pu"; done | wc -l; }
 word() { echo "$2" | cut -d ' ' -f "$1"; }
 
 slurm() { . /lab/slurm.sh; }
 condor() { . /lab/condor.sh; }
+gridengine() { . /lab/gridengine.sh; }
 managers() {
   slurm
   condor
+  gridengine
 }
 
 finish() {

@@ -24,12 +24,13 @@ const NEEDED: [(&str, &str); 1] = [("mkfs.ext4", "e2fsprogs")];
 const NEEDED_ONCE: [(&str, &str); 1] = [("mmdebstrap", "mmdebstrap")];
 const ROOT_SCRIPT: &str = "lab/full/root.sh";
 /// What the suite finds in the directory `/lab`, beside the packages.
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "lab/checks.sh",
     "lab/full/suite.sh",
     "lab/full/delegated.sh",
     "lab/full/slurm.sh",
     "lab/full/condor.sh",
+    "lab/full/gridengine.sh",
     "lab/full/lab.service",
 ];
 /// The first, and one restart.
