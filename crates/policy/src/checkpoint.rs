@@ -50,6 +50,10 @@ impl Policy {
         if one_ends || froze || self.memory.swap_free >= WORTH_BYTES || self.victim().is_some() {
             return;
         }
+        // Who is let go on only to be stopped at once has grown by then, and written nothing.
+        if self.lacking_at_once(usable) > 0 {
+            return;
+        }
         let may = |job: &&Job| {
             let ready = job.live().is_some_and(|live| {
                 let rested = self.now >= live.checkpoints.rests_until;

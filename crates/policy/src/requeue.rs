@@ -31,12 +31,7 @@ impl Policy {
         if one_ends || froze || self.memory.swap_free >= WORTH_BYTES || self.victim().is_some() {
             return;
         }
-        let needed = self
-            .running()
-            .map(|job| job.held.total().saturating_add(grown(job.held.growth_now, IMMINENT)))
-            .chain(self.standing().map(|job| job.held.resident))
-            .fold(0, u64::saturating_add);
-        let lacking = needed.saturating_sub(usable);
+        let lacking = self.lacking_at_once(usable);
         if lacking == 0 {
             return;
         }
@@ -49,6 +44,16 @@ impl Policy {
             Some(youngest) => self.end_to_begin_anew(youngest, lacking),
             None => self.stop_checkpoints(),
         }
+    }
+
+    /// What those who run are about to lack before anybody could do anything about it himself.
+    pub(crate) fn lacking_at_once(&self, usable: u64) -> u64 {
+        let needed = self
+            .running()
+            .map(|job| job.held.total().saturating_add(grown(job.held.growth_now, IMMINENT)))
+            .chain(self.standing().map(|job| job.held.resident))
+            .fold(0, u64::saturating_add);
+        needed.saturating_sub(usable)
     }
 
     fn end_to_begin_anew(&mut self, id: JobId, lacking: u64) {

@@ -135,6 +135,11 @@ impl Host {
         daemon.wait().expect("the daemon is a child");
     }
 
+    /// Has the daemon decide nothing more, as if the machine were busy.
+    pub(crate) fn hold_daemon(&self) {
+        send(self.daemon.as_ref().expect("a daemon was started").id(), Signal::STOP);
+    }
+
     /// Stops the daemon as a service manager would; gives its exit code.
     pub(crate) fn stop(&mut self) -> Option<i32> {
         let mut daemon = self.daemon.take().expect("a daemon was started");

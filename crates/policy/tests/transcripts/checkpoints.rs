@@ -89,3 +89,28 @@ fn nobody_writes_who_would_grow_by_more_meanwhile_than_the_others_can_lack() {
         ",
     );
 }
+
+#[test]
+fn nobody_is_let_go_on_to_write_whom_there_is_no_time_for() {
+    check(
+        "
+        > machine 4
+        > set factor=1000
+        > memory free=700 swap=0
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 4 slots used)
+        > submit 2 checkpoint
+        2 start primary 1 p10: a home core was free (2 of 4 slots used)
+        > +1 memory free=670 swap=0 1:10 2:10
+        > +1 memory free=370 swap=0 1:150 2:150
+        > +0.5 memory free=10 swap=0 1:490 2:200
+        2 freeze: memory runs short: 10 MiB free, growing by 446 MiB a second; job 1 goes first
+        > +0.1 memory free=10 swap=0 1:490 2:200
+        > +0.1 memory free=10 swap=0 1:490 2:200
+        2 checkpoint: memory will soon be had in no other way (8460 MiB more needed within 30 s, nobody left to freeze, no swap)
+        > +3 memory free=10 swap=0 1:490 2:200
+        > exit 1
+        2 thaw: memory suffices again: 500 MiB free
+        ",
+    );
+}
