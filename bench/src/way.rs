@@ -86,15 +86,26 @@ pub(crate) enum Way {
         /// The vCPU factor.
         factor: f64,
     },
-    /// The same as `Pinfold` with a budget of memory, and perhaps what each job is said to need.
+    /// The same as `Pinfold` with a budget of memory, and what it knows of each job's needs.
     PinfoldWithin {
         /// The vCPU factor.
         factor: f64,
         /// MiB of the budget.
         budget_mib: u64,
-        /// `--mem`, MiB.
-        claim_mib: Option<u64>,
+        /// What it knows.
+        knows: Knows,
     },
+}
+
+/// What is known of the memory that each job comes to hold.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Knows {
+    /// Nothing.
+    Nothing,
+    /// What its user said by `--mem`, MiB.
+    Told(u64),
+    /// What it held when the same commands ran before.
+    Before,
 }
 
 impl fmt::Display for Way {
@@ -111,11 +122,15 @@ impl fmt::Display for Way {
             Self::ParallelSuspend { slots, .. } => write!(out, "GNU parallel -j{slots} --memsuspend"),
             Self::ParallelFree { slots, .. } => write!(out, "GNU parallel -j{slots} --memfree"),
             Self::Earlyoom { slots, .. } => write!(out, "native, {slots} at a time, earlyoom, retried"),
-            Self::Pinfold { factor } | Self::PinfoldWithin { factor, claim_mib: None, .. } => {
+            Self::Pinfold { factor } | Self::PinfoldWithin { factor, knows: Knows::Nothing, .. } => {
                 write!(out, "pinfold, factor {factor}")
             }
-            Self::PinfoldWithin { factor, .. } => write!(out, "pinfold, factor {factor}, --mem"),
-            Self::PinfoldAgain { factor } => write!(out, "pinfold, factor {factor}, again"),
+            Self::PinfoldWithin { factor, knows: Knows::Told(_), .. } => {
+                write!(out, "pinfold, factor {factor}, --mem")
+            }
+            Self::PinfoldAgain { factor } | Self::PinfoldWithin { factor, knows: Knows::Before, .. } => {
+                write!(out, "pinfold, factor {factor}, again")
+            }
         }
     }
 }
@@ -160,7 +175,7 @@ impl Way {
 
     /// Whether what one run taught is known in the next.
     pub(crate) fn remembers(self) -> bool {
-        matches!(self, Self::PinfoldAgain { .. })
+        matches!(self, Self::PinfoldAgain { .. } | Self::PinfoldWithin { knows: Knows::Before, .. })
     }
 
     /// Why this way cannot be used here, or `None`.
@@ -254,7 +269,7 @@ impl Ready {
             Way::Pinfold { .. } | Way::PinfoldAgain { .. } | Way::PinfoldWithin { .. } => {
                 let daemon = self.daemon.as_ref().context("the daemon is not up")?;
                 let claim = match self.way {
-                    Way::PinfoldWithin { claim_mib, .. } => claim_mib,
+                    Way::PinfoldWithin { knows: Knows::Told(mib), .. } => Some(mib),
                     _ => None,
                 };
                 pinfold(batch, daemon, &self.file, claim)

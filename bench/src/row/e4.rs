@@ -15,6 +15,7 @@ use super::{RowArgs, perform};
 use crate::compare::{Question, against_best, compare, show};
 use crate::pressed::Pressed;
 use crate::run::Bench;
+use crate::way::Knows;
 use crate::workload::{Job, quote};
 
 /// Options of row `e4`.
@@ -108,7 +109,12 @@ pub(crate) fn run(args: &E4Args) -> anyhow::Result<()> {
                 cell.times,
                 2 * cores
             );
-            let ways = ways(&by_hand, cores, args.budget_mib, Some(peak_mib * 21 / 20));
+            let ways = ways(
+                &by_hand,
+                cores,
+                args.budget_mib,
+                &[Knows::Nothing, Knows::Told(peak_mib), Knows::Before],
+            );
             let repetitions = args.row.repetitions();
             let question =
                 Question { title: &title, jobs: &jobs, device: &[], ways: &ways, repetitions, cores };

@@ -14,7 +14,7 @@ use crate::compare::{Question, against_best, compare, show};
 use crate::machine::available_mib;
 use crate::pressed::Pressed;
 use crate::run::Bench;
-use crate::way::Way;
+use crate::way::{Knows, Way};
 use crate::workload::quote;
 use loads::Load;
 
@@ -58,7 +58,9 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<()> {
             if let Some(why) = failed.values().next() {
                 anyhow::bail!("alone, {why}");
             }
-            let ways = ways(&[cores, 2 * cores], cores, args.budget_mib, claim_mib);
+            let knows: Vec<Knows> =
+                [Knows::Nothing, Knows::Before].into_iter().chain(claim_mib.map(Knows::Told)).collect();
+            let ways = ways(&[cores, 2 * cores], cores, args.budget_mib, &knows);
             let question = Question {
                 title: kind.title(),
                 jobs: &jobs,
@@ -74,19 +76,18 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<()> {
     })
 }
 
-/// So many at a time by hand, the peers at their best settings for twice as many as there are cores, and pinfold; told what
-/// each job needs as well, where there is one figure for that.
-pub(super) fn ways(native: &[usize], cores: usize, budget_mib: u64, claim_mib: Option<u64>) -> Vec<Way> {
+/// So many at a time by hand, the peers at their best settings for twice as many as there are cores, and pinfold by what
+/// it knows.
+pub(super) fn ways(native: &[usize], cores: usize, budget_mib: u64, knows: &[Knows]) -> Vec<Way> {
     let beyond = available_mib().saturating_sub(budget_mib);
     let slots = 2 * cores;
-    let within = |claim_mib| Way::PinfoldWithin { factor: 2.0, budget_mib, claim_mib };
+    let within = |&knows: &Knows| Way::PinfoldWithin { factor: 2.0, budget_mib, knows };
     let mut ways: Vec<Way> = native.iter().map(|&slots| Way::Native { slots }).collect();
     ways.extend([
         Way::ParallelSuspend { slots, half_mib: (beyond + budget_mib / 5) / 2 },
         Way::ParallelFree { slots, mib: beyond + budget_mib * 2 / 5 },
         Way::Earlyoom { slots, mib: beyond + budget_mib / 10 },
-        within(None),
     ]);
-    ways.extend(claim_mib.map(|mib| within(Some(mib))));
+    ways.extend(knows.iter().map(within));
     ways
 }
