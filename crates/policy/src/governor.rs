@@ -672,6 +672,12 @@ impl Policy {
             .map(|job| self.soon(job).saturating_add(job.held.swapped.min(back)))
             .fold(usable / 50, u64::saturating_add)
             .saturating_add(self.claimed());
+        // Who starts on what is its project's own is held against what the others may come to hold, not only what they do.
+        let owed = match self.claims_lack() {
+            0 => 0,
+            lacking => lacking.max(WORTH_BYTES),
+        };
+        let needed = needed.max(self.free_memory().saturating_add(owed));
         let lacking = needed.saturating_sub(self.free_memory());
         let busy = self.memory.paging_until.is_some_and(|until| self.now < until);
         if lacking < WORTH_BYTES || self.memory.swap_free < WORTH_BYTES || busy {

@@ -158,6 +158,17 @@ impl Policy {
         claims.map(|&(_, wanted)| wanted).fold(0, u64::saturating_add)
     }
 
+    /// What of that is not to be had as those who run are expected to come to hold.
+    pub(crate) fn claims_lack(&self) -> u64 {
+        let waits = |id: &JobId| self.jobs.get(id).is_some_and(|job| job.live().is_none());
+        let lacking = |id: JobId| match self.lacks_memory(id) {
+            Some(Lack::Room { wanted, free }) => wanted.saturating_sub(free),
+            _ => 0,
+        };
+        let waiting = self.memory.claims.iter().map(|&(id, _)| id).filter(waits);
+        waiting.map(lacking).fold(0, u64::saturating_add)
+    }
+
     /// Whether a job borrowed memory that a project waits for.
     pub(crate) fn lent_memory_is_wanted(&self, job: &Job) -> bool {
         self.claimed() > 0 && job.has_borrowed(&self.memory_borrowers())

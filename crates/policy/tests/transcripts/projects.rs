@@ -347,3 +347,34 @@ fn one_of_the_same_project_that_stands_still_goes_first() {
         ",
     );
 }
+
+/// What stands still for it is in its way, as the others are expected to come to hold more than they do.
+#[test]
+fn what_was_lent_is_paged_out_for_who_is_held_against_expected_needs() {
+    check(
+        "
+        > machine 6
+        > set factor=1000 projects=web::300
+        > learned 1 73 100
+        > memory free=374 swap=1500
+        > submit 1 k1 jweb
+        1 start primary 0 p10: a home core was free (1 of 6 slots used)
+        > submit 2 k1 jweb
+        2 start primary 1 p10: a home core was free (2 of 6 slots used)
+        > submit 3 k1 jweb
+        3 start primary 2 p10: a home core was free (3 of 6 slots used)
+        > submit 4 k1
+        4 start primary 3 p10: a home core was free (4 of 6 slots used)
+        > submit 5 k1
+        5 start primary 4 p10: a home core was free (5 of 6 slots used)
+        > +1 memory free=319 swap=1500 1:11 2:11 3:11 4:11 5:11
+        > submit 6 k1 jweb
+        5 freeze: memory was lent to it, and project web takes 64 MiB back for job 6
+        > +0.1 memory free=319 swap=1500 1:11 2:11 3:11 4:11 5:11
+        5 page out 4: the running jobs need 323 MiB and 319 MiB are free
+        > +1 memory free=329 swap=1490 1:11 2:11 3:11 4:11 5:1+10
+        6 start primary 4 p10: a home core was free (5 of 6 slots used)
+        > +1 memory free=329 swap=1490 1:11 2:11 3:11 4:11 5:1+10 6:0
+        ",
+    );
+}
