@@ -536,7 +536,8 @@ impl Books {
         None
     }
 
-    /// Whether all stall, or seem to where nobody says so, nobody but the token holder could be frozen, and `new` is the foremost of those who may never be.
+    /// Whether all stall, or seem to where nobody says so, nobody but the token holder could be frozen, and `new` is the
+    /// foremost of those who may never be.
     fn goes_on_anyway(&self, new: JobId, was: JobId, now: Instant) -> bool {
         let seems = || self.full.is_some_and(|since| now.since(since) >= FULL_FOR);
         let stalls = self.stalled.map_or_else(seems, |at| now.since(at) <= GREW_WITHIN);
