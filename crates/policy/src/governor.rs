@@ -21,8 +21,6 @@ use crate::{Action, Decision, Instant, JobId, Reason};
 /// Readings come ten times a second then and a freeze takes some milliseconds, so this is several times what it takes.
 /// Twice as long froze jobs on a 2 GiB host that would just have fitted (docs/memory.md).
 pub(crate) const HORIZON: Duration = Duration::from_secs(1);
-/// A job of which nothing is known may grow while it is younger than this, though it does not yet.
-const YOUNG: Duration = Duration::from_secs(5);
 /// The least time between two steps against a shortage, when growth is not predicted.
 const STEP: Duration = Duration::from_millis(250);
 /// All jobs stood still for this part of the time: the host thrashes, whatever the figures say.
@@ -170,7 +168,7 @@ impl Policy {
     }
 
     /// What all that lives holds in RAM.
-    fn resident(&self) -> u64 {
+    pub(crate) fn resident(&self) -> u64 {
         self.lives
             .iter()
             .filter_map(|id| self.jobs.get(id))
@@ -288,13 +286,6 @@ impl Policy {
         let known = self.settings.memory.prediction && self.claim_of(job).is_some();
         let growth = if known { 0 } else { grown(job.held.growth_before, HORIZON * 2) };
         self.counts_for(job).saturating_add(growth)
-    }
-
-    /// What one that returns grows by until it could stand still again, if it grows as it did before, within the most that
-    /// its kind needs: whoever had to stand still again at once need not return.
-    fn grows_again(&self, job: &Job) -> u64 {
-        let most = self.claim_of(job).map_or(u64::MAX, |claim| claim.most_bytes);
-        grown(job.held.growth_before, HORIZON).min(most.saturating_sub(job.held.total()))
     }
 
     /// The token stays with who has it until it ends or a user stops it, or another stood still for very long; then it
@@ -467,21 +458,9 @@ impl Policy {
         if self.memory.swap_rate == 0 { SWAP_RATE_ASSUMED } else { self.memory.swap_rate }
     }
 
-    /// What a running job is expected to grow by: to what it usually needs, if that is known; else as it grew, for as
-    /// long as the horizon is.
-    fn ahead(&self, job: &Job) -> u64 {
-        self.ahead_within(job, HORIZON)
-    }
-
-    /// The same, over another time.
-    pub(crate) fn ahead_within(&self, job: &Job, horizon: Duration) -> u64 {
-        let soon = grown(self.growth_of(job), horizon);
-        let claim = if self.settings.memory.prediction { self.claim_of(job) } else { None };
-        let total = job.held.total();
-        match claim.filter(|claim| claim.most_bytes > total) {
-            Some(claim) => soon.min(claim.most_bytes - total).max(claim.usual_bytes.saturating_sub(total)),
-            None => soon,
-        }
+    /// What may be paged out in a second, at least 1.
+    pub(crate) fn page_out_rate(&self) -> u64 {
+        (self.swap_rate() / 1000).saturating_mul(PAGE_OUT_MILLI).max(1)
     }
 
     /// Deals with a shortage: freezes the youngest until the others fit, and pages out those who stand still.
@@ -491,8 +470,9 @@ impl Policy {
         self.keep_safe(usable);
         self.checkpoint_for_memory(usable);
         let over = self.shortage(usable);
+        let overrun = self.settings.memory.prediction && self.overrun(usable) > 0;
         let thrashes = self.memory.stalled_milli >= THRASH_MILLI && self.memory.returning.is_empty();
-        if over == 0 && !thrashes {
+        if over == 0 && !overrun && !thrashes {
             self.memory.short_since = None;
             self.slow_growth(usable);
             self.page_out();
@@ -513,6 +493,9 @@ impl Policy {
         {
             self.freeze_for_memory(victim);
         }
+        if overrun {
+            self.stop_overrun(usable);
+        }
         if ((thrashes && now.since(since) >= THRASH_FOR) || (over > 0 && self.seems_to_thrash()))
             && self.victim().is_none()
         {
@@ -520,6 +503,16 @@ impl Policy {
         }
         self.page_out();
         self.begin_anew_for_memory(usable);
+    }
+
+    /// Freezes who grows faster than others can be moved out of the way; nobody twice for that, for he could not come to
+    /// his end where paging out is always slower.
+    fn stop_overrun(&mut self, usable: u64) {
+        while self.overrun(usable) > 0 {
+            let grows = |job: &Job| job.held.freezes == 0 && self.soon(job) >= WORTH_BYTES;
+            let Some(id) = self.last_to_be_kept(grows).map(Job::id) else { return };
+            self.freeze_for_memory(id);
+        }
     }
 
     /// Whether next to nothing was free for long, with nothing done against it that could have helped, where the kernel does
@@ -561,78 +554,27 @@ impl Policy {
         }
     }
 
-    /// By how much those who run will soon exceed what is usable, if they go on as they do.
-    fn shortage(&self, usable: u64) -> u64 {
-        self.shortage_within(usable, HORIZON)
-    }
-
-    /// The same, over another time.
-    pub(crate) fn shortage_within(&self, usable: u64, horizon: Duration) -> u64 {
-        self.shortage_of(usable, |job| self.about_to_hold(job, horizon))
-    }
-
-    /// The same if one that is slowed were let go.
-    pub(crate) fn shortage_without_bound(&self, slowed: JobId, usable: u64, horizon: Duration) -> u64 {
-        self.shortage_of(usable, |job| {
-            let grows_on = || job.held.total().saturating_add(self.ahead_within(job, horizon));
-            if job.id() == slowed { grows_on() } else { self.about_to_hold(job, horizon) }
-        })
-    }
-
-    /// The same if they grow by so much in all.
-    pub(crate) fn shortage_if_they_grow_by(&self, bytes: u64, usable: u64) -> u64 {
-        self.shortage_of(usable.saturating_sub(bytes), |job| job.held.total())
-    }
-
-    /// What a running job is about to have in RAM: what it holds, what of that is in swap, and what it grows by; but no
-    /// more than its bound if it is slowed.
-    fn about_to_hold(&self, job: &Job, horizon: Duration) -> u64 {
-        let all = job.held.total().saturating_add(self.ahead_within(job, horizon));
-        self.bound_of(job).map_or(all, |bound| all.min(bound))
-    }
-
-    fn shortage_of(&self, usable: u64, wants: impl Fn(&Job) -> u64) -> u64 {
-        let wanted = self.running().map(wants).fold(0, u64::saturating_add);
-        // What stands still counts as far as it cannot be moved to swap.
-        let standing: u64 = self.standing().map(|job| job.held.resident).fold(0, u64::saturating_add);
-        let stuck = standing.saturating_sub(self.memory.swap_free);
-        wanted.saturating_add(stuck).saturating_sub(usable)
-    }
-
-    /// What a running job grows by within the horizon.
-    fn soon(&self, job: &Job) -> u64 {
-        self.ahead(job).min(grown(job.held.growth, HORIZON))
-    }
-
-    /// Whether a job is about to grow, or may begin to.
-    fn may_grow(&self, job: &Job) -> bool {
-        self.ahead(job) >= WORTH_BYTES || (self.claim_of(job).is_none() && self.is_young(job))
-    }
-
-    /// Whether a job has not run for long since it started or returned.
-    fn is_young(&self, job: &Job) -> bool {
-        let since = job.live().map_or(self.now, |live| live.started).max(job.held.resumed);
-        self.now.since(since) < YOUNG
-    }
-
     /// The next to be frozen, and what that is worth: the youngest of those that grow or may begin to, else the
     /// youngest that holds anything; never the token holder, and one that has just returned only if there is no
     /// other.
     pub(crate) fn victim(&self) -> Option<(JobId, u64)> {
-        let now = self.now;
-        let may = |job: &&Job| {
-            let worth = job.held.total() >= WORTH_BYTES || self.may_grow(job);
-            Some(job.id()) != self.memory.token && self.may_freeze(job.id()) && worth
-        };
-        let borrowed = self.memory_borrowers();
-        let key = |job: &&Job| {
-            let rested = now >= job.held.runs_until;
-            (job.has_borrowed(&borrowed), rested, self.may_grow(job), order(job))
-        };
-        let job = self.running().filter(may).max_by_key(key)?;
+        let worth = |job: &Job| job.held.total() >= WORTH_BYTES || self.may_grow(job);
+        let job = self.last_to_be_kept(worth)?;
         // Frozen, it neither grows, nor is what it holds needed, but for what swap does not take.
         let stuck = job.held.resident.saturating_sub(self.memory.swap_free);
         Some((job.id(), self.about_to_hold(job, HORIZON).saturating_sub(stuck).max(1)))
+    }
+
+    /// The last of these to be left running: never the token holder, and one that has just returned only if there is no
+    /// other.
+    fn last_to_be_kept(&self, worth: impl Fn(&Job) -> bool) -> Option<&Job> {
+        let may = |job: &&Job| Some(job.id()) != self.memory.token && self.may_freeze(job.id()) && worth(job);
+        let borrowed = self.memory_borrowers();
+        let key = |job: &&Job| {
+            let rested = self.now >= job.held.runs_until;
+            (job.has_borrowed(&borrowed), rested, self.may_grow(job), order(job))
+        };
+        self.running().filter(may).max_by_key(key)
     }
 
     pub(crate) fn freeze_for_memory(&mut self, id: JobId) {
@@ -683,7 +625,7 @@ impl Policy {
         if lacking < WORTH_BYTES || self.memory.swap_free < WORTH_BYTES || busy {
             return;
         }
-        let rate = (self.swap_rate() / 1000).saturating_mul(PAGE_OUT_MILLI).max(1);
+        let rate = self.page_out_rate();
         let mut bytes = lacking.min(grown(rate, PAGE_OUT_FOR)).min(self.memory.swap_free).max(WORTH_BYTES);
         let mut standing: Vec<(JobId, u64)> = {
             let worth = |job: &&Job| {

@@ -65,9 +65,9 @@ impl Policy {
             if !has_slot(job) || job.held.growth == 0 {
                 return 0;
             }
-            let claim = self.claim_of(job).filter(|claim| claim.most_bytes > job.held.total());
-            let most = claim.map_or(u64::MAX, |claim| claim.most_bytes - job.held.total());
-            grown(job.held.growth, horizon).min(most)
+            let claim = if self.is_known(job) { self.claim_of(job) } else { None };
+            let left = claim.map(|claim| claim.most_bytes.saturating_sub(job.held.total()));
+            grown(job.held.growth, horizon).min(left.filter(|&left| left > 0).unwrap_or(u64::MAX))
         };
         let most = |job: &Job| self.claim_of(job).map(|claim| claim.most_bytes.max(job.held.total()));
         let stakes = self.stakes(self.memory.token, grows, most);

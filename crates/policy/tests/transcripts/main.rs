@@ -1,5 +1,6 @@
 //! The rules as transcripts: what happens, and what is decided in answer.
 
+mod ahead;
 mod arrays;
 mod asides;
 mod borders;

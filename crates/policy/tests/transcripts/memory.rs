@@ -218,12 +218,12 @@ fn suspended_and_cancelled_while_frozen_for_memory() {
         > submit 3
         3 start primary 2 p10: a home core was free (3 of 3 slots used)
         > +1 memory free=700 swap=1000 1:100 2:100 3:100
-        > +1 memory free=100 swap=1000 1:300 2:300 3:300
-        3 freeze: memory runs short: 100 MiB free, growing by 600 MiB a second; job 1 goes first
+        > +1 memory free=300 swap=1000 1:250 2:225 3:225
+        3 freeze: memory runs short: 300 MiB free, growing by 400 MiB a second; job 1 goes first
         > suspend 2
         2 freeze: a user or operator asked for it
         > exit 1
-        3 thaw: memory suffices again: 400 MiB free
+        3 thaw: memory suffices again: 550 MiB free
         > cancel 3
         3 signal 15: a user or operator asked for it
         > resume 2

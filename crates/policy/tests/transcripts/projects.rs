@@ -337,9 +337,9 @@ fn one_of_the_same_project_that_stands_still_goes_first() {
         > memory free=500 swap=2000 1:100 2:250 3:150
         > +1.0 memory free=0 swap=1500 1:100 2:500 3:300+450
         3 freeze: memory runs short: 0 MiB free, growing by 850 MiB a second; job 1 goes first
+        2 freeze: memory runs short: 0 MiB free, growing by 250 MiB a second; job 1 goes first
         > +0.3 memory free=0 swap=1350 1:100 2:650 3:150+600
         3 page out 18: the running jobs need 18 MiB and 0 MiB are free
-        2 freeze: memory runs short: 0 MiB free, growing by 307 MiB a second; job 1 goes first
         > +0.1 memory free=100 swap=1250 1:100 2:550+100 3:150+600
         > submit 4 jweb
         > why 4

@@ -1,0 +1,71 @@
+//! What the jobs that run are about to hold, and who stands still for that in time.
+
+use crate::script::check;
+
+/// What is above the usual is safe to give, for swap takes the other: so both run on, until one of them has passed it.
+#[test]
+fn who_is_known_is_believed_to_stop_where_its_kind_does() {
+    check(
+        "
+        > machine 2
+        > set factor=1000
+        > learned 1 500 1000
+        > memory free=1024 swap=4000
+        > submit 1 k1
+        1 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > submit 2 k1
+        2 start primary 1 p10: a home core was free (2 of 2 slots used)
+        > +1 memory free=424 swap=4000 1:300 2:300
+        > +0.5 memory free=144 swap=4000 1:440 2:440
+        > +0.2 memory free=14 swap=4000 1:505 2:505
+        > +0.1 memory free=4 swap=4000 1:500 2:520
+        2 freeze: memory runs short: 4 MiB free, growing by 525 MiB a second; job 1 goes first
+        ",
+    );
+}
+
+/// Two would fit, but what the third holds is not in swap by then. Nobody stands still twice for that.
+#[test]
+fn who_grows_faster_than_others_can_be_moved_stands_still_before_ram_is_full() {
+    check(
+        "
+        > machine 3
+        > set factor=1000
+        > memory free=1000 swap=4000
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 3 slots used)
+        > submit 2
+        2 start primary 1 p10: a home core was free (2 of 3 slots used)
+        > submit 3
+        3 start primary 2 p10: a home core was free (3 of 3 slots used)
+        > +1 memory free=700 swap=4000 1:100 2:100 3:100
+        > +1 memory free=0 swap=4000 1:300 2:200 3:500
+        3 freeze: memory runs short: 0 MiB free, growing by 700 MiB a second; job 1 goes first
+        2 freeze: memory runs short: 0 MiB free, growing by 300 MiB a second; job 1 goes first
+        > +10 memory free=200 swap=4000 1:100 2:200 3:500
+        2 thaw: memory suffices again: 200 MiB free
+        > +1 memory free=100 swap=4000 1:100 2:300 3:500
+        > +1 memory free=0 swap=4000 1:100 2:400 3:500
+        3 page out 79: the running jobs need 120 MiB and 0 MiB are free
+        ",
+    );
+}
+
+/// That others of its kind hold so much by now does not say that it stops there.
+#[test]
+fn who_is_behind_others_of_its_kind_grows_on_beyond_them() {
+    check(
+        "
+        > machine 2
+        > set factor=1000
+        > memory free=1000 swap=0
+        > submit 1 k1
+        1 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > submit 2 k1
+        2 start primary 1 p10: a home core was free (2 of 2 slots used)
+        > +1 memory free=800 swap=0 1:110 2:90
+        > +1 memory free=390 swap=0 1:310 2:300
+        2 freeze: memory runs short: 390 MiB free, growing by 410 MiB a second; job 1 goes first
+        ",
+    );
+}
