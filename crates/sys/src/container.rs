@@ -105,6 +105,9 @@ pub enum Share {
     Idle,
 }
 
+/// The largest weight of a job.
+const WEIGHT_MAX: u32 = 10_000;
+
 impl Share {
     /// The usual share.
     pub const NORMAL: Self = Self::Normal { weight: 100 };
@@ -195,7 +198,7 @@ pub struct Container {
     cpus: Option<CpuSet>,
     nodes: Option<Vec<u32>>,
     share: Option<Share>,
-    /// Its group is out of the idle class until it is thawed.
+    /// Its group goes before all others until it is thawed.
     hurries: bool,
     limit: Option<Option<u64>>,
     /// From where growth is slowed; `Some(None)`: nowhere.
@@ -425,7 +428,7 @@ impl Container {
         }
         let applied = match share {
             Share::Idle => self.to_idle()?,
-            Share::Normal { weight } => self.to_weight(weight.clamp(1, 10_000))?,
+            Share::Normal { weight } => self.to_weight(weight.clamp(1, WEIGHT_MAX))?,
         };
         if applied == Applied::Done {
             self.share = Some(share);

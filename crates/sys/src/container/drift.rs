@@ -152,7 +152,7 @@ impl Container {
             }
         }
         match share {
-            Share::Normal { weight } if by_group(AbilityName::Weigh) => {
+            Share::Normal { weight } if by_group(AbilityName::Weigh) && !self.hurries => {
                 let (file, value) = weight_file(self.shared.plan.via(AbilityName::Weigh), weight);
                 let wanted = value.to_string();
                 compare(group, Setting::Share, file, wanted.clone(), |found| found == wanted)

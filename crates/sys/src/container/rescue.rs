@@ -8,12 +8,14 @@ use std::fmt;
 
 use rustix::fd::AsFd;
 
+use super::WEIGHT_MAX;
+use super::drift::weight_file;
 use super::family::mark_of;
 use super::grouped::members_below;
 use super::levels::TOP;
 use super::process;
 use crate::cgroup::{Generation, Group, GroupRemoval};
-use crate::mode::{Facts, Hierarchy, Roots, probe};
+use crate::mode::{Facts, Hierarchy, Roots, Via, probe};
 use crate::procfs::Proc;
 
 /// Groups this deep below the top of a hierarchy are looked at; managers nest a handful of levels.
@@ -179,6 +181,13 @@ fn lift(group: &Group, file: &str, free: &str, done: &'static str, rescued: &mut
     rescued.push(Rescued { object: group.path().display().to_string(), done, failure });
 }
 
+/// The usual weight, if a group has the most that there is, as jobs have while they stand still.
+fn hurries(group: &Group, via: Via) -> Option<String> {
+    let (file, most) = weight_file(via, WEIGHT_MAX);
+    let have = group.read_number(file).ok().flatten()?;
+    (have == most).then(|| weight_file(via, 100).1.to_string())
+}
+
 /// Lifts what one group imposes. The order matters: bounds go before the thaw, or a job would wake into them.
 fn release(group: &Group, above: &Group, hierarchy: &Hierarchy, rescued: &mut Vec<Rescued>) {
     let mut lift = |file: &str, free: &str, done: &'static str| lift(group, file, free, done, rescued);
@@ -190,6 +199,9 @@ fn release(group: &Group, above: &Group, hierarchy: &Hierarchy, rescued: &mut Ve
             lift("memory.swap.max", "max", "lifted the bound on swap");
             lift("cpu.max", "max", "lifted the quota of processor time");
             lift("cpu.idle", "0", "taken out of the idle class");
+            if let Some(usual) = hurries(group, Via::V2) {
+                lift("cpu.weight", &usual, "given the usual weight");
+            }
             if let Ok(Some(all)) = above.read("cpuset.cpus.effective") {
                 lift("cpuset.cpus", all.trim(), "unbound from its PUs");
             }
@@ -204,6 +216,9 @@ fn release(group: &Group, above: &Group, hierarchy: &Hierarchy, rescued: &mut Ve
             lift("memory.limit_in_bytes", "-1", "lifted the bound on memory");
             lift("cpu.cfs_quota_us", "-1", "lifted the quota of processor time");
             lift("cpu.idle", "0", "taken out of the idle class");
+            if let Some(usual) = hurries(group, Via::V1) {
+                lift("cpu.shares", &usual, "given the usual weight");
+            }
             if let Ok(Some(all)) = above.read("cpuset.cpus") {
                 lift("cpuset.cpus", all.trim(), "unbound from its PUs");
             }

@@ -6,6 +6,7 @@
 
 mod checks;
 mod child;
+mod hurry;
 mod world;
 
 use std::process::Command;
