@@ -36,16 +36,32 @@ pub(crate) fn kind(spec: &JobSpec) -> Option<Kind> {
     Some(Kind(hash(&(program, &spec.name, spec.cores))))
 }
 
-/// The program of a command; of a line for a shell its first word.
+/// Programs that run what they are told to: what they will need is told by that, not by them.
+const INTERPRETERS: [&str; 16] = [
+    "sh", "bash", "dash", "zsh", "ksh", "python", "pypy", "perl", "ruby", "php", "node", "lua", "julia",
+    "Rscript", "tclsh", "java",
+];
+
+/// The program of a command: its first word, or the script of an interpreter; of a line for a shell that of the line.
 fn program(command: &[String]) -> Option<&str> {
     let first = command.first()?;
     let shell = matches!(first.rsplit('/').next(), Some("sh" | "bash" | "dash" | "zsh" | "ksh"));
     Some(match command {
         [_, option, line, ..] if shell && option == "-c" => {
-            line.split_ascii_whitespace().find(|word| !word.contains('=')).unwrap_or(line)
+            let words = line.split_ascii_whitespace().skip_while(|word| word.contains('='));
+            of_words(words).unwrap_or(line)
         }
-        _ => first,
+        _ => of_words(command.iter().map(String::as_str)).unwrap_or(first),
     })
+}
+
+fn of_words<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let first = words.next()?;
+    let name = first.rsplit('/').next().unwrap_or(first);
+    // `python3.11` is one, too.
+    let name = name.trim_end_matches(|char: char| char.is_ascii_digit() || char == '.');
+    let script = || words.find(|word| !word.starts_with('-'));
+    INTERPRETERS.contains(&name).then(script).flatten().or(Some(first))
 }
 
 /// The user's jobs with this very command, and those with its program. One user's jobs say nothing to another.
@@ -164,6 +180,12 @@ mod tests {
         alike(&["/bin/sh", "-c", "K=31 velveth out"], &["/bin/sh", "-c", "velveth out2 >log"], true);
         alike(&["/bin/sh", "-c", "velveth out"], &["/bin/sh", "-c", "bowtie x"], false);
         alike(&["/bin/sh", "job.sh"], &["/bin/sh", "-c", "x"], false);
+        alike(&["python3", "train.py", "1"], &["python3", "train.py", "2"], true);
+        alike(&["/usr/bin/python3.11", "-u", "train.py"], &["python3", "train.py"], true);
+        alike(&["python3", "train.py"], &["python3", "plot.py"], false);
+        alike(&["bash", "-x", "job.sh"], &["/bin/sh", "-c", "bash job.sh 7"], true);
+        alike(&["python3"], &["python3", "-V"], true);
+        alike(&["java", "-Xmx2g", "-jar", "a.jar"], &["java", "-jar", "b.jar"], false);
     }
 
     #[test]
