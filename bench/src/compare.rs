@@ -54,6 +54,8 @@ pub(crate) fn compare(
     }
     let mut runs: Vec<Vec<Run>> = vec![Vec::new(); ways.len()];
     let mut device = Device::new(question);
+    // Only of these jobs: others before may have gone by the same names.
+    bench.forget()?;
     for way in ways.iter().filter(|way| way.remembers()) {
         let label = format!("{} {way}: the time before", question.title);
         let run = bench.run(*way, question.jobs, solo, &mut |watch, jobs| show(&label, watch, jobs))?;

@@ -142,7 +142,7 @@ impl Bench<'_> {
         progress: Progress<'_>,
     ) -> anyhow::Result<Run> {
         let directory = self.directory(way)?;
-        let state = way.remembers().then(|| self.scratch.join("remembered"));
+        let state = way.remembers().then(|| self.remembered());
         let journal = directory.path().join("journal");
         let staged = jobs.iter().map(|job| stage(job, directory.path(), &journal, None));
         let staged = staged.collect::<anyhow::Result<Vec<_>>>()?;
@@ -212,6 +212,21 @@ impl Bench<'_> {
             freezes_asked_us: freezes.iter().map(|freeze| freeze.asked_us).collect(),
             run_again: watch.repeated().len(),
         })
+    }
+
+    /// The state of a daemon that is to know what ran before.
+    fn remembered(&self) -> PathBuf {
+        self.scratch.join("remembered")
+    }
+
+    /// Removes that state.
+    pub(crate) fn forget(&self) -> anyhow::Result<()> {
+        match std::fs::remove_dir_all(self.remembered()) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).context("failed to remove what a daemon had learned")
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A directory for one run. Where a way is to know the commands again, they have the same paths in them each time.
