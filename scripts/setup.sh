@@ -17,6 +17,8 @@ debian=(mmdebstrap:mmdebstrap /usr/sbin/mkfs.ext4:e2fsprogs)
 demo=(velveth:velvet /usr/share/doc/velvet/examples/test_reads.fa.xz:velvet-example
   bowtie:bowtie /usr/share/doc/bowtie/examples/indexes/e_coli.1.ebwt:bowtie-examples
   muscle3:muscle3 hpcc:hpcc fio:fio xz:xz-utils gzip:gzip)
+# What writes through memory.
+stress=(stress-ng:stress-ng)
 # Launchers to compare with.
 peers=(parallel:parallel tsp:task-spooler xargs:findutils python3:python3-venv earlyoom:earlyoom)
 
@@ -25,7 +27,7 @@ case "${1:---build}" in
   --test) wanted=("${build[@]}" "${opinion[@]}" "${lab[@]}" "${reader[@]}") ;;
   --lab) wanted=("${build[@]}" "${lab[@]}" "${debian[@]}") ;;
   --demo) wanted=("${build[@]}" "${demo[@]}") ;;
-  --bench) wanted=("${build[@]}" "${demo[@]}" "${peers[@]}") ;;
+  --bench) wanted=("${build[@]}" "${demo[@]}" "${stress[@]}" "${peers[@]}") ;;
   *) echo "usage: $0 [--build|--test|--lab|--demo|--bench]" >&2; exit 2 ;;
 esac
 

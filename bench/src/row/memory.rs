@@ -52,7 +52,13 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<()> {
         let bench = Bench { group: Some(pressed.group()), lenient: true, ..bench };
         let cores = ground.cores();
         for kind in &args.load {
-            let (jobs, claim_mib) = (kind.jobs(&load, args.budget_mib), kind.claim_mib(args.budget_mib));
+            let inputs = tempfile::Builder::new().prefix("inputs-").tempdir_in(bench.scratch)?;
+            let mix = kind.mix(&load, args.budget_mib, inputs.path())?;
+            for why in &mix.left_out {
+                record.say(&format!("{why}."));
+            }
+            let (jobs, claim_mib) = (mix.jobs, kind.claim_mib(args.budget_mib));
+            anyhow::ensure!(!jobs.is_empty(), "nothing of `{}` can be run here", kind.title());
             let progress = &mut |watch: &_, jobs| show("alone", watch, jobs);
             let (solo, failed) = bench.solo(&jobs, args.row.solo(), ground.solo_pu()?, progress)?;
             if let Some(why) = failed.values().next() {

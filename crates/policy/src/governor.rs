@@ -65,6 +65,7 @@ impl Policy {
         let resident = self.resident();
         let memory = &mut self.memory;
         memory.resident = resident;
+        memory.read = Some(now);
         let host = resident.saturating_add(sample.available_bytes);
         memory.usable = Some(host.min(self.settings.memory.budget_bytes));
         memory.swap_free = sample.swap_free_bytes;
@@ -259,9 +260,11 @@ impl Policy {
     }
 
     /// Whether nothing new is to start for now: memory is short, or was about to be when somebody was slowed or asked for a
-    /// checkpoint; or one that was told to stand still grows on, as a freeze can take its time.
+    /// checkpoint; or one that was told to stand still grows on, as a freeze can take its time, or was not looked at since.
     fn is_short(&self) -> bool {
-        let settles = || self.frozen_for_memory().any(|job| job.held.settling);
+        // Who was held against one that takes its own back was looked at for that.
+        let unread = |job: &Job| !job.held.taken_back && self.memory.read.is_none_or(|at| job.since >= at);
+        let settles = || self.frozen_for_memory().any(|job| job.held.settling || unread(job));
         self.memory.short_since.is_some() || self.memory.writing || self.slows() || settles()
     }
 

@@ -169,6 +169,8 @@ pub(crate) fn grown(per_second: u64, time: Duration) -> u64 {
 pub(crate) struct Memory {
     /// What all jobs together may hold in RAM as things are; `None` before the first reading.
     pub(crate) usable: Option<u64>,
+    /// When memory was last read.
+    pub(crate) read: Option<Instant>,
     /// What all jobs held in RAM at the last reading.
     pub(crate) resident: u64,
     pub(crate) swap_free: u64,

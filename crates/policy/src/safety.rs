@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use crate::governor::{has_slot, order};
+use crate::governor::{HORIZON, has_slot, order};
 use crate::job::{Job, Out};
 use crate::memory::grown;
 use crate::policy::Policy;
@@ -42,7 +42,11 @@ impl Policy {
             let claim = self.claim_of(job).map_or(0, |claim| claim.most_bytes);
             Some(claim.max(job.held.total()))
         };
-        let mut stakes = self.stakes(self.memory.token, |_| 0, most);
+        // What those who run grow by until they could stand still is as good as held.
+        let mut stakes = self.stakes(self.memory.token, |job| self.grows_within(job, HORIZON), most);
+        for (_, stake) in &mut stakes {
+            stake.held = stake.held.saturating_add(std::mem::take(&mut stake.grows));
+        }
         match stakes.iter_mut().find(|((_, (.., id)), _)| *id == job.id()) {
             Some((_, stake)) => stake.held = stake.held.saturating_add(more),
             None => {
@@ -61,14 +65,7 @@ impl Policy {
         if !self.settings.memory.prediction || self.memory.token.is_none() {
             return 0;
         }
-        let grows = |job: &Job| {
-            if !has_slot(job) || job.held.growth == 0 {
-                return 0;
-            }
-            let claim = if self.is_known(job) { self.claim_of(job) } else { None };
-            let left = claim.map(|claim| claim.most_bytes.saturating_sub(job.held.total()));
-            grown(job.held.growth, horizon).min(left.filter(|&left| left > 0).unwrap_or(u64::MAX))
-        };
+        let grows = |job: &Job| self.grows_within(job, horizon);
         let most = |job: &Job| self.claim_of(job).map(|claim| claim.most_bytes.max(job.held.total()));
         let stakes = self.stakes(self.memory.token, grows, most);
         let swap = self.swap_for_all();
@@ -77,6 +74,16 @@ impl Policy {
             return 0;
         }
         beyond(&in_order(stakes), swap, usable)
+    }
+
+    /// What a running job grows by within this time, at most up to the most that it may need, where that is known.
+    fn grows_within(&self, job: &Job, time: Duration) -> u64 {
+        if !has_slot(job) || job.held.growth == 0 {
+            return 0;
+        }
+        let claim = if self.is_known(job) { self.claim_of(job) } else { None };
+        let left = claim.map(|claim| claim.most_bytes.saturating_sub(job.held.total()));
+        grown(job.held.growth, time).min(left.filter(|&left| left > 0).unwrap_or(u64::MAX))
     }
 
     /// All swap that jobs may have, what they have of it included: its owners leave it when they hold the token or end.

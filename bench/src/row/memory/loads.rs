@@ -1,7 +1,10 @@
 //! What the jobs of row `memory` do to memory.
 
+use std::path::Path;
+
 use clap::ValueEnum;
 
+use crate::programs::{Mix, sized};
 use crate::workload::Job;
 
 /// A list of jobs.
@@ -19,6 +22,10 @@ pub(super) enum Load {
     Spike,
     /// One job larger than the budget, and eight small ones
     Larger,
+    /// Six jobs that each write a file of 60 % of the budget and read it three times: page cache, and no need of memory
+    Cache,
+    /// Real programs: linear algebra, assemblies of a genome, and stress-ng, sized to the budget
+    Programs,
 }
 
 impl Load {
@@ -31,6 +38,8 @@ impl Load {
             Self::Leak => "leak",
             Self::Spike => "spike",
             Self::Larger => "larger",
+            Self::Cache => "cache",
+            Self::Programs => "programs",
         }
     }
 
@@ -40,12 +49,21 @@ impl Load {
             Self::Eight => Some(budget_mib * 35 / 100),
             Self::Lockstep => Some(budget_mib * 40 / 100),
             Self::Leak | Self::Spike => Some(budget_mib * 62 / 100),
-            Self::Big | Self::Larger => None,
+            Self::Big | Self::Larger | Self::Cache | Self::Programs => None,
         }
     }
 
-    /// Its jobs; `load` is the program, as a shell word.
-    pub(super) fn jobs(self, load: &str, budget_mib: u64) -> Vec<Job> {
+    /// Its jobs, and a sentence for each that cannot be run here; `load` is the program, as a shell word. Inputs are made
+    /// below `directory`.
+    pub(super) fn mix(self, load: &str, budget_mib: u64, directory: &Path) -> anyhow::Result<Mix> {
+        match self {
+            Self::Programs => sized(directory, budget_mib),
+            _ => Ok(Mix { jobs: self.jobs(load, budget_mib), left_out: Vec::new() }),
+        }
+    }
+
+    /// Those that are made here.
+    fn jobs(self, load: &str, budget_mib: u64) -> Vec<Job> {
         let part = |percent: u64| budget_mib * percent / 100;
         let many = |class: &str, count: u64, script: &str| -> Vec<Job> {
             (1..=count).map(|number| job(class, number, script.to_owned())).collect()
@@ -66,8 +84,15 @@ impl Load {
                 many("spike", 12, &(compute(200_000_000) + &spike + &compute(100_000_000)))
             }
             Self::Larger => first("larger", walker(load, part(120), 300, 1_000_000), small(8)),
+            Self::Cache => many("cache", 6, &reader(part(60))),
+            Self::Programs => Vec::new(),
         }
     }
+}
+
+/// Writes a file and reads it three times; a checksum of each.
+fn reader(mib: u64) -> String {
+    format!("head -c {mib}M /dev/zero > data\nfor n in 1 2 3; do cksum < data; done\nrm data\n")
 }
 
 /// A process that grows to `mib` and takes `turns` steps of a random walk through it.
@@ -100,7 +125,8 @@ mod tests {
 
     #[test]
     fn each_load_outgrows_the_budget_with_four_at_a_time() {
-        for load in Load::value_variants() {
+        let ours = |load: &&Load| !matches!(load, Load::Cache | Load::Programs);
+        for load in Load::value_variants().iter().filter(ours) {
             let jobs = load.jobs("load", 1000);
             let names: BTreeSet<&str> = jobs.iter().map(|job| job.name.as_str()).collect();
             assert_eq!(names.len(), jobs.len(), "{load:?}");

@@ -69,3 +69,27 @@ fn who_is_behind_others_of_its_kind_grows_on_beyond_them() {
         ",
     );
 }
+
+/// Job 1 may need 700 of 2000, and nothing takes what the other holds; it is not known at once where that stops.
+#[test]
+fn nothing_starts_before_who_was_to_stand_still_was_looked_at() {
+    check(
+        "
+        > machine 8
+        > set factor=1000
+        > learned 1 200 700
+        > memory free=2000 swap=0
+        > submit 1 k1
+        1 start primary 0 p10: a home core was free (1 of 8 slots used)
+        > submit 2
+        2 start primary 1 p10: a home core was free (2 of 8 slots used)
+        > +1 memory free=800 swap=0 1:100 2:1100
+        > +1 memory free=650 swap=0 1:100 2:1250
+        2 freeze: memory runs short: 650 MiB free, growing by 150 MiB a second; job 1 goes first
+        > submit 3 m40
+        > +0.1 memory free=640 swap=0 1:100 2:1260
+        > +0.2 memory free=640 swap=0 1:100 2:1260
+        3 start primary 1 p10: a home core was free (2 of 8 slots used)
+        ",
+    );
+}

@@ -13,6 +13,9 @@ use crate::pressure::options::{Options, Regime, Task};
 use crate::pressure::world::TICK_US;
 use crate::shrink::{self, Only};
 
+/// The daemon dies so often at most. Each time all go on that stood still, and what the token holder had got back from a
+/// slow device goes out again: where that takes longer than a daemon lives, nobody would ever come to an end.
+const CRASHES_MAX: u64 = 100;
 /// What the makespan may be above the serial bound, in any case,
 const SLACK_US: u64 = 20_000_000;
 /// in thousandths of the bound,
@@ -204,7 +207,8 @@ fn happen(host: &mut Host, happening: Happening) -> Result<(), Violation> {
         Happening::Emptied(job) => host.emptied(job),
         Happening::Crash => {
             host.upsets += 1;
-            if host.policy.is_some() && host.only.has_upset(host.upsets - 1) {
+            let lives = host.policy.is_some() && host.crashes < CRASHES_MAX;
+            if lives && host.only.has_upset(host.upsets - 1) {
                 host.crash();
             }
             let in_us = host.dice.around(host.options.crash_us).max(3_000_000);
