@@ -44,8 +44,11 @@ impl Policy {
         };
         // What those who run grow by until they could stand still is as good as held.
         let mut stakes = self.stakes(self.memory.token, |job| self.grows_within(job, HORIZON), most);
-        for (_, stake) in &mut stakes {
-            stake.held = stake.held.saturating_add(std::mem::take(&mut stake.grows));
+        for ((_, (.., id)), stake) in &mut stakes {
+            // Who was not looked at since it started is taken for as large as it usually comes to be.
+            let unread = self.jobs.get(id).filter(|job| has_slot(job) && job.held.total() == 0);
+            let comes = unread.map_or(stake.grows, |job| self.counts_for(job));
+            (stake.held, stake.grows) = (stake.held.saturating_add(comes), 0);
         }
         match stakes.iter_mut().find(|((_, (.., id)), _)| *id == job.id()) {
             Some((_, stake)) => stake.held = stake.held.saturating_add(more),

@@ -93,3 +93,24 @@ fn nothing_starts_before_who_was_to_stand_still_was_looked_at() {
         ",
     );
 }
+
+/// Job 1 may need 1500 of 2000, and either of the others comes to hold 400.
+#[test]
+fn who_was_not_looked_at_since_it_started_is_as_large_as_usual() {
+    check(
+        "
+        > machine 8
+        > set factor=1000
+        > learned 1 1000 1500
+        > learned 2 400 450
+        > memory free=2000 swap=0
+        > submit 1 k1
+        1 start primary 0 p10: a home core was free (1 of 8 slots used)
+        > submit 2 k2
+        2 start primary 1 p10: a home core was free (2 of 8 slots used)
+        > submit 3 k2
+        > why 3
+        with it, the others could not all be paged out for the job that goes first [priority 10, cores asked for 1, slots used 2 of 8, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 400 MiB, memory at most 450 MiB, memory for jobs 2000 MiB, memory free 2000 MiB] change: more swap (`pinfold doctor`), or job 2 or job 1 must end or need less
+        ",
+    );
+}
