@@ -210,12 +210,13 @@ check "it ends well all the same" 0 $?
 kill $other
 
 echo "== a node of a set's own"
-# What a job has on a node, in MiB. The kernel adds the last 2 MiB of a group's counts up when it finds the time.
+# What a job has on a node, in MiB. The kernel adds the last 2 MiB of a group's counts up when it finds the time, and up to
+# 5 MiB may stay where they were: of 48, 41 are where they should be at the least.
 lies() { echo $(($(sed -n "s/^anon .*N$2=\([0-9]*\).*/\1/p" "$groups"/*/job-"$1"/memory.numa_stat) >> 20)); }
 much() { [ "$(lies "$1" "$2")" -ge 35 ] && echo yes || echo no; }
 little() { [ "$(lies "$1" "$2")" -lt 5 ] && echo yes || echo no; }
 rm -f /tmp/alone /tmp/enough
-other=$(pinfold submit --name holds -- sh -c '(head -c 41943040 /dev/zero; until [ -e /tmp/enough ]; do usleep 100000; done) | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
+other=$(pinfold submit --name holds -- sh -c '(head -c 50331648 /dev/zero; until [ -e /tmp/enough ]; do usleep 100000; done) | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
 until_is "a job runs" running said "$other" state
 here=$(core_node "$other") there=$((1 - $(core_node "$other")))
 until_is "its memory is beside its core" yes much "$other" "$here"
@@ -234,7 +235,7 @@ pinfold why "$job"
 check "it is said what was found" 1 "$(pinfold why "$job" | grep -c "its NUMA nodes .*node $there: others held .* since it was moved away")"
 check "and what was done" 1 "$(pinfold why "$job" | grep -c "clear NUMA node $there")"
 check "to the other, too" 1 "$(pinfold why "$other" | grep -c "keep its memory on NUMA node $here")"
-check "that is 40 MiB of the node less" 1 "$(echo "$(said "$job" foreign_before)" "$(said "$job" foreign_after)" "$(awk '/MemTotal/ { print $4 }' /sys/devices/system/node/node"$there"/meminfo)" | awk '{ print (($1 - $2) * $3 > 36 * 1024) }')"
+check "that is 36 MiB of the node less at least" 1 "$(echo "$(said "$job" foreign_before)" "$(said "$job" foreign_after)" "$(awk '/MemTotal/ { print $4 }' /sys/devices/system/node/node"$there"/meminfo)" | awk '{ print (($1 - $2) * $3 > 36 * 1024) }')"
 beside=$(pinfold run sh -c 'cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)/cpuset.mems')
 check "who starts now stays off it as well" "$here" "$beside"
 kill -KILL "$daemon"
