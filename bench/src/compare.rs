@@ -201,6 +201,38 @@ pub(crate) fn against_best(title: &str, runs: &Runs, record: &mut Record) -> any
     Ok(())
 }
 
+/// Says how long each way's jobs of `class` took from start to end, in the median over the median of one alone, and the
+/// slowest of them. Jobs that never ended are in no figure; the table counts them as failed.
+pub(crate) fn against_alone(
+    question: &Question<'_>,
+    class: &str,
+    runs: &Runs,
+    solo: &BTreeMap<String, Solo>,
+    record: &mut Record,
+) -> anyhow::Result<()> {
+    let Some(alone) = solo.get(class).and_then(|solo| median(&solo.all_wall_s)) else { return Ok(()) };
+    let names: Vec<&str> =
+        question.jobs.iter().filter(|job| job.class == class).map(|job| job.name.as_str()).collect();
+    record.say(&format!("`{class}` alone: {:.2} s. From start to end, over that:\n", alone.value));
+    for (way, runs) in runs {
+        let endings = runs.iter().flat_map(|run| &run.endings);
+        let ended = endings.filter(|ending| ending.succeeded() && names.contains(&ending.name.as_str()));
+        let ratios: Vec<f64> = ended.map(|ending| ending.wall_us as f64 / 1e6 / alone.value).collect();
+        let most = ratios.iter().copied().fold(f64::NAN, f64::max);
+        let words = json!({ "title": question.title, "class": class, "way": way.to_string(), "alone_s": alone.value,
+                            "ratios": ratios });
+        record.add("against alone", &words)?;
+        match median(&ratios) {
+            Some(ratio) => {
+                record.say(&format!("- {way}: {:.3}, at most {most:.3}, of {}", ratio.value, ratios.len()));
+            }
+            None => record.say(&format!("- {way}: none ended")),
+        }
+    }
+    record.say("");
+    Ok(())
+}
+
 /// How long freezes took from the kernel's word that jobs stall, or from the reading, until the job stood still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 struct Freezes {

@@ -3,6 +3,8 @@
 //! Debian's packages with their own example data. A program that is not installed is left out with a sentence, and
 //! so is one whose example data is missing. Owns nothing but what it writes to the directory it is given.
 
+pub(crate) mod sized;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -33,62 +35,6 @@ pub(crate) fn mix(directory: &Path, size: f64) -> anyhow::Result<Mix> {
     }
     mix.jobs = interleave(kinds);
     Ok(mix)
-}
-
-/// Makes the inputs of programs that are as large as a budget of so many MiB makes them: linear algebra on a matrix of a
-/// tenth of it, four assemblies of a third of it (of a budget of 1 GiB; their tables hardly grow), and four that write
-/// through 45 % of it again and again.
-pub(crate) fn sized(directory: &Path, budget_mib: u64) -> anyhow::Result<Mix> {
-    let mut mix = Mix::default();
-    let kinds = [algebra(budget_mib), assemblies(directory, budget_mib)?, stressors(budget_mib)];
-    let kinds =
-        kinds.into_iter().filter_map(|kind| kind.map_err(|why| mix.left_out.push(why)).ok()).collect();
-    mix.jobs = interleave(kinds);
-    Ok(mix)
-}
-
-fn algebra(budget_mib: u64) -> Built {
-    if !installed("hpcc") {
-        return Err("hpcc is left out: it is not installed".to_owned());
-    }
-    // Eight bytes for each number of the matrix.
-    let order = ((budget_mib << 20) / 10 / 8).isqrt();
-    Ok(vec![algebra_job("hpcc-1", usize::try_from(order).unwrap_or(usize::MAX))])
-}
-
-fn assemblies(directory: &Path, budget_mib: u64) -> anyhow::Result<Built> {
-    if !installed("velveth") || !installed("velvetg") {
-        return Ok(Err("velvet is left out: it is not installed".to_owned()));
-    }
-    let genome = match coli(directory)? {
-        Ok(file) => genome(&file)?,
-        Err(why) => return Ok(Err(format!("velvet is left out: {why}"))),
-    };
-    let count = usize::try_from(budget_mib).unwrap_or(usize::MAX).saturating_mul(100);
-    let shape = Cutting { count, length: 100, every: 300, place: None };
-    let reads = cuttings(&genome, &directory.join("reads.fa"), shape, 1)?;
-    let script =
-        format!("velveth k25 25 -short {}\nvelvetg k25 -exp_cov auto\nmv k25/contigs.fa .", quote(&reads));
-    Ok(Ok(alike("velvet", &script, &["contigs.fa"])))
-}
-
-fn stressors(budget_mib: u64) -> Built {
-    if !installed("stress-ng") {
-        return Err("stress-ng is left out: it is not installed".to_owned());
-    }
-    let mib = budget_mib * 45 / 100;
-    let script =
-        format!("stress-ng --quiet --vm 1 --vm-bytes {mib}m --vm-keep --vm-method incdec --vm-ops 200000");
-    Ok(alike("stress-ng", &script, &[]))
-}
-
-/// Four jobs of one class.
-fn alike(class: &str, script: &str, outputs: &[&str]) -> Vec<Job> {
-    let one = |number| Job {
-        class: class.to_owned(),
-        ..job(&format!("{class}-{number}"), script.to_owned(), outputs)
-    };
-    (1..=4).map(one).collect()
 }
 
 /// One job of each kind in turn, as a queue of several users would hold them.
@@ -319,20 +265,6 @@ mod tests {
         let names: Vec<&str> = mixed.iter().map(|job| job.name.as_str()).collect();
         assert_eq!(names, ["a1", "b1", "c1", "a2", "c2", "a3"]);
         assert!(interleave(Vec::new()).is_empty());
-    }
-
-    #[test]
-    fn sized_to_memory_nothing_is_left_out_silently() {
-        let directory = tempfile::tempdir().unwrap();
-        let mix = sized(directory.path(), 10).unwrap();
-        for (program, count) in [("hpcc", 1), ("velvet", 4), ("stress-ng", 4)] {
-            let runs = mix.jobs.iter().filter(|job| job.class.starts_with(program)).count();
-            let left_out = mix.left_out.iter().any(|why| why.starts_with(program));
-            assert_eq!(runs, if left_out { 0 } else { count }, "{program}");
-        }
-        // A tenth of 10 MiB is a matrix of 362 by 362.
-        let asked = |job: &Job| job.script.contains("\n362  order\n");
-        assert!(mix.jobs.iter().filter(|job| job.class == "hpcc-1").all(asked));
     }
 
     /// Whatever is installed: names are unique, and every program is either there or spoken of.

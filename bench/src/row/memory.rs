@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::e5::calibrate;
 use super::{RowArgs, perform};
-use crate::compare::{Question, against_best, compare, show};
+use crate::compare::{Question, against_alone, against_best, compare, show};
 use crate::machine::available_mib;
 use crate::pressed::Pressed;
 use crate::run::Bench;
@@ -77,6 +77,9 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<()> {
             };
             let runs = compare(&bench, &question, &solo, record)?;
             against_best(question.title, &runs, record)?;
+            if let Some(class) = kind.large_class() {
+                against_alone(&question, class, &runs, &solo, record)?;
+            }
         }
         Ok(())
     })

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
-use crate::programs::{Mix, sized};
+use crate::programs::Mix;
+use crate::programs::sized::{large, small};
 use crate::workload::Job;
 
 /// A list of jobs.
@@ -24,6 +25,9 @@ pub(super) enum Load {
     Larger,
     /// Six jobs that each write a file of 60 % of the budget and read it three times: page cache, and no need of memory
     Cache,
+    /// One job that grows to 70 % of the budget first, one more last, and 71 assemblies, searches and alignments of a
+    /// second or so between them
+    Farm,
     /// Real programs: linear algebra, assemblies of a genome, and stress-ng, sized to the budget
     Programs,
 }
@@ -39,6 +43,7 @@ impl Load {
             Self::Spike => "spike",
             Self::Larger => "larger",
             Self::Cache => "cache",
+            Self::Farm => "farm",
             Self::Programs => "programs",
         }
     }
@@ -49,7 +54,7 @@ impl Load {
             Self::Eight => Some(budget_mib * 35 / 100),
             Self::Lockstep => Some(budget_mib * 40 / 100),
             Self::Leak | Self::Spike => Some(budget_mib * 62 / 100),
-            Self::Big | Self::Larger | Self::Cache | Self::Programs => None,
+            Self::Big | Self::Larger | Self::Cache | Self::Farm | Self::Programs => None,
         }
     }
 
@@ -57,8 +62,24 @@ impl Load {
     /// below `directory`.
     pub(super) fn mix(self, load: &str, budget_mib: u64, directory: &Path) -> anyhow::Result<Mix> {
         match self {
-            Self::Programs => sized(directory, budget_mib),
+            Self::Programs => large(directory, budget_mib),
+            Self::Farm => {
+                let mut mix = small(directory, 71)?;
+                let mut ends = self.jobs(load, budget_mib).into_iter();
+                mix.jobs.splice(0..0, ends.next());
+                mix.jobs.extend(ends);
+                Ok(mix)
+            }
             _ => Ok(Mix { jobs: self.jobs(load, budget_mib), left_out: Vec::new() }),
+        }
+    }
+
+    /// The class whose time alone is looked at by itself: the large job among small ones.
+    pub(super) fn large_class(self) -> Option<&'static str> {
+        match self {
+            Self::Big | Self::Farm => Some("big"),
+            Self::Larger => Some("larger"),
+            _ => None,
         }
     }
 
@@ -68,13 +89,13 @@ impl Load {
         let many = |class: &str, count: u64, script: &str| -> Vec<Job> {
             (1..=count).map(|number| job(class, number, script.to_owned())).collect()
         };
-        let small = |count| many("small", count, &walker(load, part(8), 300, 15_000_000));
+        let little = |count| many("small", count, &walker(load, part(8), 300, 15_000_000));
         let first = |class: &str, script: String, others: Vec<Job>| -> Vec<Job> {
             std::iter::once(job(class, 1, script)).chain(others).collect()
         };
         match self {
             Self::Eight => many("grower", 8, &walker(load, part(34), 300, 15_000_000)),
-            Self::Big => first("big", walker(load, part(70), 300, 60_000_000), small(24)),
+            Self::Big => first("big", walker(load, part(70), 300, 60_000_000), little(24)),
             Self::Lockstep => many("family", 8, &family(load, 15, part(38))),
             // What was grown is hardly touched again: all but a few pages of it could be anywhere.
             Self::Leak => many("leak", 6, &walker(load, part(60), 100, 1_000)),
@@ -83,8 +104,9 @@ impl Load {
                 let spike = format!("{load} --grow-mib {} --bursts 0\n", part(60));
                 many("spike", 12, &(compute(200_000_000) + &spike + &compute(100_000_000)))
             }
-            Self::Larger => first("larger", walker(load, part(120), 300, 1_000_000), small(8)),
+            Self::Larger => first("larger", walker(load, part(120), 300, 1_000_000), little(8)),
             Self::Cache => many("cache", 6, &reader(part(60))),
+            Self::Farm => many("big", 2, &walker(load, part(70), 300, 30_000_000)),
             Self::Programs => Vec::new(),
         }
     }
