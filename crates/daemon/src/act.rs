@@ -390,6 +390,8 @@ impl Daemon {
             // Its keeper stands still until the command is executed: frozen before, it would hold its keeper, and a
             // signal would find nobody.
             live.early.push(action.clone());
+            // How long it takes to begin tells nothing of how soon one that holds memory stands still.
+            live.freezes_since = None;
             return Some(Ok(()));
         }
         let main = live.row.main.map(|main| main.pid);

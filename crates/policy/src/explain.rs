@@ -310,6 +310,14 @@ impl Policy {
                 format!("it is expected to need {} of memory and {} are left for it", mib(wanted), mib(free)),
                 ends,
             ),
+            Lack::Growth { wanted, free } => (
+                format!(
+                    "it is expected to need {} of memory, and those who run are about to grow into all but {}",
+                    mib(wanted),
+                    mib(free)
+                ),
+                format!("they stop growing, or {ends}"),
+            ),
             Lack::Short => (
                 "memory runs short, and nothing new starts meanwhile".into(),
                 "memory that running jobs do not need".into(),

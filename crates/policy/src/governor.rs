@@ -163,6 +163,11 @@ impl Policy {
         })
     }
 
+    /// What a running job counts for, or what it is about to hold if that is more.
+    fn about_to_take(&self, job: &Job) -> u64 {
+        self.counts_for(job).max(self.about_to_hold(job, HORIZON))
+    }
+
     /// Jobs that have a slot.
     pub(crate) fn running(&self) -> impl Iterator<Item = &Job> {
         self.lives.iter().filter_map(|id| self.jobs.get(id)).map(|job| &**job).filter(|job| has_slot(job))
@@ -242,6 +247,12 @@ impl Policy {
         }
         if self.is_short() {
             return Some(Lack::Short);
+        }
+        // It would be the first to stand still, and the next would start in its place; unless it goes before others that
+        // borrowed what is its project's own.
+        if self.shortage(usable.saturating_sub(wanted)) > 0 && !self.memory_is_its_own(job, wanted) {
+            let grown: u64 = self.running().map(|job| self.about_to_take(job)).fold(0, u64::saturating_add);
+            return Some(Lack::Growth { wanted, free: free.saturating_sub(grown.saturating_sub(taken)) });
         }
         // A job of which nothing is known waits until nobody stands still; the others only if they would keep one
         // that does from returning.
@@ -680,7 +691,7 @@ impl Policy {
         if !self.governs() || self.nobody_runs() {
             return u64::MAX;
         }
-        let taken: u64 = self.running().map(|job| self.counts_for(job)).fold(0, u64::saturating_add);
+        let taken: u64 = self.running().map(|job| self.about_to_take(job)).fold(0, u64::saturating_add);
         let standing: u64 = self.standing().map(|job| job.held.resident).fold(0, u64::saturating_add);
         let usable = self.memory.usable.unwrap_or(u64::MAX);
         usable.saturating_sub(taken).saturating_sub(standing).saturating_sub(self.promised_beside(None))
@@ -695,6 +706,13 @@ pub(crate) enum Lack {
         /// What it usually needs.
         wanted: u64,
         /// What the running jobs leave.
+        free: u64,
+    },
+    /// Those who run are about to grow into what it usually needs.
+    Growth {
+        /// What it usually needs.
+        wanted: u64,
+        /// What they will leave.
         free: u64,
     },
     /// Memory runs short now.

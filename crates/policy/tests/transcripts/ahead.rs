@@ -114,3 +114,28 @@ fn who_was_not_looked_at_since_it_started_is_as_large_as_usual() {
         ",
     );
 }
+
+/// Job 1, of which nothing is known, grows into the room that job 2 would need: 2 would be the first to stand still, and 3
+/// after it.
+#[test]
+fn nothing_starts_that_would_have_to_stand_still_at_once() {
+    check(
+        "
+        > machine 2
+        > set factor=2000
+        > learned 1 150 160
+        > memory free=1000 swap=4000
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 4 slots used)
+        > +1 memory free=800 swap=4000 1:200
+        > +1 memory free=400 swap=4000 1:600
+        > submit 2 k1
+        > why 2
+        it is expected to need 150 MiB of memory, and those who run are about to grow into all but 0 MiB [priority 10, cores asked for 1, slots used 1 of 4, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 150 MiB, memory at most 160 MiB, memory for jobs 1000 MiB, memory free 400 MiB] change: they stop growing, or job 1 must end or need less
+        > submit 3 k1
+        > +1 memory free=400 swap=4000 1:600
+        2 start primary 1 p10: a home core was free (2 of 4 slots used)
+        > +1 memory free=350 swap=4000 1:600 2:50
+        ",
+    );
+}
