@@ -9,8 +9,8 @@ use crate::way::installed;
 use crate::workload::{Job, quote};
 
 /// Makes the inputs of programs that are as large as a budget of so many MiB makes them: linear algebra on a matrix of a
-/// tenth of it, four assemblies of a third of it (of a budget of 1 GiB; their tables hardly grow), and four that write
-/// through 45 % of it again and again.
+/// fortieth of it (its work grows with the cube of the order), four assemblies of a third of it (of a budget of 1 GiB;
+/// their tables hardly grow), and four that write through 45 % of it again and again.
 pub(crate) fn large(directory: &Path, budget_mib: u64) -> anyhow::Result<Mix> {
     let mut mix = Mix::default();
     let kinds = [algebra(budget_mib), assemblies(directory, budget_mib)?, stressors(budget_mib)];
@@ -90,7 +90,7 @@ fn algebra(budget_mib: u64) -> Built {
         return Err("hpcc is left out: it is not installed".to_owned());
     }
     // Eight bytes for each number of the matrix.
-    let order = ((budget_mib << 20) / 10 / 8).isqrt();
+    let order = ((budget_mib << 20) / 40 / 8).isqrt();
     Ok(vec![algebra_job("hpcc-1", usize::try_from(order).unwrap_or(usize::MAX))])
 }
 
@@ -116,7 +116,7 @@ fn stressors(budget_mib: u64) -> Built {
     }
     let mib = budget_mib * 45 / 100;
     let script =
-        format!("stress-ng --quiet --vm 1 --vm-bytes {mib}m --vm-keep --vm-method incdec --vm-ops 200000");
+        format!("stress-ng --quiet --vm 1 --vm-bytes {mib}m --vm-keep --vm-method incdec --vm-ops 400000");
     Ok(alike("stress-ng", &script, &[]))
 }
 
@@ -142,8 +142,8 @@ mod tests {
             let left_out = mix.left_out.iter().any(|why| why.starts_with(program));
             assert_eq!(runs, if left_out { 0 } else { count }, "{program}");
         }
-        // A tenth of 10 MiB is a matrix of 362 by 362.
-        let asked = |job: &Job| job.script.contains("\n362  order\n");
+        // A fortieth of 10 MiB is a matrix of 181 by 181.
+        let asked = |job: &Job| job.script.contains("\n181  order\n");
         assert!(mix.jobs.iter().filter(|job| job.class == "hpcc-1").all(asked));
     }
 
