@@ -427,13 +427,12 @@ impl Daemon {
                 let thawed = container.thaw();
                 if thawed.is_ok() {
                     self.guard.thawed(job.0);
-                    if self.policy.job(job).is_some_and(|info| info.swapped_bytes >= FETCH_BYTES) {
-                        self.governor.fetch(job);
-                    }
+                    self.fetch(job);
                 }
                 thawed
             }
             Action::Slow { allowance } => {
+                let runs = live.row.state == JobState::Running;
                 if allowance.is_some() {
                     self.guard.will_slow(job.0, main);
                 }
@@ -445,6 +444,8 @@ impl Daemon {
                     Ok(Applied::Done) => {
                         if allowance.is_none() {
                             self.guard.not_slowed(job.0);
+                            // What the kernel moved out while it was slowed it would have to find page by page.
+                            runs.then(|| self.fetch(job));
                         }
                         Ok(())
                     }
@@ -458,6 +459,13 @@ impl Daemon {
                 container.signal(*signal).map(drop)
             }
         })
+    }
+
+    /// What a job that goes on has in swap is read back, unless it is so little that it finds it by itself.
+    fn fetch(&self, job: JobId) {
+        if self.policy.job(job).is_some_and(|info| info.swapped_bytes >= FETCH_BYTES) {
+            self.governor.fetch(job);
+        }
     }
 
     /// An effect was carried out.

@@ -464,7 +464,8 @@ impl Policy {
         let swapped = self.jobs.get(&id).map_or(0, |job| job.held.swapped);
         if swapped >= WORTH_BYTES {
             let swap_in = Duration::from_micros(swapped.saturating_mul(1_000_000) / rate);
-            self.memory.returning.insert(id, Some(now.after(swap_in * 2)));
+            let before = self.memory.returning.get(&id).copied().flatten();
+            self.memory.returning.insert(id, before.max(Some(now.after(swap_in * 2))));
         }
     }
 

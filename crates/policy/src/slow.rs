@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::carry::RETRY;
-use crate::governor::{HORIZON, WORTH_BYTES, order};
+use crate::governor::{HORIZON, WORTH_BYTES, has_slot, order};
 use crate::job::Job;
 use crate::memory::grown;
 use crate::policy::Policy;
@@ -227,6 +227,9 @@ impl Policy {
         }
         let reason = Reason::MayGrow { why };
         self.decisions.push(Decision { job: id, action: Action::Slow { allowance: None }, reason });
+        if self.jobs.get(&id).is_some_and(|job| has_slot(job)) {
+            self.comes_from_swap(id);
+        }
     }
 
     /// The kernel did not take a bound, or did not give one back: the first is not tried again soon, the second until it

@@ -542,6 +542,22 @@ fn who_is_slowed_grows_again_when_there_is_room_and_when_it_stands_still() {
     ));
 }
 
+/// All that runs stalls, for it reads back what the kernel moved out while it was slowed; memory is not short for that.
+#[test]
+fn who_was_slowed_finds_its_pages_in_swap_as_one_that_returns_does() {
+    check(&format!(
+        "{TWO_GROW}
+        > +1 memory free=350 swap=1900 1:320 2:330+100
+        > exit 1
+        2 let grow: it goes first for memory now
+        2 protect 512: it goes first for memory
+        > +0.5 memory free=600 swap=1900 2:330+100 stalled=900
+        > submit 3
+        3 start primary 0 p10: a home core was free (2 of 2 slots used)
+        "
+    ));
+}
+
 /// One that grows by 10 MiB a second is slowed with 18 MiB left, which leaves 10 MiB when it comes to its bound.
 const ONE_GROWS: &str = "
         > machine 2

@@ -245,18 +245,19 @@ impl Host {
                 if let Some(body) = self.world.bodies.get_mut(&job) {
                     (body.frozen, body.freezes_at) = (false, None);
                 }
-                let swapped = self.policy.as_ref().and_then(|policy| policy.job(job));
-                if swapped.is_some_and(|info| info.swapped_bytes >= FETCH_BYTES) {
-                    self.world.fetch(job);
-                }
+                self.fetch(job);
             }
             Action::PageOut { bytes } => self.world.page_out(job, bytes >> 10),
             Action::Slow { allowance } => {
-                let now = self.world.now_us();
+                let (now, mut runs) = (self.world.now_us(), false);
                 if let Some(body) = self.world.bodies.get_mut(&job) {
+                    runs = !body.frozen && body.freezes_at.is_none();
                     body.high = allowance.map(|bytes| body.resident + (bytes >> 10));
                     body.slowed_us = allowance.map(|_| now);
                     body.bound_ticks = 0;
+                }
+                if allowance.is_none() && runs {
+                    self.fetch(job);
                 }
             }
             Action::Protect { bytes } => {
@@ -275,6 +276,14 @@ impl Host {
                 self.plan(in_us, Happening::Emptied(job));
             }
             Action::Bind { .. } | Action::Signal { .. } | Action::Drop { .. } | Action::Near { .. } => {}
+        }
+    }
+
+    /// What a job that goes on has in swap is read back, as the daemon does it.
+    fn fetch(&mut self, job: JobId) {
+        let info = self.policy.as_ref().and_then(|policy| policy.job(job));
+        if info.is_some_and(|info| info.swapped_bytes >= FETCH_BYTES) {
+            self.world.fetch(job);
         }
     }
 
