@@ -394,6 +394,19 @@ impl Policy {
         self.memory.returning.len() >= self.settings.memory.swap_slot.max(1) as usize
     }
 
+    /// What those will come to hold, beyond what they do, who return before one and have not got their slot yet.
+    fn let_go_before(&self, first: &Job) -> u64 {
+        let on_its_way = |job: &&Job| {
+            let out = job.live().and_then(|live| live.out);
+            job.id() != first.id()
+                && job.queued.is_some()
+                && out.is_some_and(Out::is_memory)
+                && !self.memory.frozen.contains(&job.id())
+        };
+        let comes = |job: &Job| self.need_to_return(job).saturating_sub(job.held.resident);
+        self.standing().filter(on_its_way).map(comes).fold(0, u64::saturating_add)
+    }
+
     pub(crate) fn may_return(&self, first: &Job) -> bool {
         let from_swap = first.held.swapped >= WORTH_BYTES;
         let calm = if from_swap { CALM_MILLI } else { THRASH_MILLI };
@@ -412,10 +425,13 @@ impl Policy {
         // The others that stand still can be paged out, as far as swap takes them.
         let pinned = self.standing().filter(|job| job.id() != first.id()).map(|job| job.held.resident);
         let pinned = pinned.fold(0, u64::saturating_add).saturating_sub(self.memory.swap_free);
-        let need = self.need_to_return(first);
+        // Those who were let go before it, in this step as well, and have no slot yet.
+        let before = self.let_go_before(first);
+        let need = self.need_to_return(first).saturating_add(before);
         let all = taken.saturating_add(need).saturating_add(pinned);
         let is_token = self.memory.token == Some(first.id());
-        let comes = need.saturating_sub(first.held.total()).max(self.grows_again(first));
+        let comes =
+            need.saturating_sub(first.held.total()).max(self.grows_again(first).saturating_add(before));
         let safe = is_token || !self.is_unsafe(first, comes, usable);
         // Who borrowed does not take what was taken from him before the other has it.
         let wanted = !is_token && self.lent_memory_is_wanted(first);

@@ -139,3 +139,31 @@ fn nothing_starts_that_would_have_to_stand_still_at_once() {
         ",
     );
 }
+
+/// Either of the two would fit, but not both; the first has no slot yet when the second is looked at.
+#[test]
+fn who_returns_in_one_step_with_another_is_held_against_it() {
+    check(
+        "
+        > machine 3
+        > set factor=1000
+        > learned 1 100 120
+        > memory free=500 swap=1000
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 3 slots used)
+        > submit 2 k1
+        2 start primary 1 p10: a home core was free (2 of 3 slots used)
+        > submit 3 k1
+        3 start primary 2 p10: a home core was free (3 of 3 slots used)
+        > +1 memory free=50 swap=1000 1:450 2:0 3:0
+        3 freeze: memory runs short: 50 MiB free, growing by 0 MiB a second; job 1 goes first
+        2 freeze: memory runs short: 50 MiB free, growing by 0 MiB a second; job 1 goes first
+        > +1 memory free=50 swap=1000 1:450 2:0 3:0
+        > +1 memory free=150 swap=1000 1:350 2:0 3:0
+        2 thaw: memory suffices again: 150 MiB free
+        > +1 memory free=50 swap=1000 1:350 2:100 3:0
+        > exit 1
+        3 thaw: memory suffices again: 400 MiB free
+        ",
+    );
+}
