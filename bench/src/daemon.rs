@@ -98,6 +98,11 @@ impl Daemon {
         }
     }
 
+    /// How many jobs are in a state, as `status` tells it.
+    pub(crate) fn count(&self, state: &str) -> usize {
+        self.jobs().iter().filter(|job| job["state"] == state).count()
+    }
+
     /// Waits until a job runs; an error when it does not after a while.
     pub(crate) fn await_running(&self, job: u64) -> anyhow::Result<()> {
         let deadline = Instant::now() + PATIENCE;
@@ -112,7 +117,7 @@ impl Daemon {
     pub(crate) fn await_so_many(&self, count: usize) -> anyhow::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let running = self.jobs().iter().filter(|job| job["state"] == "running").count();
+            let running = self.count("running");
             if running >= count {
                 return Ok(());
             }

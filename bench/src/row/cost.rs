@@ -2,7 +2,10 @@
 //!
 //! One farm a size and repetition, and each watcher has its turn with it while the others are away; but for pinfold,
 //! which runs the farm as a job and so watches all the time, and is measured in a turn of its own. Counted are all
-//! threads and children of a watcher; of pinfold also the process that keeps the job.
+//! threads and children of a watcher; of pinfold also the process that keeps the job. A second table is of a daemon of
+//! which nobody wants anything.
+
+mod rest;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
@@ -14,6 +17,7 @@ use anyhow::{Context, bail, ensure};
 use clap::Args;
 use serde::Serialize;
 
+use self::rest::Rest;
 use super::{Ground, RowArgs, perform};
 use crate::compare::done;
 use crate::daemon::Daemon;
@@ -37,6 +41,9 @@ pub(crate) struct CostArgs {
     /// Numbers of processes.
     #[arg(long, value_delimiter = ',', default_value = "100,1000", value_name = "N,...")]
     processes: Vec<usize>,
+    /// Numbers of jobs that wait, for a daemon at rest.
+    #[arg(long, value_delimiter = ',', default_value = "0,1000,10000", value_name = "N,...")]
+    waiting: Vec<usize>,
     /// How long each watcher is measured, seconds.
     #[arg(long, default_value_t = 8.0, value_name = "S")]
     window: f64,
@@ -90,7 +97,7 @@ impl Turn {
 pub(crate) fn run(args: &CostArgs) -> anyhow::Result<()> {
     perform("cost", &args.row, |ground, record| {
         let watchers = watchers(ground, record);
-        let mut turns = Vec::new();
+        let (mut turns, mut rests) = (Vec::new(), Vec::new());
         for repetition in 1..=args.row.repetitions() {
             for &processes in &args.processes {
                 let farm = Farm::start(ground, processes, &args.settings)?;
@@ -114,10 +121,36 @@ pub(crate) fn run(args: &CostArgs) -> anyhow::Result<()> {
                 }
                 farm.stop()?;
             }
+            rests.extend(at_rest(args, ground, repetition, record)?);
         }
         tell(&args.processes, &watchers, &turns, record);
+        if !rests.is_empty() {
+            rest::tell(&rests, record);
+        }
         Ok(())
     })
+}
+
+/// The daemon at rest, with each number of jobs that wait.
+fn at_rest(
+    args: &CostArgs,
+    ground: &Ground,
+    repetition: usize,
+    record: &mut Record,
+) -> anyhow::Result<Vec<Rest>> {
+    let mut rests = Vec::new();
+    for &waiting in &args.waiting {
+        let Some(rest) = rest::measure(ground, (waiting, repetition), args.window, &args.settings)? else {
+            return Ok(rests);
+        };
+        done(&format!("cost {repetition} at rest, {waiting} jobs wait: {:.3} % of a core", rest.percent()));
+        record.add("rest", &rest)?;
+        rests.push(rest);
+        if ground.interrupted() {
+            bail!("interrupted");
+        }
+    }
+    Ok(rests)
 }
 
 fn watchers(ground: &Ground, record: &mut Record) -> Vec<Watcher> {
