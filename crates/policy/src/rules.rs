@@ -225,7 +225,8 @@ impl Policy {
         // Before all others who return, of whom a wide one may find too few slots.
         let returns = |job: &Job| job.live().and_then(|live| live.out).is_some_and(Out::is_memory);
         if let Some(token) = self.memory.token
-            && let Some(job) = self.jobs.get(&token).filter(|job| returns(job))
+            && let Some(job) =
+                self.jobs.get(&token).filter(|job| returns(job) && self.aside_of(job).is_none())
             && let Some(entry) = job.queued.filter(|entry| self.is_in_line(entry.shape))
         {
             return Some((entry.rank, token));

@@ -123,3 +123,23 @@ fn who_came_back_runs_for_a_while_before_the_next_goes_first() {
         ",
     );
 }
+
+/// One that stood still for long in a set gets the token: it waits for cores of its set, not for any.
+#[test]
+fn who_holds_the_token_in_a_set_returns_there() {
+    check(
+        "
+        > slow
+        > machine pack:2,core:1,pu:1/b:1
+        > adopt 1 sb yapart
+        > memory free=0 swap=0 stalled=500
+        1 start primary 1 p10: enough cores of its set b were free
+        > adopt 2 sb / primary any frozen
+        > +600 started 1
+        > exit 1
+        2 weigh primary p10: memory suffices again: 0 MiB free
+        2 bind 1: memory suffices again: 0 MiB free
+        2 thaw: memory suffices again: 0 MiB free
+        ",
+    );
+}
