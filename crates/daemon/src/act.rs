@@ -26,8 +26,8 @@ impl Daemon {
         let Some(live) = self.jobs.get_mut(&job) else { return };
         let words = reason.to_string();
         if let Action::PageOut { .. } = action {
-            // Asked for again and again while the job rests; the first time tells all.
-            let first = live.row.state == JobState::Frozen;
+            // Asked for again and again while the job rests, or gets on without; the first time tells all.
+            let first = live.row.state == JobState::Frozen || matches!(reason, Reason::Probed { .. });
             if !first {
                 self.effects.push(Effect::Act(job, action));
                 return;
@@ -60,7 +60,11 @@ impl Daemon {
             }
             Action::Thaw => live.set_state(JobState::Running, now_us),
             Action::Signal { .. } => {}
-            Action::PageOut { .. } => live.set_state(JobState::Parked, now_us),
+            Action::PageOut { .. } if live.row.frozen_since_us.is_some() => {
+                live.set_state(JobState::Parked, now_us);
+            }
+            // It runs on without what goes out.
+            Action::PageOut { .. } => {}
             // It runs on as it did, and why it does has not changed.
             Action::Protect { .. } => return self.effects.push(Effect::Act(job, action)),
             Action::Near { nodes } => {
@@ -463,7 +467,7 @@ impl Daemon {
 
     /// What a job that goes on has in swap is read back, unless it is so little that it finds it by itself.
     fn fetch(&self, job: JobId) {
-        if self.policy.job(job).is_some_and(|info| info.swapped_bytes >= FETCH_BYTES) {
+        if self.policy.job(job).is_some_and(|info| info.swapped_bytes - info.cold_bytes >= FETCH_BYTES) {
             self.governor.fetch(job);
         }
     }

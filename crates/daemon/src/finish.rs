@@ -152,11 +152,7 @@ impl Daemon {
         self.guard.over(job.0);
         self.drifts.forget(job);
         self.own_nodes.forget(job);
-        let info = self.policy.job(job);
-        let held_peak = info.as_ref().map_or(0, |info| info.memory_peak_bytes);
-        live.row.lay = info.and_then(|info| info.lay).and_then(crate::learn::lay_row);
-        self.learn(&live.row, held_peak);
-        self.learn_lay(&live.row);
+        self.learn_from_end(&mut live.row);
         self.ended.count(&live.row);
         self.journal.close(live.row, live.stored);
         self.judge(Judged::Exited(job));

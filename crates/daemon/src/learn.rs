@@ -6,9 +6,9 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use pinfold_policy::claims::Claims;
+use pinfold_policy::claims::{Claims, Peak};
 use pinfold_policy::lengths::{Lengths, Likeness};
-use pinfold_policy::{Event as Judged, Kind, Lay, Ran, Shape};
+use pinfold_policy::{Event as Judged, JobId, Kind, Lay, Ran, Shape};
 use pinfold_proto::row::{self, JobRow};
 use pinfold_proto::{JobPlace, JobSpec};
 use pinfold_sys::peer::Peer;
@@ -70,7 +70,7 @@ fn likenesses(uid: u32, command: &[String]) -> [Likeness; 2] {
 }
 
 /// How a job lay, for its row; nothing where it lay neither closest together nor apart.
-pub(crate) fn lay_row(lay: Lay) -> Option<row::Lay> {
+fn lay_row(lay: Lay) -> Option<row::Lay> {
     let place = match lay.shape {
         Shape::Compact => JobPlace::Compact,
         Shape::Spread => JobPlace::Spread,
@@ -104,9 +104,20 @@ fn hash(of: &impl Hash) -> u64 {
 }
 
 impl Daemon {
+    /// Notes what the judgement knows of a job that is over, and learns from it.
+    pub(crate) fn learn_from_end(&mut self, row: &mut JobRow) {
+        let info = self.policy.job(JobId(row.job));
+        let held_peak = info.as_ref().map_or(0, |info| info.memory_peak_bytes);
+        let needed = info.as_ref().map(|info| info.memory_need_bytes);
+        row.needed_bytes = needed.filter(|&needed| needed < held_peak);
+        row.lay = info.and_then(|info| info.lay).and_then(lay_row);
+        self.learn(row, held_peak);
+        self.learn_lay(row);
+    }
+
     /// Learns from a job that is over. Only from those that ended well: one that failed may have done so before it
     /// needed much.
-    pub(crate) fn learn(&mut self, row: &JobRow, held_peak: u64) {
+    fn learn(&mut self, row: &JobRow, held_peak: u64) {
         // Of one that was adopted neither its length is known nor what it held before.
         if row.spec.adopted.is_some() || row.ending.is_none_or(|ending| ending.exit_code != Some(0)) {
             return;
@@ -118,13 +129,14 @@ impl Daemon {
             }
         }
         let Some(kind) = kind(&row.spec) else { return };
-        let peak = row.usage.memory_peak_bytes.max(held_peak);
+        let held_bytes = row.usage.memory_peak_bytes.max(held_peak);
+        let peak = Peak { held_bytes, needed_bytes: row.needed_bytes.unwrap_or(held_bytes).min(held_bytes) };
         let claim = self.learned.claims.ended(kind, peak, row.spec.claim_bytes);
         self.judge(Judged::Learned(kind, claim));
     }
 
     /// Learns from how long a job ran that lay one way all the time.
-    pub(crate) fn learn_lay(&mut self, row: &JobRow) {
+    fn learn_lay(&mut self, row: &JobRow) {
         if let Some(ran) = ran(row) {
             self.judge(Judged::Ran(ran));
         }

@@ -43,6 +43,8 @@ pub(crate) struct Live {
     pub early: Vec<Action>,
     /// When that was noticed for which it is about to be frozen.
     pub freezes_since: Option<std::time::Instant>,
+    /// How long it waits for memory.
+    pub waits: crate::memory::Waits,
     /// What it uses.
     pub meter: Meter,
     /// Its processes, as they are read.
@@ -84,6 +86,7 @@ impl Live {
             container: None,
             early: Vec::new(),
             freezes_since: None,
+            waits: crate::memory::Waits::default(),
             meter,
             members: Members::default(),
             near: Vec::new(),

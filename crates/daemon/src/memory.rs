@@ -12,7 +12,7 @@ use std::time::Instant as Moment;
 use pinfold_policy::{Event as Judged, JobId, JobMemory, MemorySample, MemorySettings};
 use pinfold_proto::JobState;
 use pinfold_proto::quantity::show_size;
-use pinfold_sys::container::{Applied, ContainerError, Containers};
+use pinfold_sys::container::{Applied, Container, ContainerError, Containers};
 use pinfold_sys::procfs::PressureResource;
 
 use crate::act::in_full;
@@ -24,6 +24,9 @@ use crate::witness::Witness;
 const RELAXED_US: u64 = 1_000_000;
 /// and this often while it is not, in microseconds.
 const TIGHT_US: u64 = 100_000;
+/// It is asked for how long a job waits for memory only if it holds so much, and while memory is tight: each answer takes
+/// the kernel some ten microseconds.
+const WAITS_BYTES: u64 = 32 << 20;
 /// The reserve, unless one is configured: this much, or this part of RAM in thousandths if that is more.
 const RESERVE_BYTES: u64 = 256 << 20;
 const RESERVE_MILLI: u64 = 20;
@@ -88,6 +91,7 @@ fn obey(containers: &Containers, orders: &Receiver<Order>, rate: &AtomicU64) {
 fn page_out(containers: &Containers, job: JobId, bytes: u64, rate: &AtomicU64) -> Result<(), ContainerError> {
     let began = Moment::now();
     let out = containers.page_out(job.0, bytes)?;
+    tracing::debug!(job = job.0, asked = bytes, out, took = ?began.elapsed(), "paged out");
     // Of less no rate can be told.
     if out >= 1 << 20 {
         let now = u128::from(out) * 1_000_000 / began.elapsed().as_micros().max(1);
@@ -171,6 +175,27 @@ impl Governor {
     }
 }
 
+/// For how long a job waited for memory, as the kernel counts it.
+#[derive(Debug, Default)]
+pub(crate) struct Waits {
+    /// In all, in microseconds, and when that was told.
+    last: Option<(u64, u64)>,
+}
+
+impl Waits {
+    /// For what part of the time since the last reading, in thousandths; `None`: it is not asked now, was not before, or
+    /// the kernel does not tell.
+    fn read(&mut self, container: Option<&Container>, now_us: u64) -> Option<u16> {
+        let pressure =
+            container.and_then(|container| container.pressure(PressureResource::Memory).ok().flatten());
+        let now = pressure.map(|pressure| (pressure.some.total_us, now_us));
+        let (then, now) = (std::mem::replace(&mut self.last, now)?, now?);
+        let elapsed_us = now.1.saturating_sub(then.1).max(1);
+        let milli = now.0.saturating_sub(then.0).saturating_mul(1000) / elapsed_us;
+        Some(u16::try_from(milli.min(1000)).expect("at most 1000"))
+    }
+}
+
 impl Daemon {
     /// What the judgement may do with memory, of the configuration and this host.
     pub(crate) fn memory_settings(&self) -> MemorySettings {
@@ -235,13 +260,16 @@ impl Daemon {
         self.governor.due_us = None;
         self.governor.read_us = now_us;
         let Ok(info) = self.proc.memory_info() else { return };
+        let tight = self.policy.memory_is_tight();
         let mut jobs = Vec::with_capacity(self.running.len());
         for &job in &self.running {
-            let container = self.jobs.get(&job).and_then(|live| live.container.as_ref());
-            if let Some(Ok(held)) = container.map(pinfold_sys::container::Container::held_memory) {
-                let (resident_bytes, swapped_bytes) = (held.resident_bytes, held.swapped_bytes);
-                jobs.push(JobMemory { job, resident_bytes, swapped_bytes, cache_bytes: held.cache_bytes });
-            }
+            let Some(live) = self.jobs.get_mut(&job) else { continue };
+            let Some(Ok(held)) = live.container.as_ref().map(Container::held_memory) else { continue };
+            let (resident_bytes, swapped_bytes) = (held.resident_bytes, held.swapped_bytes);
+            let asked = tight && resident_bytes.saturating_add(swapped_bytes) >= WAITS_BYTES;
+            let waited_milli = live.waits.read(live.container.as_ref().filter(|_| asked), now_us);
+            let cache_bytes = held.cache_bytes;
+            jobs.push(JobMemory { job, resident_bytes, swapped_bytes, cache_bytes, waited_milli });
         }
         let swapped: u64 = jobs.iter().map(|job| job.swapped_bytes).sum();
         let allowed = self.configured.config.host_swap.unwrap_or(u64::MAX).saturating_sub(swapped);

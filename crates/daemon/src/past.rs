@@ -129,6 +129,7 @@ mod tests {
             ending: None,
             reason: Some("done".to_owned()),
             lay: None,
+            needed_bytes: None,
             usage: pinfold_proto::row::Usage::default(),
         }
     }

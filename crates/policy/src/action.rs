@@ -272,6 +272,11 @@ pub enum Reason {
         /// What is free, in bytes.
         free: u64,
     },
+    /// Memory will be short soon, and it may get on without some of its own.
+    Probed {
+        /// Within so long.
+        within: Duration,
+    },
     /// Memory suffices again for a job that was frozen for want of it.
     MemorySuffices {
         /// Bytes free for jobs.
@@ -388,6 +393,7 @@ impl fmt::Display for Reason {
             | Self::Checkpointed
             | Self::NotCheckpointed { .. }
             | Self::MemoryNeeded { .. }
+            | Self::Probed { .. }
             | Self::MemorySuffices { .. } => self.write_memory(f),
             Self::Near { why } => f.write_str(why),
             Self::SlotFree => write!(f, "a slot is free again"),
@@ -501,6 +507,11 @@ impl Reason {
             Self::MemoryNeeded { needed, free } => {
                 write!(f, "the running jobs need {} and {} are free", mib(*needed), mib(*free))
             }
+            Self::Probed { within } => write!(
+                f,
+                "memory would run short within {} s: this shows whether it gets on with a little less",
+                within.as_secs()
+            ),
             Self::MemorySuffices { free, swapped: 0 } => {
                 write!(f, "memory suffices again: {} free", mib(*free))
             }

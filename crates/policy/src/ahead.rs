@@ -30,7 +30,7 @@ impl Policy {
         let claim = if self.settings.memory.prediction { self.claim_of(job) } else { None };
         let total = job.held.total();
         let Some(claim) = claim.filter(|claim| claim.most_bytes > total) else { return soon };
-        let usual = claim.usual_bytes.saturating_sub(total);
+        let usual = claim.usual_bytes.saturating_sub(job.held.needs());
         // Of what others of its kind hold by now nobody knows that it is the most.
         let left = if self.is_known(job) { claim.most_bytes - total } else { u64::MAX };
         if self.is_as_usual(job) { usual } else { soon.min(left).max(usual) }
@@ -41,7 +41,7 @@ impl Policy {
     fn is_as_usual(&self, job: &Job) -> bool {
         let learned = job.request.kind.and_then(|kind| self.memory.learned.get(&kind));
         let near = learned.map(|claim| claim.usual_bytes.saturating_add(claim.usual_bytes / 32));
-        near.is_some_and(|near| job.held.total() <= near)
+        near.is_some_and(|near| job.held.needs() <= near)
     }
 
     /// By how much those who run will soon exceed what is usable, if they go on as they do.
@@ -51,35 +51,35 @@ impl Policy {
 
     /// The same, over another time.
     pub(crate) fn shortage_within(&self, usable: u64, horizon: Duration) -> u64 {
-        self.shortage_of(usable, |job| self.about_to_hold(job, horizon))
+        self.shortage_of(usable, horizon, |job| self.about_to_hold(job, horizon))
     }
 
     /// The same if one that is slowed were let go.
     pub(crate) fn shortage_without_bound(&self, slowed: JobId, usable: u64, horizon: Duration) -> u64 {
-        self.shortage_of(usable, |job| {
-            let grows_on = || job.held.total().saturating_add(self.ahead_within(job, horizon));
+        self.shortage_of(usable, horizon, |job| {
+            let grows_on = || job.held.needs().saturating_add(self.ahead_within(job, horizon));
             if job.id() == slowed { grows_on() } else { self.about_to_hold(job, horizon) }
         })
     }
 
     /// The same if they grow by so much in all.
     pub(crate) fn shortage_if_they_grow_by(&self, bytes: u64, usable: u64) -> u64 {
-        self.shortage_of(usable.saturating_sub(bytes), |job| job.held.total())
+        self.shortage_of(usable.saturating_sub(bytes), HORIZON, |job| job.held.needs())
     }
 
     /// What a running job is about to have in RAM: what it holds, what of that is in swap, and what it grows by; but no
     /// more than its bound if it is slowed.
     pub(crate) fn about_to_hold(&self, job: &Job, horizon: Duration) -> u64 {
-        let all = job.held.total().saturating_add(self.ahead_within(job, horizon));
+        let all = job.held.needs().saturating_add(self.ahead_within(job, horizon));
         self.bound_of(job).map_or(all, |bound| all.min(bound))
     }
 
-    fn shortage_of(&self, usable: u64, wants: impl Fn(&Job) -> u64) -> u64 {
+    fn shortage_of(&self, usable: u64, horizon: Duration, wants: impl Fn(&Job) -> u64) -> u64 {
         let wanted = self.running().map(wants).fold(0, u64::saturating_add);
         // What stands still counts as far as it cannot be moved to swap.
         let standing: u64 = self.standing().map(|job| job.held.resident).fold(0, u64::saturating_add);
         let stuck = standing.saturating_sub(self.memory.swap_free);
-        wanted.saturating_add(stuck).saturating_sub(usable)
+        wanted.saturating_add(stuck).saturating_sub(usable.saturating_add(self.movable(horizon)))
     }
 
     /// By how much RAM will run over within the horizon, since what stands still cannot be paged out as fast as those who
@@ -87,7 +87,9 @@ impl Policy {
     pub(crate) fn overrun(&self, usable: u64) -> u64 {
         let soon = self.running().map(|job| self.soon(job)).fold(0, u64::saturating_add);
         let standing: u64 = self.standing().map(|job| job.held.resident).fold(0, u64::saturating_add);
-        let moved = grown(self.page_out_rate(), HORIZON).min(self.memory.swap_free).min(standing);
+        let cool = self.cool().into_iter().map(Job::can_give).fold(0, u64::saturating_add);
+        let there = standing.saturating_add(cool).min(self.memory.swap_free);
+        let moved = grown(self.page_out_rate(), HORIZON).min(there);
         self.resident().saturating_add(soon).saturating_sub(usable.saturating_add(moved))
     }
 

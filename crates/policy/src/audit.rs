@@ -30,12 +30,11 @@ fn size() -> impl Strategy<Value = u64> {
 }
 
 fn readings() -> impl Strategy<Value = MemorySample> {
-    let one = (job(), size(), size()).prop_map(|(job, resident_bytes, swapped_bytes)| JobMemory {
-        job,
-        resident_bytes,
-        swapped_bytes,
-        cache_bytes: resident_bytes / 3,
-    });
+    let waited = prop::option::of(0u16..1000);
+    let one =
+        (job(), size(), size(), waited).prop_map(|(job, resident_bytes, swapped_bytes, waited_milli)| {
+            JobMemory { job, resident_bytes, swapped_bytes, cache_bytes: resident_bytes / 3, waited_milli }
+        });
     (size(), size(), size(), 0u16..1000, prop::collection::vec(one, 0..8)).prop_map(
         |(available_bytes, swap_free_bytes, swap_bytes_per_s, stalled_milli, jobs)| MemorySample {
             available_bytes,

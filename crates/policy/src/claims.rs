@@ -28,17 +28,34 @@ pub struct Claims {
     turn: u64,
 }
 
+/// The most that one job held, and the most of it that had to be in RAM, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peak {
+    /// All, swap included.
+    pub held_bytes: u64,
+    /// What it did not get on without; no more than [`Self::held_bytes`].
+    pub needed_bytes: u64,
+}
+
+impl Peak {
+    /// Of a job that needed all it held, as far as is known.
+    #[must_use]
+    pub fn of(held_bytes: u64) -> Self {
+        Self { held_bytes, needed_bytes: held_bytes }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Runs {
-    /// In bytes, in the order of their ends.
-    peaks: VecDeque<u64>,
+    /// In the order of their ends.
+    peaks: VecDeque<Peak>,
     last: u64,
 }
 
 impl Claims {
-    /// Takes in the peak of a job that ended well, in bytes; `asked`: what it had asked for. Gives what the next of
+    /// Takes in the peak of a job that ended well; `asked`: what it had asked for, in bytes. Gives what the next of
     /// its kind is expected to need.
-    pub fn ended(&mut self, kind: Kind, peak_bytes: u64, asked: Option<u64>) -> Claim {
+    pub fn ended(&mut self, kind: Kind, peak: Peak, asked: Option<u64>) -> Claim {
         self.turn += 1;
         if self.kinds.len() >= KINDS_KEPT && !self.kinds.contains_key(&kind) {
             let oldest = self.kinds.iter().min_by_key(|(_, runs)| runs.last).map(|(&kind, _)| kind);
@@ -49,18 +66,23 @@ impl Claims {
         if runs.peaks.len() == RUNS_KEPT {
             runs.peaks.pop_front();
         }
-        runs.peaks.push_back(peak_bytes);
+        runs.peaks.push_back(peak);
         runs.claim(asked)
     }
 }
 
 impl Runs {
     fn claim(&self, asked: Option<u64>) -> Claim {
-        let mut sorted: Vec<u64> = self.peaks.iter().copied().collect();
-        sorted.sort_unstable();
-        let usual_bytes = at_risk(&sorted, USUAL_RISK_MILLI, asked);
-        let most_bytes = at_risk(&sorted, MOST_RISK_MILLI, asked);
+        // What lies in swap unused has to lie somewhere: what is safe goes by all that is held.
+        let usual_bytes = at_risk(&self.sorted(|peak| peak.needed_bytes), USUAL_RISK_MILLI, asked);
+        let most_bytes = at_risk(&self.sorted(|peak| peak.held_bytes), MOST_RISK_MILLI, asked);
         Claim { usual_bytes, most_bytes: most_bytes.max(usual_bytes) }
+    }
+
+    fn sorted(&self, of: impl Fn(&Peak) -> u64) -> Vec<u64> {
+        let mut sorted: Vec<u64> = self.peaks.iter().map(of).collect();
+        sorted.sort_unstable();
+        sorted
     }
 }
 
@@ -90,7 +112,7 @@ mod tests {
         let mut claims = Claims::default();
         let mut claim = Claim::default();
         for &peak in peaks {
-            claim = claims.ended(Kind(1), peak, asked);
+            claim = claims.ended(Kind(1), Peak::of(peak), asked);
         }
         assert_eq!(claim, Claim { usual_bytes: usual, most_bytes: most }, "{peaks:?}");
     }
@@ -109,11 +131,18 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_needed_is_not_usual_but_may_be_held() {
+        let mut claims = Claims::default();
+        let claim = claims.ended(Kind(1), Peak { held_bytes: 100, needed_bytes: 30 }, None);
+        assert_eq!(claim, Claim { usual_bytes: 30, most_bytes: 200 });
+    }
+
+    #[test]
     fn kinds_are_forgotten_oldest_first() {
         let mut claims = Claims::default();
         for kind in 0..=KINDS_KEPT as u64 {
-            claims.ended(Kind(kind), 100, None);
-            claims.ended(Kind(0), 50, None);
+            claims.ended(Kind(kind), Peak::of(100), None);
+            claims.ended(Kind(0), Peak::of(50), None);
         }
         assert_eq!(claims.kinds.len(), KINDS_KEPT);
         assert!(claims.kinds.contains_key(&Kind(0)) && !claims.kinds.contains_key(&Kind(1)));
@@ -129,13 +158,13 @@ mod tests {
                 (state >> 40) + 1
             };
             let mut claims = Claims::default();
-            let mut claim = claims.ended(Kind(1), draw(), None);
+            let mut claim = claims.ended(Kind(1), Peak::of(draw()), None);
             let (mut over_usual, mut over_most) = (0, 0);
             for _ in 0..1_000 {
                 let peak = draw();
                 over_usual += u32::from(peak > claim.usual_bytes);
                 over_most += u32::from(peak > claim.most_bytes);
-                claim = claims.ended(Kind(1), peak, None);
+                claim = claims.ended(Kind(1), Peak::of(peak), None);
             }
             prop_assert!((400..600).contains(&over_usual), "{over_usual} of 1000 over the usual");
             prop_assert!(over_most <= 40, "{over_most} of 1000 over the most");

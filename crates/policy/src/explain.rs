@@ -499,6 +499,9 @@ impl Policy {
         if let Some(bytes) = self.protected_bytes(id) {
             numbers.push(("memory that is taken last", mib(bytes)));
         }
+        if job.held.cold.is_cool() {
+            numbers.push(("in swap, which it gets on without", mib(job.held.cold.bytes())));
+        }
         if let Some(since) = self.slowed_since(id) {
             return self.explain_slowed(job, since, numbers);
         }

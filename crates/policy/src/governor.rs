@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::job::{Job, Out};
 use crate::memory::{Claim, Held, JobMemory, Kind, MemorySample, bucket, grown};
 use crate::policy::Policy;
-use crate::{Action, Decision, Instant, JobId, Reason};
+use crate::{Instant, JobId, Reason};
 
 /// A shortage is dealt with when growth would use up what is free within this time.
 ///
@@ -36,7 +36,7 @@ pub(crate) const WORTH_BYTES: u64 = 4 << 20;
 /// Who grows by so much from one reading to the next does not stand still yet, though it was told to.
 const SETTLED_BYTES: u64 = 1 << 20;
 /// Kinds of jobs that are known at most, so that nobody can fill memory with them.
-const KINDS_MAX: usize = 10_000;
+pub(crate) const KINDS_MAX: usize = 10_000;
 /// The least time a job rests, doubled with each time it is frozen,
 const REST: Duration = Duration::from_secs(1);
 /// up to 2^6 times.
@@ -53,7 +53,7 @@ const PAGE_OUT_MILLI: u64 = 800;
 /// hold the token: else it would stand for ever behind a job that does not end, or that waits for it.
 pub const PATIENCE: Duration = Duration::from_secs(600);
 /// Pages are asked for in one step for so long.
-const PAGE_OUT_FOR: Duration = Duration::from_millis(500);
+pub(crate) const PAGE_OUT_FOR: Duration = Duration::from_millis(500);
 
 impl Policy {
     /// Takes readings in and deals with a shortage, if there is one.
@@ -86,8 +86,9 @@ impl Policy {
     fn measured_one(&mut self, now: Instant, memory: &JobMemory) {
         let Some(job) = self.jobs.get_mut(&memory.job).filter(|job| job.live().is_some()) else { return };
         let stands = job.live().is_some_and(|live| live.out.is_some() && live.checkpoints.until.is_none());
-        let before = job.held.total();
-        job.held.read(now, memory);
+        let (before, was_cool) = (job.held.total(), job.held.cold.is_cool());
+        let runs = has_slot(job) && !self.memory.returning.contains_key(&memory.job);
+        job.held.read(now, memory, runs);
         job.held.settling = stands && job.held.total() >= before.saturating_add(SETTLED_BYTES);
         if stands {
             job.held.forget_growth();
@@ -99,6 +100,7 @@ impl Policy {
             let peak = self.memory.peaks.entry(kind).or_default();
             *peak = (*peak).max(job.held.peak);
         }
+        self.note_cool(memory.job, was_cool);
     }
 
     /// What is known of a kind of jobs changed: those that wait are looked at anew.
@@ -134,11 +136,11 @@ impl Policy {
         let asked = job.request.memory.map(|bytes| Claim { usual_bytes: bytes, most_bytes: bytes });
         let peers = || {
             let peak = kind.and_then(|kind| self.memory.peaks.get(&kind)).copied().filter(|&peak| peak > 0);
-            peak.map(|peak| Claim { usual_bytes: peak, most_bytes: peak })
+            peak.map(|peak| Claim { usual_bytes: self.part_needed(kind, peak), most_bytes: peak })
         };
         let claim = learned.or(asked).or_else(peers)?;
         // Who holds more than was expected is expected to hold that.
-        let usual_bytes = claim.usual_bytes.max(job.held.peak.min(claim.most_bytes));
+        let usual_bytes = claim.usual_bytes.max(job.held.need_peak.min(claim.most_bytes));
         Some(Claim { usual_bytes, most_bytes: claim.most_bytes.max(job.held.peak) })
     }
 
@@ -148,15 +150,18 @@ impl Policy {
         self.settings.memory.prediction && (job.request.memory.is_some() || learned())
     }
 
-    /// What a running job counts for: what it holds, or what it usually comes to hold; the most it may need if it
+    /// What a running job counts for: what it needs, or what it usually comes to need; the most it may need if it
     /// may not be frozen once it runs.
     pub(crate) fn counts_for(&self, job: &Job) -> u64 {
+        if job.held.cold.is_cool() && !job.request.no_suspend {
+            return job.held.needs();
+        }
         let claim = if self.settings.memory.prediction { self.claim_of(job) } else { None };
         let claim = claim.unwrap_or_default();
         // Who was ended for others does not begin anew where it would be again.
         let ended = job.requeues > 0 || job.checkpoints > 0;
         let before = if ended && job.live().is_none() { job.held.peak } else { 0 };
-        job.held.total().max(before).max(if job.request.no_suspend {
+        job.held.needs().max(before).max(if job.request.no_suspend {
             claim.most_bytes
         } else {
             claim.usual_bytes
@@ -200,6 +205,7 @@ impl Policy {
             // Of a young job nobody knows yet how fast it grows: a second is enough to fill a small host.
             || self.running().any(|job| !self.is_known(job) && self.is_young(job))
             || self.running().any(|job| job.held.grows_unseen())
+            || self.running().any(|job| job.held.cold.is_cool())
     }
 
     /// The job that is never frozen or paged out for another, if memory is governed and any job lives.
@@ -385,7 +391,7 @@ impl Policy {
     /// Whether one that was let go, as it had nothing in swap by the readings of then, is seen to have by the time it gets its
     /// slot, while as many come back as may.
     fn finds_swap_busy(&self, job: &Job) -> bool {
-        let unforeseen = job.held.swapped >= WORTH_BYTES && !self.memory.returning.contains_key(&job.id());
+        let unforeseen = job.held.missing() >= WORTH_BYTES && !self.memory.returning.contains_key(&job.id());
         unforeseen && self.swap_is_busy() && self.memory.token != Some(job.id())
     }
 
@@ -408,7 +414,7 @@ impl Policy {
     }
 
     pub(crate) fn may_return(&self, first: &Job) -> bool {
-        let from_swap = first.held.swapped >= WORTH_BYTES;
+        let from_swap = first.held.missing() >= WORTH_BYTES;
         let calm = if from_swap { CALM_MILLI } else { THRASH_MILLI };
         if self.memory.stalled_milli >= calm || (from_swap && self.swap_is_busy()) {
             return false;
@@ -420,7 +426,7 @@ impl Policy {
         let margin = usable / 20;
         let taken: u64 = self
             .running()
-            .map(|job| job.held.total().saturating_add(self.ahead(job)))
+            .map(|job| job.held.needs().saturating_add(self.ahead(job)))
             .fold(0, u64::saturating_add);
         // The others that stand still can be paged out, as far as swap takes them.
         let pinned = self.standing().filter(|job| job.id() != first.id()).map(|job| job.held.resident);
@@ -457,7 +463,7 @@ impl Policy {
     /// A job that was frozen for memory may return: it is given the next slot.
     fn let_go(&mut self, id: JobId) {
         self.memory.frozen.remove(&id);
-        if self.jobs.get(&id).is_some_and(|job| job.held.swapped >= WORTH_BYTES) {
+        if self.jobs.get(&id).is_some_and(|job| job.held.missing() >= WORTH_BYTES) {
             self.memory.returning.insert(id, None);
         }
         self.enqueue(id);
@@ -468,7 +474,7 @@ impl Policy {
         let now = self.now;
         let rate = self.swap_rate();
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let swap_in = Duration::from_micros(job.held.swapped.saturating_mul(1_000_000) / rate);
+        let swap_in = Duration::from_micros(job.held.missing().saturating_mul(1_000_000) / rate);
         (job.held.resumed, job.held.taken_back) = (now, false);
         job.held.runs_until = now.after(RUN.max(swap_in * RUN_PER_SWAP_IN));
         self.comes_from_swap(id);
@@ -477,7 +483,7 @@ impl Policy {
     /// What a job has in swap comes back with its next steps: the others wait for that long.
     pub(crate) fn comes_from_swap(&mut self, id: JobId) {
         let (now, rate) = (self.now, self.swap_rate());
-        let swapped = self.jobs.get(&id).map_or(0, |job| job.held.swapped);
+        let swapped = self.jobs.get(&id).map_or(0, |job| job.held.missing());
         if swapped >= WORTH_BYTES {
             let swap_in = Duration::from_micros(swapped.saturating_mul(1_000_000) / rate);
             let before = self.memory.returning.get(&id).copied().flatten();
@@ -505,6 +511,7 @@ impl Policy {
         let thrashes = self.memory.stalled_milli >= THRASH_MILLI && self.memory.returning.is_empty();
         if over == 0 && !overrun && !thrashes {
             self.memory.short_since = None;
+            self.probe(usable);
             self.slow_growth(usable);
             self.page_out();
             return;
@@ -627,7 +634,9 @@ impl Policy {
         let growth = self.jobs.get(&id).map_or(0, |job| self.growth_of(job));
         let Some(job) = self.jobs.get_mut(&id) else { return };
         job.held.growth = growth;
-        job.held.rests_until = now.after(REST * (1 << job.held.freezes.min(REST_DOUBLINGS_MAX)));
+        // Who gets on without most of it costs little each time.
+        let doublings = if job.held.cold.is_cool() { 0 } else { job.held.freezes.min(REST_DOUBLINGS_MAX) };
+        job.held.rests_until = now.after(REST * (1 << doublings));
         job.held.freezes += 1;
         job.held.taken_back = taken_back;
         job.held.growth_before = 0;
@@ -642,7 +651,7 @@ impl Policy {
         let back = grown(self.swap_rate(), HORIZON);
         let needed: u64 = self
             .running()
-            .map(|job| self.soon(job).saturating_add(job.held.swapped.min(back)))
+            .map(|job| self.soon(job).saturating_add(job.held.missing().min(back)))
             .fold(usable / 50, u64::saturating_add)
             .saturating_add(self.claimed());
         // Who starts on what is its project's own is held against what the others may come to hold, not only what they do.
@@ -669,14 +678,12 @@ impl Policy {
             all.sort_by_key(|job| std::cmp::Reverse((job.has_borrowed(&borrowed), order(job))));
             all.into_iter().map(|job| (job.id(), job.held.resident)).collect()
         };
+        // Then those who run and get on without.
+        standing.extend(self.cool().into_iter().map(|job| (job.id(), job.can_give())));
         standing.retain(|(id, _)| !self.marked.iter().any(|(marked, _)| marked == id));
         for (job, resident) in standing {
             let part = bytes.min(resident);
-            let time = Duration::from_micros(part.saturating_mul(1_000_000) / rate);
-            self.memory.paging_until =
-                Some(self.memory.paging_until.unwrap_or(self.now).max(self.now).after(time));
-            let reason = Reason::MemoryNeeded { needed, free: self.free_memory() };
-            self.decisions.push(Decision { job, action: Action::PageOut { bytes: part }, reason });
+            self.order_out(job, part, Reason::MemoryNeeded { needed, free: self.free_memory() });
             bytes -= part;
             if bytes < WORTH_BYTES {
                 return;

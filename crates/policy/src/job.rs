@@ -9,6 +9,7 @@ use pinfold_topo::CpuSet;
 use crate::checkpoint::Checkpoints;
 use crate::holders::Key;
 use crate::memory::Held;
+use crate::policy::Policy;
 use crate::projects::PoolIds;
 use crate::queue::Entry;
 use crate::{Class, Instant, JobId, Place, Request};
@@ -66,6 +67,10 @@ pub struct JobInfo {
     pub swapped_bytes: u64,
     /// The most it held at once, swap included, as far as readings show it.
     pub memory_peak_bytes: u64,
+    /// The most of it that had to be in RAM: some jobs get on without a part of what they hold.
+    pub memory_need_bytes: u64,
+    /// Of what it has in swap, what it gets on without now.
+    pub cold_bytes: u64,
     /// How its cores lie, if it has lain so since it started and could lie otherwise.
     pub lay: Option<Lay>,
 }
@@ -284,6 +289,29 @@ impl Job {
             Stage::Live(live) if live.suspended => State::Frozen { by: FrozenBy::User },
             Stage::Live(live) if live.out.is_some() => State::Frozen { by: FrozenBy::Policy },
             Stage::Live(_) => State::Running,
+        }
+    }
+}
+
+impl Policy {
+    /// A job as it stands.
+    pub(crate) fn info(&self, job: &Job) -> JobInfo {
+        let live = job.live();
+        JobInfo {
+            job: job.id(),
+            state: job.state(),
+            class: live.map_or(job.request.class, |live| Some(live.class)),
+            cpus: self.cpus_of(job),
+            priority: job.request.priority,
+            cores: job.request.cores,
+            submitted: job.submitted,
+            started: live.map(|live| live.started),
+            parked: live.is_some_and(|live| live.out.is_some()) && job.held.is_parked(),
+            swapped_bytes: job.held.swapped,
+            memory_peak_bytes: job.held.peak,
+            memory_need_bytes: self.need_of(job),
+            cold_bytes: job.held.cold.bytes(),
+            lay: live.and_then(|live| live.lay),
         }
     }
 }

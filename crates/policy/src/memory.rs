@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use crate::cold::Cold;
 use crate::{Instant, JobId};
 
 /// Growth is looked at over this long,
@@ -78,6 +79,8 @@ pub struct JobMemory {
     pub swapped_bytes: u64,
     /// Page cache that is the job's own, where that is known; it is in neither of the others.
     pub cache_bytes: u64,
+    /// The part of the time since the last reading in which any of it waited for memory, in thousandths; `None`: not told.
+    pub waited_milli: Option<u16>,
 }
 
 /// What is known of one job's memory.
@@ -86,8 +89,12 @@ pub(crate) struct Held {
     pub(crate) resident: u64,
     pub(crate) swapped: u64,
     pub(crate) cache: u64,
-    /// The most it held, swap included.
+    /// The most it held, swap included,
     pub(crate) peak: u64,
+    /// and the most of that which it did not get on without.
+    pub(crate) need_peak: u64,
+    /// What it gets on without.
+    pub(crate) cold: Cold,
     /// By how much it grows in a second; 0 when it does not.
     pub(crate) growth: u64,
     /// By how much it grew in a second at the last readings alone.
@@ -117,11 +124,28 @@ impl Held {
         self.resident.saturating_add(self.swapped)
     }
 
-    pub(crate) fn read(&mut self, now: Instant, memory: &JobMemory) {
+    /// What of it must be in RAM, as far as is known.
+    pub(crate) fn needs(&self) -> u64 {
+        self.total().saturating_sub(self.cold.bytes())
+    }
+
+    /// What of it must come back from swap before it gets on.
+    pub(crate) fn missing(&self) -> u64 {
+        self.swapped.saturating_sub(self.cold.bytes())
+    }
+
+    /// Takes a reading in; `runs`: it neither stands still nor comes back from swap.
+    pub(crate) fn read(&mut self, now: Instant, memory: &JobMemory, runs: bool) {
         (self.resident, self.swapped) = (memory.resident_bytes, memory.swapped_bytes);
         self.cache = memory.cache_bytes;
+        if runs {
+            self.cold.read(now, self.swapped, memory.waited_milli);
+        } else {
+            self.cold.rests(self.swapped);
+        }
         let total = self.total();
         self.peak = self.peak.max(total);
+        self.need_peak = self.need_peak.max(self.needs());
         let over = |span: Duration| {
             // The youngest reading that is at least so old; a younger job is looked at since its first one.
             let old = self.recent.iter().rev().find(|(at, _)| now.since(*at) >= span).or(self.recent.front());
@@ -138,7 +162,7 @@ impl Held {
 
     /// It holds nothing any more, and will come to hold as much as it did.
     pub(crate) fn begin_anew(&mut self) {
-        *self = Self { peak: self.peak, ..Self::default() };
+        *self = Self { peak: self.peak, need_peak: self.need_peak, ..Self::default() };
     }
 
     /// Whether it grew before it stood still, and two readings have not said yet whether it does again.
@@ -198,6 +222,10 @@ pub(crate) struct Memory {
     pub(crate) writing: bool,
     /// The most that any job of a kind was seen to hold, of kinds with jobs that are not over.
     pub(crate) peaks: BTreeMap<Kind, u64>,
+    /// With what part of what they hold in RAM, in thousandths, some of a kind were seen to get on.
+    pub(crate) cool: BTreeMap<Kind, u16>,
+    /// When one was last probed.
+    pub(crate) probed: Option<Instant>,
     /// What is known of kinds of jobs.
     pub(crate) learned: BTreeMap<Kind, Claim>,
 }
@@ -242,7 +270,14 @@ mod tests {
     fn read(held: &mut Held, ms: u64, mib: u64) {
         held.read(
             at(ms),
-            &JobMemory { job: JobId(1), resident_bytes: mib << 20, swapped_bytes: 0, cache_bytes: 0 },
+            &JobMemory {
+                job: JobId(1),
+                resident_bytes: mib << 20,
+                swapped_bytes: 0,
+                cache_bytes: 0,
+                waited_milli: None,
+            },
+            true,
         );
     }
 
@@ -277,7 +312,9 @@ mod tests {
                     resident_bytes: (500 - moved) << 20,
                     swapped_bytes: moved << 20,
                     cache_bytes: 0,
+                    waited_milli: None,
                 },
+                true,
             );
         }
         assert_eq!((held.growth, held.total() >> 20), (0, 500));

@@ -172,24 +172,6 @@ impl Policy {
         &self.settings
     }
 
-    fn info(&self, job: &Job) -> JobInfo {
-        let live = job.live();
-        JobInfo {
-            job: job.id(),
-            state: job.state(),
-            class: live.map_or(job.request.class, |live| Some(live.class)),
-            cpus: self.cpus_of(job),
-            priority: job.request.priority,
-            cores: job.request.cores,
-            submitted: job.submitted,
-            started: live.map(|live| live.started),
-            parked: live.is_some_and(|live| live.out.is_some()) && job.held.is_parked(),
-            swapped_bytes: job.held.swapped,
-            memory_peak_bytes: job.held.peak,
-            lay: live.and_then(|live| live.lay),
-        }
-    }
-
     /// All slots: without backfill only those that are cores.
     pub(crate) fn total(&self) -> usize {
         let slots = self.settings.slots(self.cores.len());

@@ -478,7 +478,7 @@ impl Policy {
             Out::Suspended => Reason::Asked,
             Out::Memory { .. } => Reason::MemorySuffices {
                 free: self.free_memory(),
-                swapped: self.jobs.get(&id).map_or(0, |job| job.held.swapped),
+                swapped: self.jobs.get(&id).map_or(0, |job| job.held.missing()),
             },
             Out::Exclusive { .. } => Reason::ExclusiveOver,
             Out::Found => Reason::Restored,

@@ -160,6 +160,7 @@ impl Host {
             resident_bytes: body.pages.values().sum::<u64>() * PAGE,
             swapped_bytes: 0,
             cache_bytes: 0,
+            waited_milli: None,
         };
         let sample = MemorySample {
             // As the daemon tells it: some is left to everything else.

@@ -78,6 +78,7 @@ pub(crate) fn name(reason: &Reason) -> &'static str {
         Reason::MemoryShort { .. }
         | Reason::MemoryTakenBack { .. }
         | Reason::MemoryNeeded { .. }
+        | Reason::Probed { .. }
         | Reason::MemorySuffices { .. }
         | Reason::NoOtherWay { .. }
         | Reason::GrowsTooFast { .. }

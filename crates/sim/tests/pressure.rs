@@ -77,6 +77,7 @@ fn freeze_of_a_slowed_job(readings: &[(u64, u64)]) -> Result<(), String> {
             resident_bytes: mib << 20,
             swapped_bytes: 0,
             cache_bytes: 0,
+            waited_milli: None,
         };
         let sample = MemorySample {
             available_bytes: (1000 - one - two) << 20,

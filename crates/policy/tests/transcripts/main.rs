@@ -6,6 +6,7 @@ mod asides;
 mod borders;
 mod changes;
 mod checkpoints;
+mod cold;
 mod commands;
 mod conditions;
 mod drift;

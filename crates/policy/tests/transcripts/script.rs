@@ -192,7 +192,7 @@ fn mib(word: &str) -> u64 {
 }
 
 /// `free=MIB swap=MIB stalled=MILLI JOB:MIB JOB:MIB+MIB+MIB`: what the host has, what each job holds in RAM and in swap,
-/// and its page cache.
+/// and its page cache; `JOB~MILLI` for what part of the time it waited for memory, else that is not told.
 /// The swap device takes 200 MiB a second.
 fn readings(words: &[&str]) -> MemorySample {
     let mut sample = MemorySample { swap_bytes_per_s: 200 << 20, ..MemorySample::default() };
@@ -206,11 +206,22 @@ fn readings(words: &[&str]) -> MemorySample {
             }
             continue;
         }
+        if let Some((number, waited)) = word.split_once('~') {
+            let one = sample.jobs.iter_mut().find(|one| one.job == job(number)).unwrap();
+            one.waited_milli = Some(waited.parse().unwrap());
+            continue;
+        }
         let (number, held) = word.split_once(':').unwrap();
         let mut sizes = held.split('+').map(mib);
         let mut next = || sizes.next().unwrap_or(0);
         let (resident_bytes, swapped_bytes, cache_bytes) = (next(), next(), next());
-        sample.jobs.push(JobMemory { job: job(number), resident_bytes, swapped_bytes, cache_bytes });
+        sample.jobs.push(JobMemory {
+            job: job(number),
+            resident_bytes,
+            swapped_bytes,
+            cache_bytes,
+            waited_milli: None,
+        });
     }
     sample
 }

@@ -36,6 +36,7 @@ fn row() -> JobRow {
         ending: Some(Ending { exit_code: Some(0), ..Ending::default() }),
         reason: None,
         lay: None,
+        needed_bytes: None,
         usage: Usage {
             cpu_user_us: 300_000_000,
             cpu_system_us: 60_000_000,

@@ -42,7 +42,7 @@ pub(super) const JOB_FIXED: [&str; 28] = [
 ];
 
 /// The columns of `jobs`; the key first.
-pub(super) const JOB: [&str; 91] = [
+pub(super) const JOB: [&str; 92] = [
     "job",
     "uid",
     "user",
@@ -104,6 +104,7 @@ pub(super) const JOB: [&str; 91] = [
     "reason",
     "lay",
     "lay_domains",
+    "needed_bytes",
     "cpu_user_us",
     "cpu_system_us",
     "memory_peak_bytes",
@@ -281,6 +282,7 @@ pub(super) fn bind_job(row: &JobRow, to: &mut Binder<'_, '_>) -> rusqlite::Resul
     to.maybe(ending.and_then(|ending| ending.switches_forced))?;
     to.put(row.requeues)?.put(row.checkpoints)?.put(row.requeuing)?.put(&row.reason)?;
     to.put(row.lay.map(|lay| lay.place.as_str()))?.put(row.lay.map(|lay| lay.domains))?;
+    to.maybe(row.needed_bytes)?;
     bind_usage(&row.usage, to)
 }
 
@@ -389,6 +391,7 @@ pub(super) fn read_job(row: &Row<'_>) -> rusqlite::Result<JobRow> {
         requeuing: from.yes()?,
         reason: from.maybe_text()?,
         lay: read_lay(from)?,
+        needed_bytes: from.maybe()?,
         usage: read_usage(from)?,
     })
 }

@@ -13,12 +13,12 @@ use rusqlite::{Connection, OptionalExtension};
 pub(super) const APPLICATION_ID: i32 = 0x5046_4C44;
 
 /// The newest version known here.
-pub(super) const VERSION: u32 = 20;
+pub(super) const VERSION: u32 = 21;
 
 /// What leads from version n to n + 1.
 const STEPS: [&str; VERSION as usize] = [
     TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS, SCRATCH, FILES, REQUEUE, NODES, NETWORK, SHARES,
-    CHECKPOINT, ARRAYS, COUNTS, HOST, LAY, ALLOCATION, DISK, ADOPTED,
+    CHECKPOINT, ARRAYS, COUNTS, HOST, LAY, ALLOCATION, DISK, ADOPTED, NEEDED,
 ];
 
 /// Version 1: the tables.
@@ -418,6 +418,11 @@ ALTER TABLE jobs ADD COLUMN disk_bytes INTEGER CHECK (disk_bytes >= 0);
 /// Version 20: the processes of a job that ran before it.
 const ADOPTED: &str = "
 ALTER TABLE jobs ADD COLUMN adopted TEXT CHECK (json_valid(adopted));
+";
+
+/// Version 21: what of its memory a job did not get on without.
+const NEEDED: &str = "
+ALTER TABLE jobs ADD COLUMN needed_bytes INTEGER CHECK (needed_bytes >= 0);
 ";
 
 /// The version of a file; 0 for an empty one.

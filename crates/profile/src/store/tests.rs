@@ -373,6 +373,7 @@ prop_compose! {
         (ending, usage) in (proptest::option::of(any_ending().boxed()), any_usage().boxed()),
         (requeues, checkpoints, requeuing) in any::<(u32, u32, bool)>(),
         lay in proptest::option::of((any::<bool>(), any::<u32>())),
+        needed_bytes in any_maybe(),
     ) -> JobRow {
         JobRow {
             job, uid, user, spec, priority, class, state, cpus, keeper, main, ending, reason, usage,
@@ -387,6 +388,7 @@ prop_compose! {
             lay: lay.map(|(apart, domains)| Lay {
                 place: if apart { JobPlace::Spread } else { JobPlace::Compact }, domains,
             }),
+            needed_bytes,
         }
     }
 }

@@ -41,6 +41,10 @@ pub struct Body {
     pub protected: u64,
     /// The most it held.
     pub peak: u64,
+    /// For how long it waited for memory in all, in microseconds,
+    pub waited_us: u64,
+    /// and what was told of that.
+    pub waited_told_us: u64,
     /// What it wants to compute in this step, and what it did;
     pub(super) want_us: u64,
     pub(super) got_us: u64,
@@ -68,6 +72,8 @@ impl Body {
             bound_ticks: 0,
             protected: 0,
             peak: 0,
+            waited_us: 0,
+            waited_told_us: 0,
             want_us: 0,
             got_us: 0,
             fault: 0,

@@ -17,6 +17,12 @@ const WORTH_BYTES: u64 = 4 << 20;
 const ASSUMED_RATE: u64 = 50 << 20;
 /// After another's growth, and after a stall, it is not looked at for so long whether a slowed job was frozen too soon.
 const GREW_WITHIN: Duration = Duration::from_secs(10);
+/// Who does without a part of what it holds did not wait for memory at each reading of this time
+const WAITED_WINDOW: Duration = Duration::from_secs(1);
+/// for more than this part, in thousandths: twice what is too much in the mean.
+const WAITED_MILLI: u16 = 200;
+/// What is moved at a time out of one that runs, to see whether it misses it.
+const PROBE_BYTES: u64 = 64 << 20;
 /// Over so long what is paged out is added up.
 const PAGE_OUT_WINDOW: Duration = Duration::from_secs(2);
 
@@ -47,8 +53,12 @@ pub struct Entry {
     pub writes: bool,
     /// When it was last told to stand still or to go on.
     pub changed: Instant,
-    /// In RAM and in swap, as last told.
+    /// In RAM and in swap, as last told,
     pub held: (u64, u64),
+    /// and what of the second it is said to get on without.
+    pub cold: u64,
+    /// For what part of the time it waited for memory at the last readings, in thousandths, each with its time.
+    waited: VecDeque<(Instant, u16)>,
     /// The most it held, as told.
     pub peak: u64,
     /// When it was last told to stand still.
@@ -96,8 +106,10 @@ pub struct Books {
     stalled: Option<Instant>,
     /// Since when next to nothing was free.
     full: Option<Instant>,
-    /// The token holder was frozen in this step.
+    /// The token holder was frozen in this step,
     holder_frozen: Option<JobId>,
+    /// or paged out.
+    holder_paged: Option<JobId>,
     /// Who was slowed in this step, and by how much more each may grow.
     bounds: Vec<(JobId, u64)>,
     paged: VecDeque<(Instant, u64)>,
@@ -139,6 +151,8 @@ impl Books {
             ended: request.requeues,
             changed: now,
             held,
+            cold: 0,
+            waited: VecDeque::new(),
             peak: 0,
             stood: None,
             thawed: None,
@@ -155,7 +169,7 @@ impl Books {
         (self.token, self.usable, self.swap_free, self.swap_rate) = (None, None, 0, 0);
         (self.stalled, self.full) = (None, None);
         self.bounds.clear();
-        self.holder_frozen = None;
+        (self.holder_frozen, self.holder_paged) = (None, None);
         self.learned.clear();
         self.paged.clear();
         self.jobs.clear();
@@ -170,6 +184,12 @@ impl Books {
                 }
                 entry.held = (memory.resident_bytes, memory.swapped_bytes);
                 entry.peak = entry.peak.max(memory.resident_bytes + memory.swapped_bytes);
+                if let Some(waited) = memory.waited_milli {
+                    entry.waited.push_back((now, waited));
+                }
+                while entry.waited.front().is_some_and(|(at, _)| now.since(*at) > WAITED_WINDOW) {
+                    entry.waited.pop_front();
+                }
             }
         }
         let resident: u64 = self.jobs.values().map(|entry| entry.held.0).sum();
@@ -216,6 +236,15 @@ impl Books {
         running.min_by_key(|(job, entry)| (entry.started, **job)).map(|(&job, _)| job)
     }
 
+    /// The youngest that runs, does not go first, and is not known to get on without a part of what it holds.
+    pub(crate) fn youngest_that_needs_all(&self) -> Option<JobId> {
+        let all = |job: &JobId, entry: &Entry| {
+            entry.started.is_some() && !entry.frozen && entry.cold == 0 && Some(*job) != self.token
+        };
+        let running = self.jobs.iter().filter(|(job, entry)| all(job, entry));
+        running.max_by_key(|(job, entry)| (entry.started, **job)).map(|(&job, _)| job)
+    }
+
     /// Takes a decision in, and says what it breaks.
     pub fn decided(&mut self, decision: &Decision, now: Instant) -> Result<(), Violation> {
         let Decision { job, action, reason } = decision;
@@ -255,10 +284,12 @@ impl Books {
             Action::Thaw => self.thawed(*job, now),
             Action::PageOut { bytes } => {
                 if self.token == Some(*job) {
-                    return wrong("the token holder is not paged out");
+                    // Unless the token passes to another in this step, which is told at its end.
+                    self.holder_paged = Some(*job);
                 }
-                if !entry.frozen {
-                    return wrong("only who stands still is paged out");
+                let probed = matches!(reason, Reason::Probed { .. }) && *bytes <= PROBE_BYTES;
+                if !entry.frozen && (entry.request.no_suspend || (entry.cold == 0 && !probed)) {
+                    return wrong("only who stands still, or gets on without, is paged out");
                 }
                 self.paged_out(*bytes, now)?;
             }
@@ -419,8 +450,9 @@ impl Books {
         entry.thawed = Some(now);
         (entry.writes, entry.taken_back) = (false, false);
         (entry.frozen, entry.by_user, entry.for_slots, entry.changed) = (false, false, false, now);
-        if !again && entry.held.1 >= WORTH_BYTES {
-            let takes = Duration::from_micros(entry.held.1 * 1_000_000 / rate);
+        let missing = entry.held.1 - entry.cold;
+        if !again && missing >= WORTH_BYTES {
+            let takes = Duration::from_micros(missing * 1_000_000 / rate);
             entry.returns_until = Some(now.after(takes));
         }
     }
@@ -470,7 +502,8 @@ impl Books {
     pub(super) fn counts_for(&self, entry: &Entry) -> u64 {
         let claim = self.claim(entry).unwrap_or_default();
         let usual = if entry.request.no_suspend { claim.most_bytes } else { claim.usual_bytes };
-        (entry.held.0 + entry.held.1).max(usual)
+        let needs = entry.held.0 + entry.held.1 - entry.cold.min(entry.held.1);
+        if entry.cold > 0 && !entry.request.no_suspend { needs } else { needs.max(usual) }
     }
 
     /// What speaks against a start (ALGORITHMS A2.2), counted from scratch.
@@ -536,6 +569,28 @@ impl Books {
         None
     }
 
+    /// Nobody is said to get on without what it waits for, or does not have in swap.
+    pub(crate) fn check_cold(&mut self, policy: &Policy, now: Instant) -> Result<(), Violation> {
+        for (&job, entry) in &mut self.jobs {
+            entry.cold = policy.job(job).map_or(0, |info| info.cold_bytes);
+            let waits = entry.waited.iter().map(|&(_, waited)| waited).min();
+            // Who returns waits for what it does not get on without, twice as long as that takes alone at the most.
+            let takes =
+                entry.thawed.zip(entry.returns_until).map_or(Duration::ZERO, |(at, until)| until.since(at));
+            let returns = entry.thawed.is_some_and(|at| now.since(at) <= GREW_WITHIN + takes * 2);
+            if entry.cold > entry.held.1
+                || (entry.cold > 0
+                    && !entry.frozen
+                    && !returns
+                    && waits.is_none_or(|least| least > WAITED_MILLI))
+            {
+                let found = format!("job {job}: {} of {} bytes, waits {waits:?}", entry.cold, entry.held.1);
+                return Err(Violation::new("what a job waits for is not cold", found));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether all stall, or seem to where nobody says so, nobody but the token holder could be frozen, and `new` is the
     /// foremost of those who may never be.
     fn goes_on_anyway(&self, new: JobId, was: JobId, now: Instant) -> bool {
@@ -591,6 +646,9 @@ impl Books {
                 let found = format!("job {new}, and {foremost:?} was before it");
                 return Err(Violation::new("the token falls to the foremost", found));
             }
+        }
+        if let Some(job) = self.holder_paged.take().filter(|job| token == Some(*job)) {
+            return Err(Violation::new("the token holder is not paged out", format!("job {job}")));
         }
         if let Some(job) = self.holder_frozen.take().filter(|job| token == Some(*job)) {
             return Err(Violation::new("the token holder is not frozen", format!("job {job}")));

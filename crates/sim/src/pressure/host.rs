@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use pinfold_policy::claims::Claims;
+use pinfold_policy::claims::{Claims, Peak};
 use pinfold_policy::{
     Action, Adopted, Class, Decision, Event, Instant, JobId, Kind, Machine, Policy, Reason, Request, Running,
 };
@@ -92,7 +92,7 @@ pub(crate) struct Host {
     pub(crate) serial_us: u64,
     claims: Claims,
     /// The peaks of ended jobs, as they are on the disk.
-    history: Vec<(Kind, u64, Option<u64>)>,
+    history: Vec<(Kind, Peak, Option<u64>)>,
     requests: BTreeMap<JobId, (Request, Instant, Option<Instant>)>,
     starting: BTreeMap<JobId, Class>,
     /// How often in a row each job's last freeze or thaw failed.
@@ -110,7 +110,8 @@ impl Host {
     pub(crate) fn new(dice: Dice, options: Options, serial_us: u64, mutant: Option<Mutant>) -> Self {
         let world = World::new(options.hardware.clone());
         let budget_bytes = options.settings.memory.budget_bytes;
-        let history = options.history.iter().map(|&(kind, peak)| (Kind(kind), peak << 10, None)).collect();
+        let history =
+            options.history.iter().map(|&(kind, peak)| (Kind(kind), Peak::of(peak << 10), None)).collect();
         Self {
             dice,
             world,
@@ -192,6 +193,9 @@ impl Host {
         let mut decisions = policy.step(now, event);
         if let Some(mutant) = self.mutant {
             mutant.twist(&mut decisions, &self.books);
+        }
+        if let Some(policy) = &self.policy {
+            self.books.check_cold(policy, now)?;
         }
         for decision in decisions {
             self.decisions += 1;
@@ -282,7 +286,7 @@ impl Host {
     /// What a job that goes on has in swap is read back, as the daemon does it.
     fn fetch(&mut self, job: JobId) {
         let info = self.policy.as_ref().and_then(|policy| policy.job(job));
-        if info.is_some_and(|info| info.swapped_bytes >= FETCH_BYTES) {
+        if info.is_some_and(|info| info.swapped_bytes - info.cold_bytes >= FETCH_BYTES) {
             self.world.fetch(job);
         }
     }
@@ -357,7 +361,10 @@ impl Host {
         };
         if let Some(kind) = request.kind.filter(|_| !lost) {
             let held = self.policy.as_ref().and_then(|policy| policy.job(job));
-            let peak = (peak << 10).max(held.map_or(0, |info| info.memory_peak_bytes));
+            let held_bytes = (peak << 10).max(held.as_ref().map_or(0, |info| info.memory_peak_bytes));
+            // What readings did not show counts as needed.
+            let cold = held.map_or(0, |info| info.memory_peak_bytes - info.memory_need_bytes);
+            let peak = Peak { held_bytes, needed_bytes: held_bytes - cold };
             self.history.push((kind, peak, request.memory));
             let claim = self.claims.ended(kind, peak, request.memory);
             self.deliver(Event::Learned(kind, claim))?;

@@ -49,11 +49,15 @@ pub enum Mutant {
     KeepProtected,
     /// Nobody hears what is a project's own.
     IgnoreProjects,
+    /// Nobody hears how long jobs wait for memory.
+    IgnoreWaits,
+    /// Somebody who runs is paged out, whether he gets on without or not.
+    PageAnybodyOut,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::DropFreeze,
         Self::ForgetReturn,
         Self::PageTokenOut,
@@ -75,6 +79,8 @@ impl Mutant {
         Self::FreezeSlowed,
         Self::KeepProtected,
         Self::IgnoreProjects,
+        Self::IgnoreWaits,
+        Self::PageAnybodyOut,
     ];
 
     /// What the judgement hears instead of this; `None`: nothing.
@@ -93,6 +99,12 @@ impl Mutant {
             (Self::IgnoreReadings, Event::Memory(_)) if readings > 1 => None,
             (Self::IgnoreReserve, Event::Memory(mut sample)) => {
                 sample.available_bytes = sample.available_bytes * 3 / 2 + (256 << 20);
+                Some(Event::Memory(sample))
+            }
+            (Self::IgnoreWaits, Event::Memory(mut sample)) => {
+                for job in &mut sample.jobs {
+                    job.waited_milli = Some(0);
+                }
                 Some(Event::Memory(sample))
             }
             (Self::SlowInVain, Event::Memory(mut sample)) => {
@@ -132,6 +144,15 @@ impl Mutant {
                 for decision in decisions {
                     if let (Action::PageOut { .. }, Some(token)) = (&decision.action, books.token) {
                         decision.job = token;
+                    }
+                }
+            }
+            Self::PageAnybodyOut => {
+                for decision in decisions {
+                    if let (Action::PageOut { .. }, Some(youngest)) =
+                        (&decision.action, books.youngest_that_needs_all())
+                    {
+                        (decision.job, decision.reason) = (youngest, Reason::Asked);
                     }
                 }
             }
@@ -176,6 +197,7 @@ impl Mutant {
             | Self::IgnoreReserve
             | Self::ForgetAtRestart
             | Self::IgnoreProjects
+            | Self::IgnoreWaits
             | Self::EndAnybody => {}
         }
     }

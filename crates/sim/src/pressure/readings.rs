@@ -36,7 +36,7 @@ impl Host {
 
     pub(super) fn reading(&mut self, elapsed_us: u64) -> MemorySample {
         let mut jobs = Vec::with_capacity(self.world.bodies.len());
-        for (&job, body) in &self.world.bodies {
+        for (&job, body) in &mut self.world.bodies {
             if self.options.missing_permille > 0 && self.dice.chance(self.options.missing_permille) {
                 continue;
             }
@@ -44,7 +44,10 @@ impl Host {
             let milli = if lie == 0 { 1000 } else { self.dice.between(1000 - lie, 1000 + lie) };
             let resident_bytes = (body.resident << 10) / 1000 * milli;
             let swapped_bytes = body.swapped << 10;
-            jobs.push(JobMemory { job, resident_bytes, swapped_bytes, cache_bytes: 0 });
+            let waited_us = body.waited_us - std::mem::replace(&mut body.waited_told_us, body.waited_us);
+            let waited_milli = u16::try_from((waited_us * 1000 / elapsed_us).min(1000)).unwrap_or(1000);
+            let waited_milli = Some(waited_milli).filter(|_| self.options.stall_readings);
+            jobs.push(JobMemory { job, resident_bytes, swapped_bytes, cache_bytes: 0, waited_milli });
         }
         let uncounted = self.world.cache() * self.options.cache_permille / 1000;
         let free = self.world.free() + self.options.outside - uncounted;

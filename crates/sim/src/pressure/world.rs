@@ -326,6 +326,9 @@ impl World {
     fn note(&mut self) {
         let running = self.bodies.values().filter(|body| !body.frozen);
         let least = running.map(|body| body.stalled_milli).min().unwrap_or(0);
+        for body in self.bodies.values_mut().filter(|body| !body.frozen) {
+            body.waited_us += TICK_US * body.stalled_milli / 1000;
+        }
         self.stalled_us += TICK_US * least / 1000;
         let read: u64 = self.bodies.values().filter(|body| !body.frozen).map(|body| body.plan.read).sum();
         self.cache = (self.cache + read * TICK_US / 1_000_000).min(self.free());

@@ -9,6 +9,9 @@ use super::{Container, ContainerError};
 use crate::cgroup::{CgroupError, Group};
 use crate::procfs::{Proc, ProcError};
 
+/// So much is moved at a time by lowering a bound: whoever runs and asks for a page meanwhile waits for that long, and
+/// cannot be frozen before it has got it.
+const SQUEEZED_MAX: u64 = 8 << 20;
 /// Ranges that one call to the kernel takes (IOV_MAX).
 const RANGES_MAX: usize = 1024;
 
@@ -87,7 +90,15 @@ pub(super) fn page_out_v2(group: &Group, bytes: u64) -> Result<u64, ContainerErr
 pub(super) fn page_out_v1(group: &Group, bytes: u64) -> Result<u64, ContainerError> {
     let before = group.read_number("memory.usage_in_bytes")?.unwrap_or(0);
     if bytes < before {
-        return Ok(squeeze(group, "memory.limit_in_bytes", "memory.usage_in_bytes", bytes)?);
+        let mut out = 0u64;
+        while out < bytes {
+            let piece = (bytes - out).min(SQUEEZED_MAX);
+            match squeeze(group, "memory.limit_in_bytes", "memory.usage_in_bytes", piece)? {
+                0 => break,
+                moved => out = out.saturating_add(moved),
+            }
+        }
+        return Ok(out);
     }
     // Everything: the kernel has a file for that, which leaves no bound behind if we die meanwhile.
     match group.write("memory.force_empty", "0") {

@@ -31,6 +31,7 @@ fn row(job: u64) -> JobRow {
         ending: None,
         reason: None,
         lay: None,
+        needed_bytes: None,
         usage: pinfold_proto::row::Usage::default(),
     }
 }
