@@ -87,7 +87,7 @@ impl Policy {
     pub(crate) fn overrun(&self, usable: u64) -> u64 {
         let soon = self.running().map(|job| self.soon(job)).fold(0, u64::saturating_add);
         let standing: u64 = self.standing().map(|job| job.held.resident).fold(0, u64::saturating_add);
-        let cool = self.cool().into_iter().map(Job::can_give).fold(0, u64::saturating_add);
+        let cool = self.cool().map(Job::can_give).fold(0, u64::saturating_add);
         let there = standing.saturating_add(cool).min(self.memory.swap_free);
         let moved = grown(self.page_out_rate(), HORIZON).min(there);
         self.resident().saturating_add(soon).saturating_sub(usable.saturating_add(moved))

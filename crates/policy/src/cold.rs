@@ -5,13 +5,13 @@
 //! nobody outside knows; but the kernel moves those first that were not used for longest, and tells for what part of the
 //! time the job waited for memory. So when memory will be short within some seconds, a little is moved out of those who
 //! run (*probed*). Who gets on as before is *cool*: what it has in swap is *cold* and does not count as needed, and more
-//! of it is moved out as the others need room. Who begins to wait is *warm*: all it holds counts again, and it is left
-//! alone for a while, twice as long after each time (the feedback of Weiner et al., TMO: Transparent Memory Offloading in
+//! of it is moved out as the others need room. Who begins to wait is *warm*: all it holds counts again, and it and
+//! its like are left alone for a while, twice as long after each time (the feedback of Weiner et al., TMO: Transparent Memory Offloading in
 //! Datacenters, ASPLOS 2022, on the host's own shortage instead of all the time).
 //!
-//! Who grows faster than the swap device takes it is not probed: it could not be moved as it grows. Nor is who would fill all
-//! memory by itself within some seconds: a program that does is about to use what it fills. Nor is the token holder, nor who may not be frozen, nor anybody where
-//! the kernel does not tell how long one job waits.
+//! Who grows faster than the swap device takes it is not probed: it could not be moved as it grows. Nor is who would fill
+//! all memory by itself within some seconds: a program that does is about to use what it fills. Nor is the token holder, nor
+//! who may not be frozen, nor anybody where the kernel does not tell how long one job waits.
 //!
 //! Owns what is known of each job's cold memory, and of its kind's. Absent: what else is done about a shortage (`governor`).
 
@@ -79,6 +79,11 @@ impl Cold {
     /// What it has in swap and gets on without, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// How often it missed what had gone out.
+    pub(crate) fn times(&self) -> u32 {
+        self.times
     }
 
     /// Whether it gets on without a part of what it holds.
@@ -149,12 +154,9 @@ impl Cold {
 }
 
 impl Policy {
-    /// Those who run, may give pages up, and get on without some, the last in the order first.
-    pub(crate) fn cool(&self) -> Vec<&Job> {
-        let mut cool: Vec<&Job> =
-            self.running().filter(|job| job.held.cold.is_cool() && self.may_give(job)).collect();
-        cool.sort_by_key(|job| std::cmp::Reverse(order(job)));
-        cool
+    /// Those who run, may give pages up, and get on without some.
+    pub(crate) fn cool(&self) -> impl Iterator<Item = &Job> {
+        self.running().filter(|job| job.held.cold.is_cool() && self.may_give(job))
     }
 
     fn may_give(&self, job: &Job) -> bool {
@@ -167,7 +169,7 @@ impl Policy {
         if !self.settings.memory.prediction {
             return 0;
         }
-        let held = self.cool().into_iter().map(Job::can_give).fold(0, u64::saturating_add);
+        let held = self.cool().map(Job::can_give).fold(0, u64::saturating_add);
         let standing: u64 = self.standing().map(|job| job.held.resident).fold(0, u64::saturating_add);
         let swap = self.memory.swap_free.saturating_sub(standing);
         held.min(grown(self.page_out_rate(), time)).min(swap)
@@ -189,7 +191,14 @@ impl Policy {
             let settled = self.now.since(since) >= SETTLED && self.now >= job.held.runs_until;
             let marked = self.marked.iter().any(|(marked, _)| *marked == job.id());
             let worth = job.held.resident >= HELD_MIN && self.growth_of(job) <= slow;
-            worth && settled && !marked && job.held.cold.may_be_probed(self.now) && self.may_give(job)
+            let like_rest = job.request.kind.and_then(|kind| self.memory.warm.get(&kind));
+            let like_rest = like_rest.is_some_and(|&(until, _)| self.now < until);
+            worth
+                && settled
+                && !marked
+                && !like_rest
+                && job.held.cold.may_be_probed(self.now)
+                && self.may_give(job)
         };
         let Some(job) = self.running().filter(may).max_by_key(|job| order(job)) else { return };
         let most = PROBE_MAX.min(grown(self.page_out_rate(), PAGE_OUT_FOR)).max(PROBE_MIN);
@@ -221,12 +230,12 @@ impl Policy {
     }
 
     /// Takes in with what part of what it holds one of a kind gets on; nothing is known of that any more once one of it
-    /// does not.
-    pub(crate) fn note_cool(&mut self, id: JobId, was_cool: bool) {
+    /// does not, and all its like are left alone for a while.
+    pub(crate) fn note_cool(&mut self, id: JobId, times_before: u32) {
         let Some(job) = self.jobs.get_mut(&id).filter(|job| has_slot(job)) else { return };
         let total = job.held.total();
         let part = job.held.cold.note_part(total);
-        let warm = job.held.cold.rests_until.is_some_and(|until| self.now < until);
+        let missed = job.held.cold.times != times_before;
         let Some(kind) = job.request.kind else { return };
         if let Some(part) = part {
             if self.memory.cool.len() >= KINDS_MAX && !self.memory.cool.contains_key(&kind) {
@@ -234,8 +243,15 @@ impl Policy {
             }
             let known = self.memory.cool.entry(kind).or_insert(part);
             *known = (*known).min(part);
-        } else if was_cool && warm {
+            self.memory.warm.remove(&kind);
+        } else if missed {
             self.memory.cool.remove(&kind);
+            if self.memory.warm.len() >= KINDS_MAX && !self.memory.warm.contains_key(&kind) {
+                self.memory.warm.pop_first();
+            }
+            let (until, times) = self.memory.warm.entry(kind).or_default();
+            *until = self.now.after(REST * (1 << (*times).min(REST_DOUBLINGS_MAX)));
+            *times += 1;
         }
     }
 

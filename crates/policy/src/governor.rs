@@ -86,7 +86,7 @@ impl Policy {
     fn measured_one(&mut self, now: Instant, memory: &JobMemory) {
         let Some(job) = self.jobs.get_mut(&memory.job).filter(|job| job.live().is_some()) else { return };
         let stands = job.live().is_some_and(|live| live.out.is_some() && live.checkpoints.until.is_none());
-        let (before, was_cool) = (job.held.total(), job.held.cold.is_cool());
+        let (before, times_before) = (job.held.total(), job.held.cold.times());
         let runs = has_slot(job) && !self.memory.returning.contains_key(&memory.job);
         job.held.read(now, memory, runs);
         job.held.settling = stands && job.held.total() >= before.saturating_add(SETTLED_BYTES);
@@ -100,7 +100,7 @@ impl Policy {
             let peak = self.memory.peaks.entry(kind).or_default();
             *peak = (*peak).max(job.held.peak);
         }
-        self.note_cool(memory.job, was_cool);
+        self.note_cool(memory.job, times_before);
     }
 
     /// What is known of a kind of jobs changed: those that wait are looked at anew.
@@ -679,7 +679,9 @@ impl Policy {
             all.into_iter().map(|job| (job.id(), job.held.resident)).collect()
         };
         // Then those who run and get on without.
-        standing.extend(self.cool().into_iter().map(|job| (job.id(), job.can_give())));
+        let mut cool: Vec<&Job> = self.cool().collect();
+        cool.sort_by_key(|job| std::cmp::Reverse(order(job)));
+        standing.extend(cool.into_iter().map(|job| (job.id(), job.can_give())));
         standing.retain(|(id, _)| !self.marked.iter().any(|(marked, _)| marked == id));
         for (job, resident) in standing {
             let part = bytes.min(resident);

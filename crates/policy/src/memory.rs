@@ -224,6 +224,8 @@ pub(crate) struct Memory {
     pub(crate) peaks: BTreeMap<Kind, u64>,
     /// With what part of what they hold in RAM, in thousandths, some of a kind were seen to get on.
     pub(crate) cool: BTreeMap<Kind, u16>,
+    /// Kinds of which one missed what had gone out: none of them is probed before this, and how often that was so.
+    pub(crate) warm: BTreeMap<Kind, (Instant, u32)>,
     /// When one was last probed.
     pub(crate) probed: Option<Instant>,
     /// What is known of kinds of jobs.

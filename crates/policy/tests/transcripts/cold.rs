@@ -74,3 +74,26 @@ fn nobody_is_tried_who_may_not_be_or_fills_memory_fast_or_of_whom_nothing_is_tol
         ",
     );
 }
+
+/// Of three that run the youngest is tried and misses what went out: the other of its kind is not tried.
+#[test]
+fn the_like_of_one_who_misses_a_little_are_left_alone_too() {
+    check(
+        "
+        > machine 4
+        > set factor=1000
+        > memory free=1000 swap=8000
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 4 slots used)
+        > submit 2 k1
+        2 start primary 1 p10: a home core was free (2 of 4 slots used)
+        > submit 3 k1
+        3 start primary 2 p10: a home core was free (3 of 4 slots used)
+        > +1 memory free=600 swap=8000 1:100 2:150 3:150 1~0 2~0 3~0
+        > +1 memory free=420 swap=8000 1:140 2:220 3:220 1~0 2~0 3~0
+        3 page out 13: memory would run short within 4 s: this shows whether it gets on with a little less
+        > +1 memory free=240 swap=8000 1:180 2:290 3:290 1~0 2~0 3~600
+        > +0.3 memory free=186 swap=8000 1:192 2:311 3:311 1~0 2~0 3~0
+        ",
+    );
+}
