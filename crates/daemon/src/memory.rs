@@ -24,8 +24,8 @@ use crate::witness::Witness;
 const RELAXED_US: u64 = 1_000_000;
 /// and this often while it is not, in microseconds.
 const TIGHT_US: u64 = 100_000;
-/// It is asked for how long a job waits for memory only if it holds so much, and while memory is tight: each answer takes
-/// the kernel some ten microseconds.
+/// It is asked for how long a job waits for memory only if it holds so much, and while memory is tight: that is one more file
+/// of each job at each reading.
 const WAITS_BYTES: u64 = 32 << 20;
 /// The reserve, unless one is configured: this much, or this part of RAM in thousandths if that is more.
 const RESERVE_BYTES: u64 = 256 << 20;
@@ -156,7 +156,7 @@ impl Governor {
         self.told
     }
 
-    /// Pages a frozen job out, in a while.
+    /// Pages a job out, in a while.
     pub(crate) fn page_out(&self, job: JobId, bytes: u64) {
         // The thread ends with the daemon only.
         let _ = self.pager.orders.send(Order::Out(job, bytes));

@@ -38,7 +38,7 @@ pub enum Action {
     Freeze,
     /// Let them go on.
     Thaw,
-    /// Move so many bytes of a frozen job to swap, at most.
+    /// Move so many bytes of a job to swap, at most: of one that is frozen, or that gets on without.
     PageOut {
         /// How many bytes.
         bytes: u64,

@@ -5,9 +5,9 @@
 //! nobody outside knows; but the kernel moves those first that were not used for longest, and tells for what part of the
 //! time the job waited for memory. So when memory will be short within some seconds, a little is moved out of those who
 //! run (*probed*). Who gets on as before is *cool*: what it has in swap is *cold* and does not count as needed, and more
-//! of it is moved out as the others need room. Who begins to wait is *warm*: all it holds counts again, and it and
-//! its like are left alone for a while, twice as long after each time (the feedback of Weiner et al., TMO: Transparent Memory Offloading in
-//! Datacenters, ASPLOS 2022, on the host's own shortage instead of all the time).
+//! of it is moved out as the others need room. Who begins to wait is *warm*: all it holds counts again, and it and its
+//! like are left alone for a while, twice as long after each time (the feedback of Weiner et al., TMO: Transparent Memory
+//! Offloading in Datacenters, ASPLOS 2022, on the host's own shortage instead of all the time).
 //!
 //! Who grows faster than the swap device takes it is not probed: it could not be moved as it grows. Nor is who would fill
 //! all memory by itself within some seconds: a program that does is about to use what it fills. Nor is the token holder, nor
@@ -99,12 +99,13 @@ impl Cold {
         let mean = u128::from(self.waited_milli) * (window - since) + u128::from(waited) * since;
         self.waited_milli = u32::try_from(mean / window).unwrap_or(u32::MAX);
         self.read = Some(now);
+        // It touched all that a probe moved, however quickly that was there again.
         let came_back = swapped < WORTH_BYTES
             && self.probed.is_some_and(|at| now.since(at) >= CALM_FOR)
             && self.bytes == 0;
         let asked = swapped >= WORTH_BYTES || self.probed.is_some();
         if came_back || (asked && self.waited_milli > WARM_MILLI) {
-            self.is_warm(now);
+            self.turns_warm(now);
         } else if swapped < WORTH_BYTES {
             (self.calm, self.bytes) = (None, 0);
         } else if self.waited_milli <= CALM_MILLI {
@@ -115,7 +116,8 @@ impl Cold {
         }
     }
 
-    fn is_warm(&mut self, now: Instant) {
+    /// It waits for what went out: all it holds counts again, and it is left alone for a while.
+    fn turns_warm(&mut self, now: Instant) {
         if self.is_cool() || self.probed.is_some() {
             self.rests_until = Some(now.after(REST * (1 << self.times.min(REST_DOUBLINGS_MAX))));
             self.times += 1;
@@ -214,7 +216,8 @@ impl Policy {
         self.order_out(id, bytes, Reason::Probed { within: AHEAD });
     }
 
-    /// Whether those who run will fill what is usable soon, if they grow on as they do, wherever they may be expected to stop.
+    /// Whether those who run will fill what is usable soon, if they grow on as they do, wherever they may be expected to
+    /// stop.
     fn fills_soon(&self, usable: u64) -> bool {
         let wants = |job: &Job| job.held.needs().saturating_add(grown(self.growth_of(job), AHEAD));
         let wanted = self.running().map(wants).fold(0, u64::saturating_add);

@@ -643,8 +643,8 @@ impl Policy {
         job.held.forget_growth();
     }
 
-    /// Pages out what stands still, as far as those who run need the room soon: the last in the order
-    /// first, at a bounded rate, and never more than swap takes.
+    /// Pages out what stands still, then what those who run get on without, as far as the room is needed soon: the last in
+    /// the order first, at a bounded rate, and never more than swap takes.
     fn page_out(&mut self) {
         let usable = self.memory.usable.unwrap_or(u64::MAX);
         // What they left in swap comes back too, as fast as the device gives it.

@@ -44,11 +44,6 @@ impl Rest {
     pub(super) fn percent(&self) -> f64 {
         100.0 * self.cpu_s.values().sum::<f64>() / self.window_s
     }
-
-    /// How many jobs waited.
-    pub(super) fn waiting(&self) -> usize {
-        self.waiting
-    }
 }
 
 /// Watches a daemon of its own with `waiting` jobs in its queue for `window_s` seconds; `None` where pinfold is not built.
@@ -107,7 +102,7 @@ fn give_up(mut list: Child) -> anyhow::Result<()> {
 
 /// Writes the table.
 pub(super) fn tell(rests: &[Rest], record: &mut Record) {
-    let mut sizes: Vec<usize> = rests.iter().map(Rest::waiting).collect();
+    let mut sizes: Vec<usize> = rests.iter().map(|rest| rest.waiting).collect();
     sizes.sort_unstable();
     sizes.dedup();
     let rows: Vec<Vec<String>> = sizes

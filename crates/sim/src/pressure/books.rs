@@ -569,8 +569,8 @@ impl Books {
         None
     }
 
-    /// Nobody is said to get on without what it waits for, or does not have in swap.
-    pub(crate) fn check_cold(&mut self, policy: &Policy, now: Instant) -> Result<(), Violation> {
+    /// Takes in what each is said to get on without; nobody is said to do so who waits for it, or does not have it in swap.
+    pub(crate) fn note_cold(&mut self, policy: &Policy, now: Instant) -> Result<(), Violation> {
         for (&job, entry) in &mut self.jobs {
             entry.cold = policy.job(job).map_or(0, |info| info.cold_bytes);
             let waits = entry.waited.iter().map(|&(_, waited)| waited).min();

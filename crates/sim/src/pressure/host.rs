@@ -195,7 +195,7 @@ impl Host {
             mutant.twist(&mut decisions, &self.books);
         }
         if let Some(policy) = &self.policy {
-            self.books.check_cold(policy, now)?;
+            self.books.note_cold(policy, now)?;
         }
         for decision in decisions {
             self.decisions += 1;
