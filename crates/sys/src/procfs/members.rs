@@ -222,23 +222,24 @@ impl Members {
 impl Kept {
     /// Whether it did anything since the last reading; `None`: it is gone.
     fn read(&mut self, proc: &Proc, pid: u32) -> Option<bool> {
-        let mut buffer = [0; 2048];
-        let stat = match &self.stat {
-            Some(file) => parse_process_stat(&file.text(&mut buffer)?)?,
-            None => proc.stat(pid).ok().flatten()?,
-        };
-        if stat.start_ticks != self.last.start_ticks {
-            // Another process by the same number, where no file is kept.
-            return None;
-        }
+        // Its I/O is read before what tells whether children are in it: no child comes in between then. Who did something
+        // the last time does so now, as a rule; of others it is not read for nothing.
+        let expected = self.still == 0;
+        let mut io = if expected { self.read_io(proc, pid) } else { None };
+        let mut stat = self.read_stat(proc, pid)?;
         let first = self.readings == 0;
         // Its state says nothing about what it used.
-        let before = std::mem::replace(&mut self.last, stat);
+        let before = self.last;
         let did = first || ProcessStat { state: stat.state, parent: stat.parent, ..before } != stat;
+        if did && !expected {
+            io = self.read_io(proc, pid);
+            stat = self.read_stat(proc, pid)?;
+        }
+        self.last = stat;
         if did {
             (self.still, self.skip) = (0, 0);
             self.readings = self.readings.saturating_add(1);
-            self.read_io(proc, pid);
+            self.take_io(proc, pid, io);
         } else {
             self.still = self.still.saturating_add(1);
             self.skip = (1u32 << self.still.min(5)).min(ROUNDS_MAX) - 1;
@@ -246,15 +247,28 @@ impl Kept {
         Some(did)
     }
 
-    fn read_io(&mut self, proc: &Proc, pid: u32) {
+    /// `None`: it is gone, or another process has its number, where no file is kept.
+    fn read_stat(&self, proc: &Proc, pid: u32) -> Option<ProcessStat> {
+        let mut buffer = [0; 2048];
+        let stat = match &self.stat {
+            Some(file) => parse_process_stat(&file.text(&mut buffer)?)?,
+            None => proc.stat(pid).ok().flatten()?,
+        };
+        (stat.start_ticks == self.last.start_ticks).then_some(stat)
+    }
+
+    fn read_io(&mut self, proc: &Proc, pid: u32) -> Option<ProcessIo> {
         if self.io.is_none() {
             self.io = KeptFile::open(proc, pid, "io");
         }
         let mut buffer = [0; 2048];
-        let io = match &self.io {
+        match &self.io {
             Some(file) => file.text(&mut buffer).and_then(|text| parse_process_io(&text)),
             None => proc.io(pid).ok().flatten(),
-        };
+        }
+    }
+
+    fn take_io(&mut self, proc: &Proc, pid: u32, io: Option<ProcessIo>) {
         self.last_io = io.or(self.last_io);
         // The kernel adds to a process what its children did when it waits for them. No child ends without a page fault.
         self.own_io = match self.last.children_faults_minor {
@@ -354,6 +368,24 @@ mod tests {
         drop(child.stdin.take());
         child.wait().unwrap();
         assert_eq!((proc.own_io(pid).unwrap(), proc.turns(pid).unwrap()), (None, None), "it is gone");
+    }
+
+    #[test]
+    fn what_children_did_is_not_the_parents_at_whatever_moment_it_is_read() {
+        let proc = Proc::open(Path::new("/proc")).unwrap();
+        let script = "dd if=/dev/zero of=/dev/null bs=1 count=5000 2>/dev/null; exit";
+        let mut most = 0;
+        for _ in 0..20 {
+            let mut child = Command::new("/bin/sh").args(["-c", script]).spawn().unwrap();
+            while child.try_wait().unwrap().is_none() {
+                // Of one that is new everything is read.
+                let mut members = Members::default();
+                members.read(&proc, &[child.id()], None);
+                let own = members.changed().iter().filter_map(|member| member.io).map(|io| io.read_calls);
+                most = own.fold(most, u64::max);
+            }
+        }
+        assert!(most < 2500, "a shell's own calls: {most}");
     }
 
     #[test]
