@@ -243,10 +243,34 @@ fn read(group: Option<&Group>, file: &str) -> Result<Option<String>, ContainerEr
     }
 }
 
+/// Anonymous and shared memory in RAM by a `memory.stat` of control groups v2, in bytes. What is on its way to swap or back
+/// is mapped by nobody and no anonymous memory of the kernel's then, but lies among its pages; without it a job would
+/// shrink, and grow again as it touches them.
+pub(super) fn in_ram_v2(text: &str) -> u64 {
+    let figure = |key| keyed(text, key).unwrap_or(0);
+    let lists = figure("active_anon").saturating_add(figure("inactive_anon"));
+    figure("anon").saturating_add(figure("shmem")).max(lists)
+}
+
+/// What a group has in swap and not in RAM as well, of all that it has there: what was read back keeps its place.
+pub(super) fn in_swap_v2(text: &str, swap_bytes: u64) -> u64 {
+    swap_bytes.saturating_sub(keyed(text, "swapcached").unwrap_or(0))
+}
+
+/// The same by one of the first generation, whose count of swap leaves out what is in RAM as well. The lines without
+/// `total_` leave out what groups below hold.
+pub(super) fn in_ram_v1(text: &str) -> u64 {
+    let figure = |key| keyed(text, key).unwrap_or(0);
+    let lists = figure("total_active_anon").saturating_add(figure("total_inactive_anon"));
+    figure("total_rss").saturating_add(figure("total_shmem")).max(lists)
+}
+
 fn memory_v2(group: &Group, measure: &mut Measure) -> Result<(), ContainerError> {
+    measure.swap_bytes = group.read_number("memory.swap.current")?.unwrap_or(0);
     if let Some(text) = group.read("memory.stat")? {
         let figure = |key| keyed(&text, key).unwrap_or(0);
-        measure.memory_bytes = figure("anon").saturating_add(figure("shmem"));
+        measure.memory_bytes = in_ram_v2(&text);
+        measure.swap_bytes = in_swap_v2(&text, measure.swap_bytes);
         (measure.anonymous_bytes, measure.shared_bytes) = (keyed(&text, "anon"), keyed(&text, "shmem"));
         measure.cache_bytes = Some(figure("file").saturating_sub(figure("shmem")));
         measure.mapped_bytes = keyed(&text, "file_mapped");
@@ -256,16 +280,14 @@ fn memory_v2(group: &Group, measure: &mut Measure) -> Result<(), ContainerError>
             .or_else(|| Some(kinds.into_iter().map(figure).fold(0, u64::saturating_add)));
     }
     measure.memory_peak_kernel_bytes = group.read_number("memory.peak")?;
-    measure.swap_bytes = group.read_number("memory.swap.current")?.unwrap_or(0);
     measure.oom_kills = read(Some(group), "memory.events")?.and_then(|text| keyed(&text, "oom_kill"));
     Ok(())
 }
 
 fn memory_v1(group: &Group, measure: &mut Measure, may_be_killed: bool) -> Result<(), ContainerError> {
     if let Some(text) = group.read("memory.stat")? {
-        // The lines without `total_` leave out what groups below hold.
         let figure = |key| keyed(&text, key).unwrap_or(0);
-        measure.memory_bytes = figure("total_rss").saturating_add(figure("total_shmem"));
+        measure.memory_bytes = in_ram_v1(&text);
         (measure.anonymous_bytes, measure.shared_bytes) =
             (keyed(&text, "total_rss"), keyed(&text, "total_shmem"));
         measure.cache_bytes = Some(figure("total_cache").saturating_sub(figure("total_shmem")));
@@ -293,4 +315,20 @@ pub(super) fn memory_of_processes(proc: &Proc, pids: &[u32], measure: &mut Measu
         measure.process_file_bytes = measure.process_file_bytes.max(Some(status.file_bytes));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_on_its_way_from_swap_is_in_ram_and_what_was_read_back_is_there_once() {
+        // 100 pages mapped, 40 of which kept their places in swap, and 10 that were read and are mapped by nobody yet.
+        let second = "anon 100\nshmem 5\nactive_anon 85\ninactive_anon 30\nswapcached 50\n";
+        assert_eq!((in_ram_v2(second), in_swap_v2(second, 70)), (115, 20));
+        let first = "total_rss 100\ntotal_shmem 5\ntotal_active_anon 85\ntotal_inactive_anon 30\n";
+        assert_eq!(in_ram_v1(first), 115);
+        // What is locked lies on another list; and a kernel may not tell of either.
+        assert_eq!((in_ram_v2("anon 100\nactive_anon 20\n"), in_swap_v2("anon 100\n", 70)), (100, 70));
+    }
 }

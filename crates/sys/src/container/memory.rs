@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::grouped::members_below;
 use super::levels::group_name;
-use super::measure::{Measure, memory_of_processes};
+use super::measure::{Measure, in_ram_v1, in_ram_v2, in_swap_v2, memory_of_processes};
 use super::page_out::{advise_process, page_out_v1, page_out_v2};
 use super::process::Advice;
 use super::{Applied, Container, ContainerError, Containers};
@@ -40,15 +40,15 @@ impl Container {
             (Via::V2, Some(group)) => {
                 let text = group.read("memory.stat")?.unwrap_or_default();
                 let figure = |key| keyed(&text, key).unwrap_or(0);
-                measure.memory_bytes = figure("anon").saturating_add(figure("shmem"));
+                measure.memory_bytes = in_ram_v2(&text);
                 measure.cache_bytes = Some(figure("file").saturating_sub(figure("shmem")));
-                measure.swap_bytes = group.read_number("memory.swap.current")?.unwrap_or(0);
+                let swap_bytes = group.read_number("memory.swap.current")?.unwrap_or(0);
+                measure.swap_bytes = in_swap_v2(&text, swap_bytes);
             }
             (Via::V1, Some(group)) => {
                 let text = group.read("memory.stat")?.unwrap_or_default();
-                let figure = |key| keyed(&text, key).unwrap_or(0);
-                measure.memory_bytes = figure("total_rss").saturating_add(figure("total_shmem"));
-                measure.swap_bytes = figure("total_swap");
+                measure.memory_bytes = in_ram_v1(&text);
+                measure.swap_bytes = keyed(&text, "total_swap").unwrap_or(0);
             }
             _ => memory_of_processes(&self.shared.proc, &self.pids()?, &mut measure)?,
         }
