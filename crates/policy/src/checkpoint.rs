@@ -147,11 +147,26 @@ impl Policy {
         self.lives.iter().copied().filter(writes).collect()
     }
 
-    /// There is no time for it: who writes holds on to what it has, and stands still as before.
-    pub(crate) fn stop_checkpoints(&mut self) {
+    /// There is no time for it: who writes holds on to what it has, and stands still as before; unless there is no room
+    /// for the others then either.
+    pub(crate) fn stop_checkpoints(&mut self, usable: u64) {
+        if self.is_outgrown(usable) {
+            return;
+        }
         for id in self.writers() {
             self.not_checkpointed(id, "memory ran short meanwhile".to_owned());
         }
+    }
+
+    /// Whether those who run are known to come to need more than there is, though nobody who stands still or writes grows
+    /// on. As they are chosen so that they need not, somebody has taken memory away from them since.
+    fn is_outgrown(&self, usable: u64) -> bool {
+        let left = |job: &Job| {
+            let learned = job.request.kind.and_then(|kind| self.memory.learned.get(&kind))?;
+            Some(learned.usual_bytes.saturating_sub(job.held.needs()))
+        };
+        let left = self.running().filter_map(left).fold(0, u64::saturating_add);
+        left > 0 && self.shortage_if_they_grow_by(left, usable) > 0
     }
 
     /// It goes on as it was: where it stood still, it stands still again.

@@ -42,7 +42,7 @@ impl Policy {
         };
         match lives().filter(may).max_by_key(|job| order(job)).map(Job::id) {
             Some(youngest) => self.end_to_begin_anew(youngest, lacking),
-            None => self.stop_checkpoints(),
+            None => self.stop_checkpoints(usable),
         }
     }
 

@@ -114,3 +114,30 @@ fn nobody_is_let_go_on_to_write_whom_there_is_no_time_for() {
         ",
     );
 }
+
+#[test]
+fn who_writes_goes_on_while_nothing_else_can_make_room() {
+    check(
+        "
+        > machine 2
+        > set factor=1000 budget=1000
+        > learned 1 600 700
+        > memory free=1000 swap=0
+        > submit 1 k1
+        1 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > submit 2 checkpoint
+        2 start primary 1 p10: a home core was free (2 of 2 slots used)
+        > +1 memory free=700 swap=0 1:150 2:150
+        > set factor=1000 budget=500
+        > +1 memory free=650 swap=0 1:175 2:175
+        2 freeze: memory runs short: 150 MiB free, growing by 50 MiB a second; job 1 goes first
+        > +0.2 memory free=640 swap=0 1:180 2:180
+        2 checkpoint: memory will soon be had in no other way (280 MiB more needed within 30 s, nobody left to freeze, no swap)
+        > +3 memory free=500 swap=0 1:260 2:240
+        > +1 memory free=450 swap=0 1:300 2:250
+        > checkpointed 2
+        2 requeue: its checkpoint is written; it goes back in the queue, to go on from there
+        > requeued 2
+        ",
+    );
+}
