@@ -325,6 +325,23 @@ touch /tmp/enough
 pinfold wait "$first"
 check "it ended well" 0 $?
 
+echo "== what a job does without"
+# One that holds much and does not look at it again, and one that grows: the first is asked for a little, and gets on.
+rm -f /tmp/end
+pinfold config set host.memory=160MiB
+first=$(pinfold submit --name foremost -- sh -c 'until [ -e /tmp/end ]; do usleep 50000; done' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
+until_is "the foremost runs" running said "$first" state
+keeper=$(pinfold submit --name keeper -- sh -c '(head -c 100663296 /dev/zero; until [ -e /tmp/end ]; do usleep 100000; done) | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
+until_is "one holds 96 MiB" 1 sh -c "awk '/^anon /{ print (\$2 > 96000000) }' $groups/*/job-$keeper/memory.stat"
+other=$(pinfold submit --name other -- sh -c '(dd if=/dev/zero bs=1M count=60 2>/dev/null; until [ -e /tmp/end ]; do usleep 100000; done) | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
+until_is "it is probed when another grows" 1 sh -c "pinfold why $keeper --json | grep -c 'this shows whether it gets on' | sed 's/[1-9][0-9]*/1/'"
+until_is "and gets on" 1 sh -c "pinfold why $keeper | grep -c 'in swap, which it gets on without'"
+check "it runs" running "$(said "$keeper" state)"
+check "its pages are in swap" 0 "$(of_job "$keeper" memory.swap.current | awk '{ print ($1 < 4194304) }')"
+touch /tmp/end
+pinfold wait "$first" "$keeper" "$other"
+check "all three ended well" 0 $?
+
 echo "== growth is slowed"
 # One that grows to more than there is, as fast as this machine reads a pipe, which is some MiB a second and enough to be
 # looked at. What it must feel is the kernel's bound, before it stands still or without that.
