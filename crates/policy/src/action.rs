@@ -272,6 +272,18 @@ pub enum Reason {
         /// What is free, in bytes.
         free: u64,
     },
+    /// Its memory is free now, though not for long.
+    ForNow {
+        /// What it is expected to need, in bytes.
+        wanted: u64,
+        /// What all may come to lack, in bytes.
+        lacking: u64,
+    },
+    /// The next to start lacks memory that this one gets on without.
+    NextLacks {
+        /// What it lacks, in bytes.
+        lacking: u64,
+    },
     /// Memory will be short soon, and it may get on without some of its own.
     Probed {
         /// Within so long.
@@ -394,6 +406,8 @@ impl fmt::Display for Reason {
             | Self::NotCheckpointed { .. }
             | Self::MemoryNeeded { .. }
             | Self::Probed { .. }
+            | Self::ForNow { .. }
+            | Self::NextLacks { .. }
             | Self::MemorySuffices { .. } => self.write_memory(f),
             Self::Near { why } => f.write_str(why),
             Self::SlotFree => write!(f, "a slot is free again"),
@@ -507,6 +521,15 @@ impl Reason {
             Self::MemoryNeeded { needed, free } => {
                 write!(f, "the running jobs need {} and {} are free", mib(*needed), mib(*free))
             }
+            Self::NextLacks { lacking } => {
+                write!(f, "the next to start lacks {}, and this one gets on without", mib(*lacking))
+            }
+            Self::ForNow { wanted, lacking } => write!(
+                f,
+                "memory suffices for now: the {} that it needs are free, though the running jobs may come to lack {}",
+                mib(*wanted),
+                mib(*lacking)
+            ),
             Self::Probed { within } => write!(
                 f,
                 "memory would run short within {} s: this shows whether it gets on with a little less",

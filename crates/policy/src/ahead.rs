@@ -31,6 +31,8 @@ impl Policy {
         let total = job.held.total();
         let Some(claim) = claim.filter(|claim| claim.most_bytes > total) else { return soon };
         let usual = claim.usual_bytes.saturating_sub(job.held.needs());
+        // Beside one that started early it counts when it comes.
+        let usual = if self.memory.stretched { usual.min(soon) } else { usual };
         // Of what others of its kind hold by now nobody knows that it is the most.
         let left = if self.is_known(job) { claim.most_bytes - total } else { u64::MAX };
         if self.is_as_usual(job) { usual } else { soon.min(left).max(usual) }

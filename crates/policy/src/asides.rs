@@ -198,13 +198,14 @@ impl Policy {
 
     fn admit_in(&mut self, at: usize, id: JobId) {
         self.decide_shape(id);
+        let early = self.note_early(id);
         let job = &self.jobs[&id];
         // A frozen one returns to where it was, if it can.
         let had = job.live().and_then(|live| live.told.cpus.clone()).unwrap_or_default();
         let scheduled = self.settings.schedule;
         let cores = if scheduled { self.room_in(at, job, &had).unwrap_or_default() } else { Vec::new() };
         self.dequeue(id);
-        self.begin(id, Class::Primary, cores, &[]);
+        self.begin(id, Class::Primary, cores, &[], early);
     }
 
     /// Memory that jobs in other sets than this one's were promised and do not use yet, in bytes.

@@ -233,9 +233,10 @@ fn event() -> impl Strategy<Value = Event> {
             }),
         6 => readings().prop_map(Event::Memory),
         3 => node_readings().prop_map(Event::Nodes),
-        1 => ((0u64..4).prop_map(Kind), size(), size()).prop_map(|(kind, usual_bytes, more)| {
-            let most_bytes = usual_bytes.saturating_add(more);
-            Event::Learned(kind, Claim { usual_bytes, most_bytes })
+        1 => ((0u64..4).prop_map(Kind), size(), size(), size()).prop_map(|(kind, usual_bytes, cold, more)| {
+            let held_bytes = usual_bytes.saturating_add(cold);
+            let most_bytes = held_bytes.saturating_add(more);
+            Event::Learned(kind, Claim { usual_bytes, held_bytes, most_bytes })
         }),
         2 => Just(Event::Tick),
     ]

@@ -75,8 +75,10 @@ impl Runs {
     fn claim(&self, asked: Option<u64>) -> Claim {
         // What lies in swap unused has to lie somewhere: what is safe goes by all that is held.
         let usual_bytes = at_risk(&self.sorted(|peak| peak.needed_bytes), USUAL_RISK_MILLI, asked);
-        let most_bytes = at_risk(&self.sorted(|peak| peak.held_bytes), MOST_RISK_MILLI, asked);
-        Claim { usual_bytes, most_bytes: most_bytes.max(usual_bytes) }
+        let held = self.sorted(|peak| peak.held_bytes);
+        let held_bytes = at_risk(&held, USUAL_RISK_MILLI, asked).max(usual_bytes);
+        let most_bytes = at_risk(&held, MOST_RISK_MILLI, asked).max(held_bytes);
+        Claim { usual_bytes, held_bytes, most_bytes }
     }
 
     fn sorted(&self, of: impl Fn(&Peak) -> u64) -> Vec<u64> {
@@ -114,7 +116,7 @@ mod tests {
         for &peak in peaks {
             claim = claims.ended(Kind(1), Peak::of(peak), asked);
         }
-        assert_eq!(claim, Claim { usual_bytes: usual, most_bytes: most }, "{peaks:?}");
+        assert_eq!(claim, Claim { usual_bytes: usual, held_bytes: usual, most_bytes: most }, "{peaks:?}");
     }
 
     #[test]
@@ -134,7 +136,7 @@ mod tests {
     fn what_was_not_needed_is_not_usual_but_may_be_held() {
         let mut claims = Claims::default();
         let claim = claims.ended(Kind(1), Peak { held_bytes: 100, needed_bytes: 30 }, None);
-        assert_eq!(claim, Claim { usual_bytes: 30, most_bytes: 200 });
+        assert_eq!(claim, Claim { usual_bytes: 30, held_bytes: 100, most_bytes: 200 });
     }
 
     #[test]

@@ -17,7 +17,7 @@
 
 use std::time::Duration;
 
-use crate::governor::{HORIZON, KINDS_MAX, PAGE_OUT_FOR, WORTH_BYTES, has_slot, order};
+use crate::governor::{HORIZON, KINDS_MAX, Lack, PAGE_OUT_FOR, WORTH_BYTES, has_slot, order};
 use crate::job::Job;
 use crate::memory::{Kind, grown};
 use crate::policy::Policy;
@@ -41,6 +41,8 @@ const STEP: Duration = Duration::from_millis(250);
 const REST: Duration = Duration::from_secs(30);
 /// up to 2^6 times.
 const REST_DOUBLINGS_MAX: u32 = 6;
+/// Who got on for so long before he missed what went out was worth it: his like are not left alone for that.
+const WORTHWHILE: Duration = Duration::from_secs(5);
 /// The part of what it has in RAM that a probe moves: one in so many,
 const PROBE_PART: u64 = 16;
 /// the least,
@@ -69,8 +71,10 @@ pub(crate) struct Cold {
     probed: Option<Instant>,
     /// Not to be probed before this.
     rests_until: Option<Instant>,
-    /// How often it was warm.
+    /// How often it was warm,
     times: u32,
+    /// and whether it got on for long before, the last time.
+    worthwhile: bool,
     /// The least part of what it held that was needed, in thousandths, since it was last warm.
     part: Option<u16>,
 }
@@ -121,6 +125,7 @@ impl Cold {
         if self.is_cool() || self.probed.is_some() {
             self.rests_until = Some(now.after(REST * (1 << self.times.min(REST_DOUBLINGS_MAX))));
             self.times += 1;
+            self.worthwhile = self.calm.is_some_and(|since| now.since(since) >= WORTHWHILE);
         }
         (self.bytes, self.calm, self.probed, self.part) = (0, None, None, None);
     }
@@ -216,6 +221,24 @@ impl Policy {
         self.order_out(id, bytes, Reason::Probed { within: AHEAD });
     }
 
+    /// Moves out more of those who run and get on without a part, the last first, as far as the next to start lacks memory:
+    /// what they have in swap is not in its way.
+    pub(crate) fn make_room_for_next(&mut self) {
+        let busy = self.memory.paging_until.is_some_and(|until| self.now < until);
+        let gives = |job: &&Job| !self.marked.iter().any(|(marked, _)| *marked == job.id());
+        let Some(last) = self.cool().filter(gives).max_by_key(|job| order(job)).filter(|_| !busy) else {
+            return;
+        };
+        let next = self.head().map(|(_, id)| id).filter(|&id| self.live(id).is_none());
+        let Some(Lack::Room { wanted, free }) = next.and_then(|id| self.lacks_memory(id)) else { return };
+        let lacking = wanted - free;
+        let most = grown(self.page_out_rate(), PAGE_OUT_FOR).min(self.memory.swap_free).min(last.can_give());
+        let (id, bytes) = (last.id(), lacking.max(WORTH_BYTES).min(most));
+        if bytes >= WORTH_BYTES {
+            self.order_out(id, bytes, Reason::NextLacks { lacking });
+        }
+    }
+
     /// Whether those who run will fill what is usable soon, if they grow on as they do, wherever they may be expected to
     /// stop.
     fn fills_soon(&self, usable: u64) -> bool {
@@ -233,12 +256,13 @@ impl Policy {
     }
 
     /// Takes in with what part of what it holds one of a kind gets on; nothing is known of that any more once one of it
-    /// does not, and all its like are left alone for a while.
+    /// does not, and all its like are left alone for a while, if it did not for long.
     pub(crate) fn note_cool(&mut self, id: JobId, times_before: u32) {
         let Some(job) = self.jobs.get_mut(&id).filter(|job| has_slot(job)) else { return };
         let total = job.held.total();
         let part = job.held.cold.note_part(total);
         let missed = job.held.cold.times != times_before;
+        let worthwhile = job.held.cold.worthwhile;
         let Some(kind) = job.request.kind else { return };
         if let Some(part) = part {
             if self.memory.cool.len() >= KINDS_MAX && !self.memory.cool.contains_key(&kind) {
@@ -249,6 +273,9 @@ impl Policy {
             self.memory.warm.remove(&kind);
         } else if missed {
             self.memory.cool.remove(&kind);
+            if worthwhile {
+                return;
+            }
             if self.memory.warm.len() >= KINDS_MAX && !self.memory.warm.contains_key(&kind) {
                 self.memory.warm.pop_first();
             }
@@ -258,9 +285,16 @@ impl Policy {
         }
     }
 
+    /// With what part of what they hold, in thousandths, the next of a kind are expected to get on in RAM: the least with
+    /// which one did, since one missed something; `None`: nobody knows.
+    #[must_use]
+    pub fn part_of(&self, kind: Kind) -> Option<u16> {
+        self.memory.cool.get(&kind).copied()
+    }
+
     /// What of so many bytes must be in RAM, as far as others of the kind got on with a part.
     pub(crate) fn part_needed(&self, kind: Option<Kind>, bytes: u64) -> u64 {
-        in_part(kind.and_then(|kind| self.memory.cool.get(&kind)).copied(), bytes)
+        in_part(kind.and_then(|kind| self.part_of(kind)), bytes)
     }
 
     /// The most of what a job held that had to be in RAM: with what part it got on says so, or others of its kind did.
@@ -322,6 +356,16 @@ mod tests {
         let again = until.0 / 1000;
         read_for(&mut cold, again, again + 1000, 40, 400);
         assert!(cold.rests_until.unwrap() >= until.after(REST * 2));
+    }
+
+    #[test]
+    fn who_missed_something_at_last_got_on_for_long() {
+        for (calm_ms, worthwhile) in [(3000, false), (6000, true)] {
+            let mut cold = Cold { probed: Some(Instant(0)), ..Cold::default() };
+            read_for(&mut cold, 0, calm_ms, 40, 10);
+            read_for(&mut cold, calm_ms, calm_ms + 1000, 40, 400);
+            assert_eq!((cold.is_cool(), cold.times, cold.worthwhile), (false, 1, worthwhile));
+        }
     }
 
     #[test]

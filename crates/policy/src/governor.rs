@@ -78,6 +78,7 @@ impl Policy {
         let waits = |id: &JobId| self.jobs.get(id).is_some_and(|job| job.queued.is_some());
         memory.returning.retain(|id, until| until.map_or_else(|| waits(id), |until| until > now));
         if self.governs() {
+            self.watch_early(self.memory.usable.unwrap_or(u64::MAX));
             self.choose_token();
             self.relieve();
         }
@@ -131,17 +132,27 @@ impl Policy {
     /// What a job is expected to need: what its kind is known to need; what was asked for; at least what others of
     /// its kind hold right now. `None`: nobody knows.
     pub(crate) fn claim_of(&self, job: &Job) -> Option<Claim> {
-        let kind = job.request.kind;
-        let learned = kind.and_then(|kind| self.memory.learned.get(&kind)).copied();
-        let asked = job.request.memory.map(|bytes| Claim { usual_bytes: bytes, most_bytes: bytes });
-        let peers = || {
-            let peak = kind.and_then(|kind| self.memory.peaks.get(&kind)).copied().filter(|&peak| peak > 0);
-            peak.map(|peak| Claim { usual_bytes: self.part_needed(kind, peak), most_bytes: peak })
-        };
-        let claim = learned.or(asked).or_else(peers)?;
+        let mut claim = self.claim_on_all(job)?;
+        // What its like got on without lately says more than what earlier ones held, and than what was asked for.
+        claim.usual_bytes = claim.usual_bytes.min(self.part_needed(job.request.kind, claim.most_bytes));
         // Who holds more than was expected is expected to hold that.
         let usual_bytes = claim.usual_bytes.max(job.held.need_peak.min(claim.most_bytes));
-        Some(Claim { usual_bytes, most_bytes: claim.most_bytes.max(job.held.peak) })
+        Some(Claim { usual_bytes, most_bytes: claim.most_bytes.max(job.held.peak), ..claim })
+    }
+
+    /// The same, with what it may get on without.
+    fn claim_on_all(&self, job: &Job) -> Option<Claim> {
+        let kind = job.request.kind;
+        let learned = kind.and_then(|kind| self.memory.learned.get(&kind)).copied();
+        let asked = || job.request.memory.map(Claim::of);
+        let peers = || kind.and_then(|kind| self.memory.peaks.get(&kind)).copied().filter(|&peak| peak > 0);
+        learned.or_else(asked).or_else(|| peers().map(Claim::of))
+    }
+
+    /// What a job is expected to come to hold, RAM and swap together: what counts for it, and what it may get on without.
+    pub(crate) fn comes_to_hold(&self, job: &Job) -> u64 {
+        let claim = if self.settings.memory.prediction { self.claim_on_all(job) } else { None };
+        self.counts_for(job).max(claim.map_or(0, |claim| claim.held_bytes))
     }
 
     /// Whether anybody told what a job needs, its user or jobs of its kind that ended, and it may be used.
@@ -206,6 +217,7 @@ impl Policy {
             || self.running().any(|job| !self.is_known(job) && self.is_young(job))
             || self.running().any(|job| job.held.grows_unseen())
             || self.running().any(|job| job.held.cold.is_cool())
+            || self.memory.stretched
     }
 
     /// The job that is never frozen or paged out for another, if memory is governed and any job lives.
@@ -243,12 +255,9 @@ impl Policy {
             }
             return (free < usable / 20).then_some(Lack::Room { wanted: usable / 20, free });
         }
-        let taken: u64 = self.running().map(|job| self.counts_for(job)).fold(0, u64::saturating_add);
-        let standing: u64 = self.standing().map(|job| job.held.resident).fold(0, u64::saturating_add);
-        let kept = self.kept_beside(job.pools.memory);
-        let promised = self.promised_beside(self.aside_of(job)).saturating_add(kept);
-        let free = usable.saturating_sub(taken).saturating_sub(standing).saturating_sub(promised);
-        if wanted > free {
+        let (wanted, free) = self.room_for(job, usable);
+        let early = wanted > free;
+        if early && !self.may_start_early(job, wanted, usable) {
             return Some(Lack::Room { wanted, free });
         }
         if self.is_short() {
@@ -256,7 +265,9 @@ impl Policy {
         }
         // It would be the first to stand still, and the next would start in its place; unless it goes before others that
         // borrowed what is its project's own.
-        if self.shortage(usable.saturating_sub(wanted)) > 0 && !self.memory_is_its_own(job, wanted) {
+        let own = |job| self.memory_is_its_own(job, wanted);
+        if !early && self.shortage(usable.saturating_sub(wanted)) > 0 && !own(job) {
+            let taken: u64 = self.running().map(|job| self.counts_for(job)).fold(0, u64::saturating_add);
             let grown: u64 = self.running().map(|job| self.about_to_take(job)).fold(0, u64::saturating_add);
             return Some(Lack::Growth { wanted, free: free.saturating_sub(grown.saturating_sub(taken)) });
         }
@@ -266,6 +277,7 @@ impl Policy {
         if let Some(first) = self.first_kept_waiting_by(job, wanted) {
             let token =
                 self.memory.token.and_then(|id| self.jobs.get(&id)).map_or(0, |job| self.counts_for(job));
+            let taken: u64 = self.running().map(|job| self.counts_for(job)).fold(0, u64::saturating_add);
             let beside = taken.saturating_sub(token).saturating_add(self.need_to_return(first));
             // Who stays within what is its project's own waits for nobody who could not return without it either.
             let waits = beside <= usable || !self.memory_is_its_own(job, wanted);
@@ -273,7 +285,7 @@ impl Policy {
                 return Some(Lack::Frozen { first: first.id() });
             }
         }
-        self.is_unsafe(job, wanted, usable).then_some(Lack::Unsafe)
+        self.is_unsafe(job, self.comes_to_hold(job), usable).then_some(Lack::Unsafe)
     }
 
     /// Whether nothing new is to start for now: memory is short, or was about to be when somebody was slowed or asked for a
@@ -514,6 +526,7 @@ impl Policy {
             self.probe(usable);
             self.slow_growth(usable);
             self.page_out();
+            self.make_room_for_next();
             return;
         }
         let since = *self.memory.short_since.get_or_insert(now);
@@ -610,7 +623,7 @@ impl Policy {
         let borrowed = self.memory_borrowers();
         let key = |job: &&Job| {
             let rested = self.now >= job.held.runs_until;
-            (job.has_borrowed(&borrowed), rested, self.may_grow(job), order(job))
+            (job.has_borrowed(&borrowed), job.held.early, rested, self.may_grow(job), order(job))
         };
         self.running().filter(may).max_by_key(key)
     }
@@ -627,6 +640,7 @@ impl Policy {
         let now = self.now;
         let Some(token) = self.memory.token else { return };
         let taken_back = matches!(reason, Reason::MemoryTakenBack { .. });
+        self.was_too_early(id);
         self.memory.frozen.insert(id);
         self.park(id, Out::Memory { token }, reason);
         self.memory.acted = Some(now);

@@ -35,6 +35,7 @@ pub mod claims;
 mod cold;
 mod cores;
 pub mod drift;
+mod early;
 pub mod even;
 mod event;
 mod explain;

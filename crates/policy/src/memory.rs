@@ -43,10 +43,21 @@ impl Default for MemorySettings {
 /// What a job is expected to hold at its peak (ALGORITHMS: c50 and c99).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Claim {
-    /// As likely as not it stays below this; what admission counts with.
+    /// As likely as not it needs no more than this in RAM; what admission counts with.
     pub usual_bytes: u64,
-    /// It hardly ever needs more; what safety counts with. At least [`Self::usual_bytes`].
+    /// As likely as not it holds no more than this, with what it gets on without; what safety takes a newcomer for. Between
+    /// the others.
+    pub held_bytes: u64,
+    /// It hardly ever holds more; what safety counts with. At least [`Self::usual_bytes`].
     pub most_bytes: u64,
+}
+
+impl Claim {
+    /// Of a job that needs all it holds, and so much.
+    #[must_use]
+    pub fn of(bytes: u64) -> Self {
+        Self { usual_bytes: bytes, held_bytes: bytes, most_bytes: bytes }
+    }
 }
 
 /// Jobs that are expected to need alike: the same program, under the same name, on as many cores.
@@ -113,6 +124,8 @@ pub(crate) struct Held {
     pub(crate) taken_back: bool,
     /// It was told to stand still, and grew from the last reading but one to the last.
     pub(crate) settling: bool,
+    /// It started before what all were expected to need fitted.
+    pub(crate) early: bool,
     /// Not to be slowed again before this.
     pub(crate) slowed_until: Option<Instant>,
     recent: VecDeque<(Instant, u64)>,
@@ -226,6 +239,10 @@ pub(crate) struct Memory {
     pub(crate) cool: BTreeMap<Kind, u16>,
     /// Kinds of which one missed what had gone out: none of them is probed before this, and how often that was so.
     pub(crate) warm: BTreeMap<Kind, (Instant, u32)>,
+    /// Kinds of which one that started early had to stand still: none of them does before this, and how often that was so.
+    pub(crate) early: BTreeMap<Kind, (Instant, u32)>,
+    /// Whether one that started early may run.
+    pub(crate) stretched: bool,
     /// When one was last probed.
     pub(crate) probed: Option<Instant>,
     /// What is known of kinds of jobs.

@@ -317,6 +317,7 @@ impl Policy {
             self.admit(id, Plan { class: Class::Primary, freeze: vec![], demote: vec![] });
             return true;
         }
+        let early = self.note_early(id);
         let Some(taken) = self.lift(id, slots) else { return false };
         let project = self.pools.name(self.pool(id));
         let reason = Reason::TakenBack { project, by: id };
@@ -327,7 +328,7 @@ impl Policy {
         }
         if waits {
             self.dequeue(id);
-            self.begin(id, Class::Primary, taken.homes, &[]);
+            self.begin(id, Class::Primary, taken.homes, &[], early);
         } else {
             self.release(id);
             self.occupy(id, Class::Primary, taken.homes);

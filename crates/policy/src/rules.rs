@@ -360,6 +360,8 @@ impl Policy {
     pub(crate) fn admit(&mut self, id: JobId, plan: Plan) {
         let priority = self.jobs[&id].request.priority;
         let slots = self.jobs[&id].slots();
+        // By those who run now, as it was looked at.
+        let early = if plan.class == Class::Exclusive { None } else { self.note_early(id) };
         for &job in &plan.freeze {
             self.park(job, Out::Preempted { by: id }, Reason::Preempted { by: id, priority });
         }
@@ -385,11 +387,18 @@ impl Policy {
             (Class::Backfill, None) => self.cores.choose_pinning(slots, wish, shape),
             (Class::Exclusive, None) => (0..self.cores.len()).collect(),
         };
-        self.begin(id, plan.class, cores, &plan.demote);
+        self.begin(id, plan.class, cores, &plan.demote, early);
     }
 
-    /// Lets a job run on these cores, for which others become backfillers.
-    pub(crate) fn begin(&mut self, id: JobId, class: Class, cores: Vec<usize>, demoted: &[JobId]) {
+    /// Lets a job run on these cores, for which others become backfillers; `early`: why it may start, if that is early.
+    pub(crate) fn begin(
+        &mut self,
+        id: JobId,
+        class: Class,
+        cores: Vec<usize>,
+        demoted: &[JobId],
+        early: Option<Reason>,
+    ) {
         let priority = self.jobs[&id].request.priority;
         let thaw = self.live(id).and_then(|live| live.out);
         let mut failed = None;
@@ -413,7 +422,10 @@ impl Policy {
                 self.mark(id, self.thaw_reason(id, out));
                 self.rearm(id);
             }
-            None => self.starts.push((id, self.start_reason(id, class, failed))),
+            None => {
+                let reason = early.unwrap_or_else(|| self.start_reason(id, class, failed));
+                self.starts.push((id, reason));
+            }
         }
         if self.governs() {
             // The next in this step is held against what it may need.

@@ -47,7 +47,7 @@ impl Policy {
         for ((_, (.., id)), stake) in &mut stakes {
             // Who was not looked at since it started is taken for as large as it usually comes to be.
             let unread = self.jobs.get(id).filter(|job| has_slot(job) && job.held.total() == 0);
-            let comes = unread.map_or(stake.grows, |job| self.counts_for(job));
+            let comes = unread.map_or(stake.grows, |job| self.comes_to_hold(job));
             (stake.held, stake.grows) = (stake.held.saturating_add(comes), 0);
         }
         match stakes.iter_mut().find(|((_, (.., id)), _)| *id == job.id()) {

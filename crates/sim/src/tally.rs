@@ -79,6 +79,8 @@ pub(crate) fn name(reason: &Reason) -> &'static str {
         | Reason::MemoryTakenBack { .. }
         | Reason::MemoryNeeded { .. }
         | Reason::Probed { .. }
+        | Reason::ForNow { .. }
+        | Reason::NextLacks { .. }
         | Reason::MemorySuffices { .. }
         | Reason::NoOtherWay { .. }
         | Reason::GrowsTooFast { .. }

@@ -10,6 +10,7 @@ mod cold;
 mod commands;
 mod conditions;
 mod drift;
+mod early;
 mod even;
 mod exclusive;
 mod faults;

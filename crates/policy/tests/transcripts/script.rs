@@ -127,7 +127,8 @@ impl Script {
             }
             "memory" => Event::Memory(readings(&words[1..])),
             "learned" => {
-                let claim = Claim { usual_bytes: mib(words[2]), most_bytes: mib(words[3]) };
+                let usual_bytes = mib(words[2]);
+                let claim = Claim { usual_bytes, held_bytes: usual_bytes, most_bytes: mib(words[3]) };
                 Event::Learned(Kind(words[1].parse().unwrap()), claim)
             }
             "ran" => Event::Ran(Ran {

@@ -23,6 +23,8 @@ const WAITED_WINDOW: Duration = Duration::from_secs(1);
 const WAITED_MILLI: u16 = 200;
 /// What is moved at a time out of one that runs, to see whether it misses it.
 const PROBE_BYTES: u64 = 64 << 20;
+/// However little a job got on with, the next of its kind is expected to need this part, in thousandths.
+const PART_MIN_MILLI: u64 = 125;
 /// Over so long what is paged out is added up.
 const PAGE_OUT_WINDOW: Duration = Duration::from_secs(2);
 
@@ -95,6 +97,10 @@ pub struct Books {
     pub over: BTreeSet<JobId>,
     /// What kinds of jobs need, as told.
     pub learned: BTreeMap<Kind, Claim>,
+    /// With what part of what they held the next of a kind are said to get on, in thousandths,
+    parts: BTreeMap<Kind, u64>,
+    /// and the least with which any did.
+    least_parts: BTreeMap<Kind, u64>,
     /// The settings.
     pub settings: Settings,
     /// Who is not to be frozen for memory.
@@ -171,6 +177,8 @@ impl Books {
         self.bounds.clear();
         (self.holder_frozen, self.holder_paged) = (None, None);
         self.learned.clear();
+        self.parts.clear();
+        self.least_parts.clear();
         self.paged.clear();
         self.jobs.clear();
     }
@@ -254,7 +262,11 @@ impl Books {
         match action {
             Action::Start { .. } if started => return wrong("a job starts once"),
             Action::Start { .. } => {
-                if let Some(found) = self.against_admission(*job, now) {
+                let against = match reason {
+                    Reason::ForNow { .. } => self.against_early(*job, now),
+                    _ => self.against_admission(*job, now),
+                };
+                if let Some(found) = against {
                     return Err(Violation::new("nothing starts that memory does not suffice for", found));
                 }
                 self.change(*job, |entry| entry.started = Some(now));
@@ -490,13 +502,25 @@ impl Books {
     }
 
     /// What a job is expected to need, by what was told of it.
-    fn claim(&self, entry: &Entry) -> Option<Claim> {
+    fn claim_on_all(&self, entry: &Entry) -> Option<Claim> {
         if !self.settings.memory.prediction {
             return None;
         }
         let learned = entry.request.kind.and_then(|kind| self.learned.get(&kind)).copied();
-        let asked = entry.request.memory.map(|bytes| Claim { usual_bytes: bytes, most_bytes: bytes });
+        let asked = entry.request.memory.map(Claim::of);
         learned.or(asked)
+    }
+
+    /// The same, but for what it may get on without.
+    fn claim(&self, entry: &Entry) -> Option<Claim> {
+        let claim = self.claim_on_all(entry)?;
+        let part = entry.request.kind.and_then(|kind| self.parts.get(&kind)).copied().unwrap_or(1000);
+        Some(Claim { usual_bytes: claim.usual_bytes.min(claim.most_bytes / 1000 * part), ..claim })
+    }
+
+    /// What a job is expected to come to hold, RAM and swap together.
+    pub(super) fn comes_to_hold(&self, entry: &Entry) -> u64 {
+        self.counts_for(entry).max(self.claim_on_all(entry).map_or(0, |claim| claim.held_bytes))
     }
 
     pub(super) fn counts_for(&self, entry: &Entry) -> u64 {
@@ -536,7 +560,33 @@ impl Books {
         if let Some((first, _)) = frozen.filter(|_| wanted == 0) {
             return Some(format!("job {job} is unknown and job {first} stands still"));
         }
-        if wanted == 0 { None } else { self.against_succession(job, wanted, now, usable) }
+        if wanted == 0 { None } else { self.against_succession(job, self.comes_to_hold(entry), now, usable) }
+    }
+
+    /// What speaks against a start beside those who have not come to need yet what they may: it fits beside what all hold
+    /// so far, swap takes it whole, and it can be moved there.
+    fn against_early(&self, job: JobId, now: Instant) -> Option<String> {
+        let (usable, entry) = (self.usable?, self.jobs.get(&job)?);
+        let wanted = self.counts_for(entry);
+        let live = || self.jobs.iter().filter(|(_, entry)| entry.started.is_some());
+        let held: u64 = live().map(|(_, entry)| entry.held.0).sum();
+        if entry.request.no_suspend || self.claim(entry).is_none() {
+            return Some(format!(
+                "job {job} starts early, and may not stand still, or nothing is known of it"
+            ));
+        }
+        if held + wanted + self.kept_beside(entry) > usable || self.comes_to_hold(entry) > self.swap_free {
+            let swap = self.swap_free;
+            return Some(format!("job {job} starts early: {wanted} beside {held} of {usable}, swap {swap}"));
+        }
+        let waits = |entry: &Entry| {
+            let stands = entry.frozen && entry.thawed != Some(now);
+            stands && !entry.by_user && !entry.for_slots && !entry.ends
+        };
+        if let Some((first, _)) = live().find(|(_, entry)| waits(entry)) {
+            return Some(format!("job {job} starts early and job {first} stands still"));
+        }
+        self.against_succession(job, self.comes_to_hold(entry), now, usable)
     }
 
     /// Who could not be given all that it may need with a newcomer of this size: the token holder, or one who holds the
@@ -589,6 +639,28 @@ impl Books {
             }
         }
         Ok(())
+    }
+
+    /// Takes in what the next of each kind are said to get on with: no less than one of it did.
+    pub(crate) fn note_parts(&mut self, policy: &Policy) -> Result<(), Violation> {
+        for entry in self.jobs.values().filter(|entry| entry.cold > 0) {
+            let Some(kind) = entry.request.kind else { continue };
+            let all = entry.held.0 + entry.held.1;
+            let part = ((all - entry.cold.min(all)) * 1000 / all.max(1)).max(PART_MIN_MILLI);
+            let least = self.least_parts.entry(kind).or_insert(part);
+            *least = (*least).min(part);
+        }
+        self.parts.clear();
+        let kinds = self.jobs.values().filter_map(|entry| entry.request.kind);
+        self.parts.extend(kinds.filter_map(|kind| Some((kind, u64::from(policy.part_of(kind)?)))));
+        let least = |kind: &Kind| self.least_parts.get(kind).copied();
+        match self.parts.iter().find(|&(kind, &said)| least(kind).is_none_or(|least| said < least)) {
+            Some((kind, said)) => {
+                let found = format!("{kind:?}: {said}, {:?}", least(kind));
+                Err(Violation::new("a kind gets on with no less than its jobs did", found))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Whether all stall, or seem to where nobody says so, nobody but the token holder could be frozen, and `new` is the

@@ -196,6 +196,7 @@ impl Host {
         }
         if let Some(policy) = &self.policy {
             self.books.note_cold(policy, now)?;
+            self.books.note_parts(policy)?;
         }
         for decision in decisions {
             self.decisions += 1;

@@ -123,7 +123,8 @@ impl Books {
                     || self.token == Some(entry.request.job)
             };
             let borrowed: u64 = others().map(|entry| entry.held.0).sum();
-            let room = self.swap_free >= borrowed.saturating_add(wanted.saturating_mul(2));
+            let holds = self.comes_to_hold(next);
+            let room = self.swap_free >= borrowed.saturating_add(holds.saturating_mul(2));
             if own && slot && !returns && room && !others().any(stays) {
                 owed.insert(next.request.job, borrowed);
             }
