@@ -437,8 +437,9 @@ impl Container {
         self.each_thread_of(operation, || self.pids(), apply)
     }
 
-    /// Calls `apply` on every thread of these processes, again until no new one appears: a thread may start another
-    /// before it is reached itself. `Forbidden` if the kernel forbade it for any.
+    /// Calls `apply` on every thread of these processes, again until no new one appeared twice: a thread may start another
+    /// before it is reached itself, which has what it had then and is listed a moment later. `Forbidden` if the kernel
+    /// forbade it for any.
     fn each_thread_of(
         &self,
         operation: &'static str,
@@ -447,6 +448,7 @@ impl Container {
     ) -> Result<Reached, ContainerError> {
         let mut done = BTreeSet::new();
         let mut overall = Reached::Yes;
+        let mut without = 0;
         for _ in 0..ROUNDS_MAX {
             let before = done.len();
             for pid in pids()? {
@@ -464,7 +466,8 @@ impl Container {
                     }
                 }
             }
-            if done.len() == before {
+            without = if done.len() == before { without + 1 } else { 0 };
+            if without == 2 {
                 break;
             }
         }

@@ -64,6 +64,8 @@ pub(crate) fn play() {
         start_next_link(left.parse().expect("a number that the link before gave"));
         return;
     }
+    println!("\nhere");
+    std::io::stdout().flush().expect("output");
     let mut go = String::new();
     // The child begins only when told: it must be in its container before it touches memory.
     std::io::stdin().lock().read_line(&mut go).expect("input");
@@ -149,7 +151,8 @@ pub(crate) struct Actor {
 }
 
 impl Actor {
-    /// Starts a child that waits to be told. It is marked as a process of the job, as a launcher would do.
+    /// Starts a child that waits to be told: it has started all threads that it starts by itself, as a launcher's child has
+    /// that enters its container. It is marked as a process of the job, as a launcher would do.
     pub(crate) fn start(role: Role, job: u64, instance: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().expect("own path"));
         command.args(["--exact", "play_role", "--nocapture"]);
@@ -162,7 +165,9 @@ impl Actor {
             .expect("the test binary starts");
         let input = child.stdin.take();
         let output = child.stdout.take().map(BufReader::new);
-        Self { child, input, output }
+        let mut actor = Self { child, input, output };
+        actor.hear("here");
+        actor
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -172,9 +177,13 @@ impl Actor {
     /// Lets it begin and waits until it has done what its role does first.
     pub(crate) fn begin(&mut self) {
         self.tell();
+        self.hear("ready");
+    }
+
+    fn hear(&mut self, word: &str) {
         let output = self.output.as_mut().expect("output is piped");
-        let said = output.lines().map_while(Result::ok).find(|line| line.ends_with("ready"));
-        assert!(said.is_some(), "the child says that it is ready");
+        let said = output.lines().map_while(Result::ok).find(|line| line.ends_with(word));
+        assert!(said.is_some(), "the child says that it is {word}");
     }
 
     pub(crate) fn tell(&mut self) {
