@@ -34,15 +34,15 @@ impl Policy {
     /// What a waiting job is expected to need, and what is left for it by what all others are.
     pub(crate) fn room_for(&self, job: &Job, usable: u64) -> (u64, u64) {
         let taken = self.running().map(|job| self.counts_for(job)).fold(0, u64::saturating_add);
-        (self.counts_for(job), usable.saturating_sub(taken).saturating_sub(self.kept_from(job)))
+        let kept = self.stands_and_promised(job).saturating_add(self.kept_beside(job.pools.memory));
+        (self.counts_for(job), usable.saturating_sub(taken).saturating_sub(kept))
     }
 
     /// What a waiting job has no part in though nobody who runs counts for it: what stands still holds, and what is promised
     /// to others.
-    fn kept_from(&self, job: &Job) -> u64 {
+    fn stands_and_promised(&self, job: &Job) -> u64 {
         let standing = self.standing().map(|job| job.held.resident).fold(0, u64::saturating_add);
-        let promised = self.promised_beside(self.aside_of(job));
-        standing.saturating_add(promised).saturating_add(self.kept_beside(job.pools.memory))
+        standing.saturating_add(self.promised_beside(self.aside_of(job)))
     }
 
     /// Whether a waiting job may start though those who run may come to need the memory that it does.
@@ -54,7 +54,8 @@ impl Policy {
         if rests || disturbs || job.request.no_suspend || self.memory_is_its_own(job, wanted) {
             return false;
         }
-        let (mut held, mut early) = (self.kept_from(job), 0u64);
+        let kept = self.kept_beside_early(job.pools.memory);
+        let (mut held, mut early) = (self.stands_and_promised(job).saturating_add(kept), 0u64);
         for other in self.running() {
             let Some(so_far) = self.holds_so_far(other) else { return false };
             held = held.saturating_add(so_far);

@@ -1,6 +1,6 @@
 //! Memory that is a project's own: what is kept for it, and how it is taken back from those who borrowed it.
 
-use crate::governor::{Lack, WORTH_BYTES, order};
+use crate::governor::{Lack, WORTH_BYTES, has_slot, order};
 use crate::job::{Job, Out};
 use crate::policy::Policy;
 use crate::projects::divide;
@@ -49,10 +49,13 @@ impl Policy {
 
     /// What the running jobs of each memory pool count for, and what the others of it hold in RAM.
     fn memory_counted(&self) -> Vec<u64> {
+        self.memory_by_pool(|job| if has_slot(job) { self.counts_for(job) } else { job.held.resident })
+    }
+
+    fn memory_by_pool(&self, bytes: impl Fn(&Job) -> u64) -> Vec<u64> {
         let mut counted = vec![0u64; self.pools.memory.len()];
         for job in self.lives.iter().filter_map(|id| self.jobs.get(id)) {
-            let runs = job.live().is_some_and(|live| live.key.is_some());
-            let bytes = if runs { self.counts_for(job) } else { job.held.resident };
+            let bytes = bytes(job);
             let counted = &mut counted[usize::from(job.pools.memory)];
             *counted = counted.saturating_add(bytes);
         }
@@ -65,7 +68,19 @@ impl Policy {
         if !self.pools.split_memory() {
             return 0;
         }
-        let shares = self.memory_shares().into_iter().zip(self.memory_counted()).enumerate();
+        self.unused_beside(pool, self.memory_counted())
+    }
+
+    /// The same for one that starts before those of other pools have come to need what is their own.
+    pub(crate) fn kept_beside_early(&self, pool: u16) -> u64 {
+        if !self.pools.split_memory() {
+            return 0;
+        }
+        self.unused_beside(pool, self.memory_by_pool(|job| job.held.resident))
+    }
+
+    fn unused_beside(&self, pool: u16, counted: Vec<u64>) -> u64 {
+        let shares = self.memory_shares().into_iter().zip(counted).enumerate();
         // What no project is guaranteed is kept for nobody.
         let others = shares.filter(|&(other, _)| other != 0 && other != usize::from(pool));
         let unused = others.map(|(_, (share, counted))| share.saturating_sub(counted));
