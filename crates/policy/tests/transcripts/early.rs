@@ -82,8 +82,23 @@ fn nobody_starts_early_who_could_not_be_moved_out_of_the_way_again() {
         1 start primary 0 p10: a home core was free (1 of 4 slots used)
         > +2 memory free=900 swap=400 1:100
         > submit 2 k2 m500
-        > submit 3 k3 m300 nosuspend
-        3 start primary 1 p10: a home core was free (2 of 4 slots used)
+        > memory free=900 swap=8000 1:100
+        2 start primary 1 p10: memory suffices for now: the 500 MiB that it needs are free, though the running jobs may come to lack 100 MiB
+        ",
+    );
+}
+
+#[test]
+fn nobody_starts_early_who_may_never_stand_still() {
+    check(
+        "
+        > machine 4
+        > set factor=1000
+        > memory free=1000 swap=8000
+        > submit 1 k1 m600
+        1 start primary 0 p10: a home core was free (1 of 4 slots used)
+        > +2 memory free=900 swap=8000 1:100
+        > submit 2 k2 m500 nosuspend
         > memory free=900 swap=8000 1:100
         ",
     );
