@@ -86,9 +86,10 @@ impl Policy {
 
     fn measured_one(&mut self, now: Instant, memory: &JobMemory) {
         let Some(job) = self.jobs.get_mut(&memory.job).filter(|job| job.live().is_some()) else { return };
-        let stands = job.live().is_some_and(|live| live.out.is_some() && live.checkpoints.until.is_none());
+        let writes = job.live().is_some_and(|live| live.checkpoints.until.is_some());
+        let stands = !writes && job.live().is_some_and(|live| live.out.is_some());
         let (before, times_before) = (job.held.total(), job.held.cold.times());
-        let runs = has_slot(job) && !self.memory.returning.contains_key(&memory.job);
+        let runs = (has_slot(job) || writes) && !self.memory.returning.contains_key(&memory.job);
         job.held.read(now, memory, runs);
         job.held.settling = stands && job.held.total() >= before.saturating_add(SETTLED_BYTES);
         if stands {

@@ -45,10 +45,14 @@ impl Policy {
         // What those who run grow by until they could stand still is as good as held.
         let mut stakes = self.stakes(self.memory.token, |job| self.grows_within(job, HORIZON), most);
         for ((_, (.., id)), stake) in &mut stakes {
-            // Who was not looked at since it started is taken for as large as it usually comes to be.
-            let unread = self.jobs.get(id).filter(|job| has_slot(job) && job.held.total() == 0);
-            let comes = unread.map_or(stake.grows, |job| self.comes_to_hold(job));
-            (stake.held, stake.grows) = (stake.held.saturating_add(comes), 0);
+            // Who was not looked at since it started is taken for as large as it usually comes to be; and so is who was
+            // let in for less than that, as its like get on with a part in RAM.
+            let comes = self.jobs.get(id).filter(|job| has_slot(job)).map_or(0, |job| {
+                let all = self.comes_to_hold(job);
+                let is_more = job.held.total() == 0 || all > self.counts_for(job);
+                if is_more { all.saturating_sub(job.held.total()) } else { 0 }
+            });
+            (stake.held, stake.grows) = (stake.held.saturating_add(comes.max(stake.grows)), 0);
         }
         match stakes.iter_mut().find(|((_, (.., id)), _)| *id == job.id()) {
             Some((_, stake)) => stake.held = stake.held.saturating_add(more),
