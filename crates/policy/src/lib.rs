@@ -9,7 +9,7 @@
 //! long), `rules` (what follows from it), `chunks` (on which NUMA nodes their memory may lie), `moves` (where backfillers
 //! go), `protect` (how many there may be), `interference` (who of them stands in a primary's way), `repack` (who makes
 //! room for a wider job), `shapes` and `trials` (who lies close together and who apart), `memory`, `governor`,
-//! `ahead`, `safety`, `cold`, `slow`, `checkpoint`, `requeue` and `claims` (who waits, gets on without, is slowed,
+//! `ahead`, `safety`, `cold`, `early`, `slow`, `checkpoint`, `requeue` and `claims` (who waits, starts early, gets on without, is slowed,
 //! stands still, returns and begins anew for want of memory), `projects` (who has a right to cores and memory, and who gives
 //! them back), `carry` (from what is wanted to what must be asked for), `lengths` (how long jobs like one took), `adopt`
 //! (after a restart), `explain` (in words). [`drift`] stands by itself: what to do when another program changes what was

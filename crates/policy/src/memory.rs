@@ -48,7 +48,7 @@ pub struct Claim {
     /// As likely as not it holds no more than this, with what it gets on without; what safety takes a newcomer for. Between
     /// the others.
     pub held_bytes: u64,
-    /// It hardly ever holds more; what safety counts with. At least [`Self::usual_bytes`].
+    /// It hardly ever holds more; what safety counts with. At least [`Self::held_bytes`].
     pub most_bytes: u64,
 }
 
