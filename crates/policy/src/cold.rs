@@ -15,6 +15,7 @@
 //!
 //! Owns what is known of each job's cold memory, and of its kind's. Absent: what else is done about a shortage (`governor`).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::governor::{HORIZON, KINDS_MAX, Lack, PAGE_OUT_FOR, WORTH_BYTES, has_slot, order};
@@ -276,12 +277,7 @@ impl Policy {
             if worthwhile {
                 return;
             }
-            if self.memory.warm.len() >= KINDS_MAX && !self.memory.warm.contains_key(&kind) {
-                self.memory.warm.pop_first();
-            }
-            let (until, times) = self.memory.warm.entry(kind).or_default();
-            *until = self.now.after(REST * (1 << (*times).min(REST_DOUBLINGS_MAX)));
-            *times += 1;
+            rest_kind(&mut self.memory.warm, kind, self.now);
         }
     }
 
@@ -303,6 +299,16 @@ impl Policy {
         let need = own.unwrap_or_else(|| self.part_needed(job.request.kind, job.held.peak));
         job.held.need_peak.min(need)
     }
+}
+
+/// Leaves a kind alone for [`REST`], twice as long after each further time.
+pub(crate) fn rest_kind(kinds: &mut BTreeMap<Kind, (Instant, u32)>, kind: Kind, now: Instant) {
+    if kinds.len() >= KINDS_MAX && !kinds.contains_key(&kind) {
+        kinds.pop_first();
+    }
+    let (until, times) = kinds.entry(kind).or_default();
+    *until = now.after(REST * (1 << (*times).min(REST_DOUBLINGS_MAX)));
+    *times = times.saturating_add(1);
 }
 
 fn in_part(part: Option<u16>, bytes: u64) -> u64 {

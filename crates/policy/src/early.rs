@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use crate::governor::KINDS_MAX;
+use crate::cold::rest_kind;
 use crate::job::Job;
 use crate::memory::grown;
 use crate::policy::Policy;
@@ -25,10 +25,6 @@ use crate::{JobId, Reason};
 const AHEAD: Duration = Duration::from_secs(4);
 /// Of a younger job nobody knows how fast it grows.
 const SETTLED: Duration = Duration::from_secs(1);
-/// A kind of which one had to stand still does not start early for so long, twice as long after each further time,
-const REST: Duration = Duration::from_secs(30);
-/// up to 2^6 times.
-const REST_DOUBLINGS_MAX: u32 = 6;
 
 impl Policy {
     /// What a waiting job is expected to need, and what is left for it by what all others are.
@@ -114,11 +110,6 @@ impl Policy {
         let Some(job) = self.jobs.get_mut(&id).filter(|job| job.held.early) else { return };
         job.held.early = false;
         let Some(kind) = job.request.kind else { return };
-        if self.memory.early.len() >= KINDS_MAX && !self.memory.early.contains_key(&kind) {
-            self.memory.early.pop_first();
-        }
-        let (until, times) = self.memory.early.entry(kind).or_default();
-        *until = self.now.after(REST * (1 << (*times).min(REST_DOUBLINGS_MAX)));
-        *times = times.saturating_add(1);
+        rest_kind(&mut self.memory.early, kind, self.now);
     }
 }
