@@ -96,13 +96,16 @@ impl Policy {
     }
 
     /// The foremost of those frozen for memory that one which waits must not keep from returning: all of them, but those who
-    /// had borrowed what is its own.
+    /// had borrowed what is its own, and, if it is known what the newcomer needs, those who would come to.
     pub(crate) fn first_kept_waiting_by(&self, job: &Job, wanted: u64) -> Option<&Job> {
         let borrowed = self.memory_borrowers();
-        let takes_back = self.memory_is_its_own(job, wanted);
-        let lent = |frozen: &&Job| {
-            takes_back && frozen.pools.memory != job.pools.memory && frozen.has_borrowed(&borrowed)
+        let (takes_back, known) = (self.memory_is_its_own(job, wanted), self.is_known(job));
+        let borrows = |frozen: &Job| {
+            let expected =
+                || borrowed.get(usize::from(frozen.pools.memory)).is_some_and(|pool| pool.expected);
+            frozen.has_borrowed(&borrowed) || (known && expected())
         };
+        let lent = |frozen: &&Job| takes_back && frozen.pools.memory != job.pools.memory && borrows(frozen);
         let kept = self.frozen_for_memory().filter(|frozen| !lent(frozen));
         kept.min_by_key(|frozen| (frozen.has_borrowed(&borrowed), order(frozen)))
     }

@@ -378,3 +378,28 @@ fn what_was_lent_is_paged_out_for_who_is_held_against_expected_needs() {
         ",
     );
 }
+
+/// It does not fit itself, and with what it needs those without a project would have more than is theirs.
+#[test]
+fn nobody_waits_on_memory_of_its_own_for_who_could_only_borrow_it() {
+    check(
+        "
+        > machine 4
+        > set projects=web::600
+        > submit 1 m100 jweb
+        1 start primary 0 p10: a home core was free (1 of 6 slots used)
+        > submit 2 m365
+        2 start primary 1 p10: a home core was free (2 of 6 slots used)
+        > memory free=880 swap=2000 1:60 2:60
+        > submit 3 m500
+        3 start primary 2 p10: a home core was free (3 of 6 slots used)
+        > memory free=860 swap=2000 1:60 2:60 3:20
+        > suspend 3
+        3 freeze: a user or operator asked for it
+        > resume 3
+        > submit 4 m500 jweb
+        > +1 memory free=860 swap=2000 1:60 2:60 3:20
+        4 start primary 2 p10: a home core was free (3 of 6 slots used)
+        ",
+    );
+}

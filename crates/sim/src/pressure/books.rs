@@ -404,7 +404,7 @@ impl Books {
         if self.swap_free >= WORTH_BYTES {
             return wrong("nobody is ended, nor writes, while swap takes more");
         }
-        if let Some(other) = self.could_be_frozen(*job) {
+        if let Some((other, _)) = self.could_be_frozen(*job).next() {
             let found = format!("job {job}, and job {other} runs");
             return Err(Violation::new("nobody is ended, nor writes, while another can be frozen", found));
         }
@@ -420,18 +420,20 @@ impl Books {
     }
 
     /// One who runs and holds memory beside the token holder and this one, though he may be frozen.
-    fn could_be_frozen(&self, but: JobId) -> Option<JobId> {
-        // Whoever it falls to in this very step is not to be frozen.
-        self.token?;
+    fn could_be_frozen(&self, but: JobId) -> impl Iterator<Item = (JobId, &Entry)> {
         let runs = |job: &JobId, entry: &Entry| {
             let held = entry.started.is_some() && entry.held.0 >= WORTH_BYTES;
             held && !entry.frozen
                 && !entry.ends
                 && !entry.writes
                 && !entry.request.no_suspend
-                && Some(*job) != self.token
+                // Whoever it falls to in this very step is not to be frozen.
+                && self.token.is_some_and(|token| token != *job)
         };
-        self.jobs.iter().find(|(job, entry)| **job != but && runs(job, entry)).map(|(&job, _)| job)
+        self.jobs
+            .iter()
+            .filter(move |(job, entry)| **job != but && runs(job, entry))
+            .map(|(&job, entry)| (job, entry))
     }
 
     /// A job that was told to end waits again.
@@ -677,7 +679,8 @@ impl Books {
         let holder = self.jobs.get(&was).is_some_and(|entry| !entry.request.no_suspend);
         stalls
             && holder
-            && self.could_be_frozen(new).is_none()
+            // Who returns in the same step does so after that.
+            && self.could_be_frozen(new).all(|(_, entry)| entry.thawed == Some(now))
             && foremost.is_some_and(|(job, _)| *job == new)
     }
 
