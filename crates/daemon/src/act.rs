@@ -2,6 +2,7 @@
 //! once that is on disk.
 
 use pinfold_policy::{Action, Decision, Event as Judged, JobId, Reason, State};
+use pinfold_profile::meter::Meter;
 use pinfold_proto::JobState;
 use pinfold_proto::row::{DecisionRow, ProcessId};
 use pinfold_proto::wire::{ErrorCode, Reply};
@@ -277,10 +278,12 @@ impl Daemon {
     pub(crate) fn started(&mut self, job: JobId, container: Container) {
         let now_us = self.clock.now_us();
         let Some(live) = self.jobs.get_mut(&job) else { return };
-        live.container = Some(container);
+        live.container = Some(Box::new(container));
         live.row.started_us = Some(now_us);
         live.set_state(JobState::Running, now_us);
-        live.meter.processes_from(self.processes.from());
+        let mut meter = Meter::new(job.0);
+        meter.processes_from(self.processes.from());
+        live.meter = Some(Box::new(meter));
         let comes_back = self.starts.has(&live.row);
         self.running.insert(job);
         self.isolate(job);

@@ -60,7 +60,7 @@ impl Daemon {
         let row = JobRow { priority, main: Some(first), ..row };
         self.note(user, "adopt", &format!("job {job}: {}", named(&row.spec)));
         let request = self.request(&row);
-        self.jobs.insert(JobId(job), Live::new(row, false));
+        self.jobs.insert(JobId(job), Box::new(Live::new(row, false)));
         self.journal.touch(JobId(job));
         self.judge(Judged::Submit(request));
         if !self.jobs.contains_key(&JobId(job)) {
@@ -190,7 +190,7 @@ impl Daemon {
         let environ = self.proc.environ(pid).ok().flatten().unwrap_or_default();
         let (instance, job) = adoptee::mark_of_a_job(&environ)?;
         // What a process found in its environment, it may have long after the job.
-        let lives = self.jobs.get(&JobId(job)).is_some_and(Live::has_started);
+        let lives = self.jobs.get(&JobId(job)).is_some_and(|live| live.has_started());
         (instance == self.instance && lives && self.is_rootless()).then_some((true, job))
     }
 
@@ -395,10 +395,10 @@ impl Daemon {
     fn first_reading(&mut self, job: JobId) {
         let now_us = self.clock.now_us();
         let Some(live) = self.jobs.get_mut(&job) else { return };
-        let Some(container) = &live.container else { return };
+        let (Some(container), Some(meter)) = (&live.container, &mut live.meter) else { return };
         if let Ok((measure, _)) = container.sample(&mut live.members) {
-            let row = live.meter.reading(&crate::sample::reading(&measure, now_us, live.row.state));
-            live.row.usage = live.meter.usage();
+            let row = meter.reading(&crate::sample::reading(&measure, now_us, live.row.state));
+            live.row.usage = meter.usage();
             self.journal.sampled(row);
         }
     }

@@ -189,7 +189,7 @@ impl Daemon {
             };
             Some((cpus, view))
         };
-        let sets: Vec<(CpuSet, SetView)> = self.jobs.values().filter_map(set).collect();
+        let sets: Vec<(CpuSet, SetView)> = self.jobs.values().filter_map(|live| set(live)).collect();
         let shared =
             |at: usize| (0..sets.len()).any(|other| other != at && !sets[other].0.is_disjoint(&sets[at].0));
         let sets = (0..sets.len()).map(|at| SetView { shared: shared(at), ..sets[at].1.clone() }).collect();
@@ -380,12 +380,12 @@ impl Daemon {
         let job = JobId(row.job);
         let now_us = self.clock.now_us();
         if let Some(live) = self.jobs.get(&job)
-            && let Some(measure) =
-                live.container.as_ref().and_then(|container| container.measure(Detail::Totals).ok())
+            && let (Some(container), Some(meter)) = (&live.container, &live.meter)
+            && let Ok(measure) = container.measure(Detail::Totals)
         {
             // Figures of this moment rather than of the last sample.
-            row.usage =
-                live.meter.clone().finish(Some(&crate::sample::reading(&measure, now_us, row.state)), None);
+            let read = crate::sample::reading(&measure, now_us, row.state);
+            row.usage = (**meter).clone().finish(Some(&read), None);
         }
         let samples = if wanted.series { self.journal.store().samples(job.0).ok() } else { None };
         let mut view = report::report_view(&row, samples.as_deref(), now_us);

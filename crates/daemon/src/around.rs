@@ -313,8 +313,7 @@ impl Daemon {
 
     /// A start that was asked for while the job could not be is asked for again.
     pub(crate) fn start_again(&mut self, job: JobId) {
-        let waits = |live: &&crate::live::Live| live.granted && live.container.is_none();
-        if self.jobs.get(&job).filter(waits).is_some() {
+        if self.jobs.get(&job).is_some_and(|live| live.granted && live.container.is_none()) {
             self.effects.push(Effect::Act(job, self.start_action(job)));
         }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use pinfold_policy::{Instant, JobId, Policy};
 use pinfold_proto::row::ProcessId;
-use pinfold_sys::container::Containers;
+use pinfold_sys::container::{Container, Containers};
 use pinfold_sys::mode::Mode;
 use pinfold_sys::procfs::Proc;
 use pinfold_sys::signals::{SIGHUP, Signals};
@@ -518,7 +518,7 @@ impl Daemon {
             .jobs
             .values()
             .filter(|live| live.row.frozen_since_us.is_some())
-            .map(crate::live::Live::id)
+            .map(|live| live.id())
             .collect();
         let now_us = self.clock.now_us();
         for live in self.jobs.values_mut().filter(|_| self.containers.can_steer_memory()) {
@@ -534,7 +534,7 @@ impl Daemon {
         }
         for job in frozen {
             let Some(live) = self.jobs.get_mut(&job) else { continue };
-            let thawed = live.container.as_mut().map_or(Ok(()), pinfold_sys::container::Container::thaw);
+            let thawed = live.container.as_deref_mut().map_or(Ok(()), Container::thaw);
             match thawed {
                 Ok(()) => live.set_state(pinfold_proto::JobState::Running, now_us),
                 Err(error) => {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pinfold_policy::{Event as Judged, JobId};
-use pinfold_profile::meter::Reading;
+use pinfold_profile::meter::{Meter, Reading};
 use pinfold_proto::row::JobRow;
 use pinfold_proto::wire::{ErrorCode, Reply};
 use pinfold_proto::{Ending, JobState};
@@ -77,7 +77,7 @@ impl Daemon {
         if live.row.ending.is_none() && !live.orphaned {
             return;
         }
-        let populated = live.container.as_ref().map(pinfold_sys::container::Container::is_populated);
+        let populated = live.container.as_deref().map(Container::is_populated);
         match populated {
             Some(Ok(true)) => {}
             Some(Ok(false)) | None if self.begins_anew(job) => self.put_back(job),
@@ -99,9 +99,10 @@ impl Daemon {
         let Some(mut live) = self.jobs.remove(&job) else { return };
         self.forget_start(&live.row);
         self.running.remove(&job);
-        live.meter.processes_total(self.processes.total(job));
+        let mut meter = live.meter.take().unwrap_or_else(|| Box::new(Meter::new(job.0)));
+        meter.processes_total(self.processes.total(job));
         let (counts, rows) = self.processes.finish(job, now_us);
-        live.meter.counts(counts);
+        meter.counts(counts);
         for row in rows {
             self.journal.process(row);
         }
@@ -124,7 +125,7 @@ impl Daemon {
             stalls: stalls.map(stalls_row),
             ..reading(&measure, now_us, JobState::Exited)
         });
-        live.row.usage = live.meter.finish(last.as_ref(), live.row.ending.as_ref());
+        live.row.usage = meter.finish(last.as_ref(), live.row.ending.as_ref());
         let command_end = live.row.ending.filter(|_| !live.lingers).map(|ending| ending.ended_us.min(now_us));
         live.row.ended_us = Some(command_end.unwrap_or(now_us));
         if let Some(measure) = measured
@@ -144,7 +145,7 @@ impl Daemon {
             if let Err(error) = container.share_again() {
                 tracing::warn!(job = job.0, %error, "PUs of an isolated job are kept from others until its group is gone");
             }
-            self.sampler.keep_finished(job, container);
+            self.sampler.keep_finished(job, *container);
             self.effects.push(Effect::Remove(job));
         } else {
             self.drop_scratch(job);
@@ -180,7 +181,7 @@ impl Daemon {
     pub(crate) fn withdrawn(&mut self, job: JobId, reason: String) {
         let Some(live) = self.jobs.get_mut(&job) else { return };
         let holds = |container: &Container| container.is_populated().unwrap_or(true);
-        if live.container.as_ref().is_some_and(holds) {
+        if live.container.as_deref().is_some_and(holds) {
             // Its keeper has nothing more to tell of it than this.
             live.orphaned = true;
             live.row.reason = Some(reason);
@@ -195,7 +196,7 @@ impl Daemon {
             live.row.started_us = None;
             live.row.main = None;
             self.running.remove(&job);
-            self.sampler.keep_finished(job, container);
+            self.sampler.keep_finished(job, *container);
             self.effects.push(Effect::Remove(job));
         }
         let Some(live) = self.jobs.get(&job) else { return };

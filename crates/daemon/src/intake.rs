@@ -136,7 +136,7 @@ impl Daemon {
         let keeper = self.keeper_process(id, user);
         let row = self.new_row(job, user, keeper, priority, spec);
         let request = self.request(&row);
-        let mut live = Live::new(row, false);
+        let mut live = Box::new(Live::new(row, false));
         live.keeper = Some(id);
         live.ticket = Some(ticket);
         live.child = pid.filter(|&pid| self.child_of(pid, user).is_some());
@@ -221,7 +221,7 @@ impl Daemon {
     /// A keeper presents a job after a restart of the daemon.
     fn attached(&mut self, id: ConnectionId, user: Peer, job: JobId, phase: Phase) {
         let kept = |live: &Live| live.row.uid == user.uid && live.row.spec.adopted.is_none();
-        let known = self.jobs.get(&job).is_some_and(kept);
+        let known = self.jobs.get(&job).is_some_and(|live| kept(live));
         if !known {
             // It may have been taken for lost and closed; then its true end still counts.
             if let Phase::Ended { ending } = phase
@@ -287,11 +287,12 @@ impl Daemon {
     /// that it repeated since. It would hold a slot for nobody.
     fn presented(&mut self, id: ConnectionId, user: Peer) {
         let Some(keeper) = self.keeper_process(id, user) else { return };
-        let forgotten = |live: &&Live| {
+        let forgotten = |live: &Live| {
             let lost = live.orphaned || live.awaits_keeper.is_some();
             live.row.keeper == Some(keeper) && live.keeper.is_none() && !live.has_started() && !lost
         };
-        let forgotten: Vec<JobId> = self.jobs.values().filter(forgotten).map(Live::id).collect();
+        let forgotten: Vec<JobId> =
+            self.jobs.values().filter(|live| forgotten(live)).map(|live| live.id()).collect();
         for job in forgotten {
             self.withdrawn(
                 job,
@@ -332,7 +333,7 @@ impl Daemon {
         self.waiters.retain(|(waiter, ..)| *waiter != id);
         self.pieces.forget(id);
         let kept: Vec<JobId> =
-            self.jobs.values().filter(|live| live.keeper == Some(id)).map(Live::id).collect();
+            self.jobs.values().filter(|live| live.keeper == Some(id)).map(|live| live.id()).collect();
         for job in kept {
             let live = self.jobs.get_mut(&job).expect("just found");
             live.keeper = None;

@@ -210,8 +210,8 @@ impl Daemon {
     /// After a restart: sets of jobs that are over go, and jobs without their set wait for one.
     pub(crate) fn restore_isolation(&mut self) {
         self.stop_housekeeping();
-        let isolated = |(id, live): (&JobId, &crate::live::Live)| is_isolated(&live.row.spec).then_some(*id);
-        let jobs: BTreeSet<JobId> = self.jobs.iter().filter_map(isolated).collect();
+        let isolated = self.jobs.iter().filter(|(_, live)| is_isolated(&live.row.spec));
+        let jobs: BTreeSet<JobId> = isolated.map(|(&id, _)| id).collect();
         let names: BTreeSet<String> = jobs.iter().map(|job| isolated_set(job.0)).collect();
         self.drop_sets(|set| set.kind == SetKind::Isolated && !names.contains(&set.name));
         for job in jobs {

@@ -37,7 +37,7 @@ pub(crate) struct Live {
     /// Whether the keeper was asked for a child.
     pub asked_child: bool,
     /// Where it is contained, once it runs.
-    pub container: Option<Container>,
+    pub container: Option<Box<Container>>,
     /// What is to be done to its processes once there are any: it was let go through doors, and its keeper has not
     /// named the process yet.
     pub early: Vec<Action>,
@@ -45,8 +45,8 @@ pub(crate) struct Live {
     pub freezes_since: Option<std::time::Instant>,
     /// How long it waits for memory.
     pub waits: crate::memory::Waits,
-    /// What it uses.
-    pub meter: Meter,
+    /// What it uses, since it has a container.
+    pub meter: Option<Box<Meter>>,
     /// Its processes, as they are read.
     pub members: Members,
     /// The NUMA nodes that its memory may lie on, by the kernel's numbers; empty: all.
@@ -74,7 +74,6 @@ pub(crate) struct Live {
 impl Live {
     /// A job as it is submitted or found again.
     pub(crate) fn new(row: JobRow, stored: bool) -> Self {
-        let meter = Meter::new(row.job);
         Self {
             row,
             keeper: None,
@@ -87,7 +86,7 @@ impl Live {
             early: Vec::new(),
             freezes_since: None,
             waits: crate::memory::Waits::default(),
-            meter,
+            meter: None,
             members: Members::default(),
             near: Vec::new(),
             keeper_watch: None,
@@ -140,7 +139,9 @@ impl Live {
 }
 
 /// The jobs by number.
-pub(crate) type Jobs = BTreeMap<JobId, Live>;
+///
+/// Thousands may wait: each is apart, as the map's nodes are half empty where numbers only grow.
+pub(crate) type Jobs = BTreeMap<JobId, Box<Live>>;
 
 /// How the kernel is to share cores with a job of this class and priority; a backfiller that is `even` has a primary's share.
 ///

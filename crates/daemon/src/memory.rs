@@ -264,10 +264,10 @@ impl Daemon {
         let mut jobs = Vec::with_capacity(self.running.len());
         for &job in &self.running {
             let Some(live) = self.jobs.get_mut(&job) else { continue };
-            let Some(Ok(held)) = live.container.as_ref().map(Container::held_memory) else { continue };
+            let Some(Ok(held)) = live.container.as_deref().map(Container::held_memory) else { continue };
             let (resident_bytes, swapped_bytes) = (held.resident_bytes, held.swapped_bytes);
             let asked = tight && resident_bytes.saturating_add(swapped_bytes) >= WAITS_BYTES;
-            let waited_milli = live.waits.read(live.container.as_ref().filter(|_| asked), now_us);
+            let waited_milli = live.waits.read(live.container.as_deref().filter(|_| asked), now_us);
             let cache_bytes = held.cache_bytes;
             jobs.push(JobMemory { job, resident_bytes, swapped_bytes, cache_bytes, waited_milli });
         }
@@ -294,7 +294,7 @@ impl Daemon {
 
     /// A frozen job of which most is in swap is parked.
     fn note_parked(&mut self, now_us: u64) {
-        let frozen = |live: &&mut crate::live::Live| live.row.frozen_since_us.is_some();
+        let frozen = |live: &&mut Box<crate::live::Live>| live.row.frozen_since_us.is_some();
         for live in self.jobs.values_mut().filter(frozen) {
             let parked = self.policy.job(live.id()).is_some_and(|info| info.parked);
             let state = if parked { JobState::Parked } else { JobState::Frozen };

@@ -216,8 +216,8 @@ impl Daemon {
         if self.processes.take(now_us) {
             tracing::warn!("records of processes were lost; those that live are found by samples");
             for job in &self.running {
-                if let Some(live) = self.jobs.get_mut(job) {
-                    live.meter.processes_from(ProcessesFrom::Gaps);
+                if let Some(meter) = self.jobs.get_mut(job).and_then(|live| live.meter.as_mut()) {
+                    meter.processes_from(ProcessesFrom::Gaps);
                 }
             }
         }
@@ -232,7 +232,9 @@ impl Daemon {
         self.processes.resume(job, live.row.usage.processes_total, &known);
         let pids = live.container.as_ref().and_then(|container| container.pids().ok()).unwrap_or_default();
         pids.iter().for_each(|&pid| self.processes.bind(job, pid, now_us));
-        live.meter.processes_from(ProcessesFrom::Gaps);
+        if let Some(meter) = &mut live.meter {
+            meter.processes_from(ProcessesFrom::Gaps);
+        }
     }
 
     /// The processes of a job, over and alive, by number.

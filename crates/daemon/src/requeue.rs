@@ -5,7 +5,6 @@
 //! its own.
 
 use pinfold_policy::{Event as Judged, JobId};
-use pinfold_profile::meter::Meter;
 use pinfold_proto::row::Usage;
 use pinfold_proto::wire::Reply;
 use pinfold_proto::{Ending, JobState};
@@ -36,7 +35,7 @@ impl Daemon {
         self.kills.retain(|&(_, killed)| killed != job);
         let Some(live) = self.jobs.get_mut(&job) else { return };
         let container = live.container.take();
-        live.meter = Meter::new(job.0);
+        live.meter = None;
         live.members = Default::default();
         (live.child, live.granted, live.asked_child, live.lingers) = (None, false, false, false);
         live.early.clear();
@@ -48,7 +47,7 @@ impl Daemon {
         let reply = live.keeper.map(|id| Effect::Reply(id, Reply::Again { job: job.0, reason }));
         self.effects.extend(reply);
         if let Some(container) = container {
-            self.sampler.keep_finished(job, container);
+            self.sampler.keep_finished(job, *container);
             self.effects.push(Effect::Remove(job));
         } else {
             self.drop_scratch(job);

@@ -85,7 +85,7 @@ impl Daemon {
 
     fn restore_job(&mut self, row: JobRow, left: &BTreeSet<u64>) {
         let job = JobId(row.job);
-        let mut live = Live::new(row, true);
+        let mut live = Box::new(Live::new(row, true));
         let adopted = live.row.spec.adopted.is_some();
         // Nobody keeps such a job; as long as it waits, its processes do.
         let runs_outside = self.restore_adopted(&live.row);
@@ -102,7 +102,7 @@ impl Daemon {
         if live.has_started() {
             let last_us = self.clock.now_us();
             let started_us = live.row.started_us.unwrap_or(last_us);
-            live.meter = Meter::resume(job.0, live.row.usage, started_us, last_us);
+            live.meter = Some(Box::new(Meter::resume(job.0, live.row.usage, started_us, last_us)));
             if live.container.is_some() {
                 self.thaw_found(&mut live);
             } else if live.container.is_none() && keeper_alive && live.row.ending.is_none() {
@@ -120,8 +120,7 @@ impl Daemon {
         let begins_anew = self.begins_after_reboot(&live) && !populated;
         if begins_anew {
             self.put_back_after_reboot(&mut live);
-            live.container = None;
-            live.meter = Meter::new(job.0);
+            (live.container, live.meter) = (None, None);
         }
         let waits = !live.has_started();
         let runs = live.has_started() && populated;
@@ -178,7 +177,9 @@ impl Daemon {
             Ok(None)
         };
         match contained {
-            Ok(container) => live.container = container.inspect(|found| found.belongs_to(live.row.uid)),
+            Ok(container) => {
+                live.container = container.map(Box::new).inspect(|found| found.belongs_to(live.row.uid))
+            }
             Err(error) => tracing::warn!(job = job.0, %error, "a container cannot be found again"),
         }
         let shape = live.shape();
@@ -222,7 +223,7 @@ impl Daemon {
     pub(crate) fn thaw_again(&mut self, job: JobId) {
         let Some(live) = self.jobs.get_mut(&job) else { return };
         if live.row.frozen_since_us.is_none()
-            && let Some(Err(error)) = live.container.as_mut().map(pinfold_sys::container::Container::thaw)
+            && let Some(Err(error)) = live.container.as_deref_mut().map(Container::thaw)
         {
             tracing::error!(job = job.0, %error, "a job may stay frozen; `pinfold rescue` thaws it");
         }

@@ -188,7 +188,7 @@ impl Daemon {
         let mut members = Vec::new();
         for job in &self.running {
             let Some(live) = self.jobs.get_mut(job) else { continue };
-            let Some(container) = &live.container else { continue };
+            let (Some(container), Some(meter)) = (&live.container, &mut live.meter) else { continue };
             let (measure, pids, stalls) = match read_job(container, &mut live.members) {
                 Ok(read) => read,
                 Err(error) => {
@@ -200,12 +200,12 @@ impl Daemon {
                 let rows = self.processes.sampled(*job, &pids, &live.members, now_us);
                 self.processes.take_turns(&self.proc, &live.members);
                 rows.into_iter().for_each(|row| self.journal.process(row));
-                live.meter.processes_total(self.processes.total(*job));
-                live.meter.counts(self.processes.counts(*job));
+                meter.processes_total(self.processes.total(*job));
+                meter.counts(self.processes.counts(*job));
             }
             let read = Reading { stalls, ..reading(&measure, now_us, live.row.state) };
-            let row = live.meter.reading(&read);
-            live.row.usage = live.meter.usage();
+            let row = meter.reading(&read);
+            live.row.usage = meter.usage();
             self.journal.sampled(row);
             if live.row.usage.samples.is_multiple_of(SAMPLES_LOOSE as u64) {
                 self.sampler.to_pack.insert(*job);
@@ -249,9 +249,9 @@ impl Daemon {
             return Vec::new();
         }
         let now_us = self.clock.now_us();
-        let runs = |live: &&Live| live.row.class == JobClass::Primary && live.row.state == JobState::Running;
+        let runs = |live: &Live| live.row.class == JobClass::Primary && live.row.state == JobState::Running;
         let waited = |job: &JobId| {
-            let container = self.jobs.get(job).filter(runs)?.container.as_ref()?;
+            let container = self.jobs.get(job).filter(|live| runs(live))?.container.as_ref()?;
             Some((*job, waited_us(container, &self.proc)?))
         };
         let waited: BTreeMap<JobId, u64> = self.running.iter().filter_map(waited).collect();

@@ -415,8 +415,13 @@ impl Daemon {
     }
 
     fn jobs_in(&self, name: &str) -> impl Iterator<Item = u64> {
-        let is_in = |live: &&crate::live::Live| live.row.set().as_deref() == Some(name);
-        self.jobs.values().filter(is_in).map(|live| live.row.job).collect::<Vec<_>>().into_iter()
+        let is_in = |live: &crate::live::Live| live.row.set().as_deref() == Some(name);
+        self.jobs
+            .values()
+            .filter(move |live| is_in(live))
+            .map(|live| live.row.job)
+            .collect::<Vec<_>>()
+            .into_iter()
     }
 
     fn free_name(&self, name: &str) -> Result<String, Refusal> {

@@ -126,8 +126,8 @@ impl Daemon {
         let Some(kept) = asked.and_then(|asked| self.jobs.get(&asked)).map(|live| kept_as(&live.row)) else {
             return;
         };
-        let begun = |live: &&Live| live.has_started() && kept_as(&live.row) == kept;
-        let begun: Vec<JobId> = self.jobs.values().filter(begun).map(Live::id).collect();
+        let begun = |live: &Live| live.has_started() && kept_as(&live.row) == kept;
+        let begun: Vec<JobId> = self.jobs.values().filter(|live| begun(live)).map(|live| live.id()).collect();
         if begun.is_empty() {
             return self.keep_start_now(kept, &start);
         }
@@ -149,7 +149,7 @@ impl Daemon {
     /// Jobs that wait for a keeper: the peer's own; for root all.
     pub(crate) fn starts_for(&mut self, user: Peer) -> Reply {
         let now_us = self.clock.now_us();
-        let theirs = |live: &&mut Live| user.uid == 0 || user.uid == live.row.uid;
+        let theirs = |live: &&mut Box<Live>| user.uid == 0 || user.uid == live.row.uid;
         let mut due: BTreeMap<JobId, (u32, Vec<u32>)> = BTreeMap::new();
         for live in self.jobs.values_mut().filter(theirs) {
             let Some(awaited) = live.awaits_keeper.as_mut().filter(|awaited| awaited.is_due(now_us)) else {
@@ -256,7 +256,7 @@ impl Daemon {
         }
         let now_us = self.clock.now_us();
         let waits = |live: &Live| live.awaits_keeper.is_some_and(|awaited| awaited.is_due(now_us));
-        if !self.jobs.values().any(waits) || is_cut_down() {
+        if !self.jobs.values().any(|live| waits(live)) || is_cut_down() {
             self.starts.called = None;
             return;
         }
