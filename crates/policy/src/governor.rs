@@ -1,13 +1,13 @@
-//! The memory governor: who may start, who is frozen when memory runs short, who is paged out, who returns.
+//! The memory governor: who may start, who is frozen when memory runs short, who is paged out.
 //!
 //! One job, the *token holder*, is never frozen or paged out for another: the foremost when the token fell free, and
 //! it keeps it until it ends. So one job always goes on, and as long as each fits into RAM beside nothing and swap
 //! takes the others, all of them end one after the other at the worst (Jiang and Zhang's swap token, 2005). Above
 //! that floor: admission counts with what jobs usually need; who grows is watched; before memory is short the
-//! youngest stand still; what stands still is paged out only as far as those who run need it; and who stood still
-//! returns when it fits, the foremost first.
+//! youngest stand still; what stands still is paged out only as far as those who run need it.
 //!
-//! Absent: how anything is measured, and the slots: a job that is frozen for memory has none.
+//! Absent: how anything is measured; who returns, and when (`returns`); and the slots: a job that is frozen for memory has
+//! none.
 
 use std::time::Duration;
 
@@ -24,13 +24,11 @@ pub(crate) const HORIZON: Duration = Duration::from_secs(1);
 /// The least time between two steps against a shortage, when growth is not predicted.
 const STEP: Duration = Duration::from_millis(250);
 /// All jobs stood still for this part of the time: the host thrashes, whatever the figures say.
-const THRASH_MILLI: u16 = 500;
+pub(crate) const THRASH_MILLI: u16 = 500;
 /// ... for so long.
 const THRASH_FOR: Duration = Duration::from_secs(1);
 /// Where the kernel does not say who stalls, a shortage with next to nothing free for so long is taken for that.
 pub const FULL_FOR: Duration = Duration::from_secs(10);
-/// A job returns from swap only to a host that stalls less than this; nobody returns to one that thrashes.
-const CALM_MILLI: u16 = 100;
 /// Nobody below this is frozen for memory or paged out: it would not help.
 pub(crate) const WORTH_BYTES: u64 = 4 << 20;
 /// Who grows by so much from one reading to the next does not stand still yet, though it was told to.
@@ -41,10 +39,6 @@ pub(crate) const KINDS_MAX: usize = 10_000;
 const REST: Duration = Duration::from_secs(1);
 /// up to 2^6 times.
 const REST_DOUBLINGS_MAX: u32 = 6;
-/// The least time a job runs after it returned; longer when it comes from swap.
-const RUN: Duration = Duration::from_secs(1);
-/// A job that came from swap runs at least this many times as long as that took.
-const RUN_PER_SWAP_IN: u32 = 10;
 /// The rate of a swap device that was not measured: that of a slow disk.
 const SWAP_RATE_ASSUMED: u64 = 50 << 20;
 /// The part of the swap device's rate that paging out may use, in thousandths.
@@ -303,22 +297,9 @@ impl Policy {
         self.lives.iter().filter_map(|id| self.jobs.get(id)).map(|job| &**job).filter(|job| !has_slot(job))
     }
 
-    /// The foremost of those frozen for memory.
-    fn first_to_return(&self) -> Option<&Job> {
-        let borrowed = self.memory_borrowers();
-        self.frozen_for_memory().min_by_key(|job| (job.has_borrowed(&borrowed), order(job)))
-    }
-
     /// Jobs frozen for memory that may not return yet.
     pub(crate) fn frozen_for_memory(&self) -> impl Iterator<Item = &Job> {
         self.memory.frozen.iter().filter_map(|id| self.jobs.get(id)).map(|job| &**job)
-    }
-
-    /// What must be free for a job that stands still so that it can go on: all that it holds, and what it will grow by.
-    pub(crate) fn need_to_return(&self, job: &Job) -> u64 {
-        let known = self.settings.memory.prediction && self.claim_of(job).is_some();
-        let growth = if known { 0 } else { grown(job.held.growth_before, HORIZON * 2) };
-        self.counts_for(job).saturating_add(growth)
     }
 
     /// The token stays with who has it until it ends or a user stops it, or another stood still for very long; then it
@@ -379,132 +360,7 @@ impl Policy {
         (PATIENCE * above).saturating_sub(self.now.since(job.since))
     }
 
-    /// Lets those return that may, and sees to it that the token holder runs. At the end of each step, for an exit
-    /// may have made room.
-    pub(crate) fn let_return(&mut self) {
-        if !self.governs() {
-            for id in std::mem::take(&mut self.memory.frozen) {
-                self.let_go(id);
-            }
-            return;
-        }
-        // Also while nobody stands still: whoever starts next is held against what the token holder may need.
-        self.choose_token();
-        if self.memory.frozen.is_empty() {
-            return;
-        }
-        if let Some(token) = self.memory.token.filter(|token| self.memory.frozen.contains(token)) {
-            self.let_go(token);
-        }
-        while let Some(first) = self.first_to_return().filter(|first| self.may_return(first)).map(Job::id) {
-            self.let_go(first);
-        }
-    }
-
-    /// Whether one that was let go, as it had nothing in swap by the readings of then, is seen to have by the time it gets its
-    /// slot, while as many come back as may.
-    fn finds_swap_busy(&self, job: &Job) -> bool {
-        let unforeseen = job.held.missing() >= WORTH_BYTES && !self.memory.returning.contains_key(&job.id());
-        unforeseen && self.swap_is_busy() && self.memory.token != Some(job.id())
-    }
-
-    /// Whether as many come back from swap as may at a time.
-    fn swap_is_busy(&self) -> bool {
-        self.memory.returning.len() >= self.settings.memory.swap_slot.max(1) as usize
-    }
-
-    /// What those will come to hold, beyond what they do, who return before one and have not got their slot yet.
-    fn let_go_before(&self, first: &Job) -> u64 {
-        let on_its_way = |job: &&Job| {
-            let out = job.live().and_then(|live| live.out);
-            job.id() != first.id()
-                && job.queued.is_some()
-                && out.is_some_and(Out::is_memory)
-                && !self.memory.frozen.contains(&job.id())
-        };
-        let comes = |job: &Job| self.need_to_return(job).saturating_sub(job.held.resident);
-        self.standing().filter(on_its_way).map(comes).fold(0, u64::saturating_add)
-    }
-
-    pub(crate) fn may_return(&self, first: &Job) -> bool {
-        let from_swap = first.held.missing() >= WORTH_BYTES;
-        let calm = if from_swap { CALM_MILLI } else { THRASH_MILLI };
-        if self.memory.stalled_milli >= calm || (from_swap && self.swap_is_busy()) {
-            return false;
-        }
-        if self.now < first.held.rests_until {
-            return false;
-        }
-        let usable = self.memory.usable.unwrap_or(u64::MAX);
-        let margin = usable / 20;
-        let taken: u64 = self
-            .running()
-            .map(|job| job.held.needs().saturating_add(self.ahead(job)))
-            .fold(0, u64::saturating_add);
-        // The others that stand still can be paged out, as far as swap takes them.
-        let pinned = self.standing().filter(|job| job.id() != first.id()).map(|job| job.held.resident);
-        let pinned = pinned.fold(0, u64::saturating_add).saturating_sub(self.memory.swap_free);
-        // Those who were let go before it, in this step as well, and have no slot yet.
-        let before = self.let_go_before(first);
-        let need = self.need_to_return(first).saturating_add(before);
-        let all = taken.saturating_add(need).saturating_add(pinned);
-        let is_token = self.memory.token == Some(first.id());
-        let comes =
-            need.saturating_sub(first.held.total()).max(self.grows_again(first).saturating_add(before));
-        let safe = is_token || !self.is_unsafe(first, comes, usable);
-        // Who borrowed does not take what was taken from him before the other has it.
-        let wanted = !is_token && self.lent_memory_is_wanted(first);
-        let margin = margin.saturating_add(if wanted { self.claimed() } else { 0 });
-        all.saturating_add(margin) <= usable && (safe || !self.settings.memory.prediction)
-    }
-
-    /// A job that stood still for another cause does not find the memory that it needs to go on: from now on it stands
-    /// still for that.
-    pub(crate) fn rest_for_memory(&mut self, id: JobId) {
-        // The one that runs may have started just now.
-        self.choose_token();
-        self.dequeue(id);
-        self.memory.frozen.insert(id);
-        let token = self.memory.token.unwrap_or(id);
-        if let Some(live) = self.live_mut(id) {
-            live.out = Some(Out::Memory { token });
-        }
-        // With nobody else to hold the token it goes on.
-        self.choose_token();
-    }
-
-    /// A job that was frozen for memory may return: it is given the next slot.
-    fn let_go(&mut self, id: JobId) {
-        self.memory.frozen.remove(&id);
-        if self.jobs.get(&id).is_some_and(|job| job.held.missing() >= WORTH_BYTES) {
-            self.memory.returning.insert(id, None);
-        }
-        self.enqueue(id);
-    }
-
-    /// A job goes on after it stood still, now that it has its slot.
-    pub(crate) fn returns(&mut self, id: JobId) {
-        let now = self.now;
-        let rate = self.swap_rate();
-        let Some(job) = self.jobs.get_mut(&id) else { return };
-        let swap_in = Duration::from_micros(job.held.missing().saturating_mul(1_000_000) / rate);
-        (job.held.resumed, job.held.taken_back) = (now, false);
-        job.held.runs_until = now.after(RUN.max(swap_in * RUN_PER_SWAP_IN));
-        self.comes_from_swap(id);
-    }
-
-    /// What a job has in swap comes back with its next steps: the others wait for that long.
-    pub(crate) fn comes_from_swap(&mut self, id: JobId) {
-        let (now, rate) = (self.now, self.swap_rate());
-        let swapped = self.jobs.get(&id).map_or(0, |job| job.held.missing());
-        if swapped >= WORTH_BYTES {
-            let swap_in = Duration::from_micros(swapped.saturating_mul(1_000_000) / rate);
-            let before = self.memory.returning.get(&id).copied().flatten();
-            self.memory.returning.insert(id, before.max(Some(now.after(swap_in * 2))));
-        }
-    }
-
-    fn swap_rate(&self) -> u64 {
+    pub(crate) fn swap_rate(&self) -> u64 {
         if self.memory.swap_rate == 0 { SWAP_RATE_ASSUMED } else { self.memory.swap_rate }
     }
 

@@ -4,14 +4,14 @@
 //! and its reason. Reading order: [`settings`], [`event`] (what can happen), [`action`] (what can be done,
 //! and why), [`job`] (what is known of each job), [`policy`] (the state and its events), then the private
 //! modules: `queue` (who is next), `holders` (who has a slot), `cores` (who is where), `choice` (which cores a job
-//! gets), `asides` (cores that are set aside, and the jobs on them), [`isolation`] (whose cores are its alone), `borders` (jobs that may not go beyond certain
-//! PUs), `machine` (when it changes), `arrays` (how many members of an array may have started), `ageing` (who waited too
-//! long), `rules` (what follows from it), `chunks` (on which NUMA nodes their memory may lie), `moves` (where backfillers
-//! go), `protect` (how many there may be), `interference` (who of them stands in a primary's way), `repack` (who makes
-//! room for a wider job), `shapes` and `trials` (who lies close together and who apart), `memory`, `governor`,
-//! `ahead`, `safety`, `cold`, `early`, `slow`, `checkpoint`, `requeue` and `claims` (who waits, starts early, gets on without, is slowed,
-//! stands still, returns and begins anew for want of memory), `projects` (who has a right to cores and memory, and who gives
-//! them back), `carry` (from what is wanted to what must be asked for), `lengths` (how long jobs like one took), `adopt`
+//! gets), `asides` (cores that are set aside, and the jobs on them), [`isolation`] (whose cores are its alone), `borders`
+//! (jobs that may not go beyond certain PUs), `machine` (when it changes), `arrays` (how many members of an array may have
+//! started), `ageing` (who waited too long), `rules` (what follows from it), `chunks` (on which NUMA nodes their memory may
+//! lie), `moves` (where backfillers go), `protect` (how many there may be), `interference` (who of them stands in a
+//! primary's way), `repack` (who makes room for a wider job), `shapes` and `trials` (who lies close together and who
+//! apart), `memory`, `governor`, `ahead`, `safety`, `cold`, `early`, `slow`, `checkpoint`, `requeue`, `returns` and `claims`
+//! (who waits, starts early, gets on without, is slowed, stands still, returns and begins anew for want of memory),
+//! `projects` (who has a right to cores and memory, and who gives them back), `carry` (from what is wanted to what must be asked for), `lengths` (how long jobs like one took), `adopt`
 //! (after a restart), `explain` (in words). [`drift`] stands by itself: what to do when another program changes what was
 //! asked of the kernel.
 //!
@@ -54,6 +54,7 @@ mod protect;
 mod queue;
 mod repack;
 mod requeue;
+mod returns;
 mod rules;
 mod safety;
 pub mod settings;

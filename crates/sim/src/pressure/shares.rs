@@ -63,7 +63,7 @@ impl Books {
 
     /// What the started jobs of a pool count for: all they may need while they run, what they hold in RAM otherwise.
     fn counted(&self, shares: &BTreeMap<&str, u64>, pool: &str) -> u64 {
-        self.counted_if(shares, pool, |entry| entry.frozen)
+        self.counted_if(shares, pool, stands)
     }
 
     fn counted_if(&self, shares: &BTreeMap<&str, u64>, pool: &str, stands: impl Fn(&Entry) -> bool) -> u64 {
@@ -90,7 +90,7 @@ impl Books {
         let own = theirs.map_or(rest, |name| shares[name]);
         let used = self.jobs.values().filter(|e| e.started.is_some() && Self::pool(&shares, e) == theirs);
         let used: u64 = used.map(|entry| entry.held.0 + entry.held.1).sum();
-        let stood = |entry: &Entry| entry.frozen || entry.thawed == Some(now);
+        let stood = |entry: &Entry| stands(entry) || entry.thawed == Some(now);
         let counted = self.counted_if(&shares, pool, stood);
         (used > own || frozen.taken_back) && counted + wanted <= shares[pool]
     }
@@ -114,7 +114,7 @@ impl Books {
             let wanted = self.counts_for(next);
             let own = self.counted(&shares, pool) + wanted <= share;
             let slot = used + next.request.cores as usize <= slots;
-            let returns = self.jobs.values().filter(mine).any(|entry| entry.frozen || entry.ends);
+            let returns = self.jobs.values().filter(mine).any(stands);
             let others = || self.jobs.values().filter(|e| e.started.is_some() && !mine(e));
             let stays = |entry: &Entry| {
                 entry.request.no_suspend
@@ -131,4 +131,9 @@ impl Books {
         }
         owed
     }
+}
+
+/// Whether a started job has no slot any more: what it writes down before it is ended it writes from where it is.
+fn stands(entry: &Entry) -> bool {
+    entry.frozen || entry.ends || entry.writes
 }
