@@ -11,9 +11,9 @@
 //! primary's way), `repack` (who makes room for a wider job), `shapes` and `trials` (who lies close together and who
 //! apart), `memory`, `governor`, `ahead`, `safety`, `cold`, `early`, `slow`, `checkpoint`, `requeue`, `returns` and `claims`
 //! (who waits, starts early, gets on without, is slowed, stands still, returns and begins anew for want of memory),
-//! `projects` (who has a right to cores and memory, and who gives them back), `carry` (from what is wanted to what must be asked for), `lengths` (how long jobs like one took), `adopt`
-//! (after a restart), `explain` (in words). [`drift`] stands by itself: what to do when another program changes what was
-//! asked of the kernel.
+//! `projects` (who has a right to cores and memory, and who gives them back), `carry` (from what is wanted to what must be
+//! asked for), `lengths` (how long jobs like one took), `adopt` (after a restart), `explain` (in words). [`drift`] stands by
+//! itself: what to do when another program changes what was asked of the kernel.
 //!
 //! Absent here: files, clocks, threads, random numbers, hash order. The daemon and the simulator call the
 //! same code, and the same events give the same decisions byte for byte.

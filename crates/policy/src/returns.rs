@@ -99,6 +99,8 @@ impl Policy {
         self.need_to_return(job).max(self.comes_to_hold(job)).saturating_sub(job.held.total())
     }
 
+    /// Whether one that stands still may go on: the host is calm, it rested, no more come back from swap than may, what it
+    /// needs fits beside the others, and with all that it will hold all can still end.
     pub(crate) fn may_return(&self, first: &Job) -> bool {
         let from_swap = first.held.missing() >= WORTH_BYTES;
         let calm = if from_swap { CALM_MILLI } else { THRASH_MILLI };

@@ -419,7 +419,7 @@ impl Books {
         Ok(())
     }
 
-    /// One who runs and holds memory beside the token holder and this one, though he may be frozen.
+    /// Those who run and hold memory beside the token holder and this one, though they may be frozen.
     fn could_be_frozen(&self, but: JobId) -> impl Iterator<Item = (JobId, &Entry)> {
         let runs = |job: &JobId, entry: &Entry| {
             let held = entry.started.is_some() && entry.held.0 >= WORTH_BYTES;
