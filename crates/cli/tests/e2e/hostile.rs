@@ -2,6 +2,17 @@
 //! without rights; what one tries with the other's jobs, with pinfold's own files, or with the host, has no effect, and
 //! everybody else is served meanwhile. Needs root, who can be three users.
 
+mod audit;
+mod authority;
+mod clearing;
+mod cost;
+mod journal;
+mod keepers;
+mod learning;
+mod limits;
+mod pids;
+mod sets;
+
 use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 use std::os::unix::process::CommandExt;

@@ -1,0 +1,1 @@
+//! What one user says of a program does not count for others.

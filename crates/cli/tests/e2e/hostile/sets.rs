@@ -1,0 +1,1 @@
+//! Cores that are set aside by users without rights.
