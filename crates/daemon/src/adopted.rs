@@ -54,7 +54,7 @@ impl Daemon {
         self.stay_within_bounds(bounds, &mut spec)?;
         let priority = self.admit(user, &spec)?;
         let first = ProcessId { pid: found[0].pid, start_ticks: found[0].start_ticks };
-        let job = self.journal.store().next_job();
+        let job = self.journal.next_number().map_err(|reason| (ErrorCode::Failed, reason))?;
         let uid_name = self.user_name(owner);
         let row = JobRow::asked_for(job, owner, uid_name, spec, self.clock.now_us());
         let row = JobRow { priority, main: Some(first), ..row };

@@ -119,9 +119,7 @@ impl Daemon {
             jobs: views,
             warnings: self
                 .journal
-                .trouble()
-                .map(|why| format!("the job store cannot be written: {why}"))
-                .into_iter()
+                .warnings()
                 .chain(self.projects_warning())
                 .chain(self.budget_warning())
                 .chain(self.warnings.iter().cloned())

@@ -126,8 +126,8 @@ impl Daemon {
             ..reading(&measure, now_us, JobState::Exited)
         });
         live.row.usage = meter.finish(last.as_ref(), live.row.ending.as_ref());
-        let command_end = live.row.ending.filter(|_| !live.lingers).map(|ending| ending.ended_us.min(now_us));
-        live.row.ended_us = Some(command_end.unwrap_or(now_us));
+        let command_end = live.row.ending.filter(|_| !live.lingers).map(|ending| ending.ended_us);
+        live.row.ended_us = Some(plausible_end(&live.row, command_end.unwrap_or(now_us), now_us));
         if let Some(measure) = measured
             && measure.oom_kills.is_some_and(|kills| kills > 0)
         {
@@ -272,6 +272,12 @@ impl Daemon {
         }
         self.journal.store().job(job.0).ok().flatten()
     }
+}
+
+/// When a job ended, if its keeper says so: not before it began, and not later than now. One that ended long ago would be
+/// struck off as too old.
+pub(crate) fn plausible_end(row: &JobRow, told_us: u64, now_us: u64) -> u64 {
+    told_us.min(now_us).max(row.started_us.unwrap_or(row.submitted_us))
 }
 
 /// Why a job ended that was cancelled and did not end by itself.

@@ -110,7 +110,7 @@ impl Daemon {
         }
         self.server.greet(id);
         let mut warnings = self.warnings.clone();
-        warnings.extend(self.journal.trouble().map(|why| format!("the job store cannot be written: {why}")));
+        warnings.extend(self.journal.warnings());
         warnings.extend(self.projects_warning());
         let (_, slots) = self.policy.slots();
         let doors = self.server.peer(id).is_some_and(|user| self.has_doors_for(user.uid));
@@ -131,7 +131,13 @@ impl Daemon {
                 return self.reply(id, Reply::Refused { ticket, job: None, reason, code });
             }
         };
-        let job = self.journal.store().next_job();
+        let job = match self.journal.next_number() {
+            Ok(job) => job,
+            Err(reason) => {
+                let code = ErrorCode::Failed;
+                return self.reply(id, Reply::Refused { ticket, job: None, reason, code });
+            }
+        };
         self.place_in_array(id, job, &mut spec);
         let keeper = self.keeper_process(id, user);
         let row = self.new_row(job, user, keeper, priority, spec);
@@ -611,10 +617,10 @@ impl Daemon {
             return row.uid == user.uid;
         }
         row.ending = Some(ending);
-        row.ended_us = Some(ending.ended_us);
+        row.ended_us = Some(crate::finish::plausible_end(&row, ending.ended_us, self.clock.now_us()));
         row.reason = row.reason.filter(|reason| reason == crate::finish::KILLED);
         row.reason = Some(crate::finish::how_it_ended(&row));
-        self.journal.close(row, true);
+        self.journal.amend(row);
         true
     }
 }

@@ -1,6 +1,13 @@
 //! The state on disk: what changed in a turn of the loop is written in one transaction, before the effects
 //! that it explains (but for freezes as memory runs short). When the disk refuses (full, failing), jobs go on, what is to be written is kept, bounded,
-//! and tried again; the daemon says so to whoever asks.
+//! and tried again; the daemon says so to whoever asks. A single row that the store refuses for what it holds, while the
+//! disk is well, is set aside and told of; all others are written.
+//!
+//! Owns the store, what is still to be written to it, and whether a job that is over has a row there.
+
+mod aside;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,6 +18,9 @@ use pinfold_proto::row::{DecisionRow, FileRow, JobRow, NodeRow, ProcessRow, Samp
 
 use crate::act::in_full;
 use crate::live::Jobs;
+use crate::numbers::Numbers;
+
+use aside::Aside;
 
 /// How many decisions and samples are kept while the store cannot be written.
 const KEPT_MAX: usize = 10_000;
@@ -21,8 +31,10 @@ pub(crate) struct Journal {
     store: Store,
     dirty: BTreeSet<JobId>,
     later: BTreeSet<JobId>,
+    numbers: Numbers,
     /// Jobs that are over, until their last row is written; says whether a row is there already.
     over: BTreeMap<JobId, (JobRow, bool)>,
+    aside: Aside,
     decisions: VecDeque<DecisionRow>,
     samples: VecDeque<SampleRow>,
     processes: VecDeque<ProcessRow>,
@@ -34,10 +46,13 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// A journal on an open store.
-    pub(crate) fn new(store: Store) -> Self {
+    /// A journal on an open store, which counts on from behind all numbers that were ever told.
+    pub(crate) fn new(mut store: Store, numbers: Numbers, rebooted: bool) -> Self {
+        store.numbers_from(numbers.first_free(rebooted));
         Self {
             store,
+            numbers,
+            aside: Aside::default(),
             dirty: BTreeSet::new(),
             later: BTreeSet::new(),
             over: BTreeMap::new(),
@@ -51,7 +66,23 @@ impl Journal {
         }
     }
 
-    /// The store, to read from and to take numbers from.
+    /// A number for a new job, never given before.
+    ///
+    /// # Errors
+    /// In words, when the store cannot be written and the number cannot be kept elsewhere either.
+    pub(crate) fn next_number(&mut self) -> Result<u64, String> {
+        if let Some(trouble) = &self.trouble {
+            let next = self.store.upcoming_job().saturating_add(1);
+            self.numbers.keep(next).map_err(|error| {
+                format!(
+                    "no job's number can be kept, so none is given: {error}; and the job store: {trouble}"
+                )
+            })?;
+        }
+        Ok(self.store.next_job())
+    }
+
+    /// The store, to read from.
     pub(crate) fn store(&mut self) -> &mut Store {
         &mut self.store
     }
@@ -71,11 +102,19 @@ impl Journal {
         self.dirty.append(&mut self.later);
     }
 
-    /// The job is over; this is its last row.
+    /// The job is over; this is its last row. Says whether the store has one already.
     pub(crate) fn close(&mut self, row: JobRow, stored: bool) {
         self.dirty.remove(&JobId(row.job));
         self.later.remove(&JobId(row.job));
         self.over.insert(JobId(row.job), (row, stored));
+    }
+
+    /// More is known of a job that is over: its last row, as it is to stand from now on.
+    pub(crate) fn amend(&mut self, row: JobRow) {
+        let job = JobId(row.job);
+        // One that is yet to be written for the first time stays so.
+        let stored = self.over.get(&job).or_else(|| self.aside.row(job)).is_none_or(|&(_, stored)| stored);
+        self.over.insert(job, (row, stored));
     }
 
     /// A decision was taken.
@@ -125,17 +164,23 @@ impl Journal {
 
     /// The last row of a job that is over and not yet on disk.
     pub(crate) fn unwritten(&self, job: JobId) -> Option<&JobRow> {
-        self.over.get(&job).map(|(row, _)| row)
+        self.over.get(&job).or_else(|| self.aside.row(job)).map(|(row, _)| row)
     }
 
     /// The last rows of all such jobs.
     pub(crate) fn all_unwritten(&self) -> impl Iterator<Item = &JobRow> {
-        self.over.values().map(|(row, _)| row)
+        self.over.values().map(|(row, _)| row).chain(self.aside.rows())
     }
 
     /// Why the store cannot be written, while it cannot.
     pub(crate) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
+    }
+
+    /// What users should know of the store, in words.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
+        let trouble = self.trouble.as_ref().map(|why| format!("the job store cannot be written: {why}"));
+        trouble.into_iter().chain(self.aside.words())
     }
 
     /// Writes all that changed, in one transaction. On failure all of it is kept for the next time.
@@ -153,7 +198,7 @@ impl Journal {
         }
         self.write_waiting();
         match self.write_all(jobs) {
-            Ok(()) => self.written(jobs),
+            Ok(refused) => self.written(jobs, refused),
             Err(error) => {
                 self.store.rollback();
                 self.failed(&error);
@@ -161,50 +206,64 @@ impl Journal {
         }
     }
 
-    fn write_all(&mut self, jobs: &Jobs) -> Result<(), StoreError> {
-        self.store.begin()?;
+    /// Gives the jobs of which the store refused a row, and why.
+    fn write_all(&mut self, jobs: &Jobs) -> Result<Vec<Refusal>, StoreError> {
+        let mut refused = Vec::new();
+        let store = &mut self.store;
+        store.begin()?;
         for job in &self.dirty {
             if let Some(live) = jobs.get(job) {
-                put(&mut self.store, &live.row, live.stored)?;
+                unless_refused(put(store, &live.row, live.stored), *job, "row", &mut refused)?;
             }
         }
-        for (row, stored) in self.over.values() {
-            put(&mut self.store, row, *stored)?;
+        for (job, (row, stored)) in &self.over {
+            unless_refused(put(store, row, *stored), *job, "row", &mut refused)?;
         }
-        for decision in &self.decisions {
-            self.store.add_decision(decision)?;
+        for row in &self.decisions {
+            unless_refused(store.add_decision(row), JobId(row.job), "decisions", &mut refused)?;
         }
-        for sample in &self.samples {
-            self.store.add_sample(sample)?;
+        for row in &self.samples {
+            unless_refused(store.add_sample(row), JobId(row.job), "samples", &mut refused)?;
         }
-        for process in &self.processes {
-            self.store.put_process(process)?;
+        for row in &self.processes {
+            unless_refused(store.put_process(row), JobId(row.job), "processes", &mut refused)?;
         }
-        for file in &self.files {
-            self.store.put_file(file)?;
+        for row in &self.files {
+            unless_refused(store.put_file(row), JobId(row.job), "files", &mut refused)?;
         }
-        for node in &self.nodes {
-            self.store.put_node(node)?;
+        for row in &self.nodes {
+            unless_refused(store.put_node(row), JobId(row.job), "NUMA nodes", &mut refused)?;
         }
         for reading in &self.host {
-            self.store.add_host(reading)?;
+            unless_refused(store.add_host(reading), JobId(0), "host readings", &mut refused)?;
         }
-        self.store.commit()
+        if !refused.is_empty() {
+            // The number of a job without a row must not be given again.
+            store.keep_numbers()?;
+        }
+        store.commit().map(|()| refused)
     }
 
-    fn written(&mut self, jobs: &mut Jobs) {
-        for job in std::mem::take(&mut self.dirty) {
+    fn written(&mut self, jobs: &mut Jobs, refused: Vec<Refusal>) {
+        let no_row: BTreeSet<JobId> =
+            refused.iter().filter(|refusal| refusal.what == "row").map(|refusal| refusal.job).collect();
+        for job in std::mem::take(&mut self.dirty).into_iter().filter(|job| !no_row.contains(job)) {
             if let Some(live) = jobs.get_mut(&job) {
                 live.stored = true;
             }
+            self.aside.written(job);
         }
-        self.over.clear();
+        for (job, (row, stored)) in std::mem::take(&mut self.over) {
+            if no_row.contains(&job) { self.aside.keep(row, stored) } else { self.aside.written(job) }
+        }
+        refused.into_iter().for_each(|refusal| self.aside.told(refusal));
         self.decisions.clear();
         self.samples.clear();
         self.processes.clear();
         self.files.clear();
         self.nodes.clear();
         self.host.clear();
+        self.numbers.all_written();
         if self.trouble.take().is_some() {
             tracing::info!("the store can be written again; nothing is missing that was kept");
         }
@@ -215,12 +274,48 @@ impl Journal {
         if self.trouble.as_deref() != Some(&text) {
             tracing::error!(error = %text, "the store cannot be written; jobs go on, unrecorded for now");
         }
+        // Numbers of this turn are about to be told.
+        if let Err(error) = self.numbers.keep(self.store.upcoming_job()) {
+            tracing::error!(%error, "numbers of jobs cannot be kept; none is given until the store can be written");
+        }
         self.trouble = Some(text);
     }
 }
 
+/// A row that the store refuses, for itself alone.
+#[derive(Debug)]
+struct Refusal {
+    job: JobId,
+    /// What it is of the job; `row`: its own.
+    what: &'static str,
+    why: String,
+}
+
+/// Notes a row that is refused for what it holds; every other error is that of the disk.
+fn unless_refused(
+    done: Result<(), StoreError>,
+    job: JobId,
+    what: &'static str,
+    refused: &mut Vec<Refusal>,
+) -> Result<(), StoreError> {
+    match done {
+        Err(error) if error.is_about_the_row() => {
+            refused.push(Refusal { job, what, why: in_full(&error) });
+            Ok(())
+        }
+        done => done,
+    }
+}
+
 fn put(store: &mut Store, row: &JobRow, stored: bool) -> Result<(), StoreError> {
-    if stored { store.update_job(row) } else { store.insert_job(row) }
+    if !stored {
+        return store.insert_job(row);
+    }
+    match store.update_job(row) {
+        // It was struck off meanwhile, for its age or for want of room: what is known later counts.
+        Err(StoreError::NoSuchJob { .. }) => store.insert_job(row),
+        done => done,
+    }
 }
 
 fn push_bounded<T>(queue: &mut VecDeque<T>, value: T) {

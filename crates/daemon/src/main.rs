@@ -32,6 +32,7 @@ mod machine;
 mod memory;
 mod metrics;
 mod numa;
+mod numbers;
 mod operate;
 mod options;
 mod own_nodes;
@@ -71,6 +72,7 @@ use pinfold_sys::{discover, peer};
 use crate::clock::Clock;
 use crate::daemon::Daemon;
 use crate::guard::{Guard, Scene};
+use crate::journal::Journal;
 use crate::options::Options;
 use crate::state_dir::StateDir;
 
@@ -120,13 +122,13 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     // Before anything else is open that the guard should not hold.
     let Some(guard) = Guard::start(&scene(&plan, &roots, &state))? else { return Ok(()) };
     let signals = Signals::block(&[SIGTERM, SIGINT, SIGHUP]).context("failed to read signals")?;
-    let (store, warnings) = open_store(&state)?;
+    let (journal, warnings) = open_journal(&state)?;
     let (topology, server) = (survey()?, server::Server::listen(&places.socket, raise_file_limit())?);
     let (containers, clock) = (open_containers(plan, &roots, &state)?, Clock::new(0));
     let mut daemon = Daemon {
         policy: pinfold_policy::Policy::default(),
         jobs: live::Jobs::new(),
-        journal: journal::Journal::new(store),
+        journal,
         doors: containers.have_doors(),
         governor: memory::Governor::new(&containers).context("failed to start the pager")?,
         containers,
@@ -213,12 +215,14 @@ fn scene(plan: &mode::Plan, roots: &Roots, state: &StateDir) -> Scene {
 }
 
 /// The job store, and what users should know of it.
-fn open_store(state: &StateDir) -> anyhow::Result<(Store, Vec<String>)> {
+fn open_journal(state: &StateDir) -> anyhow::Result<(Journal, Vec<String>)> {
     let opened = Store::open(state.path()).context("the job store")?;
     if let Some(recovery) = &opened.recovered {
         tracing::error!(%recovery, "the job store was damaged");
     }
-    Ok((opened.store, opened.recovered.iter().map(ToString::to_string).collect()))
+    let numbers = numbers::Numbers::open(state.path());
+    let journal = Journal::new(opened.store, numbers, state.is_of_another_boot());
+    Ok((journal, opened.recovered.iter().map(ToString::to_string).collect()))
 }
 
 /// Says that it is ready: on standard error, and to the command that started it.

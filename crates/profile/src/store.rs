@@ -12,12 +12,14 @@
 
 mod blocks;
 pub mod bound;
+mod check;
 pub mod compact;
 mod error;
 mod fields;
 mod host;
 pub mod offline;
 mod open;
+mod prune;
 mod recovery;
 mod rows;
 mod schema;
@@ -28,10 +30,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pinfold_proto::row::{DecisionRow, FileRow, JobRow, NodeRow, ProcessRow, SampleRow};
-use rusqlite::{CachedStatement, Connection, ErrorCode, Row, ToSql};
+use rusqlite::{CachedStatement, Connection, Row, ToSql};
 
 pub use compact::Place;
 pub use error::StoreError;
+use error::refuses_the_row;
 pub use recovery::Recovery;
 
 use fields::{Binder, whole};
@@ -267,6 +270,28 @@ impl Store {
         let number = self.next_job;
         self.next_job = number.saturating_add(1);
         number
+    }
+
+    /// The number that [`Store::next_job`] would give.
+    #[must_use]
+    pub const fn upcoming_job(&self) -> u64 {
+        self.next_job
+    }
+
+    /// Gives no number below this one any more: those were given before, though no row tells.
+    pub fn numbers_from(&mut self, number: u64) {
+        self.next_job = self.next_job.max(number);
+    }
+
+    /// Notes which numbers were given, for those of which no row is written. Inside a transaction it is part of that.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn keep_numbers(&mut self) -> Result<(), StoreError> {
+        let next_job = self.next_job;
+        self.in_turn("note the next number", |store| {
+            open::keep_next_job(&store.connection, next_job).map(drop)
+        })
     }
 
     /// Writes a new job.
@@ -613,7 +638,7 @@ impl Store {
     /// As SQLite refuses.
     pub fn prune(&mut self, before_us: u64) -> Result<Pruned, StoreError> {
         let next_job = self.next_job;
-        self.in_turn("prune", |store| prune(&store.connection, before_us, next_job))
+        self.in_turn("prune", |store| prune::prune(&store.connection, before_us, next_job))
     }
 
     /// Looks through the whole file, every page and index. Takes seconds per GiB.
@@ -621,7 +646,7 @@ impl Store {
     /// # Errors
     /// When the file cannot even be looked through for want of permission or memory; damage is a finding.
     pub fn check(&self) -> Result<CheckReport, StoreError> {
-        report(&self.connection, &self.path)
+        check::report(&self.connection, &self.path)
     }
 
     /// Writes a whole and compact copy to `to`, looks through it, and only then puts it in place of what was
@@ -691,9 +716,10 @@ impl Store {
             return Err(StoreError::Undone { operation, path: self.path.clone(), full });
         }
         run(self).map_err(|source| {
-            let about_the_row = source.sqlite_error_code() == Some(ErrorCode::ConstraintViolation);
+            // Even then SQLite may have undone all: a trigger of somebody's can say so.
+            let kept = refuses_the_row(&source) && !self.connection.is_autocommit();
             let error = self.sort(operation, source);
-            if self.turn == Turn::Open && !about_the_row {
+            if self.turn == Turn::Open && !kept {
                 self.undo();
                 self.turn = Turn::Undone { full: error.is_full() };
             }
@@ -732,62 +758,4 @@ fn of(projects: &[String]) -> &'static str {
 
 fn list(projects: &[String]) -> String {
     serde_json::Value::from(projects.to_vec()).to_string()
-}
-
-/// Looks a file through: see [`Store::check`].
-fn report(connection: &Connection, path: &Path) -> Result<CheckReport, StoreError> {
-    let mut problems = open::problems(connection, "integrity_check", "");
-    let count = |sql: &str| -> rusqlite::Result<u64> {
-        let count: i64 = connection.query_row(sql, [], |row| row.get(0))?;
-        Ok(u64::try_from(count).unwrap_or(0))
-    };
-    for (table, what) in [("decisions", "decisions about"), ("processes", "processes of")] {
-        let orphans =
-            format!("SELECT count(DISTINCT job) FROM {table} WHERE job NOT IN (SELECT job FROM jobs)");
-        match count(&orphans) {
-            Ok(0) => {}
-            Ok(count) => problems.push(format!("{what} {count} jobs that are not there")),
-            Err(error) => problems.push(error.to_string()),
-        }
-    }
-    let mut rows = |table: &str| {
-        count(&format!("SELECT count(*) FROM {table}")).unwrap_or_else(|error| {
-            problems.push(format!("table {table}: {error}"));
-            0
-        })
-    };
-    let (jobs, samples, decisions) = (rows("jobs"), rows("samples"), rows("decisions"));
-    let packed = match compact::count(connection) {
-        Ok((packed, 0)) => packed,
-        Ok((packed, broken)) => {
-            problems.push(format!("{broken} blocks of samples cannot be read"));
-            packed
-        }
-        Err(error) => {
-            problems.push(format!("table blocks: {error}"));
-            0
-        }
-    };
-    let samples = samples + packed;
-    let metadata = fs::metadata(path).map_err(|source| StoreError::file("look at", path, source))?;
-    Ok(CheckReport { problems, jobs, samples, decisions, file_bytes: metadata.len() })
-}
-
-fn prune(connection: &Connection, before_us: u64, next_job: u64) -> rusqlite::Result<Pruned> {
-    let mut select = connection.prepare_cached(
-        "SELECT job FROM jobs WHERE state = 'exited' AND ended_us < ?1 ORDER BY ended_us, job LIMIT ?2",
-    )?;
-    let jobs: Vec<i64> = select
-        .query_map((whole(before_us), PRUNE_JOBS_MAX + 1), |row| row.get(0))?
-        .collect::<rusqlite::Result<_>>()?;
-    // Before a number disappears from the table it must stand elsewhere, or it would be given out again.
-    open::keep_next_job(connection, next_job)?;
-    let mut pruned = 0;
-    for (job, _) in jobs.iter().zip(0..PRUNE_JOBS_MAX) {
-        for table in ["samples", "blocks", "decisions", "processes", "files", "nodes", "jobs"] {
-            connection.prepare_cached(&format!("DELETE FROM {table} WHERE job = ?1"))?.execute([job])?;
-        }
-        pruned += 1;
-    }
-    Ok(Pruned { jobs: pruned, more: jobs.len() > pruned as usize })
 }

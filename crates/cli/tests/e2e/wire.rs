@@ -55,6 +55,13 @@ impl Wire {
         self.stream.write_all(&bytes).expect("the daemon takes it");
     }
 
+    /// Says all of it in one write, so that the daemon meets it in one turn.
+    pub(crate) fn send_all(&mut self, requests: &[Request]) {
+        let mut bytes = Vec::new();
+        requests.iter().for_each(|request| wire::encode(request, &mut bytes));
+        self.stream.write_all(&bytes).expect("the daemon takes it");
+    }
+
     /// The next reply; `None`: the daemon has hung up.
     pub(crate) fn hear(&mut self) -> Option<Reply> {
         let mut buffer = [0; 4096];

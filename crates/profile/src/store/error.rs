@@ -130,9 +130,34 @@ impl StoreError {
         }
     }
 
+    /// Whether the store refuses this one row, for what it holds or for what is there already: the same row fails again
+    /// whenever it is written, and others do not fail for it.
+    #[must_use]
+    pub fn is_about_the_row(&self) -> bool {
+        match self {
+            Self::NoSuchJob { .. } => true,
+            Self::Other { source, .. } => refuses_the_row(source),
+            _ => false,
+        }
+    }
+
     /// Whether the file itself is damaged.
     #[must_use]
     pub const fn is_damaged(&self) -> bool {
         matches!(self, Self::Damaged { .. })
+    }
+}
+
+/// See [`StoreError::is_about_the_row`]. An error that is not SQLite's own is one of turning a value into one of SQLite's.
+pub(super) fn refuses_the_row(source: &rusqlite::Error) -> bool {
+    match source.sqlite_error_code() {
+        Some(code) => matches!(
+            code,
+            ErrorCode::ConstraintViolation
+                | ErrorCode::TooBig
+                | ErrorCode::TypeMismatch
+                | ErrorCode::ParameterOutOfRange
+        ),
+        None => true,
     }
 }

@@ -25,7 +25,7 @@ pub struct Restored {
 pub fn check(dir: &Path) -> Result<CheckReport, StoreError> {
     let path = dir.join(FILE_NAME);
     let connection = beside_its_writer(&path)?;
-    super::report(&connection, &path)
+    super::check::report(&connection, &path)
 }
 
 /// Writes a whole and compact copy of the store in `dir` to `to`, also while a daemon works on it, looks through
@@ -38,7 +38,7 @@ pub fn backup(dir: &Path, to: &Path) -> Result<CheckReport, StoreError> {
     open::backup(&beside_its_writer(&path)?, &path, to)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let copy = Connection::open_with_flags(to, flags).map_err(|source| StoreError::of("open", to, source))?;
-    super::report(&copy, to)
+    super::check::report(&copy, to)
 }
 
 /// Puts a copy of the file `from` in place of the store in `dir`, where no daemon may be at work. The copy is
@@ -69,7 +69,7 @@ fn prepare(from: &Path, copy: &Path) -> Result<CheckReport, StoreError> {
     open::touch(copy)?;
     fs::copy(from, copy).map_err(|source| StoreError::file("copy", from, source))?;
     let connection = open::whole(copy)?;
-    let report = super::report(&connection, copy)?;
+    let report = super::check::report(&connection, copy)?;
     if let Some(first) = report.problems.first() {
         return Err(open::damaged("restore", from, first));
     }

@@ -1,0 +1,123 @@
+//! The numbers of jobs of which the store may know nothing: a number that a user was told is never given to another job.
+//!
+//! As a rule a job's row is written before its number is told, and the store counts on from its last row. Two things keep
+//! a number from the store: it cannot be written (a full disk), or the host goes down before the disk has what was
+//! written. For both one bound is kept in a small file of its own, `numbers` in the state directory, which is as long
+//! from the start as it ever becomes: it is written in place, which needs no room.
+//!
+//! Owns that file. Absent: which number is next (the store counts).
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+/// How many numbers are taken at once while none can be told by rows: so many are left out at most after a crash then.
+const BLOCK: u64 = 1024;
+
+/// The two bounds, each of which is above all numbers that it speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Bounds {
+    /// Of jobs of which no row could be written; 0: there are none.
+    unwritten: u64,
+    /// Of all jobs, as it is certain to be found after a power cut.
+    ahead: u64,
+}
+
+impl Bounds {
+    /// Always as long: within a sector, which a disk writes whole or not at all.
+    fn text(self) -> String {
+        format!("{:020} {:020}\n", self.unwritten, self.ahead)
+    }
+
+    fn of(text: &str) -> Option<Self> {
+        let mut words = text.split_ascii_whitespace().map(str::parse);
+        Some(Self { unwritten: words.next()?.ok()?, ahead: words.next()?.ok()? })
+    }
+}
+
+/// The file.
+#[derive(Debug)]
+pub(crate) struct Numbers {
+    file: io::Result<File>,
+    bounds: Bounds,
+}
+
+impl Numbers {
+    /// Those of an earlier life. A file that cannot be had is an error only once it is needed.
+    pub(crate) fn open(state: &Path) -> Self {
+        let path = state.join("numbers");
+        let bounds =
+            std::fs::read_to_string(&path).ok().and_then(|text| Bounds::of(&text)).unwrap_or_default();
+        let options = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file = options.and_then(|file| {
+            file.write_all_at(bounds.text().as_bytes(), 0)?;
+            Ok(file)
+        });
+        if let Err(error) = &file {
+            tracing::warn!(path = %path.display(), %error, "numbers of jobs cannot be kept beside the store");
+        }
+        Self { file, bounds }
+    }
+
+    /// The first number that no job of an earlier life had, as far as this file tells.
+    pub(crate) fn first_free(&self, rebooted: bool) -> u64 {
+        self.bounds.unwritten.max(if rebooted { self.bounds.ahead } else { 0 })
+    }
+
+    /// Keeps all numbers below `next`, of some of which the store has no row.
+    ///
+    /// # Errors
+    /// As the disk refuses: then none of them may be told.
+    pub(crate) fn keep(&mut self, next: u64) -> io::Result<()> {
+        if next <= self.bounds.unwritten {
+            return Ok(());
+        }
+        self.set(Bounds { unwritten: next.saturating_add(BLOCK), ..self.bounds })
+    }
+
+    /// The store has a row of each again, or knows of the last.
+    pub(crate) fn all_written(&mut self) {
+        if self.bounds.unwritten != 0
+            && let Err(error) = self.set(Bounds { unwritten: 0, ..self.bounds })
+        {
+            tracing::debug!(%error, "some numbers of jobs are left out after a restart");
+        }
+    }
+
+    fn set(&mut self, bounds: Bounds) -> io::Result<()> {
+        let file = self.file.as_ref().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
+        file.write_all_at(bounds.text().as_bytes(), 0)?;
+        self.bounds = bounds;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_told_is_known_again() {
+        let state = tempfile::tempdir().expect("a directory");
+        let mut numbers = Numbers::open(state.path());
+        assert_eq!(numbers.first_free(true), 0);
+        numbers.keep(7).expect("there is room");
+        numbers.keep(8).expect("there is room");
+        let length = || std::fs::metadata(state.path().join("numbers")).expect("it is there").len();
+        let before = length();
+        numbers.keep(7 + BLOCK + 1).expect("there is room");
+        assert_eq!(length(), before, "it needs no more room than it has");
+        let first = Numbers::open(state.path()).first_free(false);
+        assert!(first > 7 + BLOCK && first <= 8 + 2 * BLOCK, "{first}");
+        numbers.all_written();
+        assert_eq!(Numbers::open(state.path()).first_free(false), 0);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_had_keeps_nothing() {
+        let state = tempfile::tempdir().expect("a directory");
+        let mut numbers = Numbers::open(&state.path().join("missing"));
+        assert!(numbers.keep(1).is_err());
+    }
+}
