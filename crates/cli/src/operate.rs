@@ -28,6 +28,7 @@ pub(crate) fn audit(dial: &Dial, args: &AuditArgs) -> Result<(), Failure> {
         print_json(&view)?;
     } else {
         print(&view.records)?;
+        view.notes.iter().for_each(|note| say(note));
     }
     match (view.intact, &view.broken) {
         (Some(false), why) => {

@@ -18,6 +18,7 @@ use pinfold_sys::peer::{self, Peer};
 use pinfold_sys::procfs::{ProcError, ProcessStat};
 
 use crate::act::in_full;
+use crate::audit::Concern;
 use crate::daemon::Daemon;
 use crate::event::Event;
 use crate::live::Live;
@@ -58,7 +59,8 @@ impl Daemon {
         let uid_name = self.user_name(owner);
         let row = JobRow::asked_for(job, owner, uid_name, spec, self.clock.now_us());
         let row = JobRow { priority, main: Some(first), ..row };
-        self.note(user, "adopt", &format!("job {job}: {}", named(&row.spec)));
+        let concern = if owner == user.uid { Concern::Own } else { Concern::Others };
+        self.note(user, concern, "adopt", &format!("job {job}: {}", named(&row.spec)));
         let request = self.request(&row);
         self.jobs.insert(JobId(job), Box::new(Live::new(row, false)));
         self.journal.touch(JobId(job));

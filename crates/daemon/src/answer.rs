@@ -120,6 +120,7 @@ impl Daemon {
             warnings: self
                 .journal
                 .warnings()
+                .chain(self.audit.warning())
                 .chain(self.projects_warning())
                 .chain(self.budget_warning())
                 .chain(self.warnings.iter().cloned())

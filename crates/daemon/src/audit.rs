@@ -1,176 +1,205 @@
 //! Who changed what: a file of records, each chained to the one before, so that a record that was changed, put in or
 //! taken out in the middle shows.
 //!
-//! Owns `audit.jsonl` in the state directory: a JSON object a line, appended and flushed to disk before the change has
-//! its effect. Each record's `chain` is the SHA-256 of the chain before it and of the record's other fields. Whoever may
-//! write the file can also write a whole new chain, or cut its end off: what stood there last is therefore logged at
-//! each start. A disk that refuses does not keep an operator from acting; the daemon says so in its log.
+//! Owns `audit.jsonl` in the state directory and the files that were full before it (`audit/file.rs`). Each record's
+//! `chain` is the SHA-256 of the chain before it and of the record's other fields. Whoever may write the file can also
+//! write a whole new chain, or cut its end off: what stood there last is therefore logged at each start.
+//!
+//! Two kinds of acts. What an operator does, and what anybody does to others' jobs, is written always, and flushed to disk
+//! before it has an effect, once for all of a turn. What users do to their own jobs is not flushed, and only as much of it
+//! is written one by one as a budget allows; the rest is counted (`audit/budget.rs`).
+//!
+//! A disk that refuses does not keep an operator from acting: records wait in memory, bounded, and are written in order
+//! once there is room; how many were dropped is a record of its own.
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+mod budget;
+mod chain;
+mod file;
+#[cfg(test)]
+mod tests;
 
-use pinfold_proto::view::{AuditRecord, AuditView, VERSION};
-use sha2::{Digest, Sha256};
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+
+use pinfold_proto::view::{AuditView, VERSION};
+
+use budget::Budget;
+use file::Log;
 
 /// Records that are given to a client at most: the last ones.
 const SHOWN_MAX: usize = 10_000;
+/// Records that wait for room on the disk, at most.
+const WAITING_MAX: usize = 1_000;
+/// How long the words of a record may be, in bytes.
+const DETAIL_MAX_BYTES: usize = 4_096;
+/// And of what users do to their own jobs.
+const OWN_DETAIL_MAX_BYTES: usize = 256;
+
+/// Whose concern an act is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Concern {
+    /// The host's, or another user's: always on record.
+    Others,
+    /// That of whoever acts, alone.
+    Own,
+}
+
+/// An act, before it is a record.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Act {
+    /// When, in Unix seconds.
+    pub time_s: f64,
+    /// Who, by the kernel's word,
+    pub uid: u32,
+    /// and that user's name.
+    pub user: String,
+    pub action: String,
+    /// To what, and from what to what.
+    pub detail: String,
+}
+
+impl Act {
+    /// Something that nobody asked for.
+    pub(crate) fn of_the_daemon(time_s: f64, action: &str, detail: String) -> Self {
+        let uid = pinfold_sys::peer::own_uid();
+        Self { time_s, uid, user: "pinfoldd".to_owned(), action: action.to_owned(), detail }
+    }
+}
 
 /// The records of one state directory.
 #[derive(Debug)]
 pub(crate) struct Audit {
-    path: PathBuf,
-    number: u64,
-    chain: String,
+    log: Log,
+    budget: Budget,
+    /// Acts that could not be written yet, oldest first.
+    waiting: VecDeque<Act>,
+    /// Acts that nothing is left of but their count.
+    dropped: u64,
+    /// Something was written that is to be on disk before it has an effect.
+    unflushed: bool,
 }
 
 impl Audit {
     /// Opens the records of a state directory and takes up their chain.
-    pub(crate) fn open(state: &Path) -> Self {
-        let path = state.join("audit.jsonl");
-        let last =
-            read(&path).ok().and_then(|records| records.into_iter().filter_map(Result::ok).next_back());
-        let (number, chain) = last.map_or((0, String::new()), |last| (last.number, last.chain));
-        if number > 0 {
-            tracing::info!(number, chain, "the audit goes on from here");
+    pub(crate) fn open(state: &Path, time_s: f64) -> Self {
+        let (log, interrupted) = Log::open(state);
+        let (budget, waiting) = (Budget::new(time_s), VecDeque::new());
+        let mut audit = Self { log, budget, waiting, dropped: 0, unflushed: false };
+        if let Some(interrupted) = interrupted {
+            audit.write(Act::of_the_daemon(time_s, "audit", interrupted), true);
         }
-        Self { path, number, chain }
-    }
-
-    /// Notes a change.
-    pub(crate) fn note(&mut self, time_s: f64, uid: u32, user: &str, action: &str, detail: &str) {
-        let mut record = AuditRecord {
-            number: self.number + 1,
-            time_s,
-            uid,
-            user: user.to_owned(),
-            action: action.to_owned(),
-            detail: detail.to_owned(),
-            chain: String::new(),
-        };
-        record.chain = chained(&self.chain, &record);
-        match self.append(&record) {
-            Ok(()) => (self.number, self.chain) = (record.number, record.chain),
-            Err(error) => tracing::error!(%error, action, detail, uid, "a change is not recorded"),
-        }
-    }
-
-    fn append(&self, record: &AuditRecord) -> std::io::Result<()> {
-        let mut line = serde_json::to_string(record)?;
-        line.push('\n');
-        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?;
-        file.write_all(line.as_bytes())?;
-        file.sync_data()
-    }
-
-    /// The records, and whether their chain holds if that is asked for.
-    pub(crate) fn view(&self, verify: bool) -> AuditView {
-        let all = read(&self.path).unwrap_or_default();
-        let broken = if verify { broken(&all) } else { None };
-        let mut records: Vec<AuditRecord> = all.into_iter().filter_map(Result::ok).collect();
-        let first = records.len().saturating_sub(SHOWN_MAX);
-        records.drain(..first);
-        AuditView { version: VERSION, records, intact: verify.then_some(broken.is_none()), broken }
-    }
-}
-
-fn read(path: &Path) -> std::io::Result<Vec<Result<AuditRecord, String>>> {
-    let lines = BufReader::new(File::open(path)?).lines();
-    Ok(lines
-        .enumerate()
-        .map(|(index, line)| {
-            let line = line.map_err(|error| format!("line {}: {error}", index + 1))?;
-            serde_json::from_str(&line).map_err(|error| format!("line {}: {error}", index + 1))
-        })
-        .collect())
-}
-
-/// What first breaks the chain.
-fn broken(records: &[Result<AuditRecord, String>]) -> Option<String> {
-    let (mut number, mut chain) = (0, String::new());
-    for record in records {
-        let record = match record {
-            Ok(record) => record,
-            Err(why) => return Some(why.clone()),
-        };
-        if record.number != number + 1 {
-            return Some(format!("record {} follows record {number}", record.number));
-        }
-        if record.chain != chained(&chain, record) {
-            return Some(format!("record {} is not what was written", record.number));
-        }
-        (number, chain) = (record.number, record.chain.clone());
-    }
-    None
-}
-
-fn chained(before: &str, record: &AuditRecord) -> String {
-    let plain = AuditRecord { chain: String::new(), ..record.clone() };
-    let text = serde_json::to_string(&plain).expect("a record always has a JSON form");
-    let mut hash = Sha256::new();
-    hash.update(before.as_bytes());
-    hash.update(text.as_bytes());
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn three(dir: &Path) -> Audit {
-        let mut audit = Audit::open(dir);
-        audit.note(1.5, 0, "root", "config", "slots.factor: 1.5 -> 2");
-        audit.note(2.5, 7, "ann", "cancel", "job 3 of bob");
-        audit.note(3.25, 0, "root", "drain", "");
         audit
     }
 
-    fn change(dir: &Path, change: impl Fn(Vec<String>) -> Vec<String>) -> Option<String> {
-        let path = dir.join("audit.jsonl");
-        let text = std::fs::read_to_string(&path).unwrap();
-        let lines = change(text.lines().map(str::to_owned).collect());
-        std::fs::write(&path, lines.join("\n") + "\n").unwrap();
-        let view = Audit::open(dir).view(true);
-        assert_eq!(view.intact, Some(view.broken.is_none()));
-        view.broken
+    /// Notes an act.
+    pub(crate) fn note(&mut self, concern: Concern, mut act: Act) {
+        let most = if concern == Concern::Own { OWN_DETAIL_MAX_BYTES } else { DETAIL_MAX_BYTES };
+        if act.detail.len() > most {
+            act.detail.truncate(act.detail.floor_char_boundary(most));
+            act.detail.push_str(" ...");
+        }
+        if concern == Concern::Own {
+            for counted in self.budget.due(act.time_s) {
+                self.write(counted, false);
+            }
+            if self.budget.take(&act) {
+                self.write(act, false);
+            }
+            return;
+        }
+        self.write(act, true);
+        self.unflushed = true;
     }
 
-    #[test]
-    fn the_chain_goes_on_after_a_restart() {
-        let dir = tempfile::tempdir().unwrap();
-        three(dir.path());
-        let mut audit = Audit::open(dir.path());
-        audit.note(4.0, 0, "root", "undrain", "");
-        let view = audit.view(true);
-        assert_eq!((view.records.len(), view.intact), (4, Some(true)));
-        assert_eq!(view.records[1].detail, "job 3 of bob");
+    /// Writes what waits for room, and what was only counted, as far as it is time for it.
+    pub(crate) fn keep_up(&mut self, time_s: f64) {
+        for counted in self.budget.due(time_s) {
+            self.write(counted, false);
+        }
+        self.write_waiting(time_s);
     }
 
-    #[test]
-    fn whatever_is_changed_in_the_middle_shows() {
-        let dir = tempfile::tempdir().unwrap();
-        three(dir.path());
-        let fresh = std::fs::read_to_string(dir.path().join("audit.jsonl")).unwrap();
-        let again = || std::fs::write(dir.path().join("audit.jsonl"), &fresh).unwrap();
-        let bob = |mut lines: Vec<String>| {
-            lines[1] = lines[1].replace("bob", "eve");
-            lines
-        };
-        assert_eq!(change(dir.path(), bob).unwrap(), "record 2 is not what was written");
-        again();
-        let gone = |mut lines: Vec<String>| {
-            lines.remove(1);
-            lines
-        };
-        assert_eq!(change(dir.path(), gone).unwrap(), "record 3 follows record 1");
-        again();
-        let torn = |mut lines: Vec<String>| {
-            lines[2].truncate(20);
-            lines
-        };
-        assert!(change(dir.path(), torn).unwrap().starts_with("line 3: "));
-        again();
-        assert_eq!(change(dir.path(), |lines| lines), None);
+    /// Writes all that is left, the counts too: there will be no other time.
+    pub(crate) fn close(&mut self, time_s: f64) {
+        for counted in self.budget.rest(time_s) {
+            self.write(counted, false);
+        }
+        self.write_waiting(time_s);
+        self.unflushed = true;
+        self.flush();
+    }
+
+    /// Whether there is something that [`Self::keep_up`] will have to do.
+    pub(crate) fn lags(&self) -> bool {
+        !self.waiting.is_empty() || self.dropped > 0 || self.budget.owes()
+    }
+
+    /// Brings to disk what must be there before it has an effect; nothing to do as a rule.
+    pub(crate) fn flush(&mut self) {
+        if std::mem::take(&mut self.unflushed)
+            && let Err(error) = self.log.flush()
+        {
+            tracing::error!(%error, "the audit cannot be brought to disk");
+        }
+    }
+
+    /// While others wait for room the disk is tried again for those only of which it is `certain` that they are few; for
+    /// the rest by the clock.
+    fn write(&mut self, act: Act, certain: bool) {
+        let time_s = act.time_s;
+        let first = self.waiting.is_empty();
+        if self.waiting.len() == WAITING_MAX {
+            tracing::error!(act.action, act.detail, act.uid, "an act is not recorded");
+            self.dropped = self.dropped.saturating_add(1);
+        } else {
+            self.waiting.push_back(act);
+        }
+        if first || certain {
+            self.write_waiting(time_s);
+        }
+    }
+
+    fn write_waiting(&mut self, time_s: f64) {
+        while let Some(act) = self.waiting.front() {
+            if let Err(error) = self.log.append(act) {
+                return self.failed(&error);
+            }
+            self.waiting.pop_front();
+        }
+        if self.dropped > 0 {
+            let detail = format!("{} acts were not recorded for want of room on the disk", self.dropped);
+            match self.log.append(&Act::of_the_daemon(time_s, "audit", detail)) {
+                Ok(()) => self.dropped = 0,
+                Err(error) => self.failed(&error),
+            }
+        }
+    }
+
+    fn failed(&self, error: &io::Error) {
+        let Some(act) = self.waiting.front() else { return };
+        tracing::error!(%error, act.action, act.detail, act.uid, "an act is not on record yet");
+    }
+
+    /// What users should know of it, in words.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let (waiting, dropped) = (self.waiting.len(), self.dropped);
+        (waiting > 0 || dropped > 0).then(|| {
+            format!("the audit cannot be written: {waiting} records wait for room, {dropped} were dropped")
+        })
+    }
+
+    /// The last records, and whether the chain of all holds if that is asked for.
+    pub(crate) fn view(&self, verify: bool) -> AuditView {
+        let walked = chain::walk(self.log.directory(), verify, SHOWN_MAX);
+        let mut notes = walked.notes;
+        notes.extend(self.warning());
+        AuditView {
+            version: VERSION,
+            records: walked.records.into(),
+            intact: verify.then_some(walked.broken.is_none()),
+            broken: walked.broken.filter(|_| verify),
+            notes,
+        }
     }
 }

@@ -312,7 +312,8 @@ impl Daemon {
             return Some(Duration::ZERO);
         }
         let now_us = self.clock.now_us();
-        let quiet = self.jobs.is_empty() && self.around.is_empty() && self.journal.trouble().is_none();
+        let all_written = self.journal.trouble().is_none() && !self.audit.lags();
+        let quiet = self.jobs.is_empty() && self.around.is_empty() && all_written;
         let idle_end = self.private_idle.filter(|_| quiet && self.server.is_idle());
         let idle_end = idle_end.map(|limit| {
             self.idle_since_us.saturating_add(u64::try_from(limit.as_micros()).unwrap_or(u64::MAX))
@@ -356,6 +357,7 @@ impl Daemon {
             }
             let frozen = self.freeze_at_once();
             self.journal.write(&mut self.jobs);
+            self.audit.flush();
             // Nobody waits for the removal of a container; clients wait for the replies.
             let (removals, effects): (Vec<_>, Vec<_>) = std::mem::take(&mut self.effects)
                 .into_iter()
@@ -452,6 +454,7 @@ impl Daemon {
         self.call_keepers();
         self.journal.write_waiting();
         let now_us = self.clock.now_us();
+        self.audit.keep_up(pinfold_proto::view::seconds(now_us));
         self.house_keeping_us = now_us + u64::try_from(HOUSE_KEEPING.as_micros()).expect("seconds");
         let retain_us = u64::try_from(self.configured.config.profile_retain.as_micros()).unwrap_or(u64::MAX);
         if self.journal.trouble().is_some() {
@@ -546,6 +549,7 @@ impl Daemon {
         let files = self.files.stop();
         files.into_iter().for_each(|row| self.journal.file(row));
         self.journal.write(&mut self.jobs);
+        self.audit.close(pinfold_proto::view::seconds(self.clock.now_us()));
         for job in self.sampler.finished() {
             self.remove(job);
         }

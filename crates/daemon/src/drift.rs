@@ -9,9 +9,9 @@ use pinfold_policy::drift::{self, Verdict};
 use pinfold_policy::{Instant, JobId};
 use pinfold_proto::row::DecisionRow;
 use pinfold_sys::container::{Applied, Drift, Setting};
-use pinfold_sys::peer;
 
 use crate::act::in_full;
+use crate::audit::{Act, Concern};
 use crate::daemon::Daemon;
 
 /// What was seen, and when to look next.
@@ -84,7 +84,7 @@ impl Daemon {
         });
         let time_s = pinfold_proto::view::seconds(now_us);
         let detail = format!("job {job}: {}: {reason}", drift.file);
-        self.audit.note(time_s, peer::own_uid(), "pinfoldd", "drift", &detail);
+        self.audit.note(Concern::Others, Act::of_the_daemon(time_s, "drift", detail));
     }
 }
 

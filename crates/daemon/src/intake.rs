@@ -9,6 +9,7 @@ use pinfold_sys::peer::{self, Peer};
 
 use crate::answer::Wanted;
 use crate::arrays;
+use crate::audit::Concern;
 use crate::daemon::Daemon;
 use crate::event::{ConnectionId, Effect};
 use crate::live::Live;
@@ -111,6 +112,7 @@ impl Daemon {
         self.server.greet(id);
         let mut warnings = self.warnings.clone();
         warnings.extend(self.journal.warnings());
+        warnings.extend(self.audit.warning());
         warnings.extend(self.projects_warning());
         let (_, slots) = self.policy.slots();
         let doors = self.server.peer(id).is_some_and(|user| self.has_doors_for(user.uid));
@@ -375,8 +377,9 @@ impl Daemon {
             return Err(denied(&format!("job {job} belongs to another user")));
         }
         let owner = live.row.uid;
+        let concern = if owner == user.uid { Concern::Own } else { Concern::Others };
         let owner = if owner == user.uid { String::new() } else { format!(" of {}", self.user_name(owner)) };
-        self.note(user, verb_name(verb), &format!("job {job}{owner}{}", verb_detail(verb)));
+        self.note(user, concern, verb_name(verb), &format!("job {job}{owner}{}", verb_detail(verb)));
         let command = match verb {
             Verb::Suspend => Command::Suspend,
             Verb::Resume => Command::Resume,
@@ -478,7 +481,7 @@ impl Daemon {
                 config.value(key).filter(|value| !value.is_empty()).unwrap_or_else(|| "unset".to_owned())
             };
             let detail = format!("{key}: {} -> {}", value(&old), value(&self.configured.config));
-            self.note(user, "config", &detail);
+            self.note(user, Concern::Others, "config", &detail);
         }
         self.configured.origins.extend(changed.into_iter().map(|key| (key, "set")));
         tracing::info!(uid = user.uid, ?changes, "configuration changed");

@@ -8,6 +8,7 @@ use pinfold_proto::wire::{ErrorCode, Reply};
 use pinfold_sys::peer::Peer;
 use toml_edit::{DocumentMut, Item, Table};
 
+use crate::audit::{Act, Concern};
 use crate::daemon::Daemon;
 use crate::rights::{self, Refusal, denied};
 
@@ -15,11 +16,17 @@ use crate::rights::{self, Refusal, denied};
 const DRAINED: &str = "drained";
 
 impl Daemon {
-    /// Notes who changed what.
-    pub(crate) fn note(&mut self, user: Peer, action: &str, detail: &str) {
+    /// Notes who changed what. It is on disk before an effect of this turn, if it concerns others.
+    pub(crate) fn note(&mut self, user: Peer, concern: Concern, action: &str, detail: &str) {
         let time_s = pinfold_proto::view::seconds(self.clock.now_us());
-        let name = self.user_name(user.uid);
-        self.audit.note(time_s, user.uid, &name, action, detail);
+        let (action, detail) = (action.to_owned(), detail.to_owned());
+        let act = Act { time_s, uid: user.uid, user: self.user_name(user.uid), action, detail };
+        self.audit.note(concern, act);
+    }
+
+    /// Whose concern an act on what is this user's own is: an operator acts for the host.
+    pub(crate) fn concern_of(&self, user: Peer) -> Concern {
+        if rights::is_operator(&self.configured.config, user) { Concern::Others } else { Concern::Own }
     }
 
     pub(crate) fn operators_only(&self, user: Peer, what: &str) -> Result<(), Refusal> {
@@ -63,10 +70,13 @@ impl Daemon {
         })?;
         let mut written = None;
         if let Some(path) = path.filter(|_| write) {
-            replace(&path, &text).map_err(|error| {
-                (ErrorCode::Failed, format!("failed to write {}: {error}", path.display()))
-            })?;
-            self.note(user, "save", &path.display().to_string());
+            self.note(user, Concern::Others, "save", &path.display().to_string());
+            self.audit.flush();
+            if let Err(error) = replace(&path, &text) {
+                let text = format!("failed to write {}: {error}", path.display());
+                self.note(user, Concern::Others, "save", &text);
+                return Err((ErrorCode::Failed, text));
+            }
             written = Some(path.display().to_string());
         }
         Ok(Reply::Saved { text, path: written })
@@ -76,7 +86,8 @@ impl Daemon {
     pub(crate) fn drain(&mut self, user: Peer, on: bool) -> Result<Reply, Refusal> {
         self.operators_only(user, "draining the host")?;
         if self.draining != on {
-            self.note(user, if on { "drain" } else { "undrain" }, "");
+            self.note(user, Concern::Others, if on { "drain" } else { "undrain" }, "");
+            self.audit.flush();
             let marker = self.state.join(DRAINED);
             let kept = if on { std::fs::write(&marker, "") } else { std::fs::remove_file(&marker) };
             if let Err(error) = kept {
@@ -89,8 +100,9 @@ impl Daemon {
     }
 
     /// `pinfold audit`.
-    pub(crate) fn audited(&self, user: Peer, verify: bool) -> Result<Reply, Refusal> {
+    pub(crate) fn audited(&mut self, user: Peer, verify: bool) -> Result<Reply, Refusal> {
         self.operators_only(user, "the audit")?;
+        self.audit.keep_up(pinfold_proto::view::seconds(self.clock.now_us()));
         Ok(Reply::Audit(self.audit.view(verify)))
     }
 }

@@ -192,7 +192,7 @@ impl Daemon {
         let detail = format!("{name}: PUs {}", set.cpus);
         let mut sets = self.sets.sets.clone();
         sets.push(set);
-        self.note(user, "set-aside", &detail);
+        self.note(user, self.concern_of(user), "set-aside", &detail);
         self.sets.replace(sets)?;
         self.sets_changed();
         Ok(Reply::SetMade { name: Some(name) })
@@ -211,7 +211,7 @@ impl Daemon {
             let text = format!("job {job} is in the set {name} or waits for it; end it first");
             return Err((ErrorCode::Refused, text));
         }
-        self.note(user, "set-aside", &format!("{name}: removed"));
+        self.note(user, self.concern_of(user), "set-aside", &format!("{name}: removed"));
         let left = self.sets.sets.iter().filter(|set| set.name != name).cloned().collect();
         self.sets.replace(left)?;
         self.sets_changed();

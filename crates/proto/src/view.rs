@@ -84,6 +84,10 @@ pub struct AuditView {
     pub intact: Option<bool>,
     /// Why it does not.
     pub broken: Option<String>,
+    /// What else is to be known of the records: that one was interrupted, that some wait for room on the disk, that the
+    /// oldest are not kept any more.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// One change and who made it.
