@@ -1,6 +1,6 @@
 # What people type. Each target sets up what it needs first (as root with apt; otherwise it says what is missing).
 .DEFAULT_GOAL := help
-.PHONY: help demo test lab bench deb lint clean
+.PHONY: help demo test lab bench hostile deb lint clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 binaries := --package pinfold-cli --package pinfold-daemon --package pinfold-bench
@@ -27,6 +27,11 @@ bench: ## pinfold beside native launchers and peers (about three hours)
 	@scripts/setup.sh --bench
 	@cargo build --release $(binaries)
 	@for row in launch short pack cost truth short-lived store interfere e3 e4 e5 e6 e8 e10 cage memory e1; do $(target)/release/pinfold-bench $$row || exit 1; done
+
+hostile: ## Users who mean harm, against a daemon of root's: whole attacks, and what harm they did (about 5 minutes)
+	@scripts/setup.sh --build
+	@cargo build --release --package pinfold-cli --package pinfold-daemon
+	@scripts/hostile.sh $(target)/release
 
 deb: ## A Debian package with the service's unit, manual pages and completions, in target/
 	@scripts/setup.sh --build
