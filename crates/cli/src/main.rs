@@ -29,6 +29,7 @@ mod readings;
 mod run;
 mod sets;
 mod show;
+mod sim;
 mod store;
 mod submit;
 mod tasks;
@@ -106,6 +107,7 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Topology(args) => topology::topology(&args)?,
         Command::Map(args) => map::map(&dial, &args)?,
         Command::Layout(args) => layout::layout(&args)?,
+        Command::Sim(args) => sim::sim(&args)?,
         Command::Host(args) => readings::host(&dial, &args)?,
         Command::Doctor(args) => host::doctor(&dial, args.json)?,
         Command::Rescue(args) => host::rescue(args.json)?,

@@ -43,6 +43,7 @@ mod run;
 mod screens;
 mod sets;
 mod show;
+mod sim;
 mod site;
 mod store;
 mod submit;
