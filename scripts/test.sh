@@ -44,8 +44,7 @@ if cargo deny --version >/dev/null 2>&1; then
 else
   echo "== licences and bans: SKIPPED, as cargo-deny is not installed (cargo install cargo-deny)"
 fi
-step "simulated episodes" cargo xtask sim --episodes 20000 --seed 1
-step "episodes under memory pressure" cargo xtask sim --pressure --episodes 5000 --seed 1
+step "simulated episodes, with and without memory pressure: no promise broken, decisions as kept" cargo xtask gate
 step "twisted words" cargo xtask fuzz --inputs 20000 --seed 1
 
 # The real programs on a kernel with control groups v2 alone, NUMA nodes and threads that share cores. The emulator takes one

@@ -3,6 +3,7 @@
 
 mod cost;
 mod fuzz;
+mod gate;
 mod lab;
 mod sim;
 mod soak;
@@ -21,6 +22,8 @@ struct Args {
 enum Chore {
     /// Play simulated episodes; the first broken promise ends it
     Sim(sim::SimArgs),
+    /// Compare what the policy decides in known episodes with what it decided before
+    Gate(gate::GateArgs),
     /// Measure what one event costs the judgement
     Cost(cost::CostArgs),
     /// Twist what the parsers read; none may panic
@@ -36,6 +39,7 @@ enum Chore {
 fn main() -> anyhow::Result<()> {
     match Args::parse().chore {
         Chore::Sim(args) => sim::sim(&args),
+        Chore::Gate(args) => gate::gate(&args),
         Chore::Cost(args) => cost::cost(&args),
         Chore::Fuzz(args) => fuzz::fuzz(&args),
         Chore::Lab(args) => lab::lab(&args),

@@ -35,8 +35,10 @@ pub(crate) struct SimArgs {
 }
 
 /// How an episode went.
-struct Played {
-    decisions: u64,
+pub(crate) struct Played {
+    pub(crate) decisions: u64,
+    /// Over all decisions.
+    pub(crate) hash: u64,
     /// Jobs that the kernel killed where nobody could have known.
     lost: u64,
     /// Under pressure: what was known of jobs, and the makespan in thousandths of the serial bound.
@@ -45,7 +47,7 @@ struct Played {
 }
 
 /// An episode in which a promise was broken.
-struct Broken {
+pub(crate) struct Broken {
     seed: u64,
     violation: String,
     options: String,
@@ -54,7 +56,14 @@ struct Broken {
     shrink: Box<dyn FnOnce() -> Only + Send>,
 }
 
-type Play = fn(u64, bool, &Only) -> Result<Played, Box<Broken>>;
+/// Plays an episode: its seed, whether its history is kept, what of it is played.
+pub(crate) type Play = fn(u64, bool, &Only) -> Result<Played, Box<Broken>>;
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a promise was broken in the episode of seed {}: {}", self.seed, self.violation)
+    }
+}
 
 pub(crate) fn sim(args: &SimArgs) -> anyhow::Result<()> {
     if args.toy {
@@ -154,10 +163,11 @@ fn toy() {
     }
 }
 
-fn plain(seed: u64, traced: bool, only: &Only) -> Result<Played, Box<Broken>> {
+pub(crate) fn plain(seed: u64, traced: bool, only: &Only) -> Result<Played, Box<Broken>> {
     let played = pinfold_sim::run_only(seed, None, traced, only);
     let told = |o: pinfold_sim::Outcome| Played {
         decisions: o.decisions,
+        hash: o.hash,
         lost: 0,
         makespan: None,
         words: format!("{o:?}"),
@@ -170,12 +180,12 @@ fn plain(seed: u64, traced: bool, only: &Only) -> Result<Played, Box<Broken>> {
     })
 }
 
-fn under_pressure(seed: u64, traced: bool, only: &Only) -> Result<Played, Box<Broken>> {
+pub(crate) fn under_pressure(seed: u64, traced: bool, only: &Only) -> Result<Played, Box<Broken>> {
     let played = pressure::run_only(seed, None, traced, only);
     let told = |o: pressure::Outcome| {
         let milli = o.makespan_us.saturating_mul(1000) / o.bound_us.max(1);
         let makespan = Some((format!("{:?}", o.regime).to_lowercase(), milli));
-        Played { decisions: o.decisions, lost: o.lost, makespan, words: format!("{o:?}") }
+        Played { decisions: o.decisions, hash: o.hash, lost: o.lost, makespan, words: format!("{o:?}") }
     };
     played.map(told).map_err(|failure| {
         let options = format!("{:#?}", failure.options);

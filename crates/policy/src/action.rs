@@ -6,6 +6,7 @@ use std::time::Duration;
 use pinfold_place::pack::Level;
 use pinfold_topo::CpuSet;
 
+use crate::code::{MemoryBinding, Unthrottled};
 use crate::{Class, JobId};
 
 /// Something to be done to one job. A failure comes back as [`crate::Event::Failed`].
@@ -231,12 +232,12 @@ pub enum Reason {
     /// What it was slowed for is over.
     MayGrow {
         /// Why.
-        why: &'static str,
+        why: Unthrottled,
     },
     /// Where its memory may lie follows from where its cores are, and from who shares the nodes beside them.
     Near {
         /// Why.
-        why: &'static str,
+        why: MemoryBinding,
     },
     /// It holds the token: it goes on whatever happens.
     GoesFirst,
@@ -409,7 +410,7 @@ impl fmt::Display for Reason {
             | Self::ForNow { .. }
             | Self::NextLacks { .. }
             | Self::MemorySuffices { .. } => self.write_memory(f),
-            Self::Near { why } => f.write_str(why),
+            Self::Near { why } => f.write_str(why.words()),
             Self::SlotFree => write!(f, "a slot is free again"),
             Self::Asked => write!(f, "a user or operator asked for it"),
             Self::PriorityChanged { priority } => write!(f, "its priority is now {priority}"),
@@ -497,7 +498,7 @@ impl Reason {
                 mib(*free),
                 mib(*growth)
             ),
-            Self::MayGrow { why } => f.write_str(why),
+            Self::MayGrow { why } => f.write_str(why.words()),
             Self::GoesFirst => f.write_str("it goes first for memory"),
             Self::GoesFirstNoMore => f.write_str("another job goes first for memory"),
             Self::NoOtherWay { lacking, times, most } => write!(

@@ -20,6 +20,7 @@ use pinfold_place::chunk;
 use pinfold_place::pack::Shape;
 use pinfold_topo::{CpuSet, PuOs, Topology};
 
+use crate::code::MemoryBinding;
 use crate::event::NodeMemory;
 use crate::job::Job;
 use crate::memory::Claim;
@@ -274,10 +275,10 @@ impl Policy {
                 continue;
             }
             let why = match (wanted.is_empty(), told.is_empty()) {
-                (true, _) => "its cores lie elsewhere, or the nodes beside them run short of memory",
-                (false, true) => "the nodes beside its cores have room for all that it may need",
-                _ if wanted.is_superset(&told) => "more jobs share these nodes' memory than fit into fewer",
-                (false, false) => "a node is given back on which it has no cores and next to no memory",
+                (true, _) => MemoryBinding::Lifted,
+                (false, true) => MemoryBinding::Room,
+                _ if wanted.is_superset(&told) => MemoryBinding::Shared,
+                (false, false) => MemoryBinding::GivenBack,
             };
             chunks.told.insert(job, wanted.clone());
             if wanted.is_empty() {

@@ -32,6 +32,7 @@ mod checkpoint;
 mod choice;
 mod chunks;
 pub mod claims;
+pub mod code;
 mod cold;
 mod cores;
 pub mod drift;

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::carry::RETRY;
+use crate::code::Unthrottled;
 use crate::governor::{HORIZON, WORTH_BYTES, has_slot, order};
 use crate::job::Job;
 use crate::memory::grown;
@@ -118,11 +119,11 @@ impl Policy {
         // Twice as far as it was looked ahead, so that it is not slowed again at once.
         let clear = usable.saturating_sub(grown(one.growth, AHEAD));
         let why = if self.shortage_without_bound(id, clear, AHEAD) == 0 {
-            "memory suffices for its growth again"
+            Unthrottled::Suffices
         } else if !useful {
-            "slowing it is of no use: neither swap nor page cache is left to take its pages"
+            Unthrottled::NoUse
         } else if self.now.since(one.since) >= SLOW_FOR {
-            "it was slowed for long enough"
+            Unthrottled::LongEnough
         } else {
             return;
         };
@@ -174,11 +175,11 @@ impl Policy {
             }
             let stands = self.live(id).is_some_and(|live| live.out.is_some());
             if !self.steers() {
-                self.let_grow(id, "memory is not governed any more");
+                self.let_grow(id, Unthrottled::NotGoverned);
             } else if stands {
-                self.let_grow(id, "it stands still instead");
+                self.let_grow(id, Unthrottled::Suspended);
             } else if self.memory.token == Some(id) {
-                self.let_grow(id, "it goes first for memory now");
+                self.let_grow(id, Unthrottled::Token);
             }
         }
         self.protect_token();
@@ -219,7 +220,7 @@ impl Policy {
         self.live(id).is_some_and(|live| !live.starting && !live.requeuing)
     }
 
-    fn let_grow(&mut self, id: JobId, why: &'static str) {
+    fn let_grow(&mut self, id: JobId, why: Unthrottled) {
         self.steering.slowed.remove(&id);
         let until = self.now.after(AGAIN);
         if let Some(job) = self.jobs.get_mut(&id) {

@@ -36,7 +36,7 @@ const MEDDLING: u64 = 0x6d65_6464;
 /// How an episode went.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// FNV-1a over the text of all decisions and their times.
+    /// FNV-1a over the codes and figures of all decisions and their times.
     pub hash: u64,
     /// Decisions made.
     pub decisions: u64,

@@ -1,7 +1,6 @@
-//! What was decided, counted by its reason and told apart by its text.
+//! What was decided, counted by its reason and told apart by its codes and figures.
 
-use std::fmt::Write as _;
-
+use pinfold_policy::code::{Figure, Value};
 use pinfold_policy::{Decision, Instant, Reason};
 
 /// The names of all reasons, as [`crate::Outcome::tally`] has them.
@@ -95,7 +94,8 @@ pub(crate) fn name(reason: &Reason) -> &'static str {
     REASONS[index]
 }
 
-/// FNV-1a over the text of all decisions.
+/// FNV-1a over all decisions: when, which job, and the codes and figures of action and reason. It does not depend on
+/// sentences or on the names of types, so that it stays the same where only words change.
 #[derive(Debug, Clone)]
 pub(crate) struct Fnv(pub(crate) u64);
 
@@ -107,16 +107,42 @@ impl Default for Fnv {
 
 impl Fnv {
     pub(crate) fn add(&mut self, now: Instant, decision: &Decision) {
-        // Writing into a hash cannot fail.
-        let _ = write!(self, "{} {decision:?}", now.0);
+        self.number(now.0);
+        self.number(decision.job.0);
+        self.text(decision.action.code());
+        decision.action.figures().iter().for_each(|figure| self.figure(figure));
+        self.text(decision.reason.code());
+        decision.reason.figures().iter().for_each(|figure| self.figure(figure));
     }
-}
 
-impl std::fmt::Write for Fnv {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        for byte in text.bytes() {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    fn figure(&mut self, figure: &Figure) {
+        self.text(figure.name);
+        match &figure.value {
+            Value::Number(number) => self.number(*number),
+            Value::Signed(number) => self.bytes(&number.to_le_bytes()),
+            Value::Time(time) => self.bytes(&time.as_micros().to_le_bytes()),
+            Value::Job(job) => self.number(job.0),
+            Value::Code(code) => self.text(code),
+            // What went wrong is a sentence; that something did is in the code of the reason.
+            Value::Text(_) if figure.name == "error" => {}
+            Value::Text(text) => self.text(text.as_deref().unwrap_or("-")),
+            Value::Cpus(cpus) => self.text(&cpus.to_string()),
+            Value::Nodes(nodes) => nodes.iter().for_each(|&node| self.number(node.into())),
         }
-        Ok(())
+    }
+
+    fn text(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+        self.bytes(&[0]);
+    }
+
+    fn number(&mut self, number: u64) {
+        self.bytes(&number.to_le_bytes());
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
     }
 }
