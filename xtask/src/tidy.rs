@@ -1,49 +1,12 @@
 //! The rules of the house that no compiler knows: which crate may use which, how long a file may be, which words
 //! are not ours, and that generated and copied files are in place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
-
-/// What each crate may use of the project's own; ARCHITECTURE.md shows the same.
-const MAY_USE: &[(&str, &[&str])] = &[
-    ("pinfold-topo", &[]),
-    ("pinfold-place", &["pinfold-topo"]),
-    ("pinfold-policy", &["pinfold-topo", "pinfold-place"]),
-    ("pinfold-proto", &["pinfold-topo"]),
-    ("pinfold-sys", &["pinfold-topo"]),
-    ("pinfold-profile", &["pinfold-proto"]),
-    ("pinfold-cluster", &[]),
-    ("pinfold-sim", &["pinfold-policy", "pinfold-topo"]),
-    (
-        "pinfold-daemon",
-        &[
-            "pinfold-topo",
-            "pinfold-place",
-            "pinfold-policy",
-            "pinfold-proto",
-            "pinfold-sys",
-            "pinfold-profile",
-        ],
-    ),
-    (
-        "pinfold-cli",
-        &[
-            "pinfold-cluster",
-            "pinfold-topo",
-            "pinfold-place",
-            "pinfold-proto",
-            "pinfold-sys",
-            "pinfold-profile",
-        ],
-    ),
-    ("pinfold-testkit", &["pinfold-topo", "pinfold-sys"]),
-    ("pinfold-bench", &["pinfold-topo", "pinfold-place", "pinfold-proto", "pinfold-profile", "pinfold-sim"]),
-    ("xtask", &["pinfold-topo", "pinfold-policy", "pinfold-proto", "pinfold-sim", "pinfold-sys"]),
-];
 
 /// Crates that know no file, clock, thread or hash order: each bans them in a `clippy.toml` of its own.
 const PURE: &[&str] = &["topo", "place", "policy", "cluster"];
@@ -66,7 +29,7 @@ pub(crate) fn tidy() -> anyhow::Result<()> {
     let root = root()?;
     let files = tracked(&root)?;
     let mut wrong = Vec::new();
-    dependencies(&mut wrong)?;
+    dependencies(&root, &mut wrong)?;
     for file in &files {
         if file.extension().is_some_and(|ending| ending == "rs") {
             source(&root, file, &mut wrong)?;
@@ -119,25 +82,51 @@ fn tracked(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// Holds the dependencies between the project's crates against [`MAY_USE`].
-fn dependencies(wrong: &mut Vec<String>) -> anyhow::Result<()> {
-    let allowed: BTreeMap<&str, &[&str]> = MAY_USE.iter().copied().collect();
+/// Compares the dependencies between the project's crates with the table of ARCHITECTURE.md.
+fn dependencies(root: &Path, wrong: &mut Vec<String>) -> anyhow::Result<()> {
+    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).context("ARCHITECTURE.md")?;
+    let allowed = arrows(&text);
     let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec().context("cargo metadata")?;
+    let mut used_crates = BTreeSet::new();
     for package in &metadata.packages {
-        let Some(may_use) = allowed.get(package.name.as_str()) else {
-            wrong.push(format!("{} is not in the list of crates of xtask/src/tidy.rs", package.name));
+        let name = package.name.trim_start_matches("pinfold-");
+        let Some(may_use) = allowed.get(name) else {
+            wrong.push(format!("{name} is not in the table of crates of ARCHITECTURE.md"));
             continue;
         };
         for used in &package.dependencies {
             let ours = used.path.is_some();
             // For tests a crate may also use the kit made for them, and what it is itself tested through.
             let for_tests = used.kind == cargo_metadata::DependencyKind::Development;
-            if ours && !for_tests && !may_use.contains(&used.name.as_str()) {
-                wrong.push(format!("{} uses {}, which lies beside or above it", package.name, used.name));
+            let used = used.name.trim_start_matches("pinfold-");
+            if ours && !for_tests {
+                used_crates.insert((name.to_owned(), used.to_owned()));
+                if !may_use.contains(used) {
+                    wrong.push(format!("{name} uses {used}, which lies beside or above it"));
+                }
             }
         }
     }
+    for (name, may_use) in &allowed {
+        for idle in may_use.iter().filter(|used| !used_crates.contains(&(name.clone(), (**used).to_owned())))
+        {
+            wrong.push(format!("ARCHITECTURE.md lets {name} use {idle}, which it does not"));
+        }
+    }
     Ok(())
+}
+
+/// The table of crates: each with those that it may use. Rows of what is no crate have none and harm nothing.
+fn arrows(text: &str) -> BTreeMap<String, BTreeSet<&str>> {
+    let rows = text.lines().skip_while(|line| !line.starts_with("| crate | what | may use |")).skip(2);
+    let rows = rows.take_while(|line| line.starts_with('|'));
+    rows.filter_map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let name = cells.first()?.trim_matches('`').trim_end_matches('/');
+        let used = cells.last()?.split(", ").filter(|used| *used != "-");
+        Some((name.to_owned(), used.collect()))
+    })
+    .collect()
 }
 
 fn source(root: &Path, file: &Path, wrong: &mut Vec<String>) -> anyhow::Result<()> {
@@ -165,4 +154,19 @@ fn source(root: &Path, file: &Path, wrong: &mut Vec<String>) -> anyhow::Result<(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_read() {
+        let text = "words\n| crate | what | may use |\n| --- | --- | --- |\n| `topo` | a, b | - |\n\
+                    | `bench/` | c | topo, place |\nmore\n| `later` | d | topo |\n";
+        let table = arrows(text);
+        assert_eq!(table.keys().collect::<Vec<_>>(), ["bench", "topo"]);
+        assert_eq!(table["bench"], BTreeSet::from(["place", "topo"]));
+        assert!(table["topo"].is_empty());
+    }
 }
