@@ -155,6 +155,7 @@ impl Daemon {
         self.own_nodes.forget(job);
         self.learn_from_end(&mut live.row);
         self.ended.count(&live.row);
+        self.left_set(&live.row);
         self.journal.close(live.row, live.stored);
         self.judge(Judged::Exited(job));
         self.end_isolation(job);
@@ -171,6 +172,7 @@ impl Daemon {
         live.row.cpus = None;
         live.row.reason = Some(reason.to_owned());
         self.ended.count(&live.row);
+        self.left_set(&live.row);
         self.journal.close(live.row, live.stored);
         self.end_isolation(job);
         self.tell_waiters(job);

@@ -108,10 +108,11 @@ impl Daemon {
         let (waiting, sets) = (&mut self.isolated.waiting, &self.sets);
         waiting.retain(|job| sets.named(&isolated_set(job.0)).is_none());
         while !self.isolated.waiting.is_empty() {
+            let waiting = self.with_a_share();
             let now_us = self.clock.now_us();
             let taken = self.sets.iter().fold(CpuSet::new(), |all, set| all.union(&set.cpus));
             let taken = whole_cores(&self.topology, &taken);
-            let next = self.policy.next_to_isolate(Instant(now_us), &self.isolated.waiting, &taken);
+            let next = self.policy.next_to_isolate(Instant(now_us), &waiting, &taken);
             let Some((job, cpus)) = next else { return };
             self.isolated.waiting.remove(&job);
             let Some(live) = self.jobs.get(&job) else { continue };
@@ -122,6 +123,17 @@ impl Daemon {
             }
             self.sets_changed();
         }
+    }
+
+    /// Those that wait and whose user may have so many cores reserved now.
+    fn with_a_share(&self) -> BTreeSet<JobId> {
+        let mut known = BTreeMap::new();
+        let may = |job: &&JobId| {
+            let Some(live) = self.jobs.get(job) else { return false };
+            let (uid, cores) = (live.row.uid, live.row.spec.cores);
+            *known.entry((uid, cores)).or_insert_with(|| self.may_isolate(uid, cores))
+        };
+        self.isolated.waiting.iter().filter(may).copied().collect()
     }
 
     /// Who was held before it started, or whose cores went off line, does not keep cores from others; it waits for some

@@ -48,6 +48,7 @@ impl Daemon {
         for (key, name) in crate::rights::strangers(&self.configured.config) {
             tracing::warn!(key, name, "the configuration names a user whom this host does not know");
         }
+        self.bound_sets();
         self.bound_memory();
         self.serve_metrics();
         self.judge(Judged::Configure(self.settings()));

@@ -2,9 +2,12 @@
 //!
 //! Owns `sets.json` in the state directory, written whole at each change before the change has its effect. A set is
 //! exclusive (the judgement keeps other jobs off its cores), shared (its jobs stay within it, others may be there too)
-//! or for housekeeping (no job is on it). Sets of idle cores go when no job was in them for a while. Absent: which job
-//! is where; that is the judgement's.
+//! or for housekeeping (no job is on it). Absent: which job is where, which is the judgement's; what a user who is no
+//! operator may reserve, and when sets of idle cores go (`bounded`).
 
+mod bounded;
+
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -34,6 +37,7 @@ const HOLD_US: u64 = 60_000_000;
 pub(crate) struct Sets {
     path: PathBuf,
     sets: Vec<Set>,
+    rate: bounded::Rate,
 }
 
 /// A set, as it is kept.
@@ -54,6 +58,12 @@ pub(crate) struct Set {
     hold_us: Option<u64>,
     /// When a job was last seen in it, or it was made.
     used_us: u64,
+    /// Its owner is no operator: it has the bounds of `bounded`.
+    #[serde(default)]
+    bounded: bool,
+    /// When it is looked at next; 0: at once.
+    #[serde(skip)]
+    look_us: u64,
 }
 
 /// PUs as a kernel list.
@@ -84,6 +94,8 @@ impl Set {
             made_us: now_us,
             hold_us: None,
             used_us: now_us,
+            bounded: false,
+            look_us: 0,
         }
     }
 
@@ -103,7 +115,7 @@ impl Sets {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error).with_context(|| format!("failed to read {}", path.display())),
         };
-        Ok(Self { path, sets })
+        Ok(Self { path, sets, rate: bounded::Rate::default() })
     }
 
     /// All of them, by name.
@@ -149,6 +161,7 @@ impl Daemon {
             if !rights::may_have_the_host(config, user) {
                 return Err(denied("idle cores are for the users in `access.exclusive`"));
             }
+            bounded::check(config, user, &asked)?;
         } else {
             self.operators_only(user, "setting cores aside")?;
         }
@@ -168,6 +181,10 @@ impl Daemon {
         let Some(cpus) = self.cpus_for_set(&asked)? else { return Ok(Reply::SetMade { name: None }) };
         self.check_memory(&asked)?;
         let now_us = self.clock.now_us();
+        let bounded = idle && !rights::is_operator(&self.configured.config, user);
+        if bounded && !self.may_reserve(user, &cpus, now_us)? {
+            return Ok(Reply::SetMade { name: None });
+        }
         let kind = match (idle, asked.housekeeping) {
             (true, _) => SetKind::Idle,
             (false, true) => SetKind::Housekeeping,
@@ -188,6 +205,8 @@ impl Daemon {
             made_us: now_us,
             hold_us: idle.then(|| asked.hold_us.unwrap_or(HOLD_US)),
             used_us: now_us,
+            bounded,
+            look_us: 0,
         };
         let detail = format!("{name}: PUs {}", set.cpus);
         let mut sets = self.sets.sets.clone();
@@ -264,9 +283,14 @@ impl Daemon {
             return refuse("its cores are for the host itself, not for jobs".to_owned());
         }
         let config = &self.configured.config;
-        if !set.users.is_empty() && !rights::is_operator(config, user) && !rights::named(&set.users, user.uid)
-        {
+        // A user without an account has no name by which it could be among the users.
+        let own = set.kind == SetKind::Idle && set.owner_uid == user.uid;
+        let is_for = |users: &[String]| users.is_empty() || rights::named(users, user.uid);
+        if !own && !rights::is_operator(config, user) && !is_for(&set.users) {
             return Err(denied(&format!("--in {name}: the set is for others ({})", set.users.join(", "))));
+        }
+        if self.is_retiring(set) {
+            return Err((ErrorCode::Refused, format!("--in {name}: {}", bounded::RETIRED)));
         }
         if spec.class == Some(JobClass::Backfill) && set.is_kept() {
             return refuse(
@@ -344,35 +368,6 @@ impl Daemon {
         machine.cores.iter().chain(in_sets).fold(CpuSet::new(), |all, core| all.union(core))
     }
 
-    /// When a set of idle cores goes, if no job comes.
-    pub(crate) fn sets_due_us(&self) -> Option<u64> {
-        let due = |set: &Set| set.hold_us.map(|hold_us| set.used_us.saturating_add(hold_us));
-        self.sets.sets.iter().filter_map(due).min()
-    }
-
-    /// Gives back idle cores that nobody used for long enough.
-    pub(crate) fn drop_unused_sets(&mut self) {
-        let now_us = self.clock.now_us();
-        let used: Vec<bool> =
-            self.sets.sets.iter().map(|set| self.jobs_in(&set.name).next().is_some()).collect();
-        let mut sets = self.sets.sets.clone();
-        for (set, used) in sets.iter_mut().zip(used) {
-            set.used_us = if used { now_us } else { set.used_us };
-        }
-        let is_due =
-            |set: &Set| set.hold_us.is_some_and(|hold_us| set.used_us.saturating_add(hold_us) <= now_us);
-        let gone: Vec<String> = sets.iter().filter(|set| is_due(set)).map(|set| set.name.clone()).collect();
-        sets.retain(|set| !is_due(set));
-        if let Err((_, error)) = self.sets.replace(sets.clone()) {
-            tracing::warn!(error, "sets of idle cores that went will be back after a restart");
-            self.sets.sets = sets;
-        }
-        if !gone.is_empty() {
-            tracing::info!(sets = ?gone, "idle cores that nobody used are for all jobs again");
-            self.sets_changed();
-        }
-    }
-
     /// Adds a set; where it cannot be written down it is there all the same, and gone after a restart.
     pub(crate) fn add_set(&mut self, set: Set) -> Result<(), Refusal> {
         let mut sets = self.sets.sets.clone();
@@ -443,8 +438,13 @@ impl Daemon {
     }
 
     fn made_name(&self) -> String {
+        // A job that still names a set which went must not come into the next one, which may be another user's.
         let mut names = (1u32..).map(|number| format!("idle-{number}"));
-        names.find(|name| self.sets.named(name).is_none()).expect("there are fewer sets than numbers")
+        let asked = |live: &crate::live::Live| live.row.set();
+        let asked: BTreeSet<String> = self.jobs.values().filter_map(|live| asked(live)).collect();
+        names
+            .find(|name| self.sets.named(name).is_none() && !asked.contains(name))
+            .expect("there are fewer sets and jobs than numbers")
     }
 
     /// The PUs for a new set; `None`: not so many cores are idle.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use pinfold_place::pack::{self, Demand, Room};
 use pinfold_topo::{CpuSet, Topology};
 
-use crate::job::{Job, Stage};
+use crate::job::{Job, Out, Stage};
 use crate::policy::Policy;
 use crate::{Instant, JobId};
 
@@ -62,6 +62,16 @@ impl Policy {
         let Some(job) = self.jobs.get(&job) else { return false };
         let enough = |at: usize| self.asides[at].cores.len() >= job.slots();
         job.live().is_some() || self.may_be_isolated(job) && self.aside_of(job).is_some_and(enough)
+    }
+
+    /// Whether a job waits for nothing but cores: nobody holds it, and it waits for no other job; or it runs no longer
+    /// because its cores or its slot went to others.
+    #[must_use]
+    pub fn waits_for_cores(&self, job: JobId) -> bool {
+        let Some(job) = self.jobs.get(&job) else { return false };
+        let out = job.live().and_then(|live| live.out);
+        self.may_be_isolated(job)
+            || matches!(out, Some(Out::SlotsShrank | Out::Preempted { .. } | Out::Lent { .. }))
     }
 
     fn may_be_isolated(&self, job: &Job) -> bool {

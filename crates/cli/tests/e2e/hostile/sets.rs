@@ -1,1 +1,223 @@
-//! Cores that are set aside by users without rights.
+//! Reservations: a user without rights takes no cores that others use or wait for, and none for ever.
+
+use pinfold_proto::JobLayout;
+use pinfold_proto::view::{SetAsideView, SetsView};
+use pinfold_proto::wire::SetAside;
+
+use super::*;
+use crate::tasks::two_cores;
+
+each_kind!(
+    a_user_reserves_nothing_but_idle_cores,
+    idle_cores_are_given_back_though_a_held_job_names_them,
+    a_set_in_use_is_written_once,
+    nobody_reserves_what_others_wait_for,
+    a_set_that_went_leaves_its_name_to_nobody,
+    reservations_of_an_earlier_daemon_have_bounds,
+    isolated_jobs_keep_within_the_share,
+);
+
+fn sets(host: &Host) -> Vec<SetAsideView> {
+    let done = host.pinfold(["sets", "--json"]);
+    serde_json::from_str::<SetsView>(&done.out).expect("one JSON object").sets
+}
+
+fn idle(cores: u32, hold_us: u64) -> SetAside {
+    SetAside { cores: Some(cores), hold_us: Some(hold_us), ..SetAside::default() }
+}
+
+fn ask(host: &Host, user: u32, asked: SetAside) -> Reply {
+    speak_as(host, user, |mut wire| {
+        wire.send(&Request::SetAside(asked));
+        wire.hear().expect("an answer")
+    })
+}
+
+fn made(reply: Reply) -> String {
+    match reply {
+        Reply::SetMade { name: Some(name) } => name,
+        other => panic!("a set, not {other:?}"),
+    }
+}
+
+/// A job's spec that names a set.
+fn named(set: &str, held: bool) -> Box<JobSpec> {
+    let layout = JobLayout { set: Some(set.to_owned()), ..JobLayout::default() };
+    Box::new(JobSpec { held, layout: Some(layout), ..spec() })
+}
+
+fn none_left(host: &Host) {
+    eventually("all sets went", || match sets(host) {
+        left if left.is_empty() => Ok(()),
+        left => Err(format!("{left:?}")),
+    });
+}
+
+/// Named PUs, memory, long holds and more are an operator's to ask for, on an idle host too.
+fn a_user_reserves_nothing_but_idle_cores(kind: Kind) {
+    let Some(mut host) = shared(kind, &[]) else { return };
+    let Some([_, second]) = two_cores(&host) else { return };
+    let minutes = 60_000_000;
+    let refused = [
+        SetAside { cores: None, cpus: Some(second.to_string()), ..idle(1, minutes) },
+        SetAside { cores: None, cpus: Some(second.to_string()), ..idle(1, u64::MAX) },
+        SetAside { memory_bytes: Some(1 << 20), ..idle(1, minutes) },
+        SetAside { memory_bytes: Some(u64::MAX), ..idle(1, minutes) },
+        SetAside { shared: true, ..idle(1, minutes) },
+        SetAside { housekeeping: true, ..idle(1, minutes) },
+        SetAside { users: vec!["root".to_owned(); 10_000], ..idle(1, minutes) },
+        SetAside { name: Some("mine".to_owned()), ..idle(1, minutes) },
+        idle(1, u64::MAX),
+        idle(1, 600_000_001),
+    ];
+    for asked in refused {
+        let reply = ask(&host, ATTACKER, asked.clone());
+        assert!(matches!(reply, Reply::Error { code: ErrorCode::Permission, .. }), "{asked:?}: {reply:?}");
+    }
+    assert_eq!(sets(&host), []);
+    // Cores that jobs are on are not idle.
+    let cores = host.status(&[]).slots.cores;
+    let busy: Vec<u64> = (0..cores).map(|_| victims_job(&host, &[], WAIT)).collect();
+    assert_eq!(ask(&host, ATTACKER, idle(1, minutes)), Reply::SetMade { name: None });
+    let before: Vec<_> = busy.iter().map(|&job| host.job(job).cpus).collect();
+    host.crash();
+    host.start_daemon();
+    assert_eq!(sets(&host), []);
+    let after: Vec<_> = busy.iter().map(|&job| host.until(job, JobState::Running).cpus).collect();
+    assert_eq!(before, after);
+    host.make("go");
+    busy.into_iter().for_each(|job| host.until_exit_code(job, 0));
+    // What the documents promise to users works.
+    let done = run_as(&host, ATTACKER, &["set-aside", "--idle", "--cores", "1", "--hold", "10m"]);
+    assert_eq!((done.code, done.out.trim()), (Some(0), "idle-1"), "{done:?}");
+    let inside = run_as(&host, ATTACKER, &["run", "--in", "idle-1", "--", "/bin/sh", "-c", "exit 4"]);
+    assert_eq!(inside.code, Some(4), "{inside:?}");
+    let elsewhere = run_as(&host, VICTIM, &["run", "--in", "idle-1", "--", "true"]);
+    assert_eq!(elsewhere.code, Some(3), "{elsewhere:?}");
+    assert_eq!(run_as(&host, ATTACKER, &["set-aside", "idle-1", "--remove"]).code, Some(0));
+}
+
+fn idle_cores_are_given_back_though_a_held_job_names_them(kind: Kind) {
+    let Some(host) = shared(kind, &[]) else { return };
+    if two_cores(&host).is_none() {
+        return;
+    }
+    let cores = host.status(&[]).slots.cores;
+    let _wire = speak_as(&host, ATTACKER, |mut wire| {
+        let held = Request::Submit { ticket: 1, spec: named("idle-1", true), pid: None };
+        wire.send_all(&[Request::SetAside(idle(1, 1_000_000)), held]);
+        assert_eq!(made(wire.hear().expect("an answer")), "idle-1");
+        assert!(matches!(wire.hear(), Some(Reply::Queued { .. })));
+        // On a host of two cores one is all that a user may have.
+        if cores < 4 {
+            wire.send(&Request::SetAside(idle(1, 1)));
+            let more = wire.hear();
+            assert!(matches!(more, Some(Reply::SetMade { name: None } | Reply::Error { .. })), "{more:?}");
+        }
+        wire
+    });
+    none_left(&host);
+}
+
+/// Whatever the hold time of a set is, a job in it does not have the daemon write it again and again.
+fn a_set_in_use_is_written_once(kind: Kind) {
+    let Some(host) = shared(kind, &[]) else { return };
+    if two_cores(&host).is_none() {
+        return;
+    }
+    let mut wire = speak_as(&host, ATTACKER, |mut wire| {
+        // It waits for a child that does not come; then it is in use all the same.
+        let job = Request::Submit { ticket: 1, spec: named("idle-1", false), pid: None };
+        wire.send_all(&[Request::SetAside(idle(1, 0)), job]);
+        assert_eq!(made(wire.hear().expect("an answer")), "idle-1");
+        assert!(matches!(wire.hear(), Some(Reply::Queued { .. })));
+        wire
+    });
+    use std::os::unix::fs::MetadataExt as _;
+    let file = host.state().join("sets.json");
+    let written = || {
+        let found = std::fs::metadata(&file).expect("there is a set");
+        (found.ino(), found.mtime(), found.mtime_nsec())
+    };
+    let first = written();
+    // The daemon was idle and busy for a while.
+    (0..40).for_each(|_| serves(&host));
+    assert_eq!(sets(&host).len(), 1);
+    assert_eq!(written(), first);
+    wire.send(&Request::Withdraw { job: sets(&host)[0].jobs[0], reason: "enough".to_owned() });
+    none_left(&host);
+}
+
+fn nobody_reserves_what_others_wait_for(kind: Kind) {
+    let Some(host) = shared(kind, &["slots.factor=1"]) else { return };
+    let Some([first, _]) = two_cores(&host) else { return };
+    let cores = host.status(&[]).slots.cores;
+    let running = victims_job(&host, &[], WAIT);
+    // One that needs all cores waits for the one that runs; the others are idle meanwhile.
+    let all = cores.to_string();
+    let wide = ["submit", "-o", "/dev/null", "-e", "/dev/null", "--cores", &all, "--", "true"];
+    let wide = run_as(&host, VICTIM, &wide);
+    assert_eq!(wide.code, Some(0), "{wide:?}");
+    let wide: u64 = wide.out.trim().parse().expect("a number");
+    for _ in 0..3 {
+        assert_eq!(ask(&host, ATTACKER, idle(1, 600_000_000)), Reply::SetMade { name: None });
+    }
+    assert_eq!(sets(&host), [], "PU {first} and the others are for who waits");
+    host.make("go");
+    host.until_exit_code(running, 0);
+    host.until_exit_code(wide, 0);
+}
+
+/// A job that waits for a set which went does not come into the next one, which is another user's.
+fn a_set_that_went_leaves_its_name_to_nobody(kind: Kind) {
+    let Some(host) = shared(kind, &[]) else { return };
+    if two_cores(&host).is_none() {
+        return;
+    }
+    let _wire = speak_as(&host, ATTACKER, |mut wire| {
+        let held = Request::Submit { ticket: 1, spec: named("idle-1", true), pid: None };
+        wire.send_all(&[Request::SetAside(idle(1, 1)), held]);
+        assert_eq!(made(wire.hear().expect("an answer")), "idle-1");
+        wire.hear();
+        wire
+    });
+    none_left(&host);
+    assert_eq!(made(ask(&host, VICTIM, idle(1, 600_000_000))), "idle-2");
+}
+
+/// Sets that were made for ever before there were bounds go as others do.
+fn reservations_of_an_earlier_daemon_have_bounds(kind: Kind) {
+    let Some(mut host) = shared(kind, &[]) else { return };
+    let Some([_, second]) = two_cores(&host) else { return };
+    assert_eq!(host.stop(), Some(0));
+    let text = format!(
+        r#"[{{"name":"idle-1","kind":"idle","cpus":"{second}","memory_bytes":1048576,"shared":false,"users":[],
+            "owner_uid":{ATTACKER},"made_us":1,"hold_us":{},"used_us":1}}]"#,
+        u64::MAX
+    );
+    std::fs::write(host.state().join("sets.json"), text).expect("a state directory");
+    host.start_daemon();
+    none_left(&host);
+}
+
+/// However many isolated jobs a user asks for, others keep their share of the cores.
+fn isolated_jobs_keep_within_the_share(kind: Kind) {
+    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let cores = host.status(&[]).slots.cores;
+    if cores < 2 {
+        return println!("skipped: one core is no one's alone");
+    }
+    let job = victims_job(&host, &[], WAIT);
+    let _wire = speak_as(&host, ATTACKER, |mut wire| {
+        for ticket in 0..2 * cores {
+            let layout = Some(JobLayout { isolated: true, ..JobLayout::default() });
+            wire.send(&Request::Submit { ticket, spec: Box::new(JobSpec { layout, ..spec() }), pid: None });
+        }
+        (0..2 * cores).for_each(|_| drop(wire.hear().expect("an answer")));
+        wire
+    });
+    assert_eq!(sets(&host).iter().map(|set| set.cores).sum::<u64>(), cores / 2);
+    assert_eq!(host.job(job).state, JobState::Running);
+    host.make("go");
+    host.until_exit_code(job, 0);
+}
