@@ -5,6 +5,7 @@ use pinfold_proto::config::Config;
 use pinfold_proto::row::{JobRow, ProcessId};
 use pinfold_proto::wire::{ErrorCode, Phase, Reply, Request, Verb, WIRE_VERSION};
 use pinfold_proto::{Ending, JobSpec, JobState};
+use pinfold_sys::container::Container;
 use pinfold_sys::peer::{self, Peer};
 
 use crate::answer::Wanted;
@@ -312,21 +313,26 @@ impl Daemon {
     /// A job's start is on disk, but its keeper has not heard of it: the daemon before this one died in between.
     fn start_anew(&mut self, job: JobId) {
         let Some(live) = self.jobs.get_mut(&job) else { return };
-        if live.container.is_some() && live.child.is_some() {
+        let holds = |container: &Container| {
+            live.child.is_some_and(|child| container.pids().is_ok_and(|pids| pids.contains(&child)))
+        };
+        if live.container.as_deref().is_some_and(holds) {
             let keeper = live.keeper;
             let (variables, wrap) = (self.variables(job), self.wrap());
             let go = Reply::Go { job: job.0, doors: 0, variables, wrap };
             return self.effects.extend(keeper.map(|id| Effect::Reply(id, go)));
         }
-        // Nothing holds a process that has not become the job yet, so it waits again; an empty group that was made
-        // for it is made anew.
-        live.container = None;
+        // Nothing holds a process that has not become the job yet, so it waits again, and is prepared again; an empty
+        // group that was made for it is made anew.
+        (live.container, live.meter, live.granted) = (None, None, false);
+        live.members = Default::default();
         self.running.remove(&job);
         live.row.started_us = None;
         live.row.main = None;
         live.row.cpus = None;
         live.set_state(JobState::Queued, self.clock.now_us());
         self.adopt(job, false);
+        self.prepare_anew(job);
     }
 
     /// A connection is at its end: its waiting jobs are withdrawn, its running ones go on.

@@ -215,7 +215,6 @@ impl Daemon {
         self.started(job, container);
         self.follow_again(job);
         self.thaw_again(job);
-        self.judge(Judged::Exited(job));
         self.adopt(job, true);
     }
 

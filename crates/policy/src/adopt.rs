@@ -1,7 +1,8 @@
 //! A job found again after a restart: what it has is kept where it fits, and put right where it does not.
 //!
 //! Nothing is asked for here: two jobs that claim the same core may still both be followed by a third. The
-//! first event of another kind settles it.
+//! first event of another kind settles it. One that is known already is put right: it may be found once by its group,
+//! and told of later by its keeper.
 
 use crate::job::{Drift, Live, Out, Told};
 use crate::policy::Policy;
@@ -13,8 +14,9 @@ impl Policy {
         request.cores = request.cores.max(1);
         request.priority = request.priority.clamp(1, 16);
         let id = request.job;
+        // Whoever keeps it knows better than the disk and the kernel whether it runs.
         if self.jobs.contains_key(&id) {
-            return;
+            self.unlearn(id);
         }
         let slots = request.cores as usize;
         let Some(running) = running else {

@@ -19,8 +19,8 @@ pub enum Event {
     Machine(Machine),
     /// Someone asks to run a job.
     Submit(Request),
-    /// A job that an earlier daemon knew was found again, waiting or running. Nothing starts or is frozen
-    /// before the first event of another kind, so that all jobs are known by then;
+    /// A job that an earlier daemon knew was found again, waiting or running; of one that is known already this is the
+    /// truth, and those that are to start after it go on waiting for it. Nothing starts or is frozen before the first event of another kind, so that all jobs are known by then;
     /// [`crate::Policy::next_wakeup`] asks for a tick at once.
     Adopt(Adopted),
     /// A job's start was carried out: its process is in its container and runs. Each start is answered by

@@ -498,6 +498,12 @@ impl Policy {
     }
 
     fn forget(&mut self, id: JobId) {
+        self.unlearn(id);
+        self.release_followers(id);
+    }
+
+    /// Forgets what is known of a job, but that it is not over: those that were to start after it still wait for it.
+    pub(crate) fn unlearn(&mut self, id: JobId) {
         self.dequeue(id);
         self.release(id);
         self.unmark(id);
@@ -513,7 +519,6 @@ impl Policy {
             self.arrays.leave(&job.request, job.live().is_some(), self.now);
             self.next_members_wait(job.request.array);
         }
-        self.release_followers(id);
     }
 
     /// Puts a job into the queue if it wants a slot and may have one, and sets its timer.

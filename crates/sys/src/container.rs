@@ -56,6 +56,9 @@ pub(crate) use grouped::members_below as grouped_members;
 pub const JOB_VARIABLE: &str = "PINFOLD_JOB_ID";
 /// The variable in a job's environment that holds the name of the instance it belongs to.
 pub const INSTANCE_VARIABLE: &str = "PINFOLD_INSTANCE";
+/// The variable in the environment of the site's programs that holds the number of the job for which they are called:
+/// they know the job, and are no processes of it.
+pub const HOOK_VARIABLE: &str = "PINFOLD_HOOK_OF";
 
 /// Containment failed.
 #[derive(Debug, thiserror::Error)]

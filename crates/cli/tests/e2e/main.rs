@@ -16,6 +16,7 @@ mod allocation;
 mod arrays;
 mod batch;
 mod control;
+mod crash;
 mod daemon;
 mod disk;
 mod drift;

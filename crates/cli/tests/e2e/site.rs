@@ -20,10 +20,10 @@ each_kind!(
     after_follows_a_restart_of_the_host,
 );
 
-const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
+pub(crate) const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
 
 /// Notes each call in the working directory's `log`.
-const NOTE: &str = "echo $1 ${0##*/} $PINFOLD_JOB_ID $PINFOLD_EXIT_CODE $PINFOLD_SIGNAL >>log";
+pub(crate) const NOTE: &str = "echo $1 ${0##*/} $PINFOLD_JOB_ID $PINFOLD_EXIT_CODE $PINFOLD_SIGNAL >>log";
 
 /// A script of the site's; gives its path.
 fn module(host: &Host, name: &str, text: &str) -> String {
@@ -35,7 +35,7 @@ fn module(host: &Host, name: &str, text: &str) -> String {
 }
 
 /// A host with a daemon that calls these programs.
-fn host(kind: Kind, modules: &[(&str, &str)], others: &[&str]) -> Host {
+pub(crate) fn host(kind: Kind, modules: &[(&str, &str)], others: &[&str]) -> Host {
     let mut host = Host::without_daemon(kind, &[]);
     let paths: Vec<String> = modules.iter().map(|(name, text)| module(&host, name, text)).collect();
     let site = format!("modules.site={}", paths.join(","));
@@ -45,7 +45,7 @@ fn host(kind: Kind, modules: &[(&str, &str)], others: &[&str]) -> Host {
 }
 
 #[track_caller]
-fn logged(host: &Host, want: &str) {
+pub(crate) fn logged(host: &Host, want: &str) {
     eventually(&format!("the log is {want:?}"), || {
         let log = host.wrote("log");
         if log == want { Ok(()) } else { Err(log) }
@@ -53,7 +53,7 @@ fn logged(host: &Host, want: &str) {
 }
 
 /// Nothing is owed to any job.
-fn settled(host: &Host) {
+pub(crate) fn settled(host: &Host) {
     eventually("nothing is owed to a job", || {
         match std::fs::read_dir(host.state().join("around")).map(Iterator::count) {
             Ok(0) => Ok(()),

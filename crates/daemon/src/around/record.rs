@@ -7,6 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use pinfold_proto::row::JobRow;
+use pinfold_sys::container::HOOK_VARIABLE;
 use serde::{Deserialize, Serialize};
 
 use super::{RecordError, failed};
@@ -19,7 +20,7 @@ const VARIABLES_MAX: usize = 64;
 const VARIABLE_MAX_BYTES: usize = 4096;
 
 /// Variables that are pinfold's own to set.
-const OWN: [&str; 10] = [
+const OWN: [&str; 11] = [
     "PINFOLD_JOB_ID",
     "PINFOLD_INSTANCE",
     "PINFOLD_CPUS",
@@ -30,6 +31,7 @@ const OWN: [&str; 10] = [
     "PINFOLD_SOCKET",
     "PINFOLD_STATE_DIR",
     "PINFOLD_DISK_DIR",
+    HOOK_VARIABLE,
 ];
 
 /// What stands around one job.
@@ -132,6 +134,7 @@ impl Record {
         let own = [
             ("PINFOLD_JOB_ID", Some(self.job.to_string())),
             ("PINFOLD_INSTANCE", Some(instance.to_owned())),
+            (HOOK_VARIABLE, Some(self.job.to_string())),
             ("PINFOLD_USER", Some(about.user.clone())),
             ("PINFOLD_UID", Some(about.uid.to_string())),
             ("PINFOLD_NAME", Some(about.name.clone())),

@@ -30,7 +30,7 @@ fn records_are_found_again_and_damaged_ones_left() {
 fn variables_are_ours_by_name_and_none_of_our_own() {
     let mut record = record(1, &[]);
     record.add_variables(
-        "PINFOLD_SCRATCH=/a b=c\nmade /x\nPATH=/evil\nLD_PRELOAD=x\nPINFOLD_JOB_ID=2\nPINFOLD_x=1\nPINFOLD_EMPTY=\n",
+        "PINFOLD_SCRATCH=/a b=c\nmade /x\nPATH=/evil\nLD_PRELOAD=x\nPINFOLD_JOB_ID=2\nPINFOLD_HOOK_OF=1\nPINFOLD_x=1\nPINFOLD_EMPTY=\n",
     );
     let texts = |pairs: &[(&str, &str)]| {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>()
@@ -61,6 +61,7 @@ fn a_program_is_told_what_is_known() {
         (value("PINFOLD_JOB_ID"), value("PINFOLD_USER"), value("TMPDIR")),
         (Some("7"), Some("ann"), Some("/run/x"))
     );
+    assert_eq!(value("PINFOLD_HOOK_OF"), Some("7"), "it is no process of the job");
     assert_eq!((value("PINFOLD_NAME"), value("PINFOLD_EXIT_CODE")), (Some("name"), None));
     let ended = Ended { exit_code: None, signal: Some(9), reason: Some("killed".to_owned()) };
     let told: serde_json::Value = serde_json::from_slice(&record.told("after", &ended)).unwrap();

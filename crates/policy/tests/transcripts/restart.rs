@@ -150,3 +150,45 @@ fn a_backfiller_that_moves_freely_is_kept() {
         ",
     );
 }
+
+/// The kernel held a process that was not the job's; its keeper says that it waits. Who is to start after it goes on
+/// waiting, and its core is free.
+#[test]
+fn what_was_taken_for_running_waits_again() {
+    check(
+        "
+        > machine 1
+        > set factor=1000
+        > adopt 1 / primary 0
+        > adopt 2 a1
+        > tick
+        1 weigh primary p10: found again after a restart of the daemon
+        > adopt 1
+        > wakeup
+        0 ms
+        > tick
+        1 start primary 0 p10: a home core was free (1 of 1 slots used)
+        > exit 1
+        2 start primary 0 p10: a home core was free (1 of 1 slots used)
+        ",
+    );
+}
+
+/// ... and the other way round: it was let go, and nobody noted it in time.
+#[test]
+fn what_was_taken_for_waiting_runs() {
+    check(
+        "
+        > machine 1
+        > set factor=1000
+        > adopt 1 held
+        > adopt 2 a1
+        > tick
+        > adopt 1 / primary 0
+        > tick
+        1 weigh primary p10: found again after a restart of the daemon
+        > exit 1
+        2 start primary 0 p10: a home core was free (1 of 1 slots used)
+        ",
+    );
+}

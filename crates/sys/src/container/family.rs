@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::measure::{Detail, Measure, Sums, memory_of_processes};
-use super::{INSTANCE_VARIABLE, JOB_VARIABLE};
+use super::{HOOK_VARIABLE, INSTANCE_VARIABLE, JOB_VARIABLE};
 use crate::cgroup::Events;
 use crate::procfs::{Proc, ProcError, ProcessStat, ticks_to_us};
 
@@ -278,7 +278,12 @@ pub(crate) fn parse_mark(environ: &[u8]) -> Option<Mark> {
             std::str::from_utf8(text).ok()
         })
     };
-    Some(Mark { job: value(JOB_VARIABLE)?.parse().ok()?, instance: value(INSTANCE_VARIABLE)?.to_owned() })
+    let job = value(JOB_VARIABLE)?;
+    // What the site's programs leave running may outlive the daemon, and is not the job's.
+    if value(HOOK_VARIABLE) == Some(job) {
+        return None;
+    }
+    Some(Mark { job: job.parse().ok()?, instance: value(INSTANCE_VARIABLE)?.to_owned() })
 }
 
 /// Every process of the host but ourselves, with its mark.

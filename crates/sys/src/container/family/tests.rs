@@ -100,6 +100,13 @@ fn a_mark_needs_both_names_whole() {
     assert_eq!(mark("PINFOLD_INSTANCE=main|PINFOLD_JOB_ID=x|"), None);
     assert_eq!(mark("XPINFOLD_JOB_ID=12|PINFOLD_INSTANCE=main|"), None);
     assert_eq!(mark(""), None);
+    assert_eq!(
+        mark("PINFOLD_JOB_ID=12|PINFOLD_INSTANCE=main|PINFOLD_HOOK_OF=12|"),
+        None,
+        "a program of the site's"
+    );
+    let from_there = mark("PINFOLD_HOOK_OF=1|PINFOLD_JOB_ID=12|PINFOLD_INSTANCE=main|");
+    assert!(from_there.is_some(), "a job that such a program started");
 }
 
 proptest! {
