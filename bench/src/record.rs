@@ -52,7 +52,7 @@ impl Record {
         self.lines.iter().map(|line| format!("{line}\n")).collect()
     }
 
-    /// Writes both files to `directory`. A name that is taken is refused: raw data are never written over.
+    /// Writes both files to `directory`, in place of those of an earlier run: its history is the repository's.
     pub(crate) fn keep(&self, directory: &Path, name: &str) -> anyhow::Result<()> {
         if name.is_empty()
             || !name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
@@ -62,8 +62,10 @@ impl Record {
         fs::create_dir_all(directory).with_context(|| format!("failed to create {}", directory.display()))?;
         for (suffix, content) in [("jsonl", &self.lines()), ("md", &self.text)] {
             let path = directory.join(format!("{name}.{suffix}"));
-            let file = fs::OpenOptions::new().write(true).create_new(true).open(&path);
-            file.and_then(|mut file| std::io::Write::write_all(&mut file, content.as_bytes()))
+            // Whole or not at all: a full disk must not take the data that are there.
+            let next = directory.join(format!(".{name}.{suffix}"));
+            fs::write(&next, content.as_bytes())
+                .and_then(|()| fs::rename(&next, &path))
                 .with_context(|| format!("failed to write {}", path.display()))?;
         }
         Ok(())
@@ -75,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kept_data_are_never_written_over() {
+    fn the_latest_data_are_kept() {
         let directory = tempfile::tempdir().unwrap();
         let mut record = Record::new("row", &Machine::look(None)).unwrap();
         record.add("run", &json!({ "makespan_s": 1.5 })).unwrap();
@@ -85,7 +87,14 @@ mod tests {
         assert_eq!(parsed.len(), 2);
         assert_eq!(parsed[0]["kind"], "machine");
         assert_eq!(parsed[1]["data"]["makespan_s"], 1.5);
-        assert!(record.keep(directory.path(), "a").is_err());
+        record.add("run", &json!({ "makespan_s": 2.5 })).unwrap();
+        record.keep(directory.path(), "a").unwrap();
+        assert_eq!(fs::read_to_string(directory.path().join("a.jsonl")).unwrap().lines().count(), 3);
+        assert_eq!(
+            fs::read_dir(directory.path()).unwrap().count(),
+            2,
+            "the table and the data, and nothing else"
+        );
         assert!(record.keep(directory.path(), "../b").is_err());
     }
 }

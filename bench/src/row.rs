@@ -42,7 +42,7 @@ pub(crate) struct RowArgs {
     /// The full form: 5 solo runs, 10 repetitions.
     #[arg(long)]
     pub(crate) full: bool,
-    /// Keep the raw data and the table as NAME.jsonl and NAME.md.
+    /// Keep the raw data and the table as NAME.jsonl and NAME.md, in place of earlier ones.
     #[arg(long, value_name = "NAME")]
     pub(crate) keep: Option<String>,
     /// Where kept data go.
