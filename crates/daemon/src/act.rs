@@ -4,9 +4,9 @@
 use pinfold_policy::{Action, Decision, Event as Judged, JobId, Reason, State};
 use pinfold_profile::meter::Meter;
 use pinfold_proto::JobState;
-use pinfold_proto::row::{DecisionRow, ProcessId};
+use pinfold_proto::row::DecisionRow;
 use pinfold_proto::wire::{ErrorCode, Reply};
-use pinfold_sys::container::{Applied, Container, ContainerError, Entered, Shape};
+use pinfold_sys::container::{Applied, Container, ContainerError, Shape};
 use pinfold_sys::peer;
 
 use crate::daemon::Daemon;
@@ -217,33 +217,22 @@ impl Daemon {
             return Some(self.start_through_doors(job, id, action));
         }
         let live = self.jobs.get_mut(&job)?;
-        let Some(pid) = live.child else {
+        if live.child.is_none() {
             if !live.asked_child {
                 live.asked_child = true;
                 self.server.send(id, &Reply::Grant { job: job.0 });
                 self.to_flush.insert(id);
             }
             return None;
-        };
+        }
         let shape = self.shape_of(job)?;
-        let container = match self.make_container(job, &shape, pid) {
-            Ok(container) => container,
+        let (container, main) = match self.take_child_in(job, id, &shape) {
+            Ok(Some(taken)) => taken,
+            Ok(None) => return Some(Event::ChildGone(job)),
             Err(error) => return Some(Event::NotCarried(job, action, in_full(&error))),
         };
-        match container.enter(pid) {
-            Ok(Entered::Gone) => {
-                let _ = container.remove();
-                return Some(Event::ChildGone(job));
-            }
-            Ok(_) => {}
-            Err(error) => {
-                let _ = container.remove();
-                return Some(Event::NotCarried(job, action, in_full(&error)));
-            }
-        }
-        let main = self.process(pid);
-        self.jobs.get_mut(&job)?.row.main = main;
-        self.processes.bind(job, pid, self.clock.now_us());
+        self.jobs.get_mut(&job)?.row.main = Some(main);
+        self.processes.bind(job, main.pid, self.clock.now_us());
         self.started(job, container);
         let variables = self.variables(job);
         self.server.send(id, &Reply::Go { job: job.0, doors: 0, variables, wrap: self.wrap() });
@@ -307,11 +296,12 @@ impl Daemon {
             self.doors_due.pop_front();
             let Some(live) = self.jobs.get(&job) else { continue };
             let Some(container) = &live.container else { continue };
-            let alive = |main: &ProcessId| crate::restore::is_alive(&self.proc, *main);
-            let main = live.row.main.filter(alive).map(|main| main.pid);
+            let main = live.row.main.and_then(|main| self.process_again(main));
             // A door may have stayed shut (the last PU of the set went offline); taken in, the job is in.
             let closed = container.close_doors().and_then(|()| match (main, container.pids()?) {
-                (Some(main), inside) if !inside.contains(&main) => container.enter(main).map(drop),
+                (Some(main), inside) if !inside.contains(&main.pid()) => {
+                    container.enter_process(&main).map(drop)
+                }
                 _ => Ok(()),
             });
             if let Err(error) = closed {
@@ -327,7 +317,12 @@ impl Daemon {
 
     /// Makes a job's container, or takes the one in which a daemon that died during the start had put the child
     /// already.
-    fn make_container(&self, job: JobId, shape: &Shape, child: u32) -> Result<Container, ContainerError> {
+    pub(crate) fn make_container(
+        &self,
+        job: JobId,
+        shape: &Shape,
+        child: u32,
+    ) -> Result<Container, ContainerError> {
         let occupied = match self.containers.create(job.0, shape) {
             Err(error @ ContainerError::Occupied { .. }) => error,
             made => return made,

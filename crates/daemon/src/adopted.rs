@@ -23,7 +23,7 @@ use crate::daemon::Daemon;
 use crate::event::Event;
 use crate::live::Live;
 use crate::poller::Ready;
-use crate::restore::{is_alive, open_process};
+use crate::restore::is_alive;
 use crate::rights::{self, Refusal, denied};
 
 /// So many processes can be taken in at once. Each costs a look at it and a write in each hierarchy.
@@ -49,6 +49,8 @@ impl Daemon {
     pub(crate) fn adopt_for(&mut self, user: Peer, which: &Adoptee, spec: JobSpec) -> Result<Reply, Refusal> {
         let (found, owner) = self.adoptees(user, which)?;
         let mut spec = self.described(which, spec, &found)?;
+        let any_user = rights::is_operator(&self.configured.config, user);
+        spec.adopted.iter_mut().for_each(|adopted| adopted.any_user = any_user);
         crate::intake::within_bounds(&spec)?;
         let bounds = self.bounds_around(found[0].pid);
         spec.allocation = None;
@@ -266,7 +268,7 @@ impl Daemon {
             Adoptee::Process(_) => None,
         };
         let processes = found.iter().map(|stat| (stat.pid, stat.start_ticks)).collect();
-        spec.adopted = Some(Adopted { cgroup, processes, before_ticks: (0, 0) });
+        spec.adopted = Some(Adopted { cgroup, processes, ..Adopted::default() });
         Ok(spec)
     }
 
@@ -282,9 +284,11 @@ impl Daemon {
     /// Watches the first of such processes: while the job waits, its end is the job's, later it tells the exit status.
     pub(crate) fn watch_adopted(&mut self, job: JobId) {
         let Some(live) = self.jobs.get_mut(&job) else { return };
-        let alive = live.row.main.filter(|&main| is_alive(&self.proc, main));
         live.keeper_watch = None;
-        match alive.and_then(|main| open_process(main.pid)) {
+        let main = live.row.main;
+        let watch = main.and_then(|main| self.process_again(main)?.into_handle());
+        let Some(live) = self.jobs.get_mut(&job) else { return };
+        match watch {
             Some(watch) if self.poller.watch(Ready::Keeper(job), &watch).is_ok() => {
                 live.keeper_watch = Some(watch);
             }
@@ -433,7 +437,9 @@ impl Daemon {
                 break;
             }
             for stat in fresh {
-                if self.may_enter(job, &stat) && container.enter(stat.pid)? == Entered::Yes {
+                let id = ProcessId { pid: stat.pid, start_ticks: stat.start_ticks };
+                let Some(process) = self.process_again(id) else { continue };
+                if self.may_enter(job, &stat) && container.enter_process(&process)? == Entered::Yes {
                     entered.push(stat);
                 }
             }
@@ -442,9 +448,15 @@ impl Daemon {
     }
 
     /// Whether one that descends from those that were asked for may come along: what has become another job since, or
-    /// keeps one, may not.
+    /// keeps one, may not; nor what is another user's by now, unless an operator asked.
     fn may_enter(&self, job: JobId, stat: &ProcessStat) -> bool {
         let kept = self.kept_processes();
+        let Some(row) = self.jobs.get(&job).map(|live| &live.row) else { return false };
+        let any_user = row.spec.adopted.as_ref().is_some_and(|adopted| adopted.any_user);
+        let standing = adoptee::standing(&self.proc, stat.pid).ok().flatten();
+        if !any_user && standing.is_none_or(|one| one.user != row.uid || one.mixed) {
+            return false;
+        }
         is_alive(&self.proc, ProcessId { pid: stat.pid, start_ticks: stat.start_ticks })
             && stat.pid != std::process::id()
             && !kept.contains(&(stat.pid, stat.start_ticks))

@@ -117,6 +117,8 @@ pub(crate) struct Daemon {
     pub running: BTreeSet<JobId>,
     /// The processes at the other ends, as far as they keep jobs.
     pub keepers: BTreeMap<ConnectionId, ProcessId>,
+    /// Descriptors of children that wait to become jobs.
+    pub children: crate::child::Children,
     /// What the groups around those at the other ends let them have.
     pub askers: crate::allocation::Askers,
     /// The arrays whose members come over connections.

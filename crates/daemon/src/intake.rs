@@ -148,7 +148,7 @@ impl Daemon {
         let mut live = Box::new(Live::new(row, false));
         live.keeper = Some(id);
         live.ticket = Some(ticket);
-        live.child = pid.filter(|&pid| self.child_of(pid, user).is_some());
+        live.child = self.waiting_child(pid, user);
         self.jobs.insert(JobId(job), live);
         self.journal.touch(JobId(job));
         let before = self.effects.len();
@@ -207,13 +207,13 @@ impl Daemon {
     }
 
     fn child(&mut self, id: ConnectionId, user: Peer, job: JobId, pid: u32) {
-        let child = if self.keeps(id, job) { self.child_of(pid, user) } else { None };
-        let Some(process) = child else { return };
+        let child = if self.keeps(id, job) { self.waiting_child(Some(pid), user) } else { None };
+        let Some(child) = child else { return };
         let now_us = self.clock.now_us();
         let Some(live) = self.jobs.get_mut(&job) else { return };
         if live.container.is_some() {
             if live.row.main.is_none() {
-                live.row.main = Some(process);
+                live.row.main = Some(child.id());
                 self.processes.bind(job, pid, now_us);
                 self.doors_due.push_back((now_us + DOORS_CLOSE_AFTER_US, job));
                 self.journal.touch_later(job);
@@ -221,7 +221,7 @@ impl Daemon {
             }
             return;
         }
-        live.child = Some(pid);
+        live.child = Some(child);
         if live.granted {
             self.effects.push(Effect::Act(job, self.start_action(job)));
         }
@@ -244,16 +244,15 @@ impl Daemon {
         if self.is_kept_by_another(job, id, keeper) {
             return self.reply(id, Reply::Unknown { job: job.0 });
         }
-        let child = |pid: Option<u32>| pid.filter(|&pid| self.child_of(pid, user).is_some());
         let (waiting, ending) = match phase {
-            Phase::Waiting { pid } => (child(pid), None),
+            Phase::Waiting { pid } => (self.waiting_child(pid, user), None),
             Phase::Running { .. } => (None, None),
             Phase::Ended { ending } => (None, Some(ending)),
         };
         if let Phase::Running { pid } = phase
-            && self.child_of(pid, user).is_some()
+            && let Some(process) = self.child_of(pid, user)
         {
-            self.found_running(job, pid);
+            self.found_running(job, &process);
         }
         let live = self.jobs.get_mut(&job).expect("looked up above");
         live.keeper = Some(id);
@@ -366,9 +365,10 @@ impl Daemon {
 
     /// Watches a keeper that has no connection, to learn of its end.
     pub(crate) fn watch_keeper(&mut self, job: JobId) {
+        let Some(live) = self.jobs.get(&job) else { return };
+        let keeper = live.row.keeper;
+        let watch = keeper.and_then(|keeper| self.process_again(keeper)?.into_handle());
         let Some(live) = self.jobs.get_mut(&job) else { return };
-        let alive = live.row.keeper.filter(|&keeper| crate::restore::is_alive(&self.proc, keeper));
-        let watch = alive.and_then(|keeper| crate::restore::open_process(keeper.pid));
         match watch {
             Some(watch) if self.poller.watch(Ready::Keeper(job), &watch).is_ok() => {
                 live.keeper_watch = Some(watch)
@@ -498,19 +498,6 @@ impl Daemon {
     /// Whether this connection keeps that job.
     pub(crate) fn keeps(&self, id: ConnectionId, job: JobId) -> bool {
         self.jobs.get(&job).is_some_and(|live| live.keeper == Some(id))
-    }
-
-    /// The process `pid`, if it is a child of the peer's process, run by the peer's user. Nobody can have another's
-    /// process put into a job of theirs; whom the system trusts with everything need not be asked.
-    fn child_of(&self, pid: u32, user: Peer) -> Option<ProcessId> {
-        if pid == std::process::id() {
-            // This daemon may be a child of whoever started it, and is no job of theirs for that.
-            return None;
-        }
-        let stat = self.proc.stat(pid).ok().flatten()?;
-        let owner = || self.proc.status(pid).ok().flatten().map(|status| status.user);
-        let theirs = stat.parent == user.pid && (user.uid == 0 || owner() == Some(user.uid));
-        theirs.then_some(ProcessId { pid, start_ticks: stat.start_ticks })
     }
 
     /// A process with its start, which together name it for good.

@@ -13,6 +13,7 @@ use pinfold_sys::container::{Container, Shape, Share};
 use pinfold_sys::procfs::Members;
 use pinfold_topo::CpuSet;
 
+use crate::child::Child;
 use crate::event::ConnectionId;
 use crate::starts::Awaited;
 
@@ -29,7 +30,7 @@ pub(crate) struct Live {
     /// The keeper's number for its request, until that was answered.
     pub ticket: Option<u64>,
     /// The keeper's child that waits to become the job.
-    pub child: Option<u32>,
+    pub child: Option<Child>,
     /// The judgement let it start, and it waits for its child or its keeper.
     pub granted: bool,
     /// It backfills, and has a primary's share of its core.

@@ -14,6 +14,7 @@ mod around;
 mod arrays;
 mod audit;
 mod checkpoint;
+mod child;
 mod clock;
 mod daemon;
 mod disk;
@@ -123,7 +124,8 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     let Some(guard) = Guard::start(&scene(&plan, &roots, &state))? else { return Ok(()) };
     let signals = Signals::block(&[SIGTERM, SIGINT, SIGHUP]).context("failed to read signals")?;
     let (journal, warnings) = open_journal(&state)?;
-    let (topology, server) = (survey()?, server::Server::listen(&places.socket, raise_file_limit())?);
+    let connections_max = raise_file_limit();
+    let (topology, server) = (survey()?, server::Server::listen(&places.socket, connections_max)?);
     let (containers, clock) = (open_containers(plan, &roots, &state)?, Clock::new(0));
     let mut daemon = Daemon {
         policy: pinfold_policy::Policy::default(),
@@ -169,6 +171,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         warnings,
         waiters: Vec::new(),
         keepers: std::collections::BTreeMap::new(),
+        children: child::Children::new(connections_max / CHILDREN_PART),
         askers: allocation::Askers::default(),
         arriving: std::collections::BTreeMap::new(),
         users: std::collections::BTreeMap::new(),
@@ -247,6 +250,10 @@ fn detach() {
     let _ = rustix::process::setsid();
     let _ = std::env::set_current_dir("/");
 }
+
+/// So many times as many connections there may be as descriptors of processes that wait to become jobs: half of what the
+/// files leave beside connections is for jobs that run.
+const CHILDREN_PART: usize = 2;
 
 /// Takes as many files as the system allows; gives how many connections that is good for.
 fn raise_file_limit() -> usize {

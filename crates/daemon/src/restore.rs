@@ -2,14 +2,14 @@
 //! frozen, and what nobody knows any more is said so.
 
 use std::collections::BTreeSet;
-use std::os::fd::OwnedFd;
 
 use pinfold_policy::{Adopted, Event as Judged, Instant, JobId, Machine, Preemption, Running, Settings};
 use pinfold_profile::meter::Meter;
 use pinfold_proto::JobState;
 use pinfold_proto::config;
 use pinfold_proto::row::{JobRow, ProcessId};
-use pinfold_sys::container::Container;
+use pinfold_sys::container::{Container, Entered};
+use pinfold_sys::identity::Process;
 use pinfold_sys::procfs::Proc;
 
 use crate::daemon::Daemon;
@@ -26,13 +26,6 @@ const RESTARTED_BEFORE: &str =
 pub(crate) fn is_alive(proc: &Proc, process: ProcessId) -> bool {
     let stat = proc.stat(process.pid).ok().flatten();
     stat.is_some_and(|stat| stat.start_ticks == process.start_ticks && !matches!(stat.state, 'Z' | 'X'))
-}
-
-/// A descriptor that becomes readable when the process ends.
-pub(crate) fn open_process(pid: u32) -> Option<OwnedFd> {
-    use rustix::process::{Pid, PidfdFlags, pidfd_open};
-    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
-    pidfd_open(pid, PidfdFlags::empty()).ok()
 }
 
 /// Lets a job grow as it likes, and the kernel take its memory as that of any other.
@@ -190,17 +183,17 @@ impl Daemon {
         live.container.as_ref().is_some_and(|container| container.is_populated().unwrap_or(false))
     }
 
-    /// A keeper says that a job runs as `pid`. If the daemon died between letting it go and writing that down, the
+    /// A keeper says that a job runs as this process. If the daemon died between letting it go and writing that down, the
     /// job is taken for running from now on.
-    pub(crate) fn found_running(&mut self, job: JobId, pid: u32) {
-        let main = self.process(pid);
+    pub(crate) fn found_running(&mut self, job: JobId, process: &Process) {
+        let main = Some(crate::child::id(process));
         let Some(live) = self.jobs.get_mut(&job) else { return };
         live.row.main = live.row.main.or(main);
         if live.container.is_some() || live.row.ending.is_some() {
             return self.thaw_again(job);
         }
         let shape = live.shape();
-        let found = self.containers.adopt(job.0, Some(pid)).ok().flatten();
+        let found = self.containers.adopt(job.0, Some(process.pid())).ok().flatten();
         let mut container = match found.map_or_else(|| self.containers.create(job.0, &shape), Ok) {
             Ok(container) => container,
             Err(error) => {
@@ -208,8 +201,10 @@ impl Daemon {
                 return;
             }
         };
-        if let Err(error) = container.enter(pid) {
-            tracing::warn!(job = job.0, %error, "a job runs outside its container");
+        match container.enter_process(process) {
+            Ok(Entered::Yes) => {}
+            Ok(Entered::Gone) => tracing::debug!(job = job.0, "a job's process has ended by now"),
+            Err(error) => tracing::warn!(job = job.0, %error, "a job runs outside its container"),
         }
         free_memory_of(job.0, &mut container);
         self.started(job, container);

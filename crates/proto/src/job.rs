@@ -123,6 +123,9 @@ pub struct Adopted {
     /// User and system time that they had used before they were taken in, in clock ticks.
     #[serde(default)]
     pub before_ticks: (u64, u64),
+    /// An operator asked: those of other users are taken in as well.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub any_user: bool,
 }
 
 impl Adopted {

@@ -163,6 +163,11 @@ impl Group {
         }
     }
 
+    /// Opens another group, wherever it is; `None`: there is none.
+    pub fn elsewhere(&self, path: &Path) -> Result<Option<Self>, CgroupError> {
+        Self::open(path, self.fake.clone())
+    }
+
     /// Where it is, for messages.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -24,6 +24,7 @@ mod process;
 mod rescue;
 mod spare;
 mod taken;
+mod turn_out;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -33,6 +34,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use pinfold_topo::CpuSet;
 
 use crate::cgroup::{CgroupError, Events, Group, GroupRemoval};
+use crate::identity::Process;
 use crate::mode::{AbilityName, Hierarchy, Plan, Roots, Via};
 use crate::procfs::{Pressure, PressureResource, ProcError, parse_pressure};
 
@@ -374,18 +376,44 @@ impl Container {
         }
     }
 
-    /// Takes a process and whatever it will start into the container.
+    /// Takes the process that has this number now, and whatever it will start, into the container. For one whose number
+    /// cannot be given away meanwhile, for the caller is its parent; else see [`Container::enter_process`].
     pub fn enter(&self, pid: u32) -> Result<Entered, ContainerError> {
+        match Process::open(&self.shared.proc, pid)? {
+            Some(process) => self.enter_process(&process),
+            None => Ok(Entered::Gone),
+        }
+    }
+
+    /// Takes this very process and whatever it will start into the container. The kernel takes processes in by their
+    /// numbers: if this one ended meanwhile and its number was given away, whoever has it now is put back to where it
+    /// came from, and the answer is [`Entered::Gone`].
+    pub fn enter_process(&self, process: &Process) -> Result<Entered, ContainerError> {
         self.make_tree(true)?;
-        if self.enter_groups(pid)? == Entered::Gone {
+        let proc = &self.shared.proc;
+        let whence = self.whence(process)?;
+        if !process.is_alive(proc)? {
+            return Ok(Entered::Gone);
+        }
+        let entered = self.enter_all(process);
+        // Alive still, its number was its own all the time.
+        if process.is_alive(proc)? {
+            return entered;
+        }
+        self.turn_out(process, &whence)?;
+        Ok(Entered::Gone)
+    }
+
+    fn enter_all(&self, process: &Process) -> Result<Entered, ContainerError> {
+        if self.enter_groups(process)? == Entered::Gone {
             return Ok(Entered::Gone);
         }
         if let Some(mut family) = self.family()
-            && !family.take_in(&self.shared.proc, pid)?
+            && !family.take_in(&self.shared.proc, process.pid(), process.start_ticks())?
         {
             return Ok(Entered::Gone);
         }
-        self.enter_settings(pid)?;
+        self.enter_settings(process.pid())?;
         Ok(Entered::Yes)
     }
 

@@ -44,18 +44,25 @@ impl Family {
         }
     }
 
-    /// Adds a process; `false`: it has ended.
-    pub(super) fn take_in(&mut self, proc: &Proc, pid: u32) -> Result<bool, ProcError> {
-        match proc.stat(pid)? {
-            Some(stat) if !stat.is_ended() => {
-                self.known.insert(pid, stat);
-                if self.user.is_none() {
-                    self.user = proc.status(pid)?.map(|status| status.user);
-                }
-                Ok(true)
+    /// Adds the process that started then; `false`: it has ended.
+    pub(super) fn take_in(&mut self, proc: &Proc, pid: u32, start_ticks: u64) -> Result<bool, ProcError> {
+        let its = |stat: &ProcessStat| stat.start_ticks == start_ticks && !stat.is_ended();
+        let Some(stat) = proc.stat(pid)?.filter(its) else { return Ok(false) };
+        if self.user.is_none() {
+            let user = proc.status(pid)?.map(|status| status.user);
+            // Read while the number was still its own.
+            if proc.stat(pid)?.filter(its).is_none() {
+                return Ok(false);
             }
-            _ => Ok(false),
+            self.user = user;
         }
+        self.known.insert(pid, stat);
+        Ok(true)
+    }
+
+    /// Leaves out the process that started then, which has ended.
+    pub(super) fn forget(&mut self, pid: u32, start_ticks: u64) {
+        self.known.retain(|&known, stat| known != pid || stat.start_ticks != start_ticks);
     }
 
     /// Leaves out whoever is not this user's: anybody can write a job's number into the environment of a process.
@@ -66,8 +73,9 @@ impl Family {
 
     /// Adds a process if its environment says that it is ours.
     pub(super) fn take_in_if_marked(&mut self, proc: &Proc, pid: u32) -> Result<(), ProcError> {
+        let Some(stat) = proc.stat(pid)? else { return Ok(()) };
         if mark_of(proc, pid)?.is_some_and(|mark| mark.is(self.job, &self.instance)) {
-            self.take_in(proc, pid)?;
+            self.take_in(proc, pid, stat.start_ticks)?;
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use super::family::Family;
 use super::process::{self, Reached};
 use super::{Applied, Container, ContainerError, Entered, Share, Tree, WEIGHT_MAX};
 use crate::cgroup::{CgroupError, Events, Group, GroupRemoval, parse_events, parse_pids};
+use crate::identity::Process;
 use crate::mode::{AbilityName, Via};
 
 /// How often a walk over processes or threads is repeated while new ones keep appearing. Each round finds only
@@ -36,7 +37,7 @@ impl Container {
     }
 
     /// All groups that are there, the unified hierarchy's last.
-    fn all_groups(&self) -> impl Iterator<Item = &Group> {
+    pub(super) fn all_groups(&self) -> impl Iterator<Item = &Group> {
         self.groups.iter().chain(self.tree())
     }
 
@@ -66,13 +67,13 @@ impl Container {
         Ok(())
     }
 
-    pub(super) fn enter_groups(&self, pid: u32) -> Result<Entered, ContainerError> {
-        if pid == 0 {
-            // The kernel takes zero for the writer, which is never what is meant here.
-            return Ok(Entered::Gone);
-        }
-        let text = pid.to_string();
+    /// Writes a process's number into all groups, as long as it is its own.
+    pub(super) fn enter_groups(&self, process: &Process) -> Result<Entered, ContainerError> {
+        let text = process.pid().to_string();
         for group in self.all_groups() {
+            if !process.is_alive(&self.shared.proc)? {
+                return Ok(Entered::Gone);
+            }
             match group.write("cgroup.procs", &text) {
                 Ok(()) => {}
                 Err(error) if error.errno() == Some(Errno::SRCH) => return Ok(Entered::Gone),
@@ -124,8 +125,27 @@ impl Container {
                 break;
             }
             for pid in halfway {
-                self.enter_groups(pid)?;
+                self.complete_entry(pid)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Takes one that is in some of the groups into all.
+    fn complete_entry(&self, pid: u32) -> Result<(), ContainerError> {
+        let Some(process) = Process::open(&self.shared.proc, pid)? else { return Ok(()) };
+        // The number may have been given to a stranger since the listing; whoever is listed now was it when it was opened.
+        let mut listed = false;
+        for group in self.all_groups() {
+            listed = listed || members_below(group)?.binary_search(&pid).is_ok();
+        }
+        if !listed {
+            return Ok(());
+        }
+        let whence = self.whence(&process)?;
+        self.enter_groups(&process)?;
+        if !process.is_alive(&self.shared.proc)? {
+            self.turn_out(&process, &whence)?;
         }
         Ok(())
     }

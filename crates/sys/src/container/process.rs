@@ -4,7 +4,7 @@
 use pinfold_topo::CpuSet;
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open, setpriority_process};
+use rustix::process::{Pid, PidfdFlags, getpriority_process, pidfd_open, setpriority_process};
 
 /// What became of a call on a process or thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,6 +119,12 @@ pub(super) fn set_io_idle(thread: u32, idle: bool) -> Result<Reached, Errno> {
 pub(super) fn set_nice(thread: u32, nice: i32) -> Result<Reached, Errno> {
     let Some(thread) = raw(thread).and_then(Pid::from_raw) else { return Ok(Reached::Gone) };
     reached(setpriority_process(Some(thread), nice))
+}
+
+/// The nice value of a thread; `None`: it has ended.
+pub(super) fn nice(thread: u32) -> Option<i32> {
+    let pid = raw(thread).and_then(Pid::from_raw)?;
+    getpriority_process(Some(pid)).ok()
 }
 
 /// The nice value whose weight in the kernel comes nearest: each step is a factor of 1.25.

@@ -50,11 +50,8 @@ impl Shared {
         let taken = self.taken().get(&job).cloned().unwrap_or_default();
         family.before_ticks = taken.before_ticks;
         for (pid, start_ticks) in taken.processes {
-            let same = |stat: crate::procfs::ProcessStat| stat.start_ticks == start_ticks;
-            if matches!(self.proc.stat(pid), Ok(Some(stat)) if same(stat)) {
-                // One that cannot be read is none of this user's, and none of the job's.
-                let _ = family.take_in(&self.proc, pid);
-            }
+            // One that cannot be read is none of this user's, and none of the job's.
+            let _ = family.take_in(&self.proc, pid, start_ticks);
         }
         family
     }
