@@ -125,6 +125,7 @@ impl Daemon {
             stalls: stalls.map(stalls_row),
             ..reading(&measure, now_us, JobState::Exited)
         });
+        let measured_bytes = meter.measured_peak_bytes(last.as_ref());
         live.row.usage = meter.finish(last.as_ref(), live.row.ending.as_ref());
         let command_end = live.row.ending.filter(|_| !live.lingers).map(|ending| ending.ended_us);
         live.row.ended_us = Some(plausible_end(&live.row, command_end.unwrap_or(now_us), now_us));
@@ -153,7 +154,7 @@ impl Daemon {
         self.guard.over(job.0);
         self.drifts.forget(job);
         self.own_nodes.forget(job);
-        self.learn_from_end(&mut live.row);
+        self.learn_from_end(&mut live.row, measured_bytes);
         self.ended.count(&live.row);
         self.left_set(&live.row);
         self.journal.close(live.row, live.stored);

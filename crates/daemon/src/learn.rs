@@ -1,7 +1,8 @@
 //! What jobs that are over tell of those to come: what their kind needs of memory, how long they run, and whether they run
 //! faster with their cores apart.
 //!
-//! Owns the first two memories, the judgement the third; all are made anew from the store at each start. What follows from
+//! Owns the first two memories, the judgement the third; all are made anew from the store at each start. Kinds are a
+//! user's own, unless an operator has the whole site learn from what was measured (`memory.learn`). What follows from
 //! them is decided elsewhere: from the claims in the judgement's governor, from the lengths by who asks for them.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,6 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use pinfold_policy::claims::{Claims, Peak};
 use pinfold_policy::lengths::{Lengths, Likeness};
 use pinfold_policy::{Event as Judged, JobId, Kind, Lay, Ran, Shape};
+use pinfold_proto::config::Learn;
 use pinfold_proto::row::{self, JobRow};
 use pinfold_proto::{JobPlace, JobSpec};
 use pinfold_sys::peer::Peer;
@@ -30,10 +32,50 @@ pub(crate) struct Learned {
     lengths: Lengths,
 }
 
-/// The jobs that this one is like: the same program, under the same name, on as many cores.
-pub(crate) fn kind(spec: &JobSpec) -> Option<Kind> {
+/// Stands for all users where the whole site's jobs are learned from. No user has this number: it means none.
+const SITE: u32 = u32::MAX;
+
+/// Ends are compared across users that the daemon saw itself at most one part in so many later than was told.
+const END_PART: u64 = 50;
+
+/// The jobs of a user that this one is like: the same program, under the same name, on as many cores.
+fn kind(user: u32, spec: &JobSpec) -> Option<Kind> {
     let program = program(&spec.command)?;
-    Some(Kind(hash(&(program, &spec.name, spec.cores))))
+    Some(Kind { user, class: hash(&(program, &spec.name, spec.cores)) })
+}
+
+/// Who stands for the user of a job, for what is learned from it.
+fn learner(learn: Learn, uid: u32) -> u32 {
+    match learn {
+        Learn::User => uid,
+        Learn::Site => SITE,
+    }
+}
+
+/// What a job that ran held at most, as far as it counts for those to come; `None`: it does not.
+///
+/// What was reported counts up to what was measured. Of a job that ended before it was read nothing was measured: then
+/// what its keeper told counts for its own user, up to what the host has, RAM and swap.
+fn held(row: &JobRow, measured: Option<u64>, learn: Learn, there: impl FnOnce() -> u64) -> Option<u64> {
+    row.started_us?;
+    let reported = row.usage.memory_peak_bytes.max(measured.unwrap_or(0));
+    match (measured, learn) {
+        (Some(measured), _) => Some(reported.min(measured)),
+        (None, Learn::User) => Some(reported.min(there())),
+        (None, Learn::Site) => None,
+    }
+}
+
+/// What was measured of a job of an earlier life: the kernel's own peak of its group, with what it had in swap.
+fn measured_then(row: &JobRow) -> Option<u64> {
+    let peak = row.usage.memory_peak_kernel_bytes?;
+    Some(peak.saturating_add(row.usage.swap_peak_bytes))
+}
+
+/// Whether the daemon saw the end of a job when its keeper says that it was.
+fn saw_end(row: &JobRow, now_us: u64) -> bool {
+    let (Some(started_us), Some(ended_us)) = (row.started_us, row.ended_us) else { return false };
+    now_us.saturating_sub(ended_us) <= ended_us.saturating_sub(started_us) / END_PART
 }
 
 /// Programs that run what they are told to: what they will need is told by that, not by them.
@@ -65,8 +107,8 @@ fn of_words<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
 }
 
 /// The user's jobs with this very command, and those with its program. One user's jobs say nothing to another.
-fn likenesses(uid: u32, command: &[String]) -> [Likeness; 2] {
-    [Likeness(hash(&(uid, command))), Likeness(hash(&(uid, program(command))))]
+fn likenesses(user: u32, command: &[String]) -> [Likeness; 2] {
+    [hash(&(0, command)), hash(&(1, program(command)))].map(|of| Likeness { user, of })
 }
 
 /// How a job lay, for its row; nothing where it lay neither closest together nor apart.
@@ -81,7 +123,7 @@ fn lay_row(lay: Lay) -> Option<row::Lay> {
 
 /// A run to be held against others of its kind: one that was left to pinfold to lay, ended well, never stood still, and
 /// hardly waited for a processor.
-fn ran(row: &JobRow) -> Option<Ran> {
+fn ran(user: u32, row: &JobRow) -> Option<Ran> {
     let place = row.spec.layout.as_ref().and_then(|layout| layout.place);
     let ended_well = row.ending.is_some_and(|ending| ending.exit_code == Some(0));
     let used_us = row.usage.cpu_user_us.saturating_add(row.usage.cpu_system_us);
@@ -93,7 +135,7 @@ fn ran(row: &JobRow) -> Option<Ran> {
     }
     let shape = if row.lay?.place == JobPlace::Spread { Shape::Spread } else { Shape::Compact };
     let length_us = row.ended_us?.checked_sub(row.started_us?)?;
-    let kind = kind(&row.spec)?;
+    let kind = kind(user, &row.spec)?;
     (length_us >= COMPARED_MIN_US).then_some(Ran { kind, shape, length_us })
 }
 
@@ -105,21 +147,34 @@ fn hash(of: &impl Hash) -> u64 {
 
 impl Daemon {
     /// Notes what the judgement knows of a job that is over, and learns from it.
-    pub(crate) fn learn_from_end(&mut self, row: &mut JobRow) {
+    ///
+    /// `measured_bytes`: the most that readings of it showed; 0: there was none.
+    pub(crate) fn learn_from_end(&mut self, row: &mut JobRow, measured_bytes: u64) {
         let info = self.policy.job(JobId(row.job));
         let held_peak = info.as_ref().map_or(0, |info| info.memory_peak_bytes);
         let needed = info.as_ref().map(|info| info.memory_need_bytes);
         row.needed_bytes = needed.filter(|&needed| needed < held_peak);
         row.lay = info.and_then(|info| info.lay).and_then(lay_row);
-        self.learn(row, held_peak);
-        self.learn_lay(row);
+        let measured = Some(held_peak.max(measured_bytes)).filter(|&bytes| bytes > 0);
+        self.learn(row, measured);
+        if self.configured.config.memory_learn == Learn::User || saw_end(row, self.clock.now_us()) {
+            self.learn_lay(row);
+        }
+    }
+
+    /// The jobs that this one is like, by whose jobs its user's are expected to be like.
+    pub(crate) fn kind(&self, uid: u32, spec: &JobSpec) -> Option<Kind> {
+        kind(learner(self.configured.config.memory_learn, uid), spec)
     }
 
     /// Learns from a job that is over. Only from those that ended well: one that failed may have done so before it
-    /// needed much.
-    fn learn(&mut self, row: &JobRow, held_peak: u64) {
+    /// needed much. `measured`: the most that the daemon saw it hold, in bytes.
+    fn learn(&mut self, row: &JobRow, measured: Option<u64>) {
         // Of one that was adopted neither its length is known nor what it held before.
-        if row.spec.adopted.is_some() || row.ending.is_none_or(|ending| ending.exit_code != Some(0)) {
+        if row.spec.adopted.is_some()
+            || row.started_us.is_none()
+            || row.ending.is_none_or(|ending| ending.exit_code != Some(0))
+        {
             return;
         }
         if let (Some(started_us), Some(ended_us)) = (row.started_us, row.ended_us) {
@@ -128,8 +183,9 @@ impl Daemon {
                 self.learned.lengths.ended(likeness, length_us);
             }
         }
-        let Some(kind) = kind(&row.spec) else { return };
-        let held_bytes = row.usage.memory_peak_bytes.max(held_peak);
+        let learn = self.configured.config.memory_learn;
+        let Some(kind) = self.kind(row.uid, &row.spec) else { return };
+        let Some(held_bytes) = held(row, measured, learn, || self.there_bytes()) else { return };
         let peak = Peak { held_bytes, needed_bytes: row.needed_bytes.unwrap_or(held_bytes).min(held_bytes) };
         let claim = self.learned.claims.ended(kind, peak, row.spec.claim_bytes);
         self.judge(Judged::Learned(kind, claim));
@@ -137,7 +193,7 @@ impl Daemon {
 
     /// Learns from how long a job ran that lay one way all the time.
     fn learn_lay(&mut self, row: &JobRow) {
-        if let Some(ran) = ran(row) {
+        if let Some(ran) = ran(learner(self.configured.config.memory_learn, row.uid), row) {
             self.judge(Judged::Ran(ran));
         }
     }
@@ -145,16 +201,23 @@ impl Daemon {
     /// Learns from the jobs of earlier lives.
     pub(crate) fn learn_from_history(&mut self) {
         match self.journal.store().laid(HISTORY) {
+            // Of those nobody but their keepers says when they ended.
+            Ok(_) if self.configured.config.memory_learn == Learn::Site => {}
             Ok(rows) => rows.iter().for_each(|row| self.learn_lay(row)),
             Err(error) => tracing::warn!(%error, "nothing is learned of how earlier jobs lay"),
         }
         match self.journal.store().last(None, HISTORY) {
             Ok(mut rows) => {
                 rows.sort_by_key(|row| row.job);
-                rows.iter().for_each(|row| self.learn(row, row.usage.swap_peak_bytes));
+                rows.iter().for_each(|row| self.learn(row, measured_then(row)));
             }
             Err(error) => tracing::warn!(%error, "nothing is learned from earlier jobs"),
         }
+    }
+
+    /// RAM and swap of this host, in bytes: no job held more.
+    fn there_bytes(&self) -> u64 {
+        self.proc.memory_info().map_or(0, |info| info.total_bytes.saturating_add(info.swap_total_bytes))
     }
 
     /// How long the user's jobs with such commands usually ran, in microseconds.
@@ -182,7 +245,7 @@ mod tests {
             cores: 1,
             ..JobSpec::default()
         };
-        assert_eq!(kind(&spec(first)) == kind(&spec(second)), want, "{first:?} {second:?}");
+        assert_eq!(kind(7, &spec(first)) == kind(7, &spec(second)), want, "{first:?} {second:?}");
     }
 
     #[test]
@@ -209,18 +272,58 @@ mod tests {
         assert_ne!(program, likenesses(7, &line("bowtie b"))[1]);
         assert!(likenesses(8, &line("velveth a 31")).iter().all(|other| ![this, program].contains(other)));
     }
+
+    #[test]
+    fn a_kind_is_a_users_own_unless_the_site_learns() {
+        let spec = JobSpec { command: command(&["sleep", "1"]), ..JobSpec::default() };
+        let of = |learn, uid| kind(learner(learn, uid), &spec);
+        assert_ne!(of(Learn::User, 0), of(Learn::User, 65_534));
+        assert_eq!(of(Learn::Site, 0), of(Learn::Site, 65_534));
+    }
+
+    #[track_caller]
+    fn counts(reported: u64, measured: Option<u64>, learn: Learn, want: Option<u64>) {
+        let mut row = JobRow::asked_for(3, 7, "ada".to_owned(), JobSpec::default(), 1).ran_until(3);
+        row.usage.memory_peak_bytes = reported;
+        assert_eq!(held(&row, measured, learn, || 1_000), want, "{reported} {measured:?} {learn:?}");
+        row.started_us = None;
+        assert_eq!(held(&row, measured, learn, || 1_000), None, "one that never ran");
+    }
+
+    #[test]
+    fn what_a_keeper_tells_counts_up_to_what_was_seen() {
+        counts(500, Some(300), Learn::User, Some(300));
+        counts(1 << 44, Some(300), Learn::User, Some(300));
+        counts(200, Some(300), Learn::User, Some(300));
+        counts(500, None, Learn::User, Some(500));
+        counts(1 << 44, None, Learn::User, Some(1_000));
+        counts(500, Some(300), Learn::Site, Some(300));
+        counts(500, None, Learn::Site, None);
+    }
+
+    #[test]
+    fn an_end_counts_across_users_only_as_it_was_seen() {
+        let row =
+            JobRow::asked_for(3, 7, "ada".to_owned(), JobSpec::default(), 1_000_000).ran_until(3_000_000);
+        let started_us = row.started_us.unwrap();
+        let after = (3_000_000 - started_us) / END_PART;
+        assert!(saw_end(&row, 3_000_000) && saw_end(&row, 3_000_000 + after));
+        assert!(!saw_end(&row, 3_000_001 + after));
+        assert!(!saw_end(&JobRow { ended_us: Some(started_us), ..row }, 3_000_000));
+    }
+
     #[test]
     fn runs_that_were_left_alone_are_compared() {
         let lay = Some(row::Lay { place: JobPlace::Spread, domains: 2 });
         let spec = JobSpec { command: command(&["solve"]), cores: 2, ..JobSpec::default() };
         let row =
             JobRow { lay, ..JobRow::asked_for(3, 7, "ada".to_owned(), spec, 1_000_000).ran_until(3_000_000) };
-        let want = Ran { kind: kind(&row.spec).unwrap(), shape: Shape::Spread, length_us: 2_000_000 };
-        assert_eq!(ran(&row), Some(want));
+        let want = Ran { kind: kind(7, &row.spec).unwrap(), shape: Shape::Spread, length_us: 2_000_000 };
+        assert_eq!(ran(7, &row), Some(want));
         let nothing = |what: &str, change: fn(&mut JobRow)| {
             let mut row = row.clone();
             change(&mut row);
-            assert_eq!(ran(&row), None, "{what}");
+            assert_eq!(ran(7, &row), None, "{what}");
         };
         nothing("it moved", |row| row.lay = None);
         nothing("it stood still", |row| row.suspended_us = 1);
@@ -235,6 +338,6 @@ mod tests {
         });
         let mut calm = row.clone();
         (calm.usage.cpu_user_us, calm.usage.counts.waited_us) = (4_000_000, Some(100_000));
-        assert_eq!(ran(&calm), Some(want), "a little waiting is no matter");
+        assert_eq!(ran(7, &calm), Some(want), "a little waiting is no matter");
     }
 }

@@ -158,7 +158,7 @@ pub(crate) fn share(class: JobClass, priority: u8, even: bool) -> Share {
     }
 }
 
-/// A job's request, as the judgement takes it; but for its set, and the jobs it is to start after.
+/// A job's request, as the judgement takes it; but for its set, its kind, and the jobs it is to start after.
 pub(crate) fn request(row: &JobRow) -> Request {
     let spec = &row.spec;
     Request {
@@ -189,7 +189,7 @@ pub(crate) fn request(row: &JobRow) -> Request {
         array: spec.array.and_then(|place| Some(ArrayLimit { array: place.array?, at_most: place.at_most? })),
         memory: spec.claim_bytes,
         tmp_bytes: crate::scratch::counted_bytes(spec),
-        kind: crate::learn::kind(spec),
+        kind: None,
     }
 }
 

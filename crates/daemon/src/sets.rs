@@ -321,6 +321,7 @@ impl Daemon {
         let (job, spec) = (row.job, &row.spec);
         let mut request = crate::live::request(row);
         request.after = self.predecessors(&spec.after);
+        request.kind = self.kind(row.uid, spec);
         if crate::isolated::is_isolated(spec) {
             request.aside = Some(isolated_set(job));
             return request;

@@ -41,7 +41,7 @@ impl Policy {
     /// Whether a job holds no more than its kind usually comes to hold, and a little: until it has passed that it is
     /// believed to stop there, however fast it grows. What it may need above is safe to give in any case.
     fn is_as_usual(&self, job: &Job) -> bool {
-        let learned = job.request.kind.and_then(|kind| self.memory.learned.get(&kind));
+        let learned = job.request.kind.and_then(|kind| self.memory.learned.get(kind.key()));
         let near = learned.map(|claim| claim.usual_bytes.saturating_add(claim.usual_bytes / 32));
         near.is_some_and(|near| job.held.needs() <= near)
     }

@@ -72,7 +72,8 @@ fn request() -> impl Strategy<Value = Request> {
     let asked = (job(), 1u8..=16, 1u32..4, prop::option::weighted(0.3, class()));
     let times = (prop::option::weighted(0.3, seconds(100)), prop::option::weighted(0.2, seconds(50)));
     let flags = (prop::bool::weighted(0.1), prop::bool::weighted(0.1), any::<bool>());
-    let memory = (prop::option::weighted(0.3, size()), prop::option::weighted(0.5, (0u64..4).prop_map(Kind)));
+    let memory =
+        (prop::option::weighted(0.3, size()), prop::option::weighted(0.5, (0u64..4).prop_map(Kind::of)));
     let wish = prop::option::weighted(0.2, cpus());
     let aside = prop::option::weighted(0.25, prop_oneof![Just("a".to_owned()), Just("b".to_owned())]);
     let after = prop::collection::vec(job(), 0..2);
@@ -233,7 +234,7 @@ fn event() -> impl Strategy<Value = Event> {
             }),
         6 => readings().prop_map(Event::Memory),
         3 => node_readings().prop_map(Event::Nodes),
-        1 => ((0u64..4).prop_map(Kind), size(), size(), size()).prop_map(|(kind, usual_bytes, cold, more)| {
+        1 => ((0u64..4).prop_map(Kind::of), size(), size(), size()).prop_map(|(kind, usual_bytes, cold, more)| {
             let held_bytes = usual_bytes.saturating_add(cold);
             let most_bytes = held_bytes.saturating_add(more);
             Event::Learned(kind, Claim { usual_bytes, held_bytes, most_bytes })

@@ -162,7 +162,7 @@ impl Policy {
     /// on. As they are chosen so that they need not, somebody has taken memory away from them since.
     fn is_outgrown(&self, usable: u64) -> bool {
         let left = |job: &Job| {
-            let learned = job.request.kind.and_then(|kind| self.memory.learned.get(&kind))?;
+            let learned = job.request.kind.and_then(|kind| self.memory.learned.get(kind.key()))?;
             Some(learned.usual_bytes.saturating_sub(job.held.needs()))
         };
         let left = self.running().filter_map(left).fold(0, u64::saturating_add);

@@ -7,13 +7,14 @@
 //!
 //! Pure, and told from outside which peaks there were.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use crate::memory::{Claim, Kind};
+use crate::remembered::Remembered;
 
 /// The last runs of a kind that count.
 const RUNS_KEPT: usize = 500;
-/// Kinds that are remembered; the one that ran longest ago is forgotten for a new one.
+/// Kinds that are remembered; of a user half of them at most, and the one that ran longest ago is forgotten for a new one.
 const KINDS_KEPT: usize = 4096;
 /// The risk, in thousandths, that a job needs more than it usually does,
 const USUAL_RISK_MILLI: usize = 500;
@@ -23,9 +24,7 @@ const MOST_RISK_MILLI: usize = 10;
 /// The peaks of ended jobs, kind by kind.
 #[derive(Debug, Default)]
 pub struct Claims {
-    kinds: BTreeMap<Kind, Runs>,
-    /// Counts runs, to tell which kind is the oldest.
-    turn: u64,
+    kinds: Remembered<Runs, KINDS_KEPT>,
 }
 
 /// The most that one job held, and the most of it that had to be in RAM, in bytes.
@@ -49,20 +48,13 @@ impl Peak {
 struct Runs {
     /// In the order of their ends.
     peaks: VecDeque<Peak>,
-    last: u64,
 }
 
 impl Claims {
     /// Takes in the peak of a job that ended well; `asked`: what it had asked for, in bytes. Gives what the next of
     /// its kind is expected to need.
     pub fn ended(&mut self, kind: Kind, peak: Peak, asked: Option<u64>) -> Claim {
-        self.turn += 1;
-        if self.kinds.len() >= KINDS_KEPT && !self.kinds.contains_key(&kind) {
-            let oldest = self.kinds.iter().min_by_key(|(_, runs)| runs.last).map(|(&kind, _)| kind);
-            oldest.map(|oldest| self.kinds.remove(&oldest));
-        }
-        let runs = self.kinds.entry(kind).or_default();
-        runs.last = self.turn;
+        let runs = self.kinds.of(kind.key(), Runs::default);
         if runs.peaks.len() == RUNS_KEPT {
             runs.peaks.pop_front();
         }
@@ -114,7 +106,7 @@ mod tests {
         let mut claims = Claims::default();
         let mut claim = Claim::default();
         for &peak in peaks {
-            claim = claims.ended(Kind(1), Peak::of(peak), asked);
+            claim = claims.ended(Kind::of(1), Peak::of(peak), asked);
         }
         assert_eq!(claim, Claim { usual_bytes: usual, held_bytes: usual, most_bytes: most }, "{peaks:?}");
     }
@@ -135,19 +127,22 @@ mod tests {
     #[test]
     fn what_was_not_needed_is_not_usual_but_may_be_held() {
         let mut claims = Claims::default();
-        let claim = claims.ended(Kind(1), Peak { held_bytes: 100, needed_bytes: 30 }, None);
+        let claim = claims.ended(Kind::of(1), Peak { held_bytes: 100, needed_bytes: 30 }, None);
         assert_eq!(claim, Claim { usual_bytes: 30, held_bytes: 100, most_bytes: 200 });
     }
 
     #[test]
-    fn kinds_are_forgotten_oldest_first() {
+    fn kinds_are_forgotten_oldest_first_and_never_anothers() {
         let mut claims = Claims::default();
+        let other = Kind { user: 7, class: 1 };
+        claims.ended(other, Peak::of(10), None);
         for kind in 0..=KINDS_KEPT as u64 {
-            claims.ended(Kind(kind), Peak::of(100), None);
-            claims.ended(Kind(0), Peak::of(50), None);
+            claims.ended(Kind::of(kind), Peak::of(100), None);
+            claims.ended(Kind::of(0), Peak::of(50), None);
         }
-        assert_eq!(claims.kinds.len(), KINDS_KEPT);
-        assert!(claims.kinds.contains_key(&Kind(0)) && !claims.kinds.contains_key(&Kind(1)));
+        assert_eq!(claims.kinds.len(), KINDS_KEPT / 2 + 1);
+        let knows = |kind: Kind| claims.kinds.get(kind.key()).is_some();
+        assert!(knows(Kind::of(0)) && !knows(Kind::of(1)) && knows(other));
     }
 
     proptest! {
@@ -160,13 +155,13 @@ mod tests {
                 (state >> 40) + 1
             };
             let mut claims = Claims::default();
-            let mut claim = claims.ended(Kind(1), Peak::of(draw()), None);
+            let mut claim = claims.ended(Kind::of(1), Peak::of(draw()), None);
             let (mut over_usual, mut over_most) = (0, 0);
             for _ in 0..1_000 {
                 let peak = draw();
                 over_usual += u32::from(peak > claim.usual_bytes);
                 over_most += u32::from(peak > claim.most_bytes);
-                claim = claims.ended(Kind(1), Peak::of(peak), None);
+                claim = claims.ended(Kind::of(1), Peak::of(peak), None);
             }
             prop_assert!((400..600).contains(&over_usual), "{over_usual} of 1000 over the usual");
             prop_assert!(over_most <= 40, "{over_most} of 1000 over the most");

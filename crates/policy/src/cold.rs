@@ -15,12 +15,11 @@
 //!
 //! Owns what is known of each job's cold memory, and of its kind's. Absent: what else is done about a shortage (`governor`).
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::governor::{HORIZON, KINDS_MAX, Lack, PAGE_OUT_FOR, WORTH_BYTES, has_slot, order};
+use crate::governor::{HORIZON, Lack, PAGE_OUT_FOR, WORTH_BYTES, has_slot, order};
 use crate::job::Job;
-use crate::memory::{Kind, grown};
+use crate::memory::{Kind, Kinds, grown};
 use crate::policy::Policy;
 use crate::{Action, Decision, Instant, JobId, Reason};
 
@@ -199,7 +198,7 @@ impl Policy {
             let settled = self.now.since(since) >= SETTLED && self.now >= job.held.runs_until;
             let marked = self.marked.iter().any(|(marked, _)| *marked == job.id());
             let worth = job.held.resident >= HELD_MIN && self.growth_of(job) <= slow;
-            let like_rest = job.request.kind.and_then(|kind| self.memory.warm.get(&kind));
+            let like_rest = job.request.kind.and_then(|kind| self.memory.warm.get(kind.key()));
             let like_rest = like_rest.is_some_and(|&(until, _)| self.now < until);
             worth
                 && settled
@@ -266,14 +265,11 @@ impl Policy {
         let worthwhile = job.held.cold.worthwhile;
         let Some(kind) = job.request.kind else { return };
         if let Some(part) = part {
-            if self.memory.cool.len() >= KINDS_MAX && !self.memory.cool.contains_key(&kind) {
-                self.memory.cool.pop_first();
-            }
-            let known = self.memory.cool.entry(kind).or_insert(part);
+            let known = self.memory.cool.of(kind.key(), || part);
             *known = (*known).min(part);
-            self.memory.warm.remove(&kind);
+            self.memory.warm.remove(kind.key());
         } else if missed {
-            self.memory.cool.remove(&kind);
+            self.memory.cool.remove(kind.key());
             if worthwhile {
                 return;
             }
@@ -285,7 +281,7 @@ impl Policy {
     /// which one did, since one missed something; `None`: nobody knows.
     #[must_use]
     pub fn part_of(&self, kind: Kind) -> Option<u16> {
-        self.memory.cool.get(&kind).copied()
+        self.memory.cool.get(kind.key()).copied()
     }
 
     /// What of so many bytes must be in RAM, as far as others of the kind got on with a part.
@@ -302,11 +298,8 @@ impl Policy {
 }
 
 /// Leaves a kind alone for [`REST`], twice as long after each further time.
-pub(crate) fn rest_kind(kinds: &mut BTreeMap<Kind, (Instant, u32)>, kind: Kind, now: Instant) {
-    if kinds.len() >= KINDS_MAX && !kinds.contains_key(&kind) {
-        kinds.pop_first();
-    }
-    let (until, times) = kinds.entry(kind).or_default();
+pub(crate) fn rest_kind(kinds: &mut Kinds<(Instant, u32)>, kind: Kind, now: Instant) {
+    let (until, times) = kinds.of(kind.key(), Default::default);
     *until = now.after(REST * (1 << (*times).min(REST_DOUBLINGS_MAX)));
     *times = times.saturating_add(1);
 }

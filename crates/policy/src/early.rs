@@ -44,7 +44,7 @@ impl Policy {
     /// Whether a waiting job may start though those who run may come to need the memory that it does.
     pub(crate) fn may_start_early(&self, job: &Job, wanted: u64, usable: u64) -> bool {
         let Some(kind) = job.request.kind.filter(|_| self.is_known(job)) else { return false };
-        let rests = self.memory.early.get(&kind).is_some_and(|&(until, _)| self.now < until);
+        let rests = self.memory.early.get(kind.key()).is_some_and(|&(until, _)| self.now < until);
         let disturbs = !self.memory.frozen.is_empty() || !self.memory.returning.is_empty();
         // Whose project's own memory others borrowed has it back now, and for good.
         if rests || disturbs || job.request.no_suspend || self.memory_is_its_own(job, wanted) {

@@ -90,10 +90,7 @@ impl Policy {
             job.held.forget_growth();
         }
         if let Some(kind) = job.request.kind {
-            if self.memory.peaks.len() >= KINDS_MAX && !self.memory.peaks.contains_key(&kind) {
-                self.memory.peaks.pop_first();
-            }
-            let peak = self.memory.peaks.entry(kind).or_default();
+            let peak = self.memory.peaks.of(kind.key(), || 0);
             *peak = (*peak).max(job.held.peak);
         }
         self.note_cool(memory.job, times_before);
@@ -101,10 +98,7 @@ impl Policy {
 
     /// What is known of a kind of jobs changed: those that wait are looked at anew.
     pub(crate) fn learned(&mut self, kind: Kind, claim: Claim) {
-        if self.memory.learned.len() >= KINDS_MAX && !self.memory.learned.contains_key(&kind) {
-            self.memory.learned.pop_first();
-        }
-        if self.memory.learned.insert(kind, claim).map(|old| bucket(old.usual_bytes))
+        if self.memory.learned.insert(kind.key(), claim).map(|old| bucket(old.usual_bytes))
             == Some(bucket(claim.usual_bytes))
         {
             return;
@@ -138,9 +132,10 @@ impl Policy {
     /// The same, with what it may get on without.
     fn claim_on_all(&self, job: &Job) -> Option<Claim> {
         let kind = job.request.kind;
-        let learned = kind.and_then(|kind| self.memory.learned.get(&kind)).copied();
+        let learned = kind.and_then(|kind| self.memory.learned.get(kind.key())).copied();
         let asked = || job.request.memory.map(Claim::of);
-        let peers = || kind.and_then(|kind| self.memory.peaks.get(&kind)).copied().filter(|&peak| peak > 0);
+        let peers =
+            || kind.and_then(|kind| self.memory.peaks.get(kind.key())).copied().filter(|&peak| peak > 0);
         learned.or_else(asked).or_else(|| peers().map(Claim::of))
     }
 
@@ -152,7 +147,7 @@ impl Policy {
 
     /// Whether anybody told what a job needs, its user or jobs of its kind that ended, and it may be used.
     pub(crate) fn is_known(&self, job: &Job) -> bool {
-        let learned = || job.request.kind.is_some_and(|kind| self.memory.learned.contains_key(&kind));
+        let learned = || job.request.kind.is_some_and(|kind| self.memory.learned.get(kind.key()).is_some());
         self.settings.memory.prediction && (job.request.memory.is_some() || learned())
     }
 

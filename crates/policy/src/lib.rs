@@ -53,6 +53,7 @@ pub mod policy;
 mod projects;
 mod protect;
 mod queue;
+mod remembered;
 mod repack;
 mod requeue;
 mod returns;

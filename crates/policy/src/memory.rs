@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::cold::Cold;
+use crate::governor::KINDS_MAX;
+use crate::remembered::{Key, Remembered};
 use crate::{Instant, JobId};
 
 /// Growth is looked at over this long,
@@ -60,9 +62,29 @@ impl Claim {
     }
 }
 
-/// Jobs that are expected to need alike: the same program, under the same name, on as many cores.
+/// Jobs that are expected to need alike: one user's jobs of the same program, under the same name, on as many cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Kind(pub u64);
+pub struct Kind {
+    /// Whose jobs they are; who tells of them says what stands for all users.
+    pub user: u32,
+    /// A number for what they have in common.
+    pub class: u64,
+}
+
+impl Kind {
+    /// One of a host with a single user.
+    #[must_use]
+    pub fn of(class: u64) -> Self {
+        Self { user: 0, class }
+    }
+
+    pub(crate) fn key(self) -> Key {
+        (self.user, self.class)
+    }
+}
+
+/// What is known of kinds of jobs; of so many at most, each some tens of bytes.
+pub(crate) type Kinds<V> = Remembered<V, KINDS_MAX>;
 
 /// Readings of memory, of all jobs at one time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -234,19 +256,19 @@ pub(crate) struct Memory {
     /// Whether, at the last reading or since, a job was writing down what it has done because memory will be short.
     pub(crate) writing: bool,
     /// The most that any job of a kind was seen to hold, of kinds with jobs that are not over.
-    pub(crate) peaks: BTreeMap<Kind, u64>,
+    pub(crate) peaks: Kinds<u64>,
     /// With what part of what they hold in RAM, in thousandths, some of a kind were seen to get on.
-    pub(crate) cool: BTreeMap<Kind, u16>,
+    pub(crate) cool: Kinds<u16>,
     /// Kinds of which one missed what had gone out: none of them is probed before this, and how often that was so.
-    pub(crate) warm: BTreeMap<Kind, (Instant, u32)>,
+    pub(crate) warm: Kinds<(Instant, u32)>,
     /// Kinds of which one that started early had to stand still: none of them does before this, and how often that was so.
-    pub(crate) early: BTreeMap<Kind, (Instant, u32)>,
+    pub(crate) early: Kinds<(Instant, u32)>,
     /// Whether one that started early may run.
     pub(crate) stretched: bool,
     /// When one was last probed.
     pub(crate) probed: Option<Instant>,
     /// What is known of kinds of jobs.
-    pub(crate) learned: BTreeMap<Kind, Claim>,
+    pub(crate) learned: Kinds<Claim>,
 }
 
 /// The size class of a claim, eight to each power of two, for finding a job that fits without looking at all; 0 is

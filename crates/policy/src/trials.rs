@@ -11,12 +11,13 @@
 //! Pure; whose run counts (nobody moved, stopped or was kept waiting) is the caller's to say. How many runs are laid
 //! apart to find out is bounded for each kind.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 
 use pinfold_place::pack::Shape;
 
 use crate::memory::Kind;
+use crate::remembered::Remembered;
 
 /// Runs of each that there must be before they are compared,
 const ENOUGH: usize = 5;
@@ -30,7 +31,7 @@ const AGAIN_AFTER: u32 = 200;
 const GAIN_MIN: f64 = 0.03;
 /// The widest that is known of a gain to either side; beyond, runs differ too much for other reasons.
 const WIDTH_MAX: f64 = 0.1;
-/// Kinds that are remembered; the one that ran longest ago is forgotten for a new one.
+/// Kinds that are remembered; of a user half of them at most, and the one that ran longest ago is forgotten for a new one.
 const KINDS_KEPT: usize = 4096;
 /// The 97.5 % points of Student's distribution for 4 to 18 degrees of freedom, as many as two samples of 5 to 10 have.
 const STUDENT: [f64; 15] =
@@ -92,9 +93,7 @@ impl Known {
 /// What is known of each kind.
 #[derive(Debug, Default)]
 pub struct Trials {
-    kinds: BTreeMap<Kind, Trial>,
-    /// Counts runs, to tell which kind ran longest ago.
-    turn: u64,
+    kinds: Remembered<Trial, KINDS_KEPT>,
 }
 
 #[derive(Debug, Default)]
@@ -112,31 +111,23 @@ struct Trial {
     /// Runs that ended since the first of those began; once it is settled, since then.
     since: u32,
     gain: Option<Gain>,
-    last: u64,
 }
 
 impl Trials {
     /// How the next of a kind lies. It is taken as begun: ask once for each job.
     pub fn begin(&mut self, kind: Kind) -> Shape {
-        self.kinds.get_mut(&kind).map_or(Shape::Compact, Trial::begin)
+        self.kinds.peek_mut(kind.key()).map_or(Shape::Compact, Trial::begin)
     }
 
     /// Takes in a run.
     pub fn ended(&mut self, ran: Ran) {
-        self.turn += 1;
-        if self.kinds.len() >= KINDS_KEPT && !self.kinds.contains_key(&ran.kind) {
-            let oldest = self.kinds.iter().min_by_key(|(_, trial)| trial.last).map(|(&kind, _)| kind);
-            oldest.map(|oldest| self.kinds.remove(&oldest));
-        }
-        let trial = self.kinds.entry(ran.kind).or_default();
-        trial.last = self.turn;
-        trial.ended(ran.shape, ran.length_us);
+        self.kinds.of(ran.kind.key(), Trial::default).ended(ran.shape, ran.length_us);
     }
 
     /// What is known of a kind; `None`: nothing ran.
     #[must_use]
     pub fn known(&self, kind: Kind) -> Option<Known> {
-        self.kinds.get(&kind).map(Trial::known)
+        self.kinds.get(kind.key()).map(Trial::known)
     }
 }
 
@@ -175,7 +166,7 @@ impl Trial {
             if self.since < AGAIN_AFTER {
                 return;
             }
-            *self = Self { usual: self.usual, gain: self.gain, last: self.last, ..Self::default() };
+            *self = Self { usual: self.usual, gain: self.gain, ..Self::default() };
         }
         // A length of nothing has no logarithm; nobody is laid apart for a microsecond.
         #[expect(clippy::cast_precision_loss, reason = "lengths of 2^53 us are 285 years")]

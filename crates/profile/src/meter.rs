@@ -224,6 +224,15 @@ impl Meter {
         self.figures(ending)
     }
 
+    /// The most memory that readings show, whatever the job's keeper will say; 0: there was none. `last`: the reading
+    /// after its end.
+    #[must_use]
+    pub fn measured_peak_bytes(&self, last: Option<&Reading>) -> u64 {
+        let mut meter = self.clone();
+        last.into_iter().for_each(|last| meter.count(last));
+        meter.figures(None).memory_peak_bytes
+    }
+
     /// Totals and peaks; what a reading after the end may also change.
     fn count(&mut self, reading: &Reading) {
         let usage = &mut self.usage;

@@ -55,6 +55,8 @@ pub struct Config {
     pub memory_governor: bool,
     /// `memory.prediction`: whether that is done before memory is short, from claims and growth.
     pub memory_prediction: bool,
+    /// `memory.learn`: from whose jobs is learned what a user's jobs need.
+    pub memory_learn: Learn,
     /// `memory.swap_slot`: how many jobs may come back from swap at a time.
     pub memory_swap_slot: u32,
     /// `tmp.total`: what the directories in memory of all jobs may come to; `None`: half of RAM.
@@ -107,6 +109,15 @@ pub struct Config {
     pub access_no_suspend: Vec<String>,
     /// `projects.NAME`: what is a project's own, and whose it is.
     pub projects: Projects,
+}
+
+/// `memory.learn`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Learn {
+    /// From the user's own.
+    User,
+    /// From all jobs of the host, by what the daemon measured itself.
+    Site,
 }
 
 /// `cpu.preemption`.
@@ -174,6 +185,11 @@ pub const KEYS: &[Key] = &[
     ),
     key("memory.governor", "true", "whether jobs wait, are frozen and paged out for want of memory"),
     key("memory.prediction", "true", "whether that happens before memory is short, from claims and growth"),
+    key(
+        "memory.learn",
+        "\"user\"",
+        "from whose jobs is learned what a user's jobs need: the user's own, or with site all, as far as measured",
+    ),
     key("memory.swap_slot", "1", "how many jobs may come back from swap at a time"),
     key("tmp.total", "", "what the directories that --tmp asks for may come to in all; unset: half of RAM"),
     key(
@@ -305,6 +321,7 @@ impl Default for Config {
             cpu_housekeeping: false,
             memory_governor: true,
             memory_prediction: true,
+            memory_learn: Learn::User,
             memory_swap_slot: 1,
             tmp_total: None,
             modules_site: Vec::new(),
@@ -392,6 +409,10 @@ impl Config {
             "cpu.housekeeping" => self.cpu_housekeeping.to_string(),
             "memory.governor" => self.memory_governor.to_string(),
             "memory.prediction" => self.memory_prediction.to_string(),
+            "memory.learn" => text(match self.memory_learn {
+                Learn::User => "user",
+                Learn::Site => "site",
+            }),
             "tmp.total" => self.tmp_total.map(size).unwrap_or_default(),
             "memory.swap_slot" => self.memory_swap_slot.to_string(),
             "modules.site" => format!("{:?}", self.modules_site),
@@ -462,6 +483,7 @@ impl Config {
             "host.swap" => value.optional_size().map(|bytes| self.host_swap = bytes),
             "memory.governor" => value.switch().map(|on| self.memory_governor = on),
             "memory.prediction" => value.switch().map(|on| self.memory_prediction = on),
+            "memory.learn" => value.learn().map(|learn| self.memory_learn = learn),
             "memory.swap_slot" => value.whole(1, 1000).map(|slots| self.memory_swap_slot = slots),
             "tmp.total" => value.optional_size().map(|bytes| self.tmp_total = bytes),
             "modules.site" => value.programs().map(|programs| self.modules_site = programs),
@@ -681,6 +703,14 @@ impl Value {
             Some("soft") => Ok(Preemption::Soft),
             Some("off") => Ok(Preemption::Off),
             _ => Err("it is `hard`, `soft` or `off`".to_owned()),
+        }
+    }
+
+    fn learn(&self) -> Result<Learn, String> {
+        match self.text() {
+            Some("user") => Ok(Learn::User),
+            Some("site") => Ok(Learn::Site),
+            _ => Err("it is `user` or `site`".to_owned()),
         }
     }
 

@@ -94,7 +94,7 @@ fn kinds_lie_as_the_best_choice_would_lay_them() {
             let part = f64::from(gain) / 1000.0;
             for _ in 0..KINDS {
                 number += 1;
-                let kind = Kind(number);
+                let kind = Kind::of(number);
                 let mut settled = None;
                 for run in 0..RUNS {
                     let (known, length_us) = world.run(kind, part, f64::from(scatter) / 1000.0);

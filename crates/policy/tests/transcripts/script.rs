@@ -129,10 +129,10 @@ impl Script {
             "learned" => {
                 let usual_bytes = mib(words[2]);
                 let claim = Claim { usual_bytes, held_bytes: usual_bytes, most_bytes: mib(words[3]) };
-                Event::Learned(Kind(words[1].parse().unwrap()), claim)
+                Event::Learned(Kind::of(words[1].parse().unwrap()), claim)
             }
             "ran" => Event::Ran(Ran {
-                kind: Kind(words[1].parse().unwrap()),
+                kind: Kind::of(words[1].parse().unwrap()),
                 shape: if words[2] == "apart" { Shape::Spread } else { Shape::Compact },
                 length_us: words[3].parse::<u64>().unwrap() * 1000,
             }),
@@ -296,7 +296,7 @@ fn request(words: &[&str]) -> Request {
                 ("m", n) => request.memory = Some(mib(n)),
                 ("d", n) => request.tmp_bytes = mib(n),
                 ("y", how) => request.place = Some(place(how)),
-                ("k", n) => request.kind = Some(Kind(n.parse().unwrap())),
+                ("k", n) => request.kind = Some(Kind::of(n.parse().unwrap())),
                 ("t", n) => request.ttl = Some(Duration::from_secs(n.parse().unwrap())),
                 _ => panic!("no option `{word}`"),
             },

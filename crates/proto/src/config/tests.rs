@@ -19,6 +19,8 @@ fn changes() {
     check("slots.factor=nan", Err("`slots.factor` is nan, and a number from 0 to 4 is wanted"));
     check("cpu.protect=0.2", Ok("0.2"));
     check("cpu.protect=2", Err("`cpu.protect` is 2, and a number from 0 to 1 is wanted"));
+    check("memory.learn=site", Ok("\"site\""));
+    check("memory.learn=all", Err("`memory.learn` is `all`, and it is `user` or `site`"));
     check("cpu.preemption=hard", Ok("\"hard\""));
     check("cpu.preemption=maybe", Err("`cpu.preemption` is `maybe`, and it is `hard`, `soft` or `off`"));
     check("schedule=off", Ok("false"));

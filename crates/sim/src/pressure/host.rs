@@ -110,8 +110,11 @@ impl Host {
     pub(crate) fn new(dice: Dice, options: Options, serial_us: u64, mutant: Option<Mutant>) -> Self {
         let world = World::new(options.hardware.clone());
         let budget_bytes = options.settings.memory.budget_bytes;
-        let history =
-            options.history.iter().map(|&(kind, peak)| (Kind(kind), Peak::of(peak << 10), None)).collect();
+        let history = options
+            .history
+            .iter()
+            .map(|&(kind, peak)| (Kind::of(kind), Peak::of(peak << 10), None))
+            .collect();
         Self {
             dice,
             world,
@@ -319,7 +322,7 @@ impl Host {
             requeue: task.requeue,
             checkpoint: task.checkpoint.then(|| Duration::from_micros(CHECKPOINT_US)),
             memory: task.asked.map(|kib| kib << 10),
-            kind: task.kind.map(Kind),
+            kind: task.kind.map(Kind::of),
             project: task.project.map(str::to_owned),
             ..Request::plain(job)
         })
