@@ -11,6 +11,7 @@ use pinfold_sys::peer::{self, Peer};
 use crate::answer::Wanted;
 use crate::arrays;
 use crate::audit::Concern;
+use crate::child::Child;
 use crate::daemon::Daemon;
 use crate::event::{ConnectionId, Effect};
 use crate::live::Live;
@@ -313,7 +314,8 @@ impl Daemon {
     fn start_anew(&mut self, job: JobId) {
         let Some(live) = self.jobs.get_mut(&job) else { return };
         let holds = |container: &Container| {
-            live.child.is_some_and(|child| container.pids().is_ok_and(|pids| pids.contains(&child)))
+            let child = live.child.as_ref().map(Child::id);
+            child.is_some_and(|child| container.pids().is_ok_and(|pids| pids.contains(&child.pid)))
         };
         if live.container.as_deref().is_some_and(holds) {
             let keeper = live.keeper;
