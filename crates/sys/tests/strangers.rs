@@ -127,7 +127,9 @@ fn tried_at(name: &str, make: impl Fn(&Path) -> io::Result<FakeHost>, write: usi
         // There are not so many groups here.
         assert_eq!(entered, Entered::Yes, "{name}, write {write}");
         deed();
-        stranger.lock().expect("nobody panics with it").take().map(end);
+        if let Some(stranger) = stranger.lock().expect("nobody panics with it").take() {
+            end(stranger);
+        }
         return Some(());
     }
     let found = stranger.lock().expect("nobody panics with it").take()?;
