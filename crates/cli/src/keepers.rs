@@ -84,7 +84,7 @@ pub(crate) fn keepers(dial: &Dial, json: bool) -> Result<(), Failure> {
 
 /// What a keeper is to keep: a job, or members of an array.
 fn name_of(one: &StartOf) -> JobName {
-    let members = Some(one.members.clone()).filter(|members| !members.is_empty());
+    let members = (!one.members.is_empty()).then(|| one.members.iter().copied().collect());
     JobName { job: one.job, indexes: members }
 }
 

@@ -4,11 +4,12 @@
 //! number, so that nobody can put a job into an array of somebody else's. Absent here: how many members may have started
 //! (`policy`), and what is done to each, which is done to jobs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pinfold_policy::JobId;
 use pinfold_proto::JobSpec;
-use pinfold_proto::array::{INDEX_MAX, JobName};
+use pinfold_proto::array::{INDEX_MAX, JobName, MEMBERS_MAX};
+use pinfold_proto::config::Config;
 use pinfold_proto::row::JobRow;
 use pinfold_proto::wire::{ErrorCode, Member, Members};
 use pinfold_sys::peer::Peer;
@@ -17,11 +18,39 @@ use crate::daemon::Daemon;
 use crate::event::ConnectionId;
 use crate::rights::{self, Refusal, denied};
 
-/// The most jobs that one question may be about.
-const NAMED_MAX: usize = 100_000;
+/// The most jobs that one question may be about,
+pub(crate) const NAMED_MAX: usize = 100_000;
 
-/// The array whose members come over each connection.
-pub(crate) type Arriving = BTreeMap<ConnectionId, u64>;
+/// and the most names that it, or the list of those that a job is to start after, may have.
+pub(crate) const NAMES_MAX: usize = 4096;
+
+/// How many members an array may have: a few more than a command asks for, for a daemon that died may have taken some that
+/// are then asked for once more.
+const ARRAY_MAX: usize = MEMBERS_MAX + MEMBERS_MAX / 8;
+
+/// The array whose members come over each connection, and how many it has.
+pub(crate) type Arriving = BTreeMap<ConnectionId, (u64, usize)>;
+
+/// What several names say of one number: the job or all of its array, and members by their indexes. Each index is there
+/// once, however often it is named.
+#[derive(Debug, Default)]
+struct Named {
+    whole: bool,
+    indexes: BTreeSet<u32>,
+}
+
+/// Names by number. Their indexes are counted before, for here they are listed.
+fn by_number(names: &[JobName]) -> BTreeMap<u64, Named> {
+    let mut all: BTreeMap<u64, Named> = BTreeMap::new();
+    for name in names {
+        let named = all.entry(name.job).or_default();
+        match &name.indexes {
+            None => named.whole = true,
+            Some(indexes) => named.indexes.extend(indexes.iter()),
+        }
+    }
+    all
+}
 
 /// Checks what a client says of a job's place in an array.
 pub(crate) fn within_bounds(spec: &JobSpec) -> Result<(), Refusal> {
@@ -40,18 +69,35 @@ pub(crate) fn within_bounds(spec: &JobSpec) -> Result<(), Refusal> {
 impl Daemon {
     /// Gives a new job its place: in the array whose members come over this connection, or as the first of a new one.
     pub(crate) fn place_in_array(&mut self, id: ConnectionId, job: u64, spec: &mut JobSpec) {
-        if let Some(array) = &mut spec.array {
-            array.array = Some(*self.arriving.entry(id).or_insert(job));
+        if let Some(place) = &mut spec.array {
+            let (array, members) = self.arriving.entry(id).or_insert((job, 0));
+            place.array = Some(*array);
+            *members += 1;
+        }
+    }
+
+    /// Checks whether the array whose members come over this connection may have one more.
+    pub(crate) fn has_room_in_array(&self, id: ConnectionId, spec: &JobSpec) -> Result<(), Refusal> {
+        match self.arriving.get(&id) {
+            Some((array, members)) if spec.array.is_some() && *members >= ARRAY_MAX => {
+                let text = format!("array {array} has {members} members, and no array may have more");
+                Err((ErrorCode::Usage, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A keeper has presented a member again: more of its array may come over this connection.
+    pub(crate) fn goes_on_with_array(&mut self, id: ConnectionId, array: u64) {
+        if !self.arriving.contains_key(&id) {
+            let members = self.all_members(array).len();
+            self.arriving.insert(id, (array, members));
         }
     }
 
     /// The members of an array that are not over.
     pub(crate) fn live_members(&self, array: u64) -> impl Iterator<Item = (JobId, u32)> + '_ {
-        // The array has its number from the first of them.
-        self.jobs.range(JobId(array)..).filter_map(move |(&job, live)| {
-            let place = live.row.spec.array.filter(|place| place.array == Some(array))?;
-            Some((job, place.index))
-        })
+        self.jobs.members(array)
     }
 
     /// Whether any member of an array is not over.
@@ -59,30 +105,48 @@ impl Daemon {
         self.live_members(array).next().is_some()
     }
 
-    /// The jobs that a job which is to start after these names must wait for.
+    /// The jobs that a job which is to start after these names must wait for, each once.
     pub(crate) fn predecessors(&self, names: &[JobName]) -> Vec<JobId> {
-        let mut all = Vec::new();
-        for name in names {
-            let wanted = |index: u32| name.indexes.as_ref().is_none_or(|indexes| indexes.contains(&index));
-            let before = all.len();
-            all.extend(self.live_members(name.job).filter(|&(_, index)| wanted(index)).map(|(job, _)| job));
-            if all.len() == before && name.indexes.is_none() {
-                all.push(JobId(name.job));
+        let mut all = BTreeSet::new();
+        for (number, Named { whole, indexes }) in by_number(names) {
+            if whole && self.has_members(number) {
+                all.extend(self.live_members(number).map(|(job, _)| job));
+                continue;
             }
+            all.extend(whole.then_some(JobId(number)));
+            all.extend(indexes.into_iter().flat_map(|index| self.jobs.members_with(number, index)));
         }
-        all
+        all.into_iter().collect()
     }
 
-    /// Whether there is or was all that a name means.
-    pub(crate) fn was_asked_for(&mut self, name: &JobName) -> bool {
-        let known = self.jobs.contains_key(&JobId(name.job)) || self.stored_row(JobId(name.job)).is_some();
-        match &name.indexes {
-            None => known,
-            Some(indexes) => {
-                let members = self.all_members(name.job);
-                indexes.iter().all(|index| members.contains_key(index))
+    /// The first of these names that means something there never was; an error if it takes too much to find out.
+    pub(crate) fn unheard_of<'a>(&mut self, names: &'a [JobName]) -> Result<Option<&'a JobName>, Refusal> {
+        let (mut looked_at, mut unknown) = (0, BTreeMap::new());
+        for (number, Named { whole, mut indexes }) in by_number(names) {
+            let job = JobId(number);
+            let known = !whole || self.jobs.contains_key(&job) || self.stored_row(job).is_some();
+            indexes.retain(|&index| self.jobs.members_with(number, index).next().is_none());
+            if !indexes.is_empty() {
+                // Some are over, or were never there.
+                let members = self.all_members(number);
+                looked_at += members.len();
+                indexes.retain(|index| !members.contains_key(index));
+            }
+            if looked_at > NAMED_MAX {
+                let text =
+                    format!("--after: the arrays named have more than {NAMED_MAX} members; name fewer");
+                return Err((ErrorCode::Usage, text));
+            }
+            if !known || !indexes.is_empty() {
+                unknown.insert(number, (!known, indexes));
             }
         }
+        let is_unknown = |name: &&JobName| match (unknown.get(&name.job), &name.indexes) {
+            (None, _) => false,
+            (Some((whole, _)), None) => *whole,
+            (Some((_, missing)), Some(indexes)) => missing.iter().any(|&index| indexes.contains(index)),
+        };
+        Ok(names.iter().find(is_unknown))
     }
 
     /// All members of an array that are known, by index.
@@ -101,60 +165,93 @@ impl Daemon {
 
     /// The jobs that each name means.
     pub(crate) fn members(&mut self, user: Peer, names: &[JobName]) -> Result<Vec<Members>, Refusal> {
+        let too_many = |what: &str, most: usize| {
+            (ErrorCode::Usage, format!("more than {most} {what} are named at once; name fewer"))
+        };
+        if names.len() > NAMES_MAX {
+            return Err(too_many("names", NAMES_MAX));
+        }
+        if names.iter().map(JobName::count).sum::<usize>() > NAMED_MAX {
+            return Err(too_many("jobs", NAMED_MAX));
+        }
         let (mut all, mut count) = (Vec::new(), 0);
+        let mut known = Known::default();
         for name in names {
-            let found = self.members_of(user, name)?;
+            let found = self.members_of(user, name, &mut known)?;
             count += found.jobs.len();
             if count > NAMED_MAX {
-                let text = format!("more than {NAMED_MAX} jobs are named at once; name fewer");
-                return Err((ErrorCode::Usage, text));
+                return Err(too_many("jobs", NAMED_MAX));
             }
             all.push(found);
         }
         Ok(all)
     }
 
-    fn members_of(&mut self, user: Peer, name: &JobName) -> Result<Members, Refusal> {
+    fn members_of(&mut self, user: Peer, name: &JobName, known: &mut Known) -> Result<Members, Refusal> {
         let job = JobId(name.job);
-        let row = self.jobs.get(&job).map(|live| live.row.clone()).or_else(|| self.stored_row(job));
         let over = !self.jobs.contains_key(&job);
-        let Some(indexes) = &name.indexes else {
-            let mine = row.filter(|row| rights::may_touch(&self.configured.config, user, row));
-            if mine.is_some_and(|row| is_first(&row)) {
-                let members = self.all_members(name.job);
-                return Ok(self.found(true, members));
+        let seen = known.jobs.entry(name.job).or_insert_with(|| self.seen(user, job));
+        let (is_there, mine, is_first) = (seen.is_there, seen.mine, seen.is_first);
+        match (&name.indexes, is_there) {
+            (None, _) if !(mine && is_first) => {
+                // What there is to say of it is said when it is asked for.
+                return Ok(Members { array: false, jobs: vec![Member { job: job.0, index: None, over }] });
             }
-            // What there is to say of it is said when it is asked for.
-            return Ok(Members { array: false, jobs: vec![Member { job: job.0, index: None, over }] });
-        };
-        match row {
-            None => return Err((ErrorCode::Failed, format!("there is no array {job}"))),
-            Some(ref row) if !rights::may_touch(&self.configured.config, user, row) => {
+            (None, _) => {}
+            (Some(_), false) => return Err((ErrorCode::Failed, format!("there is no array {job}"))),
+            (Some(_), true) if !mine => {
                 return Err(denied(&format!("job {job} belongs to another user")));
             }
-            Some(ref row) if !is_first(row) => {
+            (Some(_), true) if !is_first => {
                 return Err((ErrorCode::Failed, format!("job {job} is no array, and has no members")));
             }
-            Some(_) => {}
+            (Some(_), true) => {}
         }
-        let mut members = self.all_members(name.job);
-        if let Some(missing) = indexes.iter().find(|index| !members.contains_key(index)) {
+        let members = known.arrays.entry(name.job).or_insert_with(|| self.all_members(name.job));
+        let Some(indexes) = &name.indexes else {
+            return Ok(self.found(true, members.iter().map(|(index, job)| (*index, *job))));
+        };
+        let wanted: BTreeSet<u32> = indexes.iter().collect();
+        if let Some(missing) = wanted.iter().find(|index| !members.contains_key(index)) {
             return Err((ErrorCode::Failed, format!("array {job} has no member {missing}")));
         }
-        members.retain(|index, _| indexes.contains(index));
-        Ok(self.found(false, members))
+        Ok(self.found(false, wanted.into_iter().filter_map(|index| Some((index, *members.get(&index)?)))))
     }
 
-    fn found(&self, array: bool, members: BTreeMap<u32, u64>) -> Members {
+    /// What a question needs to know of a job that it names.
+    fn seen(&mut self, user: Peer, job: JobId) -> Seen {
+        let live = self.jobs.get(&job).map(|live| seen(&self.configured.config, user, &live.row));
+        live.or_else(|| self.stored_row(job).map(|row| seen(&self.configured.config, user, &row)))
+            .unwrap_or_default()
+    }
+
+    fn found(&self, array: bool, members: impl Iterator<Item = (u32, u64)>) -> Members {
         let member = |(index, job): (u32, u64)| {
             let over = !self.jobs.contains_key(&JobId(job));
             Member { job, index: Some(index), over }
         };
-        Members { array, jobs: members.into_iter().map(member).collect() }
+        Members { array, jobs: members.map(member).collect() }
     }
 }
 
-/// Whether an array has its number from this job.
-fn is_first(row: &JobRow) -> bool {
-    row.spec.array.is_some_and(|place| place.array == Some(row.job))
+/// What one question has found out so far: it may name the same job or array many times.
+#[derive(Debug, Default)]
+struct Known {
+    jobs: BTreeMap<u64, Seen>,
+    arrays: BTreeMap<u64, BTreeMap<u32, u64>>,
+}
+
+/// What a question needs to know of a job: by default, one that is not there.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    is_there: bool,
+    /// The user who asks may see it.
+    mine: bool,
+    /// An array has its number from it.
+    is_first: bool,
+}
+
+fn seen(config: &Config, user: Peer, row: &JobRow) -> Seen {
+    let is_first = row.spec.array.is_some_and(|place| place.array == Some(row.job));
+    Seen { is_there: true, mine: rights::may_touch(config, user, row), is_first }
 }

@@ -96,7 +96,7 @@ impl Daemon {
             self.take_records();
         }
         let now_us = self.clock.now_us();
-        let Some(mut live) = self.jobs.remove(&job) else { return };
+        let Some(mut live) = self.jobs.remove(job) else { return };
         self.forget_start(&live.row);
         self.running.remove(&job);
         let mut meter = live.meter.take().unwrap_or_else(|| Box::new(Meter::new(job.0)));
@@ -165,7 +165,7 @@ impl Daemon {
 
     /// A job that never ran is over.
     pub(crate) fn close_unstarted(&mut self, job: JobId, reason: &str) {
-        let Some(mut live) = self.jobs.remove(&job) else { return };
+        let Some(mut live) = self.jobs.remove(job) else { return };
         self.forget_start(&live.row);
         let now_us = self.clock.now_us();
         live.set_state(JobState::Exited, now_us);

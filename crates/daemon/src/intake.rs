@@ -1,6 +1,7 @@
 //! What clients ask for.
 
 use pinfold_policy::{Command, Event as Judged, JobId};
+use pinfold_proto::array::JobName;
 use pinfold_proto::config::Config;
 use pinfold_proto::row::{JobRow, ProcessId};
 use pinfold_proto::wire::{ErrorCode, Phase, Reply, Request, Verb, WIRE_VERSION};
@@ -127,7 +128,9 @@ impl Daemon {
 
     fn submitted(&mut self, id: ConnectionId, user: Peer, ticket: u64, mut spec: JobSpec, pid: Option<u32>) {
         spec.adopted = None;
-        let bounded = within_bounds(&spec).and_then(|()| self.stay_within(id, user, &mut spec));
+        let bounded = within_bounds(&spec)
+            .and_then(|()| self.has_room_in_array(id, &spec))
+            .and_then(|()| self.stay_within(id, user, &mut spec));
         let admitted = bounded.and_then(|()| self.admit(user, &spec));
         let priority = match admitted {
             Ok(priority) => priority,
@@ -175,7 +178,7 @@ impl Daemon {
         self.admit_to_queue(user)?;
         self.look_at_machine();
         self.read_nodes();
-        match spec.after.iter().find(|name| !self.was_asked_for(name)) {
+        match self.unheard_of(&spec.after)? {
             Some(unknown) => Err((ErrorCode::Usage, format!("--after {unknown}: there is no such job"))),
             None => Ok(priority),
         }
@@ -257,12 +260,15 @@ impl Daemon {
         }
         let live = self.jobs.get_mut(&job).expect("looked up above");
         live.keeper = Some(id);
+        self.jobs.comes_over(id, job);
+        let live = self.jobs.get_mut(&job).expect("looked up above");
         live.orphaned = false;
         live.keeper_watch = None;
         live.row.keeper = keeper.or(live.row.keeper);
         if let Some(array) = live.row.spec.array.and_then(|place| place.array) {
-            self.arriving.entry(id).or_insert(array);
+            self.goes_on_with_array(id, array);
         }
+        let live = self.jobs.get_mut(&job).expect("looked up above");
         if matches!(phase, Phase::Waiting { .. }) {
             live.child = waiting;
             live.asked_child = false;
@@ -347,9 +353,7 @@ impl Daemon {
         }
         self.waiters.retain(|(waiter, ..)| *waiter != id);
         self.pieces.forget(id);
-        let kept: Vec<JobId> =
-            self.jobs.values().filter(|live| live.keeper == Some(id)).map(|live| live.id()).collect();
-        for job in kept {
+        for job in self.jobs.kept_by_gone(id) {
             let live = self.jobs.get_mut(&job).expect("just found");
             live.keeper = None;
             live.child = None;
@@ -548,8 +552,8 @@ pub(crate) fn within_bounds(spec: &JobSpec) -> Result<(), Refusal> {
         .flat_map(|layout| &layout.options)
         .map(|(name, value)| name.len() + value.len())
         .sum();
-    let names = spec.after.iter().map(|name| name.indexes.as_ref().map_or(1, Vec::len));
-    let after = names.sum();
+    // What the names stand for, which is listed only after this.
+    let after = spec.after.iter().map(JobName::count).sum();
     let bounds = [
         ("name", spec.name.len(), NAME_MAX_BYTES),
         ("project", spec.project.as_ref().map_or(0, String::len), NAME_MAX_BYTES),
@@ -557,7 +561,7 @@ pub(crate) fn within_bounds(spec: &JobSpec) -> Result<(), Refusal> {
         ("command", spec.command.iter().map(|word| word.len() + 8).sum(), 40 * 1024),
         ("layout", layout, 128 * 1024),
         ("checkpoint command", spec.checkpoint.as_ref().map_or(0, |one| one.command.len()), 5 * 1024),
-        ("list of jobs that must be over before", after, 4096),
+        ("list of jobs that must be over before", after, arrays::NAMES_MAX),
     ];
     if spec.checkpoint.as_ref().is_some_and(|one| one.command.trim().is_empty()) {
         let message = "the job's checkpoint command is empty, and would have it ended for nothing written: name one \

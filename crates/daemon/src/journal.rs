@@ -17,7 +17,7 @@ use pinfold_proto::host::HostRow;
 use pinfold_proto::row::{DecisionRow, FileRow, JobRow, NodeRow, ProcessRow, SampleRow};
 
 use crate::act::in_full;
-use crate::live::Jobs;
+use crate::jobs::Jobs;
 use crate::numbers::Numbers;
 
 use aside::Aside;

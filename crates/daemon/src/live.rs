@@ -1,6 +1,5 @@
 //! What the daemon knows of each job that is not over: its row, and the means to act on it.
 
-use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -138,11 +137,6 @@ impl Live {
         self.row.state = state;
     }
 }
-
-/// The jobs by number.
-///
-/// Thousands may wait: each is apart, as the map's nodes are half empty where numbers only grow.
-pub(crate) type Jobs = BTreeMap<JobId, Box<Live>>;
 
 /// How the kernel is to share cores with a job of this class and priority; a backfiller that is `even` has a primary's share.
 ///

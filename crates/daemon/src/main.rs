@@ -26,6 +26,7 @@ mod guard;
 mod in_ram;
 mod intake;
 mod isolated;
+mod jobs;
 mod journal;
 mod learn;
 mod live;
@@ -129,7 +130,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     let (containers, clock) = (open_containers(plan, &roots, &state)?, Clock::new(0));
     let mut daemon = Daemon {
         policy: pinfold_policy::Policy::default(),
-        jobs: live::Jobs::new(),
+        jobs: jobs::Jobs::new(),
         journal,
         doors: containers.have_doors(),
         governor: memory::Governor::new(&containers).context("failed to start the pager")?,

@@ -126,8 +126,9 @@ impl Daemon {
         let Some(kept) = asked.and_then(|asked| self.jobs.get(&asked)).map(|live| kept_as(&live.row)) else {
             return;
         };
-        let begun = |live: &Live| live.has_started() && kept_as(&live.row) == kept;
-        let begun: Vec<JobId> = self.jobs.values().filter(|live| begun(live)).map(|live| live.id()).collect();
+        let begun = |job: &JobId| self.jobs.get(job).is_some_and(|live| live.has_started());
+        let all = std::iter::once(kept).chain(self.live_members(kept.0).map(|(member, _)| member));
+        let begun: BTreeSet<JobId> = all.filter(begun).collect();
         if begun.is_empty() {
             return self.keep_start_now(kept, &start);
         }

@@ -1,11 +1,16 @@
 //! Arrays of jobs in Slurm's words: which indexes one has (`0-15`, `1,3,7`, `0-30:5`, `0-99%4`), and the names of its
 //! members (`12_3`).
 
+mod indexes;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub use indexes::Indexes;
 
 /// The largest index there may be, as in Slurm.
 pub const INDEX_MAX: u32 = 4_000_000;
@@ -59,7 +64,8 @@ impl FromStr for ArraySpec {
             Some((list, at_most)) => (list, Some(number_of(at_most)?)),
             None => (text, None),
         };
-        Ok(Self { indexes: indexes(list)?, at_most })
+        let all: BTreeSet<u32> = Indexes::parse(list)?.iter().collect();
+        Ok(Self { indexes: all.into_iter().collect(), at_most })
     }
 }
 
@@ -72,77 +78,55 @@ fn digits(text: &str) -> Option<&str> {
     (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())).then_some(text)
 }
 
-/// Reads a list of indexes and ranges.
-fn indexes(list: &str) -> Result<Vec<u32>, ArrayError> {
-    let mut all = BTreeSet::new();
-    if list.trim().is_empty() {
-        return Err(ArrayError::Empty(list.to_owned()));
-    }
-    for piece in list.split(',') {
-        let bad = || ArrayError::Piece(piece.to_owned());
-        let index = |text: &str| {
-            let text = digits(text).ok_or_else(bad)?;
-            let index = text.parse::<u32>().ok().filter(|&index| index <= INDEX_MAX);
-            index.ok_or_else(|| ArrayError::Large(text.to_owned()))
-        };
-        let (range, step) = piece.split_once(':').map_or((piece, None), |(range, step)| (range, Some(step)));
-        let (first, last) = match range.split_once('-') {
-            Some((first, last)) => (index(first)?, index(last)?),
-            None if step.is_some() => return Err(bad()),
-            None => (index(range)?, index(range)?),
-        };
-        let step = step.map_or(Ok(1), index)?;
-        if step == 0 {
-            return Err(ArrayError::Step(piece.to_owned()));
-        }
-        if last < first {
-            return Err(ArrayError::Reversed(range.to_owned()));
-        }
-        for index in (first..=last).step_by(usize::try_from(step).unwrap_or(usize::MAX)) {
-            all.insert(index);
-            if all.len() > MEMBERS_MAX {
-                return Err(ArrayError::Many);
-            }
-        }
-    }
-    Ok(all.into_iter().collect())
-}
-
 /// A job as people name it: by its number, which is also an array's as a whole, or as members of an array.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "Written")]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobName {
     /// The number.
     pub job: u64,
     /// Of an array, these members; `None`: the job, or all of the array.
-    pub indexes: Option<Vec<u32>>,
+    pub indexes: Option<Indexes>,
 }
 
-/// A name as it crosses the wire: a number where that says all, as it always was.
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(untagged)]
-enum Written {
-    Number(u64),
-    Text(String),
+impl JobName {
+    /// How many jobs it names at least: the members that are named one by one, else one.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.indexes.as_ref().map_or(1, Indexes::count)
+    }
 }
 
-impl From<JobName> for Written {
-    fn from(name: JobName) -> Self {
-        match name.indexes {
-            None => Self::Number(name.job),
-            Some(_) => Self::Text(name.to_string()),
+/// On the wire it is a number where that says all, as it always was, else its text.
+impl Serialize for JobName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.indexes {
+            None => serializer.serialize_u64(self.job),
+            Some(_) => serializer.collect_str(self),
         }
     }
 }
 
-impl TryFrom<Written> for JobName {
-    type Error = ArrayError;
+impl<'de> Deserialize<'de> for JobName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Anything else is refused as it is met: nothing of it is put aside to be looked at again.
+        deserializer.deserialize_any(Written)
+    }
+}
 
-    fn try_from(written: Written) -> Result<Self, ArrayError> {
-        match written {
-            Written::Number(job) => Ok(job.into()),
-            Written::Text(text) => text.parse(),
-        }
+struct Written;
+
+impl Visitor<'_> for Written {
+    type Value = JobName;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a job's number, or a text such as 12_3 or 12_[0-3,7]")
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, job: u64) -> Result<JobName, E> {
+        Ok(job.into())
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<JobName, E> {
+        text.parse().map_err(E::custom)
     }
 }
 
@@ -160,8 +144,8 @@ impl FromStr for JobName {
         let (job, which) = text.split_once('_').map_or((text, None), |(job, which)| (job, Some(which)));
         let job = digits(job).and_then(|job| job.parse().ok()).ok_or_else(bad)?;
         let list = |which: &str| match which.strip_prefix('[').map(|list| list.strip_suffix(']')) {
-            Some(list) => indexes(list.ok_or_else(bad)?),
-            None => indexes(digits(which).ok_or_else(bad)?),
+            Some(list) => Indexes::parse(list.ok_or_else(bad)?),
+            None => Indexes::parse(digits(which).ok_or_else(bad)?),
         };
         Ok(Self { job, indexes: which.map(list).transpose()? })
     }
@@ -169,10 +153,10 @@ impl FromStr for JobName {
 
 impl fmt::Display for JobName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.indexes.as_deref() {
+        match &self.indexes {
             None => write!(f, "{}", self.job),
-            Some([index]) => write!(f, "{}_{index}", self.job),
-            Some(indexes) => write!(f, "{}_[{}]", self.job, show_indexes(indexes)),
+            Some(indexes) if indexes.count() == 1 => write!(f, "{}_{indexes}", self.job),
+            Some(indexes) => write!(f, "{}_[{indexes}]", self.job),
         }
     }
 }
@@ -251,8 +235,11 @@ mod tests {
     fn names_of_jobs_and_members() {
         let name = |text: &str| text.parse::<JobName>();
         assert_eq!(name("12"), Ok(12.into()));
-        assert_eq!(name("12_3"), Ok(JobName { job: 12, indexes: Some(vec![3]) }));
-        assert_eq!(name("12_[0-2,7]"), Ok(JobName { job: 12, indexes: Some(vec![0, 1, 2, 7]) }));
+        assert_eq!(name("12_3"), Ok(JobName { job: 12, indexes: Some([3].into_iter().collect()) }));
+        assert_eq!(
+            name("12_[0-2,7]"),
+            Ok(JobName { job: 12, indexes: Some([0, 1, 2, 7].into_iter().collect()) })
+        );
         for bad in ["", "_3", "12_", "12_3_4", "12_a", "12_-1", "12_[1", "12_1]", "a", "-1", "1.5", "12_1-3"]
         {
             assert!(name(bad).is_err(), "{bad}");
