@@ -100,6 +100,7 @@ fn read(
         cpus: cpus.map(|cpus| cpus.to_string()),
         memory_bytes,
         memory_group: None,
+        limits: Vec::new(),
     })
 }
 

@@ -334,6 +334,7 @@ impl Daemon {
         left.bind(&shape.cpus)?;
         left.share(shape.share)?;
         left.limit(shape.limit_bytes)?;
+        left.restrict(&shape.limits)?;
         Ok(left)
     }
 

@@ -359,8 +359,9 @@ impl Daemon {
         if let Err(error) = self.set_up(job)? {
             return Some(Event::NotCarried(job, action, error));
         }
+        let limits = self.limits_at_start(job);
         let live = self.jobs.get(&job)?;
-        let (shape, mut adopted) = (live.shape(), live.row.spec.adopted.clone()?);
+        let (shape, mut adopted) = (Shape { limits, ..live.shape() }, live.row.spec.adopted.clone()?);
         adopted.processes.retain(|&(pid, start_ticks)| is_alive(&self.proc, ProcessId { pid, start_ticks }));
         if adopted.processes.is_empty() {
             self.withdrawn(job, ENDED_BEFORE.to_owned());
@@ -422,6 +423,7 @@ impl Daemon {
                 left.bind(&shape.cpus)?;
                 left.share(shape.share)?;
                 left.limit(shape.limit_bytes)?;
+                left.restrict(&shape.limits)?;
                 left
             }
             made => made?,

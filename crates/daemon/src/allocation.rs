@@ -19,7 +19,9 @@ use pinfold_topo::CpuSet;
 
 use crate::daemon::Daemon;
 use crate::event::{ConnectionId, Effect};
+use crate::limits;
 use crate::live::Live;
+use crate::restore::is_alive;
 use crate::rights::Refusal;
 
 /// A part of what jobs share, one in so many: with less left they are read as often as when the host is short.
@@ -95,7 +97,7 @@ impl Daemon {
         user: Peer,
         spec: &mut JobSpec,
     ) -> Result<(), Refusal> {
-        let bounds = self.bounds_of(id, user.pid);
+        let bounds = self.bounds_of(id)?;
         if let Some(told) = spec.allocation.as_mut() {
             told.memory_group =
                 told.manager.as_deref().and_then(|manager| shared_by(manager, user.uid, told.memory_bytes));
@@ -111,6 +113,7 @@ impl Daemon {
             let text = format!("a workload manager's name of more than {MANAGER_MAX_BYTES} bytes");
             return Err((ErrorCode::Usage, text));
         }
+        self.can_carry_over(&bounds)?;
         if let Some(outer) = bounds.job.and_then(|job| self.jobs.get(&JobId(job))) {
             // What a job asks for has what the job has.
             spec.allocation.clone_from(&outer.row.spec.allocation);
@@ -127,7 +130,8 @@ impl Daemon {
             let own = self.own_memory_bytes();
             let (memory_bytes, memory_group) = least.filter(|(bytes, _)| *bytes < own).unzip();
             let cpus = cpus.map(|cpus| cpus.to_string());
-            spec.allocation = Some(Allocation { manager, cpus, memory_bytes, memory_group })
+            let limits = limits::kept(&bounds.limits);
+            spec.allocation = Some(Allocation { manager, cpus, memory_bytes, memory_group, limits })
                 .filter(|one| *one != Allocation::default());
         }
         let refused = self.beyond(spec).map(|text| (ErrorCode::Refused, text));
@@ -179,19 +183,28 @@ impl Daemon {
         }
     }
 
-    /// Looked up once for each connection: its process is one job of a workload manager's for as long as it lives.
-    fn bounds_of(&mut self, id: ConnectionId, pid: u32) -> Bounds {
+    /// Looked up once for each connection: its process is one job of a workload manager's for as long as it lives. Of one
+    /// that has ended, and left its end of the connection to another, nothing is known.
+    fn bounds_of(&mut self, id: ConnectionId) -> Result<Bounds, Refusal> {
         if let Some(known) = self.askers.known.get(&id) {
-            return known.clone();
+            return Ok(known.clone());
         }
-        let found = self.bounds_around(pid);
+        let process = self.server.process(id);
+        let found = process.map(|process| self.bounds_around(process.pid));
+        // What was read is its own only if it still lives.
+        let lives = process.is_some_and(|process| is_alive(&self.proc, process));
+        let Some(found) = found.filter(|_| lives) else {
+            let text = "what connected has ended, so that nobody knows what it may have; connect anew";
+            return Err((ErrorCode::Refused, text.to_owned()));
+        };
         self.askers.known.insert(id, found.clone());
-        found
+        Ok(found)
     }
 
     pub(crate) fn bounds_around(&self, pid: u32) -> Bounds {
-        let hierarchies = &self.containers.plan().facts.hierarchies;
-        bounds::around(hierarchies, &Roots::default(), &self.proc, &self.instance, pid)
+        let plan = self.containers.plan();
+        let hierarchies = &plan.facts.hierarchies;
+        bounds::around(hierarchies, &plan.hierarchies, &Roots::default(), &self.proc, &self.instance, pid)
     }
 
     fn own_memory_bytes(&mut self) -> u64 {

@@ -121,6 +121,7 @@ pub(crate) struct Daemon {
     pub children: crate::child::Children,
     /// What the groups around those at the other ends let them have.
     pub askers: crate::allocation::Askers,
+    pub host_processes: crate::limits::HostProcesses,
     /// The arrays whose members come over connections.
     pub arriving: crate::arrays::Arriving,
     /// User names that were looked up.
@@ -215,7 +216,7 @@ impl Daemon {
         for &ready in ready {
             match ready {
                 Ready::Listener => {
-                    for id in self.server.accept() {
+                    for id in self.server.accept(&self.proc) {
                         if let Some(descriptor) = self.server.descriptor(id)
                             && self.poller.watch(Ready::Connection(id), descriptor).is_err()
                         {

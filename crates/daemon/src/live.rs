@@ -8,7 +8,7 @@ use pinfold_policy::{Action, ArrayLimit, Class, JobId, Place, Request, Wish};
 use pinfold_profile::meter::Meter;
 use pinfold_proto::row::JobRow;
 use pinfold_proto::{JobClass, JobLayout, JobPlace, JobState};
-use pinfold_sys::container::{Container, Shape, Share};
+use pinfold_sys::container::{Container, Limits, Shape, Share};
 use pinfold_sys::procfs::Members;
 use pinfold_topo::CpuSet;
 
@@ -119,6 +119,7 @@ impl Live {
             nodes: self.near.clone(),
             share: share(self.row.class, self.row.priority, self.even),
             limit_bytes: self.row.spec.limit_bytes,
+            limits: Limits::default(),
         }
     }
 

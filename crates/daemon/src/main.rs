@@ -29,6 +29,7 @@ mod isolated;
 mod jobs;
 mod journal;
 mod learn;
+mod limits;
 mod live;
 mod machine;
 mod memory;
@@ -127,6 +128,8 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     let (journal, warnings) = open_journal(&state)?;
     let connections_max = raise_file_limit();
     let (topology, server) = (survey()?, server::Server::listen(&places.socket, connections_max)?);
+    let proc = Proc::open(&roots.proc).context("the process file system")?;
+    let host_processes = limits::HostProcesses::read(&proc);
     let (containers, clock) = (open_containers(plan, &roots, &state)?, Clock::new(0));
     let mut daemon = Daemon {
         policy: pinfold_policy::Policy::default(),
@@ -166,7 +169,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         topology,
         seen: machine::Seen::default(),
         drifts: drift::Drifts::default(),
-        proc: Proc::open(&roots.proc).context("the process file system")?,
+        proc,
         instance: state.instance().to_owned(),
         host: peer::host_name(),
         warnings,
@@ -174,6 +177,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         keepers: std::collections::BTreeMap::new(),
         children: child::Children::new(connections_max / CHILDREN_PART),
         askers: allocation::Askers::default(),
+        host_processes,
         arriving: std::collections::BTreeMap::new(),
         users: std::collections::BTreeMap::new(),
         doors_due: std::collections::VecDeque::new(),

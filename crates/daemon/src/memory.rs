@@ -288,6 +288,7 @@ impl Daemon {
         }));
         self.read_nodes();
         self.share_allocations();
+        self.share_limits();
         self.governor.told = None;
         self.note_parked(now_us);
     }

@@ -372,7 +372,8 @@ impl Daemon {
 
     /// What a job's container is made with.
     pub(crate) fn shape_of(&mut self, job: JobId) -> Option<Shape> {
-        let shape = self.jobs.get(&job)?.shape();
+        let limits = self.limits_at_start(job);
+        let shape = Shape { limits, ..self.jobs.get(&job)?.shape() };
         if !shape.nodes.is_empty() {
             return Some(shape);
         }

@@ -10,9 +10,11 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use pinfold_proto::row::ProcessId;
 use pinfold_proto::wire::{self, Decoder, ErrorCode, REQUEST_MAX_BYTES, Reply, Request};
 use pinfold_sys::container::Doors;
 use pinfold_sys::peer::{self, Peer};
+use pinfold_sys::procfs::Proc;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use crate::event::ConnectionId;
@@ -49,6 +51,8 @@ pub(crate) struct Server {
 struct Connection {
     stream: UnixStream,
     peer: Peer,
+    /// What connected, if it still lived when it was taken.
+    process: Option<ProcessId>,
     decoder: Decoder,
     out: Vec<u8>,
     /// Files that go along with the byte at this place of `out`, or before it, ascending.
@@ -111,19 +115,22 @@ impl Server {
     }
 
     /// Takes all connections that wait; gives their numbers.
-    pub(crate) fn accept(&mut self) -> Vec<ConnectionId> {
+    pub(crate) fn accept(&mut self, proc: &Proc) -> Vec<ConnectionId> {
         let mut accepted = Vec::new();
         while let Ok((stream, _)) = self.listener.accept() {
             let Ok(peer) = peer::of(&stream) else { continue };
             if stream.set_nonblocking(true).is_err() {
                 continue;
             }
+            let process = peer::process(&stream, proc);
+            let process = process.map(|stat| ProcessId { pid: stat.pid, start_ticks: stat.start_ticks });
             let id = ConnectionId(self.next);
             self.next += 1;
             let decoder = Decoder::new(REQUEST_MAX_BYTES);
             let connection = Connection {
                 stream,
                 peer,
+                process,
                 decoder,
                 out: Vec::new(),
                 out_files: VecDeque::new(),
@@ -261,6 +268,11 @@ impl Server {
     }
 
     /// Who is at the other end.
+    /// What connected, if it still lived a moment later.
+    pub(crate) fn process(&self, id: ConnectionId) -> Option<ProcessId> {
+        self.connections.get(&id)?.process
+    }
+
     pub(crate) fn peer(&self, id: ConnectionId) -> Option<Peer> {
         self.connections.get(&id).map(|connection| connection.peer)
     }
@@ -418,6 +430,7 @@ mod tests {
         let mut server = Server::listen(&path, 64).unwrap();
         let kinds =
             [(Request::Presented, 1), (Request::Map, QUESTION_COST), (Request::Doctor, EXAMINATION_COST)];
+        let proc = Proc::open(Path::new("/proc")).unwrap();
         for (request, cost) in kinds {
             let at_once = COST_AT_ONCE / cost;
             let mut client = UnixStream::connect(&path).unwrap();
@@ -425,7 +438,7 @@ mod tests {
             drop(client);
             let mut other = UnixStream::connect(&path).unwrap();
             other.write_all(&frames(&[Request::Presented])).unwrap();
-            let [talker, same_user] = server.accept()[..] else { panic!("two connections") };
+            let [talker, same_user] = server.accept(&proc)[..] else { panic!("two connections") };
             let (mut counts, mut closed) = (Vec::new(), false);
             while !closed {
                 server.begin_turn();

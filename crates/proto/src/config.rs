@@ -6,6 +6,7 @@
 
 mod hint;
 mod projects;
+mod value;
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -15,7 +16,9 @@ use pinfold_topo::CpuSet;
 use toml::de::{DeTable, DeValue};
 
 use crate::job::JobPlace;
-use crate::quantity::{parse_duration, parse_size, show_size};
+use crate::quantity::show_size;
+
+use value::Value;
 
 pub use projects::{PROJECT_KEYS, Project, Projects};
 
@@ -59,6 +62,10 @@ pub struct Config {
     pub memory_learn: Learn,
     /// `memory.swap_slot`: how many jobs may come back from swap at a time.
     pub memory_swap_slot: u32,
+    /// `limits.processes`: processes and threads that a job may have; `None`: a quarter of what the host can have.
+    pub limits_processes: Option<u32>,
+    /// `limits.user_processes`: those that all jobs of a user may have; `None`: half of what the host can have.
+    pub limits_user_processes: Option<u32>,
     /// `tmp.total`: what the directories in memory of all jobs may come to; `None`: half of RAM.
     pub tmp_total: Option<u64>,
     /// `modules.site`: the site's programs that are called before and after each job.
@@ -191,6 +198,16 @@ pub const KEYS: &[Key] = &[
         "from whose jobs is learned what a user's jobs need: the user's own, or with site all, as far as measured",
     ),
     key("memory.swap_slot", "1", "how many jobs may come back from swap at a time"),
+    key(
+        "limits.processes",
+        "",
+        "processes and threads that a job may have; unset: a quarter of the host's most",
+    ),
+    key(
+        "limits.user_processes",
+        "",
+        "processes and threads that all jobs of a user may have; unset: half of the host's most",
+    ),
     key("tmp.total", "", "what the directories that --tmp asks for may come to in all; unset: half of RAM"),
     key(
         "modules.site",
@@ -323,6 +340,8 @@ impl Default for Config {
             memory_prediction: true,
             memory_learn: Learn::User,
             memory_swap_slot: 1,
+            limits_processes: None,
+            limits_user_processes: None,
             tmp_total: None,
             modules_site: Vec::new(),
             modules_wrap: Vec::new(),
@@ -413,6 +432,10 @@ impl Config {
                 Learn::User => "user",
                 Learn::Site => "site",
             }),
+            "limits.processes" => self.limits_processes.map(|most| most.to_string()).unwrap_or_default(),
+            "limits.user_processes" => {
+                self.limits_user_processes.map(|most| most.to_string()).unwrap_or_default()
+            }
             "tmp.total" => self.tmp_total.map(size).unwrap_or_default(),
             "memory.swap_slot" => self.memory_swap_slot.to_string(),
             "modules.site" => format!("{:?}", self.modules_site),
@@ -485,6 +508,12 @@ impl Config {
             "memory.prediction" => value.switch().map(|on| self.memory_prediction = on),
             "memory.learn" => value.learn().map(|learn| self.memory_learn = learn),
             "memory.swap_slot" => value.whole(1, 1000).map(|slots| self.memory_swap_slot = slots),
+            "limits.processes" => {
+                value.optional_whole(1, PROCESSES_MAX).map(|most| self.limits_processes = most)
+            }
+            "limits.user_processes" => {
+                value.optional_whole(1, PROCESSES_MAX).map(|most| self.limits_user_processes = most)
+            }
             "tmp.total" => value.optional_size().map(|bytes| self.tmp_total = bytes),
             "modules.site" => value.programs().map(|programs| self.modules_site = programs),
             "modules.wrap" => value.programs().map(|programs| self.modules_wrap = programs),
@@ -546,8 +575,8 @@ impl Config {
     }
 }
 
-/// How many programs a key can name.
-const PROGRAMS_MAX: usize = 16;
+/// The kernel gives no more numbers to processes than this (`PID_MAX_LIMIT`).
+const PROCESSES_MAX: u32 = 1 << 22;
 const HOUR: Duration = Duration::from_secs(3600);
 const YEARS: Duration = Duration::from_secs(100 * 365 * 86_400);
 
@@ -571,213 +600,6 @@ pub fn default_file() -> String {
         let _ = writeln!(text, "# {name}: {meaning}");
     }
     text
-}
-
-/// A value as it was given, reduced to what keys can hold.
-enum Value {
-    Bool(bool),
-    Number(f64, String),
-    Text(String),
-    List(Vec<String>),
-    EmptyTable,
-    Other(String),
-}
-
-impl Value {
-    fn read(text: &str) -> Self {
-        let line = format!("v = {text}");
-        match DeTable::parse(&line) {
-            Ok(table) if table.get_ref().len() == 1 => table
-                .get_ref()
-                .values()
-                .next()
-                .map_or_else(|| Self::Text(text.to_owned()), |v| Self::of(v.get_ref())),
-            _ => Self::Text(text.to_owned()),
-        }
-    }
-
-    fn of(value: &DeValue<'_>) -> Self {
-        match value {
-            DeValue::Boolean(on) => Self::Bool(*on),
-            DeValue::Integer(number) => Self::number(number.as_str()),
-            DeValue::Float(number) => Self::number(number.as_str()),
-            DeValue::String(text) => Self::Text(text.clone().into_owned()),
-            DeValue::Array(items) => {
-                let text = |item: &DeValue<'_>| item.as_str().map(str::to_owned);
-                let items: Option<Vec<String>> = items.iter().map(|item| text(item.get_ref())).collect();
-                items.map_or_else(|| Self::Other("a list of other things than texts".to_owned()), Self::List)
-            }
-            DeValue::Datetime(_) => Self::Other("a date".to_owned()),
-            DeValue::Table(table) if table.is_empty() => Self::EmptyTable,
-            DeValue::Table(_) => Self::Other("a table".to_owned()),
-        }
-    }
-
-    fn number(text: &str) -> Self {
-        text.parse()
-            .map_or_else(|_| Self::Other(text.to_owned()), |number| Self::Number(number, text.to_owned()))
-    }
-
-    fn shown(&self) -> String {
-        match self {
-            Self::Bool(on) => on.to_string(),
-            Self::Number(_, text) | Self::Other(text) => text.clone(),
-            Self::Text(text) => format!("`{text}`"),
-            Self::List(items) => format!("{items:?}"),
-            Self::EmptyTable => "an empty table".to_owned(),
-        }
-    }
-
-    fn text(&self) -> Option<&str> {
-        match self {
-            Self::Text(text) | Self::Number(_, text) => Some(text),
-            _ => None,
-        }
-    }
-
-    fn switch(&self) -> Result<bool, String> {
-        match (self, self.text()) {
-            (Self::Bool(on), _) => Ok(*on),
-            (_, Some("on" | "yes")) => Ok(true),
-            (_, Some("off" | "no")) => Ok(false),
-            _ => Err("it is `on` or `off`".to_owned()),
-        }
-    }
-
-    fn whole(&self, low: u32, high: u32) -> Result<u32, String> {
-        let number = self.text().and_then(|text| text.parse().ok());
-        number
-            .filter(|n| (low..=high).contains(n))
-            .ok_or_else(|| format!("a whole number from {low} to {high} is wanted"))
-    }
-
-    fn priority(&self) -> Result<u8, String> {
-        self.whole(1, 16).map(|priority| u8::try_from(priority).expect("at most 16"))
-    }
-
-    fn factor(&self) -> Result<u32, String> {
-        self.milli(4)
-    }
-
-    fn part(&self) -> Result<u32, String> {
-        self.milli(1)
-    }
-
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 4000 after the check")]
-    fn milli(&self, most: u32) -> Result<u32, String> {
-        match self {
-            Self::Number(number, _) if (0.0..=f64::from(most)).contains(number) => {
-                Ok((number * 1000.0).round() as u32)
-            }
-            _ => Err(format!("a number from 0 to {most} is wanted")),
-        }
-    }
-
-    fn cpus(&self) -> Result<Option<CpuSet>, String> {
-        match self.text() {
-            Some("") => Ok(None),
-            Some(text) => text.parse().map(Some).map_err(|error| format!("{error}")),
-            None => Err("a kernel list such as 0-3,8 is wanted".to_owned()),
-        }
-    }
-
-    fn duration(&self, low: Duration, high: Duration) -> Result<Duration, String> {
-        let text = self.text().ok_or("a duration such as 10s is wanted")?;
-        let duration = parse_duration(text).map_err(|error| error.to_string())?;
-        if (low..=high).contains(&duration) {
-            return Ok(duration);
-        }
-        Err(format!("{} to {} is allowed", show_duration(low), show_duration(high)))
-    }
-
-    fn optional_duration(&self) -> Result<Option<Duration>, String> {
-        if self.text() == Some("") {
-            return Ok(None);
-        }
-        self.duration(Duration::from_millis(1), YEARS).map(Some)
-    }
-
-    fn preemption(&self) -> Result<Preemption, String> {
-        match self.text() {
-            Some("hard") => Ok(Preemption::Hard),
-            Some("soft") => Ok(Preemption::Soft),
-            Some("off") => Ok(Preemption::Off),
-            _ => Err("it is `hard`, `soft` or `off`".to_owned()),
-        }
-    }
-
-    fn learn(&self) -> Result<Learn, String> {
-        match self.text() {
-            Some("user") => Ok(Learn::User),
-            Some("site") => Ok(Learn::Site),
-            _ => Err("it is `user` or `site`".to_owned()),
-        }
-    }
-
-    fn place(&self) -> Result<JobPlace, String> {
-        let place = self.text().and_then(JobPlace::of);
-        place.ok_or_else(|| "it is `auto`, `compact` or `spread`".to_owned())
-    }
-
-    fn optional_size(&self) -> Result<Option<u64>, String> {
-        match self.text() {
-            Some("") => Ok(None),
-            Some(text) => parse_size(text).map(Some).map_err(|error| error.to_string()),
-            None => Err("a size such as 8GiB is wanted".to_owned()),
-        }
-    }
-
-    fn optional_address(&self) -> Result<Option<SocketAddr>, String> {
-        match self.text() {
-            Some("" | "off") => Ok(None),
-            Some(text) => {
-                text.parse().ok().map(Some).ok_or("an address and port such as 127.0.0.1:9464 is wanted")
-            }
-            None => Err("an address and port such as 127.0.0.1:9464 is wanted"),
-        }
-        .map_err(str::to_owned)
-    }
-
-    /// One character that a terminal shows in one place.
-    fn sign(&self) -> Result<Option<char>, String> {
-        let mut signs = self.text().unwrap_or("??").chars();
-        match (signs.next(), signs.next()) {
-            (None, _) => Ok(None),
-            (Some(sign), None) if sign.is_ascii_graphic() || (sign.is_alphanumeric() && !sign.is_ascii()) => {
-                Ok(Some(sign))
-            }
-            (Some(sign @ '\u{2190}'..='\u{2BFF}'), None) => Ok(Some(sign)),
-            _ => Err("one printable character is wanted, or none".to_owned()),
-        }
-    }
-
-    fn names(&self) -> Result<Vec<String>, String> {
-        match self {
-            Self::List(names) => Ok(names.clone()),
-            Self::Text(text) => {
-                Ok(text.split(',').map(str::trim).filter(|n| !n.is_empty()).map(str::to_owned).collect())
-            }
-            _ => Err("a list of user names is wanted".to_owned()),
-        }
-    }
-}
-
-impl Value {
-    /// Programs by their absolute paths.
-    fn directory(&self) -> Result<Option<String>, String> {
-        match self.text() {
-            Some("") => Ok(None),
-            Some(path) if path.starts_with('/') && !path.contains('\0') => Ok(Some(path.to_owned())),
-            _ => Err("the absolute path of a directory is wanted".to_owned()),
-        }
-    }
-
-    fn programs(&self) -> Result<Vec<String>, String> {
-        let wanted = || format!("a list of absolute paths of programs, at most {PROGRAMS_MAX}, is wanted");
-        let programs = self.names().map_err(|_| wanted())?;
-        let fits = |program: &String| program.starts_with('/') && !program.contains('\0');
-        if programs.len() <= PROGRAMS_MAX && programs.iter().all(fits) { Ok(programs) } else { Err(wanted()) }
-    }
 }
 
 fn flatten(prefix: &str, table: &DeTable<'_>, out: &mut Vec<(String, usize, Value)>) {

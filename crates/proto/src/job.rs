@@ -157,6 +157,21 @@ pub struct Allocation {
     /// one share that memory. Written by the daemon, which does not look at what a client wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_group: Option<String>,
+    /// What else control groups around whoever asked bound. Written by the daemon, as the group above.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<GroupLimit>,
+}
+
+/// How much of one thing all those in a control group may have together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupLimit {
+    /// Of what: `processes` (threads count), `cpu` (in millionths of the time of one PU), `swap` (in bytes), or
+    /// `io MAJOR:MINOR RATE` of a device, with a rate of `rbps`, `wbps`, `riops` or `wiops` in a second.
+    pub what: String,
+    /// How much.
+    pub most: u64,
+    /// The group, by its directory.
+    pub group: String,
 }
 
 /// How a job writes down what it has done, to go on from there when it is begun anew.

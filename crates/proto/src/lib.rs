@@ -19,5 +19,6 @@ pub mod wire;
 
 pub use exit::ExitCode;
 pub use job::{
-    Adopted, Allocation, Checkpoint, Ending, JobArray, JobClass, JobLayout, JobPlace, JobSpec, JobState,
+    Adopted, Allocation, Checkpoint, Ending, GroupLimit, JobArray, JobClass, JobLayout, JobPlace, JobSpec,
+    JobState,
 };

@@ -8,12 +8,13 @@ use pinfold_topo::CpuSet;
 
 use crate::cgroup::{Generation, Group, own_group, parse_limit};
 use crate::container::levels::TOP;
+use crate::container::{IoRate, Limited, is_device};
 use crate::mode::{Hierarchy, Roots};
 use crate::procfs::Proc;
 
 /// The first generation has no word for "no limit", and says the largest number of whole pages.
 const NO_LIMIT_BYTES: u64 = 1 << 62;
-/// Nobody nests groups so deep.
+/// So many groups are looked at on the way down; managers nest a handful of levels.
 const DEPTH_MAX: usize = 64;
 
 /// What is found around one process.
@@ -25,27 +26,64 @@ pub struct Bounds {
     pub memory_bytes: Option<u64>,
     /// The group whose limit that is, the uppermost of several: whoever is within it shares that memory.
     pub memory_group: Option<PathBuf>,
+    /// What else is bounded by groups that a job leaves: each bound with its group, those of one thing from the uppermost
+    /// down, each smaller than the one before. Whoever is within the same group shares what it bounds.
+    pub limits: Vec<GroupBound>,
     /// The job of this instance that it is part of; the groups of such a one count for nothing.
     pub job: Option<u64>,
 }
 
+/// How much of one thing those in a group may have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupBound {
+    /// Of what.
+    pub what: Limited,
+    /// How much.
+    pub most: u64,
+    /// The group.
+    pub group: PathBuf,
+}
+
+/// So many bounds of one thing are told; of more, the smallest takes the place of the last.
+const BOUNDS_MAX: usize = 6;
+/// So many things are looked at, in all; a host has a handful of block devices that anybody bounds.
+const LIMITED_MAX: usize = 64;
+
 /// Finds what the groups around a process let it have. One that is gone has no bounds, and what cannot be read is none.
+/// `used`: the hierarchies in which a job is given a group of its own; in the others it stays where it was.
 #[must_use]
-pub fn around(hierarchies: &[Hierarchy], roots: &Roots, proc: &Proc, instance: &str, pid: u32) -> Bounds {
+pub fn around(
+    hierarchies: &[Hierarchy],
+    used: &[Hierarchy],
+    roots: &Roots,
+    proc: &Proc,
+    instance: &str,
+    pid: u32,
+) -> Bounds {
     let mut found = Bounds::default();
     let Ok(Some(own)) = proc.text(&format!("{pid}/cgroup")) else { return found };
     for hierarchy in hierarchies {
         let unified = hierarchy.generation == Generation::V2;
-        for controller in ["cpuset", "memory"] {
+        let leaves = used.iter().any(|one| one.mount == hierarchy.mount);
+        for controller in ["cpuset", "memory", "pids", "cpu", "io"] {
             if unified || hierarchy.carries(controller) {
                 let Some(path) = own_group(&own, hierarchy.generation, controller) else { continue };
                 let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
-                if names.contains(&"..") || names.len() > DEPTH_MAX {
+                if names.contains(&"..") {
                     continue;
                 }
-                match job_in(hierarchy, &names, instance) {
+                // Whoever was given a group may nest more in it; it is those above that bound it.
+                let names = &names[..names.len().min(DEPTH_MAX)];
+                match job_in(hierarchy, names, instance) {
                     Some(job) => found.job = Some(job),
-                    None => look_along(hierarchy, roots, controller, &names, &mut found),
+                    None if controller == "cpuset" || controller == "memory" => {
+                        look_along(hierarchy, roots, controller, names, &mut found);
+                        if controller == "memory" && leaves {
+                            limits_along(hierarchy, roots, controller, names, &mut found.limits);
+                        }
+                    }
+                    None if leaves => limits_along(hierarchy, roots, controller, names, &mut found.limits),
+                    None => {}
                 }
             }
         }
@@ -90,6 +128,90 @@ fn look_along(hierarchy: &Hierarchy, roots: &Roots, controller: &str, names: &[&
     }
 }
 
+/// Reads what one controller bounds in each group on the way down that is not around jobs' groups as well: what is, the
+/// kernel keeps them to all the same.
+fn limits_along(
+    hierarchy: &Hierarchy,
+    roots: &Roots,
+    controller: &str,
+    names: &[&str],
+    limits: &mut Vec<GroupBound>,
+) {
+    let base: Vec<&str> = hierarchy.base.split('/').filter(|name| !name.is_empty()).collect();
+    let mut path = hierarchy.mount.clone();
+    let mut with_jobs = true;
+    for (depth, name) in names.iter().enumerate() {
+        path.push(name);
+        with_jobs &= base.get(depth) == Some(name);
+        if with_jobs {
+            continue;
+        }
+        let Ok(Some(group)) = Group::open(&path, roots.fake.clone()) else { return };
+        for (what, most) in limits_of(&group, hierarchy.generation, controller) {
+            note(limits, GroupBound { what, most, group: path.clone() });
+        }
+    }
+}
+
+/// Adds a bound of a group further down, if those above it allow for more.
+fn note(limits: &mut Vec<GroupBound>, bound: GroupBound) {
+    let above: Vec<usize> = (0..limits.len()).filter(|&place| limits[place].what == bound.what).collect();
+    match above.last() {
+        Some(&last) if limits[last].most <= bound.most => {}
+        Some(&last) if above.len() >= BOUNDS_MAX => limits[last] = bound,
+        None if limits.len() >= LIMITED_MAX * BOUNDS_MAX => {}
+        _ => limits.push(bound),
+    }
+}
+
+/// What one group bounds by one controller.
+fn limits_of(group: &Group, generation: Generation, controller: &str) -> Vec<(Limited, u64)> {
+    let text = |file: &str| group.read(file).ok().flatten().unwrap_or_default();
+    let number = |file: &str| text(file).trim().parse::<u64>().ok();
+    match (controller, generation) {
+        ("pids", _) => number("pids.max").map(|most| (Limited::Processes, most)).into_iter().collect(),
+        ("memory", Generation::V2) => {
+            number("memory.swap.max").map(|most| (Limited::Swap, most)).into_iter().collect()
+        }
+        ("cpu", Generation::V2) => {
+            cpu_max(&text("cpu.max")).map(|most| (Limited::Cpu, most)).into_iter().collect()
+        }
+        ("cpu", Generation::V1) => {
+            let parts = number("cpu.cfs_quota_us").zip(number("cpu.cfs_period_us"));
+            parts
+                .and_then(|(quota, period)| millionths(quota, period))
+                .map(|most| (Limited::Cpu, most))
+                .into_iter()
+                .collect()
+        }
+        ("io", Generation::V2) => text("io.max").lines().flat_map(io_max).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// `QUOTA PERIOD`, of which the first may be `max`.
+fn cpu_max(text: &str) -> Option<u64> {
+    let (quota, period) = text.trim().split_once(' ')?;
+    millionths(quota.parse().ok()?, period.trim().parse().ok()?)
+}
+
+fn millionths(quota: u64, period: u64) -> Option<u64> {
+    let part = (u128::from(quota) * 1_000_000).checked_div(u128::from(period))?;
+    Some(u64::try_from(part).unwrap_or(u64::MAX))
+}
+
+/// A line of `io.max`: a device, and `KEY=VALUE` for each rate.
+fn io_max(line: &str) -> Vec<(Limited, u64)> {
+    let mut words = line.split_ascii_whitespace();
+    let Some(device) = words.next().filter(|device| is_device(device)) else { return Vec::new() };
+    let bound = |word: &str| {
+        let (key, value) = word.split_once('=')?;
+        let rate = IoRate::ALL.into_iter().find(|rate| rate.as_str() == key)?;
+        Some((Limited::Io { device: device.to_owned(), rate }, value.parse().ok()?))
+    };
+    words.filter_map(bound).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -123,10 +245,14 @@ mod tests {
     fn check(hierarchies: &[Hierarchy], groups: &str, want: &Bounds) {
         let proc = tree(&[("7/cgroup", groups)]);
         let proc = Proc::open(proc.path()).unwrap();
-        let found = around(hierarchies, &Roots::default(), &proc, "i1", 7);
+        let found = around(hierarchies, hierarchies, &Roots::default(), &proc, "i1", 7);
         assert_eq!(found.memory_group.is_some(), found.memory_bytes.is_some(), "{groups:?}");
         assert_eq!(Bounds { memory_group: None, ..found }, *want, "{groups:?}");
-        assert_eq!(around(hierarchies, &Roots::default(), &proc, "i1", 8), Bounds::default(), "no process");
+        assert_eq!(
+            around(hierarchies, &[], &Roots::default(), &proc, "i1", 8),
+            Bounds::default(),
+            "no process"
+        );
     }
 
     fn bounds(cpus: &str, memory_bytes: Option<u64>, job: Option<u64>) -> Bounds {
@@ -134,6 +260,7 @@ mod tests {
             cpus: (!cpus.is_empty()).then(|| cpus.parse().unwrap()),
             memory_bytes,
             memory_group: None,
+            limits: Vec::new(),
             job,
         }
     }
@@ -165,6 +292,102 @@ mod tests {
         check(&all, "no line of the kernel's\n", &bounds("", None, None));
     }
 
+    /// What is bounded around a process in this group, as `WHAT=MOST GROUP`.
+    fn limits(root: &Path, all: &[Hierarchy], used: &[Hierarchy], groups: &str) -> Vec<String> {
+        let proc = tree(&[("7/cgroup", groups)]);
+        let proc = Proc::open(proc.path()).unwrap();
+        let found = around(all, used, &Roots::default(), &proc, "i1", 7).limits;
+        let words = |bound: &GroupBound| {
+            let group = bound.group.strip_prefix(root).unwrap().display();
+            format!("{}={} {group}", bound.what, bound.most)
+        };
+        found.iter().map(words).collect()
+    }
+
+    #[test]
+    fn processes_time_swap_and_rates_are_bounded_from_above() {
+        let root = tree(&[
+            ("pids.max", "7\n"),
+            ("user/pids.max", "100\n"),
+            ("user/cpu.max", "max 100000\n"),
+            ("user/u1/pids.max", "max\n"),
+            ("user/u1/cpu.max", "150000 100000\n"),
+            ("user/u1/memory.swap.max", "0\n"),
+            ("user/u1/io.max", "8:0 rbps=max wbps=4096 riops=9 wiops=max\n1 rbps=3\n"),
+            ("user/u1/s/pids.max", "40\n"),
+            ("user/u1/s/cpu.max", "50000 25000\n"),
+            ("user/u1/s/io.max", "8:0 rbps=5 wbps=8192 riops=max wiops=max\n"),
+            ("user/u1/s/t/pids.max", "60\n"),
+        ]);
+        let all = [hierarchy(root.path(), Generation::V2, "", &[])];
+        let of = |groups: &str| limits(root.path(), &all, &all, groups);
+        assert_eq!(of("0::/\n"), [""; 0], "the top bounds nobody");
+        assert_eq!(of("0::/user\n"), ["processes=100 user"]);
+        let want = [
+            "swap=0 user/u1",
+            "processes=100 user",
+            "processes=40 user/u1/s",
+            "cpu=1500000 user/u1",
+            "io 8:0 wbps=4096 user/u1",
+            "io 8:0 riops=9 user/u1",
+            "io 8:0 rbps=5 user/u1/s",
+        ];
+        assert_eq!(of("0::/user/u1/s/t\n"), want);
+        assert_eq!(limits(root.path(), &all, &[], "0::/user/u1/s/t\n"), [""; 0], "a job stays there");
+        // What is around the daemon's groups as well holds without a word.
+        let all = [hierarchy(root.path(), Generation::V2, "user/u1", &[])];
+        let want = [
+            "processes=40 user/u1/s",
+            "cpu=2000000 user/u1/s",
+            "io 8:0 rbps=5 user/u1/s",
+            "io 8:0 wbps=8192 user/u1/s",
+        ];
+        assert_eq!(limits(root.path(), &all, &all, "0::/user/u1/s/t\n"), want);
+    }
+
+    #[test]
+    fn however_deep_groups_are_nested_the_smallest_bound_is_told() {
+        let names: Vec<String> = (1..=20).map(|depth| vec!["g"; depth].join("/")).collect();
+        let files: Vec<(String, String)> = names
+            .iter()
+            .zip(0..)
+            .map(|(name, at)| (format!("{name}/pids.max"), format!("{}\n", 100 - at)))
+            .collect();
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        let root = tree(&files);
+        let all = [hierarchy(root.path(), Generation::V2, "", &[])];
+        let found = limits(root.path(), &all, &all, &format!("0::/{}\n", names[19]));
+        assert_eq!(found.len(), BOUNDS_MAX);
+        assert_eq!(
+            (&found[0], &found[BOUNDS_MAX - 1]),
+            (&"processes=100 g".to_owned(), &format!("processes=81 {}", names[19]))
+        );
+    }
+
+    #[test]
+    fn the_first_generation_bounds_processes_and_time() {
+        let pids = tree(&[("a/pids.max", "max\n"), ("a/b/pids.max", "12\n")]);
+        let cpu = tree(&[
+            ("c/cpu.cfs_quota_us", "-1\n"),
+            ("c/d/cpu.cfs_quota_us", "20000\n"),
+            ("c/cpu.cfs_period_us", "100000\n"),
+            ("c/d/cpu.cfs_period_us", "50000\n"),
+        ]);
+        let all = [
+            hierarchy(pids.path(), Generation::V1, "", &["pids"]),
+            hierarchy(cpu.path(), Generation::V1, "", &["cpu", "cpuacct"]),
+        ];
+        let proc = tree(&[("7/cgroup", "3:pids:/a/b\n2:cpu,cpuacct:/c/d\n")]);
+        let proc = Proc::open(proc.path()).unwrap();
+        let found = around(&all, &all[1..], &Roots::default(), &proc, "i1", 7).limits;
+        assert_eq!(found.len(), 1, "it stays in its group of processes: {found:?}");
+        let found = around(&all, &all, &Roots::default(), &proc, "i1", 7).limits;
+        let found: Vec<(String, u64)> =
+            found.iter().map(|bound| (bound.what.to_string(), bound.most)).collect();
+        assert_eq!(found, [("processes".to_owned(), 12), ("cpu".to_owned(), 400_000)]);
+    }
+
     #[test]
     fn whoever_has_the_same_limit_around_shares_it() {
         let root = tree(&[
@@ -177,7 +400,7 @@ mod tests {
         let group = |of: &str| {
             let proc = tree(&[("7/cgroup", &format!("0::/slurm/{of}\n"))]);
             let proc = Proc::open(proc.path()).unwrap();
-            let found = around(&all, &Roots::default(), &proc, "i1", 7).memory_group;
+            let found = around(&all, &all, &Roots::default(), &proc, "i1", 7).memory_group;
             found.map(|path| path.strip_prefix(root.path()).unwrap().display().to_string())
         };
         assert_eq!(group("job_3/step_0").as_deref(), Some("slurm/job_3"), "that of the job, not of its part");

@@ -16,6 +16,7 @@ mod freeze_watch;
 mod grouped;
 mod isolate;
 pub(crate) mod levels;
+mod limits;
 mod measure;
 mod memory;
 mod near;
@@ -45,6 +46,9 @@ use spare::Spare;
 pub use drift::{Drift, Setting};
 pub use freeze_watch::FreezeWatch;
 pub use isolate::Isolation;
+pub use limits::{IoRate, Limited, Limits, UnknownLimited};
+
+pub(crate) use limits::is_device;
 pub use measure::{Detail, Measure, Stalls};
 pub use memory::HeldMemory;
 pub use rescue::{Rescued, rescue, rescue_instance};
@@ -129,11 +133,19 @@ pub struct Shape {
     pub share: Share,
     /// The bound on memory, in bytes.
     pub limit_bytes: Option<u64>,
+    /// The bounds on other things.
+    pub limits: Limits,
 }
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { cpus: CpuSet::new(), nodes: Vec::new(), share: Share::NORMAL, limit_bytes: None }
+        Self {
+            cpus: CpuSet::new(),
+            nodes: Vec::new(),
+            share: Share::NORMAL,
+            limit_bytes: None,
+            limits: Limits::default(),
+        }
     }
 }
 
@@ -206,6 +218,7 @@ pub struct Container {
     /// Its group goes before all others until it is thawed.
     hurries: bool,
     limit: Option<Option<u64>>,
+    limits: Option<Limits>,
     /// From where growth is slowed; `Some(None)`: nowhere.
     high: Option<Option<u64>>,
     /// What an earlier life asked for, where this one has not asked yet.
@@ -249,13 +262,13 @@ impl Containers {
     /// empty, and [`ContainerError::Occupied`] otherwise.
     pub fn create(&self, job: u64, shape: &Shape) -> Result<Container, ContainerError> {
         let spare = self.shared.take_spare(job, shape);
-        let Spare { groups, doors, cpus, nodes, share, limit, .. } = match spare {
+        let Spare { groups, doors, cpus, nodes, share, limit, limits, .. } = match spare {
             Some(spare) => spare,
             None => Spare::fresh(job, self.shared.make_groups(job)?),
         };
         let mut container = Container { groups, doors, ..Container::bare(job, &self.shared) };
         (container.cpus, container.share, container.limit) = (Some(cpus), Some(share), Some(limit));
-        (container.nodes, container.high) = (Some(nodes), Some(None));
+        (container.nodes, container.high, container.limits) = (Some(nodes), Some(None), Some(limits));
         if self.shared.levels.is_empty() {
             container.family = Some(Mutex::new(self.shared.family(job)));
         }
@@ -336,6 +349,7 @@ impl Container {
             share: None,
             hurries: false,
             limit: None,
+            limits: None,
             high: None,
             meant: None,
             taken: shared.is_taken(job),
@@ -360,7 +374,7 @@ impl Container {
         self.near(&shape.nodes)?;
         self.share_processor(shape.share)?;
         self.limit(shape.limit_bytes)?;
-        Ok(())
+        self.restrict(&shape.limits)
     }
 
     /// The job.

@@ -217,6 +217,7 @@ fn keep_only_what_serves(hierarchies: &mut Vec<Hierarchy>, abilities: &[Ability]
             one.carries("cpu") && (by_first(AbilityName::Weigh) || by_first(AbilityName::IdleClass))
                 || one.carries("cpuset") && by_first(AbilityName::Pin)
                 || one.carries("memory") && by_first(AbilityName::Limit)
+                || one.carries("pids") && by_first(AbilityName::Processes)
                 || one.carries("freezer") && by_first(AbilityName::Freeze)
                 // The unified hierarchy counts processor time without any controller.
                 || one.carries("cpuacct") && !has_tree

@@ -2,7 +2,12 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+
+use crate::procfs::{Proc, ProcessStat};
 
 /// The process and user at the other end of a Unix socket, by the kernel's word (`SO_PEERCRED`), as they were
 /// when it connected.
@@ -21,6 +26,49 @@ pub struct Peer {
 pub fn of(socket: impl AsFd) -> io::Result<Peer> {
     let credentials = rustix::net::sockopt::socket_peercred(socket)?;
     Ok(Peer { pid: credentials.pid.as_raw_nonzero().get().unsigned_abs(), uid: credentials.uid.as_raw() })
+}
+
+/// What connected, if it still lives: its number may have been given to another process since, and then says nothing. A
+/// kernel before 6.5 does not tell them apart; there whoever has the number is taken for it.
+#[must_use]
+pub fn process(socket: impl AsFd, proc: &Proc) -> Option<ProcessStat> {
+    let pid = of(&socket).ok()?.pid;
+    let handle = match handle(&socket) {
+        Ok(handle) => Some(handle),
+        Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => None,
+        Err(_) => return None,
+    };
+    let stat = proc.stat(pid).ok().flatten()?;
+    match handle {
+        Some(handle) if has_ended(&handle) => None,
+        _ => Some(stat),
+    }
+}
+
+/// A handle of the process at the other end (`SO_PEERPIDFD`).
+fn handle(socket: &impl AsFd) -> io::Result<OwnedFd> {
+    let (mut found, mut length) = (-1, libc::socklen_t::try_from(size_of::<i32>()).expect("it is four"));
+    #[expect(unsafe_code, reason = "no safe binding for this option")]
+    // SAFETY: the kernel writes no more than `length` bytes to `found`; both outlive the call.
+    let result = unsafe {
+        let to = (&raw mut found).cast();
+        libc::getsockopt(socket.as_fd().as_raw_fd(), libc::SOL_SOCKET, SO_PEERPIDFD, to, &raw mut length)
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    #[expect(unsafe_code, reason = "the kernel gives it as a number")]
+    // SAFETY: the kernel has just made it for this process, and nobody else knows of it.
+    Ok(unsafe { OwnedFd::from_raw_fd(found) })
+}
+
+/// `include/uapi/asm-generic/socket.h`.
+const SO_PEERPIDFD: i32 = 77;
+
+/// A handle of a process can be read from once that has ended.
+fn has_ended(process: &OwnedFd) -> bool {
+    let mut look = [PollFd::new(process, PollFlags::IN)];
+    !matches!(poll(&mut look, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(0))
 }
 
 /// The effective user of this process.
@@ -158,6 +206,36 @@ mod tests {
     fn both_ends_are_known() {
         let (one, _other) = std::os::unix::net::UnixStream::pair().unwrap();
         assert_eq!(of(&one).unwrap(), Peer { pid: std::process::id(), uid: own_uid() });
+    }
+
+    #[test]
+    fn whoever_has_ended_is_no_peer() {
+        let proc = Proc::open(std::path::Path::new("/proc")).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let mine = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        let (seen, _) = listener.accept().unwrap();
+        assert_eq!(process(&seen, &proc).map(|stat| stat.pid), Some(std::process::id()));
+        drop(mine);
+        // One that connects and ends, while somebody else has its end of the connection as well.
+        let kept =
+            rustix::net::socket(rustix::net::AddressFamily::UNIX, rustix::net::SocketType::STREAM, None);
+        let (kept, address) = (kept.unwrap(), rustix::net::SocketAddrUnix::new(&path).unwrap());
+        #[expect(unsafe_code, reason = "another process is to connect")]
+        // SAFETY: the child makes two system calls, which touch no lock that another thread may have.
+        let child = unsafe {
+            match libc::fork() {
+                0 => libc::_exit(i32::from(rustix::net::connect(&kept, &address).is_err())),
+                child => child,
+            }
+        };
+        let (seen, _) = listener.accept().unwrap();
+        let child = rustix::process::Pid::from_raw(child).expect("forked");
+        let (_, status) =
+            rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty()).unwrap().unwrap();
+        assert_eq!(status.exit_status(), Some(0));
+        assert_eq!(process(&seen, &proc), None);
     }
 
     #[test]

@@ -36,13 +36,13 @@ impl FakeHost {
         Self::with(dir, vec![tree])
     }
 
-    /// A host with `cpu`, `cpuset` and `memory` in hierarchies of the first generation and a unified hierarchy
+    /// A host with `cpu`, `cpuset`, `memory` and `pids` in hierarchies of the first generation and a unified hierarchy
     /// without controllers beside them.
     ///
     /// # Errors
     /// If the directory cannot be filled.
     pub fn hybrid(dir: &Path) -> io::Result<Self> {
-        let mut all = Self::first_generation(dir, &["cpu", "cpuset", "memory"]);
+        let mut all = Self::first_generation(dir, &["cpu", "cpuset", "memory", "pids"]);
         all.push(Hierarchy::v2(dir.join("cgroup/unified"), &[]));
         Self::with(dir, all)
     }

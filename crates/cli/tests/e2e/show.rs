@@ -131,7 +131,19 @@ fn doctor(kind: Kind) {
     has_keys(&value, "version mode reason abilities");
     let abilities = value["abilities"].as_array().expect("a list");
     let names: Vec<&str> = abilities.iter().filter_map(|ability| ability["ability"].as_str()).collect();
-    for name in ["weigh", "idle_class", "pin", "freeze", "limit", "page_out", "kill", "measure"] {
+    for name in [
+        "weigh",
+        "idle_class",
+        "pin",
+        "freeze",
+        "limit",
+        "page_out",
+        "processes",
+        "quota",
+        "io_rate",
+        "kill",
+        "measure",
+    ] {
         assert!(names.contains(&name), "{name} is missing in {names:?}");
     }
     for ability in abilities {

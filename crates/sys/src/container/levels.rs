@@ -43,6 +43,7 @@ pub(super) struct Roles {
     pub(super) memory: Option<usize>,
     pub(super) freezer: Option<usize>,
     pub(super) cpuacct: Option<usize>,
+    pub(super) processes: Option<usize>,
 }
 
 /// What all containers of an instance share.
@@ -84,7 +85,10 @@ impl Shared {
     pub(super) fn have_doors(&self) -> bool {
         let needed = [self.roles.cpu, self.roles.cpuset, self.roles.memory];
         let all = [AbilityName::Pin, AbilityName::IdleClass, AbilityName::Weigh, AbilityName::Limit];
-        all.into_iter().all(|name| self.plan.via(name) == Via::V1) && !needed.contains(&None)
+        // A bound in the unified hierarchy is to hold from the first moment, and there nobody comes in by the doors.
+        let bounded_late = self.plan.via(AbilityName::Processes) == Via::V2
+            || self.tree_level().is_some_and(|tree| tree.hierarchy.carries("io"));
+        all.into_iter().all(|name| self.plan.via(name) == Via::V1) && !needed.contains(&None) && !bounded_late
     }
 
     pub(super) fn open(plan: Plan, roots: Roots, instance: &str) -> Result<Self, ContainerError> {
@@ -245,6 +249,7 @@ impl Roles {
             cpuset: by(plan.via(AbilityName::Pin), "cpuset"),
             memory: by(plan.via(AbilityName::Limit), "memory"),
             freezer: by(plan.via(AbilityName::Freeze), "freezer").filter(|index| Some(*index) != tree),
+            processes: by(plan.via(AbilityName::Processes), "pids"),
             cpuacct: if tree.is_none() { first("cpuacct") } else { None },
         }
     }

@@ -13,7 +13,7 @@ use std::sync::{MutexGuard, OnceLock, PoisonError};
 use pinfold_topo::CpuSet;
 
 use super::levels::{Shared, group_name};
-use super::{Container, ContainerError, Doors, Shape, Share};
+use super::{Container, ContainerError, Doors, Limits, Shape, Share};
 use crate::cgroup::{Group, GroupRemoval, keyed, parse_pids};
 
 /// How many are kept for each PU: at the end of one job and the start of the next both have theirs.
@@ -39,13 +39,15 @@ pub(super) struct Spare {
     pub(super) nodes: Vec<u32>,
     pub(super) share: Share,
     pub(super) limit: Option<u64>,
+    pub(super) limits: Limits,
 }
 
 impl Spare {
     /// Groups as the kernel makes them.
     pub(super) fn fresh(job: u64, groups: Vec<Group>) -> Self {
         let (cpus, nodes, share, limit) = (CpuSet::new(), Vec::new(), Share::NORMAL, None);
-        Self { job, groups, doors: OnceLock::new(), cpus, nodes, share, limit }
+        let limits = Limits::default();
+        Self { job, groups, doors: OnceLock::new(), cpus, nodes, share, limit, limits }
     }
 }
 
@@ -121,17 +123,17 @@ impl Container {
         let suited = self.shared.have_doors()
             && self.shared.roles.freezer.is_none()
             && !self.groups.iter().any(Group::is_fake);
-        let (Some(cpus), Some(nodes), Some(share), Some(limit)) =
-            (&self.cpus, &self.nodes, self.share, self.limit)
+        let (Some(cpus), Some(nodes), Some(share), Some(limit), Some(limits)) =
+            (&self.cpus, &self.nodes, self.share, self.limit, &self.limits)
         else {
             return Ok(Some(self));
         };
         if !suited || !self.shared.may_keep_one_more() || !self.is_left_clean()? {
             return Ok(Some(self));
         }
-        let (job, cpus, nodes) = (self.job, cpus.clone(), nodes.clone());
+        let (job, cpus, nodes, limits) = (self.job, cpus.clone(), nodes.clone(), limits.clone());
         let Self { shared, groups, doors, .. } = self;
-        shared.spares().push(Spare { job, groups, doors, cpus, nodes, share, limit });
+        shared.spares().push(Spare { job, groups, doors, cpus, nodes, share, limit, limits });
         Ok(None)
     }
 

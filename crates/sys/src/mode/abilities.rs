@@ -1,4 +1,4 @@
-//! The eight abilities, and by which means each is provided on given facts. Pure.
+//! The abilities, and by which means each is provided on given facts. Pure.
 
 use std::fmt;
 
@@ -20,6 +20,12 @@ pub enum AbilityName {
     Limit,
     /// Move its memory to swap.
     PageOut,
+    /// Bound the number of its processes.
+    Processes,
+    /// Keep it to the processor time that whoever asked for it may have.
+    Quota,
+    /// Keep it to the rates of input and output that whoever asked for it may have.
+    IoRate,
     /// End all its processes at once.
     Kill,
     /// Account what it uses.
@@ -28,13 +34,16 @@ pub enum AbilityName {
 
 impl AbilityName {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::Weigh,
         Self::IdleClass,
         Self::Pin,
         Self::Freeze,
         Self::Limit,
         Self::PageOut,
+        Self::Processes,
+        Self::Quota,
+        Self::IoRate,
         Self::Kill,
         Self::Measure,
     ];
@@ -49,6 +58,9 @@ impl AbilityName {
             Self::Freeze => "freeze",
             Self::Limit => "limit",
             Self::PageOut => "page_out",
+            Self::Processes => "processes",
+            Self::Quota => "quota",
+            Self::IoRate => "io_rate",
             Self::Kill => "kill",
             Self::Measure => "measure",
         }
@@ -113,6 +125,9 @@ impl Host<'_> {
             AbilityName::Freeze => self.freeze(),
             AbilityName::Limit => self.limit(),
             AbilityName::PageOut => self.page_out(),
+            AbilityName::Processes => self.processes(),
+            AbilityName::Quota => self.quota(),
+            AbilityName::IoRate => self.io_rate(),
             AbilityName::Kill => self.kill(),
             AbilityName::Measure => self.measure(),
         }
@@ -201,6 +216,54 @@ impl Host<'_> {
         }
         let how = format!("{}; there is no swap, so only file pages can go", found.how);
         Ability { how, ..found }.unreal(NO_SWAP)
+    }
+
+    fn processes(&self) -> Ability {
+        let name = AbilityName::Processes;
+        match self.via("pids") {
+            via @ (Via::V1 | Via::V2) => ability(name, via, "pids.max of the job's group"),
+            _ if self.tree().is_some() && !self.has_elsewhere("pids") => {
+                let how = "nothing here bounds the number of a job's processes";
+                ability(name, Via::Nothing, how).unreal("make the pids controller available")
+            }
+            _ => {
+                let how = "no bound of its own: the job stays in the pids group of whoever asked for it";
+                ability(name, Via::Nothing, how).unreal(DELEGATE)
+            }
+        }
+    }
+
+    fn quota(&self) -> Ability {
+        let name = AbilityName::Quota;
+        match self.via("cpu") {
+            Via::V2 => ability(name, Via::V2, "cpu.max of the job's group"),
+            Via::V1 => ability(name, Via::V1, "cpu.cfs_quota_us of the job's group"),
+            _ => self.stays(name, "cpu"),
+        }
+    }
+
+    fn io_rate(&self) -> Ability {
+        let name = AbilityName::IoRate;
+        match self.tree().is_some_and(|tree| tree.carries("io")) {
+            true => ability(name, Via::V2, "io.max of the job's group"),
+            // Groups of the first generation for input and output are not used.
+            false => self.stays(name, "io"),
+        }
+    }
+
+    /// A job does not leave the groups of hierarchies that are not used.
+    fn stays(&self, name: AbilityName, controller: &str) -> Ability {
+        if self.tree().is_some() && self.hierarchies.len() == 1 && !self.has_elsewhere(controller) {
+            let how = "nothing here bounds it, and a job is refused where that bounds whoever asks";
+            return ability(name, Via::Nothing, how)
+                .unreal("make the controller available to groups of pinfold's");
+        }
+        ability(name, Via::Processes, "the job stays in the groups of whoever asked for it")
+    }
+
+    /// Whether a hierarchy of the first generation, which then nobody leaves, may carry a controller.
+    fn has_elsewhere(&self, controller: &str) -> bool {
+        self.facts.hierarchies.iter().any(|one| one.generation == Generation::V1 && one.carries(controller))
     }
 
     fn kill(&self) -> Ability {

@@ -72,7 +72,7 @@ fn lists_children(proc: &Proc) -> bool {
 fn hierarchies(roots: &Roots, mountinfo: &str, own: &str) -> Vec<Hierarchy> {
     let useful = |mount: &Mount| {
         mount.generation == Generation::V2
-            || ["cpu", "cpuset", "memory", "freezer", "cpuacct"]
+            || ["cpu", "cpuset", "memory", "freezer", "cpuacct", "pids"]
                 .iter()
                 .any(|wanted| mount.controllers.iter().any(|have| have == wanted))
     };

@@ -41,7 +41,9 @@ fn hybrid() -> Facts {
     let mut facts = capable();
     facts.hierarchies[0].controllers.clear();
     facts.hierarchies[0].mount = PathBuf::from("/sys/fs/cgroup/unified");
-    for (controller, file) in [("cpu", "cpu.idle"), ("cpuset", "cpuset.cpus"), ("memory", "memory.stat")] {
+    for (controller, file) in
+        [("cpu", "cpu.idle"), ("cpuset", "cpuset.cpus"), ("memory", "memory.stat"), ("pids", "pids.max")]
+    {
         facts.hierarchies.push(Hierarchy {
             generation: Generation::V1,
             mount: PathBuf::from("/sys/fs/cgroup").join(controller),
@@ -78,10 +80,11 @@ fn check(facts: &Facts, mode: Mode, other_means: &[(AbilityName, Via)], unreal: 
         Mode::V2 => |_: AbilityName| Via::V2,
         Mode::Hybrid => |name: AbilityName| match name {
             AbilityName::Freeze | AbilityName::Kill => Via::V2,
+            AbilityName::IoRate => Via::Processes,
             _ => Via::V1,
         },
         Mode::Rootless => |name: AbilityName| match name {
-            AbilityName::Limit => Via::Nothing,
+            AbilityName::Limit | AbilityName::Processes => Via::Nothing,
             _ => Via::Processes,
         },
     };
@@ -112,8 +115,12 @@ fn without_swap_nothing_is_paged_out() {
 
 #[test]
 fn without_the_cpu_controller_threads_are_weighed_one_by_one() {
-    let means = [(AbilityName::Weigh, Via::Processes), (AbilityName::IdleClass, Via::Processes)];
-    check(&without(|facts| lose_controller(facts, "cpu")), Mode::V2, &means, &[]);
+    let means = [
+        (AbilityName::Weigh, Via::Processes),
+        (AbilityName::IdleClass, Via::Processes),
+        (AbilityName::Quota, Via::Nothing),
+    ];
+    check(&without(|facts| lose_controller(facts, "cpu")), Mode::V2, &means, &[AbilityName::Quota]);
 }
 
 #[test]
@@ -122,12 +129,16 @@ fn without_the_right_to_raise_a_weight_it_is_only_lowered() {
         lose_controller(facts, "cpu");
         facts.may_raise_weight = false;
     });
-    let means = [(AbilityName::Weigh, Via::Processes), (AbilityName::IdleClass, Via::Processes)];
-    check(&facts, Mode::V2, &means, &[AbilityName::Weigh]);
+    let means = [
+        (AbilityName::Weigh, Via::Processes),
+        (AbilityName::IdleClass, Via::Processes),
+        (AbilityName::Quota, Via::Nothing),
+    ];
+    check(&facts, Mode::V2, &means, &[AbilityName::Weigh, AbilityName::Quota]);
     let plan = decide(&facts, None).unwrap();
     assert!(plan.ability(AbilityName::IdleClass).how.contains("cannot leave"));
     let raised = Facts { nice_ceiling: 20, ..facts };
-    check(&raised, Mode::V2, &means, &[]);
+    check(&raised, Mode::V2, &means, &[AbilityName::Quota]);
 }
 
 #[test]
@@ -148,6 +159,24 @@ fn without_the_memory_controller_nothing_is_bounded() {
         (AbilityName::Measure, Via::Processes),
     ];
     check(&without(|facts| lose_controller(facts, "memory")), Mode::V2, &means, &[AbilityName::Limit]);
+}
+
+#[test]
+fn without_the_pids_controller_processes_are_not_counted() {
+    let facts = without(|facts| lose_controller(facts, "pids"));
+    check(&facts, Mode::V2, &[(AbilityName::Processes, Via::Nothing)], &[AbilityName::Processes]);
+    let plan = decide(&facts, None).unwrap();
+    assert!(plan.ability(AbilityName::Processes).how.starts_with("nothing here"));
+    // Where the first generation counts them in a hierarchy that is not used, nobody leaves that.
+    let plan = decide(&hybrid(), Some(Mode::V2)).unwrap();
+    assert!(plan.ability(AbilityName::Processes).how.contains("whoever asked"));
+    assert_eq!(plan.via(AbilityName::Quota), Via::Processes);
+}
+
+#[test]
+fn without_the_io_controller_a_bounded_user_is_refused() {
+    let facts = without(|facts| lose_controller(facts, "io"));
+    check(&facts, Mode::V2, &[(AbilityName::IoRate, Via::Nothing)], &[AbilityName::IoRate]);
 }
 
 #[test]
@@ -204,7 +233,7 @@ fn hierarchies_that_serve_nothing_are_left_out() {
         facts.hierarchies.push(more);
     }
     let plan = decide(&facts, None).unwrap();
-    assert_eq!(plan.hierarchies.len(), 4, "cpu, cpuset, memory and the tree");
+    assert_eq!(plan.hierarchies.len(), 5, "cpu, cpuset, memory, pids and the tree");
 }
 
 #[test]
@@ -215,7 +244,8 @@ fn a_user_without_groups_has_processes_only() {
         facts.hierarchies[0].writable = false;
     });
     let means = [(AbilityName::PageOut, Via::Nothing)];
-    check(&facts, Mode::Rootless, &means, &[AbilityName::Weigh, AbilityName::Limit, AbilityName::PageOut]);
+    let unreal = [AbilityName::Weigh, AbilityName::Limit, AbilityName::PageOut, AbilityName::Processes];
+    check(&facts, Mode::Rootless, &means, &unreal);
 }
 
 #[test]

@@ -24,7 +24,7 @@ type Check = fn(&World) -> usize;
 
 /// Runs every check; says how many things were compared.
 pub(crate) fn all(world: &World) -> usize {
-    let checks: [(&str, Check); 18] = [
+    let checks: [(&str, Check); 19] = [
         ("an empty container comes and goes", comes_and_goes),
         ("processes are listed until they end", lists_processes),
         ("a process that has ended is gone", vanished),
@@ -36,6 +36,7 @@ pub(crate) fn all(world: &World) -> usize {
         ("a kill ends all, frozen or not", kills),
         ("what a job holds is measured", measures),
         ("a bound is set, lifted, or refused aloud", limits),
+        ("what bounds whoever asked is carried over", crate::restrict::restricts),
         ("growth is slowed and memory protected, or not, aloud", steers),
         ("what another program changes is seen and set again", drifts),
         ("a busy container is not removed", busy),

@@ -7,6 +7,7 @@
 mod checks;
 mod child;
 mod hurry;
+mod restrict;
 mod world;
 
 use std::process::Command;
@@ -35,7 +36,7 @@ fn fake_hybrid() {
     let dir = tempfile::tempdir().expect("a directory");
     let host = FakeHost::hybrid(dir.path()).expect("a fake host");
     let world = World::fake("fake hybrid hierarchies", &host);
-    assert_eq!((world.plan.mode, world.plan.hierarchies.len()), (Mode::Hybrid, 4));
+    assert_eq!((world.plan.mode, world.plan.hierarchies.len()), (Mode::Hybrid, 5));
     run(&world);
 }
 

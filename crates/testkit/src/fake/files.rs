@@ -55,8 +55,8 @@ pub(super) fn v2_controller(controller: &str) -> &'static [(&'static str, &'stat
             ("memory.swap.current", "0\n"),
             ("memory.swap.max", "max\n"),
         ],
-        "io" => &[("io.stat", "")],
-        "pids" => &[("pids.current", "0\n")],
+        "io" => &[("io.stat", ""), ("io.max", "")],
+        "pids" => &[("pids.current", "0\n"), ("pids.max", "max\n")],
         _ => &[],
     }
 }
@@ -64,7 +64,13 @@ pub(super) fn v2_controller(controller: &str) -> &'static [(&'static str, &'stat
 /// The files of a group in a first-generation hierarchy.
 pub(super) fn v1_controller(controller: &str) -> &'static [(&'static str, &'static str)] {
     match controller {
-        "cpu" => &[("cpu.shares", "1024\n"), ("cpu.idle", "0\n"), ("cpu.cfs_quota_us", "-1\n")],
+        "cpu" => &[
+            ("cpu.shares", "1024\n"),
+            ("cpu.idle", "0\n"),
+            ("cpu.cfs_quota_us", "-1\n"),
+            ("cpu.cfs_period_us", "100000\n"),
+        ],
+        "pids" => &[("pids.current", "0\n"), ("pids.max", "max\n")],
         "cpuset" => &[("cpuset.cpus", "\n"), ("cpuset.mems", "\n")],
         "memory" => &[
             ("memory.force_empty", ""),

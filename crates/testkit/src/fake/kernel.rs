@@ -409,6 +409,18 @@ fn usable_cpus() -> io::Result<CpuSet> {
     list.and_then(|list| list.trim().parse().ok()).ok_or_else(|| Errno::NOENT.into())
 }
 
+/// A bound on processes or on processor time, of which the kernel takes a quota of a millisecond at least.
+fn bound(file: &Path, name: &str, value: &str) -> io::Result<()> {
+    let (first, rest) = value.trim().split_once(' ').unwrap_or((value.trim(), "100000"));
+    let least = if name == "pids.max" { 0 } else { 1_000 };
+    let fits = |text: &str| text.parse::<u64>().is_ok_and(|number| number >= least);
+    let free = if name == "cpu.cfs_quota_us" { "-1" } else { "max" };
+    if !(first == free || fits(first)) || !rest.parse::<u64>().is_ok_and(|period| period <= 1_000_000) {
+        return Err(Errno::INVAL.into());
+    }
+    fs::write(file, format!("{}\n", value.trim()))
+}
+
 impl FakeKernel for Kernel {
     fn made(&self, group: &Path) -> io::Result<()> {
         let mut state = self.lock();
@@ -498,7 +510,7 @@ impl FakeKernel for Kernel {
             }
             "cpu.weight" | "cpu.shares" => weigh(group, name, value),
             "cpu.idle" => idle(group, value),
-            "cpu.max" | "cpu.cfs_quota_us" => fs::write(file, format!("{}\n", value.trim())),
+            "cpu.max" | "cpu.cfs_quota_us" | "cpu.cfs_period_us" | "pids.max" => bound(file, name, value),
             "cpuset.mems" => self.bind_memory(&mut state, group, value),
             "cpuset.cpus" => self.bind(&mut state, group, value),
             "memory.max"
@@ -509,6 +521,7 @@ impl FakeKernel for Kernel {
             | "memory.memsw.limit_in_bytes" => self.bound_memory(&mut state, group, name, value),
             // There is nothing that could go: no file pages, no swap.
             "memory.reclaim" => Err(Errno::AGAIN.into()),
+            "io.max" if value.split_once(' ').is_some() => fs::write(file, format!("{}\n", value.trim())),
             "memory.force_empty" => Ok(()),
             "memory.max_usage_in_bytes" => {
                 if let Some(one) = state.groups.get_mut(group) {

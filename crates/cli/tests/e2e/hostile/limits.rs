@@ -1,1 +1,199 @@
-//! A job is never less bounded than the process that asked for it.
+//! A job is never less bounded than the process that asked for it, and no job takes all that a host has of processes.
+
+use pinfold_sys::cgroup::Generation;
+use pinfold_sys::mode::{Hierarchy, Roots, probe};
+
+use super::*;
+
+/// A hierarchy in which this controller bounds processes.
+fn carrying(controller: &str) -> Option<Hierarchy> {
+    let found =
+        probe(&Roots::default()).hierarchies.into_iter().find(|one| one.writable && one.carries(controller));
+    if found.is_none() {
+        println!("skipped: no hierarchy of control groups with {controller} that this user may write");
+    }
+    found
+}
+
+/// A daemon of root's that holds jobs by groups.
+fn with_groups(kind: Kind, settings: &[&str]) -> Option<Host> {
+    if kind != Kind::Groups {
+        println!("skipped: without control groups a job stays in those of whoever asked");
+        return None;
+    }
+    shared(kind, settings)
+}
+
+/// A group of this test's own, gone with it.
+struct OwnGroup(PathBuf);
+
+impl OwnGroup {
+    fn make(hierarchy: &Hierarchy, name: &str) -> Self {
+        let path = hierarchy.mount.join(name);
+        std::fs::create_dir(&path).expect("root makes groups");
+        Self(path)
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        std::fs::write(self.0.join(file), text).unwrap_or_else(|error| panic!("{file}: {error}"));
+    }
+}
+
+impl Drop for OwnGroup {
+    fn drop(&mut self) {
+        // Whoever was put into it may be on the way out.
+        let _ = within(PATIENCE, || std::fs::remove_dir(&self.0).ok());
+    }
+}
+
+/// What a file says in the groups of a host's jobs that have it, by job.
+fn in_jobs(host: &Host, file: &str) -> Vec<(String, String)> {
+    let of = |group: PathBuf| {
+        let text = std::fs::read_to_string(group.join(file)).ok()?;
+        Some((group.file_name()?.to_string_lossy().into_owned(), text.trim().to_owned()))
+    };
+    let mut found: Vec<(String, String)> = host.job_groups().into_iter().filter_map(of).collect();
+    found.sort();
+    found
+}
+
+/// Runs a script as the attacker, put into these groups before its first command.
+fn script_in(host: &Host, groups: &[&OwnGroup], script: &str) -> Done {
+    let mut command = host.command("/bin/sh");
+    let script = format!("read go; {script}");
+    command
+        .args(["-c", &script])
+        .stdin(Stdio::piped())
+        .uid(ATTACKER)
+        .gid(ATTACKER)
+        .env("HOME", "/nonexistent");
+    let mut running = host.spawn(command);
+    for group in groups {
+        group.write("cgroup.procs", &running.pid().to_string());
+    }
+    running.input().write_all(b"go\n").expect("it waits for that");
+    running.wait()
+}
+
+const SLEEPS: &str = "pinfold submit -o /dev/null -e /dev/null -- /bin/sleep 1000";
+
+fn a_fork_bomb_takes_no_more_than_its_part(kind: Kind) {
+    let Some(host) = with_groups(kind, &["slots.factor=4", "limits.processes=40"]) else { return };
+    if carrying("pids").is_none() {
+        return;
+    }
+    // The inner shell ends when it can fork no more, and the job goes on without forking.
+    let bomb = "(while :; do /bin/sleep 1000 & done) 2>/dev/null; : >full; exec /bin/sleep 1000";
+    let arguments = ["submit", "-o", "/dev/null", "-e", "/dev/null", "--", "/bin/sh", "-c", bomb];
+    let done = run_as(&host, ATTACKER, &arguments);
+    let job: u64 = done.out.trim().parse().unwrap_or_else(|_| panic!("a number: {done:?}"));
+    host.until_made("full");
+    let [(_, most)] = &in_jobs(&host, "pids.max")[..] else { panic!("one job has a bound") };
+    assert_eq!(most, "40");
+    let now = in_jobs(&host, "pids.current");
+    assert!(now[0].1.parse::<u64>().is_ok_and(|now| now <= 40), "{now:?}");
+    let events = in_jobs(&host, "pids.events");
+    assert!(!events[0].1.ends_with("max 0"), "it tried to have more: {events:?}");
+    serves(&host);
+    assert_eq!(run_as(&host, ATTACKER, &["cancel", "--signal", "KILL", &job.to_string()]).code, Some(0));
+    host.until(job, JobState::Exited);
+}
+
+fn jobs_share_what_bounds_whoever_asked(kind: Kind) {
+    if kind != Kind::Groups || !rustix::process::geteuid().is_root() {
+        return println!("skipped: only root makes groups to ask from");
+    }
+    let (Some(pids), Some(cpu)) = (carrying("pids"), carrying("cpu")) else { return };
+    let name = format!("pinfold-test-{}", std::process::id());
+    let processes = OwnGroup::make(&pids, &name);
+    processes.write("pids.max", "100");
+    let own;
+    let quota = if cpu.mount == pids.mount {
+        &processes
+    } else {
+        own = OwnGroup::make(&cpu, &name);
+        &own
+    };
+    let (quota_file, whole, half) = match cpu.generation {
+        Generation::V1 => ("cpu.cfs_quota_us", "150000", "75000"),
+        Generation::V2 => ("cpu.max", "150000 100000", "75000 100000"),
+    };
+    quota.write(quota_file, whole);
+    // Gone before the groups that its keepers are in.
+    let Some(mut host) = with_groups(kind, &["slots.factor=4"]) else { return };
+    let submit = |host: &Host, expected: u64| {
+        let done = script_in(host, &[&processes, quota], SLEEPS);
+        let job: u64 = done.out.trim().parse().unwrap_or_else(|_| panic!("a number: {done:?}"));
+        host.until(job, JobState::Running);
+        assert_eq!(job, expected);
+    };
+    let bounds = |host: &Host, file: &str| -> Vec<String> {
+        in_jobs(host, file).into_iter().map(|(_, text)| text).collect()
+    };
+    submit(&host, 1);
+    assert_eq!(
+        (bounds(&host, "pids.max"), bounds(&host, quota_file)),
+        (vec!["100".into()], vec![whole.into()])
+    );
+    submit(&host, 2);
+    // Both together may have what the group may have, and the first was told before the second began.
+    let both = |text: &str| vec![text.to_owned(); 2];
+    assert_eq!((bounds(&host, "pids.max"), bounds(&host, quota_file)), (both("50"), both(half)));
+    // A job of somebody else's has no part in it.
+    victims_job(&host, &[], WAIT);
+    let processes_of: Vec<u64> =
+        bounds(&host, "pids.max").iter().filter_map(|most| most.parse().ok()).collect();
+    assert!(processes_of[..2] == [50, 50] && processes_of[2] > 100, "{processes_of:?}");
+    // The daemon after this one keeps them to the same.
+    host.crash();
+    for group in host.job_groups().iter().filter(|group| group.join("pids.max").exists()) {
+        std::fs::write(group.join("pids.max"), "max").expect("root may");
+    }
+    host.start_daemon();
+    eventually("the same bounds", || {
+        let found = bounds(&host, "pids.max");
+        if found[..2] == both("50") { Ok(()) } else { Err(format!("{found:?}")) }
+    });
+    host.make("go");
+}
+
+fn whoever_left_a_connection_behind_is_not_heard(kind: Kind) {
+    let Some(host) = shared(kind, &[]) else { return };
+    if !Path::new("/usr/bin/python3").exists() {
+        return println!("skipped: no /usr/bin/python3 that leaves a connection to another process");
+    }
+    // What connected ends, and its child, which is in no group that the daemon could know, asks for a job.
+    let script = format!(
+        r#"
+import json, os, socket, struct, sys
+s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+r, w = os.pipe()
+if os.fork(): os._exit(0)
+os.close(w)
+def ask(request):
+    text = json.dumps(request).encode(); s.sendall(struct.pack('<I', len(text)) + text)
+    size = struct.unpack('<I', s.recv(4, socket.MSG_WAITALL))[0]
+    return json.loads(s.recv(size, socket.MSG_WAITALL))
+while os.getppid() == int(sys.argv[2]): pass
+ask({{"hello": {{"version": {version}}}}})
+spec = {{"name": "x", "command": ["sleep"], "directory": "/", "cores": 1}}
+print(json.dumps(ask({{"submit": {{"ticket": 1, "spec": spec}}}})), file=open('said', 'w'))
+open('done', 'w')
+"#,
+        version = pinfold_proto::wire::WIRE_VERSION
+    );
+    std::fs::write(host.work("leaves.py"), script).expect("written");
+    let socket = host.socket().display().to_string();
+    let script = format!("exec /usr/bin/python3 leaves.py {socket} $$");
+    shell_as(&host, ATTACKER, &script);
+    host.until_made("done");
+    let said = host.wrote("said");
+    assert!(said.contains("refused") && said.contains("connect anew"), "{said}");
+    serves(&host);
+}
+
+each_kind!(
+    a_fork_bomb_takes_no_more_than_its_part,
+    jobs_share_what_bounds_whoever_asked,
+    whoever_left_a_connection_behind_is_not_heard,
+);
