@@ -446,6 +446,7 @@ impl Daemon {
         let facts = pinfold_sys::mode::probe(&pinfold_sys::mode::Roots::default());
         let mut view = crate::answer::doctor_view(&facts, self.containers.plan());
         view.findings.push(self.disk_finding());
+        view.findings.extend(self.clearing.finding());
         view
     }
 }

@@ -163,6 +163,11 @@ impl Daemon {
             Some(_) => return Some(Ok(())),
             None => {}
         }
+        if self.clearing.has(job) {
+            // Of its start before: this one has to find an empty one.
+            self.clearing.starts_after(job);
+            return None;
+        }
         let live = self.jobs.get(&job)?;
         let (site, wrap) = (&self.configured.config.modules_site, &self.configured.config.modules_wrap);
         let spec = &live.row.spec;
@@ -278,6 +283,10 @@ impl Daemon {
             self.refuse_start(job, "cancelled while it waited for room for its --disk", ErrorCode::Failed);
             return true;
         }
+        if self.clearing.stops_waiting(job) {
+            self.refuse_start(job, "cancelled while its directories were cleared", ErrorCode::Failed);
+            return true;
+        }
         if self.own_nodes.stops_waiting(job) {
             self.refuse_start(job, "cancelled while its NUMA nodes were cleared", ErrorCode::Failed);
             return true;
@@ -352,9 +361,16 @@ impl Daemon {
             tracing::error!(job = job.0, %error, "the site's programs will be called again after this job");
         }
         // Before its group, which counts what is in it.
-        self.scratches.remove(job);
-        self.disks.remove(job);
-        self.remove(job);
+        if !self.clear_directories(job) {
+            self.is_taken_down(job);
+        }
+    }
+
+    /// Nothing stands around a job any more but its group; of a directory that is not cleared yet the thread tells later.
+    pub(crate) fn is_taken_down(&mut self, job: JobId) {
+        if self.jobs.get(&job).is_none_or(|live| live.container.is_none()) {
+            self.remove(job);
+        }
         self.start_again(job);
         self.give_disk_room();
     }

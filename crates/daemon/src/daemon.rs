@@ -82,6 +82,8 @@ pub(crate) struct Daemon {
     pub learned: Learned,
     pub scratches: Scratches,
     pub disks: crate::disk::Disks,
+    /// Directories of jobs that are over.
+    pub clearing: crate::clearing::Clearer,
     pub around: Chains,
     pub audit: Audit,
     pub metrics: Option<Metrics>,
@@ -155,6 +157,7 @@ impl Daemon {
         self.poller.watch(Ready::Signals, signals)?;
         self.poller.watch(Ready::Site, &self.around)?;
         self.poller.watch(Ready::Nodes, &self.own_nodes)?;
+        self.poller.watch(Ready::Cleared, &self.clearing)?;
         self.watch_memory();
         self.service.ready();
         // Whoever waited for the daemon to be ready need not wait for this as well.
@@ -237,6 +240,7 @@ impl Daemon {
                 Ready::Metrics => events.push(Event::MetricsWanted),
                 Ready::Site => events.push(Event::SiteSaid),
                 Ready::Nodes => events.push(Event::NodesCleared),
+                Ready::Cleared => events.push(Event::DirectoriesCleared),
                 Ready::Signals => {}
             }
         }
@@ -316,7 +320,7 @@ impl Daemon {
         }
         let now_us = self.clock.now_us();
         let all_written = self.journal.trouble().is_none() && !self.audit.lags();
-        let quiet = self.jobs.is_empty() && self.around.is_empty() && all_written;
+        let quiet = self.jobs.is_empty() && self.around.is_empty() && self.clearing.rests() && all_written;
         let idle_end = self.private_idle.filter(|_| quiet && self.server.is_idle());
         let idle_end = idle_end.map(|limit| {
             self.idle_since_us.saturating_add(u64::try_from(limit.as_micros()).unwrap_or(u64::MAX))
@@ -346,7 +350,8 @@ impl Daemon {
 
     fn idle_for(&mut self) -> Duration {
         let now_us = self.clock.now_us();
-        if !self.jobs.is_empty() || !self.around.is_empty() || !self.server.is_idle() {
+        let busy = !self.jobs.is_empty() || !self.around.is_empty() || !self.clearing.rests();
+        if busy || !self.server.is_idle() {
             self.idle_since_us = now_us;
         }
         Duration::from_micros(now_us.saturating_sub(self.idle_since_us))
@@ -420,6 +425,7 @@ impl Daemon {
             Event::SiteSaid => self.site_said(),
             Event::NodesCleared => self.nodes_cleared(),
             Event::NodesDue => self.nodes_waited_for(),
+            Event::DirectoriesCleared => self.directories_cleared(),
             Event::PolicyDue => self.judge(pinfold_policy::Event::Tick),
             Event::PieceDue => self.tell_more(),
             Event::KillDue(job) => self.kill_due(job),
@@ -558,6 +564,7 @@ impl Daemon {
         }
         self.stop_housekeeping();
         self.pieces = Pieces::default();
+        self.finish_clearing();
         self.scratches.close();
         self.disks.close();
         self.server.remove_socket();

@@ -82,15 +82,14 @@ impl Disks {
         self.waiting.remove(&job)
     }
 
-    /// Removes a job's, if it has one.
-    pub(crate) fn remove(&mut self, job: JobId) {
-        let Some(&(place, _)) = self.jobs.get(&job) else { return };
-        match self.places[place].remove(job.0) {
-            Ok(()) => drop(self.jobs.remove(&job)),
-            Err(error) => {
-                tracing::warn!(job = job.0, error = %in_full(&error), "a directory on a disk is left over");
-            }
-        }
+    /// Where a job's is, if it has one.
+    pub(crate) fn of(&self, job: JobId) -> Option<&Scratch> {
+        self.jobs.get(&job).and_then(|&(place, _)| self.places.get(place))
+    }
+
+    /// A job's is gone.
+    pub(crate) fn forget(&mut self, job: JobId) {
+        self.jobs.remove(&job);
     }
 
     /// The daemon ends: those of jobs that run stay.
@@ -212,16 +211,15 @@ impl Daemon {
         }
     }
 
-    /// After a restart: directories of jobs that are over are removed, and of the others the size is known again.
-    pub(crate) fn remove_left_disks(&mut self) {
+    /// After a restart: directories of jobs that are over are cleared, and of all the size is known again.
+    pub(crate) fn clear_left_disks(&mut self) {
         let left: Vec<JobId> = self.disks.jobs.keys().copied().collect();
         for job in left {
-            match self.jobs.get(&job) {
-                None => self.disks.remove(job),
-                Some(live) => {
-                    let bytes = live.row.spec.disk_bytes.unwrap_or(0);
-                    self.disks.jobs.entry(job).and_modify(|(_, size)| *size = bytes);
-                }
+            let row = self.jobs.get(&job).map(|live| live.row.clone()).or_else(|| self.stored_row(job));
+            let bytes = row.and_then(|row| row.spec.disk_bytes).unwrap_or(0);
+            self.disks.jobs.entry(job).and_modify(|(_, size)| *size = bytes);
+            if !self.jobs.contains_key(&job) {
+                self.clear_directories(job);
             }
         }
     }

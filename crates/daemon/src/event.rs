@@ -48,6 +48,8 @@ pub(crate) enum Event {
     NodesCleared,
     /// Jobs have waited long enough for NUMA nodes to be cleared.
     NodesDue,
+    /// Directories of jobs that are over were cleared, or could not be for now.
+    DirectoriesCleared,
     /// It is time for the judgement's own timers.
     PolicyDue,
     /// It is time to close the doors of containers.

@@ -15,6 +15,7 @@ mod arrays;
 mod audit;
 mod checkpoint;
 mod child;
+mod clearing;
 mod clock;
 mod daemon;
 mod disk;
@@ -46,6 +47,7 @@ mod poller;
 mod processes;
 mod projects;
 mod readings;
+mod reports;
 mod requeue;
 mod restore;
 mod rights;
@@ -154,6 +156,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         pieces: pieces::Pieces::default(),
         scratches: scratch::Scratches::new(Scratch::new(&facts, state.instance())),
         disks: disk::Disks::open(state.path(), &facts, state.instance()),
+        clearing: clearing::Clearer::new().context("failed to make a pair of sockets")?,
         around: around::Chains::open(state.path())?,
         starts: starts::Starts::open(state.path()),
         sets: sets::Sets::open(state.path())?,

@@ -32,6 +32,8 @@ pub(crate) enum Ready {
     Site,
     /// NUMA nodes were cleared of foreign memory.
     Nodes,
+    /// Directories of jobs that are over were cleared.
+    Cleared,
 }
 
 const KIND_BITS: u32 = 4;
@@ -49,6 +51,7 @@ impl Ready {
             Self::Metrics => (6, 0),
             Self::Site => (9, 0),
             Self::Nodes => (10, 0),
+            Self::Cleared => (11, 0),
         };
         // Numbers count up from 1: 2^60 of them are never reached.
         number << KIND_BITS | kind
@@ -67,6 +70,7 @@ impl Ready {
             6 => Self::Metrics,
             9 => Self::Site,
             10 => Self::Nodes,
+            11 => Self::Cleared,
             _ => return None,
         })
     }
@@ -140,6 +144,7 @@ mod tests {
             Ready::Metrics,
             Ready::Site,
             Ready::Nodes,
+            Ready::Cleared,
         ];
         for ready in all {
             assert_eq!(Ready::of(ready.token()), Some(ready));

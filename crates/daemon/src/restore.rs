@@ -59,8 +59,8 @@ impl Daemon {
         self.starts.retain(self.jobs.values().map(|live| &live.row));
         self.remove_leftovers();
         self.restore_isolation();
-        self.remove_left_scratch();
-        self.remove_left_disks();
+        self.clear_left_scratch();
+        self.clear_left_disks();
         self.take_down_left();
         self.read_memory();
         if found > 0 && self.rebooted {
@@ -309,7 +309,7 @@ impl Daemon {
     }
 
     /// The judgement's settings, of the configuration and this host.
-    fn settings(&self) -> Settings {
+    pub(crate) fn settings(&self) -> Settings {
         let config = &self.configured.config;
         Settings {
             factor_milli: config.slots_factor_milli,
@@ -328,6 +328,7 @@ impl Daemon {
             schedule: config.schedule,
             drain: self.draining,
             tmp_total_bytes: self.tmp_total_bytes(),
+            tmp_left_bytes: self.tmp_left_bytes(),
             memory: self.memory_settings(),
             projects: self.projects_of(config),
         }

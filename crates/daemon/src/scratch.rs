@@ -1,7 +1,7 @@
 //! Directories in memory for jobs that ask for one: made before the job starts, gone when it is over, and bounded in
 //! all. Owns which jobs have one; how they are made is `sys`'s.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use pinfold_policy::JobId;
 use pinfold_proto::JobSpec;
@@ -19,7 +19,8 @@ const MIB: u64 = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Scratches {
     scratch: Scratch,
-    jobs: BTreeSet<JobId>,
+    /// What each counts for, in bytes; of one that an earlier daemon left that is known once it is looked up.
+    jobs: BTreeMap<JobId, u64>,
 }
 
 /// What a job's directory counts for, in bytes: whole MiB, so that few sizes stand in the queue.
@@ -30,14 +31,14 @@ pub(crate) fn counted_bytes(spec: &JobSpec) -> u64 {
 impl Scratches {
     /// Those that an earlier daemon left are known.
     pub(crate) fn new(scratch: Scratch) -> Self {
-        let jobs = scratch.list().into_iter().map(JobId).collect();
+        let jobs = scratch.list().into_iter().map(|job| (JobId(job), 0)).collect();
         Self { scratch, jobs }
     }
 
     /// Makes a job's, if it asks for one.
     pub(crate) fn make(&mut self, job: JobId, spec: &JobSpec, user: u32) -> Result<(), ScratchError> {
         let Some(bytes) = spec.tmp_bytes else { return Ok(()) };
-        self.jobs.insert(job);
+        self.jobs.insert(job, counted_bytes(spec));
         self.scratch.make(job.0, bytes, user).map(drop)
     }
 
@@ -46,21 +47,23 @@ impl Scratches {
         spec.tmp_bytes.map(|_| self.scratch.path(job.0).display().to_string())
     }
 
-    /// Removes a job's, if it has one.
-    pub(crate) fn remove(&mut self, job: JobId) {
-        if !self.jobs.contains(&job) {
-            return;
-        }
-        match self.scratch.remove(job.0) {
-            Ok(()) => drop(self.jobs.remove(&job)),
-            Err(error) => {
-                tracing::warn!(job = job.0, error = %crate::act::in_full(&error), "a directory in memory is left over");
-            }
-        }
+    /// Where a job's is, if it has one.
+    pub(crate) fn of(&self, job: JobId) -> Option<&Scratch> {
+        self.jobs.contains_key(&job).then_some(&self.scratch)
+    }
+
+    /// What a job's counts for, in bytes.
+    pub(crate) fn bytes(&self, job: JobId) -> u64 {
+        self.jobs.get(&job).copied().unwrap_or(0)
+    }
+
+    /// A job's is gone.
+    pub(crate) fn forget(&mut self, job: JobId) {
+        self.jobs.remove(&job);
     }
 
     pub(crate) fn has(&self, job: JobId) -> bool {
-        self.jobs.contains(&job)
+        self.jobs.contains_key(&job)
     }
 
     /// The daemon ends: those of jobs that run stay.
@@ -96,11 +99,17 @@ impl Daemon {
         Ok(())
     }
 
-    /// Directories of jobs that were over before this daemon came are removed.
-    pub(crate) fn remove_left_scratch(&mut self) {
-        let left: Vec<JobId> =
-            self.scratches.jobs.iter().copied().filter(|job| !self.jobs.contains_key(job)).collect();
-        left.into_iter().for_each(|job| self.scratches.remove(job));
+    /// Directories of jobs that were over before this daemon came are cleared, and of all the sizes are known again.
+    pub(crate) fn clear_left_scratch(&mut self) {
+        let found: Vec<JobId> = self.scratches.jobs.keys().copied().collect();
+        for job in found {
+            let row = self.jobs.get(&job).map(|live| live.row.clone()).or_else(|| self.stored_row(job));
+            let bytes = row.map_or(0, |row| counted_bytes(&row.spec));
+            self.scratches.jobs.insert(job, bytes);
+            if !self.jobs.contains_key(&job) {
+                self.clear_directories(job);
+            }
+        }
     }
 
     /// A job without a group is over: what stands around it goes once its end is on disk.

@@ -273,6 +273,16 @@ impl Policy {
             );
         }
         let others: Vec<JobId> = self.with_tmp().map(Job::id).collect();
+        if others.is_empty() {
+            return (
+                format!(
+                    "its --tmp of {} does not fit beside directories of jobs that are over: they are not cleared yet",
+                    mib(wanted)
+                ),
+                "they must be cleared (`pinfold doctor` says why they are not), or a larger `tmp.total`"
+                    .into(),
+            );
+        }
         (
             format!(
                 "its --tmp of {} does not fit beside those of other jobs: `tmp.total` leaves {}",

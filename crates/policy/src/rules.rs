@@ -247,7 +247,8 @@ impl Policy {
     /// The largest directory in memory that a job could get now. One that is alone may exceed a bound that was lowered
     /// since it was asked for.
     pub(crate) fn tmp_room(&self) -> u64 {
-        match self.with_tmp().map(|job| job.request.tmp_bytes).fold(0, u64::saturating_add) {
+        let left = self.settings.tmp_left_bytes;
+        match self.with_tmp().map(|job| job.request.tmp_bytes).fold(left, u64::saturating_add) {
             0 => u64::MAX,
             taken => self.settings.tmp_total_bytes.saturating_sub(taken),
         }

@@ -56,6 +56,8 @@ pub struct Settings {
     pub drain: bool,
     /// What the directories in memory of all jobs that were started may come to, in bytes.
     pub tmp_total_bytes: u64,
+    /// What of that directories take whose jobs are over and that are not gone yet, in bytes.
+    pub tmp_left_bytes: u64,
     /// How memory is governed.
     pub memory: MemorySettings,
     /// The projects, in whatever order.
@@ -77,6 +79,7 @@ impl Default for Settings {
             schedule: true,
             drain: false,
             tmp_total_bytes: u64::MAX,
+            tmp_left_bytes: 0,
             memory: MemorySettings::default(),
             projects: Vec::new(),
         }

@@ -314,6 +314,7 @@ pub(crate) fn settings(dice: &mut Dice) -> Settings {
         schedule: dice.chance(950),
         drain: false,
         tmp_total_bytes: u64::MAX,
+        tmp_left_bytes: 0,
         memory: MemorySettings::default(),
         projects: Vec::new(),
     }

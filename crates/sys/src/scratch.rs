@@ -6,16 +6,19 @@
 //! one that died finds it again. Directories on the way are this user's alone to write, are opened one by one without
 //! following links, and are refused when somebody else put them there. Absent here: which job may have how much.
 
+mod clear;
 mod quota;
 
-use std::ffi::{CStr, CString};
+pub use clear::{Cleared, Clearing};
+
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, Uid};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::mount::MountFlags;
 
 use crate::mode::Facts;
 
@@ -25,6 +28,9 @@ const PRIVATE: Mode = Mode::RWXU;
 /// A tmpfs holds no page for an empty file, so the number of files is bounded as well: by one for each page, and these.
 const FILES_BESIDE: u64 = 1024;
 const PAGE_BYTES: u64 = 4096;
+
+/// So much of what an earlier attempt left is removed as a directory is made.
+const ENTRIES_BEFORE: usize = 64;
 
 /// The directories of one daemon's jobs.
 #[derive(Debug, Clone)]
@@ -61,6 +67,9 @@ pub enum ScratchError {
     /// Somebody else made a directory on the way, or may write into it.
     #[error("{} belongs to someone else or is open to others", .0.display())]
     Foreign(PathBuf),
+    /// What was there before is to be cleared first.
+    #[error("{} is not cleared of what was in it before", .0.display())]
+    Left(PathBuf),
 }
 
 impl Scratch {
@@ -123,10 +132,10 @@ impl Scratch {
         self.base().join(name_of(job))
     }
 
-    /// Makes an empty one for this job of this user; what an earlier attempt left goes first.
+    /// Makes an empty one for this job of this user; what an earlier attempt left goes first, if it is little.
     ///
     /// # Errors
-    /// When a directory on the way is somebody else's, or a call fails.
+    /// When a directory on the way is somebody else's, much is left of an earlier one, or a call fails.
     pub fn make(&self, job: u64, bytes: u64, user: u32) -> Result<PathBuf, ScratchError> {
         let base = self.make_base()?;
         let (path, name) = (self.path(job), name_of(job));
@@ -135,7 +144,9 @@ impl Scratch {
             if errno != Errno::EXIST {
                 return Err(failed("make", errno));
             }
-            self.remove(job)?;
+            if self.clear_step(job, &mut Clearing::default(), ENTRIES_BEFORE)? != Cleared::Gone {
+                return Err(ScratchError::Left(path));
+            }
             rustix::fs::mkdirat(&base, &name, PRIVATE).map_err(|errno| failed("make", errno))?;
         }
         let directory = open(&base, name.as_str()).map_err(|errno| failed("open", errno))?;
@@ -160,55 +171,11 @@ impl Scratch {
         Ok(path)
     }
 
-    /// Removes a job's directory with all that is in it; one that is not there is removed already.
-    ///
-    /// # Errors
-    /// When a directory on the way is somebody else's, or a call fails.
-    pub fn remove(&self, job: u64) -> Result<(), ScratchError> {
-        let Some(base) = self.open_base(false)? else { return Ok(()) };
-        let (path, name) = (self.path(job), name_of(job));
-        if self.means == Means::Mount {
-            self.unmount(&base, job)?;
-        }
-        let project = match open(&base, name.as_str()) {
-            Err(Errno::NOENT) => return Ok(()),
-            Err(errno) => return Err(failed("open", &path, errno)),
-            Ok(directory) => {
-                let project = (self.means == Means::Quota).then(|| quota::loosen(&directory)).flatten();
-                clear(&directory, &path)?;
-                project
-            }
-        };
-        match rustix::fs::unlinkat(&base, &name, AtFlags::REMOVEDIR) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(failed("remove", &path, errno)),
-        }
-        project.map_or(Ok(()), |project| {
-            quota::release(&base, project).map_err(|errno| failed("lift the quota of", &path, errno))
-        })
-    }
-
     /// What the file system holds in all, in bytes; `None`: it cannot be asked.
     #[must_use]
     pub fn capacity_bytes(&self) -> Option<u64> {
         let found = rustix::fs::statvfs(&self.root).ok()?;
         Some(found.f_blocks.saturating_mul(found.f_frsize))
-    }
-
-    /// Takes off whatever is mounted there. Its files go one by one: a job with mounts of its own still has this one,
-    /// and would keep their memory until it ends. That is done last, where nothing that the job's user may have mounted
-    /// inside is in the way any more.
-    fn unmount(&self, base: &OwnedFd, job: u64) -> Result<(), ScratchError> {
-        let path = self.path(job);
-        loop {
-            let Ok(top) = open(base, name_of(job)) else { return Ok(()) };
-            match rustix::mount::unmount(&path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
-                Ok(()) => clear(&top, &path)?,
-                // Nothing is mounted there.
-                Err(Errno::INVAL | Errno::NOENT) => return Ok(()),
-                Err(errno) => return Err(failed("unmount", &path, errno)),
-            }
-        }
     }
 
     /// The jobs that have one.
@@ -287,85 +254,6 @@ fn mount(directory: &OwnedFd, bytes: u64, user: u32) -> Result<(), Errno> {
     // By the open directory and not by its name.
     let target = format!("/proc/self/fd/{}", directory.as_raw_fd());
     rustix::mount::mount("pinfold", target, "tmpfs", flags, options.as_c_str())
-}
-
-/// Removes all that is in a directory. Links are removed and not followed, here and below; names are any bytes; and a
-/// nest of directories however deep takes no more memory and open files than a flat one: what is in a directory below is
-/// emptied into this one, step by step.
-fn clear(directory: &OwnedFd, path: &Path) -> Result<(), ScratchError> {
-    let mut moved = 0u64;
-    loop {
-        let mut left = false;
-        for name in names(directory).map_err(|errno| failed("list", path, errno))? {
-            left = true;
-            let removed = match rustix::fs::unlinkat(directory, &name, AtFlags::empty()) {
-                Err(Errno::ISDIR | Errno::PERM) => unnest(directory, &name, &mut moved),
-                other => other,
-            };
-            match removed {
-                Ok(()) | Err(Errno::NOENT) => {}
-                Err(errno) => {
-                    return Err(failed("remove", &path.join(name.to_string_lossy().into_owned()), errno));
-                }
-            }
-        }
-        if !left {
-            return Ok(());
-        }
-    }
-}
-
-/// Removes a directory below `top`, and gives `top` the directories that are in it.
-fn unnest(top: &OwnedFd, name: &CStr, moved: &mut u64) -> Result<(), Errno> {
-    let below = match open(top, name) {
-        Err(Errno::ACCESS) => {
-            // Shut by the job, which was its user's to do, and is to undo for who removes it as that user.
-            rustix::fs::chmodat(top, name, PRIVATE, AtFlags::empty())?;
-            open(top, name)?
-        }
-        other => other?,
-    };
-    if rustix::fs::fstat(&below)?.st_mode & 0o700 != 0o700 {
-        rustix::fs::fchmod(&below, PRIVATE)?;
-    }
-    for inner in names(&below)? {
-        match rustix::fs::unlinkat(&below, &inner, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(Errno::ISDIR | Errno::PERM) => match rustix::fs::unlinkat(&below, &inner, AtFlags::REMOVEDIR)
-            {
-                Ok(()) | Err(Errno::NOENT) => {}
-                Err(Errno::NOTEMPTY | Errno::EXIST) => lift(&below, &inner, top, moved)?,
-                Err(errno) => return Err(errno),
-            },
-            Err(errno) => return Err(errno),
-        }
-    }
-    rustix::fs::unlinkat(top, name, AtFlags::REMOVEDIR)
-}
-
-/// Moves a directory up to `top`, under a name that nothing there has.
-fn lift(from: &OwnedFd, name: &CStr, top: &OwnedFd, moved: &mut u64) -> Result<(), Errno> {
-    loop {
-        *moved += 1;
-        let to = format!(".removed-{moved}");
-        match rustix::fs::renameat_with(from, name, top, &to, rustix::fs::RenameFlags::NOREPLACE) {
-            Err(Errno::EXIST) => {}
-            // A directory can be moved only by whoever may write into it.
-            Err(Errno::ACCESS) => {
-                rustix::fs::chmodat(from, name, PRIVATE, AtFlags::empty())?;
-                rustix::fs::renameat_with(from, name, top, &to, rustix::fs::RenameFlags::NOREPLACE)?;
-                return Ok(());
-            }
-            other => return other,
-        }
-    }
-}
-
-/// The names in a directory, but for its own and that above.
-fn names(directory: &OwnedFd) -> Result<Vec<CString>, Errno> {
-    let entries = Dir::read_from(directory)?;
-    let names = entries.map(|entry| entry.map(|entry| entry.file_name().to_owned()));
-    names.filter(|name| !matches!(name.as_deref().map(CStr::to_bytes), Ok(b"." | b".."))).collect()
 }
 
 fn failed(operation: &'static str, path: &Path, errno: Errno) -> ScratchError {

@@ -81,6 +81,11 @@ pub(super) fn loosen(directory: &OwnedFd) -> Option<u32> {
     (FIRST..FIRST + NUMBERS).contains(&project).then_some(project)
 }
 
+/// Nothing more is made under this number by whom quotas bind.
+pub(super) fn shut(directory: &OwnedFd, project: u32) -> Result<(), Errno> {
+    limit(directory, project, 1, 1)
+}
+
 /// Nothing has this number any more.
 pub(super) fn release(directory: &OwnedFd, project: u32) -> Result<(), Errno> {
     limit(directory, project, 0, 0)

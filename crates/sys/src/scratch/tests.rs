@@ -1,5 +1,15 @@
 use super::*;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+impl Scratch {
+    /// Clears a job's directory to its end.
+    fn remove(&self, job: u64) -> Result<(), ScratchError> {
+        let mut clearing = Clearing::default();
+        while self.clear_step(job, &mut clearing, 1000)? != Cleared::Gone {}
+        Ok(())
+    }
+}
 
 fn own() -> u32 {
     rustix::process::geteuid().as_raw()
@@ -117,4 +127,102 @@ fn whatever_a_job_leaves_goes() {
     }
     scratch.remove(1).unwrap();
     assert!(!path.exists());
+}
+
+/// A step removes no more than it may, and the next one goes on; a directory of a user's is taken from him.
+#[test]
+fn a_step_is_bounded_and_nothing_is_made_meanwhile() {
+    if own() != 0 {
+        return eprintln!("skipped: only root has other users' directories");
+    }
+    let root = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(root.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let scratch = Scratch::plain(root.path(), own(), "i1");
+    let path = scratch.make(1, 1 << 20, 65534).unwrap();
+    let inner = path.join("a/b");
+    std::fs::create_dir_all(&inner).unwrap();
+    for (at, directory) in [&path, &path.join("a"), &inner].into_iter().enumerate() {
+        std::os::unix::fs::chown(directory, Some(65534), None).unwrap();
+        (0..40).for_each(|file| std::fs::write(directory.join(format!("{at}-{file}")), "x").unwrap());
+    }
+    let opened = rustix::fs::open(&path, OFlags::PATH, Mode::empty()).unwrap();
+    let mut clearing = Clearing::default();
+    let (mut steps, mut left) = (0, 122);
+    while scratch.clear_step(1, &mut clearing, 10).unwrap() != Cleared::Gone {
+        steps += 1;
+        let there = rustix::fs::fstat(&opened).unwrap();
+        assert_eq!((there.st_uid, there.st_mode & 0o777), (0, 0o700), "it is taken first of all");
+        let files = count(&path);
+        assert!(files < left && left - files <= 10, "{files} of {left}");
+        left = files;
+    }
+    assert!(steps >= 12, "{steps}");
+}
+
+fn count(directory: &Path) -> usize {
+    let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
+    entries.flatten().map(|entry| if entry.path().is_dir() { 1 + count(&entry.path()) } else { 1 }).sum()
+}
+
+/// What was mounted inside, or over it, is detached, and nothing in it is touched.
+#[test]
+fn what_is_mounted_inside_is_not_entered() {
+    if !may_mount() {
+        return;
+    }
+    let root = tempfile::tempdir().unwrap();
+    let theirs = root.path().join("theirs");
+    std::fs::create_dir(&theirs).unwrap();
+    std::fs::write(theirs.join("kept"), "x").unwrap();
+    std::fs::write(root.path().join("file"), "x").unwrap();
+    for scratch in [Scratch::mounted(root.path(), "i1"), Scratch::plain(root.path(), own(), "i1")] {
+        let path = scratch.make(1, 1 << 20, own()).unwrap();
+        std::fs::create_dir_all(path.join("a/b/c")).unwrap();
+        std::fs::write(path.join("a/file"), "x").unwrap();
+        rustix::mount::mount_bind(&theirs, path.join("a/b")).unwrap();
+        rustix::mount::mount_bind(root.path().join("file"), path.join("a/file")).unwrap();
+        rustix::mount::mount_bind(&theirs, &path).unwrap();
+        rustix::mount::mount_bind(&theirs, &path).unwrap();
+        scratch.remove(1).unwrap();
+        assert!(!path.exists() && theirs.join("kept").exists(), "{scratch:?}");
+        assert_eq!(std::fs::read_to_string(root.path().join("file")).unwrap(), "x");
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        assert!(!mounts.contains(&*path.to_string_lossy()), "{mounts}");
+        scratch.close();
+    }
+}
+
+/// A shut directory is opened by what was found: the mode of what a link in its place shows to stays.
+#[test]
+fn no_mode_is_changed_through_a_link() {
+    let root = tempfile::tempdir().unwrap();
+    let theirs = root.path().join("theirs");
+    std::fs::create_dir(&theirs).unwrap();
+    std::fs::set_permissions(&theirs, PermissionsExt::from_mode(0o755)).unwrap();
+    let scratch = Scratch::plain(root.path(), own(), "i1");
+    let path = scratch.make(1, 1 << 20, own()).unwrap();
+    symlink(&theirs, path.join("link")).unwrap();
+    let top = open(&rustix::fs::open(&path, OFlags::PATH, Mode::empty()).unwrap(), ".").unwrap();
+    assert!(clear::look_within(&top, c"link").is_err(), "a link is no directory");
+    scratch.remove(1).unwrap();
+    assert_eq!(std::fs::metadata(&theirs).unwrap().permissions().mode() & 0o777, 0o755);
+}
+
+/// Memory of files that somebody has open still is not given back, and this is told.
+#[test]
+fn what_somebody_holds_open_is_not_gone() {
+    if !may_mount() {
+        return;
+    }
+    let root = tempfile::tempdir().unwrap();
+    let scratch = Scratch::mounted(root.path(), "i1");
+    let path = scratch.make(1, 1 << 20, own()).unwrap();
+    std::fs::write(path.join("large"), vec![1; 1 << 19]).unwrap();
+    let open: OwnedFd = std::fs::File::open(path.join("large")).unwrap().into();
+    let mut clearing = Clearing::default();
+    let held = scratch.clear_step(1, &mut clearing, 100).unwrap();
+    assert!(matches!(held, Cleared::Held(bytes) if bytes >= 1 << 19), "{held:?}");
+    assert_eq!(scratch.list(), [1]);
+    drop(open);
+    assert_eq!(scratch.clear_step(1, &mut clearing, 100).unwrap(), Cleared::Gone);
 }
