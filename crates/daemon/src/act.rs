@@ -10,6 +10,7 @@ use pinfold_sys::container::{Applied, Container, ContainerError, Shape};
 use pinfold_sys::peer;
 
 use crate::daemon::Daemon;
+use crate::durable::Begin;
 use crate::event::{ConnectionId, Effect, Event};
 use crate::live::{from_policy, share};
 use crate::poller::Ready;
@@ -88,6 +89,10 @@ impl Daemon {
             live.row.reason = Some(words);
         }
         self.journal.touch(job);
+        if action == Action::Requeue && self.jobs.get(&job).is_some_and(|live| self.starts.has(&live.row)) {
+            // How often it began counts after a power cut too; nothing waits for that, for memory may be short.
+            self.durable.soon();
+        }
         self.effects.push(Effect::Act(job, action));
     }
 
@@ -214,6 +219,9 @@ impl Daemon {
             return Some(Event::NotCarried(job, action, error));
         }
         if !has_child && self.has_doors_for(uid) {
+            if !self.is_sure_to_be_known(job) {
+                return None;
+            }
             return Some(self.start_through_doors(job, id, action));
         }
         let live = self.jobs.get_mut(&job)?;
@@ -223,6 +231,9 @@ impl Daemon {
                 self.server.send(id, &Reply::Grant { job: job.0 });
                 self.to_flush.insert(id);
             }
+            return None;
+        }
+        if !self.is_sure_to_be_known(job) {
             return None;
         }
         let shape = self.shape_of(job)?;
@@ -269,6 +280,7 @@ impl Daemon {
         let Some(live) = self.jobs.get_mut(&job) else { return };
         live.container = Some(Box::new(container));
         live.row.started_us = Some(now_us);
+        live.begin = Begin::No;
         live.set_state(JobState::Running, now_us);
         let mut meter = Meter::new(job.0);
         meter.processes_from(self.processes.from());
@@ -490,6 +502,7 @@ impl Daemon {
         match &action {
             Action::Start { .. } => {
                 live.granted = false;
+                live.does_not_begin();
                 live.start_failures += 1;
                 if live.start_failures >= START_FAILURES_MAX {
                     return self.give_up(job, &error);

@@ -121,6 +121,7 @@ impl Daemon {
                 .journal
                 .warnings()
                 .chain(self.audit.warning())
+                .chain(self.durable.warning())
                 .chain(self.projects_warning())
                 .chain(self.budget_warning())
                 .chain(self.warnings.iter().cloned())

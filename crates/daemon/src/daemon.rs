@@ -86,6 +86,8 @@ pub(crate) struct Daemon {
     pub clearing: crate::clearing::Clearer,
     pub around: Chains,
     pub audit: Audit,
+    /// What waits until it is on disk.
+    pub durable: crate::durable::Durable,
     pub metrics: Option<Metrics>,
     /// Jobs that ended since the start.
     pub ended: Ended,
@@ -158,6 +160,7 @@ impl Daemon {
         self.poller.watch(Ready::Site, &self.around)?;
         self.poller.watch(Ready::Nodes, &self.own_nodes)?;
         self.poller.watch(Ready::Cleared, &self.clearing)?;
+        self.poller.watch(Ready::Flushed, &self.durable)?;
         self.watch_memory();
         self.service.ready();
         // Whoever waited for the daemon to be ready need not wait for this as well.
@@ -241,6 +244,7 @@ impl Daemon {
                 Ready::Site => events.push(Event::SiteSaid),
                 Ready::Nodes => events.push(Event::NodesCleared),
                 Ready::Cleared => events.push(Event::DirectoriesCleared),
+                Ready::Flushed => events.push(Event::Flushed),
                 Ready::Signals => {}
             }
         }
@@ -381,6 +385,11 @@ impl Daemon {
         }
         // What the last effects changed (a start's time and process) has no effect of its own to wait for it.
         self.journal.write(&mut self.jobs);
+        self.flush_turn();
+        if !self.effects.is_empty() {
+            // The disk refuses: nothing waits for it.
+            return self.turns(Vec::new());
+        }
         self.flush();
         let now_us = self.clock.now_us();
         self.sampler.schedule(!self.running.is_empty(), now_us);
@@ -426,6 +435,7 @@ impl Daemon {
             Event::NodesCleared => self.nodes_cleared(),
             Event::NodesDue => self.nodes_waited_for(),
             Event::DirectoriesCleared => self.directories_cleared(),
+            Event::Flushed => self.flushed(),
             Event::PolicyDue => self.judge(pinfold_policy::Event::Tick),
             Event::PieceDue => self.tell_more(),
             Event::KillDue(job) => self.kill_due(job),
@@ -557,7 +567,13 @@ impl Daemon {
         }
         let files = self.files.stop();
         files.into_iter().for_each(|row| self.journal.file(row));
+        for live in self.jobs.values_mut().filter(|live| live.begin != crate::durable::Begin::No) {
+            live.does_not_begin();
+            self.journal.touch(live.id());
+        }
         self.journal.write(&mut self.jobs);
+        self.journal.close_numbers();
+        self.durable.close();
         self.audit.close(pinfold_proto::view::seconds(self.clock.now_us()));
         for job in self.sampler.finished() {
             self.remove(job);

@@ -50,6 +50,8 @@ pub(crate) enum Event {
     NodesDue,
     /// Directories of jobs that are over were cleared, or could not be for now.
     DirectoriesCleared,
+    /// What was written is on disk.
+    Flushed,
     /// It is time for the judgement's own timers.
     PolicyDue,
     /// It is time to close the doors of containers.

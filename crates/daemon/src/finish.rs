@@ -37,8 +37,11 @@ impl Daemon {
         if let Some(live) = self.jobs.get_mut(&job).filter(|live| live.row.ending.is_some()) {
             // Some of its processes live on; the status is known and on disk all the same.
             live.lingers = true;
-            let reply = live.keeper.map(|id| (id, recorded(job, Some(&live.row))));
-            self.effects.extend(reply.map(|(id, reply)| Effect::Reply(id, reply)));
+            let reply =
+                live.keeper.map(|id| (id, recorded(job, Some(&live.row)), self.starts.has(&live.row)));
+            if let Some((id, reply, lasting)) = reply {
+                self.reply_lasting(id, reply, lasting);
+            }
             self.watch_container(job);
             // It may have emptied between the look and the watch.
             self.finish_if_empty(job);
@@ -97,7 +100,8 @@ impl Daemon {
         }
         let now_us = self.clock.now_us();
         let Some(mut live) = self.jobs.remove(job) else { return };
-        self.forget_start(&live.row);
+        // Whoever hears that one is over which would have come back may rely on it.
+        let lasting = self.forget_start(&live.row);
         self.running.remove(&job);
         let mut meter = live.meter.take().unwrap_or_else(|| Box::new(Meter::new(job.0)));
         meter.processes_total(self.processes.total(job));
@@ -140,7 +144,7 @@ impl Daemon {
             live.row.reason = Some(how_it_ended(&live.row));
         }
         if let Some(id) = live.keeper {
-            self.effects.push(Effect::Reply(id, recorded(job, Some(&live.row))));
+            self.reply_lasting(id, recorded(job, Some(&live.row)), lasting);
         }
         if let Some(container) = container {
             if let Err(error) = container.share_again() {
@@ -160,13 +164,14 @@ impl Daemon {
         self.journal.close(live.row, live.stored);
         self.judge(Judged::Exited(job));
         self.end_isolation(job);
-        self.tell_waiters(job);
+        self.tell_waiters(job, lasting);
     }
 
     /// A job that never ran is over.
     pub(crate) fn close_unstarted(&mut self, job: JobId, reason: &str) {
         let Some(mut live) = self.jobs.remove(job) else { return };
-        self.forget_start(&live.row);
+        live.does_not_begin();
+        let lasting = self.forget_start(&live.row);
         let now_us = self.clock.now_us();
         live.set_state(JobState::Exited, now_us);
         live.row.ended_us = Some(now_us);
@@ -176,7 +181,7 @@ impl Daemon {
         self.left_set(&live.row);
         self.journal.close(live.row, live.stored);
         self.end_isolation(job);
-        self.tell_waiters(job);
+        self.tell_waiters(job, lasting);
         self.drop_scratch(job);
     }
 
@@ -203,8 +208,10 @@ impl Daemon {
             self.effects.push(Effect::Remove(job));
         }
         let Some(live) = self.jobs.get(&job) else { return };
-        let reply = live.keeper.map(|id| (id, recorded(job, None)));
-        self.effects.extend(reply.map(|(id, reply)| Effect::Reply(id, reply)));
+        let reply = live.keeper.map(|id| (id, recorded(job, None), self.starts.has(&live.row)));
+        if let Some((id, reply, lasting)) = reply {
+            self.reply_lasting(id, reply, lasting);
+        }
         // Closed first: the judgement's own striking-off then finds nothing to add to these words.
         self.close_unstarted(job, &reason);
         self.judge(Judged::Withdrawn(job));
@@ -241,20 +248,22 @@ impl Daemon {
         }
         let open = wanted.iter().map(|&job| JobId(job)).filter(|job| self.jobs.contains_key(job)).collect();
         self.waiters.push((id, open, wanted));
-        self.answer_waiters();
+        // It may ask for one that was over just before.
+        self.answer_waiters(self.durable.is_behind());
     }
 
-    fn tell_waiters(&mut self, job: JobId) {
+    fn tell_waiters(&mut self, job: JobId, lasting: bool) {
         if self.waiters.is_empty() {
             return;
         }
         for (_, open, _) in &mut self.waiters {
             open.remove(&job);
         }
-        self.answer_waiters();
+        self.answer_waiters(lasting);
     }
 
-    fn answer_waiters(&mut self) {
+    /// Those that wait for nothing any more; if `lasting`, once that is on disk.
+    fn answer_waiters(&mut self, lasting: bool) {
         let (done, waiting): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.waiters).into_iter().partition(|(_, open, _)| open.is_empty());
         self.waiters = waiting;
@@ -264,7 +273,7 @@ impl Daemon {
                 told.entry(job).or_insert_with(|| self.report_of(JobId(job), Wanted::default()));
             }
             let reports = wanted.iter().filter_map(|job| told.get(job)?.clone()).collect();
-            self.reply(id, Reply::Report(reports));
+            self.reply_lasting(id, Reply::Report(reports), lasting);
         }
     }
 

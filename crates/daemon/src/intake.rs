@@ -54,7 +54,7 @@ impl Daemon {
                     self.ended(JobId(job), ending);
                 } else if !self.jobs.contains_key(&JobId(job)) && self.amend(user, JobId(job), ending) {
                     // It counts as over already; its keeper must not wait for more.
-                    self.reply(id, recorded(JobId(job), None));
+                    self.reply_lasting(id, recorded(JobId(job), None), self.durable.is_behind());
                 }
             }
             Request::Checkpointed { job, error } => self.checkpointed(id, JobId(job), error),
@@ -116,6 +116,7 @@ impl Daemon {
         let mut warnings = self.warnings.clone();
         warnings.extend(self.journal.warnings());
         warnings.extend(self.audit.warning());
+        warnings.extend(self.durable.warning());
         warnings.extend(self.projects_warning());
         let (_, slots) = self.policy.slots();
         let doors = self.server.peer(id).is_some_and(|user| self.has_doors_for(user.uid));
@@ -240,7 +241,7 @@ impl Daemon {
             if let Phase::Ended { ending } = phase
                 && self.amend(user, job, ending)
             {
-                return self.reply(id, recorded(job, None));
+                return self.reply_lasting(id, recorded(job, None), self.durable.is_behind());
             }
             return self.reply(id, Reply::Unknown { job: job.0 });
         }

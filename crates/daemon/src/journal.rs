@@ -49,7 +49,7 @@ impl Journal {
     /// A journal on an open store, which counts on from behind all numbers that were ever told.
     pub(crate) fn new(mut store: Store, numbers: Numbers, rebooted: bool) -> Self {
         store.numbers_from(numbers.first_free(rebooted));
-        Self {
+        let mut journal = Self {
             store,
             numbers,
             aside: Aside::default(),
@@ -63,7 +63,10 @@ impl Journal {
             nodes: VecDeque::new(),
             host: VecDeque::new(),
             trouble: None,
-        }
+        };
+        // Now, not when the first job is asked for.
+        journal.keep_ahead();
+        journal
     }
 
     /// A number for a new job, never given before.
@@ -79,7 +82,24 @@ impl Journal {
                 )
             })?;
         }
+        self.keep_ahead();
         Ok(self.store.next_job())
+    }
+
+    fn keep_ahead(&mut self) {
+        if let Err(error) = self.numbers.keep_ahead(self.store.upcoming_job().saturating_add(1)) {
+            tracing::warn!(%error, "a power cut may have numbers of jobs given again");
+        }
+    }
+
+    /// The log of the store, to be flushed.
+    pub(crate) fn log(&self) -> std::path::PathBuf {
+        self.store.log()
+    }
+
+    /// The daemon ends in order, and all is written.
+    pub(crate) fn close_numbers(&mut self) {
+        self.numbers.close(self.store.upcoming_job());
     }
 
     /// The store, to read from.

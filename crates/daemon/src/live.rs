@@ -13,6 +13,7 @@ use pinfold_sys::procfs::Members;
 use pinfold_topo::CpuSet;
 
 use crate::child::Child;
+use crate::durable::Begin;
 use crate::event::ConnectionId;
 use crate::starts::Awaited;
 
@@ -67,6 +68,8 @@ pub(crate) struct Live {
     pub keepers_lost: u32,
     /// Failed starts, one after the other.
     pub start_failures: u32,
+    /// How far the disk is with its start, if it would come back after a restart of the host.
+    pub begin: Begin,
     /// Whether its row has been written to the store at all.
     pub stored: bool,
 }
@@ -97,6 +100,7 @@ impl Live {
             awaits_keeper: None,
             keepers_lost: 0,
             start_failures: 0,
+            begin: Begin::default(),
             stored,
         }
     }
@@ -106,9 +110,16 @@ impl Live {
         JobId(self.row.job)
     }
 
-    /// Whether its command was let go.
+    /// Whether its command was let go. That it is about to be may be on disk before.
     pub(crate) fn has_started(&self) -> bool {
-        self.row.started_us.is_some()
+        self.row.started_us.is_some() && self.begin == Begin::No
+    }
+
+    /// It does not begin, though that may be on disk.
+    pub(crate) fn does_not_begin(&mut self) {
+        if std::mem::take(&mut self.begin) != Begin::No {
+            self.row.started_us = None;
+        }
     }
 
     /// The container's shape that its row asks for.

@@ -20,6 +20,7 @@ mod clock;
 mod daemon;
 mod disk;
 mod drift;
+mod durable;
 mod event;
 mod files;
 mod finish;
@@ -136,6 +137,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
     let mut daemon = Daemon {
         policy: pinfold_policy::Policy::default(),
         jobs: jobs::Jobs::new(),
+        durable: durable::Durable::new(journal.log()).context("failed to make a pair of sockets")?,
         journal,
         doors: containers.have_doors(),
         governor: memory::Governor::new(&containers).context("failed to start the pager")?,

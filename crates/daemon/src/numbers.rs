@@ -14,6 +14,8 @@ use std::path::Path;
 
 /// How many numbers are taken at once while none can be told by rows: so many are left out at most after a crash then.
 const BLOCK: u64 = 1024;
+/// How many are brought to disk at once before any of them is told: so many are left out at most after a power cut.
+const AHEAD: u64 = 256;
 
 /// The two bounds, each of which is above all numbers that it speaks of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -76,6 +78,25 @@ impl Numbers {
         self.set(Bounds { unwritten: next.saturating_add(BLOCK), ..self.bounds })
     }
 
+    /// Sees to it that a number below `next` is known after a power cut: brings it to disk, with many that follow.
+    ///
+    /// # Errors
+    /// As the disk refuses.
+    pub(crate) fn keep_ahead(&mut self, next: u64) -> io::Result<()> {
+        if next <= self.bounds.ahead {
+            return Ok(());
+        }
+        self.set(Bounds { ahead: next.saturating_add(AHEAD), ..self.bounds })?;
+        self.file.as_ref().map_or(Ok(()), File::sync_data)
+    }
+
+    /// The daemon ends in order, and the store tells all numbers below `next`.
+    pub(crate) fn close(&mut self, next: u64) {
+        if self.bounds.unwritten == 0 {
+            let _ = self.set(Bounds { ahead: next, ..self.bounds });
+        }
+    }
+
     /// The store has a row of each again, or knows of the last.
     pub(crate) fn all_written(&mut self) {
         if self.bounds.unwritten != 0
@@ -112,6 +133,11 @@ mod tests {
         assert!(first > 7 + BLOCK && first <= 8 + 2 * BLOCK, "{first}");
         numbers.all_written();
         assert_eq!(Numbers::open(state.path()).first_free(false), 0);
+        numbers.keep_ahead(2_000).expect("there is room");
+        let again = Numbers::open(state.path());
+        assert_eq!((again.first_free(false), again.first_free(true)), (0, 2_000 + AHEAD));
+        numbers.close(2_000);
+        assert_eq!((length(), Numbers::open(state.path()).first_free(true)), (before, 2_000));
     }
 
     #[test]

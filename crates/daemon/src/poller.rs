@@ -34,6 +34,8 @@ pub(crate) enum Ready {
     Nodes,
     /// Directories of jobs that are over were cleared.
     Cleared,
+    /// What was written is on disk.
+    Flushed,
 }
 
 const KIND_BITS: u32 = 4;
@@ -52,6 +54,7 @@ impl Ready {
             Self::Site => (9, 0),
             Self::Nodes => (10, 0),
             Self::Cleared => (11, 0),
+            Self::Flushed => (12, 0),
         };
         // Numbers count up from 1: 2^60 of them are never reached.
         number << KIND_BITS | kind
@@ -71,6 +74,7 @@ impl Ready {
             9 => Self::Site,
             10 => Self::Nodes,
             11 => Self::Cleared,
+            12 => Self::Flushed,
             _ => return None,
         })
     }
@@ -145,6 +149,7 @@ mod tests {
             Ready::Site,
             Ready::Nodes,
             Ready::Cleared,
+            Ready::Flushed,
         ];
         for ready in all {
             assert_eq!(Ready::of(ready.token()), Some(ready));

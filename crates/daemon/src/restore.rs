@@ -73,6 +73,11 @@ impl Daemon {
         } else if found > 0 {
             tracing::info!(jobs = found, "found jobs of an earlier life again");
         }
+        // From here on jobs start: what ran in an earlier boot is on record, and must not be taken for that again.
+        self.journal.write(&mut self.jobs);
+        crate::state_dir::note_boot(&self.state);
+        // What the daemon before this one wrote last, it may not have brought to disk.
+        self.durable.soon();
         self.turns(vec![crate::event::Event::PolicyDue]);
         Ok(())
     }

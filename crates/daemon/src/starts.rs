@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Program, Stdio};
@@ -22,7 +22,8 @@ use pinfold_proto::wire::Reply;
 use pinfold_sys::peer::{self, Peer};
 
 use crate::daemon::Daemon;
-use crate::event::{ConnectionId, Effect};
+use crate::durable::After;
+use crate::event::ConnectionId;
 use crate::live::Live;
 
 /// A job whose keepers ended so often before it started is given up.
@@ -30,6 +31,10 @@ const KEEPERS_MAX: u32 = 3;
 
 /// Why a job waits that has no keeper.
 const AWAITED: &str = "its keeper is gone; it waits for another (`pinfold keepers` starts it)";
+
+/// Why a job is over for which no keeper can be had.
+const UNREADABLE: &str =
+    "what it was handed over with cannot be read any more; hand it over again if it is still wanted";
 
 /// A keeper that was called may take so long to come before another is, in microseconds.
 const COMES_WITHIN_US: u64 = 20_000_000;
@@ -54,6 +59,8 @@ impl Awaited {
 pub(crate) struct Starts {
     directory: PathBuf,
     kept: BTreeSet<u64>,
+    /// Those that are kept as soon as it is on disk who of them has begun.
+    coming: BTreeSet<u64>,
     /// `pinfold keepers`, as it was called.
     called: Option<Child>,
 }
@@ -63,18 +70,33 @@ impl Starts {
     pub(crate) fn open(state: &Path) -> Self {
         let directory = state.join("starts");
         let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
-        let kept = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-        Self { directory, kept, called: None }
+        let whole = |path: &Path| is_whole(path).unwrap_or(false);
+        let numbers =
+            entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())));
+        let (kept, torn): (Vec<_>, Vec<_>) = numbers.partition(|(_, path)| whole(path));
+        for (job, path) in torn {
+            tracing::warn!(
+                job,
+                "what a job was handed over with was not written whole; it does not come back"
+            );
+            let _ = fs::remove_file(path);
+        }
+        let kept = kept.into_iter().map(|(job, _)| job).collect();
+        Self { directory, kept, coming: BTreeSet::new(), called: None }
     }
 
     /// Whether a job can be kept anew.
     pub(crate) fn has(&self, row: &JobRow) -> bool {
-        self.kept.contains(&kept_as(row).0)
+        let kept = kept_as(row).0;
+        self.kept.contains(&kept) || self.coming.contains(&kept)
     }
 
-    fn keep(&mut self, job: JobId, start: &Start) -> io::Result<()> {
+    /// Gives what was written and is to be brought to disk.
+    fn keep(&mut self, job: JobId, start: &Start) -> io::Result<Vec<PathBuf>> {
+        let mut written = Vec::new();
         if self.kept.is_empty() {
             DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
+            written.push(self.directory.clone());
         }
         let (path, fresh) = (self.path(job), self.directory.join("fresh"));
         let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
@@ -82,7 +104,8 @@ impl Starts {
         file.flush()?;
         fs::rename(&fresh, &path)?;
         self.kept.insert(job.0);
-        Ok(())
+        written.push(path);
+        Ok(written)
     }
 
     fn read(&self, job: JobId) -> Option<Start> {
@@ -111,6 +134,15 @@ impl Starts {
     }
 }
 
+/// Whether a file was written to its end: a power cut may leave less of it, or room without content.
+fn is_whole(path: &Path) -> io::Result<bool> {
+    let mut file = File::open(path)?;
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last == *b"}")
+}
+
 /// Under which number it is kept what a job was handed over with: a member of an array has that of the array.
 fn kept_as(row: &JobRow) -> JobId {
     JobId(row.spec.array.and_then(|place| place.array).unwrap_or(row.job))
@@ -134,16 +166,21 @@ impl Daemon {
         }
         // First that these have: were the host to go down in between, they would be taken for ones that have not.
         begun.into_iter().for_each(|job| self.journal.touch(job));
-        self.effects.push(Effect::KeepStart(kept, start));
+        self.starts.coming.insert(kept.0);
+        self.durable.after(After::KeepStart(kept, start));
     }
 
     /// Keeps it on disk, for a job or all members of an array. What is over by now needs it no more.
     pub(crate) fn keep_start_now(&mut self, kept: JobId, start: &Start) {
+        self.starts.coming.remove(&kept.0);
         if !self.jobs.contains_key(&kept) && !self.has_members(kept.0) {
             return;
         }
-        if let Err(error) = self.starts.keep(kept, start) {
-            tracing::warn!(job = kept.0, %error, "a job will not come back if the host is restarted");
+        match self.starts.keep(kept, start) {
+            Ok(written) => written.into_iter().for_each(|path| self.durable.file(path)),
+            Err(error) => {
+                tracing::warn!(job = kept.0, %error, "a job will not come back if the host is restarted");
+            }
         }
     }
 
@@ -160,18 +197,49 @@ impl Daemon {
             let (_, members) = due.entry(kept_as(&live.row)).or_insert((live.row.uid, Vec::new()));
             members.extend(live.row.spec.array.map(|place| place.index));
         }
-        let start = |(job, (uid, mut members)): (JobId, (u32, Vec<u32>))| {
+        let (mut starts, mut lost) = (Vec::new(), Vec::new());
+        for (job, (uid, mut members)) in due {
             members.sort_unstable();
-            Some(StartOf { job: job.0, members, uid, start: self.starts.read(job)? })
-        };
-        Reply::Starts(due.into_iter().filter_map(start).collect())
+            match self.starts.read(job) {
+                Some(start) => starts.push(StartOf { job: job.0, members, uid, start }),
+                None => lost.push(job),
+            }
+        }
+        self.strike_unreadable(&lost);
+        Reply::Starts(starts)
     }
 
-    /// A job is over: what it was handed over with is needed no more, unless it is an array's of which others are left.
-    pub(crate) fn forget_start(&mut self, row: &JobRow) {
-        let kept = kept_as(row);
-        let shared = row.spec.array.is_some() && self.starts.has(row);
-        if !(shared && self.has_members(kept.0)) {
+    /// No keeper can be had for jobs of which nobody knows any more what they were handed over with.
+    fn strike_unreadable(&mut self, lost: &[JobId]) {
+        let waits = |live: &Live| live.awaits_keeper.is_some() && lost.contains(&kept_as(&live.row));
+        let jobs: Vec<JobId> = self.jobs.values().filter(|live| waits(live)).map(|live| live.id()).collect();
+        for job in jobs {
+            self.withdrawn(job, UNREADABLE.to_owned());
+        }
+    }
+
+    /// A job begins though nothing of that can be written down: it must not come back and begin a second time.
+    pub(crate) fn forget_unless_it_begins_anew(&mut self, job: JobId) {
+        let once = |live: &Live| !live.row.spec.requeue && live.row.spec.array.is_none();
+        if self.journal.trouble().is_some() && self.jobs.get(&job).is_some_and(|live| once(live)) {
+            self.starts.forget(job);
+        }
+    }
+
+    /// A job is over: what it was handed over with is needed no more once that is on disk, unless it is an array's of
+    /// which others are left. Until then a power cut leaves a job that begins anew, not one that is lost. Says whether
+    /// there was anything.
+    pub(crate) fn forget_start(&mut self, row: &JobRow) -> bool {
+        let was_kept = self.starts.has(row);
+        if was_kept {
+            self.durable.after(After::ForgetStart(kept_as(row)));
+        }
+        was_kept
+    }
+
+    /// The end of a job, or of a member of an array, is on disk.
+    pub(crate) fn forget_unneeded(&mut self, kept: JobId) {
+        if !self.jobs.contains_key(&kept) && !self.has_members(kept.0) {
             self.starts.forget(kept);
         }
     }
@@ -202,6 +270,7 @@ impl Daemon {
             return false;
         }
         (live.keeper, live.child, live.asked_child, live.keeper_watch) = (None, None, false, None);
+        live.does_not_begin();
         live.keepers_lost = lost;
         let held = live.awaits_keeper.map_or(live.row.state == JobState::Held, |awaited| awaited.held);
         live.awaits_keeper = Some(Awaited { held, called_us: None });

@@ -51,20 +51,33 @@ impl StateDir {
 /// The kernel's name for this boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Whether another boot is noted in the state directory than this one, which is noted from now on. One of which nothing
-/// is noted, or a kernel that has no name for it, is taken for the same.
+/// Whether another boot is noted in the state directory than this one. A directory without a note, or a kernel that has
+/// no name for a boot, is taken for the same; a note that is not whole is one that a power cut interrupted.
 fn is_of_another_boot(state: &Path) -> bool {
     let Ok(now) = std::fs::read_to_string(BOOT_ID) else { return false };
-    let (now, path) = (now.trim(), state.join("boot"));
-    let before = std::fs::read_to_string(&path).unwrap_or_default();
-    let before = before.trim();
-    if before == now {
-        return false;
+    std::fs::read_to_string(state.join("boot")).is_ok_and(|before| before.trim() != now.trim())
+}
+
+/// Notes this boot: what ran in another one was dealt with.
+pub(crate) fn note_boot(state: &Path) {
+    let Ok(now) = std::fs::read_to_string(BOOT_ID) else { return };
+    let path = state.join("boot");
+    if std::fs::read_to_string(&path).is_ok_and(|before| before.trim() == now.trim()) {
+        return;
     }
-    if let Err(error) = std::fs::write(&path, format!("{now}\n")) {
+    if let Err(error) = write_whole(&path, &now) {
         tracing::warn!(path = %path.display(), %error, "a restart of the host will not be noticed");
     }
-    !before.is_empty()
+}
+
+/// Writes a small file so that a power cut leaves it as it was or as it is to be.
+fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
+    let beside = path.with_extension("new");
+    let mut file = File::create(&beside)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&beside, path)?;
+    path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
 }
 
 /// The directory with links followed, if nobody but this user (and root) can put files of theirs into it, or another
@@ -146,7 +159,7 @@ fn instance(state: &Path) -> anyhow::Result<String> {
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
         .context("failed to draw a name")?;
     let name = format!("i{:08x}", u32::from_le_bytes(bytes));
-    if let Err(error) = std::fs::write(&path, format!("{name}\n")) {
+    if let Err(error) = write_whole(&path, &format!("{name}\n")) {
         tracing::warn!(path = %path.display(), %error, "the instance's name cannot be kept");
     }
     Ok(name)

@@ -677,10 +677,17 @@ impl Store {
         run().map(|busy| busy == 0).map_err(|source| self.sort("checkpoint", source))
     }
 
+    /// The log: what was committed is in it or in the store's own file, and outlives a power cut once the log was flushed
+    /// behind the commit (`fdatasync`). Whatever leaves the log is flushed by SQLite.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        open::beside(&self.path, "-wal")
+    }
+
     /// The size of the log that [`Store::checkpoint`] would cut, in bytes.
     #[must_use]
     pub fn log_bytes(&self) -> u64 {
-        fs::metadata(open::beside(&self.path, "-wal")).map_or(0, |metadata| metadata.len())
+        fs::metadata(self.log()).map_or(0, |metadata| metadata.len())
     }
 
     fn refuse_inside(&self, operation: &'static str) -> Result<(), StoreError> {

@@ -33,6 +33,7 @@ mod memory;
 mod metrics;
 mod modules;
 mod operate;
+mod power;
 mod privacy;
 mod process;
 mod processes;

@@ -24,6 +24,12 @@ each_kind!(
 
 /// As a restart of the host leaves it, with a new daemon.
 fn restart(host: &mut Host) {
+    go_down(host);
+    host.start_daemon();
+}
+
+/// Nothing runs any more, and the next daemon is of another boot.
+pub(crate) fn go_down(host: &mut Host) {
     let socket = host.socket().display().to_string();
     host.crash();
     for process in processes_with(&socket) {
@@ -36,7 +42,6 @@ fn restart(host: &mut Host) {
     });
     let boot = host.state().join("boot");
     std::fs::write(boot, "00000000-0000-0000-0000-000000000000\n").expect("a note of another boot");
-    host.start_daemon();
 }
 
 /// Submits a script with a variable of its own and output by the usual rule; gives its number.
@@ -46,6 +51,15 @@ fn submit(host: &Host, options: &[&str], script: &str) -> u64 {
     let done = host.spawn(command).wait();
     assert_eq!(done.code, Some(0), "{done:?}");
     done.out.trim().parse().unwrap_or_else(|_| panic!("a job's number: {done:?}"))
+}
+
+/// All is over: what it was handed over with goes once that is on disk.
+fn nothing_is_kept(host: &Host) {
+    eventually("nothing is kept of what is over", || {
+        let entries = std::fs::read_dir(host.state().join("starts")).expect("a directory");
+        let left: Vec<_> = entries.flatten().collect();
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+    });
 }
 
 fn what_was_submitted_comes_back(kind: Kind) {
@@ -77,8 +91,7 @@ fn what_was_submitted_comes_back(kind: Kind) {
     host.until_exit_code(held, 7);
     let report = host.report(runs);
     assert_eq!((report.requeues, report.exit_code), (1, Some(6)), "{report:?}");
-    let left: Vec<_> = std::fs::read_dir(starts).expect("a directory").flatten().collect();
-    assert!(left.is_empty(), "{left:?}");
+    nothing_is_kept(&host);
 }
 
 /// With their indexes, and no more of them at once than before; by one keeper.
@@ -114,8 +127,7 @@ fn members_come_back_with_their_array(kind: Kind) {
     let out = |index: u64| host.wrote(&format!("pinfold-{array}_{index}.out"));
     // Behind what the run before had written.
     assert_eq!((out(1), out(3)), (line(1, 0) + &line(1, 1), line(3, 0)));
-    let entries = std::fs::read_dir(host.state().join("starts")).expect("a directory");
-    assert_eq!(entries.count(), 0, "all of it is over");
+    nothing_is_kept(&host);
 }
 
 fn a_keeper_killed_in_the_queue_is_replaced(kind: Kind) {
