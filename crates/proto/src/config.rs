@@ -535,6 +535,19 @@ impl Config {
             "cpu.housekeeping" => value.switch().map(|on| self.cpu_housekeeping = on),
             "priority.max" => value.priority().map(|priority| self.priority_max = priority),
             "priority.default" => value.priority().map(|priority| self.priority_default = priority),
+            other => self.apply_seeing_or_access(other, value),
+        };
+        done.map(|()| key.name.to_owned()).map_err(|wanted| ConfigError::Value {
+            place: place.to_owned(),
+            key: name.to_owned(),
+            value: value.shown(),
+            wanted,
+        })
+    }
+
+    /// Sets a key about what is recorded and shown, or about rights.
+    fn apply_seeing_or_access(&mut self, name: &str, value: &Value) -> Result<(), String> {
+        match name {
             "profile.interval" => {
                 value.duration(Duration::from_millis(50), HOUR).map(|time| self.profile_interval = time)
             }
@@ -555,13 +568,7 @@ impl Config {
             "access.exclusive" => value.names().map(|names| self.access_exclusive = names),
             "access.no_suspend" => value.names().map(|names| self.access_no_suspend = names),
             other => unreachable!("the key {other} stands in the table and has no arm"),
-        };
-        done.map(|()| key.name.to_owned()).map_err(|wanted| ConfigError::Value {
-            place: place.to_owned(),
-            key: name.to_owned(),
-            value: value.shown(),
-            wanted,
-        })
+        }
     }
 
     fn check(&self) -> Result<(), ConfigError> {
