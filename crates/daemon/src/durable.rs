@@ -31,7 +31,7 @@ pub(crate) enum After {
     /// A job begins.
     Begin(JobId),
     /// An answer.
-    Reply(ConnectionId, Reply),
+    Reply(ConnectionId, Box<Reply>),
     /// What a job was handed over with is kept.
     KeepStart(JobId, Box<Start>),
     /// It is needed no more: by this job, or a member of this array.
@@ -288,7 +288,7 @@ impl Daemon {
         for after in after {
             match after {
                 After::Begin(job) => self.begin_now(job),
-                After::Reply(id, reply) => self.reply(id, reply),
+                After::Reply(id, reply) => self.reply(id, *reply),
                 After::ForgetStart(kept) => self.forget_unneeded(kept),
                 After::KeepStart(kept, start) => self.effects.push(Effect::KeepStart(kept, start)),
             }
@@ -298,7 +298,7 @@ impl Daemon {
     /// Answers, if `lasting` once what is written by now cannot be lost by a power cut.
     pub(crate) fn reply_lasting(&mut self, id: ConnectionId, reply: Reply, lasting: bool) {
         if lasting {
-            self.durable.after(After::Reply(id, reply));
+            self.durable.after(After::Reply(id, Box::new(reply)));
         } else {
             self.reply(id, reply);
         }

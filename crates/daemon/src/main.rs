@@ -119,6 +119,7 @@ fn facts_and_plan(options: &Options) -> anyhow::Result<(mode::Facts, mode::Plan)
 }
 
 /// Sets up everything and runs the loop.
+#[expect(clippy::too_many_lines, reason = "one line for each part of the daemon")]
 fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<()> {
     // At once, before whoever sits at the terminal types Ctrl-C at the command.
     options.private.then(detach);
