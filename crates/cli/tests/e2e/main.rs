@@ -12,6 +12,7 @@
 )]
 
 mod adopt;
+mod advise;
 mod allocation;
 mod arrays;
 mod batch;

@@ -1,0 +1,173 @@
+//! Estimators: what a run is expected to peak at, fitted to earlier runs, and what each fit says of a run left out.
+//!
+//! A fit comes with its *left-out* estimates: for every run, what the fit would have said of it without having seen it
+//! (jackknife; R. F. Barber and others, Predictive inference with the jackknife+, Annals of Statistics 49, 2021).
+//! Margins are made of these errors, since errors on runs that a fit has seen are too small.
+
+mod envelope;
+mod flat;
+mod line;
+mod local;
+mod near;
+mod recent;
+mod request;
+
+use crate::history::{Ask, Run, Sorted};
+
+/// The kinds of estimators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The same for all: the median of the peaks.
+    Flat,
+    /// The largest of so many runs before.
+    Recent(usize),
+    /// Relative to the request.
+    Request,
+    /// A line over the input size.
+    Line,
+    /// A power of the input size.
+    Power,
+    /// A line over the logarithm of the input size.
+    LineOfLog,
+    /// The mean of so many runs of the most similar input sizes.
+    Near(usize),
+    /// Lines fitted near by.
+    Local,
+    /// The largest peak of runs with no larger input.
+    Envelope,
+}
+
+/// A fit, to be asked about jobs to come.
+#[derive(Debug)]
+pub(crate) enum Model {
+    Constant(f64),
+    Request,
+    Line(line::Line),
+    Near(Sorted, usize),
+    Local(local::Local),
+    Envelope(envelope::Envelope),
+}
+
+/// A fit with what it says of each of the runs when that is left out, in GB, in their order.
+#[derive(Debug)]
+pub(crate) struct Fit {
+    pub(crate) model: Model,
+    pub(crate) left_out: Vec<f64>,
+}
+
+impl Kind {
+    /// Fits to runs, at least one. `None`: too few of them, or they do not tell what this kind goes by.
+    pub(crate) fn fit(self, runs: &[Run]) -> Option<Fit> {
+        match self {
+            Self::Flat => Some(flat::fit(runs)),
+            Self::Recent(count) => recent::fit(runs, count),
+            Self::Request => request::fit(runs),
+            Self::Line => line::fit(runs, line::Scale::Linear),
+            Self::Power => line::fit(runs, line::Scale::LogLog),
+            Self::LineOfLog => line::fit(runs, line::Scale::LogInput),
+            Self::Near(count) => near::fit(runs, count),
+            Self::Local => local::fit(runs),
+            Self::Envelope => envelope::fit(runs),
+        }
+    }
+
+    /// The words for people.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Flat => "the peaks of all earlier runs",
+            Self::Recent(_) => "the latest runs",
+            Self::Request => "the share of the request that runs used",
+            Self::Line => "a line over the input size",
+            Self::Power => "a power of the input size",
+            Self::LineOfLog => "a line over the logarithm of the input size",
+            Self::Near(_) => "runs with similar inputs",
+            Self::Local => "local lines over the input size",
+            Self::Envelope => "the largest run with no larger input",
+        }
+    }
+}
+
+impl Model {
+    /// The estimate for a job, in GB. `None`: it does not tell what the fit goes by.
+    pub(crate) fn at(&self, ask: &Ask) -> Option<f64> {
+        match self {
+            Self::Constant(peak) => Some(*peak),
+            Self::Request => ask.request,
+            Self::Line(line) => line.at(ask),
+            Self::Near(sorted, count) => sorted.nearest_mean(ask.ln_input()?, *count, None),
+            Self::Local(local) => Some(local.at(ask.ln_input()?, None)),
+            Self::Envelope(envelope) => Some(envelope.at(ask.ln_input()?)),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Runs of an hour with these inputs in bytes and peaks in GB.
+    pub(crate) fn runs(of: &[(f64, f64)]) -> Vec<Run> {
+        let run = |&(input, peak): &(f64, f64)| Run {
+            ask: Ask { input: Some(input), request: Some(100.0) },
+            peak,
+            hours: 1.0,
+        };
+        of.iter().map(run).collect()
+    }
+
+    fn at(kind: Kind, of: &[(f64, f64)], input: f64) -> Option<f64> {
+        let fit = kind.fit(&runs(of))?;
+        assert_eq!(fit.left_out.len(), of.len());
+        fit.model.at(&Ask { input: Some(input), request: Some(100.0) })
+    }
+
+    #[track_caller]
+    fn check(kind: Kind, of: &[(f64, f64)], input: f64, want: f64) {
+        let got = at(kind, of, input).unwrap();
+        assert!((got - want).abs() < 1e-6 * want.abs().max(1.0), "{kind:?}: {got}, not {want}");
+    }
+
+    #[test]
+    fn each_kind_finds_what_it_is_made_for() {
+        let line: Vec<(f64, f64)> =
+            (1..=20).map(|n| (f64::from(n) * 1e9, 1.0 + 0.5 * f64::from(n))).collect();
+        check(Kind::Line, &line, 40e9, 21.0);
+        check(Kind::Flat, &line, 40e9, 6.5);
+        check(Kind::Recent(5), &line, 40e9, 11.0);
+        check(Kind::Request, &line, 40e9, 100.0);
+        check(Kind::Near(3), &line, 10.1e9, 6.0);
+        check(Kind::Envelope, &line, 10.5e9, 6.0);
+        let power: Vec<(f64, f64)> = (1..=20).map(|n| (f64::from(n), f64::from(n).powf(1.5))).collect();
+        check(Kind::Power, &power, 100.0, 1000.0);
+        let log: Vec<(f64, f64)> = (1..=20).map(|n| (f64::from(n).exp(), 1.0 + f64::from(n))).collect();
+        check(Kind::LineOfLog, &log, 30f64.exp(), 31.0);
+        assert!((at(Kind::Local, &log, 10f64.exp()).unwrap() - 11.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn too_little_or_equal_inputs_make_no_line() {
+        assert!(Kind::Line.fit(&runs(&[(1.0, 1.0), (2.0, 2.0)])).is_none());
+        assert!(Kind::Line.fit(&runs(&[(5.0, 1.0); 9])).is_none());
+        assert!(Kind::Local.fit(&runs(&[(5.0, 1.0); 9])).is_none());
+        assert!(Kind::Near(7).fit(&runs(&[(5.0, 1.0); 9])).is_none());
+        let mut unknown = runs(&[(1.0, 1.0), (2.0, 2.0), (3.0, 3.0), (4.0, 4.0), (5.0, 5.0), (6.0, 6.0)]);
+        unknown[3].ask = Ask { input: None, request: None };
+        for kind in [Kind::Line, Kind::Power, Kind::Local, Kind::Near(3), Kind::Envelope, Kind::Request] {
+            assert!(kind.fit(&unknown).is_none(), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_is_not_seen() {
+        let mut points: Vec<(f64, f64)> = (1..=20).map(|n| (f64::from(n), 2.0)).collect();
+        points[9].1 = 200.0;
+        for kind in [Kind::Line, Kind::Near(3), Kind::Local] {
+            let fit = kind.fit(&runs(&points)).unwrap();
+            assert!(
+                fit.left_out[9] < 10.0,
+                "{kind:?} says {} of a run that it has not seen",
+                fit.left_out[9]
+            );
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! What is added to an estimate, from the errors that the estimator made on runs left out of its fit.
+//!
+//! An error is measured in units of a spread: the same for all jobs, in proportion to the estimate, or as large as the
+//! errors near by (normalized conformal prediction; H. Papadopoulos and others, Regression conformal prediction with
+//! nearest neighbours, JAIR 40, 2011). Of the sorted errors of n runs the j-th is exceeded by the next with probability
+//! (n + 1 - j) / (n + 1) if runs are exchangeable (split conformal prediction; Vovk, Gammerman and Shafer, Algorithmic
+//! Learning in a Random World, 2005); beyond the largest, the tail falls off exponentially, as steep as the largest
+//! errors do (J. Pickands, Annals of Statistics 3, 1975). Among the margins whose risk is small enough the one with the
+//! least expected cost is taken: memory x time beyond the peaks, and for each failure what the attempt held, what the
+//! next one holds too much, and the price of a failure. With normal errors that is the newsvendor's choice.
+
+use crate::estimate::{Fit, Model};
+use crate::history::{Ask, Run, Sorted, largest_peak, median_peak};
+use crate::{Order, Settings};
+
+/// How errors spread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spread {
+    /// Alike for all jobs.
+    Even,
+    /// In proportion to the estimate.
+    Proportional,
+    /// As with similar inputs.
+    Nearby,
+    /// Alike for all jobs, and normally distributed.
+    Normal,
+}
+
+/// Steps beyond the largest error, in fifths of the tail's scale.
+const TAIL_STEPS: u32 = 40;
+/// How much wider than seen the tail is taken to be before anything was seen: this share of the peak, by n.
+const TAIL_PRIOR: f64 = 0.02;
+/// With few runs no margin could hold a small risk: from a risk of 1 / this on, the largest error is enough.
+const FEW: f64 = 25.0;
+/// An allocation is at least this share of the usual peak.
+const LEAST_SHARE: f64 = 0.01;
+
+/// An estimator with its margin.
+#[derive(Debug)]
+pub(crate) struct Fitted {
+    model: Model,
+    scale: Scale,
+    /// In units of the spread.
+    margin: f64,
+    /// In GB.
+    least: f64,
+    /// The expected probability of a peak beyond.
+    pub(crate) risk: f64,
+}
+
+#[derive(Debug)]
+enum Scale {
+    Even(f64),
+    Proportional(f64),
+    /// Errors over inputs, how many near ones count, and what is added to their mean.
+    Nearby(Sorted, usize, f64),
+}
+
+impl Scale {
+    /// The unit of the error for a job with this estimate; `left_out` as in [`Sorted::nearest_mean`].
+    fn at(&self, ask: &Ask, estimate: f64, left_out: Option<usize>) -> Option<f64> {
+        match self {
+            Self::Even(unit) => Some(*unit),
+            Self::Proportional(least) => Some(estimate.max(*least)),
+            Self::Nearby(errors, count, more) => {
+                Some(errors.nearest_mean(ask.ln_input()?, *count, left_out).unwrap_or(0.0) + more)
+            }
+        }
+    }
+}
+
+impl Fitted {
+    /// A margin for `fit` over the runs that it was fitted to. `None`: they do not tell what the spread goes by.
+    pub(crate) fn new(fit: Fit, spread: Spread, runs: &[Run], settings: &Settings) -> Option<Self> {
+        let usual = median_peak(runs);
+        let least = usual * LEAST_SHARE;
+        let scale = scale(&fit, spread, runs, usual)?;
+        let units = (0..runs.len()).map(|at| scale.at(&runs[at].ask, fit.left_out[at], Some(at)));
+        let errors = Errors { left_out: &fit.left_out, units: units.collect::<Option<_>>()?, runs };
+        let (margin, risk) =
+            if spread == Spread::Normal { errors.normal(settings)? } else { errors.cheapest(settings) };
+        Some(Self { model: fit.model, scale, margin, least, risk })
+    }
+
+    /// The allocation for a job, in GB. `None`: it does not tell what the fit goes by.
+    pub(crate) fn at(&self, ask: &Ask) -> Option<f64> {
+        let estimate = self.model.at(ask)?;
+        let allocation = estimate + self.margin * self.scale.at(ask, estimate, None)?;
+        allocation.is_finite().then(|| allocation.max(self.least))
+    }
+}
+
+fn scale(fit: &Fit, spread: Spread, runs: &[Run], usual: f64) -> Option<Scale> {
+    Some(match spread {
+        Spread::Even | Spread::Normal => Scale::Even(usual),
+        Spread::Proportional => Scale::Proportional(usual * LEAST_SHARE),
+        Spread::Nearby => {
+            let errors = Sorted::by_input(runs, |at, run| (run.peak - fit.left_out[at]).abs())?;
+            let mean = errors.points().iter().map(|point| point.1).sum::<f64>() / runs.len() as f64;
+            Scale::Nearby(errors, runs.len().isqrt().max(1), 0.3 * mean + 1e-3 * usual)
+        }
+    })
+}
+
+/// What a fit says of the runs it did not see, and in which units its errors are measured.
+struct Errors<'a> {
+    left_out: &'a [f64],
+    units: Vec<f64>,
+    runs: &'a [Run],
+}
+
+/// Sums over some runs that make their cost linear in the margin.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    fixed: f64,
+    by_margin: f64,
+}
+
+impl Errors<'_> {
+    /// The cheapest margin, and its risk.
+    fn cheapest(&self, settings: &Settings) -> (f64, f64) {
+        let n = self.runs.len();
+        let mut errors: Vec<(f64, usize)> =
+            (0..n).map(|at| ((self.runs[at].peak - self.left_out[at]) / self.units[at], at)).collect();
+        errors.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let tail = self.tail(&errors);
+        // How many of the n + 1 runs may lie above.
+        let allowed = (settings.risk * (n as f64 + 1.0)).max((settings.risk * FEW).min(1.0));
+        let next = self.next_failure(settings);
+        let mut above = vec![Sum::default(); n + 1];
+        for place in (0..n).rev() {
+            let failed = self.failure(errors[place].1, settings);
+            let sum = above[place + 1];
+            above[place] =
+                Sum { fixed: sum.fixed + failed.fixed, by_margin: sum.by_margin + failed.by_margin };
+        }
+        let largest = errors.last().map_or(0.0, |error| error.0);
+        let mut best = (f64::INFINITY, largest + tail * f64::from(TAIL_STEPS) / 5.0, 0.0);
+        let mut held = Sum::default();
+        for place in 0..n {
+            let (margin, at) = errors[place];
+            let weight = self.units[at] * self.runs[at].hours;
+            held = Sum { fixed: held.fixed - weight * margin, by_margin: held.by_margin + weight };
+            let over = (n - 1 - place) as f64 + 1.0;
+            let failed = above[place + 1];
+            let fixed = held.fixed + failed.fixed + next.fixed;
+            let cost = fixed + (held.by_margin + failed.by_margin + next.by_margin) * margin;
+            if over <= allowed && cost < best.0 {
+                best = (cost, margin, over);
+            }
+        }
+        for step in 0..TAIL_STEPS {
+            let far = f64::from(step) / 5.0;
+            let (margin, over) = (largest + tail * far, (-far).exp());
+            let cost = held.fixed + held.by_margin * margin + over * (next.fixed + next.by_margin * margin);
+            if over <= allowed && cost < best.0 {
+                best = (cost, margin, over);
+            }
+        }
+        (best.1, best.2 / (n as f64 + 1.0))
+    }
+
+    /// How fast the tail falls off: the mean of the largest errors beyond the next smaller one.
+    fn tail(&self, errors: &[(f64, usize)]) -> f64 {
+        let n = errors.len();
+        let count = (n.isqrt() + usize::from(n.isqrt().pow(2) < n)).clamp(1, n);
+        let foot = errors[(n - count).saturating_sub(1)].0;
+        let beyond: f64 = errors[n - count..].iter().map(|error| error.0 - foot).sum();
+        let estimate = self.left_out.iter().map(|peak| peak.abs()).sum::<f64>();
+        let unit: f64 = self.units.iter().sum();
+        let prior = TAIL_PRIOR / n as f64 * estimate / unit.max(f64::MIN_POSITIVE);
+        (beyond + prior) / (count as f64 + 1.0)
+    }
+
+    /// What a failure of this run costs, by the margin of its first attempt.
+    fn failure(&self, at: usize, settings: &Settings) -> Sum {
+        let run = &self.runs[at];
+        let again = match run.ask.request.filter(|_| settings.order == Order::Time) {
+            Some(request) => request,
+            None => largest_peak(self.runs) * 1.05,
+        };
+        let beyond = (again - run.peak).max(0.0);
+        Sum {
+            fixed: (self.left_out[at].max(0.0) + beyond) * run.hours + settings.failure_gbh,
+            by_margin: self.units[at] * run.hours,
+        }
+    }
+
+    /// What a failure of the next run costs: as much as one of all these on average.
+    fn next_failure(&self, settings: &Settings) -> Sum {
+        let n = self.runs.len() as f64;
+        let largest = largest_peak(self.runs);
+        let mut sum = Sum { fixed: settings.failure_gbh, by_margin: 0.0 };
+        for (at, run) in self.runs.iter().enumerate() {
+            let beyond = match run.ask.request.filter(|_| settings.order == Order::Time) {
+                Some(request) => (request - run.peak).max(0.0),
+                None => largest * 0.1,
+            };
+            sum.fixed += (self.left_out[at].max(0.0) + beyond) * run.hours / n;
+            sum.by_margin += self.units[at] * run.hours / n;
+        }
+        sum
+    }
+
+    /// The cheapest margin if errors are normal, and its risk. The units are the same for all.
+    fn normal(&self, settings: &Settings) -> Option<(f64, f64)> {
+        let n = self.runs.len() as f64;
+        if self.runs.len() < 5 {
+            return None;
+        }
+        let errors = || self.runs.iter().zip(self.left_out).map(|(run, estimate)| run.peak - estimate);
+        let mean = errors().sum::<f64>() / n;
+        let variance = errors().map(|error| (error - mean).powi(2)).sum::<f64>() / (n - 1.5);
+        // Wider by what the fit itself may be off.
+        let deviation = variance.sqrt() * (1.0 + 1.0 / n);
+        let hours = self.runs.iter().map(|run| run.hours).sum::<f64>() / n;
+        let unit = self.units.first().copied().unwrap_or(1.0);
+        let next = self.next_failure(settings);
+        let allowed = settings.risk.max((settings.risk * FEW).min(1.0) / (n + 1.0));
+        let mut best = (f64::INFINITY, mean / unit, 0.5);
+        for step in 0..60 {
+            let t = f64::from(step) / 10.0;
+            // The normal distribution's tail to within 0.0002.
+            let over = 1.0 / (1.0 + (1.702 * t * (1.0 + 0.045 * t * t)).exp());
+            let margin = (mean + t * deviation) / unit;
+            let cost = t * deviation * hours + over * (next.fixed + next.by_margin * margin);
+            if over <= allowed && cost < best.0 {
+                best = (cost, margin, over);
+            }
+        }
+        Some((best.1, best.2))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::estimate::Kind;
+    use crate::estimate::tests::runs;
+
+    fn settings(risk: f64) -> Settings {
+        Settings { risk, ..Settings::of(Order::Exchangeable) }
+    }
+
+    fn flat(peaks: &[f64], spread: Spread, risk: f64) -> (f64, f64) {
+        let runs = runs(&peaks.iter().map(|&peak| (1.0, peak)).collect::<Vec<_>>());
+        let fitted = Fitted::new(Kind::Flat.fit(&runs).unwrap(), spread, &runs, &settings(risk)).unwrap();
+        (fitted.at(&Ask { input: None, request: None }).unwrap(), fitted.risk)
+    }
+
+    #[test]
+    fn equal_peaks_need_hardly_a_margin() {
+        let (allocation, risk) = flat(&[4.0; 50], Spread::Even, 0.1);
+        assert!((4.0..4.1).contains(&allocation) && risk <= 0.1, "{allocation} at {risk}");
+    }
+
+    #[test]
+    fn a_smaller_risk_never_gets_less() {
+        let peaks: Vec<f64> = (0..200u32).map(|n| 1.0 + f64::from((n * 7919) % 200) / 100.0).collect();
+        let at = |risk| flat(&peaks, Spread::Even, risk).0;
+        assert!(at(0.2) <= at(0.05) && at(0.05) <= at(0.01) && at(0.01) <= at(0.001));
+        assert!(at(0.001) > 2.99, "beyond all that was seen");
+    }
+
+    #[test]
+    fn one_odd_run_of_many_is_not_paid_for_by_all() {
+        let mut peaks = vec![1.0; 200];
+        peaks[77] = 50.0;
+        let (allocation, risk) = flat(&peaks, Spread::Even, 0.1);
+        assert!(allocation < 2.0 && risk < 0.02, "{allocation} at {risk}");
+    }
+
+    #[test]
+    fn normal_errors_need_five_runs() {
+        let runs = runs(&[(1.0, 1.0), (2.0, 2.0), (3.0, 3.0), (4.0, 4.0)]);
+        let fit = Kind::Flat.fit(&runs).unwrap();
+        assert!(Fitted::new(fit, Spread::Normal, &runs, &settings(0.1)).is_none());
+    }
+}

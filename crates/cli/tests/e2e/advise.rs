@@ -1,0 +1,93 @@
+//! `pinfold advise replay` by its command line: what it prints, and tables that are wrong, odd or large. What is advised
+//! is tested where that is decided.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+struct Said {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+fn replay(table: &str, options: &[&str]) -> Said {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    file.write_all(table.as_bytes()).expect("a table");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pinfold"));
+    command.args(["advise", "replay"]).arg(file.path()).args(options).stdin(Stdio::null());
+    let output = command.output().expect("pinfold starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Said { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
+}
+
+#[test]
+fn each_scored_job_and_the_sum() {
+    let train: String = (0..30).map(|n| format!("sort,1,{}\n", 1_000_000_000 + n * 1_000_000)).collect();
+    let table =
+        format!("class,train,peak_bytes,wall_s\n{}sort,0,1010000000,3600\n", train.replace('\n', ",60\n"));
+    let said = replay(&table, &["--json"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let lines: Vec<Value> = said.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines.len(), 2);
+    assert_eq!(lines[0]["row"], 31);
+    let first = lines[0]["attempts_bytes"][0].as_f64().expect("bytes");
+    assert!((1.01e9..1.1e9).contains(&first), "{first}");
+    assert_eq!(
+        (&lines[1]["version"], &lines[1]["jobs"], &lines[1]["classes"]),
+        (&1.into(), &1.into(), &1.into())
+    );
+    let waste = lines[1]["wastage_gbh"].as_f64().expect("GB x hours");
+    assert!((waste - (first - 1.01e9) / 1e9).abs() < 1e-9, "{waste} after {first}");
+    let words = replay(&table, &[]);
+    assert!(
+        words.out.starts_with("1 jobs of 1 classes: ") && words.out.lines().count() == 1,
+        "{}",
+        words.out
+    );
+}
+
+#[test]
+fn the_same_seed_prints_the_same() {
+    let mut table = "class,submit_s,end_s,input_bytes,request_bytes,peak_bytes,wall_s\n".to_owned();
+    for n in 0..200u64 {
+        let peak = 1_000_000_000 + n * 7_919_333 % 900_000_000;
+        table += &format!("a,{n},{},{},4000000000,{peak},60\n", n + 5, n * 977 % 501);
+    }
+    let print = |options: &[&str]| replay(&table, options).out;
+    let seeded = print(&["--json", "--seed", "7", "--risk", "0.02"]);
+    assert_eq!(seeded.lines().count(), 201);
+    assert_eq!(seeded, print(&["--json", "--seed", "7", "--risk", "0.02"]));
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_line() {
+    let wrong = |table: &str, want: &str| {
+        let said = replay(table, &["--json"]);
+        assert_eq!(said.code, Some(1), "{table}");
+        assert!(said.err.contains(want) && said.out.is_empty(), "{}", said.err);
+    };
+    wrong("class,wall_s\na,1\n", "line 0: the column peak_bytes is missing");
+    wrong("class,peak_bytes,wall_s\na,1,1\na,NaN,1\n", "line 2: peak_bytes is `NaN`");
+    wrong("class,peak_bytes,wall_s\na,-4,1\n", "line 1: peak_bytes is -4");
+    for risk in ["0", "1", "NaN", "x"] {
+        assert_eq!(replay("class,peak_bytes,wall_s\n", &["--risk", risk]).code, Some(2), "{risk}");
+    }
+    let nothing = replay("class,peak_bytes,wall_s\n", &["--json"]);
+    assert_eq!(nothing.out.trim(), r#"{"version":1,"jobs":0,"failures":0,"wastage_gbh":0.0,"classes":0}"#);
+}
+
+#[test]
+fn a_long_history_is_answered() {
+    let mut table = "class,input_bytes,peak_bytes,wall_s\n".to_owned();
+    for n in 0..50_000u64 {
+        let input = n * 7_919 % 10_007 + 1;
+        table += &format!("a,{input},{},60\n", 1_000_000_000 + input * 100_000);
+    }
+    let said = replay(&table, &["--json"]);
+    let last: Value = serde_json::from_str(said.out.lines().last().expect("a line")).expect("JSON");
+    assert_eq!(last["jobs"], 50_000);
+    let failures = last["failures"].as_u64().expect("a number");
+    assert!(failures < 2_000, "{failures} of jobs that follow their input");
+}
