@@ -145,6 +145,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                 schedule,
                 drain: schedule && queue_depth == 7,
                 tmp_total_bytes: u64::from(queue_depth) << 20,
+                tmp_left_bytes: u64::from(queue_depth % 3) << 19,
                 memory,
                 projects,
             }

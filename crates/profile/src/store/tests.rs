@@ -16,7 +16,8 @@ use pinfold_proto::row::{
     Counts, Lay, ProcessId, ProcessShare, ProcessSource, ProcessUsage, ProcessesFrom, Stalls, Usage,
 };
 use pinfold_proto::{
-    Adopted, Allocation, Checkpoint, Ending, JobArray, JobClass, JobLayout, JobPlace, JobSpec, JobState,
+    Adopted, Allocation, Checkpoint, Ending, GroupLimit, JobArray, JobClass, JobLayout, JobPlace, JobSpec,
+    JobState,
 };
 use proptest::prelude::*;
 
@@ -209,8 +210,9 @@ prop_compose! {
         array in proptest::option::of((any_maybe(), any::<u32>(), any::<Option<u32>>())),
         layout in proptest::option::of((any::<Vec<(String, String)>>(), any::<Option<String>>())),
         allocation in proptest::option::of((any::<[Option<String>; 3]>(), any_maybe())),
+        limits in proptest::collection::vec((".*", any_number(), ".*"), 0..3),
         disk_bytes in any_maybe(),
-        adopted in proptest::option::of((any::<Option<String>>(), any::<Vec<(u32, u64)>>(), any::<(u64, u64)>())),
+        adopted in proptest::option::of((any::<Option<String>>(), any::<Vec<(u32, u64)>>(), any::<(u64, u64)>(), any::<bool>())),
     ) -> JobSpec {
         JobSpec {
             name, project, command, directory, priority, class, cores, held, no_suspend, private_tmp,
@@ -229,9 +231,11 @@ prop_compose! {
             line: numbers[4],
             tmp_bytes: numbers[5],
             disk_bytes,
-            adopted: adopted.map(|(cgroup, processes, before_ticks)| Adopted { cgroup, processes, before_ticks }),
+            adopted: adopted.map(|(cgroup, processes, before_ticks, any_user)| Adopted {
+                cgroup, processes, before_ticks, any_user,
+            }),
             allocation: allocation.map(|([manager, cpus, memory_group], memory_bytes)| Allocation {
-                manager, cpus, memory_bytes, memory_group,
+                manager, cpus, memory_bytes, memory_group, limits: limits.iter().cloned().map(|(what, most, group)| GroupLimit { what, most, group }).collect(),
             }),
         }
     }
