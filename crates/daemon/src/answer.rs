@@ -448,6 +448,7 @@ impl Daemon {
         let mut view = crate::answer::doctor_view(&facts, self.containers.plan());
         view.findings.push(self.disk_finding());
         view.findings.extend(self.clearing.finding());
+        view.findings.extend(self.names.finding());
         view
     }
 }

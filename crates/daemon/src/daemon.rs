@@ -128,8 +128,8 @@ pub(crate) struct Daemon {
     pub host_processes: crate::limits::HostProcesses,
     /// The arrays whose members come over connections.
     pub arriving: crate::arrays::Arriving,
-    /// User names that were looked up.
-    pub users: BTreeMap<u32, String>,
+    /// Names and numbers of users.
+    pub names: crate::names::Names,
     /// What is to be done after the write.
     pub effects: Vec<Effect>,
     /// Connections that have something to be sent.
@@ -161,6 +161,7 @@ impl Daemon {
         self.poller.watch(Ready::Nodes, &self.own_nodes)?;
         self.poller.watch(Ready::Cleared, &self.clearing)?;
         self.poller.watch(Ready::Flushed, &self.durable)?;
+        self.poller.watch(Ready::Names, &self.names)?;
         self.watch_memory();
         self.service.ready();
         // Whoever waited for the daemon to be ready need not wait for this as well.
@@ -206,6 +207,7 @@ impl Daemon {
         match self.options.configured() {
             Ok(configured) => {
                 self.configured = configured;
+                self.look_up_configured();
                 self.apply_configuration();
                 self.turns(Vec::new());
                 tracing::info!("configuration read again");
@@ -223,11 +225,10 @@ impl Daemon {
             match ready {
                 Ready::Listener => {
                     for id in self.server.accept(&self.proc) {
-                        if let Some(descriptor) = self.server.descriptor(id)
-                            && self.poller.watch(Ready::Connection(id), descriptor).is_err()
-                        {
-                            self.server.close(id);
+                        if !self.arrived(id) {
+                            continue;
                         }
+                        self.watch_connection(id);
                         // Its first words are there as a rule by the time that it is taken.
                         self.hear(id, &mut events);
                     }
@@ -243,6 +244,7 @@ impl Daemon {
                 Ready::Metrics => events.push(Event::MetricsWanted),
                 Ready::Site => events.push(Event::SiteSaid),
                 Ready::Nodes => events.push(Event::NodesCleared),
+                Ready::Names => events.push(Event::NamesKnown),
                 Ready::Cleared => events.push(Event::DirectoriesCleared),
                 Ready::Flushed => events.push(Event::Flushed),
                 Ready::Signals => {}
@@ -309,6 +311,9 @@ impl Daemon {
         if self.sets_due_us().is_some_and(|at| at <= now_us) {
             events.push(Event::SetsDue);
         }
+        if self.names.due_us().is_some_and(|at| at <= now_us) {
+            events.push(Event::NamesKnown);
+        }
         if self.own_nodes.due_us().is_some_and(|at| at <= now_us) {
             events.push(Event::NodesDue);
         }
@@ -339,6 +344,7 @@ impl Daemon {
             self.drifts.due().map(|at| at.0),
             self.sets_due_us(),
             self.own_nodes.due_us(),
+            self.names.due_us(),
             self.kills.first().map(|&(at, _)| at),
             self.doors_due.front().map(|&(at, _)| at),
             self.service.due_us(),
@@ -434,6 +440,7 @@ impl Daemon {
             Event::SiteSaid => self.site_said(),
             Event::NodesCleared => self.nodes_cleared(),
             Event::NodesDue => self.nodes_waited_for(),
+            Event::NamesKnown => self.names_known(),
             Event::DirectoriesCleared => self.directories_cleared(),
             Event::Flushed => self.flushed(),
             Event::PolicyDue => self.judge(pinfold_policy::Event::Tick),

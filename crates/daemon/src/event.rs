@@ -48,6 +48,8 @@ pub(crate) enum Event {
     NodesCleared,
     /// Jobs have waited long enough for NUMA nodes to be cleared.
     NodesDue,
+    /// Users were looked up by number or name, or were waited for long enough.
+    NamesKnown,
     /// Directories of jobs that are over were cleared, or could not be for now.
     DirectoriesCleared,
     /// What was written is on disk.

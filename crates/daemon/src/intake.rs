@@ -16,6 +16,7 @@ use crate::child::Child;
 use crate::daemon::Daemon;
 use crate::event::{ConnectionId, Effect};
 use crate::live::Live;
+use crate::names::{self, Number};
 use crate::pieces::Asked;
 use crate::poller::Ready;
 use crate::rights::{self, Refusal, denied};
@@ -72,11 +73,13 @@ impl Daemon {
                 let reply = self.control(user, JobId(job), verb);
                 self.reply(id, reply.map_or_else(error_reply, |()| Reply::Done));
             }
-            Request::Wait { jobs } => self.wait_for(id, user, jobs),
-            Request::ConfigSet { changes } => {
-                let reply = self.configure(user, &changes);
-                self.reply(id, reply.map_or_else(error_reply, |()| Reply::Config(self.config_values())));
+            request @ (Request::SetAside(_) | Request::ConfigSet { .. }) => {
+                let names = self.names_in(&request);
+                if !self.waits_for_names(id, &names, &request) {
+                    self.requested_with_names(id, request);
+                }
             }
+            Request::Wait { jobs } => self.wait_for(id, user, jobs),
             Request::Report { select, series, processes, threads, files, all, pieces: true } => {
                 let wanted = Wanted { series, processes, threads, files };
                 self.asked_in_pieces(id, user, Asked { select, all, wanted });
@@ -88,13 +91,39 @@ impl Daemon {
         }
     }
 
+    /// Does what takes that users are known who are named in it.
+    pub(crate) fn requested_with_names(&mut self, id: ConnectionId, request: Request) {
+        let Some(user) = self.server.peer(id) else { return };
+        let reply = match request {
+            Request::SetAside(asked) => self.set_aside(user, asked),
+            Request::ConfigSet { changes } => {
+                self.configure(user, &changes).map(|()| Reply::Config(self.config_values()))
+            }
+            _ => return,
+        };
+        self.reply(id, reply.unwrap_or_else(error_reply));
+    }
+
+    /// The users that are named in a request.
+    fn names_in(&self, request: &Request) -> Vec<String> {
+        match request {
+            Request::SetAside(asked) => asked.users.clone(),
+            Request::ConfigSet { changes } => {
+                let changed = self.configured.config.with_changes(changes.iter().map(String::as_str));
+                let Ok((config, set)) = changed else { return Vec::new() };
+                let named = rights::users_named(&config).into_iter().filter(|(key, _)| set.contains(key));
+                named.map(|(_, name)| name.to_owned()).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// Does what is asked for, or answers what is a question.
     fn done_or_answered(&mut self, user: Peer, request: Request) -> Result<Reply, Refusal> {
         match request {
             Request::Adopt { which, spec } => self.adopt_for(user, &which, *spec),
             Request::ConfigSave { write, text } => self.save_config(user, write, text),
             Request::Audit { verify } => self.audited(user, verify),
-            Request::SetAside(asked) => self.set_aside(user, asked),
             Request::SetRemove { name } => self.remove_set(user, &name),
             Request::Drain { on } => self.drain(user, on),
             question => self.answer(user, question),
@@ -347,6 +376,7 @@ impl Daemon {
     pub(crate) fn closed(&mut self, id: ConnectionId) {
         self.server.close(id);
         self.backlog.remove(&id);
+        self.names.forget(id);
         self.arriving.remove(&id);
         self.askers.forget(id);
         if let Some(keeper) = self.keepers.remove(&id) {
@@ -472,7 +502,10 @@ impl Daemon {
             return Err((ErrorCode::Usage, text));
         }
         // A file may name users before there are any; who sets it now means some that there are.
-        if let Some((key, name)) = rights::strangers(&config).into_iter().find(|(key, _)| set.contains(key)) {
+        if let Some((key, name)) = rights::users_named(&config)
+            .into_iter()
+            .find(|(key, name)| set.contains(key) && names::number_of(name) == Number::Nobody)
+        {
             let text =
                 format!("`{key}` names {name}, and this host knows no such user (`getent passwd {name}`)");
             return Err((ErrorCode::Usage, text));
@@ -498,6 +531,7 @@ impl Daemon {
         }
         self.configured.origins.extend(changed.into_iter().map(|key| (key, "set")));
         tracing::info!(uid = user.uid, ?changes, "configuration changed");
+        self.look_up_configured();
         self.apply_configuration();
         Ok(())
     }
@@ -513,9 +547,9 @@ impl Daemon {
         Some(ProcessId { pid, start_ticks: stat.start_ticks })
     }
 
+    /// A user's name, or the number as long as the name is not known.
     pub(crate) fn user_name(&mut self, uid: u32) -> String {
-        let name = || peer::user(uid).map_or_else(|| uid.to_string(), |user| user.name);
-        self.users.entry(uid).or_insert_with(name).clone()
+        self.names.name(uid)
     }
 
     /// Answers, once the state is on disk.

@@ -36,6 +36,7 @@ mod live;
 mod machine;
 mod memory;
 mod metrics;
+mod names;
 mod numa;
 mod numbers;
 mod operate;
@@ -185,7 +186,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         askers: allocation::Askers::default(),
         host_processes,
         arriving: std::collections::BTreeMap::new(),
-        users: std::collections::BTreeMap::new(),
+        names: names::Names::new().context("failed to make a pair of sockets")?,
         doors_due: std::collections::VecDeque::new(),
         kills: std::collections::BTreeSet::new(),
         running: std::collections::BTreeSet::new(),

@@ -21,6 +21,7 @@ use pinfold_sys::procfs::{PressureResource, ticks_to_us};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::daemon::Daemon;
+use crate::names::{self, Number};
 use crate::witness::Freezes;
 
 mod who;
@@ -378,7 +379,10 @@ impl Daemon {
         if config.profile_metrics_users.iter().any(|name| name == "*") {
             return SeeJobs::All;
         }
-        let users = named.filter_map(|name| Some(pinfold_sys::peer::user_named(name)?.uid));
+        let users = named.filter_map(|name| match names::number_of(name) {
+            Number::User(uid) => Some(uid),
+            Number::Nobody | Number::Unknown => None,
+        });
         let users = users.chain([0, pinfold_sys::peer::own_uid()]);
         SeeJobs::Users(users.collect())
     }

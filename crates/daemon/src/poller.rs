@@ -36,6 +36,8 @@ pub(crate) enum Ready {
     Cleared,
     /// What was written is on disk.
     Flushed,
+    /// Users were looked up.
+    Names,
 }
 
 const KIND_BITS: u32 = 4;
@@ -55,6 +57,7 @@ impl Ready {
             Self::Nodes => (10, 0),
             Self::Cleared => (11, 0),
             Self::Flushed => (12, 0),
+            Self::Names => (13, 0),
         };
         // Numbers count up from 1: 2^60 of them are never reached.
         number << KIND_BITS | kind
@@ -75,6 +78,7 @@ impl Ready {
             10 => Self::Nodes,
             11 => Self::Cleared,
             12 => Self::Flushed,
+            13 => Self::Names,
             _ => return None,
         })
     }
@@ -150,6 +154,7 @@ mod tests {
             Ready::Nodes,
             Ready::Cleared,
             Ready::Flushed,
+            Ready::Names,
         ];
         for ready in all {
             assert_eq!(Ready::of(ready.token()), Some(ready));

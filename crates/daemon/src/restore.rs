@@ -38,9 +38,8 @@ pub(crate) fn free_memory_of(job: u64, container: &mut Container) {
 impl Daemon {
     /// Tells the judgement of settings, machine and the jobs of an earlier life, in this order.
     pub(crate) fn restore(&mut self) -> anyhow::Result<()> {
-        for (key, name) in crate::rights::strangers(&self.configured.config) {
-            tracing::warn!(key, name, "the configuration names a user whom this host does not know");
-        }
+        self.look_up_configured();
+        self.await_configured();
         self.bound_sets();
         self.bound_memory();
         self.serve_metrics();

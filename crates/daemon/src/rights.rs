@@ -7,6 +7,8 @@ use pinfold_proto::wire::ErrorCode;
 use pinfold_proto::{JobClass, JobSpec};
 use pinfold_sys::peer::{self, Peer};
 
+use crate::names::{self, Number};
+
 /// A refusal: the code and the words for it.
 pub(crate) type Refusal = (ErrorCode, String);
 
@@ -69,9 +71,8 @@ pub(crate) fn priority(config: &Config, user: Peer, wanted: u8) -> Result<u8, Re
     Ok(wanted)
 }
 
-/// The users whom a configuration names and this host does not know, each with its key. A name that cannot be looked up
-/// just now, for a directory service gives no answer, is none of them: it has no rights before it is known.
-pub(crate) fn strangers(config: &Config) -> Vec<(String, &str)> {
+/// The users whom a configuration names, each with its key.
+pub(crate) fn users_named(config: &Config) -> Vec<(String, &str)> {
     let access = [
         ("access.operators", &config.access_operators),
         ("access.exclusive", &config.access_exclusive),
@@ -85,7 +86,7 @@ pub(crate) fn strangers(config: &Config) -> Vec<(String, &str)> {
     });
     let all = access.chain(projects);
     let named = all.flat_map(|(key, names)| names.iter().map(move |name| (key.clone(), name.as_str())));
-    named.filter(|(_, name)| *name != "*" && peer::is_stranger(name)).collect()
+    named.filter(|(_, name)| *name != "*").collect()
 }
 
 /// A refusal for want of rights.
@@ -93,8 +94,9 @@ pub(crate) fn denied(text: &str) -> Refusal {
     (ErrorCode::Permission, text.to_owned())
 }
 
+/// Whether a list names this user, or everybody. A name of which it is not known yet whose it is gives no rights.
 pub(crate) fn named(list: &[String], uid: u32) -> bool {
-    list.iter().any(|name| name == "*" || peer::user_named(name).is_some_and(|user| user.uid == uid))
+    list.iter().any(|name| name == "*" || names::number_of(name) == Number::User(uid))
 }
 
 #[cfg(test)]

@@ -19,11 +19,12 @@ use pinfold_proto::row::JobRow;
 use pinfold_proto::view::{SetAsideView, SetKind, SetsView, VERSION, seconds};
 use pinfold_proto::wire::{ErrorCode, Reply, SetAside};
 use pinfold_proto::{JobClass, JobSpec};
-use pinfold_sys::peer::{self, Peer};
+use pinfold_sys::peer::Peer;
 use pinfold_topo::CpuSet;
 use serde::{Deserialize, Serialize};
 
 use crate::daemon::Daemon;
+use crate::names::{self, Number};
 use crate::rights::{self, Refusal, denied};
 
 /// So many sets there may be.
@@ -51,8 +52,8 @@ pub(crate) struct Set {
     memory_bytes: u64,
     shared: bool,
     /// Who may use it; nobody named: everybody.
-    users: Vec<String>,
-    owner_uid: u32,
+    pub users: Vec<String>,
+    pub owner_uid: u32,
     made_us: u64,
     /// How long it stays without a job; `None`: for ever.
     hold_us: Option<u64>,
@@ -153,6 +154,22 @@ impl Sets {
 }
 
 impl Daemon {
+    /// Checks that these are users of the host.
+    fn known_users(&self, users: &[String]) -> Result<(), Refusal> {
+        for name in users.iter().filter(|name| *name != "*") {
+            match names::number_of(name) {
+                Number::User(_) => {}
+                Number::Nobody => return Err(usage(format!("--users {name}: there is no such user"))),
+                Number::Unknown => {
+                    let text =
+                        format!("--users {name}: the system's user databases give no answer; try again");
+                    return Err((ErrorCode::Failed, text));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// `pinfold set-aside`.
     pub(crate) fn set_aside(&mut self, user: Peer, asked: SetAside) -> Result<Reply, Refusal> {
         let idle = asked.name.is_none();
@@ -169,11 +186,7 @@ impl Daemon {
         if self.sets.sets.len() >= SETS_MAX {
             return Err((ErrorCode::Refused, format!("there are {SETS_MAX} sets already")));
         }
-        if let Some(strange) =
-            asked.users.iter().find(|name| *name != "*" && peer::user_named(name).is_none())
-        {
-            return Err(usage(format!("--users {strange}: there is no such user")));
-        }
+        self.known_users(&asked.users)?;
         let name = match &asked.name {
             Some(name) => self.free_name(name)?,
             None => self.made_name(),
@@ -257,8 +270,7 @@ impl Daemon {
                 kind: set.kind,
                 shared: set.shared,
                 users: set.users.clone(),
-                owner: peer::user(set.owner_uid)
-                    .map_or_else(|| set.owner_uid.to_string(), |found| found.name),
+                owner: self.names.known(set.owner_uid),
                 jobs: self.jobs_in(&set.name).filter(mine).collect(),
                 made_s: seconds(set.made_us),
                 expires_s: set.hold_us.map(|hold_us| seconds(set.used_us.saturating_add(hold_us))),
@@ -397,6 +409,7 @@ impl Daemon {
     }
 
     pub(crate) fn sets_changed(&mut self) {
+        self.look_up_reserved();
         let machine = self.machine();
         if *self.policy.machine() != machine {
             self.judge(Judged::Machine(machine));

@@ -108,14 +108,21 @@ pub struct User {
 /// The user with this number, through the system's name service (so that directory services count too).
 #[must_use]
 pub fn user(uid: u32) -> Option<User> {
-    let found = lookup(|entry, buffer, found| {
+    look_up(uid).ok().flatten()
+}
+
+/// As [`user`], and fails where a service that may know it gives no answer.
+///
+/// # Errors
+/// When the name service fails.
+pub fn look_up(uid: u32) -> io::Result<Option<User>> {
+    lookup(|entry, buffer, found| {
         #[expect(unsafe_code, reason = "no safe binding for the name service")]
         // SAFETY: all pointers are valid for the call, and the length is the buffer's.
         unsafe {
             libc::getpwuid_r(uid, entry, buffer.as_mut_ptr().cast(), buffer.len(), found)
         }
-    });
-    found.ok().flatten()
+    })
 }
 
 /// The user with this name.
@@ -124,13 +131,11 @@ pub fn user_named(name: &str) -> Option<User> {
     look_up_name(name).ok().flatten()
 }
 
-/// Whether the system surely knows no user of this name; not so where a service that may know it gives no answer.
-#[must_use]
-pub fn is_stranger(name: &str) -> bool {
-    matches!(look_up_name(name), Ok(None))
-}
-
-fn look_up_name(name: &str) -> io::Result<Option<User>> {
+/// The user with this name; `None` where the system surely knows no such user.
+///
+/// # Errors
+/// When a service that may know it gives no answer.
+pub fn look_up_name(name: &str) -> io::Result<Option<User>> {
     let Ok(name) = CString::new(name) else { return Ok(None) };
     lookup(|entry, buffer, found| {
         #[expect(unsafe_code, reason = "no safe binding for the name service")]
@@ -244,6 +249,7 @@ mod tests {
         assert_eq!(root.name, "root");
         assert_eq!(user_named("root"), Some(root));
         assert_eq!(user_named("no such user, surely"), None);
+        let is_stranger = |name| matches!(look_up_name(name), Ok(None));
         assert!(is_stranger("no such user, surely") && is_stranger("a\0b") && !is_stranger("root"));
         assert_eq!(user(u32::MAX - 7), None);
     }
