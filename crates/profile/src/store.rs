@@ -15,6 +15,7 @@ pub mod bound;
 mod check;
 pub mod compact;
 mod error;
+mod fair;
 mod fields;
 mod host;
 pub mod offline;

@@ -4,6 +4,9 @@
 //! ones have none left, and when the rows of older jobs take less than half of the room, for these go before otherwise.
 //! Of a job that is not over nothing is touched.
 //!
+//! Before all that, where the rows of one user's jobs take a quarter of the room and more than those of all others together,
+//! it is that user's oldest jobs that go ([`super::fair`]).
+//!
 //! How far each kind of loss has come stands in `meta`: a step looks only at what is next.
 //!
 //! Absent here: the rule of time ([`super::compact`], [`super::Store::prune`]), and the size that is allowed.
@@ -11,7 +14,7 @@
 use rusqlite::{Connection, OptionalExtension};
 
 use super::fields::whole;
-use super::{compact, open};
+use super::{compact, fair, open};
 
 /// How many jobs one step takes on at most, so that the caller's loop is not held up.
 const JOBS_MAX: usize = 8;
@@ -82,6 +85,14 @@ pub(super) fn step(connection: &Connection, bytes_max: u64, next_job: u64) -> ru
         return done(0, None);
     }
     let Some(last_us) = last_end(connection)? else { return done(0, None) };
+    let largest = fair::largest(connection)?;
+    // One user's rows alone take much of the room, and most of what rows take: nobody else gives anything up for them.
+    if let Some(one) = largest.filter(|one| one.bytes > one.all_bytes / 2 && one.bytes > bytes_max / 4) {
+        let jobs = strike_jobs(connection, fair::oldest_of(connection, one.uid, JOBS_MAX)?, next_job)?;
+        if jobs > 0 {
+            return done(jobs, Some(Loss::Jobs));
+        }
+    }
     let older_us = last_us - RECENT_US;
     let many = older(connection, older_us)?.saturating_mul(ROW_BYTES) >= bytes_max / 2;
     let (packing, samples, rows) = (&LEVELS[..1], &LEVELS[1..4], &LEVELS[4..]);
@@ -97,15 +108,23 @@ pub(super) fn step(connection: &Connection, bytes_max: u64, next_job: u64) -> ru
             }
         }
         let over = if and_jobs { exited(connection, (0, -1), until_us, JOBS_MAX)? } else { Vec::new() };
-        if !over.is_empty() {
-            open::keep_next_job(connection, next_job)?;
-            let over: Vec<u64> = over.into_iter().map(|(_, job)| number(job)).collect();
-            let tables = ["samples", "blocks", "files", "processes", "nodes", "decisions", "jobs"];
-            strike(connection, &over, &tables)?;
-            return done(over.len(), Some(Loss::Jobs));
+        let over: Vec<u64> = over.into_iter().map(|(_, job)| number(job)).collect();
+        let jobs = strike_jobs(connection, over, next_job)?;
+        if jobs > 0 {
+            return done(jobs, Some(Loss::Jobs));
         }
     }
     done(0, None)
+}
+
+/// Strikes these jobs off, with all that belongs to them; gives how many they are.
+fn strike_jobs(connection: &Connection, jobs: Vec<u64>, next_job: u64) -> rusqlite::Result<usize> {
+    if !jobs.is_empty() {
+        open::keep_next_job(connection, next_job)?;
+        let tables = ["samples", "blocks", "files", "processes", "nodes", "decisions", "jobs"];
+        strike(connection, &jobs, &tables)?;
+    }
+    Ok(jobs.len())
 }
 
 /// About how many jobs there are that ended up to this moment: their numbers follow one another.

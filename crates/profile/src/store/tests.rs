@@ -490,6 +490,38 @@ proptest! {
     }
 }
 
+/// As fast and as large as one likes: what another user did days before stays, with its samples.
+#[test]
+fn one_users_large_jobs_drive_out_no_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    store.begin().unwrap();
+    for job in 1..=100 {
+        store.insert_job(&exited(job)).unwrap();
+        (0..50).for_each(|time_us| store.add_sample(&sample(job, time_us)).unwrap());
+    }
+    for job in 101..=400 {
+        let mut row = JobRow { uid: 1001, user: "eve".to_owned(), ..exited(job) };
+        row.ended_us = Some(4 * 86_400_000_000 + job);
+        row.spec.command = vec!["x".repeat(16 << 10)];
+        store.insert_job(&row).unwrap();
+    }
+    store.commit().unwrap();
+    let whole = store.used_bytes().unwrap();
+    let most = whole / 2;
+    while store.bound(most).unwrap().loss.is_some() {}
+    assert!(store.used_bytes().unwrap() <= most);
+    let left = |store: &Store, uid| store.last(Some(uid), 1_000).unwrap().len();
+    assert_eq!(left(&store, 1000), 100);
+    let eves = left(&store, 1001);
+    assert!((1..300).contains(&eves), "{eves}");
+    assert_eq!(store.last(Some(1001), 1).unwrap()[0].job, 400, "the oldest went first");
+    for job in 1..=100 {
+        assert_eq!(store.samples(job).unwrap().len(), 50, "job {job}");
+    }
+    assert_eq!(store.check().unwrap().problems, Vec::<String>::new());
+}
+
 #[test]
 fn only_the_owner_can_read_the_files() {
     let dir = tempfile::tempdir().unwrap();

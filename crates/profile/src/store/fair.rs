@@ -1,0 +1,70 @@
+//! Whose jobs go first where the store is full: those of the user whose rows take the most, so that one user's many large
+//! jobs do not drive out what others did.
+//!
+//! Nobody counts bytes for each user: some jobs, evenly over all numbers, are looked at, and only how long their texts are
+//! is read, which costs a page each. Absent: the size itself, and what else goes first ([`super::bound`]).
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::fields::whole;
+
+/// How many jobs are looked at.
+const PROBES: i64 = 256;
+/// How many of a user's jobs are looked at for those that are over: others wait.
+const LOOKED_AT_MAX: usize = 2_048;
+/// What a job takes beside its texts, in bytes: its figures, its places in indexes, some decisions.
+const ROW_BYTES: u64 = 1 << 10;
+
+/// The user whose rows take the most, where there are several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Largest {
+    pub uid: i64,
+    /// About what all jobs' rows take,
+    pub all_bytes: u64,
+    /// and this user's.
+    pub bytes: u64,
+}
+
+/// Looks whose rows take the most; `None`: all are of one user.
+pub(super) fn largest(connection: &Connection) -> rusqlite::Result<Option<Largest>> {
+    let span = "SELECT min(job), max(job) FROM jobs";
+    let span: (Option<i64>, Option<i64>) =
+        connection.prepare_cached(span)?.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let (Some(first), Some(last)) = span else { return Ok(None) };
+    let step = ((last - first) / PROBES).max(1);
+    let mut probe = connection.prepare_cached(
+        "SELECT job, uid, octet_length(command) + octet_length(name) + octet_length(directory) \
+         + ifnull(octet_length(layout), 0) + ifnull(octet_length(\"after\"), 0) + ifnull(octet_length(checkpoint), 0) \
+         FROM jobs WHERE job >= ?1 ORDER BY job LIMIT 1",
+    )?;
+    let (mut users, mut at, mut probes) = (BTreeMap::<i64, u64>::new(), first, 0);
+    while at <= last {
+        let found: Option<(i64, i64, i64)> =
+            probe.query_row([at], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()?;
+        let Some((job, uid, bytes)) = found else { break };
+        *users.entry(uid).or_default() += u64::try_from(bytes).unwrap_or(0) + ROW_BYTES;
+        probes += 1;
+        // Where numbers are left out a job stands for no more than itself.
+        at = at.max(job) + step;
+    }
+    let Some((&uid, &bytes)) = users.iter().max_by_key(|&(_, bytes)| bytes).filter(|_| users.len() > 1)
+    else {
+        return Ok(None);
+    };
+    let scale =
+        |bytes: u64| bytes.saturating_mul(u64::try_from(last - first + 1).unwrap_or(1)) / probes.max(1);
+    Ok(Some(Largest { uid, all_bytes: scale(users.values().sum()), bytes: scale(bytes) }))
+}
+
+/// The first jobs of a user that are over, by number; fewer where many wait before them.
+pub(super) fn oldest_of(connection: &Connection, uid: i64, most: usize) -> rusqlite::Result<Vec<u64>> {
+    let mut select = connection.prepare_cached(
+        "SELECT job FROM (SELECT job, state FROM jobs WHERE uid = ?1 ORDER BY job LIMIT ?2) \
+         WHERE state = 'exited' ORDER BY job LIMIT ?3",
+    )?;
+    let values = (uid, whole(LOOKED_AT_MAX as u64), whole(most as u64));
+    let jobs = select.query_map(values, |row| row.get::<_, i64>(0))?;
+    jobs.map(|job| job.map(|job| u64::try_from(job).unwrap_or(0))).collect()
+}
