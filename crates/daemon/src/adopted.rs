@@ -13,6 +13,7 @@ use pinfold_proto::wire::{Adoptee, ErrorCode, Reply};
 use pinfold_proto::{Adopted, Ending, JobSpec};
 use pinfold_sys::adoptee::{self, Standing};
 use pinfold_sys::container::{Container, ContainerError, Entered, Shape, Taken};
+use pinfold_sys::managers;
 use pinfold_sys::mode::{Mode, Roots};
 use pinfold_sys::peer::{self, Peer};
 use pinfold_sys::procfs::{ProcError, ProcessStat};
@@ -171,7 +172,8 @@ impl Daemon {
             None => {}
         }
         let environ = self.proc.environ(pid).ok().flatten().unwrap_or_default();
-        match adoptee::manager(&environ) {
+        let by_groups = managers::of_process(&self.proc, pid);
+        match by_groups.or_else(|| adoptee::manager(&environ).map(str::to_owned)) {
             Some(manager) if !operator => refuse(&format!(
                 "is part of a job of {manager}, which would not find it any more to end it; operators may adopt it"
             )),

@@ -98,11 +98,34 @@ impl Daemon {
         spec: &mut JobSpec,
     ) -> Result<(), Refusal> {
         let bounds = self.bounds_of(id)?;
+        if let Some(manager) = &bounds.manager {
+            self.told_by_groups(id, manager, spec);
+        }
         if let Some(told) = spec.allocation.as_mut() {
             told.memory_group =
                 told.manager.as_deref().and_then(|manager| shared_by(manager, user.uid, told.memory_bytes));
         }
         self.stay_within_bounds(bounds, spec)
+    }
+
+    /// The kernel says in whose job whoever asks is, whatever its environment says. If that said nothing, the PUs that
+    /// it was bound to are read from the kernel as well.
+    fn told_by_groups(&self, id: ConnectionId, manager: &str, spec: &mut JobSpec) {
+        let told = spec.allocation.get_or_insert_default();
+        let same = |own: &String| {
+            let kind = |name: &str| name.split(' ').next().map(str::to_owned);
+            kind(own) == kind(manager) && (own.starts_with(manager) || manager.starts_with(own.as_str()))
+        };
+        if told.manager.as_ref().is_some_and(same) {
+            // It may know more, such as the number of a task.
+            return;
+        }
+        told.manager = Some(manager.chars().take(MANAGER_MAX_BYTES / 4).collect());
+        if told.cpus.is_none() {
+            let process = self.server.process(id);
+            let status = process.and_then(|process| self.proc.status(process.pid).ok().flatten());
+            told.cpus = status.map(|status| status.cpus.to_string());
+        }
     }
 
     /// The same within bounds that are known.

@@ -19,12 +19,14 @@ use pinfold_proto::JobState;
 use pinfold_proto::row::{JobRow, Usage};
 use pinfold_proto::start::{Start, StartOf};
 use pinfold_proto::wire::Reply;
+use pinfold_sys::confined;
 use pinfold_sys::peer::{self, Peer};
 
 use crate::daemon::Daemon;
 use crate::durable::After;
 use crate::event::ConnectionId;
 use crate::live::Live;
+use crate::restore::is_alive;
 
 /// A job whose keepers ended so often before it started is given up.
 const KEEPERS_MAX: u32 = 3;
@@ -150,7 +152,11 @@ fn kept_as(row: &JobRow) -> JobId {
 
 impl Daemon {
     /// A keeper tells what another one would need in its place.
-    pub(crate) fn keep_start(&mut self, id: ConnectionId, job: JobId, start: Box<Start>) {
+    pub(crate) fn keep_start(&mut self, id: ConnectionId, job: JobId, mut start: Box<Start>) {
+        if let Err(why) = self.held_as_now(id, &mut start) {
+            tracing::info!(job = job.0, why, "a job will not come back if the host is restarted");
+            return;
+        }
         // The first of an array may be over by now; the others need it no less.
         let mut members = std::iter::once(job).chain(self.live_members(job.0).map(|(member, _)| member));
         let asked = members.find(|&member| self.keeps(id, member));
@@ -168,6 +174,26 @@ impl Daemon {
         begun.into_iter().for_each(|job| self.journal.touch(job));
         self.starts.coming.insert(kept.0);
         self.durable.after(After::KeepStart(kept, start));
+    }
+
+    /// Puts what the kernel says of the process at the other end in the place of what that says of itself: whoever comes
+    /// back with more than it had would have gained by a restart of the host.
+    ///
+    /// # Errors
+    /// Why it cannot come back, held by no less than it is now.
+    fn held_as_now(&self, id: ConnectionId, start: &mut Start) -> Result<(), String> {
+        let gone = || "what connected has ended".to_owned();
+        let process = self.server.process(id).ok_or_else(gone)?;
+        let limits = confined::limits(&self.proc, process.pid).ok().flatten().ok_or_else(gone)?;
+        let adjusted = confined::oom_score_adj(&self.proc, process.pid);
+        let beyond = confined::beyond_its_user(&self.proc, process.pid);
+        // What was read is its own only if it still lives.
+        if !is_alive(&self.proc, process) {
+            return Err(gone());
+        }
+        (start.limits, start.oom_score_adj) = (limits, adjusted);
+        start.umask &= 0o777;
+        beyond.map_or(Ok(()), Err)
     }
 
     /// Keeps it on disk, for a job or all members of an array. What is over by now needs it no more.

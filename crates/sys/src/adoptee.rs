@@ -58,7 +58,8 @@ fn parse_standing(text: &str) -> Option<Standing> {
     users.map(|_| standing)
 }
 
-/// The workload manager that started a process, as its environment has it.
+/// The workload manager that started a process, as its environment has it: a hint, for the environment is the process's own
+/// to change.
 #[must_use]
 pub fn manager(environ: &[u8]) -> Option<&'static str> {
     let there = |name: &str| {

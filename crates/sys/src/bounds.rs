@@ -9,6 +9,7 @@ use pinfold_topo::CpuSet;
 use crate::cgroup::{Generation, Group, own_group, parse_limit};
 use crate::container::levels::TOP;
 use crate::container::{IoRate, Limited, is_device};
+use crate::managers;
 use crate::mode::{Hierarchy, Roots};
 use crate::procfs::Proc;
 
@@ -29,6 +30,8 @@ pub struct Bounds {
     /// What else is bounded by groups that a job leaves: each bound with its group, those of one thing from the uppermost
     /// down, each smaller than the one before. Whoever is within the same group shares what it bounds.
     pub limits: Vec<GroupBound>,
+    /// The workload manager in whose job it is, by the names of groups and the processes above it.
+    pub manager: Option<String>,
     /// The job of this instance that it is part of; the groups of such a one count for nothing.
     pub job: Option<u64>,
 }
@@ -60,7 +63,7 @@ pub fn around(
     instance: &str,
     pid: u32,
 ) -> Bounds {
-    let mut found = Bounds::default();
+    let mut found = Bounds { manager: managers::of_process(proc, pid), ..Bounds::default() };
     let Ok(Some(own)) = proc.text(&format!("{pid}/cgroup")) else { return found };
     for hierarchy in hierarchies {
         let unified = hierarchy.generation == Generation::V2;
@@ -247,7 +250,7 @@ mod tests {
         let proc = Proc::open(proc.path()).unwrap();
         let found = around(hierarchies, hierarchies, &Roots::default(), &proc, "i1", 7);
         assert_eq!(found.memory_group.is_some(), found.memory_bytes.is_some(), "{groups:?}");
-        assert_eq!(Bounds { memory_group: None, ..found }, *want, "{groups:?}");
+        assert_eq!(Bounds { memory_group: None, manager: None, ..found }, *want, "{groups:?}");
         assert_eq!(
             around(hierarchies, &[], &Roots::default(), &proc, "i1", 8),
             Bounds::default(),
@@ -261,6 +264,7 @@ mod tests {
             memory_bytes,
             memory_group: None,
             limits: Vec::new(),
+            manager: None,
             job,
         }
     }

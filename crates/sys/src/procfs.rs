@@ -224,6 +224,11 @@ impl Proc {
         Ok(self.bytes(file)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
+    /// Where a symbolic link leads; `None`: it is not there, or not to be looked at.
+    pub(crate) fn link(&self, file: &str) -> Option<PathBuf> {
+        std::fs::read_link(self.root.join(file)).ok()
+    }
+
     fn required<T>(&self, file: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, ProcError> {
         match self.parsed(file, parse)? {
             Some(value) => Ok(value),

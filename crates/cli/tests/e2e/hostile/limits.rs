@@ -192,8 +192,83 @@ open('done', 'w')
     serves(&host);
 }
 
+fn leaves_no_managers_job_by_its_environment(kind: Kind) {
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped: only root makes groups to ask from");
+    }
+    let Some(pids) = carrying("pids") else { return };
+    // As slurmstepd names its groups; nothing in the environment says so.
+    let name = format!("pinfold-test-slurm-{}-{kind:?}", std::process::id());
+    let top = OwnGroup::make(&pids, &name);
+    let below = ["slurm", "slurm/uid_65533", "slurm/uid_65533/job_4711"];
+    let mut below = below.map(|path| OwnGroup::make(&pids, &format!("{name}/{path}")));
+    // They go from below.
+    below.reverse();
+    let [step, ..] = &below;
+    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    // What asks for a job is held to it, and the job ends with whoever keeps it.
+    let done = script_in(&host, &[step], SLEEPS);
+    let job: u64 = done.out.trim().parse().unwrap_or_else(|_| panic!("a number: {done:?}"));
+    host.until(job, JobState::Running);
+    let keeper = eventually("its keeper", || {
+        let in_step = std::fs::read_to_string(step.0.join("cgroup.procs")).unwrap_or_default();
+        let is_keeper = |pid: &u32| {
+            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            words.starts_with(b"pinfold") || words.windows(9).any(|part| part == b"/pinfold\0")
+        };
+        in_step.lines().filter_map(|line| line.parse().ok()).find(is_keeper).ok_or(in_step)
+    });
+    send(keeper, Signal::KILL);
+    let view = host.until(job, JobState::Exited);
+    assert!(view.reason.as_deref().is_some_and(|reason| reason.contains("Slurm 4711")), "{view:?}");
+    // Nor is a process taken out of it.
+    let script = "/bin/sleep 1000 >/dev/null 2>&1 & pinfold adopt --pid $!; status=$?; kill $!; exit $status";
+    let done = script_in(&host, &[step], script);
+    assert!(done.code == Some(5) && done.err.contains("part of a job of Slurm 4711"), "{done:?}");
+    drop(host);
+    drop(below);
+    drop(top);
+}
+
+fn what_comes_back_has_the_limits_it_had(kind: Kind) {
+    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let claim = serde_json::json!({
+        "words": ["pinfold", "submit", "true"], "environment": [], "directory": "/", "umask": 0o7777,
+        "limits": [["nproc", null, null], ["memlock", null, null], ["core", null, null]], "oom_score_adj": -1000,
+    });
+    let start: pinfold_proto::start::Start = serde_json::from_value(claim).expect("a start");
+    let ((told, asked), (done, until)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel::<()>());
+    std::thread::scope(|scope| {
+        let host = &host;
+        let keep = move || {
+            speak_as(host, ATTACKER, move |mut wire| {
+                wire.send(&Request::Submit { ticket: 1, spec: Box::new(spec()), pid: None });
+                let Some(Reply::Queued { job, .. }) = wire.hear() else { panic!("it is not queued") };
+                wire.send(&Request::Keep { job, start: Box::new(start) });
+                told.send(job).expect("somebody wants to know");
+                // Whoever keeps it stays until it was looked at.
+                let _ = until.recv();
+            });
+        };
+        scope.spawn(keep);
+        let job = asked.recv().expect("it asked");
+        let kept = host.state().join("starts").join(job.to_string());
+        let text = eventually("it is kept", || std::fs::read(&kept).map_err(|error| error.to_string()));
+        let kept: pinfold_proto::start::Start = serde_json::from_slice(&text).expect("whole");
+        let proc = pinfold_sys::procfs::Proc::open(Path::new("/proc")).expect("there");
+        let own = pinfold_sys::confined::limits(&proc, std::process::id()).expect("read").expect("all");
+        assert_eq!(kept.limits, own, "what the kernel says of whoever asked, not what that says");
+        let adjusted = pinfold_sys::confined::oom_score_adj(&proc, std::process::id());
+        assert_eq!((kept.oom_score_adj, kept.umask), (adjusted, 0o777));
+        drop(done);
+    });
+    serves(&host);
+}
+
 each_kind!(
     a_fork_bomb_takes_no_more_than_its_part,
     jobs_share_what_bounds_whoever_asked,
     whoever_left_a_connection_behind_is_not_heard,
+    leaves_no_managers_job_by_its_environment,
+    what_comes_back_has_the_limits_it_had,
 );

@@ -1,0 +1,146 @@
+//! Whose job a process is part of, by what the kernel says of it: the names that workload managers give to their control
+//! groups, and the processes above it. No word of the process's own counts: its environment is its own to change.
+//!
+//! Absent here: what follows from it, and managers that leave no mark that the kernel keeps.
+
+use crate::procfs::Proc;
+
+/// So many processes are looked at on the way up.
+const ANCESTORS_MAX: usize = 64;
+
+/// The workload manager in whose job a process is, with the job's number where that shows; of a process that is gone `None`.
+#[must_use]
+pub fn of_process(proc: &Proc, pid: u32) -> Option<String> {
+    let groups = proc.text(&format!("{pid}/cgroup")).ok().flatten()?;
+    of_groups(&groups).or_else(|| of_ancestors(proc, pid))
+}
+
+/// Of `/proc/PID/cgroup`.
+fn of_groups(text: &str) -> Option<String> {
+    text.lines().filter_map(|line| line.splitn(3, ':').nth(2)).find_map(of_group)
+}
+
+/// Of one path: Slurm's `slurm/uid_N/job_M` (first generation) and `slurmstepd.scope/job_M`, where either may have the
+/// name of the host; HTCondor's `htcondor/condor_...slotN@...`; OpenPBS's `pbs_jobs.service/jobid/M`; Torque's `torque/M`;
+/// LSF's `lsf/CLUSTER/job.M.N`.
+fn of_group(path: &str) -> Option<String> {
+    let names: Vec<&str> = path.split('/').collect();
+    let numbered = |name: &str, prefix: &str| {
+        let number = name.strip_prefix(prefix)?;
+        let ends = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
+        (ends > 0).then(|| number[..ends].to_owned())
+    };
+    for (place, name) in names.iter().enumerate() {
+        let next = |steps: usize| names.get(place + steps).copied().unwrap_or_default();
+        let slurm = match () {
+            () if name.ends_with("slurmstepd.scope") => numbered(next(1), "job_"),
+            () if name.starts_with("slurm") => {
+                numbered(next(1), "uid_").and_then(|_| numbered(next(2), "job_"))
+            }
+            () => None,
+        };
+        if let Some(job) = slurm {
+            return Some(format!("Slurm {job}"));
+        }
+        match *name {
+            name if name.starts_with("condor")
+                && (name.contains("slot") || names[..place].contains(&"htcondor")) =>
+            {
+                return Some("HTCondor".to_owned());
+            }
+            name if name.starts_with("pbs_jobs") && next(1) == "jobid" && !next(2).is_empty() => {
+                return Some(format!("PBS {}", next(2)));
+            }
+            "torque" if next(1).starts_with(|c: char| c.is_ascii_digit()) => {
+                return Some(format!("PBS {}", next(1)));
+            }
+            "lsf" => {
+                if let Some(job) = numbered(next(2), "job.") {
+                    return Some(format!("LSF {job}"));
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Grid Engine makes no group that is sure to be there: each of its jobs has a shepherd above it, a process of root's.
+fn of_ancestors(proc: &Proc, pid: u32) -> Option<String> {
+    let mut at = pid;
+    for _ in 0..ANCESTORS_MAX {
+        at = proc.stat(at).ok().flatten()?.parent;
+        if at <= 1 {
+            return None;
+        }
+        let name = proc.text(&format!("{at}/comm")).ok().flatten().unwrap_or_default();
+        if name.trim() == "sge_shepherd" && is_roots(&proc.text(&format!("{at}/status")).ok().flatten()?) {
+            return Some("Grid Engine".to_owned());
+        }
+    }
+    None
+}
+
+/// Whether a process is root's by any of its users; a shepherd takes its administrator's rights at times, and comes back.
+fn is_roots(status: &str) -> bool {
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    users.is_some_and(|users| users.split_ascii_whitespace().any(|user| user == "0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn jobs_are_known_by_their_groups() {
+        for (path, want) in [
+            ("/slurm/uid_1000/job_12/step_0/task_0", Some("Slurm 12")),
+            ("/slurm_node7/uid_1000/job_12", Some("Slurm 12")),
+            ("/system.slice/slurmstepd.scope/job_12/step_batch/user/task_0", Some("Slurm 12")),
+            ("/system.slice/node7_slurmstepd.scope/job_7", Some("Slurm 7")),
+            ("/system.slice/slurmstepd.scope/system", None),
+            ("/slurm/uid_1000", None),
+            ("/slurm/uid_x/job_12", None),
+            ("/htcondor/condor_var_lib_condor_execute_slot1_2@host", Some("HTCondor")),
+            ("/system.slice/condor.service/condor_slot1@host", Some("HTCondor")),
+            ("/system.slice/condor.service", None),
+            ("/pbs_jobs.service/jobid/12.server", Some("PBS 12.server")),
+            ("/pbs_jobs.service/jobid", None),
+            ("/torque/12.server", Some("PBS 12.server")),
+            ("/lsf/cluster1/job.12.3456.789", Some("LSF 12")),
+            ("/user.slice/user-1000.slice/session-3.scope", None),
+            ("/", None),
+        ] {
+            assert_eq!(of_group(path).as_deref(), want, "{path}");
+            assert_eq!(of_groups(&format!("4:memory:/\n0::{path}\n")).as_deref(), want, "{path}");
+        }
+    }
+
+    #[test]
+    fn grid_engine_is_known_by_a_shepherd_of_roots() {
+        let root = tempfile::tempdir().unwrap();
+        for (pid, parent, name, user) in [
+            (5, 1, "sge_shepherd", 0),
+            (6, 5, "sh", 7),
+            (8, 6, "a", 7),
+            (9, 1, "sge_shepherd", 7),
+            (10, 9, "b", 7),
+        ] {
+            let dir = root.path().join(pid.to_string());
+            fs::create_dir(&dir).unwrap();
+            fs::write(dir.join("stat"), format!("{pid} ({name}) S {parent} {}3 0 0", "0 ".repeat(17)))
+                .unwrap();
+            fs::write(dir.join("comm"), format!("{name}\n")).unwrap();
+            fs::write(dir.join("status"), format!("Name:\t{name}\nUid:\t{user}\t{user}\t{user}\t{user}\n"))
+                .unwrap();
+            fs::write(dir.join("cgroup"), "0::/\n").unwrap();
+        }
+        let proc = Proc::open(root.path()).unwrap();
+        assert_eq!(of_process(&proc, 8).as_deref(), Some("Grid Engine"));
+        assert_eq!(of_process(&proc, 6).as_deref(), Some("Grid Engine"));
+        assert_eq!(of_process(&proc, 10), None, "anybody may call a process so");
+        assert_eq!(of_process(&proc, 11), None);
+    }
+}
