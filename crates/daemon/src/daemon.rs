@@ -128,6 +128,8 @@ pub(crate) struct Daemon {
     pub host_processes: crate::limits::HostProcesses,
     /// The arrays whose members come over connections.
     pub arriving: crate::arrays::Arriving,
+    /// What doctor found of the host, and when.
+    pub examined: Option<(u64, pinfold_proto::view::DoctorView)>,
     /// Names and numbers of users.
     pub names: crate::names::Names,
     /// What is to be done after the write.
@@ -476,6 +478,7 @@ impl Daemon {
     }
 
     fn keep_house(&mut self) {
+        self.guard.send();
         self.isolate_waiting();
         self.call_keepers();
         self.journal.write_waiting();

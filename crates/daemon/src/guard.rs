@@ -4,13 +4,14 @@
 //! It is forked before the daemon opens anything, knows of such jobs by lines on a pipe, written *before* a
 //! job is frozen, slowed or bound, and learns of the daemon's death by the pipe's end. Absent here: the store, the socket.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
-use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
+use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use pinfold_proto::view::FindingView;
 use pinfold_sys::container::{Containers, Taken};
 use pinfold_sys::mode::{Plan, Roots};
 use pinfold_sys::spawn::{self, Side};
@@ -26,6 +27,9 @@ const TAKE_OVER_WITHIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Guard {
     pipe: Option<PipeWriter>,
+    /// What did not go into the pipe, as a guard that is stopped does not read it: for each job and kind of word the last
+    /// one, in the order in which they came, and first of all the rest of a line that went in half.
+    unsent: VecDeque<(Option<(u64, u8)>, Vec<u8>)>,
     /// Jobs it was told of, that they are frozen,
     told: BTreeSet<u64>,
     /// that they are slowed,
@@ -57,8 +61,9 @@ impl Guard {
         match spawn::fork_away().context("failed to fork the guard")? {
             Side::Parent(_) => {
                 in_ram::stay();
+                rustix::io::ioctl_fionbio(&pipe, true).context("failed to prepare the guard's pipe")?;
                 let (told, slowed, bound, taken) = Default::default();
-                Ok(Some(Self { pipe: Some(pipe), told, slowed, bound, taken }))
+                Ok(Some(Self { pipe: Some(pipe), unsent: VecDeque::new(), told, slowed, bound, taken }))
             }
             Side::Child => {
                 drop(pipe);
@@ -133,17 +138,70 @@ impl Guard {
         self.pipe = None;
     }
 
+    /// Tells the guard what it does not know yet, as far as it reads; never waits for it.
     fn say(&mut self, line: &str) {
-        // A guard that is gone cannot be told; the daemon goes on without it, and says so once.
-        if let Some(pipe) = &mut self.pipe
-            && pipe.write_all(line.as_bytes()).is_err()
-        {
-            tracing::error!(
-                "the guard is gone: if the daemon dies, frozen jobs stay frozen until `pinfold rescue`"
-            );
-            self.pipe = None;
+        let key = topic(line);
+        // The last word about a job's freeze, say, holds; one that went in half has no key and stays.
+        if key.is_some() {
+            self.unsent.retain(|(earlier, _)| *earlier != key);
+        }
+        self.unsent.push_back((key, line.as_bytes().to_vec()));
+        self.send();
+    }
+
+    /// Whether the guard was not told everything, for it does not read.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.pipe.is_some() && !self.unsent.is_empty()
+    }
+
+    /// Sends what could not be sent before, as far as the guard reads.
+    pub(crate) fn send(&mut self) {
+        while let (Some(pipe), Some((key, line))) = (&mut self.pipe, self.unsent.front_mut()) {
+            match pipe.write(line) {
+                Ok(count) if count == line.len() => drop(self.unsent.pop_front()),
+                Ok(count) => {
+                    line.drain(..count);
+                    *key = None;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    // A guard that is gone cannot be told; the daemon goes on without it, and says so once.
+                    tracing::error!(
+                        "the guard is gone: if the daemon dies, frozen jobs stay frozen until `pinfold rescue`"
+                    );
+                    self.pipe = None;
+                    self.unsent.clear();
+                }
+            }
         }
     }
+
+    /// What doctor says, where there is something to say.
+    pub(crate) fn finding(&self) -> Option<FindingView> {
+        self.is_behind().then(|| FindingView {
+            subject: "guard".to_owned(),
+            ok: false,
+            found: format!(
+                "the guard does not read: {} words wait; if the daemon dies, jobs may stay frozen until `pinfold rescue`",
+                self.unsent.len()
+            ),
+            change: Some("let the process pinfold-guard run again (SIGCONT), or restart the daemon".to_owned()),
+        })
+    }
+}
+
+/// Which job a line is about, and of what it tells: a later line on the same replaces it.
+fn topic(line: &str) -> Option<(u64, u8)> {
+    let mut words = line.split_ascii_whitespace();
+    let kind = match words.next()? {
+        "freeze" | "thaw" => 0,
+        "slow" | "grow" => 1,
+        "near" | "far" => 2,
+        "take" | "left" => 3,
+        _ => return None,
+    };
+    Some((words.next()?.parse().ok()?, kind))
 }
 
 /// Jobs that the daemon holds, each with its main process where that is known.
@@ -233,5 +291,45 @@ fn let_go(scene: &Scene, held: &Held) {
         if let Ok(Some(mut container)) = containers.adopt(job, main_pid) {
             let _ = container.thaw();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    fn guard() -> (PipeReader, Guard) {
+        let (lines, pipe) = std::io::pipe().unwrap();
+        rustix::io::ioctl_fionbio(&pipe, true).unwrap();
+        let (told, slowed, bound, taken) = Default::default();
+        (lines, Guard { pipe: Some(pipe), unsent: VecDeque::new(), told, slowed, bound, taken })
+    }
+
+    /// A guard that does not read holds nobody up, and costs one word for each job; once it reads it knows all.
+    #[test]
+    fn a_guard_that_is_stopped_is_told_later() {
+        let (mut lines, mut guard) = guard();
+        for round in 0..20_000 {
+            guard.will_freeze(round % 10, Some(7));
+            guard.thawed(round % 10);
+            guard.will_slow(11, Some(8));
+        }
+        guard.will_freeze(3, Some(9));
+        assert!(guard.is_behind() && guard.finding().is_some());
+        assert!(guard.unsent.len() <= 12, "{:?}", guard.unsent);
+        let (mut text, mut buffer) = (Vec::new(), [0; 1 << 16]);
+        while guard.is_behind() {
+            let count = lines.read(&mut buffer).unwrap();
+            text.extend_from_slice(&buffer[..count]);
+            guard.send();
+        }
+        guard.stand_down();
+        lines.read_to_end(&mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let last = |job: &str| text.lines().rfind(|line| line.split(' ').nth(1) == Some(job)).unwrap();
+        assert_eq!((last("3"), last("4"), last("11")), ("freeze 3 9", "thaw 4", "slow 11 8"));
+        assert!(text.lines().all(|line| topic(line).is_some() || line == "done"), "no line is torn");
+        assert_eq!(text.lines().last(), Some("done"));
     }
 }

@@ -186,6 +186,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         askers: allocation::Askers::default(),
         host_processes,
         arriving: std::collections::BTreeMap::new(),
+        examined: None,
         names: names::Names::new().context("failed to make a pair of sockets")?,
         doors_due: std::collections::VecDeque::new(),
         kills: std::collections::BTreeSet::new(),

@@ -168,9 +168,11 @@ impl Serving {
             if !self.hear_loop() {
                 return;
             }
-            while self.connections.len() < CONNECTIONS_MAX
-                && let Ok((stream, _)) = self.listener.accept()
-            {
+            for _ in 0..CONNECTIONS_MAX {
+                if !self.make_room() {
+                    break;
+                }
+                let Ok((stream, _)) = self.listener.accept() else { break };
                 if stream.set_nonblocking(true).is_ok() {
                     let until = Moment::now() + CONNECTION_MAX;
                     self.connections.push(Connection { stream, until, stage: Stage::Reading(Vec::new()) });
@@ -180,13 +182,27 @@ impl Serving {
         }
     }
 
+    /// Makes room for one more connection, if there is none, at the cost of the first that has not asked for anything yet;
+    /// `false`: all of them have.
+    fn make_room(&mut self) -> bool {
+        if self.connections.len() < CONNECTIONS_MAX {
+            return true;
+        }
+        // What it said meanwhile counts.
+        self.connections.iter_mut().for_each(Connection::read);
+        let silent = |connection: &Connection| matches!(connection.stage, Stage::Reading(_));
+        let first = self.connections.iter().position(silent);
+        first.map(|first| self.connections.remove(first)).is_some()
+    }
+
     /// Waits until something can be done; `false`: the poll itself fails.
     fn wait(&self) -> bool {
         let now = Moment::now();
         let next = self.connections.iter().map(|connection| connection.until.saturating_duration_since(now));
         let limit = next.min().and_then(|limit| Timespec::try_from(limit + Duration::from_millis(1)).ok());
         let mut fds = vec![PollFd::new(&self.wake, PollFlags::IN)];
-        if self.connections.len() < CONNECTIONS_MAX {
+        let silent = |connection: &Connection| matches!(connection.stage, Stage::Reading(_));
+        if self.connections.len() < CONNECTIONS_MAX || self.connections.iter().any(silent) {
             fds.push(PollFd::new(&self.listener, PollFlags::IN));
         }
         for connection in &self.connections {

@@ -114,3 +114,13 @@ fn who_is_not_named_is_told_of_the_host_alone() {
     check(SeeJobs::Users(vec![own + 1]), "host");
     check(SeeJobs::default(), "host");
 }
+
+/// Whoever asks for something is answered, however many connect and say nothing; those that were there last stay.
+#[test]
+fn silent_connections_make_room() {
+    let server = server("text\n".to_owned());
+    let silent: Vec<TcpStream> = (0..200).map(|_| connect(&server)).collect();
+    assert!(get(&server, "GET /metrics HTTP/1.1\r\n\r\n").ends_with("text\n"));
+    let mut first = &silent[0];
+    assert!(matches!(first.read(&mut [0; 1]), Ok(0) | Err(_)), "the first has made room");
+}
