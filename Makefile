@@ -1,6 +1,6 @@
 # What people type. Each target sets up what it needs first (as root with apt; otherwise it says what is missing).
 .DEFAULT_GOAL := help
-.PHONY: help demo test lab bench hostile deb lint clean
+.PHONY: help demo test crash lab bench hostile deb lint clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 binaries := --package pinfold-cli --package pinfold-daemon --package pinfold-bench
@@ -16,6 +16,11 @@ demo: ## Real programs three ways, a table and a picture in demo-results/ (about
 test: ## The whole suite: format, lints, simulated episodes, all tests
 	@scripts/setup.sh --test
 	@scripts/test.sh
+
+crash: ## The daemon ends at every point of its life, one after the other, in each mode (long)
+	@scripts/setup.sh --test
+	@cargo build --workspace --bins
+	@PINFOLD_CRASH_POINTS=all cargo test --package pinfold-cli --test e2e crash:: -- --nocapture
 
 lab: ## Emulated hosts (QEMU): control groups v2, NUMA nodes, shared cores; then Debian with systemd
 	@scripts/setup.sh --lab

@@ -97,6 +97,8 @@ pub(crate) struct Keeper {
     told: VecDeque<Told>,
     /// Whether the daemon has what another keeper needs in this one's place.
     successor: bool,
+    /// What another keeper would need in this one's place, as the daemon is told of it.
+    left: Option<Request>,
     /// The checkpoint commands of jobs.
     pub(crate) hooks: Hooks,
 }
@@ -180,6 +182,7 @@ impl Keeper {
             childless: BTreeSet::new(),
             told: VecDeque::new(),
             successor: false,
+            left: None,
             hooks: Hooks::default(),
         };
         // More than the welcome may have come already.
@@ -205,7 +208,9 @@ impl Keeper {
     /// Leaves with the daemon what another keeper would need in this one's place.
     pub(crate) fn leave_start(&mut self, job: u64, start: Start) {
         self.successor = true;
-        self.send(&Request::Keep { job, start: Box::new(start) });
+        let left = Request::Keep { job, start: Box::new(start) };
+        self.send(&left);
+        self.left = Some(left);
     }
 
     /// Whether a job that waits goes on waiting when this keeper is gone, for another one.
@@ -697,6 +702,11 @@ impl Keeper {
         self.told.push_back(Told::Found { another });
         let tickets: Vec<u64> = self.jobs.keys().copied().collect();
         tickets.into_iter().for_each(|ticket| self.present(ticket));
+        // The daemon may have died before that was on its disk.
+        if let Some(left) = self.left.take() {
+            self.send(&left);
+            self.left = Some(left);
+        }
         self.send(&Request::Presented);
     }
 

@@ -9,6 +9,7 @@ use pinfold_proto::wire::{ErrorCode, Reply};
 use pinfold_sys::container::{Applied, Container, ContainerError, Shape};
 use pinfold_sys::peer;
 
+use crate::crash;
 use crate::daemon::Daemon;
 use crate::durable::Begin;
 use crate::event::{ConnectionId, Effect, Event};
@@ -145,6 +146,14 @@ impl Daemon {
 
     /// Carries one effect out; what comes of it is an event.
     pub(crate) fn carry_out(&mut self, effect: Effect) -> Option<Event> {
+        let counts = effect.concerns_a_job();
+        counts.then(|| crash::point("before an effect"));
+        let event = self.carry_out_now(effect);
+        counts.then(|| crash::point("after an effect"));
+        event
+    }
+
+    fn carry_out_now(&mut self, effect: Effect) -> Option<Event> {
         match effect {
             Effect::Reply(id, reply) => {
                 self.server.send(id, &reply);
@@ -244,6 +253,7 @@ impl Daemon {
         };
         self.jobs.get_mut(&job)?.row.main = Some(main);
         self.processes.bind(job, main.pid, self.clock.now_us());
+        crash::point("between a child in its group and its start");
         self.started(job, container);
         let variables = self.variables(job);
         self.server.send(id, &Reply::Go { job: job.0, doors: 0, variables, wrap: self.wrap() });
@@ -265,6 +275,7 @@ impl Daemon {
             Ok(opened) => opened,
             Err(error) => return Event::NotCarried(job, action, in_full(&error)),
         };
+        crash::point("between a group and its start");
         self.started(job, container);
         let variables = self.variables(job);
         let count = u32::try_from(doors.len()).expect("one for each hierarchy");

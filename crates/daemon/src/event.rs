@@ -100,6 +100,24 @@ impl Effect {
             Self::Reply(..) | Self::Tell(..) => None,
         }
     }
+
+    /// Whether it is done to a job, or tells a keeper of one: questions are asked at any time, and change nothing.
+    pub(crate) fn concerns_a_job(&self) -> bool {
+        use pinfold_proto::wire::Reply;
+        let told = |reply: &Reply| {
+            matches!(
+                reply,
+                Reply::Queued { .. }
+                    | Reply::Attached { .. }
+                    | Reply::Recorded { .. }
+                    | Reply::Again { .. }
+                    | Reply::Refused { .. }
+                    | Reply::Struck { .. }
+                    | Reply::Unknown { .. }
+            )
+        };
+        self.job().is_some() || matches!(self, Self::Reply(_, reply) if told(reply))
+    }
 }
 
 /// The freezes of jobs of which `is_urgent` says that they are, and all else. What is to be done to a job before its freeze

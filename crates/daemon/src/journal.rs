@@ -17,6 +17,7 @@ use pinfold_proto::host::HostRow;
 use pinfold_proto::row::{DecisionRow, FileRow, JobRow, NodeRow, ProcessRow, SampleRow};
 
 use crate::act::in_full;
+use crate::crash;
 use crate::jobs::Jobs;
 use crate::numbers::Numbers;
 
@@ -217,6 +218,7 @@ impl Journal {
             return;
         }
         self.write_waiting();
+        crash::point("before the journal is written");
         match self.write_all(jobs) {
             Ok(refused) => self.written(jobs, refused),
             Err(error) => {
@@ -224,6 +226,7 @@ impl Journal {
                 self.failed(&error);
             }
         }
+        crash::point("after the journal was written");
     }
 
     /// Gives the jobs of which the store refused a row, and why.

@@ -17,6 +17,7 @@ mod checkpoint;
 mod child;
 mod clearing;
 mod clock;
+mod crash;
 mod daemon;
 mod disk;
 mod drift;

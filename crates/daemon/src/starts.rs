@@ -22,6 +22,7 @@ use pinfold_proto::wire::Reply;
 use pinfold_sys::confined;
 use pinfold_sys::peer::{self, Peer};
 
+use crate::crash;
 use crate::daemon::Daemon;
 use crate::durable::After;
 use crate::event::ConnectionId;
@@ -71,6 +72,8 @@ impl Starts {
     /// Those of an earlier life.
     pub(crate) fn open(state: &Path) -> Self {
         let directory = state.join("starts");
+        // What a daemon that died had begun to write.
+        let _ = fs::remove_file(directory.join("fresh"));
         let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
         let whole = |path: &Path| is_whole(path).unwrap_or(false);
         let numbers =
@@ -100,11 +103,14 @@ impl Starts {
             DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
             written.push(self.directory.clone());
         }
+        crash::point("before a start is kept");
         let (path, fresh) = (self.path(job), self.directory.join("fresh"));
         let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
         serde_json::to_writer(&mut file, start)?;
         file.flush()?;
+        crash::point("before a kept start has its name");
         fs::rename(&fresh, &path)?;
+        crash::point("after a start was kept");
         self.kept.insert(job.0);
         written.push(path);
         Ok(written)
@@ -117,6 +123,7 @@ impl Starts {
 
     /// A job, or an array as a whole, is over.
     fn forget(&mut self, job: JobId) {
+        crash::point("before a start is forgotten");
         if self.kept.remove(&job.0)
             && let Err(error) = fs::remove_file(self.path(job))
         {
@@ -164,6 +171,10 @@ impl Daemon {
         let Some(kept) = asked.and_then(|asked| self.jobs.get(&asked)).map(|live| kept_as(&live.row)) else {
             return;
         };
+        if self.starts.kept.contains(&kept.0) {
+            // Told once more after a restart of the daemon.
+            return;
+        }
         let begun = |job: &JobId| self.jobs.get(job).is_some_and(|live| live.has_started());
         let all = std::iter::once(kept).chain(self.live_members(kept.0).map(|(member, _)| member));
         let begun: BTreeSet<JobId> = all.filter(begun).collect();

@@ -117,6 +117,31 @@ impl Host {
         command
     }
 
+    /// Starts the daemon, which may end at this point of its life, and waits until it is ready.
+    ///
+    /// # Errors
+    /// What it said, if it ended before that.
+    pub(crate) fn try_start_daemon(&mut self, ends_at: Option<u64>) -> Result<(), String> {
+        let mut command = self.daemon_command(&self.path("daemon.log"));
+        command.envs(ends_at.map(|point| ("PINFOLD_CRASH_AT", point.to_string())));
+        let mut child = command.spawn().expect("the daemon starts");
+        let ready =
+            within(crate::wait::PATIENCE, || match child.try_wait().expect("the daemon is a child") {
+                Some(_) => Some(false),
+                None => self.daemon_said().contains("ready on").then_some(true),
+            });
+        self.daemon = Some(child);
+        match ready.unwrap_or_else(|| panic!("the daemon is not ready: {}", self.daemon_said())) {
+            true => Ok(()),
+            false => Err(self.daemon_said()),
+        }
+    }
+
+    /// Whether the daemon ended.
+    pub(crate) fn daemon_is_gone(&mut self) -> bool {
+        self.daemon.as_mut().is_none_or(|daemon| daemon.try_wait().expect("the daemon is a child").is_some())
+    }
+
     /// What the daemon has said on standard error since its last start.
     pub(crate) fn daemon_said(&self) -> String {
         let text = fs::read(self.path("daemon.log")).unwrap_or_default();

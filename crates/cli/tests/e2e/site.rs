@@ -26,7 +26,7 @@ pub(crate) const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
 pub(crate) const NOTE: &str = "echo $1 ${0##*/} $PINFOLD_JOB_ID $PINFOLD_EXIT_CODE $PINFOLD_SIGNAL >>log";
 
 /// A script of the site's; gives its path.
-fn module(host: &Host, name: &str, text: &str) -> String {
+pub(crate) fn module(host: &Host, name: &str, text: &str) -> String {
     let path = host.path(name);
     let work = host.work(".");
     std::fs::write(&path, format!("#!/bin/sh\ncd {} && {text}\n", work.display())).expect("a script");

@@ -11,6 +11,7 @@ use pinfold_sys::container::HOOK_VARIABLE;
 use serde::{Deserialize, Serialize};
 
 use super::{RecordError, failed};
+use crate::crash;
 
 /// The version of the files and of what programs are told.
 const VERSION: u32 = 1;
@@ -176,9 +177,16 @@ impl Records {
     /// All that there are. One that cannot be read is left where it is, and said so.
     pub(super) fn read(&self) -> Vec<Record> {
         let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten().map(|entry| entry.path());
-        let is_record = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "json");
         let mut records = Vec::new();
-        for path in entries.filter(is_record) {
+        for path in entries {
+            let ending = path.extension().and_then(|ending| ending.to_str());
+            if ending == Some("new") {
+                // What a daemon that died had begun to write.
+                let _ = std::fs::remove_file(&path);
+            }
+            if ending != Some("json") {
+                continue;
+            }
             match read_one(&path) {
                 Ok(record) => records.push(record),
                 Err(error) => {
@@ -193,6 +201,7 @@ impl Records {
 
     /// Puts one on disk, whole.
     pub(super) fn write(&self, record: &Record) -> Result<(), RecordError> {
+        crash::point("before a record");
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.dir);
         made.map_err(|source| failed("make", &self.dir, source))?;
         let path = self.path(record.job);
@@ -202,13 +211,16 @@ impl Records {
             file.write_all(&text)?;
             file.sync_all()
         });
+        crash::point("before a record has its name");
         let written = written.and_then(|()| std::fs::rename(&beside, &path)).and_then(|()| self.sync());
+        crash::point("after a record");
         written.map_err(|source| failed("write", &path, source))
     }
 
     /// Nothing is owed any more.
     pub(super) fn remove(&self, job: u64) -> Result<(), RecordError> {
         let path = self.path(job);
+        crash::point("before a record is removed");
         match std::fs::remove_file(&path) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
