@@ -221,7 +221,7 @@ impl Daemon {
             return self.take_in(job, action);
         }
         let (id, uid, has_child) = (live.keeper?, live.row.uid, live.child.is_some());
-        if self.waits_for_its_nodes(job) {
+        if self.waits_for_its_keeper(job) || self.waits_for_its_nodes(job) {
             return None;
         }
         if let Err(error) = self.set_up(job)? {
@@ -239,6 +239,7 @@ impl Daemon {
                 live.asked_child = true;
                 self.server.send(id, &Reply::Grant { job: job.0 });
                 self.to_flush.insert(id);
+                self.awaits_answer(job);
             }
             return None;
         }
@@ -282,6 +283,7 @@ impl Daemon {
         let go = Reply::Go { job: job.0, doors: count, variables, wrap: self.wrap() };
         self.server.send_with(id, &go, doors);
         self.to_flush.insert(id);
+        self.awaits_answer(job);
         Event::Carried(job, action)
     }
 

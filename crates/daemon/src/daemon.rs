@@ -121,6 +121,8 @@ pub(crate) struct Daemon {
     pub running: BTreeSet<JobId>,
     /// The processes at the other ends, as far as they keep jobs.
     pub keepers: BTreeMap<ConnectionId, ProcessId>,
+    /// Keepers that are to say something.
+    pub unheard: crate::unheard::Unheard,
     /// Descriptors of children that wait to become jobs.
     pub children: crate::child::Children,
     /// What the groups around those at the other ends let them have.
@@ -319,6 +321,9 @@ impl Daemon {
         if self.own_nodes.due_us().is_some_and(|at| at <= now_us) {
             events.push(Event::NodesDue);
         }
+        if self.unheard.due_us().is_some_and(|at| at <= now_us) {
+            events.push(Event::UnheardDue);
+        }
         if self.house_keeping_us <= now_us {
             events.push(Event::HouseKeeping);
         }
@@ -347,6 +352,7 @@ impl Daemon {
             self.sets_due_us(),
             self.own_nodes.due_us(),
             self.names.due_us(),
+            self.unheard.due_us(),
             self.kills.first().map(|&(at, _)| at),
             self.doors_due.front().map(|&(at, _)| at),
             self.service.due_us(),
@@ -401,6 +407,7 @@ impl Daemon {
         self.flush();
         let now_us = self.clock.now_us();
         self.sampler.schedule(!self.running.is_empty(), now_us);
+        self.unheard.schedule(!self.running.is_empty(), now_us);
         let has_groups = self.containers.plan().mode != Mode::Rootless;
         self.drifts.schedule(if has_groups { self.running.len() } else { 0 }, Instant(now_us));
         let tight = self.policy.memory_is_tight() || self.askers.near_the_end;
@@ -445,6 +452,7 @@ impl Daemon {
             Event::NamesKnown => self.names_known(),
             Event::DirectoriesCleared => self.directories_cleared(),
             Event::Flushed => self.flushed(),
+            Event::UnheardDue => self.look_for_unheard(),
             Event::PolicyDue => self.judge(pinfold_policy::Event::Tick),
             Event::PieceDue => self.tell_more(),
             Event::KillDue(job) => self.kill_due(job),

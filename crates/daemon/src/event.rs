@@ -54,6 +54,8 @@ pub(crate) enum Event {
     DirectoriesCleared,
     /// What was written is on disk.
     Flushed,
+    /// Keepers had their time to say something.
+    UnheardDue,
     /// It is time for the judgement's own timers.
     PolicyDue,
     /// It is time to close the doors of containers.

@@ -143,7 +143,8 @@ impl Daemon {
         } else {
             live.row.reason = Some(how_it_ended(&live.row));
         }
-        if let Some(id) = live.keeper {
+        // One that was not heard will still tell, and is answered then.
+        if let Some(id) = live.keeper.filter(|_| !live.untold || live.row.ending.is_some()) {
             self.reply_lasting(id, recorded(job, Some(&live.row)), lasting);
         }
         if let Some(container) = container {
@@ -222,6 +223,7 @@ impl Daemon {
     pub(crate) fn child_gone(&mut self, job: JobId) {
         if let Some(live) = self.jobs.get_mut(&job) {
             live.child = None;
+            self.awaits_answer(job);
         }
     }
 

@@ -4,7 +4,7 @@ use pinfold_policy::{Command, Event as Judged, JobId};
 use pinfold_proto::array::JobName;
 use pinfold_proto::config::Config;
 use pinfold_proto::row::{JobRow, ProcessId};
-use pinfold_proto::wire::{ErrorCode, Phase, Reply, Request, Verb, WIRE_VERSION};
+use pinfold_proto::wire::{ErrorCode, Phase, Reply, Request, Verb, WIRE_VERSION, WIRE_VERSION_OLDEST};
 use pinfold_proto::{Ending, JobSpec, JobState};
 use pinfold_sys::container::Container;
 use pinfold_sys::peer::{self, Peer};
@@ -43,6 +43,11 @@ impl Daemon {
             self.server.close_after_sending(id);
             return;
         }
+        if let Some(version) = self.server.older(id)
+            && !request.is_of_an_older_keeper()
+        {
+            return self.refuse_version(id, version);
+        }
         match request {
             Request::Hello { version } => self.hello(id, version),
             Request::Submit { ticket, spec, pid } => self.submitted(id, user, ticket, *spec, pid),
@@ -52,7 +57,7 @@ impl Daemon {
             Request::Keep { job, start } => self.keep_start(id, JobId(job), start),
             Request::Ended { job, ending } => {
                 if self.keeps(id, JobId(job)) {
-                    self.ended(JobId(job), ending);
+                    self.told_end(id, JobId(job), ending);
                 } else if !self.jobs.contains_key(&JobId(job)) && self.amend(user, JobId(job), ending) {
                     // It counts as over already; its keeper must not wait for more.
                     self.reply_lasting(id, recorded(JobId(job), None), self.durable.is_behind());
@@ -130,18 +135,21 @@ impl Daemon {
         }
     }
 
+    fn refuse_version(&mut self, id: ConnectionId, version: u32) {
+        let older = if version < WIRE_VERSION { "the command" } else { "the daemon" };
+        let text = format!(
+            "the command speaks version {version}, the daemon version {WIRE_VERSION}: {older} is older; \
+             install the same version of both and restart the daemon"
+        );
+        self.refuse(id, ErrorCode::Failed, &text);
+        self.server.close_after_sending(id);
+    }
+
     fn hello(&mut self, id: ConnectionId, version: u32) {
-        if version != WIRE_VERSION {
-            let older = if version < WIRE_VERSION { "the command" } else { "the daemon" };
-            let text = format!(
-                "the command speaks version {version}, the daemon version {WIRE_VERSION}: {older} is older; \
-                 install the same version of both and restart the daemon"
-            );
-            self.refuse(id, ErrorCode::Failed, &text);
-            self.server.close_after_sending(id);
-            return;
+        if !(WIRE_VERSION_OLDEST..=WIRE_VERSION).contains(&version) {
+            return self.refuse_version(id, version);
         }
-        self.server.greet(id);
+        self.server.greet(id, version);
         let mut warnings = self.warnings.clone();
         warnings.extend(self.journal.warnings());
         warnings.extend(self.audit.warning());
@@ -252,12 +260,41 @@ impl Daemon {
                 self.doors_due.push_back((now_us + DOORS_CLOSE_AFTER_US, job));
                 self.journal.touch_later(job);
                 self.catch_up(job);
+                self.keeper_spoke(job);
             }
             return;
         }
         live.child = Some(child);
         if live.granted {
             self.effects.push(Effect::Act(job, self.start_action(job)));
+        }
+        self.keeper_spoke(job);
+    }
+
+    /// A keeper tells how its job ended.
+    fn told_end(&mut self, id: ConnectionId, job: JobId, ending: Ending) {
+        if self.jobs.get(&job).is_some_and(|live| live.has_started()) {
+            return self.ended(job, ending);
+        }
+        let message =
+            format!("job {job} has not started: there is no end of it to tell, but it can be withdrawn");
+        self.refuse(id, ErrorCode::Refused, &message);
+    }
+
+    /// Whether a job can stand as its keeper says. That it runs, or ended, follows only from a start: one that this daemon
+    /// carried out, or one that is on disk of a daemon that died before it could write down more. And what has processes
+    /// does not wait.
+    fn can_be(&self, job: JobId, phase: &Phase, user: Peer) -> bool {
+        let Some(live) = self.jobs.get(&job) else { return false };
+        let may_have_started = live.has_started() || live.found_granted;
+        match phase {
+            Phase::Waiting { pid } => {
+                let held = pid.and_then(|pid| self.child_of(pid, user)).map(|held| crate::child::id(&held));
+                let runs = live.row.main.filter(|main| crate::restore::is_alive(&self.proc, *main));
+                !live.has_started() || runs.is_none_or(|main| held == Some(main))
+            }
+            Phase::Running { .. } => may_have_started,
+            Phase::Ended { ending } => may_have_started || self.may_be_put_back(job, ending),
         }
     }
 
@@ -276,6 +313,14 @@ impl Daemon {
         }
         let keeper = self.keeper_process(id, user);
         if self.is_kept_by_another(job, id, keeper) {
+            return self.reply(id, Reply::Unknown { job: job.0 });
+        }
+        if !self.can_be(job, &phase, user) {
+            if self.keeps(id, job) {
+                let message = format!("job {job} is not as it is said to be: nothing about it is changed");
+                return self.refuse(id, ErrorCode::Refused, &message);
+            }
+            // Whoever kept it before may have lost it with a disk that refused; it goes on as if nobody knew it.
             return self.reply(id, Reply::Unknown { job: job.0 });
         }
         let (waiting, ending) = match phase {
@@ -314,6 +359,7 @@ impl Daemon {
         }
         self.journal.touch(job);
         self.keeper_came(job);
+        self.keeper_spoke(job);
         self.reply(id, Reply::Attached { job: job.0 });
         if let Some(ending) = ending
             && !self.was_put_back(job, &ending)
@@ -334,7 +380,11 @@ impl Daemon {
         let Some(keeper) = self.keeper_process(id, user) else { return };
         let forgotten = |live: &Live| {
             let lost = live.orphaned || live.awaits_keeper.is_some();
-            live.row.keeper == Some(keeper) && live.keeper.is_none() && !live.has_started() && !lost
+            live.row.uid == user.uid
+                && live.row.keeper == Some(keeper)
+                && live.keeper.is_none()
+                && !live.has_started()
+                && !lost
         };
         let forgotten: Vec<JobId> =
             self.jobs.values().filter(|live| forgotten(live)).map(|live| live.id()).collect();
@@ -443,7 +493,7 @@ impl Daemon {
                 Command::SetMemory(bytes)
             }
         };
-        if self.holds_awaited(job, command) {
+        if self.holds_awaited(job, command) || self.holds_silent(job, command) {
             return Ok(());
         }
         self.judge(Judged::Command(job, command));
@@ -650,7 +700,8 @@ impl Daemon {
     /// A job that was closed as lost did end, and its keeper says how: the stored row is put right.
     fn amend(&mut self, user: Peer, job: JobId, ending: Ending) -> bool {
         let Some(mut row) = self.stored_row(job) else { return false };
-        if row.uid != user.uid || row.ending.is_some() {
+        // Of one that never started there is no end but its closing.
+        if row.uid != user.uid || row.ending.is_some() || row.started_us.is_none() {
             return row.uid == user.uid;
         }
         row.ending = Some(ending);

@@ -16,6 +16,7 @@ use crate::child::Child;
 use crate::durable::Begin;
 use crate::event::ConnectionId;
 use crate::starts::Awaited;
+use crate::unheard::Silent;
 
 /// A checkpoint command has so long at most, whatever was asked for.
 const CHECKPOINT_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -37,6 +38,16 @@ pub(crate) struct Live {
     pub even: bool,
     /// Whether the keeper was asked for a child.
     pub asked_child: bool,
+    /// By when its keeper is to answer that it may start.
+    pub answer_until_us: Option<u64>,
+    /// Its keeper did not.
+    pub silent: Option<Silent>,
+    /// An earlier daemon decided its start, and may have carried that out.
+    pub found_granted: bool,
+    /// Since when no process of it is left, though its keeper has not told its end.
+    pub emptied_us: Option<u64>,
+    /// Its keeper did not tell its end in time.
+    pub untold: bool,
     /// Where it is contained, once it runs.
     pub container: Option<Box<Container>>,
     /// What is to be done to its processes once there are any: it was let go through doors, and its keeper has not
@@ -85,6 +96,11 @@ impl Live {
             granted: false,
             even: false,
             asked_child: false,
+            answer_until_us: None,
+            silent: None,
+            found_granted: false,
+            emptied_us: None,
+            untold: false,
             container: None,
             early: Vec::new(),
             freezes_since: None,

@@ -62,6 +62,7 @@ mod sets;
 mod shares;
 mod starts;
 mod state_dir;
+mod unheard;
 mod witness;
 
 use std::io::Write as _;
@@ -183,6 +184,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         warnings,
         waiters: Vec::new(),
         keepers: std::collections::BTreeMap::new(),
+        unheard: unheard::Unheard::default(),
         children: child::Children::new(connections_max / CHILDREN_PART),
         askers: allocation::Askers::default(),
         host_processes,

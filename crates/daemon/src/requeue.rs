@@ -38,6 +38,7 @@ impl Daemon {
         live.meter = None;
         live.members = Default::default();
         (live.child, live.granted, live.asked_child, live.lingers) = (None, false, false, false);
+        (live.found_granted, live.emptied_us) = (false, None);
         live.early.clear();
         live.set_state(JobState::Queued, now_us);
         let row = &mut live.row;
@@ -64,16 +65,24 @@ impl Daemon {
         self.follow_policy(job);
     }
 
-    /// Whether a keeper tells of an end that was dealt with already: it lost the daemon before it heard that the job
-    /// waits again. Tells it again then.
-    pub(crate) fn was_put_back(&mut self, job: JobId, ending: &Ending) -> bool {
+    /// Whether this can be the end of a job that was dealt with already: the job waits again.
+    pub(crate) fn may_be_put_back(&self, job: JobId, ending: &Ending) -> bool {
         let put_back = |row: &pinfold_proto::row::JobRow| {
             (row.requeues > 0 || row.checkpoints > 0)
                 && !row.requeuing
                 && row.started_us.is_none()
                 && ending.signal == Some(SIGKILL)
         };
-        let Some(live) = self.jobs.get(&job).filter(|live| put_back(&live.row)) else { return false };
+        self.jobs.get(&job).is_some_and(|live| put_back(&live.row))
+    }
+
+    /// Whether a keeper tells of such an end: it lost the daemon before it heard that the job waits again. Tells it again
+    /// then.
+    pub(crate) fn was_put_back(&mut self, job: JobId, ending: &Ending) -> bool {
+        if !self.may_be_put_back(job, ending) {
+            return false;
+        }
+        let Some(live) = self.jobs.get(&job) else { return false };
         let reason =
             format!("job {job}: {}", live.row.reason.as_deref().unwrap_or("it was ended for others"));
         self.effects.extend(live.keeper.map(|id| Effect::Reply(id, Reply::Again { job: job.0, reason })));

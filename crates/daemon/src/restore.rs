@@ -10,6 +10,7 @@ use pinfold_proto::config;
 use pinfold_proto::row::{JobRow, ProcessId};
 use pinfold_sys::container::{Container, Entered};
 use pinfold_sys::identity::Process;
+use pinfold_sys::mode::Mode;
 use pinfold_sys::procfs::Proc;
 
 use crate::daemon::Daemon;
@@ -90,7 +91,11 @@ impl Daemon {
         let is_alive = |process| !self.rebooted && is_alive(&self.proc, process);
         let keeper_alive = live.row.keeper.is_some_and(is_alive);
         let main = live.row.main.filter(|&main| is_alive(main)).map(|main| main.pid);
-        let populated = self.contain_again(&mut live, left, main);
+        live.found_granted = !live.has_started() && self.was_to_start(job);
+        // Anybody can mark a process of its own as one of a job of its own: without groups that is no start.
+        let counts =
+            live.has_started() || live.found_granted || self.containers.plan().mode != Mode::Rootless;
+        let populated = self.contain_again(&mut live, left, main) && counts;
         if !populated && !live.has_started() {
             // Made for a start that never came; the next one makes it anew.
             live.container = None;
@@ -150,6 +155,12 @@ impl Daemon {
         }
         self.watch_container(job);
         self.finish_if_empty(job);
+    }
+
+    /// Whether the start of a job that is not known to have started is on disk.
+    fn was_to_start(&mut self, job: JobId) -> bool {
+        let decisions = self.journal.store().decisions(job.0).unwrap_or_default();
+        crate::unheard::leads_to_a_start(decisions.iter().map(|row| row.action.as_str()))
     }
 
     /// Nobody is left for whom a job waits.

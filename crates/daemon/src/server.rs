@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use pinfold_proto::row::ProcessId;
-use pinfold_proto::wire::{self, Decoder, ErrorCode, REQUEST_MAX_BYTES, Reply, Request};
+use pinfold_proto::wire::{self, Decoder, ErrorCode, REQUEST_MAX_BYTES, Reply, Request, WIRE_VERSION};
 use pinfold_sys::container::Doors;
 use pinfold_sys::peer::{self, Peer};
 use pinfold_sys::procfs::Proc;
@@ -60,6 +60,8 @@ struct Connection {
     /// Whether the loop was told to watch for room to send more.
     watched_output: bool,
     greeted: bool,
+    /// The version that it speaks, if that is an older one than the daemon's.
+    older: Option<u32>,
     /// Requests may have arrived that are not heard yet; nothing more is read before they are.
     backlog: bool,
     /// The client says no more.
@@ -136,6 +138,7 @@ impl Server {
                 out_files: VecDeque::new(),
                 watched_output: false,
                 greeted: false,
+                older: None,
                 backlog: false,
                 ended: false,
                 closing: false,
@@ -237,10 +240,16 @@ impl Server {
     }
 
     /// Marks a connection as one that has said hello.
-    pub(crate) fn greet(&mut self, id: ConnectionId) {
+    pub(crate) fn greet(&mut self, id: ConnectionId, version: u32) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.greeted = true;
+            connection.older = (version < WIRE_VERSION).then_some(version);
         }
+    }
+
+    /// The version that it speaks, if that is an older one than this daemon's.
+    pub(crate) fn older(&self, id: ConnectionId) -> Option<u32> {
+        self.connections.get(&id)?.older
     }
 
     /// Whether it has said hello.

@@ -17,6 +17,11 @@ use crate::view::{DoctorView, MapView, PointView, ReportView, SetsView, StatusVi
 /// The version of the wire. A daemon refuses a client of another version with words that say which is older.
 pub const WIRE_VERSION: u32 = 15;
 
+/// The oldest version of which a daemon still hears keepers, so that jobs outlive an upgrade: what a keeper says of jobs
+/// that it has ([`Request::is_of_an_older_keeper`]) has had one form since then. Everything else is refused it, as another
+/// version is; so its jobs end and start, and new ones are for commands of the daemon's version.
+pub const WIRE_VERSION_OLDEST: u32 = 14;
+
 /// The longest frame a daemon reads, in bytes. A client that announces more is cut off.
 pub const REQUEST_MAX_BYTES: usize = 256 * 1024;
 
@@ -212,6 +217,24 @@ pub enum Request {
         /// Keys and values, as `KEY=VALUE`.
         changes: Vec<String>,
     },
+}
+
+impl Request {
+    /// Whether a keeper of an older version ([`WIRE_VERSION_OLDEST`]) may say this.
+    #[must_use]
+    pub const fn is_of_an_older_keeper(&self) -> bool {
+        matches!(
+            self,
+            Self::Hello { .. }
+                | Self::Attach { .. }
+                | Self::Presented
+                | Self::Child { .. }
+                | Self::Ended { .. }
+                | Self::Checkpointed { .. }
+                | Self::Withdraw { .. }
+                | Self::Interrupted { .. }
+        )
+    }
 }
 
 /// The jobs that a name means.

@@ -35,7 +35,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    fn connect(host: &Host) -> Self {
+    pub(crate) fn connect(host: &Host) -> Self {
         let stream = UnixStream::connect(host.socket()).expect("the daemon listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a deadline");
         stream.set_write_timeout(Some(PATIENCE)).expect("a deadline");

@@ -1,1 +1,283 @@
-//! Keepers that are stopped, that are of another version, or that leave much behind for the next daemon.
+//! What a keeper may say of its jobs, and when: that one runs or ended follows only from a start that the daemon decided.
+//! And what a keeper that says nothing may hold, for it is stopped, of another version, or does not care: no slot.
+
+use std::process::Child;
+
+use pinfold_proto::JobClass;
+use pinfold_proto::wire::{WIRE_VERSION, WIRE_VERSION_OLDEST};
+
+use super::*;
+
+each_kind!(
+    nothing_runs_that_was_not_started,
+    nothing_ended_that_was_not_started,
+    what_runs_does_not_wait,
+    a_start_that_is_on_disk_is_believed,
+    an_older_keeper_tells_of_its_jobs_and_no_more,
+    no_slot_is_left_to_a_keeper_that_is_refused,
+    no_slot_is_left_to_a_keeper_that_does_not_tell,
+    no_slot_is_left_to_a_keeper_that_is_stopped,
+    a_slot_is_not_left_to_one_that_never_answers,
+);
+
+fn sleeper(user: u32) -> Killed {
+    let mut command = Command::new("/bin/sleep");
+    command.arg("600").uid(user).gid(user).stdin(Stdio::null());
+    Killed(command.spawn().expect("a process"))
+}
+
+/// One that is known by its environment where there are no groups: the process of the first job.
+fn first_jobs(host: &Host) -> Killed {
+    let mut command = Command::new("/bin/sleep");
+    command.arg("600").uid(ATTACKER).gid(ATTACKER).stdin(Stdio::null());
+    command.env("PINFOLD_JOB_ID", "1").env("PINFOLD_INSTANCE", host.instance());
+    Killed(command.spawn().expect("a process"))
+}
+
+fn end(mut child: Killed) {
+    let child: &mut Child = &mut child.0;
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// A connection of the attacker's for this process, which has the rights to start anybody's processes.
+fn attackers_connection(host: &Host) -> Wire {
+    speak_as(host, ATTACKER, |wire| wire)
+}
+
+fn submit(wire: &mut Wire, spec: JobSpec, pid: Option<u32>) -> u64 {
+    wire.send(&Request::Submit { ticket: 7, spec: Box::new(spec), pid });
+    match wire.hear() {
+        Some(Reply::Queued { job, .. }) => job,
+        other => panic!("it is queued: {other:?}"),
+    }
+}
+
+#[track_caller]
+fn is_refused(wire: &mut Wire, request: &Request) {
+    wire.send(request);
+    let reply = wire.hear();
+    assert!(matches!(reply, Some(Reply::Error { code: ErrorCode::Refused, .. })), "{request:?}: {reply:?}");
+}
+
+/// Past the queue, a drain, and the site's programs.
+fn nothing_runs_that_was_not_started(kind: Kind) {
+    let Some(mut host) = shared(kind, &["slots.factor=4"]) else { return };
+    assert_eq!(host.pinfold(["drain"]).code, Some(0));
+    let child = sleeper(ATTACKER);
+    let pid = child.0.id();
+    let groups = || std::fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("it lives");
+    let before = groups();
+    let phases = [Phase::Running { pid }, Phase::Ended { ending: Ending::default() }];
+    let mut wire = attackers_connection(&host);
+    let exclusive = JobSpec { class: Some(JobClass::Exclusive), ..spec() };
+    let held = submit(&mut wire, JobSpec { held: true, ..exclusive.clone() }, None);
+    let queued = submit(&mut wire, exclusive, Some(pid));
+    let stand = |host: &Host| {
+        assert_eq!((host.job(held).state, host.job(queued).state), (JobState::Held, JobState::Queued));
+        assert_eq!(groups(), before);
+    };
+    for job in [held, queued] {
+        for phase in phases {
+            is_refused(&mut wire, &Request::Attach { job, phase });
+            stand(&host);
+        }
+    }
+    // A daemon that comes after believes what is on disk, and no start is.
+    host.crash();
+    host.start_daemon();
+    let mut wire = attackers_connection(&host);
+    for job in [held, queued] {
+        for phase in phases {
+            wire.send(&Request::Attach { job, phase });
+            assert_eq!(wire.hear(), Some(Reply::Unknown { job }));
+            stand(&host);
+        }
+        wire.send(&Request::Attach { job, phase: Phase::Waiting { pid: None } });
+        assert_eq!(wire.hear(), Some(Reply::Attached { job }), "it is known as what it is");
+        stand(&host);
+    }
+}
+
+fn nothing_ended_that_was_not_started(kind: Kind) {
+    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let mut wire = attackers_connection(&host);
+    let job = submit(&mut wire, JobSpec { held: true, ..spec() }, None);
+    let ending = Ending { exit_code: Some(0), rss_peak_bytes: 1 << 50, ..Ending::default() };
+    is_refused(&mut wire, &Request::Ended { job, ending });
+    wire.send(&Request::Checkpointed { job, error: None });
+    assert_eq!(host.job(job).state, JobState::Held);
+    wire.send(&Request::Withdraw { job, reason: "it was a try".to_owned() });
+    assert!(matches!(wire.hear(), Some(Reply::Recorded { .. })));
+    // Nor afterwards.
+    wire.send(&Request::Ended { job, ending });
+    wire.hear();
+    let view = host.until(job, JobState::Exited);
+    assert_eq!((view.exit_code, view.signal), (None, None), "{view:?}");
+}
+
+/// It would give its slot back, and go on.
+fn what_runs_does_not_wait(kind: Kind) {
+    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let (child, other) = (sleeper(ATTACKER), sleeper(ATTACKER));
+    let mut wire = attackers_connection(&host);
+    let job = submit(&mut wire, spec(), Some(child.0.id()));
+    assert!(matches!(wire.hear(), Some(Reply::Go { .. })));
+    for pid in [None, Some(other.0.id())] {
+        is_refused(&mut wire, &Request::Attach { job, phase: Phase::Waiting { pid } });
+        assert_eq!(host.job(job).pids, [child.0.id()]);
+    }
+}
+
+/// The daemon before died between the word that a job may start and that it did.
+fn a_start_that_is_on_disk_is_believed(kind: Kind) {
+    let Some(mut host) = shared(kind, &["slots.factor=4"]) else { return };
+    let mut wire = attackers_connection(&host);
+    let job = submit(&mut wire, spec(), None);
+    assert_eq!(wire.hear(), Some(Reply::Grant { job }));
+    host.crash();
+    host.start_daemon();
+    let child = sleeper(ATTACKER);
+    let mut wire = attackers_connection(&host);
+    wire.send(&Request::Attach { job, phase: Phase::Running { pid: child.0.id() } });
+    assert_eq!(wire.hear(), Some(Reply::Attached { job }));
+    assert_eq!(host.until(job, JobState::Running).pids, [child.0.id()]);
+    end(child);
+    wire.send(&Request::Ended { job, ending: Ending { exit_code: Some(4), ..Ending::default() } });
+    host.until_exit_code(job, 4);
+}
+
+fn an_older_keeper_tells_of_its_jobs_and_no_more(kind: Kind) {
+    let Some(mut host) = shared(kind, &["slots.factor=4"]) else { return };
+    let child = first_jobs(&host);
+    let mut wire = attackers_connection(&host);
+    let job = submit(&mut wire, spec(), Some(child.0.id()));
+    assert!(matches!(wire.hear(), Some(Reply::Go { .. })));
+    let waiting = submit(&mut wire, JobSpec { held: true, ..spec() }, None);
+    host.crash();
+    host.start_daemon();
+    let greeted = |version: u32| {
+        let mut wire = speak_as(&host, ATTACKER, |_| Wire::connect(&host));
+        wire.send(&Request::Hello { version });
+        assert!(matches!(wire.hear(), Some(Reply::Welcome { version: WIRE_VERSION, .. })));
+        wire
+    };
+    const { assert!(WIRE_VERSION_OLDEST < WIRE_VERSION) };
+    let mut wire = speak_as(&host, ATTACKER, |_| greeted(WIRE_VERSION_OLDEST));
+    wire.send(&Request::Attach { job, phase: Phase::Running { pid: child.0.id() } });
+    assert_eq!(wire.hear(), Some(Reply::Attached { job }));
+    wire.send(&Request::Attach { job: waiting, phase: Phase::Waiting { pid: None } });
+    assert_eq!(wire.hear(), Some(Reply::Attached { job: waiting }));
+    wire.send(&Request::Presented);
+    end(child);
+    wire.send(&Request::Ended { job, ending: Ending { exit_code: Some(4), ..Ending::default() } });
+    assert!(matches!(wire.hear(), Some(Reply::Recorded { .. })));
+    wire.send(&Request::Withdraw { job: waiting, reason: "enough".to_owned() });
+    assert!(matches!(wire.hear(), Some(Reply::Recorded { .. })));
+    host.until_exit_code(job, 4);
+    // New jobs and questions are for those of the daemon's own version.
+    for request in [
+        Request::Submit { ticket: 1, spec: Box::new(spec()), pid: None },
+        Request::Doctor,
+        Request::Control { job, verb: Verb::Resume },
+    ] {
+        let mut wire = speak_as(&host, ATTACKER, |_| greeted(WIRE_VERSION_OLDEST));
+        wire.send(&request);
+        let Some(Reply::Error { code: ErrorCode::Failed, message }) = wire.hear() else {
+            panic!("a refusal")
+        };
+        let words =
+            format!("the command speaks version {WIRE_VERSION_OLDEST}, the daemon version {WIRE_VERSION}");
+        assert!(message.starts_with(&words), "{message}");
+        assert_eq!(wire.hear(), None, "and hangs up");
+    }
+}
+
+/// It lives, tries again and again, and is refused each time.
+fn no_slot_is_left_to_a_keeper_that_is_refused(kind: Kind) {
+    let Some(mut host) = shared(kind, &["slots.factor=1", "host.cpus=0"]) else { return };
+    let child = first_jobs(&host);
+    let mut wire = attackers_connection(&host);
+    let job = submit(&mut wire, spec(), Some(child.0.id()));
+    host.until(job, JobState::Running);
+    host.crash();
+    host.start_daemon();
+    assert_eq!(host.job(job).state, JobState::Running, "it runs on meanwhile");
+    end(child);
+    let done = run_as(&host, VICTIM, &["run", "--", "/bin/sh", "-c", "exit 3"]);
+    assert_eq!(done.code, Some(3), "{done:?}");
+    let view = host.job(job);
+    assert_eq!((view.state, view.exit_code), (JobState::Exited, None), "{view:?}");
+    // What is told late still counts.
+    let mut wire = attackers_connection(&host);
+    let ending = Ending { exit_code: Some(5), ..Ending::default() };
+    wire.send(&Request::Attach { job, phase: Phase::Ended { ending } });
+    assert!(matches!(wire.hear(), Some(Reply::Recorded { .. })));
+    host.until_exit_code(job, 5);
+}
+
+/// It is connected all the time.
+fn no_slot_is_left_to_a_keeper_that_does_not_tell(kind: Kind) {
+    let Some(host) = shared(kind, &["slots.factor=1", "host.cpus=0"]) else { return };
+    let child = sleeper(ATTACKER);
+    let mut wire = attackers_connection(&host);
+    let job = submit(&mut wire, spec(), Some(child.0.id()));
+    host.until(job, JobState::Running);
+    end(child);
+    serves(&host);
+    let ending = Ending { exit_code: Some(5), ..Ending::default() };
+    wire.send(&Request::Ended { job, ending });
+    host.until_exit_code(job, 5);
+}
+
+/// By Ctrl-Z, while it waits: the slot goes to the next, and it starts when it goes on.
+fn no_slot_is_left_to_a_keeper_that_is_stopped(kind: Kind) {
+    let Some(host) = shared(kind, &["slots.factor=1", "host.cpus=0"]) else { return };
+    for user in [0, ATTACKER] {
+        let run = |script: &str| host.spawn(command_as(&host, user, &["run", "--", "/bin/sh", "-c", script]));
+        let _ = std::fs::remove_file(host.work("go"));
+        let first = run(WAIT);
+        let queued = |count: usize| {
+            eventually(&format!("{count} jobs are there"), || {
+                let jobs = host.status(&[]).jobs.len() + usize::from(user != 0) * others(&host);
+                if jobs >= count { Ok(()) } else { Err(jobs) }
+            });
+        };
+        queued(1);
+        let second = run("exit 4");
+        queued(2);
+        second.signal(Signal::STOP);
+        host.make("go");
+        assert_eq!(first.wait().code, Some(0));
+        let done = run("exit 3").wait();
+        assert_eq!(done.code, Some(3), "{done:?}");
+        second.signal(Signal::CONT);
+        let done = second.wait();
+        assert_eq!(done.code, Some(4), "it lost its turn and no more: {done:?}");
+    }
+}
+
+/// How many jobs of others are there that root does not see without asking for all.
+fn others(host: &Host) -> usize {
+    let done = host.pinfold(["status", "--all", "--json"]);
+    let view: pinfold_proto::view::StatusView = serde_json::from_str(&done.out).expect("status is JSON");
+    view.jobs.len() - host.status(&[]).jobs.len()
+}
+
+fn a_slot_is_not_left_to_one_that_never_answers(kind: Kind) {
+    let Some(host) = shared(kind, &["slots.factor=1", "host.cpus=0"]) else { return };
+    let mut wire = attackers_connection(&host);
+    let job = submit(&mut wire, spec(), None);
+    assert_eq!(wire.hear(), Some(Reply::Grant { job }));
+    serves(&host);
+    let view = host.job(job);
+    assert_eq!(view.state, JobState::Queued, "{view:?}");
+    // Nor does one that lets it go again by hand have it before its keeper speaks.
+    wire.send(&Request::Control { job, verb: Verb::Release });
+    assert_eq!(wire.hear(), Some(Reply::Done));
+    serves(&host);
+    let child = sleeper(ATTACKER);
+    wire.send(&Request::Child { job, pid: child.0.id() });
+    assert!(matches!(wire.hear(), Some(Reply::Go { .. })));
+    assert_eq!(host.until(job, JobState::Running).pids, [child.0.id()]);
+}
