@@ -229,7 +229,8 @@ impl Policy {
             return Vec::new();
         }
         let mut lower = vec![true; self.cores.len()];
-        let as_high = self.holders.lowest_first().filter(|&(theirs, _)| theirs >= priority);
+        let stays = |&(theirs, job): &(u8, JobId)| theirs >= priority && !self.is_best_effort(job);
+        let as_high = self.holders.lowest_first().filter(stays);
         for live in as_high.filter_map(|(_, job)| self.live(job)) {
             live.cores.iter().for_each(|&core| lower[core] = false);
         }

@@ -455,6 +455,9 @@ impl Policy {
 
     fn explain_frozen(&self, job: &Job, live: &Live, numbers: &mut Numbers) -> (String, String) {
         let why = match live.out {
+            Some(Out::Preempted { by }) if self.asks_for_idle_cycles(job.id()) => {
+                format!("job {by} took its slot, which it had for what others leave")
+            }
             Some(Out::Preempted { by }) => format!("job {by} of higher priority took its slot"),
             Some(Out::Exclusive { by }) => format!("the exclusive job {by} took every slot"),
             Some(Out::Lent { by }) => format!("its slot was lent to it, and was taken back for job {by}"),

@@ -1,7 +1,7 @@
 //! Isolated jobs: who of them gets whole cores of its own next, and which cores those are.
 //!
 //! To the rest of the judgement such a job is one in a set of cores that is set aside. Idle cores are taken first, else
-//! such that only jobs of lower priority are on, who move, and any once it has waited for ten minutes. One core is always
+//! such that only best-effort jobs or such of lower priority are on, which move, and any once it has waited for ten minutes. One core is always
 //! left for others. Absent: making such a set, keeping it over a restart, and what the kernel is told; that is the daemon's.
 
 use std::cmp::Reverse;
@@ -90,7 +90,9 @@ impl Policy {
             let cpus = self.close_together(&free, count)?;
             self.cores.iter().any(|core| core.cpus.is_disjoint(&cpus)).then_some(cpus)
         };
-        pick(self.idle_cores()).or_else(|| pick(self.cores_below(priority)))
+        // Those of best-effort jobs before others': such a job runs in what is left, whatever its priority is.
+        let left = || pick(self.cores_below(0));
+        pick(self.idle_cores()).or_else(left).or_else(|| pick(self.cores_below(priority)))
     }
 
     fn close_together(&self, cores: &[CpuSet], count: usize) -> Option<CpuSet> {
@@ -111,7 +113,7 @@ mod tests {
     use pinfold_topo::synthetic::facts_of;
 
     use super::*;
-    use crate::{Aside, Command, Event, Machine, Request, Settings};
+    use crate::{Aside, Class, Command, Event, Machine, Request, Settings};
 
     fn cpus(text: &str) -> CpuSet {
         text.parse().expect("a list of PUs")
@@ -160,6 +162,26 @@ mod tests {
             ask(&mut policy, job, priority, 1);
             assert_eq!(next(&policy, now_s, &[job], "").is_some(), found, "{job} after {now_s} s");
         }
+    }
+
+    #[test]
+    fn best_effort_jobs_make_room_whatever_their_priority_is() {
+        let mut policy = host(&[3]);
+        for number in 2..=6 {
+            let class = Some(Class::Backfill);
+            let request = Request { priority: 16, class, ..Request::plain(JobId(number)) };
+            policy.step(Instant(0), Event::Submit(request));
+        }
+        ask(&mut policy, 7, 5, 1);
+        let home = policy.job(JobId(1)).expect("it runs").cpus;
+        let (_, chosen) = next(&policy, 0, &[7], "").expect("three have best-effort jobs only");
+        assert!(
+            cpus(&chosen).is_disjoint(&home),
+            "{chosen}: nor is the primary's, though it is of lower priority"
+        );
+        ask(&mut policy, 8, 5, 3);
+        let (_, chosen) = next(&policy, 0, &[8], "").expect("all three");
+        assert!(cpus(&chosen).is_disjoint(&home), "{chosen}");
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod arrays;
 mod asides;
 #[cfg(test)]
 mod audit;
+mod best_effort;
 mod borders;
 mod carry;
 mod checkpoint;

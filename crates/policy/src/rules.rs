@@ -99,7 +99,7 @@ impl Policy {
     }
 
     /// Gives free homes to backfillers, the oldest that fits first; before all those who do with few homes only.
-    fn promote(&mut self) {
+    pub(crate) fn promote(&mut self) {
         while self.exclusive.is_none() && self.cores.free_homes() > 0 {
             let wishing = self.holders.wishing().find_map(|job| Some((job, self.homes_for(job)?)));
             let any = || {
@@ -164,8 +164,7 @@ impl Policy {
             let Some((rank, head)) = self.head() else { return };
             let exclusive = self.jobs[&head].request.class == Some(Class::Exclusive);
             if exclusive {
-                if self.clear_for(head) {
-                    self.admit(head, Plan { class: Class::Exclusive, freeze: vec![], demote: vec![] });
+                if self.start_exclusive(head) {
                     return;
                 }
                 if !self.waits_for_guaranteed(head) {
@@ -184,6 +183,9 @@ impl Policy {
                 self.admit(head, plan);
                 // Those who gave way may have left more homes than the newcomer needs.
                 self.promote();
+                continue;
+            }
+            if self.asks_for_idle_cycles(head) && self.pass_best_effort() {
                 continue;
             }
             if self.live(head).is_none()
@@ -240,7 +242,7 @@ impl Policy {
         bucket_ceiling(shape.memory) <= room.saturating_sub(self.kept_beside(shape.pools.memory))
     }
 
-    fn has_tmp_room(&self, shape: Shape, room: &OnceCell<u64>) -> bool {
+    pub(crate) fn has_tmp_room(&self, shape: Shape, room: &OnceCell<u64>) -> bool {
         shape.tmp_bytes == 0 || shape.tmp_bytes <= *room.get_or_init(|| self.tmp_left())
     }
 
@@ -312,16 +314,25 @@ impl Policy {
         let preemption = if taking { self.settings.preemption } else { Preemption::Off };
         let mut freeze = Vec::new();
         if self.free_slots() < slots {
-            if preemption != Preemption::Hard {
+            let best_effort =
+                if taking && self.comes_before_best_effort(id) { self.best_effort() } else { vec![] };
+            if preemption != Preemption::Hard && best_effort.is_empty() {
                 return None;
             }
-            let lower = self.holders.lowest_first().take_while(|&(theirs, _)| theirs < priority);
+            let hard = preemption == Preemption::Hard;
+            let lower = self.holders.lowest_first().take_while(|&(theirs, _)| hard && theirs < priority);
+            // A best-effort job takes nothing from others, or two jobs would take it from each other for ever.
+            let takes = |job: &JobId| asked != Some(Class::Backfill) || self.is_best_effort(*job);
+            let lower = lower.map(|(_, job)| job).filter(takes);
+            let lower = lower.filter(|job| !self.jobs[job].aged && !best_effort.contains(job));
             let mut uses = self.uses();
-            let victims = lower.map(|(_, job)| job).filter(|&job| {
-                self.may_freeze(job) && !self.jobs[&job].aged && self.pays(&mut uses, Count::Slots, job, id)
-            });
-            freeze =
-                enough(victims, self.free_slots(), slots, |job| self.live(job).map_or(0, |live| live.slots))?;
+            let victims = best_effort.iter().copied().chain(lower);
+            let victims =
+                victims.filter(|&job| self.may_freeze(job) && self.pays(&mut uses, Count::Slots, job, id));
+            // More may be in use than there are, by jobs that may not be frozen or by the foremost.
+            let wanted = slots + self.used.saturating_sub(self.total());
+            let gain = |job: JobId| self.live(job).map_or(0, |live| live.slots);
+            freeze = enough(victims, self.free_slots(), wanted, gain)?;
         }
         let plan = |class, freeze, demote| Some(Plan { class, freeze, demote });
         if asked == Some(Class::Backfill) {
@@ -332,8 +343,10 @@ impl Policy {
         };
         if let Some(wish) = job.request.wish.as_deref() {
             // Nobody gives way for homes that are wished: how many would have to is not known beforehand.
+            // Best-effort jobs have none.
+            let leaves_homes = freeze.iter().any(|&job| !self.is_best_effort(job));
             let possible =
-                freeze.is_empty() && self.cores.choose_homes(wanted, &[], Some(wish), job.shape()).is_some();
+                !leaves_homes && self.cores.choose_homes(wanted, &[], Some(wish), job.shape()).is_some();
             return match asked {
                 _ if possible => plan(Class::Primary, freeze, vec![]),
                 Some(Class::Primary) => None,
@@ -503,6 +516,15 @@ impl Policy {
         }
     }
 
+    /// Starts an exclusive job, if all others may be frozen for it.
+    pub(crate) fn start_exclusive(&mut self, id: JobId) -> bool {
+        let clears = self.clear_for(id);
+        if clears {
+            self.admit(id, Plan { class: Class::Exclusive, freeze: vec![], demote: vec![] });
+        }
+        clears
+    }
+
     /// Freezes all others for an exclusive job, if all may be frozen for it: backfillers, then primaries, the
     /// newest first. If one may not, nobody is frozen: the cores would only idle until it has ended.
     fn clear_for(&mut self, by: JobId) -> bool {
@@ -519,14 +541,14 @@ impl Policy {
         true
     }
 
-    /// Whether a running job may be frozen for the exclusive job `by`: a lower one, and a backfiller of the
-    /// same priority unless it is the foremost.
+    /// Whether a running job may be frozen for the exclusive job `by`: a lower one, a backfiller of the same priority
+    /// unless it is the foremost, and a best-effort job of any priority.
     pub(crate) fn gives_way(&self, job: JobId, by: JobId) -> bool {
         let (theirs, ours) = (self.jobs[&job].request.priority, self.jobs[&by].request.priority);
         let backfiller = self.live(job).is_some_and(|live| live.class == Class::Backfill);
         let lower = theirs < ours || (theirs == ours && backfiller && self.holders.foremost() != Some(job));
-        let theirs = self.is_guaranteed_beside(job, by);
-        lower && !theirs && self.may_freeze(job) && !self.jobs[&job].aged
+        let gives_way = self.is_best_effort(job) || (lower && !self.jobs[&job].aged);
+        gives_way && !self.is_guaranteed_beside(job, by) && self.may_freeze(job)
     }
 
     /// Whether the judgement may freeze a job at all.

@@ -250,6 +250,8 @@ impl Ledger {
         let just_answered = entry.answered == Some(now);
         if let Reason::Preempted { priority, .. } = decision.reason
             && priority <= entry.request.priority
+            // It asked for what others leave.
+            && entry.request.class != Some(Class::Backfill)
             && !just_answered
         {
             return wrong("only a higher priority takes a slot or a home");

@@ -3,6 +3,7 @@
 
 use pinfold_proto::JobState;
 use pinfold_proto::view::{SetKind, SetsView, WhyView};
+use pinfold_topo::CpuSet;
 
 use crate::host::Host;
 use crate::kind::{Kind, each_kind};
@@ -12,6 +13,7 @@ use crate::wait::eventually;
 each_kind!(
     nobody_else_is_on_its_cores,
     it_waits_for_its_cores,
+    best_effort_jobs_make_room_at_once,
     the_daemon_dies_beside_it,
     what_does_not_go_with_it,
 );
@@ -110,6 +112,43 @@ fn it_waits_for_its_cores(kind: Kind) {
     assert!(sets(&host).sets.is_empty(), "one that is held takes nothing");
     assert_eq!(host.pinfold(["release", &held.to_string()]).code, Some(0));
     host.until_exit_code(held, 8);
+}
+
+/// Jobs that said `--backfill` go elsewhere or stand still for those that have cores of their own, and come back.
+fn best_effort_jobs_make_room_at_once(kind: Kind) {
+    let host = Host::new(kind);
+    if two_cores(&host).is_none() {
+        return;
+    }
+    let slots = host.status(&[]).slots.total;
+    // They ask for nothing meanwhile: on a busy machine it would take them long to get it.
+    let left: Vec<u64> = (0..slots).map(|_| host.submit(&["--backfill"], "exec sleep 600")).collect();
+    let all_run = || left.iter().for_each(|&job| drop(host.until(job, JobState::Running)));
+    all_run();
+    for options in [
+        &["--isolated"][..],
+        &["--isolated", "--priority", "1"],
+        &["--primary", "--priority", "1"],
+        &["--exclusive", "--priority", "1"],
+        &[],
+    ] {
+        let job = host.submit(options, "until [ -e go.on ]; do sleep 0.05; done; exit 6");
+        let view = host.until(job, JobState::Running);
+        let own: CpuSet = view.cpus.expect("it is bound").parse().expect("a list of PUs");
+        if options.contains(&"--isolated") {
+            for other in left.iter().map(|&job| host.job(job)).filter(|one| one.state == JobState::Running) {
+                let theirs: CpuSet = other.cpus.expect("it is bound").parse().expect("a list of PUs");
+                assert!(theirs.is_disjoint(&own), "{options:?}: job {} on {theirs} beside {own}", other.job);
+            }
+        }
+        host.make("go.on");
+        host.until_exit_code(job, 6);
+        std::fs::remove_file(host.work("go.on")).expect("it was made");
+        all_run();
+    }
+    for job in left {
+        assert_eq!(host.pinfold(["cancel", "--signal", "KILL", &job.to_string()]).code, Some(0));
+    }
 }
 
 fn the_daemon_dies_beside_it(kind: Kind) {

@@ -3,6 +3,7 @@
 mod ahead;
 mod arrays;
 mod asides;
+mod best_effort;
 mod borders;
 mod changes;
 mod checkpoints;

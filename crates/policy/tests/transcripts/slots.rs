@@ -83,8 +83,10 @@ fn classes_as_asked() {
         > submit 4
         4 start primary 0 p10: a home core was free (3 of 3 slots used)
         > submit 5 primary
-        > exit 2
+        3 freeze: job 5 of priority 10 took its place
         5 start primary 1 p10: a home core was free (3 of 3 slots used)
+        > exit 2
+        3 thaw: a slot is free again
         > submit 6
         > submit 7 primary
         > why 7
