@@ -7,13 +7,13 @@ try:
     p, sock, d = start(state=disk)
     turn = lambda: (cli(sock, 'drain')[0], cli(sock, 'undrain')[0])
     turn()
-    with open(disk + '/fill', 'wb') as f:
-        try:
-            while True:
-                f.write(b'x' * 4096)
-                f.flush()
-        except OSError:
-            pass
+    fill = os.open(disk + '/fill', os.O_CREAT | os.O_WRONLY)
+    try:
+        while True:
+            os.write(fill, b'x' * 4096)
+    except OSError:
+        pass
+    os.close(fill)
     for _ in range(40):
         turn()
     os.remove(disk + '/fill')
@@ -22,5 +22,7 @@ try:
     saw('the audit holds: %s' % err, code != 0)
     stop(p)
 finally:
+    for daemon in DAEMONS:
+        stop(daemon)
     subprocess.run(['umount', disk])
 verdict()
