@@ -317,9 +317,9 @@ fn replies() -> Vec<Vec<u8>> {
     all.iter().map(|reply| encoded(|out| wire::encode(reply, out))).collect()
 }
 
-fn encoded(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+fn encoded(encode: impl FnOnce(&mut Vec<u8>) -> Result<(), wire::FrameError>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    encode(&mut bytes);
+    encode(&mut bytes).expect("a few words");
     bytes
 }
 

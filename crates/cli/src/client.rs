@@ -318,7 +318,7 @@ impl Client {
 
     fn say(&mut self, request: &Request) -> Result<(), Failure> {
         let mut bytes = Vec::new();
-        wire::encode(request, &mut bytes);
+        wire::encode(request, &mut bytes).map_err(|error| Failure::doing("the request", &error))?;
         match self.stream.write_all(&bytes) {
             // A daemon that hung up may have said why before.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(gone(&error)),

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use pinfold_proto::start::Start;
-use pinfold_proto::wire::{self, ErrorCode, Phase, Reply, Request};
+use pinfold_proto::wire::{ErrorCode, Phase, Reply, Request};
 use pinfold_proto::{Ending, JobSpec};
 use pinfold_sys::signals::{Arrived, SIGCHLD, Signals};
 use pinfold_sys::site;
@@ -647,7 +647,7 @@ impl Keeper {
     fn send(&mut self, request: &Request) {
         // Without a daemon nothing is lost: every job is presented anew when there is one again.
         if let Some(link) = &mut self.link {
-            wire::encode(request, &mut link.out);
+            link.push(request);
         }
     }
 

@@ -6,9 +6,11 @@
 //! all users, anybody else their own.
 //! Absent here: which jobs those are, and what such a keeper does (`submit`).
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use pinfold_proto::ExitCode;
 use pinfold_proto::array::JobName;
@@ -50,30 +52,73 @@ const RESOURCES: [(&str, Resource); 16] = [
     ("stack", Resource::Stack),
 ];
 
+/// After each keeper that is started comes a pause, for it to come before thousands of others do.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Whoever waits for this command, a service that starts above all, waits no longer; the rest are started behind it.
+const WAITED_FOR: Duration = Duration::from_secs(30);
+
 /// Starts them, and says for which jobs.
 pub(crate) fn keepers(dial: &Dial, json: bool) -> Result<(), Failure> {
-    let starts = match dial.connect()?.ask(&Request::Starts)? {
-        Reply::Starts(starts) => starts,
-        other => return Err(unexpected(&other)),
-    };
-    let (mut jobs, mut names) = (Vec::new(), Vec::new());
-    for one in starts {
-        let name = name_of(&one);
-        match spawn::fork_away() {
-            Ok(Side::Child) => {
-                let error = become_keeper(dial, &one, &name);
-                // Whoever asked for it learns of it from the job.
-                submit::give_back(dial.clone(), &name, &error.message);
-                return Err(error);
-            }
-            Ok(Side::Parent(_)) => {
-                jobs.push(one.job);
-                names.push(name.to_string());
-            }
-            Err(error) => return Err(Failure::doing("failed to make a keeper", &error)),
+    let until = Instant::now() + WAITED_FOR;
+    let (mut jobs, mut names, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let mut alone = false;
+    let failure = loop {
+        // As many as one answer holds; those that were told of are not due again so soon.
+        let starts = match dial.connect()?.ask(&Request::Starts)? {
+            Reply::Starts(starts) => starts,
+            other => return Err(unexpected(&other)),
+        };
+        let named = starts.into_iter().map(|one| (name_of(&one), one));
+        // What was started and did not come would be told of for ever.
+        let fresh: Vec<(JobName, StartOf)> =
+            named.filter(|(name, _)| seen.insert(name.to_string())).collect();
+        if fresh.is_empty() {
+            break None;
         }
+        let mut failure = None;
+        for (name, one) in fresh {
+            match spawn::fork_away() {
+                Ok(Side::Child) => {
+                    let error = become_keeper(dial, &one, &name);
+                    // Whoever asked for it learns of it from the job.
+                    submit::give_back(dial.clone(), &name, &error.message);
+                    return Err(error);
+                }
+                Ok(Side::Parent(_)) => {
+                    jobs.push(one.job);
+                    names.push(name.to_string());
+                    std::thread::sleep(PAUSE);
+                }
+                // The daemon has this one started again in a while, and so are those behind it.
+                Err(error) => {
+                    failure = Some(Failure::doing(format!("failed to make a keeper of job {name}"), &error))
+                }
+            }
+        }
+        if failure.is_some() {
+            break failure;
+        }
+        if !alone && Instant::now() > until {
+            match spawn::fork_away() {
+                Ok(Side::Child) => {
+                    alone = true;
+                    // Nobody waits for its words.
+                    let _ = spawn::null_streams();
+                }
+                Ok(Side::Parent(_)) | Err(_) => break None,
+            }
+        }
+    };
+    if alone {
+        return failure.map_or(Ok(()), Err);
     }
-    let text = match names.as_slice() {
+    tell(json, &jobs, &names)?;
+    failure.map_or(Ok(()), Err)
+}
+
+fn tell(json: bool, jobs: &[u64], names: &[String]) -> Result<(), Failure> {
+    let text = match names {
         _ if json => json!({ "version": 1, "jobs": jobs }).to_string(),
         [] => "no job waits for a keeper".to_owned(),
         names => format!("started keepers of jobs {}", names.join(", ")),

@@ -4,14 +4,14 @@
 //!
 //! Absent here: what the kernel says of a process (`sys::adoptee`), and how they are held (`sys::container`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use pinfold_policy::{Action, Event as Judged, JobId};
 use pinfold_proto::row::{JobRow, ProcessId, ProcessesFrom};
 use pinfold_proto::wire::{Adoptee, ErrorCode, Reply};
 use pinfold_proto::{Adopted, Ending, JobSpec};
-use pinfold_sys::adoptee::{self, Standing};
+use pinfold_sys::adoptee::{self, Processes, Standing};
 use pinfold_sys::container::{Container, ContainerError, Entered, Shape, Taken};
 use pinfold_sys::managers;
 use pinfold_sys::mode::{Mode, Roots};
@@ -83,7 +83,14 @@ impl Daemon {
             Adoptee::Group(path) => self.in_group(path)?,
         };
         let mut found = Vec::new();
-        for stat in adoptee::tree(&self.proc, &named).map_err(|error| unreadable(&error))? {
+        let all = Processes::read(&self.proc).map_err(|error| unreadable(&error))?;
+        self.processes_seen = all.count();
+        let tree = all.tree(&named);
+        if tree.len() > PROCESSES_MAX {
+            let text = format!("{} processes, and {PROCESSES_MAX} at once are the most", tree.len());
+            return Err((ErrorCode::Refused, format!("{text}; adopt parts of them")));
+        }
+        for stat in tree {
             // Who has ended since then is as good as not there.
             let standing = adoptee::standing(&self.proc, stat.pid).map_err(|error| unreadable(&error))?;
             found.extend(standing.map(|standing| (stat, standing)));
@@ -95,10 +102,6 @@ impl Daemon {
             };
             return Err((ErrorCode::Failed, text));
         }
-        if found.len() > PROCESSES_MAX {
-            let text = format!("{} processes, and {PROCESSES_MAX} at once are the most", found.len());
-            return Err((ErrorCode::Refused, format!("{text}; adopt parts of them")));
-        }
         let is_named: BTreeSet<u32> = named.into_iter().collect();
         let kept = self.kept_processes();
         for (stat, standing) in &found {
@@ -106,7 +109,7 @@ impl Daemon {
         }
         let owner = found[0].1.user;
         let found: Vec<ProcessStat> = found.into_iter().map(|(stat, _)| stat).collect();
-        self.beside_none(&found)?;
+        self.beside_none(&found, &all)?;
         Ok((found, owner))
     }
 
@@ -205,21 +208,25 @@ impl Daemon {
     }
 
     /// Refuses processes that are part of another job that was adopted, or of one that waits for that.
-    fn beside_none(&self, found: &[ProcessStat]) -> Result<(), Refusal> {
-        let mine: BTreeSet<(u32, u64)> = found.iter().map(|stat| (stat.pid, stat.start_ticks)).collect();
-        for live in self.jobs.values() {
+    fn beside_none(&self, found: &[ProcessStat], all: &Processes) -> Result<(), Refusal> {
+        let mut theirs: BTreeMap<u32, JobId> = BTreeMap::new();
+        for (job, live) in self.jobs.adopted() {
             let Some(adopted) = &live.row.spec.adopted else { continue };
-            let pids: Vec<u32> = match &live.container {
-                Some(container) => container.pids().unwrap_or_default(),
-                None => adopted.processes.iter().map(|(pid, _)| *pid).collect(),
-            };
-            let theirs = adoptee::tree(&self.proc, &pids).map_err(|error| unreadable(&error))?;
-            if let Some(both) = theirs.iter().find(|stat| mine.contains(&(stat.pid, stat.start_ticks))) {
-                let (pid, job) = (both.pid, live.row.job);
-                return Err((ErrorCode::Refused, format!("process {pid} is part of job {job} already")));
+            match &live.container {
+                Some(container) => {
+                    theirs.extend(container.pids().unwrap_or_default().into_iter().map(|pid| (pid, job)));
+                }
+                None => theirs.extend(adopted.processes.iter().map(|&(pid, _)| (pid, job))),
             }
         }
-        Ok(())
+        // A process is part of such a job if it, or one that it descends from, is named there.
+        let job_of = |stat: &ProcessStat| all.line(stat.pid).find_map(|above| theirs.get(&above.pid));
+        match found.iter().find_map(|stat| Some((stat.pid, job_of(stat)?))) {
+            Some((pid, job)) => {
+                Err((ErrorCode::Refused, format!("process {pid} is part of job {job} already")))
+            }
+            None => Ok(()),
+        }
     }
 
     /// What is asked for, with what the processes say of themselves, and without what only a job has that pinfold starts.
@@ -432,6 +439,7 @@ impl Daemon {
         };
         let named: Vec<u32> = adopted.processes.iter().map(|(pid, _)| *pid).collect();
         let (mut entered, mut known) = (Vec::new(), BTreeSet::new());
+        let kept = self.kept_processes();
         for _ in 0..ROUNDS_MAX {
             let fresh: Vec<ProcessStat> = adoptee::tree(&self.proc, &named)?
                 .into_iter()
@@ -443,7 +451,7 @@ impl Daemon {
             for stat in fresh {
                 let id = ProcessId { pid: stat.pid, start_ticks: stat.start_ticks };
                 let Some(process) = self.process_again(id) else { continue };
-                if self.may_enter(job, &stat) && container.enter_process(&process)? == Entered::Yes {
+                if self.may_enter(job, &stat, &kept) && container.enter_process(&process)? == Entered::Yes {
                     entered.push(stat);
                 }
             }
@@ -453,8 +461,7 @@ impl Daemon {
 
     /// Whether one that descends from those that were asked for may come along: what has become another job since, or
     /// keeps one, may not; nor what is another user's by now, unless an operator asked.
-    fn may_enter(&self, job: JobId, stat: &ProcessStat) -> bool {
-        let kept = self.kept_processes();
+    fn may_enter(&self, job: JobId, stat: &ProcessStat, kept: &BTreeSet<(u32, u64)>) -> bool {
         let Some(row) = self.jobs.get(&job).map(|live| &live.row) else { return false };
         let any_user = row.spec.adopted.as_ref().is_some_and(|adopted| adopted.any_user);
         let standing = adoptee::standing(&self.proc, stat.pid).ok().flatten();

@@ -7,18 +7,20 @@ use pinfold_profile::report;
 use pinfold_profile::store::{Store, StoreError, Whose};
 use pinfold_proto::JobPlace;
 use pinfold_proto::job::PlaceView;
+use pinfold_proto::quantity::show_size;
 use pinfold_proto::row::JobRow;
 use pinfold_proto::view::{
     AbilityView, DecisionView, DoctorView, FindingView, JobView, MapView, MemoryView, NumberView, ReportView,
     SetView, SlotsView, StatusView, VERSION, WhyView, seconds,
 };
-use pinfold_proto::wire::{ConfigValue, ErrorCode, Reply, Request, Select};
+use pinfold_proto::wire::{ConfigValue, ErrorCode, Reply, Request, Select, json_bytes};
 use pinfold_sys::container::{Detail, Measure};
 use pinfold_sys::peer::Peer;
 use pinfold_sys::procfs::PressureResource;
 use pinfold_sys::records::{Records, Source};
 use pinfold_topo::CpuSet;
 
+use crate::cost::ANSWER_MAX_BYTES;
 use crate::daemon::Daemon;
 use crate::live::Live;
 use crate::rights::{self, Refusal};
@@ -308,9 +310,7 @@ impl Daemon {
     ) -> Result<Vec<ReportView>, Refusal> {
         let whose = self.whose(user, all)?;
         let rows = match select {
-            Select::Jobs(jobs) => {
-                jobs.iter().map(|&job| self.row_for(user, JobId(job))).collect::<Result<Vec<_>, _>>()?
-            }
+            Select::Jobs(jobs) => self.rows_for(user, jobs)?,
             Select::Last(_) | Select::Since(_) => {
                 let rows = self.selected(select, &whose);
                 rows.map_err(|error| store_failed(&error))?
@@ -325,7 +325,21 @@ impl Daemon {
         Ok(rows.into_iter().map(|row| self.report_of_row(row, wanted)).collect())
     }
 
-    /// Jobs that are not named, by number; one more than an answer may have at most.
+    /// The rows of jobs that are named, each of which this user may see; refused when they are long.
+    pub(crate) fn rows_for(&mut self, user: Peer, jobs: &[u64]) -> Result<Vec<JobRow>, Refusal> {
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        for &job in jobs {
+            let row = self.row_for(user, JobId(job))?;
+            bytes += json_bytes(&row.spec);
+            if bytes > ANSWER_MAX_BYTES {
+                return Err(too_long());
+            }
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+
+    /// Jobs that are not named, by number; one more than an answer may have at most, and no more than it holds.
     fn selected(&mut self, select: &Select, whose: &Whose) -> Result<Vec<JobRow>, StoreError> {
         let store = self.journal.store();
         let jobs = match select {
@@ -333,8 +347,18 @@ impl Daemon {
             Select::Last(count) => store.last_numbers(whose, (*count).min(OVER_SHOWN))?,
             Select::Since(since_us) => store.numbers_since(whose, *since_us, JOBS_AT_ONCE + 1)?,
         };
-        let rows = jobs.into_iter().map(|job| store.job(job)).collect::<Result<Vec<_>, _>>()?;
-        Ok(rows.into_iter().flatten().map(|row| self.newest(row)).collect())
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        // The last ones, if not all fit.
+        for job in jobs.into_iter().rev() {
+            let Some(row) = store.job(job)? else { continue };
+            bytes += json_bytes(&row.spec);
+            if bytes > ANSWER_MAX_BYTES {
+                break;
+            }
+            rows.push(row);
+        }
+        rows.reverse();
+        Ok(rows.into_iter().map(|row| self.newest(row)).collect())
     }
 
     /// Whose jobs are told of where none are named; refuses whoever asks for all users' jobs and may not see any.
@@ -531,6 +555,12 @@ fn over_change(row: &JobRow, is_live: bool) -> String {
     } else {
         "nothing: it never ran; submit it again".to_owned()
     }
+}
+
+/// The words for jobs that are too long for one answer.
+pub(crate) fn too_long() -> Refusal {
+    let text = format!("jobs of more than {} are too much for one answer", show_size(ANSWER_MAX_BYTES));
+    (ErrorCode::Refused, format!("{text}: name fewer, or ask for it in pieces"))
 }
 
 pub(crate) fn store_failed(error: &StoreError) -> Refusal {

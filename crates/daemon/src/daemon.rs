@@ -19,6 +19,7 @@ use pinfold_topo::Topology;
 use crate::around::Chains;
 use crate::audit::Audit;
 use crate::clock::Clock;
+use crate::cost::Load;
 use crate::drift::Drifts;
 use crate::event::{ConnectionId, Effect, Event, urgent_freezes};
 use crate::files::JobFiles;
@@ -115,6 +116,8 @@ pub(crate) struct Daemon {
     pub doors: bool,
     /// When to close the doors of which job, in order.
     pub doors_due: VecDeque<(u64, JobId)>,
+    /// How many processes the host had when they were last counted.
+    pub processes_seen: usize,
     /// When to kill which cancelled job.
     pub kills: BTreeSet<(u64, JobId)>,
     /// Jobs that have a container.
@@ -223,7 +226,7 @@ impl Daemon {
     /// Turns what is ready into events.
     fn gather(&mut self, ready: &[Ready]) -> Vec<Event> {
         let mut events = Vec::new();
-        self.server.begin_turn();
+        self.server.begin_turn(self.load());
         let backlog = std::mem::take(&mut self.backlog);
         for &ready in ready {
             match ready {
@@ -260,6 +263,11 @@ impl Daemon {
             }
         }
         events
+    }
+
+    /// What requests of this turn may have to look at.
+    fn load(&self) -> Load {
+        Load { jobs: self.jobs.len(), processes: self.processes_seen, refuses: false }
     }
 
     /// Reads what a connection has to say.
@@ -474,10 +482,13 @@ impl Daemon {
         for id in std::mem::take(&mut self.to_flush) {
             let finished = self.server.flush(id);
             self.pieces.room(id, self.server.unsent_bytes(id));
-            if let Some(waiting) = self.server.output_changed(id)
+            if self.server.unblocked(id) {
+                self.backlog.insert(id);
+            }
+            if let Some(watch) = self.server.watch_changed(id)
                 && let Some(descriptor) = self.server.descriptor(id)
             {
-                let _ = self.poller.watch_output(Ready::Connection(id), descriptor, waiting);
+                let _ = self.poller.watch_for(Ready::Connection(id), descriptor, watch);
             }
             if finished {
                 self.turns(vec![Event::Closed(id)]);

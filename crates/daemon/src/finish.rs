@@ -1,24 +1,28 @@
 //! How jobs end: their command's status comes from the keeper, the end of their last process from the
 //! container; a job is over when both are known, or when nobody is left who could tell.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use pinfold_policy::{Event as Judged, JobId};
 use pinfold_profile::meter::{Meter, Reading};
 use pinfold_proto::row::JobRow;
-use pinfold_proto::wire::{ErrorCode, Reply};
+use pinfold_proto::wire::{self, ErrorCode, Reply};
 use pinfold_proto::{Ending, JobState};
 use pinfold_sys::container::{Container, Detail};
 
 use crate::answer::Wanted;
+use crate::cost::ANSWER_MAX_BYTES;
 use crate::daemon::Daemon;
 use crate::event::Effect;
 use crate::intake::recorded;
-use crate::rights;
 use crate::sample::{reading, stalls_row};
 
 /// How many questions of one connection may wait for jobs to end.
 const WAITS_MAX: usize = 16;
+
+/// So many waits of one user are registered at a time, for so many jobs in all: each end of a job looks at each of them.
+const WAITS_OF_USER_MAX: usize = 4096;
+const WAITED_FOR_MAX: usize = 1_000_000;
 
 impl Daemon {
     /// The command of a job ended.
@@ -238,15 +242,30 @@ impl Daemon {
             let text = format!("{WAITS_MAX} waits on one connection are the most");
             return self.reply(id, crate::intake::error_reply((ErrorCode::Refused, text)));
         }
-        // Each once: a thousand may be named, and the same one a thousand times.
-        for job in wanted.iter().copied().collect::<BTreeSet<u64>>() {
-            let refusal = match self.jobs.get(&JobId(job)) {
-                Some(live) if rights::may_touch(&self.configured.config, user, &live.row) => None,
-                _ => self.row_for(user, JobId(job)).err(),
-            };
-            if let Some(refusal) = refusal {
-                return self.reply(id, crate::intake::error_reply(refusal));
+        let own = self
+            .waiters
+            .iter()
+            .filter(|(waiter, ..)| self.server.peer(*waiter).is_some_and(|p| p.uid == user.uid));
+        let (waits, jobs) =
+            own.fold((1, wanted.len()), |(waits, jobs), (_, _, named)| (waits + 1, jobs + named.len()));
+        if waits > WAITS_OF_USER_MAX || jobs > WAITED_FOR_MAX {
+            let text =
+                format!("{waits} waits of yours for {jobs} jobs are too many: {WAITS_OF_USER_MAX} for");
+            let text = format!("{text} {WAITED_FOR_MAX} in all are the most");
+            return self.reply(id, crate::intake::error_reply((ErrorCode::Refused, text)));
+        }
+        // Each is looked at once: a thousand may be named, and the same one a thousand times. It is told as often.
+        let mut times: BTreeMap<u64, u64> = BTreeMap::new();
+        wanted.iter().for_each(|&job| *times.entry(job).or_default() += 1);
+        let mut bytes = 0;
+        for (job, times) in times {
+            match self.row_for(user, JobId(job)) {
+                Ok(row) => bytes += wire::json_bytes(&row.spec) * times,
+                Err(refusal) => return self.reply(id, crate::intake::error_reply(refusal)),
             }
+        }
+        if bytes > ANSWER_MAX_BYTES {
+            return self.reply(id, crate::intake::error_reply(crate::answer::too_long()));
         }
         let open = wanted.iter().map(|&job| JobId(job)).filter(|job| self.jobs.contains_key(job)).collect();
         self.waiters.push((id, open, wanted));

@@ -48,6 +48,14 @@ impl Daemon {
         {
             return self.refuse_version(id, version);
         }
+        if let Some(text) = crate::cost::refusal(&request) {
+            return self.refuse(id, ErrorCode::Usage, &text);
+        }
+        if !crate::cost::is_kept_up(&request)
+            && let Some(text) = self.server.leaves_unread(user.uid)
+        {
+            return self.refuse(id, ErrorCode::Refused, &text);
+        }
         match request {
             Request::Hello { version } => self.hello(id, version),
             Request::Submit { ticket, spec, pid } => self.submitted(id, user, ticket, *spec, pid),
@@ -191,6 +199,7 @@ impl Daemon {
         live.keeper = Some(id);
         live.ticket = Some(ticket);
         live.child = self.waiting_child(pid, user);
+        live.size_bytes = crate::quota::job_bytes(&live.row.spec, request.after.len());
         self.jobs.insert(JobId(job), live);
         self.journal.touch(JobId(job));
         let before = self.effects.len();
@@ -213,6 +222,7 @@ impl Daemon {
         self.admit_set(user, spec)?;
         self.admit_project(user, spec)?;
         self.admit_isolated(user, spec)?;
+        self.admit_size(user, spec)?;
         self.admit_to_queue(user)?;
         self.look_at_machine();
         self.read_nodes();
@@ -220,6 +230,17 @@ impl Daemon {
             Some(unknown) => Err((ErrorCode::Usage, format!("--after {unknown}: there is no such job"))),
             None => Ok(priority),
         }
+    }
+
+    /// Checks whether the jobs of a user may take as much more as this one does.
+    fn admit_size(&self, user: Peer, spec: &JobSpec) -> Result<(), Refusal> {
+        let most = self.configured.config.access_max_jobs_size;
+        let predecessors = if spec.after.is_empty() { 0 } else { self.predecessors(&spec.after).len() };
+        let (sizes, bytes) = (self.jobs.sizes(), crate::quota::job_bytes(spec, predecessors));
+        if sizes.has_room(user.uid, bytes, most) || rights::is_operator(&self.configured.config, user) {
+            return Ok(());
+        }
+        Err((ErrorCode::QueueFull, crate::quota::jobs_too_large(sizes.own(user.uid), most)))
     }
 
     /// The peer's process, looked up once for each connection.

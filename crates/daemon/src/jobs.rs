@@ -11,6 +11,7 @@ use pinfold_policy::JobId;
 
 use crate::event::ConnectionId;
 use crate::live::Live;
+use crate::quota::Book;
 
 /// The jobs by number.
 ///
@@ -20,6 +21,10 @@ pub(crate) struct Jobs {
     all: BTreeMap<JobId, Box<Live>>,
     /// Of each array its members, by index.
     members: BTreeMap<u64, BTreeSet<(u32, JobId)>>,
+    /// What the jobs of each user take, in bytes.
+    sizes: Book,
+    /// Those whose processes ran before.
+    adopted: BTreeSet<JobId>,
     /// Jobs that came over each connection; some may be over, or have another keeper by now.
     came_over: BTreeMap<ConnectionId, BTreeSet<JobId>>,
 }
@@ -39,12 +44,18 @@ impl Jobs {
         if let Some(id) = live.keeper {
             self.comes_over(id, job);
         }
+        self.sizes.add(live.row.uid, live.size_bytes);
+        if live.row.spec.adopted.is_some() {
+            self.adopted.insert(job);
+        }
         self.all.insert(job, live);
     }
 
     /// A job is over.
     pub(crate) fn remove(&mut self, job: JobId) -> Option<Box<Live>> {
         let live = self.all.remove(&job)?;
+        self.adopted.remove(&job);
+        self.sizes.take(live.row.uid, live.size_bytes);
         if let Some((array, index)) = place(&live)
             && let Some(members) = self.members.get_mut(&array)
         {
@@ -69,6 +80,16 @@ impl Jobs {
     /// As of the map.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Box<Live>> {
         self.all.values_mut()
+    }
+
+    /// What the jobs of each user take.
+    pub(crate) fn sizes(&self) -> &Book {
+        &self.sizes
+    }
+
+    /// Those whose processes ran before they were a job.
+    pub(crate) fn adopted(&self) -> impl Iterator<Item = (JobId, &Live)> {
+        self.adopted.iter().filter_map(|job| Some((*job, self.all.get(job)?.as_ref())))
     }
 
     /// The members of an array that are not over, in the order of their indexes.
@@ -147,5 +168,9 @@ mod tests {
         assert_eq!(jobs.kept_by_gone(ConnectionId(2)), [JobId(2), JobId(3)]);
         jobs.remove(JobId(2));
         assert!(jobs.members.is_empty());
+        assert!(jobs.sizes().own(7) > 2 * 1024 && jobs.sizes().own(7) == jobs.sizes().all());
+        jobs.remove(JobId(3));
+        jobs.remove(JobId(4));
+        assert_eq!(jobs.sizes().all(), 0);
     }
 }

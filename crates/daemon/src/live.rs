@@ -83,12 +83,15 @@ pub(crate) struct Live {
     pub begin: Begin,
     /// Whether its row has been written to the store at all.
     pub stored: bool,
+    /// What it counts of what its user's jobs may take, in bytes.
+    pub size_bytes: u64,
 }
 
 impl Live {
     /// A job as it is submitted or found again.
     pub(crate) fn new(row: JobRow, stored: bool) -> Self {
         Self {
+            size_bytes: crate::quota::job_bytes(&row.spec, 0),
             row,
             keeper: None,
             ticket: None,

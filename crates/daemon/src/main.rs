@@ -17,6 +17,7 @@ mod checkpoint;
 mod child;
 mod clearing;
 mod clock;
+mod cost;
 mod crash;
 mod daemon;
 mod disk;
@@ -49,6 +50,7 @@ mod places;
 mod poller;
 mod processes;
 mod projects;
+mod quota;
 mod readings;
 mod reports;
 mod requeue;
@@ -191,6 +193,8 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         arriving: std::collections::BTreeMap::new(),
         examined: None,
         names: names::Names::new().context("failed to make a pair of sockets")?,
+        // A guess, until they are counted.
+        processes_seen: 2048,
         doors_due: std::collections::VecDeque::new(),
         kills: std::collections::BTreeSet::new(),
         running: std::collections::BTreeSet::new(),

@@ -29,6 +29,8 @@ use crate::rights::Refusal;
 const UNSENT_MAX_BYTES: usize = 512 * 1024;
 /// Jobs of a piece: some 200 KiB, a few milliseconds.
 const JOBS_A_PIECE: usize = 100;
+/// A piece has no more jobs than take so many bytes, as far as their commands go.
+const PIECE_BYTES: usize = 512 * 1024;
 /// Points of a piece: the same.
 const POINTS_A_PIECE: usize = 1_000;
 /// Jobs of an answer: 8 MiB of numbers.
@@ -287,7 +289,9 @@ impl Daemon {
         let has_lists = wanted.series || wanted.processes || wanted.threads || wanted.files;
         let count = if has_lists { 1 } else { JOBS_A_PIECE };
         let mut views = Vec::new();
+        let mut bytes = 0;
         while views.len() < count
+            && bytes < PIECE_BYTES
             && let Some(job) = answer.jobs.pop_front()
         {
             let (mut view, started_us) = match answer.live.remove(&job) {
@@ -306,6 +310,7 @@ impl Daemon {
                 answer.series = Some(Series { place, points, read: VecDeque::new() });
                 view.series = Some(Vec::new());
             }
+            bytes += view.command.iter().map(|word| word.len() + 8).sum::<usize>();
             views.push(view);
         }
         Ok(if views.is_empty() { Piece::Last } else { Piece::Jobs(views) })

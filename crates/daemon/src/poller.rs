@@ -8,6 +8,7 @@ use pinfold_policy::JobId;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use crate::event::ConnectionId;
+use crate::server::Watch;
 
 /// Something that became ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,9 +112,11 @@ impl Poller {
         Ok(epoll::add(&self.epoll, descriptor, EventData::new_u64(what.token()), flags)?)
     }
 
-    /// Waits also, or no more, for `what` to become writable.
-    pub(crate) fn watch_output(&self, what: Ready, descriptor: impl AsFd, wanted: bool) -> io::Result<()> {
-        let flags = if wanted { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
+    /// Waits for a connection as is said, and no more for what it waited for before.
+    pub(crate) fn watch_for(&self, what: Ready, descriptor: impl AsFd, watch: Watch) -> io::Result<()> {
+        let mut flags = EventFlags::empty();
+        flags.set(EventFlags::IN, watch.input);
+        flags.set(EventFlags::OUT, watch.output);
         Ok(epoll::modify(&self.epoll, descriptor, EventData::new_u64(what.token()), flags)?)
     }
 

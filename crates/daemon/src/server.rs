@@ -1,9 +1,11 @@
 //! The socket: takes connections, cuts bytes into requests, sends replies. Bounded in everything that a
-//! client can make it hold. Absent here: what a request means.
+//! client can make it hold. Absent here: what a request means, what it costs (`cost`), and the bounds of a user
+//! (`quota`).
 
-use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, IoSlice, Read, Write};
-use std::mem::MaybeUninit;
+mod outbox;
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -11,26 +13,22 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use pinfold_proto::row::ProcessId;
-use pinfold_proto::wire::{self, Decoder, ErrorCode, REQUEST_MAX_BYTES, Reply, Request, WIRE_VERSION};
+use pinfold_proto::wire::{Decoder, ErrorCode, REQUEST_MAX_BYTES, Reply, Request, WIRE_VERSION};
 use pinfold_sys::container::Doors;
 use pinfold_sys::peer::{self, Peer};
 use pinfold_sys::procfs::Proc;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
+use crate::cost::{self, COST_AT_ONCE, Load};
 use crate::event::ConnectionId;
+use crate::quota::{self, Book, UNHEARD_OF_USER_MAX, UNREAD_MAX, UNREAD_OF_USER_MAX};
 
-/// How much may wait to be sent to a client that does not read: one long report, and then some.
-const OUT_MAX_BYTES: usize = 2 * wire::REPLY_MAX_BYTES;
+use outbox::Outbox;
+
+/// So many connections are taken in a turn of the loop, of all that wait.
+const ACCEPTED_AT_ONCE: usize = 64;
 
 /// How often a connection's 64 KiB are read before others have their turn.
 const READS_AT_ONCE: usize = 4;
-
-/// What one user's requests may cost in a turn of the loop: so many cheap ones (a submission, a child, an end), and
-/// fewer by these factors that look at all jobs or at the store, or at the whole host. The rest is heard in the next
-/// turn, after everybody else's.
-const COST_AT_ONCE: u32 = 1024;
-const QUESTION_COST: u32 = 64;
-const EXAMINATION_COST: u32 = 512;
 
 /// The listening socket and its connections.
 #[derive(Debug)]
@@ -40,9 +38,15 @@ pub(crate) struct Server {
     /// Which file the socket is, so that another daemon's is not removed at the end.
     inode: u64,
     connections: BTreeMap<ConnectionId, Connection>,
-    by_user: BTreeMap<u32, usize>,
-    /// What the requests of each user cost in this turn.
+    /// Connections of each user,
+    open: Book,
+    /// bytes of replies that they have not read,
+    unread: Book,
+    /// and bytes of requests that are not whole, or not heard yet.
+    unheard: Book,
+    /// What the requests of each user cost in this turn, and what those before cost beyond their turns.
     spent: BTreeMap<u32, u32>,
+    load: Load,
     next: u64,
     connections_max: usize,
 }
@@ -54,11 +58,15 @@ struct Connection {
     /// What connected, if it still lived when it was taken.
     process: Option<ProcessId>,
     decoder: Decoder,
-    out: Vec<u8>,
-    /// Files that go along with the byte at this place of `out`, or before it, ascending.
-    out_files: VecDeque<(usize, Doors)>,
-    /// Whether the loop was told to watch for room to send more.
-    watched_output: bool,
+    out: Outbox,
+    /// So many bytes of `out` are in the book of its user,
+    unread: usize,
+    /// and so many of `decoder`.
+    unheard: usize,
+    /// What the loop was told to watch for.
+    watched: Watch,
+    /// It leaves too much unread; nothing is heard of it before it reads.
+    blocked: bool,
     greeted: bool,
     /// The version that it speaks, if that is an older one than the daemon's.
     older: Option<u32>,
@@ -68,6 +76,15 @@ struct Connection {
     ended: bool,
     /// Close it once `out` is sent.
     closing: bool,
+}
+
+/// What the loop is to watch a connection for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Watch {
+    /// Something to be read.
+    pub input: bool,
+    /// Room to send more.
+    pub output: bool,
 }
 
 /// What came of reading from a connection.
@@ -109,17 +126,22 @@ impl Server {
             path: path.to_owned(),
             inode,
             connections: BTreeMap::new(),
-            by_user: BTreeMap::new(),
+            open: Book::default(),
+            unread: Book::default(),
+            unheard: Book::default(),
             spent: BTreeMap::new(),
+            load: Load::default(),
             next: 1,
             connections_max,
         })
     }
 
-    /// Takes all connections that wait; gives their numbers.
+    /// Takes connections that wait, some at a time; gives their numbers.
     pub(crate) fn accept(&mut self, proc: &Proc) -> Vec<ConnectionId> {
         let mut accepted = Vec::new();
-        while let Ok((stream, _)) = self.listener.accept() {
+        while accepted.len() < ACCEPTED_AT_ONCE
+            && let Ok((stream, _)) = self.listener.accept()
+        {
             let Ok(peer) = peer::of(&stream) else { continue };
             if stream.set_nonblocking(true).is_err() {
                 continue;
@@ -134,36 +156,46 @@ impl Server {
                 peer,
                 process,
                 decoder,
-                out: Vec::new(),
-                out_files: VecDeque::new(),
-                watched_output: false,
+                out: Outbox::default(),
+                unread: 0,
+                unheard: 0,
+                watched: Watch { input: true, output: false },
+                blocked: false,
                 greeted: false,
                 older: None,
                 backlog: false,
                 ended: false,
                 closing: false,
             };
+            let has_room = self.has_room(peer.uid);
             self.connections.insert(id, connection);
-            *self.by_user.entry(peer.uid).or_default() += 1;
-            if self.too_many(peer.uid) {
-                let message = "too many connections; wait for some jobs to end".to_owned();
-                self.send(id, &Reply::Error { code: ErrorCode::Refused, message });
-                self.close_after_sending(id);
+            self.open.add(peer.uid, 1);
+            if !has_room {
+                self.cut_off(
+                    id,
+                    ErrorCode::Refused,
+                    "too many connections; wait for some jobs to end".to_owned(),
+                );
             }
             accepted.push(id);
         }
         accepted
     }
 
-    /// One user may have half of the connections, so that another always gets one.
-    fn too_many(&self, uid: u32) -> bool {
-        let own = self.by_user.get(&uid).copied().unwrap_or(0);
-        self.connections.len() > self.connections_max || own > self.connections_max / 2
+    /// Whether a user may have one more connection, so that another always gets one.
+    fn has_room(&self, uid: u32) -> bool {
+        let most = self.connections_max as u64;
+        let is_trusted = uid == 0 || uid == peer::own_uid();
+        quota::has_connection(self.open.own(uid), self.open.all(), most, most / 8, is_trusted)
     }
 
-    /// A turn of the loop begins: every user may ask again.
-    pub(crate) fn begin_turn(&mut self) {
-        self.spent.clear();
+    /// A turn of the loop begins: every user may ask again, who is not in debt from turns before.
+    pub(crate) fn begin_turn(&mut self, load: Load) {
+        self.load = load;
+        self.spent.retain(|_, spent| {
+            *spent = spent.saturating_sub(COST_AT_ONCE);
+            *spent > 0
+        });
     }
 
     /// Reads what a connection has to say, as far as its user may be heard in this turn. A client that says something
@@ -171,67 +203,111 @@ impl Server {
     pub(crate) fn read(&mut self, id: ConnectionId) -> Heard {
         let mut heard = Heard { requests: Vec::new(), more: false, closed: false };
         let Some(connection) = self.connections.get_mut(&id) else { return Heard { closed: true, ..heard } };
-        let spent = self.spent.entry(connection.peer.uid).or_default();
+        let uid = connection.peer.uid;
+        // Whose connections leave much unread between them gets nothing more into a queue that has something.
+        let bound = if self.unread.own(uid) > UNREAD_OF_USER_MAX { 0 } else { UNREAD_MAX };
+        connection.blocked = connection.out.len() > bound;
+        if connection.blocked {
+            return heard;
+        }
+        let spent = self.spent.entry(uid).or_default();
         if !connection.backlog && *spent < COST_AT_ONCE {
             connection.fill();
         }
-        match take_requests(connection, spent, &mut heard.requests) {
+        // A question that is refused for what is unread costs next to nothing.
+        let load = Load { refuses: self.unread.own(uid) > UNREAD_OF_USER_MAX, ..self.load };
+        let taken = take_requests(connection, spent, load, &mut heard.requests);
+        let unheard = connection.decoder.pending();
+        let before = std::mem::replace(&mut connection.unheard, unheard);
+        match taken {
             Ok(()) => {
                 heard.more = connection.backlog;
                 heard.closed = connection.ended && !connection.backlog;
             }
-            Err(message) => {
-                self.send(id, &Reply::Error { code: ErrorCode::Usage, message });
-                self.close_after_sending(id);
-            }
+            Err((code, message)) => self.cut_off(id, code, message),
+        }
+        self.unheard.take(uid, before as u64);
+        self.unheard.add(uid, unheard as u64);
+        if unheard > before && self.unheard.own(uid) > UNHEARD_OF_USER_MAX {
+            let text =
+                "too much of your requests waits to be sent whole, or to be heard; use fewer connections";
+            self.cut_off(id, ErrorCode::Refused, text.to_owned());
         }
         heard
+    }
+
+    /// Says why nothing more is heard of a connection, and closes it then.
+    fn cut_off(&mut self, id: ConnectionId, code: ErrorCode, message: String) {
+        self.send(id, &Reply::Error { code, message });
+        self.close_after_sending(id);
+    }
+
+    /// Why a user's question is not answered, if the answer would only be one more that is not read.
+    pub(crate) fn leaves_unread(&self, uid: u32) -> Option<String> {
+        let own = self.unread.own(uid);
+        (own > UNREAD_OF_USER_MAX).then(|| quota::unread(own))
     }
 
     /// Puts a reply into a connection's queue; one that is gone needs none.
     pub(crate) fn send(&mut self, id: ConnectionId, reply: &Reply) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        if connection.out.len() > OUT_MAX_BYTES {
-            // It asks and does not read; whatever is left in its queue is the end.
-            connection.closing = true;
-            return;
-        }
-        wire::encode(reply, &mut connection.out);
+        connection.out.push(reply);
+        self.note_unread(id);
     }
 
     /// As [`Self::send`], with files that the client gets along with the reply.
     pub(crate) fn send_with(&mut self, id: ConnectionId, reply: &Reply, files: Doors) {
         if let Some(connection) = self.connections.get_mut(&id) {
-            connection.out_files.push_back((connection.out.len(), files));
+            connection.out.push_files(files);
         }
         self.send(id, reply);
+    }
+
+    /// Keeps the book of what users have not read.
+    fn note_unread(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let unread = connection.out.len();
+        let before = std::mem::replace(&mut connection.unread, unread);
+        self.unread.take(connection.peer.uid, before as u64);
+        self.unread.add(connection.peer.uid, unread as u64);
     }
 
     /// Sends what can be sent now; says whether the connection is at its end.
     pub(crate) fn flush(&mut self, id: ConnectionId) -> bool {
         let Some(connection) = self.connections.get_mut(&id) else { return true };
+        let mut finished = connection.closing;
         while !connection.out.is_empty() {
-            match connection.write_some() {
+            match connection.out.write_some(&connection.stream) {
                 Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => {
-                    // It does not listen any more. What it said before is still to be heard, and then its end.
-                    connection.out.clear();
-                    connection.out_files.clear();
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    finished = false;
+                    break;
                 }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // It does not listen any more. What it said before is still to be heard, and then its end.
+                Err(_) => connection.out.clear(),
             }
         }
-        connection.closing
+        self.note_unread(id);
+        finished
     }
 
-    /// Whether something waits to be sent to it, where that is another answer than the last time.
-    pub(crate) fn output_changed(&mut self, id: ConnectionId) -> Option<bool> {
+    /// What to watch it for, where that is another answer than the last time.
+    pub(crate) fn watch_changed(&mut self, id: ConnectionId) -> Option<Watch> {
         let connection = self.connections.get_mut(&id)?;
-        let waiting = !connection.out.is_empty();
-        let changed = waiting != connection.watched_output;
-        connection.watched_output = waiting;
-        changed.then_some(waiting)
+        let watch = Watch { input: !connection.blocked, output: !connection.out.is_empty() };
+        (std::mem::replace(&mut connection.watched, watch) != watch).then_some(watch)
+    }
+
+    /// Whether it has read so much that it is to be heard again, which was put off for that.
+    pub(crate) fn unblocked(&mut self, id: ConnectionId) -> bool {
+        let Some(connection) = self.connections.get_mut(&id) else { return false };
+        let read = connection.blocked
+            && (connection.out.is_empty()
+                || connection.out.len() <= UNREAD_MAX / 2
+                    && self.unread.own(connection.peer.uid) <= UNREAD_OF_USER_MAX);
+        connection.blocked &= !read;
+        read
     }
 
     /// How many bytes wait to be sent to it.
@@ -266,13 +342,11 @@ impl Server {
 
     /// Forgets a connection.
     pub(crate) fn close(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.connections.remove(&id)
-            && let Some(count) = self.by_user.get_mut(&connection.peer.uid)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.by_user.remove(&connection.peer.uid);
-            }
+        if let Some(connection) = self.connections.remove(&id) {
+            let uid = connection.peer.uid;
+            self.open.take(uid, 1);
+            self.unread.take(uid, connection.unread as u64);
+            self.unheard.take(uid, connection.unheard as u64);
         }
     }
 
@@ -329,28 +403,6 @@ impl Connection {
             return;
         }
     }
-
-    /// Sends as much as goes in one call, so that a client is woken once: files leave with their reply or with those
-    /// before it. A second lot of files has to wait for a call of its own.
-    fn write_some(&mut self) -> io::Result<()> {
-        let until = self.out_files.get(1).map_or(self.out.len(), |(at, _)| *at);
-        let sent = match self.out_files.front() {
-            Some((_, files)) => {
-                let files: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
-                let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
-                let mut along = SendAncillaryBuffer::new(&mut space);
-                along.push(SendAncillaryMessage::ScmRights(&files));
-                let bytes = [IoSlice::new(&self.out[..until])];
-                let sent = sendmsg(&self.stream, &bytes, &mut along, SendFlags::NOSIGNAL)?;
-                self.out_files.pop_front();
-                sent
-            }
-            None => self.stream.write(&self.out[..until])?,
-        };
-        self.out.drain(..sent);
-        self.out_files.iter_mut().for_each(|(at, _)| *at -= sent);
-        Ok(())
-    }
 }
 
 impl AsFd for Server {
@@ -364,47 +416,30 @@ impl AsFd for Server {
 fn take_requests(
     connection: &mut Connection,
     spent: &mut u32,
+    load: Load,
     requests: &mut Vec<Request>,
-) -> Result<(), String> {
+) -> Result<(), (ErrorCode, String)> {
     connection.backlog = false;
     if connection.closing {
         return Ok(());
     }
     while *spent < COST_AT_ONCE {
-        match connection.decoder.take() {
-            Ok(Some(request)) => {
-                *spent += cost(&request);
+        match connection.decoder.take_sized() {
+            Ok(Some((request, bytes))) => {
+                *spent = spent.saturating_add(cost::of(&request, bytes, load));
                 requests.push(request);
             }
             Ok(None) => return Ok(()),
             Err(error) => {
                 let cause =
                     std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
-                return Err(format!("{error}{cause}"));
+                return Err((ErrorCode::Usage, format!("{error}{cause}")));
             }
         }
     }
     // Perhaps nothing is left; the next turn finds out.
     connection.backlog = true;
     Ok(())
-}
-
-/// What a request costs, as [`COST_AT_ONCE`] counts.
-fn cost(request: &Request) -> u32 {
-    match request {
-        Request::Hello { .. }
-        | Request::Submit { .. }
-        | Request::Keep { .. }
-        | Request::Checkpointed { .. }
-        | Request::Child { .. }
-        | Request::Attach { .. }
-        | Request::Presented
-        | Request::Ended { .. }
-        | Request::Withdraw { .. }
-        | Request::Interrupted { .. } => 1,
-        Request::Doctor | Request::Audit { .. } => EXAMINATION_COST,
-        _ => QUESTION_COST,
-    }
 }
 
 /// Makes the socket's directory: for root one that all may pass through, else one for the user alone.
@@ -423,11 +458,15 @@ fn make_directory(socket: &Path) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
+    use pinfold_proto::wire;
+
     use super::*;
 
     fn frames(requests: &[Request]) -> Vec<u8> {
         let mut bytes = Vec::new();
-        requests.iter().for_each(|request| wire::encode(request, &mut bytes));
+        requests.iter().for_each(|request| wire::encode(request, &mut bytes).unwrap());
         bytes
     }
 
@@ -437,11 +476,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let mut server = Server::listen(&path, 64).unwrap();
-        let kinds =
-            [(Request::Presented, 1), (Request::Map, QUESTION_COST), (Request::Doctor, EXAMINATION_COST)];
         let proc = Proc::open(Path::new("/proc")).unwrap();
-        for (request, cost) in kinds {
-            let at_once = COST_AT_ONCE / cost;
+        for request in [Request::Presented, Request::Map, Request::Doctor] {
+            let at_once = COST_AT_ONCE.div_ceil(cost::of(&request, 8, Load::default()));
             let mut client = UnixStream::connect(&path).unwrap();
             client.write_all(&frames(&vec![request; 2500])).unwrap();
             drop(client);
@@ -450,7 +487,7 @@ mod tests {
             let [talker, same_user] = server.accept(&proc)[..] else { panic!("two connections") };
             let (mut counts, mut closed) = (Vec::new(), false);
             while !closed {
-                server.begin_turn();
+                server.begin_turn(Load::default());
                 let heard = server.read(talker);
                 closed = heard.closed;
                 assert!(!(closed && heard.more), "its end comes after all it said");
@@ -461,12 +498,101 @@ mod tests {
             }
             assert_eq!(counts.iter().sum::<usize>(), 2500, "{counts:?}");
             assert!(counts.iter().all(|&count| count <= at_once as usize), "{counts:?}");
-            server.begin_turn();
+            server.begin_turn(Load::default());
             let first = server.read(same_user).requests.len();
             assert_eq!(first + server.read(same_user).requests.len(), 1, "the other connection's turn comes");
             server.close(talker);
             server.close(same_user);
             drop(other);
         }
+    }
+
+    /// A request that costs more than a turn is heard, and paid for by as many turns.
+    #[test]
+    fn a_user_in_debt_waits_for_as_many_turns() {
+        let proc = Proc::open(Path::new("/proc")).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let mut server = Server::listen(&path, 64).unwrap();
+        let jobs = (0..10_000).collect();
+        let costly = Request::Wait { jobs };
+        let mut client = UnixStream::connect(&path).unwrap();
+        client.write_all(&frames(&[costly, Request::Presented])).unwrap();
+        let [id] = server.accept(&proc)[..] else { panic!("a connection") };
+        let mut turns = Vec::new();
+        while turns.iter().sum::<usize>() < 2 {
+            server.begin_turn(Load::default());
+            turns.push(server.read(id).requests.len());
+        }
+        assert_eq!((turns[0], turns.len()), (1, 10), "{turns:?}");
+    }
+
+    /// Who does not read is not heard, whatever is sent, until half is read; others are. What a user's connections leave
+    /// unread between them is told.
+    #[test]
+    fn who_does_not_read_is_not_heard() {
+        let proc = Proc::open(Path::new("/proc")).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let mut server = Server::listen(&path, 64).unwrap();
+        let mut clients: Vec<UnixStream> = (0..20).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        let ids = server.accept(&proc);
+        let uid = peer::own_uid();
+        let long = Reply::Where { state: "x".repeat(UNREAD_MAX) };
+        for &id in &ids[..2] {
+            server.send(id, &long);
+            assert!(!server.flush(id));
+        }
+        clients[0].write_all(&frames(&[Request::Presented])).unwrap();
+        server.begin_turn(Load::default());
+        // Some of it is in the kernel's hands, which is less than half.
+        server.send(ids[0], &long);
+        assert!(server.read(ids[0]).requests.is_empty());
+        assert_eq!(server.watch_changed(ids[0]), Some(Watch { input: false, output: true }));
+        assert_eq!(server.leaves_unread(uid), None);
+        for &id in &ids[2..] {
+            server.send(id, &long);
+        }
+        let words = server.leaves_unread(uid).expect("too much is unread");
+        assert!(words.contains("16MiB"), "{words}");
+        assert!(!server.unblocked(ids[0]));
+        clients[0].set_nonblocking(true).unwrap();
+        let mut buffer = vec![0; 64 * 1024];
+        while server.unsent_bytes(ids[0]) > 0 {
+            let _ = clients[0].read(&mut buffer);
+            server.flush(ids[0]);
+        }
+        assert!(server.unblocked(ids[0]) && !server.unblocked(ids[0]));
+        assert_eq!(server.read(ids[0]).requests.len(), 1);
+        ids.iter().for_each(|&id| server.close(id));
+        assert_eq!((server.unread.all(), server.open.all(), server.unheard.all()), (0, 0, 0));
+    }
+
+    /// Half frames of many connections are bounded together, and the words say so.
+    #[test]
+    fn half_frames_are_bounded_together() {
+        let proc = Proc::open(Path::new("/proc")).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let mut server = Server::listen(&path, 1024).unwrap();
+        let half = vec![b' '; 128 * 1024];
+        let mut cut_off = 0;
+        let mut clients = Vec::new();
+        for _ in 0..UNHEARD_OF_USER_MAX / (128 * 1024) + 8 {
+            let mut client = UnixStream::connect(&path).unwrap();
+            let [id] = server.accept(&proc)[..] else { panic!("a connection") };
+            client.set_nonblocking(true).unwrap();
+            client.write_all(&u32::try_from(REQUEST_MAX_BYTES).unwrap().to_le_bytes()).unwrap();
+            let mut sent = 0;
+            while sent < half.len() {
+                sent += client.write(&half[sent..]).unwrap_or(0);
+                server.begin_turn(Load::default());
+                server.read(id);
+            }
+            cut_off += usize::from(server.flush(id));
+            clients.push(client);
+        }
+        assert!((1..=16).contains(&cut_off), "{cut_off}");
+        assert!(server.unheard.all() <= UNHEARD_OF_USER_MAX + (64 << 10) * 64);
     }
 }

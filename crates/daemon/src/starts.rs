@@ -18,7 +18,7 @@ use pinfold_policy::{Command, Event as Judged, JobId};
 use pinfold_proto::JobState;
 use pinfold_proto::row::{JobRow, Usage};
 use pinfold_proto::start::{Start, StartOf};
-use pinfold_proto::wire::Reply;
+use pinfold_proto::wire::{Reply, json_bytes};
 use pinfold_sys::confined;
 use pinfold_sys::peer::{self, Peer};
 
@@ -27,7 +27,9 @@ use crate::daemon::Daemon;
 use crate::durable::After;
 use crate::event::ConnectionId;
 use crate::live::Live;
+use crate::quota::{self, Book};
 use crate::restore::is_alive;
+use crate::rights;
 
 /// A job whose keepers ended so often before it started is given up.
 const KEEPERS_MAX: u32 = 3;
@@ -57,11 +59,24 @@ impl Awaited {
     }
 }
 
+/// An answer has no more starts than take so many bytes, but for the last of them, and no more than so many.
+const PAGE_BYTES: u64 = 4 << 20;
+const PAGE_STARTS: usize = 256;
+
+/// A start on disk: whose it is, and how long.
+#[derive(Debug, Clone, Copy, Default)]
+struct Kept {
+    uid: u32,
+    bytes: u64,
+}
+
 /// The files.
 #[derive(Debug, Default)]
 pub(crate) struct Starts {
     directory: PathBuf,
-    kept: BTreeSet<u64>,
+    kept: BTreeMap<u64, Kept>,
+    /// What those of each user take.
+    sizes: Book,
     /// Those that are kept as soon as it is on disk who of them has begun.
     coming: BTreeSet<u64>,
     /// `pinfold keepers`, as it was called.
@@ -86,18 +101,28 @@ impl Starts {
             );
             let _ = fs::remove_file(path);
         }
-        let kept = kept.into_iter().map(|(job, _)| job).collect();
-        Self { directory, kept, coming: BTreeSet::new(), called: None }
+        let kept = kept.into_iter().map(|(job, path)| {
+            // Whose it is, its job says.
+            let bytes = fs::metadata(path).map_or(0, |found| found.len());
+            (job, Kept { uid: 0, bytes })
+        });
+        Self {
+            directory,
+            kept: kept.collect(),
+            sizes: Book::default(),
+            coming: BTreeSet::new(),
+            called: None,
+        }
     }
 
     /// Whether a job can be kept anew.
     pub(crate) fn has(&self, row: &JobRow) -> bool {
         let kept = kept_as(row).0;
-        self.kept.contains(&kept) || self.coming.contains(&kept)
+        self.kept.contains_key(&kept) || self.coming.contains(&kept)
     }
 
     /// Gives what was written and is to be brought to disk.
-    fn keep(&mut self, job: JobId, start: &Start) -> io::Result<Vec<PathBuf>> {
+    fn keep(&mut self, job: JobId, uid: u32, start: &Start) -> io::Result<Vec<PathBuf>> {
         let mut written = Vec::new();
         if self.kept.is_empty() {
             DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
@@ -111,7 +136,10 @@ impl Starts {
         crash::point("before a kept start has its name");
         fs::rename(&fresh, &path)?;
         crash::point("after a start was kept");
-        self.kept.insert(job.0);
+        let bytes = json_bytes(start);
+        let before = self.kept.insert(job.0, Kept { uid, bytes }).unwrap_or_default();
+        self.sizes.take(before.uid, before.bytes);
+        self.sizes.add(uid, bytes);
         written.push(path);
         Ok(written)
     }
@@ -124,18 +152,31 @@ impl Starts {
     /// A job, or an array as a whole, is over.
     fn forget(&mut self, job: JobId) {
         crash::point("before a start is forgotten");
-        if self.kept.remove(&job.0)
-            && let Err(error) = fs::remove_file(self.path(job))
-        {
+        let Some(Kept { uid, bytes }) = self.kept.remove(&job.0) else { return };
+        self.sizes.take(uid, bytes);
+        if let Err(error) = fs::remove_file(self.path(job)) {
             tracing::warn!(job = job.0, %error, "what a job was started with is left in the state directory");
         }
     }
 
-    /// Forgets all but what these need.
+    /// Forgets all but what these need, and learns whose each is.
     pub(crate) fn retain<'a>(&mut self, open: impl Iterator<Item = &'a JobRow>) {
-        let open: BTreeSet<u64> = open.map(|row| kept_as(row).0).collect();
-        let over: Vec<u64> = self.kept.difference(&open).copied().collect();
+        let open: BTreeMap<u64, u32> = open.map(|row| (kept_as(row).0, row.uid)).collect();
+        let over: Vec<u64> = self.kept.keys().filter(|job| !open.contains_key(job)).copied().collect();
         over.into_iter().for_each(|job| self.forget(JobId(job)));
+        self.sizes = Book::default();
+        for (job, kept) in &mut self.kept {
+            kept.uid = open.get(job).copied().unwrap_or(0);
+            self.sizes.add(kept.uid, kept.bytes);
+        }
+    }
+
+    /// Why one more start of a user's is not kept, if it is not.
+    fn refusal(&self, job: JobId, uid: u32, start: &Start, most: u64) -> Option<String> {
+        let before = self.kept.get(&job.0).map_or(0, |kept| kept.bytes);
+        let more = json_bytes(start).saturating_sub(before);
+        let full = !self.sizes.has_room(uid, more, most);
+        full.then(|| quota::starts_too_large(self.sizes.own(uid), most))
     }
 
     fn path(&self, job: JobId) -> PathBuf {
@@ -171,7 +212,7 @@ impl Daemon {
         let Some(kept) = asked.and_then(|asked| self.jobs.get(&asked)).map(|live| kept_as(&live.row)) else {
             return;
         };
-        if self.starts.kept.contains(&kept.0) {
+        if self.starts.kept.contains_key(&kept.0) {
             // Told once more after a restart of the daemon.
             return;
         }
@@ -213,7 +254,23 @@ impl Daemon {
         if !self.jobs.contains_key(&kept) && !self.has_members(kept.0) {
             return;
         }
-        match self.starts.keep(kept, start) {
+        let members = self.live_members(kept.0).map(|(member, _)| member);
+        let all: Vec<JobId> = std::iter::once(kept).chain(members).collect();
+        let Some(uid) = all.iter().find_map(|job| Some(self.jobs.get(job)?.row.uid)) else { return };
+        let config = &self.configured.config;
+        let most = config.access_max_jobs_size.saturating_mul(quota::STARTS_FACTOR);
+        let trusted = rights::is_operator(config, Peer { pid: 0, uid });
+        if let Some(words) = self.starts.refusal(kept, uid, start, most).filter(|_| !trusted) {
+            tracing::warn!(job = kept.0, uid, words, "a job's start is not kept");
+            for job in all {
+                if let Some(live) = self.jobs.get_mut(&job).filter(|live| !live.has_started()) {
+                    live.row.reason = Some(words.clone());
+                    self.journal.touch(job);
+                }
+            }
+            return;
+        }
+        match self.starts.keep(kept, uid, start) {
             Ok(written) => written.into_iter().for_each(|path| self.durable.file(path)),
             Err(error) => {
                 tracing::warn!(job = kept.0, %error, "a job will not come back if the host is restarted");
@@ -221,26 +278,35 @@ impl Daemon {
         }
     }
 
-    /// Jobs that wait for a keeper: the peer's own; for root all.
+    /// Jobs that wait for a keeper: the peer's own; for root all. As many as one answer holds, one of each user before the
+    /// second of any; whoever asks again is told of the next, until there are none.
     pub(crate) fn starts_for(&mut self, user: Peer) -> Reply {
         let now_us = self.clock.now_us();
-        let theirs = |live: &&mut Box<Live>| user.uid == 0 || user.uid == live.row.uid;
-        let mut due: BTreeMap<JobId, (u32, Vec<u32>)> = BTreeMap::new();
-        for live in self.jobs.values_mut().filter(theirs) {
-            let Some(awaited) = live.awaits_keeper.as_mut().filter(|awaited| awaited.is_due(now_us)) else {
+        let theirs = |live: &&Box<Live>| user.uid == 0 || user.uid == live.row.uid;
+        let is_due = |live: &&Box<Live>| live.awaits_keeper.is_some_and(|awaited| awaited.is_due(now_us));
+        let mut due: BTreeMap<(u32, JobId), Vec<(JobId, Option<u32>)>> = BTreeMap::new();
+        for live in self.jobs.values().filter(theirs).filter(is_due) {
+            let member = (live.id(), live.row.spec.array.map(|place| place.index));
+            due.entry((live.row.uid, kept_as(&live.row))).or_default().push(member);
+        }
+        let (mut starts, mut lost, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for ((uid, job), members) in in_turns(due) {
+            if bytes >= PAGE_BYTES || starts.len() >= PAGE_STARTS {
+                break;
+            }
+            for (member, _) in &members {
+                let awaited = self.jobs.get_mut(member).and_then(|live| live.awaits_keeper.as_mut());
+                awaited.into_iter().for_each(|awaited| awaited.called_us = Some(now_us));
+            }
+            // One that cannot be read keeps none of the others waiting.
+            let Some(start) = self.starts.read(job) else {
+                lost.push(job);
                 continue;
             };
-            awaited.called_us = Some(now_us);
-            let (_, members) = due.entry(kept_as(&live.row)).or_insert((live.row.uid, Vec::new()));
-            members.extend(live.row.spec.array.map(|place| place.index));
-        }
-        let (mut starts, mut lost) = (Vec::new(), Vec::new());
-        for (job, (uid, mut members)) in due {
+            bytes += self.starts.kept.get(&job.0).map_or(0, |kept| kept.bytes);
+            let mut members: Vec<u32> = members.into_iter().filter_map(|(_, index)| index).collect();
             members.sort_unstable();
-            match self.starts.read(job) {
-                Some(start) => starts.push(StartOf { job: job.0, members, uid, start }),
-                None => lost.push(job),
-            }
+            starts.push(StartOf { job: job.0, members, uid, start });
         }
         self.strike_unreadable(&lost);
         Reply::Starts(starts)
@@ -381,6 +447,18 @@ impl Daemon {
     }
 }
 
+/// One of each user, then the second of each, and so on.
+fn in_turns<K: Copy + Ord, T>(all: BTreeMap<(u32, K), T>) -> Vec<((u32, K), T)> {
+    let (mut user, mut nth) = (None, 0_usize);
+    let numbered = all.into_iter().map(|(key, value)| {
+        nth = if user.replace(key.0) == Some(key.0) { nth + 1 } else { 0 };
+        (nth, (key, value))
+    });
+    let mut numbered: Vec<_> = numbered.collect();
+    numbered.sort_by_key(|(nth, _)| *nth);
+    numbered.into_iter().map(|(_, one)| one).collect()
+}
+
 /// Whether this process, and with it all that it starts, may do less than its user.
 fn is_cut_down() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -403,6 +481,13 @@ mod tests {
     use pinfold_proto::{JobArray, JobSpec};
 
     #[test]
+    fn users_take_turns() {
+        let all = [(1, 5), (1, 6), (1, 7), (2, 1), (3, 9), (3, 10)].map(|key| (key, ()));
+        let keys: Vec<(u32, i32)> = in_turns(BTreeMap::from(all)).into_iter().map(|(key, ())| key).collect();
+        assert_eq!(keys, [(1, 5), (2, 1), (3, 9), (1, 6), (3, 10), (1, 7)]);
+    }
+
+    #[test]
     fn what_is_kept_is_private_and_gone_with_its_job() {
         let state = tempfile::tempdir().expect("a directory");
         let start = Start {
@@ -411,13 +496,19 @@ mod tests {
             ..Start::default()
         };
         let mut starts = Starts::open(state.path());
-        starts.keep(JobId(7), &start).expect("there is room");
-        starts.keep(JobId(8), &start).expect("there is room");
+        starts.keep(JobId(7), 5, &start).expect("there is room");
+        starts.keep(JobId(8), 6, &start).expect("there is room");
         let mode = |name: &str| {
             let found = fs::metadata(state.path().join(name)).expect("it is there");
             found.permissions().mode() & 0o777
         };
         assert_eq!((mode("starts"), mode("starts/7")), (0o700, 0o600));
+        let size = json_bytes(&start);
+        assert_eq!((starts.sizes.own(5), starts.sizes.all()), (size, 2 * size));
+        assert!(starts.refusal(JobId(9), 5, &start, 2 * size).is_none(), "it fits");
+        let words = starts.refusal(JobId(9), 5, &start, 2 * size - 1).expect("it does not fit");
+        assert!(words.contains("will not come back") && words.contains("access.max_jobs_size"), "{words}");
+        assert!(starts.refusal(JobId(7), 5, &start, size).is_none(), "in the place of another");
         let row = |job: u64, array: Option<u64>| {
             let place = array.map(|array| JobArray { array: Some(array), index: 3, at_most: None });
             let spec = JobSpec { array: place, ..JobSpec::default() };
@@ -431,6 +522,7 @@ mod tests {
         again.retain([row(12, Some(7))].iter());
         assert!(!again.has(&row(8, None)) && !state.path().join("starts/8").exists());
         assert!(again.has(&row(12, Some(7))), "the array is not over");
+        assert_eq!((again.sizes.own(0), again.sizes.all()), (size, size));
         fs::write(state.path().join("starts/7"), "{").expect("it is ours");
         assert_eq!(again.read(JobId(7)), None, "half a file is none");
         again.forget(JobId(7));

@@ -110,6 +110,8 @@ pub struct Config {
     pub access_operators: Vec<String>,
     /// `access.max_priority`: the highest priority of a user who is no operator.
     pub access_max_priority: u8,
+    /// `access.max_jobs_size`: bytes that a user's jobs take which are not over; kept starts take 16 times as many.
+    pub access_max_jobs_size: u64,
     /// `access.exclusive`: users who may ask for every slot; `*`: all.
     pub access_exclusive: Vec<String>,
     /// `access.no_suspend`: users who may ask never to be frozen; `*`: all.
@@ -265,6 +267,11 @@ pub const KEYS: &[Key] = &[
     key("mark.character", "\"*\"", "what `pinfold ps` puts before processes of jobs; empty: nothing"),
     key("access.operators", "[]", "users who may see and change all jobs"),
     key("access.max_priority", "10", "the highest priority of users who are no operators"),
+    key(
+        "access.max_jobs_size",
+        "\"64MiB\"",
+        "what the jobs of a user who is no operator take, before they are over",
+    ),
     key("access.exclusive", "[\"*\"]", "users who may take every slot; * is everybody"),
     key("access.no_suspend", "[\"*\"]", "users whose jobs may ask never to be frozen; * is everybody"),
 ];
@@ -364,6 +371,7 @@ impl Default for Config {
             profile_metrics_users: Vec::new(),
             access_operators: Vec::new(),
             access_max_priority: 10,
+            access_max_jobs_size: 64 << 20,
             access_exclusive: vec!["*".to_owned()],
             access_no_suspend: vec!["*".to_owned()],
             projects: Projects::new(),
@@ -475,6 +483,7 @@ impl Config {
             "profile.metrics_users" => format!("{:?}", self.profile_metrics_users),
             "access.operators" => format!("{:?}", self.access_operators),
             "access.max_priority" => self.access_max_priority.to_string(),
+            "access.max_jobs_size" => text(&show_size(self.access_max_jobs_size)),
             "access.exclusive" => format!("{:?}", self.access_exclusive),
             "access.no_suspend" => format!("{:?}", self.access_no_suspend),
             other => return projects::value(&self.projects, other),
@@ -565,6 +574,10 @@ impl Config {
             "profile.metrics_users" => value.names().map(|names| self.profile_metrics_users = names),
             "access.operators" => value.names().map(|names| self.access_operators = names),
             "access.max_priority" => value.priority().map(|priority| self.access_max_priority = priority),
+            "access.max_jobs_size" => match value.optional_size() {
+                Ok(None | Some(0..0x10_0000)) => Err("at least 1MiB is wanted".to_owned()),
+                size => size.map(|most| self.access_max_jobs_size = most.unwrap_or(u64::MAX)),
+            },
             "access.exclusive" => value.names().map(|names| self.access_exclusive = names),
             "access.no_suspend" => value.names().map(|names| self.access_no_suspend = names),
             other => unreachable!("the key {other} stands in the table and has no arm"),

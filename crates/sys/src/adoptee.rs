@@ -89,33 +89,72 @@ pub fn group_of_a_job(text: &str) -> Option<(String, u64)> {
     })
 }
 
-/// These processes and all that descend from them, as they are now: those named first, the others behind. Who has ended
-/// is left out. One that is forked meanwhile may be missed; whoever needs all looks again until nothing new appears.
+/// All processes of the host, read once: each question about descent after that costs as much as it finds.
+#[derive(Debug, Default)]
+pub struct Processes {
+    everybody: BTreeMap<u32, ProcessStat>,
+    children: BTreeMap<u32, Vec<u32>>,
+}
+
+impl Processes {
+    /// Those that there are now. One that is forked meanwhile may be missed; whoever needs all looks again until nothing
+    /// new appears.
+    ///
+    /// # Errors
+    /// When `/proc` cannot be read.
+    pub fn read(proc: &Proc) -> Result<Self, ProcError> {
+        let mut all = Self::default();
+        for pid in proc.pids()? {
+            if let Some(stat) = proc.stat(pid)? {
+                all.children.entry(stat.parent).or_default().push(pid);
+                all.everybody.insert(pid, stat);
+            }
+        }
+        Ok(all)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.everybody.len()
+    }
+
+    /// These processes and all that descend from them: those named first, the others behind. Who has ended is left out.
+    #[must_use]
+    pub fn tree(&self, named: &[u32]) -> Vec<ProcessStat> {
+        let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
+        let mut at = 0;
+        let mut waiting = named.to_vec();
+        while let Some(&pid) = waiting.get(at) {
+            at += 1;
+            let Some(stat) = self.everybody.get(&pid) else { continue };
+            if seen.insert(pid) {
+                waiting.extend(self.children.get(&pid).into_iter().flatten());
+                // One that has ended may have children that have not: those it left to another are nobody's here.
+                found.extend((!stat.is_ended()).then_some(*stat));
+            }
+        }
+        found
+    }
+
+    /// A process and those that it descends from, itself first.
+    pub fn line(&self, pid: u32) -> impl Iterator<Item = &ProcessStat> {
+        let next =
+            |stat: &&ProcessStat| self.everybody.get(&stat.parent).filter(|above| above.pid != stat.pid);
+        // What is read one after the other need not be a tree; no line is longer than this on any host.
+        std::iter::successors(self.everybody.get(&pid), next).take(LINE_MAX)
+    }
+}
+
+/// The longest line of descent that is followed.
+const LINE_MAX: usize = 4096;
+
+/// As [`Processes::tree`], of the processes as they are now.
 ///
 /// # Errors
 /// When `/proc` cannot be read.
 pub fn tree(proc: &Proc, named: &[u32]) -> Result<Vec<ProcessStat>, ProcError> {
-    let mut everybody = BTreeMap::new();
-    let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for pid in proc.pids()? {
-        if let Some(stat) = proc.stat(pid)? {
-            children.entry(stat.parent).or_default().push(pid);
-            everybody.insert(pid, stat);
-        }
-    }
-    let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
-    let mut at = 0;
-    let mut waiting = named.to_vec();
-    while let Some(&pid) = waiting.get(at) {
-        at += 1;
-        let Some(stat) = everybody.get(&pid) else { continue };
-        if seen.insert(pid) {
-            waiting.extend(children.get(&pid).into_iter().flatten());
-            // One that has ended may have children that have not: those it left to another are nobody's here.
-            found.extend((!stat.is_ended()).then_some(*stat));
-        }
-    }
-    Ok(found)
+    Ok(Processes::read(proc)?.tree(named))
 }
 
 /// The processes in a control group and in all below it, ascending. `path`: a directory, or the path within its
@@ -222,6 +261,9 @@ mod tests {
         assert_eq!(pids(&[9, 77]), [9]);
         assert_eq!(pids(&[]), [0; 0]);
         assert_eq!(tree(&proc, &[9]).unwrap()[0].start_ticks, 90);
+        let all = Processes::read(&proc).unwrap();
+        let line = |pid| all.line(pid).map(|stat| stat.pid).collect::<Vec<_>>();
+        assert_eq!((line(4), line(1), line(77), all.count()), (vec![4, 8, 6, 5, 1], vec![1], vec![], 7));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 
 use crate::client::{self, Welcome};
 use crate::failure::Failure;
+use crate::run::say;
 
 /// The most doors that come with one message: one for each hierarchy of control groups there is.
 const DOORS_MAX: usize = 16;
@@ -31,9 +32,9 @@ impl Link {
     pub(super) fn greet(stream: UnixStream, first: Option<&Request>) -> io::Result<Self> {
         let decoder = Decoder::new(REPLY_MAX_BYTES);
         let mut link = Self { stream, decoder, out: Vec::new(), doors: VecDeque::new() };
-        wire::encode(&Request::Hello { version: WIRE_VERSION }, &mut link.out);
+        link.push(&Request::Hello { version: WIRE_VERSION });
         if let Some(first) = first {
-            wire::encode(first, &mut link.out);
+            link.push(first);
         }
         match link.stream.write_all(&link.out) {
             // A daemon that hung up may have said why before.
@@ -41,6 +42,14 @@ impl Link {
             _ => link.out.clear(),
         }
         Ok(link)
+    }
+
+    /// Says something with the next that is sent.
+    pub(super) fn push(&mut self, request: &Request) {
+        // No daemon reads requests as long as those that are refused here; it would cut the keeper off.
+        if let Err(error) = wire::encode(request, &mut self.out) {
+            say(&format!("warning: the daemon is not told something: {error}"));
+        }
     }
 
     /// Waits for the answer to the greeting.

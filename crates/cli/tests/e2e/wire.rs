@@ -51,14 +51,14 @@ impl Wire {
 
     pub(crate) fn send(&mut self, request: &Request) {
         let mut bytes = Vec::new();
-        wire::encode(request, &mut bytes);
+        wire::encode(request, &mut bytes).expect("short");
         self.stream.write_all(&bytes).expect("the daemon takes it");
     }
 
     /// Says all of it in one write, so that the daemon meets it in one turn.
     pub(crate) fn send_all(&mut self, requests: &[Request]) {
         let mut bytes = Vec::new();
-        requests.iter().for_each(|request| wire::encode(request, &mut bytes));
+        requests.iter().for_each(|request| wire::encode(request, &mut bytes).expect("short"));
         self.stream.write_all(&bytes).expect("the daemon takes it");
     }
 
@@ -148,9 +148,10 @@ fn oversized(kind: Kind) {
 fn cut_off_in_the_middle(kind: Kind) {
     let host = Host::new(kind);
     let mut bytes = Vec::new();
-    wire::encode(&Request::Hello { version: WIRE_VERSION }, &mut bytes);
+    wire::encode(&Request::Hello { version: WIRE_VERSION }, &mut bytes).expect("short");
     let hello = bytes.len();
-    wire::encode(&Request::Submit { ticket: 1, spec: Box::new(spec()), pid: None }, &mut bytes);
+    wire::encode(&Request::Submit { ticket: 1, spec: Box::new(spec()), pid: None }, &mut bytes)
+        .expect("short");
     for cut in [1, 3, 5, hello, hello + 2, bytes.len() - 1] {
         let mut wire = Wire::connect(&host);
         wire.stream.write_all(&bytes[..cut]).expect("the daemon takes it");
@@ -166,7 +167,7 @@ fn asks_and_never_reads(kind: Kind) {
     let mut wire = Wire::greeted(&host);
     wire.stream.set_write_timeout(Some(Duration::from_millis(500))).expect("a deadline");
     let mut bytes = Vec::new();
-    (0..1000).for_each(|_| wire::encode(&Request::ConfigGet, &mut bytes));
+    (0..1000).for_each(|_| wire::encode(&Request::ConfigGet, &mut bytes).expect("short"));
     for _ in 0..10 {
         if wire.stream.write_all(&bytes).is_err() {
             break;

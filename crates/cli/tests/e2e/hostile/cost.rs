@@ -1,8 +1,18 @@
 //! What one request may cost the daemon: work and bytes are bounded by the request's size and the state that it meets.
 
+use std::os::unix::net::UnixStream;
+
+use pinfold_proto::wire::{self, WIRE_VERSION};
+
 use super::*;
 
-each_kind!(names_that_stand_for_thousands, names_of_members_of_a_long_array);
+each_kind!(
+    names_that_stand_for_thousands,
+    names_of_members_of_a_long_array,
+    answers_that_are_not_read,
+    the_same_job_thousands_of_times,
+    waiting_jobs_as_large_as_may_be,
+);
 
 /// A daemon may need so much more memory than before, whatever a user without rights says, in bytes: what buffers and the
 /// store take, and far from what the requests here stand for.
@@ -93,4 +103,130 @@ fn names_of_members_of_a_long_array(kind: Kind) {
     assert!(more < MORE_BYTES, "it took {more} bytes");
     assert!(array > 0);
     serves(&host);
+}
+
+/// Says hello and then this, again and again, as far as anybody listens, and reads nothing.
+fn says_and_never_reads(host: &Host, request: &Request, times: usize) -> UnixStream {
+    let mut stream = UnixStream::connect(host.socket()).expect("the daemon listens");
+    let (mut hello, mut bytes) = (Vec::new(), Vec::new());
+    wire::encode(&Request::Hello { version: WIRE_VERSION }, &mut hello).expect("short");
+    wire::encode(request, &mut bytes).expect("short");
+    stream.write_all(&hello).expect("the daemon takes it");
+    stream.set_nonblocking(true).expect("a socket");
+    for _ in 0..times {
+        if stream.write_all(&bytes).is_err() {
+            break;
+        }
+    }
+    stream
+}
+
+/// Questions with long answers on many connections, none of which is read: what waits of them is bounded for each
+/// connection and for their user, who is told so, and everybody else is served.
+fn answers_that_are_not_read(kind: Kind) {
+    let Some(host) = shared(kind, &[]) else { return };
+    let (deaf, keeper, question) = speak_as(&host, ATTACKER, |mut wire| {
+        let array = array(&mut wire, 3_000);
+        let all: JobName = format!("{array}_[0-2999]").parse().expect("a name");
+        let question = Request::Members { names: vec![all; 30] };
+        let deaf: Vec<UnixStream> = (0..12).map(|_| says_and_never_reads(&host, &question, 40)).collect();
+        (deaf, wire, question)
+    });
+    let before = peak_bytes(&host);
+    let words = speak_as(&host, ATTACKER, |mut wire| {
+        eventually("too much is unread", || {
+            wire.send(&question);
+            match wire.hear().expect("the daemon goes on") {
+                Reply::Error { code: ErrorCode::Refused, message } => Ok(message),
+                other => Err(format!("{:.60}", format!("{other:?}"))),
+            }
+        })
+    });
+    assert!(words.contains("wait to be read"), "{words}");
+    serves(&host);
+    let more = peak_bytes(&host).saturating_sub(before);
+    assert!(more < MORE_BYTES, "it took {more} bytes");
+    drop(deaf);
+    speak_as(&host, ATTACKER, |mut wire| {
+        eventually("questions are answered again", || {
+            wire.send(&question);
+            match wire.hear().expect("the daemon goes on") {
+                Reply::Members(all) if all.len() == 30 => Ok(()),
+                other => Err(format!("{:.60}", format!("{other:?}"))),
+            }
+        });
+    });
+    drop(keeper);
+}
+
+/// One job, as large as may be, is named as often as a frame holds: no answer has it so often.
+fn the_same_job_thousands_of_times(kind: Kind) {
+    let Some(host) = shared(kind, &[]) else { return };
+    let before = peak_bytes(&host);
+    speak_as(&host, ATTACKER, |mut wire| {
+        wire.send(&submit(1, JobSpec { command: vec!["z".repeat(1000); 38], ..held() }));
+        let Some(Reply::Queued { job, .. }) = wire.hear() else { panic!("it is queued") };
+        wire.send(&Request::Withdraw { job, reason: "it was a try".to_owned() });
+        let report = |jobs, pieces| Request::Report {
+            select: Select::Jobs(jobs),
+            series: false,
+            processes: false,
+            threads: false,
+            files: false,
+            all: false,
+            pieces,
+        };
+        for jobs in [vec![job; 50_000], vec![job; 10_000]] {
+            let status = Request::Status { jobs: jobs.clone(), all: false, at_us: None };
+            for request in [Request::Wait { jobs: jobs.clone() }, report(jobs.clone(), false)] {
+                wire.send(&request);
+                let words = eventually("an answer", || match wire.hear().expect("the daemon goes on") {
+                    Reply::Error { message, .. } => Ok(message),
+                    other => Err(format!("{:.60}", format!("{other:?}"))),
+                });
+                assert!(words.contains("name fewer") || words.contains("in pieces"), "{words}");
+            }
+            wire.send(&status);
+            assert!(matches!(wire.hear(), Some(Reply::Error { .. } | Reply::Status(_))));
+        }
+    });
+    let more = peak_bytes(&host) - before;
+    assert!(more < MORE_BYTES, "it took {more} bytes");
+    serves(&host);
+}
+
+/// Waiting jobs as large as may be: their user is told the bound, and the next user's job is taken.
+fn waiting_jobs_as_large_as_may_be(kind: Kind) {
+    let Some(host) = shared(kind, &["access.max_jobs_size=8MiB"]) else { return };
+    let before = peak_bytes(&host);
+    let large = JobSpec { command: vec!["z".repeat(1000); 38], ..held() };
+    let taken = speak_as(&host, ATTACKER, |mut wire| {
+        for taken in 0.. {
+            wire.send(&submit(1, large.clone()));
+            match wire.hear() {
+                Some(Reply::Queued { .. }) => {}
+                Some(Reply::Refused { reason, code: ErrorCode::QueueFull, .. }) => {
+                    assert!(reason.contains("access.max_jobs_size"), "{reason}");
+                    return taken;
+                }
+                other => panic!("an answer to a submission, not {other:?}"),
+            }
+        }
+        0
+    });
+    assert!((190..=230).contains(&taken), "{taken} were taken");
+    let more = peak_bytes(&host) - before;
+    assert!(more < MORE_BYTES, "it took {more} bytes");
+    serves(&host);
+    // They are gone with their connection, and so is what they counted.
+    let again = speak_as(&host, ATTACKER, |mut wire| {
+        eventually("there is room again", || {
+            wire.send(&submit(1, large.clone()));
+            match wire.hear() {
+                Some(Reply::Queued { job, .. }) => Ok(job),
+                other => Err(format!("{other:?}")),
+            }
+        })
+    });
+    assert!(again > taken);
 }

@@ -281,3 +281,104 @@ fn a_slot_is_not_left_to_one_that_never_answers(kind: Kind) {
     assert!(matches!(wire.hear(), Some(Reply::Go { .. })));
     assert_eq!(host.until(job, JobState::Running).pids, [child.0.id()]);
 }
+
+mod starts {
+    //! What users leave for the next daemon: no amount of it keeps a job of anybody's from coming back.
+
+    use pinfold_proto::start::{START_MAX_BYTES, Start};
+
+    use super::super::*;
+
+    each_kind!(many_large_ones_come_back, more_than_a_user_may_have);
+
+    /// How many jobs wait, each with a start as long as may be: several times what one answer holds.
+    const MANY: u64 = 120;
+
+    fn held() -> JobSpec {
+        JobSpec { held: true, ..spec() }
+    }
+
+    /// A start as long as the command keeps, of a program that is there; no variable may be longer than 128 KiB.
+    fn largest() -> Start {
+        let word = |bytes: usize| "x".repeat(bytes);
+        Start {
+            words: vec!["pinfold".to_owned(), "submit".to_owned(), "true".to_owned()],
+            environment: vec![format!("A={}", word(START_MAX_BYTES - 400))],
+            directory: "/".to_owned(),
+            umask: 0o22,
+            ..Start::default()
+        }
+    }
+
+    /// Jobs that wait, with their starts.
+    fn left(wire: &mut Wire, count: u64, start: &Start) -> Vec<u64> {
+        let mut jobs = Vec::new();
+        for ticket in 0..count {
+            wire.send(&Request::Submit { ticket, spec: Box::new(held()), pid: None });
+            let Some(Reply::Queued { job, .. }) = wire.hear() else { panic!("it is queued") };
+            wire.send(&Request::Keep { job, start: Box::new(start.clone()) });
+            jobs.push(job);
+        }
+        wire.send(&Request::Where);
+        assert!(matches!(wire.hear(), Some(Reply::Where { .. })));
+        jobs
+    }
+
+    /// The jobs of all answers until there is none, and how many answers that took.
+    fn told(wire: &mut Wire) -> (Vec<u64>, usize) {
+        let (mut jobs, mut answers) = (Vec::new(), 0);
+        loop {
+            wire.send(&Request::Starts);
+            match wire.hear() {
+                Some(Reply::Starts(starts)) if starts.is_empty() => return (jobs, answers),
+                Some(Reply::Starts(starts)) => jobs.extend(starts.iter().map(|one| one.job)),
+                other => panic!("starts, not {other:?}"),
+            }
+            answers += 1;
+        }
+    }
+
+    /// Without rights to start keepers itself, the daemon leaves that to whoever asks it what waits.
+    fn many_large_ones_come_back(kind: Kind) {
+        if !Path::new("/usr/bin/setpriv").exists() {
+            return println!("skipped: no setpriv here");
+        }
+        let Some(mut host) = shared(kind, &[]) else { return };
+        host.crash();
+        host.wrap_daemon(&["/usr/bin/setpriv", "--no-new-privs"]);
+        host.start_daemon();
+        let mut wire = Wire::greeted(&host);
+        let (attackers, connection) =
+            speak_as(&host, ATTACKER, |mut wire| (left(&mut wire, MANY, &largest()), wire));
+        let roots = left(&mut wire, 1, &Start { directory: "/".to_owned(), ..largest() });
+        drop((connection, wire));
+        let mut wire = Wire::greeted(&host);
+        let (jobs, answers) = eventually("all wait for a keeper", || {
+            let (jobs, answers) = told(&mut wire);
+            if jobs.is_empty() { Err("none yet") } else { Ok((jobs, answers)) }
+        });
+        assert!(jobs.iter().take(2).any(|job| roots.contains(job)), "users take turns: {jobs:?}");
+        let mut all = jobs.clone();
+        all.sort_unstable();
+        assert_eq!(all, [attackers, roots].concat());
+        assert!(answers >= 3, "{answers} answers for {} jobs", all.len());
+    }
+
+    /// Beyond what a user's starts may take, a job is not kept, and says so.
+    fn more_than_a_user_may_have(kind: Kind) {
+        let Some(host) = shared(kind, &["access.max_jobs_size=1MiB"]) else { return };
+        let (jobs, mut wire) =
+            speak_as(&host, ATTACKER, |mut wire| (left(&mut wire, MANY * 2, &largest()), wire));
+        let kept = || std::fs::read_dir(host.state().join("starts")).expect("it is there").count();
+        let most = (16 << 20) / START_MAX_BYTES;
+        assert!((most - 8..=most + 8).contains(&kept()), "{} are kept", kept());
+        wire.send(&Request::Why { job: jobs[jobs.len() - 1], at_us: None });
+        match wire.hear() {
+            Some(Reply::Why(view)) => {
+                let said = format!("{view:?}");
+                assert!(said.contains("will not come back if the host is restarted"), "{said}");
+            }
+            other => panic!("why, not {other:?}"),
+        }
+    }
+}
