@@ -141,7 +141,7 @@ pub(crate) enum Command {
     /// Say what pinfold can do on this host, what it cannot, and what would change that
     Doctor(JsonArgs),
     /// Without a daemon: thaw and unlimit everything pinfold ever made
-    Rescue(JsonArgs),
+    Rescue(crate::host::RescueArgs),
     /// Print a completion script for a shell
     Completions {
         /// The shell

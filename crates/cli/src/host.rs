@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use clap::CommandFactory as _;
+use clap::{Args, CommandFactory as _};
 use pinfold_proto::ExitCode;
 use pinfold_proto::view::DoctorView;
 use pinfold_proto::wire::{Reply, Request};
@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::args::Cli;
 use crate::client::Dial;
 use crate::failure::Failure;
+use crate::run::say;
 use crate::show::{JSON_VERSION, print_json, print_text};
 
 /// `pinfold doctor`: asks the daemon, which knows what holds for its jobs; without one looks for itself.
@@ -61,15 +62,40 @@ fn write_doctor(view: &DoctorView, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct RescueArgs {
+    /// Let go of what this instance holds, though its daemon lives; `pinfold doctor` and the names of its groups tell it
+    #[arg(long, value_name = "INSTANCE")]
+    pub force: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `pinfold rescue`.
-pub(crate) fn rescue(json: bool) -> Result<(), Failure> {
-    let rescued = container::rescue(&Roots::default());
-    let back = pinfold_sys::procfs::Proc::open(&Roots::default().proc)
-        .map_or(0, |proc| pinfold_sys::housekeeping::put_back_all(&proc));
+pub(crate) fn rescue(args: &RescueArgs) -> Result<(), Failure> {
+    let container::Rescue { rescued, alive } = match &args.force {
+        None => container::rescue(&Roots::default()),
+        Some(instance) => {
+            let rescued = container::rescue_instance(&Roots::default(), instance);
+            container::Rescue { rescued, ..container::Rescue::default() }
+        }
+    };
+    for instance in &alive {
+        say(&format!(
+            "the daemon of instance {instance} lives, and what it holds is left to it; \
+             `pinfold rescue --force {instance}` lets go of that too"
+        ));
+    }
+    // What a daemon that lives has moved aside is not put back behind it.
+    let back = match (alive.is_empty(), pinfold_sys::procfs::Proc::open(&Roots::default().proc)) {
+        (true, Ok(proc)) => pinfold_sys::housekeeping::put_back_all(&proc),
+        _ => 0,
+    };
     let moved = (back > 0).then(|| format!("{back} interrupts and threads put back where they were"));
     let rescued: Vec<String> = rescued.iter().map(ToString::to_string).chain(moved).collect();
-    if json {
-        return print_json(&json!({ "version": JSON_VERSION, "rescued": rescued }));
+    if args.json {
+        return print_json(&json!({ "version": JSON_VERSION, "rescued": rescued, "alive": alive }));
     }
     print_text(|out| {
         if rescued.is_empty() {

@@ -112,7 +112,7 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Sim(args) => sim::sim(&args)?,
         Command::Host(args) => readings::host(&dial, &args)?,
         Command::Doctor(args) => host::doctor(&dial, args.json)?,
-        Command::Rescue(args) => host::rescue(args.json)?,
+        Command::Rescue(args) => host::rescue(&args)?,
         Command::Completions { shell } => host::completions(shell)?,
         Command::Man { dir } => host::manual(&dir)?,
     }

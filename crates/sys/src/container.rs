@@ -51,7 +51,7 @@ pub use limits::{IoRate, Limited, Limits, UnknownLimited};
 pub(crate) use limits::is_device;
 pub use measure::{Detail, Measure, Stalls};
 pub use memory::HeldMemory;
-pub use rescue::{Rescued, rescue, rescue_instance};
+pub use rescue::{Rescue, Rescued, rescue, rescue_instance};
 pub use taken::Taken;
 
 pub(crate) use family::parse_mark;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use pinfold_sys::container::{
-    Applied, ContainerError, Containers, Detail, Entered, Removed, Shape, Share, rescue,
+    Applied, ContainerError, Containers, Detail, Entered, Removed, Shape, Share, rescue, rescue_instance,
 };
 use pinfold_sys::mode::{AbilityName, Mode, Via, decide, probe};
 use pinfold_testkit::fake::FakeHost;
@@ -207,7 +207,12 @@ fn a_rescue_reports_what_it_could_not_do() {
     container.enter(child.id()).expect("entered");
     container.freeze().expect("freeze");
     host.refuse("memory.max", Errno::IO);
-    let rescued = rescue(&host.probe_roots());
+    let left = rescue(&host.probe_roots());
+    assert!(
+        left.rescued.is_empty() && left.alive.contains("main"),
+        "these are a daemon's that lives: {left:?}"
+    );
+    let rescued = rescue_instance(&host.probe_roots(), "main");
     let failed: Vec<&str> = rescued.iter().filter(|one| one.failure.is_some()).map(|one| one.done).collect();
     assert_eq!(failed, ["lifted the bound on memory"], "{rescued:?}");
     assert!(

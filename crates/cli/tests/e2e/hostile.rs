@@ -11,6 +11,7 @@ mod keepers;
 mod learning;
 mod limits;
 mod pids;
+mod rescue;
 mod sets;
 
 use std::io::Write as _;

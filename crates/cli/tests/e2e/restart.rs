@@ -169,7 +169,12 @@ fn killed_for_good_the_guard_thaws(kind: Kind) {
     host.start_daemon();
     host.until_exit_code(1, 5);
     // One that lives goes on; one that is gone for good leaves nothing.
-    assert_eq!(host.pinfold(["rescue"]).code, Some(0));
+    let done = host.pinfold(["rescue", "--json"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let value: serde_json::Value = serde_json::from_str(&done.out).expect("JSON");
+    let lives = value["alive"].as_array().expect("a list").iter().any(|name| *name == host.instance());
+    // Without control groups a daemon leaves no mark.
+    assert_eq!(lives, kind == Kind::Groups, "{value}");
     let next = host.submit(&[], "exit 6");
     host.until_exit_code(next, 6);
     host.crash();

@@ -4,6 +4,7 @@
 //! left, and processes that were stopped by signal and are marked as a job's go on. Groups that nobody is in and no daemon
 //! uses are removed. Owner of state: none. Absent here: killing anything.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use rustix::fd::AsFd;
@@ -41,39 +42,59 @@ impl fmt::Display for Rescued {
     }
 }
 
-/// Lets go of everything that any instance holds; says what was done. What was free already is not mentioned.
+/// What a rescue did, and what it left alone.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rescue {
+    /// What was let go. What was free already is not mentioned.
+    pub rescued: Vec<Rescued>,
+    /// Instances whose daemon lives: theirs is left as it is.
+    pub alive: BTreeSet<String>,
+}
+
+/// Lets go of everything that any instance holds whose daemon does not live. A daemon is known to live by its mark on the
+/// group of its instance; without control groups there is none, and every stopped job is let go.
 #[must_use]
-pub fn rescue(roots: &Roots) -> Vec<Rescued> {
+pub fn rescue(roots: &Roots) -> Rescue {
     rescue_which(roots, None)
 }
 
-/// Lets go of everything that one instance holds: what its guard does when its daemon has died.
+/// Lets go of everything that one instance holds, whether its daemon lives or not: what its guard does when its daemon
+/// has died.
 #[must_use]
 pub fn rescue_instance(roots: &Roots, instance: &str) -> Vec<Rescued> {
-    rescue_which(roots, Some(instance))
+    rescue_which(roots, Some(instance)).rescued
 }
 
-fn rescue_which(roots: &Roots, instance: Option<&str>) -> Vec<Rescued> {
+fn rescue_which(roots: &Roots, instance: Option<&str>) -> Rescue {
     let facts = probe(roots);
-    let mut search = Search { instance, rescued: Vec::new() };
+    let mut search = Search { instance, rescued: Vec::new(), alive: BTreeSet::new() };
     for hierarchy in &facts.hierarchies {
         if let Ok(Some(top)) = Group::open(&hierarchy.mount, roots.fake.clone()) {
             search.look_below(&top, hierarchy, DEPTH_MAX);
         }
     }
     search.wake_stopped(roots, &facts);
-    search.rescued
+    Rescue { rescued: search.rescued, alive: search.alive }
 }
 
 struct Search<'a> {
     /// Only this instance; `None`: every one.
     instance: Option<&'a str>,
     rescued: Vec<Rescued>,
+    /// Instances that are left alone, for their daemon lives.
+    alive: BTreeSet<String>,
 }
 
 impl Search<'_> {
     fn concerns(&self, instance: &str) -> bool {
-        self.instance.is_none_or(|only| only == instance)
+        self.instance.map_or_else(|| !self.alive.contains(instance), |only| only == instance)
+    }
+
+    /// Leaves an instance alone whose daemon lives, unless it was named.
+    fn look_for_daemon(&mut self, instance: &str, own: &Group) {
+        if self.instance.is_none() && matches!(own.hold(true), Ok(None)) {
+            self.alive.insert(instance.to_owned());
+        }
     }
 
     /// Finds every group named `pinfold`, wherever a manager delegated it, and lets go what is below.
@@ -82,9 +103,9 @@ impl Search<'_> {
             let Ok(Some(child)) = group.child(&name) else { continue };
             if name == TOP {
                 for instance in child.children().unwrap_or_default() {
-                    if self.concerns(&instance)
-                        && let Ok(Some(own)) = child.child(&instance)
-                    {
+                    let Ok(Some(own)) = child.child(&instance) else { continue };
+                    self.look_for_daemon(&instance, &own);
+                    if self.concerns(&instance) {
                         end_partitions(&own, &mut self.rescued);
                         release(&own, &child, hierarchy, &mut self.rescued);
                         self.release_below(&own, hierarchy, depth);
