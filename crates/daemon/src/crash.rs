@@ -8,6 +8,7 @@
 /// Passes a point of this life, and ends it there if the environment says so; `what` is for the log.
 #[cfg(debug_assertions)]
 pub(crate) fn point(what: &'static str) {
+    use std::io::Write as _;
     use std::sync::LazyLock;
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,7 +19,7 @@ pub(crate) fn point(what: &'static str) {
     let passed = PASSED.fetch_add(1, Ordering::Relaxed) + 1;
     if passed == last {
         // Standard error is not buffered; nothing else of this process is in order now, and nothing is meant to be.
-        eprintln!("pinfoldd: ends at point {passed}, {what}");
+        let _ = writeln!(std::io::stderr(), "pinfoldd: ends at point {passed}, {what}");
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     }
 }

@@ -23,13 +23,16 @@ use crate::state_dir::lock_path;
 /// How long another daemon has to take the state directory over before the guard acts.
 const TAKE_OVER_WITHIN: Duration = Duration::from_secs(1);
 
+/// A job, and what kind of word it is about.
+type Word = (u64, u8);
+
 /// The daemon's end of the pipe.
 #[derive(Debug)]
 pub(crate) struct Guard {
     pipe: Option<PipeWriter>,
     /// What did not go into the pipe, as a guard that is stopped does not read it: for each job and kind of word the last
     /// one, in the order in which they came, and first of all the rest of a line that went in half.
-    unsent: VecDeque<(Option<(u64, u8)>, Vec<u8>)>,
+    unsent: VecDeque<(Option<Word>, Vec<u8>)>,
     /// Jobs it was told of, that they are frozen,
     told: BTreeSet<u64>,
     /// that they are slowed,

@@ -63,6 +63,9 @@ impl Awaited {
 const PAGE_BYTES: u64 = 4 << 20;
 const PAGE_STARTS: usize = 256;
 
+/// A job that a start is for, with its index in an array.
+type Member = (JobId, Option<u32>);
+
 /// A start on disk: whose it is, and how long.
 #[derive(Debug, Clone, Copy, Default)]
 struct Kept {
@@ -282,10 +285,10 @@ impl Daemon {
     /// second of any; whoever asks again is told of the next, until there are none.
     pub(crate) fn starts_for(&mut self, user: Peer) -> Reply {
         let now_us = self.clock.now_us();
-        let theirs = |live: &&Box<Live>| user.uid == 0 || user.uid == live.row.uid;
-        let is_due = |live: &&Box<Live>| live.awaits_keeper.is_some_and(|awaited| awaited.is_due(now_us));
-        let mut due: BTreeMap<(u32, JobId), Vec<(JobId, Option<u32>)>> = BTreeMap::new();
-        for live in self.jobs.values().filter(theirs).filter(is_due) {
+        let theirs = |live: &Live| user.uid == 0 || user.uid == live.row.uid;
+        let is_due = |live: &Live| live.awaits_keeper.is_some_and(|awaited| awaited.is_due(now_us));
+        let mut due: BTreeMap<(u32, JobId), Vec<Member>> = BTreeMap::new();
+        for live in self.jobs.values().filter(|live| theirs(live) && is_due(live)) {
             let member = (live.id(), live.row.spec.array.map(|place| place.index));
             due.entry((live.row.uid, kept_as(&live.row))).or_default().push(member);
         }
