@@ -92,6 +92,27 @@ pub(crate) fn is_kept_up(request: &Request) -> bool {
     )
 }
 
+/// Whether a request changes nothing, and is only asked for its answer.
+pub(crate) fn is_question(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Status { .. }
+            | Request::Members { .. }
+            | Request::Why { .. }
+            | Request::Report { .. }
+            | Request::Lengths { .. }
+            | Request::Starts
+            | Request::Where
+            | Request::Wait { .. }
+            | Request::Doctor
+            | Request::Map
+            | Request::ConfigGet
+            | Request::Audit { .. }
+            | Request::Sets
+            | Request::Host { .. }
+    )
+}
+
 fn of_question(request: &Request, load: Load) -> usize {
     let each_job = load.jobs / 16;
     match request {

@@ -67,6 +67,8 @@ struct Connection {
     watched: Watch,
     /// It leaves too much unread; nothing is heard of it before it reads.
     blocked: bool,
+    /// Nobody reads at its other end any more.
+    deaf: bool,
     greeted: bool,
     /// The version that it speaks, if that is an older one than the daemon's.
     older: Option<u32>,
@@ -161,6 +163,7 @@ impl Server {
                 unheard: 0,
                 watched: Watch { input: true, output: false },
                 blocked: false,
+                deaf: false,
                 greeted: false,
                 older: None,
                 backlog: false,
@@ -284,8 +287,11 @@ impl Server {
                     break;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // It does not listen any more. What it said before is still to be heard, and then its end.
-                Err(_) => connection.out.clear(),
+                // It does not listen any more. What it told before is still to be heard, and then its end.
+                Err(_) => {
+                    connection.deaf = true;
+                    connection.out.clear();
+                }
             }
         }
         self.note_unread(id);
@@ -425,6 +431,8 @@ fn take_requests(
     }
     while *spent < COST_AT_ONCE {
         match connection.decoder.take_sized() {
+            // Nobody would read the answer.
+            Ok(Some((request, _))) if connection.deaf && cost::is_question(&request) => *spent += 1,
             Ok(Some((request, bytes))) => {
                 *spent = spent.saturating_add(cost::of(&request, bytes, load));
                 requests.push(request);
@@ -566,6 +574,25 @@ mod tests {
         assert_eq!(server.read(ids[0]).requests.len(), 1);
         ids.iter().for_each(|&id| server.close(id));
         assert_eq!((server.unread.all(), server.open.all(), server.unheard.all()), (0, 0, 0));
+    }
+
+    /// The questions of one who went without waiting for the answers are not answered; what it told is heard.
+    #[test]
+    fn nobody_is_answered_who_is_gone() {
+        let proc = Proc::open(Path::new("/proc")).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let mut server = Server::listen(&path, 64).unwrap();
+        let mut client = UnixStream::connect(&path).unwrap();
+        let control = Request::Control { job: 1, verb: pinfold_proto::wire::Verb::Hold };
+        let said = [Request::Where, control.clone(), Request::Map, Request::Presented, Request::Map];
+        client.write_all(&frames(&said)).unwrap();
+        drop(client);
+        let [id] = server.accept(&proc)[..] else { panic!("a connection") };
+        server.send(id, &Reply::Done);
+        server.flush(id);
+        server.begin_turn(Load::default());
+        assert_eq!(server.read(id).requests, [control, Request::Presented]);
     }
 
     /// Half frames of many connections are bounded together, and the words say so.
