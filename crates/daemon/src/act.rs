@@ -547,9 +547,10 @@ impl Daemon {
         let Some(container) = self.sampler.take_finished(job) else { return };
         match container.remove() {
             Ok(pinfold_sys::container::Removed::Yes) => {}
-            // Its last process has ended and is still on its way out; the next sample tries again.
+            // Its last process has ended and is still on its way out.
             Ok(pinfold_sys::container::Removed::Busy(container)) => {
-                self.sampler.keep_finished(job, container)
+                self.sampler.keep_finished(job, container);
+                self.lingering.watch(job, self.clock.now_us());
             }
             Err(error) => tracing::warn!(job = job.0, %error, "a container is left over"),
         }

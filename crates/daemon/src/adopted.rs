@@ -343,7 +343,7 @@ impl Daemon {
         let may = self.running.contains(&job) && self.processes.from() != ProcessesFrom::Samples;
         match self.ending_told(job) {
             Some(ending) => self.ended(job, ending),
-            // The next sample looks at it again.
+            // It is looked at again (`lingering`).
             None => return may,
         }
         true

@@ -126,6 +126,7 @@ pub(crate) struct Daemon {
     pub keepers: BTreeMap<ConnectionId, ProcessId>,
     /// Keepers that are to say something.
     pub unheard: crate::unheard::Unheard,
+    pub lingering: crate::lingering::Lingering,
     /// Descriptors of children that wait to become jobs.
     pub children: crate::child::Children,
     /// What the groups around those at the other ends let them have.
@@ -332,6 +333,9 @@ impl Daemon {
         if self.unheard.due_us().is_some_and(|at| at <= now_us) {
             events.push(Event::UnheardDue);
         }
+        if self.lingering.due_us().is_some_and(|at| at <= now_us) {
+            events.push(Event::LingeringDue);
+        }
         if self.house_keeping_us <= now_us {
             events.push(Event::HouseKeeping);
         }
@@ -361,6 +365,7 @@ impl Daemon {
             self.own_nodes.due_us(),
             self.names.due_us(),
             self.unheard.due_us(),
+            self.lingering.due_us(),
             self.kills.first().map(|&(at, _)| at),
             self.doors_due.front().map(|&(at, _)| at),
             self.service.due_us(),
@@ -461,6 +466,7 @@ impl Daemon {
             Event::DirectoriesCleared => self.directories_cleared(),
             Event::Flushed => self.flushed(),
             Event::UnheardDue => self.look_for_unheard(),
+            Event::LingeringDue => self.look_for_last_processes(),
             Event::PolicyDue => self.judge(pinfold_policy::Event::Tick),
             Event::PieceDue => self.tell_more(),
             Event::KillDue(job) => self.kill_due(job),

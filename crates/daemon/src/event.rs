@@ -56,6 +56,8 @@ pub(crate) enum Event {
     Flushed,
     /// Keepers had their time to say something.
     UnheardDue,
+    /// It is time to look whether jobs that are over have any process left.
+    LingeringDue,
     /// It is time for the judgement's own timers.
     PolicyDue,
     /// It is time to close the doors of containers.

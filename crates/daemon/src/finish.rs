@@ -86,9 +86,14 @@ impl Daemon {
         }
         let populated = live.container.as_deref().map(Container::is_populated);
         match populated {
-            Some(Ok(true)) => {}
+            Some(Ok(true)) => self.lingering.watch(job, self.clock.now_us()),
             Some(Ok(false)) | None if self.begins_anew(job) => self.put_back(job),
-            Some(Ok(false)) if self.hears_of_its_end(job) => {}
+            // The kernel is given time to tell how it ended.
+            Some(Ok(false)) if self.hears_of_its_end(job) => {
+                if self.jobs.contains_key(&job) {
+                    self.lingering.watch_later(job, self.clock.now_us());
+                }
+            }
             Some(Ok(false)) | None => self.finish(job),
             Some(Err(error)) => {
                 tracing::warn!(job = job.0, %error, "a container cannot be read; its job counts as over");
@@ -107,6 +112,7 @@ impl Daemon {
         // Whoever hears that one is over which would have come back may rely on it.
         let lasting = self.forget_start(&live.row);
         self.running.remove(&job);
+        self.lingering.forget(job);
         let mut meter = live.meter.take().unwrap_or_else(|| Box::new(Meter::new(job.0)));
         meter.processes_total(self.processes.total(job));
         let (counts, rows) = self.processes.finish(job, now_us);

@@ -34,6 +34,7 @@ mod jobs;
 mod journal;
 mod learn;
 mod limits;
+mod lingering;
 mod live;
 mod machine;
 mod memory;
@@ -187,6 +188,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         waiters: Vec::new(),
         keepers: std::collections::BTreeMap::new(),
         unheard: unheard::Unheard::default(),
+        lingering: lingering::Lingering::default(),
         children: child::Children::new(connections_max / CHILDREN_PART),
         askers: allocation::Askers::default(),
         host_processes,

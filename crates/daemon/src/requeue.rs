@@ -32,6 +32,7 @@ impl Daemon {
         // Those of the time that counts take their places in the store.
         let _ = self.processes.finish(job, now_us);
         self.running.remove(&job);
+        self.lingering.forget(job);
         self.kills.retain(|&(_, killed)| killed != job);
         let Some(live) = self.jobs.get_mut(&job) else { return };
         let container = live.container.take();

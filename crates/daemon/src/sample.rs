@@ -97,6 +97,11 @@ impl Sampler {
         self.finished.keys().copied().collect()
     }
 
+    /// Whether the container of this job is one of them.
+    pub(crate) fn has_finished(&self, job: JobId) -> bool {
+        self.finished.contains_key(&job)
+    }
+
     /// Removes them now. What a last process is still on its way out of is waited for, for a moment.
     pub(crate) fn remove_finished(&mut self) {
         let deadline = Instant::now() + LAST_PATIENCE;
@@ -221,11 +226,6 @@ impl Daemon {
         self.divide_shared(now_us);
         self.processes.round_done();
         self.effects.extend(self.sampler.finished().into_iter().map(Effect::Remove));
-        // Containers without a word of their own when they empty are looked at here.
-        let ended =
-            |job: &JobId| self.jobs.get(job).is_some_and(|live| live.row.ending.is_some() || live.orphaned);
-        let ended: Vec<JobId> = self.running.iter().copied().filter(ended).collect();
-        ended.into_iter().for_each(|job| self.finish_if_empty(job));
     }
 
     /// Reads how idle each core was since the last time.

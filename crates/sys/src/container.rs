@@ -602,7 +602,10 @@ impl Container {
         if self.tree.get().is_some() {
             return Ok(self.events()?.populated);
         }
-        Ok(!self.pids()?.is_empty())
+        match self.family() {
+            Some(mut family) => Ok(family.is_populated(&self.shared.proc)?),
+            None => Ok(!self.pids()?.is_empty()),
+        }
     }
 
     /// Populated and frozen in one reading.

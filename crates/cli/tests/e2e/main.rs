@@ -27,6 +27,7 @@ mod host;
 mod hostile;
 mod isolated;
 mod kind;
+mod lingering;
 mod machine;
 mod marks;
 mod measure;

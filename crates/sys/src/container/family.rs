@@ -140,6 +140,11 @@ impl Family {
         self.known.values().filter(|stat| !stat.is_ended())
     }
 
+    /// Whether any member has not ended. Only if none of those known lives, every process of the host is looked at.
+    pub(super) fn is_populated(&mut self, proc: &Proc) -> Result<bool, ProcError> {
+        Ok(!self.scan_known(proc)?.is_empty() || !self.scan_all(proc)?.is_empty())
+    }
+
     /// Whether any member has not ended, and whether all of those are stopped.
     pub(super) fn events(&mut self, proc: &Proc) -> Result<Events, ProcError> {
         self.scan_all(proc)?;
