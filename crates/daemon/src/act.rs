@@ -148,6 +148,7 @@ impl Daemon {
     pub(crate) fn carry_out(&mut self, effect: Effect) -> Option<Event> {
         let counts = effect.concerns_a_job();
         counts.then(|| crash::point("before an effect"));
+        self.turn.busy_with(crate::turns::work::of_effect(&effect));
         let event = self.carry_out_now(effect);
         counts.then(|| crash::point("after an effect"));
         event

@@ -485,6 +485,8 @@ impl Daemon {
         view.findings.extend(self.clearing.finding());
         view.findings.extend(self.names.finding());
         view.findings.extend(self.guard.finding());
+        view.findings.extend(self.turn.finding());
+        view.turns = self.turn.view();
         view
     }
 }
@@ -495,6 +497,7 @@ pub(crate) fn doctor_view(facts: &pinfold_sys::mode::Facts, plan: &pinfold_sys::
         version: VERSION,
         mode: plan.mode.as_str().to_owned(),
         reason: plan.why.clone(),
+        turns: None,
         abilities: plan
             .abilities
             .iter()

@@ -41,6 +41,7 @@ use crate::server::Server;
 use crate::sets::Sets;
 use crate::shares::Shares;
 use crate::starts::Starts;
+use crate::turns::work;
 
 /// How often old jobs are struck off the store, and a store in trouble is tried again.
 const HOUSE_KEEPING: Duration = Duration::from_secs(5);
@@ -67,6 +68,8 @@ pub(crate) struct Daemon {
     pub poller: Poller,
     pub guard: Guard,
     pub clock: Clock,
+    /// How long turns of the loop take.
+    pub turn: crate::turns::Watchdog,
     pub options: Options,
     pub configured: Configured,
     pub topology: Topology,
@@ -175,7 +178,10 @@ impl Daemon {
         // Whoever waited for the daemon to be ready need not wait for this as well.
         self.learn_from_history();
         let end = loop {
-            let ready = self.poller.wait(self.timeout());
+            let timeout = self.timeout();
+            self.turn.ends();
+            let ready = self.poller.wait(timeout);
+            self.turn.begins();
             if let Some(end) = self.signalled(&ready, signals) {
                 break end;
             }
@@ -199,6 +205,7 @@ impl Daemon {
         if !ready.contains(&Ready::Signals) {
             return None;
         }
+        self.turn.busy_with(work::SIGNALS);
         let mut end = None;
         while let Some(arrived) = signals.next() {
             if arrived.signal == SIGHUP {
@@ -226,6 +233,7 @@ impl Daemon {
 
     /// Turns what is ready into events.
     fn gather(&mut self, ready: &[Ready]) -> Vec<Event> {
+        self.turn.busy_with(work::READING);
         let mut events = Vec::new();
         self.server.begin_turn(self.load());
         let backlog = std::mem::take(&mut self.backlog);
@@ -395,7 +403,9 @@ impl Daemon {
                 self.handle(event);
             }
             let frozen = self.freeze_at_once();
+            self.turn.busy_with(work::STORE);
             self.journal.write(&mut self.jobs);
+            self.turn.busy_with(work::AUDIT);
             self.audit.flush();
             // Nobody waits for the removal of a container; clients wait for the replies.
             let (removals, effects): (Vec<_>, Vec<_>) = std::mem::take(&mut self.effects)
@@ -405,12 +415,14 @@ impl Daemon {
             events = frozen.into_iter().chain(done).collect();
             if !removals.is_empty() {
                 // Who is told to go may be one that must be known to have gone, if the host goes down.
+                self.turn.busy_with(work::STORE);
                 self.journal.write(&mut self.jobs);
                 self.flush();
                 events.extend(removals.into_iter().filter_map(|effect| self.carry_out(effect)));
             }
         }
         // What the last effects changed (a start's time and process) has no effect of its own to wait for it.
+        self.turn.busy_with(work::STORE);
         self.journal.write(&mut self.jobs);
         self.flush_turn();
         if !self.effects.is_empty() {
@@ -437,6 +449,7 @@ impl Daemon {
     }
 
     fn handle(&mut self, event: Event) {
+        self.turn.busy_with(work::of_event(&event));
         match event {
             Event::Request(id, request) => self.requested(id, request),
             Event::Closed(id) => self.closed(id),
@@ -485,6 +498,7 @@ impl Daemon {
 
     /// Sends what is to be sent, and watches for the room to send the rest.
     fn flush(&mut self) {
+        self.turn.busy_with(work::SENDING);
         for id in std::mem::take(&mut self.to_flush) {
             let finished = self.server.flush(id);
             self.pieces.room(id, self.server.unsent_bytes(id));

@@ -65,6 +65,7 @@ mod sets;
 mod shares;
 mod starts;
 mod state_dir;
+mod turns;
 mod unheard;
 mod witness;
 
@@ -155,6 +156,7 @@ fn serve(options: &Options, configured: options::Configured) -> anyhow::Result<(
         idle_since_us: clock.now_us(),
         house_keeping_us: clock.now_us(),
         audit: audit::Audit::open(state.path(), pinfold_proto::view::seconds(clock.now_us())),
+        turn: turns::Watchdog::new(clock.now_us()),
         clock,
         sampler: sample::Sampler::new(configured.config.profile_interval),
         processes: processes::Processes::new(configured.config.profile_processes),

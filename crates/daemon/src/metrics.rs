@@ -500,6 +500,7 @@ impl Daemon {
                 metrics::FreezeFigures { count, sum_us, half_us, most_us }
             },
             stalled,
+            turns: self.turn.figures(),
             store_bytes: size(&path) + size(&path.with_extension("db-wal")),
             store_writable,
             daemon_cpu_us: own.map_or(0, |stat| ticks_to_us(stat.user_ticks + stat.system_ticks)),

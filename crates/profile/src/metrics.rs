@@ -40,6 +40,21 @@ pub struct FreezeFigures {
     pub most_us: u64,
 }
 
+/// How long turns of the daemon's loop took since it started.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LoopFigures {
+    /// So many took at most so many microseconds, by ascending bounds: those of a bound count for all beyond it.
+    pub within: Vec<(u64, u64)>,
+    /// How many there were,
+    pub count: u64,
+    /// and all of them together.
+    pub sum_us: u64,
+    /// The longest of all,
+    pub longest_us: u64,
+    /// and of the last minute.
+    pub last_minute_us: u64,
+}
+
 /// The host as it is told.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HostFigures {
@@ -71,6 +86,8 @@ pub struct HostFigures {
     pub freezes: FreezeFigures,
     /// Stalls of the whole host since it came up: resource, `some` or `full`, microseconds.
     pub stalled: Vec<(&'static str, &'static str, u64)>,
+    /// Turns of the daemon's loop.
+    pub turns: LoopFigures,
     /// The size of the job store with its log.
     pub store_bytes: u64,
     /// Whether it can be written.
@@ -125,7 +142,7 @@ pub struct JobFigures {
 /// Name, type, unit and help of a family; the order here is the order of the text.
 type Family = (&'static str, &'static str, &'static str, &'static str);
 
-const HOST: [Family; 16] = [
+const HOST: [Family; 18] = [
     ("pinfold", "info", "", "the daemon and its host"),
     ("pinfold_cores", "gauge", "", "cores that jobs may use"),
     ("pinfold_slots", "gauge", "", "slots there are"),
@@ -147,6 +164,18 @@ const HOST: [Family; 16] = [
     ("pinfold_store_bytes", "gauge", "bytes", "size of the job store with its log"),
     ("pinfold_store_writable", "gauge", "", "1 while the job store can be written"),
     ("pinfold_daemon_cpu_seconds", "counter", "seconds", "processor time that the daemon used"),
+    (
+        "pinfold_loop_turn_seconds",
+        "histogram",
+        "seconds",
+        "turns of the daemon's loop since it started, from one wait for events to the next",
+    ),
+    (
+        "pinfold_loop_turn_longest_seconds",
+        "gauge",
+        "seconds",
+        "the longest turn of the daemon's loop, since it started and of the last minute",
+    ),
 ];
 
 const RESIDENT: Family =
@@ -280,6 +309,11 @@ fn host_lines(out: &mut String, name: &'static str, host: &HostFigures) {
         "pinfold_daemon_cpu_seconds" => {
             return line(out, "pinfold_daemon_cpu_seconds_total", &[], seconds(host.daemon_cpu_us));
         }
+        "pinfold_loop_turn_seconds" => return turn_lines(out, name, &host.turns),
+        "pinfold_loop_turn_longest_seconds" => {
+            line(out, name, &[("since", "start")], seconds(host.turns.longest_us));
+            return line(out, name, &[("since", "minute")], seconds(host.turns.last_minute_us));
+        }
         "pinfold_cores" => precise(host.cores),
         "pinfold_slots" => precise(host.slots),
         "pinfold_slots_used" => precise(host.slots_used),
@@ -293,6 +327,17 @@ fn host_lines(out: &mut String, name: &'static str, host: &HostFigures) {
         other => unreachable!("the family {other} stands in the table and has no arm"),
     };
     line(out, name, &[], value);
+}
+
+fn turn_lines(out: &mut String, name: &str, turns: &LoopFigures) {
+    let bucket = format!("{name}_bucket");
+    for &(bound_us, count) in &turns.within {
+        // With a decimal point, as the form wants a bound.
+        line(out, &bucket, &[("le", &format!("{:?}", seconds(bound_us)))], precise(count));
+    }
+    line(out, &bucket, &[("le", "+Inf")], precise(turns.count));
+    line(out, &format!("{name}_count"), &[], precise(turns.count));
+    line(out, &format!("{name}_sum"), &[], seconds(turns.sum_us));
 }
 
 fn project_lines(out: &mut String, name: &'static str, project: &ProjectView) {

@@ -12,7 +12,7 @@ mod processes;
 mod summary;
 mod table;
 mod top;
-pub(crate) mod units;
+pub mod units;
 
 use std::time::SystemTime;
 

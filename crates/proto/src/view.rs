@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::host::HostPoint;
 use crate::job::{JobClass, JobState, OwnNodesView, PlaceView};
 
-pub use doctor::{AbilityView, DoctorView, FindingView};
+pub use doctor::{AbilityView, DoctorView, FindingView, LongestTurnView, LoopView};
 
 /// The version that every top object carries.
 pub const VERSION: u32 = 1;

@@ -82,6 +82,10 @@ fn scraped(kind: Kind) {
     assert!(running.ends_with("# EOF\n"), "{running}");
     assert_eq!(value(&running, "pinfold_jobs{state=\"running\"}"), Some(1.0), "{running}");
     assert!(value(&running, &format!("pinfold_job_memory_bytes{{job=\"{job}\"}}")).is_some(), "{running}");
+    let turns = value(&running, "pinfold_loop_turn_seconds_count").expect("turns");
+    assert!(turns >= 1.0, "{running}");
+    assert!(value(&running, "pinfold_loop_turn_seconds_bucket{le=\"+Inf\"}") == Some(turns), "{running}");
+    assert!(value(&running, "pinfold_loop_turn_longest_seconds{since=\"start\"}") > Some(0.0), "{running}");
     assert!(running.contains("name=\"a \\\"quoted\\\\ name\""), "{running}");
     for line in running.lines().filter(|line| !line.starts_with('#')) {
         let number = line.rsplit_once(' ').map(|(_, value)| value.parse::<f64>());

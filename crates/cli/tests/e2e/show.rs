@@ -151,6 +151,17 @@ fn doctor(kind: Kind) {
         assert!(!ability["how"].as_str().expect("words").is_empty(), "{ability}");
     }
     assert_eq!(value["mode"], json(&host, &["status", "--json"])["mode"]);
+    // The turns that answered before are over.
+    let value = json(&host, &["doctor", "--json"]);
+    let turns = &value["loop"];
+    has_keys(turns, "turns p50_s p99_s p999_s max_s max_at_s max_busy_with last_minute");
+    has_keys(&turns["last_minute"], "max_s max_at_s max_busy_with");
+    let rising = ["p50_s", "p99_s", "p999_s", "max_s"].map(|key| turns[key].as_f64().expect("a number"));
+    assert!(rising[0] > 0.0 && rising.is_sorted() && turns["turns"].as_u64() >= Some(1), "{turns}");
+    let findings = value["findings"].as_array().expect("a list");
+    let found = findings.iter().find(|finding| finding["subject"] == "loop").expect("a finding");
+    let busy_with = turns["max_busy_with"].as_str().expect("words");
+    assert!(found["found"].as_str().expect("words").contains(busy_with), "{found} {turns}");
 }
 
 fn configuration(kind: Kind) {

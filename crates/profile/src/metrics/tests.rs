@@ -71,6 +71,13 @@ fn checked(text: &str) -> Vec<Sample> {
                     assert!(is_quantile, "{text}");
                     ""
                 }
+                "histogram" if sample.0.ends_with("_bucket") => {
+                    let [(label, bound)] = &sample.1[..] else { panic!("{text}") };
+                    assert!(label == "le" && (bound == "+Inf" || bound.contains('.')), "{text}");
+                    "_bucket"
+                }
+                "histogram" if sample.0.ends_with("_count") => "_count",
+                "histogram" => "_sum",
                 other => panic!("{other}"),
             };
             assert_eq!(sample.0, format!("{family}{suffix}"), "{text}");
@@ -92,6 +99,13 @@ fn host() -> HostFigures {
         stalled: vec![("cpu", "some", 1_500_000), ("memory", "full", 0)],
         daemon_resident_bytes: 5 << 20,
         freezes: FreezeFigures { count: 4, sum_us: 26_000, half_us: 5_000, most_us: 12_000 },
+        turns: LoopFigures {
+            within: vec![(100, 5), (1_000_000, 8)],
+            count: 9,
+            sum_us: 4_500_000,
+            longest_us: 2_000_000,
+            last_minute_us: 500,
+        },
         store_writable: true,
         ..HostFigures::default()
     }
@@ -141,6 +155,13 @@ fn values_are_those_of_the_figures() {
     near(of("pinfold_freeze_seconds", "0.999"), 0.012);
     near(of("pinfold_freeze_seconds_count", ""), 4.0);
     near(of("pinfold_freeze_seconds_sum", ""), 0.026);
+    near(of("pinfold_loop_turn_seconds_bucket", "0.0001"), 5.0);
+    near(of("pinfold_loop_turn_seconds_bucket", "1.0"), 8.0);
+    near(of("pinfold_loop_turn_seconds_bucket", "+Inf"), 9.0);
+    near(of("pinfold_loop_turn_seconds_count", ""), 9.0);
+    near(of("pinfold_loop_turn_seconds_sum", ""), 4.5);
+    near(of("pinfold_loop_turn_longest_seconds", "start"), 2.0);
+    near(of("pinfold_loop_turn_longest_seconds", "minute"), 0.0005);
     near(of("pinfold_job_cpu_seconds_total", "user"), 2.5);
     near(of("pinfold_job_memory_bytes", "7"), 1_073_741_824.0);
     near(of("pinfold_job_cache_bytes", "7"), 4096.0);

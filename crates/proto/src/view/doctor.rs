@@ -15,6 +15,43 @@ pub struct DoctorView {
     pub abilities: Vec<AbilityView>,
     /// Other facts and findings worth knowing, with a way out for each that is not well.
     pub findings: Vec<FindingView>,
+    /// How long turns of the daemon's loop take; `None`: no daemon was asked.
+    #[serde(default, rename = "loop", skip_serializing_if = "Option::is_none")]
+    pub turns: Option<LoopView>,
+}
+
+/// The turns of the daemon's loop since it started: each is the time from one wait for events to the next. Times are in
+/// seconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LoopView {
+    /// How many.
+    pub turns: u64,
+    /// Half of them took at most so long; as the next two, at most a 32nd (or 128 ns) above the exact one.
+    pub p50_s: f64,
+    /// All but one in a hundred.
+    pub p99_s: f64,
+    /// All but one in a thousand.
+    pub p999_s: f64,
+    /// The longest,
+    pub max_s: f64,
+    /// when it ended, since the Unix epoch,
+    pub max_at_s: f64,
+    /// and the kind of request, event or effect that took most of it: words for people.
+    pub max_busy_with: String,
+    /// The longest that ended in the last minute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_minute: Option<LongestTurnView>,
+}
+
+/// The longest of some turns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LongestTurnView {
+    /// How long it took.
+    pub max_s: f64,
+    /// When it ended, since the Unix epoch.
+    pub max_at_s: f64,
+    /// What took most of it.
+    pub max_busy_with: String,
 }
 
 /// One ability of the host.
