@@ -44,6 +44,7 @@ pub(crate) fn of_event(event: &Event) -> &'static str {
         Event::DoorsDue => "doors of containers",
         Event::PieceDue => "a piece of a long answer",
         Event::KillDue(_) => "killing a cancelled job",
+        Event::LingeringDue => "processes that outlive their command",
         Event::HouseKeeping => "housekeeping",
     }
 }
