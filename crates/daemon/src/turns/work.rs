@@ -40,7 +40,6 @@ pub(crate) fn of_event(event: &Event) -> &'static str {
         Event::DirectoriesCleared => "directories of jobs that are over",
         Event::Flushed => "what was flushed",
         Event::UnheardDue => "silent keepers",
-        Event::LingeringDue => "processes of jobs that are over",
         Event::PolicyDue => "timers of the policy",
         Event::DoorsDue => "doors of containers",
         Event::PieceDue => "a piece of a long answer",
