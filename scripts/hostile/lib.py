@@ -212,8 +212,13 @@ class Meanwhile:
             time.sleep(0.02)
 
     def answers(s):
+        # No process is started for that: an attacker that is forked meanwhile would hold its pipes open.
         while not s.over:
-            s.longest = max(s.longest, cli(s.sock, 'config', 'get', 'slots.factor', timeout=300)[3])
+            t = time.time()
+            c = Conn(s.sock)
+            c.ask('config_get', timeout=300)
+            c.close()
+            s.longest = max(s.longest, time.time() - t)
             time.sleep(0.05)
 
     def __enter__(s):
