@@ -240,13 +240,13 @@ impl Daemon {
         let gone = || "what connected has ended".to_owned();
         let process = self.server.process(id).ok_or_else(gone)?;
         start.umask &= 0o777;
-        let limits = match confined::limits(&self.proc, process.pid) {
-            Ok(limits) => limits.ok_or_else(gone)?,
-            // A daemon without root's rights may not read of a client of root's. What it starts later has no more than
+        let own = peer::own_uid();
+        if own != 0 && self.server.peer(id).is_some_and(|user| user.uid != own) {
+            // A daemon without root's rights may not look at a client of root's. What it starts later has no more than
             // it has itself, whatever was said.
-            Err(_) if peer::own_uid() != 0 => return Ok(()),
-            Err(error) => return Err(error.to_string()),
-        };
+            return Ok(());
+        }
+        let limits = confined::limits(&self.proc, process.pid).ok().flatten().ok_or_else(gone)?;
         let adjusted = confined::oom_score_adj(&self.proc, process.pid);
         let beyond = confined::beyond_its_user(&self.proc, process.pid);
         // What was read is its own only if it still lives.

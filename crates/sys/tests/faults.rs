@@ -159,7 +159,7 @@ fn controllers_that_cannot_be_handed_down_are_done_without() {
 fn a_host_in_which_no_group_can_be_made_is_rootless() {
     let dir = tempfile::tempdir().expect("a directory");
     let host = FakeHost::hybrid(dir.path()).expect("a fake host");
-    for mount in ["cpu", "cpuset", "memory", "unified"] {
+    for mount in ["cpu", "cpuset", "memory", "pids", "unified"] {
         host.forbid_groups(mount);
     }
     let facts = probe(&host.probe_roots());

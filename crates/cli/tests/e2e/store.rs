@@ -25,10 +25,11 @@ const SAMPLES: u64 = 300;
 const MINUTE_US: u64 = 60_000_000;
 
 /// A job that was over days ago, one after the other.
-fn over(job: u64, taken: u64, now_us: u64) -> JobRow {
+fn over(host: &Host, job: u64, taken: u64, now_us: u64) -> JobRow {
     let ended_us = now_us - 6 * 1440 * MINUTE_US + job * 10 * MINUTE_US;
     let spec = JobSpec { name: format!("old-{job}"), command: vec!["old".to_owned()], ..JobSpec::default() };
-    let uid = rustix::process::geteuid().as_raw();
+    // The daemon's own user.
+    let uid = if host.kind().is_other_user() { 65534 } else { rustix::process::geteuid().as_raw() };
     let row = JobRow::asked_for(job, uid, "somebody".to_owned(), spec, ended_us - taken * 1_000_000);
     let usage = Usage { memory_peak_bytes: job << 20, samples: taken, ..Usage::default() };
     JobRow { usage, ..row.ran_until(ended_us) }
@@ -42,7 +43,7 @@ fn fill(host: &Host, jobs: u64, samples: u64, taken: u64) {
     let mut store = Store::open(&host.state()).expect("a store").store;
     store.begin().expect("a transaction");
     for job in 1..=jobs {
-        let row = over(job, taken, now_us);
+        let row = over(host, job, taken, now_us);
         store.insert_job(&row).expect("a job");
         for at in 0..samples {
             // Figures that packing can do little about.
