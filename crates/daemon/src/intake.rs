@@ -294,7 +294,8 @@ impl Daemon {
 
     /// A keeper tells how its job ended.
     fn told_end(&mut self, id: ConnectionId, job: JobId, ending: Ending) {
-        if self.jobs.get(&job).is_some_and(|live| live.has_started()) {
+        // One that ended just as its keeper presented it was found by no look, and ran all the same.
+        if self.jobs.get(&job).is_some_and(|live| live.has_started() || live.found_granted) {
             return self.ended(job, ending);
         }
         let message =
@@ -368,6 +369,8 @@ impl Daemon {
         if matches!(phase, Phase::Waiting { .. }) {
             live.child = waiting;
             live.asked_child = false;
+            // Its keeper knows best: the start on disk was not carried out.
+            live.found_granted = false;
             let granted = live.granted;
             if live.has_started() {
                 self.start_anew(job);

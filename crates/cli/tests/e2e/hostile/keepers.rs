@@ -13,6 +13,7 @@ each_kind!(
     nothing_ended_that_was_not_started,
     what_runs_does_not_wait,
     a_start_that_is_on_disk_is_believed,
+    an_end_just_as_the_keeper_comes_is_believed,
     an_older_keeper_tells_of_its_jobs_and_no_more,
     no_slot_is_left_to_a_keeper_that_is_refused,
     no_slot_is_left_to_a_keeper_that_does_not_tell,
@@ -145,6 +146,41 @@ fn a_start_that_is_on_disk_is_believed(kind: Kind) {
     end(child);
     wire.send(&Request::Ended { job, ending: Ending { exit_code: Some(4), ..Ending::default() } });
     host.until_exit_code(job, 4);
+}
+
+/// The command ended before the daemon looked at it, and after its keeper said that it runs.
+fn an_end_just_as_the_keeper_comes_is_believed(kind: Kind) {
+    let Some(mut host) = shared(kind, &["slots.factor=4"]) else { return };
+    let mut wire = attackers_connection(&host);
+    let granted = |wire: &mut Wire| {
+        let job = submit(wire, spec(), None);
+        assert_eq!(wire.hear(), Some(Reply::Grant { job }));
+        job
+    };
+    let (job, never) = (granted(&mut wire), granted(&mut wire));
+    host.crash();
+    host.start_daemon();
+    let child = sleeper(ATTACKER);
+    send(child.0.id(), Signal::KILL);
+    eventually("it is dead, and nobody has waited for it", || {
+        let state = status_field(child.0.id(), "State").unwrap_or_default();
+        if state.starts_with('Z') { Ok(()) } else { Err(state) }
+    });
+    let mut wire = attackers_connection(&host);
+    wire.send(&Request::Attach { job, phase: Phase::Running { pid: child.0.id() } });
+    assert_eq!(wire.hear(), Some(Reply::Attached { job }));
+    wire.send(&Request::Ended { job, ending: Ending { exit_code: Some(4), ..Ending::default() } });
+    let reply = wire.hear();
+    assert!(matches!(reply, Some(Reply::Recorded { .. })), "{reply:?}");
+    host.until_exit_code(job, 4);
+    // The start of the other was not carried out, as its keeper says: no end follows from it any more.
+    wire.send(&Request::Attach { job: never, phase: Phase::Waiting { pid: None } });
+    wire.send(&Request::Ended { job: never, ending: Ending { exit_code: Some(4), ..Ending::default() } });
+    let mut said = std::iter::from_fn(|| wire.hear());
+    assert!(said.any(|reply| matches!(reply, Reply::Error { code: ErrorCode::Refused, .. })));
+    drop(said);
+    assert_eq!(host.job(never).exit_code, None);
+    end(child);
 }
 
 fn an_older_keeper_tells_of_its_jobs_and_no_more(kind: Kind) {
