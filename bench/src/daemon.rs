@@ -3,6 +3,8 @@
 //! Owns the child process. It never talks to a daemon that was there before.
 
 use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -10,6 +12,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
+use pinfold_proto::view::{DoctorView, LoopView};
+use pinfold_proto::wire::{self, Decoder, REPLY_MAX_BYTES, Reply, Request, WIRE_VERSION};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long a daemon may take to answer, and to stop.
@@ -84,6 +88,33 @@ impl Daemon {
     /// The daemon's pid.
     pub(crate) fn pid(&self) -> Option<i32> {
         i32::try_from(self.child.as_ref()?.id()).ok()
+    }
+
+    /// Where it listens.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Has other users reach its socket: the directory that it lies in is its own user's otherwise.
+    pub(crate) fn open_to_all(&self) -> anyhow::Result<()> {
+        let home = self.socket.parent().context("the socket lies in a directory")?;
+        fs::set_permissions(home, fs::Permissions::from_mode(0o755))
+            .with_context(|| format!("failed to open {} to all", home.display()))
+    }
+
+    /// How long turns of its loop took, by its own word.
+    pub(crate) fn turns(&self) -> anyhow::Result<LoopView> {
+        let output = self.command().args(["doctor", "--json"]).output().context("failed to ask doctor")?;
+        let view: DoctorView = serde_json::from_slice(&output.stdout).context("doctor's answer")?;
+        view.turns.context("doctor says nothing of the loop")
+    }
+
+    /// A greeted connection of this user's.
+    pub(crate) fn wire(&self) -> anyhow::Result<Wire> {
+        let stream = UnixStream::connect(&self.socket).context("failed to connect to the daemon")?;
+        let mut wire = Wire { stream, decoder: Decoder::new(REPLY_MAX_BYTES) };
+        wire.ask(&Request::Hello { version: WIRE_VERSION })?;
+        Ok(wire)
     }
 
     /// The jobs as `status` tells them; none when it tells nothing.
@@ -192,6 +223,35 @@ impl Daemon {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(3)..].join(" / ")
+    }
+}
+
+/// A connection that asks one thing at a time, without a process for each.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    stream: UnixStream,
+    decoder: Decoder,
+}
+
+impl Wire {
+    /// The smallest question there is.
+    pub(crate) fn where_is_it(&mut self) -> anyhow::Result<()> {
+        self.ask(&Request::Where).map(drop)
+    }
+
+    fn ask(&mut self, request: &Request) -> anyhow::Result<Reply> {
+        let mut frame = Vec::new();
+        wire::encode(request, &mut frame)?;
+        self.stream.write_all(&frame).context("failed to ask the daemon")?;
+        let mut buffer = [0; 16 * 1024];
+        loop {
+            if let Some(reply) = self.decoder.take()? {
+                return Ok(reply);
+            }
+            let count = self.stream.read(&mut buffer).context("failed to hear the daemon")?;
+            ensure!(count > 0, "the daemon closed the connection");
+            self.decoder.push(&buffer[..count]);
+        }
     }
 }
 

@@ -75,6 +75,8 @@ enum Row {
     ShortLived(row::short_lived::ShortLivedArgs),
     /// Bytes a sample takes, and how long reports over a million take.
     Store(row::store::StoreArgs),
+    /// How long turns of the daemon's loop take while many users ask as much as they may.
+    Loop(row::turns::TurnsArgs),
     /// Real programs three ways, a table and a picture.
     Demo(demo::DemoArgs),
     /// Run and record one job; used by the rows.
@@ -101,6 +103,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Row::Truth(args) => row::truth::run(&args)?,
         Row::ShortLived(args) => row::short_lived::run(&args)?,
         Row::Store(args) => row::store::run(&args)?,
+        Row::Loop(args) => row::turns::run(&args)?,
         Row::Demo(args) => demo::run(&args)?,
         Row::Exec(args) => return journal::exec(&args).map(ExitCode::from),
     }

@@ -17,6 +17,7 @@ pub(crate) mod short;
 pub(crate) mod short_lived;
 pub(crate) mod store;
 pub(crate) mod truth;
+pub(crate) mod turns;
 
 use std::path::PathBuf;
 use std::sync::Arc;

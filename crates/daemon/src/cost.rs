@@ -1,9 +1,7 @@
 //! What a request costs, in one table: its work follows from its size and from the state that it meets.
 //!
-//! A unit is what a plain submission takes, some tens of microseconds. Each user has [`COST_AT_ONCE`] units in a turn of
-//! the loop. A request is heard as long as some of them are left, and may cost more than is left: then its user is in
-//! debt, and is heard again after as many turns, of all others, as that takes. What no turn could afford is refused by
-//! [`refusal`], in words that name the bound.
+//! A unit is what a plain submission takes, up to 0.1 ms. How many a user has in a turn of the loop is said in
+//! `server/budget.rs`. What no turn could afford is refused by [`refusal`], in words that name the bound.
 //!
 //! | request | units |
 //! | --- | --- |
@@ -31,7 +29,7 @@ use pinfold_proto::wire::{Request, Select};
 
 use crate::arrays::NAMED_MAX;
 
-/// What one user's requests may cost in a turn of the loop. The rest is heard in later turns, after everybody else's.
+/// What the requests of root, or of the daemon's own user, may cost in a turn of the loop. The rest is heard in later turns.
 pub(crate) const COST_AT_ONCE: u32 = 1024;
 
 /// The most jobs that a request may name by their numbers: all members of an array.

@@ -2,6 +2,7 @@
 //! client can make it hold. Absent here: what a request means, what it costs (`cost`), and the bounds of a user
 //! (`quota`).
 
+mod budget;
 mod outbox;
 
 use std::collections::BTreeMap;
@@ -18,10 +19,11 @@ use pinfold_sys::container::Doors;
 use pinfold_sys::peer::{self, Peer};
 use pinfold_sys::procfs::Proc;
 
-use crate::cost::{self, COST_AT_ONCE, Load};
+use crate::cost::{self, Load};
 use crate::event::ConnectionId;
 use crate::quota::{self, Book, UNHEARD_OF_USER_MAX, UNREAD_MAX, UNREAD_OF_USER_MAX};
 
+use budget::Budget;
 use outbox::Outbox;
 
 /// So many connections are taken in a turn of the loop, of all that wait.
@@ -44,8 +46,8 @@ pub(crate) struct Server {
     unread: Book,
     /// and bytes of requests that are not whole, or not heard yet.
     unheard: Book,
-    /// What the requests of each user cost in this turn, and what those before cost beyond their turns.
-    spent: BTreeMap<u32, u32>,
+    /// What users may ask in this turn.
+    budget: Budget,
     load: Load,
     next: u64,
     connections_max: usize,
@@ -131,7 +133,7 @@ impl Server {
             open: Book::default(),
             unread: Book::default(),
             unheard: Book::default(),
-            spent: BTreeMap::new(),
+            budget: Budget::new(peer::own_uid()),
             load: Load::default(),
             next: 1,
             connections_max,
@@ -195,10 +197,7 @@ impl Server {
     /// A turn of the loop begins: every user may ask again, who is not in debt from turns before.
     pub(crate) fn begin_turn(&mut self, load: Load) {
         self.load = load;
-        self.spent.retain(|_, spent| {
-            *spent = spent.saturating_sub(COST_AT_ONCE);
-            *spent > 0
-        });
+        self.budget.begin_turn();
     }
 
     /// Reads what a connection has to say, as far as its user may be heard in this turn. A client that says something
@@ -213,13 +212,12 @@ impl Server {
         if connection.blocked {
             return heard;
         }
-        let spent = self.spent.entry(uid).or_default();
-        if !connection.backlog && *spent < COST_AT_ONCE {
+        if !connection.backlog && self.budget.may_ask(uid) {
             connection.fill();
         }
         // A question that is refused for what is unread costs next to nothing.
         let load = Load { refuses: self.unread.own(uid) > UNREAD_OF_USER_MAX, ..self.load };
-        let taken = take_requests(connection, spent, load, &mut heard.requests);
+        let taken = take_requests(connection, &mut self.budget, load, &mut heard.requests);
         let unheard = connection.decoder.pending();
         let before = std::mem::replace(&mut connection.unheard, unheard);
         match taken {
@@ -421,7 +419,7 @@ impl AsFd for Server {
 /// is not understood.
 fn take_requests(
     connection: &mut Connection,
-    spent: &mut u32,
+    budget: &mut Budget,
     load: Load,
     requests: &mut Vec<Request>,
 ) -> Result<(), (ErrorCode, String)> {
@@ -429,12 +427,15 @@ fn take_requests(
     if connection.closing {
         return Ok(());
     }
-    while *spent < COST_AT_ONCE {
+    let uid = connection.peer.uid;
+    while budget.may_ask(uid) {
         match connection.decoder.take_sized() {
             // Nobody would read the answer.
-            Ok(Some((request, _))) if connection.deaf && cost::is_question(&request) => *spent += 1,
+            Ok(Some((request, _))) if connection.deaf && cost::is_question(&request) => {
+                budget.spend(uid, 1);
+            }
             Ok(Some((request, bytes))) => {
-                *spent = spent.saturating_add(cost::of(&request, bytes, load));
+                budget.spend(uid, cost::of(&request, bytes, load));
                 requests.push(request);
             }
             Ok(None) => return Ok(()),
@@ -471,6 +472,7 @@ mod tests {
     use pinfold_proto::wire;
 
     use super::*;
+    use crate::cost::COST_AT_ONCE;
 
     fn frames(requests: &[Request]) -> Vec<u8> {
         let mut bytes = Vec::new();
