@@ -22,16 +22,17 @@ crash: ## The daemon ends at every point of its life, one after the other, in ea
 	@cargo build --workspace --bins
 	@PINFOLD_CRASH_POINTS=all cargo test --package pinfold-cli --test e2e crash:: -- --nocapture
 
-lab: ## Emulated hosts (QEMU): control groups v2, NUMA nodes, shared cores; then Debian with systemd
+lab: ## Emulated hosts (QEMU): control groups v2, NUMA nodes, shared cores; power cuts; then Debian with systemd
 	@scripts/setup.sh --lab
 	@cargo build --workspace --bins
 	@cargo xtask lab
+	@cargo xtask lab --power
 	@cargo xtask lab --full
 
 bench: ## pinfold beside native launchers and peers (about three hours)
 	@scripts/setup.sh --bench
 	@cargo build --release $(binaries)
-	@for row in launch short pack cost truth short-lived store interfere e3 e4 e5 e6 e8 e10 cage memory e1; do $(target)/release/pinfold-bench $$row || exit 1; done
+	@for row in launch short pack cost truth short-lived store loop interfere e3 e4 e5 e6 e8 e10 cage memory e1; do $(target)/release/pinfold-bench $$row || exit 1; done
 
 hostile: ## Users who mean harm, against a daemon of root's: whole attacks, and what harm they did (about 5 minutes)
 	@scripts/setup.sh --build

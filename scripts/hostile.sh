@@ -3,13 +3,13 @@
 # its own way and says what it saw. Exits with 1 if any did harm. Needs root (to be two users) and Python 3.
 # Usage: hostile.sh [DIRECTORY OF pinfold AND pinfoldd] [PROGRAM...]
 set -uo pipefail
+given=$(realpath "${1:-$(dirname "$0")/../target/debug}")
+shift || true
 cd "$(dirname "$0")/hostile"
 if [ "$(id -u)" != 0 ] || ! command -v python3 >/dev/null; then
   echo "hostile: SKIPPED, as only root can be two users, and the programs are Python's" >&2
   exit 0
 fi
-given=$(realpath "${1:-../../target/debug}")
-shift || true
 # An unprivileged user must be able to read the programs, wherever they were built.
 PINFOLD_BIN=$(mktemp -d)
 export PINFOLD_BIN PYTHONDONTWRITEBYTECODE=1

@@ -30,7 +30,7 @@ def makes_files(script, writers, seconds, wait):
 def many_files(count):
     os.environ['PINFOLD_SOCKET'] = sock
     script = "import os\nd = os.environ['TMPDIR']\nfor i in range(%d): os.close(os.open(d + '/%%d' %% i, os.O_CREAT))" % count
-    subprocess.run([BIN + 'pinfold', 'run', '--tmp', '4GiB', '--', sys.executable, '-c', script])
+    subprocess.run([BIN + 'pinfold', 'run', '--tmp', '4GiB', '--', PYTHON, '-c', script])
 
 
 with Meanwhile(p, sock) as m:

@@ -5,6 +5,8 @@ import json, os, re, shutil, signal, socket, struct, subprocess, sys, tempfile, 
 
 BIN = os.path.join(os.environ['PINFOLD_BIN'], '')
 NOBODY = 65534
+# One that unprivileged users can execute: the one that runs this may lie in root's home.
+PYTHON = '/usr/bin/python3' if os.access('/usr/bin/python3', os.X_OK) else sys.executable
 BASE = tempfile.mkdtemp(prefix='pinfold-hostile-')
 os.chmod(BASE, 0o755)
 VERSION = [0]

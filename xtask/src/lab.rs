@@ -10,7 +10,9 @@ mod archive;
 mod full;
 mod kernel;
 mod machine;
+mod power;
 mod results;
+mod writes;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,6 +38,12 @@ pub(crate) struct LabArgs {
     /// Boot Debian with systemd instead, and try the package, the service and a workload manager there
     #[arg(long)]
     full: bool,
+    /// Cut the power instead, while jobs run, and look at what each cut leaves
+    #[arg(long, conflicts_with = "full")]
+    power: bool,
+    /// With --power, so many cuts
+    #[arg(long, requires = "power", default_value_t = 40, value_name = "N")]
+    cuts: usize,
     /// The machine, as QEMU has it after `-smp` [default: 8,sockets=2,cores=2,threads=2; with --full
     /// 4,sockets=2,cores=1,threads=2]
     #[arg(long)]
@@ -43,7 +51,7 @@ pub(crate) struct LabArgs {
     /// Memory of each of its two NUMA nodes, in MiB
     #[arg(long, default_value_t = 512)]
     node_mib: u32,
-    /// How long it may take, in seconds [default: 600; with --full 2400]
+    /// How long it may take, in seconds [default: 1800; with --full 2400]
     #[arg(long)]
     limit_s: Option<u64>,
     /// With --full, this part of its suite alone, by the name of its function: `jobs`, `crash`, `managers`, ...
@@ -56,7 +64,11 @@ pub(crate) fn lab(args: &LabArgs) -> anyhow::Result<()> {
     if lacks(&NEEDED) {
         return Ok(());
     }
-    if args.full { full::full(args) } else { fast(args) }
+    match args {
+        LabArgs { full: true, .. } => full::full(args),
+        LabArgs { power: true, .. } => power::power(args),
+        _ => fast(args),
+    }
 }
 
 fn fast(args: &LabArgs) -> anyhow::Result<()> {
@@ -66,14 +78,15 @@ fn fast(args: &LabArgs) -> anyhow::Result<()> {
     let (initrd, swap) = (work.0.join("initrd"), work.0.join("swap"));
     let mut all = vec![
         Put::File("lab/init", "init"),
+        Put::File("lab/ready.sh", "lab/ready.sh"),
         Put::File("lab/checks.sh", "lab/checks.sh"),
         Put::File("lab/acceptance.sh", "lab/acceptance.sh"),
     ];
     all.extend(programs.iter().map(|(path, inside)| Put::Program(path, inside)));
     write_initrd(&initrd, &kernel, &all, &work.0)?;
     fs::File::create(&swap)?.set_len(512 << 20)?;
-    let mut disks = vec![Disk { image: swap, passing: false }];
-    disks.extend(disk_with_quotas(&work.0)?.map(|image| Disk { image, passing: false }));
+    let mut disks = vec![Disk::lasting(swap)];
+    disks.extend(disk_with_quotas(&work.0)?.map(Disk::lasting));
     let smp = args.smp.as_deref().unwrap_or("8,sockets=2,cores=2,threads=2");
     println!("lab: kernel {}, {smp}, 2 x {} MiB", kernel.version, args.node_mib);
     let machine = Machine {
@@ -81,7 +94,7 @@ fn fast(args: &LabArgs) -> anyhow::Result<()> {
         initrd: &initrd,
         smp,
         node_mib: args.node_mib,
-        limit: Duration::from_secs(args.limit_s.unwrap_or(600)),
+        limit: Duration::from_secs(args.limit_s.unwrap_or(1800)),
         disks,
         boots: 1,
         append: "",

@@ -57,7 +57,7 @@ pub(super) fn full(args: &LabArgs) -> anyhow::Result<()> {
         smp,
         node_mib: args.node_mib,
         limit: Duration::from_secs(args.limit_s.unwrap_or(2400)),
-        disks: vec![Disk { image: root, passing: true }, Disk { image: files, passing: true }],
+        disks: vec![Disk::passing(root), Disk::passing(files)],
         boots: BOOTS,
         append: &append,
     };

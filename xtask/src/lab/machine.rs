@@ -37,6 +37,44 @@ pub(super) struct Disk {
     pub image: PathBuf,
     /// What is written lasts no longer than the machine, and the file stays as it is.
     pub passing: bool,
+    /// Where each write and flush is logged, if they are.
+    pub log: Option<PathBuf>,
+}
+
+impl Disk {
+    /// One that keeps what is written to it.
+    pub(super) fn lasting(image: PathBuf) -> Self {
+        Self { image, passing: false, log: None }
+    }
+
+    /// One that forgets it.
+    pub(super) fn passing(image: PathBuf) -> Self {
+        Self { image, passing: true, log: None }
+    }
+
+    /// How QEMU is told of it, as the drive of this name.
+    fn options(&self, name: &str) -> Vec<String> {
+        let image = self.image.display();
+        let Some(log) = &self.log else {
+            let passing = if self.passing { ",snapshot=on" } else { "" };
+            return vec![
+                "-drive".to_owned(),
+                format!("if=none,id={name},format=raw,cache=unsafe,file={image}{passing}"),
+            ];
+        };
+        let file =
+            |name: &str, path: &Path| format!("driver=file,node-name={name},filename={}", path.display());
+        vec![
+            "-blockdev".to_owned(),
+            file(&format!("{name}-file"), &self.image),
+            "-blockdev".to_owned(),
+            file(&format!("{name}-log"), log),
+            "-blockdev".to_owned(),
+            format!(
+                "driver=blklogwrites,node-name={name},file={name}-file,log={name}-log,log-super-update-interval=1"
+            ),
+        ]
+    }
 }
 
 /// What became of a machine.
@@ -99,14 +137,8 @@ impl Machine<'_> {
             machine.arg("-no-reboot");
         }
         for (number, disk) in self.disks.iter().enumerate() {
-            let passing = if disk.passing { ",snapshot=on" } else { "" };
-            let image = disk.image.display();
-            machine
-                .args([
-                    "-drive",
-                    &format!("if=none,id=d{number},format=raw,cache=unsafe,file={image}{passing}"),
-                ])
-                .args(["-device", &format!("virtio-blk-pci,drive=d{number}")]);
+            let name = format!("d{number}");
+            machine.args(disk.options(&name)).args(["-device", &format!("virtio-blk-pci,drive={name}")]);
         }
         Ok(machine)
     }
