@@ -350,7 +350,7 @@ pinfold config set host.memory=128MiB
 first=$(pinfold submit --name ticks -- sh -c 'until [ -e /tmp/end ]; do echo >>/tmp/ticks; usleep 50000; done' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
 until_is "another runs" running said "$first" state
 grower=$(pinfold submit --name grower -- sh -c '(dd if=/dev/zero bs=1M count=200 2>/dev/null; until [ -e /tmp/end ]; do usleep 100000; done) | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
-until_is "the one that grows is slowed" 1 sh -c "pinfold why $grower --json | grep -c 'slow its growth after' | sed 's/[1-9][0-9]*/1/'"
+until_is "the one that grows is slowed" 1 sh -c "pinfold why $grower --json | grep -c 'throttle its growth after' | sed 's/[1-9][0-9]*/1/'"
 until_is "and feels it" 0 sh -c "! grep -qx 'high 0' $groups/*/job-$grower/memory.events; echo \$?"
 of_job "$grower" memory.events | grep '^high'
 of_job "$grower" memory.high

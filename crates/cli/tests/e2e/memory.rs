@@ -131,7 +131,7 @@ fn who_allows_it_begins_anew(kind: Kind) {
     host.until(second, JobState::Queued);
     assert_eq!(host.job(first).state, JobState::Running);
     let told = why(&host, second);
-    let ended = |one: &pinfold_proto::view::DecisionView| one.action == "end it to begin anew";
+    let ended = |one: &pinfold_proto::view::DecisionView| one.action == "end it and requeue it";
     let decision = told.decisions.iter().find(|one| ended(one)).unwrap_or_else(|| panic!("{told:?}"));
     assert!(decision.reason.contains("in no other way"), "{decision:?}");
     assert!(host.job(second).pids.is_empty(), "{:?}", host.job(second));
@@ -175,7 +175,7 @@ fn a_checkpoint_is_written_before_a_job_is_ended(kind: Kind) {
     let before = "echo ${PINFOLD_CHECKPOINTS:-0} >>parts; ";
     let (host, first, second) = checkpoint_wanted(kind, &["--checkpoint", hook], before);
     decision(&host, second, "write a checkpoint", "in no other way");
-    decision(&host, second, "end it to begin anew", "its checkpoint is written");
+    decision(&host, second, "end it and requeue it", "its checkpoint is written");
     host.until(second, JobState::Queued);
     assert_eq!(host.job(first).state, JobState::Running);
     let asked = host.wrote("asked");

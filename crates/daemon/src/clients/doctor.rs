@@ -1,0 +1,61 @@
+//! What `doctor` says of the host, and what is too long for one answer.
+
+use pinfold_proto::quantity::show_size;
+use pinfold_proto::view::{AbilityView, DoctorView, FindingView, VERSION};
+use pinfold_proto::wire::ErrorCode;
+use pinfold_sys::records::{Records, Source};
+
+use crate::clients::cost::ANSWER_MAX_BYTES;
+use crate::core::Refusal;
+
+/// What doctor says, of the facts and the plan.
+pub(crate) fn doctor_view(facts: &pinfold_sys::mode::Facts, plan: &pinfold_sys::mode::Plan) -> DoctorView {
+    DoctorView {
+        version: VERSION,
+        mode: plan.mode.as_str().to_owned(),
+        reason: plan.why.clone(),
+        turns: None,
+        abilities: plan
+            .abilities
+            .iter()
+            .map(|ability| AbilityView {
+                ability: ability.name.as_str().to_owned(),
+                real: ability.real,
+                how: ability.how.clone(),
+                change: ability.change.clone(),
+            })
+            .collect(),
+        findings: pinfold_sys::doctor::examine(facts, plan)
+            .into_iter()
+            // Mode and abilities come first there, and have fields of their own here.
+            .skip(1 + plan.abilities.len())
+            .map(|finding| FindingView {
+                subject: finding.subject.to_owned(),
+                ok: finding.ok,
+                found: finding.found,
+                change: finding.change,
+            })
+            .chain([crate::host::isolated::finding(facts, plan), processes_finding()])
+            .collect(),
+    }
+}
+
+/// How processes are found here.
+fn processes_finding() -> FindingView {
+    let records = Records::open();
+    let source = records.source();
+    let found = match (source.loss(), records.why_not()) {
+        ("", _) => format!("{}: none is missed", source.as_str()),
+        (loss, why) => format!("{}: {loss} ({why})", source.as_str()),
+    };
+    let ok = source == Source::Full;
+    let change =
+        "run the daemon as root, outside containers, on a kernel with taskstats and the process connector";
+    FindingView { subject: "processes".to_owned(), ok, found, change: (!ok).then(|| change.to_owned()) }
+}
+
+/// The words for jobs that are too long for one answer.
+pub(crate) fn too_long() -> Refusal {
+    let text = format!("jobs of more than {} are too much for one answer", show_size(ANSWER_MAX_BYTES));
+    (ErrorCode::Refused, format!("{text}: name fewer, or ask for it in pieces"))
+}

@@ -1,0 +1,134 @@
+//! Users by name and number: a thread that asks the system's databases, and what is known of numbers by name.
+//!
+//! What is known is asked for again every few minutes; where there is no answer then, the last one is good for an hour.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{PoisonError, RwLock};
+use std::time::{Duration, Instant as Moment};
+
+use pinfold_sys::peer;
+
+use crate::core::reports::Reporter;
+
+/// How often what is known is looked up again.
+const AGAIN: Duration = Duration::from_secs(300);
+/// How long an answer is good while there is no newer one.
+const GOOD: Duration = Duration::from_secs(3600);
+/// More names than these are forgotten, and looked up again when they are wanted.
+pub(super) const KNOWN_MAX: usize = 10_000;
+
+/// Numbers by name: rights are asked for by functions that have the configuration alone.
+static NUMBERS: RwLock<BTreeMap<String, Known<u32>>> = RwLock::new(BTreeMap::new());
+
+/// An answer of the system's databases, and when it came; `None`: there is no such user.
+#[derive(Debug, Clone)]
+pub(super) struct Known<T> {
+    pub(super) found: Option<T>,
+    pub(super) at: Moment,
+    /// It gives rights, and is not forgotten for want of room.
+    pub(super) kept: bool,
+}
+
+/// What is known of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Number {
+    User(u32),
+    /// The system surely knows no such user.
+    Nobody,
+    /// There is no answer yet.
+    Unknown,
+}
+
+/// Whose number a name is, as far as that is known; never waits for an answer.
+pub(crate) fn number_of(name: &str) -> Number {
+    let numbers = NUMBERS.read().unwrap_or_else(PoisonError::into_inner);
+    match numbers.get(name) {
+        Some(known) if known.at.elapsed() < GOOD => known.found.map_or(Number::Nobody, Number::User),
+        _ => Number::Unknown,
+    }
+}
+
+/// What the thread is asked for.
+#[derive(Debug)]
+pub(super) enum Wanted {
+    /// The number of a name, with the key of the configuration in which it is, if it is.
+    Number(String, Option<String>),
+    Name(u32),
+}
+
+/// What it says.
+#[derive(Debug)]
+pub(super) enum Word {
+    /// A name's number is in the table, or cannot be found out.
+    Number(String),
+    Name(u32, Option<String>),
+}
+
+/// The thread's life.
+pub(super) fn look_up(wanted: &Receiver<Wanted>, tell: &Reporter<Word>) {
+    let mut names: BTreeMap<u32, Known<String>> = BTreeMap::new();
+    let mut again = Moment::now() + AGAIN;
+    loop {
+        match wanted.recv_timeout(again.saturating_duration_since(Moment::now())) {
+            Ok(Wanted::Number(name, key)) => {
+                let found = look_up_number(&name, key.is_some());
+                if let (Number::Nobody, Some(key)) = (found, &key) {
+                    tracing::warn!(key, name, "the configuration names a user whom this host does not know");
+                }
+                if !tell.say(Word::Number(name)) {
+                    return;
+                }
+            }
+            Ok(Wanted::Name(uid)) => {
+                let found = look_up_name(&mut names, uid);
+                if !tell.say(Word::Name(uid, found)) {
+                    return;
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                let known: Vec<String> =
+                    NUMBERS.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect();
+                for name in &known {
+                    look_up_number(name, false);
+                }
+                for uid in names.keys().copied().collect::<Vec<_>>() {
+                    let before = names.get(&uid).and_then(|known| known.found.clone());
+                    let found = look_up_name(&mut names, uid);
+                    if found != before && !tell.say(Word::Name(uid, found)) {
+                        return;
+                    }
+                }
+                again = Moment::now() + AGAIN;
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+pub(super) fn look_up_number(name: &str, keep: bool) -> Number {
+    let found = peer::look_up_name(name);
+    let mut numbers = NUMBERS.write().unwrap_or_else(PoisonError::into_inner);
+    if let Ok(found) = found {
+        if numbers.len() >= KNOWN_MAX {
+            numbers.retain(|_, known| known.kept);
+        }
+        let found = found.map(|user| user.uid);
+        let kept = keep || numbers.get(name).is_some_and(|known| known.kept);
+        numbers.insert(name.to_owned(), Known { found, at: Moment::now(), kept });
+        return found.map_or(Number::Nobody, Number::User);
+    }
+    drop(numbers);
+    number_of(name)
+}
+
+fn look_up_name(names: &mut BTreeMap<u32, Known<String>>, uid: u32) -> Option<String> {
+    if let Ok(found) = peer::look_up(uid) {
+        if names.len() >= KNOWN_MAX {
+            names.clear();
+        }
+        names.insert(uid, Known { found: found.map(|user| user.name), at: Moment::now(), kept: false });
+    }
+    let known = names.get(&uid).filter(|known| known.at.elapsed() < GOOD);
+    known.and_then(|known| known.found.clone())
+}

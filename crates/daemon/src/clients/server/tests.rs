@@ -1,0 +1,157 @@
+use std::io::Write as _;
+
+use pinfold_proto::wire;
+
+use super::*;
+use crate::clients::cost::COST_AT_ONCE;
+
+fn frames(requests: &[Request]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    requests.iter().for_each(|request| wire::encode(request, &mut bytes).unwrap());
+    bytes
+}
+
+/// However much one says at once, so much of it is heard in a turn, none of it is lost, and its end comes last.
+#[test]
+fn a_user_is_heard_in_turns() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let mut server = Server::listen(&path, 64).unwrap();
+    let proc = Proc::open(Path::new("/proc")).unwrap();
+    for request in [Request::Presented, Request::Map, Request::Doctor] {
+        let at_once = COST_AT_ONCE.div_ceil(cost::of(&request, 8, Load::default()));
+        let mut client = UnixStream::connect(&path).unwrap();
+        client.write_all(&frames(&vec![request; 2500])).unwrap();
+        drop(client);
+        let mut other = UnixStream::connect(&path).unwrap();
+        other.write_all(&frames(&[Request::Presented])).unwrap();
+        let [talker, same_user] = server.accept(&proc)[..] else { panic!("two connections") };
+        let (mut counts, mut closed) = (Vec::new(), false);
+        while !closed {
+            server.begin_turn(Load::default());
+            let heard = server.read(talker);
+            closed = heard.closed;
+            assert!(!(closed && heard.more), "its end comes after all it said");
+            if heard.more {
+                assert!(server.read(same_user).requests.is_empty(), "the user's turn is over");
+            }
+            counts.push(heard.requests.len());
+        }
+        assert_eq!(counts.iter().sum::<usize>(), 2500, "{counts:?}");
+        assert!(counts.iter().all(|&count| count <= at_once as usize), "{counts:?}");
+        server.begin_turn(Load::default());
+        let first = server.read(same_user).requests.len();
+        assert_eq!(first + server.read(same_user).requests.len(), 1, "the other connection's turn comes");
+        server.close(talker);
+        server.close(same_user);
+        drop(other);
+    }
+}
+
+/// A request that costs more than a turn is heard, and paid for by as many turns.
+#[test]
+fn a_user_in_debt_waits_for_as_many_turns() {
+    let proc = Proc::open(Path::new("/proc")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let mut server = Server::listen(&path, 64).unwrap();
+    let jobs = (0..10_000).collect();
+    let costly = Request::Wait { jobs };
+    let mut client = UnixStream::connect(&path).unwrap();
+    client.write_all(&frames(&[costly, Request::Presented])).unwrap();
+    let [id] = server.accept(&proc)[..] else { panic!("a connection") };
+    let mut turns = Vec::new();
+    while turns.iter().sum::<usize>() < 2 {
+        server.begin_turn(Load::default());
+        turns.push(server.read(id).requests.len());
+    }
+    assert_eq!((turns[0], turns.len()), (1, 10), "{turns:?}");
+}
+
+/// Who does not read is not heard, whatever is sent, until half is read; others are. What a user's connections leave
+/// unread between them is told.
+#[test]
+fn who_does_not_read_is_not_heard() {
+    let proc = Proc::open(Path::new("/proc")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let mut server = Server::listen(&path, 64).unwrap();
+    let mut clients: Vec<UnixStream> = (0..20).map(|_| UnixStream::connect(&path).unwrap()).collect();
+    let ids = server.accept(&proc);
+    let uid = peer::own_uid();
+    let long = Reply::Where { state: "x".repeat(UNREAD_MAX) };
+    for &id in &ids[..2] {
+        server.send(id, &long);
+        assert!(!server.flush(id));
+    }
+    clients[0].write_all(&frames(&[Request::Presented])).unwrap();
+    server.begin_turn(Load::default());
+    // Some of it is in the kernel's hands, which is less than half.
+    server.send(ids[0], &long);
+    assert!(server.read(ids[0]).requests.is_empty());
+    assert_eq!(server.watch_changed(ids[0]), Some(Watch { input: false, output: true }));
+    assert_eq!(server.leaves_unread(uid), None);
+    for &id in &ids[2..] {
+        server.send(id, &long);
+    }
+    let words = server.leaves_unread(uid).expect("too much is unread");
+    assert!(words.contains("16MiB"), "{words}");
+    assert!(!server.unblocked(ids[0]));
+    clients[0].set_nonblocking(true).unwrap();
+    let mut buffer = vec![0; 64 * 1024];
+    while server.unsent_bytes(ids[0]) > 0 {
+        let _ = clients[0].read(&mut buffer);
+        server.flush(ids[0]);
+    }
+    assert!(server.unblocked(ids[0]) && !server.unblocked(ids[0]));
+    assert_eq!(server.read(ids[0]).requests.len(), 1);
+    ids.iter().for_each(|&id| server.close(id));
+    assert_eq!((server.unread.all(), server.open.all(), server.unheard.all()), (0, 0, 0));
+}
+
+/// The questions of one who went without waiting for the answers are not answered; what it told is heard.
+#[test]
+fn nobody_is_answered_who_is_gone() {
+    let proc = Proc::open(Path::new("/proc")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let mut server = Server::listen(&path, 64).unwrap();
+    let mut client = UnixStream::connect(&path).unwrap();
+    let control = Request::Control { job: 1, verb: pinfold_proto::wire::Verb::Hold };
+    let said = [Request::Where, control.clone(), Request::Map, Request::Presented, Request::Map];
+    client.write_all(&frames(&said)).unwrap();
+    drop(client);
+    let [id] = server.accept(&proc)[..] else { panic!("a connection") };
+    server.send(id, &Reply::Done);
+    server.flush(id);
+    server.begin_turn(Load::default());
+    assert_eq!(server.read(id).requests, [control, Request::Presented]);
+}
+
+/// Half frames of many connections are bounded together, and the words say so.
+#[test]
+fn half_frames_are_bounded_together() {
+    let proc = Proc::open(Path::new("/proc")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let mut server = Server::listen(&path, 1024).unwrap();
+    let half = vec![b' '; 128 * 1024];
+    let mut cut_off = 0;
+    let mut clients = Vec::new();
+    for _ in 0..UNHEARD_OF_USER_MAX / (128 * 1024) + 8 {
+        let mut client = UnixStream::connect(&path).unwrap();
+        let [id] = server.accept(&proc)[..] else { panic!("a connection") };
+        client.set_nonblocking(true).unwrap();
+        client.write_all(&u32::try_from(REQUEST_MAX_BYTES).unwrap().to_le_bytes()).unwrap();
+        let mut sent = 0;
+        while sent < half.len() {
+            sent += client.write(&half[sent..]).unwrap_or(0);
+            server.begin_turn(Load::default());
+            server.read(id);
+        }
+        cut_off += usize::from(server.flush(id));
+        clients.push(client);
+    }
+    assert!((1..=16).contains(&cut_off), "{cut_off}");
+    assert!(server.unheard.all() <= UNHEARD_OF_USER_MAX + (64 << 10) * 64);
+}

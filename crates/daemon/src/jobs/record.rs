@@ -1,0 +1,352 @@
+//! What the daemon knows of each job that is not over: its row, and the means to act on it.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use pinfold_place::layout::LayoutRequest;
+use pinfold_policy::{Action, ArrayLimit, Class, JobId, Place, Request, Wish};
+use pinfold_profile::meter::Meter;
+use pinfold_proto::row::JobRow;
+use pinfold_proto::{JobClass, JobLayout, JobPlace, JobSpec, JobState};
+use pinfold_sys::container::{Container, Limits, Shape, Share};
+use pinfold_sys::procfs::Members;
+use pinfold_topo::CpuSet;
+
+use crate::core::event::ConnectionId;
+use crate::jobs::child::Child;
+
+/// A checkpoint command has so long at most, whatever was asked for.
+const CHECKPOINT_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// A job that is not over.
+#[derive(Debug)]
+pub(crate) struct JobRecord {
+    /// What is, or will be, on disk.
+    pub row: JobRow,
+    /// The connection of its keeper.
+    pub keeper: Option<ConnectionId>,
+    /// The keeper's number for its request, until that was answered.
+    pub ticket: Option<u64>,
+    /// The keeper's child that waits to become the job.
+    pub child: Option<Child>,
+    /// The scheduler let it start, and it waits for its child or its keeper.
+    pub granted: bool,
+    /// It backfills, and has a primary's share of its core.
+    pub equal_share: bool,
+    /// Whether the keeper was asked for a child.
+    pub asked_child: bool,
+    /// By when its keeper is to answer that it may start.
+    pub answer_until_us: Option<u64>,
+    /// Its keeper did not.
+    pub silent: Option<Silent>,
+    /// An earlier daemon decided its start, and may have carried that out.
+    pub found_granted: bool,
+    /// Since when no process of it is left, though its keeper has not told its end.
+    pub emptied_us: Option<u64>,
+    /// Its keeper did not tell its end in time.
+    pub untold: bool,
+    /// Where it is contained, once it runs.
+    pub container: Option<Box<Container>>,
+    /// What is to be done to its processes once there are any: it was let go by self-attach files, and its keeper has not
+    /// named the process yet.
+    pub deferred: Vec<Action>,
+    /// When that was noticed for which it is about to be frozen.
+    pub freezes_since: Option<std::time::Instant>,
+    /// How long it waits for memory.
+    pub waits: crate::jobs::waits::Waits,
+    /// What it uses, since it has a container.
+    pub meter: Option<Box<Meter>>,
+    /// Its processes, as they are read.
+    pub members: Members,
+    /// The NUMA nodes that its memory may lie on, by the kernel's numbers; empty: all.
+    pub memory_nodes: Vec<u32>,
+    /// Its keeper, watched while it has no connection.
+    pub keeper_watch: Option<OwnedFd>,
+    /// Its command ended before all of its processes did.
+    pub lingers: bool,
+    /// Its keeper is gone: nobody will say how it ended.
+    pub orphaned: bool,
+    /// Of one that was adopted: nobody is left of it, and the kernel was asked how it ended.
+    pub heard_of: bool,
+    /// It was killed for not ending when asked to: whatever is decided about it yet, that is why it ends.
+    pub killed: bool,
+    /// Its keeper is gone before it started, and another is to come.
+    pub awaits_keeper: Option<Awaited>,
+    /// How often that was so.
+    pub keepers_lost: u32,
+    /// Failed starts, one after the other.
+    pub start_failures: u32,
+    /// How far the disk is with its start, if it would come back after a restart of the host.
+    pub begin: Begin,
+    /// Whether its row has been written to the store at all.
+    pub stored: bool,
+    /// What it counts of what its user's jobs may take, in bytes.
+    pub size_bytes: u64,
+}
+
+/// A keeper that was called may take so long to come before another is, in microseconds.
+const KEEPER_WITHIN_US: u64 = 20_000_000;
+
+/// A job that has no keeper.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Awaited {
+    /// Whether it is to be held once it has one.
+    pub(crate) held: bool,
+    /// When somebody was told to start one.
+    pub(crate) called_us: Option<u64>,
+}
+
+impl Awaited {
+    /// Whether another is to be called.
+    pub(crate) fn is_due(self, now_us: u64) -> bool {
+        self.called_us.is_none_or(|at| now_us.saturating_sub(at) >= KEEPER_WITHIN_US)
+    }
+}
+
+/// A job whose keeper does not answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Silent {
+    /// Whether it is to be held, or to stay suspended, once its keeper speaks.
+    pub(crate) held: bool,
+    /// Whether it has a container already, which its keeper may enter at any time.
+    pub(crate) suspended: bool,
+}
+
+/// How far the disk is with the start of a job that would come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Begin {
+    /// It knows nothing of one.
+    #[default]
+    No,
+    /// It is being written that the job began, which it has not.
+    Waits,
+    /// That is on disk.
+    Sure,
+}
+
+impl JobRecord {
+    /// A job as it is submitted or found again.
+    pub(crate) fn new(row: JobRow, stored: bool) -> Self {
+        Self {
+            size_bytes: crate::clients::quota::job_bytes(&row.spec, 0),
+            row,
+            keeper: None,
+            ticket: None,
+            child: None,
+            granted: false,
+            equal_share: false,
+            asked_child: false,
+            answer_until_us: None,
+            silent: None,
+            found_granted: false,
+            emptied_us: None,
+            untold: false,
+            container: None,
+            deferred: Vec::new(),
+            freezes_since: None,
+            waits: crate::jobs::waits::Waits::default(),
+            meter: None,
+            members: Members::default(),
+            memory_nodes: Vec::new(),
+            keeper_watch: None,
+            lingers: false,
+            orphaned: false,
+            heard_of: false,
+            killed: false,
+            awaits_keeper: None,
+            keepers_lost: 0,
+            start_failures: 0,
+            begin: Begin::default(),
+            stored,
+        }
+    }
+
+    /// Its number, as the scheduler has it.
+    pub(crate) fn id(&self) -> JobId {
+        JobId(self.row.job)
+    }
+
+    /// Whether its command was let go. That it is about to be may be on disk before.
+    pub(crate) fn has_started(&self) -> bool {
+        self.row.started_us.is_some() && self.begin == Begin::No
+    }
+
+    /// It does not begin, though that may be on disk.
+    pub(crate) fn does_not_begin(&mut self) {
+        if std::mem::take(&mut self.begin) != Begin::No {
+            self.row.started_us = None;
+        }
+    }
+
+    /// The container's shape that its row asks for.
+    pub(crate) fn shape(&self) -> Shape {
+        let cpus = self.row.cpus.as_deref().and_then(|text| text.parse().ok()).unwrap_or_default();
+        Shape {
+            cpus: self.confined(&cpus),
+            nodes: self.memory_nodes.clone(),
+            share: share(self.row.class, self.row.priority, self.equal_share),
+            limit_bytes: self.row.spec.limit_bytes,
+            limits: Limits::default(),
+        }
+    }
+
+    /// Sets the state, and keeps the count of frozen time.
+    pub(crate) fn set_state(&mut self, state: JobState, now_us: u64) {
+        let frozen = |state| matches!(state, JobState::Frozen | JobState::Parked);
+        if let Some(since) = self.row.frozen_since_us
+            && !frozen(state)
+        {
+            self.row.suspended_us += now_us.saturating_sub(since);
+            self.row.frozen_since_us = None;
+        }
+        if frozen(state) && self.row.frozen_since_us.is_none() {
+            self.row.frozen_since_us = Some(now_us);
+        }
+        self.row.state = state;
+    }
+}
+
+/// How the kernel is to share cores with a job of this class and priority; a backfiller that is `even` has a primary's share.
+///
+/// The weight grows by a quarter with each step of priority, as nice levels do (kernel, sched-nice-design):
+/// 100 at 10, 381 at 16, 13 at 1. An exclusive job is alone anyway.
+pub(crate) fn share(class: JobClass, priority: u8, even: bool) -> Share {
+    const WEIGHTS: [u32; 16] = [13, 17, 21, 26, 33, 41, 51, 64, 80, 100, 125, 156, 195, 244, 305, 381];
+    match class {
+        JobClass::Backfill if !even => Share::Idle,
+        JobClass::Primary | JobClass::Backfill | JobClass::Exclusive => {
+            Share::Normal { weight: WEIGHTS[usize::from(priority.clamp(1, 16)) - 1] }
+        }
+    }
+}
+
+/// A job's request, as the scheduler takes it; but for its set, its kind, and the jobs it is to start after.
+pub(crate) fn request(row: &JobRow) -> Request {
+    let spec = &row.spec;
+    Request {
+        job: JobId(row.job),
+        priority: row.priority,
+        cores: spec.cores,
+        class: spec.class.map(to_policy),
+        expected: spec.expected_us.map(Duration::from_micros),
+        ttl: spec.ttl_us.map(Duration::from_micros),
+        held: spec.held,
+        no_suspend: spec.no_suspend,
+        requeue: spec.requeue,
+        requeues: 0,
+        checkpoint: spec
+            .checkpoint
+            .as_ref()
+            .map(|one| CHECKPOINT_MAX.min(Duration::from_micros(one.limit_us))),
+        wish: spec
+            .layout
+            .as_ref()
+            .filter(|layout| !layout.options.is_empty() || layout.cpus.is_some())
+            .map(|layout| Box::new(wish(layout, spec.class))),
+        place: spec.layout.as_ref().and_then(|layout| layout.place).map(place),
+        aside: None,
+        project: spec.project.clone(),
+        after: Vec::new(),
+        list: list(row),
+        array: spec.array.and_then(|place| Some(ArrayLimit { array: place.array?, at_most: place.at_most? })),
+        memory: spec.claim_bytes,
+        tmp_bytes: counted_bytes(spec),
+        kind: None,
+    }
+}
+
+/// The list that a job was handed over with, a batch's or an array's: one process keeps all of it.
+fn list(row: &JobRow) -> Option<u64> {
+    /// The kernel numbers processes below 2^22 (`PID_MAX_LIMIT`).
+    const PID_BITS: u32 = 22;
+    let keeper = row.keeper.filter(|_| row.spec.line.is_some() || row.spec.array.is_some())?;
+    Some(keeper.start_ticks << PID_BITS | u64::from(keeper.pid))
+}
+
+/// What a job says of its cores. An option that a later command knows and this daemon does not has no say.
+fn wish(layout: &JobLayout, class: Option<JobClass>) -> Wish {
+    let mut request =
+        LayoutRequest { exclusive: class == Some(JobClass::Exclusive), ..LayoutRequest::default() };
+    for (name, value) in &layout.options {
+        if let Err(error) = request.set(name, Some(value)) {
+            tracing::debug!(%error, "a layout option is not understood");
+        }
+    }
+    // More tasks than PUs are no question for a host.
+    request.overcommit = false;
+    let named: CpuSet = layout.cpus.as_deref().and_then(|text| text.parse().ok()).unwrap_or_default();
+    if !named.is_empty() {
+        // The cores follow from the PUs; what is bound to which is for its keeper.
+        request.cpu_bind = Default::default();
+    }
+    Wish { layout: request, named, ..Wish::default() }
+}
+
+/// How cores are to lie, as the scheduler has it.
+pub(crate) fn place(place: JobPlace) -> Place {
+    match place {
+        JobPlace::Auto => Place::Auto,
+        JobPlace::Compact => Place::Compact,
+        JobPlace::Spread => Place::Spread,
+    }
+}
+
+/// A class, as the scheduler has it.
+pub(crate) fn to_policy(class: JobClass) -> Class {
+    match class {
+        JobClass::Primary => Class::Primary,
+        JobClass::Backfill => Class::Backfill,
+        JobClass::Exclusive => Class::Exclusive,
+    }
+}
+
+/// A class, as it is stored and shown.
+pub(crate) fn from_policy(class: Class) -> JobClass {
+    match class {
+        Class::Primary => JobClass::Primary,
+        Class::Backfill => JobClass::Backfill,
+        Class::Exclusive => JobClass::Exclusive,
+    }
+}
+
+const MIB: u64 = 1 << 20;
+
+/// What a job's directory counts for, in bytes: whole MiB, so that few sizes stand in the queue.
+pub(crate) fn counted_bytes(spec: &JobSpec) -> u64 {
+    spec.tmp_bytes.unwrap_or(0).div_ceil(MIB).saturating_mul(MIB)
+}
+
+/// The PUs that a job may not go beyond, if there are such.
+pub(crate) fn allocated_cpus(spec: &JobSpec) -> Option<CpuSet> {
+    let cpus: CpuSet = spec.allocation.as_ref()?.cpus.as_deref()?.parse().ok()?;
+    (!cpus.is_empty()).then_some(cpus)
+}
+
+/// The part of a job's PUs that it may use: of a core that it may use in part the scheduler gives it the whole.
+pub(crate) fn confined(spec: &JobSpec, given: &CpuSet) -> CpuSet {
+    let Some(most) = allocated_cpus(spec) else { return given.clone() };
+    let part = given.intersection(&most);
+    match (given.is_empty(), part.is_empty()) {
+        (true, _) => most,
+        (false, false) => part,
+        // Somebody moved it by hand, beyond what it was asked for with.
+        (false, true) => given.clone(),
+    }
+}
+
+/// Whether a job ends with its keeper.
+pub(crate) fn is_tied(spec: &JobSpec) -> bool {
+    spec.allocation.as_ref().is_some_and(|allocation| allocation.manager.is_some())
+}
+
+/// Whether a job asks for it.
+pub(crate) fn is_isolated(spec: &JobSpec) -> bool {
+    spec.layout.as_ref().is_some_and(|layout| layout.isolated)
+}
+
+impl JobRecord {
+    /// The PUs that its container gets, of those that the scheduler gives it.
+    pub(crate) fn confined(&self, given: &CpuSet) -> CpuSet {
+        confined(&self.row.spec, given)
+    }
+}

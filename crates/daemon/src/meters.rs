@@ -1,0 +1,70 @@
+//! What jobs and the host use: read at intervals, while there are jobs.
+
+pub(crate) mod files;
+pub(crate) mod learn;
+pub(crate) mod memory;
+pub(crate) mod metrics;
+pub(crate) mod numa;
+pub(crate) mod processes;
+pub(crate) mod readings;
+mod round;
+pub(crate) mod sample;
+pub(crate) mod shares;
+pub(crate) mod witness;
+
+use pinfold_policy::JobId;
+use pinfold_proto::config::Config;
+use pinfold_sys::container::Containers;
+
+use crate::meters::files::JobFiles;
+use crate::meters::learn::Learned;
+use crate::meters::memory::MemorySampler;
+use crate::meters::metrics::{Ended, Metrics};
+use crate::meters::numa::JobNodes;
+use crate::meters::processes::Processes;
+use crate::meters::readings::HostReadings;
+use crate::meters::sample::Sampler;
+use crate::meters::shares::Shares;
+use crate::store::journal::Journal;
+
+/// See the module's page.
+#[derive(Debug)]
+pub(crate) struct Meters {
+    pub(crate) sampler: Sampler,
+    /// When the host as a whole was read.
+    pub(crate) readings: HostReadings,
+    pub(crate) processes: Processes,
+    pub(crate) files: JobFiles,
+    pub(crate) shares: Shares,
+    pub(crate) jobs_nodes: JobNodes,
+    pub(crate) memory: MemorySampler,
+    pub(crate) learned: Learned,
+    /// The thread that serves figures to a monitoring system, where one does.
+    pub(crate) metrics: Option<Metrics>,
+    /// Jobs that ended since the start.
+    pub(crate) ended: Ended,
+}
+
+impl Meters {
+    /// Of jobs in these containers.
+    pub(crate) fn new(config: &Config, containers: &Containers) -> std::io::Result<Self> {
+        Ok(Self {
+            sampler: Sampler::new(config.profile_interval),
+            readings: HostReadings::default(),
+            processes: Processes::new(config.profile_processes),
+            files: JobFiles::default(),
+            shares: Shares::default(),
+            jobs_nodes: JobNodes::default(),
+            memory: MemorySampler::new(containers)?,
+            learned: Learned::default(),
+            metrics: None,
+            ended: Ended::default(),
+        })
+    }
+
+    /// Forgets a job; the last rows of its files and nodes go to the journal.
+    pub(crate) fn job_over(&mut self, job: JobId, journal: &mut Journal) {
+        self.files.finish(job).into_iter().for_each(|row| journal.file(row));
+        self.jobs_nodes.finish(job).into_iter().for_each(|row| journal.node(row));
+    }
+}

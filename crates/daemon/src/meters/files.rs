@@ -1,0 +1,151 @@
+//! Which files jobs have open, looked at with each sample where `profile.files` says so.
+//!
+//! Bounded: up to [`PROCESSES_A_LOOK`] processes of a job at a look, the next ones at the next, and up to
+//! [`FILES_A_PROCESS`] files of each. What is known goes to the journal every minute and when the job is over.
+
+use std::collections::BTreeMap;
+
+use pinfold_policy::JobId;
+use pinfold_profile::files::{Files, Open, Use};
+use pinfold_proto::row::FileRow;
+use pinfold_sys::procfs::{Access, OpenFile, Proc};
+
+use crate::core::Ctx;
+use crate::store::journal::Journal;
+
+/// Some 8 us a file, some files a process: half a millisecond a job.
+const PROCESSES_A_LOOK: usize = 16;
+/// Of so many what they read and wrote is added up, some 4 us each.
+const PROCESSES_COUNTED: usize = 256;
+/// More than most programs ever have open.
+const FILES_A_PROCESS: usize = 128;
+/// How often what is known goes to the journal.
+const WRITE_EVERY_US: u64 = 60_000_000;
+
+/// The files of all jobs that run.
+#[derive(Debug, Default)]
+pub(crate) struct JobFiles {
+    jobs: BTreeMap<JobId, Seen>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    files: Files,
+    /// The process that is looked at first the next time, by its place.
+    next: usize,
+    written_us: u64,
+}
+
+impl JobFiles {
+    /// Looks at a job's processes, which are all there are, ascending. `known`: what the store has of it. Gives rows
+    /// that are to be written.
+    fn look(
+        &mut self,
+        job: JobId,
+        pids: &[u32],
+        proc: &Proc,
+        known: impl FnOnce() -> Vec<FileRow>,
+        now_us: u64,
+    ) -> Vec<FileRow> {
+        let seen = self.jobs.entry(job).or_insert_with(|| Seen {
+            files: Files::resume(known()),
+            next: 0,
+            written_us: now_us,
+        });
+        let count = pids.len().min(PROCESSES_A_LOOK);
+        let first = if pids.len() > PROCESSES_A_LOOK { seen.next % pids.len() } else { 0 };
+        let mut looked_at: Vec<u32> = pids.iter().cycle().skip(first).take(count).copied().collect();
+        looked_at.sort_unstable();
+        seen.next = first + count;
+        let mut open = Vec::new();
+        for &pid in &looked_at {
+            let Ok(Some((files, _))) = proc.open_files(pid, FILES_A_PROCESS) else { continue };
+            open.extend(files.into_iter().map(|file| opened(pid, file)));
+        }
+        if let Some((read_bytes, write_bytes)) = transferred(pids, proc) {
+            seen.files.transferred(read_bytes, write_bytes);
+        }
+        seen.files.keep_only(pids);
+        seen.files.look(job.0, &looked_at, &open, now_us);
+        if now_us.saturating_sub(seen.written_us) < WRITE_EVERY_US {
+            return Vec::new();
+        }
+        seen.written_us = now_us;
+        seen.files.take_changed()
+    }
+
+    /// A job is over: its last rows.
+    pub(crate) fn finish(&mut self, job: JobId) -> Vec<FileRow> {
+        self.jobs.remove(&job).map_or_else(Vec::new, |mut seen| seen.files.take_changed())
+    }
+
+    /// Nothing is looked at any more: what is not written yet.
+    pub(crate) fn stop(&mut self) -> Vec<FileRow> {
+        std::mem::take(&mut self.jobs).into_values().flat_map(|mut seen| seen.files.take_changed()).collect()
+    }
+
+    fn of(&self, job: JobId) -> Option<&Files> {
+        self.jobs.get(&job).map(|seen| &seen.files)
+    }
+}
+
+impl JobFiles {
+    /// Looks at what a job has open, if that is wanted.
+    pub(crate) fn look_at_files(
+        &mut self,
+        ctx: &Ctx,
+        journal: &mut Journal,
+        job: JobId,
+        pids: &[u32],
+        now_us: u64,
+    ) {
+        if !ctx.configured.config.profile_files {
+            return;
+        }
+        let known = || journal.store().files(job.0).unwrap_or_default();
+        let rows = self.look(job, pids, &ctx.proc, known, now_us);
+        rows.into_iter().for_each(|row| journal.file(row));
+    }
+
+    /// The files of a job, by path; how many more were counted, while it runs.
+    pub(crate) fn file_rows(&mut self, journal: &mut Journal, job: JobId) -> (Vec<FileRow>, Option<u64>) {
+        let mut rows: BTreeMap<String, FileRow> = BTreeMap::new();
+        let stored = journal.store().files(job.0).unwrap_or_default();
+        for row in stored.iter().chain(journal.files_of(job)) {
+            rows.insert(row.path.clone(), row.clone());
+        }
+        let live = self.of(job);
+        for row in live.into_iter().flat_map(Files::rows) {
+            rows.insert(row.path.clone(), row.clone());
+        }
+        (rows.into_values().collect(), live.map(Files::others))
+    }
+}
+
+/// What these processes read and wrote so far, from and to anywhere; `None`: they are many.
+fn transferred(pids: &[u32], proc: &Proc) -> Option<(u64, u64)> {
+    if pids.len() > PROCESSES_COUNTED {
+        return None;
+    }
+    let all = pids.iter().filter_map(|&pid| proc.io(pid).ok().flatten());
+    Some(all.fold((0, 0), |(read, written): (u64, u64), io| {
+        (read.saturating_add(io.read_chars), written.saturating_add(io.write_chars))
+    }))
+}
+
+fn opened(pid: u32, file: OpenFile) -> Open {
+    Open {
+        pid,
+        descriptor: file.descriptor,
+        path: if file.removed { format!("{} (removed)", file.path) } else { file.path },
+        file: file.file,
+        how: match file.access {
+            Access::Read => Use::Read,
+            Access::Write => Use::Write,
+            Access::Both => Use::Both,
+        },
+        append: file.append,
+        position_bytes: file.position_bytes,
+        size_bytes: file.size_bytes,
+    }
+}

@@ -1,0 +1,298 @@
+//! Memory, as the scheduler's memory room needs it: readings, at a pace that follows from how scarce it is; the bound on
+//! all jobs; and paging out on a thread of its own, for it takes the time that the swap device takes.
+//!
+//! Owns the readings' timer. What is decided from them is the scheduler's.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant as Moment;
+
+use pinfold_policy::{Event as SchedulerEvent, JobId, JobMemory, MemorySample, MemorySettings, Policy};
+use pinfold_proto::JobState;
+use pinfold_proto::quantity::show_size;
+use pinfold_sys::container::{Applied, Container, ContainerError, Containers};
+use pinfold_sys::procfs::PressureResource;
+
+use crate::core::poller::Ready;
+use crate::core::{Ctx, Next, Outbox, in_full};
+use crate::jobs::{JobTable, Jobs};
+use crate::meters::witness::Witness;
+use crate::store::journal::Journal;
+
+/// Memory is read this often while it is plentiful,
+const RELAXED_US: u64 = 1_000_000;
+/// and this often while it is not, in microseconds.
+const TIGHT_US: u64 = 100_000;
+/// It is asked for how long a job waits for memory only if it holds so much, and while memory is tight: that is one more file
+/// of each job at each reading.
+const WAITS_BYTES: u64 = 32 << 20;
+/// The reserve, unless one is configured: this much, or this part of RAM in thousandths if that is more.
+const RESERVE_BYTES: u64 = 256 << 20;
+const RESERVE_MILLI: u64 = 20;
+
+/// The readings' timer, the pager, and how long freezes take.
+#[derive(Debug)]
+pub(crate) struct MemorySampler {
+    due_us: Option<u64>,
+    read_us: u64,
+    /// The jobs' stall time so far, at the last reading.
+    stalled_us: Option<u64>,
+    pager: Pager,
+    bound: Option<u64>,
+    alarm: Option<OwnedFd>,
+    /// When it was first said that memory is to be read, until it is.
+    told: Option<Moment>,
+    /// How long freezes take.
+    pub(crate) witness: Witness,
+}
+
+/// Pages out on its own thread.
+#[derive(Debug)]
+struct Pager {
+    orders: Sender<Order>,
+    /// What the swap device took in a second, smoothed; 0 before anything was paged out.
+    rate: Arc<AtomicU64>,
+}
+
+/// What the pager is to do.
+#[derive(Debug)]
+enum Order {
+    /// Move so many bytes of a job to swap.
+    Out(JobId, u64),
+    /// Read a job back from swap.
+    Fetch(JobId),
+}
+
+impl Pager {
+    fn start(containers: Containers) -> std::io::Result<Self> {
+        let (orders, received) = channel();
+        let rate = Arc::new(AtomicU64::new(0));
+        let measured = Arc::clone(&rate);
+        std::thread::Builder::new()
+            .name("pager".to_owned())
+            .spawn(move || obey(&containers, &received, &measured))?;
+        Ok(Self { orders, rate })
+    }
+}
+
+fn obey(containers: &Containers, orders: &Receiver<Order>, rate: &AtomicU64) {
+    while let Ok(order) = orders.recv() {
+        let (job, done) = match order {
+            Order::Out(job, bytes) => (job, page_out(containers, job, bytes, rate)),
+            Order::Fetch(job) => (job, containers.fetch(job.0)),
+        };
+        if let Err(error) = done {
+            tracing::warn!(job = job.0, error = %in_full(&error), "the memory of a job stays where it is");
+        }
+    }
+}
+
+fn page_out(containers: &Containers, job: JobId, bytes: u64, rate: &AtomicU64) -> Result<(), ContainerError> {
+    let began = Moment::now();
+    let out = containers.page_out(job.0, bytes)?;
+    tracing::debug!(job = job.0, asked = bytes, out, took = ?began.elapsed(), "paged out");
+    // Of less no rate can be told.
+    if out >= 1 << 20 {
+        let now = u128::from(out) * 1_000_000 / began.elapsed().as_micros().max(1);
+        let now = u64::try_from(now).unwrap_or(u64::MAX);
+        let before = rate.load(Ordering::Relaxed);
+        let smoothed = if before == 0 { now } else { before / 4 * 3 + now / 4 };
+        rate.store(smoothed.max(1), Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+impl MemorySampler {
+    /// Of jobs in these containers.
+    pub(crate) fn new(containers: &Containers) -> std::io::Result<Self> {
+        Ok(Self {
+            due_us: None,
+            read_us: 0,
+            stalled_us: None,
+            pager: Pager::start(containers.again())?,
+            bound: None,
+            alarm: containers.memory_alarm(),
+            told: None,
+            witness: Witness::default(),
+        })
+    }
+
+    /// When memory is to be read next.
+    pub(crate) fn due_us(&self) -> Option<u64> {
+        self.due_us
+    }
+
+    /// The kernel's word that jobs stall for want of memory.
+    pub(crate) fn alarm(&self) -> Option<&OwnedFd> {
+        self.alarm.as_ref()
+    }
+
+    /// The kernel's file is gone: somebody took this instance's groups away. Memory is read by the timer alone.
+    pub(crate) fn drop_alarm(&mut self) {
+        if self.alarm.take().is_some() {
+            tracing::warn!("this daemon's control group was removed by another program; restart the daemon");
+        }
+    }
+
+    /// Sets the timer while something runs, and stops it when nothing does.
+    pub(crate) fn schedule(&mut self, running: bool, tight: bool, now_us: u64) {
+        if !running {
+            (self.due_us, self.stalled_us) = (None, None);
+            return;
+        }
+        let due_us =
+            self.read_us.max(now_us.saturating_sub(RELAXED_US)) + if tight { TIGHT_US } else { RELAXED_US };
+        self.due_us = Some(self.due_us.map_or(due_us, |due| due.min(due_us)));
+    }
+
+    /// The kernel, or the timer, says that memory is to be read.
+    pub(crate) fn was_told(&mut self) {
+        self.told.get_or_insert_with(Moment::now);
+    }
+
+    /// It was read, and what follows was decided.
+    pub(crate) fn is_read(&mut self) {
+        self.told = None;
+    }
+
+    /// When that was, of what is decided now.
+    pub(crate) fn told(&self) -> Option<Moment> {
+        self.told
+    }
+
+    /// Pages a job out, in a while.
+    pub(crate) fn page_out(&self, job: JobId, bytes: u64) {
+        // The thread ends with the daemon only.
+        let _ = self.pager.orders.send(Order::Out(job, bytes));
+    }
+
+    /// Reads a job that goes on back from swap.
+    pub(crate) fn fetch(&self, job: JobId) {
+        let _ = self.pager.orders.send(Order::Fetch(job));
+    }
+
+    /// The part of the time since the last reading in which all jobs stalled, in thousandths.
+    fn stalled_milli(&mut self, total_us: u64, elapsed_us: u64) -> u16 {
+        let before = self.stalled_us.replace(total_us).unwrap_or(total_us);
+        let milli = total_us.saturating_sub(before).saturating_mul(1000) / elapsed_us.max(1);
+        u16::try_from(milli.min(1000)).expect("at most 1000")
+    }
+}
+
+impl MemorySampler {
+    /// Makes `host.memory` a bound of the kernel's, where it can be one.
+    pub(crate) fn bound_memory(&mut self, ctx: &Ctx) {
+        let wanted = ctx.configured.config.host_memory;
+        if self.bound == wanted {
+            return;
+        }
+        match ctx.containers.bound_all(wanted) {
+            Ok(Applied::Done) => self.bound = wanted,
+            Ok(Applied::Kept(why)) => tracing::warn!(why, "`host.memory` is kept to by pinfold alone"),
+            Err(error) => {
+                tracing::warn!(error = %in_full(&error), "`host.memory` is kept to by pinfold alone")
+            }
+        }
+    }
+
+    /// Reads what jobs hold and what the host has, and lets the scheduler look at it.
+    pub(crate) fn on_memory_due(&mut self, ctx: &Ctx, out: &mut Outbox, jobs: &mut Jobs) {
+        let now_us = ctx.clock.now_us();
+        let elapsed_us = now_us.saturating_sub(self.read_us);
+        self.due_us = None;
+        self.read_us = now_us;
+        let Ok(info) = ctx.proc.memory_info() else { return };
+        let tight = ctx.policy.memory_is_tight();
+        let mut held_by = Vec::with_capacity(jobs.running.len());
+        for &job in &jobs.running {
+            let Some(live) = jobs.table.get_mut(&job) else { continue };
+            let Some(Ok(held)) = live.container.as_deref().map(Container::held_memory) else { continue };
+            let (resident_bytes, swapped_bytes) = (held.resident_bytes, held.swapped_bytes);
+            let asked = tight && resident_bytes.saturating_add(swapped_bytes) >= WAITS_BYTES;
+            let waited_milli = live.waits.read(live.container.as_deref().filter(|_| asked), now_us);
+            let cache_bytes = held.cache_bytes;
+            held_by.push(JobMemory { job, resident_bytes, swapped_bytes, cache_bytes, waited_milli });
+        }
+        let swapped: u64 = held_by.iter().map(|job| job.swapped_bytes).sum();
+        let allowed = ctx.configured.config.host_swap.unwrap_or(u64::MAX).saturating_sub(swapped);
+        let pressure = match ctx.containers.pressure(PressureResource::Memory) {
+            Ok(Some(own)) => Some(own),
+            _ => ctx.proc.pressure(PressureResource::Memory).ok().flatten(),
+        };
+        let full_us = pressure.and_then(|pressure| pressure.full).map_or(0, |full| full.total_us);
+        let stalled_milli = self.stalled_milli(full_us, elapsed_us);
+        out.step(SchedulerEvent::Memory(MemorySample {
+            available_bytes: info.available_bytes.saturating_sub(reserve_bytes(ctx, info.total_bytes)),
+            swap_free_bytes: info.swap_free_bytes.min(allowed),
+            swap_bytes_per_s: self.pager.rate.load(Ordering::Relaxed),
+            stalled_milli,
+            jobs: held_by,
+        }));
+        out.then(Next::MemoryRead);
+    }
+
+    /// Watches for the kernel's word that jobs stall for want of memory.
+    pub(crate) fn watch_memory(&self, ctx: &Ctx) {
+        if let Some(alarm) = self.alarm()
+            && let Err(error) = ctx.poller.watch(Ready::MemoryAlarm, alarm)
+        {
+            tracing::debug!(%error, "no word from the kernel when memory is short");
+        }
+    }
+}
+
+/// What the scheduler may do with memory, of the configuration and this host.
+pub(crate) fn memory_settings(ctx: &Ctx) -> MemorySettings {
+    let config = &ctx.configured.config;
+    MemorySettings {
+        governor: config.memory_governor,
+        prediction: config.memory_prediction,
+        budget_bytes: budget_bytes(ctx),
+        swap_slot: config.memory_swap_slot,
+        steers: ctx.containers.can_steer_memory(),
+    }
+}
+
+/// What all jobs together may hold in RAM.
+pub(crate) fn budget_bytes(ctx: &Ctx) -> u64 {
+    let (total, most) = memory_there(ctx);
+    let wanted = ctx.configured.config.host_memory;
+    wanted.unwrap_or_else(|| most.saturating_sub(reserve_bytes(ctx, total))).min(most)
+}
+
+/// The host's RAM, and what of it jobs could have at the most, in bytes.
+fn memory_there(ctx: &Ctx) -> (u64, u64) {
+    let total = ctx.proc.memory_info().map_or(u64::MAX, |info| info.total_bytes);
+    let above = ctx.containers.bound_above().ok().flatten().unwrap_or(u64::MAX);
+    (total, total.min(above))
+}
+
+/// What to say when `host.memory` is more than there is: one configuration may be for hosts of several sizes.
+pub(crate) fn budget_warning(ctx: &Ctx) -> Option<String> {
+    let wanted = ctx.configured.config.host_memory?;
+    let (_, most) = memory_there(ctx);
+    (wanted > most).then(|| {
+        let (wanted, most) = (show_size(wanted), show_size(most));
+        format!("`host.memory` is {wanted}, and there are {most}: jobs may hold {most} in all")
+    })
+}
+
+fn reserve_bytes(ctx: &Ctx, total: u64) -> u64 {
+    let usual = RESERVE_BYTES.max(total / 1000 * RESERVE_MILLI);
+    ctx.configured.config.host_memory_reserve.unwrap_or(usual)
+}
+
+/// A frozen job of which most is in swap is parked.
+pub(crate) fn note_parked(policy: &Policy, journal: &mut Journal, table: &mut JobTable, now_us: u64) {
+    let frozen = |live: &&mut Box<crate::jobs::record::JobRecord>| live.row.frozen_since_us.is_some();
+    for live in table.values_mut().filter(frozen) {
+        let parked = policy.job(live.id()).is_some_and(|info| info.parked);
+        let state = if parked { JobState::Parked } else { JobState::Frozen };
+        if live.row.state != state {
+            live.set_state(state, now_us);
+            journal.touch(live.id());
+        }
+    }
+}

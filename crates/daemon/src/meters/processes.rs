@@ -1,0 +1,374 @@
+//! Following every process of every job: the kernel's records and the samples go into the census, its rows into
+//! the journal. While nothing runs and nobody keeps a job, the records stay unread, and are closed after a while:
+//! an idle host is not woken for other people's processes.
+
+use pinfold_policy::JobId;
+use pinfold_profile::census::{Census, End, Seen};
+use pinfold_proto::row::{Counts, ProcessRow, ProcessUsage, ProcessesFrom};
+use pinfold_proto::view::ThreadView;
+use pinfold_sys::procfs::{Member, Members, Proc};
+use pinfold_sys::records::{self, Records, Source};
+
+use crate::core::Ctx;
+use crate::jobs::{JobTable, Jobs};
+use crate::meters::shares::Shares;
+use crate::store::journal::Journal;
+
+/// How long records may wait in the kernel: its room holds some 10,000 of them, and more than 40,000 processes a
+/// second no host starts.
+const TAKE_EVERY_US: u64 = 250_000;
+/// The same while many come.
+const TAKE_SOON_US: u64 = 50_000;
+/// So many at once are many.
+const MANY: usize = 1_000;
+/// How long records stay open after the last job.
+const CLOSE_AFTER_US: u64 = 60_000_000;
+/// Waits and switches are read of so many processes of a job with each sample, some 15 us each,
+const TURNS_SAMPLED: usize = 8;
+/// and of so many when somebody asks for them.
+const TURNS_ASKED: usize = 200;
+
+/// The records, the census, and when to look next.
+#[derive(Debug)]
+pub(crate) struct Processes {
+    enabled: bool,
+    records: Option<Records>,
+    census: Census,
+    due_us: Option<u64>,
+    used_us: u64,
+    /// Processes that keep jobs and are connected.
+    keepers: usize,
+    /// Words were lost since the last sample.
+    lost: bool,
+}
+
+impl Processes {
+    /// Nothing is followed yet. `enabled`: `profile.processes`.
+    pub(crate) fn new(enabled: bool) -> Self {
+        Self {
+            enabled,
+            records: None,
+            census: Census::default(),
+            due_us: None,
+            used_us: 0,
+            keepers: 0,
+            lost: false,
+        }
+    }
+
+    /// Whether processes are followed one by one.
+    pub(crate) fn enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// Changes that; rows of jobs that run end with what was known.
+    pub(crate) fn enable(&mut self, enabled: bool) {
+        if self.enabled && !enabled {
+            *self = Self { keepers: self.keepers, ..Self::new(false) };
+        }
+        self.enabled = enabled;
+    }
+
+    /// When records are to be taken next.
+    pub(crate) fn due_us(&self) -> Option<u64> {
+        self.due_us
+    }
+
+    /// A process that forks jobs' first processes: from now on records are heard.
+    pub(crate) fn keeper(&mut self, pid: u32, now_us: u64) {
+        self.keepers += 1;
+        if !self.enabled {
+            return;
+        }
+        self.census.keeper(pid);
+        self.open(now_us);
+    }
+
+    /// It is gone.
+    pub(crate) fn keeper_gone(&mut self, pid: u32) {
+        self.keepers = self.keepers.saturating_sub(1);
+        self.census.keeper_gone(pid);
+    }
+
+    /// A job begins with this process.
+    pub(crate) fn bind(&mut self, job: JobId, pid: u32, now_us: u64) {
+        if self.enabled {
+            self.open(now_us);
+            self.census.bind(pid, job.0, now_us);
+        }
+    }
+
+    /// A job of an earlier life: what is known of its processes.
+    pub(crate) fn resume(&mut self, job: JobId, total: u64, known: &[ProcessRow]) {
+        if self.enabled {
+            let last_number = known.iter().map(|row| row.number).max().unwrap_or(0);
+            self.census.resume(job.0, total, last_number, known);
+        }
+    }
+
+    /// How the processes of jobs are found now.
+    pub(crate) fn from(&self) -> ProcessesFrom {
+        match (self.enabled, self.records.as_ref().map(Records::source)) {
+            (true, Some(Source::Full)) => ProcessesFrom::Records,
+            (true, Some(Source::Births)) => ProcessesFrom::Events,
+            _ => ProcessesFrom::Samples,
+        }
+    }
+
+    fn open(&mut self, now_us: u64) {
+        self.used_us = now_us;
+        if self.records.is_none() {
+            let records = Records::open();
+            tracing::info!(source = records.source().as_str(), why = %records.why_not(), "following processes");
+            self.records = Some(records);
+        }
+        self.due_us.get_or_insert(now_us + TAKE_EVERY_US);
+    }
+
+    /// Takes all that the kernel has told. `true`: some of its words were lost.
+    fn take(&mut self, now_us: u64) -> bool {
+        let Some(records) = &mut self.records else { return false };
+        let taken = records.take();
+        for birth in &taken.births {
+            self.census.born(birth.pid, birth.parent, now_us.saturating_sub(birth.age_us));
+        }
+        for end in &taken.ends {
+            self.census.ended(&self::end(end), now_us);
+        }
+        let wait_us = if taken.messages > MANY { TAKE_SOON_US } else { TAKE_EVERY_US };
+        self.due_us = Some(now_us + wait_us);
+        let lost = taken.lost && !self.census.is_idle();
+        if lost {
+            self.census.lost(now_us);
+            self.lost = true;
+        }
+        lost
+    }
+
+    /// Stops looking while there is nothing to look for.
+    fn rest(&mut self, busy: bool, now_us: u64) {
+        if busy {
+            self.used_us = now_us;
+            return;
+        }
+        self.census.sweep(now_us);
+        self.due_us = None;
+        if now_us.saturating_sub(self.used_us) > CLOSE_AFTER_US {
+            self.records = None;
+        }
+    }
+
+    /// A sample of one job. `surely`: see [`Census::sampled`].
+    pub(crate) fn sampled(
+        &mut self,
+        job: JobId,
+        alive: &[u32],
+        members: &Members,
+        now_us: u64,
+    ) -> Vec<ProcessRow> {
+        let seen: Vec<Seen> = members.changed().iter().map(seen).collect();
+        let sure = self.from() != ProcessesFrom::Samples && !self.lost;
+        self.census.sampled(job.0, alive, &seen, sure, now_us);
+        self.census.changed(job.0)
+    }
+
+    /// All jobs were sampled.
+    pub(crate) fn round_done(&mut self) {
+        self.lost = false;
+    }
+
+    /// How many processes a job has had.
+    pub(crate) fn total(&self, job: JobId) -> u64 {
+        self.census.total(job.0)
+    }
+
+    /// Those that are alive.
+    pub(crate) fn living(&self, job: JobId) -> Vec<ProcessRow> {
+        self.census.living(job.0)
+    }
+
+    /// What the processes of a job did, counted.
+    pub(crate) fn counts(&self, job: JobId) -> Counts {
+        self.census.counts(job.0)
+    }
+
+    /// Reads how these processes came by their processors, where the kernel will not tell it at their end, and they are
+    /// few.
+    pub(crate) fn take_turns(&mut self, proc: &Proc, members: &Members) {
+        if self.from() != ProcessesFrom::Records && members.changed().len() <= TURNS_SAMPLED {
+            members.changed().iter().for_each(|member| self.take_turns_of(proc, member.pid));
+        }
+    }
+
+    fn take_turns_of(&mut self, proc: &Proc, pid: u32) {
+        if let Ok(Some(turns)) = proc.turns(pid) {
+            self.census.counted(pid, turns.waited_us, turns.voluntary, turns.forced);
+        }
+    }
+
+    /// A job is over: what its processes did, and its last rows.
+    pub(crate) fn finish(&mut self, job: JobId, now_us: u64) -> (Counts, Vec<ProcessRow>) {
+        self.census.close(job.0, now_us);
+        (self.census.counts(job.0), self.census.finish(job.0, now_us))
+    }
+
+    /// Rows that changed since the last sample.
+    pub(crate) fn changed(&mut self, job: JobId) -> Vec<ProcessRow> {
+        self.census.changed(job.0)
+    }
+}
+
+impl Processes {
+    /// Hears what the kernel told of processes since the last time.
+    pub(crate) fn read_records(&mut self, ctx: &Ctx, jobs: &mut Jobs, shares: &mut Shares) {
+        // Before anything is heard of their ends.
+        for (pid, share) in shares.take() {
+            self.census.divided(pid, share.bytes, share.time_us);
+        }
+        let now_us = ctx.clock.now_us();
+        if self.take(now_us) {
+            tracing::warn!("records of processes were lost; those that live are found by samples");
+            for job in &jobs.running {
+                if let Some(meter) = jobs.table.get_mut(job).and_then(|live| live.meter.as_mut()) {
+                    meter.processes_from(ProcessesFrom::Gaps);
+                }
+            }
+        }
+        self.rest(!jobs.running.is_empty() || self.keepers > 0, now_us);
+    }
+
+    /// Follows a job that was found again: those of its processes that are alive, and what the store knows.
+    pub(crate) fn follow_again(
+        &mut self,
+        ctx: &Ctx,
+        journal: &mut Journal,
+        table: &mut JobTable,
+        job: JobId,
+    ) {
+        let now_us = ctx.clock.now_us();
+        let known = journal.store().processes(job.0).unwrap_or_default();
+        let Some(live) = table.get_mut(&job) else { return };
+        self.resume(job, live.row.usage.processes_total, &known);
+        let pids = live.container.as_ref().and_then(|container| container.pids().ok()).unwrap_or_default();
+        pids.iter().for_each(|&pid| self.bind(job, pid, now_us));
+        if let Some(meter) = &mut live.meter {
+            meter.processes_from(ProcessesFrom::Gaps);
+        }
+    }
+
+    /// The processes of a job, over and alive, by number.
+    pub(crate) fn process_rows(
+        &mut self,
+        ctx: &Ctx,
+        journal: &mut Journal,
+        jobs: &mut Jobs,
+        shares: &mut Shares,
+        job: JobId,
+    ) -> Vec<ProcessRow> {
+        if jobs.table.contains_key(&job) {
+            self.read_records(ctx, jobs, shares);
+            self.look_now(ctx, journal, &mut jobs.table, job);
+        }
+        let mut rows = journal.store().processes(job.0).unwrap_or_default();
+        for row in journal.processes_of(job) {
+            rows.retain(|known| known.number != row.number);
+            rows.push(row.clone());
+        }
+        rows.extend(self.living(job));
+        rows.sort_by_key(|row| row.number);
+        rows
+    }
+
+    /// Reads a job's processes as they are at this moment.
+    fn look_now(&mut self, ctx: &Ctx, journal: &mut Journal, table: &mut JobTable, job: JobId) {
+        let now_us = ctx.clock.now_us();
+        let Some(live) = table.get_mut(&job) else { return };
+        let sampled = live.container.as_ref().and_then(|container| container.sample(&mut live.members).ok());
+        let rows = match sampled {
+            Some((_, pids)) if self.enabled() => {
+                let rows = self.sampled(job, &pids, &live.members, now_us);
+                pids.iter().take(TURNS_ASKED).for_each(|&pid| self.take_turns_of(&ctx.proc, pid));
+                rows
+            }
+            _ => self.changed(job),
+        };
+        rows.into_iter().for_each(|row| journal.process(row));
+    }
+}
+
+/// The threads of a job that runs.
+pub(crate) fn threads(ctx: &Ctx, table: &JobTable, job: JobId) -> Vec<ThreadView> {
+    let container = table.get(&job).and_then(|live| live.container.as_ref());
+    let pids = container.and_then(|container| container.pids().ok()).unwrap_or_default();
+    pids.iter().flat_map(|&pid| threads_of(&ctx.proc, pid)).collect()
+}
+
+fn threads_of(proc: &Proc, pid: u32) -> Vec<ThreadView> {
+    let threads = proc.threads(pid).ok().flatten().unwrap_or_default();
+    let view = |thread: u32| {
+        let (stat, waited_us) = proc.thread(pid, thread).ok().flatten()?;
+        Some(ThreadView {
+            pid,
+            thread,
+            name: stat.name,
+            state: stat.state.to_string(),
+            cpu_user_s: pinfold_proto::view::seconds(stat.cpu_user_us),
+            cpu_system_s: pinfold_proto::view::seconds(stat.cpu_system_us),
+            waited_s: waited_us.map(pinfold_proto::view::seconds),
+            pu: stat.pu,
+        })
+    };
+    threads.into_iter().filter_map(view).collect()
+}
+
+fn end(end: &records::End) -> End {
+    let figures = end.figures.as_ref();
+    End {
+        pid: end.process,
+        parent: end.parent,
+        is_last: end.is_last,
+        exit_code: end.exit_code,
+        signal: end.signal,
+        name: figures.map(|figures| figures.name.clone()).unwrap_or_default(),
+        lived_us: figures.map_or(0, |figures| figures.process_lived_us.max(figures.lived_us)),
+        used: figures.map(|figures| ProcessUsage {
+            cpu_user_us: figures.cpu_user_us,
+            cpu_system_us: figures.cpu_system_us,
+            waited_us: figures.waited_us,
+            memory_peak_bytes: figures.rss_peak_bytes,
+            virtual_peak_bytes: Some(figures.virtual_peak_bytes).filter(|&bytes| bytes > 0),
+            io_read_bytes: figures.io_read_bytes,
+            io_write_bytes: figures.io_write_bytes,
+            io_read_calls: figures.io_read_calls,
+            io_write_calls: figures.io_write_calls,
+            faults_minor: figures.faults_minor,
+            faults_major: figures.faults_major,
+            switches_voluntary: figures.switches_voluntary,
+            switches_forced: figures.switches_forced,
+        }),
+    }
+}
+
+fn seen(member: &Member) -> Seen {
+    let io = member.io.unwrap_or_default();
+    Seen {
+        pid: member.pid,
+        parent: member.parent,
+        command: member.command.clone(),
+        started_us: member.started_us,
+        threads: member.threads,
+        used: ProcessUsage {
+            cpu_user_us: member.cpu_user_us,
+            cpu_system_us: member.cpu_system_us,
+            memory_peak_bytes: member.resident_bytes,
+            virtual_peak_bytes: Some(member.virtual_bytes),
+            io_read_bytes: io.read_bytes,
+            io_write_bytes: io.write_bytes,
+            io_read_calls: io.read_calls,
+            io_write_calls: io.write_calls,
+            faults_minor: member.faults_minor,
+            faults_major: member.faults_major,
+            ..ProcessUsage::default()
+        },
+    }
+}

@@ -1,0 +1,157 @@
+//! What each process holds of memory when shared pages are divided among their users (PSS), within a budget.
+//!
+//! The kernel walks a process's page tables for it, and the process cannot map memory meanwhile. So a thread of its
+//! own reads, 1 % of a core in all, little at a time and ahead of other threads, so that it is not kept waiting while
+//! it keeps a job waiting. What to read when is the budget's to say. The loop only hands sizes over and takes
+//! figures back; it never waits.
+//!
+//! Owner of state: the thread has the budget; figures go into the census, and with a process's row into the store.
+
+mod budget;
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant as Moment;
+
+use budget::{Budget, Cost, Size};
+use pinfold_sys::procfs::Proc;
+use rustix::time::ClockId;
+
+use crate::core::Ctx;
+use crate::jobs::Jobs;
+
+/// How far ahead of other threads the reader is: whoever reads holds a lock that the job may want. Allowed to root
+/// alone; others' readers are as any thread is.
+const READER_NICE: i32 = -10;
+
+/// A figure: when it was read, and what it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Share {
+    /// In microseconds since the Unix epoch.
+    pub(super) time_us: u64,
+    /// Proportional anonymous and shared memory.
+    pub(super) bytes: u64,
+}
+
+/// The loop's side.
+#[derive(Debug, Default)]
+pub(crate) struct Shares {
+    reader: Option<Reader>,
+}
+
+#[derive(Debug)]
+struct Reader {
+    orders: Sender<(u64, Vec<Size>)>,
+    answers: Receiver<Vec<(u32, Share)>>,
+    /// An order is being carried out.
+    busy: bool,
+}
+
+impl Shares {
+    /// Takes what was read since the last call.
+    pub(super) fn take(&mut self) -> Vec<(u32, Share)> {
+        let Some(reader) = &mut self.reader else { return Vec::new() };
+        let mut read = Vec::new();
+        while let Ok(some) = reader.answers.try_recv() {
+            reader.busy = false;
+            read.extend(some);
+        }
+        read
+    }
+
+    /// Has these processes, which are all there are, read as far as the budget goes, if none are being read.
+    fn order(&mut self, sizes: Vec<Size>, now_us: u64) {
+        let reader = match &mut self.reader {
+            Some(reader) => reader,
+            none => match start() {
+                Ok(reader) => none.insert(reader),
+                Err(error) => return tracing::warn!(%error, "shared memory is not divided"),
+            },
+        };
+        if !reader.busy {
+            reader.busy = reader.orders.send((now_us, sizes)).is_ok();
+        }
+    }
+}
+
+fn start() -> std::io::Result<Reader> {
+    let (orders, received) = channel::<(u64, Vec<Size>)>();
+    let (tell, answers) = channel();
+    let proc = Proc::open(Path::new("/proc")).map_err(std::io::Error::other)?;
+    std::thread::Builder::new().name("shares".to_owned()).spawn(move || {
+        // Of the calling thread, on Linux.
+        let _ = rustix::process::setpriority_process(None, READER_NICE);
+        let mut budget = Budget::default();
+        // The thread ends with the loop's side only.
+        while let Ok((now_us, sizes)) = received.recv() {
+            let read = budget.choose(now_us, &sizes).into_iter();
+            let read = read.filter_map(|size| read_one(&proc, &mut budget, size, now_us)).collect();
+            if tell.send(read).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(Reader { orders, answers, busy: false })
+}
+
+fn read_one(proc: &Proc, budget: &mut Budget, size: Size, now_us: u64) -> Option<(u32, Share)> {
+    let (began, cpu_us) = (Moment::now(), cpu_us());
+    let found = proc.rollup(size.pid).ok().flatten();
+    let cost = Cost {
+        cpu_us: self::cpu_us().saturating_sub(cpu_us),
+        wall_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
+    };
+    budget.read(size, cost, found.map_or(0, |found| found.shared_bytes), now_us);
+    found.map(|found| (size.pid, Share { time_us: now_us, bytes: found.anon_bytes + found.shmem_bytes }))
+}
+
+/// Processor time of this thread so far.
+fn cpu_us() -> u64 {
+    let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
+    let (whole, rest) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
+    whole.unwrap_or(0).saturating_mul(1_000_000).saturating_add(rest.unwrap_or(0) / 1000)
+}
+
+impl Shares {
+    /// Has shared memory divided among the processes of all jobs that run.
+    pub(crate) fn divide_shared(&mut self, ctx: &Ctx, jobs: &Jobs, now_us: u64) {
+        if !ctx.configured.config.profile_pss {
+            *self = Self::default();
+            return;
+        }
+        let running = jobs.running.iter().filter_map(|job| Some((job.0, jobs.table.get(job)?)));
+        let sizes = running.flat_map(|(job, live)| {
+            live.members.residents().map(move |(pid, resident_bytes)| Size { job, pid, resident_bytes })
+        });
+        let sizes: Vec<Size> = sizes.collect();
+        if !sizes.is_empty() || self.reader.is_some() {
+            self.order(sizes, now_us);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_come_back() {
+        let mut shares = Shares::default();
+        assert_eq!(shares.take(), [], "nothing was ordered");
+        let pid = std::process::id();
+        let size = Size { job: 1, pid, resident_bytes: 1 << 20 };
+        let began = Moment::now();
+        let mut now_us = 1;
+        let share = loop {
+            assert!(began.elapsed() < std::time::Duration::from_secs(60), "no figure");
+            now_us += 1_000_000;
+            shares.order(vec![size], now_us);
+            std::thread::yield_now();
+            if let Some((read, share)) = shares.take().pop() {
+                assert_eq!(read, pid);
+                break share;
+            }
+        };
+        assert!(share.bytes > 4096 && (1..=now_us).contains(&share.time_us), "{share:?}");
+    }
+}

@@ -1,0 +1,447 @@
+//! Processes that somebody else started become a job: it is asked for as any other, and until its turn comes they run on
+//! as they did. Then they are moved into its container, with all that descends from them. Nobody here is their parent, so
+//! their end is known and their exit status only where the kernel tells of it (`processes`).
+//!
+//! Absent here: what the kernel says of a process (`sys::adoptee`), and how they are held (`sys::container`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use pinfold_policy::{Action, Event as SchedulerEvent, JobId};
+use pinfold_proto::row::{JobRow, ProcessId, ProcessesFrom};
+use pinfold_proto::wire::{Adoptee, ErrorCode, Reply};
+use pinfold_proto::{Adopted, Ending, JobSpec};
+use pinfold_sys::adoptee::{self, Processes, Standing};
+use pinfold_sys::container::{Container, ContainerError, Entered, Shape, Taken};
+use pinfold_sys::managers;
+use pinfold_sys::mode::{Mode, Roots};
+use pinfold_sys::peer::{self, Peer};
+use pinfold_sys::procfs::{ProcError, ProcessStat};
+
+use crate::clients::audit::Concern;
+use crate::clients::rights;
+use crate::core::poller::Ready;
+use crate::core::{ConnectionId, Event, Next, Refusal, denied, in_full, is_alive};
+use crate::host::allocation;
+use crate::jobs::{JobRecord, bounds, described, endings};
+use crate::reactor::Daemon;
+
+/// So many processes can be taken in at once. Each costs a look at it and a write in each hierarchy.
+const PROCESSES_MAX: usize = 1024;
+/// How often is looked for processes that were forked while others were moved.
+const ROUNDS_MAX: usize = 64;
+
+/// What containers are to know of a job whose processes ran before.
+pub(crate) fn taken(adopted: &Adopted) -> Taken {
+    Taken { processes: adopted.processes.clone(), before_ticks: adopted.before_ticks }
+}
+
+impl Daemon {
+    /// Makes a job of processes that run.
+    pub(super) fn adopt_for(
+        &mut self,
+        id: ConnectionId,
+        user: Peer,
+        which: &Adoptee,
+        spec: JobSpec,
+    ) -> Result<(), Refusal> {
+        let (found, owner) = self.adoptees(user, which)?;
+        let mut spec = described::described(&self.ctx, which, spec, &found)?;
+        let any_user = rights::is_operator(&self.ctx.configured.config, user);
+        spec.adopted.iter_mut().for_each(|adopted| adopted.any_user = any_user);
+        bounds::within_bounds(&spec)?;
+        let bounds = allocation::bounds_around(&self.ctx, found[0].pid);
+        spec.allocation = None;
+        self.clients.askers.stay_within_bounds(
+            &self.ctx,
+            &self.jobs.table,
+            &self.host.sets,
+            bounds,
+            &mut spec,
+        )?;
+        let priority = self.admit(user, &spec)?;
+        let first = ProcessId { pid: found[0].pid, start_ticks: found[0].start_ticks };
+        let job = self.outbox.journal.next_number().map_err(|reason| (ErrorCode::Failed, reason))?;
+        let uid_name = self.clients.names.name(owner);
+        let row = JobRow::asked_for(job, owner, uid_name, spec, self.ctx.clock.now_us());
+        let row = JobRow { priority, main: Some(first), ..row };
+        let concern = if owner == user.uid { Concern::Own } else { Concern::Others };
+        self.note(user, concern, "adopt", &format!("job {job}: {}", named(&row.spec)));
+        let request = self.host.sets.request(&self.ctx, &self.jobs.table, &row);
+        self.jobs.table.insert(JobId(job), Box::new(JobRecord::new(row, false)));
+        self.outbox.journal.touch(JobId(job));
+        self.outbox.step(SchedulerEvent::Submit(request));
+        self.outbox.then(Next::Adopted { asked: id, job: JobId(job), processes: found.len() as u64 });
+        Ok(())
+    }
+
+    /// The scheduler has let such a job in, or not: whoever asked is told.
+    pub(super) fn on_adopted(&mut self, id: ConnectionId, job: JobId, processes: u64) {
+        if !self.jobs.table.contains_key(&job) {
+            let reason = self.outbox.journal.stored_row(job).and_then(|row| row.reason).unwrap_or_default();
+            return self.outbox.refuse(id, (ErrorCode::Refused, format!("job {job}: {reason}")));
+        }
+        self.watch_adopted(job);
+        self.outbox.reply(id, Reply::Adopted { job: job.0, processes });
+    }
+
+    /// The processes that are meant, the first one named first, each such as may be taken in; and whose that one is.
+    fn adoptees(&mut self, user: Peer, which: &Adoptee) -> Result<(Vec<ProcessStat>, u32), Refusal> {
+        let named = match which {
+            Adoptee::Process(pid) => vec![*pid],
+            Adoptee::Group(path) => self.in_group(path)?,
+        };
+        let mut found = Vec::new();
+        let all = Processes::read(&self.ctx.proc).map_err(|error| unreadable(&error))?;
+        self.host.processes_seen = all.count();
+        let tree = all.tree(&named);
+        if tree.len() > PROCESSES_MAX {
+            let text = format!("{} processes, and {PROCESSES_MAX} at once are the most", tree.len());
+            return Err((ErrorCode::Refused, format!("{text}; adopt parts of them")));
+        }
+        for stat in tree {
+            // Who has ended since then is as good as not there.
+            let standing = adoptee::standing(&self.ctx.proc, stat.pid).map_err(|error| unreadable(&error))?;
+            found.extend(standing.map(|standing| (stat, standing)));
+        }
+        if found.is_empty() {
+            let text = match which {
+                Adoptee::Process(pid) => format!("there is no process {pid}, or it has ended"),
+                Adoptee::Group(path) => format!("no process is in the group {path}"),
+            };
+            return Err((ErrorCode::Failed, text));
+        }
+        let is_named: BTreeSet<u32> = named.into_iter().collect();
+        let kept = self.kept_processes();
+        for (stat, standing) in &found {
+            self.may_adopt(user, stat, *standing, is_named.contains(&stat.pid), &kept)?;
+        }
+        let owner = found[0].1.user;
+        let found: Vec<ProcessStat> = found.into_iter().map(|(stat, _)| stat).collect();
+        self.beside_none(&found, &all)?;
+        Ok((found, owner))
+    }
+
+    fn in_group(&self, path: &str) -> Result<Vec<u32>, Refusal> {
+        let hierarchies = &self.ctx.containers.plan().facts.hierarchies;
+        let members = adoptee::group_members(hierarchies, &Roots::default(), Path::new(path));
+        let members = members.map_err(|error| (ErrorCode::Failed, in_full(&error)))?;
+        members.ok_or_else(|| {
+            let text =
+                format!("there is no control group {path}: name one below the top, by its directory or as");
+            (ErrorCode::Usage, format!("{text} /proc/PID/cgroup has it"))
+        })
+    }
+
+    /// Whether one process may be taken in, for this user.
+    fn may_adopt(
+        &self,
+        user: Peer,
+        stat: &ProcessStat,
+        standing: Standing,
+        is_named: bool,
+        kept: &BTreeSet<(u32, u64)>,
+    ) -> Result<(), Refusal> {
+        let pid = stat.pid;
+        let refuse = |text: &str| Err((ErrorCode::Refused, format!("process {pid} {text}")));
+        if pid == 1 {
+            return refuse("is the first of this host, or of its container, on which all others rest");
+        }
+        if standing.kernel {
+            return refuse("is a thread of the kernel's");
+        }
+        let operator = rights::is_operator(&self.ctx.configured.config, user);
+        if standing.user != user.uid && !operator {
+            return Err(denied(&format!("process {pid} belongs to another user; operators may adopt it")));
+        }
+        if standing.mixed && !operator {
+            return Err(denied(&format!(
+                "process {pid} has another user's rights beside its own; operators may adopt it"
+            )));
+        }
+        let own = peer::own_uid();
+        if own != 0 && standing.user != own {
+            let text =
+                format!("process {pid} belongs to another user than this daemon, which cannot hold it");
+            return Err(denied(&text));
+        }
+        if is_named && standing.nested {
+            return refuse(
+                "is in a container of another software (a PID namespace of its own), which keeps it in groups of \
+                           its own",
+            );
+        }
+        let name = self.ctx.proc.text(&format!("{pid}/comm")).ok().flatten().unwrap_or_default();
+        if pid == std::process::id() || name.trim() == "pinfoldd" {
+            return refuse("is a daemon of pinfold's");
+        }
+        if kept.contains(&(pid, stat.start_ticks)) {
+            return refuse("keeps jobs of pinfold's: it starts their commands and waits for them");
+        }
+        match self.managed(pid) {
+            Some((true, job)) => return refuse(&format!("is part of job {job} already")),
+            Some((false, job)) => return refuse(&format!("is part of job {job} of another daemon already")),
+            None => {}
+        }
+        let environ = self.ctx.proc.environ(pid).ok().flatten().unwrap_or_default();
+        let by_groups = managers::of_process(&self.ctx.proc, pid);
+        match by_groups.or_else(|| adoptee::manager(&environ).map(str::to_owned)) {
+            Some(manager) if !operator => refuse(&format!(
+                "is part of a job of {manager}, which would not find it any more to end it; operators may adopt it"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The processes that keep jobs.
+    fn kept_processes(&self) -> BTreeSet<(u32, u64)> {
+        let keepers = self.jobs.table.values().filter_map(|live| live.row.keeper);
+        keepers.map(|keeper| (keeper.pid, keeper.start_ticks)).collect()
+    }
+
+    /// The job that a process is part of, and whether it is one of this daemon's.
+    fn managed(&self, pid: u32) -> Option<(bool, u64)> {
+        let groups = self.ctx.proc.text(&format!("{pid}/cgroup")).ok().flatten().unwrap_or_default();
+        if let Some((instance, job)) = adoptee::group_of_a_job(&groups) {
+            return Some((instance == self.ctx.instance, job));
+        }
+        let environ = self.ctx.proc.environ(pid).ok().flatten().unwrap_or_default();
+        let (instance, job) = adoptee::mark_of_a_job(&environ)?;
+        // What a process found in its environment, it may have long after the job.
+        let lives = self.jobs.table.get(&JobId(job)).is_some_and(|live| live.has_started());
+        (instance == self.ctx.instance && lives && self.is_rootless()).then_some((true, job))
+    }
+
+    fn is_rootless(&self) -> bool {
+        self.ctx.containers.plan().mode == Mode::Rootless
+    }
+
+    /// Refuses processes that are part of another job that was adopted, or of one that waits for that.
+    fn beside_none(&self, found: &[ProcessStat], all: &Processes) -> Result<(), Refusal> {
+        let mut theirs: BTreeMap<u32, JobId> = BTreeMap::new();
+        for (job, live) in self.jobs.table.adopted() {
+            let Some(adopted) = &live.row.spec.adopted else { continue };
+            match &live.container {
+                Some(container) => {
+                    theirs.extend(container.pids().unwrap_or_default().into_iter().map(|pid| (pid, job)));
+                }
+                None => theirs.extend(adopted.processes.iter().map(|&(pid, _)| (pid, job))),
+            }
+        }
+        // A process is part of such a job if it, or one that it descends from, is named there.
+        let job_of = |stat: &ProcessStat| all.line(stat.pid).find_map(|above| theirs.get(&above.pid));
+        match found.iter().find_map(|stat| Some((stat.pid, job_of(stat)?))) {
+            Some((pid, job)) => {
+                Err((ErrorCode::Refused, format!("process {pid} is part of job {job} already")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Tells those who hold jobs of one of an earlier life whose processes ran before; says whether any of them is alive.
+    pub(super) fn restore_adopted(&mut self, row: &JobRow) -> bool {
+        let Some(adopted) = row.spec.adopted.as_ref().filter(|_| !self.ctx.rebooted) else { return false };
+        self.ctx.containers.takes_in(row.job, taken(adopted));
+        self.host.guard.takes_in(row.job, &adopted.processes);
+        let alive =
+            |&(pid, start_ticks): &(u32, u64)| is_alive(&self.ctx.proc, ProcessId { pid, start_ticks });
+        adopted.processes.iter().any(alive)
+    }
+
+    /// Watches the first of such processes: while the job waits, its end is the job's, later it tells the exit status.
+    pub(super) fn watch_adopted(&mut self, job: JobId) {
+        let Some(live) = self.jobs.table.get_mut(&job) else { return };
+        live.keeper_watch = None;
+        let main = live.row.main;
+        let watch = main.and_then(|main| self.ctx.process_again(main)?.into_handle());
+        let Some(live) = self.jobs.table.get_mut(&job) else { return };
+        match watch {
+            Some(watch) if self.ctx.poller.watch(Ready::Keeper(job), &watch).is_ok() => {
+                live.keeper_watch = Some(watch);
+            }
+            _ => self.adopted_ended(job),
+        }
+    }
+
+    /// The first of the processes of such a job has ended.
+    pub(super) fn adopted_ended(&mut self, job: JobId) {
+        let Some(live) = self.jobs.table.get_mut(&job) else { return };
+        live.keeper_watch = None;
+        let Some(adopted) = live.row.spec.adopted.clone() else { return };
+        if live.container.is_some() {
+            return self.told_ending(job);
+        }
+        let left =
+            |&&(pid, start_ticks): &&(u32, u64)| is_alive(&self.ctx.proc, ProcessId { pid, start_ticks });
+        match adopted.processes.iter().find(left) {
+            Some(&(pid, start_ticks)) => {
+                live.row.main = Some(ProcessId { pid, start_ticks });
+                self.outbox.journal.touch(job);
+                self.watch_adopted(job);
+            }
+            None => self.withdrawn(job, endings::ENDED_BEFORE.to_owned()),
+        }
+    }
+
+    /// Notes how the first process ended, where the kernel told it.
+    fn told_ending(&mut self, job: JobId) {
+        match self.ending_told(job) {
+            Some(ending) => self.ended(job, ending),
+            None => self.finish_if_empty(job),
+        }
+    }
+
+    /// Nobody is left of such a job: whether the kernel may still tell how it ended, or just did. Its word comes by another
+    /// way than that of the empty group, and a moment later (`do_exit` in the kernel's `exit.c`).
+    pub(super) fn hears_of_its_end(&mut self, job: JobId) -> bool {
+        let Some(live) = self.jobs.table.get_mut(&job) else { return false };
+        if live.row.spec.adopted.is_none() || live.row.ending.is_some() || live.heard_of {
+            return false;
+        }
+        live.heard_of = true;
+        let may = self.jobs.running.contains(&job) && self.meters.processes.from() != ProcessesFrom::Samples;
+        match self.ending_told(job) {
+            Some(ending) => self.ended(job, ending),
+            // It is looked at again (`lingering`).
+            None => return may,
+        }
+        true
+    }
+
+    fn ending_told(&mut self, job: JobId) -> Option<Ending> {
+        let main = self.jobs.table.get(&job).and_then(|live| live.row.main);
+        let rows = self.meters.process_rows(&self.ctx, &mut self.outbox.journal, &mut self.jobs, job);
+        main.and_then(|main| {
+            let its = |row: &&pinfold_proto::row::ProcessRow| {
+                row.pid == main.pid && row.count == 1 && (row.exit_code.is_some() || row.signal.is_some())
+            };
+            // Of several with its number it was the first.
+            let row = rows.iter().find(its)?;
+            let ended_us = row.ended_us.unwrap_or_else(|| self.ctx.clock.now_us());
+            Some(Ending { exit_code: row.exit_code, signal: row.signal, ended_us, ..Ending::default() })
+        })
+    }
+
+    /// Moves the processes of such a job into its container, now that it may start.
+    pub(super) fn take_in(&mut self, job: JobId, action: Action) -> Option<Event> {
+        if let Err(error) =
+            self.surroundings.set_up(&self.ctx, &mut self.outbox, &mut self.jobs.table, job)?
+        {
+            return Some(Event::NotCarried(job, action, error));
+        }
+        let limits = self.host.host_processes.limits_at_start(&self.ctx, &mut self.jobs, job);
+        let live = self.jobs.table.get(&job)?;
+        let (shape, mut adopted) = (Shape { limits, ..live.shape() }, live.row.spec.adopted.clone()?);
+        adopted
+            .processes
+            .retain(|&(pid, start_ticks)| is_alive(&self.ctx.proc, ProcessId { pid, start_ticks }));
+        if adopted.processes.is_empty() {
+            self.withdrawn(job, endings::ENDED_BEFORE.to_owned());
+            return None;
+        }
+        let main = adopted.processes[0];
+        self.ctx.containers.takes_in(job.0, taken(&adopted));
+        let (container, entered) = match self.moved(job, &shape, &adopted) {
+            Ok(moved) => moved,
+            Err(error) => return Some(Event::NotCarried(job, action, in_full(&error))),
+        };
+        let sum = |of: fn(&ProcessStat) -> u64| entered.iter().map(of).sum::<u64>();
+        adopted.before_ticks = (
+            sum(|stat| stat.user_ticks + stat.children_user_ticks),
+            sum(|stat| stat.system_ticks + stat.children_system_ticks),
+        );
+        // Groups know who is in them, so that one is enough to remember.
+        let kept = if self.is_rootless() { PROCESSES_MAX } else { 1 };
+        adopted.processes = entered.iter().take(kept).map(|stat| (stat.pid, stat.start_ticks)).collect();
+        self.ctx.containers.takes_in(job.0, taken(&adopted));
+        container.used_before(adopted.before_ticks);
+        self.host.guard.takes_in(job.0, &adopted.processes);
+        let now_us = self.ctx.clock.now_us();
+        entered.iter().for_each(|stat| self.meters.processes.bind(job, stat.pid, now_us));
+        let live = self.jobs.table.get_mut(&job)?;
+        live.row.main = Some(ProcessId { pid: main.0, start_ticks: main.1 });
+        live.row.spec.adopted = Some(adopted);
+        live.orphaned = true;
+        self.started(job, container);
+        self.first_reading(job);
+        self.outbox.journal.touch(job);
+        self.watch_container(job);
+        self.watch_adopted(job);
+        Some(Event::Carried(job, action))
+    }
+
+    /// Reads what it holds already: it may be over before the first sample.
+    fn first_reading(&mut self, job: JobId) {
+        let now_us = self.ctx.clock.now_us();
+        let Some(live) = self.jobs.table.get_mut(&job) else { return };
+        let (Some(container), Some(meter)) = (&live.container, &mut live.meter) else { return };
+        if let Ok((measure, _)) = container.sample(&mut live.members) {
+            let row = meter.reading(&crate::meters::sample::reading(&measure, now_us, live.row.state));
+            live.row.usage = meter.usage();
+            self.outbox.journal.sampled(row);
+        }
+    }
+
+    /// Makes the container, or takes that of a try before, and moves the processes in, again until no new one appears.
+    fn moved(
+        &self,
+        job: JobId,
+        shape: &Shape,
+        adopted: &Adopted,
+    ) -> Result<(Container, Vec<ProcessStat>), ContainerError> {
+        let container = match self.ctx.containers.create(job.0, shape) {
+            Err(error @ ContainerError::Occupied { .. }) => {
+                let mut left = self.ctx.containers.adopt(job.0, None)?.ok_or(error)?;
+                left.bind(&shape.cpus)?;
+                left.share(shape.share)?;
+                left.limit(shape.limit_bytes)?;
+                left.restrict(&shape.limits)?;
+                left
+            }
+            made => made?,
+        };
+        let named: Vec<u32> = adopted.processes.iter().map(|(pid, _)| *pid).collect();
+        let (mut entered, mut known) = (Vec::new(), BTreeSet::new());
+        let kept = self.kept_processes();
+        for _ in 0..ROUNDS_MAX {
+            let fresh: Vec<ProcessStat> = adoptee::tree(&self.ctx.proc, &named)?
+                .into_iter()
+                .filter(|stat| known.insert((stat.pid, stat.start_ticks)))
+                .collect();
+            if fresh.is_empty() {
+                break;
+            }
+            for stat in fresh {
+                let id = ProcessId { pid: stat.pid, start_ticks: stat.start_ticks };
+                let Some(process) = self.ctx.process_again(id) else { continue };
+                if self.may_enter(job, &stat, &kept) && container.enter_process(&process)? == Entered::Yes {
+                    entered.push(stat);
+                }
+            }
+        }
+        Ok((container, entered))
+    }
+
+    /// Whether one that descends from those that were asked for may come along: what has become another job since, or
+    /// keeps one, may not; nor what is another user's by now, unless an operator asked.
+    fn may_enter(&self, job: JobId, stat: &ProcessStat, kept: &BTreeSet<(u32, u64)>) -> bool {
+        let Some(row) = self.jobs.table.get(&job).map(|live| &live.row) else { return false };
+        let any_user = row.spec.adopted.as_ref().is_some_and(|adopted| adopted.any_user);
+        let standing = adoptee::standing(&self.ctx.proc, stat.pid).ok().flatten();
+        if !any_user && standing.is_none_or(|one| one.user != row.uid || one.mixed) {
+            return false;
+        }
+        is_alive(&self.ctx.proc, ProcessId { pid: stat.pid, start_ticks: stat.start_ticks })
+            && stat.pid != std::process::id()
+            && !kept.contains(&(stat.pid, stat.start_ticks))
+            && self.managed(stat.pid).is_none_or(|whose| whose == (true, job.0))
+    }
+}
+
+fn unreadable(error: &ProcError) -> Refusal {
+    (ErrorCode::Failed, in_full(error))
+}
+
+fn named(spec: &JobSpec) -> String {
+    spec.adopted.as_ref().map(Adopted::named).unwrap_or_default()
+}

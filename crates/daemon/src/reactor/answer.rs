@@ -1,0 +1,367 @@
+//! What `status`, `why`, `config get` and `doctor` are told. Nothing here changes anything.
+
+use std::collections::BTreeSet;
+
+use pinfold_policy::{Instant, JobId};
+use pinfold_profile::report;
+use pinfold_proto::JobPlace;
+use pinfold_proto::job::PlaceView;
+use pinfold_proto::row::JobRow;
+use pinfold_proto::view::{
+    DecisionView, DoctorView, JobView, MapView, MemoryView, NumberView, SetView, SlotsView, StatusView,
+    VERSION, WhyView, seconds,
+};
+use pinfold_proto::wire::{ConfigValue, ErrorCode, Reply, Request, Select};
+use pinfold_sys::container::{Detail, Measure};
+use pinfold_sys::peer::Peer;
+use pinfold_sys::procfs::PressureResource;
+use pinfold_topo::CpuSet;
+
+use crate::clients::{projects, rights};
+use crate::core::event::Wanted;
+use crate::core::{Refusal, denied, store_failed};
+use crate::host::sets;
+use crate::jobs::JobRecord;
+use crate::meters::{memory, numa, readings};
+use crate::reactor::Daemon;
+use crate::reactor::reports::OVER_SHOWN;
+use crate::surroundings::disk;
+
+/// How long doctor's look at the host is good for, in microseconds: it makes groups and removes them, and everybody may ask.
+const EXAMINED_GOOD_US: u64 = 2_000_000;
+
+impl Daemon {
+    /// Answers a question.
+    pub(super) fn answer(&mut self, user: Peer, question: Request) -> Result<Reply, Refusal> {
+        match question {
+            Request::Status { at_us: Some(at_us), .. } => self.status_then(user, at_us).map(Reply::Status),
+            Request::Status { jobs, all, at_us: None } => self.status(user, &jobs, all).map(Reply::Status),
+            Request::Members { names } => self
+                .jobs
+                .table
+                .members_named(&self.ctx, &mut self.outbox.journal, user, &names)
+                .map(Reply::Members),
+            Request::Why { job, at_us } => self.why(user, JobId(job), at_us).map(Reply::Why),
+            Request::Report { select, series, processes, threads, files, all, .. } => {
+                let wanted = Wanted { series, processes, threads, files };
+                self.reports(user, &select, all, wanted).map(Reply::Report)
+            }
+            Request::Starts => {
+                Ok(self.jobs.starts.starts_for(&self.ctx, &mut self.outbox, &mut self.jobs.table, user))
+            }
+            Request::Where => Ok(Reply::Where { state: self.state_dir() }),
+            Request::ConfigGet => Ok(Reply::Config(self.config_values())),
+            Request::Lengths { commands } => Ok(Reply::Lengths(self.meters.learned.lengths(user, &commands))),
+            Request::Map => Ok(Reply::Map(self.map(user))),
+            Request::Sets => Ok(Reply::Sets(self.host.sets.sets_view(
+                &self.ctx,
+                &self.jobs.table,
+                &self.clients.names,
+                &self.host.own_nodes,
+                user,
+            ))),
+            Request::Host { since_us, until_us, each } => readings::host_view(
+                &self.ctx,
+                &mut self.outbox.journal,
+                since_us,
+                until_us.unwrap_or(u64::MAX),
+                each,
+            )
+            .map(Reply::Host),
+            Request::Doctor => Ok(Reply::Doctor(self.doctor())),
+            other => Err((ErrorCode::Usage, format!("not a question: {other:?}"))),
+        }
+    }
+
+    fn status(&mut self, user: Peer, wanted: &[u64], all: bool) -> Result<StatusView, Refusal> {
+        let config = self.ctx.configured.config.clone();
+        let mut views = Vec::new();
+        let mut left: BTreeSet<u64> = wanted.iter().copied().collect();
+        let (mut held_bytes, mut swap_bytes) = (0, 0);
+        for live in self.jobs.table.values() {
+            let measure =
+                live.container.as_ref().and_then(|container| container.measure(Detail::Totals).ok());
+            held_bytes += measure.as_ref().map_or(0, |measure| measure.memory_bytes);
+            swap_bytes += measure.as_ref().map_or(0, |measure| measure.swap_bytes);
+            let asked_for = wanted.is_empty() || left.contains(&live.row.job);
+            if asked_for && rights::may_touch(&config, user, &live.row) {
+                let mut view = live_view(live, measure.as_ref(), self.ctx.clock.now_us());
+                view.place = self.place_view(JobId(live.row.job));
+                view.own_nodes = live.row.set().and_then(|set| self.host.own_nodes.view(&set));
+                views.push(view);
+                left.remove(&live.row.job);
+            }
+        }
+        for job in left {
+            match self.outbox.journal.stored_row(JobId(job)) {
+                Some(row)
+                    if rights::may_touch(&config, user, &row)
+                        && !self.jobs.table.contains_key(&JobId(job)) =>
+                {
+                    views.push(report::job_view(&row, None, None, Vec::new()));
+                }
+                _ => return Err(self.no_such_job(user, JobId(job))),
+            }
+        }
+        if all && wanted.is_empty() {
+            let whose = rights::may_see(&config, user, true);
+            let over = self.selected(&Select::Last(OVER_SHOWN), &whose);
+            let over = over.map_err(|error| store_failed(&error))?;
+            let over = over.iter().filter(|row| !self.jobs.table.contains_key(&JobId(row.job)));
+            views.extend(over.map(|row| report::job_view(row, None, None, Vec::new())));
+        }
+        views.sort_by_key(|view| view.job);
+        Ok(StatusView {
+            version: VERSION,
+            host: self.ctx.host.clone(),
+            mode: self.ctx.containers.plan().mode.as_str().to_owned(),
+            slots: self.slots_view(),
+            memory: self.memory_view(held_bytes, swap_bytes),
+            projects: projects::projects_view(&self.ctx),
+            at_s: None,
+            reading: readings::reading_at(&mut self.outbox.journal, self.ctx.clock.now_us()),
+            draining: self.ctx.draining,
+            jobs: views,
+            warnings: self
+                .outbox
+                .journal
+                .warnings()
+                .chain(self.clients.audit.warning())
+                .chain(self.outbox.durable.warning())
+                .chain(projects::projects_warning(&self.ctx))
+                .chain(memory::budget_warning(&self.ctx))
+                .chain(self.clients.warnings.iter().cloned())
+                .collect(),
+        })
+    }
+
+    /// The host as it was, of what the store knows. Slots and budget are those of now, and so are priority, class and
+    /// cores of each job, unless it is over: then the last it had.
+    fn status_then(&mut self, user: Peer, at_us: u64) -> Result<StatusView, Refusal> {
+        let config = self.ctx.configured.config.clone();
+        let rows =
+            self.outbox.journal.store().at(None, at_us, OVER_SHOWN).map_err(|error| store_failed(&error))?;
+        let (mut held_bytes, mut swap_bytes, mut running, mut views) = (0, 0, 0, Vec::new());
+        for row in rows {
+            let row = self.newest(row);
+            let samples = self.outbox.journal.store().samples_until(row.job, at_us);
+            let view =
+                crate::clients::past::job_then(&row, &samples.map_err(|error| store_failed(&error))?, at_us);
+            held_bytes += view.memory_bytes.unwrap_or(0);
+            swap_bytes += view.swap_bytes.unwrap_or(0);
+            running += u64::from(view.state == pinfold_proto::JobState::Running);
+            if rights::may_touch(&config, user, &row) {
+                views.push(view);
+            }
+        }
+        let memory = MemoryView { pressure_full_avg10: None, ..self.memory_view(held_bytes, swap_bytes) };
+        Ok(StatusView {
+            version: VERSION,
+            host: self.ctx.host.clone(),
+            mode: self.ctx.containers.plan().mode.as_str().to_owned(),
+            slots: SlotsView { used: running, ..self.slots_view() },
+            memory,
+            projects: Vec::new(),
+            at_s: Some(seconds(at_us)),
+            reading: readings::reading_at(&mut self.outbox.journal, at_us),
+            draining: false,
+            jobs: views,
+            warnings: Vec::new(),
+        })
+    }
+
+    /// The sets of PUs that jobs have now: running ones where they are bound, and what the others run on as well.
+    fn map(&self, user: Peer) -> MapView {
+        let config = &self.ctx.configured.config;
+        let machine = self.ctx.policy.machine();
+        let all = sets::cpus_for_jobs(&self.ctx.policy);
+        let in_sets = machine.asides.iter().flat_map(|set| &set.cores);
+        let cores: Vec<&CpuSet> = machine.cores.iter().chain(in_sets).collect();
+        let set = |live: &JobRecord| -> Option<(CpuSet, SetView)> {
+            let runs = live.row.state == pinfold_proto::JobState::Running && live.container.is_some();
+            let cpus: CpuSet = live.row.cpus.as_deref()?.parse().ok().filter(|_| runs)?;
+            let cpus = if cpus.is_empty() { all.clone() } else { cpus };
+            let mine = rights::may_touch(config, user, &live.row);
+            let pids = live.container.as_ref().filter(|_| mine).and_then(|container| container.pids().ok());
+            let view = SetView {
+                set: if mine { format!("job-{}", live.row.job) } else { "job".to_owned() },
+                cpus: cpus.to_string(),
+                cores: cores.iter().filter(|core| !core.is_disjoint(&cpus)).count() as u64,
+                shared: false,
+                job: mine.then_some(live.row.job),
+                name: mine.then(|| live.row.spec.name.clone()),
+                user: mine.then(|| live.row.user.clone()),
+                class: live.row.class,
+                state: live.row.state,
+                pids: pids.unwrap_or_default(),
+            };
+            Some((cpus, view))
+        };
+        let sets: Vec<(CpuSet, SetView)> = self.jobs.table.values().filter_map(|live| set(live)).collect();
+        let shared =
+            |at: usize| (0..sets.len()).any(|other| other != at && !sets[other].0.is_disjoint(&sets[at].0));
+        let sets = (0..sets.len()).map(|at| SetView { shared: shared(at), ..sets[at].1.clone() }).collect();
+        let set_asides = self
+            .host
+            .sets
+            .sets_view(&self.ctx, &self.jobs.table, &self.clients.names, &self.host.own_nodes, user)
+            .sets;
+        let (host, cpus, chunks) =
+            (self.ctx.host.clone(), all.to_string(), numa::chunk_views(&self.ctx, &self.jobs.table, user));
+        MapView { version: VERSION, host, cpus, sets, set_asides, chunks }
+    }
+
+    /// How the cores of a running job lie, and what is known of its class.
+    fn place_view(&self, job: JobId) -> Option<PlaceView> {
+        let lay = self.ctx.policy.job(job)?.lay?;
+        let lies = match lay.shape {
+            pinfold_policy::Shape::Compact => JobPlace::Compact,
+            pinfold_policy::Shape::Spread => JobPlace::Spread,
+        };
+        let known = self.ctx.policy.known_of(job);
+        let gain = known.and_then(|known| known.gain);
+        Some(PlaceView {
+            lies,
+            domains: lay.domains as u64,
+            runs_compact: known.map_or(0, |known| known.close as u64),
+            runs_spread: known.map_or(0, |known| known.apart as u64),
+            settled: known.is_some_and(|known| known.settled),
+            gain: gain.map(|gain| gain.mean),
+            gain_low: gain.map(|gain| gain.low),
+            gain_high: gain.map(|gain| gain.high),
+        })
+    }
+
+    fn slots_view(&self) -> SlotsView {
+        let (used, total) = self.ctx.policy.slots();
+        SlotsView {
+            cores: self.ctx.policy.machine().cores.len() as u64,
+            factor: f64::from(self.ctx.configured.config.slots_factor_milli) / 1000.0,
+            total: total as u64,
+            used: used as u64,
+        }
+    }
+
+    fn memory_view(&self, held_bytes: u64, swap_held_bytes: u64) -> MemoryView {
+        let pressure = self.ctx.proc.pressure(PressureResource::Memory).ok().flatten();
+        MemoryView {
+            budget_bytes: memory::budget_bytes(&self.ctx),
+            held_bytes,
+            swap_held_bytes,
+            pressure_full_avg10: pressure.and_then(|pressure| pressure.full).map(|full| full.avg10),
+        }
+    }
+
+    fn why(&mut self, user: Peer, job: JobId, at_us: Option<u64>) -> Result<WhyView, Refusal> {
+        let live = self.jobs.table.get(&job).map(|live| live.row.clone());
+        let is_live = live.is_some();
+        let Some(row) = live.or_else(|| self.outbox.journal.stored_row(job)) else {
+            return Err((ErrorCode::Failed, format!("there is no job {job}")));
+        };
+        if !rights::may_touch(&self.ctx.configured.config, user, &row) {
+            return Err(denied(&format!("job {job} belongs to another user")));
+        }
+        let now = Instant(self.ctx.clock.now_us());
+        let explained = if is_live { self.ctx.policy.explain(now, job) } else { None };
+        let decisions = self.outbox.journal.store().decisions(job.0).map_err(|error| store_failed(&error))?;
+        if let Some(at_us) = at_us {
+            return crate::clients::past::why(&row, &decisions, at_us)
+                .map_err(|text| (ErrorCode::Usage, text));
+        }
+        let decisions = decisions
+            .into_iter()
+            .map(|row| DecisionView { time_s: seconds(row.time_us), action: row.action, reason: row.reason })
+            .collect();
+        let awaited = self.jobs.table.get(&job).is_some_and(|live| live.awaits_keeper.is_some());
+        let (cause, numbers, change) = match explained {
+            Some(explained) if awaited => (
+                "whoever kept it is gone: the host was restarted, or its keeper was ended".to_owned(),
+                explained.numbers,
+                format!("`pinfold keepers` starts another, or `pinfold cancel {job}`"),
+            ),
+            Some(explained) => (explained.cause, explained.numbers, explained.change),
+            None => (over_cause(&row), Vec::new(), over_change(&row, is_live)),
+        };
+        let mut numbers: Vec<NumberView> =
+            numbers.into_iter().map(|(name, value)| NumberView { name: name.to_owned(), value }).collect();
+        if let Some(adopted) = &row.spec.adopted {
+            let value = match is_live && row.started_us.is_none() {
+                true => format!("{}, which runs on outside until it may start", adopted.named()),
+                false => adopted.named(),
+            };
+            numbers.push(NumberView { name: "adopted".to_owned(), value });
+        }
+        if let Some(words) = self.host.isolated.words(job) {
+            numbers.push(NumberView { name: "isolation".to_owned(), value: words.to_owned() });
+        }
+        let of_nodes = row
+            .set()
+            .and_then(|set| self.host.own_nodes.view(&set))
+            .map(|view| ("its NUMA nodes", view.found));
+        let away = self.host.own_nodes.away(job).map(|words| ("its memory stays away", words));
+        let told = of_nodes.into_iter().chain(away).filter(|_| is_live);
+        numbers.extend(told.map(|(name, value)| NumberView { name: name.to_owned(), value }));
+        if let Some(reason) = row.reason.clone().filter(|_| is_live) {
+            numbers.push(NumberView { name: "last".to_owned(), value: reason });
+        }
+        Ok(WhyView { version: VERSION, job: job.0, state: row.state, cause, numbers, change, decisions })
+    }
+
+    fn state_dir(&mut self) -> String {
+        let path = self.outbox.journal.store().path();
+        path.parent().unwrap_or(path).to_string_lossy().into_owned()
+    }
+
+    /// Every key with its value and origin.
+    pub(super) fn config_values(&self) -> Vec<ConfigValue> {
+        let value = |key: String| ConfigValue {
+            value: self.ctx.configured.config.value(&key).unwrap_or_default(),
+            origin: (*self.ctx.configured.origins.get(&key).unwrap_or(&"default")).to_owned(),
+            key,
+        };
+        self.ctx.configured.config.keys().into_iter().map(value).collect()
+    }
+
+    fn doctor(&mut self) -> DoctorView {
+        let now_us = self.ctx.clock.now_us();
+        let examined = match self.host.examined.take() {
+            Some((at_us, view)) if now_us.saturating_sub(at_us) < EXAMINED_GOOD_US => (at_us, view),
+            _ => {
+                let facts = pinfold_sys::mode::probe(&pinfold_sys::mode::Roots::default());
+                (now_us, crate::clients::doctor::doctor_view(&facts, self.ctx.containers.plan()))
+            }
+        };
+        let mut view = examined.1.clone();
+        self.host.examined = Some(examined);
+        view.findings.push(disk::disk_finding(&self.ctx));
+        view.findings.extend(self.surroundings.clearing.finding());
+        view.findings.extend(self.clients.names.finding());
+        view.findings.extend(self.host.guard.finding());
+        view.findings.extend(self.service.turn.finding());
+        view.turns = self.service.turn.view();
+        view
+    }
+}
+
+fn live_view(live: &JobRecord, measure: Option<&Measure>, now_us: u64) -> JobView {
+    let pids = live.container.as_ref().and_then(|container| container.pids().ok()).unwrap_or_default();
+    let memory = measure.map(|measure| measure.memory_bytes);
+    let mut view = report::job_view(&live.row, memory, measure.map(|measure| measure.swap_bytes), pids);
+    view.cpu_s = measure.map(|measure| seconds(measure.cpu_user_us.saturating_add(measure.cpu_system_us)));
+    view.seen_s = Some(seconds(now_us));
+    view
+}
+
+fn over_cause(row: &JobRow) -> String {
+    row.reason.clone().unwrap_or_else(|| "it is over".to_owned())
+}
+
+fn over_change(row: &JobRow, is_live: bool) -> String {
+    if is_live {
+        "nothing: it waits for its keeper's word".to_owned()
+    } else if row.started_us.is_some() {
+        format!("nothing: it is over; `pinfold report {}` shows what it used", row.job)
+    } else {
+        "nothing: it never ran; submit it again".to_owned()
+    }
+}

@@ -1,0 +1,122 @@
+//! What is done to jobs on request: suspend, resume, hold, release, cancel, and what they ask for.
+
+use pinfold_policy::{Command, Event as SchedulerEvent, JobId};
+use pinfold_proto::wire::{ErrorCode, Verb};
+use pinfold_sys::peer::Peer;
+
+use crate::clients::audit::Concern;
+use crate::clients::rights;
+use crate::core::{Effect, Next, Refusal, denied};
+use crate::jobs::{endings, unheard};
+use crate::reactor::Daemon;
+use crate::store::starts;
+
+/// How long a job may take to end after it was asked to, before it is killed.
+const KILL_AFTER_US: u64 = 10_000_000;
+
+impl Daemon {
+    pub(super) fn control(&mut self, user: Peer, job: JobId, verb: Verb) -> Result<(), Refusal> {
+        let Some(live) = self.jobs.table.get(&job) else { return Err(self.no_such_job(user, job)) };
+        if !rights::may_touch(&self.ctx.configured.config, user, &live.row) {
+            return Err(denied(&format!("job {job} belongs to another user")));
+        }
+        let owner = live.row.uid;
+        let concern = if owner == user.uid { Concern::Own } else { Concern::Others };
+        let owner =
+            if owner == user.uid { String::new() } else { format!(" of {}", self.clients.names.name(owner)) };
+        self.note(user, concern, verb_name(verb), &format!("job {job}{owner}{}", verb_detail(verb)));
+        let command = match verb {
+            Verb::Suspend => Command::Suspend,
+            Verb::Resume => Command::Resume,
+            Verb::Hold => Command::Hold,
+            Verb::Release => Command::Release,
+            Verb::Cancel { signal } => return self.cancel(job, signal),
+            Verb::Priority(wanted) => {
+                let priority = rights::priority(&self.ctx.configured.config, user, wanted)?;
+                let live = self.jobs.table.get_mut(&job).expect("looked up above");
+                live.row.priority = priority;
+                self.outbox.journal.touch(job);
+                Command::SetPriority(priority)
+            }
+            Verb::Memory(bytes) => {
+                let live = self.jobs.table.get_mut(&job).expect("looked up above");
+                live.row.spec.claim_bytes = Some(bytes);
+                self.outbox.journal.touch(job);
+                Command::SetMemory(bytes)
+            }
+        };
+        if starts::holds_awaited(&mut self.jobs.table, job, command)
+            || unheard::holds_silent(&mut self.jobs.table, job, command)
+        {
+            return Ok(());
+        }
+        self.outbox.step(SchedulerEvent::Command(job, command));
+        self.outbox.then(Next::Follow(job));
+        // One that was held, or rose, may have its cores now.
+        self.outbox.then(Next::Isolate);
+        Ok(())
+    }
+
+    /// Signal 0 stands for the gentle way: TERM now, KILL after a while.
+    fn cancel(&mut self, job: JobId, signal: i32) -> Result<(), Refusal> {
+        let gentle = signal == 0;
+        let number = if gentle { pinfold_sys::signals::SIGTERM } else { signal };
+        if pinfold_sys::signals::name(number).is_none() {
+            return Err((ErrorCode::Usage, format!("there is no signal {number}")));
+        }
+        if self.surroundings.cancel_prepared(&mut self.outbox, &mut self.host.own_nodes, job) {
+            return Ok(());
+        }
+        if gentle {
+            let at = self.ctx.clock.now_us() + KILL_AFTER_US;
+            self.jobs.kills.insert((at, job));
+        }
+        self.outbox.step(SchedulerEvent::Command(job, Command::Cancel { signal: number }));
+        Ok(())
+    }
+
+    /// Cancelled jobs had their time: kills what is left of them.
+    pub(super) fn on_kills_due(&mut self) {
+        let now_us = self.ctx.clock.now_us();
+        while let Some(job) = self.jobs.next_to_kill(now_us) {
+            if let Some(live) = self.jobs.table.get_mut(&job) {
+                live.killed = true;
+                live.row.reason = Some(endings::KILLED.to_owned());
+                self.outbox.journal.touch(job);
+                self.outbox.push(Effect::Kill(job));
+            }
+        }
+    }
+
+    /// The words for a job that is not there, over, or not this user's.
+    pub(super) fn no_such_job(&mut self, user: Peer, job: JobId) -> Refusal {
+        match self.outbox.journal.stored_row(job) {
+            Some(row) if rights::may_touch(&self.ctx.configured.config, user, &row) => {
+                (ErrorCode::Failed, format!("job {job} is over already"))
+            }
+            Some(_) => denied(&format!("job {job} belongs to another user")),
+            None => (ErrorCode::Failed, format!("there is no job {job}")),
+        }
+    }
+}
+
+/// What a verb is called in the audit.
+fn verb_name(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Suspend => "suspend",
+        Verb::Resume => "resume",
+        Verb::Hold => "hold",
+        Verb::Release => "release",
+        Verb::Cancel { .. } => "cancel",
+        Verb::Priority(_) | Verb::Memory(_) => "set",
+    }
+}
+
+fn verb_detail(verb: Verb) -> String {
+    match verb {
+        Verb::Cancel { signal } if signal != 0 => format!(", signal {signal}"),
+        Verb::Priority(priority) => format!(", priority {priority}"),
+        Verb::Memory(bytes) => format!(", memory {}", pinfold_proto::quantity::show_size(bytes)),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,127 @@
+//! A decision is noted in the job's row and the journal; its effect follows once that is committed.
+
+use pinfold_policy::{Action, Decision, JobId, Reason, State};
+use pinfold_proto::JobState;
+use pinfold_proto::row::DecisionRow;
+use pinfold_proto::wire::{ErrorCode, Reply};
+
+use crate::core::Effect;
+use crate::core::words::in_words;
+use crate::jobs::record::from_policy;
+use crate::reactor::Daemon;
+
+impl Daemon {
+    /// Notes a decision; its effect follows after the write, or just before it.
+    pub(super) fn decided(&mut self, decision: Decision) {
+        let Decision { job, action, reason } = decision;
+        let now_us = self.ctx.clock.now_us();
+        let Some(live) = self.jobs.table.get_mut(&job) else { return };
+        let words = reason.to_string();
+        if let Action::PageOut { .. } = action {
+            // Asked for again and again while the job rests, or gets on without; the first time tells all.
+            let first = live.row.state == JobState::Frozen || matches!(reason, Reason::Probed { .. });
+            if !first {
+                self.outbox.push(Effect::Act(job, action));
+                return;
+            }
+        }
+        self.outbox.journal.decided(DecisionRow {
+            job: job.0,
+            time_us: now_us,
+            action: in_words(&action),
+            reason: words.clone(),
+        });
+        tracing::debug!(job = job.0, action = %in_words(&action), reason = %words, "decided");
+        match &action {
+            Action::Start { class, cpus, priority } => {
+                live.row.class = from_policy(*class);
+                live.row.cpus = (!cpus.is_empty()).then(|| cpus.to_string());
+                live.row.priority = *priority;
+                live.granted = true;
+            }
+            Action::Bind { cpus } => live.row.cpus = (!cpus.is_empty()).then(|| cpus.to_string()),
+            Action::Weigh { class, priority, even } => {
+                live.row.class = from_policy(*class);
+                live.row.priority = *priority;
+                live.equal_share = *even;
+            }
+            Action::Freeze => {
+                live.freezes_since =
+                    self.meters.memory.told().filter(|_| matches!(reason, Reason::MemoryShort { .. }));
+                live.set_state(JobState::Frozen, now_us);
+            }
+            Action::Thaw => live.set_state(JobState::Running, now_us),
+            Action::Signal { .. } => {}
+            Action::PageOut { .. } if live.row.frozen_since_us.is_some() => {
+                live.set_state(JobState::Parked, now_us);
+            }
+            // It runs on without what goes out.
+            Action::PageOut { .. } => {}
+            // It runs on as it did, and why it does has not changed.
+            Action::Protect { .. } => return self.outbox.push(Effect::Act(job, action)),
+            Action::Near { nodes } => {
+                live.memory_nodes.clone_from(nodes);
+                return self.outbox.push(Effect::Act(job, action));
+            }
+            Action::Slow { .. } => {}
+            Action::Checkpoint => live.set_state(JobState::Running, now_us),
+            Action::Requeue if reason == Reason::Checkpointed => {
+                live.row.requeuing = true;
+                live.row.checkpoints = live.row.checkpoints.saturating_add(1);
+            }
+            Action::Requeue => {
+                live.row.requeuing = true;
+                live.row.requeues = live.row.requeues.saturating_add(1);
+            }
+            Action::Drop { refused } => return self.dropped(job, *refused, &words, &reason),
+        }
+        if !live.killed {
+            live.row.reason = Some(words);
+        }
+        self.outbox.journal.touch(job);
+        if action == Action::Requeue
+            && self.jobs.table.get(&job).is_some_and(|live| self.jobs.starts.has(&live.row))
+        {
+            // How often it began counts after a power cut too; nothing waits for that, for memory may be short.
+            self.outbox.durable.soon();
+        }
+        self.outbox.push(Effect::Act(job, action));
+    }
+
+    /// A waiting job is struck off.
+    fn dropped(&mut self, job: JobId, refused: bool, words: &str, reason: &pinfold_policy::Reason) {
+        let Some(live) = self.jobs.table.get_mut(&job) else { return };
+        let code = match reason {
+            pinfold_policy::Reason::QueueFull { .. } => ErrorCode::QueueFull,
+            _ if refused => ErrorCode::Refused,
+            _ => ErrorCode::Failed,
+        };
+        if let Some(id) = live.keeper {
+            let (job, reason) = (job.0, format!("job {job}: {words}"));
+            let reply = match live.ticket {
+                Some(ticket) => Reply::Refused { ticket, job: Some(job), reason, code },
+                None => Reply::Struck { job, reason, code },
+            };
+            self.outbox.push(Effect::Reply(id, reply));
+        }
+        self.close_unstarted(job, words);
+    }
+
+    /// The row's state as the scheduler has it, where a command changed it without an action.
+    pub(super) fn follow_policy(&mut self, job: JobId) {
+        let Some(info) = self.ctx.policy.job(job) else { return };
+        let now_us = self.ctx.clock.now_us();
+        let Some(live) = self.jobs.table.get_mut(&job) else { return };
+        let state = match info.state {
+            State::Waiting { held: true } => JobState::Held,
+            State::Waiting { held: false } | State::Starting => JobState::Queued,
+            State::Running => JobState::Running,
+            State::Frozen { .. } if info.parked => JobState::Parked,
+            State::Frozen { .. } => JobState::Frozen,
+        };
+        if live.row.state != state {
+            live.set_state(state, now_us);
+            self.outbox.journal.touch(job);
+        }
+    }
+}

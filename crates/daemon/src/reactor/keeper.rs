@@ -1,0 +1,282 @@
+//! What keepers say of their jobs, and what follows when one comes, goes, or is lost.
+
+use pinfold_policy::JobId;
+use pinfold_proto::row::ProcessId;
+use pinfold_proto::start::Start;
+use pinfold_proto::wire::{ErrorCode, Phase, Reply};
+use pinfold_proto::{Ending, JobState};
+use pinfold_sys::container::Container;
+use pinfold_sys::peer::Peer;
+
+use crate::core::poller::Ready;
+use crate::core::{ConnectionId, Effect};
+use crate::jobs::child::Child;
+use crate::jobs::{JobRecord, Jobs, endings, taken, unheard};
+use crate::reactor::Daemon;
+use crate::store::starts::{self, kept_as};
+use crate::surroundings::setup;
+
+/// How long a job that came through the self-attach files of its container lives before those are closed. Most short jobs are
+/// over by then, and are spared the wait.
+const DOORS_CLOSE_AFTER_US: u64 = 30_000;
+
+impl Daemon {
+    /// A keeper tells what another one would need in its place.
+    pub(super) fn kept(&mut self, id: ConnectionId, job: JobId, mut start: Box<Start>) {
+        if let Err(why) = starts::held_as_now(&self.ctx, &self.clients.server, id, &mut start) {
+            tracing::info!(job = job.0, why, "a job will not come back if the host is restarted");
+            return;
+        }
+        let table = &self.jobs.table;
+        // The first of an array may be over by now; the others need it no less.
+        let mut members = std::iter::once(job).chain(table.members(job.0).map(|(member, _)| member));
+        let asked = members.find(|&member| table.keeps(id, member)).and_then(|asked| table.get(&asked));
+        let kept = asked.map(|live| kept_as(&live.row));
+        drop(members);
+        if let Some(kept) = kept {
+            self.jobs.starts.keep_start(&self.ctx, &mut self.outbox, &mut self.jobs.table, kept, start);
+        }
+    }
+
+    pub(super) fn child(&mut self, id: ConnectionId, user: Peer, job: JobId, pid: u32) {
+        let child = if self.jobs.table.keeps(id, job) {
+            taken::waiting_child(&self.jobs.children, &self.ctx, Some(pid), user)
+        } else {
+            None
+        };
+        let Some(child) = child else { return };
+        let now_us = self.ctx.clock.now_us();
+        let Some(live) = self.jobs.table.get_mut(&job) else { return };
+        if live.container.is_some() {
+            if live.row.main.is_none() {
+                live.row.main = Some(child.id());
+                self.meters.processes.bind(job, pid, now_us);
+                self.jobs.self_attach_due.push_back((now_us + DOORS_CLOSE_AFTER_US, job));
+                self.outbox.journal.touch_later(job);
+                self.catch_up(job);
+                unheard::keeper_spoke(&mut self.outbox, &mut self.jobs.table, job);
+            }
+            return;
+        }
+        live.child = Some(child);
+        if live.granted {
+            self.outbox.push(Effect::Act(job, self.jobs.table.start_action(job)));
+        }
+        unheard::keeper_spoke(&mut self.outbox, &mut self.jobs.table, job);
+    }
+
+    /// A keeper tells how its job ended.
+    pub(super) fn told_end(&mut self, id: ConnectionId, job: JobId, ending: Ending) {
+        // One that ended just as its keeper presented it was found by no look, and ran all the same.
+        if self.jobs.table.get(&job).is_some_and(|live| live.has_started() || live.found_granted) {
+            return self.ended(job, ending);
+        }
+        let message =
+            format!("job {job} has not started: there is no end of it to tell, but it can be withdrawn");
+        self.refuse(id, ErrorCode::Refused, &message);
+    }
+
+    /// Whether a job can stand as its keeper says. That it runs, or ended, follows only from a start: one that this daemon
+    /// carried out, or one that is on disk of a daemon that died before it could write down more. And what has processes
+    /// does not wait.
+    fn can_be(&self, job: JobId, phase: &Phase, user: Peer) -> bool {
+        let Some(live) = self.jobs.table.get(&job) else { return false };
+        let may_have_started = live.has_started() || live.found_granted;
+        match phase {
+            Phase::Waiting { pid } => {
+                let held = pid
+                    .and_then(|pid| taken::child_of(&self.ctx, pid, user))
+                    .map(|held| crate::jobs::child::id(&held));
+                let runs = live.row.main.filter(|main| crate::core::process::is_alive(&self.ctx.proc, *main));
+                !live.has_started() || runs.is_none_or(|main| held == Some(main))
+            }
+            Phase::Running { .. } => may_have_started,
+            Phase::Ended { ending } => may_have_started || self.may_be_requeued_already(job, ending),
+        }
+    }
+
+    /// A keeper presents a job after a restart of the daemon.
+    pub(super) fn attached(&mut self, id: ConnectionId, user: Peer, job: JobId, phase: Phase) {
+        let kept = |live: &JobRecord| live.row.uid == user.uid && live.row.spec.adopted.is_none();
+        let known = self.jobs.table.get(&job).is_some_and(|live| kept(live));
+        if !known {
+            // It may have been taken for lost and closed; then its true end still counts.
+            if let Phase::Ended { ending } = phase
+                && self.amend(user, job, ending)
+            {
+                return self.outbox.reply_lasting(
+                    id,
+                    endings::recorded(job, None),
+                    self.outbox.durable.is_behind(),
+                );
+            }
+            return self.outbox.reply(id, Reply::Unknown { job: job.0 });
+        }
+        let keeper = self.keeper_process(id, user);
+        if self.is_kept_by_another(job, id, keeper) {
+            return self.outbox.reply(id, Reply::Unknown { job: job.0 });
+        }
+        if !self.can_be(job, &phase, user) {
+            if self.jobs.table.keeps(id, job) {
+                let message = format!("job {job} is not as it is said to be: nothing about it is changed");
+                return self.refuse(id, ErrorCode::Refused, &message);
+            }
+            // Whoever kept it before may have lost it with a disk that refused; it goes on as if nobody knew it.
+            return self.outbox.reply(id, Reply::Unknown { job: job.0 });
+        }
+        let (waiting, ending) = match phase {
+            Phase::Waiting { pid } => (taken::waiting_child(&self.jobs.children, &self.ctx, pid, user), None),
+            Phase::Running { .. } => (None, None),
+            Phase::Ended { ending } => (None, Some(ending)),
+        };
+        if let Phase::Running { pid } = phase
+            && let Some(process) = taken::child_of(&self.ctx, pid, user)
+        {
+            self.found_running(job, &process);
+        }
+        self.jobs.table.comes_over(id, job);
+        let live = self.jobs.table.get_mut(&job).expect("looked up above");
+        (live.keeper, live.orphaned, live.keeper_watch) = (Some(id), false, None);
+        live.row.keeper = keeper.or(live.row.keeper);
+        if let Some(array) = live.row.spec.array.and_then(|place| place.array) {
+            let (journal, arriving) = (&mut self.outbox.journal, &mut self.clients.arriving);
+            self.jobs.table.goes_on_with_array(journal, arriving, id, array);
+        }
+        if matches!(phase, Phase::Waiting { .. }) {
+            self.waits_again(job, waiting);
+        }
+        self.outbox.journal.touch(job);
+        starts::keeper_came(&mut self.outbox, &mut self.jobs.table, job);
+        unheard::keeper_spoke(&mut self.outbox, &mut self.jobs.table, job);
+        self.outbox.reply(id, Reply::Attached { job: job.0 });
+        if let Some(ending) = ending
+            && !self.is_requeued_already(job, &ending)
+        {
+            self.ended(job, ending);
+        }
+    }
+
+    /// A job waits, as its keeper says: that one knows best, and a start on disk was not carried out.
+    fn waits_again(&mut self, job: JobId, child: Option<Child>) {
+        let Some(live) = self.jobs.table.get_mut(&job) else { return };
+        (live.child, live.asked_child, live.found_granted) = (child, false, false);
+        let granted = live.granted;
+        if live.has_started() {
+            return self.requeue_unstarted(job);
+        }
+        self.surroundings.redo_surroundings(&mut self.outbox, job);
+        if granted {
+            self.outbox.push(Effect::Act(job, self.jobs.table.start_action(job)));
+        }
+    }
+
+    /// Whether a job that waits has a keeper that is another process than this one.
+    fn is_kept_by_another(&self, job: JobId, id: ConnectionId, keeper: Option<ProcessId>) -> bool {
+        let waits = self.jobs.table.get(&job).filter(|live| !live.has_started());
+        waits.is_some_and(|live| live.keeper.is_some_and(|other| other != id) && live.row.keeper != keeper)
+    }
+
+    /// A keeper has presented all its jobs: one that waits in its name and is not among them was asked for by a request
+    /// that it repeated since. It would hold a slot for nobody.
+    pub(super) fn presented(&mut self, id: ConnectionId, user: Peer) {
+        let Some(keeper) = self.keeper_process(id, user) else { return };
+        let forgotten = |live: &JobRecord| {
+            let lost = live.orphaned || live.awaits_keeper.is_some();
+            live.row.uid == user.uid
+                && live.row.keeper == Some(keeper)
+                && live.keeper.is_none()
+                && !live.has_started()
+                && !lost
+        };
+        let forgotten: Vec<JobId> =
+            self.jobs.table.values().filter(|live| forgotten(live)).map(|live| live.id()).collect();
+        for job in forgotten {
+            self.withdrawn(
+                job,
+                "the daemon died before its client heard of it; it was asked for anew".to_owned(),
+            );
+        }
+    }
+
+    /// A job's start is on disk, but its keeper has not heard of it: the daemon before this one died in between.
+    fn requeue_unstarted(&mut self, job: JobId) {
+        let Some(live) = self.jobs.table.get_mut(&job) else { return };
+        let holds = |container: &Container| {
+            let child = live.child.as_ref().map(Child::id);
+            child.is_some_and(|child| container.pids().is_ok_and(|pids| pids.contains(&child.pid)))
+        };
+        if live.container.as_deref().is_some_and(holds) {
+            let keeper = live.keeper;
+            let (variables, wrap) = (self.variables(job), setup::wrap(&self.ctx));
+            let go = Reply::Go { job: job.0, doors: 0, variables, wrap };
+            return self.outbox.extend(keeper.map(|id| Effect::Reply(id, go)));
+        }
+        // Nothing holds a process that has not become the job yet, so it waits again, and is prepared again; an empty
+        // group that was made for it is made again.
+        (live.container, live.meter, live.granted) = (None, None, false);
+        live.members = Default::default();
+        self.jobs.running.remove(&job);
+        live.row.started_us = None;
+        live.row.main = None;
+        live.row.cpus = None;
+        live.set_state(JobState::Queued, self.ctx.clock.now_us());
+        self.adopt(job, false);
+        self.surroundings.redo_surroundings(&mut self.outbox, job);
+    }
+
+    /// A connection is at its end: its waiting jobs are withdrawn, its running ones go on.
+    pub(super) fn on_closed(&mut self, id: ConnectionId) {
+        if let Some(keeper) = self.clients.forget(id) {
+            self.meters.processes.keeper_gone(keeper.pid);
+        }
+        for job in self.jobs.table.kept_by_gone(id) {
+            let live = self.jobs.table.get_mut(&job).expect("just found");
+            live.keeper = None;
+            live.child = None;
+            if self.awaits_new_keeper(job) {
+                continue;
+            }
+            let Some(live) = self.jobs.table.get(&job) else { continue };
+            if live.container.is_none() || live.row.main.is_none() {
+                self.withdrawn(job, "its client is gone".to_owned());
+            } else {
+                self.watch_keeper(job);
+            }
+        }
+    }
+
+    /// A job that has not started lost its keeper: whether another one can be had.
+    pub(super) fn awaits_new_keeper(&mut self, job: JobId) -> bool {
+        let Jobs { table, starts, .. } = &mut self.jobs;
+        starts.awaits_new_keeper(&self.ctx.policy, &mut self.outbox, table, job)
+    }
+
+    /// Watches a keeper that has no connection, to learn of its end.
+    pub(super) fn watch_keeper(&mut self, job: JobId) {
+        let Some(live) = self.jobs.table.get(&job) else { return };
+        let keeper = live.row.keeper;
+        let watch = keeper.and_then(|keeper| self.ctx.process_again(keeper)?.into_handle());
+        let Some(live) = self.jobs.table.get_mut(&job) else { return };
+        match watch {
+            Some(watch) if self.ctx.poller.watch(Ready::Keeper(job), &watch).is_ok() => {
+                live.keeper_watch = Some(watch)
+            }
+            _ => self.on_keeper_gone(job),
+        }
+    }
+
+    /// A job that was closed as lost did end, and its keeper says how: the stored row is put right.
+    pub(super) fn amend(&mut self, user: Peer, job: JobId, ending: Ending) -> bool {
+        let Some(mut row) = self.outbox.journal.stored_row(job) else { return false };
+        // Of one that never started there is no end but its closing.
+        if row.uid != user.uid || row.ending.is_some() || row.started_us.is_none() {
+            return row.uid == user.uid;
+        }
+        row.ending = Some(ending);
+        row.ended_us = Some(endings::plausible_end(&row, ending.ended_us, self.ctx.clock.now_us()));
+        row.reason = row.reason.filter(|reason| reason == endings::KILLED);
+        row.reason = Some(endings::how_it_ended(&row));
+        self.outbox.journal.amend(row);
+        true
+    }
+}

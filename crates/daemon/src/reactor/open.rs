@@ -1,0 +1,118 @@
+//! The daemon is put together, of what its state directory and the host have.
+
+use anyhow::Context as _;
+use pinfold_profile::store::Store;
+use pinfold_proto::view::seconds;
+use pinfold_sys::container::Containers;
+use pinfold_sys::mode::{self, Facts, Plan, Roots};
+use pinfold_sys::procfs::Proc;
+use pinfold_sys::{discover, peer};
+
+use crate::clients::audit::Audit;
+use crate::clients::server::Server;
+use crate::clients::{Clients, config_file};
+use crate::core::clock::Clock;
+use crate::core::durable::Durable;
+use crate::core::options::{Configured, Options};
+use crate::core::poller::Poller;
+use crate::core::service::Service;
+use crate::core::{Ctx, Outbox};
+use crate::host::Host;
+use crate::host::guard::Guard;
+use crate::host::limits::HostProcesses;
+use crate::jobs::Jobs;
+use crate::meters::Meters;
+use crate::reactor::Daemon;
+use crate::store::journal::Journal;
+use crate::store::numbers::Numbers;
+use crate::store::starts::Starts;
+use crate::store::state_dir::StateDir;
+use crate::surroundings::Surroundings;
+
+/// So many times as many connections there may be as descriptors of processes that wait to become jobs: half of what the
+/// files leave beside connections is for jobs that run.
+const CHILDREN_PART: usize = 2;
+
+impl Daemon {
+    /// Opens all rooms; `guard` was started before anything else was open.
+    pub(crate) fn open(
+        options: &Options,
+        configured: Configured,
+        state: &StateDir,
+        (facts, plan, roots): (Facts, Plan, Roots),
+        guard: Guard,
+    ) -> anyhow::Result<Self> {
+        let places = options.places();
+        let (journal, warnings) = open_journal(state)?;
+        let connections_max = raise_file_limit();
+        let (topology, server) = (survey()?, Server::listen(&places.socket, connections_max)?);
+        let proc = Proc::open(&roots.proc).context("the process file system")?;
+        let host_processes = HostProcesses::read(&proc);
+        let (containers, clock) = (open_containers(plan, &roots, state)?, Clock::new(0));
+        let now_us = clock.now_us();
+        let durable = Durable::new(journal.log()).context("failed to make a pair of sockets")?;
+        let outbox = Outbox::new(journal, durable);
+        let host = Host::new(state, guard, host_processes)?;
+        let meters = Meters::new(&configured.config, &containers).context("failed to start the pager")?;
+        let surroundings = Surroundings::open(state, &facts)?;
+        let starts = Starts::open(state.path());
+        Ok(Self {
+            outbox,
+            jobs: Jobs::new(starts, connections_max / CHILDREN_PART),
+            clients: Clients::new(server, Audit::open(state.path(), seconds(now_us)), warnings)?,
+            host,
+            meters,
+            surroundings,
+            service: Service::new(options.private.then_some(options.private_idle), now_us),
+            ctx: Ctx {
+                policy: pinfold_policy::Policy::default(),
+                doors: containers.have_doors(),
+                containers,
+                poller: Poller::new().context("failed to wait for events")?,
+                draining: config_file::was_drained(state.path()),
+                state: state.path().to_owned(),
+                rebooted: state.is_of_another_boot(),
+                configured,
+                options: options.clone(),
+                topology,
+                proc,
+                clock,
+                instance: state.instance().to_owned(),
+                host: peer::host_name(),
+            },
+        })
+    }
+}
+
+/// The job store, and what users should know of it.
+fn open_journal(state: &StateDir) -> anyhow::Result<(Journal, Vec<String>)> {
+    let opened = Store::open(state.path()).context("the job store")?;
+    if let Some(recovery) = &opened.recovered {
+        tracing::error!(%recovery, "the job store was damaged");
+    }
+    let numbers = Numbers::open(state.path());
+    let journal = Journal::new(opened.store, numbers, state.is_of_another_boot());
+    Ok((journal, opened.recovered.iter().map(ToString::to_string).collect()))
+}
+
+/// Takes as many files as the system allows; gives how many connections that is good for.
+fn raise_file_limit() -> usize {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(1 << 20).min(1 << 20);
+    // Each running job needs a few files of its own.
+    usize::try_from(files / 2).unwrap_or(512).max(64)
+}
+
+/// The machine as it is found.
+fn survey() -> anyhow::Result<pinfold_topo::Topology> {
+    let survey = discover::survey().context("failed to find out about this machine")?;
+    survey.warnings.iter().for_each(|warning| tracing::warn!(%warning, "topology"));
+    Ok(survey.topology)
+}
+
+fn open_containers(plan: mode::Plan, roots: &Roots, state: &StateDir) -> anyhow::Result<Containers> {
+    Containers::open(plan, roots.clone(), state.instance()).context("the jobs' containers")
+}

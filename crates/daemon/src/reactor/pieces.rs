@@ -1,0 +1,154 @@
+//! Long answers begin, go on a piece at a time, and end (`clients/pieces`).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use pinfold_policy::JobId;
+use pinfold_profile::report::Points;
+use pinfold_profile::store::{Place, StoreError};
+use pinfold_proto::wire::{ErrorCode, Piece, Reply, Select};
+use pinfold_sys::peer::Peer;
+
+use crate::clients::pieces::{Answer, Series};
+use crate::core::event::{Asked, Wanted};
+use crate::core::{ConnectionId, Effect, Refusal, store_failed};
+use crate::reactor::Daemon;
+use crate::reactor::reports::OVER_SHOWN;
+
+/// Jobs of a piece: some 200 KiB, a few milliseconds.
+const JOBS_A_PIECE: usize = 100;
+/// A piece has no more jobs than take so many bytes, as far as their commands go.
+const PIECE_BYTES: usize = 512 * 1024;
+/// Jobs of an answer: 8 MiB of numbers.
+const JOBS_MAX: u32 = 1_000_000;
+
+impl Daemon {
+    /// Checks the question, and has the answer begin once all that is known is on disk.
+    pub(super) fn asked_in_pieces(&mut self, id: ConnectionId, user: Peer, asked: Asked) {
+        let refusal = match self.may_ask(user, &asked) {
+            Ok(()) if self.clients.pieces.has(id) => {
+                (ErrorCode::Usage, "an answer in pieces is under way on this connection already".to_owned())
+            }
+            Ok(()) => return self.outbox.push(Effect::Tell(id, asked)),
+            Err(refusal) => refusal,
+        };
+        self.outbox.refuse(id, refusal);
+    }
+
+    fn may_ask(&mut self, user: Peer, asked: &Asked) -> Result<(), Refusal> {
+        self.whose(user, asked.all)?;
+        match &asked.select {
+            Select::Jobs(jobs) => jobs.iter().try_for_each(|&job| self.row_for(user, JobId(job)).map(drop)),
+            Select::Last(_) | Select::Since(_) => Ok(()),
+        }
+    }
+
+    /// Begins an answer, or lets it wait its turn.
+    pub(super) fn tell(&mut self, id: ConnectionId, asked: Asked) {
+        let Some(user) = self.clients.server.peer(id) else { return };
+        if self.clients.pieces.has(id) {
+            // Two questions in one turn.
+            let text = "an answer in pieces is under way on this connection already".to_owned();
+            return self.outbox.refuse(id, (ErrorCode::Usage, text));
+        }
+        if !self.clients.pieces.may_begin(user.uid) {
+            return self.clients.pieces.wait(id, user, asked);
+        }
+        match self.begin_answer(user, &asked) {
+            Ok(answer) => self.clients.pieces.begin(id, answer),
+            Err(refusal) => self.outbox.refuse(id, refusal),
+        }
+    }
+
+    fn begin_answer(&mut self, user: Peer, asked: &Asked) -> Result<Answer, Refusal> {
+        let snapshot = self.outbox.journal.store().snapshot().map_err(|error| store_failed(&error))?;
+        let whose = self.whose(user, asked.all)?;
+        let jobs = match &asked.select {
+            Select::Jobs(jobs) => Ok(jobs.clone()),
+            Select::Last(count) => snapshot.last_numbers(&whose, (*count).min(OVER_SHOWN)),
+            Select::Since(since_us) => snapshot.numbers_since(&whose, *since_us, JOBS_MAX),
+        };
+        let jobs: VecDeque<u64> = jobs.map_err(|error| store_failed(&error))?.into();
+        let mut live = BTreeMap::new();
+        for &job in &jobs {
+            let only_here = self.jobs.table.contains_key(&JobId(job))
+                || self.outbox.journal.unwritten(JobId(job)).is_some();
+            if only_here && let Some(row) = self.row_of(JobId(job)) {
+                let started_us = row.started_us;
+                live.insert(job, (self.report_of_row(row, Wanted::default()), started_us));
+            }
+        }
+        let now_us = self.ctx.clock.now_us();
+        Ok(Answer {
+            uid: user.uid,
+            wanted: asked.wanted,
+            snapshot,
+            jobs,
+            live,
+            series: None,
+            begun_us: now_us,
+            moved_us: now_us,
+        })
+    }
+
+    /// Makes the next piece of one answer, gives up those that took too long, and begins those that waited for that.
+    pub(super) fn on_piece_due(&mut self) {
+        let now_us = self.ctx.clock.now_us();
+        for (id, why) in self.clients.pieces.take_late(now_us) {
+            tracing::debug!(why, "a long answer is given up");
+            self.outbox.refuse(id, (ErrorCode::Failed, why.to_owned()));
+        }
+        if let Some((id, mut answer)) = self.clients.pieces.next() {
+            match self.next_piece(&mut answer) {
+                Ok(piece) => {
+                    answer.moved_us = now_us;
+                    if piece != Piece::Last {
+                        self.clients.pieces.goes_on(id, answer);
+                    }
+                    self.outbox.push(Effect::Reply(id, Reply::Piece(piece)));
+                }
+                Err(error) => self.outbox.refuse(id, store_failed(&error)),
+            }
+        }
+        while let Some((id, _, asked)) = self.clients.pieces.take_waiting() {
+            self.tell(id, asked);
+        }
+    }
+
+    fn next_piece(&mut self, answer: &mut Answer) -> Result<Piece, StoreError> {
+        if let Some(series) = &mut answer.series {
+            if let Some(points) = series.next(&answer.snapshot)? {
+                return Ok(Piece::Points(points));
+            }
+            answer.series = None;
+        }
+        let wanted = answer.wanted;
+        let has_lists = wanted.series || wanted.processes || wanted.threads || wanted.files;
+        let count = if has_lists { 1 } else { JOBS_A_PIECE };
+        let mut views = Vec::new();
+        let mut bytes = 0;
+        while views.len() < count
+            && bytes < PIECE_BYTES
+            && let Some(job) = answer.jobs.pop_front()
+        {
+            let (mut view, started_us) = match answer.live.remove(&job) {
+                Some((mut view, started_us)) => {
+                    self.tell_lists(JobId(job), wanted, &mut view);
+                    (view, started_us)
+                }
+                // One that was never written and is over is not there either.
+                None => match answer.snapshot.job(job)? {
+                    Some(row) => (self.report_then(&answer.snapshot, &row, wanted)?, row.started_us),
+                    None => continue,
+                },
+            };
+            if wanted.series {
+                let (place, points) = (Place::first(job), Points::since(started_us));
+                answer.series = Some(Series { place, points, read: VecDeque::new() });
+                view.series = Some(Vec::new());
+            }
+            bytes += view.command.iter().map(|word| word.len() + 8).sum::<usize>();
+            views.push(view);
+        }
+        Ok(if views.is_empty() { Piece::Last } else { Piece::Jobs(views) })
+    }
+}

@@ -1,0 +1,342 @@
+//! After a restart: the disk says what should be, the kernel says what is. Jobs are known again, nothing stays
+//! frozen, and what nobody knows any more is said so.
+
+use std::collections::BTreeSet;
+
+use pinfold_policy::{Adopted, Event as SchedulerEvent, Instant, JobId, Preemption, Running, Settings};
+use pinfold_profile::meter::Meter;
+use pinfold_proto::row::JobRow;
+use pinfold_proto::{JobState, config};
+use pinfold_sys::container::{Container, Entered};
+use pinfold_sys::identity::Process;
+use pinfold_sys::mode::Mode;
+
+use crate::clients::projects;
+use crate::core::{Next, is_alive};
+use crate::host::allocation;
+use crate::jobs::record;
+use crate::jobs::{JobRecord, endings};
+use crate::meters::memory;
+use crate::reactor::Daemon;
+use crate::store::starts;
+use crate::surroundings::scratch;
+
+/// Lets a job grow as it likes, and the kernel take its memory as that of any other.
+pub(crate) fn free_memory_of(job: u64, container: &mut Container) {
+    if let Err(error) = container.slow(None).and_then(|_| container.protect(0)) {
+        tracing::error!(job, %error, "a job may stay throttled; `pinfold rescue` releases it");
+    }
+}
+
+impl Daemon {
+    /// Tells the scheduler of settings, machine and the jobs of an earlier life, in this order.
+    pub(crate) fn restore(&mut self) -> anyhow::Result<()> {
+        self.clients.names.look_up_configured(&self.ctx);
+        self.clients.names.look_up_reserved(self.host.sets.users());
+        self.clients.names.await_configured();
+        self.host.sets.bound_sets(&self.ctx);
+        self.meters.memory.bound_memory(&self.ctx);
+        self.serve_metrics();
+        self.outbox.step(SchedulerEvent::Configure(self.settings()));
+        self.surroundings.disks.give_disk_room(&mut self.outbox, &self.jobs.table);
+        self.outbox.step(SchedulerEvent::Machine(self.host.sets.machine(&self.ctx)));
+        self.settle();
+        // The groups of jobs may have less than this process.
+        self.look_at_machine();
+        self.settle();
+        let left: BTreeSet<u64> = self.ctx.containers.list().unwrap_or_default().into_iter().collect();
+        let rows = self.outbox.journal.store().unfinished()?;
+        let found = rows.len();
+        for row in rows {
+            self.restore_job(row, &left);
+            self.settle();
+        }
+        self.jobs.starts.retain(self.jobs.table.values().map(|live| &live.row));
+        self.remove_leftovers();
+        self.host.isolated.restore_isolation(
+            &self.ctx,
+            &mut self.outbox,
+            &self.jobs.table,
+            &mut self.host.sets,
+        );
+        self.look_at_own_nodes();
+        self.surroundings.clear_leftovers(&mut self.outbox.journal, &self.jobs.table);
+        self.surroundings.tear_down_leftovers(&mut self.outbox, &self.jobs.table);
+        self.meters.memory.on_memory_due(&self.ctx, &mut self.outbox, &mut self.jobs);
+        self.settle();
+        if found > 0 && self.ctx.rebooted {
+            let again = self.jobs.table.values().filter(|live| live.awaits_keeper.is_some()).count();
+            tracing::warn!(
+                jobs = found,
+                again,
+                "the host was restarted; what ran is over, but for those that are requeued"
+            );
+        } else if found > 0 {
+            tracing::info!(jobs = found, "found jobs of an earlier life again");
+        }
+        // From here on jobs start: what ran in an earlier boot is on record, and must not be taken for that again.
+        self.outbox.journal.write(&mut self.jobs.table);
+        crate::store::state_dir::note_boot(&self.ctx.state);
+        // What the daemon before this one wrote last, it may not have brought to disk.
+        self.outbox.durable.soon();
+        self.turns(vec![crate::core::event::Event::PolicyDue]);
+        Ok(())
+    }
+
+    fn restore_job(&mut self, row: JobRow, left: &BTreeSet<u64>) {
+        let job = JobId(row.job);
+        let mut live = Box::new(JobRecord::new(row, true));
+        let adopted = live.row.spec.adopted.is_some();
+        // Nobody keeps such a job; as long as it waits, its processes do.
+        let runs_outside = self.restore_adopted(&live.row);
+        let is_alive = |process| !self.ctx.rebooted && is_alive(&self.ctx.proc, process);
+        let keeper_alive = live.row.keeper.is_some_and(is_alive);
+        let main = live.row.main.filter(|&main| is_alive(main)).map(|main| main.pid);
+        live.found_granted = !live.has_started() && self.was_to_start(job);
+        // Anybody can mark a process of its own as one of a job of its own: without groups that is no start.
+        let counts =
+            live.has_started() || live.found_granted || self.ctx.containers.plan().mode != Mode::Rootless;
+        let populated = self.contain_again(&mut live, left, main) && counts;
+        if !populated && !live.has_started() {
+            // Made for a start that never came; the next one makes it again.
+            live.container = None;
+        } else if !live.has_started() {
+            live.row.started_us = Some(live.row.submitted_us);
+        }
+        if live.has_started() {
+            let last_us = self.ctx.clock.now_us();
+            let started_us = live.row.started_us.unwrap_or(last_us);
+            live.meter = Some(Box::new(Meter::resume(job.0, live.row.usage, started_us, last_us)));
+            if live.container.is_some() {
+                self.thaw_found(&mut live);
+            } else if live.container.is_none() && keeper_alive && live.row.ending.is_none() {
+                // It ended while no daemon ran, and its container went with a reboot or a rescue: the keeper
+                // knows how it ended and will say so.
+                live.set_state(JobState::Running, self.ctx.clock.now_us());
+            }
+        } else {
+            live.row.cpus = None;
+        }
+        live.orphaned = !keeper_alive && (live.has_started() || !adopted);
+        if self.ctx.rebooted && live.has_started() && !populated {
+            live.row.reason = Some(endings::RESTARTED.to_owned());
+        }
+        let is_requeued = self.jobs.starts.is_requeued_by_reboot(&self.ctx, &live) && !populated;
+        if is_requeued {
+            starts::requeue_after_reboot(&self.ctx, &mut live);
+            (live.container, live.meter) = (None, None);
+        }
+        let waits = !live.has_started();
+        let runs = live.has_started() && populated;
+        if live.container.is_some() {
+            self.jobs.running.insert(job);
+        }
+        self.jobs.table.insert(job, live);
+        self.outbox.journal.touch(job);
+        if waits && !keeper_alive && !runs_outside {
+            return self.is_kept_by_none(job, adopted);
+        }
+        if waits || runs {
+            self.adopt(job, runs);
+        }
+        if keeper_alive {
+            self.watch_keeper(job);
+        } else if runs {
+            allocation::ends_with_its_keeper(&mut self.outbox, &mut self.jobs.table, job);
+        }
+        if runs {
+            let (journal, table) = (&mut self.outbox.journal, &mut self.jobs.table);
+            self.meters.processes.follow_again(&self.ctx, journal, table, job);
+        }
+        if adopted && (waits || runs) {
+            self.watch_adopted(job);
+        }
+        if runs && self.jobs.table.get(&job).is_some_and(|live| live.row.requeuing) {
+            // The daemon before this one was about to end it, and may have ended some of it.
+            self.outbox.push(crate::core::event::Effect::Act(job, pinfold_policy::Action::Requeue));
+        }
+        self.watch_container(job);
+        self.finish_if_empty(job);
+    }
+
+    /// Whether the start of a job that is not known to have started is on disk.
+    fn was_to_start(&mut self, job: JobId) -> bool {
+        let decisions = self.outbox.journal.store().decisions(job.0).unwrap_or_default();
+        crate::jobs::unheard::leads_to_a_start(decisions.iter().map(|row| row.action.as_str()))
+    }
+
+    /// Nobody is left for whom a job waits.
+    fn is_kept_by_none(&mut self, job: JobId, adopted: bool) {
+        if self.awaits_new_keeper(job) {
+            return;
+        }
+        let why = match (self.ctx.rebooted, adopted) {
+            (true, _) => endings::RESTARTED_BEFORE,
+            (false, true) => endings::ENDED_BEFORE,
+            (false, false) => "its client was gone when the daemon came back",
+        };
+        self.close_unstarted(job, why);
+    }
+
+    /// Finds a job's container again, if it has one; says whether anything runs in it.
+    fn contain_again(&self, live: &mut JobRecord, left: &BTreeSet<u64>, main: Option<u32>) -> bool {
+        let job = live.id();
+        // A start whose moment was not written yet shows by its container.
+        let contained = if live.has_started() || left.contains(&job.0) {
+            self.ctx.containers.adopt(job.0, main)
+        } else {
+            Ok(None)
+        };
+        match contained {
+            Ok(container) => {
+                live.container = container.map(Box::new).inspect(|found| found.belongs_to(live.row.uid))
+            }
+            Err(error) => tracing::warn!(job = job.0, %error, "a container cannot be found again"),
+        }
+        let shape = live.shape();
+        if let Some(container) = &mut live.container {
+            container.remember(&shape);
+        }
+        live.container.as_ref().is_some_and(|container| container.is_populated().unwrap_or(false))
+    }
+
+    /// A keeper says that a job runs as this process. If the daemon died between letting it go and writing that down, the
+    /// job is taken for running from now on.
+    pub(super) fn found_running(&mut self, job: JobId, process: &Process) {
+        let main = Some(crate::jobs::child::id(process));
+        let Some(live) = self.jobs.table.get_mut(&job) else { return };
+        live.row.main = live.row.main.or(main);
+        if live.container.is_some() || live.row.ending.is_some() {
+            return self.thaw_again(job);
+        }
+        let shape = live.shape();
+        let found = self.ctx.containers.adopt(job.0, Some(process.pid())).ok().flatten();
+        let mut container = match found.map_or_else(|| self.ctx.containers.create(job.0, &shape), Ok) {
+            Ok(container) => container,
+            Err(error) => {
+                tracing::warn!(job = job.0, %error, "a job runs outside any container");
+                return;
+            }
+        };
+        match container.enter_process(process) {
+            Ok(Entered::Yes) => {}
+            Ok(Entered::Gone) => tracing::debug!(job = job.0, "a job's process has ended by now"),
+            Err(error) => tracing::warn!(job = job.0, %error, "a job runs outside its container"),
+        }
+        free_memory_of(job.0, &mut container);
+        self.started(job, container);
+        self.meters.processes.follow_again(&self.ctx, &mut self.outbox.journal, &mut self.jobs.table, job);
+        self.thaw_again(job);
+        self.adopt(job, true);
+    }
+
+    /// Thaws a job that nobody wants frozen: its keeper presents it after a restart, and the daemon before this one
+    /// may have frozen it.
+    pub(super) fn thaw_again(&mut self, job: JobId) {
+        let Some(live) = self.jobs.table.get_mut(&job) else { return };
+        if live.row.frozen_since_us.is_none()
+            && let Some(Err(error)) = live.container.as_deref_mut().map(Container::thaw)
+        {
+            tracing::error!(job = job.0, %error, "a job may stay frozen; `pinfold rescue` thaws it");
+        }
+    }
+
+    /// Nothing stays frozen across a restart: why it was frozen may hold no longer, and whoever suspended it
+    /// can do so again.
+    fn thaw_found(&mut self, live: &mut JobRecord) {
+        let now_us = self.ctx.clock.now_us();
+        if let Some(container) = live.container.as_mut() {
+            free_memory_of(live.row.job, container);
+        }
+        if let Some(container) = live.container.as_mut()
+            && let Err(error) = container.thaw()
+        {
+            tracing::error!(job = live.row.job, %error, "a job stays frozen; `pinfold rescue` thaws it");
+        }
+        if live.row.frozen_since_us.is_some() {
+            live.row.reason =
+                Some("thawed when the daemon came back; suspend it again if that is wanted".to_owned());
+        }
+        live.set_state(JobState::Running, now_us);
+    }
+
+    /// Tells the scheduler of a job of an earlier life.
+    pub(super) fn adopt(&mut self, job: JobId, runs: bool) {
+        let live = &self.jobs.table[&job];
+        let mut request = self.host.sets.request(&self.ctx, &self.jobs.table, &live.row);
+        request.held = live.row.state == JobState::Held || live.awaits_keeper.is_some();
+        request.requeues = live.row.requeues;
+        let running = runs.then(|| Running {
+            started: Instant(live.row.started_us.unwrap_or(live.row.submitted_us)),
+            class: record::to_policy(live.row.class),
+            cpus: live.row.cpus.as_deref().and_then(|text| text.parse().ok()).unwrap_or_default(),
+            frozen: false,
+            suspended: false,
+        });
+        let submitted = Instant(live.row.submitted_us);
+        self.outbox.step(SchedulerEvent::Adopt(Adopted { request, submitted, running }));
+    }
+
+    /// Groups in the kernel that no job on disk accounts for: empty ones are removed, others are left running
+    /// and named.
+    fn remove_leftovers(&mut self) {
+        let Ok(left) = self.ctx.containers.list() else { return };
+        for job in left.into_iter().filter(|&job| !self.jobs.table.contains_key(&JobId(job))) {
+            let Ok(Some(mut container)) = self.ctx.containers.adopt(job, None) else { continue };
+            let _ = container.thaw();
+            if let Ok(pinfold_sys::container::Removed::Busy(container)) = container.remove() {
+                tracing::warn!(job, "processes of a job that the store does not know go on, unmanaged");
+                self.jobs.finished.keep(JobId(job), container);
+            }
+        }
+    }
+
+    /// Makes a changed configuration effective.
+    pub(super) fn apply_configuration(&mut self) {
+        self.meters.memory.bound_memory(&self.ctx);
+        self.outbox.then(Next::Configure);
+        self.outbox.then(Next::Machine);
+        self.host.isolated.clear_isolated_cores(&self.ctx, &self.jobs.table);
+        self.meters.sampler.set_interval(self.ctx.configured.config.profile_interval);
+        self.meters.processes.enable(self.ctx.configured.config.profile_processes);
+        self.serve_metrics();
+        if !self.ctx.configured.config.profile_files {
+            let files = self.meters.files.stop();
+            files.into_iter().for_each(|row| self.outbox.journal.file(row));
+        }
+    }
+
+    /// Serves figures; a host that cannot runs its jobs all the same, and says so.
+    fn serve_metrics(&mut self) {
+        if let Err(error) = self.open_metrics() {
+            tracing::error!(%error, "no figures are served");
+            self.clients.warnings.push(error);
+        }
+    }
+
+    /// The scheduler's settings, of the configuration and this host.
+    pub(super) fn settings(&self) -> Settings {
+        let config = &self.ctx.configured.config;
+        Settings {
+            factor_milli: config.slots_factor_milli,
+            queue_depth: config.slots_queue_depth,
+            queue_ttl: config.slots_queue_ttl,
+            affinity: config.cpu_affinity,
+            place: crate::jobs::record::place(config.cpu_place),
+            backfill: config.cpu_backfill,
+            protect_milli: config.cpu_protect_milli,
+            hold_back: config.cpu_guard,
+            preemption: match config.cpu_preemption {
+                config::Preemption::Hard => Preemption::Hard,
+                config::Preemption::Soft => Preemption::Soft,
+                config::Preemption::Off => Preemption::Off,
+            },
+            schedule: config.schedule,
+            drain: self.ctx.draining,
+            tmp_total_bytes: scratch::tmp_total_bytes(&self.ctx),
+            tmp_left_bytes: self.surroundings.tmp_left_bytes(),
+            memory: memory::memory_settings(&self.ctx),
+            projects: projects::projects_of(config),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! A job is submitted: checked against what there is and what its user may have, given a number, and put in the queue.
+
+use pinfold_policy::{Event as SchedulerEvent, JobId};
+use pinfold_proto::JobSpec;
+use pinfold_proto::row::{JobRow, ProcessId};
+use pinfold_proto::wire::{ErrorCode, Reply};
+use pinfold_sys::peer::Peer;
+
+use crate::clients::{projects, rights};
+use crate::core::{ConnectionId, Refusal};
+use crate::host::isolated;
+use crate::jobs::{JobRecord, arrays, bounds, taken};
+use crate::reactor::Daemon;
+use crate::surroundings::disk;
+
+impl Daemon {
+    pub(super) fn submitted(
+        &mut self,
+        id: ConnectionId,
+        user: Peer,
+        ticket: u64,
+        mut spec: JobSpec,
+        pid: Option<u32>,
+    ) {
+        spec.adopted = None;
+        let bounded = bounds::within_bounds(&spec)
+            .and_then(|()| arrays::has_room_in_array(&self.clients.arriving, id, &spec))
+            .and_then(|()| {
+                self.clients.askers.stay_within(
+                    &self.ctx,
+                    &self.jobs.table,
+                    &self.clients.server,
+                    &self.host.sets,
+                    id,
+                    &mut spec,
+                )
+            });
+        let admitted = bounded.and_then(|()| self.admit(user, &spec));
+        let priority = match admitted {
+            Ok(priority) => priority,
+            Err((code, reason)) => {
+                return self.outbox.reply(id, Reply::Refused { ticket, job: None, reason, code });
+            }
+        };
+        let job = match self.outbox.journal.next_number() {
+            Ok(job) => job,
+            Err(reason) => {
+                let code = ErrorCode::Failed;
+                return self.outbox.reply(id, Reply::Refused { ticket, job: None, reason, code });
+            }
+        };
+        arrays::place_in_array(&mut self.clients.arriving, id, job, &mut spec);
+        let keeper = self.keeper_process(id, user);
+        let row = self.new_row(job, user, keeper, priority, spec);
+        let request = self.host.sets.request(&self.ctx, &self.jobs.table, &row);
+        let mut live = Box::new(JobRecord::new(row, false));
+        live.keeper = Some(id);
+        live.ticket = Some(ticket);
+        live.child = taken::waiting_child(&self.jobs.children, &self.ctx, pid, user);
+        live.size_bytes = crate::clients::quota::job_bytes(&live.row.spec, request.after.len());
+        self.jobs.table.insert(JobId(job), live);
+        self.outbox.journal.touch(JobId(job));
+        self.outbox.step(SchedulerEvent::Submit(request));
+        self.host.isolated.wants_isolation(&mut self.outbox, &self.jobs.table, JobId(job));
+    }
+
+    /// Checks what is asked for against what this host has and this user may have; gives the priority it gets.
+    pub(super) fn admit(&mut self, user: Peer, spec: &JobSpec) -> Result<u8, Refusal> {
+        arrays::within_bounds(spec)?;
+        let priority = rights::admit(&self.ctx.configured.config, user, spec)?;
+        self.surroundings.scratches.admit_tmp(&self.ctx, user, spec)?;
+        disk::admit_disk(&self.ctx, user, spec)?;
+        self.host.sets.admit_set(&self.ctx, &self.jobs.table, user, spec)?;
+        projects::admit_project(&self.ctx, user, spec)?;
+        isolated::admit_isolated(&self.ctx, &self.host.sets, user, spec)?;
+        self.admit_size(user, spec)?;
+        self.clients.waiting.admit_to_queue(&self.ctx, &self.jobs.table, user)?;
+        match self.jobs.table.unheard_of(&mut self.outbox.journal, &spec.after)? {
+            Some(unknown) => Err((ErrorCode::Usage, format!("--after {unknown}: there is no such job"))),
+            None => Ok(priority),
+        }
+    }
+
+    /// Checks whether the jobs of a user may take as much more as this one does.
+    fn admit_size(&self, user: Peer, spec: &JobSpec) -> Result<(), Refusal> {
+        let most = self.ctx.configured.config.access_max_jobs_size;
+        let predecessors =
+            if spec.after.is_empty() { 0 } else { self.jobs.table.predecessors(&spec.after).len() };
+        let (sizes, bytes) = (self.jobs.table.sizes(), crate::clients::quota::job_bytes(spec, predecessors));
+        if sizes.has_room(user.uid, bytes, most) || rights::is_operator(&self.ctx.configured.config, user) {
+            return Ok(());
+        }
+        Err((ErrorCode::QueueFull, crate::clients::quota::jobs_too_large(sizes.own(user.uid), most)))
+    }
+
+    /// The peer's process, looked up once for each connection.
+    pub(super) fn keeper_process(&mut self, id: ConnectionId, user: Peer) -> Option<ProcessId> {
+        match self.clients.keepers.get(&id) {
+            Some(known) => Some(*known),
+            None => {
+                let process = self.ctx.process(user.pid)?;
+                self.clients.keepers.insert(id, process);
+                self.meters.processes.keeper(user.pid, self.ctx.clock.now_us());
+                Some(process)
+            }
+        }
+    }
+
+    fn new_row(
+        &mut self,
+        job: u64,
+        user: Peer,
+        keeper: Option<ProcessId>,
+        priority: u8,
+        spec: JobSpec,
+    ) -> JobRow {
+        let (uid, submitted_us) = (user.uid, self.ctx.clock.now_us());
+        let row = JobRow::asked_for(job, uid, self.clients.names.name(uid), spec, submitted_us);
+        JobRow { priority, keeper, ..row }
+    }
+}

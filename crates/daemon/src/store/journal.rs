@@ -1,0 +1,357 @@
+//! The state on disk: what changed in a turn of the loop is written in one transaction, before the effects
+//! that it explains (but for freezes as memory runs short). When the disk refuses (full, failing), jobs go on, what is to be written is kept, bounded,
+//! and tried again; the daemon says so to whoever asks. A single row that the store refuses for what it holds, while the
+//! disk is well, is set aside and told of; all others are written.
+//!
+//! Owns the store, what is still to be written to it, and whether a job that is over has a row there.
+
+mod refused;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use pinfold_policy::JobId;
+use pinfold_profile::store::{Store, StoreError};
+use pinfold_proto::host::HostRow;
+use pinfold_proto::row::{DecisionRow, FileRow, JobRow, NodeRow, ProcessRow, SampleRow};
+
+use crate::core::crash;
+use crate::core::error::in_full;
+use crate::jobs::table::JobTable;
+use crate::store::numbers::Numbers;
+
+use refused::Refused;
+
+/// How many decisions and samples are kept while the store cannot be written.
+const KEPT_MAX: usize = 10_000;
+
+/// The store and what is still to be written to it.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    store: Store,
+    dirty: BTreeSet<JobId>,
+    later: BTreeSet<JobId>,
+    numbers: Numbers,
+    /// Jobs that are over, until their last row is written; says whether a row is there already.
+    over: BTreeMap<JobId, (JobRow, bool)>,
+    refused: Refused,
+    decisions: VecDeque<DecisionRow>,
+    samples: VecDeque<SampleRow>,
+    processes: VecDeque<ProcessRow>,
+    files: VecDeque<FileRow>,
+    nodes: VecDeque<NodeRow>,
+    host: VecDeque<HostRow>,
+    /// Why the store cannot be written, while it cannot.
+    trouble: Option<String>,
+}
+
+impl Journal {
+    /// A journal on an open store, which counts on from behind all numbers that were ever told.
+    pub(crate) fn new(mut store: Store, numbers: Numbers, rebooted: bool) -> Self {
+        store.numbers_from(numbers.first_free(rebooted));
+        let mut journal = Self {
+            store,
+            numbers,
+            refused: Refused::default(),
+            dirty: BTreeSet::new(),
+            later: BTreeSet::new(),
+            over: BTreeMap::new(),
+            decisions: VecDeque::new(),
+            samples: VecDeque::new(),
+            processes: VecDeque::new(),
+            files: VecDeque::new(),
+            nodes: VecDeque::new(),
+            host: VecDeque::new(),
+            trouble: None,
+        };
+        // Now, not when the first job is asked for.
+        journal.keep_ahead();
+        journal
+    }
+
+    /// A number for a new job, never given before.
+    ///
+    /// # Errors
+    /// In words, when the store cannot be written and the number cannot be kept elsewhere either.
+    pub(crate) fn next_number(&mut self) -> Result<u64, String> {
+        if let Some(trouble) = &self.trouble {
+            let next = self.store.upcoming_job().saturating_add(1);
+            self.numbers.keep(next).map_err(|error| {
+                format!(
+                    "no job's number can be kept, so none is given: {error}; and the job store: {trouble}"
+                )
+            })?;
+        }
+        self.keep_ahead();
+        Ok(self.store.next_job())
+    }
+
+    fn keep_ahead(&mut self) {
+        if let Err(error) = self.numbers.keep_ahead(self.store.upcoming_job().saturating_add(1)) {
+            tracing::warn!(%error, "a power cut may have numbers of jobs given again");
+        }
+    }
+
+    /// The log of the store, to be flushed.
+    pub(crate) fn log(&self) -> std::path::PathBuf {
+        self.store.log()
+    }
+
+    /// The daemon ends in order, and all is written.
+    pub(crate) fn close_numbers(&mut self) {
+        self.numbers.close(self.store.upcoming_job());
+    }
+
+    /// The store, to read from.
+    pub(crate) fn store(&mut self) -> &mut Store {
+        &mut self.store
+    }
+
+    /// The job's row changed.
+    pub(crate) fn touch(&mut self, job: JobId) {
+        self.dirty.insert(job);
+    }
+
+    /// The job's row changed, in a way that may wait until something else is written.
+    pub(crate) fn touch_later(&mut self, job: JobId) {
+        self.later.insert(job);
+    }
+
+    /// What may wait has waited long enough.
+    pub(crate) fn write_waiting(&mut self) {
+        self.dirty.append(&mut self.later);
+    }
+
+    /// The job is over; this is its last row. Says whether the store has one already.
+    pub(crate) fn close(&mut self, row: JobRow, stored: bool) {
+        self.dirty.remove(&JobId(row.job));
+        self.later.remove(&JobId(row.job));
+        self.over.insert(JobId(row.job), (row, stored));
+    }
+
+    /// More is known of a job that is over: its last row, as it is to stand from now on.
+    pub(crate) fn amend(&mut self, row: JobRow) {
+        let job = JobId(row.job);
+        // One that is yet to be written for the first time stays so.
+        let stored = self.over.get(&job).or_else(|| self.refused.row(job)).is_none_or(|&(_, stored)| stored);
+        self.over.insert(job, (row, stored));
+    }
+
+    /// A decision was taken.
+    pub(crate) fn decided(&mut self, row: DecisionRow) {
+        push_bounded(&mut self.decisions, row);
+    }
+
+    /// A sample was taken.
+    pub(crate) fn sampled(&mut self, row: SampleRow) {
+        push_bounded(&mut self.samples, row);
+    }
+
+    /// A process is over, or several that are added up changed.
+    pub(crate) fn process(&mut self, row: ProcessRow) {
+        push_bounded(&mut self.processes, row);
+    }
+
+    /// What is known of a file that a job had open.
+    pub(crate) fn file(&mut self, row: FileRow) {
+        push_bounded(&mut self.files, row);
+    }
+
+    /// What a job holds on a NUMA node.
+    pub(crate) fn node(&mut self, row: NodeRow) {
+        push_bounded(&mut self.nodes, row);
+    }
+
+    /// A reading of the host.
+    pub(crate) fn host(&mut self, row: HostRow) {
+        push_bounded(&mut self.host, row);
+    }
+
+    /// Those rows of a job's NUMA nodes that are still to be written, oldest first.
+    pub(crate) fn nodes_of(&self, job: JobId) -> impl Iterator<Item = &NodeRow> {
+        self.nodes.iter().filter(move |row| row.job == job.0)
+    }
+
+    /// Those rows of a job's files that are still to be written, oldest first.
+    pub(crate) fn files_of(&self, job: JobId) -> impl Iterator<Item = &FileRow> {
+        self.files.iter().filter(move |row| row.job == job.0)
+    }
+
+    /// Those rows of a job's processes that are still to be written, oldest first.
+    pub(crate) fn processes_of(&self, job: JobId) -> impl Iterator<Item = &ProcessRow> {
+        self.processes.iter().filter(move |row| row.job == job.0)
+    }
+
+    /// The last row of a job that is over and not yet on disk.
+    pub(crate) fn unwritten(&self, job: JobId) -> Option<&JobRow> {
+        self.over.get(&job).or_else(|| self.refused.row(job)).map(|(row, _)| row)
+    }
+
+    /// The last rows of all such jobs.
+    pub(crate) fn all_unwritten(&self) -> impl Iterator<Item = &JobRow> {
+        self.over.values().map(|(row, _)| row).chain(self.refused.rows())
+    }
+
+    /// Why the store cannot be written, while it cannot.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    /// What users should know of the store, in words.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
+        let trouble = self.trouble.as_ref().map(|why| format!("the job store cannot be written: {why}"));
+        trouble.into_iter().chain(self.refused.words())
+    }
+
+    /// Writes all that changed, in one transaction. On failure all of it is kept for the next time.
+    pub(crate) fn write(&mut self, jobs: &mut JobTable) {
+        if self.dirty.is_empty()
+            && self.over.is_empty()
+            && self.decisions.is_empty()
+            && self.samples.is_empty()
+            && self.processes.is_empty()
+            && self.files.is_empty()
+            && self.nodes.is_empty()
+            && self.host.is_empty()
+        {
+            return;
+        }
+        self.write_waiting();
+        crash::point("before the journal is written");
+        match self.write_all(jobs) {
+            Ok(refused) => self.written(jobs, refused),
+            Err(error) => {
+                self.store.rollback();
+                self.failed(&error);
+            }
+        }
+        crash::point("after the journal was written");
+    }
+
+    /// Gives the jobs of which the store refused a row, and why.
+    fn write_all(&mut self, jobs: &JobTable) -> Result<Vec<Refusal>, StoreError> {
+        let mut refused = Vec::new();
+        let store = &mut self.store;
+        store.begin()?;
+        for job in &self.dirty {
+            if let Some(live) = jobs.get(job) {
+                unless_refused(put(store, &live.row, live.stored), *job, "row", &mut refused)?;
+            }
+        }
+        for (job, (row, stored)) in &self.over {
+            unless_refused(put(store, row, *stored), *job, "row", &mut refused)?;
+        }
+        for row in &self.decisions {
+            unless_refused(store.add_decision(row), JobId(row.job), "decisions", &mut refused)?;
+        }
+        for row in &self.samples {
+            unless_refused(store.add_sample(row), JobId(row.job), "samples", &mut refused)?;
+        }
+        for row in &self.processes {
+            unless_refused(store.put_process(row), JobId(row.job), "processes", &mut refused)?;
+        }
+        for row in &self.files {
+            unless_refused(store.put_file(row), JobId(row.job), "files", &mut refused)?;
+        }
+        for row in &self.nodes {
+            unless_refused(store.put_node(row), JobId(row.job), "NUMA nodes", &mut refused)?;
+        }
+        for reading in &self.host {
+            unless_refused(store.add_host(reading), JobId(0), "host readings", &mut refused)?;
+        }
+        if !refused.is_empty() {
+            // The number of a job without a row must not be given again.
+            store.keep_numbers()?;
+        }
+        store.commit().map(|()| refused)
+    }
+
+    fn written(&mut self, jobs: &mut JobTable, refused: Vec<Refusal>) {
+        let no_row: BTreeSet<JobId> =
+            refused.iter().filter(|refusal| refusal.what == "row").map(|refusal| refusal.job).collect();
+        for job in std::mem::take(&mut self.dirty).into_iter().filter(|job| !no_row.contains(job)) {
+            if let Some(live) = jobs.get_mut(&job) {
+                live.stored = true;
+            }
+            self.refused.written(job);
+        }
+        for (job, (row, stored)) in std::mem::take(&mut self.over) {
+            if no_row.contains(&job) { self.refused.keep(row, stored) } else { self.refused.written(job) }
+        }
+        refused.into_iter().for_each(|refusal| self.refused.told(refusal));
+        self.decisions.clear();
+        self.samples.clear();
+        self.processes.clear();
+        self.files.clear();
+        self.nodes.clear();
+        self.host.clear();
+        self.numbers.all_written();
+        if self.trouble.take().is_some() {
+            tracing::info!("the store can be written again; nothing is missing that was kept");
+        }
+    }
+
+    fn failed(&mut self, error: &StoreError) {
+        let text = in_full(error);
+        if self.trouble.as_deref() != Some(&text) {
+            tracing::error!(error = %text, "the store cannot be written; jobs go on, unrecorded for now");
+        }
+        // Numbers of this turn are about to be told.
+        if let Err(error) = self.numbers.keep(self.store.upcoming_job()) {
+            tracing::error!(%error, "numbers of jobs cannot be kept; none is given until the store can be written");
+        }
+        self.trouble = Some(text);
+    }
+
+    /// The last row of a job that is over.
+    pub(crate) fn stored_row(&mut self, job: JobId) -> Option<JobRow> {
+        if let Some(row) = self.unwritten(job) {
+            return Some(row.clone());
+        }
+        self.store.job(job.0).ok().flatten()
+    }
+}
+
+/// A row that the store refuses, for itself alone.
+#[derive(Debug)]
+struct Refusal {
+    job: JobId,
+    /// What it is of the job; `row`: its own.
+    what: &'static str,
+    why: String,
+}
+
+/// Notes a row that is refused for what it holds; every other error is that of the disk.
+fn unless_refused(
+    done: Result<(), StoreError>,
+    job: JobId,
+    what: &'static str,
+    refused: &mut Vec<Refusal>,
+) -> Result<(), StoreError> {
+    match done {
+        Err(error) if error.is_about_the_row() => {
+            refused.push(Refusal { job, what, why: in_full(&error) });
+            Ok(())
+        }
+        done => done,
+    }
+}
+
+fn put(store: &mut Store, row: &JobRow, stored: bool) -> Result<(), StoreError> {
+    if !stored {
+        return store.insert_job(row);
+    }
+    match store.update_job(row) {
+        // It was struck off meanwhile, for its age or for want of room: what is known later counts.
+        Err(StoreError::NoSuchJob { .. }) => store.insert_job(row),
+        done => done,
+    }
+}
+
+fn push_bounded<T>(queue: &mut VecDeque<T>, value: T) {
+    if queue.len() == KEPT_MAX {
+        queue.pop_front();
+    }
+    queue.push_back(value);
+}

@@ -1,0 +1,135 @@
+//! The journal over a real store: rows that it refuses, and jobs that come and go in one write.
+
+use pinfold_proto::{Ending, JobSpec, JobState};
+
+use super::*;
+use crate::jobs::record::JobRecord;
+
+fn journal(state: &std::path::Path) -> Journal {
+    let store = Store::open(state).expect("a store").store;
+    Journal::new(store, Numbers::open(state), false)
+}
+
+fn row(job: u64) -> JobRow {
+    JobRow::asked_for(job, 7, "ann".to_owned(), JobSpec { cores: 1, ..JobSpec::default() }, 1_000 + job)
+}
+
+fn over(job: u64, reason: &str) -> JobRow {
+    let row = row(job).ran_until(9_000);
+    JobRow { state: JobState::Exited, reason: Some(reason.to_owned()), ..row }
+}
+
+fn decision(job: u64) -> DecisionRow {
+    DecisionRow { job, time_us: 5, action: "start".to_owned(), reason: "a slot is free".to_owned() }
+}
+
+#[test]
+fn an_end_that_is_amended_before_it_was_written_is_written() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (mut journal, mut jobs) = (journal(dir.path()), JobTable::new());
+    journal.close(over(1, "withdrawn"), false);
+    let told = Some(Ending { exit_code: Some(3), ..Ending::default() });
+    journal.amend(JobRow { ending: told, ..over(1, "ended") });
+    journal.write(&mut jobs);
+    assert_eq!(journal.trouble(), None);
+    // Now it has a row, and more may be told yet.
+    journal.amend(over(1, "later"));
+    journal.write(&mut jobs);
+    assert_eq!((journal.trouble(), journal.warnings().count()), (None, 0));
+    assert_eq!(journal.store().job(1).expect("a row").expect("it is there").reason.as_deref(), Some("later"));
+}
+
+#[test]
+fn a_job_that_was_struck_off_meanwhile_is_written_anew() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (mut journal, mut jobs) = (journal(dir.path()), JobTable::new());
+    journal.close(over(1, "lost"), false);
+    journal.write(&mut jobs);
+    journal.amend(over(1, "ended"));
+    assert_eq!(journal.store().prune(u64::MAX).expect("it is pruned").jobs, 1);
+    journal.close(over(2, "done"), false);
+    journal.write(&mut jobs);
+    assert_eq!(journal.warnings().count(), 0);
+    let known = |journal: &mut Journal, job| journal.store().job(job).expect("it can be read").is_some();
+    assert!(known(&mut journal, 1) && known(&mut journal, 2));
+}
+
+/// A number that is there already is refused by the store: that row alone is set aside.
+#[test]
+fn a_row_that_is_refused_keeps_no_other_from_the_disk() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (mut journal, mut jobs) = (journal(dir.path()), JobTable::new());
+    journal.close(over(3, "of an earlier life"), false);
+    journal.write(&mut jobs);
+    jobs.insert(JobId(3), Box::new(JobRecord::new(row(3), false)));
+    jobs.insert(JobId(4), Box::new(JobRecord::new(row(4), false)));
+    journal.touch(JobId(3));
+    journal.touch(JobId(4));
+    journal.close(over(2, "done"), false);
+    journal.decided(decision(4));
+    journal.write(&mut jobs);
+    assert_eq!(journal.trouble(), None);
+    let told: Vec<String> = journal.warnings().collect();
+    assert!(told.len() == 1 && told[0].contains("of jobs 3,") && told[0].contains("row"), "{told:?}");
+    assert!(!jobs[&JobId(3)].stored && jobs[&JobId(4)].stored);
+    // Its end is refused as well, and known all the same.
+    journal.close(over(3, "of this life"), false);
+    journal.write(&mut jobs);
+    assert_eq!(journal.trouble(), None);
+    assert_eq!(journal.unwritten(JobId(3)).and_then(|row| row.reason.as_deref()), Some("of this life"));
+    assert_eq!(journal.all_unwritten().count(), 1);
+    drop(journal);
+    let mut again = self::journal(dir.path());
+    let reasons: Vec<Option<String>> = (2..=4)
+        .map(|job| again.store().job(job).expect("it can be read").expect("it is there").reason)
+        .collect();
+    assert_eq!(reasons, [Some("done".to_owned()), Some("of an earlier life".to_owned()), None]);
+    assert_eq!(again.store().decisions(4).expect("they can be read").len(), 1);
+}
+
+/// As many are set aside as come: what is kept of them is bounded.
+#[test]
+fn rows_that_are_refused_take_no_memory_without_end() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (mut journal, mut jobs) = (journal(dir.path()), JobTable::new());
+    for job in 1..=600 {
+        journal.close(over(job, "before"), false);
+    }
+    journal.write(&mut jobs);
+    for job in 1..=600 {
+        journal.close(over(job, "again"), false);
+    }
+    journal.write(&mut jobs);
+    assert_eq!((journal.trouble(), journal.all_unwritten().count()), (None, 64));
+    let told: Vec<String> = journal.warnings().collect();
+    assert!(told.len() == 1 && told[0].contains("and 592 more") && told[0].len() < 500, "{told:?}");
+}
+
+/// Numbers that were told while the store could not be written are not told again after a crash.
+#[test]
+fn no_number_is_given_twice_though_nothing_can_be_written() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (mut journal, mut jobs) = (journal(dir.path()), JobTable::new());
+    let first = journal.next_number().expect("a number");
+    journal.close(over(first, "done"), false);
+    // Another program holds the file locked.
+    let mut other = Store::open(dir.path()).expect("the same store").store;
+    other.begin().expect("it is free");
+    journal.write(&mut jobs);
+    assert!(journal.trouble().is_some());
+    let mut last = first;
+    for _ in 0..3_000 {
+        last = journal.next_number().expect("a number");
+    }
+    drop(journal);
+    drop(other);
+    let mut again = self::journal(dir.path());
+    let next = again.next_number().expect("a number");
+    assert!(next > last && next <= last + 2_048, "{next} after {last}");
+    // Once all is written again, nothing is left out any more.
+    again.close(over(next, "done"), false);
+    again.write(&mut jobs);
+    assert_eq!(again.trouble(), None);
+    drop(again);
+    assert_eq!(self::journal(dir.path()).next_number(), Ok(next + 1));
+}

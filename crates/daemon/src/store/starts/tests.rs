@@ -1,0 +1,53 @@
+use super::*;
+use std::os::unix::fs::PermissionsExt as _;
+
+use pinfold_proto::{JobArray, JobSpec};
+
+#[test]
+fn users_take_turns() {
+    let all = [(1, 5), (1, 6), (1, 7), (2, 1), (3, 9), (3, 10)].map(|key| (key, ()));
+    let keys: Vec<(u32, i32)> = in_turns(BTreeMap::from(all)).into_iter().map(|(key, ())| key).collect();
+    assert_eq!(keys, [(1, 5), (2, 1), (3, 9), (1, 6), (3, 10), (1, 7)]);
+}
+
+#[test]
+fn what_is_kept_is_private_and_gone_with_its_job() {
+    let state = tempfile::tempdir().expect("a directory");
+    let start = Start {
+        words: vec!["pinfold".to_owned(), "submit".to_owned(), "x".to_owned()],
+        environment: vec!["TOKEN=secret".to_owned()],
+        ..Start::default()
+    };
+    let mut starts = Starts::open(state.path());
+    starts.keep(JobId(7), 5, &start).expect("there is room");
+    starts.keep(JobId(8), 6, &start).expect("there is room");
+    let mode = |name: &str| {
+        let found = fs::metadata(state.path().join(name)).expect("it is there");
+        found.permissions().mode() & 0o777
+    };
+    assert_eq!((mode("starts"), mode("starts/7")), (0o700, 0o600));
+    let size = json_bytes(&start);
+    assert_eq!((starts.sizes.own(5), starts.sizes.all()), (size, 2 * size));
+    assert!(starts.refusal(JobId(9), 5, &start, 2 * size).is_none(), "it fits");
+    let words = starts.refusal(JobId(9), 5, &start, 2 * size - 1).expect("it does not fit");
+    assert!(words.contains("will not come back") && words.contains("access.max_jobs_size"), "{words}");
+    assert!(starts.refusal(JobId(7), 5, &start, size).is_none(), "in the place of another");
+    let row = |job: u64, array: Option<u64>| {
+        let place = array.map(|array| JobArray { array: Some(array), index: 3, at_most: None });
+        let spec = JobSpec { array: place, ..JobSpec::default() };
+        JobRow::asked_for(job, 0, String::new(), spec, 0)
+    };
+    let mut again = Starts::open(state.path());
+    assert!(again.has(&row(7, None)) && again.has(&row(8, None)) && !again.has(&row(9, None)));
+    assert!(again.has(&row(9, Some(7))), "a member has what its array has");
+    assert!(!again.has(&row(7, Some(6))));
+    assert_eq!(again.read(JobId(7)), Some(start));
+    again.retain([row(12, Some(7))].iter());
+    assert!(!again.has(&row(8, None)) && !state.path().join("starts/8").exists());
+    assert!(again.has(&row(12, Some(7))), "the array is not over");
+    assert_eq!((again.sizes.own(0), again.sizes.all()), (size, size));
+    fs::write(state.path().join("starts/7"), "{").expect("it is ours");
+    assert_eq!(again.read(JobId(7)), None, "half a file is none");
+    again.forget(JobId(7));
+    assert_eq!(Starts::open(state.path()).kept.len(), 0);
+}

@@ -1,0 +1,42 @@
+//! What is set up around a job and taken down after it: directories, and the hooks.
+
+pub(crate) mod clearing;
+pub(crate) mod disk;
+pub(crate) mod hooks;
+pub(crate) mod scratch;
+pub(crate) mod setup;
+
+use anyhow::Context as _;
+use pinfold_sys::mode::Facts;
+use pinfold_sys::scratch::Scratch;
+
+use crate::store::state_dir::StateDir;
+use crate::surroundings::clearing::Clearer;
+use crate::surroundings::disk::Disks;
+use crate::surroundings::hooks::Hooks;
+use crate::surroundings::scratch::Scratches;
+
+/// See the module's page.
+#[derive(Debug)]
+pub(crate) struct Surroundings {
+    /// Directories in memory,
+    pub(crate) scratches: Scratches,
+    /// on disks,
+    pub(crate) disks: Disks,
+    /// and those of jobs that are over.
+    pub(crate) clearing: Clearer,
+    /// How far each job is set up.
+    pub(crate) hooks: Hooks,
+}
+
+impl Surroundings {
+    /// Those that an earlier daemon left are known.
+    pub(crate) fn open(state: &StateDir, facts: &Facts) -> anyhow::Result<Self> {
+        Ok(Self {
+            scratches: Scratches::new(Scratch::new(facts, state.instance())),
+            disks: Disks::open(state.path(), facts, state.instance()),
+            clearing: Clearer::new().context("failed to make a pair of sockets")?,
+            hooks: Hooks::open(state.path())?,
+        })
+    }
+}

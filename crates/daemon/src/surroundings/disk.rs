@@ -1,0 +1,249 @@
+//! Directories on a disk for jobs that ask for one: made before the job starts, gone when it is over, each kept to its size
+//! where the file system does that, and bounded in all. A job that has its slot and finds no room waits for it there, in the
+//! order in which jobs were asked for. Owns which jobs have one, and who waits; how they are made is `sys`'s.
+//!
+//! Where they are is the site's to say, and may be said anew while jobs run: each place in which any was made is kept in a
+//! file of the state directory until none is left in it, so that what a daemon leaves is found by the next one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use pinfold_policy::JobId;
+use pinfold_proto::JobSpec;
+use pinfold_proto::quantity::show_size;
+use pinfold_proto::view::FindingView;
+use pinfold_proto::wire::ErrorCode;
+use pinfold_sys::mode::Facts;
+use pinfold_sys::peer::Peer;
+use pinfold_sys::scratch::{Scratch, ScratchError};
+
+use crate::core::{Ctx, Outbox, Refusal, in_full};
+use crate::jobs::{JobTable, starting};
+use crate::store::journal::Journal;
+
+const FILE: &str = "disks";
+
+/// The jobs' directories on disks.
+#[derive(Debug)]
+pub(crate) struct Disks {
+    /// Where any was made, or may be.
+    places: Vec<Scratch>,
+    noted: PathBuf,
+    /// The place of each job that has one, and its size; of one that an earlier daemon left the size is not known.
+    jobs: BTreeMap<JobId, (usize, u64)>,
+    /// Jobs that may start and have no room.
+    waiting: BTreeSet<JobId>,
+}
+
+impl Disks {
+    /// Those that an earlier daemon left are known.
+    pub(crate) fn open(state: &Path, facts: &Facts, instance: &str) -> Self {
+        let noted = state.join(FILE);
+        let text = std::fs::read_to_string(&noted).unwrap_or_default();
+        let place = |line: &str| Scratch::on_disk(Path::new(line), facts, instance);
+        let places: Vec<Scratch> = text.lines().map(place).collect();
+        let mut jobs = BTreeMap::new();
+        for (number, place) in places.iter().enumerate() {
+            jobs.extend(place.list().into_iter().map(|job| (JobId(job), (number, 0))));
+        }
+        Self { places, noted, jobs, waiting: BTreeSet::new() }
+    }
+
+    /// The place that is this directory, noted before anything is made in it.
+    fn place(&mut self, directory: &Path, facts: &Facts, instance: &str) -> std::io::Result<usize> {
+        let found = Scratch::on_disk(directory, facts, instance);
+        if let Some(number) = self.places.iter().position(|place| place.root() == directory) {
+            // Quotas may have been switched on or off since.
+            self.places[number] = found;
+            return Ok(number);
+        }
+        self.places.push(found);
+        let lines = self.places.iter().map(|place| format!("{}\n", place.root().display()));
+        let written = std::fs::write(&self.noted, lines.collect::<String>());
+        if written.is_err() {
+            self.places.pop();
+        }
+        written.map(|()| self.places.len() - 1)
+    }
+
+    /// What a job finds in `PINFOLD_DISK_DIR`.
+    pub(crate) fn variable(&self, job: JobId) -> Option<String> {
+        let (place, _) = self.jobs.get(&job)?;
+        Some(self.places[*place].path(job.0).display().to_string())
+    }
+
+    /// Whether a job has one.
+    pub(crate) fn has(&self, job: JobId) -> bool {
+        self.jobs.contains_key(&job)
+    }
+
+    /// Whether a job waits for room; it does no more.
+    pub(crate) fn stops_waiting(&mut self, job: JobId) -> bool {
+        self.waiting.remove(&job)
+    }
+
+    /// Where a job's is, if it has one.
+    pub(crate) fn of(&self, job: JobId) -> Option<&Scratch> {
+        self.jobs.get(&job).and_then(|&(place, _)| self.places.get(place))
+    }
+
+    /// Those that have one.
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = JobId> {
+        self.jobs.keys().copied()
+    }
+
+    /// What a job asked for whose directory an earlier daemon left.
+    pub(crate) fn size_of(&mut self, job: JobId, spec: Option<&JobSpec>) {
+        let bytes = spec.and_then(|spec| spec.disk_bytes).unwrap_or(0);
+        self.jobs.entry(job).and_modify(|(_, size)| *size = bytes);
+    }
+
+    /// A job's is gone.
+    pub(crate) fn forget(&mut self, job: JobId) {
+        self.jobs.remove(&job);
+    }
+
+    /// The daemon ends: those of jobs that run stay.
+    pub(crate) fn close(&self) {
+        self.places.iter().for_each(Scratch::close);
+        if self.jobs.is_empty() {
+            let _ = std::fs::remove_file(&self.noted);
+        }
+    }
+}
+
+impl Disks {
+    /// Makes a job's, if it asks for one. `None`: there is no room for it, and it waits.
+    ///
+    /// # Errors
+    /// Why it cannot be made, in words.
+    pub(crate) fn make_disk(
+        &mut self,
+        ctx: &Ctx,
+        journal: &mut Journal,
+        table: &mut JobTable,
+        job: JobId,
+    ) -> Option<Result<(), String>> {
+        let live = table.get(&job)?;
+        let (Some(bytes), user) = (live.row.spec.disk_bytes, live.row.uid) else { return Some(Ok(())) };
+        let place = disk_place(ctx).ok_or_else(|| "`modules.disk` names no directory any more".to_owned());
+        let place = match place {
+            Ok(place) => place,
+            Err(error) => return Some(Err(error)),
+        };
+        let taken = self.jobs.iter().filter(|(other, _)| **other != job);
+        let taken = taken.map(|(_, (_, bytes))| *bytes).fold(0, u64::saturating_add);
+        let left = disk_total_bytes(ctx, &place).saturating_sub(taken);
+        let waits =
+            |other: &&JobId| table.get(other).is_some_and(|live| live.granted && live.container.is_none());
+        let earlier = self.waiting.iter().find(waits).is_some_and(|first| *first < job);
+        // The last one to have it gets it however the configuration was changed since it was asked for.
+        if taken > 0 && (bytes > left || earlier) {
+            self.waiting.insert(job);
+            let live = table.get_mut(&job)?;
+            live.row.reason = Some(format!(
+                "its --disk of {} does not fit beside those of other jobs: `modules.disk_total` leaves {}",
+                show_size(bytes),
+                show_size(left)
+            ));
+            journal.touch(job);
+            return None;
+        }
+        self.waiting.remove(&job);
+        let made = self.make_disk_in(ctx, job, place.root(), bytes, user);
+        Some(made)
+    }
+
+    fn make_disk_in(
+        &mut self,
+        ctx: &Ctx,
+        job: JobId,
+        root: &Path,
+        bytes: u64,
+        user: u32,
+    ) -> Result<(), String> {
+        let facts = &ctx.containers.plan().facts;
+        let place = self.place(root, facts, &ctx.instance);
+        let place = place.map_err(|error| format!("failed to note {}: {error}", root.display()))?;
+        self.jobs.insert(job, (place, bytes));
+        let made: Result<PathBuf, ScratchError> = self.places[place].make(job.0, bytes, user);
+        made.map(drop).map_err(|error| in_full(&error))
+    }
+
+    /// There may be room again: who waits for it is started, the first first.
+    pub(crate) fn give_disk_room(&mut self, out: &mut Outbox, table: &JobTable) {
+        let waiting: Vec<JobId> = self.waiting.iter().copied().collect();
+        for job in waiting {
+            if table.get(&job).is_some_and(|live| live.granted && live.container.is_none()) {
+                starting::start_again(out, table, job);
+            } else {
+                self.waiting.remove(&job);
+            }
+        }
+    }
+}
+
+/// The place that the configuration names, as it is now.
+fn disk_place(ctx: &Ctx) -> Option<Scratch> {
+    let directory = ctx.configured.config.modules_disk.as_deref()?;
+    Some(Scratch::on_disk(Path::new(directory), &ctx.containers.plan().facts, &ctx.instance))
+}
+
+/// What all directories in a place may come to, in bytes.
+fn disk_total_bytes(ctx: &Ctx, place: &Scratch) -> u64 {
+    let half = || place.capacity_bytes().unwrap_or(0) / 2;
+    ctx.configured.config.modules_disk_total.unwrap_or_else(half)
+}
+
+/// Checks a job's wish for a directory on a disk against what there can be.
+pub(crate) fn admit_disk(ctx: &Ctx, user: Peer, spec: &JobSpec) -> Result<(), Refusal> {
+    let Some(bytes) = spec.disk_bytes else { return Ok(()) };
+    let refuse = |text: String| Err((ErrorCode::Refused, text));
+    let Some(place) = disk_place(ctx) else {
+        return refuse("--disk: this host has no place for it (`modules.disk` names a directory)".to_owned());
+    };
+    let root = place.root().display().to_string();
+    if place.capacity_bytes().is_none() {
+        return refuse(format!("--disk: {root} cannot be read (`modules.disk`)"));
+    }
+    if !place.is_enforced() && !ctx.configured.config.modules_disk_unbounded {
+        return refuse(format!(
+            "--disk: nothing would keep the job to its size in {root}: that takes a daemon of root's and a file system \
+             with project quotas (mount option prjquota), or `modules.disk_unbounded=on`"
+        ));
+    }
+    let total = disk_total_bytes(ctx, &place);
+    if bytes > total {
+        let (bytes, total) = (show_size(bytes), show_size(total));
+        return refuse(format!(
+            "--disk {bytes} is more than all jobs may have, {total} (`modules.disk_total`)"
+        ));
+    }
+    if !place.serves(user.uid) {
+        return refuse("--disk for another user than the daemon's own needs a daemon of root's".to_owned());
+    }
+    let hidden = ["/tmp", "/var/tmp"].into_iter().find(|hidden| place.root().starts_with(hidden));
+    match hidden.filter(|_| spec.private_tmp) {
+        Some(hidden) => {
+            refuse(format!("--disk lies in {root}, and with --private-tmp a job does not see {hidden}"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// What doctor says of it.
+pub(crate) fn disk_finding(ctx: &Ctx) -> FindingView {
+    let subject = "disk".to_owned();
+    let Some(place) = disk_place(ctx) else {
+        let (found, change) = ("no job can have --disk: no directory is named for it", "set `modules.disk`");
+        return FindingView { subject, ok: true, found: found.to_owned(), change: Some(change.to_owned()) };
+    };
+    let root = place.root().display();
+    if place.is_enforced() {
+        let found = format!("--disk is a directory in {root}, kept to its size by a project quota");
+        return FindingView { subject, ok: true, found, change: None };
+    }
+    let found = format!("--disk is a directory in {root}, and nothing keeps a job to the size asked for");
+    let change = "run the daemon as root, on a file system with project quotas (mount option prjquota)";
+    FindingView { subject, ok: false, found, change: Some(change.to_owned()) }
+}

@@ -1,0 +1,162 @@
+//! What stands around a job, as one chain: its directories, then the hooks, set up in this order before it
+//! starts and taken down in the opposite one when it is over, whatever ended it. What is set up inside the job's first
+//! process (`/tmp` and network of its own, programs that wrap the command) ends with the job by itself.
+//!
+//! A hook is called with `before` and later with `after`. Which were called is on disk before they are,
+//! so that `after` follows even when the job, this daemon or the host dies in between; it may then be called twice. Calls
+//! are made by threads, so that nobody waits for a slow program but its job. Owns who is set up how far. Absent here:
+//! whose a program must be and how it is run (`sys`), and the directories themselves (`scratch`).
+
+pub(super) mod record;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use anyhow::Context as _;
+use pinfold_policy::JobId;
+use pinfold_sys::site::{self, Call, SiteError};
+
+use record::{Record, Records};
+
+/// How many hooks run at once; further calls wait.
+const CALLS_MAX: usize = 16;
+
+/// The chains of all jobs that have one.
+#[derive(Debug)]
+pub(crate) struct Hooks {
+    pub(super) records: Records,
+    pub(super) jobs: BTreeMap<JobId, Setup>,
+    /// Calls for which there is no room yet.
+    waiting: VecDeque<(JobId, Call)>,
+    calls: usize,
+    results: Receiver<(JobId, Result<String, SiteError>)>,
+    tell: Sender<(JobId, Result<String, SiteError>)>,
+    /// A byte for each result that is there.
+    wake: UnixStream,
+    waker: Arc<UnixStream>,
+}
+
+/// How far one job is set up.
+#[derive(Debug)]
+pub(super) struct Setup {
+    pub(super) record: Record,
+    /// Programs whose `before` is still to be called.
+    pub(super) planned: VecDeque<String>,
+    pub(super) step: Step,
+    /// The job is over, or is requeued: nothing more is set up.
+    pub(super) over: bool,
+    /// Why it starts, for when it does.
+    pub(super) reason: Option<String>,
+}
+
+impl Setup {
+    pub(super) fn new(record: Record, planned: VecDeque<String>) -> Self {
+        Self { record, planned, step: Step::Rests, over: false, reason: None }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// No program is called.
+    Rests,
+    /// The last of those in the record is, with `before`.
+    Before,
+    /// The last of those in the record is, with `after`.
+    After,
+}
+
+impl Hooks {
+    /// Those that an earlier daemon noted are known.
+    pub(crate) fn open(state: &Path) -> anyhow::Result<Self> {
+        let records = Records::new(state);
+        let chain = |record: Record| (JobId(record.job), Setup::new(record, VecDeque::new()));
+        let jobs = records.read().into_iter().map(chain).collect();
+        let (wake, waker) = UnixStream::pair().context("failed to make a pair of sockets")?;
+        wake.set_nonblocking(true).context("failed to prepare a socket")?;
+        let (tell, results) = channel();
+        let waker = Arc::new(waker);
+        Ok(Self { records, jobs, waiting: VecDeque::new(), calls: 0, results, tell, wake, waker })
+    }
+
+    /// Whether nothing is set up or to be taken down.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    pub(crate) fn has(&self, job: JobId) -> bool {
+        self.jobs.contains_key(&job)
+    }
+
+    /// The job is over, or is requeued: it is not started in these surroundings.
+    pub(crate) fn close(&mut self, job: JobId) {
+        if let Some(chain) = self.jobs.get_mut(&job) {
+            chain.over = true;
+        }
+    }
+
+    /// What the hooks said for a job's environment.
+    pub(crate) fn variables(&self, job: JobId) -> Vec<(String, String)> {
+        self.jobs.get(&job).map(|chain| chain.record.variables.clone()).unwrap_or_default()
+    }
+
+    /// Calls a program, or lets the call wait for room.
+    pub(super) fn call(&mut self, job: JobId, call: Call) {
+        if self.calls >= CALLS_MAX {
+            return self.waiting.push_back((job, call));
+        }
+        let (tell, waker, program) = (self.tell.clone(), self.waker.clone(), call.program.clone());
+        let thread = std::thread::Builder::new().name("site".to_owned()).spawn(move || {
+            // Nobody is left to hear it when the loop is gone.
+            let _ = tell.send((job, site::run(&call)));
+            let _ = (&*waker).write_all(b"r");
+        });
+        self.calls += 1;
+        if let Err(source) = thread {
+            let error = SiteError::Failed { operation: "make a thread for", program, source };
+            let _ = self.tell.send((job, Err(error)));
+            let _ = (&*self.waker).write_all(b"r");
+        }
+    }
+
+    /// What calls came to since the last time; those that wait are made.
+    pub(super) fn take_results(&mut self) -> Vec<(JobId, Result<String, SiteError>)> {
+        let mut bytes = [0; 64];
+        while matches!((&self.wake).read(&mut bytes), Ok(1..)) {}
+        let results: Vec<_> = self.results.try_iter().collect();
+        self.calls -= results.len();
+        while self.calls < CALLS_MAX
+            && let Some((job, call)) = self.waiting.pop_front()
+        {
+            self.call(job, call);
+        }
+        results
+    }
+}
+
+impl AsFd for Hooks {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+}
+
+/// An error of the file system with what it was about.
+fn failed(operation: &'static str, path: &Path, source: io::Error) -> RecordError {
+    RecordError { operation, path: path.to_owned(), source }
+}
+
+/// What is owed to a job cannot be noted.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to {operation} {}", .path.display())]
+pub(crate) struct RecordError {
+    operation: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+#[cfg(test)]
+mod tests;

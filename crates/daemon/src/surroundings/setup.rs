@@ -1,0 +1,340 @@
+//! A job's surroundings as one chain: its directories, then the hooks, set up in this order before it starts and
+//! taken down in the opposite one when it is over, whatever ended it.
+//!
+//! Absent here: what is kept of each job (`around`), how directories are made (`scratch`, `disk`) and cleared (`clearing`).
+
+use std::collections::{BTreeSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant as Moment};
+
+use pinfold_policy::JobId;
+use pinfold_proto::wire::ErrorCode;
+use pinfold_sys::site::{self, Call, SiteError};
+
+use crate::core::{Ctx, Effect, Next, Outbox, in_full};
+use crate::host::own_nodes::OwnNodes;
+use crate::jobs::{JobTable, Jobs, starting};
+use crate::store::journal::Journal;
+use crate::surroundings::Surroundings;
+use crate::surroundings::clearing::Kind;
+use crate::surroundings::clearing::worker::{Said, Word};
+use crate::surroundings::hooks::record::{About, Ended, Record};
+use crate::surroundings::hooks::{Setup, Step};
+
+/// Why a job waits while a hook prepares it.
+const PREPARED: &str = "its prolog runs (hooks of `modules.site`)";
+
+/// How long a daemon that ends waits for directories that are about to be gone.
+const LAST_WAIT: Duration = Duration::from_secs(1);
+
+impl Surroundings {
+    /// Sets up what stands around a job that is to start. `None`: that takes a while, and the start is asked for again.
+    ///
+    /// # Errors
+    /// Why it cannot be, in words; whoever asks may try again.
+    pub(crate) fn set_up(
+        &mut self,
+        ctx: &Ctx,
+        out: &mut Outbox,
+        table: &mut JobTable,
+        job: JobId,
+    ) -> Option<Result<(), String>> {
+        match self.hooks.jobs.get(&job) {
+            Some(chain) if chain.over || chain.step != Step::Rests => return None,
+            Some(_) => return Some(Ok(())),
+            None => {}
+        }
+        if self.clearing.has(job) {
+            // Of its start before: this one has to find an empty one.
+            self.clearing.starts_after(job);
+            return None;
+        }
+        let live = table.get(&job)?;
+        let (site, wrap) = (&ctx.configured.config.modules_site, &ctx.configured.config.modules_wrap);
+        let spec = &live.row.spec;
+        if spec.tmp_bytes.is_none() && spec.disk_bytes.is_none() && site.is_empty() && wrap.is_empty() {
+            return Some(Ok(()));
+        }
+        let planned: VecDeque<String> = site.iter().cloned().collect();
+        let wrong = wrap.iter().find_map(|program| site::trusted(Path::new(program)).err());
+        if let Err(error) = self.disks.make_disk(ctx, &mut out.journal, table, job)? {
+            return Some(Err(error));
+        }
+        let live = table.get(&job)?;
+        if let Err(error) = self.scratches.make(job, &live.row.spec, live.row.uid) {
+            return Some(Err(in_full(&error)));
+        }
+        let tmpdir = self.scratches.variable(job, &live.row.spec);
+        let record = Record::new(job.0, About::of(&live.row, tmpdir, self.disks.variable(job)));
+        self.hooks.jobs.insert(job, Setup::new(record, planned));
+        if let Some(error) = wrong {
+            self.refused_by_hook(out, job, &error);
+            return None;
+        }
+        match self.call_next_before(ctx, job) {
+            Ok(true) => Some(Ok(())),
+            Ok(false) => {
+                if let Some(live) = table.get_mut(&job)
+                    && let Some(chain) = self.hooks.jobs.get_mut(&job)
+                {
+                    chain.reason = live.row.reason.replace(PREPARED.to_owned());
+                    out.journal.touch(job);
+                }
+                None
+            }
+            Err(error) => {
+                self.hooks.jobs.remove(&job);
+                Some(Err(error))
+            }
+        }
+    }
+
+    /// Calls the next program with `before`; `true`: there is none.
+    fn call_next_before(&mut self, ctx: &Ctx, job: JobId) -> Result<bool, String> {
+        let Some(chain) = self.hooks.jobs.get_mut(&job) else { return Ok(true) };
+        let Some(program) = chain.planned.pop_front() else {
+            if !chain.record.begun.is_empty() {
+                self.hooks.records.write(&chain.record).map_err(|error| in_full(&error))?;
+            }
+            return Ok(true);
+        };
+        chain.record.begun.push(program.clone());
+        // On disk first: its `after` is owed from now on.
+        if let Err(error) = self.hooks.records.write(&chain.record) {
+            chain.record.begun.pop();
+            return Err(in_full(&error));
+        }
+        chain.step = Step::Before;
+        self.call(ctx, job, &program, "before", &Ended::default());
+        Ok(false)
+    }
+
+    fn call(&mut self, ctx: &Ctx, job: JobId, program: &str, verb: &str, ended: &Ended) {
+        let Some(chain) = self.hooks.jobs.get(&job) else { return };
+        let call = Call {
+            program: PathBuf::from(program),
+            arguments: vec![verb.to_owned()],
+            variables: chain.record.environment(&ctx.instance, ended),
+            input: chain.record.told(verb, ended),
+            limit: ctx.configured.config.modules_limit,
+        };
+        self.hooks.call(job, call);
+    }
+
+    /// Hooks ended.
+    pub(crate) fn on_hooks_done(&mut self, ctx: &Ctx, out: &mut Outbox, jobs: &mut Jobs) {
+        for (job, result) in self.hooks.take_results() {
+            let Some(chain) = self.hooks.jobs.get_mut(&job) else { continue };
+            let step = std::mem::replace(&mut chain.step, Step::Rests);
+            if step == Step::After {
+                if let Err(error) = result {
+                    tracing::error!(job = job.0, error = %in_full(&error), "an epilog failed");
+                }
+                chain.record.begun.pop();
+                self.tear_down_next(ctx, out, jobs, job);
+                continue;
+            }
+            if chain.over {
+                self.tear_down_next(ctx, out, jobs, job);
+                continue;
+            }
+            match result {
+                Err(error) => self.refused_by_hook(out, job, &error),
+                Ok(said) => {
+                    chain.record.add_variables(&said);
+                    match self.call_next_before(ctx, job) {
+                        Ok(true) => self.is_set_up(out, &mut jobs.table, job),
+                        Ok(false) => {}
+                        Err(error) => out.then(Next::NotStarted(job, error, ErrorCode::Failed)),
+                    }
+                }
+            }
+        }
+    }
+
+    fn refused_by_hook(&mut self, out: &mut Outbox, job: JobId, error: &SiteError) {
+        // Nothing more is set up for it, whoever asks for its start meanwhile.
+        self.hooks.close(job);
+        let words = format!("refused by a hook: {}", in_full(error));
+        out.then(Next::NotStarted(job, words, ErrorCode::Refused));
+    }
+
+    /// A job that is prepared need not be waited for to be cancelled; says whether it was.
+    pub(crate) fn cancel_prepared(&mut self, out: &mut Outbox, own_nodes: &mut OwnNodes, job: JobId) -> bool {
+        let prepares = |chain: &Setup| chain.step == Step::Before && !chain.over;
+        let waited = if self.disks.stops_waiting(job) {
+            "it waited for room for its --disk"
+        } else if self.clearing.stops_waiting(job) {
+            "its directories were cleared"
+        } else if own_nodes.stops_waiting(job) {
+            "its NUMA nodes were cleared"
+        } else if self.hooks.jobs.get(&job).is_some_and(prepares) {
+            "its prolog ran"
+        } else {
+            return false;
+        };
+        out.then(Next::NotStarted(job, format!("cancelled while {waited}"), ErrorCode::Failed));
+        true
+    }
+
+    fn is_set_up(&mut self, out: &mut Outbox, table: &mut JobTable, job: JobId) {
+        if let Some(live) = table.get_mut(&job)
+            && let Some(chain) = self.hooks.jobs.get_mut(&job)
+        {
+            live.row.reason = chain.reason.take();
+            out.journal.touch(job);
+        }
+        starting::start_again(out, table, job);
+    }
+
+    /// Takes down what stands around a job that is over; what takes a while goes on by itself, and its group and its
+    /// directories go last.
+    pub(crate) fn tear_down(&mut self, ctx: &Ctx, out: &mut Outbox, jobs: &mut Jobs, job: JobId) {
+        if jobs.table.get(&job).is_some_and(|live| live.container.is_some()) {
+            // It was requeued since: only its old group is left to go.
+            return jobs.finished.remove(ctx, &mut jobs.lingering, job);
+        }
+        self.hooks.close(job);
+        let rests = self.hooks.jobs.get(&job).is_none_or(|chain| chain.step == Step::Rests);
+        if rests {
+            self.tear_down_next(ctx, out, jobs, job);
+        }
+    }
+
+    fn tear_down_next(&mut self, ctx: &Ctx, out: &mut Outbox, jobs: &mut Jobs, job: JobId) {
+        let last = self.hooks.jobs.get(&job).and_then(|chain| chain.record.begun.last().cloned());
+        if let Some(program) = last {
+            // One that is not over is requeued.
+            let is_requeued = jobs.table.get(&job).map(|live| live.row.reason.clone());
+            let ended = match is_requeued {
+                Some(reason) => Ended { reason, ..Ended::default() },
+                None => out.journal.stored_row(job).as_ref().map(Ended::of).unwrap_or_default(),
+            };
+            if let Some(chain) = self.hooks.jobs.get_mut(&job) {
+                chain.step = Step::After;
+            }
+            return self.call(ctx, job, &program, "after", &ended);
+        }
+        if self.hooks.jobs.remove(&job).is_some()
+            && let Err(error) = self.hooks.records.remove(job.0)
+        {
+            tracing::error!(job = job.0, %error, "the epilog of this job will run again");
+        }
+        // Before its group, which counts what is in it.
+        if !self.clear_directories(job) {
+            self.on_torn_down(ctx, out, jobs, job);
+        }
+    }
+
+    /// Nothing stands around a job any more but its group; of a directory that is not cleared yet the thread tells later.
+    pub(crate) fn on_torn_down(&mut self, ctx: &Ctx, out: &mut Outbox, jobs: &mut Jobs, job: JobId) {
+        if jobs.table.get(&job).is_none_or(|live| live.container.is_none()) {
+            jobs.finished.remove(ctx, &mut jobs.lingering, job);
+        }
+        starting::start_again(out, &jobs.table, job);
+        self.disks.give_disk_room(out, &jobs.table);
+    }
+
+    /// After a restart: jobs that are over have nothing around them. Of one that is not known to have started its keeper
+    /// will say whether it did.
+    pub(crate) fn tear_down_leftovers(&mut self, out: &mut Outbox, table: &JobTable) {
+        let left: Vec<JobId> =
+            self.hooks.jobs.keys().copied().filter(|job| !table.contains_key(job)).collect();
+        out.extend(left.into_iter().map(Effect::Remove));
+    }
+
+    /// A job waits that an earlier daemon prepared, or was about to: that is undone, and done again when it starts.
+    pub(crate) fn redo_surroundings(&mut self, out: &mut Outbox, job: JobId) {
+        if self.hooks.has(job) {
+            self.hooks.close(job);
+            out.push(Effect::Remove(job));
+        }
+    }
+
+    /// Has a job's directories cleared; says whether what comes after waits for it.
+    pub(crate) fn clear_directories(&mut self, job: JobId) -> bool {
+        if let Some(scratch) = self.scratches.of(job) {
+            self.clearing.clear(job, Kind::Memory, scratch);
+        }
+        if let Some(scratch) = self.disks.of(job) {
+            self.clearing.clear(job, Kind::Disk, scratch);
+        }
+        !self.clearing.is_left(job)
+    }
+
+    /// The thread has something to say.
+    pub(crate) fn on_directories_cleared(&mut self, ctx: &Ctx, out: &mut Outbox, jobs: &mut Jobs) {
+        for word in self.clearing.words() {
+            self.directory_cleared(ctx, out, jobs, &word);
+        }
+    }
+
+    fn directory_cleared(&mut self, ctx: &Ctx, out: &mut Outbox, jobs: &mut Jobs, word: &Word) {
+        let (job, changed) = (word.job, self.on_word(word));
+        if changed && word.kind == Kind::Memory {
+            out.then(Next::Configure);
+        }
+        if !self.clearing.has(job) {
+            self.clearing.stops_waiting(job);
+            self.on_torn_down(ctx, out, jobs, job);
+        } else if self.clearing.is_left(job)
+            && jobs.table.get(&job).is_none_or(|live| live.container.is_none())
+        {
+            // Its group need not wait for whoever holds the directory.
+            jobs.finished.remove(ctx, &mut jobs.lingering, job);
+        }
+    }
+
+    /// A directory is gone, or is left for now; says whether that changed whether it is left.
+    fn on_word(&mut self, word: &Word) -> bool {
+        let changed = self.clearing.take_in(word);
+        match (&word.said, word.kind) {
+            (Said::Gone, Kind::Memory) => self.scratches.forget(word.job),
+            (Said::Gone, Kind::Disk) => self.disks.forget(word.job),
+            (Said::Left(_), _) => {}
+        }
+        changed
+    }
+
+    /// What directories in memory take that are not gone yet, in bytes: those that the thread pauses with.
+    pub(crate) fn tmp_left_bytes(&self) -> u64 {
+        let sizes = self.clearing.left(Kind::Memory).map(|job| self.scratches.bytes(job));
+        sizes.fold(0, u64::saturating_add)
+    }
+
+    /// The daemon ends: directories that are about to be gone are waited for, a moment.
+    pub(crate) fn finish_clearing(&mut self) {
+        let until = Moment::now() + LAST_WAIT;
+        while !self.clearing.rests()
+            && let Some(word) = self.clearing.wait(until.saturating_duration_since(Moment::now()))
+        {
+            self.on_word(&word);
+        }
+    }
+
+    /// After a restart: directories of jobs that are over are cleared, and of all the sizes are known again.
+    pub(crate) fn clear_leftovers(&mut self, journal: &mut Journal, table: &JobTable) {
+        let left: BTreeSet<JobId> = self.scratches.jobs().chain(self.disks.jobs()).collect();
+        for job in left {
+            let live = table.get(&job).map(|live| live.row.clone());
+            let row = live.or_else(|| journal.stored_row(job));
+            self.scratches.size_of(job, row.as_ref().map(|row| &row.spec));
+            self.disks.size_of(job, row.as_ref().map(|row| &row.spec));
+            if !table.contains_key(&job) {
+                self.clear_directories(job);
+            }
+        }
+    }
+
+    /// A job without a group is over: what stands around it goes once its end is on disk.
+    pub(crate) fn remove_surroundings(&mut self, out: &mut Outbox, job: JobId) {
+        if self.scratches.has(job) || self.disks.has(job) || self.hooks.has(job) {
+            out.push(Effect::Remove(job));
+        }
+    }
+}
+
+/// The programs that a job's command is wrapped in.
+pub(crate) fn wrap(ctx: &Ctx) -> Vec<String> {
+    ctx.configured.config.modules_wrap.clone()
+}
