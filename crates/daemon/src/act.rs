@@ -1,7 +1,7 @@
 //! From decisions to deeds: a decision is noted in the job's row and the journal, and its effect carried out
 //! once that is on disk.
 
-use pinfold_policy::{Action, Decision, Event as Judged, JobId, Reason, State};
+use pinfold_policy::{Action, Decision, Event as Judged, JobId, MemoryReason, Reason, State};
 use pinfold_profile::meter::Meter;
 use pinfold_proto::JobState;
 use pinfold_proto::row::DecisionRow;
@@ -30,7 +30,8 @@ impl Daemon {
         let words = reason.to_string();
         if let Action::PageOut { .. } = action {
             // Asked for again and again while the job rests, or gets on without; the first time tells all.
-            let first = live.row.state == JobState::Frozen || matches!(reason, Reason::Probed { .. });
+            let first = live.row.state == JobState::Frozen
+                || matches!(reason, Reason::Memory(MemoryReason::Probed { .. }));
             if !first {
                 self.effects.push(Effect::Act(job, action));
                 return;
@@ -57,8 +58,10 @@ impl Daemon {
                 live.even = *even;
             }
             Action::Freeze => {
-                live.freezes_since =
-                    self.governor.told().filter(|_| matches!(reason, Reason::MemoryShort { .. }));
+                live.freezes_since = self
+                    .governor
+                    .told()
+                    .filter(|_| matches!(reason, Reason::Memory(MemoryReason::Short { .. })));
                 live.set_state(JobState::Frozen, now_us);
             }
             Action::Thaw => live.set_state(JobState::Running, now_us),
@@ -76,7 +79,7 @@ impl Daemon {
             }
             Action::Slow { .. } => {}
             Action::Checkpoint => live.set_state(JobState::Running, now_us),
-            Action::Requeue if reason == Reason::Checkpointed => {
+            Action::Requeue if reason == Reason::Memory(MemoryReason::Checkpointed) => {
                 live.row.requeuing = true;
                 live.row.checkpoints = live.row.checkpoints.saturating_add(1);
             }

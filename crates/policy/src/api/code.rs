@@ -10,7 +10,9 @@ use pinfold_topo::CpuSet;
 
 use crate::api::action::Action;
 use crate::api::ids::{Class, JobId};
+use crate::api::memory_reason::MemoryReason;
 use crate::api::reason::Reason;
+use crate::api::share_reason::ShareReason;
 
 /// A figure of a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,7 +163,7 @@ impl Reason {
                 "made_room",
                 figures!["by": Job(*by), "domain": Code(level(*domain)), "memory_bytes": Number(*memory_bytes)],
             ),
-            Self::Guaranteed { project, used, cores } => (
+            Self::Share(ShareReason::Guaranteed { project, used, cores }) => (
                 "guaranteed",
                 figures![
                     "project": Text(project.clone()),
@@ -169,10 +171,10 @@ impl Reason {
                     "cores": Number(count(*cores)),
                 ],
             ),
-            Self::TakenBack { project, by } => {
+            Self::Share(ShareReason::Reclaimed { project, by }) => {
                 ("reclaimed", figures!["project": Text(project.clone()), "by": Job(*by)])
             }
-            Self::MemoryTakenBack { project, by, lacking } => (
+            Self::Share(ShareReason::MemoryReclaimed { project, by, lacking }) => (
                 "memory_reclaimed",
                 figures!["project": Text(project.clone()), "by": Job(*by), "lacking_bytes": Number(*lacking)],
             ),
@@ -190,13 +192,19 @@ impl Reason {
                     "usual_milli": Number((*usual_milli).into()),
                 ],
             ),
-            Self::MemoryShort { free, growth, token } => ("memory_short", growing(*free, *growth, *token)),
-            Self::GrowsTooFast { free, growth, token } => ("grows_too_fast", growing(*free, *growth, *token)),
-            Self::MayGrow { why } => ("may_grow", figures!["cause": Code(why.code())]),
-            Self::Near { why } => ("memory_binding", figures!["cause": Code(why.code())]),
-            Self::GoesFirst => ("token", Vec::new()),
-            Self::GoesFirstNoMore => ("token_passed_on", Vec::new()),
-            Self::NoOtherWay { lacking, times, most } => (
+            Self::Memory(MemoryReason::Short { free, growth, token }) => {
+                ("memory_short", growing(*free, *growth, *token))
+            }
+            Self::Memory(MemoryReason::GrowsTooFast { free, growth, token }) => {
+                ("grows_too_fast", growing(*free, *growth, *token))
+            }
+            Self::Memory(MemoryReason::MayGrow { why }) => ("may_grow", figures!["cause": Code(why.code())]),
+            Self::Memory(MemoryReason::Binding { why }) => {
+                ("memory_binding", figures!["cause": Code(why.code())])
+            }
+            Self::Memory(MemoryReason::GoesFirst) => ("token", Vec::new()),
+            Self::Memory(MemoryReason::GoesFirstNoMore) => ("token_passed_on", Vec::new()),
+            Self::Memory(MemoryReason::NoOtherWay { lacking, times, most }) => (
                 "no_other_way",
                 figures![
                     "lacking_bytes": Number(*lacking),
@@ -204,23 +212,27 @@ impl Reason {
                     "most": Number((*most).into()),
                 ],
             ),
-            Self::NoRoomSoon { lacking, within } => {
+            Self::Memory(MemoryReason::NoRoomSoon { lacking, within }) => {
                 ("no_room_soon", figures!["lacking_bytes": Number(*lacking), "within_s": Time(*within)])
             }
-            Self::Checkpointed => ("checkpointed", Vec::new()),
-            Self::NotCheckpointed { error } => {
+            Self::Memory(MemoryReason::Checkpointed) => ("checkpointed", Vec::new()),
+            Self::Memory(MemoryReason::NotCheckpointed { error }) => {
                 ("not_checkpointed", figures!["error": Text(Some(error.clone()))])
             }
-            Self::MemoryNeeded { needed, free } => {
+            Self::Memory(MemoryReason::Needed { needed, free }) => {
                 ("memory_needed", figures!["needed_bytes": Number(*needed), "free_bytes": Number(*free)])
             }
-            Self::ForNow { wanted, lacking } => (
+            Self::Memory(MemoryReason::Overcommitted { wanted, lacking }) => (
                 "overcommitted",
                 figures!["wanted_bytes": Number(*wanted), "lacking_bytes": Number(*lacking)],
             ),
-            Self::NextLacks { lacking } => ("next_lacks_memory", figures!["lacking_bytes": Number(*lacking)]),
-            Self::Probed { within } => ("reclaim_probe", figures!["within_s": Time(*within)]),
-            Self::MemorySuffices { free, swapped } => {
+            Self::Memory(MemoryReason::NextLacks { lacking }) => {
+                ("next_lacks_memory", figures!["lacking_bytes": Number(*lacking)])
+            }
+            Self::Memory(MemoryReason::Probed { within }) => {
+                ("reclaim_probe", figures!["within_s": Time(*within)])
+            }
+            Self::Memory(MemoryReason::Suffices { free, swapped }) => {
                 ("memory_suffices", figures!["free_bytes": Number(*free), "swapped_bytes": Number(*swapped)])
             }
             Self::SlotFree => ("slot_free", Vec::new()),
@@ -252,7 +264,7 @@ mod tests {
 
     #[test]
     fn figures_carry_their_unit() {
-        let reason = Reason::MemoryShort { free: 5, growth: 7, token: JobId(3) };
+        let reason = Reason::Memory(MemoryReason::Short { free: 5, growth: 7, token: JobId(3) });
         assert_eq!(reason.code(), "memory_short");
         let names: Vec<_> = reason.figures().into_iter().map(|figure| (figure.name, figure.value)).collect();
         let want = [
@@ -263,7 +275,7 @@ mod tests {
         assert_eq!(names, want);
         let lifted = Action::Slow { allowance: None };
         assert_eq!((lifted.code(), lifted.figures().len()), ("unthrottle", 0));
-        let why = Reason::MayGrow { why: Unthrottled::Token };
+        let why = Reason::Memory(MemoryReason::MayGrow { why: Unthrottled::Token });
         assert_eq!(why.figures(), figures!["cause": Code("token")]);
         assert_eq!(why.to_string(), "it goes first for memory now");
     }

@@ -95,7 +95,7 @@ pub struct Aside {
 }
 
 impl Machine {
-    /// Grid of which nothing more is known; they are handed out in this order.
+    /// Cores of which nothing more is known; they are handed out in this order.
     #[must_use]
     pub fn flat(cores: Vec<CpuSet>) -> Self {
         Self { cores, topology: None, asides: Vec::new() }

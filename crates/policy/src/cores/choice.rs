@@ -96,7 +96,7 @@ impl Grid {
         self.least(count, |core| Some(load(self.get(core)))).unwrap_or_default()
     }
 
-    /// Grid as wished among the least shared ones.
+    /// Cores as wished among the least shared ones.
     fn least_shared(&self, count: usize, wish: &Wish, shape: Shape) -> Option<Vec<usize>> {
         let load = |core: &Core| (core.backfillers, core.home_of.is_some());
         let mut loads: Vec<(usize, bool)> = self.iter().filter(|core| wish.allows(core)).map(load).collect();
@@ -120,7 +120,7 @@ impl Grid {
         self.filled(count, &alike, below.collect())
     }
 
-    /// Grid as wished, of those that are `free`. `strict`: `None` when there are no such; otherwise the wish is
+    /// Cores as wished, of those that are `free`. `strict`: `None` when there are no such; otherwise the wish is
     /// followed as far as it can be.
     fn wished(
         &self,

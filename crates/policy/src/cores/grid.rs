@@ -24,7 +24,7 @@ pub(crate) struct Core {
     pub(crate) idle_milli: u16,
 }
 
-/// Grid among which a job loses nothing by moving.
+/// Cores among which a job loses nothing by moving.
 #[derive(Debug, Clone, Default)]
 struct Neighbourhood {
     /// Their usable PUs.
@@ -39,7 +39,7 @@ struct Neighbourhood {
 pub(crate) struct Grid {
     pub(crate) cores: Vec<Core>,
     free_homes: usize,
-    /// Grid behind the same cache, or nearest to the same memory; each by itself where nothing is known of that.
+    /// Cores behind the same cache, or nearest to the same memory; each by itself where nothing is known of that.
     near: Vec<Neighbourhood>,
     /// The place of each core's in `near`.
     near_of: Vec<usize>,

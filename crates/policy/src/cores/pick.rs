@@ -41,7 +41,7 @@ pub(crate) fn homes_for(rooms: &Rooms, id: JobId) -> Option<Vec<usize>> {
     rooms.cores.grid.choose_homes(job.slots(), &own, job.request.wish.as_deref(), job.shape())
 }
 
-/// Grid for a backfiller.
+/// Cores for a backfiller.
 pub(crate) fn pinning_for(rooms: &Rooms, id: JobId, count: usize) -> Vec<usize> {
     let job = &rooms.jobs[&id];
     rooms.cores.grid.choose_pinning(count, job.request.wish.as_deref(), job.shape())

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::api::{Action, Decision, JobId, Reason};
+use crate::api::{Action, Decision, JobId, MemoryReason, Reason};
 use crate::cores::assign;
 use crate::jobs::{Attempt, Job, SuspendReason, WORTH_BYTES};
 use crate::memory::{fit, forecast, freeze, page_out};
@@ -63,7 +63,7 @@ pub(crate) fn checkpoint_for_memory(rooms: &mut Rooms, usable: u64) {
         return;
     }
     let id = youngest.id();
-    ask_for_checkpoint(rooms, id, Reason::NoRoomSoon { lacking, within });
+    ask_for_checkpoint(rooms, id, Reason::Memory(MemoryReason::NoRoomSoon { lacking, within }));
 }
 
 /// Whether all that those who run may ever come to lack, as they are known, is less than what a job may grow by while it
@@ -102,7 +102,11 @@ pub(crate) fn checkpointed(rooms: &mut Rooms, id: JobId, error: Option<String>) 
     if let Some(job) = rooms.jobs.get_mut(&id) {
         job.checkpoints = job.checkpoints.saturating_add(1);
     }
-    rooms.pending.decide(Decision { job: id, action: Action::Requeue, reason: Reason::Checkpointed });
+    rooms.pending.decide(Decision {
+        job: id,
+        action: Action::Requeue,
+        reason: Reason::Memory(MemoryReason::Checkpointed),
+    });
 }
 
 /// Those of which nothing was heard for too long.
@@ -124,7 +128,7 @@ fn stop_needless_checkpoints(rooms: &mut Rooms) {
             stop_checkpoint(
                 rooms,
                 id,
-                Reason::MemorySuffices { free: forecast::free_memory(rooms), swapped },
+                Reason::Memory(MemoryReason::Suffices { free: forecast::free_memory(rooms), swapped }),
             );
         }
     }
@@ -159,7 +163,7 @@ fn not_checkpointed(rooms: &mut Rooms, id: JobId, error: String) {
     let known = &mut live.checkpoints;
     known.rests_until = now.after(REST * (1 << known.failures.min(REST_DOUBLINGS_MAX)));
     known.failures += 1;
-    stop_checkpoint(rooms, id, Reason::NotCheckpointed { error });
+    stop_checkpoint(rooms, id, Reason::Memory(MemoryReason::NotCheckpointed { error }));
 }
 
 /// What it writes is not waited for any more: whether it goes on or stands still is looked at anew.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::api::{JobId, Reason};
+use crate::api::{JobId, MemoryReason, Reason, ShareReason};
 use crate::cores::assign;
 use crate::jobs::{Job, SuspendReason, WORTH_BYTES};
 use crate::memory::room::HORIZON;
@@ -44,14 +44,14 @@ pub(crate) fn freeze_for_memory(rooms: &mut Rooms, id: JobId) {
     let growth: u64 =
         rooms.jobs.running().map(|job| forecast::growth_of(rooms, job)).fold(0, u64::saturating_add);
     let Some(token) = rooms.memory.token else { return };
-    freeze(rooms, id, Reason::MemoryShort { free, growth, token });
+    freeze(rooms, id, Reason::Memory(MemoryReason::Short { free, growth, token }));
 }
 
 /// Freezes a job, until memory suffices for it again.
 pub(crate) fn freeze(rooms: &mut Rooms, id: JobId, reason: Reason) {
     let now = rooms.now;
     let Some(token) = rooms.memory.token else { return };
-    let taken_back = matches!(reason, Reason::MemoryTakenBack { .. });
+    let taken_back = matches!(reason, Reason::Share(ShareReason::MemoryReclaimed { .. }));
     overcommit::overcommit_failed(rooms, id);
     rooms.memory.frozen.insert(id);
     assign::suspend_and_release(rooms, id, SuspendReason::Memory { token }, reason);

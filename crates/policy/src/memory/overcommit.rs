@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use crate::api::{JobId, Reason};
+use crate::api::{JobId, MemoryReason, Reason};
 use crate::cores::reservation::Reservation;
 use crate::cores::sets;
 use crate::jobs::{Job, grown};
@@ -93,7 +93,7 @@ pub(crate) fn note_overcommit(rooms: &mut Rooms, id: JobId) -> Option<Reason> {
     let early = wanted > free && may_overcommit(rooms, job, wanted, usable);
     rooms.jobs.get_mut(&id)?.held.early = early;
     rooms.memory.stretched |= early;
-    early.then(|| Reason::ForNow { wanted, lacking: wanted - free })
+    early.then(|| Reason::Memory(MemoryReason::Overcommitted { wanted, lacking: wanted - free }))
 }
 
 /// Memory was read: whether any runs that started early; none does once all fit.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::api::{Action, Decision, JobId, Reason};
+use crate::api::{Action, Decision, JobId, MemoryReason, Reason};
 use crate::jobs::{Job, WORTH_BYTES, grown};
 use crate::memory::room::{HORIZON, PAGE_OUT_FOR};
 use crate::memory::{admission, forecast};
@@ -60,7 +60,12 @@ pub(crate) fn page_out(rooms: &mut Rooms) {
     standing.retain(|(id, _)| !rooms.pending.is_marked(*id));
     for (job, resident) in standing {
         let part = bytes.min(resident);
-        page_out_job(rooms, job, part, Reason::MemoryNeeded { needed, free: forecast::free_memory(rooms) });
+        page_out_job(
+            rooms,
+            job,
+            part,
+            Reason::Memory(MemoryReason::Needed { needed, free: forecast::free_memory(rooms) }),
+        );
         bytes -= part;
         if bytes < WORTH_BYTES {
             return;

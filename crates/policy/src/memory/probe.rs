@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::api::Reason;
+use crate::api::{MemoryReason, Reason};
 use crate::jobs::{Job, WORTH_BYTES, grown};
 use crate::memory::admission::Deficit;
 use crate::memory::room::{HORIZON, PAGE_OUT_FOR};
@@ -73,7 +73,7 @@ pub(crate) fn probe(rooms: &mut Rooms, usable: u64) {
     if let Some(job) = rooms.jobs.get_mut(&id) {
         job.held.cold.probed = Some(rooms.now);
     }
-    page_out::page_out_job(rooms, id, bytes, Reason::Probed { within: AHEAD });
+    page_out::page_out_job(rooms, id, bytes, Reason::Memory(MemoryReason::Probed { within: AHEAD }));
 }
 
 /// Moves out more of those who run and get on without a part, the last first, as far as the next to start lacks memory:
@@ -95,7 +95,7 @@ pub(crate) fn make_room_for_next(rooms: &mut Rooms) {
         grown(forecast::page_out_rate(rooms), PAGE_OUT_FOR).min(rooms.memory.swap_free).min(last.can_give());
     let (id, bytes) = (last.id(), lacking.max(WORTH_BYTES).min(most));
     if bytes >= WORTH_BYTES {
-        page_out::page_out_job(rooms, id, bytes, Reason::NextLacks { lacking });
+        page_out::page_out_job(rooms, id, bytes, Reason::Memory(MemoryReason::NextLacks { lacking }));
     }
 }
 

@@ -4,7 +4,7 @@
 //! Whatever that job had done is lost, so it counts as a failure of the host in every report, and is never done to a
 //! job that did not say that it may be (`--requeue`), nor to one job for ever.
 
-use crate::api::{Action, Decision, JobId, Reason};
+use crate::api::{Action, Decision, JobId, MemoryReason, Reason};
 use crate::jobs::{Job, REQUEUES_MAX, WORTH_BYTES};
 use crate::memory::{checkpoint, forecast, freeze};
 use crate::queue::line;
@@ -47,7 +47,7 @@ fn requeue(rooms: &mut Rooms, id: JobId, lacking: u64) {
     if let Some(live) = job.live_mut() {
         live.requeuing = true;
     }
-    let reason = Reason::NoOtherWay { lacking, times, most: REQUEUES_MAX };
+    let reason = Reason::Memory(MemoryReason::NoOtherWay { lacking, times, most: REQUEUES_MAX });
     // What was to be done to it in this step is of no use any more.
     rooms.pending.withdraw(id);
     rooms.pending.decide(Decision { job: id, action: Action::Requeue, reason });

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use crate::api::{Action, Decision, Instant, JobId, Reason, Unthrottled};
+use crate::api::{Action, Decision, Instant, JobId, MemoryReason, Reason, Unthrottled};
 use crate::jobs::{Job, RETRY, WORTH_BYTES, grown};
 use crate::memory::room::HORIZON;
 use crate::memory::throttled::{SLOW_FOR, Throttled};
@@ -71,7 +71,8 @@ pub(crate) fn throttle_growth(rooms: &mut Rooms, usable: u64) {
     let allowance = room.saturating_sub(job.held.cache);
     let bound = job.held.resident.saturating_add(room.max(job.held.cache));
     let Some(token) = rooms.memory.token else { return };
-    let reason = Reason::GrowsTooFast { free: forecast::free_memory(rooms), growth, token };
+    let reason =
+        Reason::Memory(MemoryReason::GrowsTooFast { free: forecast::free_memory(rooms), growth, token });
     rooms.pending.decide(Decision { job: id, action: Action::Slow { allowance: Some(allowance) }, reason });
     rooms
         .memory
@@ -147,7 +148,7 @@ fn protect_token(rooms: &mut Rooms) {
             return; // once it has answered
         }
         rooms.memory.throttles.protected = None;
-        let reason = Reason::GoesFirstNoMore;
+        let reason = Reason::Memory(MemoryReason::GoesFirstNoMore);
         rooms.pending.decide(Decision { job: was, action: Action::Protect { bytes: 0 }, reason });
     }
     let Some(token) = token.filter(|&token| is_open(rooms, token)) else { return };
@@ -163,7 +164,7 @@ fn protect_token(rooms: &mut Rooms) {
     rooms.pending.decide(Decision {
         job: token,
         action: Action::Protect { bytes },
-        reason: Reason::GoesFirst,
+        reason: Reason::Memory(MemoryReason::GoesFirst),
     });
 }
 
@@ -178,7 +179,7 @@ fn unthrottle(rooms: &mut Rooms, id: JobId, why: Unthrottled) {
     if let Some(job) = rooms.jobs.get_mut(&id) {
         job.held.slowed_until = Some(until);
     }
-    let reason = Reason::MayGrow { why };
+    let reason = Reason::Memory(MemoryReason::MayGrow { why });
     rooms.pending.decide(Decision { job: id, action: Action::Slow { allowance: None }, reason });
     if rooms.jobs.get(&id).is_some_and(|job| job.has_slot()) {
         page_out::swaps_in(rooms, id);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::api::{JobId, Reason};
+use crate::api::{JobId, MemoryReason, Reason};
 use crate::jobs::{Job, Live, SuspendReason, WORTH_BYTES};
 use crate::memory::room::PATIENCE;
 use crate::memory::{checkpoint, safety};
@@ -29,7 +29,7 @@ pub(crate) fn choose_token(rooms: &mut Rooms) {
     let all = rooms.jobs.live_ids().iter().filter(|id| keeps(id)).filter_map(|id| rooms.jobs.get(id));
     rooms.memory.token = all.min_by_key(|job| job.rank_key()).map(|job| job.id());
     if let Some(token) = rooms.memory.token {
-        checkpoint::stop_checkpoint(rooms, token, Reason::GoesFirst);
+        checkpoint::stop_checkpoint(rooms, token, Reason::Memory(MemoryReason::GoesFirst));
     }
     // Who holds it does not stand still, also when it fell to him in the midst of starts.
     if let Some(token) = rooms.memory.token.filter(|token| rooms.memory.frozen.contains(token)) {

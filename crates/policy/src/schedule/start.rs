@@ -1,6 +1,6 @@
 //! A job starts, or resumes, as planned.
 
-use crate::api::{Class, JobId, Reason};
+use crate::api::{Class, JobId, MemoryReason, Reason};
 use crate::cores::{assign, pick, repack, shape, slots};
 use crate::jobs::{Live, Stage, SuspendReason};
 use crate::memory::numa::placement;
@@ -137,10 +137,10 @@ fn thaw_reason(rooms: &Rooms, id: JobId, out: SuspendReason) -> Reason {
     match out {
         _ if !rooms.settings.schedule => Reason::Unscheduled,
         SuspendReason::Suspended => Reason::Asked,
-        SuspendReason::Memory { .. } => Reason::MemorySuffices {
+        SuspendReason::Memory { .. } => Reason::Memory(MemoryReason::Suffices {
             free: forecast::free_memory(rooms),
             swapped: rooms.jobs.get(&id).map_or(0, |job| job.held.missing()),
-        },
+        }),
         SuspendReason::Exclusive { .. } => Reason::ExclusiveOver,
         SuspendReason::Found => Reason::Restored,
         SuspendReason::Preempted { .. }

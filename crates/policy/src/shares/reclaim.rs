@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::api::{Class, JobId, Reason};
+use crate::api::{Class, JobId, Reason, ShareReason};
 use crate::cores::{assign, pick, slots};
 use crate::jobs::{Demand, SuspendReason};
 use crate::memory::{admission, overcommit};
@@ -112,7 +112,7 @@ fn reclaim_homes(rooms: &mut Rooms, id: JobId) -> bool {
     let early = overcommit::note_overcommit(rooms, id);
     let Some(taken) = collect(rooms, id, slots) else { return false };
     let project = rooms.shares.name(core_pool::pool(rooms, id));
-    let reason = Reason::TakenBack { project, by: id };
+    let reason = Reason::Share(ShareReason::Reclaimed { project, by: id });
     for &(job, frozen) in &taken.from {
         if frozen {
             assign::suspend_and_release(rooms, job, SuspendReason::Lent { by: id }, reason.clone());
@@ -139,8 +139,11 @@ fn reclaim_homes(rooms: &mut Rooms, id: JobId) -> bool {
 fn note_guaranteed(rooms: &mut Rooms, id: JobId) {
     let pool = core_pool::pool(rooms, id);
     let used = core_pool::uses(rooms).of(Count::Homes, pool);
-    let reason =
-        Reason::Guaranteed { project: rooms.shares.name(pool), used, cores: rooms.shares.share(pool) };
+    let reason = Reason::Share(ShareReason::Guaranteed {
+        project: rooms.shares.name(pool),
+        used,
+        cores: rooms.shares.share(pool),
+    });
     // One that lost its home by the same event is not favoured but moved.
     let moved = |reason: &Reason| matches!(reason, Reason::CpusGone | Reason::Restored);
     if rooms.pending.marked().iter().any(|(job, why)| *job == id && moved(why)) {

@@ -1,6 +1,6 @@
 //! A pool reclaims memory that is its own and that its next job wants.
 
-use crate::api::{JobId, Reason};
+use crate::api::{JobId, Reason, ShareReason};
 use crate::cores::slots;
 use crate::jobs::{Job, WORTH_BYTES};
 use crate::memory::admission::Deficit;
@@ -51,7 +51,8 @@ pub(crate) fn reclaim_memory(rooms: &mut Rooms) {
         while left > 0
             && let Some((payer, movable, gain)) = memory_payer(rooms, pool, swap)
         {
-            let reason = Reason::MemoryTakenBack { project: project.clone(), by, lacking };
+            let reason =
+                Reason::Share(ShareReason::MemoryReclaimed { project: project.clone(), by, lacking });
             freeze::freeze(rooms, payer, reason);
             (left, swap) = (left.saturating_sub(gain), swap - movable);
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::api::{Action, Class, Decision, JobId, MemoryBinding, NodeMemory, Reason};
+use crate::api::{Action, Class, Decision, JobId, MemoryBinding, MemoryReason, NodeMemory, Reason};
 use crate::cores::binding;
 use crate::jobs::Job;
 use crate::memory::numa::groups::{NodeGroup, Nodes, nodes_in};
@@ -98,7 +98,7 @@ pub(crate) fn reconcile_nodes(rooms: &mut Rooms) {
             chunks.told.remove(&job);
         }
         let action = Action::Near { nodes: wanted.into_iter().collect() };
-        rooms.pending.decide(Decision { job, action, reason: Reason::Near { why } });
+        rooms.pending.decide(Decision { job, action, reason: Reason::Memory(MemoryReason::Binding { why }) });
     }
 }
 
