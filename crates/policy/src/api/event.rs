@@ -159,7 +159,7 @@ pub struct Request {
     pub ttl: Option<Duration>,
     /// Whether it waits until it is released.
     pub held: bool,
-    /// Whether it may ever be frozen by the judgement's own choice.
+    /// Whether it may ever be frozen by the scheduler's own choice.
     pub no_suspend: bool,
     /// Whether it may be ended and begun anew when memory can be had in no other way.
     pub requeue: bool,

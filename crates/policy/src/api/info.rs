@@ -54,7 +54,7 @@ pub enum State {
 pub enum FrozenBy {
     /// A user or operator: it returns when it is resumed.
     User,
-    /// The judgement: it returns by itself.
+    /// The scheduler: it returns by itself.
     Policy,
 }
 

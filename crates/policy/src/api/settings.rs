@@ -27,7 +27,7 @@ pub struct Project {
     pub memory_bytes: Option<u64>,
 }
 
-/// The settings of the judgement; all may change while jobs run.
+/// The settings of the scheduler; all may change while jobs run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Slots per core in thousandths, 0 to 4000; 0 holds everything.

@@ -20,7 +20,7 @@ impl FairTail {
     }
 }
 
-/// The list of a job that leaves its class to the judgement.
+/// The list of a job that leaves its class to the scheduler.
 pub(super) fn list_of(job: &Job) -> Option<ListAt> {
     let list = job.request.list.filter(|_| job.request.class.is_none())?;
     Some((list, job.request.priority))

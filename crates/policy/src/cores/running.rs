@@ -90,7 +90,7 @@ impl RunningSet {
         self.promotable.values().map(|same| same.range(..(started, job)).count()).sum()
     }
 
-    /// The one that is never frozen by the judgement: the oldest of the highest priority.
+    /// The one that is never frozen by the scheduler: the oldest of the highest priority.
     pub(crate) fn foremost(&self) -> Option<JobId> {
         self.all.last().map(|&(_, Reverse((_, job)))| job)
     }

@@ -33,7 +33,7 @@ impl SuspendReason {
     }
 }
 
-/// A job inside the judgement.
+/// A job inside the scheduler.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) request: Request,

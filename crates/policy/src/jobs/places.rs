@@ -63,7 +63,7 @@ pub(crate) struct Demand {
 /// The place of one job in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// Its priority, or [`RANK_AGED`].
+    /// Its priority, or [`crate::queue::order::RANK_AGED`].
     pub(crate) rank: u8,
     pub(crate) shape: Demand,
     /// A new job, not a frozen one that is to return.

@@ -39,7 +39,7 @@ pub(crate) const PAGE_OUT_FOR: Duration = Duration::from_millis(500);
 /// What is known of kinds of jobs; of so many at most, each some tens of bytes.
 pub(crate) type Kinds<V> = Remembered<V, KINDS_MAX>;
 
-/// The memory side of the judgement.
+/// The memory side of the scheduler.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     /// What all jobs together may hold in RAM as things are; `None` before the first reading.

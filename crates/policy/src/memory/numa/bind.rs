@@ -49,7 +49,7 @@ pub(crate) fn settle(rooms: &mut Rooms) {
         starting.into_iter().for_each(|id| join(rooms, id));
         relieve(rooms);
     }
-    // Applied once the starts are.
+    // Told once the starts are.
     rooms.nodes.touched = true;
 }
 
