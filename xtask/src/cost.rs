@@ -1,4 +1,4 @@
-//! `cargo xtask cost`: what one event costs the judgement, on a full machine with many jobs waiting.
+//! `cargo xtask cost`: what one event costs the scheduler, on a full machine with many jobs waiting.
 //!
 //! In CPU time of this thread: on a shared machine the wall clock tells of the others.
 

@@ -24,7 +24,7 @@ enum Chore {
     Sim(sim::SimArgs),
     /// Compare what the policy decides in known episodes with what it decided before
     Gate(gate::GateArgs),
-    /// Measure what one event costs the judgement
+    /// Measure what one event costs the scheduler
     Cost(cost::CostArgs),
     /// Twist what the parsers read; none may panic
     Fuzz(fuzz::FuzzArgs),

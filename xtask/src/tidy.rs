@@ -1,6 +1,8 @@
 //! The rules of the house that no compiler knows: which crate may use which, how long a file may be, which words
 //! are not ours, and that generated and copied files are in place.
 
+mod rooms;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,6 +43,9 @@ pub(crate) fn tidy() -> anyhow::Result<()> {
                 "crates/{pure} is pure and has no clippy.toml that bans files, clocks and hash order"
             ));
         }
+    }
+    for crate_of_rooms in rooms::ROOMS {
+        wrong.extend(rooms::check(crate_of_rooms, &sources(&root, crate_of_rooms.name, &files)?));
     }
     for data in files.iter().filter(|file| file.starts_with("fixtures") && file.components().count() > 2) {
         let origin: PathBuf = data.components().take(2).collect::<PathBuf>().join("ORIGIN.md");
@@ -129,12 +134,29 @@ fn arrows(text: &str) -> BTreeMap<String, BTreeSet<&str>> {
     .collect()
 }
 
+/// The files of a crate, but for tests, by their path below its `src`.
+fn sources(root: &Path, name: &str, files: &[PathBuf]) -> anyhow::Result<BTreeMap<String, String>> {
+    let folder = Path::new("crates").join(name).join("src");
+    let inside = files.iter().filter_map(|file| Some((file, file.strip_prefix(&folder).ok()?)));
+    let sources =
+        inside.filter(|(file, _)| file.extension().is_some_and(|ending| ending == "rs") && !is_test(file));
+    let read = |(file, path): (&PathBuf, &Path)| -> anyhow::Result<(String, String)> {
+        let text = fs::read_to_string(root.join(file)).with_context(|| file.display().to_string())?;
+        Ok((path.display().to_string(), text))
+    };
+    sources.map(read).collect()
+}
+
+fn is_test(file: &Path) -> bool {
+    file.components().any(|part| part.as_os_str() == "tests")
+        || file.display().to_string().ends_with("tests.rs")
+}
+
 fn source(root: &Path, file: &Path, wrong: &mut Vec<String>) -> anyhow::Result<()> {
     let text = fs::read_to_string(root.join(file)).with_context(|| file.display().to_string())?;
     let name = file.display();
     let lines = text.lines().count();
-    let is_test =
-        file.components().any(|part| part.as_os_str() == "tests") || name.to_string().ends_with("tests.rs");
+    let is_test = is_test(file);
     if lines > LINES_MAX && !is_test {
         wrong.push(format!("{name}: {lines} lines; divide it (at most {LINES_MAX})"));
     }

@@ -1,197 +1,26 @@
-//! Who is where: each core's primary, its backfillers, and how idle it was in the last sample.
-//!
-//! Absent: the judgement who comes to a core, and the choice which core it is (`choice`).
+//! Which cores jobs have: the grid, the running set, reservations, and every rule about where jobs run.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use pinfold_place::pack::{Shape, Site};
-use pinfold_topo::{CpuSet, Topology};
-
-use crate::{JobId, Machine};
-
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Core {
-    /// Its usable PUs.
-    pub(crate) cpus: CpuSet,
-    /// The primary whose home it is.
-    pub(crate) home_of: Option<JobId>,
-    /// Whether that primary lies apart, for the memory's sake.
-    pub(crate) apart: bool,
-    /// Backfillers put on it.
-    pub(crate) backfillers: usize,
-    /// The part of the time it was idle, in thousandths.
-    pub(crate) idle_milli: u16,
-}
-
-/// Cores among which a job loses nothing by moving.
-#[derive(Debug, Clone, Default)]
-struct Neighbourhood {
-    /// Their usable PUs.
-    cpus: CpuSet,
-    cores: usize,
-    /// Backfillers put on any of them.
-    backfillers: usize,
-}
-
-/// The cores that jobs may use, by their place in [`Machine::cores`].
-#[derive(Debug)]
-pub(crate) struct Cores {
-    pub(crate) cores: Vec<Core>,
-    free_homes: usize,
-    /// Cores behind the same cache, or nearest to the same memory; each by itself where nothing is known of that.
-    near: Vec<Neighbourhood>,
-    /// The place of each core's in `near`.
-    near_of: Vec<usize>,
-    /// How close they are to each other.
-    pub(crate) site: Site,
-    pub(crate) topology: Option<Arc<Topology>>,
-}
-
-impl Default for Cores {
-    fn default() -> Self {
-        Self::new(&Machine::default())
-    }
-}
-
-impl Cores {
-    pub(crate) fn new(machine: &Machine) -> Self {
-        Self::with(&machine.cores, machine.topology.clone())
-    }
-
-    /// These cores, which lie as `topology` says.
-    pub(crate) fn with(pus: &[CpuSet], topology: Option<Arc<Topology>>) -> Self {
-        let cores: Vec<Core> =
-            pus.iter().map(|cpus| Core { cpus: cpus.clone(), ..Core::default() }).collect();
-        let known = topology.as_deref().map(Site::new).filter(|site| site.cores().eq(pus));
-        let site = known.unwrap_or_else(|| Site::flat(pus));
-        let (near, near_of) = neighbourhoods(pus, topology.as_deref());
-        Self { free_homes: cores.len(), cores, near, near_of, site, topology }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.cores.len()
-    }
-
-    pub(crate) fn free_homes(&self) -> usize {
-        self.free_homes
-    }
-
-    pub(crate) fn get(&self, core: usize) -> &Core {
-        &self.cores[core]
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Core> {
-        self.cores.iter()
-    }
-
-    /// The PUs of these cores.
-    pub(crate) fn cpus(&self, cores: &[usize]) -> CpuSet {
-        match cores {
-            [] => CpuSet::new(),
-            [core] => self.cores[*core].cpus.clone(),
-            _ => cores.iter().flat_map(|&core| self.cores[core].cpus.iter()).collect(),
-        }
-    }
-
-    /// The PUs of these cores and of those behind the same caches.
-    pub(crate) fn around(&self, cores: &[usize]) -> CpuSet {
-        match cores {
-            [core] => self.near[self.near_of[*core]].cpus.clone(),
-            _ => cores.iter().flat_map(|&core| self.near[self.near_of[core]].cpus.iter()).collect(),
-        }
-    }
-
-    /// The cores around one, itself among them.
-    pub(crate) fn neighbours(&self, core: usize) -> Vec<usize> {
-        (0..self.len()).filter(|&other| self.near_of[other] == self.near_of[core]).collect()
-    }
-
-    /// How many backfillers there are around a core, in thousandths of the cores there.
-    pub(crate) fn crowd_milli(&self, core: usize) -> usize {
-        let near = &self.near[self.near_of[core]];
-        near.backfillers * 1000 / near.cores
-    }
-
-    /// The cores that share a PU with `cpus`.
-    pub(crate) fn touched_by(&self, cpus: &CpuSet) -> Vec<usize> {
-        (0..self.cores.len()).filter(|&core| !self.cores[core].cpus.is_disjoint(cpus)).collect()
-    }
-
-    pub(crate) fn take_homes(&mut self, job: JobId, cores: &[usize]) {
-        for &core in cores {
-            let home_of = &mut self.cores[core].home_of;
-            debug_assert!(home_of.is_none(), "a core is home to one primary at most");
-            self.free_homes -= usize::from(home_of.is_none());
-            *home_of = Some(job);
-        }
-    }
-
-    /// Says how the primary lies whose homes these are.
-    pub(crate) fn lie(&mut self, cores: &[usize], shape: Shape) {
-        cores.iter().for_each(|&core| self.cores[core].apart = shape == Shape::Spread);
-    }
-
-    pub(crate) fn leave_homes(&mut self, job: JobId, cores: &[usize]) {
-        for &core in cores {
-            if self.cores[core].home_of == Some(job) {
-                self.cores[core].home_of = None;
-                self.cores[core].apart = false;
-                self.free_homes += 1;
-            }
-        }
-    }
-
-    pub(crate) fn pin(&mut self, cores: &[usize]) {
-        for &core in cores {
-            self.cores[core].backfillers += 1;
-            self.near[self.near_of[core]].backfillers += 1;
-        }
-    }
-
-    pub(crate) fn unpin(&mut self, cores: &[usize]) {
-        for &core in cores {
-            self.cores[core].backfillers -= 1;
-            self.near[self.near_of[core]].backfillers -= 1;
-        }
-    }
-
-    /// Says of two cores that each is as idle as the other was.
-    pub(crate) fn swap_idle(&mut self, a: usize, b: usize) {
-        let idle_milli = self.cores[a].idle_milli;
-        self.cores[a].idle_milli = std::mem::replace(&mut self.cores[b].idle_milli, idle_milli);
-    }
-
-    /// Takes in a sample; a core it does not speak of counts as busy.
-    pub(crate) fn sample(&mut self, idle_milli: &[u16]) {
-        for (index, core) in self.cores.iter_mut().enumerate() {
-            core.idle_milli = idle_milli.get(index).copied().unwrap_or(0);
-        }
-    }
-}
-
-/// The cores in neighbourhoods, and each one's: behind one last-level cache; without such a cache, nearest to one NUMA
-/// node.
-fn neighbourhoods(cores: &[CpuSet], topology: Option<&Topology>) -> (Vec<Neighbourhood>, Vec<usize>) {
-    let pus = topology.iter().flat_map(|topology| topology.pus());
-    // Caches are numbered over the whole machine: where they are known the node makes no difference.
-    let places: BTreeMap<_, _> =
-        pus.map(|pu| (pu.os, pu.l3.map_or((None, pu.numa), |l3| (Some(l3), 0)))).collect();
-    let (mut near, mut known) = (Vec::<Neighbourhood>::new(), BTreeMap::new());
-    let near_of = cores.iter().map(|core| {
-        let place = core.first().and_then(|pu| places.get(&pu));
-        let at = match place {
-            Some(place) => *known.entry(*place).or_insert(near.len()),
-            None => near.len(),
-        };
-        if at == near.len() {
-            near.push(Neighbourhood::default());
-        }
-        let own = &mut near[at];
-        own.cores += 1;
-        own.cpus = own.cpus.union(core);
-        at
-    });
-    let near_of = near_of.collect();
-    (near, near_of)
-}
+pub(crate) mod assign;
+pub(crate) mod binding;
+pub(crate) mod borders;
+pub(crate) mod change;
+pub(crate) mod choice;
+pub(crate) mod evenness;
+pub(crate) mod fair_tail;
+pub(crate) mod grid;
+pub(crate) mod headroom;
+pub(crate) mod host;
+pub(crate) mod idleness;
+pub(crate) mod interference;
+pub mod isolation;
+pub(crate) mod pick;
+pub(crate) mod rebalance;
+pub(crate) mod repack;
+pub(crate) mod reservation;
+pub(crate) mod resize;
+pub(crate) mod running;
+pub(crate) mod sets;
+pub(crate) mod shape;
+pub(crate) mod slots;
+pub(crate) mod trials;
+pub(crate) mod waits;

@@ -1,7 +1,7 @@
 //! What was decided, counted by its reason and told apart by its codes and figures.
 
 use pinfold_policy::code::{Figure, Value};
-use pinfold_policy::{Decision, Instant, Reason};
+use pinfold_policy::{Decision, Instant, MemoryReason, Reason, ShareReason};
 
 /// The names of all reasons, as [`crate::Outcome::tally`] has them.
 pub const REASONS: [&str; 32] = [
@@ -64,8 +64,8 @@ pub(crate) fn name(reason: &Reason) -> &'static str {
         Reason::Adopted => 20,
         Reason::Restored => 21,
         Reason::Retry { .. } => 22,
-        Reason::Guaranteed { .. } => 23,
-        Reason::TakenBack { .. } => 24,
+        Reason::Share(ShareReason::Guaranteed { .. }) => 23,
+        Reason::Share(ShareReason::Reclaimed { .. }) => 24,
         Reason::Protected { .. } => 25,
         Reason::MadeRoom { .. } => 26,
         Reason::SetFree { .. } => 27,
@@ -74,22 +74,22 @@ pub(crate) fn name(reason: &Reason) -> &'static str {
         Reason::LastOfList => 30,
         Reason::NotLastOfList => 31,
         // This host has no memory: see `pressure`.
-        Reason::MemoryShort { .. }
-        | Reason::MemoryTakenBack { .. }
-        | Reason::MemoryNeeded { .. }
-        | Reason::Probed { .. }
-        | Reason::ForNow { .. }
-        | Reason::NextLacks { .. }
-        | Reason::MemorySuffices { .. }
-        | Reason::NoOtherWay { .. }
-        | Reason::GrowsTooFast { .. }
-        | Reason::MayGrow { .. }
-        | Reason::Near { .. }
-        | Reason::GoesFirst
-        | Reason::NoRoomSoon { .. }
-        | Reason::Checkpointed
-        | Reason::NotCheckpointed { .. }
-        | Reason::GoesFirstNoMore => return "memory",
+        Reason::Memory(MemoryReason::Short { .. })
+        | Reason::Share(ShareReason::MemoryReclaimed { .. })
+        | Reason::Memory(MemoryReason::Needed { .. })
+        | Reason::Memory(MemoryReason::Probed { .. })
+        | Reason::Memory(MemoryReason::Overcommitted { .. })
+        | Reason::Memory(MemoryReason::NextLacks { .. })
+        | Reason::Memory(MemoryReason::Suffices { .. })
+        | Reason::Memory(MemoryReason::NoOtherWay { .. })
+        | Reason::Memory(MemoryReason::GrowsTooFast { .. })
+        | Reason::Memory(MemoryReason::MayGrow { .. })
+        | Reason::Memory(MemoryReason::Binding { .. })
+        | Reason::Memory(MemoryReason::GoesFirst)
+        | Reason::Memory(MemoryReason::NoRoomSoon { .. })
+        | Reason::Memory(MemoryReason::Checkpointed)
+        | Reason::Memory(MemoryReason::NotCheckpointed { .. })
+        | Reason::Memory(MemoryReason::GoesFirstNoMore) => return "memory",
     };
     REASONS[index]
 }

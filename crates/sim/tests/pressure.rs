@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_policy::{Action, Decision, Instant, JobId, JobMemory, MemorySample, Reason, Request, Settings};
+use pinfold_policy::{
+    Action, Decision, Instant, JobId, JobMemory, MemoryReason, MemorySample, Reason, Request, Settings,
+};
 use pinfold_sim::pressure::books::Books;
 use pinfold_sim::pressure::{Mutant, Outcome, run, run_only, shrink, toy};
 
@@ -94,11 +96,23 @@ fn freeze_of_a_slowed_job(readings: &[(u64, u64)]) -> Result<(), String> {
     read(&mut books, 300, 500, at(0));
     let token = JobId(1);
     let slow = Action::Slow { allowance: Some(100 << 20) };
-    decide(&mut books, 2, slow, Reason::GrowsTooFast { free: 200 << 20, growth: 100 << 20, token }, at(200))?;
+    decide(
+        &mut books,
+        2,
+        slow,
+        Reason::Memory(MemoryReason::GrowsTooFast { free: 200 << 20, growth: 100 << 20, token }),
+        at(200),
+    )?;
     for (tenths, &(one, two)) in (201..).zip(readings) {
         read(&mut books, one, two, at(tenths));
     }
-    decide(&mut books, 2, Action::Freeze, Reason::MemoryShort { free: 0, growth: 0, token }, at(220))
+    decide(
+        &mut books,
+        2,
+        Action::Freeze,
+        Reason::Memory(MemoryReason::Short { free: 0, growth: 0, token }),
+        at(220),
+    )
 }
 
 #[test]

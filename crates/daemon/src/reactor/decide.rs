@@ -1,6 +1,6 @@
 //! A decision is noted in the job's row and the journal; its effect follows once that is committed.
 
-use pinfold_policy::{Action, Decision, JobId, Reason, State};
+use pinfold_policy::{Action, Decision, JobId, MemoryReason, Reason, State};
 use pinfold_proto::JobState;
 use pinfold_proto::row::DecisionRow;
 use pinfold_proto::wire::{ErrorCode, Reply};
@@ -19,8 +19,8 @@ impl Daemon {
         let words = reason.to_string();
         if let Action::PageOut { .. } = action {
             // Asked for again and again while the job rests, or gets on without; the first time tells all.
-            let first = live.row.state == JobState::Frozen || matches!(reason, Reason::Probed { .. });
-            if !first {
+            let is_probed = matches!(reason, Reason::Memory(MemoryReason::Probed { .. }));
+            if live.row.state != JobState::Frozen && !is_probed {
                 self.outbox.push(Effect::Act(job, action));
                 return;
             }
@@ -46,8 +46,8 @@ impl Daemon {
                 live.equal_share = *even;
             }
             Action::Freeze => {
-                live.freezes_since =
-                    self.meters.memory.told().filter(|_| matches!(reason, Reason::MemoryShort { .. }));
+                let is_short = matches!(reason, Reason::Memory(MemoryReason::Short { .. }));
+                live.freezes_since = self.meters.memory.told().filter(|_| is_short);
                 live.set_state(JobState::Frozen, now_us);
             }
             Action::Thaw => live.set_state(JobState::Running, now_us),
@@ -56,16 +56,15 @@ impl Daemon {
                 live.set_state(JobState::Parked, now_us);
             }
             // It runs on without what goes out.
-            Action::PageOut { .. } => {}
+            Action::PageOut { .. } | Action::Slow { .. } => {}
             // It runs on as it did, and why it does has not changed.
             Action::Protect { .. } => return self.outbox.push(Effect::Act(job, action)),
             Action::Near { nodes } => {
                 live.memory_nodes.clone_from(nodes);
                 return self.outbox.push(Effect::Act(job, action));
             }
-            Action::Slow { .. } => {}
             Action::Checkpoint => live.set_state(JobState::Running, now_us),
-            Action::Requeue if reason == Reason::Checkpointed => {
+            Action::Requeue if reason == Reason::Memory(MemoryReason::Checkpointed) => {
                 live.row.requeuing = true;
                 live.row.checkpoints = live.row.checkpoints.saturating_add(1);
             }

@@ -16,7 +16,7 @@ use pinfold_policy::{
 use pinfold_topo::synthetic::facts_of;
 use pinfold_topo::{CpuSet, PuOs};
 
-/// A judgement that is fed from a transcript.
+/// A scheduler that is fed from a transcript.
 #[derive(Debug, Default)]
 struct Script {
     policy: Policy,

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use pinfold_policy::{
-    Action, Claim, Decision, FULL_FOR, FrozenBy, Instant, JobId, Kind, MemorySample, PATIENCE, Policy,
-    REQUEUES_MAX, Reason, Request, SLOW_FOR, Settings, State,
+    Action, Claim, Decision, FULL_FOR, FrozenBy, Instant, JobId, Kind, MemoryReason, MemorySample, PATIENCE,
+    Policy, REQUEUES_MAX, Reason, Request, SLOW_FOR, Settings, ShareReason, State,
 };
 
 use crate::checks::Violation;
@@ -129,7 +129,7 @@ impl Entry {
         let again = self.for_slots && self.frozen && matches!(reason, Reason::Retry { .. });
         self.for_slots = matches!(reason, Reason::SlotsShrank { .. }) || for_slots || again;
         (self.frozen, self.by_user, self.changed) = (true, asked || by_user, now);
-        self.taken_back |= matches!(reason, Reason::MemoryTakenBack { .. });
+        self.taken_back |= matches!(reason, Reason::Share(ShareReason::MemoryReclaimed { .. }));
         (self.writes, self.returns_until) = (false, None);
     }
 }
@@ -263,7 +263,7 @@ impl Books {
             Action::Start { .. } if started => return wrong("a job starts once"),
             Action::Start { .. } => {
                 let against = match reason {
-                    Reason::ForNow { .. } => self.against_early(*job, now),
+                    Reason::Memory(MemoryReason::Overcommitted { .. }) => self.against_early(*job, now),
                     _ => self.against_admission(*job, now),
                 };
                 if let Some(found) = against {
@@ -282,7 +282,9 @@ impl Books {
                     return wrong("who may not be frozen is not");
                 }
                 let for_slots = matches!(reason, Reason::SlotsShrank { .. });
-                if let (Some(found), Reason::MemoryShort { .. }) = (self.too_soon(*job, now), reason) {
+                if let (Some(found), Reason::Memory(MemoryReason::Short { .. })) =
+                    (self.too_soon(*job, now), reason)
+                {
                     return Err(Violation::new("nobody stands still whom a bound holds", found));
                 }
                 // One that got the token while it stood still does so until it has its slots, and a failed try is made again.
@@ -299,7 +301,8 @@ impl Books {
                     // Unless the token passes to another in this step, which is told at its end.
                     self.holder_paged = Some(*job);
                 }
-                let probed = matches!(reason, Reason::Probed { .. }) && *bytes <= PROBE_BYTES;
+                let probed =
+                    matches!(reason, Reason::Memory(MemoryReason::Probed { .. })) && *bytes <= PROBE_BYTES;
                 if !entry.frozen && (entry.request.no_suspend || (entry.cold == 0 && !probed)) {
                     return wrong("only who stands still, or gets on without, is paged out");
                 }
@@ -385,7 +388,7 @@ impl Books {
         let wrong = |rule| Err(Violation::new(rule, format!("job {job}: {action:?}, {reason}")));
         let Some(entry) = self.jobs.get(job) else { return Ok(()) };
         let writes = *action == Action::Checkpoint;
-        if !writes && *reason == Reason::Checkpointed {
+        if !writes && *reason == Reason::Memory(MemoryReason::Checkpointed) {
             if !entry.writes {
                 return wrong("only who wrote down what it had done is ended for that");
             }

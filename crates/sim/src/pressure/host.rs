@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use pinfold_policy::claims::{Claims, Peak};
 use pinfold_policy::{
-    Action, Adopted, Class, Decision, Event, Instant, JobId, Kind, Machine, Policy, Reason, Request, Running,
+    Action, Adopted, Class, Decision, Event, Instant, JobId, Kind, Machine, MemoryReason, Policy, Reason,
+    Request, Running,
 };
 use pinfold_topo::{CpuSet, PuOs};
 
@@ -276,7 +277,7 @@ impl Host {
             Action::Checkpoint => self.write_checkpoint(job),
             Action::Requeue => {
                 if let Some((request, ..)) = self.requests.get_mut(&job)
-                    && reason != Reason::Checkpointed
+                    && reason != Reason::Memory(MemoryReason::Checkpointed)
                 {
                     request.requeues += 1;
                 }

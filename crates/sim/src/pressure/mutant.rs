@@ -1,6 +1,6 @@
 //! Mistakes made on purpose in the ladder of the governor, to see that the checks find each.
 
-use pinfold_policy::{Action, Decision, Event, JobId, Reason, Request, Settings};
+use pinfold_policy::{Action, Decision, Event, JobId, MemoryReason, Reason, Request, Settings};
 
 use crate::pressure::books::Books;
 
@@ -216,7 +216,7 @@ impl Mutant {
         decisions.extend(stand_still.into_iter().map(|job| Decision {
             job,
             action: Action::Freeze,
-            reason: Reason::MemoryShort { free: 0, growth: 0, token: token.unwrap_or(job) },
+            reason: Reason::Memory(MemoryReason::Short { free: 0, growth: 0, token: token.unwrap_or(job) }),
         }));
     }
 }

@@ -1,0 +1,80 @@
+//! From what is wanted of a job to the actions that bring it about.
+//!
+//! Nothing here decides what is wanted. An action is asked for once; it counts as applied unless its failure is reported,
+//! and then it is asked for again after [`crate::jobs::RETRY`], as long as it is still wanted.
+
+use crate::api::{Action, Class, Decision, JobId, Reason};
+use crate::cores::binding;
+use crate::jobs::{Applied, Attempt};
+use crate::rooms::Rooms;
+
+/// Asks for all that is wanted now. Only at the end of a step, so that what was changed there and back
+/// within the step is not asked for at all. First of all those who give way, the starts last.
+pub(crate) fn reconcile_all(rooms: &mut Rooms) {
+    let mut marked = std::mem::take(&mut rooms.pending.marked);
+    marked.sort_by_key(|&(job, _)| match rooms.jobs.live(job) {
+        Some(live) if live.out.is_some() => 0,
+        Some(live) if live.applied.frozen != Some(false) => 3,
+        Some(live) if live.class == Class::Backfill => 1,
+        _ => 2,
+    });
+    let mut starts = std::mem::take(&mut rooms.pending.starts);
+    // A job that is starting or being ended is asked for nothing before it has answered.
+    let (later, now): (Vec<_>, Vec<_>) = marked
+        .into_iter()
+        .partition(|&(job, _)| rooms.jobs.live(job).is_some_and(|live| live.starting || live.requeuing));
+    rooms.pending.marked = later;
+    now.iter().for_each(|(job, reason)| reconcile(rooms, *job, reason));
+    for (job, reason) in starts.drain(..) {
+        start(rooms, job, reason);
+    }
+    rooms.pending.starts = starts;
+}
+
+fn start(rooms: &mut Rooms, id: JobId, reason: Reason) {
+    let Some(job) = rooms.jobs.get(&id) else { return };
+    let Some(live) = job.live() else { return };
+    let (class, cpus, priority) = (live.class, binding::cpus_of(rooms, job), job.request.priority);
+    if let Some(live) = rooms.jobs.live_mut(id) {
+        live.applied =
+            Applied { weight: Some((class, priority, false)), cpus: Some(cpus.clone()), frozen: Some(false) };
+    }
+    rooms.pending.decide(Decision { job: id, action: Action::Start { class, cpus, priority }, reason });
+}
+
+/// Asks for the difference between what is wanted of a job and what it was told.
+fn reconcile(rooms: &mut Rooms, id: JobId, reason: &Reason) {
+    let Some(job) = rooms.jobs.get(&id) else { return };
+    let Some(live) = job.live() else { return };
+    let (wanted_cpus, wanted_frozen) = (binding::cpus_of(rooms, job), live.out.is_some());
+    let wanted_weight = (live.class, job.request.priority, binding::shares_evenly(rooms, job));
+    // A frozen job is weighed and bound when it is thawed; one that only thawed to die, not at all.
+    let settled = live.key.is_none();
+    let Some(live) = rooms.jobs.get_mut(&id).and_then(|job| job.live_mut()) else { return };
+    let mut actions = Vec::new();
+    if !settled {
+        if live.applied.weight != Some(wanted_weight) && live.may_try(Attempt::Weigh) {
+            live.applied.weight = Some(wanted_weight);
+            let (class, priority, even) = wanted_weight;
+            actions.push(Action::Weigh { class, priority, even });
+        }
+        if live.applied.cpus.as_ref() != Some(&wanted_cpus) && live.may_try(Attempt::Bind) {
+            live.applied.cpus = Some(wanted_cpus.clone());
+            actions.push(Action::Bind { cpus: wanted_cpus });
+        }
+    }
+    let (kind, opposite) =
+        if wanted_frozen { (Attempt::Freeze, Attempt::Thaw) } else { (Attempt::Thaw, Attempt::Freeze) };
+    if live.applied.frozen != Some(wanted_frozen) && live.may_try(kind) {
+        // That the opposite failed says nothing about the next time.
+        live.failed.remove(&opposite);
+        live.applied.frozen = Some(wanted_frozen);
+        actions.push(if wanted_frozen { Action::Freeze } else { Action::Thaw });
+    }
+    if live.signal.is_some() && !wanted_frozen && live.may_try(Attempt::Signal) {
+        actions.extend(live.signal.take().map(|signal| Action::Signal { signal }));
+    }
+    for action in actions {
+        rooms.pending.decide(Decision { job: id, action, reason: reason.clone() });
+    }
+}

@@ -1,0 +1,42 @@
+//! How many backfillers there may be (`cpu.protect`): as many as cores are idle, what backfillers themselves use
+//! counted as idle, but for a part of each core that is kept free.
+//!
+//! One more after two seconds in which there was room for it, fewer at once. Without headroom the slots alone say how many:
+//! the idle class takes next to nothing from a primary, and a slot that waits for measured idleness is idle itself.
+
+use std::time::Duration;
+
+use crate::api::Sample;
+use crate::cores::{resize, slots};
+use crate::rooms::Rooms;
+
+/// There must have been room for one more for this long.
+const EVIDENCE: Duration = Duration::from_secs(2);
+
+/// Takes idleness in.
+pub(crate) fn measure_idleness(rooms: &mut Rooms, sample: &Sample) {
+    let idle: u64 = sample.idle_milli.iter().copied().map(u64::from).sum();
+    rooms.cores.idleness.push(rooms.now, idle.saturating_add(u64::from(sample.backfill_milli)));
+    set_headroom(rooms);
+}
+
+/// Sets how many backfillers there may be.
+pub(crate) fn set_headroom(rooms: &mut Rooms) {
+    let (now, room) = (rooms.now, slots::backfillers_room(rooms));
+    let idleness = &mut rooms.cores.idleness;
+    let before = idleness.allowed;
+    if rooms.settings.protect_milli == 0 {
+        (idleness.allowed, idleness.more_since) = (0, None);
+    } else if room <= idleness.allowed {
+        (idleness.allowed, idleness.more_since) = (room, None);
+    } else {
+        let since = *idleness.more_since.get_or_insert(now);
+        if now.since(since) >= EVIDENCE {
+            idleness.allowed += 1;
+            idleness.more_since = Some(now);
+        }
+    }
+    if idleness.allowed != before {
+        resize::clip(rooms);
+    }
+}

@@ -1,0 +1,81 @@
+//! The cores and who is on them.
+//!
+//! Owns the machine, its grid, the reservations, who has a slot, and what is known of idleness, interference and shapes.
+//! Absent: the jobs themselves.
+
+use crate::api::{JobId, Machine};
+use crate::cores::evenness::FairTail;
+use crate::cores::grid::Grid;
+use crate::cores::idleness::Idleness;
+use crate::cores::reservation::Reservation;
+use crate::cores::running::RunningSet;
+use crate::cores::trials::Trials;
+use crate::cores::waits::Interference;
+use crate::jobs::{Key, Live};
+
+/// See the module's page.
+#[derive(Debug, Default)]
+pub(crate) struct Host {
+    pub(super) machine: Machine,
+    pub(super) grid: Grid,
+    /// Reserved cores, by name.
+    pub(super) reservations: Vec<Reservation>,
+    /// Jobs with a slot of the host's.
+    pub(super) running: RunningSet,
+    /// The exclusive job that has the host to itself.
+    pub(super) exclusive: Option<JobId>,
+    /// Slots taken by the running set.
+    pub(super) used: usize,
+    /// Which classes of jobs run faster apart.
+    pub(super) trials: Trials,
+    pub(super) idleness: Idleness,
+    pub(super) interference: Interference,
+    pub(super) evenness: FairTail,
+}
+
+impl Host {
+    /// A job that has started has another priority.
+    pub(crate) fn set_priority(&mut self, live: &mut Live, priority: u8) {
+        if let Some(before) = live.key {
+            let key = Key { priority, ..before };
+            live.key = Some(key);
+            if live.aside.is_none() {
+                self.running.remove(&before);
+                self.running.insert(&key);
+            }
+        }
+        self.evenness.touch();
+    }
+
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    pub(crate) fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    pub(crate) fn reservations(&self) -> &[Reservation] {
+        &self.reservations
+    }
+
+    pub(crate) fn running(&self) -> &RunningSet {
+        &self.running
+    }
+
+    pub(crate) fn exclusive(&self) -> Option<JobId> {
+        self.exclusive
+    }
+
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+
+    pub(crate) fn trials(&self) -> &Trials {
+        &self.trials
+    }
+
+    pub(crate) fn interference(&self) -> &Interference {
+        &self.interference
+    }
+}

@@ -1,0 +1,119 @@
+//! What `why` says of a job that waits for memory, is frozen for it, or is throttled.
+
+use crate::api::{Instant, JobId, mib};
+use crate::explain::words::{Numbers, any_of, seconds};
+use crate::jobs::Job;
+use crate::memory::admission::Deficit;
+use crate::memory::throttled::SLOW_FOR;
+use crate::memory::{estimate, fit, forecast, token};
+use crate::rooms::Rooms;
+use crate::shares::memory_pool;
+
+/// For a job that waits for memory.
+pub(crate) fn explain_lack(
+    rooms: &Rooms,
+    job: &Job,
+    lack: Deficit,
+    numbers: &mut Numbers,
+) -> (String, String) {
+    if let Some(claim) = estimate::claim_of(rooms, job) {
+        numbers.push(("memory expected", mib(claim.usual_bytes)));
+        numbers.push(("memory at most", mib(claim.most_bytes)));
+    }
+    numbers.push(("memory for jobs", rooms.memory.usable().map_or("unknown".into(), mib)));
+    numbers.push(("memory free", mib(forecast::free_memory(rooms))));
+    let kept = memory_pool::kept_beside(rooms, job.pools.memory);
+    if kept > 0 {
+        numbers.push(("memory kept for other projects", mib(kept)));
+    }
+    let running: Vec<JobId> = rooms.cores.running().lowest_first().map(|(_, job)| job).collect();
+    let ends = format!("{} must end or need less", any_of(&running));
+    match lack {
+        Deficit::Room { wanted, free } if memory_pool::memory_is_its_own(rooms, job, wanted) => (
+            format!(
+                "it is expected to need {} of memory, {} are left for it, and others borrowed what is its project's own",
+                mib(wanted),
+                mib(free)
+            ),
+            "what they borrowed is moved to swap".into(),
+        ),
+        Deficit::Room { wanted, free } => (
+            format!("it is expected to need {} of memory and {} are left for it", mib(wanted), mib(free)),
+            ends,
+        ),
+        Deficit::Growth { wanted, free } => (
+            format!(
+                "it is expected to need {} of memory, and those who run are about to grow into all but {}",
+                mib(wanted),
+                mib(free)
+            ),
+            format!("they stop growing, or {ends}"),
+        ),
+        Deficit::Short => (
+            "memory runs short, and nothing new starts meanwhile".into(),
+            "memory that running jobs do not need".into(),
+        ),
+        Deficit::Frozen { first } => (
+            format!("job {first} stands still for want of memory, and this one would keep it from returning"),
+            format!("job {first} must go on first"),
+        ),
+        Deficit::Unsafe => (
+            "with it, the others could not all be paged out for the job that goes first".into(),
+            format!("more swap (`pinfold doctor`), or {ends}"),
+        ),
+    }
+}
+
+/// For a job frozen for memory.
+pub(crate) fn explain_memory(
+    rooms: &Rooms,
+    job: &Job,
+    token: JobId,
+    numbers: &mut Numbers,
+) -> (String, String) {
+    numbers.push(("memory for jobs", rooms.memory.usable().map_or("unknown".into(), mib)));
+    numbers.push(("memory free", mib(forecast::free_memory(rooms))));
+    numbers.push(("memory it holds", mib(job.held.resident)));
+    numbers.push(("of it in swap, besides", mib(job.held.swapped)));
+    numbers.push(("times frozen for memory", job.held.freezes.to_string()));
+    // Worth a word only when it has stood for some time.
+    let holder = rooms.memory.token().and_then(|token| rooms.jobs.get(&token));
+    if let Some(holder) = holder.filter(|_| rooms.now.since(job.since).as_secs() >= 60) {
+        let left = token::patience_left(rooms, job, holder.request.priority).as_secs();
+        numbers.push(("goes first for memory in", format!("{left} s, if swap takes the others")));
+    }
+    let why = if memory_pool::lent_memory_is_wanted(rooms, job) {
+        "memory was lent to it, and a project wants it back".to_owned()
+    } else {
+        format!("memory ran short, and job {token} goes before it")
+    };
+    if job.queued.is_some() {
+        return (format!("{why}; memory suffices again"), "the next slot".into());
+    }
+    let need = fit::need_to_resume(rooms, job);
+    (why, format!("{} of memory that running jobs do not need; it returns by itself", mib(need)))
+}
+
+/// For a job that runs and whose growth is slowed.
+pub(crate) fn explain_throttled(
+    rooms: &Rooms,
+    job: &Job,
+    since: Instant,
+    numbers: &mut Numbers,
+) -> (String, String) {
+    numbers.push(("memory for jobs", rooms.memory.usable().map_or("unknown".into(), mib)));
+    numbers.push(("memory free", mib(forecast::free_memory(rooms))));
+    numbers.push(("memory it holds", mib(job.held.resident)));
+    numbers.push(("slowed for", seconds(rooms.now, since)));
+    let first =
+        rooms.memory.token().map_or_else(String::new, |token| format!(", and job {token} goes first"));
+    (
+        format!(
+            "it runs, but grows only as fast as its pages can be moved out: memory is getting short{first}"
+        ),
+        format!(
+            "memory that the others do not need; {} s after it was slowed it goes on or stands still",
+            SLOW_FOR.as_secs()
+        ),
+    )
+}

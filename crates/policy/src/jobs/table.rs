@@ -1,0 +1,225 @@
+//! The table of all jobs that wait or live: the only place that adds and removes them.
+//!
+//! Owns the jobs, which of them have started, their timers, who waits for whose end, and who is thawed to die. Absent: what
+//! follows for slots, cores, queue and memory; [`crate::schedule`] sees to that.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Index;
+
+use crate::api::{Class, Instant, JobId};
+use crate::jobs::job::{Job, Live, Stage, Waiting};
+
+/// See the module's page.
+#[derive(Debug, Default)]
+pub(crate) struct JobTable {
+    /// Boxed, for jobs come and go all the time and a tree moves its neighbours at each.
+    jobs: BTreeMap<JobId, Box<Job>>,
+    /// Jobs that were told to start and are not over.
+    lives: BTreeSet<JobId>,
+    /// Jobs that wait until this one is over.
+    followers: BTreeMap<JobId, Vec<JobId>>,
+    /// One timer for each job that has something due.
+    timers: BTreeSet<(Instant, JobId)>,
+    /// Jobs thawed without a slot to receive a signal.
+    dying: BTreeSet<JobId>,
+    /// Jobs that have not started.
+    waiting: usize,
+    /// Jobs were adopted and no pass was made since.
+    adopting: bool,
+}
+
+impl Index<&JobId> for JobTable {
+    type Output = Job;
+
+    fn index(&self, id: &JobId) -> &Job {
+        &self.jobs[id]
+    }
+}
+
+impl JobTable {
+    pub(crate) fn get(&self, id: &JobId) -> Option<&Job> {
+        self.jobs.get(id).map(|job| &**job)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: &JobId) -> Option<&mut Job> {
+        self.jobs.get_mut(id).map(|job| &mut **job)
+    }
+
+    pub(crate) fn contains_key(&self, id: &JobId) -> bool {
+        self.jobs.contains_key(id)
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Job> {
+        self.jobs.values().map(|job| &**job)
+    }
+
+    pub(crate) fn ids(&self) -> Vec<JobId> {
+        self.jobs.keys().copied().collect()
+    }
+
+    pub(crate) fn live(&self, id: JobId) -> Option<&Live> {
+        self.get(&id).and_then(Job::live)
+    }
+
+    pub(crate) fn live_mut(&mut self, id: JobId) -> Option<&mut Live> {
+        self.get_mut(&id).and_then(Job::live_mut)
+    }
+
+    /// Jobs that have started, by number.
+    pub(crate) fn lives(&self) -> impl Iterator<Item = &Job> {
+        self.lives.iter().filter_map(|id| self.get(id))
+    }
+
+    pub(crate) fn live_ids(&self) -> &BTreeSet<JobId> {
+        &self.lives
+    }
+
+    /// Jobs that have a slot.
+    pub(crate) fn running(&self) -> impl Iterator<Item = &Job> {
+        self.lives().filter(|job| job.has_slot())
+    }
+
+    /// Jobs that have started and have no slot, for whatever cause.
+    pub(crate) fn suspended(&self) -> impl Iterator<Item = &Job> {
+        self.lives().filter(|job| !job.has_slot())
+    }
+
+    /// The jobs that have a directory in memory.
+    pub(crate) fn with_tmp(&self) -> impl Iterator<Item = &Job> {
+        self.lives().filter(|job| job.request.tmp_bytes > 0)
+    }
+
+    /// Jobs that are writing a checkpoint.
+    pub(crate) fn writers(&self) -> Vec<JobId> {
+        self.lives().filter(|job| job.is_writing()).map(Job::id).collect()
+    }
+
+    /// What all that have started hold in RAM.
+    pub(crate) fn resident(&self) -> u64 {
+        self.lives().map(|job| job.held.resident).fold(0, u64::saturating_add)
+    }
+
+    /// Whether the scheduler may freeze a job at all.
+    pub(crate) fn may_freeze(&self, id: JobId) -> bool {
+        let Some(job) = self.get(&id).filter(|job| !job.request.no_suspend) else { return false };
+        job.live().is_some_and(|live| {
+            !live.starting && !live.requeuing && live.grace.is_none() && live.out.is_none()
+        })
+    }
+
+    /// Whether a job asked for the cycles that others leave, and nothing more.
+    pub(crate) fn asks_for_idle_cycles(&self, id: JobId) -> bool {
+        self.get(&id).is_some_and(|job| job.request.class == Some(Class::Backfill))
+    }
+
+    /// Whether a job with a slot is a best-effort job.
+    pub(crate) fn is_best_effort(&self, id: JobId) -> bool {
+        self.asks_for_idle_cycles(id) && self.live(id).is_some_and(|live| live.class == Class::Backfill)
+    }
+
+    /// How many have not started.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Takes in a job that waits.
+    pub(crate) fn insert(&mut self, job: Job) {
+        let id = job.id();
+        if let Stage::Waiting(waiting) = &job.stage {
+            for &before in &waiting.after {
+                self.followers.entry(before).or_default().push(id);
+            }
+        }
+        self.jobs.insert(id, Box::new(job));
+        self.waiting += 1;
+    }
+
+    /// Takes a job out, with its timer; who follows it still does.
+    pub(crate) fn remove(&mut self, id: JobId) -> Option<Box<Job>> {
+        self.lives.remove(&id);
+        let job = self.jobs.remove(&id)?;
+        self.waiting -= usize::from(job.live().is_none());
+        if let Some(at) = job.armed {
+            self.timers.remove(&(at, id));
+        }
+        Some(job)
+    }
+
+    /// Makes a job one that has started; says whether it waited before.
+    pub(crate) fn start(&mut self, id: JobId, live: Live) -> bool {
+        let Some(job) = self.jobs.get_mut(&id) else { return false };
+        let waited = job.live().is_none();
+        job.stage = Stage::Live(Box::new(live));
+        self.waiting -= usize::from(waited);
+        self.lives.insert(id);
+        waited
+    }
+
+    /// Makes a job that had started one that waits.
+    pub(crate) fn wait_again(&mut self, id: JobId, waiting: Waiting) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.stage = Stage::Waiting(waiting);
+        self.waiting += 1;
+        self.lives.remove(&id);
+    }
+
+    /// Sets the timer of a job, or takes it away.
+    pub(crate) fn arm(&mut self, id: JobId, due: Option<Instant>) {
+        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.armed != due) else { return };
+        let armed = std::mem::replace(&mut job.armed, due);
+        armed.map(|at| self.timers.remove(&(at, id)));
+        due.map(|at| self.timers.insert((at, id)));
+    }
+
+    /// When the first timer is due.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.timers.first().map(|&(at, _)| at)
+    }
+
+    /// A job that has something due by now; its timer is gone.
+    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<JobId> {
+        self.timers.first().filter(|(at, _)| *at <= now)?;
+        let (_, id) = self.timers.pop_first()?;
+        if let Some(job) = self.get_mut(&id) {
+            job.armed = None;
+        }
+        Some(id)
+    }
+
+    /// A job is over: who followed it does no more.
+    pub(crate) fn take_followers(&mut self, of: JobId) -> Vec<JobId> {
+        self.followers.remove(&of).unwrap_or_default()
+    }
+
+    /// Jobs that others follow and that are not known.
+    pub(crate) fn unknown_predecessors(&self) -> Vec<JobId> {
+        self.followers.keys().copied().filter(|id| !self.contains_key(id)).collect()
+    }
+
+    /// Whether a job is thawed without a slot, to receive a signal.
+    pub(crate) fn is_dying(&self, id: JobId) -> bool {
+        self.dying.contains(&id)
+    }
+
+    pub(crate) fn any_dying(&self) -> bool {
+        !self.dying.is_empty()
+    }
+
+    pub(crate) fn thaw_to_die(&mut self, id: JobId) {
+        self.dying.insert(id);
+    }
+
+    /// A job is not thawed to die any more; says whether it was.
+    pub(crate) fn forget_dying(&mut self, id: JobId) -> bool {
+        self.dying.remove(&id)
+    }
+
+    /// Whether jobs are being adopted: not all are known yet.
+    pub(crate) fn is_adopting(&self) -> bool {
+        self.adopting
+    }
+
+    pub(crate) fn set_adopting(&mut self, adopting: bool) {
+        self.adopting = adopting;
+    }
+}

@@ -1,0 +1,108 @@
+//! The reclaim probe, and room for the next job out of cold-tolerant ones (`cold` says what that is).
+//!
+//! Not probed is a job that grows faster than the swap device takes it, that would fill all memory by itself within some
+//! seconds, that holds the token, that may not be frozen, or of which the kernel does not tell how long it waits.
+
+use std::time::Duration;
+
+use crate::api::{MemoryReason, Reason};
+use crate::jobs::{Job, WORTH_BYTES, grown};
+use crate::memory::admission::Deficit;
+use crate::memory::room::{HORIZON, PAGE_OUT_FOR};
+use crate::memory::{admission, forecast, page_out};
+use crate::queue::head;
+use crate::rooms::Rooms;
+
+/// Those who run are probed when memory will be short within this time.
+const AHEAD: Duration = Duration::from_secs(4);
+
+/// A job is probed no sooner than this after it began or went on.
+const SETTLED: Duration = Duration::from_secs(1);
+
+/// The least time between two probes.
+const STEP: Duration = Duration::from_millis(250);
+
+/// The part of what it has in RAM that a probe moves: one in so many,
+const PROBE_PART: u64 = 16;
+/// the least,
+const PROBE_MIN: u64 = 2 * WORTH_BYTES;
+/// and the most.
+const PROBE_MAX: u64 = 64 << 20;
+
+/// Who would fill all that is usable by itself within this time is about to use it.
+const FILLS: Duration = Duration::from_secs(10);
+
+/// Nobody is probed who has less than this: what it could give is not worth it.
+const HELD_MIN: u64 = 64 << 20;
+
+const _: () = assert!(AHEAD.as_secs() > HORIZON.as_secs(), "a probe comes before a freeze");
+
+/// Moves a little out of one that runs, if memory will be short, to see whether it gets on without.
+pub(crate) fn probe(rooms: &mut Rooms, usable: u64) {
+    let rests = rooms.memory.probed.is_some_and(|at| rooms.now.since(at) < STEP);
+    let busy = rooms.memory.paging_until.is_some_and(|until| rooms.now < until);
+    if rests || busy || !rooms.settings.memory.prediction || !fills_soon(rooms, usable) {
+        return;
+    }
+    // Where nothing was paged out yet, a probe is what tells how fast the device is.
+    let known = rooms.memory.swap_rate > 0;
+    let slow = if known { forecast::page_out_rate(rooms) } else { u64::MAX };
+    let slow = slow.min(usable / FILLS.as_secs());
+    let may = |job: &&Job| {
+        let since = job.live().map_or(rooms.now, |live| live.started).max(job.held.resumed);
+        let settled = rooms.now.since(since) >= SETTLED && rooms.now >= job.held.runs_until;
+        let marked = rooms.pending.is_marked(job.id());
+        let worth = job.held.resident >= HELD_MIN && forecast::growth_of(rooms, job) <= slow;
+        let like_rest = job.request.kind.and_then(|kind| rooms.memory.warm.get(kind.key()));
+        let like_rest = like_rest.is_some_and(|&(until, _)| rooms.now < until);
+        worth
+            && settled
+            && !marked
+            && !like_rest
+            && job.held.cold.may_be_probed(rooms.now)
+            && forecast::may_give(rooms, job)
+    };
+    let Some(job) = rooms.jobs.running().filter(may).max_by_key(|job| job.rank_key()) else { return };
+    let most = PROBE_MAX.min(grown(forecast::page_out_rate(rooms), PAGE_OUT_FOR)).max(PROBE_MIN);
+    let bytes = (job.held.resident / PROBE_PART).clamp(PROBE_MIN, most);
+    if rooms.memory.swap_free / PROBE_PART < bytes {
+        return;
+    }
+    let id = job.id();
+    rooms.memory.probed = Some(rooms.now);
+    if let Some(job) = rooms.jobs.get_mut(&id) {
+        job.held.cold.probed = Some(rooms.now);
+    }
+    page_out::page_out_job(rooms, id, bytes, Reason::Memory(MemoryReason::Probed { within: AHEAD }));
+}
+
+/// Moves out more of those who run and get on without a part, the last first, as far as the next to start lacks memory:
+/// what they have in swap is not in its way.
+pub(crate) fn make_room_for_next(rooms: &mut Rooms) {
+    let busy = rooms.memory.paging_until.is_some_and(|until| rooms.now < until);
+    let gives = |job: &&Job| !rooms.pending.is_marked(job.id());
+    let Some(last) =
+        forecast::cold_tolerant(rooms).filter(gives).max_by_key(|job| job.rank_key()).filter(|_| !busy)
+    else {
+        return;
+    };
+    let next = head::head(rooms).map(|(_, id)| id).filter(|&id| rooms.jobs.live(id).is_none());
+    let Some(Deficit::Room { wanted, free }) = next.and_then(|id| admission::lacks_memory(rooms, id)) else {
+        return;
+    };
+    let lacking = wanted - free;
+    let most =
+        grown(forecast::page_out_rate(rooms), PAGE_OUT_FOR).min(rooms.memory.swap_free).min(last.can_give());
+    let (id, bytes) = (last.id(), lacking.max(WORTH_BYTES).min(most));
+    if bytes >= WORTH_BYTES {
+        page_out::page_out_job(rooms, id, bytes, Reason::Memory(MemoryReason::NextLacks { lacking }));
+    }
+}
+
+/// Whether those who run will fill what is usable soon, if they grow on as they do, wherever they may be expected to
+/// stop.
+fn fills_soon(rooms: &Rooms, usable: u64) -> bool {
+    let wants = |job: &Job| job.held.needs().saturating_add(grown(forecast::growth_of(rooms, job), AHEAD));
+    let wanted = rooms.jobs.running().map(wants).fold(0, u64::saturating_add);
+    wanted > usable.saturating_add(forecast::movable(rooms, AHEAD))
+}

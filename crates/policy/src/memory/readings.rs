@@ -1,0 +1,95 @@
+//! Readings of memory come in: what each job holds, what the host can give; then the ladder acts on them.
+
+use crate::api::{Claim, Instant, JobId, JobMemory, Kind, MemorySample};
+use crate::jobs::{Job, WORTH_BYTES, bucket};
+use crate::memory::room::rest_kind;
+use crate::memory::{forecast, ladder, overcommit, token};
+use crate::queue::line;
+use crate::rooms::Rooms;
+
+/// Who grows by so much from one reading to the next does not stand still yet, though it was told to.
+const SETTLED_BYTES: u64 = 1 << 20;
+
+/// Takes in with what part of what it holds one of a kind gets on; nothing is known of that any more once one of it
+/// does not, and all its like are left alone for a while, if it did not for long.
+fn note_cool(rooms: &mut Rooms, id: JobId, times_before: u32) {
+    let Some(job) = rooms.jobs.get_mut(&id).filter(|job| job.has_slot()) else { return };
+    let total = job.held.total();
+    let part = job.held.cold.note_part(total);
+    let missed = job.held.cold.times != times_before;
+    let worthwhile = job.held.cold.worthwhile;
+    let Some(kind) = job.request.kind else { return };
+    if let Some(part) = part {
+        let known = rooms.memory.cool.of(kind.key(), || part);
+        *known = (*known).min(part);
+        rooms.memory.warm.remove(kind.key());
+    } else if missed {
+        rooms.memory.cool.remove(kind.key());
+        if worthwhile {
+            return;
+        }
+        rest_kind(&mut rooms.memory.warm, kind, rooms.now);
+    }
+}
+
+/// Takes readings in and deals with a shortage, if there is one.
+pub(crate) fn measured(rooms: &mut Rooms, sample: &MemorySample) {
+    let now = rooms.now;
+    for memory in &sample.jobs {
+        measured_one(rooms, now, memory);
+    }
+    let resident = rooms.jobs.resident();
+    let memory = &mut rooms.memory;
+    memory.resident = resident;
+    memory.read = Some(now);
+    let host = resident.saturating_add(sample.available_bytes);
+    memory.usable = Some(host.min(rooms.settings.memory.budget_bytes));
+    memory.swap_free = sample.swap_free_bytes;
+    memory.swap_rate = sample.swap_bytes_per_s;
+    memory.stalled_milli = sample.stalled_milli;
+    memory.tells_stalls |= sample.stalled_milli > 0;
+    let full = sample.available_bytes < WORTH_BYTES;
+    memory.full_since = if full { memory.full_since.or(Some(now)) } else { None };
+    // One that waits for its slot has not begun; unless somebody stopped it meanwhile.
+    let waits = |id: &JobId| rooms.jobs.get(id).is_some_and(|job| job.queued.is_some());
+    memory.returning.retain(|id, until| until.map_or_else(|| waits(id), |until| until > now));
+    if forecast::is_governed(rooms) {
+        overcommit::watch_overcommit(rooms, rooms.memory.usable.unwrap_or(u64::MAX));
+        token::choose_token(rooms);
+        ladder::relieve(rooms);
+    }
+}
+
+fn measured_one(rooms: &mut Rooms, now: Instant, memory: &JobMemory) {
+    let Some(job) = rooms.jobs.get_mut(&memory.job).filter(|job| job.live().is_some()) else { return };
+    let writes = job.live().is_some_and(|live| live.checkpoints.until.is_some());
+    let stands = !writes && job.live().is_some_and(|live| live.out.is_some());
+    let (before, times_before) = (job.held.total(), job.held.cold.times());
+    let runs = (job.has_slot() || writes) && !rooms.memory.returning.contains_key(&memory.job);
+    job.held.read(now, memory, runs);
+    job.held.settling = stands && job.held.total() >= before.saturating_add(SETTLED_BYTES);
+    if stands {
+        job.held.forget_growth();
+    }
+    if let Some(kind) = job.request.kind {
+        let peak = rooms.memory.peaks.of(kind.key(), || 0);
+        *peak = (*peak).max(job.held.peak);
+    }
+    note_cool(rooms, memory.job, times_before);
+}
+
+/// What is known of a kind of jobs changed: those that wait are looked at anew.
+pub(crate) fn learned(rooms: &mut Rooms, kind: Kind, claim: Claim) {
+    if rooms.memory.learned.insert(kind.key(), claim).map(|old| bucket(old.usual_bytes))
+        == Some(bucket(claim.usual_bytes))
+    {
+        return;
+    }
+    let waits = |job: &&Job| job.request.kind == Some(kind) && job.live().is_none() && job.queued.is_some();
+    let all = rooms.jobs.values();
+    let waiting: Vec<JobId> = all.filter(waits).map(Job::id).collect();
+    for id in waiting {
+        line::dequeue(rooms, id);
+        line::enqueue(rooms, id);
+    }
+}

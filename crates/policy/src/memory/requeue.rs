@@ -1,0 +1,54 @@
+//! The last rung of the ladder: when memory can be had in no other way, the youngest job that allows it is ended and
+//! requeued, to begin once there is room for what it held.
+//!
+//! Whatever that job had done is lost, so it counts as a failure of the host in every report, and is never done to a
+//! job that did not say that it may be (`--requeue`), nor to one job for ever.
+
+use crate::api::{Action, Decision, JobId, MemoryReason, Reason};
+use crate::jobs::{Job, REQUEUES_MAX, WORTH_BYTES};
+use crate::memory::{checkpoint, forecast, freeze};
+use crate::queue::line;
+use crate::rooms::Rooms;
+
+/// Ends the youngest job that allows it, if those who run would soon need more than there is, nobody who runs can
+/// be frozen for them, and swap does not take what those hold who stand still.
+pub(crate) fn requeue_for_memory(rooms: &mut Rooms, usable: u64) {
+    let lives = || rooms.jobs.lives();
+    let one_ends = lives().any(Job::is_ending);
+    // Whoever was frozen just now may have been enough.
+    let froze = rooms.memory.acted == Some(rooms.now);
+    if one_ends || froze || rooms.memory.swap_free >= WORTH_BYTES || freeze::victim(rooms).is_some() {
+        return;
+    }
+    let lacking = forecast::lacking_at_once(rooms, usable);
+    if lacking == 0 {
+        return;
+    }
+    let may = |job: &&Job| {
+        let ready = job.live().is_some_and(|live| !live.starting && live.signal.is_none());
+        let helps = job.held.resident >= WORTH_BYTES && Some(job.id()) != rooms.memory.token;
+        ready && helps && job.request.requeue && job.requeues < REQUEUES_MAX
+    };
+    match lives().filter(may).max_by_key(|job| job.rank_key()).map(Job::id) {
+        Some(youngest) => requeue(rooms, youngest, lacking),
+        None => checkpoint::stop_checkpoints(rooms, usable),
+    }
+}
+
+fn requeue(rooms: &mut Rooms, id: JobId, lacking: u64) {
+    if let Some(live) = rooms.jobs.live_mut(id) {
+        live.checkpoints.until = None;
+    }
+    line::dequeue(rooms, id);
+    rooms.memory.forget(id);
+    let Some(job) = rooms.jobs.get_mut(&id) else { return };
+    job.requeues += 1;
+    let times = job.requeues;
+    if let Some(live) = job.live_mut() {
+        live.requeuing = true;
+    }
+    let reason = Reason::Memory(MemoryReason::NoOtherWay { lacking, times, most: REQUEUES_MAX });
+    // What was to be done to it in this step is of no use any more.
+    rooms.pending.withdraw(id);
+    rooms.pending.decide(Decision { job: id, action: Action::Requeue, reason });
+}

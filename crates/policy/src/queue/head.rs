@@ -1,0 +1,57 @@
+//! Which job is next in the host's queue, and which of those in it have room for their directory in memory.
+
+use std::cell::OnceCell;
+
+use crate::api::JobId;
+use crate::cores::{sets, slots};
+use crate::jobs::{Demand, Job, SuspendReason};
+use crate::queue::order::RANK_AGED;
+use crate::rooms::Rooms;
+
+/// The first in line, and its rank. One whose directory in memory finds no room does not stand in line: what it
+/// waits for is the end of jobs that may stand behind it, frozen.
+pub(crate) fn head(rooms: &Rooms) -> Option<(u8, JobId)> {
+    // Before all others who return, of whom a wide one may find too few slots.
+    let returns = |job: &Job| job.live().and_then(|live| live.out).is_some_and(SuspendReason::is_memory);
+    if let Some(token) = rooms.memory.token()
+        && let Some(job) =
+            rooms.jobs.get(&token).filter(|job| returns(job) && sets::reservation_of(rooms, job).is_none())
+        && let Some(entry) = job.queued.filter(|entry| is_in_line(rooms, entry.shape))
+    {
+        return Some((entry.rank, token));
+    }
+    let tmp_room = OnceCell::new();
+    rooms.queue.host().first(|shape| is_in_line(rooms, shape) && has_tmp_room(rooms, shape, &tmp_room))
+}
+
+pub(crate) fn has_tmp_room(rooms: &Rooms, shape: Demand, room: &OnceCell<u64>) -> bool {
+    shape.tmp_bytes == 0 || shape.tmp_bytes <= *room.get_or_init(|| tmp_left(rooms))
+}
+
+/// The largest directory in memory that a job could get now. One that is alone may exceed a bound that was lowered
+/// since it was asked for.
+pub(crate) fn tmp_room(rooms: &Rooms) -> u64 {
+    let left = rooms.settings.tmp_left_bytes;
+    match rooms.jobs.with_tmp().map(|job| job.request.tmp_bytes).fold(left, u64::saturating_add) {
+        0 => u64::MAX,
+        taken => rooms.settings.tmp_total_bytes.saturating_sub(taken),
+    }
+}
+
+/// What a job that is to start can have of it.
+pub(crate) fn tmp_left(rooms: &Rooms) -> u64 {
+    if tmp_kept_for(rooms).is_some() { 0 } else { tmp_room(rooms) }
+}
+
+/// The job that waited too long for a directory in memory, of several the first: until it has its own, nobody else is
+/// given one, or small ones would leave no room for it for ever. Those who need none go on.
+pub(crate) fn tmp_kept_for(rooms: &Rooms) -> Option<JobId> {
+    let wants = rooms.queue.host().first(|shape| shape.tmp_bytes > 0 && slots::is_possible(rooms, shape));
+    let (_, id) = wants.filter(|&(rank, _)| rank == RANK_AGED)?;
+    (rooms.jobs[&id].request.tmp_bytes > tmp_room(rooms)).then_some(id)
+}
+
+/// Whether such a job waits for nothing but its turn: it is possible, and its array does not keep it back.
+pub(crate) fn is_in_line(rooms: &Rooms, shape: Demand) -> bool {
+    slots::is_possible(rooms, shape) && rooms.queue.arrays.has_room(shape.array)
+}

@@ -1,0 +1,119 @@
+//! When a job enters and leaves its queue, with what demand, and when its timer is due.
+
+use crate::api::{ArrayLimit, Class, Instant, JobId};
+use crate::cores::{borders, sets, slots};
+use crate::jobs::{Demand, Entry, Job, Stage, SuspendReason};
+use crate::memory::estimate;
+use crate::queue::ageing;
+use crate::queue::order::{Queue, RANK_AGED};
+use crate::rooms::Rooms;
+
+/// Whether a job may start as far as its array goes; one that has started may go on in any case.
+pub(crate) fn has_room_in_array(rooms: &Rooms, job: JobId) -> bool {
+    let Some(job) = rooms.jobs.get(&job).filter(|job| job.live().is_none()) else { return true };
+    rooms.queue.arrays.has_room(job.request.array.map(|array| array.array))
+}
+
+/// A member of an array is over, waits again or is held: how long those wait that are next counts from now.
+pub(crate) fn next_members_wait(rooms: &mut Rooms, array: Option<ArrayLimit>) {
+    let Some(array) = array else { return };
+    let (waiting, room) = rooms.queue.arrays.next(array.array);
+    let stands = |id: &JobId| rooms.jobs.get(id).is_some_and(|job| job.queued.is_some());
+    let next: Vec<JobId> = waiting.filter(stands).take(room).collect();
+    next.into_iter().for_each(|job| rearm(rooms, job));
+}
+
+/// The queue that a job stands in.
+pub(crate) fn queue_of<'a>(rooms: &'a Rooms, job: &Job) -> &'a Queue {
+    rooms.queue.of(sets::reservation_of(rooms, job))
+}
+
+/// The cores are others now: who was shut out may have its place, and the other way round.
+pub(crate) fn requeue_constrained(rooms: &mut Rooms) {
+    let bordered = |job: &Job| job.request.wish.as_ref().is_some_and(|wish| !wish.within.is_empty());
+    let bordered: Vec<JobId> = rooms.jobs.values().filter(|job| bordered(job)).map(|job| job.id()).collect();
+    for job in bordered {
+        dequeue(rooms, job);
+        enqueue(rooms, job);
+    }
+}
+
+/// Puts a job into the queue if it wants a slot and may have one, and sets its timer.
+pub(crate) fn enqueue(rooms: &mut Rooms, id: JobId) {
+    let Some(job) = rooms.jobs.get(&id) else { return };
+    let mut shape = Demand {
+        cores: job.request.cores,
+        homes: job.request.cores,
+        class: job.request.class,
+        wishes: job.request.wish.is_some(),
+        memory: estimate::memory_bucket(rooms, job),
+        tmp_bytes: if job.live().is_some() { 0 } else { job.request.tmp_bytes },
+        pools: job.pools,
+        array: job.request.array.filter(|_| job.live().is_none()).map(|array| array.array),
+    };
+    let first = job.aged || job.live().and_then(|live| live.out).is_some_and(SuspendReason::is_memory);
+    let wants = match &job.stage {
+        Stage::Waiting(waiting) if rooms.settings.drain || !waiting.after.is_empty() => false,
+        // Its set is gone.
+        Stage::Waiting(_) if job.request.aside.is_some() && sets::reservation_of(rooms, job).is_none() => {
+            false
+        }
+        Stage::Waiting(_) if borders::is_excluded(rooms, job) => false,
+        Stage::Waiting(waiting) => !waiting.held && waiting.failed.as_ref().is_none_or(|f| f.tried),
+        Stage::Live(live) => {
+            let clipped = u32::try_from(slots::clipped(rooms, job)).unwrap_or(u32::MAX);
+            let short = clipped < shape.cores || borders::is_excluded(rooms, job);
+            if short && shape.class == Some(Class::Primary) {
+                shape.class = None; // there are not so many homes, or not where it may have them
+            }
+            shape.cores = clipped;
+            let rests = live.suspended || live.requeuing || live.rests.is_some();
+            let rests = rests || rooms.memory.frozen().contains(&id);
+            live.out.is_some() && !rests
+        }
+    };
+    let aside = sets::reservation_of(rooms, job);
+    let clips = job.live().is_some() || shape.class == Some(Class::Exclusive); // others wait for a larger set
+    if let Some(at) = aside.filter(|_| clips) {
+        shape.cores = u32::try_from(sets::wanted_in(rooms, job, at)).unwrap_or(u32::MAX).max(1);
+    }
+    let Some(job) = rooms.jobs.get_mut(&id) else { return };
+    if wants && job.queued.is_none() {
+        let entry = Entry {
+            rank: if first { RANK_AGED } else { job.request.priority },
+            shape,
+            new: job.live().is_none(),
+            expected_us: job.request.expected.map(|e| u64::try_from(e.as_micros()).unwrap_or(u64::MAX)),
+            job: id,
+        };
+        job.queued = Some(entry);
+        rooms.queue.insert(aside, &entry);
+    }
+    rearm(rooms, id);
+}
+
+pub(crate) fn dequeue(rooms: &mut Rooms, id: JobId) {
+    if let Some(entry) = rooms.jobs.get_mut(&id).and_then(|job| job.queued.take()) {
+        let at = rooms.jobs.get(&id).and_then(|job| sets::reservation_of(rooms, job));
+        rooms.queue.remove(at, &entry);
+    }
+}
+
+/// Sets the timer of a job to the first thing that is due for it.
+pub(crate) fn rearm(rooms: &mut Rooms, id: JobId) {
+    let Some(job) = rooms.jobs.get(&id) else { return };
+    let mut due = ageing::ages_at(rooms, job);
+    let mut sooner = |at: Option<Instant>| due = due.into_iter().chain(at).min();
+    sooner(ageing::expires_at(rooms, job).map(|(at, _)| at));
+    match &job.stage {
+        Stage::Waiting(waiting) => {
+            sooner(waiting.failed.as_ref().filter(|f| !f.tried && !waiting.held).map(|f| f.again));
+        }
+        Stage::Live(live) => {
+            sooner(live.grace);
+            sooner(live.rests);
+            sooner(live.failed.values().filter(|f| !f.tried).map(|f| f.again).min());
+        }
+    }
+    rooms.jobs.arm(id, due);
+}

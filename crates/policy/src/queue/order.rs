@@ -1,0 +1,112 @@
+//! The order of the queue: jobs that wait for a slot, new ones and suspended ones that are to resume.
+//!
+//! Jobs that waited too long come first; then the higher priority; then suspended jobs before new ones; then, if the length
+//! of every job of that priority is known, the longest first; else first come, first served. Jobs of one rank that ask for
+//! the same thing stand in one bucket, so that "the first that fits" is found by looking at the head of each bucket and
+//! never by walking the queue.
+//!
+//! Absent: held and suspended jobs, and what fits.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::api::JobId;
+use crate::jobs::{ByArrival, ByLength, Demand, Entry};
+
+/// The rank of a job that waited too long: above every priority.
+pub(crate) const RANK_AGED: u8 = 17;
+
+#[derive(Debug, Default)]
+struct Bucket {
+    by_arrival: BTreeSet<ByArrival>,
+    by_length: BTreeSet<ByLength>,
+}
+
+#[derive(Debug, Default)]
+struct Group {
+    /// New jobs whose length nobody told.
+    unknown: usize,
+    buckets: BTreeMap<Demand, Bucket>,
+}
+
+/// The queue.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    groups: BTreeMap<Reverse<u8>, Group>,
+}
+
+impl Queue {
+    pub(crate) fn insert(&mut self, entry: &Entry) {
+        let group = self.groups.entry(Reverse(entry.rank)).or_default();
+        group.unknown += entry.unknown();
+        let bucket = group.buckets.entry(entry.shape).or_default();
+        bucket.by_arrival.insert(entry.by_arrival());
+        bucket.by_length.insert(entry.by_length());
+    }
+
+    pub(crate) fn remove(&mut self, entry: &Entry) {
+        let Some(group) = self.groups.get_mut(&Reverse(entry.rank)) else { return };
+        let Some(bucket) = group.buckets.get_mut(&entry.shape) else { return };
+        bucket.by_arrival.remove(&entry.by_arrival());
+        bucket.by_length.remove(&entry.by_length());
+        group.unknown -= entry.unknown();
+        if bucket.by_arrival.is_empty() {
+            group.buckets.remove(&entry.shape);
+            if group.buckets.is_empty() {
+                self.groups.remove(&Reverse(entry.rank));
+            }
+        }
+    }
+
+    /// Whether nobody stands in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// The first job whose shape `fits`, and its rank.
+    pub(crate) fn first(&self, fits: impl Fn(Demand) -> bool) -> Option<(u8, JobId)> {
+        self.groups.iter().find_map(|(&Reverse(rank), group)| {
+            let fitting = group.buckets.iter().filter(|&(&shape, _)| fits(shape)).map(|(_, bucket)| bucket);
+            let job = if group.longest_first(rank) {
+                fitting.filter_map(|bucket| bucket.by_length.first()).min().map(|&(_, _, job)| job)
+            } else {
+                fitting.filter_map(|bucket| bucket.by_arrival.first()).min().map(|&(_, job)| job)
+            };
+            job.map(|job| (rank, job))
+        })
+    }
+
+    /// How many jobs stand before `entry`. Walks its group: for explanations, not for rules.
+    pub(crate) fn ahead_of(&self, entry: &Entry) -> usize {
+        let mut ahead = 0;
+        for (&Reverse(rank), group) in &self.groups {
+            for bucket in group.buckets.values() {
+                ahead += if rank > entry.rank {
+                    bucket.by_arrival.len()
+                } else if rank < entry.rank {
+                    0
+                } else if group.longest_first(rank) {
+                    bucket.by_length.range(..entry.by_length()).count()
+                } else {
+                    bucket.by_arrival.range(..entry.by_arrival()).count()
+                };
+            }
+        }
+        ahead
+    }
+}
+
+impl Group {
+    /// Those that waited too long are past being sorted by length.
+    fn longest_first(&self, rank: u8) -> bool {
+        self.unknown == 0 && rank != RANK_AGED
+    }
+}
+
+/// How many later jobs may start past a job that stands first and does not fit. Then no other starts until
+/// it fits, so a wide job waits for at most as many exits as there are jobs running then.
+pub(crate) const PASSED_MAX: u32 = 8;
+
+/// How often at most the rights of projects are looked at again after others got what they left; each time somebody has
+/// what was owed to them before.
+pub(crate) const ROUNDS_MAX: usize = 8;

@@ -1,0 +1,50 @@
+//! The queues: the host's, one for each reservation, and the arrays whose members stand in them.
+
+use crate::jobs::Entry;
+use crate::queue::arrays::Arrays;
+use crate::queue::order::Queue;
+
+/// See the module's page.
+#[derive(Debug, Default)]
+pub(crate) struct Queues {
+    host: Queue,
+    /// Of the reservations, in their order.
+    reserved: Vec<Queue>,
+    pub(super) arrays: Arrays,
+}
+
+impl Queues {
+    pub(crate) fn host(&self) -> &Queue {
+        &self.host
+    }
+
+    /// The queue of a reservation, by its place among all; `None`: the host's.
+    pub(crate) fn of(&self, at: Option<usize>) -> &Queue {
+        at.map_or(&self.host, |at| &self.reserved[at])
+    }
+
+    /// There are so many reservations now; nobody stands in their queues.
+    pub(crate) fn renew_reserved(&mut self, count: usize) {
+        self.reserved = (0..count).map(|_| Queue::default()).collect();
+    }
+
+    pub(super) fn insert(&mut self, at: Option<usize>, entry: &Entry) {
+        self.of_mut(at).insert(entry);
+    }
+
+    pub(super) fn remove(&mut self, at: Option<usize>, entry: &Entry) {
+        self.of_mut(at).remove(entry);
+    }
+
+    fn of_mut(&mut self, at: Option<usize>) -> &mut Queue {
+        at.map_or(&mut self.host, |at| &mut self.reserved[at])
+    }
+
+    pub(crate) fn arrays(&self) -> &Arrays {
+        &self.arrays
+    }
+
+    pub(crate) fn arrays_mut(&mut self) -> &mut Arrays {
+        &mut self.arrays
+    }
+}

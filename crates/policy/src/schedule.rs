@@ -1,0 +1,16 @@
+//! The pass: what follows from an event for jobs, slots and the queue.
+
+pub(crate) mod adopt;
+pub(crate) mod commands;
+pub(crate) mod configure;
+pub(crate) mod due;
+pub(crate) mod end;
+pub(crate) mod failed;
+pub(crate) mod fill;
+pub(crate) mod gives_way;
+pub(crate) mod pass;
+pub(crate) mod plan;
+pub(crate) mod promote;
+pub(crate) mod reservations;
+pub(crate) mod start;
+pub(crate) mod submit;

@@ -1,0 +1,65 @@
+//! What is due by the time: a job ages, expires, is tried again, or has had its grace after a signal.
+
+use crate::api::{JobId, Reason};
+use crate::cores::{assign, slots};
+use crate::jobs::Stage;
+use crate::queue::{ageing, line};
+use crate::rooms::Rooms;
+use crate::schedule::end;
+
+pub(crate) fn fire_timers(rooms: &mut Rooms) {
+    while let Some(id) = rooms.jobs.pop_due(rooms.now) {
+        if rooms.jobs.contains_key(&id) {
+            due(rooms, id);
+        }
+    }
+}
+
+/// Deals with all that is due for a job, and sets its timer again.
+fn due(rooms: &mut Rooms, id: JobId) {
+    let now = rooms.now;
+    let Some(job) = rooms.jobs.get(&id) else { return };
+    if let Some((at, ttl)) = ageing::expires_at(rooms, job)
+        && at <= now
+    {
+        return end::drop_waiting(rooms, id, true, Reason::Expired { ttl });
+    }
+    let aged = job.aged || ageing::ages_at(rooms, job).is_some_and(|at| at <= now);
+    let slots = slots::total(rooms);
+    let Some(job) = rooms.jobs.get_mut(&id) else { return };
+    let mut requeue = aged != job.aged;
+    let (mut reason, mut over) = (None, false);
+    job.aged = aged;
+    match &mut job.stage {
+        Stage::Waiting(waiting) => {
+            if let Some(failed) = waiting.failed.as_mut().filter(|f| !f.tried && f.again <= now) {
+                failed.tried = true;
+                requeue = true;
+            }
+        }
+        Stage::Live(live) => {
+            for failed in live.failed.values_mut().filter(|f| !f.tried && f.again <= now) {
+                failed.tried = true;
+                reason = Some(Reason::Retry { error: failed.error.clone() });
+            }
+            requeue |= live.rests.take_if(|until| *until <= now).is_some();
+            if live.grace.is_some_and(|until| until <= now) {
+                live.grace = None;
+                over = true;
+            }
+        }
+    }
+    if over && rooms.jobs.forget_dying(id) {
+        reason = Some(Reason::SlotsShrank { slots });
+        assign::survive(rooms, id);
+    }
+    if let Some(reason) = reason {
+        rooms.pending.request_due(id, reason);
+    }
+    if requeue {
+        line::dequeue(rooms, id);
+        line::enqueue(rooms, id);
+    } else {
+        line::rearm(rooms, id);
+    }
+}

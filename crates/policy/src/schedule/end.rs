@@ -1,0 +1,144 @@
+//! A job is over, is dropped, or waits again after a failed start or a requeue.
+
+use std::time::Duration;
+
+use crate::api::{Action, Class, Decision, Instant, JobId, Reason};
+use crate::cores::assign;
+use crate::jobs::{Failure, Footprint, Live, REQUEUES_MAX, RETRY, Stage, Waiting};
+use crate::queue::line;
+use crate::rooms::Rooms;
+
+/// The longest pause before a failed start is tried again; the first is [`RETRY`].
+const START_RETRY_MAX: Duration = Duration::from_secs(60);
+
+/// How long it waits after the first time at least, doubled with each further one.
+const REQUEUE_REST: Duration = Duration::from_secs(5);
+
+fn rests_until(now: Instant, times: u32) -> Instant {
+    now.after(REQUEUE_REST * (1 << times.saturating_sub(1).min(REQUEUES_MAX)))
+}
+
+/// A start failed: the job waits again. Its slot is free meanwhile, so that it holds nobody up.
+pub(crate) fn start_failed(rooms: &mut Rooms, id: JobId, error: String) {
+    assign::release(rooms, id);
+    rooms.pending.withdraw(id);
+    let now = rooms.now;
+    let Some(job) = rooms.jobs.get_mut(&id) else { return };
+    let Stage::Live(live) = &job.stage else { return };
+    let failures = live.failures + 1;
+    let pause = RETRY.saturating_mul(1 << (failures - 1).min(10)).min(START_RETRY_MAX);
+    let (held, cancelled, withdrawn) = (live.suspended, live.signal.is_some(), live.withdrawn);
+    let failed = Some(Failure { again: now.after(pause), error, tried: false });
+    job.held = Footprint::default();
+    rooms.queue.arrays_mut().returned(&job.request, now);
+    let array = job.request.array;
+    rooms.jobs.wait_again(id, Waiting { held, failures, failed, ..Waiting::default() });
+    rooms.memory.forget(id);
+    rooms.memory.forget_steering(id);
+    line::next_members_wait(rooms, array);
+    if cancelled {
+        drop_waiting(rooms, id, false, Reason::Asked);
+    } else if withdrawn {
+        drop_waiting(rooms, id, false, Reason::Withdrawn);
+    } else {
+        line::rearm(rooms, id);
+    }
+}
+
+pub(crate) fn exited(rooms: &mut Rooms, id: JobId) {
+    let left_home =
+        |live: &Live| live.aside.is_none() && live.class == Class::Primary && !live.cores.is_empty();
+    if rooms.jobs.live(id).is_some_and(left_home) {
+        rooms.pending.set_ended(id);
+    }
+    forget(rooms, id);
+}
+
+pub(crate) fn withdrawn(rooms: &mut Rooms, id: JobId) {
+    match rooms.jobs.get_mut(&id).map(|job| &mut job.stage) {
+        Some(Stage::Waiting(_)) => drop_waiting(rooms, id, false, Reason::Withdrawn),
+        Some(Stage::Live(live)) => live.withdrawn = live.starting || live.requeuing,
+        None => {}
+    }
+}
+
+/// A job is over: those that waited for it stand in the queue from now on, unless they wait for others too.
+fn release_followers(rooms: &mut Rooms, of: JobId) {
+    let now = rooms.now;
+    for id in rooms.jobs.take_followers(of) {
+        let Some(job) = rooms.jobs.get_mut(&id) else { continue };
+        let Stage::Waiting(waiting) = &mut job.stage else { continue };
+        if waiting.after.remove(&of) && waiting.after.is_empty() {
+            job.since = now;
+            line::enqueue(rooms, id);
+        }
+    }
+}
+
+/// After a restart: jobs that nobody knows any more are over.
+pub(crate) fn forget_unknown_predecessors(rooms: &mut Rooms) {
+    rooms.jobs.unknown_predecessors().into_iter().for_each(|id| release_followers(rooms, id));
+}
+
+/// Strikes a waiting job off.
+pub(crate) fn drop_waiting(rooms: &mut Rooms, job: JobId, refused: bool, reason: Reason) {
+    forget(rooms, job);
+    rooms.pending.decide(Decision { job, action: Action::Drop { refused }, reason });
+}
+
+fn forget(rooms: &mut Rooms, id: JobId) {
+    unlearn(rooms, id);
+    release_followers(rooms, id);
+}
+
+/// Forgets what is known of a job, but that it is not over: those that were to start after it still wait for it.
+pub(crate) fn unlearn(rooms: &mut Rooms, id: JobId) {
+    line::dequeue(rooms, id);
+    assign::release(rooms, id);
+    rooms.pending.withdraw(id);
+    rooms.memory.forget(id);
+    rooms.memory.forget_steering(id);
+    rooms.nodes.forget(id);
+    if let Some(job) = rooms.jobs.remove(id) {
+        rooms.queue.arrays_mut().leave(&job.request, job.live().is_some(), rooms.now);
+        line::next_members_wait(rooms, job.request.array);
+    }
+}
+
+/// No process of such a job is left: it waits again. Those that were to start after it still wait for it.
+pub(crate) fn requeued(rooms: &mut Rooms, id: JobId) {
+    if rooms.jobs.live(id).is_none_or(|live| live.starting) {
+        return;
+    }
+    assign::release(rooms, id);
+    rooms.pending.withdraw(id);
+    let now = rooms.now;
+    let Some(job) = rooms.jobs.get_mut(&id) else { return };
+    let Stage::Live(live) = &job.stage else { return };
+    let (held, cancelled, withdrawn) = (live.suspended, live.signal.is_some(), live.withdrawn);
+    let times = job.requeues.saturating_add(job.checkpoints);
+    let error = if job.checkpoints > 0 && job.requeues == 0 {
+        "it has written down what it had done, and was ended because memory could be had in no other way"
+    } else {
+        "it was ended because memory could be had in no other way"
+    };
+    let failed = Failure { again: rests_until(now, times), error: error.to_owned(), tried: false };
+    // What it came to hold is what it is expected to need from now on.
+    job.held.begin_anew();
+    job.request.memory = job.request.memory.max(Some(job.held.peak));
+    (job.since, job.passed, job.aged) = (now, 0, false);
+    rooms.queue.arrays_mut().returned(&job.request, now);
+    let array = job.request.array;
+    rooms.jobs.wait_again(id, Waiting { held, failed: Some(failed), ..Waiting::default() });
+    rooms.memory.forget(id);
+    rooms.memory.forget_steering(id);
+    rooms.nodes.forget(id);
+    line::next_members_wait(rooms, array);
+    if cancelled {
+        drop_waiting(rooms, id, false, Reason::Asked);
+    } else if withdrawn {
+        drop_waiting(rooms, id, false, Reason::Withdrawn);
+    } else {
+        line::rearm(rooms, id);
+    }
+}

@@ -1,0 +1,114 @@
+//! Free slots go to the next in the queue.
+
+use std::cell::OnceCell;
+
+use crate::api::{Class, JobId};
+use crate::cores::slots;
+use crate::jobs::Demand;
+use crate::memory::{admission, token};
+use crate::queue::head;
+use crate::queue::order::{PASSED_MAX, RANK_AGED};
+use crate::rooms::Rooms;
+use crate::schedule::plan::Plan;
+use crate::schedule::{plan, promote, start};
+use crate::shares::{core_pool, memory_pool};
+
+/// A best-effort job stands first in line and has to wait. The first of the others that can have cores of its own gets
+/// them now, if best-effort jobs make the room; says whether one did.
+fn pass_best_effort(rooms: &mut Rooms) -> bool {
+    let tmp_room = OnceCell::new();
+    let others = |shape: Demand| {
+        shape.class != Some(Class::Backfill)
+            && head::is_in_line(rooms, shape)
+            && head::has_tmp_room(rooms, shape, &tmp_room)
+    };
+    let Some((_, next)) = rooms.queue.host().first(others) else { return false };
+    if rooms.jobs[&next].request.class == Some(Class::Exclusive) {
+        return start::start_exclusive(rooms, next);
+    }
+    if admission::lacks_memory(rooms, next).is_some() {
+        return false;
+    }
+    let Some(plan) = plan::plan(rooms, next, true) else { return false };
+    start::admit(rooms, next, plan);
+    promote::promote(rooms);
+    true
+}
+
+/// A job that can start on memory that is its project's own and is free, and how; whoever of others stands before it
+/// in the queue.
+fn next_on_its_own(rooms: &Rooms) -> Option<(JobId, Plan)> {
+    rooms.memory.claims().iter().find_map(|&(id, wanted)| {
+        let job = rooms.jobs.get(&id).filter(|job| job.live().is_none() && job.queued.is_some())?;
+        let exclusive = job.request.class == Some(Class::Exclusive);
+        let may = !exclusive
+            && memory_pool::memory_is_its_own(rooms, job, wanted)
+            && admission::lacks_memory(rooms, id).is_none();
+        may.then(|| plan::plan(rooms, id, false)).flatten().map(|plan| (id, plan))
+    })
+}
+
+/// Gives free slots to those who are next.
+pub(crate) fn fill(rooms: &mut Rooms) {
+    while rooms.cores.exclusive().is_none() {
+        let Some((rank, head)) = head::head(rooms) else { return };
+        let exclusive = rooms.jobs[&head].request.class == Some(Class::Exclusive);
+        if exclusive {
+            if start::start_exclusive(rooms, head) {
+                return;
+            }
+            if !core_pool::waits_for_guaranteed(rooms, head) {
+                return;
+            }
+        }
+        let lack = admission::lacks_memory(rooms, head);
+        if lack.is_some() && rooms.jobs.live(head).is_some() && !exclusive {
+            token::wait_for_memory(rooms, head);
+            continue;
+        }
+        if lack.is_none()
+            && !exclusive
+            && let Some(plan) = plan::plan(rooms, head, true)
+        {
+            start::admit(rooms, head, plan);
+            // Those who gave way may have left more homes than the newcomer needs.
+            promote::promote(rooms);
+            continue;
+        }
+        if rooms.jobs.asks_for_idle_cycles(head) && pass_best_effort(rooms) {
+            continue;
+        }
+        if rooms.jobs.live(head).is_none()
+            && let Some((own, plan)) = next_on_its_own(rooms)
+        {
+            start::admit(rooms, own, plan);
+            continue;
+        }
+        let first = exclusive || rank == RANK_AGED || rooms.jobs[&head].passed >= PASSED_MAX;
+        if (first && !core_pool::waits_for_guaranteed(rooms, head)) || slots::free_slots(rooms) == 0 {
+            return;
+        }
+        let (room, tmp_room) = (OnceCell::new(), OnceCell::new());
+        let fits = |shape: Demand| {
+            plan::fits(rooms, shape)
+                && rooms.queue.arrays().has_room(shape.array)
+                && head::has_tmp_room(rooms, shape, &tmp_room)
+                && (shape.memory == 0 || admission::has_memory_room(rooms, shape, &room))
+        };
+        let Some((_, next)) = rooms.queue.host().first(fits).filter(|&(_, next)| next != head) else {
+            return;
+        };
+        if admission::lacks_memory(rooms, next).is_some() {
+            if rooms.jobs.live(next).is_some() {
+                token::wait_for_memory(rooms, next);
+                continue;
+            }
+            return;
+        }
+        let Some(plan) = plan::plan(rooms, next, false) else { return };
+        start::admit(rooms, next, plan);
+        if let Some(job) = rooms.jobs.get_mut(&head) {
+            job.passed += 1;
+        }
+    }
+}

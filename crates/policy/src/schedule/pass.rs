@@ -1,0 +1,95 @@
+//! The pass after each event: too many running jobs are suspended, free homes are given to the oldest backfillers, free
+//! slots to the next in the queue, slots are taken from lower priorities.
+//!
+//! A slot is filled in the step in which it fell free. Each rule leads away from the state in which it applies, so the loops
+//! end: a promotion uses up a free home, a start uses up a queued job, and a job that is suspended for a start has a lower
+//! priority than the job that is started.
+
+use crate::api::{Class, JobId, Reason};
+use crate::cores::{assign, interference, slots};
+use crate::jobs::SuspendReason;
+use crate::memory::resume;
+use crate::queue::order::ROUNDS_MAX;
+use crate::rooms::Rooms;
+use crate::schedule::plan::Plan;
+use crate::schedule::{fill, promote, reservations, start};
+use crate::shares::pools::Count;
+use crate::shares::{core_pool, reclaim, reclaim_memory};
+
+pub(crate) fn schedule_pass(rooms: &mut Rooms) {
+    if rooms.settings.schedule {
+        interference::end_suspensions(rooms);
+        clear_exclusive(rooms);
+        shrink(rooms);
+        reclaim::reclaim_guaranteed(rooms);
+        promote::promote(rooms);
+        if promote::place_backfillers(rooms) {
+            // On cores of its own it may be at home.
+            promote::promote(rooms);
+        }
+        reclaim_memory::reclaim_memory(rooms);
+        resume::resume_frozen(rooms);
+        reservations::fill_reservations(rooms);
+        fill::fill(rooms);
+        // Who started as a backfiller may have a right to a home, and who gave one up may have left more than that, or
+        // somebody have stood still for his sake.
+        for _ in 0..ROUNDS_MAX {
+            let (ended, kept) = (interference::end_suspensions(rooms), reclaim::reclaim_guaranteed(rooms));
+            if !ended && !kept {
+                break;
+            }
+            promote::promote(rooms);
+            fill::fill(rooms);
+        }
+    } else {
+        resume::resume_frozen(rooms);
+        reservations::fill_reservations(rooms);
+        start_all(rooms);
+    }
+}
+
+/// Nobody runs beside an exclusive job; matters after a restart between two of its freezes.
+fn clear_exclusive(rooms: &mut Rooms) {
+    let Some(by) = rooms.cores.exclusive() else { return };
+    if rooms.cores.running().len() > 1 {
+        let others: Vec<JobId> = rooms.cores.running().lowest_first().map(|(_, job)| job).collect();
+        for job in others.into_iter().filter(|&job| job != by) {
+            if rooms.jobs.may_freeze(job) {
+                assign::suspend_and_release(
+                    rooms,
+                    job,
+                    SuspendReason::Exclusive { by },
+                    Reason::Exclusive { by },
+                );
+            }
+        }
+    }
+}
+
+/// Freezes jobs until the slots suffice: backfillers, then primaries, the lowest priority first and among
+/// equals the newest, never the foremost.
+fn shrink(rooms: &mut Rooms) {
+    let slots = slots::total(rooms);
+    while rooms.cores.used() > slots && rooms.cores.exclusive().is_none() {
+        let foremost = rooms.cores.running().foremost();
+        let may = |job: &JobId| Some(*job) != foremost && rooms.jobs.may_freeze(*job);
+        let backfills = |job: &JobId| rooms.jobs.live(*job).is_some_and(|live| live.class == Class::Backfill);
+        let uses = core_pool::uses(rooms);
+        let borrowed = |job: &JobId| {
+            rooms.shares.split_cores() && core_pool::has_borrowed(rooms, &uses, Count::Slots, *job)
+        };
+        let all = || rooms.cores.running().lowest_first().map(|(_, job)| job).filter(may);
+        let borrower = all().filter(borrowed).find(backfills).or_else(|| all().find(borrowed));
+        let any = || all().find(backfills).or_else(|| all().next());
+        let Some(job) = borrower.or_else(any) else { return };
+        let reason = slots::why_fewer(rooms, slots);
+        assign::suspend_and_release(rooms, job, SuspendReason::SlotsShrank, reason);
+    }
+}
+
+/// Scheduling is off: everyone runs.
+fn start_all(rooms: &mut Rooms) {
+    while let Some((_, job)) = rooms.queue.host().first(|shape| rooms.queue.arrays().has_room(shape.array)) {
+        start::admit(rooms, job, Plan { class: Class::Primary, freeze: vec![], demote: vec![] });
+    }
+}

@@ -1,0 +1,63 @@
+//! A job is submitted, and answers that it has started.
+
+use crate::api::{Action, Decision, Instant, JobId, Reason, Request};
+use crate::cores::assign;
+use crate::jobs::{Job, SuspendReason};
+use crate::queue::line;
+use crate::rooms::Rooms;
+use crate::schedule::end;
+
+pub(crate) fn submit(rooms: &mut Rooms, mut request: Request) -> Option<JobId> {
+    request.cores = request.cores.max(1);
+    request.priority = request.priority.clamp(1, 16);
+    let set = request
+        .aside
+        .as_ref()
+        .and_then(|name| rooms.cores.reservations().iter().find(|set| set.name == *name));
+    let (job, cores) = (request.job, set.map_or(rooms.cores.grid().len(), |set| set.cores.len()));
+    if rooms.jobs.contains_key(&job) {
+        return None;
+    }
+    if cores > 0 && request.cores as usize > cores {
+        let reason = Reason::TooLarge { asked: request.cores, cores };
+        rooms.pending.decide(Decision { job, action: Action::Drop { refused: true }, reason });
+        return None;
+    }
+    add_waiting(rooms, request, rooms.now);
+    Some(job)
+}
+
+pub(crate) fn add_waiting(rooms: &mut Rooms, request: Request, submitted: Instant) {
+    let id = request.job;
+    // After a restart not all jobs are known yet.
+    let known = |id: &&JobId| rooms.jobs.is_adopting() || rooms.jobs.contains_key(id);
+    let after = request.after.iter().filter(known).copied().collect();
+    let pools = rooms.shares.of(request.project.as_deref());
+    let job = Job::waiting(request, submitted, after, pools);
+    rooms.queue.arrays_mut().join(&job.request, rooms.now);
+    rooms.jobs.insert(job);
+    line::enqueue(rooms, id);
+}
+
+/// Only after the rules had their say: who starts at once does not wait.
+pub(crate) fn refuse_if_full(rooms: &mut Rooms, job: JobId) -> bool {
+    let depth = (rooms.settings.queue_depth as usize).saturating_mul(rooms.cores.grid().len().max(1));
+    let is_full =
+        rooms.jobs.waiting() > depth && rooms.jobs.get(&job).is_some_and(|job| job.live().is_none());
+    if is_full {
+        end::drop_waiting(rooms, job, true, Reason::QueueFull { depth });
+    }
+    is_full
+}
+
+pub(crate) fn started(rooms: &mut Rooms, id: JobId) {
+    let Some(live) = rooms.jobs.live_mut(id).filter(|live| live.starting) else { return };
+    live.starting = false;
+    rooms.nodes.touch();
+    let Some(live) = rooms.jobs.live(id) else { return };
+    if live.suspended {
+        assign::suspend_and_release(rooms, id, SuspendReason::Suspended, Reason::Asked);
+    } else if live.signal.is_some() {
+        rooms.pending.request_update(id, Reason::Asked);
+    }
+}

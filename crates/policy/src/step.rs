@@ -1,0 +1,214 @@
+//! The scheduler's step: routes an event to the room it concerns, makes a pass, and collects the decisions.
+
+use std::collections::BTreeSet;
+
+use pinfold_topo::CpuSet;
+
+use crate::api::{
+    ChunkInfo, Decision, Event, Explanation, Holding, Instant, JobId, JobInfo, Kind, Machine, Settings,
+};
+use crate::apply::reconcile;
+use crate::cores::trials::Known;
+use crate::cores::{change, fair_tail, isolation, rebalance, shape, slots};
+use crate::memory::numa::{bind, placement};
+use crate::memory::{admission, checkpoint, estimate, readings, throttle};
+use crate::rooms::Rooms;
+use crate::schedule::{adopt, commands, configure, due, end, failed, pass, submit};
+use crate::shares::holding;
+use crate::{explain, queue};
+
+/// The scheduler.
+#[derive(Debug, Default)]
+pub struct Policy {
+    rooms: Rooms,
+}
+
+impl Policy {
+    /// Takes in what happened at `now` and says what to do, in this order. A time before that of an earlier
+    /// event counts as that one's.
+    pub fn step(&mut self, now: Instant, event: Event) -> Vec<Decision> {
+        let rooms = &mut self.rooms;
+        rooms.now = rooms.now.max(now);
+        let adopted = rooms.jobs.is_adopting();
+        rooms.jobs.set_adopting(matches!(event, Event::Adopt(_)));
+        let newcomer = route(rooms, event);
+        if adopted && !rooms.jobs.is_adopting() {
+            end::forget_unknown_predecessors(rooms);
+        }
+        // After the event: a job that ends in the moment in which it would expire has ended.
+        due::fire_timers(rooms);
+        if !rooms.jobs.is_adopting() {
+            pass::schedule_pass(rooms);
+        }
+        if newcomer.is_some_and(|job| submit::refuse_if_full(rooms, job)) && !rooms.jobs.is_adopting() {
+            pass::schedule_pass(rooms); // it may have stood before others
+        }
+        if !rooms.jobs.is_adopting() {
+            throttle::update_throttles(rooms);
+            bind::settle(rooms);
+            fair_tail::update(rooms);
+            reconcile::reconcile_all(rooms);
+            bind::reconcile_nodes(rooms);
+        }
+        rooms.pending.finish()
+    }
+
+    /// When [`Event::Tick`] is wanted next, if at all.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        if self.rooms.jobs.is_adopting() { Some(self.rooms.now) } else { self.rooms.jobs.next_due() }
+    }
+
+    /// The jobs that wait or live, by number.
+    pub fn jobs(&self) -> impl Iterator<Item = JobInfo> + '_ {
+        self.rooms.jobs.values().map(|job| explain::info(&self.rooms, job))
+    }
+
+    /// One job; `None` when it is unknown or over.
+    #[must_use]
+    pub fn job(&self, job: JobId) -> Option<JobInfo> {
+        self.rooms.jobs.get(&job).map(|job| explain::info(&self.rooms, job))
+    }
+
+    /// Why `job` is in the state it is in, and what would change it; `None` for an unknown job.
+    #[must_use]
+    pub fn explain(&self, now: Instant, job: JobId) -> Option<Explanation> {
+        explain::explain(&self.rooms, now, job)
+    }
+
+    /// The slots in use and all slots. An exclusive job uses all. More may be in use than there are: when
+    /// slots became fewer and the jobs on them may not be frozen, and while scheduling is off.
+    #[must_use]
+    pub fn slots(&self) -> (usize, usize) {
+        slots::in_use(&self.rooms)
+    }
+
+    /// How many jobs wait for their start, held ones included.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.rooms.jobs.waiting()
+    }
+
+    /// The machine as last told.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        self.rooms.cores.machine()
+    }
+
+    /// The settings as last told.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.rooms.settings
+    }
+
+    /// The job that is never frozen or paged out for another, if memory is governed and any job lives.
+    #[must_use]
+    pub fn memory_token(&self) -> Option<JobId> {
+        self.rooms.memory.token()
+    }
+
+    /// Whether memory should be read often: it is short, or could be within seconds.
+    #[must_use]
+    pub fn memory_is_tight(&self) -> bool {
+        admission::memory_is_tight(&self.rooms)
+    }
+
+    /// What part of what they hold, in thousandths, the next of a class are expected to need in RAM: the least with
+    /// which one ran, since one refaulted; `None`: it is not known.
+    #[must_use]
+    pub fn part_of(&self, kind: Kind) -> Option<u16> {
+        estimate::part_of(&self.rooms, kind)
+    }
+
+    /// What each project has and what is its own, by name; last the jobs of no project. Empty without projects.
+    #[must_use]
+    pub fn projects(&self) -> Vec<Holding> {
+        holding::projects(&self.rooms)
+    }
+
+    /// All groups of NUMA nodes that several jobs share, by their first node.
+    #[must_use]
+    pub fn chunks(&self) -> Vec<ChunkInfo> {
+        placement::all_groups(&self.rooms)
+    }
+
+    /// What is known of how the class of a job runs close together and apart, where that has a say; `None`: it does
+    /// not, or nothing is known.
+    #[must_use]
+    pub fn known_of(&self, job: JobId) -> Option<Known> {
+        shape::known_of(&self.rooms, job)
+    }
+
+    /// Whether a job may start as far as its array goes; one that has started may go on in any case.
+    #[must_use]
+    pub fn has_room_in_array(&self, job: JobId) -> bool {
+        queue::line::has_room_in_array(&self.rooms, job)
+    }
+
+    /// Cores of the host on which no job has this priority or a higher one, in logical order; none while an exclusive
+    /// job has them all.
+    #[must_use]
+    pub fn cores_below(&self, priority: u8) -> Vec<CpuSet> {
+        isolation::cores_below(&self.rooms, priority)
+    }
+
+    /// Cores of the host that no job is on, in logical order; none while an exclusive job has them all.
+    #[must_use]
+    pub fn idle_cores(&self) -> Vec<CpuSet> {
+        isolation::idle_cores(&self.rooms)
+    }
+
+    /// Which of these jobs gets cores of its own now, and which cores: the higher priority first, then the older. No job
+    /// that is held, waits for another job, or is kept back by its array; nothing of what is `taken`.
+    #[must_use]
+    pub fn next_to_isolate(
+        &self,
+        now: Instant,
+        waiting: &BTreeSet<JobId>,
+        taken: &CpuSet,
+    ) -> Option<(JobId, CpuSet)> {
+        isolation::next_to_isolate(&self.rooms, now, waiting, taken)
+    }
+
+    /// Whether a job still has use for the cores that were made its own: it is on them, or can start there.
+    #[must_use]
+    pub fn needs_its_cores(&self, job: JobId) -> bool {
+        isolation::needs_its_cores(&self.rooms, job)
+    }
+
+    /// Whether a job waits for nothing but cores: it is not held, and waits for no other job; or it runs no longer
+    /// because its cores or its slot went to others.
+    #[must_use]
+    pub fn waits_for_cores(&self, job: JobId) -> bool {
+        isolation::waits_for_cores(&self.rooms, job)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn rooms(&self) -> &Rooms {
+        &self.rooms
+    }
+}
+
+/// Hands an event to the room it concerns; gives the job that was submitted by it.
+fn route(rooms: &mut Rooms, event: Event) -> Option<JobId> {
+    match event {
+        Event::Configure(settings) => configure::configure(rooms, settings),
+        Event::Machine(machine) => change::set_machine(rooms, machine),
+        Event::Submit(request) => return submit::submit(rooms, request),
+        Event::Adopt(adopted) => adopt::adopt(rooms, adopted),
+        Event::Started(job) => submit::started(rooms, job),
+        Event::Failed { job, action, error } => failed::failed(rooms, job, &action, error),
+        Event::Exited(job) => end::exited(rooms, job),
+        Event::Requeued(job) => end::requeued(rooms, job),
+        Event::Checkpointed { job, error } => checkpoint::checkpointed(rooms, job, error),
+        Event::Withdrawn(job) => end::withdrawn(rooms, job),
+        Event::Command(job, command) => commands::command(rooms, job, command),
+        Event::Sample(sample) => rebalance::sample(rooms, &sample),
+        Event::Memory(sample) => readings::measured(rooms, &sample),
+        Event::Nodes(reading) => bind::nodes_read(rooms, &reading),
+        Event::Learned(kind, claim) => readings::learned(rooms, kind, claim),
+        Event::Ran(ran) => shape::ran(rooms, ran),
+        Event::Tick => {}
+    }
+    None
+}

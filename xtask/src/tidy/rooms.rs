@@ -1,0 +1,253 @@
+//! What is held of crates that have rooms: no wide loop of `use crate::`, few fields in their hearts, short files.
+//!
+//! Works on texts alone. Tests inside of files and test files are not looked at. Absent: which files there are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A crate that is held to it.
+pub(super) struct Rooms {
+    /// Its folder below `crates`.
+    pub(super) name: &'static str,
+    /// Structs that hold the rooms together, and whether their fields are all private.
+    hearts: &'static [(&'static str, bool)],
+}
+
+/// The crates that are held to it; others are added once they reach it.
+pub(super) const ROOMS: &[Rooms] = &[Rooms { name: "policy", hearts: &[("Policy", true), ("Rooms", false)] }];
+
+/// The most files that may use each other in a loop.
+const LOOP_MAX: usize = 3;
+/// The most fields of a heart.
+const FIELDS_MAX: usize = 10;
+/// The longest file.
+const LINES_MAX: usize = 500;
+
+/// Names everything that is wrong with a crate; `files`: by their path below its `src`.
+pub(super) fn check(rooms: &Rooms, files: &BTreeMap<String, String>) -> Vec<String> {
+    let name = rooms.name;
+    let mut wrong = Vec::new();
+    for (path, text) in files {
+        let lines = text.lines().count();
+        if lines > LINES_MAX {
+            wrong.push(format!("{name}: {path} has {lines} lines; divide it (at most {LINES_MAX})"));
+        }
+    }
+    for &(heart, is_private) in rooms.hearts {
+        match files.values().find_map(|text| fields(text, heart)) {
+            None => wrong.push(format!("{name} has no struct {heart}, which holds its rooms")),
+            Some(fields) => {
+                if fields.len() > FIELDS_MAX {
+                    wrong.push(format!("{name}: {heart} has {} fields (at most {FIELDS_MAX})", fields.len()));
+                }
+                let public = fields.iter().filter(|field| is_private && field.starts_with("pub"));
+                wrong.extend(
+                    public.map(|field| format!("{name}: {heart}: the field `{field}` is not private")),
+                );
+            }
+        }
+    }
+    for files in loops(files).into_iter().filter(|files| files.len() > LOOP_MAX) {
+        wrong.push(format!("{name}: {} use each other in a loop (at most {LOOP_MAX})", files.join(", ")));
+    }
+    wrong
+}
+
+/// The fields of a struct, each as `pub(crate) name`; `None`: the text has no such struct.
+fn fields(text: &str, name: &str) -> Option<Vec<String>> {
+    let begins = |line: &&str| line.trim_end().ends_with(&format!("struct {name} {{"));
+    let inside = text.lines().skip_while(|line| !begins(line)).skip(1).take_while(|line| *line != "}");
+    text.lines().find(begins)?;
+    let field = |line: &str| {
+        let (head, _) = line.trim().split_once(':')?;
+        (!head.starts_with("//") && !head.starts_with('#')).then(|| head.to_owned())
+    };
+    Some(inside.filter_map(field).collect())
+}
+
+/// Groups of files that use each other, directly or through others.
+fn loops(files: &BTreeMap<String, String>) -> Vec<Vec<String>> {
+    let uses: BTreeMap<&str, BTreeSet<String>> =
+        files.iter().map(|(path, text)| (path.as_str(), used(path, text, files))).collect();
+    let reached: BTreeMap<&str, BTreeSet<&str>> =
+        uses.keys().map(|path| (*path, reach(path, &uses))).collect();
+    let mut groups: BTreeSet<Vec<String>> = BTreeSet::new();
+    for (path, from) in &reached {
+        let both = from.iter().filter(|other| reached[**other].contains(path));
+        let group: Vec<String> = both.map(|other| (*other).to_owned()).collect();
+        if group.len() > 1 {
+            groups.insert(group);
+        }
+    }
+    groups.into_iter().collect()
+}
+
+/// The files that can be reached from one by uses.
+fn reach<'a>(from: &str, uses: &'a BTreeMap<&str, BTreeSet<String>>) -> BTreeSet<&'a str> {
+    let (mut reached, mut open) = (BTreeSet::new(), vec![from]);
+    while let Some(path) = open.pop() {
+        for next in uses.get(path).into_iter().flatten() {
+            if reached.insert(next.as_str()) {
+                open.push(next);
+            }
+        }
+    }
+    reached
+}
+
+/// The files that one uses: by paths from the root of the crate, and by names of its own child modules.
+fn used(path: &str, text: &str, files: &BTreeMap<String, String>) -> BTreeSet<String> {
+    let own = if path == "lib.rs" { "" } else { path.trim_end_matches(".rs") };
+    let text = without_tests(text);
+    let mut used = BTreeSet::new();
+    for line in statements(&text) {
+        let from_child = line.strip_prefix("pub use ").or_else(|| line.strip_prefix("use "));
+        let from_child = from_child.or_else(|| line.strip_prefix("pub(crate) use "));
+        for path in from_child.map(paths).into_iter().flatten() {
+            let child = [own, &path.join("/")].join("/");
+            used.extend(file_of(child.trim_start_matches('/'), files, own));
+        }
+        for (at, _) in line.match_indices("crate::") {
+            for path in paths(&line[at + "crate::".len()..]) {
+                let found = file_of(&path.join("/"), files, "");
+                used.insert(found.unwrap_or_else(|| "lib.rs".to_owned()));
+            }
+        }
+    }
+    used.remove(path);
+    used
+}
+
+/// The file of the longest part of a path that is a module, if that is more than `above`.
+fn file_of(path: &str, files: &BTreeMap<String, String>, above: &str) -> Option<String> {
+    let mut path = path;
+    while path.len() > above.len() {
+        let file = format!("{path}.rs");
+        if files.contains_key(&file) {
+            return Some(file);
+        }
+        path = path.rsplit_once('/')?.0;
+    }
+    None
+}
+
+/// The text without its inner tests, comments and words in quotes.
+fn without_tests(text: &str) -> String {
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let lines = code.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let lines = lines.map(|line| line.split('"').step_by(2).collect::<Vec<_>>().join("\"\""));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The text in pieces that end with `;`, on one line each.
+fn statements(text: &str) -> Vec<String> {
+    text.split(';').map(|one| one.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+/// The paths that a use tree names: `a::{b, c::d}` are a, b and a, c, d.
+fn paths(tree: &str) -> Vec<Vec<String>> {
+    let (mut paths, mut prefix, mut word) = (Vec::new(), vec![Vec::new()], String::new());
+    let mut here: Vec<String> = Vec::new();
+    for letter in tree.chars() {
+        match letter {
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '_' => word.push(letter),
+            ':' => {
+                if !word.is_empty() {
+                    here.push(std::mem::take(&mut word));
+                }
+            }
+            '{' => prefix.push(here.clone()),
+            ',' | '}' => {
+                if !word.is_empty() {
+                    here.push(std::mem::take(&mut word));
+                    paths.push(here.clone());
+                }
+                if letter == '}' {
+                    prefix.pop();
+                }
+                here = prefix.last().cloned().unwrap_or_default();
+            }
+            ' ' if prefix.len() > 1 => {}
+            _ => break,
+        }
+        if prefix.is_empty() || (prefix.len() == 1 && letter == ',') {
+            break;
+        }
+    }
+    if !word.is_empty() {
+        here.push(word);
+        paths.push(here);
+    }
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUSE: Rooms = Rooms { name: "house", hearts: &[("Heart", true)] };
+
+    fn files(files: &[(&str, &str)]) -> BTreeMap<String, String> {
+        files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect()
+    }
+
+    #[test]
+    fn use_trees_are_read() {
+        let words = |tree: &str| paths(tree).iter().map(|path| path.join("/")).collect::<Vec<_>>();
+        assert_eq!(words("a::b"), ["a/b"]);
+        assert_eq!(words("a::{b, c::{d, e}, f}"), ["a/b", "a/c/d", "a/c/e", "a/f"]);
+        assert_eq!(words("{a::b, c}"), ["a/b", "c"]);
+        assert_eq!(words("a::b::new(x, y)"), ["a/b/new"]);
+    }
+
+    #[test]
+    fn a_wide_loop_is_found_and_a_narrow_one_is_not() {
+        let heart = ("heart.rs", "pub struct Heart {\n    one: u8,\n}\n");
+        let wide = [
+            heart,
+            ("a.rs", "use crate::b::{self, B};\n"),
+            ("b.rs", "use crate::c::C;\nuse crate::heart::Heart;\n"),
+            ("c.rs", "fn c() {\n    crate::d::d()\n}\n"),
+            ("d.rs", "use crate::{a::A, heart::Heart};\n"),
+        ];
+        let found = check(&HOUSE, &files(&wide));
+        assert_eq!(found, ["house: a.rs, b.rs, c.rs, d.rs use each other in a loop (at most 3)"]);
+        let mut narrow = wide;
+        narrow[3].1 = "// crate::d::d()\nuse crate::a::A;\n";
+        assert!(check(&HOUSE, &files(&narrow)).is_empty());
+        let mut tests = wide;
+        tests[3].1 = "fn c() {}\n#[cfg(test)]\nmod tests {\n    use crate::d::d;\n}\n";
+        assert!(check(&HOUSE, &files(&tests)).is_empty());
+    }
+
+    #[test]
+    fn a_loop_through_names_that_a_folder_hands_on_is_found() {
+        let three = [
+            ("lib.rs", "pub use room::X;\n"),
+            ("room.rs", "mod x;\nmod y;\npub use x::X;\npub(crate) use y::{Y, Z};\n"),
+            ("room/x.rs", "use crate::room::Y;\n"),
+            ("room/y.rs", "use crate::X;\n"),
+        ];
+        assert_eq!(loops(&files(&three)), [["lib.rs", "room.rs", "room/x.rs", "room/y.rs"]]);
+    }
+
+    #[test]
+    fn a_heart_with_many_or_open_fields_is_found() {
+        let many: String = (0..11).map(|at| format!("    /// A: field.\n    f{at}: u8,\n")).collect();
+        let found = check(&HOUSE, &files(&[("h.rs", &format!("struct Heart {{\n{many}}}\n"))]));
+        assert_eq!(found, ["house: Heart has 11 fields (at most 10)"]);
+        let found =
+            check(&HOUSE, &files(&[("h.rs", "struct Heart {\n    pub(crate) a: u8,\n    b: u8,\n}\n")]));
+        assert_eq!(found, ["house: Heart: the field `pub(crate) a` is not private"]);
+        assert_eq!(
+            check(&HOUSE, &files(&[("h.rs", "")])),
+            ["house has no struct Heart, which holds its rooms"]
+        );
+    }
+
+    #[test]
+    fn a_long_file_is_found() {
+        let long = format!("struct Heart {{\n    a: u8,\n}}\n{}", "// x\n".repeat(500));
+        let found = check(&HOUSE, &files(&[("h.rs", &long)]));
+        assert_eq!(found, ["house: h.rs has 503 lines; divide it (at most 500)"]);
+    }
+}
