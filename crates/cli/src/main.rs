@@ -107,7 +107,7 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Config(args) => control::config(&dial, args.verb)?,
         Command::Topology(args) => topology::topology(&args)?,
         Command::Map(args) => map::map(&dial, &args)?,
-        Command::Advise(args) => advise::advise(&args)?,
+        Command::Advise(args) => advise::advise(&dial, &args)?,
         Command::Layout(args) => layout::layout(&args)?,
         Command::Sim(args) => sim::sim(&args)?,
         Command::Host(args) => readings::host(&dial, &args)?,

@@ -12,6 +12,7 @@
 )]
 
 mod adopt;
+mod advice;
 mod advise;
 mod allocation;
 mod arrays;
