@@ -55,8 +55,8 @@ fn chart(runs: &[Run], view: &ClassView) -> Chart {
             ],
             marks: advised.into_iter().collect(),
         }],
-        shaded: Vec::new(),
         without: "no run of it held memory".to_owned(),
         clock_s: Some(start_s),
+        ..Chart::default()
     }
 }

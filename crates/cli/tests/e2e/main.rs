@@ -50,6 +50,7 @@ mod sets;
 mod show;
 mod sim;
 mod site;
+mod squeeze;
 mod store;
 mod submit;
 mod tables;

@@ -13,19 +13,22 @@ pub(super) fn profile(needs: &[&Need<'_>], consent: Consent) -> Vec<File> {
         "# Written by `pinfold advise --format snakemake`: snakemake --profile DIRECTORY\n".to_owned();
     let needs: Vec<&&Need<'_>> =
         needs.iter().filter(|need| consent == Consent::Report || !need.is_kept).collect();
-    if consent == Consent::Lower {
-        text.push_str("retries: 1\n");
-    }
-    text.push_str(if needs.is_empty() { "set-resources: {}\n" } else { "set-resources:\n" });
+    // One key at least: a profile of none is refused, and so is an empty map.
+    let retries = u8::from(consent == Consent::Lower);
+    text.push_str(&format!("retries: {retries}\n"));
+    text.push_str(if needs.is_empty() { "# no rule's needs are known\n" } else { "set-resources:\n" });
     for need in needs {
         text.push_str(&format!("  # {}\n  \"{}\":\n", head(need), need.class));
         match consent {
-            Consent::Report | Consent::Fill => text.push_str(&format!("    mem_mb: {}\n", need.memory_mib)),
+            Consent::Report | Consent::Fill => {
+                text.push_str(&format!("    mem_mb: {}\n", megabytes(need.memory_mib)));
+            }
             Consent::Lower => {
                 let asked = need.requested_mib.unwrap_or(need.memory_mib * 2);
                 text.push_str(&format!(
-                    "    mem_mb: \"{} if attempt == 1 else {asked}\"\n",
-                    need.memory_mib.min(asked)
+                    "    mem_mb: \"{} if attempt == 1 else {}\"\n",
+                    megabytes(need.memory_mib.min(asked)),
+                    megabytes(asked)
                 ));
             }
         }
@@ -34,4 +37,9 @@ pub(super) fn profile(needs: &[&Need<'_>], consent: Consent) -> Vec<File> {
         }
     }
     one("config.yaml", text)
+}
+
+/// Its megabytes are of 10^6 bytes; rounded up.
+fn megabytes(mib: u64) -> u64 {
+    mib.saturating_mul(1 << 20).div_ceil(1_000_000)
 }

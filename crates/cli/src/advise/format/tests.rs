@@ -137,5 +137,5 @@ fn of_one_name_the_largest_need_counts_where_jobs_are_looked_up_by_it() {
     assert!(rows[0].starts_with("ann\tALIGN\t3687\t1\t"), "{rows:?}");
     let made = render(Format::Snakemake, Consent::Report, &views, 0.0).unwrap();
     assert_eq!(made.files[0].text.matches("mem_mb").count(), 1);
-    assert!(made.files[0].text.contains("mem_mb: 9216"));
+    assert!(made.files[0].text.contains("mem_mb: 9664"));
 }
