@@ -68,8 +68,8 @@ impl Settings {
     #[must_use]
     pub fn of(order: Order) -> Self {
         let failure_gbh = match order {
-            Order::Time => 3.0,
-            Order::Exchangeable => 0.1,
+            Order::Time => 12.0,
+            Order::Exchangeable => 1.0,
         };
         Self { risk: Self::RISK, failure_gbh, order, seed: 0 }
     }
