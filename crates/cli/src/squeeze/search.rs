@@ -1,7 +1,7 @@
 //! Which bound is tried next, and where the knee is: the least bound that a command runs as well with.
 //!
-//! *As well*: it ends with exit code 0, takes no more than 1.2 times as long as without a bound, and stalls for memory no
-//! more than 5 % of that time longer. From a bound that it runs as well with and one that it does not, the middle is tried
+//! *As well*: it ends with exit code 0, takes no more than 1.2 times as long as without a bound, but for the time that it
+//! waited for a processor, and stalls for memory no more than 5 % of that time longer. From a bound that it runs as well with and one that it does not, the middle is tried
 //! until both are close (bisection): some ten runs where a sweep by one in a hundred takes seventy. A run that is only too
 //! slow is tried a second time, for the host may have been busy; the knee at last as well. Pure: the caller runs the
 //! command.
@@ -21,8 +21,8 @@ const SLOWER_S: f64 = 0.1;
 /// It stalls at most this part of the time longer.
 const STALLED: f64 = 0.05;
 /// A run is given up after so many times the time, and this much more.
-const GIVEN_UP: f64 = 4.0;
-const GIVEN_UP_S: f64 = 5.0;
+const GIVEN_UP: f64 = 6.0;
+const GIVEN_UP_S: f64 = 10.0;
 /// No bound below is tried: a process and its libraries need that much.
 const FLOOR_BYTES: u64 = 4 << 20;
 /// Bounds above the peak that are tried, as shares of it, until it runs as well: a bound counts the kernel's part and page
@@ -40,6 +40,8 @@ pub(super) struct Tried {
     pub(super) limit_bytes: Option<u64>,
     /// From start to end, without the time that it was frozen.
     pub(super) wall_s: f64,
+    /// How long some of its threads waited for a processor: others had it; `null`: the host does not tell.
+    pub(super) waited_s: Option<f64>,
     /// How long some of its threads waited for memory; `null`: the host does not tell.
     pub(super) stalled_s: Option<f64>,
     pub(super) exit_code: Option<i32>,
@@ -50,6 +52,13 @@ pub(super) struct Tried {
     pub(super) was_stopped: bool,
     /// It ran as well as without a bound.
     pub(super) is_good: bool,
+}
+
+impl Tried {
+    /// How long it would have taken with processors of its own.
+    fn own_s(&self) -> f64 {
+        (self.wall_s - self.waited_s.unwrap_or(0.0)).max(0.0)
+    }
 }
 
 /// How sure the knee is.
@@ -85,8 +94,10 @@ impl Found {
 struct Search<R> {
     run: R,
     runs: Vec<Tried>,
-    /// How long it takes without a bound, and how long it stalls then, at most.
+    /// How long it takes without a bound, in all and but for processors that others had; and how long it stalls then; at
+    /// most.
     free_s: f64,
+    free_own_s: f64,
     free_stalled_s: f64,
 }
 
@@ -95,7 +106,7 @@ pub(super) fn search<R>(step: f64, run: R) -> Result<Found, Failure>
 where
     R: FnMut(Option<u64>, Option<Duration>) -> Result<Tried, Failure>,
 {
-    let mut search = Search { run, runs: Vec::new(), free_s: 0.0, free_stalled_s: 0.0 };
+    let mut search = Search { run, runs: Vec::new(), free_s: 0.0, free_own_s: 0.0, free_stalled_s: 0.0 };
     let peak = search.without_bound()?;
     let (knee, bytes, mut why) = search.knee(peak, step)?;
     let peaks = search.runs.iter().filter(|run| run.limit_bytes.is_none()).map(|run| run.peak_bytes);
@@ -130,6 +141,7 @@ where
             }
             peak = peak.max(run.peak_bytes);
             self.free_s = self.free_s.max(run.wall_s);
+            self.free_own_s = self.free_own_s.max(run.own_s());
             self.free_stalled_s = self.free_stalled_s.max(run.stalled_s.unwrap_or(0.0));
             run.is_good = true;
             self.runs.push(run);
@@ -209,8 +221,8 @@ where
             let given_up = Duration::try_from_secs_f64(self.free_s * GIVEN_UP + GIVEN_UP_S).ok();
             let mut run = (self.run)(Some(bound), given_up)?;
             let stalled_s = run.stalled_s.unwrap_or(0.0) - self.free_stalled_s;
-            let is_slow = run.wall_s > self.free_s * SLOWER + SLOWER_S
-                || stalled_s > self.free_s * STALLED + SLOWER_S * STALLED;
+            let is_slow = run.own_s() > self.free_own_s * SLOWER + SLOWER_S
+                || stalled_s > self.free_own_s * STALLED + SLOWER_S * STALLED;
             let is_done = run.exit_code == Some(0);
             run.is_good = is_done && !is_slow;
             let is_good = run.is_good;
@@ -243,6 +255,7 @@ mod tests {
         Tried {
             limit_bytes: bound,
             wall_s,
+            waited_s: None,
             stalled_s: Some(0.0),
             exit_code,
             signal: exit_code.is_none().then_some(9),
@@ -323,6 +336,12 @@ mod tests {
         // Every fourth run is slow, whatever the bound.
         check(200 * MIB, |bound, run| {
             tried(None, if run.is_multiple_of(4) { 5.0 } else { 1.0 }, (bound >= 200 * MIB).then_some(0))
+        });
+        // From the third run on others have the processors for most of the time.
+        check(200 * MIB, |bound, run| {
+            let others_s = if run > 2 { 7.0 } else { 0.0 };
+            let run = tried(None, 1.0 + others_s, (bound >= 200 * MIB).then_some(0));
+            Tried { waited_s: Some(others_s), ..run }
         });
     }
 

@@ -65,6 +65,7 @@ impl Runner {
         Ok(Tried {
             limit_bytes: bound,
             wall_s: (report.wall_s.unwrap_or(0.0) - report.suspended_s).max(0.0),
+            waited_s: report.cpu_stalled_s,
             stalled_s: report.memory_stalled_s,
             exit_code: report.exit_code,
             signal: report.signal,
