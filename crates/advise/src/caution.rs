@@ -24,8 +24,9 @@ const FEW: usize = 10;
 const LARGER: f64 = 1.2;
 /// Least runs to tell how peaks grow with inputs.
 const SLOPE_RUNS: usize = 6;
-/// How far beyond the likely growth is looked, in its standard errors: as for an interval of 95 %.
-const SLOPE_ERRORS: f64 = 2.0;
+/// How many standard errors of the growth are added where peaks grow in proportion to inputs; where they grow less, as many
+/// less.
+const SLOPE_ERRORS: f64 = 4.0;
 /// The logarithm of the most that is added for a larger input.
 const SLOPE_MOST: f64 = 2.0;
 /// The least that is allocated, in GB: below, a process and its libraries have no room to vary.
@@ -89,8 +90,8 @@ impl Caution {
 ///
 /// Estimators are judged by runs within the inputs that were seen, and say nothing of how wrong they are beyond. A line
 /// through the logarithms of peaks and inputs, over the half of the runs with the larger inputs, has a slope with a standard
-/// error (least squares); two of these are added for the way from the largest input to this one. Where peaks hardly
-/// vary it is next to nothing, however large the input.
+/// error (least squares). For the way from the largest input to this one, four of these are added where the slope is 1, and
+/// in proportion less where it is less: where peaks do not grow, inputs do not matter, however large they are.
 fn beyond_inputs(ask: &Ask, runs: &[Run]) -> f64 {
     let largest = largest_input(runs);
     let Some(input) = ask.input.filter(|input| largest > 0.0 && *input > largest * LARGER) else {
@@ -112,7 +113,8 @@ fn beyond_inputs(ask: &Ask, runs: &[Run]) -> f64 {
     let missed: f64 =
         points.iter().map(|point| (point.1 - mean_y - slope * (point.0 - mean_x)).powi(2)).sum();
     let error = (missed / (n - 2.0) / spread).sqrt();
-    (SLOPE_ERRORS * error * (input / largest.max(1.0)).ln()).min(SLOPE_MOST).exp()
+    let errors = SLOPE_ERRORS * slope.clamp(0.0, 1.0);
+    (errors * error * (input / largest.max(1.0)).ln()).min(SLOPE_MOST).exp()
 }
 
 #[cfg(test)]
@@ -158,7 +160,7 @@ mod tests {
             (1..=20).map(|n| run(f64::from(n) * 1e9, peak(f64::from(n)))).collect()
         };
         let (flat, line) = (of(|_| 5.0), of(|n| n));
-        let wild = of(|n| if n % 2.0 > 0.5 { 1.0 } else { 4.0 });
+        let wild = of(|n| n * if n % 2.0 > 0.5 { 1.0 } else { 4.0 });
         check_beyond(&flat, 1e12, 1.0 - 1e-9, 1.0 + 1e-9);
         check_beyond(&line, 1e12, 1.0 - 1e-9, 1.0 + 1e-6);
         check_beyond(&wild, 23e9, 1.0, 1.0);

@@ -68,7 +68,7 @@ impl Settings {
     #[must_use]
     pub fn of(order: Order) -> Self {
         let failure_gbh = match order {
-            Order::Time => 12.0,
+            Order::Time => 6.0,
             Order::Exchangeable => 1.0,
         };
         Self { risk: Self::RISK, failure_gbh, order, seed: 0 }
