@@ -53,6 +53,8 @@ enum Row {
     E6(row::e6::E6Args),
     /// One code that needs nothing but a core, beside load, kept apart by hand and by pinfold.
     E8(row::e8::E8Args),
+    /// What advice on memory wastes, and how often jobs fail with it, on records of real workflows.
+    E9(row::e9::E9Args),
     /// How much the processor time of the same memory-bound job varies beside others.
     E10(row::e10::E10Args),
     /// One code beside an application that starts processes without end, caged on cores of its own.
@@ -92,6 +94,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Row::E5(args) => row::e5::run(&args)?,
         Row::E6(args) => row::e6::run(&args)?,
         Row::E8(args) => row::e8::run(&args)?,
+        Row::E9(args) => row::e9::run(&args)?,
         Row::E10(args) => row::e10::run(&args)?,
         Row::Cage(args) => row::cage::run(&args)?,
         Row::Memory(args) => row::memory::run(&args)?,

@@ -53,6 +53,11 @@ pub(crate) fn largest_peak(runs: &[Run]) -> f64 {
     runs.iter().map(|run| run.peak).fold(0.0, f64::max)
 }
 
+/// The largest input, in bytes; 0 of none.
+pub(crate) fn largest_input(runs: &[Run]) -> f64 {
+    runs.iter().filter_map(|run| run.ask.input).fold(0.0, f64::max)
+}
+
 /// Points in ascending order of their first number, each with its place among the runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Sorted(Vec<(f64, f64, usize)>);

@@ -4,12 +4,14 @@
 //! keeps the last runs ([`mod@history`]), fits several estimators to them ([`estimate`]), gives each a margin by the
 //! errors it made on runs that it was not fitted to ([`margin`]), and mixes them by what each of them would have cost
 //! so far ([`select`]). What is uncertain beyond that (few runs, requests and errors unlike the earlier ones) is in
-//! [`caution`]; what to allocate after a failure in [`retry`]; intervals of observed rates in [`risk`].
+//! [`caution`]; what to allocate after a failure in [`retry`]; intervals of observed rates in [`risk`]; a bound for
+//! values that nothing more is known of in [`mod@bound`].
 //!
 //! Cost is memory x time: what an allocation holds beyond the peak, and all that a failed attempt held. Deterministic:
 //! the same rows in the same order give the same advice, bit for bit; the seed only chooses which runs of a long
 //! history are scored. Absent: files, clocks, threads, hash order, and any decision about a job.
 
+mod bound;
 mod caution;
 mod class;
 mod estimate;
@@ -25,6 +27,7 @@ use std::collections::BTreeMap;
 use class::Class;
 use users::Users;
 
+pub use bound::bound;
 pub use retry::Retry;
 pub use risk::wilson;
 
@@ -65,8 +68,8 @@ impl Settings {
     #[must_use]
     pub fn of(order: Order) -> Self {
         let failure_gbh = match order {
-            Order::Time => 3.0,
-            Order::Exchangeable => 0.1,
+            Order::Time => 6.0,
+            Order::Exchangeable => 1.0,
         };
         Self { risk: Self::RISK, failure_gbh, order, seed: 0 }
     }

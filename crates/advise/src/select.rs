@@ -6,7 +6,7 @@
 //! Lugosi, Prediction, Learning, and Games, 2006).
 
 use crate::estimate::Kind;
-use crate::history::{Ask, Run, largest_peak};
+use crate::history::{Ask, Run, largest_input, largest_peak};
 use crate::margin::{Fitted, Spread};
 use crate::{Order, Settings};
 
@@ -63,7 +63,7 @@ pub(crate) fn fit(runs: &[Run], settings: &Settings) -> Vec<Candidate> {
 
 /// The allocation of each candidate for a job, in GB, and its risk.
 pub(crate) fn say(candidates: &[Candidate], runs: &[Run], ask: &Ask) -> Vec<Option<(f64, f64)>> {
-    let largest_input = runs.iter().filter_map(|run| run.ask.input).fold(0.0, f64::max);
+    let largest_input = largest_input(runs);
     let farther =
         ask.input.filter(|_| largest_input > 0.0).map_or(1.0, |input| (input / largest_input).max(1.0));
     let most = largest_peak(runs) * BEYOND_LARGEST * farther;

@@ -1,29 +1,89 @@
-//! `pinfold advise`: what classes of jobs need of memory, with a stated risk.
+//! `pinfold advise`: what classes of jobs need of memory, cores and time, with a stated risk.
 //!
-//! [`replay`] tells what would have been advised for the jobs of a table. What to advise is decided in the crate
-//! `advise`; absent here: any decision.
+//! Reading order: [`history`] (the runs, from the daemon's store), [`classes`] (what their classes should ask for),
+//! [`text`] (the same in words), [`format`] (the same in the words of other systems), [`picture`]; [`replay`] tells what
+//! would have been advised for the jobs of a [`table`]. How memory is estimated is decided in the crate `advise`; absent
+//! here: any write to the daemon.
 
+mod classes;
+mod format;
+mod history;
+mod picture;
 mod replay;
 mod table;
+mod text;
 
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use pinfold_proto::ExitCode;
 
+use crate::client::Dial;
 use crate::failure::Failure;
+use crate::show::{JSON_VERSION, picture_kind, print_json, print_text, width};
+
+use classes::ClassView;
+use format::{Consent, Format};
 
 /// Options of `advise`.
 #[derive(Debug, clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples: pinfold advise --name align; \
+pinfold advise --all --format slurm --apply fill --to /etc/slurm"
+)]
 pub(crate) struct AdviseArgs {
     #[command(subcommand)]
-    verb: Verb,
+    verb: Option<Verb>,
+    #[command(flatten)]
+    classes: OfClasses,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
     /// Tell what would have been advised for the jobs of a table, one after the other, and what that would have cost
     Replay(ReplayArgs),
+}
+
+/// Which classes, and how they are told.
+#[derive(Debug, clap::Args)]
+struct OfClasses {
+    /// The class by this name alone
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Jobs of this project alone
+    #[arg(long, value_name = "NAME")]
+    project: Option<String>,
+    /// Jobs of this user alone; of another, for operators
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// All users' jobs, for operators; a class is a user's still
+    #[arg(short, long, conflicts_with = "user")]
+    all: bool,
+    /// Jobs asked for since then: so long ago (30d), a date (2026-11-21, UTC) or Unix seconds (@1790000000)
+    #[arg(long, value_name = "WHEN", default_value = "90d")]
+    since: String,
+    /// The largest share of jobs that may need more than advised, between 0 and 1 [default: 0.1]; the cost of
+    /// failures keeps it lower
+    #[arg(long, value_name = "F", value_parser = share)]
+    risk: Option<f64>,
+    /// In the words of a workload manager or a workflow engine, to paste or to apply
+    #[arg(long, value_enum, value_name = "SYSTEM", conflicts_with = "json")]
+    format: Option<Format>,
+    /// How far it is applied there
+    #[arg(long, value_enum, value_name = "HOW", requires = "format", default_value_t)]
+    apply: Consent,
+    /// Write the files into this directory, which is made if it is not there
+    #[arg(long, value_name = "DIR", requires = "format")]
+    to: Option<PathBuf>,
+    /// Draw one class over time, with what it asks for and what is advised: FILE.svg or FILE.png
+    #[arg(short, long, value_name = "FILE", requires = "name", conflicts_with_all = ["format", "json"])]
+    output: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Options of `advise replay`.
@@ -54,10 +114,77 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 /// Runs `pinfold advise`.
-pub(crate) fn advise(args: &AdviseArgs) -> Result<(), Failure> {
+pub(crate) fn advise(dial: &Dial, args: &AdviseArgs) -> Result<(), Failure> {
     match &args.verb {
-        Verb::Replay(args) => replay_table(args),
+        Some(Verb::Replay(args)) => replay_table(args),
+        None => of_classes(dial, &args.classes),
     }
+}
+
+fn of_classes(dial: &Dial, args: &OfClasses) -> Result<(), Failure> {
+    let kind = args.output.as_deref().map(picture_kind).transpose()?;
+    let mut client = dial.connect()?;
+    let runs = history::runs(&mut client, args)?;
+    drop(client);
+    let views = classes::classes(&runs, args.risk)
+        .map_err(|error| Failure::new(ExitCode::Failed, format!("failed to replay the history: {error}")))?;
+    if let (Some(file), Some(kind)) = (&args.output, kind) {
+        return picture::write(file, kind, &runs, &views);
+    }
+    match args.format {
+        Some(format) => in_words_of(format, args, &views),
+        None if args.json => print_json(&serde_json::json!({
+            "version": JSON_VERSION,
+            "requested_gbh": views.iter().map(|view| view.requested_gbh).sum::<f64>(),
+            "saved_gbh": views.iter().map(|view| view.saved_gbh).sum::<f64>(),
+            "classes": views,
+        })),
+        None => print_text(|out| text::write(&views, width(), out)),
+    }
+}
+
+/// Prints, or writes, what `format` makes of the classes; what it has no words for is told on standard error.
+fn in_words_of(format: Format, args: &OfClasses, views: &[ClassView]) -> Result<(), Failure> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    let made = format::render(format, args.apply, views, now)
+        .map_err(|error| Failure::new(ExitCode::Usage, format!("--format with --apply: {error}")))?;
+    for class in &made.left_out {
+        crate::run::say(&format!(
+            "{} is left out: its name cannot be told in that format",
+            pinfold_profile::report::plain(class)
+        ));
+    }
+    let unknown = views.iter().filter(|view| view.advised_bytes.is_none()).count();
+    if unknown > 0 {
+        crate::run::say(&format!(
+            "{unknown} of {} classes are left out: their history cannot say what they need",
+            views.len()
+        ));
+    }
+    let Some(dir) = &args.to else {
+        return match &made.files[..] {
+            [file] => print_text(|out| out.write_all(file.text.as_bytes())),
+            files => {
+                let names: Vec<&str> = files.iter().map(|file| file.name).collect();
+                let text = format!("{} go into a directory: name one by --to DIR", names.join(", "));
+                Err(Failure::new(ExitCode::Usage, text))
+            }
+        };
+    };
+    let failed = |path: &Path, error: &std::io::Error| {
+        Failure::doing(format!("failed to write {}", path.display()), error)
+    };
+    std::fs::create_dir_all(dir).map_err(|error| failed(dir, &error))?;
+    for file in &made.files {
+        let path = dir.join(file.name);
+        crate::output::write(&path, file.text.as_bytes()).map_err(|error| failed(&path, &error))?;
+        if file.runs {
+            let mode = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions(&path, mode).map_err(|error| failed(&path, &error))?;
+        }
+    }
+    let paths = made.files.iter().map(|file| dir.join(file.name));
+    print_text(|out| paths.into_iter().try_for_each(|path| writeln!(out, "{}", path.display())))
 }
 
 fn replay_table(args: &ReplayArgs) -> Result<(), Failure> {

@@ -130,8 +130,10 @@ pub(crate) enum Command {
     Topology(TopologyArgs),
     /// Show which core belongs to what
     Map(MapArgs),
-    /// Say what classes of jobs need of memory, with a stated risk
-    Advise(crate::advise::AdviseArgs),
+    /// Say what classes of jobs need of memory, cores and time, with a stated risk
+    Advise(Box<crate::advise::AdviseArgs>),
+    /// Find the least memory that a command runs as well with: run it under falling bounds
+    Squeeze(crate::squeeze::SqueezeArgs),
     /// Show what a request in Slurm's words would get on a machine, without running it
     Layout(Box<LayoutArgs>),
     /// Play a log of jobs on a machine by a workload manager's rule: waits, slowdown, utilisation

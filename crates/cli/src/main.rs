@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`args`] (the command line as typed), [`client`] (reaching a daemon), [`keeper`] (the parent
 //! of every job), [`run`], [`submit`] (with [`mod@array`]) and [`batch`] (the three ways to start jobs), [`adopt`] (one to make them of what runs), [`control`] (changing
-//! them), [`names`] (which jobs are meant), [`tasks`] (how a job's tasks lie on its cores), [`show`] (what is printed), [`map`] (which core belongs to what), [`sets`] (cores that are set aside), [`host`] and [`layout`] (the machine, without a daemon), [`mod@advise`] (what classes of jobs need). Absent here: any decision
+//! them), [`names`] (which jobs are meant), [`tasks`] (how a job's tasks lie on its cores), [`show`] (what is printed), [`map`] (which core belongs to what), [`sets`] (cores that are set aside), [`host`] and [`layout`] (the machine, without a daemon), [`mod@advise`] (what classes of jobs need), [`mod@squeeze`] (what one command needs). Absent here: any decision
 //! about jobs, and any write to a control group.
 
 mod adopt;
@@ -31,6 +31,7 @@ mod run;
 mod sets;
 mod show;
 mod sim;
+mod squeeze;
 mod store;
 mod submit;
 mod tasks;
@@ -107,7 +108,8 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Config(args) => control::config(&dial, args.verb)?,
         Command::Topology(args) => topology::topology(&args)?,
         Command::Map(args) => map::map(&dial, &args)?,
-        Command::Advise(args) => advise::advise(&args)?,
+        Command::Advise(args) => advise::advise(&dial, &args)?,
+        Command::Squeeze(args) => squeeze::squeeze(&dial, &args)?,
         Command::Layout(args) => layout::layout(&args)?,
         Command::Sim(args) => sim::sim(&args)?,
         Command::Host(args) => readings::host(&dial, &args)?,

@@ -256,7 +256,12 @@ pub(crate) enum Drawing {
 }
 
 impl Drawing {
-    fn bytes(&self, kind: Picture, width_px: u32, height_px: u32) -> Result<Vec<u8>, plot::PngError> {
+    pub(crate) fn bytes(
+        &self,
+        kind: Picture,
+        width_px: u32,
+        height_px: u32,
+    ) -> Result<Vec<u8>, plot::PngError> {
         match (self, kind) {
             (Self::Over(chart), Picture::Svg) => Ok(chart.to_svg(width_px, height_px).into_bytes()),
             (Self::Over(chart), Picture::Png) => chart.to_png(width_px, height_px),
@@ -394,7 +399,7 @@ fn ask(client: &mut Client, request: &Request) -> Result<Vec<ReportView>, Failur
 }
 
 /// Asks for jobs, and hands each over once all of it is there.
-fn each(
+pub(crate) fn each(
     client: &mut Client,
     request: &Request,
     mut take: impl FnMut(ReportView) -> Result<(), Failure>,

@@ -42,6 +42,17 @@ pub struct Chart {
     pub without: String,
     /// Where second 0 is, in Unix seconds, when the time axis shows dates and times of day; `None`: it counts from 0.
     pub clock_s: Option<f64>,
+    /// What the axis counts in place of seconds.
+    pub across: Option<Across>,
+}
+
+/// An axis that does not count time; its values stand as they are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Across {
+    /// What it counts.
+    pub title: String,
+    /// In which unit.
+    pub unit: String,
 }
 
 impl Chart {
@@ -185,6 +196,7 @@ pub fn job_chart(view: &ReportView) -> Chart {
         shaded: stopped(points, start_s),
         without: without_samples(view),
         clock_s: None,
+        across: None,
     }
 }
 

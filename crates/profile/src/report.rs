@@ -26,7 +26,7 @@ pub use host::{host_points, write_host};
 pub use list::{class_word, write_batch, write_status, write_status_at};
 pub use processes::{process_view, write_processes, write_threads};
 pub use summary::{By, notes, summary, write_summary};
-pub use table::plain;
+pub use table::{Align, Cell, Column, Table, plain};
 pub use top::{
     CoreUse, HostProcess, Screen, Sort, cores_frame, frame, process_frame, shown, write_ps, write_ps_all,
 };

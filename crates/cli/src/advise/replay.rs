@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pinfold_advise::{Learner, Order, Settings};
+use pinfold_advise::{Learner, Order, Row, Settings};
 use serde::Serialize;
 
 use super::table::{Job, Table};
@@ -10,7 +10,7 @@ use super::table::{Job, Table};
 /// Where the class and its user are new and no request is told, a job gets this much: 4 GB.
 const UNKNOWN_BYTES: u64 = 4_000_000_000;
 /// With fewer runs of its class a job gets its request.
-const RUNS_MIN: usize = 3;
+pub(super) const RUNS_MIN: usize = 3;
 /// When a job was submitted before one that came earlier in the file, its class is learnt anew from so many runs,
 const RELEARNT: usize = 100;
 /// and at most so often.
@@ -85,13 +85,17 @@ pub(super) fn replay(
 
 impl Summary {
     fn add(&mut self, job: &Job, attempts_bytes: &[u64]) {
-        let Some((last, failed)) = attempts_bytes.split_last() else { return };
-        let gbh = |bytes: f64| bytes / 1e9 * job.row.wall_s / 3600.0;
         self.jobs += 1;
-        self.failures += failed.len();
-        self.wastage_gbh += gbh(*last as f64 - job.row.peak_bytes as f64);
-        self.wastage_gbh += failed.iter().map(|&bytes| gbh(bytes as f64)).sum::<f64>();
+        self.failures += attempts_bytes.len().saturating_sub(1);
+        self.wastage_gbh += waste_gbh(&job.row, attempts_bytes);
     }
+}
+
+/// What these attempts of a job held and did not need, in GB x hours: the last one beyond the peak, the others all.
+pub(super) fn waste_gbh(row: &Row, attempts_bytes: &[u64]) -> f64 {
+    let Some((last, failed)) = attempts_bytes.split_last() else { return 0.0 };
+    let gbh = |bytes: f64| bytes / 1e9 * row.wall_s / 3600.0;
+    gbh(*last as f64 - row.peak_bytes as f64) + failed.iter().map(|&bytes| gbh(bytes as f64)).sum::<f64>()
 }
 
 impl<'a> Told<'a> {

@@ -12,6 +12,7 @@
 )]
 
 mod adopt;
+mod advice;
 mod advise;
 mod allocation;
 mod arrays;
@@ -49,6 +50,7 @@ mod sets;
 mod show;
 mod sim;
 mod site;
+mod squeeze;
 mod store;
 mod submit;
 mod tables;

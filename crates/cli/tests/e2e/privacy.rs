@@ -108,7 +108,7 @@ fn processes_of_one() {
 fn ways_that_name_no_job() {
     let Some((host, _, running)) = with_jobs(&[]) else { return };
     let now = format!("@{}", host.job(running).seen_s.expect("it was seen"));
-    let ways: [&[&str]; 13] = [
+    let ways: [&[&str]; 15] = [
         &["report", "--json", "--last", "9"],
         &["report", "--json", "--since", "1h", "--processes", "--files", "--series"],
         &["report", "--since", "1h", "--by", "user"],
@@ -122,6 +122,8 @@ fn ways_that_name_no_job() {
         &["map"],
         &["map", "--json"],
         &["ps", "--json"],
+        &["advise"],
+        &["advise", "--json"],
     ];
     for arguments in ways {
         let done = as_nobody(&host, arguments);
@@ -145,6 +147,7 @@ fn all_jobs() {
         &["export", "--all", "--what", "jobs", "--since", "1h"],
         &["audit"],
         &["config", "history"],
+        &["advise", "--all"],
     ] {
         let done = as_nobody(&host, arguments);
         assert_eq!(done.code, Some(3), "{arguments:?}: {done:?}");

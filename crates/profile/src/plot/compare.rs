@@ -59,6 +59,7 @@ pub fn comparison(views: &[ReportView]) -> Chart {
         shaded: Vec::new(),
         without: "no samples of any of them".to_owned(),
         clock_s: None,
+        across: None,
     }
 }
 

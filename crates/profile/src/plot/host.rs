@@ -54,6 +54,7 @@ pub fn host_chart(view: &HostView) -> Chart {
         shaded: pauses(points),
         without: "nothing was read in this time: the host is read while jobs run".to_owned(),
         clock_s: Some(zero_s.unwrap_or(0.0)),
+        across: None,
     }
 }
 

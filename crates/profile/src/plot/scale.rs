@@ -121,8 +121,12 @@ impl Scale {
     }
 }
 
-/// Ticks of a chart's time axis, and their unit; of one by the clock, that is how the clock goes.
-pub(super) fn axis_ticks(chart: &Chart, span: Span, count: usize) -> (Vec<(f64, String)>, &'static str) {
+/// Ticks of a chart's time axis, and their unit; of one by the clock, that is how the clock goes. Of an axis that counts
+/// something else, round values of that.
+pub(super) fn axis_ticks(chart: &Chart, span: Span, count: usize) -> (Vec<(f64, String)>, &str) {
+    if let Some(across) = &chart.across {
+        return (between(span.from, span.to, count), &across.unit);
+    }
     match chart.clock_s {
         None => time_ticks(span, count),
         // Times of day are longer than numbers.

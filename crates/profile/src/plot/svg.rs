@@ -241,8 +241,14 @@ fn time_axis(chart: &Chart, layout: &Layout, last: &Place, out: &mut String) {
         let y = plot.bottom() + 1.35 * font_size;
         put!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{text}</text>");
     }
+    let title = chart.across.as_ref().map_or("time", |across| &across.title);
     let (x, y) = (plot.left + plot.width / 2.0, plot.bottom() + 2.55 * font_size);
-    put!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">time ({unit})</text>");
+    put!(
+        out,
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{} ({})</text>",
+        escaped(title),
+        escaped(unit)
+    );
 }
 
 /// Text as XML takes it; characters that XML cannot hold are replaced.

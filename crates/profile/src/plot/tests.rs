@@ -136,6 +136,7 @@ fn odd_charts() -> Vec<(&'static str, Chart)> {
         shaded: vec![(0.5, 0.6, "frozen".into()), (f64::NAN, 1.0, "parked".into())],
         without: "nothing was seen".into(),
         clock_s: None,
+        across: None,
     };
     let many = (0..50_000).map(|at| (f64::from(at), f64::from(at % 97))).collect();
     vec![
@@ -375,4 +376,17 @@ fn pictures_of_a_job_differ_where_the_jobs_do() {
         println!("{}", pictures[2].1.to_text(80, 24));
     }
     assert_ne!(pictures[0].1.to_png(300, 200).unwrap(), pictures[1].1.to_png(300, 200).unwrap());
+}
+
+#[test]
+fn an_axis_of_something_else_than_time() {
+    let across = Across { title: "bound".to_owned(), unit: "MiB".to_owned() };
+    let line =
+        Series { name: "time".to_owned(), points: vec![(100.0, 2.0), (400.0, 1.0)], style: Style::Line };
+    let panel = Panel { title: "time".to_owned(), unit: "s".into(), series: vec![line], marks: Vec::new() };
+    let chart = Chart { panels: vec![panel], across: Some(across), ..Chart::default() };
+    let svg = chart.to_svg(800, 400);
+    assert!(svg.contains(">bound (MiB)</text>") && svg.contains(">200</text>"), "{svg}");
+    let text = chart.to_text(60, 20);
+    assert!(text.contains("200") && text.trim_end().ends_with("MiB"), "{text}");
 }

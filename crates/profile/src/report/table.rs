@@ -13,22 +13,27 @@ const LAST_MIN: usize = 12;
 
 /// How a column stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Align {
+pub enum Align {
+    /// From the left.
     Left,
+    /// To the right, as numbers.
     Right,
 }
 
 /// A column: its head, and how early it is left out; 0: never.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Column {
-    pub(super) head: &'static str,
-    pub(super) align: Align,
-    pub(super) leave_out: u8,
+pub struct Column {
+    /// What stands above it.
+    pub head: &'static str,
+    /// How its cells stand.
+    pub align: Align,
+    /// How early it is left out where lines are short: the larger the earlier; 0: never.
+    pub leave_out: u8,
 }
 
 /// A cell: its text, and the codes around it on a terminal that shows colours.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Cell {
+pub struct Cell {
     text: String,
     colour: Option<&'static str>,
     /// What does not fit goes from the beginning: the end of a path tells more.
@@ -36,7 +41,9 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    pub(super) fn new(text: &str) -> Self {
+    /// A text, made harmless for terminals.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
         Self { text: plain(text), colour: None, keeps_end: false }
     }
 
@@ -94,18 +101,20 @@ fn cut_before(text: &str, width: usize) -> String {
 
 /// Rows under columns.
 #[derive(Debug)]
-pub(super) struct Table {
+pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
-    pub(super) fn new(columns: &[Column]) -> Self {
+    /// A table without rows.
+    #[must_use]
+    pub fn new(columns: &[Column]) -> Self {
         Self { columns: columns.to_vec(), rows: Vec::new() }
     }
 
     /// Adds a row; a cell for each column.
-    pub(super) fn push(&mut self, row: Vec<Cell>) {
+    pub fn push(&mut self, row: Vec<Cell>) {
         debug_assert_eq!(row.len(), self.columns.len(), "a cell for each column");
         self.rows.push(row);
     }
@@ -123,7 +132,10 @@ impl Table {
     }
 
     /// Writes it, no line longer than `width`.
-    pub(super) fn write(&self, width: usize, colour: bool, out: &mut dyn Write) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(&self, width: usize, colour: bool, out: &mut dyn Write) -> io::Result<()> {
         let shown = self.shown(width);
         let widths: Vec<usize> = shown.iter().map(|&at| self.width(at)).collect();
         let head: Vec<Cell> = self.columns.iter().map(|column| Cell::coloured(column.head, "1")).collect();

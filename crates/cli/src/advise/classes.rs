@@ -1,0 +1,237 @@
+//! From runs to what their classes should ask for: memory, cores and length, and what that would have saved.
+//!
+//! A class is a user's jobs of one name and number of cores: what one user needs says nothing of another. What would
+//! have been saved is found by replay: each run is advised from those alone that had ended when it was submitted. Absent:
+//! estimates of memory ([`pinfold_advise`]), and words for people ([`super::text`]).
+
+use std::collections::BTreeMap;
+
+use pinfold_advise::{Features, Learner, Order, Row, Settings, bound};
+use serde::Serialize;
+
+use super::history::{Outcome, Run};
+use super::replay::{self, RUNS_MIN};
+use super::table::{Job, Table};
+
+/// A length is advised with this risk at most: a job that outlives its limit loses all of its work.
+const WALL_RISK: f64 = 0.01;
+/// A core counts as busy from this part on.
+const BUSY: f64 = 0.1;
+/// A request fits if it is not more than so many times what is advised.
+const FITS: f64 = 1.25;
+/// Beyond the memory at which a run failed for want of it.
+const BEYOND_FAILED: f64 = 1.2;
+
+/// What the history says of a class's request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Verdict {
+    /// Too few runs to say anything.
+    Unknown,
+    /// Nothing was asked for.
+    Unasked,
+    /// More than is needed was asked for.
+    TooMuch,
+    /// Less than is needed was asked for.
+    TooLittle,
+    /// What was asked for is about what is needed.
+    Fits,
+}
+
+/// A class, as JSON has it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct ClassView {
+    pub(super) class: String,
+    pub(super) user: String,
+    /// Cores that its jobs ask for.
+    pub(super) cores: u32,
+    /// Runs that ended well: those that advice goes by.
+    pub(super) jobs: usize,
+    /// Runs that did not.
+    pub(super) failed: usize,
+    /// Of those, runs that failed at their memory limit.
+    pub(super) failed_at_limit: usize,
+    /// What its last run asked for.
+    pub(super) requested_bytes: Option<u64>,
+    pub(super) peak_p50_bytes: Option<u64>,
+    pub(super) peak_p99_bytes: Option<u64>,
+    /// `null`: the history cannot say.
+    pub(super) advised_bytes: Option<u64>,
+    /// The expected probability that the next run needs more.
+    pub(super) risk: Option<f64>,
+    /// The 95 % interval of the share of earlier runs that needed more than was advised for them.
+    pub(super) risk_interval: Option<(f64, f64)>,
+    /// What advice would have saved of what was asked for, in GB x hours; below 0: it would have cost more.
+    pub(super) saved_gbh: f64,
+    /// The same as a share of all that is asked for by the classes that are shown.
+    pub(super) saved_share: Option<f64>,
+    pub(super) requested_gbh: f64,
+    pub(super) wall_p50_s: Option<f64>,
+    pub(super) wall_advised_s: Option<f64>,
+    pub(super) cores_advised: u32,
+    /// Core hours of cores that were never busy.
+    pub(super) saved_core_h: f64,
+    /// When its last run ended, in Unix seconds.
+    pub(super) last_s: f64,
+    pub(super) verdict: Verdict,
+    pub(super) why: String,
+}
+
+/// What the classes of `runs` should ask for, those first that would save the most. The runs stand in the order in which
+/// they were submitted. `risk`: see [`Settings`].
+pub(super) fn classes(runs: &[Run], risk: Option<f64>) -> Result<Vec<ClassView>, String> {
+    let mut groups: BTreeMap<(&str, &str, u32), Vec<&Run>> = BTreeMap::new();
+    for run in runs {
+        groups.entry(run.key()).or_default().push(run);
+    }
+    let views = groups.into_values().map(|runs| class(&runs, risk)).collect::<Result<Vec<_>, _>>();
+    let mut views = views?;
+    let requested_gbh: f64 = views.iter().map(|view| view.requested_gbh).sum();
+    for view in &mut views {
+        view.saved_share = (requested_gbh > 0.0).then(|| view.saved_gbh / requested_gbh);
+    }
+    // Equal ones stay in the order of their names.
+    views.sort_by(|a, b| b.saved_gbh.total_cmp(&a.saved_gbh));
+    Ok(views)
+}
+
+/// One class, of at least one run.
+fn class(runs: &[&Run], risk: Option<f64>) -> Result<ClassView, String> {
+    let done: Vec<&Run> =
+        runs.iter().copied().filter(|run| run.outcome == Outcome::Done && run.peak_bytes > 0).collect();
+    let Some(last) = runs.last() else { return Err("a class without runs".to_owned()) };
+    let peaks: Vec<f64> = done.iter().map(|run| run.peak_bytes as f64).collect();
+    let walls: Vec<f64> = done.iter().map(|run| run.wall_s).collect();
+    let enough = done.len() >= RUNS_MIN;
+    let cores_advised = cores(&done).unwrap_or(last.cores);
+    let hours: f64 = walls.iter().sum::<f64>() / 3600.0;
+    let saved = saved(&done, risk)?;
+    let mut view = ClassView {
+        class: last.class.clone(),
+        user: last.user.clone(),
+        cores: last.cores,
+        jobs: done.len(),
+        failed: runs.iter().filter(|run| run.outcome != Outcome::Done).count(),
+        failed_at_limit: runs.iter().filter(|run| run.outcome == Outcome::Short).count(),
+        requested_bytes: last.request_bytes,
+        peak_p50_bytes: nearest(&peaks, 0.5).map(whole),
+        peak_p99_bytes: nearest(&peaks, 0.99).map(whole),
+        advised_bytes: None,
+        risk: None,
+        risk_interval: None,
+        saved_gbh: saved.gbh,
+        saved_share: None,
+        requested_gbh: saved.requested_gbh,
+        wall_p50_s: nearest(&walls, 0.5),
+        wall_advised_s: bound(&walls, risk.unwrap_or(WALL_RISK).min(WALL_RISK)).filter(|_| enough),
+        cores_advised,
+        saved_core_h: f64::from(last.cores - cores_advised) * hours,
+        last_s: runs.iter().map(|run| run.ended_s).fold(0.0, f64::max),
+        verdict: Verdict::Unknown,
+        why: String::new(),
+    };
+    let learned = if enough { memory(&done, runs, risk, &mut view) } else { None };
+    view.why = super::text::why(&view, learned.as_deref());
+    Ok(view)
+}
+
+/// Fills in what memory to ask for; gives the estimate's own reason.
+fn memory(done: &[&Run], runs: &[&Run], risk: Option<f64>, view: &mut ClassView) -> Option<String> {
+    let settings = Settings::of(Order::Time);
+    let mut learner = Learner::new(Settings { risk: risk.unwrap_or(settings.risk), ..settings });
+    let mut by_end = done.to_vec();
+    by_end.sort_by(|a, b| a.ended_s.total_cmp(&b.ended_s).then(a.job.cmp(&b.job)));
+    by_end.iter().for_each(|run| learner.observe("", &row(run)));
+    let features = |request_bytes| Features { request_bytes, ..Features::default() };
+    let mut advice = learner.advise("", &features(view.requested_bytes))?;
+    let failed_at = runs.iter().filter(|run| run.outcome == Outcome::Short).map(|run| run.peak_bytes).max();
+    let floor = failed_at.map_or(0, |bytes| whole(bytes as f64 * BEYOND_FAILED));
+    let largest = done.iter().map(|run| run.peak_bytes).max().unwrap_or(0);
+    let short = |request: u64| largest > request || floor > request;
+    if view.requested_bytes.is_some_and(short) {
+        // Advice within a request that is too small would be as wrong as the request.
+        advice = learner.advise("", &features(None))?;
+    }
+    let bytes = advice.bytes.max(floor);
+    view.advised_bytes = Some(bytes);
+    view.risk = Some(advice.risk);
+    view.risk_interval = Some(advice.interval);
+    view.verdict = match view.requested_bytes {
+        None => Verdict::Unasked,
+        Some(request) if short(request) => Verdict::TooLittle,
+        Some(request) if request as f64 > bytes as f64 * FITS => Verdict::TooMuch,
+        Some(_) => Verdict::Fits,
+    };
+    Some(advice.why)
+}
+
+/// What requests held, and how much less advice would have.
+struct Saved {
+    gbh: f64,
+    requested_gbh: f64,
+}
+
+/// Replays the runs that asked for memory, each with what was known when it was submitted.
+fn saved(done: &[&Run], risk: Option<f64>) -> Result<Saved, String> {
+    let asked: Vec<&Run> = done.iter().copied().filter(|run| run.request_bytes.is_some()).collect();
+    let job = |(line, run): (usize, &&Run)| Job {
+        line,
+        class: 0,
+        times: Some((run.submitted_s, run.ended_s)),
+        train: false,
+        row: row(run),
+    };
+    let jobs: Vec<Job> = asked.iter().enumerate().map(job).collect();
+    let mut saved = Saved { gbh: 0.0, requested_gbh: 0.0 };
+    for job in &jobs {
+        let request = job.row.features.request_bytes.unwrap_or(0);
+        // As a failed job is submitted again without advice: with twice as much.
+        let attempts = std::iter::successors(Some(request.max(1)), |&last| {
+            (last < job.row.peak_bytes).then(|| last.saturating_mul(2))
+        });
+        saved.gbh += replay::waste_gbh(&job.row, &attempts.collect::<Vec<_>>());
+        saved.requested_gbh += request as f64 / 1e9 * job.row.wall_s / 3600.0;
+    }
+    let table = Table { jobs, classes: vec![String::new()] };
+    replay::replay(&table, risk, 0, |scored| {
+        saved.gbh -= replay::waste_gbh(&table.jobs[scored.row].row, &scored.attempts_bytes);
+        Ok(())
+    })?;
+    Ok(saved)
+}
+
+fn row(run: &Run) -> Row {
+    let features = Features { request_bytes: run.request_bytes, ..Features::default() };
+    Row { features, peak_bytes: run.peak_bytes, wall_s: run.wall_s }
+}
+
+/// The cores to ask for: all but those that were never busy in any of the runs that were looked at sample by sample.
+/// `None`: as many as now.
+fn cores(done: &[&Run]) -> Option<u32> {
+    let asked = done.last()?.cores;
+    let peaks: Vec<f64> = done.iter().filter_map(|run| run.cores_peak).collect();
+    if peaks.len() < RUNS_MIN {
+        return None;
+    }
+    let means = done.iter().map(|run| run.cores_mean);
+    let busy = peaks.into_iter().chain(means).filter(|cores| cores.is_finite()).fold(0.0, f64::max);
+    (1..asked).find(|&cores| busy <= f64::from(cores) + BUSY)
+}
+
+/// The value of which `share` of all are no larger (nearest rank).
+fn nearest(values: &[f64], share: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = whole(sorted.len() as f64 * share).max(1);
+    sorted.get(usize::try_from(rank).ok()? - 1).copied()
+}
+
+/// Whole units, rounded up.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts of floats saturate")]
+pub(super) fn whole(value: f64) -> u64 {
+    value.ceil() as u64
+}
+
+#[cfg(test)]
+#[path = "classes_tests.rs"]
+mod tests;

@@ -1,0 +1,163 @@
+//! The runs that advice is learned from: jobs of the daemon's store, with what was asked for and what was used.
+//!
+//! Of other users' jobs the daemon tells operators alone. Absent: command lines, which nothing here needs, and any
+//! figure (see [`super::classes`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pinfold_proto::JobState;
+use pinfold_proto::view::ReportView;
+use pinfold_proto::wire::{Request, Select};
+
+use super::OfClasses;
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::show;
+
+/// How many of a class's last runs are looked at sample by sample, to find how many cores were ever busy.
+const SAMPLED: usize = 8;
+/// Jobs that one request may name.
+const NAMED_MAX: usize = 64;
+
+/// How a run ended, as far as advice goes by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// With exit code 0: it needed what it used.
+    Done,
+    /// Not so, and at its memory limit: it needed more than it used.
+    Short,
+    /// Otherwise: what it would have needed is not known.
+    Failed,
+}
+
+/// A job that ran and is over.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Run {
+    pub(super) job: u64,
+    pub(super) user: String,
+    /// Its class: the job's name, by default that of its program.
+    pub(super) class: String,
+    /// Cores that it asked for.
+    pub(super) cores: u32,
+    pub(super) submitted_s: f64,
+    pub(super) ended_s: f64,
+    /// Memory that it asked for: its claim, or its limit if it made none.
+    pub(super) request_bytes: Option<u64>,
+    pub(super) peak_bytes: u64,
+    /// From start to end, without the time that it was frozen.
+    pub(super) wall_s: f64,
+    /// Cores that it kept busy, in the mean.
+    pub(super) cores_mean: f64,
+    /// The most cores that it kept busy from one sample to the next; `None`: not looked at.
+    pub(super) cores_peak: Option<f64>,
+    pub(super) outcome: Outcome,
+}
+
+/// At this part of its limit a job that failed is taken to have failed for want of memory.
+const AT_LIMIT: f64 = 0.95;
+
+impl Run {
+    /// The run that a report tells of; `None`: it did not run, or it is not over.
+    fn of(report: &ReportView) -> Option<Self> {
+        let (wall_s, ended_s) = (report.wall_s?, report.ended_s?);
+        report.started_s?;
+        if report.state != JobState::Exited {
+            return None;
+        }
+        let wall_s = (wall_s - report.suspended_s).max(0.0);
+        let cpu_s = report.cpu_user_s + report.cpu_system_s;
+        let held_all = |limit: u64| report.memory_peak_bytes as f64 >= limit as f64 * AT_LIMIT;
+        let outcome = match (report.exit_code, report.signal) {
+            (Some(0), None) => Outcome::Done,
+            _ if report.limit_bytes.is_some_and(held_all) => Outcome::Short,
+            _ => Outcome::Failed,
+        };
+        Some(Self {
+            job: report.job,
+            user: report.user.clone(),
+            class: report.name.clone(),
+            cores: report.cores.max(1),
+            submitted_s: report.submitted_s,
+            ended_s,
+            request_bytes: report.claim_bytes.or(report.limit_bytes).filter(|&bytes| bytes > 0),
+            peak_bytes: report.memory_peak_bytes,
+            wall_s,
+            cores_mean: if wall_s > 0.0 { cpu_s / wall_s } else { 0.0 },
+            cores_peak: None,
+            outcome,
+        })
+    }
+
+    /// What runs of one kind have in common: whose they are, what they are, how many cores they ask for.
+    pub(super) fn key(&self) -> (&str, &str, u32) {
+        (&self.user, &self.class, self.cores)
+    }
+}
+
+/// The runs that `args` asks for, by job number.
+pub(super) fn runs(client: &mut Client, args: &OfClasses) -> Result<Vec<Run>, Failure> {
+    let request = Request::Report {
+        select: Select::Since(show::moment("--since", &args.since)?),
+        series: false,
+        processes: false,
+        threads: false,
+        files: false,
+        // Other users' jobs have to be asked for, and are told to operators.
+        all: args.all || args.user.as_ref().is_some_and(|user| !is_own(user)),
+        pieces: true,
+    };
+    let wanted = |report: &ReportView| {
+        let is = |asked: &Option<String>, own: Option<&str>| asked.is_none() || asked.as_deref() == own;
+        is(&args.name, Some(&report.name))
+            && is(&args.user, Some(&report.user))
+            && is(&args.project, report.project.as_deref())
+    };
+    let mut runs = Vec::new();
+    show::each(client, &request, |report| {
+        runs.extend(Some(&report).filter(|report| wanted(report)).and_then(Run::of));
+        Ok(())
+    })?;
+    sampled(client, &mut runs)?;
+    Ok(runs)
+}
+
+/// Whether this is the name of the user who asks.
+fn is_own(user: &str) -> bool {
+    let own = pinfold_sys::peer::own_uid();
+    pinfold_sys::peer::user(own).is_some_and(|found| found.name == user)
+}
+
+/// Looks up how many cores the last runs of each class with several cores kept busy at once.
+fn sampled(client: &mut Client, runs: &mut [Run]) -> Result<(), Failure> {
+    let mut last: BTreeMap<(&str, &str, u32), Vec<u64>> = BTreeMap::new();
+    for run in runs.iter().rev().filter(|run| run.cores > 1 && run.outcome == Outcome::Done) {
+        let jobs = last.entry(run.key()).or_default();
+        if jobs.len() < SAMPLED {
+            jobs.push(run.job);
+        }
+    }
+    let jobs: BTreeSet<u64> = last.into_values().flatten().collect();
+    let jobs: Vec<u64> = jobs.into_iter().collect();
+    let mut peaks = BTreeMap::new();
+    for jobs in jobs.chunks(NAMED_MAX) {
+        let request = Request::Report {
+            select: Select::Jobs(jobs.to_vec()),
+            series: true,
+            processes: false,
+            threads: false,
+            files: false,
+            all: false,
+            pieces: true,
+        };
+        show::each(client, &request, |report| {
+            let points = report.series.as_deref().unwrap_or_default();
+            let most = points.iter().map(|point| point.cpu_cores).reduce(f64::max);
+            peaks.extend(most.map(|most| (report.job, most)));
+            Ok(())
+        })?;
+    }
+    for run in runs {
+        run.cores_peak = peaks.get(&run.job).copied();
+    }
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! `pinfold squeeze`: a command is run under falling memory bounds, to find the least it runs as well with.
+//!
+//! Reading order: [`search`] (which bound is tried next, and what the knee is), [`trial`] (a run of the command as a job
+//! under a bound). Absent here: bounds themselves, which the daemon sets.
+
+mod search;
+mod trial;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+
+use pinfold_profile::plot::{Across, Chart, Panel, Series, Style, Unit};
+use pinfold_profile::report::{Align, Cell, Column, Table, duration, size};
+use pinfold_proto::ExitCode;
+use pinfold_proto::wire::{Reply, Request};
+use serde::Serialize;
+
+use crate::client::{Dial, unexpected};
+use crate::failure::Failure;
+use crate::job;
+use crate::run::say;
+use crate::show::{Drawing, JSON_VERSION, Picture, picture_kind, print_json, print_text, width};
+
+use search::{Found, Knee, Tried};
+
+/// The size of the picture, in pixels.
+const SIZE_PX: (u32, u32) = (1000, 600);
+
+/// Options of `squeeze`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The command is run ten to twenty times, one after the other, with its output thrown away and nothing \
+to read: name one that may be run again, and runs for a second or more. Example: pinfold squeeze -o knee.svg -- sort big.txt"
+)]
+pub(crate) struct SqueezeArgs {
+    /// How exact the answer is, as a share of it
+    #[arg(long, value_name = "F", default_value_t = 0.01, value_parser = step)]
+    step: f64,
+    /// Draw time and stalls over the bound: FILE.svg or FILE.png
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+fn step(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(step) if (0.001..=0.5).contains(&step) => Ok(step),
+        _ => Err("a share from 0.001 to 0.5 is expected, as in 0.01".to_owned()),
+    }
+}
+
+/// What `squeeze --json` prints.
+#[derive(Debug, Serialize)]
+struct View<'a> {
+    version: u32,
+    /// The most that it held without a bound.
+    peak_bytes: u64,
+    /// The least bound that it ran as well with; `null`: none was found.
+    knee_bytes: Option<u64>,
+    /// Whether it ran as well at the knee a second time.
+    confirmed: bool,
+    why: &'a str,
+    runs: &'a [Tried],
+}
+
+/// `pinfold squeeze`.
+pub(crate) fn squeeze(dial: &Dial, args: &SqueezeArgs) -> Result<(), Failure> {
+    let kind = args.output.as_deref().map(picture_kind).transpose()?;
+    if job::inside_any() {
+        let text = "this is part of a job already, whose memory cannot be bounded anew: run it from outside";
+        return Err(Failure::new(ExitCode::Refused, text));
+    }
+    can_bound(dial)?;
+    let mut runner = trial::Runner::new(dial, &args.command)?;
+    let found = search::search(args.step, |bound, deadline| {
+        let tried = runner.run(bound, deadline)?;
+        say(&told(&tried));
+        Ok(tried)
+    })?;
+    if let (Some(file), Some(kind)) = (&args.output, kind) {
+        draw(file, kind, &found)?;
+    }
+    if args.json {
+        print_json(&View {
+            version: JSON_VERSION,
+            peak_bytes: found.peak_bytes,
+            knee_bytes: found.knee_bytes(),
+            confirmed: found.knee == Knee::Confirmed,
+            why: &found.why,
+            runs: &found.runs,
+        })?;
+    } else {
+        print_text(|out| write(&found, out))?;
+    }
+    match found.knee_bytes() {
+        Some(_) => Ok(()),
+        None => Err(Failure::new(ExitCode::Failed, found.why)),
+    }
+}
+
+/// Refuses where nothing here can bound a job's memory: every run would be one without a bound.
+fn can_bound(dial: &Dial) -> Result<(), Failure> {
+    let mut client = dial.connect()?;
+    let view = match client.ask(&Request::Doctor)? {
+        Reply::Doctor(view) => view,
+        other => return Err(unexpected(&other)),
+    };
+    match view.abilities.iter().find(|ability| ability.ability == "limit") {
+        Some(limit) if limit.real => Ok(()),
+        limit => {
+            let how = limit.map_or("the daemon knows of no limits", |limit| &limit.how);
+            let change = limit.and_then(|limit| limit.change.as_deref());
+            let change = change.map_or(String::new(), |change| format!("; {change}"));
+            let text = format!("memory cannot be bounded in mode {}: {how}{change}", view.mode);
+            Err(Failure::new(ExitCode::Refused, text))
+        }
+    }
+}
+
+/// A run in words, as it is over.
+fn told(run: &Tried) -> String {
+    let bound =
+        run.limit_bytes.map_or("without a bound".to_owned(), |bytes| format!("within {}", size(bytes)));
+    let stalled = run.stalled_s.filter(|&stalled| stalled > 0.0);
+    let stalled =
+        stalled.map_or(String::new(), |stalled| format!(", stalled for memory {}", duration(stalled)));
+    format!("{bound}: {} after {}{stalled}", ended(run), duration(run.wall_s))
+}
+
+fn ended(run: &Tried) -> String {
+    match (run.exit_code, run.signal) {
+        (Some(0), _) => "done".to_owned(),
+        (Some(code), _) => format!("exit code {code}"),
+        (None, _) if run.was_stopped => "stopped, far too slow".to_owned(),
+        (None, Some(9)) => "killed".to_owned(),
+        (None, Some(signal)) => format!("ended by signal {signal}"),
+        (None, None) => "not known how it ended".to_owned(),
+    }
+}
+
+const fn column(head: &'static str, align: Align) -> Column {
+    Column { head, align, leave_out: 0 }
+}
+
+fn write(found: &Found, out: &mut dyn io::Write) -> io::Result<()> {
+    let mut table = Table::new(&[
+        column("BOUND", Align::Right),
+        column("RAN", Align::Right),
+        column("STALLED", Align::Right),
+        column("ENDED", Align::Left),
+    ]);
+    let mut runs: Vec<&Tried> = found.runs.iter().collect();
+    runs.sort_by_key(|run| std::cmp::Reverse(run.limit_bytes.unwrap_or(u64::MAX)));
+    for run in runs {
+        let mark = if run.is_good { "" } else { " (not as well)" };
+        let cells = [
+            run.limit_bytes.map_or("none".to_owned(), size),
+            duration(run.wall_s),
+            run.stalled_s.map_or("-".to_owned(), duration),
+            format!("{}{mark}", ended(run)),
+        ];
+        table.push(cells.map(|text| Cell::new(&text)).into());
+    }
+    table.write(width(), false, out)?;
+    writeln!(out, "\n{}", found.why)
+}
+
+/// Time and stalls over the bound, with the peak and the knee.
+fn draw(file: &std::path::Path, kind: Picture, found: &Found) -> Result<(), Failure> {
+    let doing = |what: &str| format!("failed to {what} {}", file.display());
+    let bytes = Drawing::Over(chart(found))
+        .bytes(kind, SIZE_PX.0, SIZE_PX.1)
+        .map_err(|error| Failure::doing(doing("draw"), &error))?;
+    crate::output::write(file, &bytes).map_err(|error| Failure::doing(doing("write"), &error))
+}
+
+fn chart(found: &Found) -> Chart {
+    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let mut runs: Vec<&Tried> = found.runs.iter().filter(|run| run.limit_bytes.is_some()).collect();
+    runs.sort_by_key(|run| run.limit_bytes);
+    let points = |of: &dyn Fn(&Tried) -> Option<f64>| -> Vec<(f64, f64)> {
+        runs.iter().filter_map(|run| Some((mebibytes(run.limit_bytes?), of(run)?))).collect()
+    };
+    let series = |name: &str, of: &dyn Fn(&Tried) -> Option<f64>| Series {
+        name: name.to_owned(),
+        points: points(of),
+        style: Style::Line,
+    };
+    let panel =
+        |title: &str, series, marks| Panel { title: title.to_owned(), unit: Unit::from("s"), series, marks };
+    let well = |run: &Tried| run.exit_code == Some(0);
+    let free =
+        found.runs.iter().filter(|run| run.limit_bytes.is_none()).map(|run| run.wall_s).fold(0.0, f64::max);
+    let mut shaded = Vec::new();
+    if let (Some(knee), Some(first)) = (found.knee_bytes(), runs.first().and_then(|run| run.limit_bytes)) {
+        shaded.push((mebibytes(first), mebibytes(knee), "below the knee".to_owned()));
+    }
+    Chart {
+        title: found.why.clone(),
+        panels: vec![
+            panel(
+                "time",
+                vec![
+                    series("done", &|run| well(run).then_some(run.wall_s)),
+                    series("failed", &|run| (!well(run)).then_some(run.wall_s)),
+                ],
+                vec![(free, "without a bound".to_owned())],
+            ),
+            panel("stalled for memory", vec![series("", &|run| run.stalled_s)], Vec::new()),
+        ],
+        shaded,
+        without: "no run under a bound".to_owned(),
+        across: Some(Across { title: "bound".to_owned(), unit: "MiB".to_owned() }),
+        ..Chart::default()
+    }
+}

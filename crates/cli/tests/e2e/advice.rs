@@ -1,0 +1,138 @@
+//! `pinfold advise` of jobs that ran: what is learned from the daemon's store, in JSON, in words, and in the words of other
+//! systems. How figures come about is tested where they are made.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use pinfold_proto::JobState;
+use serde_json::Value;
+
+use crate::host::Host;
+use crate::kind::{Kind, each_kind};
+use crate::users::{as_nobody, shared};
+use crate::wait::eventually;
+
+each_kind!(a_class_that_asks_for_too_much, a_class_of_too_few_runs,);
+
+const MIB: u64 = 1 << 20;
+
+/// Runs `count` jobs of the class `hold`, each of which holds 40 MiB and asks for 2 GiB.
+fn run_jobs(host: &Host, count: usize) {
+    let script = "(head -c 40M /dev/zero; : >held-$PINFOLD_JOB_ID; until [ -e go ]; do sleep 0.05; done) | tail -n 1 >/dev/null";
+    for _ in 0..count {
+        let job = host.submit(&["--name", "hold", "--mem", "2GiB"], script);
+        eventually("it was sampled with all that it holds", || {
+            let report = host.report(job);
+            if report.memory_peak_bytes > 38 * MIB { Ok(()) } else { Err(format!("{report:?}")) }
+        });
+        host.make("go");
+        host.until(job, JobState::Exited);
+        std::fs::remove_file(host.work("go")).expect("it was made");
+    }
+}
+
+fn host(kind: Kind) -> Host {
+    Host::with(kind, &["profile.interval=50ms", "host.memory=8GiB"])
+}
+
+fn classes(host: &Host, options: &[&str]) -> Vec<Value> {
+    let done = host.pinfold([&["advise", "--json"], options].concat());
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let mut view: Value = serde_json::from_str(&done.out).expect("JSON");
+    assert_eq!(view["version"], 1);
+    serde_json::from_value(view["classes"].take()).expect("a list")
+}
+
+fn a_class_that_asks_for_too_much(kind: Kind) {
+    let host = host(kind);
+    run_jobs(&host, 4);
+    assert_eq!(host.pinfold(["run", "--name", "other", "--", "false"]).code, Some(1));
+    assert_eq!(classes(&host, &[]).len(), 2);
+    let views = classes(&host, &["--name", "hold"]);
+    let [view] = &views[..] else { panic!("{views:?}") };
+    assert_eq!((&view["class"], &view["jobs"]), (&"hold".into(), &4.into()), "{view}");
+    assert_eq!(view["requested_bytes"], 2048 * MIB);
+    let bytes = |key: &str| view[key].as_u64().unwrap_or_else(|| panic!("{key}: {view}"));
+    let (median, most, advised) = (bytes("peak_p50_bytes"), bytes("peak_p99_bytes"), bytes("advised_bytes"));
+    assert!(38 * MIB < median && median <= most && most < advised && advised < 512 * MIB, "{view}");
+    assert!(view["saved_gbh"].as_f64().is_some_and(|saved| saved > 0.0), "{view}");
+    for key in ["risk", "risk_interval", "wall_p50_s", "wall_advised_s", "cores_advised", "why"] {
+        assert!(!view[key].is_null(), "{key}: {view}");
+    }
+    let told = host.pinfold(["advise"]);
+    assert!(told.out.contains("hold: it asks for 2.00 GiB, and 99 of 100 runs held"), "{told:?}");
+    let own = host.pinfold(["advise", "--user", view["user"].as_str().expect("a name"), "--json"]);
+    assert_eq!(own.code, Some(0), "one's own: {own:?}");
+    let pasted = host.pinfold(["advise", "--format", "slurm"]);
+    assert!(pasted.out.contains("\n#SBATCH --mem=") && pasted.err.contains("1 of 2 classes"), "{pasted:?}");
+    applied(&host);
+    let drawn = host.pinfold(["advise", "--name", "hold", "-o", "hold.svg"]);
+    assert_eq!(drawn.code, Some(0), "{drawn:?}");
+    let picture = host.wrote("hold.svg");
+    assert!(picture.starts_with("<svg") && picture.contains("asked for") && picture.contains("advised"));
+}
+
+/// Files for a workload manager, in a directory that is made.
+fn applied(host: &Host) {
+    let done = host.pinfold(["advise", "--format", "gridengine", "--apply", "lower"]);
+    assert_eq!(done.code, Some(2), "{done:?}");
+    assert!(done.err.contains("name one by --to DIR"), "{done:?}");
+    let done = host.pinfold(["advise", "--format", "gridengine", "--apply", "lower", "--to", "site/jsv"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let made: Vec<&str> = done.out.lines().collect();
+    assert_eq!(
+        made,
+        ["site/jsv/pinfold-jsv.sh", "site/jsv/pinfold-advice.tsv", "site/jsv/pinfold-epilog.sh"]
+    );
+    let table = host.wrote("site/jsv/pinfold-advice.tsv");
+    assert!(table.lines().nth(1).is_some_and(|line| line.contains("\thold\t")), "{table}");
+    let mode = std::fs::metadata(host.work("site/jsv/pinfold-jsv.sh")).expect("it is there").permissions();
+    assert_eq!(mode.mode() & 0o111, 0o111);
+    for arguments in
+        [&["advise", "--apply", "fill"][..], &["advise", "--format", "pinfold", "--apply", "fill"]]
+    {
+        assert_eq!(host.pinfold(arguments).code, Some(2), "{arguments:?}");
+    }
+}
+
+fn a_class_of_too_few_runs(kind: Kind) {
+    let host = host(kind);
+    let nothing = host.pinfold(["advise"]);
+    assert_eq!((nothing.code, nothing.out.as_str()), (Some(0), "no job that is over\n"));
+    run_jobs(&host, 1);
+    let views = classes(&host, &[]);
+    assert!(views[0]["advised_bytes"].is_null() && views[0]["risk"].is_null(), "{views:?}");
+    assert!(views[0]["why"].as_str().is_some_and(|why| why.starts_with("only 1 run of it")), "{views:?}");
+    let pasted = host.pinfold(["advise", "--format", "snakemake"]);
+    assert!(pasted.out.ends_with("# no rule's needs are known\n"), "{pasted:?}");
+    assert!(pasted.err.contains("1 of 1 classes are left out"), "{pasted:?}");
+}
+
+/// A user sees advice on jobs of one's own; on others' only operators do, without the words that were run.
+#[test]
+fn of_other_users() {
+    let Some(host) = shared(&["profile.interval=50ms"]) else { return };
+    for _ in 0..3 {
+        let job = host.submit(&["--name", "theirs", "--mem", "1GiB"], ": s3cr3t");
+        host.until(job, JobState::Exited);
+    }
+    let done = as_nobody(&host, &["advise", "--json"]);
+    assert!(done.code == Some(0) && done.out.contains("\"classes\":[]"), "{done:?}");
+    for arguments in [
+        &["advise", "--all"][..],
+        &["advise", "--all", "--json", "--name", "theirs"],
+        &["advise", "--user", "root"],
+        &["advise", "--all", "--format", "slurm", "--apply", "fill", "--to", "/tmp/never"],
+    ] {
+        let done = as_nobody(&host, arguments);
+        assert_eq!(done.code, Some(3), "{arguments:?}: {done:?}");
+        assert!(done.out.is_empty() && !done.err.contains("theirs"), "{arguments:?}: {done:?}");
+    }
+    for arguments in [&["advise", "--all", "--json"][..], &["advise", "--all"]] {
+        let root = host.pinfold(arguments);
+        assert!(root.code == Some(0) && root.out.contains("theirs"), "{arguments:?}: {root:?}");
+        assert!(!root.out.contains("s3cr3t"), "{arguments:?}: {root:?}");
+    }
+    assert_eq!(host.pinfold(["config", "set", "access.operators=nobody"]).code, Some(0));
+    let operator = as_nobody(&host, &["advise", "--all", "--json"]);
+    assert!(operator.out.contains("theirs") && !operator.out.contains("s3cr3t"), "{operator:?}");
+}
