@@ -109,7 +109,7 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Map(args) => map::map(&dial, &args)?,
         Command::Advise(args) => advise::advise(&args)?,
         Command::Layout(args) => layout::layout(&args)?,
-        Command::Sim(args) => sim::sim(&args)?,
+        Command::Sim(args) => sim::sim(&dial, &args)?,
         Command::Host(args) => readings::host(&dial, &args)?,
         Command::Doctor(args) => host::doctor(&dial, args.json)?,
         Command::Rescue(args) => host::rescue(&args)?,

@@ -3,7 +3,10 @@
 //! Several runs stand beside each other (`--compare`). Absent: the rules and the figures ([`pinfold_cluster`]).
 
 mod input;
+mod picture;
+mod shake;
 mod show;
+mod site;
 mod variant;
 
 use std::fs::File;
@@ -12,49 +15,101 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use pinfold_cluster::metrics::metrics;
-use pinfold_cluster::play::{Options, Played, play};
+use pinfold_cluster::play::{Options, play};
 use pinfold_proto::ExitCode;
 use pinfold_proto::quantity::parse_size;
 
+use pinfold_whatif::play::{Hosts, Outcome};
+
+use crate::client::Dial;
 use crate::failure::Failure;
-use crate::show::{JSON_VERSION, print_json, print_text};
-use input::Loaded;
+use crate::show::{JSON_VERSION, picture_kind, print_json, print_text};
+use input::{Input, Loaded};
+use shake::Shake;
 use show::RunView;
+use site::Site;
+use variant::Variant;
 
 /// How often a terminal is told how far a run is.
 const PROGRESS: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example: pinfold sim --swf log.swf.gz --compare dispatch=fcfs,easy,conservative")]
+#[command(
+    after_help = "Examples: pinfold sim --swf log.swf.gz --compare dispatch=fcfs,easy,conservative\n          \
+                        pinfold sim --since 30d --compare slots.factor=1,1.5,2"
+)]
+#[command(group(clap::ArgGroup::new("played").required(true)))]
 pub(crate) struct SimArgs {
-    /// The log: a file in the Standard Workload Format, plain or compressed by gzip
-    #[arg(long, value_name = "FILE")]
-    pub swf: PathBuf,
-    /// Hosts, all alike; a job that fits on one is on one [default: one pool of all processors]
+    /// Play a log: a file in the Standard Workload Format, plain or compressed by gzip
+    #[arg(long, value_name = "FILE", group = "played")]
+    pub swf: Option<PathBuf>,
+    /// Play an executed workflow with what its tasks waited for: an instance of WfCommons, as JSON or a table
+    #[arg(long, value_name = "FILE", group = "played")]
+    pub wfinstance: Option<PathBuf>,
+    /// Play a list: one job a line, as JSON with the keys wall_s, submit_s, cores, memory_peak_bytes, after ...
+    #[arg(long, value_name = "FILE.jsonl", group = "played")]
+    pub jobs: Option<PathBuf>,
+    /// Play what ran on this host since then: so long ago (7d), a date, or @ and Unix seconds
+    #[arg(long, value_name = "WHEN", group = "played")]
+    pub since: Option<String>,
+    /// Hosts, all alike; a job that fits on one is on one [default: one, of all processors of a log]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub hosts: Option<u32>,
-    /// Cores of each host [default: the processors that the log's header names, divided among the hosts]
+    /// Cores of each host [default: the processors that the log's header names, divided among the hosts; else this host's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub cores: Option<u32>,
-    /// Memory of each host, of which the dispatcher gives each job what it asks for [default: nobody looks at memory]
+    /// RAM of each host [default: memory does not count; this host's where the jobs are played on it]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
+    /// Swap of each host; with it plain hosts page and kill as well
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub swap: Option<u64>,
+    /// What the swap device writes and reads in a second [default: 500MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub swap_rate: Option<u64>,
+    /// The machine of each host: a file of hwloc's, synthetic:"...", or sysfs:DIR, as for `pinfold topology --from`
+    #[arg(long, value_name = "T", conflicts_with = "cores")]
+    pub topology: Option<String>,
     /// The rule by which jobs are dispatched
     #[arg(long, value_enum, default_value_t = DispatchArg::Easy)]
     pub dispatch: DispatchArg,
     /// How long jobs are believed to take when they are dispatched
     #[arg(long, value_enum, default_value_t = RuntimesArg::Requested)]
     pub runtimes: RuntimesArg,
-    /// One run for each value of `dispatch`, `runtimes`, `hosts`, `cores` or `memory`; several times: for each combination
+    /// What decides on each host [default: plain for a log, unless a key of the configuration is set; else pinfold]
+    #[arg(long, value_enum)]
+    pub host_policy: Option<HostPolicyArg>,
+    /// Set a key of the configuration (`pinfold config get` lists them), or what --compare takes
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// One run for each value of `dispatch`, `runtimes`, `hosts`, `cores`, `memory`, `swap`, `host-policy` or a key of the
+    /// configuration; several times: for each combination
     #[arg(long, value_name = "KEY=V1,V2,...")]
     pub compare: Vec<String>,
-    /// Write when each job started and ended; with one run only
+    /// Replay each run so often, all but the first with jobs submitted up to a minute later: how far figures are chance
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub repeat: u64,
+    /// Chooses how the replays differ
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Write when and where each job started and ended; with one run only
     #[arg(long, value_name = "FILE.csv")]
     pub starts: Option<PathBuf>,
+    /// Draw which job was where, and what jobs held; with one run only
+    #[arg(short, long, value_name = "FILE.svg|FILE.png")]
+    pub output: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// What decides on a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HostPolicyArg {
+    /// The policy of pinfold's daemon
+    Pinfold,
+    /// Nothing: each job starts as it comes
+    Plain,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -80,29 +135,34 @@ pub(crate) enum RuntimesArg {
 }
 
 /// `pinfold sim`.
-pub(crate) fn sim(args: &SimArgs) -> Result<(), Failure> {
-    let variants = variant::variants(args)?;
-    if args.starts.is_some() && variants.len() > 1 {
-        let text =
-            "--starts writes the starts of one run; leave out --compare, or name one value of each key";
-        return Err(Failure::new(ExitCode::Usage, text));
+pub(crate) fn sim(dial: &Dial, args: &SimArgs) -> Result<(), Failure> {
+    let input = Input::open(dial, args)?;
+    let variants = variant::variants(args, input.is_log())?;
+    for (option, given) in [("--starts", args.starts.is_some()), ("-o", args.output.is_some())] {
+        if given && variants.len() > 1 {
+            let text =
+                format!("{option} writes of one run; leave out --compare, or name one value of each key");
+            return Err(Failure::new(ExitCode::Usage, text));
+        }
     }
+    let kind = args.output.as_deref().map(picture_kind).transpose()?;
+    let site = Site::look(args, &input)?;
     let mut views = Vec::new();
     for variant in variants {
-        let loaded = input::load(&args.swf, &variant)?;
-        let options =
-            Options { fleet: loaded.fleet, dispatch: variant.rule(), runtimes: variant.estimates() };
-        let begun = Instant::now();
-        let played = with_progress(&variant.label, &loaded, &options);
-        let wall_s = begun.elapsed().as_secs_f64();
+        let (loaded, outcome, mut view) = run(args, &input, &variant, &site, 0)?;
         if let Some(file) = &args.starts {
             let written = File::create(file).map(BufWriter::new);
             written
-                .and_then(|mut out| show::write_starts(&loaded.jobs, &played, &mut out))
+                .and_then(|mut out| show::write_starts(&loaded.jobs, &outcome.played, &mut out))
                 .map_err(|error| Failure::doing(format!("failed to write {}", file.display()), &error))?;
         }
-        let figures = metrics(&loaded.jobs, &played.spans, loaded.fleet.all_cores());
-        views.push(RunView::new(variant.label, &figures, &played, wall_s));
+        if let (Some(file), Some(kind)) = (&args.output, &kind) {
+            picture::write(file, kind, &view.label, &loaded, &outcome)?;
+        }
+        for replay in 1..args.repeat {
+            view.add_replay(&run(args, &input, &variant, &site, replay)?.2);
+        }
+        views.push(view);
     }
     if args.json {
         return print_json(&serde_json::json!({ "version": JSON_VERSION, "runs": views }));
@@ -110,18 +170,55 @@ pub(crate) fn sim(args: &SimArgs) -> Result<(), Failure> {
     print_text(|out| show::write_table(&views, out))
 }
 
+/// One run: the jobs as they were, or one of its replays.
+fn run(
+    args: &SimArgs,
+    input: &Input,
+    variant: &Variant,
+    site: &Site,
+    replay: u64,
+) -> Result<(Loaded, Outcome, RunView), Failure> {
+    let loaded = input.load(variant, site, Shake::new(args.seed, replay), replay == 0)?;
+    let options = Options { fleet: loaded.fleet, dispatch: variant.rule(), runtimes: variant.estimates() };
+    let hosts = if variant.is_simple() {
+        None
+    } else {
+        let series = args.output.is_some() && replay == 0;
+        Some(Hosts { series, ..variant.simulated(site, loaded.fleet.cores)? })
+    };
+    let begun = Instant::now();
+    let outcome = with_progress(&variant.label, &loaded, &options, hosts.as_ref());
+    let wall_s = begun.elapsed().as_secs_f64();
+    if outcome.stuck > 0 {
+        let text = format!(
+            "{}: {} of {} jobs never ended: no host lets them run with these settings",
+            variant.label,
+            outcome.stuck,
+            loaded.jobs.len()
+        );
+        return Err(Failure::new(ExitCode::Failed, text));
+    }
+    let view = RunView::new(&variant.label, &loaded.jobs, loaded.fleet.all_cores(), &outcome, wall_s);
+    Ok((loaded, outcome, view))
+}
+
 /// Plays jobs; a terminal is told how far it is.
-fn with_progress(label: &str, loaded: &Loaded, options: &Options) -> Played {
+fn with_progress(label: &str, loaded: &Loaded, options: &Options, hosts: Option<&Hosts>) -> Outcome {
     let shown = io::stderr().is_terminal();
     let (mut next, mut drawn) = (Instant::now() + PROGRESS, false);
-    let played = play(&loaded.jobs, &loaded.graph, options, |ended| {
+    let count = loaded.jobs.len();
+    let progress = |ended| {
         if shown && Instant::now() >= next {
             (next, drawn) = (Instant::now() + PROGRESS, true);
-            let _ = write!(io::stderr(), "\r\x1b[K{label}: {ended} of {} jobs", loaded.jobs.len());
+            let _ = write!(io::stderr(), "\r\x1b[K{label}: {ended} of {count} jobs");
         }
-    });
+    };
+    let outcome = match hosts {
+        Some(hosts) => pinfold_whatif::play::play(&loaded.jobs, &loaded.graph, options, hosts, progress),
+        None => play(&loaded.jobs, &loaded.graph, options, progress).into(),
+    };
     if drawn {
         let _ = write!(io::stderr(), "\r\x1b[K");
     }
-    played
+    outcome
 }

@@ -1,6 +1,6 @@
 //! The rules by which a workload manager picks the next job. Each is one pass over the queue at one moment.
 //!
-//! Absent: events and time: who calls it ([`crate::play`], or a simulator of hosts) says what happened and when.
+//! Absent: events and time: the caller ([`crate::play`], or a simulator of hosts) says what happened and when.
 
 use crate::Micros;
 use crate::fleet::{Fleet, Part, Parts};

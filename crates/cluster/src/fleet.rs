@@ -14,13 +14,15 @@ pub struct Fleet {
     pub slots: u32,
     /// Memory that the dispatcher may hand out on each, in bytes; `None`: it does not look at memory.
     pub memory: Option<u64>,
+    /// Of it what one job may have at most, in bytes: less than `memory` where a host moves waiting jobs to swap.
+    pub job_memory: u64,
 }
 
 impl Fleet {
-    /// One pool of processors, whose memory nobody looks at.
+    /// One pool of processors, without regard to memory.
     #[must_use]
     pub fn pool(processors: u32) -> Self {
-        Self { hosts: 1, cores: processors, slots: processors, memory: None }
+        Self { hosts: 1, cores: processors, slots: processors, memory: None, job_memory: u64::MAX }
     }
 
     /// All cores.
@@ -34,7 +36,7 @@ impl Fleet {
     #[must_use]
     pub fn on_one_host(&self, job: &Job) -> bool {
         job.processors <= self.cores
-            && self.memory.is_none_or(|memory| job.memory_of(job.processors) <= memory)
+            && self.memory.is_none_or(|memory| job.memory_of(job.processors) <= memory.min(self.job_memory))
     }
 
     /// The cores that a job could have if all hosts were empty, at most `u32::MAX`.
@@ -46,7 +48,8 @@ impl Fleet {
 
     /// For how many processors of a job so much memory suffices.
     pub(crate) fn fitting(&self, job: &Job, memory: Option<u64>) -> u64 {
-        memory.and_then(|memory| memory.checked_div(job.memory)).unwrap_or(u64::MAX)
+        let most = memory.map(|memory| memory.min(self.job_memory));
+        most.and_then(|memory| memory.checked_div(job.memory)).unwrap_or(u64::MAX)
     }
 }
 

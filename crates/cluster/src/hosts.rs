@@ -1,4 +1,4 @@
-//! What is free on each host, who runs where, and when that is believed to end.
+//! What is free on each host, which jobs run there, and when they are believed to end.
 //!
 //! A job that fits on one host gets the one that it fills best; of hosts that have no core left for it the one with the
 //! fewest jobs. A wider one takes cores wherever they are, from the emptiest hosts first.
@@ -36,7 +36,7 @@ pub(crate) struct End {
 pub(crate) struct Host {
     /// Slots that are taken.
     pub used: u32,
-    /// Memory that is free, in bytes; `u64::MAX` where nobody looks at it.
+    /// Memory that is free, in bytes; `u64::MAX` where memory does not count.
     pub memory: u64,
     /// The parts on it, the one that is believed to end first at the front.
     pub ends: Vec<End>,
@@ -62,7 +62,7 @@ pub(crate) struct Hosts {
     hosts: Vec<Host>,
     /// Hosts by how many slots are free,
     by_free: BTreeSet<(u32, u32)>,
-    /// and by how much memory, where anybody looks at it.
+    /// and by how much memory, where that counts.
     by_memory: BTreeSet<(u64, u32)>,
     /// Cores that no job was given.
     free_cores: u64,
@@ -187,7 +187,9 @@ impl Hosts {
 
     /// How many processors of a job that takes cores wherever they are could be on a host with so much free.
     pub(crate) fn most_of(&self, job: &Job, free: u32, memory: u64) -> u32 {
-        let memory = self.fleet.fitting(job, self.fleet.memory.map(|_| memory));
+        // As with slots, it gets only what no other job was given: no host can suspend it for others without the rest of it.
+        let shared = self.fleet.memory.map_or(0, |all| all.saturating_sub(self.fleet.job_memory));
+        let memory = self.fleet.fitting(job, self.fleet.memory.map(|_| memory.saturating_sub(shared)));
         free.saturating_sub(self.extra()).min(u32::try_from(memory).unwrap_or(u32::MAX))
     }
 
@@ -292,7 +294,7 @@ impl Hosts {
         Reservation { at_us, host: None, beyond, memory: u64::MAX }
     }
 
-    /// Memory that a job takes of a host's, as far as anybody looks at it.
+    /// Memory that a job takes of a host's, as far as that counts.
     fn memory_of(&self, job: &Job, processors: u32) -> u64 {
         if self.fleet.memory.is_some() { job.memory_of(processors) } else { 0 }
     }

@@ -102,6 +102,26 @@ impl Dropped {
             + self.too_large
     }
 
+    /// Looks whether a job can be played on these hosts, and counts one that cannot.
+    pub fn check(&mut self, fleet: &Fleet, job: &Job) -> bool {
+        let longest_us = LONGEST_S * SECOND;
+        let why = if u64::from(job.processors) > fleet.all_cores() {
+            Unfit::TooWide
+        } else if job.processors == 0 {
+            Unfit::NoProcessors
+        } else if job.run_us == 0 {
+            Unfit::NoRunTime
+        } else if job.requested_us.max(job.submit_us) > longest_us {
+            Unfit::TooLong
+        } else if fleet.room(job) < job.processors {
+            Unfit::TooLarge
+        } else {
+            return true;
+        };
+        self.count(why);
+        false
+    }
+
     fn count(&mut self, why: Unfit) {
         let count = match why {
             Unfit::TooWide => &mut self.too_wide,
@@ -170,7 +190,7 @@ impl Filter {
         if requested_s.max(submit_s) > LONGEST_S {
             return Err(Unfit::TooLong);
         }
-        // Nobody computes longer than he runs; 0 is what some machines wrote that did not count.
+        // No job computes longer than it runs; some machines that did not count wrote 0.
         let busy = known(record.cpu_s).map_or(1000, |cpu_s| (cpu_s.min(run_s) * 1000).div_ceil(run_s));
         let bytes = |kib: Option<u64>| known(kib).map(|kib| kib.saturating_mul(1024));
         let peak = bytes(record.memory_used_kib);
@@ -229,7 +249,7 @@ mod tests {
 
     #[track_caller]
     fn check_memory(asked_kib: u64, used_kib: u64, want: Result<(u64, u64), Unfit>) {
-        let fleet = Fleet { hosts: 4, cores: 4, slots: 4, memory: Some(8 << 20) };
+        let fleet = Fleet { hosts: 4, cores: 4, slots: 4, memory: Some(8 << 20), job_memory: u64::MAX };
         let memory =
             Record { memory_requested_kib: Some(asked_kib), memory_used_kib: Some(used_kib), ..record() };
         let got = Filter::new(fleet).job(&memory).map(|job| (job.memory >> 10, job.memory_peak >> 10));

@@ -246,9 +246,9 @@ mod tests {
             prop_assert_eq!(line.head(), line.all().first().copied());
         }
 
-        /// Who is left out for another's failure asks for at least as much of everything.
+        /// A job that is left out for another's failure asks for at least as much of everything.
         #[test]
-        fn whoever_asks_for_less_than_one_that_failed_may_fit(
+        fn jobs_that_ask_for_less_than_one_that_failed_may_fit(
             (failed, least, asks) in (most(), most(), most()),
         ) {
             prop_assume!(failed.processors > 0);

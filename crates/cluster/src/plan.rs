@@ -172,7 +172,8 @@ mod tests {
 
     #[test]
     fn hosts_are_filled_one_by_one() {
-        let hosts = Hosts::new(Fleet { hosts: 2, cores: 4, slots: 4, memory: Some(10) }, 0);
+        let hosts =
+            Hosts::new(Fleet { hosts: 2, cores: 4, slots: 4, memory: Some(10), job_memory: u64::MAX }, 0);
         let mut plan = Plan::new(0, 4, hosts.each());
         check(&mut plan, &hosts, 3, 10, 0);
         check(&mut plan, &hosts, 2, 10, 0);

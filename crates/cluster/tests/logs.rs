@@ -124,8 +124,8 @@ fn every_start_of_sdsc() {
 fn nothing_starts_where_there_is_no_room() {
     let fleets = [
         Fleet::pool(100),
-        Fleet { hosts: 25, cores: 4, slots: 4, memory: None },
-        Fleet { hosts: 10, cores: 10, slots: 15, memory: Some(20 << 30) },
+        Fleet { hosts: 25, cores: 4, slots: 4, memory: None, job_memory: u64::MAX },
+        Fleet { hosts: 10, cores: 10, slots: 15, memory: Some(20 << 30), job_memory: u64::MAX },
     ];
     for fleet in fleets {
         let mut jobs = jobs("KTH-SP2-1996-2-sc15", 100);
