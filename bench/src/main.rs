@@ -2,7 +2,7 @@
 //!
 //! Rows (`e1`, `launch`, `cost` and so on) answer one question each and print a table; `demo` shows the whole on real
 //! programs. What is measured is not linked in here, but
-//! for the row that simulates and the one that fills a store: pinfold is run as anyone runs it, by its binaries. Owns a
+//! for the rows that simulate and the one that fills a store: pinfold is run as anyone runs it, by its binaries. Owns a
 //! temporary directory and the daemons it starts; both are gone afterwards.
 
 mod compare;
@@ -69,6 +69,8 @@ enum Row {
     Short(row::short::ShortArgs),
     /// Random streams of jobs, placed by pinfold's rule and by others; simulated.
     Pack(row::pack::PackArgs),
+    /// How long simulations of clusters take, and how jobs are packed on NUMA nodes; simulated.
+    Sim(row::sim::SimArgs),
     /// What watching 100 and 1,000 processes costs.
     Cost(row::cost::CostArgs),
     /// How far figures are from what a program is known to use.
@@ -102,6 +104,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Row::Launch(args) => row::launch::run(&args)?,
         Row::Short(args) => row::short::run(&args)?,
         Row::Pack(args) => row::pack::run(&args)?,
+        Row::Sim(args) => row::sim::run(&args)?,
         Row::Cost(args) => row::cost::run(&args)?,
         Row::Truth(args) => row::truth::run(&args)?,
         Row::ShortLived(args) => row::short_lived::run(&args)?,

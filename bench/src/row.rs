@@ -16,6 +16,7 @@ pub(crate) mod memory;
 pub(crate) mod pack;
 pub(crate) mod short;
 pub(crate) mod short_lived;
+pub(crate) mod sim;
 pub(crate) mod store;
 pub(crate) mod truth;
 pub(crate) mod turns;

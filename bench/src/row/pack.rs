@@ -93,10 +93,15 @@ struct Job {
 }
 
 /// Random numbers by a counter (splitmix64): the same on every machine.
-struct Dice(u64);
+pub(super) struct Dice(u64);
 
 impl Dice {
-    fn next(&mut self) -> u64 {
+    /// Those of a seed.
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x5851_F42D_4C95_7F2D) + 1)
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -104,7 +109,7 @@ impl Dice {
     }
 
     /// Exponential with mean 1.
-    fn gap(&mut self) -> f64 {
+    pub(super) fn gap(&mut self) -> f64 {
         let uniform = ((self.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
         -uniform.ln()
     }
@@ -124,7 +129,7 @@ impl Dice {
 fn stream(grid: Grid, load: f64, count: usize, seed: u64) -> Vec<Job> {
     let mean: f64 = SIZES.iter().map(|&(size, share)| size as f64 * share as f64 / 100.0).sum();
     let pause = mean / (load * grid.all() as f64);
-    let mut dice = Dice(seed.wrapping_mul(0x5851_F42D_4C95_7F2D) + 1);
+    let mut dice = Dice::new(seed);
     let mut at = 0.0;
     let mut job = || {
         at += dice.gap() * pause;

@@ -136,8 +136,8 @@ pub(crate) enum Command {
     Squeeze(crate::squeeze::SqueezeArgs),
     /// Show what a request in Slurm's words would get on a machine, without running it
     Layout(Box<LayoutArgs>),
-    /// Play a log of jobs on a machine by a workload manager's rule: waits, slowdown, utilisation
-    Sim(crate::sim::SimArgs),
+    /// Play jobs on hosts that are not there, under a workload manager's rule and pinfold's policy: waits, slowdown, freezes
+    Sim(Box<crate::sim::SimArgs>),
     /// Show what the host as a whole did while jobs ran: processors, memory, stalls, temperature
     Host(crate::readings::HostArgs),
     /// Say what pinfold can do on this host, what it cannot, and what would change that

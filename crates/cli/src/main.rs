@@ -111,7 +111,7 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Advise(args) => advise::advise(&dial, &args)?,
         Command::Squeeze(args) => squeeze::squeeze(&dial, &args)?,
         Command::Layout(args) => layout::layout(&args)?,
-        Command::Sim(args) => sim::sim(&args)?,
+        Command::Sim(args) => sim::sim(&dial, &args)?,
         Command::Host(args) => readings::host(&dial, &args)?,
         Command::Doctor(args) => host::doctor(&dial, args.json)?,
         Command::Rescue(args) => host::rescue(&args)?,

@@ -1,55 +1,115 @@
-//! `pinfold sim`: a log of jobs played on a machine by a workload manager's rule, and what came of it.
+//! `pinfold sim`: jobs played on hosts under a workload manager's rule, and what came of it.
 //!
 //! Several runs stand beside each other (`--compare`). Absent: the rules and the figures ([`pinfold_cluster`]).
 
+mod input;
+mod picture;
+mod shake;
+mod show;
+mod site;
+mod variant;
+
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use flate2::bufread::MultiGzDecoder;
-use pinfold_cluster::dispatch::Dispatch;
-use pinfold_cluster::job::{Dropped, Filter, Job};
-use pinfold_cluster::metrics::{Metrics, metrics};
-use pinfold_cluster::play::{Options, Played, play};
-use pinfold_cluster::runtimes::Runtimes;
-use pinfold_cluster::swf::{Header, Reader};
-use pinfold_profile::report::duration;
+use pinfold_cluster::play::{Options, play};
 use pinfold_proto::ExitCode;
-use serde::Serialize;
+use pinfold_proto::quantity::parse_size;
 
+use pinfold_whatif::play::{Hosts, Outcome};
+
+use crate::client::Dial;
 use crate::failure::Failure;
-use crate::run::say;
-use crate::show::{JSON_VERSION, print_json, print_text};
+use crate::show::{JSON_VERSION, picture_kind, print_json, print_text};
+use input::{Input, Loaded};
+use shake::Shake;
+use show::RunView;
+use site::Site;
+use variant::Variant;
 
 /// How often a terminal is told how far a run is.
 const PROGRESS: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example: pinfold sim --swf log.swf.gz --compare dispatch=fcfs,easy,conservative")]
+#[command(
+    after_help = "Examples: pinfold sim --swf log.swf.gz --compare dispatch=fcfs,easy,conservative\n          \
+                        pinfold sim --since 30d --compare slots.factor=1,1.5,2"
+)]
+#[command(group(clap::ArgGroup::new("played").required(true)))]
 pub(crate) struct SimArgs {
-    /// The log: a file in the Standard Workload Format, plain or compressed by gzip
-    #[arg(long, value_name = "FILE")]
-    pub swf: PathBuf,
-    /// Processors of the machine, one pool [default: what the log's header says]
+    /// Play a log: a file in the Standard Workload Format, plain or compressed by gzip
+    #[arg(long, value_name = "FILE", group = "played")]
+    pub swf: Option<PathBuf>,
+    /// Play an executed workflow with what its tasks waited for: an instance of WfCommons, as JSON or a table
+    #[arg(long, value_name = "FILE", group = "played")]
+    pub wfinstance: Option<PathBuf>,
+    /// Play a list: one job a line, as JSON with the keys wall_s, submit_s, cores, memory_peak_bytes, after ...
+    #[arg(long, value_name = "FILE.jsonl", group = "played")]
+    pub jobs: Option<PathBuf>,
+    /// Play what ran on this host since then: so long ago (7d), a date, or @ and Unix seconds
+    #[arg(long, value_name = "WHEN", group = "played")]
+    pub since: Option<String>,
+    /// Hosts, all alike; a job that fits on one is on one [default: one, of all processors of a log]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub hosts: Option<u32>,
+    /// Cores of each host [default: the processors that the log's header names, divided among the hosts; else this host's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub cores: Option<u32>,
+    /// RAM of each host [default: memory does not count; this host's where the jobs are played on it]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub memory: Option<u64>,
+    /// Swap of each host; with it plain hosts page and kill as well
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub swap: Option<u64>,
+    /// What the swap device writes and reads in a second [default: 500MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub swap_rate: Option<u64>,
+    /// The machine of each host: a file of hwloc's, synthetic:"...", or sysfs:DIR, as for `pinfold topology --from`
+    #[arg(long, value_name = "T", conflicts_with = "cores")]
+    pub topology: Option<String>,
     /// The rule by which jobs are dispatched
     #[arg(long, value_enum, default_value_t = DispatchArg::Easy)]
     pub dispatch: DispatchArg,
     /// How long jobs are believed to take when they are dispatched
     #[arg(long, value_enum, default_value_t = RuntimesArg::Requested)]
     pub runtimes: RuntimesArg,
-    /// One run for each value of `dispatch`, `runtimes` or `cores`; several times: for each combination
+    /// What decides on each host [default: plain for a log, unless a key of the configuration is set; else pinfold]
+    #[arg(long, value_enum)]
+    pub host_policy: Option<HostPolicyArg>,
+    /// Set a key of the configuration (`pinfold config get` lists them), or what --compare takes
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// One run for each value of `dispatch`, `runtimes`, `hosts`, `cores`, `memory`, `swap`, `host-policy` or a key of the
+    /// configuration; several times: for each combination
     #[arg(long, value_name = "KEY=V1,V2,...")]
     pub compare: Vec<String>,
-    /// Write when each job started and ended; with one run only
+    /// Replay each run so often, all but the first with jobs submitted up to a minute later: how far figures are chance
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub repeat: u64,
+    /// Chooses how the replays differ
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Write when and where each job started and ended; with one run only
     #[arg(long, value_name = "FILE.csv")]
     pub starts: Option<PathBuf>,
+    /// Draw which job was where, and what jobs held; with one run only
+    #[arg(short, long, value_name = "FILE.svg|FILE.png")]
+    pub output: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// What decides on a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HostPolicyArg {
+    /// The policy of pinfold's daemon
+    Pinfold,
+    /// Nothing: each job starts as it comes
+    Plain,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -74,256 +134,91 @@ pub(crate) enum RuntimesArg {
     Learned,
 }
 
-/// What a run is made of, as it was said.
-#[derive(Debug, Clone, Copy)]
-struct Variant {
-    dispatch: DispatchArg,
-    runtimes: RuntimesArg,
-    cores: Option<u32>,
-}
-
-/// A run and what came of it, as JSON has it.
-#[derive(Debug, Serialize)]
-struct RunView {
-    label: String,
-    jobs: usize,
-    makespan_s: f64,
-    utilisation: f64,
-    mean_wait_s: f64,
-    mean_bounded_slowdown: f64,
-    p95_wait_s: f64,
-    mean_turnaround_s: f64,
-    frozen_s: f64,
-    killed: u64,
-    events: u64,
-    wall_s: f64,
-}
-
 /// `pinfold sim`.
-pub(crate) fn sim(args: &SimArgs) -> Result<(), Failure> {
-    let variants = variants(args)?;
-    if args.starts.is_some() && variants.len() > 1 {
-        let text =
-            "--starts writes the starts of one run; leave out --compare, or name one value of each key";
-        return Err(Failure::new(ExitCode::Usage, text));
+pub(crate) fn sim(dial: &Dial, args: &SimArgs) -> Result<(), Failure> {
+    let input = Input::open(dial, args)?;
+    let variants = variant::variants(args, input.is_log())?;
+    for (option, given) in [("--starts", args.starts.is_some()), ("-o", args.output.is_some())] {
+        if given && variants.len() > 1 {
+            let text =
+                format!("{option} writes of one run; leave out --compare, or name one value of each key");
+            return Err(Failure::new(ExitCode::Usage, text));
+        }
     }
+    let kind = args.output.as_deref().map(picture_kind).transpose()?;
+    let site = Site::look(args, &input)?;
     let mut views = Vec::new();
-    for (label, variant) in variants {
-        let (jobs, cores) = load(&args.swf, variant.cores)?;
-        let options = Options {
-            processors: cores,
-            dispatch: rule(variant.dispatch),
-            runtimes: estimates(variant.runtimes),
-        };
-        let begun = Instant::now();
-        let played = with_progress(&label, &jobs, &options);
-        let wall_s = begun.elapsed().as_secs_f64();
+    for variant in variants {
+        let (loaded, outcome, mut view) = run(args, &input, &variant, &site, 0)?;
         if let Some(file) = &args.starts {
-            write_starts(file, &jobs, &played)
+            let written = File::create(file).map(BufWriter::new);
+            written
+                .and_then(|mut out| show::write_starts(&loaded.jobs, &outcome.played, &mut out))
                 .map_err(|error| Failure::doing(format!("failed to write {}", file.display()), &error))?;
         }
-        views.push(view(label, &metrics(&jobs, &played.starts_s, cores), &played, wall_s));
+        if let (Some(file), Some(kind)) = (&args.output, &kind) {
+            picture::write(file, kind, &view.label, &loaded, &outcome)?;
+        }
+        for replay in 1..args.repeat {
+            view.add_replay(&run(args, &input, &variant, &site, replay)?.2);
+        }
+        views.push(view);
     }
     if args.json {
         return print_json(&serde_json::json!({ "version": JSON_VERSION, "runs": views }));
     }
-    print_text(|out| write_table(&views, out))
+    print_text(|out| show::write_table(&views, out))
 }
 
-fn view(label: String, figures: &Metrics, played: &Played, wall_s: f64) -> RunView {
-    RunView {
-        label,
-        jobs: figures.jobs,
-        makespan_s: figures.makespan_s,
-        utilisation: figures.utilisation,
-        mean_wait_s: figures.mean_wait_s,
-        mean_bounded_slowdown: figures.mean_bounded_slowdown,
-        p95_wait_s: figures.p95_wait_s,
-        mean_turnaround_s: figures.mean_turnaround_s,
-        // One pool of processors freezes and kills nothing.
-        frozen_s: 0.0,
-        killed: 0,
-        events: played.events,
-        wall_s,
-    }
-}
-
-fn rule(dispatch: DispatchArg) -> Dispatch {
-    match dispatch {
-        DispatchArg::Fcfs => Dispatch::Fcfs,
-        DispatchArg::Easy => Dispatch::Easy,
-        DispatchArg::Shortest => Dispatch::ShortestFirst,
-        DispatchArg::Conservative => Dispatch::Conservative,
-    }
-}
-
-fn estimates(runtimes: RuntimesArg) -> Runtimes {
-    match runtimes {
-        RuntimesArg::Requested => Runtimes::Requested,
-        RuntimesArg::Perfect => Runtimes::Perfect,
-        RuntimesArg::Learned => Runtimes::Learned,
-    }
-}
-
-/// The runs that were asked for, each with a label that tells it from the others.
-fn variants(args: &SimArgs) -> Result<Vec<(String, Variant)>, Failure> {
-    let base = Variant { dispatch: args.dispatch, runtimes: args.runtimes, cores: args.cores };
-    let mut variants = vec![(String::new(), base)];
-    for compared in &args.compare {
-        let wrong = |text: String| Failure::new(ExitCode::Usage, format!("--compare {compared}: {text}"));
-        let Some((key, values)) = compared.split_once('=') else {
-            return Err(wrong("it takes KEY=V1,V2,...; keys are dispatch, runtimes and cores".to_owned()));
-        };
-        let mut more = Vec::new();
-        for (label, variant) in &variants {
-            for value in values.split(',') {
-                let changed = changed(*variant, key, value).map_err(wrong)?;
-                let label = if label.is_empty() { String::new() } else { format!("{label} ") };
-                more.push((format!("{label}{key}={value}"), changed));
-            }
-        }
-        variants = more;
-    }
-    if args.compare.is_empty() {
-        let name = |value: Option<clap::builder::PossibleValue>| {
-            value.map_or_else(String::new, |value| value.get_name().to_owned())
-        };
-        let label = format!(
-            "dispatch={} runtimes={}",
-            name(args.dispatch.to_possible_value()),
-            name(args.runtimes.to_possible_value())
-        );
-        variants[0].0 = label;
-    }
-    Ok(variants)
-}
-
-fn changed(variant: Variant, key: &str, value: &str) -> Result<Variant, String> {
-    match key {
-        "dispatch" => Ok(Variant { dispatch: DispatchArg::from_str(value, false)?, ..variant }),
-        "runtimes" => Ok(Variant { runtimes: RuntimesArg::from_str(value, false)?, ..variant }),
-        "cores" => match value.parse() {
-            Ok(0) | Err(_) => Err(format!("`{value}` is no number of cores above 0")),
-            Ok(cores) => Ok(Variant { cores: Some(cores), ..variant }),
-        },
-        _ => Err(format!("there is no key `{key}`; keys are dispatch, runtimes and cores")),
-    }
-}
-
-/// The jobs of a log that fit on so many cores, and how many those are.
-fn load(file: &Path, cores: Option<u32>) -> Result<(Vec<Job>, u32), Failure> {
-    let failed =
-        |error: &dyn std::error::Error| Failure::doing(format!("failed to read {}", file.display()), error);
-    let (header, records) = read(file).map_err(|error| failed(&error))?;
-    let in_header =
-        header.processors.and_then(|processors| u32::try_from(processors).ok()).filter(|&count| count > 0);
-    let Some(cores) = cores.or(in_header) else {
-        let text = format!(
-            "{}: its header does not say how many processors there are; say --cores N",
-            file.display()
-        );
-        return Err(Failure::new(ExitCode::Usage, text));
+/// One run: the jobs as they were, or one of its replays.
+fn run(
+    args: &SimArgs,
+    input: &Input,
+    variant: &Variant,
+    site: &Site,
+    replay: u64,
+) -> Result<(Loaded, Outcome, RunView), Failure> {
+    let loaded = input.load(variant, site, Shake::new(args.seed, replay), replay == 0)?;
+    let options = Options { fleet: loaded.fleet, dispatch: variant.rule(), runtimes: variant.estimates() };
+    let hosts = if variant.is_simple() {
+        None
+    } else {
+        let series = args.output.is_some() && replay == 0;
+        Some(Hosts { series, ..variant.simulated(site, loaded.fleet.cores)? })
     };
-    let mut filter = Filter::new(cores);
-    records.iter().for_each(|record| filter.take(record));
-    let (jobs, dropped) = filter.finish();
-    if dropped.total() > 0 {
-        say(&format!(
-            "{}: {} of {} jobs are not played: {}",
-            file.display(),
-            dropped.total(),
-            records.len(),
-            causes(&dropped)
-        ));
+    let begun = Instant::now();
+    let outcome = with_progress(&variant.label, &loaded, &options, hosts.as_ref());
+    let wall_s = begun.elapsed().as_secs_f64();
+    if outcome.stuck > 0 {
+        let text = format!(
+            "{}: {} of {} jobs never ended: no host lets them run with these settings",
+            variant.label,
+            outcome.stuck,
+            loaded.jobs.len()
+        );
+        return Err(Failure::new(ExitCode::Failed, text));
     }
-    if jobs.is_empty() {
-        return Err(Failure::new(ExitCode::Failed, format!("{}: there is no job to play", file.display())));
-    }
-    Ok((jobs, cores))
+    let view = RunView::new(&variant.label, &loaded.jobs, loaded.fleet.all_cores(), &outcome, wall_s);
+    Ok((loaded, outcome, view))
 }
 
-fn causes(dropped: &Dropped) -> String {
-    let causes = [
-        (dropped.too_wide, "wider than the machine"),
-        (dropped.no_processors, "without processors"),
-        (dropped.no_run_time, "without a run time"),
-        (dropped.no_request, "without a requested run time"),
-        (dropped.no_submission, "without a time of submission"),
-    ];
-    let causes = causes.into_iter().filter(|&(count, _)| count > 0);
-    causes.map(|(count, cause)| format!("{count} {cause}")).collect::<Vec<_>>().join(", ")
-}
-
-/// The lines of a log.
-fn read(file: &Path) -> io::Result<(Header, Vec<pinfold_cluster::swf::Record>)> {
-    let mut bytes = BufReader::new(File::open(file)?);
-    let compressed = bytes.fill_buf()?.starts_with(&[0x1f, 0x8b]);
-    let text: Box<dyn Read> = if compressed { Box::new(MultiGzDecoder::new(bytes)) } else { Box::new(bytes) };
-    let (mut reader, mut records, mut line) = (Reader::default(), Vec::new(), Vec::new());
-    let mut text = BufReader::new(text);
-    loop {
-        line.clear();
-        // A line of a log is short. One without an end must not fill the memory.
-        let count = (&mut text).take(LINE_MAX).read_until(b'\n', &mut line)?;
-        if count == 0 {
-            return Ok((reader.header(), records));
-        }
-        let wrong =
-            |error: &dyn std::fmt::Display| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
-        // Names in comments may be in any encoding.
-        let words = String::from_utf8_lossy(&line);
-        records.extend(reader.line(&words).map_err(|error| wrong(&error))?);
-    }
-}
-
-/// The longest line of a log, in bytes.
-const LINE_MAX: u64 = 64 * 1024;
-
-/// Plays a log; a terminal is told how far it is.
-fn with_progress(label: &str, jobs: &[Job], options: &Options) -> Played {
+/// Plays jobs; a terminal is told how far it is.
+fn with_progress(label: &str, loaded: &Loaded, options: &Options, hosts: Option<&Hosts>) -> Outcome {
     let shown = io::stderr().is_terminal();
     let (mut next, mut drawn) = (Instant::now() + PROGRESS, false);
-    let played = play(jobs, options, |ended| {
+    let count = loaded.jobs.len();
+    let progress = |ended| {
         if shown && Instant::now() >= next {
             (next, drawn) = (Instant::now() + PROGRESS, true);
-            let _ = write!(io::stderr(), "\r\x1b[K{label}: {ended} of {} jobs", jobs.len());
+            let _ = write!(io::stderr(), "\r\x1b[K{label}: {ended} of {count} jobs");
         }
-    });
+    };
+    let outcome = match hosts {
+        Some(hosts) => pinfold_whatif::play::play(&loaded.jobs, &loaded.graph, options, hosts, progress),
+        None => play(&loaded.jobs, &loaded.graph, options, progress).into(),
+    };
     if drawn {
         let _ = write!(io::stderr(), "\r\x1b[K");
     }
-    played
-}
-
-fn write_starts(file: &Path, jobs: &[Job], played: &Played) -> io::Result<()> {
-    let mut out = BufWriter::new(File::create(file)?);
-    writeln!(out, "job,start_s,end_s,host")?;
-    for (job, start) in jobs.iter().zip(&played.starts_s) {
-        writeln!(out, "{},{start},{},0", job.number, start + job.run_s)?;
-    }
-    out.flush()
-}
-
-fn write_table(views: &[RunView], out: &mut dyn Write) -> io::Result<()> {
-    let wide = views.iter().map(|view| view.label.len()).max().unwrap_or(0).max(3);
-    writeln!(
-        out,
-        "{:wide$}  {:>9}  {:>10}  {:>5}  {:>10}  {:>10}  {:>10}  {:>9}",
-        "RUN", "JOBS", "MAKESPAN", "USED", "MEAN WAIT", "95% WAIT", "TURNAROUND", "SLOWDOWN"
-    )?;
-    for view in views {
-        writeln!(
-            out,
-            "{:wide$}  {:>9}  {:>10}  {:>4.1}%  {:>10}  {:>10}  {:>10}  {:>9.2}",
-            view.label,
-            view.jobs,
-            duration(view.makespan_s),
-            view.utilisation * 100.0,
-            duration(view.mean_wait_s),
-            duration(view.p95_wait_s),
-            duration(view.mean_turnaround_s),
-            view.mean_bounded_slowdown
-        )?;
-    }
-    Ok(())
+    outcome
 }

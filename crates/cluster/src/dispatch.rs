@@ -1,11 +1,14 @@
 //! The rules by which a workload manager picks the next job. Each is one pass over the queue at one moment.
 //!
-//! Absent: events and time ([`crate::play`]).
+//! Absent: events and time: the caller ([`crate::play`], or a simulator of hosts) says what happened and when.
 
-use crate::Seconds;
-use crate::free::Pool;
+use crate::Micros;
+use crate::fleet::{Fleet, Part, Parts};
+use crate::hosts::{Hosts, Reservation};
 use crate::job::Job;
-use crate::line::{Hole, Line, Waiting};
+use crate::line::{Free, Hole, Line, Place, Waiting};
+use crate::plan::Plan;
+use crate::runtimes::{Estimator, Runtimes};
 
 /// A rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,21 +33,89 @@ pub enum Dispatch {
     Conservative,
 }
 
+/// A workload manager: it is told of submissions and ends, and says what starts where.
+#[derive(Debug)]
+pub struct Dispatcher<'a> {
+    jobs: &'a [Job],
+    rule: Dispatch,
+    hosts: Hosts,
+    line: Line,
+    estimator: Estimator,
+}
+
+impl<'a> Dispatcher<'a> {
+    /// For these jobs, which it knows by their places in the list, on these hosts. A job for which the hosts have no
+    /// room ([`Fleet::room`]) would wait for ever, and hold up all behind it: [`crate::job::Filter`] drops those.
+    ///
+    /// # Panics
+    /// There is such a job.
+    #[must_use]
+    pub fn new(jobs: &'a [Job], fleet: Fleet, rule: Dispatch, runtimes: Runtimes) -> Self {
+        let fits = |job: &Job| job.processors <= fleet.room(job);
+        assert!(jobs.iter().all(fits), "a job is wider than the machine, or needs more memory");
+        let hosts = Hosts::new(fleet, jobs.len());
+        Self { jobs, rule, hosts, line: Line::default(), estimator: Estimator::new(runtimes) }
+    }
+
+    /// A job is submitted, at the end of the queue.
+    pub fn submit(&mut self, index: usize) {
+        let job = &self.jobs[index];
+        let estimate_us = self.estimator.estimate(job);
+        let on_one_host = self.hosts.fleet.on_one_host(job);
+        let (processors, memory) = (job.processors, job.memory);
+        self.line.push(Waiting { index, processors, memory, estimate_us, on_one_host });
+    }
+
+    /// A job that was started is over.
+    pub fn ended(&mut self, index: usize) {
+        self.hosts.end(index, &self.jobs[index]);
+        self.estimator.ended(&self.jobs[index]);
+    }
+
+    /// What starts now.
+    pub fn pass(&mut self, now_us: Micros) -> Vec<usize> {
+        if self.line.is_empty() {
+            return Vec::new();
+        }
+        let mut pass = Pass {
+            jobs: self.jobs,
+            hosts: &mut self.hosts,
+            line: &mut self.line,
+            now_us,
+            started: Vec::new(),
+        };
+        pass.run(self.rule);
+        pass.started
+    }
+
+    /// Where a job is, or was.
+    #[must_use]
+    pub fn parts(&self, index: usize) -> &[Part] {
+        self.hosts.parts(index)
+    }
+
+    /// Where each job was; nowhere if it never started.
+    #[must_use]
+    pub fn into_parts(self) -> Vec<Parts> {
+        self.hosts.into_parts()
+    }
+}
+
 /// One pass: what it may look at, and what it starts.
 #[derive(Debug)]
-pub(crate) struct Pass<'a> {
-    pub jobs: &'a [Job],
-    pub pool: &'a mut Pool,
-    pub line: &'a mut Line,
-    pub now_s: Seconds,
+struct Pass<'a> {
+    jobs: &'a [Job],
+    hosts: &'a mut Hosts,
+    line: &'a mut Line,
+    now_us: Micros,
     /// The jobs that were started.
-    pub started: Vec<usize>,
+    started: Vec<usize>,
 }
 
 impl Pass<'_> {
-    pub(crate) fn run(&mut self, rule: Dispatch) {
+    fn run(&mut self, rule: Dispatch) {
         let Some(head) = self.start_heads() else { return };
-        if self.pool.free() == 0 {
+        if self.hosts.are_full() {
             return;
         }
         match rule {
@@ -55,133 +126,99 @@ impl Pass<'_> {
         }
     }
 
-    fn start(&mut self, place: usize, job: Waiting) {
+    fn start(&mut self, place: Place, job: Waiting, parts: Parts) {
         self.line.remove(place);
-        self.pool.start(job.index, &self.jobs[job.index], self.now_s, job.estimate_s);
+        self.hosts.start(job.index, &self.jobs[job.index], parts, self.now_us, job.estimate_us);
         self.started.push(job.index);
     }
 
     /// Starts the head of the queue as long as it fits; gives the first that does not.
-    fn start_heads(&mut self) -> Option<(usize, Waiting)> {
+    fn start_heads(&mut self) -> Option<(Place, Waiting)> {
         while let Some((place, job)) = self.line.head() {
-            if job.processors > self.pool.free() {
+            let Some(parts) = self.hosts.choose(&self.jobs[job.index], None) else {
                 return Some((place, job));
-            }
-            self.start(place, job);
+            };
+            self.start(place, job, parts);
         }
         None
     }
 
-    /// What is free beside the reservation of the head.
-    fn hole(&mut self, head: Waiting) -> Hole {
-        self.pool.revise(self.jobs, self.now_s);
-        let (at_s, free) = self.pool.when_free(self.jobs, head.processors, self.now_s);
-        Hole { free: self.pool.free(), window_s: at_s - self.now_s, beyond: free - head.processors }
+    fn reserve(&mut self, head: Waiting) -> Reservation {
+        self.hosts.revise(self.jobs, self.now_us);
+        self.hosts.reserve(&self.jobs[head.index], self.jobs, self.now_us)
     }
 
-    fn backfill(&mut self, (mut place, head): (usize, Waiting)) {
-        let mut hole = self.hole(head);
-        while let Some((next, job)) = self.line.next_that_fits(place, &hole) {
+    /// What is free beside a reservation.
+    fn hole(&self, reserved: &Reservation, failed: Vec<(Waiting, bool)>) -> Hole {
+        let hosts = &self.hosts;
+        let in_time = Free { one: hosts.largest_but(None), all: hosts.free_cores() };
+        let outliving = match reserved.host {
+            Some(host) => {
+                let (here, extra) = (hosts.free_on(host), hosts.extra());
+                let (cores, kept) = (here.saturating_sub(extra), here.min(reserved.beyond));
+                let all = in_time.all - cores + cores.min(reserved.beyond);
+                Free { one: hosts.largest_but(Some(host)).max(kept), all }
+            }
+            None => Free { one: in_time.one.min(reserved.beyond), all: in_time.all.min(reserved.beyond) },
+        };
+        let window_us = reserved.at_us - self.now_us;
+        Hole { window_us, in_time, outliving, memory: hosts.largest_memory(), failed }
+    }
+
+    fn backfill(&mut self, (mut place, head): (Place, Waiting)) {
+        let mut reserved = self.reserve(head);
+        let mut hole = self.hole(&reserved, Vec::new());
+        while let Some((next, job)) = self.line.next_that_may_fit(place, &hole) {
             place = next;
-            self.fill(&mut hole, next, job);
-        }
-    }
-
-    fn backfill_shortest(&mut self, (place, head): (usize, Waiting)) {
-        let mut hole = self.hole(head);
-        let mut candidates: Vec<_> = self.line.iter().filter(|&(other, _)| other != place).collect();
-        candidates.sort_by_key(|&(place, job)| (job.estimate_s, place));
-        for (place, job) in candidates {
-            if job.processors <= hole.free
-                && (job.estimate_s <= hole.window_s || job.processors <= hole.beyond)
-            {
-                self.fill(&mut hole, place, job);
+            if self.fill(&mut reserved, next, job) {
+                hole = self.hole(&reserved, hole.failed);
+            } else {
+                hole.failed.push((job, job.estimate_us <= hole.window_us));
             }
         }
     }
 
-    /// Starts a job in the hole.
-    fn fill(&mut self, hole: &mut Hole, place: usize, job: Waiting) {
-        self.start(place, job);
-        hole.free -= job.processors;
-        if job.estimate_s > hole.window_s {
-            hole.beyond -= job.processors;
+    fn backfill_shortest(&mut self, (place, head): (Place, Waiting)) {
+        let mut reserved = self.reserve(head);
+        let mut candidates = self.line.all();
+        candidates.retain(|&(other, _)| other != place);
+        candidates.sort_by_key(|&(place, job)| (job.estimate_us, place));
+        for (place, job) in candidates {
+            self.fill(&mut reserved, place, job);
         }
+    }
+
+    /// Starts a job beside a reservation, if it fits.
+    fn fill(&mut self, reserved: &mut Reservation, place: Place, job: Waiting) -> bool {
+        let asked = &self.jobs[job.index];
+        let outlives = job.estimate_us > reserved.at_us - self.now_us;
+        let Some(parts) = self.hosts.choose(asked, outlives.then_some(&*reserved)) else { return false };
+        if outlives {
+            let concerned = parts.iter().filter(|part| reserved.host.is_none_or(|host| host == part.host));
+            let taken: u32 = concerned.map(|part| part.processors).sum();
+            reserved.beyond -= taken;
+            if reserved.host.is_some() {
+                reserved.memory = reserved.memory.saturating_sub(asked.memory_of(taken));
+            }
+        }
+        self.start(place, job, parts);
+        true
     }
 
     fn reserve_all(&mut self) {
-        self.pool.revise(self.jobs, self.now_s);
-        let mut plan = Plan::new(self.now_s, self.pool.free(), self.pool.ends(self.jobs));
-        let waiting: Vec<_> = self.line.iter().collect();
-        for (place, job) in waiting {
-            if plan.reserve(job.processors, job.estimate_s) == self.now_s {
-                self.start(place, job);
+        self.hosts.revise(self.jobs, self.now_us);
+        let mut plan = Plan::new(self.now_us, self.hosts.fleet.slots, self.hosts.each());
+        for (place, job) in self.line.all() {
+            let reserved = plan.reserve(&self.jobs[job.index], job.estimate_us, self.hosts);
+            if let Some((at_us, parts)) = reserved
+                && at_us == self.now_us
+            {
+                self.start(place, job, parts);
             }
-            if self.pool.free() == 0 {
+            if self.hosts.are_full() {
                 // Nothing more starts now, and all reservations are made anew next time.
                 break;
             }
         }
-    }
-}
-
-/// How many processors are free from when on: steps in time, the last one for ever.
-#[derive(Debug)]
-struct Plan {
-    steps: Vec<(Seconds, u32)>,
-}
-
-impl Plan {
-    fn new(now_s: Seconds, free: u32, ends: impl Iterator<Item = (Seconds, u32)>) -> Self {
-        let mut steps = vec![(now_s, free)];
-        for (at_s, processors) in ends {
-            match steps.last_mut() {
-                Some((last_s, free)) if *last_s == at_s => *free += processors,
-                last => {
-                    let free = last.map_or(0, |(_, free)| *free);
-                    steps.push((at_s, free + processors));
-                }
-            }
-        }
-        Self { steps }
-    }
-
-    /// Reserves at the first moment from which on so many processors are free for so long; gives that moment.
-    fn reserve(&mut self, processors: u32, length_s: Seconds) -> Seconds {
-        let mut from = 0;
-        for (place, &(at_s, free)) in self.steps.iter().enumerate() {
-            if place > from && at_s >= self.steps[from].0.saturating_add(length_s) {
-                break;
-            }
-            if free < processors {
-                from = place + 1;
-            }
-        }
-        let start_s = self.steps[from].0;
-        let end_s = start_s.saturating_add(length_s);
-        let until = self.steps.partition_point(|&(at_s, _)| at_s < end_s);
-        if self.steps.get(until).is_none_or(|&(at_s, _)| at_s > end_s) {
-            let (_, free) = self.steps[until - 1];
-            self.steps.insert(until, (end_s, free));
-        }
-        self.steps[from..until].iter_mut().for_each(|(_, free)| *free -= processors);
-        start_s
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reservations_take_the_first_gap_that_lasts() {
-        // Four processors: one free now, all at 10 s.
-        let mut plan = Plan::new(0, 1, [(10, 3)].into_iter());
-        assert_eq!(plan.reserve(4, 5), 10);
-        assert_eq!(plan.reserve(1, 10), 0, "it ends as the first begins");
-        assert_eq!(plan.reserve(1, 1), 15);
-        assert_eq!(plan.reserve(3, 100), 15);
-        assert_eq!(plan.reserve(2, 1), 115);
-        assert_eq!(plan.steps, [(0, 0), (10, 0), (15, 0), (16, 1), (115, 2), (116, 4)]);
     }
 }

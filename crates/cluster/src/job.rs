@@ -1,26 +1,64 @@
-//! A job as a dispatcher sees it, and which jobs of a log are played.
+//! A job as a dispatcher sees it, and which jobs of a list are played.
 
-use crate::Seconds;
+use crate::fleet::Fleet;
 use crate::swf::Record;
+use crate::{Micros, SECOND};
 
 /// A job of a simulated cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Job {
-    /// Its number in the log.
+    /// Its number in the list.
     pub number: u64,
     /// When it is submitted.
-    pub submit_s: Seconds,
-    /// How long it runs, above 0.
-    pub run_s: Seconds,
-    /// The run time that its user asks for, at least `run_s`.
-    pub requested_s: Seconds,
+    pub submit_us: Micros,
+    /// How long it runs on processors of its own, above 0.
+    pub run_us: Micros,
+    /// The run time that its user asks for, at least `run_us`.
+    pub requested_us: Micros,
     /// Processors that it takes, above 0.
     pub processors: u32,
-    /// Its user's number in the log.
+    /// The part of the time in which each of them computes, in thousandths: 1 to 1000.
+    pub busy_milli: u16,
+    /// Memory that the dispatcher keeps free for it, in bytes for each processor; 0: it asks for none.
+    pub memory: u64,
+    /// Memory that it comes to hold, in bytes for each processor; 0: nothing is known.
+    pub memory_peak: u64,
+    /// Its user's number in the list.
     pub user: u64,
+    /// What it runs: jobs of one user with one of these are alike; 0: nothing is known.
+    pub program: u64,
 }
 
-/// Why a line of a log is not played.
+impl Default for Job {
+    /// A job of a second on one processor.
+    fn default() -> Self {
+        Self {
+            number: 0,
+            submit_us: 0,
+            run_us: SECOND,
+            requested_us: SECOND,
+            processors: 1,
+            busy_milli: 1000,
+            memory: 0,
+            memory_peak: 0,
+            user: 0,
+            program: 0,
+        }
+    }
+}
+
+impl Job {
+    /// What the dispatcher keeps free for so many of its processors, in bytes.
+    #[must_use]
+    pub fn memory_of(&self, processors: u32) -> u64 {
+        self.memory.saturating_mul(processors.into())
+    }
+}
+
+/// A run time, request or time of submission beyond this, some 1,000 years in seconds, is an error of the list.
+pub const LONGEST_S: u64 = 32_000_000_000;
+
+/// Why a line of a list is not played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unfit {
     TooWide,
@@ -28,9 +66,11 @@ enum Unfit {
     NoRunTime,
     NoRequest,
     NoSubmission,
+    TooLong,
+    TooLarge,
 }
 
-/// How many lines of a log are not played, by why.
+/// How many lines of a list are not played, by why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Dropped {
     /// More processors than the machine has.
@@ -43,13 +83,43 @@ pub struct Dropped {
     pub no_request: u64,
     /// No time of submission.
     pub no_submission: u64,
+    /// A time beyond [`LONGEST_S`].
+    pub too_long: u64,
+    /// More memory than the hosts have for it.
+    pub too_large: u64,
 }
 
 impl Dropped {
     /// All of them.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.too_wide + self.no_processors + self.no_run_time + self.no_request + self.no_submission
+        self.too_wide
+            + self.no_processors
+            + self.no_run_time
+            + self.no_request
+            + self.no_submission
+            + self.too_long
+            + self.too_large
+    }
+
+    /// Looks whether a job can be played on these hosts, and counts one that cannot.
+    pub fn check(&mut self, fleet: &Fleet, job: &Job) -> bool {
+        let longest_us = LONGEST_S * SECOND;
+        let why = if u64::from(job.processors) > fleet.all_cores() {
+            Unfit::TooWide
+        } else if job.processors == 0 {
+            Unfit::NoProcessors
+        } else if job.run_us == 0 {
+            Unfit::NoRunTime
+        } else if job.requested_us.max(job.submit_us) > longest_us {
+            Unfit::TooLong
+        } else if fleet.room(job) < job.processors {
+            Unfit::TooLarge
+        } else {
+            return true;
+        };
+        self.count(why);
+        false
     }
 
     fn count(&mut self, why: Unfit) {
@@ -59,33 +129,36 @@ impl Dropped {
             Unfit::NoRunTime => &mut self.no_run_time,
             Unfit::NoRequest => &mut self.no_request,
             Unfit::NoSubmission => &mut self.no_submission,
+            Unfit::TooLong => &mut self.too_long,
+            Unfit::TooLarge => &mut self.too_large,
         };
         *count += 1;
     }
 }
 
-/// Jobs of a log that are played on a machine of so many processors, in order of submission.
+/// Jobs of a list that are played on a cluster, in order of submission.
 ///
 /// The filter is the strong one of Gaussier, Glesser, Reis and Trystram, "Improving backfilling by using machine
 /// learning to predict running times", SC'15. In this order: a job wider than the machine is dropped. Where one of
 /// the two numbers of processors is known, it stands for both; a job without any is dropped, as is one without a run
 /// time or a request. A job that ran beyond its request ends at its request, as if it was killed there. A job without a time
-/// of submission is dropped.
-#[derive(Debug, Default)]
+/// of submission is dropped. Added here: so is one with a time beyond [`LONGEST_S`], and one that needs more memory than
+/// the hosts have for it.
+#[derive(Debug)]
 pub struct Filter {
-    processors: u64,
+    fleet: Fleet,
     jobs: Vec<Job>,
     dropped: Dropped,
 }
 
 impl Filter {
-    /// For a machine of so many processors.
+    /// For a cluster of these hosts.
     #[must_use]
-    pub fn new(processors: u32) -> Self {
-        Self { processors: processors.into(), ..Self::default() }
+    pub fn new(fleet: Fleet) -> Self {
+        Self { fleet, jobs: Vec::new(), dropped: Dropped::default() }
     }
 
-    /// Takes a line of the log in.
+    /// Takes a line of a log in.
     pub fn take(&mut self, record: &Record) {
         match self.job(record) {
             Ok(job) => self.jobs.push(job),
@@ -93,17 +166,18 @@ impl Filter {
         }
     }
 
-    /// The jobs in order of submission, those of one second in the order of the log; and what was dropped.
+    /// The jobs in order of submission, those of one moment in the order of the list; and what was dropped.
     #[must_use]
     pub fn finish(mut self) -> (Vec<Job>, Dropped) {
-        self.jobs.sort_by_key(|job| job.submit_s);
+        self.jobs.sort_by_key(|job| job.submit_us);
+        self.jobs.shrink_to_fit();
         (self.jobs, self.dropped)
     }
 
     fn job(&self, record: &Record) -> Result<Job, Unfit> {
         let known = |value: Option<u64>| value.filter(|&value| value > 0);
         let (allocated, requested) = (known(record.allocated), known(record.requested));
-        if allocated.max(requested).is_some_and(|most| most > self.processors) {
+        if allocated.max(requested).is_some_and(|most| most > self.fleet.all_cores()) {
             return Err(Unfit::TooWide);
         }
         let processors = requested.or(allocated).and_then(|count| u32::try_from(count).ok());
@@ -113,8 +187,26 @@ impl Filter {
         // Its user would have had it killed at the limit.
         let run_s = run_s.min(requested_s);
         let submit_s = record.submit_s.ok_or(Unfit::NoSubmission)?;
-        let user = record.user.unwrap_or(u64::MAX);
-        Ok(Job { number: record.job, submit_s, run_s, requested_s, processors, user })
+        if requested_s.max(submit_s) > LONGEST_S {
+            return Err(Unfit::TooLong);
+        }
+        // No job computes longer than it runs; some machines that did not count wrote 0.
+        let busy = known(record.cpu_s).map_or(1000, |cpu_s| (cpu_s.min(run_s) * 1000).div_ceil(run_s));
+        let bytes = |kib: Option<u64>| known(kib).map(|kib| kib.saturating_mul(1024));
+        let peak = bytes(record.memory_used_kib);
+        let job = Job {
+            number: record.job,
+            submit_us: submit_s * SECOND,
+            run_us: run_s * SECOND,
+            requested_us: requested_s * SECOND,
+            processors,
+            busy_milli: u16::try_from(busy.clamp(1, 1000)).unwrap_or(1000),
+            memory: bytes(record.memory_requested_kib).or(peak).unwrap_or(0),
+            memory_peak: peak.unwrap_or(0),
+            user: record.user.unwrap_or(u64::MAX),
+            program: record.program.unwrap_or(0),
+        };
+        if self.fleet.room(&job) < processors { Err(Unfit::TooLarge) } else { Ok(job) }
     }
 }
 
@@ -134,8 +226,9 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(record: Record, want: Result<(Seconds, u32), Unfit>) {
-        let got = Filter::new(16).job(&record).map(|job| (job.run_s, job.processors));
+    fn check(record: Record, want: Result<(u64, u32), Unfit>) {
+        let got = Filter::new(Fleet::pool(16)).job(&record);
+        let got = got.map(|job| (job.run_us / SECOND, job.processors));
         assert_eq!(got, want, "{record:?}");
     }
 
@@ -150,11 +243,39 @@ mod tests {
         check(Record { requested_s: None, ..record() }, Err(Unfit::NoRequest));
         check(Record { requested_s: Some(30), ..record() }, Ok((30, 8)));
         check(Record { submit_s: None, ..record() }, Err(Unfit::NoSubmission));
+        check(Record { submit_s: Some(u64::MAX), ..record() }, Err(Unfit::TooLong));
+        check(Record { requested_s: Some(u64::MAX), ..record() }, Err(Unfit::TooLong));
+    }
+
+    #[track_caller]
+    fn check_memory(asked_kib: u64, used_kib: u64, want: Result<(u64, u64), Unfit>) {
+        let fleet = Fleet { hosts: 4, cores: 4, slots: 4, memory: Some(8 << 20), job_memory: u64::MAX };
+        let memory =
+            Record { memory_requested_kib: Some(asked_kib), memory_used_kib: Some(used_kib), ..record() };
+        let got = Filter::new(fleet).job(&memory).map(|job| (job.memory >> 10, job.memory_peak >> 10));
+        assert_eq!(got, want);
+    }
+
+    #[test]
+    fn what_memory_a_job_has() {
+        check_memory(0, 0, Ok((0, 0)));
+        check_memory(100, 50, Ok((100, 50)));
+        check_memory(0, 50, Ok((50, 50)));
+        check_memory(4096, 0, Ok((4096, 0)));
+        check_memory(4097, 0, Err(Unfit::TooLarge));
+        check_memory(u64::MAX, 0, Err(Unfit::TooLarge));
+    }
+
+    #[test]
+    fn how_busy_a_job_is() {
+        let busy =
+            |cpu_s| Filter::new(Fleet::pool(16)).job(&Record { cpu_s, ..record() }).unwrap().busy_milli;
+        assert_eq!([None, Some(0), Some(15), Some(60), Some(999)].map(busy), [1000, 1000, 250, 1000, 1000]);
     }
 
     #[test]
     fn in_order_of_submission() {
-        let mut filter = Filter::new(16);
+        let mut filter = Filter::new(Fleet::pool(16));
         for (job, submit_s) in [(1, Some(9)), (2, Some(3)), (3, Some(9)), (4, None)] {
             filter.take(&Record { job, submit_s, ..record() });
         }

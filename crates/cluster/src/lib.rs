@@ -1,20 +1,29 @@
-//! A cluster as a workload manager sees it: a log of jobs, a pool of processors, a rule that dispatches, and figures of
-//! what came of it.
+//! A cluster as a workload manager sees it: a list of jobs, hosts, a rule that dispatches, and figures of what came of
+//! it.
 //!
-//! Reading order: [`swf`] (a log's lines), [`job`] (a job, and which jobs of a log are played), [`runtimes`] (how long
-//! the dispatcher believes that a job takes), [`dispatch`] (the rules), [`play`] (the events), [`metrics`].
+//! Reading order: [`swf`] (a log's lines), [`job`] (a job, and which jobs of a log are played), [`graph`] (jobs that wait
+//! for others), [`fleet`] (the hosts), [`runtimes`] (how long the dispatcher believes that a job takes), [`dispatch`] (the
+//! rules), `hosts`, `wanted`, `line`, `lane` and `plan` (what the rules look at), [`play`] (the events), [`metrics`].
 //!
-//! Absent here: files, clocks, threads, random numbers, hash order. The same log under the same rule gives the same
-//! starts on every run. Absent as well: single hosts, memory, and what a host does with a job that it got.
+//! Absent here: files, clocks, threads, random numbers, hash order. The same jobs under the same rule give the same
+//! starts on every run. Absent as well: what a host does with a job that it got.
 
 pub mod dispatch;
-mod free;
+pub mod fleet;
+pub mod graph;
+mod hosts;
 pub mod job;
+mod lane;
 mod line;
 pub mod metrics;
+mod plan;
 pub mod play;
 pub mod runtimes;
 pub mod swf;
+mod wanted;
 
-/// Simulated time and durations, in whole seconds: the unit of job logs. Times count from the log's own beginning.
-pub type Seconds = u64;
+/// Simulated time and durations, in microseconds. Times count from the list's own beginning.
+pub type Micros = u64;
+
+/// A second.
+pub const SECOND: Micros = 1_000_000;

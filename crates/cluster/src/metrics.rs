@@ -1,13 +1,24 @@
 //! Figures of a run, as the literature on job scheduling defines them. Averages are over all jobs, without a warm-up
 //! that is cut off.
 
-use crate::Seconds;
 use crate::job::Job;
+use crate::{Micros, SECOND};
 
-/// Jobs shorter than this count as this long in a bounded slowdown, in seconds.
+/// Jobs shorter than this count as this long in a bounded slowdown.
 ///
 /// Source: Feitelson and Rudolph, "Metrics and benchmarking for parallel job scheduling", JSSPP 1998.
-pub const BOUND_S: Seconds = 10;
+pub const BOUND: Micros = 10 * SECOND;
+
+/// When something became of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Span {
+    /// When it could have started for the first time: it was submitted, and all it waits for had ended.
+    pub submit_us: Micros,
+    /// When it started.
+    pub start_us: Micros,
+    /// When it ended.
+    pub end_us: Micros,
+}
 
 /// See the module's page. All are 0 where there is no job.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -16,7 +27,8 @@ pub struct Metrics {
     pub jobs: usize,
     /// From the first submission to the last end.
     pub makespan_s: f64,
-    /// Processor seconds used, of those that there were in the makespan: 0 to 1.
+    /// Processor seconds that jobs ran, were each alone on its processors, of those that there were in the makespan: 0 to
+    /// 1, above 1 where processors did the work of several jobs.
     pub utilisation: f64,
     /// From submission to start.
     pub mean_wait_s: f64,
@@ -24,43 +36,45 @@ pub struct Metrics {
     pub p95_wait_s: f64,
     /// From submission to end.
     pub mean_turnaround_s: f64,
-    /// max(1, turnaround / max([`BOUND_S`], run time)).
+    /// max(1, turnaround / max([`BOUND`], run time)).
     pub mean_bounded_slowdown: f64,
 }
 
-/// The figures of a run on so many processors; `starts_s` is in the order of `jobs`.
+/// The figures of a run on so many processors; `spans` is in the order of `jobs`.
 #[must_use]
-pub fn metrics(jobs: &[Job], starts_s: &[Seconds], processors: u32) -> Metrics {
+pub fn metrics(jobs: &[Job], spans: &[Span], processors: u64) -> Metrics {
     if jobs.is_empty() || processors == 0 {
         return Metrics::default();
     }
-    let mut waits: Vec<Seconds> =
-        jobs.iter().zip(starts_s).map(|(job, &start)| start - job.submit_s).collect();
-    let sum = |values: &mut dyn Iterator<Item = Seconds>| values.map(u128::from).sum::<u128>();
+    let mut waits: Vec<Micros> = spans.iter().map(|span| span.start_us - span.submit_us).collect();
+    let sum = |values: &mut dyn Iterator<Item = Micros>| seconds(values.map(u128::from).sum());
     let waited = sum(&mut waits.iter().copied());
-    let ran = sum(&mut jobs.iter().map(|job| job.run_s));
-    let used: u128 = jobs.iter().map(|job| u128::from(job.run_s) * u128::from(job.processors)).sum();
-    let slowdowns: f64 = jobs.iter().zip(&waits).map(|(job, &wait_s)| bounded_slowdown(job, wait_s)).sum();
-    let last =
-        jobs.iter().zip(starts_s).map(|(job, &start)| start.saturating_add(job.run_s)).max().unwrap_or(0);
-    let makespan_s = last - jobs.iter().map(|job| job.submit_s).min().unwrap_or(0);
+    let turned = sum(&mut spans.iter().map(|span| span.end_us - span.submit_us));
+    let used = jobs.iter().map(|job| u128::from(job.run_us) * u128::from(job.processors)).sum();
+    let slowdowns: f64 = jobs.iter().zip(spans).map(|(job, span)| bounded_slowdown(job, span)).sum();
+    let last = spans.iter().map(|span| span.end_us).max().unwrap_or(0);
+    let makespan_s = seconds(u128::from(last - spans.iter().map(|span| span.submit_us).min().unwrap_or(0)));
     waits.sort_unstable();
     let count = jobs.len() as f64;
     let p95 = waits[(waits.len() * 95).div_ceil(100) - 1];
     Metrics {
         jobs: jobs.len(),
-        makespan_s: makespan_s as f64,
-        utilisation: used as f64 / (makespan_s as f64 * f64::from(processors)).max(f64::MIN_POSITIVE),
-        mean_wait_s: waited as f64 / count,
-        p95_wait_s: p95 as f64,
-        mean_turnaround_s: (waited + ran) as f64 / count,
+        makespan_s,
+        utilisation: seconds(used) / (makespan_s * processors as f64).max(f64::MIN_POSITIVE),
+        mean_wait_s: waited / count,
+        p95_wait_s: seconds(p95.into()),
+        mean_turnaround_s: turned / count,
         mean_bounded_slowdown: slowdowns / count,
     }
 }
 
-fn bounded_slowdown(job: &Job, wait_s: Seconds) -> f64 {
-    let turnaround_s = (wait_s + job.run_s) as f64;
-    (turnaround_s / job.run_s.max(BOUND_S) as f64).max(1.0)
+fn seconds(us: u128) -> f64 {
+    us as f64 / SECOND as f64
+}
+
+fn bounded_slowdown(job: &Job, span: &Span) -> f64 {
+    let turnaround_us = (span.end_us - span.submit_us) as f64;
+    (turnaround_us / job.run_us.max(BOUND) as f64).max(1.0)
 }
 
 #[cfg(test)]
@@ -69,10 +83,19 @@ mod tests {
 
     #[test]
     fn two_jobs_one_after_the_other() {
-        let job =
-            |submit_s, run_s| Job { number: 1, submit_s, run_s, requested_s: run_s, processors: 2, user: 0 };
+        let job = |submit_s, run_s| Job {
+            submit_us: submit_s * SECOND,
+            run_us: run_s * SECOND,
+            processors: 2,
+            ..Job::default()
+        };
+        let span = |submit_s, start_s, end_s| Span {
+            submit_us: submit_s * SECOND,
+            start_us: start_s * SECOND,
+            end_us: end_s * SECOND,
+        };
         let jobs = [job(0, 20), job(10, 5)];
-        let figures = metrics(&jobs, &[0, 20], 4);
+        let figures = metrics(&jobs, &[span(0, 0, 20), span(10, 20, 25)], 4);
         assert_eq!((figures.makespan_s, figures.mean_wait_s, figures.p95_wait_s), (25.0, 5.0, 10.0));
         assert_eq!((figures.mean_turnaround_s, figures.utilisation), (17.5, 0.5));
         // The second took 15 s, and counts as 10 s long.

@@ -1,22 +1,24 @@
-//! The events of a run: submissions and ends, and a pass of the dispatcher after those of each second.
+//! The events of a run on plain hosts, on which a job that started runs until it ends: submissions and ends, and a pass
+//! of the dispatcher after those of each moment.
 //!
-//! At one second all ends come first, then all submissions, then one pass.
+//! At one moment all ends come first, then all submissions, then one pass.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::Seconds;
-use crate::dispatch::{Dispatch, Pass};
-use crate::free::Pool;
+use crate::Micros;
+use crate::dispatch::{Dispatch, Dispatcher};
+use crate::fleet::{Fleet, Parts};
+use crate::graph::Graph;
 use crate::job::Job;
-use crate::line::{Line, Waiting};
-use crate::runtimes::{Estimator, Runtimes};
+use crate::metrics::Span;
+use crate::runtimes::Runtimes;
 
 /// What a run is made of, beside its jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Processors of the machine, all alike.
-    pub processors: u32,
+    /// The hosts.
+    pub fleet: Fleet,
     /// The rule.
     pub dispatch: Dispatch,
     /// Where estimates come from.
@@ -26,92 +28,156 @@ pub struct Options {
 /// What came of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Played {
-    /// When each job started, in the order of the jobs given.
-    pub starts_s: Vec<Seconds>,
+    /// When each job started and ended, in the order of the jobs given.
+    pub spans: Vec<Span>,
+    /// Where each was.
+    pub parts: Vec<Parts>,
     /// How many submissions and ends there were.
     pub events: u64,
 }
 
+/// Which jobs are to be submitted when: in order, and not before those that they wait for have ended.
+#[derive(Debug)]
+pub struct Arrivals<'a> {
+    jobs: &'a [Job],
+    graph: &'a Graph,
+    waits_for: Vec<u32>,
+    /// The first job whose time has not come.
+    next: usize,
+    /// Jobs whose time had come before those that they waited for ended.
+    released: Vec<usize>,
+}
+
+impl<'a> Arrivals<'a> {
+    /// Of jobs in order of submission.
+    ///
+    /// # Panics
+    /// They are not.
+    #[must_use]
+    pub fn new(jobs: &'a [Job], graph: &'a Graph) -> Self {
+        assert!(jobs.is_sorted_by_key(|job| job.submit_us), "jobs are in order of submission");
+        Self { jobs, graph, waits_for: graph.waits_for(jobs.len()), next: 0, released: Vec::new() }
+    }
+
+    /// When the next time of submission is.
+    #[must_use]
+    pub fn next_us(&self) -> Option<Micros> {
+        self.jobs.get(self.next).map(|job| job.submit_us)
+    }
+
+    /// A job is over.
+    pub fn ended(&mut self, index: usize) {
+        for &follower in self.graph.followers(index) {
+            self.waits_for[follower] -= 1;
+            if self.waits_for[follower] == 0 && follower < self.next {
+                self.released.push(follower);
+            }
+        }
+    }
+
+    /// The jobs that are submitted now, in the order of the list.
+    pub fn take(&mut self, now_us: Micros) -> Vec<usize> {
+        let mut due = std::mem::take(&mut self.released);
+        due.sort_unstable();
+        while let Some(job) = self.jobs.get(self.next)
+            && job.submit_us <= now_us
+        {
+            if self.waits_for[self.next] == 0 {
+                due.push(self.next);
+            }
+            self.next += 1;
+        }
+        due
+    }
+}
+
 /// Plays jobs, which are in order of submission ([`crate::job::Filter`]); `progress` is called now and then with how
-/// many have ended. A job that is wider than the machine would wait for ever: the filter drops those.
+/// many have ended.
 ///
 /// # Panics
-/// A job is wider than the machine, or the jobs are not in order of submission.
+/// The hosts have no room for a job ([`Dispatcher::new`]), or the jobs are not in order of submission.
 #[must_use]
-pub fn play(jobs: &[Job], options: &Options, mut progress: impl FnMut(usize)) -> Played {
-    assert!(jobs.iter().all(|job| job.processors <= options.processors), "a job is wider than the machine");
-    assert!(jobs.is_sorted_by_key(|job| job.submit_s), "jobs are in order of submission");
+pub fn play(jobs: &[Job], graph: &Graph, options: &Options, mut progress: impl FnMut(usize)) -> Played {
     let mut run = Run {
         jobs,
-        options,
-        pool: Pool::new(options.processors, jobs.len()),
-        line: Line::new(),
-        estimator: Estimator::new(options.runtimes),
+        dispatcher: Dispatcher::new(jobs, options.fleet, options.dispatch, options.runtimes),
+        arrivals: Arrivals::new(jobs, graph),
         ends: BinaryHeap::new(),
-        starts_s: vec![0; jobs.len()],
-        submitted: 0,
+        spans: vec![Span::default(); jobs.len()],
         ended: 0,
     };
     let mut told = 0;
-    while let Some(now_s) = run.next_s() {
-        run.second(now_s);
+    while let Some(now_us) = run.next_us() {
+        run.moment(now_us);
         if run.ended >= told + PROGRESS_EVERY {
             told = run.ended;
             progress(told);
         }
     }
-    Played { starts_s: run.starts_s, events: 2 * jobs.len() as u64 }
+    Played { spans: run.spans, parts: run.dispatcher.into_parts(), events: 2 * jobs.len() as u64 }
 }
 
 /// After so many ends progress is told.
-const PROGRESS_EVERY: usize = 10_000;
+pub const PROGRESS_EVERY: usize = 10_000;
 
 #[derive(Debug)]
 struct Run<'a> {
     jobs: &'a [Job],
-    options: &'a Options,
-    pool: Pool,
-    line: Line,
-    estimator: Estimator,
-    ends: BinaryHeap<Reverse<(Seconds, usize)>>,
-    starts_s: Vec<Seconds>,
-    submitted: usize,
+    dispatcher: Dispatcher<'a>,
+    arrivals: Arrivals<'a>,
+    ends: BinaryHeap<Reverse<(Micros, usize)>>,
+    spans: Vec<Span>,
     ended: usize,
 }
 
 impl Run<'_> {
     /// When the next event is.
-    fn next_s(&self) -> Option<Seconds> {
-        let submission = self.jobs.get(self.submitted).map(|job| job.submit_s);
-        let end = self.ends.peek().map(|Reverse((at_s, _))| *at_s);
-        submission.into_iter().chain(end).min()
+    fn next_us(&self) -> Option<Micros> {
+        let end = self.ends.peek().map(|Reverse((at_us, _))| *at_us);
+        self.arrivals.next_us().into_iter().chain(end).min()
     }
 
-    fn second(&mut self, now_s: Seconds) {
-        while let Some(&Reverse((at_s, index))) = self.ends.peek()
-            && at_s == now_s
+    fn moment(&mut self, now_us: Micros) {
+        while let Some(&Reverse((at_us, index))) = self.ends.peek()
+            && at_us == now_us
         {
             self.ends.pop();
-            self.pool.end(index, &self.jobs[index]);
-            self.estimator.ended(&self.jobs[index]);
+            self.dispatcher.ended(index);
+            self.arrivals.ended(index);
             self.ended += 1;
         }
-        while let Some(job) = self.jobs.get(self.submitted)
-            && job.submit_s == now_s
-        {
-            let estimate_s = self.estimator.estimate(job);
-            self.line.push(Waiting { index: self.submitted, processors: job.processors, estimate_s });
-            self.submitted += 1;
+        for index in self.arrivals.take(now_us) {
+            self.spans[index].submit_us = now_us;
+            self.dispatcher.submit(index);
         }
-        if self.line.is_empty() {
-            return;
+        for index in self.dispatcher.pass(now_us) {
+            let end_us = now_us.saturating_add(self.jobs[index].run_us);
+            self.spans[index] = Span { start_us: now_us, end_us, ..self.spans[index] };
+            self.ends.push(Reverse((end_us, index)));
         }
-        let (jobs, pool, line) = (self.jobs, &mut self.pool, &mut self.line);
-        let mut pass = Pass { jobs, pool, line, now_s, started: Vec::new() };
-        pass.run(self.options.dispatch);
-        for index in pass.started {
-            self.starts_s[index] = now_s;
-            self.ends.push(Reverse((now_s.saturating_add(jobs[index].run_s), index)));
-        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Jobs of `(submission, length)` on one processor, and what each waits for: when each starts.
+    #[track_caller]
+    fn check(jobs: &[(u64, u64)], after: &[&[usize]], want: &[u64]) {
+        let job = |&(submit_us, run_us)| Job { submit_us, run_us, requested_us: run_us, ..Job::default() };
+        let jobs: Vec<Job> = jobs.iter().map(job).collect();
+        let graph = Graph::new(after.iter().map(|after| after.to_vec()).collect()).unwrap();
+        let fleet = Fleet::pool(1);
+        let options = Options { fleet, dispatch: Dispatch::Easy, runtimes: Runtimes::Requested };
+        let played = play(&jobs, &graph, &options, |_| {});
+        assert_eq!(played.spans.iter().map(|span| span.start_us).collect::<Vec<_>>(), want);
+    }
+
+    #[test]
+    fn who_waits_for_others_is_submitted_as_the_last_of_them_ends() {
+        check(&[(0, 5), (0, 5), (3, 1)], &[], &[0, 5, 10]);
+        check(&[(0, 5), (0, 5), (3, 1)], &[&[1], &[], &[]], &[6, 0, 5]);
+        check(&[(0, 5), (0, 5), (9, 1)], &[&[1], &[], &[1]], &[5, 0, 10]);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::Seconds;
 use crate::job::Job;
+use crate::{Micros, SECOND};
 
 /// Where the dispatcher's estimates come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,7 +26,7 @@ pub enum Runtimes {
 pub(crate) struct Estimator {
     from: Runtimes,
     /// The last two run times of each user, the later one first.
-    last: BTreeMap<u64, (Seconds, Option<Seconds>)>,
+    last: BTreeMap<u64, (Micros, Option<Micros>)>,
 }
 
 impl Estimator {
@@ -34,30 +34,31 @@ impl Estimator {
         Self { from, last: BTreeMap::new() }
     }
 
-    /// How long a job is believed to take when it is submitted: at least a second.
-    pub(crate) fn estimate(&self, job: &Job) -> Seconds {
+    /// How long a job is believed to take when it is submitted: at least a microsecond.
+    pub(crate) fn estimate(&self, job: &Job) -> Micros {
         match self.from {
-            Runtimes::Requested => job.requested_s,
-            Runtimes::Perfect => job.run_s,
+            Runtimes::Requested => job.requested_us,
+            Runtimes::Perfect => job.run_us,
             Runtimes::Learned => match self.last.get(&job.user) {
-                None => job.requested_s,
-                Some(&(last, None)) => last.min(job.requested_s),
-                Some(&(last, Some(before))) => u64::midpoint(last, before).clamp(1, job.requested_s),
+                None => job.requested_us,
+                Some(&(last, None)) => last.min(job.requested_us),
+                Some(&(last, Some(before))) => u64::midpoint(last, before).clamp(1, job.requested_us),
             },
         }
     }
 
-    /// How long a job is believed to take that has run for `elapsed_s` and outlived its estimate.
-    pub(crate) fn outlived(job: &Job, elapsed_s: Seconds) -> Seconds {
-        // It cannot outlive what it asks for: the filter ends it there.
-        elapsed_s.saturating_mul(2).max(elapsed_s + 1).min(job.requested_s.max(elapsed_s + 1))
+    /// How long a job is believed to take that has run for `elapsed_us` and outlived its estimate.
+    pub(crate) fn outlived(job: &Job, elapsed_us: Micros) -> Micros {
+        let doubled = elapsed_us.saturating_mul(2).max(elapsed_us.saturating_add(SECOND));
+        // It outlives what it asks for only on a host that shares it with others.
+        if elapsed_us < job.requested_us { doubled.min(job.requested_us) } else { doubled }
     }
 
     /// A job ended.
     pub(crate) fn ended(&mut self, job: &Job) {
         if self.from == Runtimes::Learned {
             let before = self.last.get(&job.user).map(|&(last, _)| last);
-            self.last.insert(job.user, (job.run_s, before));
+            self.last.insert(job.user, (job.run_us, before));
         }
     }
 }
@@ -68,7 +69,7 @@ mod tests {
 
     #[test]
     fn the_mean_of_the_last_two() {
-        let job = |run_s| Job { number: 1, submit_s: 0, run_s, requested_s: 100, processors: 1, user: 7 };
+        let job = |run_us| Job { run_us, requested_us: 100, user: 7, ..Job::default() };
         let mut learned = Estimator::new(Runtimes::Learned);
         assert_eq!(learned.estimate(&job(10)), 100);
         learned.ended(&job(10));
@@ -77,8 +78,19 @@ mod tests {
         assert_eq!(learned.estimate(&job(10)), 15);
         learned.ended(&job(500));
         assert_eq!(learned.estimate(&job(10)), 100, "at most what it asks for");
-        assert_eq!(Estimator::outlived(&job(90), 15), 30);
-        assert_eq!(Estimator::outlived(&job(90), 80), 100);
-        assert_eq!(Estimator::outlived(&job(90), 0), 1);
+    }
+
+    #[track_caller]
+    fn check(elapsed_s: u64, want_s: u64) {
+        let job = Job { run_us: 90 * SECOND, requested_us: 100 * SECOND, ..Job::default() };
+        assert_eq!(Estimator::outlived(&job, elapsed_s * SECOND), want_s * SECOND);
+    }
+
+    #[test]
+    fn who_outlives_an_estimate() {
+        check(0, 1);
+        check(10, 20);
+        check(60, 100);
+        check(100, 200);
     }
 }

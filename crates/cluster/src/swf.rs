@@ -4,7 +4,8 @@
 //! Source: D. Feitelson, "The Standard Workload Format", Parallel Workloads Archive. Absent: which of a log's jobs are
 //! worth playing ([`crate::job`]).
 
-use crate::Seconds;
+/// Times of a log, in whole seconds.
+pub type Seconds = u64;
 
 /// One line of a log, as it is. `None` is what the format writes as -1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -19,6 +20,8 @@ pub struct Record {
     pub run_s: Option<Seconds>,
     /// Processors that it got.
     pub allocated: Option<u64>,
+    /// Processor time that it used on each of them, on average.
+    pub cpu_s: Option<Seconds>,
     /// Memory that it used, in KiB per processor.
     pub memory_used_kib: Option<u64>,
     /// Processors that it asked for.
@@ -127,6 +130,7 @@ impl Reader {
             wait_s: number(3)?,
             run_s: number(4)?,
             allocated: number(5)?,
+            cpu_s: number(6)?,
             memory_used_kib: number(7)?,
             requested: number(8)?,
             requested_s: number(9)?,
@@ -158,7 +162,7 @@ impl Reader {
 mod tests {
     use super::*;
 
-    const LINE: &str = "3 10 -1 60 4 -1 2048 8 120 4096 1 7 1 9 -1 -1 -1 -1";
+    const LINE: &str = "3 10 -1 60 4 45 2048 8 120 4096 1 7 1 9 -1 -1 -1 -1";
 
     #[track_caller]
     fn check(text: &str, want: Result<Option<u64>, &str>) {
@@ -188,7 +192,7 @@ mod tests {
         assert_eq!((record.submit_s, record.wait_s, record.run_s), (Some(10), None, Some(60)));
         assert_eq!((record.allocated, record.requested, record.requested_s), (Some(4), Some(8), Some(120)));
         assert_eq!((record.memory_used_kib, record.memory_requested_kib), (Some(2048), Some(4096)));
-        assert_eq!((record.user, record.program), (Some(7), Some(9)));
+        assert_eq!((record.user, record.program, record.cpu_s), (Some(7), Some(9), Some(45)));
     }
 
     #[test]

@@ -8,10 +8,13 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 
 use flate2::read::GzDecoder;
+use pinfold_cluster::SECOND;
 use pinfold_cluster::dispatch::Dispatch;
+use pinfold_cluster::fleet::Fleet;
+use pinfold_cluster::graph::Graph;
 use pinfold_cluster::job::{Filter, Job};
 use pinfold_cluster::metrics::metrics;
-use pinfold_cluster::play::{Options, play};
+use pinfold_cluster::play::{Options, Played, play};
 use pinfold_cluster::runtimes::Runtimes;
 use pinfold_cluster::swf::Reader;
 
@@ -27,7 +30,7 @@ fn text(name: &str) -> String {
 }
 
 fn jobs(log: &str, processors: u32) -> Vec<Job> {
-    let (mut reader, mut filter) = (Reader::default(), Filter::new(processors));
+    let (mut reader, mut filter) = (Reader::default(), Filter::new(Fleet::pool(processors)));
     for line in text(&format!("{log}.swf.gz")).lines() {
         if let Some(record) = reader.line(line).expect("a sound log") {
             filter.take(&record);
@@ -46,6 +49,10 @@ fn rule(policy: &str) -> (Dispatch, Runtimes) {
         "sjbf-clair" => (Dispatch::ShortestFirst, Runtimes::Perfect),
         other => panic!("no such policy: {other}"),
     }
+}
+
+fn played(jobs: &[Job], fleet: Fleet, dispatch: Dispatch, runtimes: Runtimes) -> Played {
+    play(jobs, &Graph::default(), &Options { fleet, dispatch, runtimes }, |_| {})
 }
 
 /// Six digits, as the reference has them.
@@ -70,8 +77,8 @@ fn figures_are_those_of_the_reference() {
         let jobs = logs.entry(log.to_owned()).or_insert_with(|| jobs(log, processors));
         assert_eq!(jobs.len().to_string(), row[2], "{log}: jobs after the filter");
         let (dispatch, runtimes) = rule(policy);
-        let played = play(jobs, &Options { processors, dispatch, runtimes }, |_| {});
-        let figures = metrics(jobs, &played.starts_s, processors);
+        let played = played(jobs, Fleet::pool(processors), dispatch, runtimes);
+        let figures = metrics(jobs, &played.spans, processors.into());
         let what = |figure| format!("{log} {policy}: {figure}");
         same(&what("wait"), figures.mean_wait_s, row[5]);
         same(&what("turnaround"), figures.mean_turnaround_s, row[6]);
@@ -87,8 +94,9 @@ fn figures_are_those_of_the_reference() {
 fn starts(log: &str, processors: u32, policy: &str) {
     let jobs = jobs(log, processors);
     let (dispatch, runtimes) = rule(policy);
-    let played = play(&jobs, &Options { processors, dispatch, runtimes }, |_| {});
-    let got: BTreeMap<u64, u64> = jobs.iter().map(|job| job.number).zip(played.starts_s).collect();
+    let played = played(&jobs, Fleet::pool(processors), dispatch, runtimes);
+    let starts = played.spans.iter().map(|span| span.start_us / SECOND);
+    let got: BTreeMap<u64, u64> = jobs.iter().map(|job| job.number).zip(starts).collect();
     let reference = text(&format!("starts_{log}_{policy}_batch.csv.gz"));
     let rows = reference.lines().skip(1).map(|row| row.split_once(',').expect("two columns"));
     let want: BTreeMap<u64, u64> =
@@ -110,24 +118,51 @@ fn every_start_of_sdsc() {
     starts("SDSC-SP2-1998-4.2-cln", 128, "easy");
 }
 
-/// No reservation is for processors that are not there, whatever the estimates are.
+/// Nothing starts where there is no room, on one host or on many, whatever the rule and the estimates are; and a job
+/// that fits on one host lies on one.
 #[test]
-fn conservative_keeps_within_the_machine() {
-    let jobs = jobs("KTH-SP2-1996-2-sc15", 100);
-    for runtimes in [Runtimes::Requested, Runtimes::Perfect, Runtimes::Learned] {
-        let options = Options { processors: 100, dispatch: Dispatch::Conservative, runtimes };
-        let played = play(&jobs, &options, |_| {});
-        let mut changes: Vec<(u64, i64)> = Vec::new();
-        for (job, &start) in jobs.iter().zip(&played.starts_s) {
-            assert!(start >= job.submit_s);
-            changes.push((start, i64::from(job.processors)));
-            changes.push((start + job.run_s, -i64::from(job.processors)));
+fn nothing_starts_where_there_is_no_room() {
+    let fleets = [
+        Fleet::pool(100),
+        Fleet { hosts: 25, cores: 4, slots: 4, memory: None, job_memory: u64::MAX },
+        Fleet { hosts: 10, cores: 10, slots: 15, memory: Some(20 << 30), job_memory: u64::MAX },
+    ];
+    for fleet in fleets {
+        let mut jobs = jobs("KTH-SP2-1996-2-sc15", 100);
+        jobs.truncate(600);
+        for (number, job) in jobs.iter_mut().enumerate() {
+            job.memory = [0, 1 << 30, 5 << 30][number % 3];
         }
-        changes.sort_unstable();
-        let mut used = 0;
-        for (_, change) in changes {
-            used += change;
-            assert!(used <= 100, "{used} processors of 100");
+        jobs.retain(|job| fleet.room(job) >= job.processors);
+        for dispatch in [Dispatch::Fcfs, Dispatch::Easy, Dispatch::ShortestFirst, Dispatch::Conservative] {
+            for runtimes in [Runtimes::Requested, Runtimes::Perfect, Runtimes::Learned] {
+                stays_within(fleet, &jobs, &played(&jobs, fleet, dispatch, runtimes));
+            }
         }
+    }
+}
+
+#[track_caller]
+fn stays_within(fleet: Fleet, jobs: &[Job], played: &Played) {
+    let mut changes: Vec<(u64, i64, u32, i64)> = Vec::new();
+    for ((job, span), parts) in jobs.iter().zip(&played.spans).zip(&played.parts) {
+        assert!(span.start_us >= job.submit_us && span.end_us == span.start_us + job.run_us);
+        assert_eq!(parts.iter().map(|part| part.processors).sum::<u32>(), job.processors);
+        assert!(!fleet.on_one_host(job) || parts.len() == 1);
+        for part in parts.iter() {
+            let memory = i64::try_from(job.memory_of(part.processors)).expect("small");
+            let processors = i64::from(part.processors);
+            changes.push((span.start_us, processors, part.host, memory));
+            changes.push((span.end_us, -processors, part.host, -memory));
+        }
+    }
+    changes.sort_unstable();
+    let mut used = vec![(0, 0); fleet.hosts as usize];
+    for (_, processors, host, memory) in changes {
+        let host = &mut used[host as usize];
+        *host = (host.0 + processors, host.1 + memory);
+        assert!(host.0 <= i64::from(fleet.slots), "{} of {}", host.0, fleet.slots);
+        let most = fleet.memory.map_or(i64::MAX, |most| i64::try_from(most).expect("small"));
+        assert!(host.1 <= most, "{} of {most} bytes", host.1);
     }
 }

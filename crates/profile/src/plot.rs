@@ -4,10 +4,11 @@
 //! by a plotting library, because frozen intervals are hatched and lines dashed so that the picture holds in
 //! grey print, and because labels must know their own width to stay clear of each other. The PNG is that SVG,
 //! drawn with a font that is built in. Runs beside each other are a chart as well ([`comparison`]), and so is
-//! what the host did ([`host_chart`]); how figures of many jobs are spread is a [`Spread`]. Absent here: files and the store.
+//! what the host did ([`host_chart`]); which job was where is a [`Gantt`]; how figures of many jobs are spread is a [`Spread`]. Absent here: files and the store.
 
 mod compare;
 mod font;
+mod gantt;
 mod host;
 mod layout;
 mod png;
@@ -22,6 +23,7 @@ use pinfold_proto::view::{PointView, ReportView};
 
 pub use compare::{COMPARED_MAX, comparison};
 pub use font::{FAMILY as FONT_FAMILY, cut as text_cut};
+pub use gantt::{Bar, Gantt};
 pub use host::host_chart;
 pub use png::{PngError, draw as svg_to_png};
 pub use spread::{Histogram, Spread, spread};

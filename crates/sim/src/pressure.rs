@@ -20,6 +20,6 @@ mod shares;
 pub mod toy;
 pub mod world;
 
-pub use episode::{Failure, Outcome, run, run_only, shrink};
+pub use episode::{Failure, Outcome, run, run_only, run_with, shrink};
 pub use mutant::Mutant;
 pub use options::{Options, Regime};

@@ -126,6 +126,18 @@ impl World {
         }
     }
 
+    /// How fast a job computes now, in thousandths of a core.
+    #[must_use]
+    pub fn rate(&self, job: JobId) -> u64 {
+        self.containers.get(&job).map_or(0, |container| container.rate)
+    }
+
+    /// How idle each core is now, in thousandths.
+    pub fn idle_milli(&self) -> impl Iterator<Item = u16> + '_ {
+        let idle = |&rate: &u64| u16::try_from((CORE_RATE - rate.min(CORE_RATE)) * 1000 / CORE_RATE);
+        self.core_rates.iter().map(move |rate| idle(rate).unwrap_or(0))
+    }
+
     /// When the next job will have done its work, if nothing changes.
     #[must_use]
     pub fn next_end_us(&self) -> Option<u64> {

@@ -1,5 +1,5 @@
-//! `pinfold sim` by its command line: logs that are sound, cut short, wrong or empty. What each rule makes of a log is
-//! tested where the rules are.
+//! `pinfold sim` by its command line: logs, lists and graphs that are sound, cut short, wrong or empty. What rules and
+//! hosts make of jobs is tested where they are.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,12 @@ struct Said {
 }
 
 fn sim(log: &Path, arguments: &[&str]) -> Said {
+    played("--swf", log, arguments)
+}
+
+fn played(option: &str, file: &Path, arguments: &[&str]) -> Said {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pinfold"));
-    command.args(["sim", "--swf"]).arg(log).args(arguments).stdin(Stdio::null());
+    command.args(["sim", option]).arg(file).args(arguments).stdin(Stdio::null());
     let output = command.output().expect("pinfold starts");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Said { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
@@ -106,4 +110,70 @@ fn what_is_wrong_is_named() {
     }
     let said = sim(Path::new("/nonexistent.swf"), &[]);
     assert!(said.code == Some(1) && said.err.contains("/nonexistent.swf"), "{}", said.err);
+}
+
+#[test]
+fn hosts_that_decide_for_themselves() {
+    let dir = tempfile::tempdir().expect("a directory");
+    // Four jobs that compute half of their time and hold 2 GB each; the last waits for the first two.
+    let job = |number: u32, after: &str| {
+        format!(
+            "{{\"job\":{number},\"wall_s\":100,\"cpu_s\":50,\"memory_peak_bytes\":2000000000,\"after\":[{after}]}}\n"
+        )
+    };
+    let text = [job(1, ""), job(2, ""), job(3, ""), job(4, "1,2")].concat();
+    let file = file(dir.path(), text.as_bytes());
+    let hosts = ["--cores", "2", "--memory", "8GiB", "--swap", "8GiB"];
+    let compared = ["--json", "--compare", "slots.factor=1,2", "--compare", "host-policy=plain,pinfold"];
+    let said = played("--jobs", &file, &[&hosts[..], &compared[..]].concat());
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let view: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+    let runs = view["runs"].as_array().expect("runs");
+    let turnarounds: Vec<f64> =
+        runs.iter().map(|run| run["mean_turnaround_s"].as_f64().expect("a mean")).collect();
+    assert_eq!(runs[3]["label"], "slots.factor=2 host-policy=pinfold");
+    assert_eq!(runs[3]["killed"], 0);
+    assert!(turnarounds[3] < turnarounds[2], "{turnarounds:?}");
+
+    let (picture, starts) = (dir.path().join("run.svg"), dir.path().join("starts.csv"));
+    let (picture, starts) = (picture.to_str().expect("text"), starts.to_str().expect("text"));
+    let said = played(
+        "--jobs",
+        &file,
+        &[&hosts[..], &["-o", picture, "--starts", starts, "--repeat", "3"]].concat(),
+    );
+    assert!(said.code == Some(0) && said.out.contains("in all replays"), "{} {}", said.out, said.err);
+    assert!(std::fs::read_to_string(picture).expect("a picture").contains("memory (GiB)"));
+    assert_eq!(std::fs::read_to_string(starts).expect("starts").lines().count(), 5);
+}
+
+#[test]
+fn what_is_wrong_with_lists_and_hosts_is_named() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let circle = "{\"wall_s\":1,\"after\":[2]}\n{\"wall_s\":1,\"after\":[1]}\n";
+    let one = "{\"wall_s\":1}\n";
+    let table = "id,runtime_s,parents\n0,1.5,\n1,0.25,0\n";
+    let cases: [(&str, &str, &[&str], i32, &str); 11] = [
+        ("--jobs", circle, &[], 1, "jobs wait for each other in a circle: 1 waits for 2 waits for 1"),
+        ("--jobs", "{\"wall_s\":1,\"cors\":2}", &[], 1, "line 1: unknown field `cors`"),
+        ("--jobs", "", &[], 1, "there is no job to play"),
+        ("--jobs", one, &["--set", "slots.factor=9"], 2, "`slots.factor` is 9"),
+        ("--jobs", one, &["--set", "slots.factor=0"], 1, "1 of 1 jobs never ended"),
+        ("--jobs", one, &["--cores", "2", "--swap", "1GiB"], 2, "--swap needs --memory"),
+        (
+            "--jobs",
+            one,
+            &["--host-policy", "plain", "--set", "slots.factor=2"],
+            2,
+            "say --host-policy pinfold",
+        ),
+        ("--jobs", one, &["--cores", "2000"], 2, "a host of 2000 cores"),
+        ("--wfinstance", "id,runtime_s\n", &[], 1, "its header has no column `parents`"),
+        ("--wfinstance", table, &["--cores", "2"], 0, ""),
+        ("--swf", LOG, &["--set", "slots.factor=2", "--hosts", "0"], 2, "--hosts"),
+    ];
+    for (option, text, arguments, code, words) in cases {
+        let said = played(option, &file(dir.path(), text.as_bytes()), arguments);
+        assert!(said.code == Some(code) && said.err.contains(words), "{words}: {:?} {}", said.code, said.err);
+    }
 }

@@ -102,6 +102,19 @@ pub fn run_only(
     let mut host = Host::new(dice, options.clone(), serial_us(&options), mutant);
     host.only = only.clone();
     host.trace = traced.then(Vec::new);
+    played(seed, host)
+}
+
+/// Plays an episode of these options, whatever a seed would have drawn; what is drawn on the way is the seed's.
+///
+/// # Errors
+/// If a promise was broken.
+pub fn run_with(seed: u64, options: Options) -> Result<Outcome, Box<Failure>> {
+    let serial_us = serial_us(&options);
+    played(seed, Host::new(Dice::new(seed), options, serial_us, None))
+}
+
+fn played(seed: u64, mut host: Host) -> Result<Outcome, Box<Failure>> {
     match play(&mut host) {
         Ok(()) => Ok(Outcome {
             hash: host.hash.0,
@@ -118,7 +131,8 @@ pub fn run_only(
         }),
         Err(violation) => {
             let trace = host.trace.take().unwrap_or_default();
-            Err(Box::new(Failure { seed, options: Box::new(options), violation, upsets: host.upsets, trace }))
+            let options = Box::new(host.options);
+            Err(Box::new(Failure { seed, options, violation, upsets: host.upsets, trace }))
         }
     }
 }

@@ -1,0 +1,369 @@
+//! A host under pinfold: the policy that its daemon would run, the cores that its kernel shares out, and its memory.
+//!
+//! It is told what happened, when; it says what started, and how fast each job computes then. A plain host has no policy:
+//! what is handed to it starts at once. Absent: whose turn it is among hosts, and when a job has done its work
+//! ([`crate::play`]).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use pinfold_cluster::job::Job;
+use pinfold_cluster::{Micros, SECOND};
+use pinfold_policy::claims::{Claims, Peak};
+use pinfold_policy::{
+    Action, Class, Decision, Event, Instant, JobId, JobMemory, Kind, Machine, MemorySample, Policy, Request,
+    Sample, Settings,
+};
+use pinfold_sim::world::{Work, World};
+
+use crate::memory::{Body, Hardware, Memory};
+
+/// The policy's clock when the first second begins.
+const ORIGIN_US: u64 = 1_000_000_000_000;
+/// So often the cores are looked at, a second apart, after jobs came to run elsewhere or otherwise.
+const LOOKS: u8 = 3;
+/// Memory is read this often at most, and this often while jobs are suspended or grow,
+const READING: Micros = SECOND;
+/// up to so often where RAM is far from full.
+const READING_MAX: Micros = 60 * SECOND;
+/// More work than any job has: when it is done is told from outside.
+const ENDLESS: u64 = u64::MAX / 2;
+
+/// A job on a host, or the part of it that is there.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    processors: u32,
+    busy_milli: u16,
+    started: bool,
+    frozen_us: Option<Micros>,
+}
+
+/// What became of jobs since it was last asked.
+#[derive(Debug, Default)]
+pub(crate) struct News {
+    pub started: Vec<usize>,
+    /// Refused or struck off: they will never run.
+    pub dropped: Vec<usize>,
+}
+
+/// What hosts did in all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Toll {
+    /// How often jobs were frozen,
+    pub freezes: u64,
+    /// and for how long together.
+    pub frozen_us: Micros,
+    /// What was moved to swap, in bytes.
+    pub paged_bytes: u64,
+    /// Jobs that the kernel killed for want of memory, and that never ran.
+    pub killed: u64,
+}
+
+/// See the module's page.
+#[derive(Debug)]
+pub(crate) struct Host {
+    under: Option<Under>,
+    pub memory: Option<Memory>,
+    parts: BTreeMap<usize, Part>,
+    pub news: News,
+    pub toll: Toll,
+}
+
+/// What only a host under pinfold has.
+#[derive(Debug)]
+struct Under {
+    policy: Policy,
+    world: World,
+    claims: Claims,
+    /// When the cores are looked at next, since when they are, and how often they still are.
+    look_us: Option<Micros>,
+    looked_us: Micros,
+    looks: u8,
+    /// When memory is read next.
+    reading_us: Option<Micros>,
+}
+
+impl Host {
+    /// A host on which everything starts at once.
+    pub(crate) fn plain(hardware: Option<Hardware>) -> Self {
+        let memory = hardware.map(Memory::new);
+        Self { under: None, memory, parts: BTreeMap::new(), news: News::default(), toll: Toll::default() }
+    }
+
+    /// A host with this policy on this machine.
+    pub(crate) fn pinfold(machine: &Machine, settings: &Settings, hardware: Option<Hardware>) -> Self {
+        let mut host = Self::plain(hardware);
+        host.under = Some(Under {
+            policy: Policy::default(),
+            world: World::with(machine.cores.clone()),
+            claims: Claims::default(),
+            look_us: None,
+            looked_us: 0,
+            looks: 0,
+            reading_us: None,
+        });
+        host.deliver(Event::Configure(settings.clone()), 0);
+        host.deliver(Event::Machine(machine.clone()), 0);
+        host.read(0);
+        host
+    }
+
+    /// A job, or a part of one, is handed to the host.
+    pub(crate) fn submit(&mut self, index: usize, job: &Job, processors: u32, alone: bool, now_us: Micros) {
+        let part = Part { processors, busy_milli: job.busy_milli, started: false, frozen_us: None };
+        self.parts.insert(index, part);
+        if self.under.is_none() {
+            self.start(index, peak(job, processors));
+            return;
+        }
+        let asked = job.memory_of(processors);
+        self.deliver(
+            Event::Submit(Request {
+                cores: processors,
+                // Where one part is suspended all wait, and the others' cores are lost meanwhile.
+                class: (!alone).then_some(Class::Primary),
+                no_suspend: !alone,
+                memory: Some(asked).filter(|&asked| asked > 0),
+                kind: kind(job, processors),
+                ..Request::plain(id(index))
+            }),
+            now_us,
+        );
+    }
+
+    /// A job has done its work, or was killed.
+    pub(crate) fn ended(&mut self, index: usize, job: &Job, done: bool, now_us: Micros) {
+        let Some(part) = self.parts.remove(&index) else { return };
+        self.toll.frozen_us += part.frozen_us.map_or(0, |since| now_us - since);
+        let held =
+            self.memory.as_ref().and_then(|memory| memory.bodies.get(&index)).map_or(0, |body| body.held);
+        if let Some(memory) = &mut self.memory {
+            memory.remove(index);
+        }
+        let Some(under) = &mut self.under else { return };
+        under.world.end(id(index));
+        under.world.ended.clear();
+        let learns = done && held > 0;
+        if let Some(kind) = kind(job, part.processors).filter(|_| learns) {
+            let asked = Some(job.memory_of(part.processors)).filter(|&asked| asked > 0);
+            let claim = under.claims.ended(kind, Peak::of(held), asked);
+            self.deliver(Event::Learned(kind, claim), now_us);
+        }
+        self.deliver(Event::Exited(id(index)), now_us);
+        self.read(now_us);
+    }
+
+    /// Time has come for something that [`Host::next_us`] told of.
+    pub(crate) fn wake(&mut self, now_us: Micros) {
+        let Some(under) = &mut self.under else { return };
+        if under.look_us.is_some_and(|at| at <= now_us) {
+            under.look_us = None;
+            let sample = under.look(now_us);
+            self.deliver(Event::Sample(sample), now_us);
+        }
+        let Some(under) = &self.under else { return };
+        if under.reading_us.is_some_and(|at| at <= now_us) {
+            self.read(now_us);
+        }
+        let Some(under) = &self.under else { return };
+        if under.policy.next_wakeup().is_some_and(|at| at <= clock(now_us)) {
+            self.deliver(Event::Tick, now_us);
+        }
+    }
+
+    /// When the policy has to hear of something next, beside what jobs do.
+    pub(crate) fn next_us(&self) -> Option<Micros> {
+        let under = self.under.as_ref()?;
+        let tick = under.policy.next_wakeup().map(|at| at.0.saturating_sub(ORIGIN_US));
+        under.look_us.into_iter().chain(under.reading_us).chain(tick).min()
+    }
+
+    /// How fast each job here computes, in thousandths of what it would by itself.
+    pub(crate) fn speeds(&self) -> Vec<(usize, u16)> {
+        let speed = |(&index, part): (&usize, &Part)| {
+            let by_memory = self.memory.as_ref().map_or(1000, |memory| memory.speed_milli(index));
+            let by_cores = self.under.as_ref().map_or(1000, |under| {
+                let full = u64::from(part.processors) * u64::from(part.busy_milli);
+                under.world.rate(id(index)) * 1000 / full.max(1)
+            });
+            let stands = !part.started || part.frozen_us.is_some();
+            let milli = if stands { 0 } else { by_memory.min(by_cores).min(1000) };
+            (index, u16::try_from(milli).unwrap_or(1000))
+        };
+        self.parts.iter().map(speed).collect()
+    }
+
+    /// Says when memory is read next: soon after something changed, and again while anything goes on.
+    pub(crate) fn plan_reading(&mut self, now_us: Micros) {
+        let (Some(under), Some(memory)) = (&mut self.under, &self.memory) else { return };
+        let stands = memory.bodies.values().any(|body| body.frozen);
+        let growth = memory.growth();
+        if !stands && growth == 0 && !memory.is_busy() {
+            under.reading_us = None;
+            return;
+        }
+        let full_us = memory.free().saturating_mul(SECOND).checked_div(growth).unwrap_or(u64::MAX);
+        let most = if stands || memory.is_busy() { 10 * READING } else { READING_MAX };
+        let in_us = (full_us / 8).clamp(READING, most);
+        let at_us = now_us + in_us;
+        under.reading_us = Some(under.reading_us.filter(|&at| at > now_us).map_or(at_us, |at| at.min(at_us)));
+    }
+
+    fn read(&mut self, now_us: Micros) {
+        let (Some(under), Some(memory)) = (&mut self.under, &self.memory) else { return };
+        under.reading_us = None;
+        let reading = |(&index, body): (&usize, &Body)| {
+            let swapped_bytes = memory.swapped(body);
+            JobMemory {
+                job: id(index),
+                resident_bytes: body.held.saturating_sub(swapped_bytes),
+                swapped_bytes,
+                cache_bytes: 0,
+                waited_milli: None,
+            }
+        };
+        let sample = MemorySample {
+            available_bytes: memory.free(),
+            swap_free_bytes: memory.swap_free(),
+            swap_bytes_per_s: memory.hardware.out_rate,
+            stalled_milli: 0,
+            jobs: memory.bodies.iter().map(reading).collect(),
+        };
+        self.deliver(Event::Memory(sample), now_us);
+    }
+
+    fn start(&mut self, index: usize, peak: u64) {
+        if let Some(part) = self.parts.get_mut(&index) {
+            part.started = true;
+        }
+        if let Some(memory) = &mut self.memory {
+            memory.bodies.insert(index, Body { peak, ..Body::default() });
+        }
+        self.news.started.push(index);
+    }
+
+    /// Tells the policy of an event, and carries out what it decides.
+    fn deliver(&mut self, event: Event, now_us: Micros) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            let Some(under) = &mut self.under else { return };
+            for decision in under.policy.step(clock(now_us), event) {
+                events.extend(self.carry_out(decision, now_us));
+            }
+        }
+    }
+
+    /// Does what was decided; gives what the policy hears of it.
+    fn carry_out(&mut self, Decision { job, action, .. }: Decision, now_us: Micros) -> Option<Event> {
+        let index = usize::try_from(job.0 - 1).ok()?;
+        let under = self.under.as_mut()?;
+        let part = self.parts.get_mut(&index)?;
+        match action {
+            Action::Start { class, cpus, priority } => {
+                let work = Work {
+                    left: ENDLESS,
+                    duty_milli: part.busy_milli.into(),
+                    threads: part.processors.into(),
+                    stubborn: false,
+                };
+                under.world.spawn(job, work, class, priority, cpus);
+                under.plan_looks(now_us);
+                self.start(index, 0);
+                return Some(Event::Started(job));
+            }
+            Action::Bind { cpus } => {
+                under.world.change(job, |container| container.cpus = cpus);
+                under.plan_looks(now_us);
+            }
+            Action::Weigh { class, priority, even } => {
+                under.world.change(job, |container| {
+                    (container.class, container.priority, container.even) = (class, priority, even);
+                });
+                under.plan_looks(now_us);
+            }
+            Action::Freeze => {
+                under.world.change(job, |container| container.frozen = true);
+                under.plan_looks(now_us);
+                part.frozen_us = Some(now_us);
+                self.toll.freezes += 1;
+                self.memory.as_mut()?.freeze(index);
+            }
+            Action::Thaw => {
+                under.world.change(job, |container| container.frozen = false);
+                under.plan_looks(now_us);
+                self.toll.frozen_us += part.frozen_us.take().map_or(0, |since| now_us - since);
+                self.memory.as_mut()?.thaw(index);
+            }
+            Action::PageOut { bytes } => self.memory.as_mut()?.page_out(index, bytes),
+            Action::Drop { .. } => {
+                self.parts.remove(&index);
+                self.news.dropped.push(index);
+            }
+            // No job here may begin anew or writes down what it has done, no signal is sent, and where memory lies is
+            // not simulated.
+            Action::Requeue | Action::Checkpoint | Action::Signal { .. } => {}
+            Action::Slow { .. } | Action::Protect { .. } | Action::Near { .. } => {}
+        }
+        None
+    }
+
+    /// The most that a job which started comes to hold.
+    pub(crate) fn set_peak(&mut self, index: usize, job: &Job) {
+        let (Some(part), Some(memory)) = (self.parts.get(&index), &mut self.memory) else { return };
+        if let Some(body) = memory.bodies.get_mut(&index) {
+            body.peak = peak(job, part.processors);
+        }
+    }
+}
+
+impl Under {
+    fn plan_looks(&mut self, now_us: Micros) {
+        if self.looks == 0 || self.look_us.is_none() {
+            self.world.advance(now_us);
+            self.world.take_busy_milli(1);
+            self.world.take_idle_class_milli(1);
+            self.looked_us = now_us;
+        }
+        self.looks = LOOKS;
+        self.look_us.get_or_insert(now_us + SECOND);
+    }
+
+    /// What the cores did since they were last looked at.
+    fn look(&mut self, now_us: Micros) -> Sample {
+        self.world.advance(now_us);
+        let elapsed_us = now_us - std::mem::replace(&mut self.looked_us, now_us);
+        let busy = self.world.take_busy_milli(elapsed_us);
+        let idle = |busy: u64| u16::try_from(1000 - busy.min(1000)).unwrap_or(0);
+        let backfill = self.world.take_idle_class_milli(elapsed_us);
+        self.looks -= 1;
+        if self.looks > 0 {
+            self.look_us = Some(now_us + SECOND);
+        }
+        Sample {
+            idle_milli: busy.into_iter().map(idle).collect(),
+            backfill_milli: u32::try_from(backfill).unwrap_or(u32::MAX),
+            stalled_milli: Vec::new(),
+        }
+    }
+}
+
+fn clock(now_us: Micros) -> Instant {
+    Instant(now_us.saturating_add(ORIGIN_US))
+}
+
+fn id(index: usize) -> JobId {
+    JobId(index as u64 + 1)
+}
+
+/// What a job comes to hold on so many of its processors; as much as it asks for if nothing is known.
+fn peak(job: &Job, processors: u32) -> u64 {
+    let each = if job.memory_peak > 0 { job.memory_peak } else { job.memory };
+    each.saturating_mul(processors.into())
+}
+
+/// The jobs that one is like: its user's with the same program on as many cores.
+fn kind(job: &Job, processors: u32) -> Option<Kind> {
+    (job.program > 0).then(|| Kind {
+        user: u32::try_from(job.user % u64::from(u32::MAX)).unwrap_or(0),
+        class: job.program.wrapping_mul(65_537).wrapping_add(processors.into()),
+    })
+}

@@ -1,0 +1,361 @@
+//! Jobs as a list, one JSON object a line, or that a host's store tells of; some may wait for others.
+
+use std::collections::BTreeMap;
+
+use pinfold_cluster::fleet::Fleet;
+use pinfold_cluster::graph::{Cycle, Graph};
+use pinfold_cluster::job::{Dropped, Job, LONGEST_S};
+use pinfold_cluster::{Micros, SECOND};
+use serde::Deserialize;
+
+/// A job of a list. Sizes and times are the whole job's, not a processor's.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// Its number; no other job of the list has it. Unsaid: its line.
+    #[serde(default)]
+    pub job: Option<u64>,
+    /// When it is submitted, in seconds from any beginning.
+    #[serde(default)]
+    pub submit_s: f64,
+    /// How long it runs on cores of its own, in seconds.
+    pub wall_s: f64,
+    /// The run time that its user asks for; unsaid, or shorter than it runs: as long as it runs.
+    #[serde(default)]
+    pub requested_s: Option<f64>,
+    /// Cores, at least 1.
+    #[serde(default)]
+    pub cores: Option<u32>,
+    /// Processor time of all cores together; unsaid: it computes all the time.
+    #[serde(default)]
+    pub cpu_s: Option<f64>,
+    /// The most memory that it comes to hold, in bytes.
+    #[serde(default)]
+    pub memory_peak_bytes: Option<u64>,
+    /// The memory that it asks for, in bytes; unsaid: the most that it comes to hold.
+    #[serde(default)]
+    pub memory_request_bytes: Option<u64>,
+    /// Whose it is.
+    #[serde(default)]
+    pub user: String,
+    /// What it is called: jobs of one user by one name are alike.
+    #[serde(default)]
+    pub name: String,
+    /// The numbers of jobs that have to end before it starts.
+    #[serde(default)]
+    pub after: Vec<u64>,
+}
+
+/// What is wrong with a list.
+#[derive(Debug, thiserror::Error)]
+pub enum ListError {
+    /// A line is no job.
+    #[error("line {line}: {source}")]
+    Line {
+        /// Which line, the first is 1.
+        line: u64,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// A figure cannot be.
+    #[error("job {job}: {key} is {value}, and a number of seconds from 0 on is wanted")]
+    Figure {
+        /// The job.
+        job: u64,
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: f64,
+    },
+    /// Two jobs have one number.
+    #[error("there are two jobs {0}")]
+    Twice(u64),
+    /// A job waits for one that there is not.
+    #[error("job {job} waits for job {after}, which is not in the list")]
+    Unknown {
+        /// The job.
+        job: u64,
+        /// The one that there is not.
+        after: u64,
+    },
+    /// Jobs wait for each other.
+    #[error("jobs wait for each other in a circle: {}", shown(.0))]
+    Cycle(Vec<String>),
+}
+
+/// Members of a circle that are named at most.
+const NAMED: usize = 8;
+
+fn shown(members: &[String]) -> String {
+    let more = members.len().saturating_sub(NAMED);
+    let mut named = members[..members.len() - more].join(" waits for ");
+    if more > 0 {
+        named.push_str(&format!(" and {more} more, which waits for"));
+    } else {
+        named.push_str(" waits for");
+    }
+    format!("{named} {}", members.first().map_or("", String::as_str))
+}
+
+/// Jobs that can be played on some hosts.
+#[derive(Debug)]
+pub struct Arranged {
+    /// In order of submission.
+    pub jobs: Vec<Job>,
+    /// What waits for what. Those that waited for a job which is not played wait for what that one waited for.
+    pub graph: Graph,
+    /// Jobs that are not played.
+    pub dropped: Dropped,
+}
+
+/// A list of jobs.
+#[derive(Debug, Default)]
+pub struct List {
+    lines: u64,
+    entries: Vec<Entry>,
+}
+
+impl List {
+    /// Takes a line in: a JSON object with the fields of an [`Entry`]; empty lines are left out.
+    ///
+    /// # Errors
+    /// It is no such object.
+    pub fn line(&mut self, text: &str) -> Result<(), ListError> {
+        self.lines += 1;
+        let line = self.lines;
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        let mut entry: Entry =
+            serde_json::from_str(text).map_err(|source| ListError::Line { line, source })?;
+        entry.job = entry.job.or(Some(line));
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    /// Takes a job in.
+    pub fn add(&mut self, entry: Entry) {
+        self.lines += 1;
+        self.entries.push(Entry { job: entry.job.or(Some(self.lines)), ..entry });
+    }
+
+    /// Its jobs, in its order.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// How many jobs it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The jobs that can be played on such hosts.
+    ///
+    /// # Errors
+    /// Figures cannot be, or jobs wait for each other or for what is not there.
+    pub fn arrange(&self, fleet: &Fleet) -> Result<Arranged, ListError> {
+        let (mut users, mut programs) = (Numbers::default(), Numbers::default());
+        let mut jobs = Vec::with_capacity(self.entries.len());
+        for entry in &self.entries {
+            jobs.push(entry.job(&mut users, &mut programs)?);
+        }
+        let after = self.places()?;
+        Graph::new(after.clone()).map_err(|cycle| self.named(&cycle))?;
+        let mut dropped = Dropped::default();
+        let played: Vec<bool> = jobs.iter().map(|job| dropped.check(fleet, job)).collect();
+        let after = without(&after, &played);
+        let mut order: Vec<usize> = (0..jobs.len()).filter(|&place| played[place]).collect();
+        order.sort_by_key(|&place| jobs[place].submit_us);
+        let mut new = vec![0; jobs.len()];
+        order.iter().enumerate().for_each(|(place, &old)| new[old] = place);
+        let graph = order.iter().map(|&old| after[old].iter().map(|&other| new[other]).collect()).collect();
+        let graph = Graph::new(graph).map_err(|cycle| self.named(&cycle))?;
+        Ok(Arranged { jobs: order.iter().map(|&old| jobs[old]).collect(), graph, dropped })
+    }
+
+    /// For each job the places of those that it waits for.
+    fn places(&self) -> Result<Vec<Vec<usize>>, ListError> {
+        let mut places = BTreeMap::new();
+        for (place, entry) in self.entries.iter().enumerate() {
+            if places.insert(entry.number(), place).is_some() {
+                return Err(ListError::Twice(entry.number()));
+            }
+        }
+        let place = |entry: &Entry, after: &u64| {
+            let unknown = ListError::Unknown { job: entry.number(), after: *after };
+            places.get(after).copied().ok_or(unknown)
+        };
+        let of = |entry: &Entry| entry.after.iter().map(|after| place(entry, after)).collect();
+        self.entries.iter().map(of).collect()
+    }
+
+    fn named(&self, cycle: &Cycle) -> ListError {
+        let name = |&place: &usize| {
+            let entry = &self.entries[place];
+            let name = if entry.name.is_empty() { String::new() } else { format!(" ({})", entry.name) };
+            format!("{}{name}", entry.number())
+        };
+        ListError::Cycle(cycle.members.iter().map(name).collect())
+    }
+}
+
+impl Entry {
+    fn number(&self) -> u64 {
+        self.job.unwrap_or(0)
+    }
+
+    fn job(&self, users: &mut Numbers, programs: &mut Numbers) -> Result<Job, ListError> {
+        let micros = |key, seconds: f64| {
+            micros(seconds).ok_or(ListError::Figure { job: self.number(), key, value: seconds })
+        };
+        let processors = self.cores.unwrap_or(1);
+        let run_us = micros("wall_s", self.wall_s)?;
+        let requested_us = micros("requested_s", self.requested_s.unwrap_or(0.0))?.max(run_us);
+        let busy = match self.cpu_s {
+            Some(cpu_s) => {
+                let all_us = u128::from(run_us) * u128::from(processors);
+                u128::from(micros("cpu_s", cpu_s)?) * 1000 / all_us.max(1)
+            }
+            None => 1000,
+        };
+        let each = |bytes: u64| bytes.div_ceil(u64::from(processors.max(1)));
+        let peak = self.memory_peak_bytes.unwrap_or(0);
+        Ok(Job {
+            number: self.number(),
+            submit_us: micros("submit_s", self.submit_s)?,
+            run_us,
+            requested_us,
+            processors,
+            busy_milli: u16::try_from(busy.clamp(1, 1000)).unwrap_or(1000),
+            memory: each(self.memory_request_bytes.unwrap_or(peak)),
+            memory_peak: each(peak),
+            user: users.of(&self.user),
+            program: if self.name.is_empty() { 0 } else { programs.of(&self.name) },
+        })
+    }
+}
+
+/// Seconds in microseconds; one too long to be played ([`LONGEST_S`]) stays that.
+fn micros(seconds: f64) -> Option<Micros> {
+    if !seconds.is_finite() || seconds < 0.0 {
+        return None;
+    }
+    let most = (LONGEST_S + 1) as f64;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and 4e16, looked at above"
+    )]
+    let us = (seconds.min(most) * SECOND as f64).round() as u64;
+    Some(us)
+}
+
+/// Numbers for names, from 1 on.
+#[derive(Debug, Default)]
+struct Numbers(BTreeMap<String, u64>);
+
+impl Numbers {
+    fn of(&mut self, name: &str) -> u64 {
+        if let Some(&number) = self.0.get(name) {
+            return number;
+        }
+        let number = self.0.len() as u64 + 1;
+        self.0.insert(name.to_owned(), number);
+        number
+    }
+}
+
+/// What each job waits for among those that are played. There is no circle.
+fn without(after: &[Vec<usize>], played: &[bool]) -> Vec<Vec<usize>> {
+    let mut found: Vec<Option<Vec<usize>>> = vec![None; after.len()];
+    for job in 0..after.len() {
+        let mut way = vec![job];
+        while let Some(&next) = way.last() {
+            let open = after[next].iter().copied().find(|&other| !played[other] && found[other].is_none());
+            if let Some(other) = open {
+                way.push(other);
+                continue;
+            }
+            let mut all = Vec::new();
+            for &other in &after[next] {
+                match (&found[other], played[other]) {
+                    (Some(beyond), false) => all.extend_from_slice(beyond),
+                    _ => all.push(other),
+                }
+            }
+            all.sort_unstable();
+            all.dedup();
+            found[next] = Some(all);
+            way.pop();
+        }
+    }
+    found.into_iter().map(Option::unwrap_or_default).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arranged(text: &str) -> Result<Arranged, ListError> {
+        let mut list = List::default();
+        text.lines().try_for_each(|line| list.line(line))?;
+        list.arrange(&Fleet::pool(4))
+    }
+
+    #[track_caller]
+    fn wrong(text: &str, want: &str) {
+        let error = arranged(text).expect_err(text).to_string();
+        assert!(error.contains(want), "{error}, and {want} was expected");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        wrong("{", "line 1: EOF");
+        wrong("\n{\"submit_s\":1}", "line 2: missing field `wall_s`");
+        wrong(r#"{"wall_s":1,"core":2}"#, "unknown field `core`");
+        wrong(r#"{"wall_s":-1}"#, "job 1: wall_s is -1");
+        wrong("{\"job\":3,\"wall_s\":1}\n{\"job\":3,\"wall_s\":1}", "there are two jobs 3");
+        wrong(r#"{"wall_s":1,"after":[9]}"#, "job 1 waits for job 9, which is not in the list");
+        wrong(
+            "{\"wall_s\":1,\"after\":[2],\"name\":\"a\"}\n{\"wall_s\":1,\"after\":[1]}",
+            "in a circle: 1 (a) waits for 2 waits for 1 (a)",
+        );
+    }
+
+    #[test]
+    fn what_a_line_says() {
+        let line = r#"{"job":7,"submit_s":2.5,"wall_s":10,"requested_s":5,"cores":4,"cpu_s":20,"memory_peak_bytes":4096,"memory_request_bytes":8192,"user":"u","name":"n"}"#;
+        let jobs = arranged(line).unwrap().jobs;
+        let want = Job {
+            number: 7,
+            submit_us: 2_500_000,
+            run_us: 10 * SECOND,
+            requested_us: 10 * SECOND,
+            processors: 4,
+            busy_milli: 500,
+            memory: 2048,
+            memory_peak: 1024,
+            user: 1,
+            program: 1,
+        };
+        assert_eq!(jobs, [want]);
+    }
+
+    #[test]
+    fn who_waited_for_one_that_is_not_played_waits_for_what_that_waited_for() {
+        let text = "{\"wall_s\":1}\n{\"wall_s\":0,\"after\":[1]}\n{\"wall_s\":1,\"after\":[2]}\n\
+                    {\"wall_s\":1e300}\n{\"wall_s\":1,\"cores\":9}\n{\"wall_s\":1,\"submit_s\":-0.0,\"after\":[4,5]}";
+        let Arranged { jobs, graph, dropped } = arranged(text).unwrap();
+        assert_eq!(jobs.iter().map(|job| job.number).collect::<Vec<_>>(), [1, 3, 6]);
+        assert_eq!(graph, Graph::new(vec![vec![], vec![0], vec![]]).unwrap());
+        assert_eq!((dropped.no_run_time, dropped.too_long, dropped.too_wide), (1, 1, 1));
+    }
+}

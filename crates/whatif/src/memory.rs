@@ -1,0 +1,249 @@
+//! The memory of a host: what jobs hold over their progress, swap, and what it costs when memory does not suffice.
+//!
+//! A job grows evenly to its peak over the first [`RAMP_MILLI`] thousandths of its work and keeps that. What a frozen job
+//! holds is moved to swap when the policy asks for it, at the device's rate, and is read back as a whole before the job
+//! goes on. When running jobs hold more than there is, the kernel takes pages of frozen ones first; beyond that all
+//! running jobs miss a part of what they touch and wait for the device. When swap is full as well, the largest job is
+//! killed.
+//!
+//! Absent: single pages, page cache, latency, shares of cores.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use pinfold_cluster::{Micros, SECOND};
+
+/// Over this part of its work a job grows to its peak, in thousandths.
+///
+/// Source: the toy model of the memory governor (`pinfold_sim::pressure::toy`), a third.
+pub(crate) const RAMP_MILLI: u64 = 333;
+/// What a running job touches of its memory in a second, in bytes.
+const TOUCHED: u64 = 1 << 30;
+
+/// Memory and swap of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hardware {
+    /// RAM that jobs may hold, in bytes.
+    pub ram: u64,
+    /// Swap, in bytes.
+    pub swap: u64,
+    /// What the swap device writes in a second, in bytes, at least 1,
+    pub out_rate: u64,
+    /// and reads.
+    pub in_rate: u64,
+}
+
+/// What a job holds.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Body {
+    /// The most it comes to hold.
+    pub peak: u64,
+    /// What it holds now, swap included.
+    pub held: u64,
+    /// Of it in swap, and out of use.
+    pub swapped: u64,
+    /// It is suspended.
+    pub frozen: bool,
+    /// By how much it grows in a second now.
+    pub growth: u64,
+}
+
+impl Body {
+    fn resident(&self) -> u64 {
+        self.held - self.swapped
+    }
+}
+
+/// What a job of this peak holds after this part of its work, in thousandths.
+pub(crate) fn held_at(peak: u64, done_us: u128, work_us: Micros) -> u64 {
+    let ramp = u128::from(work_us) * u128::from(RAMP_MILLI) / 1000;
+    if done_us >= ramp { peak } else { u64::try_from(u128::from(peak) * done_us / ramp).unwrap_or(peak) }
+}
+
+/// An order to the pager, which obeys one after the other.
+#[derive(Debug, Clone, Copy)]
+struct Order {
+    index: usize,
+    out: bool,
+    left: u64,
+}
+
+/// See the module's page.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub hardware: Hardware,
+    pub bodies: BTreeMap<usize, Body>,
+    orders: VecDeque<Order>,
+    /// What running jobs hold beyond RAM.
+    short: u64,
+    /// What was moved to swap in all.
+    pub paged: u64,
+    pub settled_us: Micros,
+}
+
+impl Memory {
+    pub(crate) fn new(hardware: Hardware) -> Self {
+        Self { hardware, bodies: BTreeMap::new(), orders: VecDeque::new(), short: 0, paged: 0, settled_us: 0 }
+    }
+
+    /// What all jobs hold in RAM, if there were enough.
+    fn resident(&self) -> u64 {
+        self.bodies.values().map(Body::resident).sum()
+    }
+
+    /// RAM that no job holds.
+    pub(crate) fn free(&self) -> u64 {
+        self.hardware.ram.saturating_sub(self.resident())
+    }
+
+    pub(crate) fn swap_free(&self) -> u64 {
+        let used: u64 = self.bodies.values().map(|body| body.swapped).sum();
+        self.hardware.swap.saturating_sub(used + self.short)
+    }
+
+    /// What a job has in swap, with its part of what all lack.
+    pub(crate) fn swapped(&self, body: &Body) -> u64 {
+        let part = u128::from(self.short) * u128::from(body.resident()) / u128::from(self.resident().max(1));
+        body.swapped + u64::try_from(part).unwrap_or(0)
+    }
+
+    /// In RAM and in swap, of all jobs.
+    pub(crate) fn held(&self) -> (u64, u64) {
+        let swapped: u64 = self.bodies.values().map(|body| body.swapped).sum();
+        (self.resident().min(self.hardware.ram), swapped + self.short)
+    }
+
+    /// Whether the pager works, or what it moved has to come back.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.orders.is_empty() || self.short > 0
+    }
+
+    pub(crate) fn freeze(&mut self, index: usize) {
+        self.orders.retain(|order| order.index != index || order.out);
+        if let Some(body) = self.bodies.get_mut(&index) {
+            body.frozen = true;
+        }
+    }
+
+    /// A job goes on, as soon as it has back what it had in swap.
+    pub(crate) fn thaw(&mut self, index: usize) {
+        self.orders.retain(|order| order.index != index);
+        if let Some(body) = self.bodies.get_mut(&index) {
+            body.frozen = false;
+            if body.swapped > 0 {
+                self.orders.push_back(Order { index, out: false, left: body.swapped });
+            }
+        }
+    }
+
+    /// A job's memory is to be moved to swap. Of running ones nothing is: they touch all that they hold.
+    pub(crate) fn page_out(&mut self, index: usize, bytes: u64) {
+        if self.bodies.get(&index).is_some_and(|body| body.frozen) {
+            self.orders.push_back(Order { index, out: true, left: bytes });
+        }
+    }
+
+    pub(crate) fn remove(&mut self, index: usize) {
+        self.orders.retain(|order| order.index != index);
+        self.bodies.remove(&index);
+    }
+
+    /// Lets the pager work until then. What jobs hold was brought up to date before.
+    pub(crate) fn settle(&mut self, now_us: Micros) {
+        let mut left_us = now_us - std::mem::replace(&mut self.settled_us, now_us);
+        while left_us > 0
+            && let Some(order) = self.orders.front().copied()
+        {
+            let rate = self.rate(order.out);
+            let most = u64::try_from(u128::from(rate) * u128::from(left_us) / u128::from(SECOND));
+            let room = if order.out { self.swap_free() } else { u64::MAX };
+            let Some(body) = self.bodies.get_mut(&order.index) else {
+                self.orders.pop_front();
+                continue;
+            };
+            let there = if order.out { body.resident().min(room) } else { body.swapped };
+            let moved = most.unwrap_or(u64::MAX).min(order.left).min(there);
+            if order.out {
+                body.swapped += moved;
+                self.paged += moved;
+            } else {
+                body.swapped -= moved;
+            }
+            left_us -= took_us(moved, rate).min(left_us);
+            if moved == order.left || moved == there {
+                self.orders.pop_front();
+            } else {
+                self.orders[0].left -= moved;
+                break;
+            }
+        }
+        self.relieve();
+    }
+
+    /// The kernel takes pages of frozen jobs for running ones; what is lacking then, those miss.
+    fn relieve(&mut self) {
+        let mut lacking = self.resident().saturating_sub(self.hardware.ram);
+        let mut room = self.swap_free() + self.short;
+        for body in self.bodies.values_mut().filter(|body| body.frozen) {
+            let moved = lacking.min(body.resident()).min(room);
+            body.swapped += moved;
+            self.paged += moved;
+            (lacking, room) = (lacking - moved, room - moved);
+        }
+        self.paged += lacking.saturating_sub(self.short);
+        self.short = lacking;
+    }
+
+    /// The job that the kernel kills, if neither RAM nor swap has room.
+    pub(crate) fn killed(&self) -> Option<usize> {
+        let used: u64 = self.bodies.values().map(|body| body.swapped).sum();
+        let over = self.short > 0 && used + self.short > self.hardware.swap;
+        let largest = || self.bodies.iter().max_by_key(|(index, body)| (body.held, **index));
+        over.then(largest).flatten().map(|(&index, _)| index)
+    }
+
+    /// The part of its speed that a job has for want of memory, in thousandths.
+    pub(crate) fn speed_milli(&self, index: usize) -> u64 {
+        let Some(body) = self.bodies.get(&index) else { return 1000 };
+        if body.frozen || body.swapped > 0 {
+            return 0;
+        }
+        if self.short == 0 {
+            return 1000;
+        }
+        let running = self.bodies.values().filter(|body| !body.frozen && body.swapped == 0);
+        let (count, held) = running.fold((0, 0), |(count, held), body| (count + 1, held + body.held));
+        let missed = u128::from(TOUCHED) * count * u128::from(self.short) / u128::from(held.max(1));
+        u64::try_from(u128::from(self.hardware.in_rate) * 1000 / missed.max(1)).unwrap_or(1000).clamp(1, 1000)
+    }
+
+    /// How much all grow in a second.
+    pub(crate) fn growth(&self) -> u64 {
+        self.bodies.values().map(|body| body.growth).sum()
+    }
+
+    /// When something changes by itself, from now on: the pager is done with an order, or RAM is full.
+    pub(crate) fn next_us(&self) -> Option<Micros> {
+        let order = self.orders.front().map(|order| {
+            let body = self.bodies.get(&order.index).copied().unwrap_or_default();
+            let there = if order.out { body.resident().min(self.swap_free()) } else { body.swapped };
+            took_us(order.left.min(there), self.rate(order.out)).max(1)
+        });
+        let growth = self.growth();
+        let full = (growth > 0).then(|| match self.free() {
+            // From there on it is looked at each second.
+            0 => SECOND,
+            free => took_us(free, growth).max(1),
+        });
+        order.into_iter().chain(full).min()
+    }
+
+    fn rate(&self, out: bool) -> u64 {
+        if out { self.hardware.out_rate } else { self.hardware.in_rate }
+    }
+}
+
+/// How long so many bytes take, rounded up.
+fn took_us(bytes: u64, rate: u64) -> Micros {
+    u64::try_from((u128::from(bytes) * u128::from(SECOND)).div_ceil(u128::from(rate.max(1))))
+        .unwrap_or(u64::MAX)
+}

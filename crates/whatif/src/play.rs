@@ -1,0 +1,436 @@
+//! The events of a cluster whose hosts decide for themselves: submissions, ends, and what each host wakes up for.
+//!
+//! A job that lies on several hosts goes on at the speed of its slowest part. At one moment all ends come first, then what
+//! hosts wake up for, then all submissions, then passes of the dispatcher.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use pinfold_cluster::dispatch::Dispatcher;
+use pinfold_cluster::graph::Graph;
+use pinfold_cluster::job::Job;
+use pinfold_cluster::metrics::Span;
+use pinfold_cluster::play::{Arrivals, Options, PROGRESS_EVERY, Played};
+use pinfold_cluster::{Micros, SECOND};
+use pinfold_policy::{Machine, Settings};
+use pinfold_proto::config::Config;
+use pinfold_topo::{CpuSet, PuOs, Topology};
+
+use crate::host::Host;
+pub use crate::host::Toll;
+pub use crate::memory::Hardware;
+use crate::memory::{self, RAMP_MILLI};
+use crate::settings;
+
+/// What the hosts are, beside their number.
+#[derive(Debug, Clone)]
+pub struct Hosts {
+    /// The policy's settings and the machine of each; `None`: plain hosts, which start what they get.
+    pub pinfold: Option<(Settings, Machine)>,
+    /// Memory of each; `None`: it is not simulated.
+    pub hardware: Option<Hardware>,
+    /// Whether what jobs hold over time is noted.
+    pub series: bool,
+}
+
+impl Hosts {
+    /// Hosts under pinfold with this configuration, on these cores: of a machine of which all is known, or so many of which
+    /// nothing more is. `memory`: RAM and swap of each, as they are.
+    #[must_use]
+    pub fn pinfold(
+        config: &Config,
+        topology: Option<&Topology>,
+        cores: u32,
+        memory: Option<Hardware>,
+    ) -> Self {
+        let machine = match topology {
+            Some(topology) => Machine::of(topology, &topology.usable()),
+            None => Machine::flat((0..cores).map(|pu| CpuSet::single(PuOs(pu))).collect()),
+        };
+        let settings = settings::settings(config, memory.map(|memory| memory.ram));
+        let hardware = memory.map(|memory| Hardware {
+            ram: settings::budget(config, memory.ram),
+            swap: config.host_swap.unwrap_or(u64::MAX).min(memory.swap),
+            ..memory
+        });
+        Self { pinfold: Some((settings, machine)), hardware, series: false }
+    }
+
+    /// Plain hosts.
+    #[must_use]
+    pub fn plain(hardware: Option<Hardware>) -> Self {
+        Self { pinfold: None, hardware, series: false }
+    }
+
+    /// How many jobs of one core the dispatcher may hand to a host of so many cores: at least one a core.
+    #[must_use]
+    pub fn slots(&self, cores: u32) -> u32 {
+        let slots = |(settings, _): &(Settings, Machine)| {
+            if settings.backfill {
+                u32::try_from(settings.slots(cores as usize)).unwrap_or(cores)
+            } else {
+                cores
+            }
+        };
+        self.pinfold.as_ref().map_or(cores, slots).max(cores)
+    }
+}
+
+/// What all jobs of a host held from a moment on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    /// The moment.
+    pub at_us: Micros,
+    /// In RAM, in bytes.
+    pub resident: u64,
+    /// In swap, in bytes.
+    pub swapped: u64,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// When and where jobs ran. One that never did ended as it was submitted.
+    pub played: Played,
+    /// Jobs that never ended, for no host let them run; their figures say nothing.
+    pub stuck: usize,
+    /// What it took.
+    pub toll: Toll,
+    /// Of each host what its jobs held over time, if that was asked for.
+    pub held: Vec<Vec<Held>>,
+}
+
+impl From<Played> for Outcome {
+    /// Of hosts that start what they get, and whose memory is not looked at.
+    fn from(played: Played) -> Self {
+        Self { played, stuck: 0, toll: Toll::default(), held: Vec::new() }
+    }
+}
+
+/// A thing to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    /// A job's work is done, if its speed is still that of this version.
+    End(usize, u64),
+    /// A host wakes up, if nothing happened to it meanwhile.
+    Wake(usize, u64),
+}
+
+/// A job that was handed to its hosts.
+#[derive(Debug)]
+struct Active {
+    /// Work that is left, in microseconds of its own time, times 1000.
+    left: u128,
+    speed: u16,
+    /// The speed of each part, in the order of its hosts; of one that has not started it is 0.
+    parts: Vec<(usize, u16)>,
+    waiting: usize,
+    settled_us: Micros,
+    version: u64,
+}
+
+impl Active {
+    fn settle(&mut self, now_us: Micros) {
+        let elapsed_us = now_us - std::mem::replace(&mut self.settled_us, now_us);
+        self.left = self.left.saturating_sub(u128::from(elapsed_us) * u128::from(self.speed));
+    }
+
+    fn done_us(&self, job: &Job) -> u128 {
+        u128::from(job.run_us).saturating_sub(self.left / 1000)
+    }
+}
+
+#[derive(Debug)]
+struct Run<'a> {
+    jobs: &'a [Job],
+    dispatcher: Dispatcher<'a>,
+    arrivals: Arrivals<'a>,
+    hosts: Vec<Host>,
+    /// The jobs on each host.
+    on: Vec<BTreeSet<usize>>,
+    versions: Vec<u64>,
+    active: BTreeMap<usize, Active>,
+    agenda: BinaryHeap<Reverse<(Micros, What)>>,
+    spans: Vec<Span>,
+    /// Hosts to which something happened.
+    touched: BTreeSet<usize>,
+    /// Hosts that may have something to tell.
+    noisy: BTreeSet<usize>,
+    /// A job left the hosts: others may start.
+    freed: bool,
+    ended: usize,
+    events: u64,
+    killed: u64,
+    held: Option<Vec<Vec<Held>>>,
+}
+
+/// Plays jobs, which are in order of submission; `progress` is called now and then with how many have ended.
+///
+/// # Panics
+/// As [`pinfold_cluster::play::play`].
+#[must_use]
+pub fn play(
+    jobs: &[Job],
+    graph: &Graph,
+    options: &Options,
+    hosts: &Hosts,
+    mut progress: impl FnMut(usize),
+) -> Outcome {
+    let host = || match &hosts.pinfold {
+        Some((settings, machine)) => Host::pinfold(machine, settings, hosts.hardware),
+        None => Host::plain(hosts.hardware),
+    };
+    let count = options.fleet.hosts as usize;
+    let mut run = Run {
+        jobs,
+        dispatcher: Dispatcher::new(jobs, options.fleet, options.dispatch, options.runtimes),
+        arrivals: Arrivals::new(jobs, graph),
+        hosts: std::iter::repeat_with(host).take(count).collect(),
+        on: vec![BTreeSet::new(); count],
+        versions: vec![0; count],
+        active: BTreeMap::new(),
+        agenda: BinaryHeap::new(),
+        spans: vec![Span::default(); jobs.len()],
+        touched: BTreeSet::new(),
+        noisy: BTreeSet::new(),
+        freed: false,
+        ended: 0,
+        events: 0,
+        killed: 0,
+        held: hosts.series.then(|| vec![Vec::new(); count]),
+    };
+    let mut told = 0;
+    while let Some(now_us) = run.next_us() {
+        run.moment(now_us);
+        if run.ended >= told + PROGRESS_EVERY {
+            told = run.ended;
+            progress(told);
+        }
+    }
+    run.finish()
+}
+
+impl Run<'_> {
+    fn finish(self) -> Outcome {
+        let mut toll = Toll { killed: self.killed, ..Toll::default() };
+        for host in &self.hosts {
+            toll.freezes += host.toll.freezes;
+            toll.frozen_us += host.toll.frozen_us;
+            toll.paged_bytes += host.memory.as_ref().map_or(0, |memory| memory.paged);
+        }
+        let played = Played { spans: self.spans, parts: self.dispatcher.into_parts(), events: self.events };
+        Outcome { played, stuck: self.jobs.len() - self.ended, toll, held: self.held.unwrap_or_default() }
+    }
+
+    fn next_us(&self) -> Option<Micros> {
+        let planned = self.agenda.peek().map(|Reverse((at_us, _))| *at_us);
+        // When all is over, hosts need not wake up any more.
+        let planned = planned.filter(|_| !self.active.is_empty());
+        self.arrivals.next_us().into_iter().chain(planned).min()
+    }
+
+    fn moment(&mut self, now_us: Micros) {
+        while let Some(&Reverse((at_us, what))) = self.agenda.peek()
+            && at_us <= now_us
+        {
+            self.agenda.pop();
+            match what {
+                What::End(index, version) => {
+                    if self.active.get(&index).is_some_and(|active| active.version == version) {
+                        self.events += 1;
+                        self.over(index, true, now_us);
+                    }
+                }
+                What::Wake(host, version) if self.versions[host] == version => {
+                    self.events += 1;
+                    self.settle(host, now_us);
+                    self.hosts[host].wake(now_us);
+                    self.touch(host);
+                }
+                What::Wake(..) => {}
+            }
+        }
+        self.hear(now_us);
+        loop {
+            for index in self.arrivals.take(now_us) {
+                self.events += 1;
+                self.spans[index].submit_us = now_us;
+                self.dispatcher.submit(index);
+            }
+            self.freed = false;
+            for index in self.dispatcher.pass(now_us) {
+                self.hand_over(index, now_us);
+            }
+            self.hear(now_us);
+            while let Some(host) = self.touched.pop_first() {
+                self.reshape(host, now_us);
+            }
+            if !self.freed {
+                return;
+            }
+        }
+    }
+
+    /// A job is handed to the hosts that the dispatcher chose.
+    fn hand_over(&mut self, index: usize, now_us: Micros) {
+        let job = &self.jobs[index];
+        let parts = self.dispatcher.parts(index).to_vec();
+        self.active.insert(
+            index,
+            Active {
+                left: u128::from(job.run_us) * 1000,
+                speed: 0,
+                parts: parts.iter().map(|part| (part.host as usize, 0)).collect(),
+                waiting: parts.len(),
+                settled_us: now_us,
+                version: 0,
+            },
+        );
+        for part in &parts {
+            let host = part.host as usize;
+            self.settle(host, now_us);
+            self.on[host].insert(index);
+            self.hosts[host].submit(index, job, part.processors, parts.len() == 1, now_us);
+            self.touch(host);
+        }
+    }
+
+    /// Takes in what hosts have to tell: which jobs started, and which never will.
+    fn hear(&mut self, now_us: Micros) {
+        while let Some(host) = self.noisy.pop_first() {
+            let news = std::mem::take(&mut self.hosts[host].news);
+            for index in news.started {
+                self.hosts[host].set_peak(index, &self.jobs[index]);
+                if let Some(active) = self.active.get_mut(&index) {
+                    active.waiting -= 1;
+                    if active.waiting == 0 {
+                        self.spans[index].start_us = now_us;
+                    }
+                }
+            }
+            for index in news.dropped {
+                self.spans[index].start_us = now_us;
+                self.killed += 1;
+                self.over(index, false, now_us);
+            }
+        }
+    }
+
+    /// Something happened to a host.
+    fn touch(&mut self, host: usize) {
+        self.touched.insert(host);
+        self.noisy.insert(host);
+    }
+
+    /// A job leaves its hosts.
+    fn over(&mut self, index: usize, done: bool, now_us: Micros) {
+        let Some(active) = self.active.remove(&index) else { return };
+        for &(host, _) in &active.parts {
+            self.settle(host, now_us);
+            self.on[host].remove(&index);
+            self.hosts[host].ended(index, &self.jobs[index], done, now_us);
+            self.touch(host);
+        }
+        if active.waiting > 0 {
+            self.spans[index].start_us = now_us;
+        }
+        self.spans[index].end_us = now_us;
+        self.dispatcher.ended(index);
+        self.arrivals.ended(index);
+        self.ended += 1;
+        self.freed = true;
+    }
+
+    /// Brings a host's jobs up to date.
+    fn settle(&mut self, host: usize, now_us: Micros) {
+        let Some(memory) = &mut self.hosts[host].memory else { return };
+        if memory.settled_us == now_us {
+            return;
+        }
+        for (&index, body) in &mut memory.bodies {
+            if let Some(active) = self.active.get_mut(&index) {
+                active.settle(now_us);
+                let done_us = active.done_us(&self.jobs[index]);
+                body.held = body.held.max(memory::held_at(body.peak, done_us, self.jobs[index].run_us));
+            }
+        }
+        memory.settle(now_us);
+        if let Some(held) = &mut self.held {
+            let (resident, swapped) = memory.held();
+            held[host].push(Held { at_us: now_us, resident, swapped });
+        }
+    }
+
+    /// Something happened on a host: its jobs may go on at other speeds, and it wakes up at another time.
+    fn reshape(&mut self, host: usize, now_us: Micros) {
+        self.settle(host, now_us);
+        let killed = self.hosts[host].memory.as_ref().and_then(memory::Memory::killed);
+        if let Some(index) = killed {
+            self.killed += 1;
+            self.over(index, false, now_us);
+            return; // it is among those touched again
+        }
+        for (index, speed) in self.hosts[host].speeds() {
+            self.set_speed(index, host, speed, now_us);
+        }
+        let mut next_us = self.grow(host);
+        self.hosts[host].plan_reading(now_us);
+        if let Some(memory) = &self.hosts[host].memory {
+            next_us = next_us.into_iter().chain(memory.next_us()).min();
+        }
+        let next_us = next_us.map(|in_us| now_us.saturating_add(in_us));
+        let next_us = next_us.into_iter().chain(self.hosts[host].next_us()).min();
+        self.versions[host] += 1;
+        if let Some(at_us) = next_us {
+            let at_us = at_us.max(now_us + 1);
+            self.agenda.push(Reverse((at_us, What::Wake(host, self.versions[host]))));
+        }
+    }
+
+    /// A part of a job goes on so fast: the job does so at the speed of its slowest part.
+    fn set_speed(&mut self, index: usize, host: usize, speed: u16, now_us: Micros) {
+        let Some(active) = self.active.get_mut(&index) else { return };
+        if let Some(part) = active.parts.iter_mut().find(|(at, _)| *at == host) {
+            part.1 = speed;
+        }
+        let slowest = active.parts.iter().map(|&(_, speed)| speed).min().unwrap_or(0);
+        if slowest == active.speed {
+            return;
+        }
+        active.settle(now_us);
+        active.speed = slowest;
+        active.version += 1;
+        if slowest > 0 {
+            let in_us = active.left.div_ceil(u128::from(slowest));
+            let at_us = now_us.saturating_add(u64::try_from(in_us).unwrap_or(u64::MAX));
+            self.agenda.push(Reverse((at_us, What::End(index, active.version))));
+        }
+        if active.parts.len() > 1 {
+            let others = active.parts.iter().map(|&(other, _)| other).filter(|&other| other != host);
+            self.touched.extend(others);
+        }
+    }
+
+    /// Says how fast each job of a host grows from now on, and when the first of them has grown up.
+    fn grow(&mut self, host: usize) -> Option<Micros> {
+        let memory = self.hosts[host].memory.as_mut()?;
+        let mut first: Option<Micros> = None;
+        for (&index, body) in &mut memory.bodies {
+            let job = &self.jobs[index];
+            let ramp_us = u128::from(job.run_us) * u128::from(RAMP_MILLI) / 1000;
+            body.growth = 0;
+            let Some(active) = self.active.get(&index) else { continue };
+            let done_us = active.done_us(job);
+            if active.speed == 0 || done_us >= ramp_us || body.peak == 0 {
+                continue;
+            }
+            let speed = u128::from(active.speed);
+            let growth = u128::from(body.peak) * u128::from(SECOND) / ramp_us * speed / 1000;
+            body.growth = u64::try_from(growth).unwrap_or(u64::MAX);
+            let left_us = ((ramp_us - done_us) * 1000).div_ceil(speed);
+            let left_us = u64::try_from(left_us).unwrap_or(u64::MAX);
+            first = Some(first.map_or(left_us, |earlier| earlier.min(left_us)));
+        }
+        first
+    }
+}

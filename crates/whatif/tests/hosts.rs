@@ -1,0 +1,135 @@
+//! Hosts that decide for themselves beside plain ones: what each makes of the same jobs.
+
+use pinfold_cluster::SECOND;
+use pinfold_cluster::dispatch::Dispatch;
+use pinfold_cluster::fleet::Fleet;
+use pinfold_cluster::graph::Graph;
+use pinfold_cluster::job::Job;
+use pinfold_cluster::metrics::metrics;
+use pinfold_cluster::play::Options;
+use pinfold_cluster::runtimes::Runtimes;
+use pinfold_policy::{Machine, MemorySettings, Settings};
+use pinfold_topo::{CpuSet, PuOs};
+use pinfold_whatif::play::{Hardware, Hosts, Outcome, play};
+
+const GIB: u64 = 1 << 30;
+
+fn machine(cores: u32) -> Machine {
+    Machine::flat((0..cores).map(|pu| CpuSet::single(PuOs(pu))).collect())
+}
+
+/// Hosts of two cores, 10 GiB of RAM and 40 GiB of swap.
+fn hardware() -> Hardware {
+    Hardware { ram: 10 * GIB, swap: 40 * GIB, out_rate: GIB, in_rate: GIB }
+}
+
+fn pinfold(factor_milli: u32, hardware: Option<Hardware>) -> Hosts {
+    let memory = MemorySettings {
+        governor: hardware.is_some(),
+        budget_bytes: hardware.map_or(u64::MAX, |hardware| hardware.ram),
+        ..MemorySettings::default()
+    };
+    let settings = Settings { factor_milli, memory, ..Settings::default() };
+    Hosts { pinfold: Some((settings, machine(2))), hardware, series: false }
+}
+
+fn fleet(hosts: u32, slots: u32) -> Fleet {
+    Fleet { hosts, cores: 2, slots, memory: None, job_memory: u64::MAX }
+}
+
+fn job(run_s: u64) -> Job {
+    Job { run_us: run_s * SECOND, requested_us: 2 * run_s * SECOND, program: 1, ..Job::default() }
+}
+
+fn played(jobs: &[Job], fleet: Fleet, hosts: &Hosts) -> Outcome {
+    let options = Options { fleet, dispatch: Dispatch::Easy, runtimes: Runtimes::Requested };
+    let outcome = play(jobs, &Graph::default(), &options, hosts, |_| {});
+    for (job, span) in jobs.iter().zip(&outcome.played.spans) {
+        assert!(span.submit_us >= job.submit_us && span.start_us >= span.submit_us, "{job:?} {span:?}");
+        assert!(span.end_us >= span.start_us, "{job:?} {span:?}");
+    }
+    outcome
+}
+
+fn makespan_s(jobs: &[Job], fleet: Fleet, hosts: &Hosts) -> f64 {
+    metrics(jobs, &played(jobs, fleet, hosts).played.spans, fleet.all_cores()).makespan_s
+}
+
+/// A mix of narrow and wide jobs.
+fn mix() -> Vec<Job> {
+    let one = |number: u64| Job {
+        number,
+        submit_us: number * 3 * SECOND,
+        processors: if number % 5 == 4 { 5 } else { 1 + u32::from(number % 5 == 2) },
+        ..job(1 + number * 7 % 60)
+    };
+    (0..300).map(one).collect()
+}
+
+#[test]
+fn plain_hosts_are_those_of_the_cluster() {
+    let (jobs, fleet) = (mix(), fleet(4, 2));
+    let options = Options { fleet, dispatch: Dispatch::Easy, runtimes: Runtimes::Requested };
+    let simple = pinfold_cluster::play::play(&jobs, &Graph::default(), &options, |_| {});
+    for hosts in [Hosts::plain(None), Hosts::plain(Some(hardware()))] {
+        let outcome = played(&jobs, fleet, &hosts);
+        assert_eq!((&outcome.played.spans, &outcome.played.parts), (&simple.spans, &simple.parts));
+    }
+}
+
+#[test]
+fn one_job_a_core_is_the_same_under_pinfold() {
+    let (jobs, fleet) = (mix(), fleet(4, 2));
+    let outcome = played(&jobs, fleet, &pinfold(1000, None));
+    assert_eq!(outcome.played.spans, played(&jobs, fleet, &Hosts::plain(None)).played.spans);
+    assert_eq!(outcome.toll, Default::default());
+}
+
+#[test]
+fn backfillers_use_what_primaries_leave() {
+    let waits = |_| Job { busy_milli: 500, ..job(100) };
+    let jobs: Vec<Job> = (0..16).map(waits).collect();
+    let once = makespan_s(&jobs, fleet(1, 2), &Hosts::plain(None));
+    assert!((once - 800.0).abs() < 1e-6, "{once}");
+    let twice = makespan_s(&jobs, fleet(1, 4), &pinfold(2000, None));
+    assert!((400.0..440.0).contains(&twice), "{twice}");
+    // Jobs that never wait leave nothing.
+    let jobs: Vec<Job> = (0..16).map(|_| job(100)).collect();
+    let busy = makespan_s(&jobs, fleet(1, 4), &pinfold(2000, None));
+    assert!((795.0..820.0).contains(&busy), "{busy}");
+}
+
+#[test]
+fn what_does_not_fit_waits_instead_of_dying() {
+    let large = |number| Job { number, memory_peak: 6 * GIB, memory: GIB, ..job(100) };
+    let jobs: Vec<Job> = (0..6).map(large).collect();
+    let fleet = Fleet { memory: Some(50 * GIB), job_memory: 10 * GIB, ..fleet(1, 2) };
+    // Two at a time hold 12 GiB of 10, and nothing holds them back: they lack a sixth of what they touch.
+    let plain_s = makespan_s(&jobs, fleet, &Hosts::plain(Some(hardware())));
+    assert!(plain_s > 300.0, "{plain_s}");
+    let without_swap = Hardware { swap: 0, ..hardware() };
+    assert!(played(&jobs, fleet, &Hosts::plain(Some(without_swap))).toll.killed > 0);
+    let outcome = played(&jobs, fleet, &pinfold(1000, Some(hardware())));
+    assert_eq!(outcome.toll.killed, 0, "{:?}", outcome.toll);
+    let frozen = outcome.toll.freezes > 0 && outcome.toll.frozen_us > 0;
+    assert!(frozen, "{:?}", outcome.toll);
+    let last_s = outcome.played.spans.iter().map(|span| span.end_us).max().unwrap_or(0) / SECOND;
+    // One after the other they take 600 s, and each goes to swap and back once at most.
+    assert!(last_s < 700, "{last_s} {:?}", outcome.toll);
+}
+
+#[test]
+fn the_same_jobs_give_the_same_history() {
+    let jobs: Vec<Job> = mix()
+        .into_iter()
+        .map(|job| Job { memory_peak: (job.number % 7) * GIB, busy_milli: 700, ..job })
+        .collect();
+    let fleet = Fleet { memory: Some(50 * GIB), job_memory: 10 * GIB, ..fleet(4, 3) };
+    let run = || {
+        let outcome = played(&jobs, fleet, &pinfold(1500, Some(hardware())));
+        (outcome.played.spans, outcome.toll)
+    };
+    let (spans, toll) = run();
+    assert!(toll.freezes > 0, "{toll:?}");
+    assert_eq!((spans, toll), run());
+}
