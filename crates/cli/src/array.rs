@@ -19,7 +19,6 @@ use pinfold_sys::apart::Apart;
 use pinfold_sys::signals::{SIGHUP, SIGINT, SIGTERM};
 use pinfold_sys::spawn::{Program, ResolveError};
 
-use crate::args::SubmitArgs;
 use crate::checkpoint;
 use crate::client::{Client, Dial};
 use crate::failure::Failure;
@@ -29,7 +28,7 @@ use crate::keepers;
 use crate::names;
 use crate::output::{self, Named};
 use crate::run::say;
-use crate::submit::{Open, Outputs, open_outputs};
+use crate::submit::{Open, Outputs, SubmitArgs, open_outputs};
 use crate::tasks::{Asked, Laid};
 
 /// How many members are asked for before the first of them is answered.

@@ -8,10 +8,12 @@ use std::fs::File;
 use std::io::{IsTerminal, PipeReader, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::process::ExitCode as ProcessExit;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use pinfold_proto::ExitCode;
 use pinfold_proto::view::{BatchResultView, BatchView, VERSION};
 use pinfold_proto::wire::ErrorCode;
@@ -19,11 +21,10 @@ use pinfold_sys::apart::Apart;
 use pinfold_sys::signals::{SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, Signals};
 use pinfold_sys::spawn::{self, Program, Side};
 
-use crate::args::BatchArgs;
 use crate::checkpoint;
 use crate::client::Dial;
 use crate::failure::Failure;
-use crate::job;
+use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, Told, send_signal, send_signal_to_group};
 use crate::progress::Progress;
 use crate::tasks::{Asked, Laid};
@@ -34,6 +35,26 @@ mod order;
 
 use direct::Direct;
 use lines::{Lines, shell};
+
+#[derive(Debug, Args)]
+pub(crate) struct BatchArgs {
+    #[command(flatten)]
+    pub options: JobOptions,
+    /// Print the results as one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Show no progress
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Begin the lines in the order of the file; otherwise, when each of them or its like was run before, the longest
+    /// first
+    #[arg(long)]
+    pub in_order: bool,
+    /// A file of shell commands, one a line (blank lines and those that begin with # are skipped); - for
+    /// standard input
+    #[arg(value_name = "FILE|-")]
+    pub file: PathBuf,
+}
 
 /// How many jobs are with the daemon at once. Enough for it to choose among, few enough for a list of any
 /// length to cost neither side much.
@@ -112,7 +133,7 @@ struct Batch {
     keeper: Keeper,
     lines: Rc<Lines>,
     laid: Option<Rc<Laid>>,
-    options: crate::args::JobOptions,
+    options: JobOptions,
     json: bool,
     outcomes: Vec<Outcome>,
     /// Indexes of the lines, as they are to be asked for.

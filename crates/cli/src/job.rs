@@ -11,9 +11,12 @@ use pinfold_sys::apart::{self, Apart};
 use pinfold_sys::spawn::{self, Environment, ResolveError};
 
 use crate::allocation;
-use crate::args::JobOptions;
 use crate::failure::Failure;
 use crate::tasks::Laid;
+
+mod options;
+
+pub(crate) use options::JobOptions;
 
 /// How much of a command line is kept for the record; the command itself gets all of it. JSON may make six
 /// bytes of one, and a request of that size still fits a frame.

@@ -10,17 +10,26 @@ use std::process::ExitCode as ProcessExit;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use pinfold_proto::ExitCode;
 use pinfold_sys::signals::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 use pinfold_sys::spawn::{self, Program, Reaped, Side};
 
-use crate::args::RunArgs;
 use crate::checkpoint;
 use crate::client::Dial;
 use crate::failure::Failure;
-use crate::job;
+use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, Told, send_signal};
 use crate::tasks::Asked;
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub options: JobOptions,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
 
 const TICKET: u64 = 1;
 

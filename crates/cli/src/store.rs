@@ -5,6 +5,7 @@ use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use pinfold_profile::report::size;
 use pinfold_profile::store::offline;
 use pinfold_profile::store::{CheckReport, StoreError};
@@ -12,10 +13,28 @@ use pinfold_proto::ExitCode;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
 
-use crate::args::{BackupArgs, StoreArgs};
 use crate::client::Dial;
 use crate::failure::Failure;
 use crate::show::{JSON_VERSION, print_json, print_text};
+
+#[derive(Debug, Args)]
+pub(crate) struct StoreArgs {
+    /// The state directory [default: the running daemon's, or where this user's would keep it]
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// The backup
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+}
 
 /// `pinfold backup`.
 pub(crate) fn backup(dial: &Dial, args: &BackupArgs) -> Result<(), Failure> {

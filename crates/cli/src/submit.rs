@@ -2,6 +2,7 @@
 //! daemon.
 
 use std::cell::RefCell;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{PipeWriter, Read, Write};
 use std::os::fd::OwnedFd;
@@ -10,24 +11,48 @@ use std::process::ExitCode as ProcessExit;
 use std::rc::Rc;
 use std::time::Duration;
 
+use clap::Args;
 use pinfold_proto::ExitCode;
+use pinfold_proto::array::ArraySpec;
 use pinfold_proto::array::JobName;
 use pinfold_sys::apart::Apart;
 use pinfold_sys::lead::TaskPlan;
 use pinfold_sys::signals::{SIGHUP, SIGINT, SIGTERM};
 use pinfold_sys::spawn::{self, Program, Side};
 
-use crate::args::SubmitArgs;
 use crate::array;
 use crate::checkpoint;
 use crate::client::Dial;
 use crate::failure::Failure;
-use crate::job;
+use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, MakeProgram, Told, send_signal};
 use crate::keepers;
 use crate::output::{self, Named};
 use crate::run::say;
 use crate::tasks::{Asked, Laid};
+
+#[derive(Debug, Args)]
+pub(crate) struct SubmitArgs {
+    #[command(flatten)]
+    pub options: JobOptions,
+    /// Hand it over once for each of these indexes, 0-15, 1,3,7 or 0-30:5, with %4 behind them at most 4 at once; each
+    /// has its own in PINFOLD_ARRAY_INDEX
+    #[arg(short, long, value_name = "INDEXES[%N]")]
+    pub array: Option<ArraySpec>,
+    /// Write its standard output here [default: pinfold-JOB.out]; in an array %A stands for its number, %a for the index
+    /// and %j for the job's own number
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Write its standard error here [default: pinfold-JOB.err]
+    #[arg(short, long, value_name = "FILE")]
+    pub error: Option<PathBuf>,
+    /// Print one JSON object instead of the bare number
+    #[arg(long)]
+    pub json: bool,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
 
 const TICKET: u64 = 1;
 
