@@ -44,7 +44,7 @@ pub(crate) fn adopt(dial: &Dial, args: &AdoptArgs) -> Result<(), Failure> {
         );
         return Err(Failure::new(ExitCode::Usage, text));
     }
-    let asked = job::spec(&args.options, None, &[], None);
+    let asked = job::spec(&args.options, &[]);
     // What these say is of this command, not of what it is about.
     let spec = Box::new(JobSpec { directory: String::new(), command: Vec::new(), ..asked });
     match dial.connect()?.ask(&Request::Adopt { which, spec })? {

@@ -4,9 +4,8 @@
 //! killed, what runs goes on to its end and is recorded, and what waits is withdrawn. This process only
 //! passes signals on and waits for the keeper.
 
-use std::fs::File;
 use std::io::{IsTerminal, PipeReader, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode as ProcessExit;
@@ -14,20 +13,19 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use pinfold_proto::ExitCode;
 use pinfold_proto::view::{BatchResultView, BatchView, VERSION};
 use pinfold_proto::wire::ErrorCode;
-use pinfold_sys::apart::Apart;
+use pinfold_proto::{ExitCode, JobSpec};
 use pinfold_sys::signals::{SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, Signals};
-use pinfold_sys::spawn::{self, Program, Side};
+use pinfold_sys::spawn::{self, Side};
 
-use crate::checkpoint;
 use crate::client::Dial;
 use crate::failure::Failure;
 use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, Told, send_signal, send_signal_to_group};
+use crate::launch::LaunchPlan;
 use crate::progress::Progress;
-use crate::tasks::{Asked, Laid};
+use crate::submit::files;
 
 mod direct;
 mod lines;
@@ -65,14 +63,11 @@ const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(200);
 
 /// Runs the lines; succeeds only if all do.
 pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure> {
-    let asked = Asked::of(&args.options)?;
-    let apart = job::apart(&args.options)?;
-    let lines = Lines::read(&args.file)?;
-    let (laid, order) = {
-        let mut client = dial.connect()?;
-        let laid = asked.map(|asked| asked.on(&client.welcome.cpus)).transpose()?.map(Rc::new);
-        let order = if args.in_order { lines.as_they_are() } else { lines.longest_first(&mut client)? };
-        (laid, order)
+    let lines = Rc::new(Lines::read(&args.file)?);
+    let mut plan = plan_of(&args.options, &lines)?;
+    let order = {
+        let mut client = plan.connect(&dial)?;
+        if args.in_order { lines.as_they_are() } else { lines.longest_first(&mut client)? }
     };
     let pipe = |error: std::io::Error| Failure::doing("failed to make a keeper", &error);
     let signals = Signals::block(&[SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT]).map_err(pipe)?;
@@ -80,13 +75,26 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
     match spawn::fork_away().map_err(pipe)? {
         Side::Child => {
             drop((hold, signals));
-            Batch::new(dial, args, (laid, apart), (lines, order))?.run(&alive)
+            Batch::new(dial, args, plan, lines, order)?.run(&alive)
         }
         Side::Parent(keeper) => {
             drop(alive);
             Ok(proxy(keeper, &signals))
         }
     }
+}
+
+/// How a line is started: by a shell, unless the shell would only execute it.
+fn plan_of(options: &JobOptions, lines: &Rc<Lines>) -> Result<LaunchPlan, Failure> {
+    let (lines, direct) = (lines.clone(), Direct::of_environment());
+    let command = Box::new(move |ticket| {
+        let line = lines.line(index(ticket));
+        direct.program(line).unwrap_or_else(|| ("/bin/sh".into(), shell(line)))
+    });
+    let mut plan = LaunchPlan::of_many(options, command)?;
+    // Standard input is nobody's in particular, so no job gets it.
+    plan.outputs = Rc::new(|_| Ok([files::null(), None, None]));
+    Ok(plan)
 }
 
 /// Passes signals on to the keeper until it ends, then ends as it did.
@@ -132,8 +140,10 @@ impl Outcome {
 struct Batch {
     keeper: Keeper,
     lines: Rc<Lines>,
-    laid: Option<Rc<Laid>>,
-    options: JobOptions,
+    /// What all lines ask for.
+    spec: JobSpec,
+    named: bool,
+    may_be_ended: bool,
     json: bool,
     outcomes: Vec<Outcome>,
     /// Indexes of the lines, as they are to be asked for.
@@ -155,33 +165,13 @@ impl Batch {
     fn new(
         dial: Dial,
         args: &BatchArgs,
-        (laid, apart): (Option<Rc<Laid>>, Apart),
-        (lines, order): (Lines, Vec<usize>),
+        mut plan: LaunchPlan,
+        lines: Rc<Lines>,
+        order: Vec<usize>,
     ) -> Result<Self, Failure> {
-        let lines = Rc::new(lines);
-        let tasks = laid.as_ref().map(Laid::plan);
-        let environment = job::environment();
-        let make = {
-            let (lines, direct) = (lines.clone(), Direct::of_environment());
-            Box::new(move |ticket| {
-                let index = usize::try_from(ticket).expect("tickets are indexes of lines");
-                let line = lines.line(index);
-                let (path, words) = direct.program(line).unwrap_or_else(|| ("/bin/sh".into(), shell(line)));
-                let mut program = Program::new(&path, words, &environment)?;
-                // Standard input is nobody's in particular, so no job gets it.
-                // A signal for the batch reaches all of a line's programs, not its shell alone.
-                program.own_session = true;
-                program.tasks = tasks.clone();
-                program.apart = apart;
-                program.streams[0] = File::open("/dev/null").ok().map(OwnedFd::from);
-                Ok(program)
-            })
-        };
-        let (keeper, welcome) = Keeper::new(dial, &[SIGINT, SIGTERM, SIGHUP, SIGQUIT], 0, make, None)?;
+        let (mut keeper, welcome) = plan.keeper(dial, &[SIGINT, SIGTERM, SIGHUP, SIGQUIT], 0, None)?;
         welcome.warnings.iter().for_each(|warning| crate::run::say(&format!("warning: {warning}")));
         let slots = usize::try_from(welcome.slots).unwrap_or(1);
-        let mut keeper = keeper;
-        keeper.hooks.made_by(checkpoint::maker(&args.options, || [None, None]));
         // As many children wait ready-made as may be started at once, so that a slot that falls free is
         // filled without a round trip.
         keeper.set_prefork(slots.clamp(1, 64) + 2);
@@ -191,8 +181,9 @@ impl Batch {
             keeper,
             outcomes: vec![Outcome::default(); count],
             lines,
-            laid,
-            options: args.options.clone(),
+            spec: plan.spec,
+            named: args.options.name.is_some(),
+            may_be_ended: job::may_be_ended(&args.options),
             json: args.json,
             order,
             next: 0,
@@ -258,7 +249,7 @@ impl Batch {
 
     fn ask(&mut self, index: usize) {
         let line = self.lines.places[index].0;
-        let spec = job::spec(&self.options, self.laid.as_deref(), &shell(self.lines.line(index)), Some(line));
+        let spec = job::of_line(&self.spec, self.named, &shell(self.lines.line(index)), line);
         self.keeper.submit(ticket(index), spec);
     }
 
@@ -274,7 +265,7 @@ impl Batch {
                 outcome.cpu_us = reaped.cpu_user_us + reaped.cpu_system_us;
                 let failed = outcome.failed();
                 // One that may be begun anew is counted when its end is on disk.
-                if !job::may_begin_anew(job::may_be_ended(&self.options), &reaped) {
+                if !job::may_begin_anew(self.may_be_ended, &reaped) {
                     self.progress.ended(failed);
                 }
             }
@@ -282,7 +273,7 @@ impl Batch {
                 let outcome = self.outcome(ticket);
                 outcome.suspended_us = suspended_us;
                 outcome.memory_peak_bytes = memory_peak_bytes;
-                if outcome.signal == Some(SIGKILL) && job::may_be_ended(&self.options) {
+                if outcome.signal == Some(SIGKILL) && self.may_be_ended {
                     self.progress.ended(true);
                 }
             }

@@ -19,6 +19,7 @@ mod host;
 mod job;
 mod keeper;
 mod keepers;
+mod launch;
 mod layout;
 mod map;
 mod names;
