@@ -1,6 +1,6 @@
 //! `pinfold`: run, submit and watch jobs.
 //!
-//! Reading order: [`args`] (the command line as typed), [`client`] (reaching a daemon), [`keeper`] (the parent
+//! Reading order: [`args`] (the command line as typed), [`client`] (reaching a daemon), [`launch`] (what jobs are started from), [`keeper`] (the parent
 //! of every job), [`run`], [`submit`] (with [`mod@array`]) and [`batch`] (the three ways to start jobs), [`adopt`] (one to make them of what runs), [`control`] (changing
 //! them), [`names`] (which jobs are meant), [`tasks`] (how a job's tasks lie on its cores), [`show`] (what is printed), [`map`] (which core belongs to what), [`sets`] (cores that are set aside), [`host`] and [`layout`] (the machine, without a daemon), [`mod@advise`] (what classes of jobs need). Absent here: any decision
 //! about jobs, and any write to a control group.
