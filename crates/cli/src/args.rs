@@ -9,6 +9,7 @@ use crate::adopt::AdoptArgs;
 use crate::batch::BatchArgs;
 use crate::control::{CancelArgs, ConfigArgs, JobsArgs, SetArgs, WaitArgs};
 use crate::layout::LayoutArgs;
+use crate::log::LogArgs;
 use crate::map::MapArgs;
 use crate::operate::AuditArgs;
 use crate::ps::PsArgs;
@@ -83,6 +84,8 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Explain why a job is in its state and what would change it
     Why(WhyArgs),
+    /// Print what a submitted job wrote
+    Log(LogArgs),
     /// Show what jobs used
     Report(ReportArgs),
     /// Draw a job's memory, cores and I/O over time, or what the host did

@@ -5,7 +5,6 @@
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -19,8 +18,9 @@ use crate::failure::Failure;
 use crate::keeper::{Keeper, Told};
 use crate::keepers;
 use crate::launch::{LaunchPlan, Outputs};
+use crate::log::record;
 use crate::names;
-use crate::output::{self, Named};
+use crate::output;
 use crate::run::say;
 use crate::submit::files::{self, Files, Names, Open};
 use crate::submit::{self, SubmitArgs};
@@ -45,6 +45,7 @@ pub(crate) fn prepare(
     }));
     plan.program(ticket(0)).map_err(|error| Failure::new(ExitCode::NotExecutable, error))?;
     plan.outputs = outputs(&members);
+    let socket = dial.socket().to_owned();
     let (mut keeper, welcome) = plan.keeper(dial, &[SIGTERM, SIGINT, SIGHUP], 0, None)?;
     welcome.warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
     keeper.pause_starts();
@@ -65,6 +66,10 @@ pub(crate) fn prepare(
         return Err(failure);
     }
     let said = members.borrow().told();
+    {
+        let Members { names, array, .. } = &*members.borrow();
+        record::keep(&socket, *array, true, &names.out.0, &names.err.0);
+    }
     keeper.allow_starts();
     Ok((keeper, said))
 }
@@ -166,10 +171,7 @@ struct Members {
 impl Members {
     fn open(&self, place: usize) -> Result<Files, Failure> {
         let (array, index, job) = (self.array, self.indexes[place], self.jobs[place]);
-        let path = |(pattern, named): &(PathBuf, Named)| {
-            (files::expand(pattern.as_os_str(), array, index, job), *named)
-        };
-        files::open(&path(&self.names.out), &path(&self.names.err), self.open)
+        self.names.of_job(array, index, job).open(self.open)
     }
 
     /// The array's number, and `INDEX:JOB` of each.

@@ -21,6 +21,7 @@ mod keeper;
 mod keepers;
 mod launch;
 mod layout;
+mod log;
 mod map;
 mod names;
 mod operate;
@@ -80,6 +81,7 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Wait(args) => return control::wait(&dial, &args),
         Command::Status(args) => show::status(&dial, &args)?,
         Command::Why(args) => show::why(&dial, &args)?,
+        Command::Log(args) => log::log(&dial, &args)?,
         Command::Report(args) => show::report(&dial, &args)?,
         Command::Export(args) => show::export(&dial, &args)?,
         Command::Backup(args) => store::backup(&dial, &args)?,

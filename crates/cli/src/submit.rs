@@ -23,12 +23,13 @@ use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, MakeProgram, Told, send_signal};
 use crate::keepers;
 use crate::launch::LaunchPlan;
-use crate::output::{self, Named};
+use crate::log::record;
+use crate::output;
 use crate::run::say;
 
 pub(crate) mod files;
 
-use files::Files;
+use files::{Files, Names};
 
 #[derive(Debug, Args)]
 pub(crate) struct SubmitArgs {
@@ -38,8 +39,8 @@ pub(crate) struct SubmitArgs {
     /// has its own in PINFOLD_ARRAY_INDEX
     #[arg(short, long, value_name = "INDEXES[%N]")]
     pub array: Option<ArraySpec>,
-    /// Write its standard output here [default: pinfold-JOB.out]; in an array %A stands for its number, %a for the index
-    /// and %j for the job's own number
+    /// Write its standard output here [default: pinfold-JOB.out]; %j stands for the job's number, in an array %A for the
+    /// array's, %a for the index
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Write its standard error here [default: pinfold-JOB.err]
@@ -134,7 +135,9 @@ fn keep(dial: Dial, args: &SubmitArgs, plan: LaunchPlan, mut tell: PipeWriter) {
 fn prepare(dial: Dial, args: &SubmitArgs, mut plan: LaunchPlan) -> Result<(Keeper, u64), Failure> {
     let files: Rc<RefCell<Option<Files>>> = Rc::default();
     write_to(&mut plan, args, &files);
+    let names = Names::of_one(args)?;
     plan.program(TICKET).map_err(|error| Failure::new(ExitCode::NotExecutable, error))?;
+    let socket = dial.socket().to_owned();
     let (mut keeper, welcome) = plan.keeper(dial, &[SIGTERM, SIGINT, SIGHUP], 0, None)?;
     welcome.warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
     // Its output files are named after its number.
@@ -144,10 +147,10 @@ fn prepare(dial: Dial, args: &SubmitArgs, mut plan: LaunchPlan) -> Result<(Keepe
     if let Some(start) = keepers::own_start() {
         keeper.leave_start(job, start);
     }
-    let [out, err] = paths(args, job);
-    match files::open(&out, &err, output::create) {
+    match names.of_job(job, 0, job).open(output::create) {
         Ok(opened) => {
             *files.borrow_mut() = Some(opened);
+            record::keep(&socket, job, false, &names.out.0, &names.err.0);
             keeper.allow_starts();
         }
         Err(failure) => {
@@ -180,8 +183,7 @@ fn keep_anew(dial: Dial, args: &SubmitArgs, name: &JobName) -> Result<ProcessExi
 fn prepare_anew(dial: Dial, args: &SubmitArgs, job: u64) -> Result<Keeper, Failure> {
     let mut plan = plan_of(args)?;
     drop(plan.connect(&dial)?);
-    let [out, err] = paths(args, job);
-    let files = files::open(&out, &err, output::append)?;
+    let files = Names::of_one(args)?.of_job(job, 0, job).open(output::append)?;
     write_to(&mut plan, args, &Rc::new(RefCell::new(Some(files))));
     let (mut keeper, _) = plan.keeper(dial, &[SIGTERM, SIGINT, SIGHUP], 0, None)?;
     keeper.take_over(TICKET, plan.spec, job);
@@ -244,14 +246,6 @@ fn number(keeper: &mut Keeper) -> Result<u64, Failure> {
             }
         }
     }
-}
-
-/// Where a job's standard output and error go: what the user named, or a file named after the job.
-fn paths(args: &SubmitArgs, job: u64) -> [(PathBuf, Named); 2] {
-    [(&args.output, "out"), (&args.error, "err")].map(|(given, ending)| match given {
-        Some(path) => (path.clone(), Named::ByUser),
-        None => (PathBuf::from(format!("pinfold-{job}.{ending}")), Named::ByRule),
-    })
 }
 
 /// How long a keeper that was told to end looks for a daemon to tell how its job ended: one that is being replaced is

@@ -35,28 +35,6 @@ pub(crate) fn null() -> Option<OwnedFd> {
 /// How a file is opened for a job's output.
 pub(crate) type Open = fn(&Path, Named) -> std::io::Result<File>;
 
-/// Opens the files for a job's standard output and error.
-pub(crate) fn open(
-    out: &(PathBuf, Named),
-    err: &(PathBuf, Named),
-    open_file: Open,
-) -> Result<Files, Failure> {
-    let one = |(path, named): &(PathBuf, Named)| {
-        open_file(path, *named).map_err(|error| {
-            Failure::doing(format!("failed to open {} for the job's output", path.display()), &error)
-        })
-    };
-    let out_file = one(out)?;
-    // One file named for both is opened once, or each stream would overwrite the other's lines.
-    let err_file = if out.0 == err.0 {
-        out_file.try_clone()
-    } else {
-        return Ok(Files { out: out_file, err: one(err)? });
-    };
-    let err = err_file.map_err(|error| Failure::doing("failed to share the output file", &error))?;
-    Ok(Files { out: out_file, err })
-}
-
 /// Names of output files in which `%A`, `%a`, `%j` and `%%` stand for something.
 pub(crate) struct Names {
     pub out: (PathBuf, Named),
@@ -64,6 +42,51 @@ pub(crate) struct Names {
 }
 
 impl Names {
+    /// The names for a job that is no member of an array.
+    pub(crate) fn of_one(args: &SubmitArgs) -> Result<Self, Failure> {
+        let pattern = |option: &str, given: &Option<PathBuf>, ending: &str| match given {
+            None => Ok((PathBuf::from(format!("pinfold-%j.{ending}")), Named::ByRule)),
+            Some(path) if expand(path.as_os_str(), 0, 0, 0) == expand(path.as_os_str(), 0, 1, 0) => {
+                Ok((path.clone(), Named::ByUser))
+            }
+            Some(path) => {
+                let text = format!(
+                    "{option} {}: %a stands for the index in an array, and this is none; %j for the job's number",
+                    path.display()
+                );
+                Err(Failure::new(ExitCode::Usage, text))
+            }
+        };
+        Ok(Self {
+            out: pattern("--output", &args.output, "out")?,
+            err: pattern("--error", &args.error, "err")?,
+        })
+    }
+
+    /// With the numbers of this job in them.
+    pub(crate) fn of_job(&self, array: u64, index: u32, job: u64) -> Self {
+        let name =
+            |(pattern, named): &(PathBuf, Named)| (expand(pattern.as_os_str(), array, index, job), *named);
+        Self { out: name(&self.out), err: name(&self.err) }
+    }
+
+    /// Opens the files for a job's standard output and error.
+    pub(crate) fn open(&self, open: Open) -> Result<Files, Failure> {
+        let one = |(path, named): &(PathBuf, Named)| {
+            open(path, *named).map_err(|error| {
+                Failure::doing(format!("failed to open {} for the job's output", path.display()), &error)
+            })
+        };
+        let out = one(&self.out)?;
+        // One file named for both is opened once, or each stream would overwrite the other's lines.
+        if self.out.0 != self.err.0 {
+            return Ok(Files { out, err: one(&self.err)? });
+        }
+        let shared = out.try_clone();
+        let err = shared.map_err(|error| Failure::doing("failed to share the output file", &error))?;
+        Ok(Files { out, err })
+    }
+
     pub(crate) fn of_array(args: &SubmitArgs) -> Result<Self, Failure> {
         let pattern = |option: &str, given: &Option<PathBuf>, ending: &str| match given {
             None => Ok((PathBuf::from(format!("pinfold-%A_%a.{ending}")), Named::ByRule)),
