@@ -16,7 +16,7 @@ use crate::ps::PsArgs;
 use crate::run::RunArgs;
 use crate::sets::SetAsideArgs;
 use crate::show::{ExportArgs, PlotArgs, ReportArgs, StatusArgs, WhyArgs};
-use crate::store::{BackupArgs, StoreArgs};
+use crate::store::{BackupArgs, NewBackupArgs, StoreArgs};
 use crate::submit::SubmitArgs;
 use crate::top::TopArgs;
 use crate::topology::TopologyArgs;
@@ -97,7 +97,7 @@ pub(crate) enum Command {
     /// Write jobs, samples, processes, threads, files or readings of the host as a table for other programs
     Export(ExportArgs),
     /// Copy the job store into a file, also while the daemon runs
-    Backup(BackupArgs),
+    Backup(NewBackupArgs),
     /// Put a backup in place of the job store, while no daemon runs
     Restore(BackupArgs),
     /// Look through the whole job store for damage

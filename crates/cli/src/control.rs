@@ -170,6 +170,13 @@ pub(crate) fn config(dial: &Dial, verb: ConfigVerb) -> Result<(), Failure> {
 
 /// Sets keys, and says of which that changed nothing, or not as much as it was to.
 fn set(dial: &Dial, changes: Vec<String>) -> Result<(), Failure> {
+    if let [key, value, ..] = &changes[..]
+        && !key.contains('=')
+        && !value.contains('=')
+    {
+        let text = format!("`{key}` is not KEY=VALUE; is `{key}={value}` meant?");
+        return Err(Failure::new(ExitCode::Usage, text));
+    }
     let mut client = dial.connect()?;
     let keys: Vec<String> =
         changes.iter().filter_map(|change| Some(change.split_once('=')?.0.trim().to_owned())).collect();

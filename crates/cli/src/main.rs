@@ -67,8 +67,25 @@ fn main() -> ProcessExit {
 /// Help and version are answers; anything else is wrong usage.
 fn misused(error: &clap::Error) -> ProcessExit {
     let _ = error.print();
+    if let Some(variable) = variable_of(error) {
+        let _ = writeln!(std::io::stderr(), "pinfold: that value is from the environment: {variable}");
+    }
     let code = if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done };
     ProcessExit::from(code.code())
+}
+
+/// The variable that a wrong value came from.
+fn variable_of(error: &clap::Error) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue};
+    let (Some(ContextValue::String(arg)), Some(ContextValue::String(value))) =
+        (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue))
+    else {
+        return None;
+    };
+    let option = arg.split_whitespace().next()?.strip_prefix("--")?;
+    let variable = format!("PINFOLD_{}", option.replace('-', "_").to_uppercase());
+    let given = std::env::args_os().any(|word| word.to_string_lossy().starts_with(&format!("--{option}")));
+    (!given && std::env::var(&variable).is_ok_and(|own| own == *value)).then_some(variable)
 }
 
 fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {

@@ -36,11 +36,36 @@ pub(crate) struct BackupArgs {
     pub file: PathBuf,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct NewBackupArgs {
+    #[command(flatten)]
+    pub backup: BackupArgs,
+    /// Also in place of a file that is no backup
+    #[arg(long)]
+    pub force: bool,
+}
+
 /// `pinfold backup`.
-pub(crate) fn backup(dial: &Dial, args: &BackupArgs) -> Result<(), Failure> {
-    let (state, _) = state_dir(dial, &args.store)?;
-    let report = offline::backup(&state, &args.file).map_err(|error| failed(&error))?;
-    say(&args.store, &report, &format!("{} written and looked through", args.file.display()), None)
+pub(crate) fn backup(dial: &Dial, args: &NewBackupArgs) -> Result<(), Failure> {
+    let NewBackupArgs { backup: BackupArgs { store, file }, force } = args;
+    if !force {
+        may_be_replaced(file)?;
+    }
+    let (state, _) = state_dir(dial, store)?;
+    let report = offline::backup(&state, file).map_err(|error| failed(&error))?;
+    say(store, &report, &format!("{} written and looked through", file.display()), None)
+}
+
+/// Whether nothing is lost when a backup takes the place of this file: there is none, or it is one.
+fn may_be_replaced(file: &Path) -> Result<(), Failure> {
+    match std::fs::metadata(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Failure::doing(format!("failed to look at {}", file.display()), &error)),
+        Ok(found) if found.is_file() && (found.len() == 0 || offline::is_store(file)) => return Ok(()),
+        Ok(_) => {}
+    }
+    let text = format!("{} is there and no backup of pinfold's; --force writes over it", file.display());
+    Err(Failure::new(ExitCode::Failed, text))
 }
 
 /// `pinfold restore`.

@@ -7,6 +7,7 @@ use pinfold_proto::quantity::{parse_duration, parse_size};
 
 use super::PlaceArg;
 use crate::checkpoint;
+use crate::job::switch::Switch;
 use crate::names::{Names, names};
 use crate::tasks::TaskOptions;
 
@@ -25,16 +26,16 @@ pub(crate) struct JobOptions {
           value_parser = clap::value_parser!(u8).range(1..=16), allow_negative_numbers = true)]
     pub priority: Option<u8>,
     /// Wait for a home core of its own
-    #[arg(long, env = "PINFOLD_PRIMARY", hide_env_values = true, conflicts_with_all = ["backfill", "exclusive"])]
+    #[arg(long, env = "PINFOLD_PRIMARY", hide_env_values = true, value_parser = Switch, conflicts_with_all = ["backfill", "exclusive"])]
     pub primary: bool,
     /// Run only in the cycles that other jobs leave
-    #[arg(long, env = "PINFOLD_BACKFILL", hide_env_values = true, conflicts_with = "exclusive")]
+    #[arg(long, env = "PINFOLD_BACKFILL", hide_env_values = true, value_parser = Switch, conflicts_with = "exclusive")]
     pub backfill: bool,
     /// Take every slot of the host
-    #[arg(long, env = "PINFOLD_EXCLUSIVE", hide_env_values = true)]
+    #[arg(long, env = "PINFOLD_EXCLUSIVE", hide_env_values = true, value_parser = Switch)]
     pub exclusive: bool,
     /// Whole cores that nothing else is on, as far as the kernel goes (doctor: `isolation`); one core, or --cores N
-    #[arg(long, env = "PINFOLD_ISOLATED", hide_env_values = true,
+    #[arg(long, env = "PINFOLD_ISOLATED", hide_env_values = true, value_parser = Switch,
           conflicts_with_all = ["primary", "backfill", "exclusive", "in"])]
     pub isolated: bool,
     /// Whole cores it needs; it takes as many slots [default: what its tasks need, 1]
@@ -65,10 +66,10 @@ pub(crate) struct JobOptions {
     #[arg(long, env = "PINFOLD_DISK", hide_env_values = true, value_name = "SIZE", value_parser = parse_size)]
     pub disk: Option<u64>,
     /// An empty /tmp and /var/tmp of its own, gone when it is over
-    #[arg(long, env = "PINFOLD_PRIVATE_TMP", hide_env_values = true)]
+    #[arg(long, env = "PINFOLD_PRIVATE_TMP", hide_env_values = true, value_parser = Switch)]
     pub private_tmp: bool,
     /// A network of its own, with loopback and nothing else; `/tmp` and other files stay as they are
-    #[arg(long, env = "PINFOLD_NO_NETWORK", hide_env_values = true)]
+    #[arg(long, env = "PINFOLD_NO_NETWORK", hide_env_values = true, value_parser = Switch)]
     pub no_network: bool,
     /// How long it may wait before it expires
     #[arg(long, env = "PINFOLD_TTL", hide_env_values = true, value_name = "DURATION", value_parser = parse_duration)]
@@ -86,10 +87,10 @@ pub(crate) struct JobOptions {
     #[arg(long, env = "PINFOLD_TIME", hide_env_values = true, value_name = "DURATION", value_parser = parse_duration)]
     pub time: Option<Duration>,
     /// Never freeze it by the host's own choice
-    #[arg(long, env = "PINFOLD_NO_SUSPEND", hide_env_values = true)]
+    #[arg(long, env = "PINFOLD_NO_SUSPEND", hide_env_values = true, value_parser = Switch)]
     pub no_suspend: bool,
     /// If memory can be had in no other way, end it and begin it anew later
-    #[arg(long, env = "PINFOLD_REQUEUE", hide_env_values = true)]
+    #[arg(long, env = "PINFOLD_REQUEUE", hide_env_values = true, value_parser = Switch)]
     pub requeue: bool,
     /// A shell command that has the job write down what it has done; with it the job may be ended for want of memory once
     /// that has succeeded, and begins anew later
@@ -101,7 +102,7 @@ pub(crate) struct JobOptions {
           value_parser = parse_duration, requires = "checkpoint")]
     pub checkpoint_time: Option<Duration>,
     /// Let it wait until it is released
-    #[arg(long, env = "PINFOLD_HOLD", hide_env_values = true)]
+    #[arg(long, env = "PINFOLD_HOLD", hide_env_values = true, value_parser = Switch)]
     pub hold: bool,
     /// How many tasks, and how they lie on the cores
     #[command(flatten)]
