@@ -9,6 +9,7 @@ use pinfold_proto::{ExitCode, JobSpec};
 
 use crate::client::{Dial, unexpected};
 use crate::failure::Failure;
+use crate::holds;
 use crate::job::{self, JobOptions};
 use crate::show::{print_json, print_text};
 
@@ -47,7 +48,9 @@ pub(crate) fn adopt(dial: &Dial, args: &AdoptArgs) -> Result<(), Failure> {
     let asked = job::spec(&args.options, &[]);
     // What these say is of this command, not of what it is about.
     let spec = Box::new(JobSpec { directory: String::new(), command: Vec::new(), ..asked });
-    match dial.connect()?.ask(&Request::Adopt { which, spec })? {
+    let mut client = dial.connect()?;
+    holds::check(&mut client, &args.options)?;
+    match client.ask(&Request::Adopt { which, spec })? {
         Reply::Adopted { job, processes } if args.json => {
             print_json(&serde_json::json!({ "version": 1, "job": job, "processes": processes }))
         }

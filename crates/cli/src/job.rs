@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::tasks::Laid;
 
 mod options;
-mod switch;
+pub(crate) mod switch;
 
 pub(crate) use options::JobOptions;
 

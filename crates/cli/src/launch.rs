@@ -19,6 +19,7 @@ use pinfold_topo::CpuSet;
 use crate::checkpoint;
 use crate::client::{Client, Dial, Welcome};
 use crate::failure::Failure;
+use crate::holds;
 use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, MakeProgram};
 use crate::tasks::{Asked, Laid};
@@ -134,10 +135,12 @@ impl LaunchPlan {
         Ok(())
     }
 
-    /// The daemon, started from here if need be, with this plan's tasks laid out on its host.
+    /// The daemon, started from here if need be, with this plan's tasks laid out on its host. Warns of
+    /// what does not hold there.
     pub(crate) fn connect(&mut self, dial: &Dial) -> Result<Client, Failure> {
-        let client = dial.connect()?;
+        let mut client = dial.connect()?;
         self.lay_on(&client.welcome.cpus)?;
+        holds::check(&mut client, &self.options)?;
         Ok(client)
     }
 

@@ -15,6 +15,7 @@ mod checkpoint;
 mod client;
 mod control;
 mod failure;
+mod holds;
 mod host;
 mod job;
 mod keeper;

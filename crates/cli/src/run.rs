@@ -15,6 +15,7 @@ use pinfold_sys::spawn::{self, Reaped, Side};
 
 use crate::client::Dial;
 use crate::failure::Failure;
+use crate::holds;
 use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, Told, send_signal};
 use crate::launch::LaunchPlan;
@@ -23,6 +24,9 @@ use crate::launch::LaunchPlan;
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub options: JobOptions,
+    /// If no daemon can be had, run the command unmanaged
+    #[arg(long)]
+    pub fallback: bool,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
@@ -50,12 +54,21 @@ pub(crate) fn run(dial: Dial, args: &RunArgs) -> Result<ProcessExit, Failure> {
     plan.program(TICKET).map_err(not_executable)?;
     // What may be part of a job already must hear first whose that is, and tasks on which PUs they lie.
     let early = !plan.wants_layout() && !job::inside_any();
-    let (mut keeper, welcome) = plan.keeper(dial, PASSED_ON, 1, early.then_some(TICKET))?;
+    let kept = match holds::is_to_be_checked(&args.options) {
+        true => dial.connect().and_then(|mut client| holds::check(&mut client, &args.options)),
+        false => Ok(()),
+    };
+    let kept = kept.and_then(|()| plan.keeper(dial, PASSED_ON, 1, early.then_some(TICKET)));
+    let (mut keeper, welcome) = match kept {
+        Err(failure) if args.fallback && failure.code == ExitCode::NoDaemon => {
+            say(&format!("{failure}; the command runs unmanaged (--fallback)"));
+            return Err(in_place(&mut plan, args));
+        }
+        kept => kept?,
+    };
     if job::inside(&welcome.instance) {
         // Part of a managed job: it has its cores already, and to queue behind itself would be a deadlock.
-        plan.lay_inside()?;
-        let error = spawn::become_now(&plan.program(TICKET).map_err(not_executable)?);
-        return Err(Failure::new(ExitCode::NotExecutable, format!("{}: {error}", args.command[0].display())));
+        return Err(in_place(&mut plan, args));
     }
     for warning in &welcome.warnings {
         say(&format!("warning: {warning}"));
@@ -67,6 +80,20 @@ pub(crate) fn run(dial: Dial, args: &RunArgs) -> Result<ProcessExit, Failure> {
     let reaped = until_ended(&mut keeper, job::may_be_ended(&args.options))?;
     until_recorded(&mut keeper);
     Ok(ProcessExit::from(status(&reaped)))
+}
+
+/// Becomes the command, in this process's own place; comes back only with why that cannot be.
+fn in_place(plan: &mut LaunchPlan, args: &RunArgs) -> Failure {
+    let name = args.command[0].display();
+    if let Err(failure) = plan.lay_inside() {
+        return failure;
+    }
+    match plan.program(TICKET) {
+        Ok(program) => {
+            Failure::new(ExitCode::NotExecutable, format!("{name}: {}", spawn::become_now(&program)))
+        }
+        Err(error) => Failure::new(ExitCode::NotExecutable, error),
+    }
 }
 
 fn until_ended(keeper: &mut Keeper, requeue: bool) -> Result<Reaped, Failure> {

@@ -153,7 +153,7 @@ impl Asked {
     }
 
     fn words(&self) -> String {
-        let words = self.given.iter().map(|(name, value)| format!("{name} {value}"));
+        let words = self.given.iter().map(|(name, value)| format!("{name} {value}").trim_end().to_owned());
         words.collect::<Vec<String>>().join(" ")
     }
 

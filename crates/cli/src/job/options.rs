@@ -104,6 +104,9 @@ pub(crate) struct JobOptions {
     /// Let it wait until it is released
     #[arg(long, env = "PINFOLD_HOLD", hide_env_values = true, value_parser = Switch)]
     pub hold: bool,
+    /// Refuse what does not hold on this host, instead of a warning
+    #[arg(long, env = "PINFOLD_STRICT", hide_env_values = true, value_parser = Switch)]
+    pub strict: bool,
     /// How many tasks, and how they lie on the cores
     #[command(flatten)]
     pub tasks: TaskOptions,

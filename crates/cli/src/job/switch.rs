@@ -8,7 +8,7 @@ use clap::{Arg, Command, Error};
 
 /// Reads `1 yes true on` and `0 no false off`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Switch;
+pub(crate) struct Switch;
 
 impl TypedValueParser for Switch {
     type Value = bool;

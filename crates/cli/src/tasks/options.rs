@@ -2,6 +2,8 @@
 
 use clap::Args;
 
+use crate::job::switch::Switch;
+
 /// The layout options that a job has as well, each also as an environment variable. Absent here: `PINFOLD_NTASKS`,
 /// which jobs find in their environment, see `tasks`.
 #[derive(Debug, Clone, Default, Args)]
@@ -108,6 +110,48 @@ pub(crate) struct TaskOptions {
     /// none, rank, map_cpu:L, mask_cpu:L, sockets, cores, threads, ldoms, rank_ldom, map_ldom:L or mask_ldom:L
     #[arg(long, env = "PINFOLD_CPU_BIND", hide_env_values = true, value_name = "HOW")]
     cpu_bind: Option<String>,
+    /// The least PUs a host must have
+    #[arg(
+        long,
+        env = "PINFOLD_MINCPUS",
+        hide_env_values = true,
+        value_name = "N",
+        allow_negative_numbers = true
+    )]
+    mincpus: Option<String>,
+    /// The least sockets, cores and threads, by Slurm's older names
+    #[arg(
+        long,
+        hide = true,
+        value_name = "N",
+        allow_negative_numbers = true,
+        conflicts_with = "sockets_per_node"
+    )]
+    minsockets: Option<String>,
+    /// See --minsockets
+    #[arg(
+        long,
+        hide = true,
+        value_name = "N",
+        allow_negative_numbers = true,
+        conflicts_with = "cores_per_socket"
+    )]
+    mincores: Option<String>,
+    /// See --minsockets
+    #[arg(
+        long,
+        hide = true,
+        value_name = "N",
+        allow_negative_numbers = true,
+        conflicts_with = "threads_per_core"
+    )]
+    minthreads: Option<String>,
+    /// Let tasks share PUs where there are more of them than PUs
+    #[arg(short = 'O', long, env = "PINFOLD_OVERCOMMIT", hide_env_values = true, value_parser = Switch)]
+    overcommit: bool,
+    /// Use no more PUs than the tasks ask for, as far as whole cores are not handed out anyway
+    #[arg(long, env = "PINFOLD_EXACT", hide_env_values = true, value_parser = Switch)]
+    exact: bool,
 }
 
 impl TaskOptions {
@@ -127,7 +171,14 @@ impl TaskOptions {
             ("--distribution", &self.distribution),
             ("--hint", &self.hint),
             ("--cpu-bind", &self.cpu_bind),
+            ("--mincpus", &self.mincpus),
+            ("--minsockets", &self.minsockets),
+            ("--mincores", &self.mincores),
+            ("--minthreads", &self.minthreads),
         ];
-        valued.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)))
+        let switches = [("--overcommit", self.overcommit), ("--exact", self.exact)];
+        let valued = valued.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
+        // A switch has an empty value.
+        valued.chain(switches.into_iter().filter(|(_, given)| *given).map(|(name, _)| (name, String::new())))
     }
 }
