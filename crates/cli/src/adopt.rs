@@ -3,14 +3,32 @@
 //!
 //! Absent here: which processes may be adopted (the daemon).
 
+use clap::Args;
 use pinfold_proto::wire::{Adoptee, Reply, Request};
 use pinfold_proto::{ExitCode, JobSpec};
 
-use crate::args::AdoptArgs;
 use crate::client::{Dial, unexpected};
 use crate::failure::Failure;
-use crate::job;
+use crate::holds;
+use crate::job::{self, JobOptions};
 use crate::show::{print_json, print_text};
+
+#[derive(Debug, Args)]
+#[group(id = "adoptee", required = true, multiple = false)]
+pub(crate) struct AdoptArgs {
+    /// This process, and all that descend from it
+    #[arg(long, value_name = "N", group = "adoptee", value_parser = clap::value_parser!(u32).range(1..))]
+    pub pid: Option<u32>,
+    /// The processes in this control group and below it, and all that descend from them: its directory, or its path as
+    /// /proc/PID/cgroup has it
+    #[arg(long, value_name = "PATH", group = "adoptee")]
+    pub cgroup: Option<String>,
+    #[command(flatten)]
+    pub options: JobOptions,
+    /// Print one JSON object instead of the bare number
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// Asks for it and prints the job's number.
 pub(crate) fn adopt(dial: &Dial, args: &AdoptArgs) -> Result<(), Failure> {
@@ -27,10 +45,12 @@ pub(crate) fn adopt(dial: &Dial, args: &AdoptArgs) -> Result<(), Failure> {
         );
         return Err(Failure::new(ExitCode::Usage, text));
     }
-    let asked = job::spec(&args.options, None, &[], None);
+    let asked = job::spec(&args.options, &[]);
     // What these say is of this command, not of what it is about.
     let spec = Box::new(JobSpec { directory: String::new(), command: Vec::new(), ..asked });
-    match dial.connect()?.ask(&Request::Adopt { which, spec })? {
+    let mut client = dial.connect()?;
+    holds::check(&mut client, &args.options)?;
+    match client.ask(&Request::Adopt { which, spec })? {
         Reply::Adopted { job, processes } if args.json => {
             print_json(&serde_json::json!({ "version": 1, "job": job, "processes": processes }))
         }

@@ -144,7 +144,8 @@ fn grid_memory(config: &str) -> Option<u64> {
 
 /// A size in Grid Engine's words: small letters are powers of 1000, large ones of 1024. `INFINITY` is none.
 fn grid_size(text: &str) -> Option<u64> {
-    let bytes = parse_size(text).ok().filter(|&bytes| bytes > 0)?;
+    let bytes =
+        parse_size(text).or_else(|_| parse_size(&format!("{text}B"))).ok().filter(|&bytes| bytes > 0)?;
     let power = match text.chars().last() {
         Some('k') => 1,
         Some('m') => 2,

@@ -6,34 +6,46 @@
 
 use std::fs::File;
 use std::io::{IsTerminal, PipeReader, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::process::ExitCode as ProcessExit;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use pinfold_proto::ExitCode;
-use pinfold_proto::view::{BatchResultView, BatchView, VERSION};
+use pinfold_proto::view::BatchView;
 use pinfold_proto::wire::ErrorCode;
-use pinfold_sys::apart::Apart;
+use pinfold_proto::{ExitCode, JobSpec};
 use pinfold_sys::signals::{SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, Signals};
-use pinfold_sys::spawn::{self, Program, Side};
+use pinfold_sys::spawn::{self, Side};
 
-use crate::args::BatchArgs;
-use crate::checkpoint;
 use crate::client::Dial;
 use crate::failure::Failure;
-use crate::job;
-use crate::keeper::{Keeper, Told, send_signal, send_signal_to_group};
+use crate::job::{self, JobOptions};
+use crate::keeper::{Keeper, Told, send_signal_to_group};
+use crate::launch::LaunchPlan;
+use crate::output;
 use crate::progress::Progress;
-use crate::tasks::{Asked, Laid};
 
+mod args;
 mod direct;
+mod joblog;
 mod lines;
 mod order;
+mod outcome;
+mod proxy;
+mod sink;
+mod template;
 
+pub(crate) use args::BatchArgs;
+
+use args::Halt;
 use direct::Direct;
+use joblog::JobLog;
 use lines::{Lines, shell};
+use outcome::Outcome;
+use proxy::{hung_up, proxy};
+use sink::Sink;
 
 /// How many jobs are with the daemon at once. Enough for it to choose among, few enough for a list of any
 /// length to cost neither side much.
@@ -42,24 +54,48 @@ const WINDOW: usize = 512;
 /// How long a line that found the queue full waits before it is asked for again.
 const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(200);
 
+/// How long lines that are ended by `--halt now` have before they are killed.
+const KILLED_AFTER: Duration = Duration::from_secs(10);
+
 /// Runs the lines; succeeds only if all do.
 pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure> {
-    let asked = Asked::of(&args.options)?;
-    let apart = job::apart(&args.options)?;
-    let lines = Lines::read(&args.file)?;
-    let (laid, order) = {
-        let mut client = dial.connect()?;
-        let laid = asked.map(|asked| asked.on(&client.welcome.cpus)).transpose()?.map(Rc::new);
-        let order = if args.in_order { lines.as_they_are() } else { lines.longest_first(&mut client)? };
-        (laid, order)
+    let lines = Rc::new(Lines::of_words(&args.words, &args.arg_file)?);
+    if args.dry_run {
+        return print_commands(&lines).map(|()| ProcessExit::SUCCESS);
+    }
+    let on_terminal = std::io::stdout().is_terminal() || std::io::stderr().is_terminal();
+    let sink = Sink::of(args, on_terminal)?;
+    let mut plan = plan_of(&args.options, &lines, &sink)?;
+    let done = match &args.joblog {
+        Some(log) if args.resume || args.resume_failed => joblog::done(log, &lines, args.resume_failed)?,
+        _ => Vec::new(),
     };
+    let log = args.joblog.as_deref().map(|log| JobLog::open(log, args.resume || args.resume_failed));
+    let log = log.transpose()?;
+    // Found out now rather than when all is done.
+    let answer = match &args.json {
+        None => Answer::Table,
+        Some(None) => Answer::Json(None),
+        Some(Some(file)) => Answer::Json(Some(json_file(file)?)),
+    };
+    let mut order = {
+        let mut client = plan.connect(&dial)?;
+        if args.in_order { lines.as_they_are() } else { lines.longest_first(&mut client)? }
+    };
+    order.retain(|index| done.binary_search(index).is_err());
+    if let Some(tasks) = args.options.tasks.ntasks.as_deref().filter(|tasks| *tasks != "1") {
+        crate::run::say(&format!(
+            "each line is started as {tasks} tasks (-n {tasks}), all at the same time; at most {tasks} lines at once \
+             is -j {tasks}"
+        ));
+    }
     let pipe = |error: std::io::Error| Failure::doing("failed to make a keeper", &error);
     let signals = Signals::block(&[SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT]).map_err(pipe)?;
     let (alive, hold) = std::io::pipe().map_err(pipe)?;
     match spawn::fork_away().map_err(pipe)? {
         Side::Child => {
             drop((hold, signals));
-            Batch::new(dial, args, (laid, apart), (lines, order))?.run(&alive)
+            Batch::new(dial, args, plan, Work { lines, order, sink, log, answer })?.run(&alive)
         }
         Side::Parent(keeper) => {
             drop(alive);
@@ -68,58 +104,65 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
     }
 }
 
-/// Passes signals on to the keeper until it ends, then ends as it did.
-fn proxy(keeper: u32, signals: &Signals) -> ProcessExit {
-    use rustix::event::{PollFd, PollFlags, poll};
-    loop {
-        let _ = poll(&mut [PollFd::new(signals, PollFlags::IN)], None);
-        while let Some(arrived) = signals.next() {
-            if arrived.signal != SIGCHLD {
-                send_signal(keeper, arrived.signal);
-            }
-        }
-        // A private daemon that was started from here is a child as well.
-        while let Some(reaped) = spawn::reap() {
-            if reaped.pid == keeper {
-                return ProcessExit::from(crate::run::status(&reaped));
-            }
-        }
-    }
+/// How a line is started: by a shell, unless the shell would only execute it.
+fn plan_of(options: &JobOptions, lines: &Rc<Lines>, sink: &Sink) -> Result<LaunchPlan, Failure> {
+    let (of_ticket, direct) = (lines.clone(), Direct::of_environment());
+    let command = Box::new(move |ticket| {
+        let line = of_ticket.line(index(ticket));
+        direct.program(line).unwrap_or_else(|| ("/bin/sh".into(), shell(line)))
+    });
+    let mut plan = LaunchPlan::of_many(options, command)?;
+    plan.outputs = sink.streams(lines);
+    Ok(plan)
 }
 
-/// What is known of one line.
-#[derive(Debug, Clone, Default)]
-struct Outcome {
-    job: Option<u64>,
-    asked: Option<Instant>,
-    started: Option<Instant>,
-    ended: Option<Instant>,
-    exit_code: Option<i32>,
-    signal: Option<i32>,
-    cpu_us: u64,
-    suspended_us: u64,
-    memory_peak_bytes: u64,
-    reason: Option<String>,
+/// What there is to do, and where what comes of it goes.
+struct Work {
+    lines: Rc<Lines>,
+    /// Indexes of the lines, as they are to be asked for.
+    order: Vec<usize>,
+    sink: Sink,
+    log: Option<JobLog>,
+    answer: Answer,
 }
 
-impl Outcome {
-    fn failed(&self) -> bool {
-        self.exit_code != Some(0)
-    }
+/// How the end is told.
+enum Answer {
+    Table,
+    /// In this file, or on standard output.
+    Json(Option<File>),
+}
+
+fn json_file(file: &Path) -> Result<File, Failure> {
+    output::create(file, output::Named::ByUser)
+        .map_err(|error| Failure::doing(format!("--json={}", file.display()), &error))
+}
+
+/// A batch that gives up.
+#[derive(Debug, Clone, Copy)]
+struct Halted {
+    /// When those that run on are killed; `None`: never.
+    kill_at: Option<Instant>,
 }
 
 struct Batch {
     keeper: Keeper,
-    lines: Rc<Lines>,
-    laid: Option<Rc<Laid>>,
-    options: crate::args::JobOptions,
-    json: bool,
+    work: Work,
+    /// What all lines ask for.
+    spec: JobSpec,
+    named: bool,
+    may_be_ended: bool,
     outcomes: Vec<Outcome>,
-    /// Indexes of the lines, as they are to be asked for.
-    order: Vec<usize>,
+    /// How many lines are with the daemon at once.
+    window: usize,
+    /// How often a line is tried.
+    tries: u32,
+    halt: Option<Halt>,
+    failures: u32,
+    halted: Option<Halted>,
     /// Place in `order` of the next line to ask for.
     next: usize,
-    /// Lines that found the queue full, to be asked for again.
+    /// Lines that found the queue full, or failed and are tried again.
     again: Vec<usize>,
     again_at: Option<Instant>,
     began: Instant,
@@ -131,54 +174,32 @@ struct Batch {
 }
 
 impl Batch {
-    fn new(
-        dial: Dial,
-        args: &BatchArgs,
-        (laid, apart): (Option<Rc<Laid>>, Apart),
-        (lines, order): (Lines, Vec<usize>),
-    ) -> Result<Self, Failure> {
-        let lines = Rc::new(lines);
-        let tasks = laid.as_ref().map(Laid::plan);
-        let environment = job::environment();
-        let make = {
-            let (lines, direct) = (lines.clone(), Direct::of_environment());
-            Box::new(move |ticket| {
-                let index = usize::try_from(ticket).expect("tickets are indexes of lines");
-                let line = lines.line(index);
-                let (path, words) = direct.program(line).unwrap_or_else(|| ("/bin/sh".into(), shell(line)));
-                let mut program = Program::new(&path, words, &environment)?;
-                // Standard input is nobody's in particular, so no job gets it.
-                // A signal for the batch reaches all of a line's programs, not its shell alone.
-                program.own_session = true;
-                program.tasks = tasks.clone();
-                program.apart = apart;
-                program.streams[0] = File::open("/dev/null").ok().map(OwnedFd::from);
-                Ok(program)
-            })
-        };
-        let (keeper, welcome) = Keeper::new(dial, &[SIGINT, SIGTERM, SIGHUP, SIGQUIT], 0, make, None)?;
+    fn new(dial: Dial, args: &BatchArgs, mut plan: LaunchPlan, work: Work) -> Result<Self, Failure> {
+        let (mut keeper, welcome) = plan.keeper(dial, &[SIGINT, SIGTERM, SIGHUP, SIGQUIT], 0, None)?;
         welcome.warnings.iter().for_each(|warning| crate::run::say(&format!("warning: {warning}")));
         let slots = usize::try_from(welcome.slots).unwrap_or(1);
-        let mut keeper = keeper;
-        keeper.hooks.made_by(checkpoint::maker(&args.options, || [None, None]));
         // As many children wait ready-made as may be started at once, so that a slot that falls free is
         // filled without a round trip.
         keeper.set_prefork(slots.clamp(1, 64) + 2);
-        let count = lines.places.len();
-        let show = !args.quiet && !args.json && std::io::stderr().is_terminal();
+        let show = !args.quiet && std::io::stderr().is_terminal() && !work.sink.writes_through();
+        let window = args.jobs.map_or(WINDOW, |jobs| usize::try_from(jobs).unwrap_or(WINDOW).min(WINDOW));
         Ok(Self {
             keeper,
-            outcomes: vec![Outcome::default(); count],
-            lines,
-            laid,
-            options: args.options.clone(),
-            json: args.json,
-            order,
+            outcomes: vec![Outcome::default(); work.lines.count()],
+            progress: Progress::new(show, work.order.len()),
+            work,
+            spec: plan.spec,
+            named: args.options.name.is_some(),
+            may_be_ended: job::may_be_ended(&args.options),
+            window,
+            tries: args.retries,
+            halt: args.halt,
+            failures: 0,
+            halted: None,
             next: 0,
             again: Vec::new(),
             again_at: None,
             began: Instant::now(),
-            progress: Progress::new(show, count),
             ending: None,
             orphaned: false,
         })
@@ -189,13 +210,16 @@ impl Batch {
         self.fill();
         while self.keeper.pending() > 0 || !self.again.is_empty() {
             let pause = self.again_at.map(|at| at.saturating_duration_since(Instant::now()));
-            let timeout = [pause, self.progress.due()].into_iter().flatten().min();
+            let kill = self.halted.and_then(|halted| halted.kill_at);
+            let kill = kill.map(|at| at.saturating_duration_since(Instant::now()));
+            let timeout = [pause, self.progress.due(), kill].into_iter().flatten().min();
             let watched = [alive.as_fd()];
             let told = self.keeper.wait(if self.orphaned { &[] } else { &watched }, timeout);
             told.into_iter().for_each(|told| self.hear(told));
             if !self.orphaned && hung_up(alive) {
                 self.orphan();
             }
+            self.kill_halted();
             self.fill();
             self.show_progress();
             if self.ending.is_some() && self.keeper.only_news_for_nobody() {
@@ -204,18 +228,24 @@ impl Batch {
             }
         }
         self.progress.clear();
-        let view = self.view();
-        let shown = if self.json { print_json(&view) } else { print_table(&view) };
+        let view = outcome::view(&self.outcomes, &self.work, self.began);
+        let (place, shown) = match &mut self.work.answer {
+            Answer::Table => ("standard error", print_table(&view)),
+            Answer::Json(None) => {
+                ("standard output", outcome::write_json(&view, &mut std::io::stdout().lock()))
+            }
+            Answer::Json(Some(file)) => ("the file of --json", outcome::write_json(&view, file)),
+        };
         if let Some((signal, _)) = self.ending {
             return Ok(ProcessExit::from(u8::try_from(128 + signal).unwrap_or(255)));
         }
-        shown.map_err(|error| Failure::doing("standard output", &error))?;
+        shown.map_err(|error| Failure::doing(place, &error))?;
         Ok(ProcessExit::from(if view.failed == 0 { ExitCode::Done.code() } else { ExitCode::Failed.code() }))
     }
 
     /// Asks for more lines while the window has room.
     fn fill(&mut self) {
-        if self.ending.is_some() || self.orphaned {
+        if self.is_over_early() {
             return;
         }
         if self.again_at.is_some_and(|at| at <= Instant::now()) {
@@ -223,11 +253,14 @@ impl Batch {
             let again = std::mem::take(&mut self.again);
             again.into_iter().for_each(|index| self.ask(index));
         }
-        while self.again_at.is_none() && self.next < self.order.len() && self.keeper.pending() < WINDOW {
-            let index = self.order[self.next];
+        while self.again_at.is_none()
+            && self.next < self.work.order.len()
+            && self.keeper.pending() < self.window
+        {
+            let index = self.work.order[self.next];
             self.next += 1;
             self.outcomes[index].asked = Some(Instant::now());
-            if self.lines.line(index).as_bytes().contains(&0) {
+            if self.work.lines.line(index).as_bytes().contains(&0) {
                 self.outcomes[index].reason = Some("the line holds a NUL byte".to_owned());
                 continue;
             }
@@ -236,33 +269,40 @@ impl Batch {
     }
 
     fn ask(&mut self, index: usize) {
-        let line = self.lines.places[index].0;
-        let spec = job::spec(&self.options, self.laid.as_deref(), &shell(self.lines.line(index)), Some(line));
+        let (line, command) = (self.work.lines.places[index].0, shell(self.work.lines.line(index)));
+        let spec = job::of_line(&self.spec, self.named, &command, line);
+        self.outcomes[index].attempts += 1;
         self.keeper.submit(ticket(index), spec);
     }
 
     fn hear(&mut self, told: Told) {
         match told {
             Told::Queued { ticket, job } => self.outcome(ticket).job = Some(job),
-            Told::Started { ticket, at } => self.outcome(ticket).started = Some(at),
+            Told::Started { ticket, at } => {
+                let outcome = self.outcome(ticket);
+                outcome.started = Some(at);
+                outcome.started_at = Some(SystemTime::now());
+            }
             Told::Ended { ticket, reaped, at } => {
                 let outcome = self.outcome(ticket);
                 outcome.ended = Some(at);
                 outcome.exit_code = reaped.exit_code;
                 outcome.signal = reaped.signal;
                 outcome.cpu_us = reaped.cpu_user_us + reaped.cpu_system_us;
-                let failed = outcome.failed();
-                // One that may be begun anew is counted when its end is on disk.
-                if !job::may_begin_anew(job::may_be_ended(&self.options), &reaped) {
-                    self.progress.ended(failed);
+                // One that may be begun anew is over when its end is on disk.
+                if !job::may_begin_anew(self.may_be_ended, &reaped) {
+                    self.over(ticket);
                 }
             }
             Told::Recorded { ticket, suspended_us, memory_peak_bytes } => {
                 let outcome = self.outcome(ticket);
                 outcome.suspended_us = suspended_us;
                 outcome.memory_peak_bytes = memory_peak_bytes;
-                if outcome.signal == Some(SIGKILL) && job::may_be_ended(&self.options) {
-                    self.progress.ended(true);
+                if outcome.signal == Some(SIGKILL) && self.may_be_ended {
+                    self.over(ticket);
+                }
+                if self.outcome(ticket).to_be_tried_again {
+                    self.try_again(ticket);
                 }
             }
             Told::Again { ticket, .. } => {
@@ -270,19 +310,19 @@ impl Batch {
                 (outcome.started, outcome.ended, outcome.exit_code, outcome.signal) =
                     (None, None, None, None);
                 outcome.cpu_us = 0;
-                if self.ending.is_some() || self.orphaned {
+                if self.is_over_early() {
                     self.keeper.withdraw(ticket, "the batch was told to end before the job began anew");
                 }
             }
-            Told::Refused { ticket, code: ErrorCode::QueueFull, .. }
-                if self.ending.is_none() && !self.orphaned =>
-            {
+            Told::Refused { ticket, code: ErrorCode::QueueFull, .. } if !self.is_over_early() => {
+                self.outcome(ticket).attempts -= 1;
                 self.again.push(index(ticket));
                 self.again_at = Some(Instant::now() + QUEUE_FULL_PAUSE);
             }
             Told::Refused { ticket, reason, .. } => {
                 self.outcome(ticket).reason = Some(reason);
                 self.progress.ended(true);
+                self.count_failure();
             }
             Told::Signal(arrived) => self.end(arrived.signal),
             Told::Lost => {
@@ -299,6 +339,97 @@ impl Batch {
         }
     }
 
+    /// Whether no more lines are started, though there are some.
+    fn is_over_early(&self) -> bool {
+        self.ending.is_some() || self.orphaned || self.halted.is_some()
+    }
+
+    /// A line ended: it is tried again, or told and counted.
+    fn over(&mut self, ticket: u64) {
+        let (tries, early) = (self.tries, self.is_over_early());
+        let outcome = self.outcome(ticket);
+        let failed = outcome.failed();
+        if failed && outcome.attempts < tries && !early {
+            outcome.to_be_tried_again = true;
+            return;
+        }
+        if self.work.sink.holds(ticket) && !self.orphaned {
+            self.progress.clear();
+            if let Err(error) = self.work.sink.print(ticket, &self.work.lines)
+                && error.kind() != std::io::ErrorKind::BrokenPipe
+            {
+                self.progress.note(&format!("the output of a line is lost: {error}"));
+            }
+        }
+        self.log(ticket);
+        self.progress.ended(failed);
+        if failed {
+            self.count_failure();
+        }
+    }
+
+    fn log(&mut self, ticket: u64) {
+        let (received, index) = (self.work.sink.written(ticket, &self.work.lines), index(ticket));
+        let outcome = &self.outcomes[index];
+        if let (Some(log), Some(started)) = (&mut self.work.log, outcome.started_at) {
+            log.add(&joblog::Entry {
+                seq: index + 1,
+                started,
+                ran: outcome.ran(),
+                received,
+                exit_code: outcome.exit_code,
+                signal: outcome.signal,
+                command: self.work.lines.line(index).as_bytes(),
+            });
+        }
+    }
+
+    fn try_again(&mut self, ticket: u64) {
+        let early = self.is_over_early();
+        let outcome = self.outcome(ticket);
+        outcome.to_be_tried_again = false;
+        if early {
+            // The last try was the last.
+            return self.over(ticket);
+        }
+        (outcome.started, outcome.ended) = (None, None);
+        self.ask(index(ticket));
+    }
+
+    fn count_failure(&mut self) {
+        self.failures += 1;
+        let Some(halt) = self.halt.filter(|halt| self.failures >= halt.failures) else { return };
+        if self.is_over_early() {
+            return;
+        }
+        let kill_at = halt.now.then(|| Instant::now() + KILLED_AFTER);
+        self.halted = Some(Halted { kill_at });
+        self.withdraw_waiting("the batch gave up before the job started (--halt)");
+        if halt.now {
+            self.signal_running(SIGTERM);
+        }
+        let running = if halt.now { "those that run are ended" } else { "those that run go on" };
+        let failures = self.failures;
+        self.progress.note(&format!("{failures} failed: no more is started, {running} (--halt)"));
+    }
+
+    /// Kills what goes on after it was told to end.
+    fn kill_halted(&mut self) {
+        let due = |halted: &Halted| halted.kill_at.is_some_and(|at| at <= Instant::now());
+        if self.halted.as_ref().is_some_and(due) {
+            self.halted = Some(Halted { kill_at: None });
+            self.signal_running(SIGKILL);
+        }
+    }
+
+    fn signal_running(&mut self, signal: i32) {
+        let running: Vec<(u64, u32)> = self.keeper.running().collect();
+        for (ticket, pid) in running {
+            send_signal_to_group(pid, signal);
+            self.keeper.interrupted(ticket);
+        }
+    }
+
     fn outcome(&mut self, ticket: u64) -> &mut Outcome {
         &mut self.outcomes[index(ticket)]
     }
@@ -310,11 +441,7 @@ impl Batch {
         self.ending = Some((signal, times));
         self.withdraw_waiting("the batch was told to end before the job started");
         let sent = if times >= 3 { SIGKILL } else { signal };
-        let running: Vec<(u64, u32)> = self.keeper.running().collect();
-        for (ticket, pid) in running {
-            send_signal_to_group(pid, sent);
-            self.keeper.interrupted(ticket);
-        }
+        self.signal_running(sent);
         self.progress.note(match times {
             1 => "ending: running jobs got the signal, waiting ones are withdrawn",
             2 => "the signal was sent again; once more kills",
@@ -339,47 +466,15 @@ impl Batch {
             self.outcomes[index].reason = Some(reason.to_owned());
         }
         self.again_at = None;
-        for &index in &self.order[self.next..] {
+        for &index in &self.work.order[self.next..] {
             self.outcomes[index].reason = Some(reason.to_owned());
         }
-        self.next = self.order.len();
+        self.next = self.work.order.len();
     }
 
     fn show_progress(&mut self) {
         let running = self.keeper.running_count();
         self.progress.show(running, self.began.elapsed());
-    }
-
-    fn view(&self) -> BatchView {
-        let last = self.outcomes.iter().filter_map(|outcome| outcome.ended).max();
-        let result = |(outcome, place): (&Outcome, &(u64, std::ops::Range<usize>))| {
-            let between = |from: Option<Instant>, to: Option<Instant>| match (from, to) {
-                (Some(from), Some(to)) => to.saturating_duration_since(from).as_secs_f64(),
-                _ => 0.0,
-            };
-            BatchResultView {
-                job: outcome.job,
-                line: place.0,
-                exit_code: outcome.exit_code,
-                signal: outcome.signal,
-                queued_s: between(outcome.asked, outcome.started),
-                wall_s: between(outcome.started, outcome.ended),
-                suspended_s: pinfold_proto::view::seconds(outcome.suspended_us),
-                cpu_s: pinfold_proto::view::seconds(outcome.cpu_us),
-                memory_peak_bytes: outcome.memory_peak_bytes,
-                reason: outcome.reason.clone(),
-            }
-        };
-        let results: Vec<BatchResultView> =
-            self.outcomes.iter().zip(&self.lines.places).map(result).collect();
-        let failed = self.outcomes.iter().filter(|outcome| outcome.failed()).count();
-        BatchView {
-            version: VERSION,
-            jobs: results.len() as u64,
-            failed: failed as u64,
-            makespan_s: last.map_or(0.0, |last| last.saturating_duration_since(self.began).as_secs_f64()),
-            results,
-        }
     }
 }
 
@@ -391,19 +486,14 @@ fn index(ticket: u64) -> usize {
     usize::try_from(ticket).expect("tickets are indexes of lines")
 }
 
-/// Whether the other end of the pipe is closed: its owner, the command the user typed, is gone.
-fn hung_up(alive: &PipeReader) -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let mut fds = [PollFd::new(alive, PollFlags::IN)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().contains(PollFlags::HUP)
-}
-
-fn print_json(view: &BatchView) -> std::io::Result<()> {
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    serde_json::to_writer(&mut out, view)?;
-    writeln!(out)?;
-    out.flush()
+/// The commands that would be run.
+fn print_commands(lines: &Lines) -> Result<(), Failure> {
+    crate::show::print_text(|out| {
+        (0..lines.count()).try_for_each(|index| {
+            out.write_all(lines.line(index).as_bytes())?;
+            out.write_all(b"\n")
+        })
+    })
 }
 
 fn print_table(view: &BatchView) -> std::io::Result<()> {

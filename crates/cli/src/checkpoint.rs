@@ -13,8 +13,7 @@ use std::time::{Duration, Instant};
 use pinfold_sys::signals::{self, SIGKILL};
 use pinfold_sys::spawn::{self, Program, Reaped};
 
-use crate::args::JobOptions;
-use crate::job;
+use crate::job::{self, JobOptions};
 use crate::keeper::{MakeProgram, send_signal_to_group};
 
 /// The checkpoint commands of a keeper's jobs.

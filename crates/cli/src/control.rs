@@ -1,21 +1,103 @@
 //! Changing jobs and the configuration.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode as ProcessExit;
 
+use clap::{Args, Subcommand};
 use pinfold_proto::ExitCode;
 use pinfold_proto::array::JobName;
 use pinfold_proto::config::{self, Config};
+use pinfold_proto::quantity::parse_size;
 use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{ConfigValue, Reply, Request, Verb};
 
-use crate::args::{CancelArgs, ConfigVerb, WaitArgs};
 use crate::client::{Dial, unexpected};
 use crate::failure::Failure;
 use crate::names;
 use crate::operate;
 use crate::run::say;
 use crate::show::{print_json, print_text};
+
+#[derive(Debug, Args)]
+pub(crate) struct JobsArgs {
+    /// The jobs
+    #[arg(required = true, value_name = "JOB")]
+    pub jobs: Vec<JobName>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WaitArgs {
+    /// The jobs
+    #[arg(required = true, value_name = "JOB")]
+    pub jobs: Vec<JobName>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CancelArgs {
+    /// The jobs
+    #[arg(required = true, value_name = "JOB")]
+    pub jobs: Vec<JobName>,
+    /// The signal, by name or number [default: TERM, and KILL 10 s later]
+    #[arg(short, long, value_name = "SIGNAL")]
+    pub signal: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("changed").required(true).multiple(true).args(["priority", "mem"])))]
+pub(crate) struct SetArgs {
+    /// The job
+    #[arg(value_name = "JOB")]
+    pub job: JobName,
+    /// Its importance, 1 to 16
+    #[arg(long, visible_alias = "rank", value_name = "N",
+          value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub priority: Option<u8>,
+    /// Memory it is expected to need
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub mem: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    pub verb: ConfigVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigVerb {
+    /// Show every key, or one
+    Get {
+        /// The key
+        key: Option<String>,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Change keys of the running daemon, all or none
+    Set {
+        /// Keys and values
+        #[arg(required = true, value_name = "KEY=VALUE")]
+        changes: Vec<String>,
+    },
+    /// Write the live values into the daemon's configuration file, or into FILE; comments stay
+    Save {
+        /// Another file than the daemon's own
+        file: Option<PathBuf>,
+    },
+    /// Show who changed which key, from what to what
+    History {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check a configuration file
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+    /// Print the default configuration, with comments
+    Default,
+}
 
 /// Does the same to each job. All are tried; the first failure is the command's.
 pub(crate) fn each(dial: &Dial, jobs: &[JobName], verb: Verb) -> Result<(), Failure> {
@@ -88,6 +170,13 @@ pub(crate) fn config(dial: &Dial, verb: ConfigVerb) -> Result<(), Failure> {
 
 /// Sets keys, and says of which that changed nothing, or not as much as it was to.
 fn set(dial: &Dial, changes: Vec<String>) -> Result<(), Failure> {
+    if let [key, value, ..] = &changes[..]
+        && !key.contains('=')
+        && !value.contains('=')
+    {
+        let text = format!("`{key}` is not KEY=VALUE; is `{key}={value}` meant?");
+        return Err(Failure::new(ExitCode::Usage, text));
+    }
     let mut client = dial.connect()?;
     let keys: Vec<String> =
         changes.iter().filter_map(|change| Some(change.split_once('=')?.0.trim().to_owned())).collect();

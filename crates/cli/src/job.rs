@@ -11,9 +11,13 @@ use pinfold_sys::apart::{self, Apart};
 use pinfold_sys::spawn::{self, Environment, ResolveError};
 
 use crate::allocation;
-use crate::args::JobOptions;
 use crate::failure::Failure;
 use crate::tasks::Laid;
+
+mod options;
+pub(crate) mod switch;
+
+pub(crate) use options::JobOptions;
 
 /// How much of a command line is kept for the record; the command itself gets all of it. JSON may make six
 /// bytes of one, and a request of that size still fits a frame.
@@ -34,13 +38,8 @@ pub(crate) enum PlaceArg {
 }
 
 /// What the daemon is asked, for this command under these options.
-pub(crate) fn spec(
-    options: &JobOptions,
-    laid: Option<&Laid>,
-    command: &[OsString],
-    line: Option<u64>,
-) -> JobSpec {
-    let name = options.name.clone().unwrap_or_else(|| default_name(command, line));
+pub(crate) fn spec(options: &JobOptions, command: &[OsString]) -> JobSpec {
+    let name = options.name.clone().unwrap_or_else(|| default_name(command, None));
     JobSpec {
         name: cut(&name, 256),
         project: options.project.as_deref().map(|name| cut(name, 256)),
@@ -48,8 +47,8 @@ pub(crate) fn spec(
         directory: std::env::current_dir().map(|dir| cut(&dir.to_string_lossy(), 4096)).unwrap_or_default(),
         priority: options.priority,
         class: class(options),
-        cores: laid.map_or(options.cores, |laid| Some(laid.cores)).unwrap_or(1).max(1),
-        layout: layout(options, laid),
+        cores: options.cores.unwrap_or(1).max(1),
+        layout: layout(options, None),
         claim_bytes: options.mem,
         limit_bytes: options.mem_limit,
         ttl_us: options.ttl.map(microseconds),
@@ -68,9 +67,21 @@ pub(crate) fn spec(
         private_tmp: options.private_tmp,
         no_network: options.no_network,
         allocation: allocation::own(),
-        line,
+        line: None,
         adopted: None,
     }
+}
+
+/// Adds what is asked for a layout.
+pub(crate) fn lay(spec: &mut JobSpec, options: &JobOptions, laid: &Laid) {
+    spec.cores = laid.cores.max(1);
+    spec.layout = layout(options, Some(laid));
+}
+
+/// What the daemon is asked for one line of a batch, given what all its lines have in common.
+pub(crate) fn of_line(common: &JobSpec, named: bool, command: &[OsString], line: u64) -> JobSpec {
+    let name = if named { common.name.clone() } else { cut(&default_name(command, Some(line)), 256) };
+    JobSpec { name, command: recorded(command), line: Some(line), ..common.clone() }
 }
 
 /// Whether a job may be ended for others, to be begun anew.
@@ -209,7 +220,10 @@ mod tests {
 
     #[test]
     fn names() {
-        let name = |command: &[&str], line| spec(&JobOptions::default(), None, &words(command), line).name;
+        let name = |command: &[&str], line: Option<u64>| {
+            let spec = spec(&JobOptions::default(), &words(command));
+            line.map_or(spec.clone(), |line| of_line(&spec, false, &words(command), line)).name
+        };
         assert_eq!(name(&["/usr/bin/velveth", "out"], None), "velveth");
         assert_eq!(name(&["sort"], None), "sort");
         assert_eq!(name(&["/bin/sh", "-c", "  /opt/x/bowtie -a | gzip"], Some(3)), "bowtie");

@@ -7,17 +7,13 @@
 //! Absent here: terminals, output, what to run.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io::{self, Write};
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
 
 use pinfold_proto::start::Start;
 use pinfold_proto::wire::{ErrorCode, Phase, Reply, Request};
 use pinfold_proto::{Ending, JobSpec};
 use pinfold_sys::signals::{Arrived, SIGCHLD, Signals};
-use pinfold_sys::site;
 use pinfold_sys::spawn::{self, Held, Program, Reaped, ResolveError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -25,18 +21,17 @@ use crate::checkpoint::Hooks;
 use crate::client::{self, Dial, Welcome};
 use crate::failure::Failure;
 
+mod line;
 mod link;
+mod process;
+mod start;
 
+pub(crate) use process::{send_signal, send_signal_to_group};
+
+use line::{Gone, Line, Looked};
 use link::Link;
-
-/// How often a lost daemon is looked for; looking is one `connect`.
-const RETRY: Duration = Duration::from_millis(100);
-
-/// How long a daemon that is back may take to answer the greeting.
-const WELCOME_MAX: Duration = Duration::from_secs(5);
-
-/// After so long without a daemon a keeper may start one itself.
-const AUTOSTART_AFTER: Duration = Duration::from_millis(1500);
+use process::ending_of;
+use start::Permitted;
 
 /// Makes the program of the job with this ticket, at the moment it is forked.
 pub(crate) type MakeProgram = Box<dyn Fn(u64) -> Result<Program, ResolveError>>;
@@ -68,16 +63,7 @@ pub(crate) enum Told {
 
 /// See the module's page.
 pub(crate) struct Keeper {
-    dial: Dial,
-    link: Option<Link>,
-    lost_since: Instant,
-    next_try: Instant,
-    /// Whether it was told that the daemon stays away.
-    told_away: bool,
-    /// The daemon that has the jobs.
-    instance: String,
-    /// Whether a daemon started from here would have the jobs of the one that is away.
-    replaceable: bool,
+    line: Line,
     signals: Signals,
     make: MakeProgram,
     /// How many children may be held ready before the daemon asks for them.
@@ -101,13 +87,6 @@ pub(crate) struct Keeper {
     left: Option<Request>,
     /// The checkpoint commands of jobs.
     pub(crate) hooks: Hooks,
-}
-
-/// A job that may start, with what it needs for that. Without doors it was only asked for a child.
-struct Permitted {
-    job: u64,
-    doors: Vec<OwnedFd>,
-    variables: Vec<(String, String)>,
 }
 
 struct Kept {
@@ -155,20 +134,14 @@ impl Keeper {
         let signals =
             Signals::block(&blocked).map_err(|error| Failure::doing("failed to read signals", &error))?;
         let welcome = link.welcome()?;
-        link.stream.set_nonblocking(true).map_err(|error| Failure::doing("the daemon's socket", &error))?;
-        let now = Instant::now();
+        let line =
+            Line::new(dial, link, &welcome).map_err(|error| Failure::doing("the daemon's socket", &error))?;
         let mut jobs = BTreeMap::new();
         if let Some((ticket, spec)) = first {
             jobs.insert(ticket, Kept::new(spec, None, Stage::Waiting(None)));
         }
         let mut keeper = Self {
-            replaceable: dial.could_replace(&welcome.state),
-            dial,
-            link: Some(link),
-            lost_since: now,
-            next_try: now,
-            told_away: false,
-            instance: welcome.instance.clone(),
+            line,
             signals,
             make,
             prefork: if welcome.doors { 0 } else { prefork },
@@ -236,42 +209,19 @@ impl Keeper {
         self.jobs.keys().filter_map(|&ticket| Some((ticket, self.running_pid(ticket)?)))
     }
 
-    /// Keeps jobs from being forked until [`Self::allow_starts`]: where what they need is known only once they
-    /// have a number.
-    pub(crate) fn pause_starts(&mut self) {
-        self.paused.get_or_insert_default();
-    }
-
-    /// Lets jobs be forked; those that could have been meanwhile are now.
-    pub(crate) fn allow_starts(&mut self) {
-        let granted = self.paused.take().unwrap_or_default();
-        for permitted in granted {
-            if permitted.doors.is_empty() {
-                self.granted(permitted.job);
-            } else {
-                self.start(permitted);
-            }
-        }
-    }
-
     /// How long no daemon has been there; `None`: one is.
     pub(crate) fn alone_for(&self) -> Option<Duration> {
-        self.link.is_none().then(|| self.lost_since.elapsed())
+        self.line.alone_for()
     }
 
     /// Whether all that is left is to tell a daemon that is away how jobs ended.
     pub(crate) fn only_news_for_nobody(&self) -> bool {
-        self.link.is_none() && self.jobs.values().all(|kept| matches!(kept.stage, Stage::Ended(_)))
+        self.line.is_lost() && self.jobs.values().all(|kept| matches!(kept.stage, Stage::Ended(_)))
     }
 
     /// How many jobs run.
     pub(crate) fn running_count(&self) -> usize {
         self.jobs.values().filter(|kept| matches!(kept.stage, Stage::Running(_))).count()
-    }
-
-    /// Sets how many children may be held ready before the daemon asks for them; none where starts come with doors.
-    pub(crate) fn set_prefork(&mut self, count: usize) {
-        self.prefork = if self.doors { 0 } else { count };
     }
 
     /// Takes a job back that does not run yet; says whether it did not.
@@ -320,23 +270,17 @@ impl Keeper {
         }
         self.hooks.end_late_ones();
         self.receive();
-        if self.link.is_none() {
-            self.look_for_daemon();
-        }
+        self.look_for_daemon();
         self.fork_ahead();
         self.flush();
         self.told.drain(..).collect()
     }
 
     fn sleep(&self, others: &[BorrowedFd<'_>], timeout: Option<Duration>) {
-        let retry = self.link.is_none().then(|| self.next_try.saturating_duration_since(Instant::now()));
         let late = self.hooks.due().map(|at| at.saturating_duration_since(Instant::now()));
-        let limit = [timeout, retry, late].into_iter().flatten().min();
+        let limit = [timeout, self.line.retry_in(), late].into_iter().flatten().min();
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
-        if let Some(link) = &self.link {
-            let wanted = if link.out.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
-            fds.push(PollFd::new(&link.stream, wanted));
-        }
+        fds.extend(self.line.poll_fd());
         fds.extend(others.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)));
         let limit = limit.map(|limit| Timespec::try_from(limit).expect("a bounded wait"));
         // An interrupted or failed wait is a short one; whatever is ready is looked at next.
@@ -377,31 +321,66 @@ impl Keeper {
         self.forget(ticket);
     }
 
+    fn send(&mut self, request: &Request) {
+        self.line.send(request);
+    }
+
+    fn flush(&mut self) {
+        if self.line.flush().is_err() {
+            // What the daemon said before it went is still to be heard, and then its end.
+            self.receive();
+            self.lose();
+        }
+    }
+
     fn receive(&mut self) {
-        let mut buffer = [0; 16 * 1024];
         loop {
-            let Some(link) = &mut self.link else { return };
-            match link.read(&mut buffer) {
-                Ok(0) => return self.lose(),
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return self.lose(),
+            match self.line.read() {
+                Ok(true) => self.hear_all(),
+                Ok(false) => return,
+                Err(Gone) => return self.lose(),
             }
-            self.hear_all();
         }
     }
 
     /// Hears what has arrived in full.
     fn hear_all(&mut self) {
         loop {
-            let Some(link) = &mut self.link else { return };
-            match link.decoder.take::<Reply>() {
+            match self.line.next() {
                 Ok(Some(reply)) => self.hear(reply),
                 Ok(None) => return,
-                Err(_) => return self.lose(),
+                Err(Gone) => return self.lose(),
             }
         }
+    }
+
+    fn lose(&mut self) {
+        if self.line.lose() {
+            self.told.push_back(Told::Lost);
+        }
+    }
+
+    fn look_for_daemon(&mut self) {
+        let (welcome, another) = match self.line.look() {
+            Looked::NotYet => return,
+            Looked::Away => return self.told.push_back(Told::Away),
+            Looked::Found { welcome, another } => (welcome, another),
+        };
+        self.doors = welcome.doors;
+        self.told.push_back(Told::Found { another });
+        let tickets: Vec<u64> = self.jobs.keys().copied().collect();
+        tickets.into_iter().for_each(|ticket| self.present(ticket));
+        // The daemon may have died before that was on its disk.
+        if let Some(left) = self.left.take() {
+            self.send(&left);
+            self.left = Some(left);
+        }
+        self.send(&Request::Presented);
+    }
+
+    /// The words for a daemon that stays away.
+    pub(crate) fn away(&self) -> String {
+        self.line.away()
     }
 
     fn hear(&mut self, reply: Reply) {
@@ -463,127 +442,6 @@ impl Keeper {
         }
     }
 
-    fn granted(&mut self, job: u64) {
-        if let Some(paused) = &mut self.paused {
-            paused.push(Permitted { job, doors: Vec::new(), variables: Vec::new() });
-            return;
-        }
-        let Some(&ticket) = self.by_job.get(&job) else { return };
-        let pid = match self.jobs.get(&ticket).map(|kept| &kept.stage) {
-            Some(Stage::Waiting(Some(held))) => Some(held.pid()),
-            Some(Stage::Waiting(None)) => self.give_child(ticket),
-            _ => return,
-        };
-        match pid {
-            Some(pid) => self.send(&Request::Child { job, pid }),
-            None => self.no_process(ticket, job),
-        }
-    }
-
-    /// Forks children for the next jobs in line before the daemon asks, so that a slot that falls free is
-    /// filled without a round trip.
-    fn fork_ahead(&mut self) {
-        while self.held < self.prefork {
-            let Some(ticket) = self.childless.pop_first() else { return };
-            let Some(job) = self.jobs.get(&ticket).and_then(|kept| kept.job) else { continue };
-            let Some(pid) = self.give_child(ticket) else { return };
-            self.send(&Request::Child { job, pid });
-        }
-    }
-
-    fn give_child(&mut self, ticket: u64) -> Option<u32> {
-        self.childless.remove(&ticket);
-        let held = self.fork(ticket)?;
-        let pid = held.pid();
-        self.jobs.get_mut(&ticket)?.stage = Stage::Waiting(Some(held));
-        Some(pid)
-    }
-
-    fn go(&mut self, job: u64, doors: u32, variables: &[(String, String)]) {
-        let count = usize::try_from(doors).unwrap_or(0);
-        let doors: Vec<OwnedFd> = match &mut self.link {
-            Some(link) => link.doors.drain(..count.min(link.doors.len())).collect(),
-            None => Vec::new(),
-        };
-        if let Some(paused) = &mut self.paused
-            && count > 0
-        {
-            paused.push(Permitted { job, doors, variables: variables.to_vec() });
-            return;
-        }
-        self.start(Permitted { job, doors, variables: variables.to_vec() });
-    }
-
-    /// Lets a job's command go, in a new child where it has none.
-    fn start(&mut self, permitted: Permitted) {
-        let Permitted { job, doors, variables } = permitted;
-        let Some(&ticket) = self.by_job.get(&job) else { return };
-        let untrusted = |(name, program): &(String, String)| {
-            name.is_empty().then(|| site::trusted(Path::new(program)).err()).flatten()
-        };
-        if let Some(error) = variables.iter().find_map(untrusted) {
-            return self.not_started(ticket, job, error.to_string());
-        }
-        let Some(Kept { stage: Stage::Waiting(held), .. }) = self.jobs.get_mut(&ticket) else { return };
-        let pid = match held.take() {
-            Some(held) => {
-                self.held -= 1;
-                let pid = held.pid();
-                // A child that ended meanwhile is reaped like any other.
-                let _ = held.release(&variables);
-                pid
-            }
-            None => {
-                self.childless.remove(&ticket);
-                let Some(pid) = self.start_new(ticket, &doors, &variables) else {
-                    return self.no_process(ticket, job);
-                };
-                self.by_pid.insert(pid, ticket);
-                self.send(&Request::Child { job, pid });
-                pid
-            }
-        };
-        if let Some(kept) = self.jobs.get_mut(&ticket) {
-            kept.stage = Stage::Running(pid);
-        }
-        self.told.push_back(Told::Started { ticket, at: Instant::now() });
-    }
-
-    fn program(&mut self, ticket: u64) -> Option<Program> {
-        (self.make)(ticket).map_err(|error| self.why = Some(error.to_string())).ok()
-    }
-
-    fn start_new(&mut self, ticket: u64, doors: &[OwnedFd], variables: &[(String, String)]) -> Option<u32> {
-        let program = self.program(ticket)?;
-        if program.tasks.is_none() && !program.apart.is_any() {
-            return spawn::start(&program, doors, variables).ok();
-        }
-        let held = Held::fork(&program, doors).ok()?;
-        let pid = held.pid();
-        let _ = held.release(variables);
-        Some(pid)
-    }
-
-    /// Has a job write down what it has done.
-    fn checkpoint(&mut self, job: u64, variables: &[(String, String)]) {
-        let Some(&ticket) = self.by_job.get(&job) else { return };
-        let Some(Kept { stage: Stage::Running(_), spec, .. }) = self.jobs.get(&ticket) else { return };
-        let limit = Duration::from_micros(spec.checkpoint.as_ref().map_or(0, |one| one.limit_us));
-        if let Err(error) = self.hooks.start(ticket, job, limit, variables) {
-            self.send(&Request::Checkpointed { job, error: Some(error) });
-        }
-    }
-
-    fn no_process(&mut self, ticket: u64, job: u64) {
-        let why = self.why.take().map_or_else(String::new, |why| format!(": {why}"));
-        self.not_started(ticket, job, format!("no process could be made for it{why}"));
-    }
-
-    fn not_started(&mut self, ticket: u64, job: u64, reason: String) {
-        self.send(&Request::Withdraw { job, reason: reason.clone() });
-        self.refused(ticket, reason, ErrorCode::Failed);
-    }
-
     fn refused(&mut self, ticket: u64, reason: String, code: ErrorCode) {
         self.told.push_back(Told::Refused { ticket, reason, code });
         self.forget(ticket);
@@ -624,14 +482,6 @@ impl Keeper {
         self.send(&request);
     }
 
-    fn fork(&mut self, ticket: u64) -> Option<Held> {
-        let program = self.program(ticket)?;
-        let held = Held::fork(&program, &[]).ok()?;
-        self.by_pid.insert(held.pid(), ticket);
-        self.held += 1;
-        Some(held)
-    }
-
     fn forget(&mut self, ticket: u64) {
         let Some(kept) = self.jobs.remove(&ticket) else { return };
         self.childless.remove(&ticket);
@@ -642,134 +492,5 @@ impl Keeper {
             self.by_pid.remove(&held.pid());
             self.held -= 1;
         }
-    }
-
-    fn send(&mut self, request: &Request) {
-        // Without a daemon nothing is lost: every job is presented anew when there is one again.
-        if let Some(link) = &mut self.link {
-            link.push(request);
-        }
-    }
-
-    fn flush(&mut self) {
-        let Some(link) = &mut self.link else { return };
-        while !link.out.is_empty() {
-            match link.stream.write(&link.out) {
-                Ok(count) => drop(link.out.drain(..count)),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => {
-                    // What it said before it went is still to be heard, and then its end.
-                    link.out.clear();
-                    self.receive();
-                    return self.lose();
-                }
-            }
-        }
-    }
-
-    fn lose(&mut self) {
-        if self.link.take().is_none() {
-            return;
-        }
-        self.lost_since = Instant::now();
-        self.next_try = self.lost_since;
-        self.told_away = false;
-        self.told.push_back(Told::Lost);
-    }
-
-    fn look_for_daemon(&mut self) {
-        let now = Instant::now();
-        if now < self.next_try {
-            return;
-        }
-        self.next_try = now + RETRY;
-        let Some(stream) = self.stream(now) else { return };
-        let Ok(mut link) = Link::greet(stream, None) else { return };
-        // One that does not answer is asked anew: signals and children wait meanwhile.
-        if link.stream.set_read_timeout(Some(WELCOME_MAX)).is_err() {
-            return;
-        }
-        let Ok(welcome) = link.welcome() else { return };
-        if link.stream.set_nonblocking(true).is_err() {
-            return;
-        }
-        self.link = Some(link);
-        let another = welcome.instance != self.instance;
-        self.replaceable = self.dial.could_replace(&welcome.state);
-        self.instance = welcome.instance;
-        self.doors = welcome.doors;
-        self.told.push_back(Told::Found { another });
-        let tickets: Vec<u64> = self.jobs.keys().copied().collect();
-        tickets.into_iter().for_each(|ticket| self.present(ticket));
-        // The daemon may have died before that was on its disk.
-        if let Some(left) = self.left.take() {
-            self.send(&left);
-            self.left = Some(left);
-        }
-        self.send(&Request::Presented);
-    }
-
-    /// A connection to the daemon that was lost, if it is back. After a while a private one takes its place, but only
-    /// on the same state: one that somebody started by hand elsewhere would find its socket taken when it comes back,
-    /// and its jobs forgotten.
-    fn stream(&mut self, now: Instant) -> Option<UnixStream> {
-        let there = self.dial.stream_if_there();
-        if there.is_some() || now.duration_since(self.lost_since) < AUTOSTART_AFTER {
-            return there;
-        }
-        if self.replaceable {
-            return self.dial.stream().ok();
-        }
-        if !self.told_away {
-            self.told_away = true;
-            self.told.push_back(Told::Away);
-        }
-        None
-    }
-
-    /// The words for a daemon that stays away.
-    pub(crate) fn away(&self) -> String {
-        format!(
-            "the daemon on {} is still away, and only whoever started it can start it again; waiting for it",
-            self.dial.socket().display()
-        )
-    }
-}
-
-/// How a command ended, for the daemon.
-fn ending_of(reaped: &Reaped) -> Ending {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Ending {
-        exit_code: reaped.exit_code,
-        signal: reaped.signal,
-        ended_us: u64::try_from(now.as_micros()).unwrap_or(u64::MAX),
-        cpu_user_us: reaped.cpu_user_us,
-        cpu_system_us: reaped.cpu_system_us,
-        rss_peak_bytes: reaped.rss_peak_bytes,
-        io_read_bytes: reaped.io_read_bytes,
-        io_write_bytes: reaped.io_write_bytes,
-        faults_minor: Some(reaped.faults_minor),
-        faults_major: Some(reaped.faults_major),
-        switches_voluntary: Some(reaped.switches_voluntary),
-        switches_forced: Some(reaped.switches_forced),
-    }
-}
-
-/// Sends a signal to a child that leads a session of its own, and to whoever is in its group.
-pub(crate) fn send_signal_to_group(pid: u32, signal: i32) {
-    use rustix::process::{Pid, Signal, kill_process_group};
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
-        let _ = kill_process_group(pid, signal);
-    }
-}
-
-/// Sends a signal to a child; one that is gone already needs none.
-pub(crate) fn send_signal(pid: u32, signal: i32) {
-    use rustix::process::{Pid, Signal, kill_process};
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
-        let _ = kill_process(pid, signal);
     }
 }

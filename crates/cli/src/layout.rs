@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use clap::{Args, ValueEnum};
 use pinfold_place::layout::{Host, Layout, LayoutRequest, Select, lay_out};
 use pinfold_proto::ExitCode;
 use pinfold_sys::discover;
@@ -9,9 +10,60 @@ use pinfold_topo::spec::Source;
 use pinfold_topo::{CpuSet, Topology};
 use serde_json::{Value, json};
 
-use crate::args::{LayoutArgs, LayoutSelect};
 use crate::failure::Failure;
 use crate::show::{JSON_VERSION, print_json, print_text};
+use crate::tasks::TaskOptions;
+
+#[derive(Debug, Args)]
+pub(crate) struct LayoutArgs {
+    /// A machine, as `topology --from` takes it; may be given again, one host each [default: this one]
+    #[arg(long, value_name = "SOURCE")]
+    pub topology: Vec<String>,
+    /// How many hosts; the last machine is repeated
+    #[arg(long, value_name = "N")]
+    pub hosts: Option<usize>,
+    /// The PUs that are free, by their OS indexes [default: all]
+    #[arg(long, value_name = "CPUSET")]
+    pub free: Option<String>,
+    /// What is handed out: whole cores, or single PUs (Slurm's CR_Core and CR_CPU)
+    #[arg(long, value_enum, default_value_t = LayoutSelect::Core)]
+    pub select: LayoutSelect,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub options: LayoutOptions,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LayoutSelect {
+    /// Whole cores.
+    Core,
+    /// Single PUs.
+    Cpu,
+}
+
+/// Slurm's layout options, as texts; `place` reads and checks them.
+#[derive(Debug, Args)]
+pub(crate) struct LayoutOptions {
+    #[command(flatten)]
+    tasks: TaskOptions,
+    /// Take whole hosts
+    #[arg(long)]
+    exclusive: bool,
+    /// Memory, which has no influence on the layout
+    #[arg(long, value_name = "SIZE")]
+    mem: Option<String>,
+}
+
+impl LayoutOptions {
+    /// The options that were given, by the names that `place` knows them by.
+    pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, Option<String>)> + '_ {
+        let memory = self.mem.iter().map(|size| ("--mem", Some(size.clone())));
+        let tasks = self.tasks.given().map(|(name, value)| (name, Some(value)));
+        tasks.chain(memory).chain(self.exclusive.then_some(("--exclusive", None)))
+    }
+}
 
 /// Hosts beyond this are a slip of the keyboard; Slurm's largest clusters have some ten thousand.
 const HOSTS_MAX: usize = 65_536;

@@ -1,6 +1,6 @@
 //! `pinfold`: run, submit and watch jobs.
 //!
-//! Reading order: [`args`] (the command line as typed), [`client`] (reaching a daemon), [`keeper`] (the parent
+//! Reading order: [`args`] (the command line as typed), [`client`] (reaching a daemon), [`launch`] (what jobs are started from), [`keeper`] (the parent
 //! of every job), [`run`], [`submit`] (with [`mod@array`]) and [`batch`] (the three ways to start jobs), [`adopt`] (one to make them of what runs), [`control`] (changing
 //! them), [`names`] (which jobs are meant), [`tasks`] (how a job's tasks lie on its cores), [`show`] (what is printed), [`map`] (which core belongs to what), [`sets`] (cores that are set aside), [`host`] and [`layout`] (the machine, without a daemon), [`mod@advise`] (what classes of jobs need), [`mod@squeeze`] (what one command needs). Absent here: any decision
 //! about jobs, and any write to a control group.
@@ -15,11 +15,14 @@ mod checkpoint;
 mod client;
 mod control;
 mod failure;
+mod holds;
 mod host;
 mod job;
 mod keeper;
 mod keepers;
+mod launch;
 mod layout;
+mod log;
 mod map;
 mod names;
 mod operate;
@@ -66,8 +69,25 @@ fn main() -> ProcessExit {
 /// Help and version are answers; anything else is wrong usage.
 fn misused(error: &clap::Error) -> ProcessExit {
     let _ = error.print();
+    if let Some(variable) = variable_of(error) {
+        let _ = writeln!(std::io::stderr(), "pinfold: that value is from the environment: {variable}");
+    }
     let code = if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done };
     ProcessExit::from(code.code())
+}
+
+/// The variable that a wrong value came from.
+fn variable_of(error: &clap::Error) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue};
+    let (Some(ContextValue::String(arg)), Some(ContextValue::String(value))) =
+        (error.get(ContextKind::InvalidArg), error.get(ContextKind::InvalidValue))
+    else {
+        return None;
+    };
+    let option = arg.split_whitespace().next()?.strip_prefix("--")?;
+    let variable = format!("PINFOLD_{}", option.replace('-', "_").to_uppercase());
+    let given = std::env::args_os().any(|word| word.to_string_lossy().starts_with(&format!("--{option}")));
+    (!given && std::env::var(&variable).is_ok_and(|own| own == *value)).then_some(variable)
 }
 
 fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
@@ -80,6 +100,7 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Wait(args) => return control::wait(&dial, &args),
         Command::Status(args) => show::status(&dial, &args)?,
         Command::Why(args) => show::why(&dial, &args)?,
+        Command::Log(args) => log::log(&dial, &args)?,
         Command::Report(args) => show::report(&dial, &args)?,
         Command::Export(args) => show::export(&dial, &args)?,
         Command::Backup(args) => store::backup(&dial, &args)?,

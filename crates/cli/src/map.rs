@@ -7,6 +7,9 @@ mod model;
 mod svg;
 mod text;
 
+use std::path::PathBuf;
+
+use clap::Args;
 use pinfold_proto::ExitCode;
 use pinfold_proto::view::MapView;
 use pinfold_proto::wire::{Reply, Request};
@@ -15,12 +18,24 @@ use pinfold_topo::spec::Source;
 use pinfold_topo::{CpuSet, Topology};
 use serde_json::{Value, json};
 
-use crate::args::MapArgs;
 use crate::client::{Dial, unexpected};
 use crate::failure::Failure;
 use crate::show::{JSON_VERSION, Picture, colours, picture_kind, print_json, print_text, width};
 
 use model::Map;
+
+#[derive(Debug, Args)]
+pub(crate) struct MapArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Write a picture: FILE.svg or FILE.png
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Another machine than this, with nothing on it, as `topology --from` takes it
+    #[arg(long, value_name = "SOURCE")]
+    pub from: Option<String>,
+}
 
 /// `pinfold map`.
 pub(crate) fn map(dial: &Dial, args: &MapArgs) -> Result<(), Failure> {

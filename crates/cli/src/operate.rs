@@ -2,16 +2,26 @@
 
 use std::path::Path;
 
+use clap::Args;
 use pinfold_profile::report::{date_utc, plain};
 use pinfold_proto::ExitCode;
 use pinfold_proto::view::{AuditRecord, AuditView};
 use pinfold_proto::wire::{Reply, Request};
 
-use crate::args::AuditArgs;
 use crate::client::{Dial, unexpected};
 use crate::failure::Failure;
 use crate::run::say;
 use crate::show::{print_json, print_text};
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditArgs {
+    /// Check that nothing was changed in the records
+    #[arg(long)]
+    pub verify: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// `pinfold drain` and `undrain`.
 pub(crate) fn drain(dial: &Dial, on: bool) -> Result<(), Failure> {

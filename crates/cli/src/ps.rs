@@ -7,18 +7,32 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use clap::Args;
 use pinfold_profile::report::{self, HostProcess};
+use pinfold_proto::array::JobName;
 use pinfold_proto::view::VERSION;
 use pinfold_proto::wire::{Reply, Request};
 use pinfold_sys::procfs::{Proc, ticks_to_us};
 use serde_json::{Value, json};
 
-use crate::args::PsArgs;
 use crate::client::{Client, Dial, unexpected};
 use crate::failure::Failure;
 use crate::names;
 use crate::show::{print_json, print_text, width};
 use crate::top::{processes, running, status};
+
+#[derive(Debug, Args)]
+pub(crate) struct PsArgs {
+    /// Only these jobs
+    #[arg(value_name = "JOB", conflicts_with = "all")]
+    pub jobs: Vec<JobName>,
+    /// All processes of the host, those of jobs with the mark (`mark.character`)
+    #[arg(short, long)]
+    pub all: bool,
+    /// Print one JSON object a job; with --all one in all
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// How much of a command line is shown.
 const COMMAND_BYTES_MAX: usize = 1024;

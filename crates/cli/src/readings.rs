@@ -7,10 +7,9 @@ use pinfold_profile::{export, plot, report};
 use pinfold_proto::host::HostView;
 use pinfold_proto::wire::{Reply, Request};
 
-use crate::args::{ExportArgs, PlotArgs};
 use crate::client::{Client, Dial, unexpected};
 use crate::failure::Failure;
-use crate::show::{Drawing, Written, moment, print_json, print_text, width};
+use crate::show::{Drawing, ExportArgs, PlotArgs, Written, moment, print_json, print_text, width};
 
 #[derive(Debug, Args)]
 pub(crate) struct HostArgs {

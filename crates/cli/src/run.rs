@@ -3,24 +3,34 @@
 //! The command stays in this process's group, on the same terminal, so the terminal's own signals (Ctrl-C,
 //! Ctrl-Z, a change of size) reach it directly; only signals that some process sent to this one are passed on.
 
-use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode as ProcessExit;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use pinfold_proto::ExitCode;
 use pinfold_sys::signals::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
-use pinfold_sys::spawn::{self, Program, Reaped, Side};
+use pinfold_sys::spawn::{self, Reaped, Side};
 
-use crate::args::RunArgs;
-use crate::checkpoint;
 use crate::client::Dial;
 use crate::failure::Failure;
-use crate::job;
+use crate::holds;
+use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, Told, send_signal};
-use crate::tasks::Asked;
+use crate::launch::LaunchPlan;
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub options: JobOptions,
+    /// If no daemon can be had, run the command unmanaged
+    #[arg(long)]
+    pub fallback: bool,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
 
 const TICKET: u64 = 1;
 
@@ -38,45 +48,52 @@ const WORD_AFTER: Duration = Duration::from_secs(1);
 
 /// Runs the command as a job; ends with its status.
 pub(crate) fn run(dial: Dial, args: &RunArgs) -> Result<ProcessExit, Failure> {
-    let asked = Asked::of(&args.options)?;
-    let path = job::resolve(&args.command[0])?;
-    let environment = job::environment();
-    let command: Vec<OsString> = args.command.clone();
-    let apart = job::apart(&args.options)?;
-    let program = move || {
-        let mut made = Program::new(&path, command.iter().cloned(), &environment)?;
-        made.apart = apart;
-        Ok(made)
-    };
+    let mut plan = LaunchPlan::of_command(&args.options, &args.command, job::environment())?;
+    let not_executable = |error| Failure::new(ExitCode::NotExecutable, error);
     // Found out now rather than in the queue.
-    let program_now = program().map_err(|error| Failure::new(ExitCode::NotExecutable, error))?;
-    let plan = Rc::new(OnceCell::new());
-    let planned = plan.clone();
-    let make = Box::new(move |_| program().map(|made| made.as_tasks(planned.get().cloned())));
+    plan.program(TICKET).map_err(not_executable)?;
     // What may be part of a job already must hear first whose that is, and tasks on which PUs they lie.
-    let early = asked.is_none() && !job::inside_any();
-    let first = early.then(|| (TICKET, job::spec(&args.options, None, &args.command, None)));
-    let (mut keeper, welcome) = Keeper::new(dial, PASSED_ON, 1, make, first)?;
+    let early = !plan.wants_layout() && !job::inside_any();
+    let kept = match holds::is_to_be_checked(&args.options) {
+        true => dial.connect().and_then(|mut client| holds::check(&mut client, &args.options)),
+        false => Ok(()),
+    };
+    let kept = kept.and_then(|()| plan.keeper(dial, PASSED_ON, 1, early.then_some(TICKET)));
+    let (mut keeper, welcome) = match kept {
+        Err(failure) if args.fallback && failure.code == ExitCode::NoDaemon => {
+            say(&format!("{failure}; the command runs unmanaged (--fallback)"));
+            return Err(in_place(&mut plan, args));
+        }
+        kept => kept?,
+    };
     if job::inside(&welcome.instance) {
         // Part of a managed job: it has its cores already, and to queue behind itself would be a deadlock.
-        let tasks = asked.map(|asked| asked.inside().map(|laid| Rc::new(laid).plan())).transpose()?;
-        let error = spawn::become_now(&program_now.as_tasks(tasks));
-        return Err(Failure::new(ExitCode::NotExecutable, format!("{}: {error}", args.command[0].display())));
+        return Err(in_place(&mut plan, args));
     }
     for warning in &welcome.warnings {
         say(&format!("warning: {warning}"));
     }
     if !early {
-        let laid = asked.map(|asked| asked.on(&welcome.cpus)).transpose()?.map(Rc::new);
-        if let Some(laid) = &laid {
-            let _ = plan.set(laid.plan());
-        }
-        keeper.submit(TICKET, job::spec(&args.options, laid.as_deref(), &args.command, None));
+        plan.lay_on(&welcome.cpus)?;
+        keeper.submit(TICKET, plan.spec);
     }
-    keeper.hooks.made_by(checkpoint::maker(&args.options, || [None, None]));
     let reaped = until_ended(&mut keeper, job::may_be_ended(&args.options))?;
     until_recorded(&mut keeper);
     Ok(ProcessExit::from(status(&reaped)))
+}
+
+/// Becomes the command, in this process's own place; comes back only with why that cannot be.
+fn in_place(plan: &mut LaunchPlan, args: &RunArgs) -> Failure {
+    let name = args.command[0].display();
+    if let Err(failure) = plan.lay_inside() {
+        return failure;
+    }
+    match plan.program(TICKET) {
+        Ok(program) => {
+            Failure::new(ExitCode::NotExecutable, format!("{name}: {}", spawn::become_now(&program)))
+        }
+        Err(error) => Failure::new(ExitCode::NotExecutable, error),
+    }
 }
 
 fn until_ended(keeper: &mut Keeper, requeue: bool) -> Result<Reaped, Failure> {

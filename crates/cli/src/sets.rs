@@ -1,13 +1,51 @@
 //! `pinfold set-aside` and `pinfold sets`: cores that are kept for the jobs that ask for them by name.
 
+use std::time::Duration;
+
+use clap::Args;
 use pinfold_profile::report::clock_utc;
+use pinfold_proto::quantity::{parse_duration, parse_size};
 use pinfold_proto::view::{SetAsideView, SetKind, SetsView};
 use pinfold_proto::wire::{Reply, Request, SetAside};
 
-use crate::args::SetAsideArgs;
 use crate::client::{Dial, unexpected};
 use crate::failure::Failure;
 use crate::show::{print_json, print_text};
+
+#[derive(Debug, Args)]
+pub(crate) struct SetAsideArgs {
+    /// Its name: up to 32 letters, digits, `-`, `_` and `.`
+    #[arg(value_name = "NAME", required_unless_present = "idle", conflicts_with = "idle")]
+    pub name: Option<String>,
+    /// These PUs, as a kernel list
+    #[arg(long, value_name = "SET", required_unless_present_any = ["cores", "remove"],
+          conflicts_with_all = ["cores", "remove"])]
+    pub cpus: Option<String>,
+    /// So many whole cores, close together
+    #[arg(long, value_name = "N", conflicts_with = "remove", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub cores: Option<u32>,
+    /// Memory that other jobs leave free for those in it
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["idle", "remove"])]
+    pub memory: Option<u64>,
+    /// Cores that no job is on now: prints the name of the set, or nothing when there are not so many
+    #[arg(long, conflicts_with_all = ["cpus", "remove"])]
+    pub idle: bool,
+    /// How long idle cores stay set aside without a job in them [default: 1m]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "idle")]
+    pub hold: Option<Duration>,
+    /// Other jobs may be on its cores as well; those in it are on no others
+    #[arg(long, conflicts_with_all = ["idle", "remove"])]
+    pub shared: bool,
+    /// No job is ever on its cores: they are for the host itself
+    #[arg(long, conflicts_with_all = ["idle", "remove", "shared", "memory", "users"])]
+    pub housekeeping: bool,
+    /// Who may use it [default: everybody; of idle cores, you]
+    #[arg(long, value_name = "USER[,USER]", value_delimiter = ',', conflicts_with = "remove")]
+    pub users: Vec<String>,
+    /// Give its cores back
+    #[arg(long)]
+    pub remove: bool,
+}
 
 /// `pinfold set-aside`.
 pub(crate) fn set_aside(dial: &Dial, args: &SetAsideArgs) -> Result<(), Failure> {

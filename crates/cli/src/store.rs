@@ -5,6 +5,7 @@ use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use pinfold_profile::report::size;
 use pinfold_profile::store::offline;
 use pinfold_profile::store::{CheckReport, StoreError};
@@ -12,16 +13,59 @@ use pinfold_proto::ExitCode;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
 
-use crate::args::{BackupArgs, StoreArgs};
 use crate::client::Dial;
 use crate::failure::Failure;
 use crate::show::{JSON_VERSION, print_json, print_text};
 
+#[derive(Debug, Args)]
+pub(crate) struct StoreArgs {
+    /// The state directory [default: the running daemon's, or where this user's would keep it]
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// The backup
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NewBackupArgs {
+    #[command(flatten)]
+    pub backup: BackupArgs,
+    /// Also in place of a file that is no backup
+    #[arg(long)]
+    pub force: bool,
+}
+
 /// `pinfold backup`.
-pub(crate) fn backup(dial: &Dial, args: &BackupArgs) -> Result<(), Failure> {
-    let (state, _) = state_dir(dial, &args.store)?;
-    let report = offline::backup(&state, &args.file).map_err(|error| failed(&error))?;
-    say(&args.store, &report, &format!("{} written and looked through", args.file.display()), None)
+pub(crate) fn backup(dial: &Dial, args: &NewBackupArgs) -> Result<(), Failure> {
+    let NewBackupArgs { backup: BackupArgs { store, file }, force } = args;
+    if !force {
+        may_be_replaced(file)?;
+    }
+    let (state, _) = state_dir(dial, store)?;
+    let report = offline::backup(&state, file).map_err(|error| failed(&error))?;
+    say(store, &report, &format!("{} written and looked through", file.display()), None)
+}
+
+/// Whether nothing is lost when a backup takes the place of this file: there is none, or it is one.
+fn may_be_replaced(file: &Path) -> Result<(), Failure> {
+    match std::fs::metadata(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Failure::doing(format!("failed to look at {}", file.display()), &error)),
+        Ok(found) if found.is_file() && (found.len() == 0 || offline::is_store(file)) => return Ok(()),
+        Ok(_) => {}
+    }
+    let text = format!("{} is there and no backup of pinfold's; --force writes over it", file.display());
+    Err(Failure::new(ExitCode::Failed, text))
 }
 
 /// `pinfold restore`.

@@ -2,32 +2,57 @@
 //! daemon.
 
 use std::cell::RefCell;
-use std::fs::File;
+use std::ffi::OsString;
 use std::io::{PipeWriter, Read, Write};
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode as ProcessExit;
 use std::rc::Rc;
 use std::time::Duration;
 
+use clap::Args;
 use pinfold_proto::ExitCode;
-use pinfold_proto::array::JobName;
-use pinfold_sys::apart::Apart;
-use pinfold_sys::lead::TaskPlan;
+use pinfold_proto::array::{ArraySpec, JobName};
 use pinfold_sys::signals::{SIGHUP, SIGINT, SIGTERM};
-use pinfold_sys::spawn::{self, Program, Side};
+use pinfold_sys::spawn::{self, Side};
 
-use crate::args::SubmitArgs;
 use crate::array;
 use crate::checkpoint;
 use crate::client::Dial;
 use crate::failure::Failure;
-use crate::job;
+use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, MakeProgram, Told, send_signal};
 use crate::keepers;
-use crate::output::{self, Named};
+use crate::launch::LaunchPlan;
+use crate::log::record;
+use crate::output;
 use crate::run::say;
-use crate::tasks::{Asked, Laid};
+
+pub(crate) mod files;
+
+use files::{Files, Names};
+
+#[derive(Debug, Args)]
+pub(crate) struct SubmitArgs {
+    #[command(flatten)]
+    pub options: JobOptions,
+    /// Hand it over once for each of these indexes, 0-15, 1,3,7 or 0-30:5, with %4 behind them at most 4 at once; each
+    /// has its own in PINFOLD_ARRAY_INDEX
+    #[arg(short, long, value_name = "INDEXES[%N]")]
+    pub array: Option<ArraySpec>,
+    /// Write its standard output here [default: pinfold-JOB.out]; %j stands for the job's number, in an array %A for the
+    /// array's, %a for the index
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Write its standard error here [default: pinfold-JOB.err]
+    #[arg(short, long, value_name = "FILE")]
+    pub error: Option<PathBuf>,
+    /// Print one JSON object instead of the bare number
+    #[arg(long)]
+    pub json: bool,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
 
 const TICKET: u64 = 1;
 
@@ -36,20 +61,15 @@ pub(crate) fn submit(dial: Dial, args: &SubmitArgs) -> Result<ProcessExit, Failu
     if let Some((name, socket)) = keepers::keeps() {
         return keep_anew(keepers::dial_of(&socket, &dial), args, &name);
     }
-    let asked = Asked::of(&args.options)?;
-    let path = job::resolve(&args.command[0])?;
-    let apart = job::apart(&args.options)?;
+    let mut plan = plan_of(args)?;
     // A daemon is started from here, not from the keeper, so that the keeper holds nothing but its job.
-    let laid = {
-        let client = dial.connect()?;
-        asked.map(|asked| asked.on(&client.welcome.cpus)).transpose()?.map(Rc::new)
-    };
+    drop(plan.connect(&dial)?);
     let pipe = |error: std::io::Error| Failure::doing("failed to make a keeper", &error);
     let (mut answer, tell) = std::io::pipe().map_err(pipe)?;
     match spawn::fork_away().map_err(pipe)? {
         Side::Child => {
             drop(answer);
-            keep(dial, args, laid.as_ref(), (&path, apart), tell);
+            keep(dial, args, plan, tell);
             Ok(ProcessExit::SUCCESS)
         }
         Side::Parent(_) => {
@@ -93,16 +113,10 @@ fn report(said: &str, json: bool) -> Result<ProcessExit, Failure> {
 }
 
 /// The keeper's life: submit, tell the number, start the command when it may, hand its end over.
-fn keep(
-    dial: Dial,
-    args: &SubmitArgs,
-    laid: Option<&Rc<Laid>>,
-    program: (&Path, Apart),
-    mut tell: PipeWriter,
-) {
+fn keep(dial: Dial, args: &SubmitArgs, plan: LaunchPlan, mut tell: PipeWriter) {
     let prepared = match &args.array {
-        Some(spec) => array::prepare(dial, args, spec, laid, program),
-        None => prepare(dial, args, laid, program).map(|(keeper, job)| (keeper, job.to_string())),
+        Some(spec) => array::prepare(dial, args, spec, plan),
+        None => prepare(dial, args, plan).map(|(keeper, job)| (keeper, job.to_string())),
     };
     match prepared {
         Ok((keeper, said)) => {
@@ -118,29 +132,25 @@ fn keep(
 }
 
 /// Gets the job accepted and its output files opened.
-fn prepare(
-    dial: Dial,
-    args: &SubmitArgs,
-    laid: Option<&Rc<Laid>>,
-    program: (&Path, Apart),
-) -> Result<(Keeper, u64), Failure> {
-    let outputs: Rc<RefCell<Option<Outputs>>> = Rc::default();
-    let make = maker(args, laid.map(Laid::plan), program, outputs.clone());
-    make(TICKET).map_err(|error| Failure::new(ExitCode::NotExecutable, error))?;
-    let (mut keeper, welcome) = Keeper::new(dial, &[SIGTERM, SIGINT, SIGHUP], 0, make, None)?;
+fn prepare(dial: Dial, args: &SubmitArgs, mut plan: LaunchPlan) -> Result<(Keeper, u64), Failure> {
+    let files: Rc<RefCell<Option<Files>>> = Rc::default();
+    write_to(&mut plan, args, &files);
+    let names = Names::of_one(args)?;
+    plan.program(TICKET).map_err(|error| Failure::new(ExitCode::NotExecutable, error))?;
+    let socket = dial.socket().to_owned();
+    let (mut keeper, welcome) = plan.keeper(dial, &[SIGTERM, SIGINT, SIGHUP], 0, None)?;
     welcome.warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
-    keeper.hooks.made_by(checkpoint_maker(args, outputs.clone()));
     // Its output files are named after its number.
     keeper.pause_starts();
-    keeper.submit(TICKET, job::spec(&args.options, laid.map(|laid| &**laid), &args.command, None));
+    keeper.submit(TICKET, plan.spec);
     let job = number(&mut keeper)?;
     if let Some(start) = keepers::own_start() {
         keeper.leave_start(job, start);
     }
-    let [out, err] = paths(args, job);
-    match open_outputs(&out, &err, output::create) {
+    match names.of_job(job, 0, job).open(output::create) {
         Ok(opened) => {
-            *outputs.borrow_mut() = Some(opened);
+            *files.borrow_mut() = Some(opened);
+            record::keep(&socket, job, false, &names.out.0, &names.err.0);
             keeper.allow_starts();
         }
         Err(failure) => {
@@ -171,20 +181,32 @@ fn keep_anew(dial: Dial, args: &SubmitArgs, name: &JobName) -> Result<ProcessExi
 }
 
 fn prepare_anew(dial: Dial, args: &SubmitArgs, job: u64) -> Result<Keeper, Failure> {
-    let asked = Asked::of(&args.options)?;
-    let path = job::resolve(&args.command[0])?;
-    let apart = job::apart(&args.options)?;
-    let client = dial.connect()?;
-    let laid = asked.map(|asked| asked.on(&client.welcome.cpus)).transpose()?.map(Rc::new);
-    drop(client);
-    let [out, err] = paths(args, job);
-    let outputs = open_outputs(&out, &err, output::append)?;
-    let outputs = Rc::new(RefCell::new(Some(outputs)));
-    let make = maker(args, laid.as_ref().map(Laid::plan), (&path, apart), outputs.clone());
-    let (mut keeper, _) = Keeper::new(dial, &[SIGTERM, SIGINT, SIGHUP], 0, make, None)?;
-    keeper.hooks.made_by(checkpoint_maker(args, outputs));
-    keeper.take_over(TICKET, job::spec(&args.options, laid.as_deref(), &args.command, None), job);
+    let mut plan = plan_of(args)?;
+    drop(plan.connect(&dial)?);
+    let files = Names::of_one(args)?.of_job(job, 0, job).open(output::append)?;
+    write_to(&mut plan, args, &Rc::new(RefCell::new(Some(files))));
+    let (mut keeper, _) = plan.keeper(dial, &[SIGTERM, SIGINT, SIGHUP], 0, None)?;
+    keeper.take_over(TICKET, plan.spec, job);
     Ok(keeper)
+}
+
+/// What is started, one job or each of an array.
+pub(crate) fn plan_of(args: &SubmitArgs) -> Result<LaunchPlan, Failure> {
+    LaunchPlan::of_command(&args.options, &args.command, job::environment_of_its_own())
+}
+
+/// Has a job, and its checkpoint command, write to these files once they are there.
+fn write_to(plan: &mut LaunchPlan, args: &SubmitArgs, files: &Rc<RefCell<Option<Files>>>) {
+    let of_job = files.clone();
+    plan.outputs = Rc::new(move |_| {
+        Ok(of_job.borrow().as_ref().map_or([None, None, None], |files| {
+            let [out, err] = files.copies();
+            [files::null(), out, err]
+        }))
+    });
+    let files = files.clone();
+    plan.hooks =
+        checkpoint::maker(&args.options, move || files.borrow().as_ref().map_or([None, None], Files::copies));
 }
 
 /// Tells the daemon that a job, or members of an array, cannot be kept, and why.
@@ -207,40 +229,6 @@ pub(crate) fn give_back(dial: Dial, name: &JobName, reason: &str) {
     }
 }
 
-/// How its checkpoint command is made, whose output goes where the job's goes.
-fn checkpoint_maker(args: &SubmitArgs, files: Rc<RefCell<Option<Outputs>>>) -> Option<MakeProgram> {
-    checkpoint::maker(&args.options, move || match &*files.borrow() {
-        Some(files) => [&files.out, &files.err].map(|file| file.try_clone().ok().map(OwnedFd::from)),
-        None => [None, None],
-    })
-}
-
-/// Where a job's standard output and error go.
-pub(crate) struct Outputs {
-    pub out: File,
-    pub err: File,
-}
-
-fn maker(
-    args: &SubmitArgs,
-    tasks: Option<TaskPlan>,
-    (path, apart): (&Path, Apart),
-    outputs: Rc<RefCell<Option<Outputs>>>,
-) -> MakeProgram {
-    let (command, path, environment) = (args.command.clone(), path.to_owned(), job::environment_of_its_own());
-    Box::new(move |_| {
-        let mut program = Program::new(&path, command.iter().cloned(), &environment)?;
-        program.tasks = tasks.clone();
-        program.apart = apart;
-        if let Some(outputs) = &*outputs.borrow() {
-            let copy = |file: &File| file.try_clone().ok().map(OwnedFd::from);
-            let null = File::open("/dev/null").ok().map(OwnedFd::from);
-            program.streams = [null, copy(&outputs.out), copy(&outputs.err)];
-        }
-        Ok(program)
-    })
-}
-
 /// Waits for the job's number.
 fn number(keeper: &mut Keeper) -> Result<u64, Failure> {
     loop {
@@ -258,39 +246,6 @@ fn number(keeper: &mut Keeper) -> Result<u64, Failure> {
             }
         }
     }
-}
-
-/// How a file is opened for a job's output.
-pub(crate) type Open = fn(&Path, Named) -> std::io::Result<File>;
-
-/// Where a job's standard output and error go: what the user named, or a file named after the job.
-fn paths(args: &SubmitArgs, job: u64) -> [(PathBuf, Named); 2] {
-    [(&args.output, "out"), (&args.error, "err")].map(|(given, ending)| match given {
-        Some(path) => (path.clone(), Named::ByUser),
-        None => (PathBuf::from(format!("pinfold-{job}.{ending}")), Named::ByRule),
-    })
-}
-
-/// Opens the files for a job's standard output and error.
-pub(crate) fn open_outputs(
-    out: &(PathBuf, Named),
-    err: &(PathBuf, Named),
-    open_file: Open,
-) -> Result<Outputs, Failure> {
-    let open = |(path, named): &(PathBuf, Named)| {
-        open_file(path, *named).map_err(|error| {
-            Failure::doing(format!("failed to open {} for the job's output", path.display()), &error)
-        })
-    };
-    let out_file = open(out)?;
-    // One file named for both is opened once, or each stream would overwrite the other's lines.
-    let err_file = if out.0 == err.0 {
-        out_file.try_clone()
-    } else {
-        return Ok(Outputs { out: out_file, err: open(err)? });
-    };
-    let err = err_file.map_err(|error| Failure::doing("failed to share the output file", &error))?;
-    Ok(Outputs { out: out_file, err })
 }
 
 /// How long a keeper that was told to end looks for a daemon to tell how its job ended: one that is being replaced is

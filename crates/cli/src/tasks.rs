@@ -15,10 +15,13 @@ use pinfold_sys::discover;
 use pinfold_sys::lead::{TaskPlan, TaskStart};
 use pinfold_topo::{CpuSet, PuOs, Topology};
 
-use crate::args::JobOptions;
 use crate::failure::Failure;
-use crate::job::PlaceArg;
+use crate::job::{JobOptions, PlaceArg};
 use crate::run::say;
+
+mod options;
+
+pub(crate) use options::TaskOptions;
 
 /// The layout options of a job, read and not yet held against a host.
 #[derive(Debug, Clone)]
@@ -150,7 +153,7 @@ impl Asked {
     }
 
     fn words(&self) -> String {
-        let words = self.given.iter().map(|(name, value)| format!("{name} {value}"));
+        let words = self.given.iter().map(|(name, value)| format!("{name} {value}").trim_end().to_owned());
         words.collect::<Vec<String>>().join(" ")
     }
 

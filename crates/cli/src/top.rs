@@ -7,20 +7,40 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use clap::Args;
 use pinfold_profile::report::{self, CoreUse, Screen, Sort};
 use pinfold_proto::JobState;
+use pinfold_proto::quantity::parse_duration;
 use pinfold_proto::view::{MapView, ReportView, StatusView};
 use pinfold_proto::wire::{Reply, Request, Select};
 use pinfold_sys::discover;
 use pinfold_sys::procfs::{HostCpu, Proc};
 use pinfold_topo::CpuSet;
 
-use crate::args::TopArgs;
 use crate::client::{Client, Dial, unexpected};
 use crate::failure::Failure;
 use crate::run::say;
 use crate::show::{colours, is_dumb, moment, print_json, print_text, rows, screen, width};
 use crate::terminal::{Key, Terminal};
+
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// Time between two looks
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_duration)]
+    pub every: Duration,
+    /// Print one screen and end
+    #[arg(long)]
+    pub once: bool,
+    /// The host as it was, from the store: so long ago (2h), at a date (2026-11-21 22:10, UTC) or at Unix seconds (@1790000000)
+    #[arg(long, value_name = "WHEN")]
+    pub at: Option<String>,
+    /// Begin with the cores and the jobs on them
+    #[arg(long)]
+    pub cores: bool,
+    /// Print one JSON object, as `status` does, and end
+    #[arg(long, conflicts_with = "once")]
+    pub json: bool,
+}
 
 /// `pinfold top`.
 pub(crate) fn top(dial: &Dial, args: &TopArgs) -> Result<(), Failure> {

@@ -5,16 +5,37 @@
 
 use std::io::{self, Write};
 
+use clap::{Args, ValueEnum};
 use pinfold_profile::report::size;
 use pinfold_proto::ExitCode;
 use pinfold_sys::discover;
 use pinfold_topo::{NumaNode, Pu, Topology};
 use serde_json::json;
 
-use crate::args::{TopologyArgs, TopologyForm};
 use crate::failure::Failure;
 use crate::run::say;
 use crate::show::{JSON_VERSION, print_json, print_text};
+
+#[derive(Debug, Args)]
+pub(crate) struct TopologyArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Another machine than this: FILE.xml, synthetic:"pack:2 core:4 pu:2" or sysfs:DIR
+    #[arg(long, value_name = "SOURCE")]
+    pub from: Option<String>,
+    /// How to show it
+    #[arg(long, value_enum, default_value_t = TopologyForm::Tree)]
+    pub format: TopologyForm,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TopologyForm {
+    /// Indented by level.
+    Tree,
+    /// One PU a line.
+    Table,
+}
 
 /// `pinfold topology`.
 pub(crate) fn topology(args: &TopologyArgs) -> Result<(), Failure> {

@@ -8,27 +8,36 @@ pub enum QuantityError {
     /// Not a size.
     #[error("`{0}` is not a size such as 512MiB, 2G or 1.5GiB")]
     Size(String),
+    /// A number without a unit.
+    #[error("{0} what? {0}GiB, {0}MiB, {0}KiB or {0}B")]
+    Unit(String),
     /// Not a duration.
     #[error("`{0}` is not a duration such as 500ms, 10s, 5m, 1h30m or 2d")]
     Duration(String),
 }
 
-/// Reads a size: a number and `B`, `K`, `M`, `G`, `T` or `KiB`, `MiB`, `GiB`, `TiB`, all powers of 1024
-/// (as Slurm has it); without a unit, bytes. A fraction is allowed where the result is at least a byte.
+/// Reads a size: a number and `B`, `K`, `M`, `G`, `T`, `KB`, `MB`, `GB`, `TB` or `KiB`, `MiB`, `GiB`, `TiB`, all powers of
+/// 1024 (as Slurm has it). Only 0 needs no unit. A fraction is allowed where the result is at least a byte.
 ///
 /// # Errors
-/// [`QuantityError::Size`] for anything else, for sizes that are negative, and for those above 2^63.
+/// [`QuantityError::Unit`] without a unit, [`QuantityError::Size`] for anything else, for sizes that are negative, and for
+/// those above 2^63.
 pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
     let bad = || QuantityError::Size(text.to_owned());
     let trimmed = text.trim();
     let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(split);
     let shift = match unit.trim() {
-        "" | "B" | "b" => 0,
-        "K" | "k" | "KiB" | "kib" => 10,
-        "M" | "m" | "MiB" | "mib" => 20,
-        "G" | "g" | "GiB" | "gib" => 30,
-        "T" | "t" | "TiB" | "tib" => 40,
+        "" => match scaled(number, 1) {
+            Some(0) => 0,
+            Some(_) => return Err(QuantityError::Unit(number.to_owned())),
+            None => return Err(bad()),
+        },
+        "B" | "b" => 0,
+        "K" | "k" | "KB" | "kB" | "kb" | "KiB" | "kib" => 10,
+        "M" | "m" | "MB" | "mb" | "MiB" | "mib" => 20,
+        "G" | "g" | "GB" | "gb" | "GiB" | "gib" => 30,
+        "T" | "t" | "TB" | "tb" | "TiB" | "tib" => 40,
         _ => return Err(bad()),
     };
     scaled(number, 1u64 << shift).filter(|&bytes| bytes < 1 << 63).ok_or_else(bad)
@@ -39,7 +48,8 @@ pub fn parse_size(text: &str) -> Result<u64, QuantityError> {
 pub fn show_size(bytes: u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let whole = units.into_iter().find(|(_, shift)| bytes > 0 && bytes.trailing_zeros() >= *shift);
-    whole.map_or_else(|| bytes.to_string(), |(unit, shift)| format!("{}{unit}", bytes >> shift))
+    let plain = || if bytes == 0 { "0".to_owned() } else { format!("{bytes}B") };
+    whole.map_or_else(plain, |(unit, shift)| format!("{}{unit}", bytes >> shift))
 }
 
 /// Reads a duration: numbers each with a unit (`us`, `ms`, `s`, `m` or `min`, `h`, `d`), added up:
@@ -106,24 +116,29 @@ mod tests {
     #[test]
     fn sizes() {
         check_size("0", Some(0));
-        check_size("4096", Some(4096));
+        check_size("4096B", Some(4096));
+        check_size("0.0", Some(0));
+        check_size("1GB", Some(1 << 30));
+        check_size("2MB", Some(2 << 20));
         check_size("1K", Some(1024));
         check_size("512MiB", Some(512 << 20));
         check_size("1.5GiB", Some(3 << 29));
         check_size(" 2 G ", Some(2 << 30));
-        check_size("9007199254740993", Some(9_007_199_254_740_993));
+        check_size("9007199254740993B", Some(9_007_199_254_740_993));
         check_size("", None);
         check_size("-1", None);
         check_size("1.2.3", None);
         check_size(".", None);
-        check_size("1GB", None);
+        check_size("1GiBs", None);
+        assert_eq!(parse_size("4"), Err(QuantityError::Unit("4".to_owned())));
+        assert_eq!(parse_size("4").unwrap_err().to_string(), "4 what? 4GiB, 4MiB, 4KiB or 4B");
         check_size("99999999T", None);
     }
 
     #[test]
     fn sizes_are_shown_as_they_are_read() {
         for (bytes, text) in
-            [(0, "0"), (1000, "1000"), (8 << 30, "8GiB"), (1536 << 20, "1536MiB"), (3 << 10, "3KiB")]
+            [(0, "0"), (1000, "1000B"), (8 << 30, "8GiB"), (1536 << 20, "1536MiB"), (3 << 10, "3KiB")]
         {
             assert_eq!(show_size(bytes), text);
             assert_eq!(parse_size(text), Ok(bytes));

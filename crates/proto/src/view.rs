@@ -764,6 +764,15 @@ pub struct BatchResultView {
     /// Why it did not run, or ended as it did, where that needs words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The line itself.
+    #[serde(default)]
+    pub command: String,
+    /// The file that its standard output went to; that of standard error ends in `.err`. `null`: it had none of its own.
+    #[serde(default)]
+    pub output: Option<String>,
+    /// How often it was started.
+    #[serde(default)]
+    pub attempts: u32,
 }
 
 /// Seconds, of whole microseconds; exact to the microsecond for 285 years.

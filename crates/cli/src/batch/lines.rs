@@ -4,12 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pinfold_proto::ExitCode;
 use pinfold_proto::wire::{REQUEST_MAX_BYTES, Reply, Request};
 
-use super::order;
+use super::{order, template};
 use crate::client::{Client, unexpected};
 use crate::failure::Failure;
 use crate::job;
@@ -19,15 +19,62 @@ pub(super) struct Lines {
     text: Vec<u8>,
     /// Number (from 1) and place of each line in the text.
     pub(super) places: Vec<(u64, std::ops::Range<usize>)>,
+    /// The arguments of each, where they are commands with arguments put in.
+    tags: Vec<Vec<u8>>,
 }
 
 impl Lines {
-    pub(super) fn read(file: &Path) -> Result<Self, Failure> {
+    /// What the words of the command line say: lines of a file, or a command for each argument.
+    pub(super) fn of_words(words: &[OsString], arg_files: &[PathBuf]) -> Result<Self, Failure> {
+        let (command, given) = template::split(words);
+        if given.is_empty() && arg_files.is_empty() {
+            let [file] = command[..] else {
+                let text = "name one file of commands; a command with arguments is `COMMAND ::: ARG...`, or \
+                            `-a FILE COMMAND`";
+                return Err(Failure::new(ExitCode::Usage, text));
+            };
+            return Self::read(Path::new(file));
+        }
+        let lists = template::lists(arg_files, given)?;
+        let (mut text, mut places, mut tags) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, (command, tag)) in (1..).zip(template::commands(&command, &lists)?) {
+            let start = text.len();
+            text.extend_from_slice(command.as_bytes());
+            places.push((number, start..text.len()));
+            tags.push(tag);
+        }
+        Ok(Self { text, places, tags })
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The number of a line in its file, from 1.
+    pub(super) fn number(&self, index: usize) -> Option<u64> {
+        Some(self.places.get(index)?.0)
+    }
+
+    /// What tells the output of a line from that of others: its arguments, or the command.
+    pub(super) fn tag(&self, index: usize) -> &[u8] {
+        match self.tags.get(index) {
+            Some(tag) => tag,
+            None => self.line(index).as_bytes(),
+        }
+    }
+
+    fn read(file: &Path) -> Result<Self, Failure> {
         let mut text = Vec::new();
         let named = |error: std::io::Error| {
             let code =
                 if error.kind() == std::io::ErrorKind::NotFound { ExitCode::Usage } else { ExitCode::Failed };
-            Failure::new(code, format!("failed to read {}: {error}", file.display()))
+            let hint = if template::is_template(file) {
+                "; a command with arguments is `COMMAND ::: ARG...`, or `-a FILE COMMAND`"
+            } else {
+                ""
+            };
+            Failure::new(code, format!("failed to read {}: {error}{hint}", file.display()))
         };
         if file == Path::new("-") {
             std::io::stdin().read_to_end(&mut text).map_err(named)?;
@@ -37,7 +84,7 @@ impl Lines {
         Ok(Self::of(text))
     }
 
-    fn of(text: Vec<u8>) -> Self {
+    pub(super) fn of(text: Vec<u8>) -> Self {
         let mut places = Vec::new();
         let mut start = 0;
         for (number, line) in (1u64..).zip(text.split(|&byte| byte == b'\n')) {
@@ -48,7 +95,7 @@ impl Lines {
             }
             start = end + 1;
         }
-        Self { text, places }
+        Self { text, places, tags: Vec::new() }
     }
 
     pub(super) fn as_they_are(&self) -> Vec<usize> {

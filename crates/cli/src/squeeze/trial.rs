@@ -12,10 +12,9 @@ use pinfold_sys::signals::{SIGHUP, SIGINT, SIGKILL, SIGTERM};
 use pinfold_sys::spawn::Program;
 
 use super::search::Tried;
-use crate::args::JobOptions;
 use crate::client::{Client, Dial, unexpected};
 use crate::failure::Failure;
-use crate::job;
+use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, Told, send_signal};
 
 /// Runs the command again and again.
@@ -44,7 +43,7 @@ impl Runner {
     pub(super) fn run(&mut self, bound: Option<u64>, deadline: Option<Duration>) -> Result<Tried, Failure> {
         self.runs += 1;
         let options = JobOptions { name: self.name.clone(), mem_limit: bound, ..JobOptions::default() };
-        self.keeper.submit(self.runs, job::spec(&options, None, &self.command, None));
+        self.keeper.submit(self.runs, job::spec(&options, &self.command));
         let (job, was_stopped) = self.until_recorded(deadline)?;
         let request = Request::Report {
             select: Select::Jobs(vec![job]),

@@ -55,6 +55,12 @@ fn cores_follow_from_tasks_and_pus() {
     assert_eq!(cores("-n 2 --cores 5"), 5);
     assert_eq!(cores("-n 1 --cpu-bind mask_cpu:0x1100"), 2, "as many as the mask touches");
     assert_eq!(cores("-n 1 --exclusive"), 8);
+    assert_eq!(cores("-n 40 -O"), 1, "they share what one has");
+    assert_eq!(cores("-n 1 --exact --mincpus 16"), 1);
+    assert!(laid("-n 40").is_err());
+    assert!(laid("-n 1 --mincpus 17").is_err());
+    assert!(laid("-n 1 --minsockets 3").is_err() && laid("-n 1 --mincores 5").is_err());
+    assert!(laid("-n 1 --minsockets 2 --mincores 4 --minthreads 2").is_ok());
 }
 
 #[test]

@@ -24,6 +24,9 @@ each_kind!(
     options_hold_for_every_line,
     the_longest_first_once_it_is_known,
     plain_words_need_no_shell,
+    output_in_files_and_a_log_to_resume_from,
+    arguments_tags_and_tries,
+    giving_up,
 );
 
 fn view(done: &Done) -> BatchView {
@@ -36,11 +39,9 @@ fn results(kind: Kind) {
     std::fs::write(host.work("lines"), text).expect("a file");
     let done = host.pinfold(["batch", "--json", "lines"]);
     assert_eq!(done.code, Some(1), "{done:?}");
-    assert!(done.err.contains("err\n"), "{done:?}");
-    // Output of the jobs comes before the results, on the same standard output.
-    let (out, json) = done.out.split_once("out\n").expect("the line's output");
-    assert_eq!(out, "");
-    let raw: Value = serde_json::from_str(json).expect("JSON");
+    // Standard output is for the results alone.
+    assert!(done.err.contains("err\n") && done.err.contains("out\n"), "{done:?}");
+    let raw: Value = serde_json::from_str(&done.out).expect("JSON");
     let keys = |value: &Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
     for key in ["version", "jobs", "failed", "makespan_s", "results"] {
         assert!(keys(&raw).iter().any(|own| own == key), "{key} is missing in {raw}");
@@ -55,6 +56,9 @@ fn results(kind: Kind) {
         "suspended_s",
         "cpu_s",
         "memory_peak_bytes",
+        "command",
+        "output",
+        "attempts",
     ] {
         assert!(keys(&raw["results"][0]).iter().any(|own| own == key), "{key} is missing in {raw}");
     }
@@ -239,11 +243,10 @@ fn plain_words_need_no_shell(kind: Kind) {
         "env printf %s, a=b 10% x@y:z\n./no-interpreter word\n./no-right\nno-such-program --at=all\n./\n";
     std::fs::write(host.work("lines"), lines).expect("a file");
     let done = host.pinfold(["batch", "--json", "--in-order", "lines"]);
-    let (out, json) = done.out.split_at(done.out.find('{').expect("results"));
     for words in ["a=b,10%,x@y:z,", "of a script: word\n"] {
-        assert!(out.contains(words), "{words:?} is missing in {done:?}");
+        assert!(done.err.contains(words), "{words:?} is missing in {done:?}");
     }
-    let batch: BatchView = serde_json::from_str(json).expect("a batch");
+    let batch: BatchView = serde_json::from_str(&done.out).expect("a batch");
     let codes: Vec<_> = batch.results.iter().map(|result| result.exit_code).collect();
     assert_eq!(codes, [Some(0), Some(0), Some(126), Some(127), Some(126)], "{done:?}");
     for words in ["no-right: Permission denied", "no-such-program: not found", "./: Permission denied"] {
@@ -254,4 +257,64 @@ fn plain_words_need_no_shell(kind: Kind) {
         recorded.out.contains("env printf %s, a=b 10% x@y:z"),
         "the line as it was written: {recorded:?}"
     );
+}
+
+fn output_in_files_and_a_log_to_resume_from(kind: Kind) {
+    let host = Host::new(kind);
+    std::fs::write(host.work("lines"), "echo out; echo err >&2\n\ntest -e fixed\n").expect("a file");
+    let options = ["batch", "--output", "out", "--joblog", "log", "--json=results", "lines"];
+    let done = host.pinfold(options);
+    assert_eq!((done.code, &done.out[..]), (Some(1), ""), "{done:?}");
+    assert_eq!((host.wrote("out/1.out"), host.wrote("out/1.err")), ("out\n".into(), "err\n".into()));
+    let results: BatchView = serde_json::from_str(&host.wrote("results")).expect("JSON");
+    let last = &results.results[1];
+    assert_eq!((last.line, &last.command[..], last.attempts), (3, "test -e fixed", 1));
+    assert_eq!(last.output.as_deref(), Some("out/3.out"));
+    host.make("fixed");
+    let done = host.pinfold(["batch", "--joblog", "log", "--resume-failed", "--json", "lines"]);
+    assert_eq!((done.code, view(&done).jobs), (Some(0), 1), "{done:?}");
+    let done = host.pinfold(["batch", "--joblog", "log", "--resume", "--json", "lines"]);
+    assert_eq!((done.code, view(&done).jobs), (Some(0), 0), "{done:?}");
+    let log = host.wrote("log");
+    assert_eq!(log.lines().count(), 4, "{log}");
+    assert!(log.lines().all(|line| line.split('\t').count() == 9), "{log}");
+    std::fs::write(host.work("other"), "true\n").expect("a file");
+    let done = host.pinfold(["batch", "--joblog", "log", "--resume", "other"]);
+    assert_eq!(done.code, Some(2), "{done:?}");
+    assert!(done.err.contains("log is of another list"), "{done:?}");
+    let done = host.pinfold(["batch", "--json=none/results", "lines"]);
+    assert!(done.code == Some(1) && done.err.contains("none/results"), "{done:?}");
+}
+
+fn arguments_tags_and_tries(kind: Kind) {
+    let host = Host::new(kind);
+    let done =
+        host.pinfold(["batch", "-j", "1", "--tag", "echo {} {.} {#}; echo end", ":::", "a b.c", "$(x)"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert_eq!(done.out, "a b.c\ta b.c a b 1\na b.c\tend\n$(x)\t$(x) $(x) 2\n$(x)\tend\n");
+    std::fs::write(host.work("arguments"), "x\ny z\n").expect("a file");
+    let done = host.pinfold(["batch", "--dry-run", "-a", "arguments", "echo {2} {1}", ":::", "1"]);
+    assert_eq!((done.code, &done.out[..]), (Some(0), "echo 1 x\necho 1 'y z'\n"), "{done:?}");
+    // It succeeds the third time.
+    std::fs::write(host.work("lines"), "echo x >>tries; test $(wc -l <tries) = 3\nexit 7\n").expect("a file");
+    let done = host.pinfold(["batch", "--retries", "3", "lines", "--json"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    let got: Vec<_> = view(&done).results.iter().map(|r| (r.exit_code, r.attempts)).collect();
+    assert_eq!(got, [(Some(0), 3), (Some(7), 3)]);
+    let done = host.pinfold(["batch", "echo {}"]);
+    assert!(done.code == Some(2) && done.err.contains(":::"), "{done:?}");
+}
+
+fn giving_up(kind: Kind) {
+    let host = Host::new(kind);
+    std::fs::write(
+        host.work("lines"),
+        ": >ready; exec sleep 1000\nuntil test -e ready; do :; done; exit 1\nexit 2\n",
+    )
+    .expect("a file");
+    let done = host.pinfold(["batch", "--halt", "now,fail=1", "-j", "2", "--in-order", "--json", "lines"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    let got: Vec<_> =
+        view(&done).results.iter().map(|r| (r.exit_code, r.signal, r.reason.is_some())).collect();
+    assert_eq!(got, [(None, Some(15), false), (Some(1), None, false), (None, None, true)]);
 }

@@ -219,6 +219,7 @@ impl Host {
         command
             .env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", self.programs.display()));
         command.env("PINFOLD_SOCKET", self.socket()).current_dir(self.path("work"));
+        command.env("XDG_STATE_HOME", self.path("work").join(".state"));
         self.kind.become_user(&mut command);
         command
     }

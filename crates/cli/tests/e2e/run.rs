@@ -23,6 +23,8 @@ each_kind!(
     signals_are_passed_on,
     inside_a_job_there_is_no_second_one,
     ten_thousand_forks,
+    without_a_daemon,
+    what_does_not_hold_here,
 );
 
 fn exit_status(kind: Kind) {
@@ -199,4 +201,26 @@ fn ten_thousand_forks(kind: Kind) {
     assert_eq!((done.code, done.out.as_str()), (Some(0), "10000\n"), "{done:?}");
     let report = host.report(1);
     assert!(report.cpu_user_s + report.cpu_system_s > 0.1, "{report:?}");
+}
+
+fn without_a_daemon(kind: Kind) {
+    let host = Host::without_daemon(kind, &[]);
+    let run =
+        ["--no-autostart", "run", "--fallback", "--", "/bin/sh", "-c", "echo $PINFOLD_JOB_ID ran; exit 7"];
+    let done = host.pinfold(run);
+    assert_eq!((done.code, &done.out[..]), (Some(7), "ran\n"), "{done:?}");
+    assert!(done.err.contains("unmanaged"), "{done:?}");
+    assert_eq!(host.pinfold(["--no-autostart", "run", "true"]).code, Some(4));
+}
+
+fn what_does_not_hold_here(kind: Kind) {
+    let host = Host::new(kind);
+    let done = host.pinfold(["run", "--mem", "9000TiB", "--strict", "--", "true"]);
+    assert!(done.code == Some(5) && done.err.contains("--mem 8.79 PiB"), "{done:?}");
+    let holds = matches!(kind, Kind::Groups);
+    for (options, code) in [(&["--mem-limit", "1GiB"][..], 0), (&["--mem-limit", "1GiB", "--strict"], 5)] {
+        let done = host.pinfold([&["run"], options, &["--", "true"]].concat());
+        assert_eq!(done.code, Some(if holds { 0 } else { code }), "{done:?}");
+        assert_eq!(done.err.contains("see `limit` in `pinfold doctor`"), !holds, "{done:?}");
+    }
 }

@@ -225,11 +225,15 @@ fn configuration_files(kind: Kind) {
 
 fn wrong_usage(kind: Kind) {
     let host = Host::new(kind);
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 13] = [
         (&["no-such-command"], "no-such-command"),
         (&["run"], "COMMAND"),
         (&["run", "--priority", "99", "true"], "--priority"),
         (&["run", "--mem", "many", "true"], "--mem"),
+        (&["run", "--mem", "4", "true"], "4 what? 4GiB"),
+        (&["statsu"], "'status'"),
+        (&["config", "set", "slots.factor", "2"], "is `slots.factor=2` meant?"),
+        (&["config", "set", "slots.factr=2"], "is `slots.factor` meant?"),
         (&["run", "--primary", "--backfill", "true"], "--backfill"),
         (&["run", "--no-such-option", "true"], "--no-such-option"),
         (&["run", "--checkpoint", "", "true"], "--checkpoint <COMMAND>"),
@@ -241,6 +245,17 @@ fn wrong_usage(kind: Kind) {
         assert_eq!(done.code, Some(2), "{arguments:?}: {done:?}");
         assert!(done.err.contains(word), "{arguments:?}: {done:?}");
         assert_eq!(done.out, "", "{arguments:?}");
+    }
+    for (variable, value, words) in [
+        ("PINFOLD_BACKFILL", "maybe", "PINFOLD_BACKFILL=maybe"),
+        ("PINFOLD_MEM", "4", "from the environment: PINFOLD_MEM"),
+    ] {
+        let done = host.shell(&format!("{variable}={value} pinfold run true"));
+        assert!(done.code == Some(2) && done.err.contains(words), "{done:?}");
+    }
+    for value in ["yes", "off"] {
+        let done = host.shell(&format!("PINFOLD_BACKFILL={value} pinfold run true"));
+        assert_eq!(done.code, Some(0), "{value}: {done:?}");
     }
     assert_eq!(host.pinfold(["--help"]).code, Some(0));
     assert_eq!(host.pinfold(["--version"]).code, Some(0));

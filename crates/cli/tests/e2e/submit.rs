@@ -8,6 +8,7 @@ use crate::kind::{Kind, each_kind};
 each_kind!(
     output_files,
     output_files_that_cannot_be_made,
+    what_a_job_wrote,
     waiting_for_jobs,
     the_shell_that_submitted_may_go,
     a_child_that_lives_on,
@@ -33,6 +34,38 @@ fn output_files(kind: Kind) {
     assert_eq!(host.wrote("both"), "out\nerr\n");
     let done = host.pinfold(["submit", "--json", "-o", "/dev/null", "-e", "/dev/null", "true"]);
     assert_eq!(done.out, "{\"version\":1,\"job\":4}\n");
+}
+
+fn what_a_job_wrote(kind: Kind) {
+    let host = Host::new(kind);
+    let submit = |options: &[&str], script: &str| {
+        let done = host.pinfold([&["submit"], options, &["--", "/bin/sh", "-c", script]].concat());
+        assert_eq!(done.code, Some(0), "{done:?}");
+        done.out.trim().to_owned()
+    };
+    let job = submit(&["-o", "out-%j.txt", "-e", "%%%A"], "echo out; echo err >&2");
+    // From elsewhere as well, and while it runs or after.
+    let done = host.shell(&format!("cd / && pinfold log -f {job} && pinfold log --stderr {job}"));
+    assert_eq!((done.code, &done.out[..]), (Some(0), "out\nerr\n"), "{done:?}");
+    assert_eq!(host.wrote(&format!("out-{job}.txt")), "out\n");
+    assert_eq!(host.wrote(&format!("%{job}")), "err\n");
+    let array = submit(&["--array", "3,5"], "echo $PINFOLD_ARRAY_INDEX");
+    assert_eq!(host.pinfold(["wait", &array]).code, Some(0));
+    assert_eq!(host.pinfold(["log", &format!("{array}_5")]).out, "5\n");
+    assert_eq!(host.pinfold(["log", &array]).out, format!("==> {array}_3 <==\n3\n==> {array}_5 <==\n5\n"));
+    let json = host.pinfold(["log", "--json", &job]).out;
+    assert!(json.contains(&format!("/work/out-{job}.txt\"")), "{json}");
+    let fails = |arguments: &[&str], code: i32, words: &str| {
+        let done = host.pinfold(arguments);
+        assert!(done.code == Some(code) && done.err.contains(words), "{arguments:?}: {done:?}");
+    };
+    fails(&["submit", "-o", "x-%a", "--", "true"], 2, "%j");
+    fails(&["log", "4711"], 1, "4711");
+    fails(&["log", "-f", &array], 2, "2 members");
+    assert_eq!(host.pinfold(["run", "--", "true"]).code, Some(0));
+    fails(&["log", "4"], 1, "not known where the output of job 4 went");
+    let device = submit(&["-o", "/dev/null"], "true");
+    fails(&["log", &device], 1, "/dev/null");
 }
 
 fn output_files_that_cannot_be_made(kind: Kind) {

@@ -69,6 +69,11 @@ fn tables(kind: Kind) {
 
 fn store_as_a_file(kind: Kind) {
     let mut host = ran(kind);
+    std::fs::write(host.work("own.txt"), "not a backup").expect("a file");
+    let refused = host.pinfold(["backup", "own.txt"]);
+    assert!(refused.code == Some(1) && refused.err.contains("--force"), "{refused:?}");
+    assert_eq!(host.wrote("own.txt"), "not a backup");
+    assert_eq!(host.pinfold(["backup", "copy.db"]).code, Some(0), "and once more over itself:");
     let backup = host.pinfold(["backup", "copy.db"]);
     assert!(backup.code == Some(0) && backup.out.contains("3 jobs"), "{backup:?}");
     let check = host.pinfold(["check", "--json"]);

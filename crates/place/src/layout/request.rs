@@ -93,9 +93,9 @@ impl LayoutRequest {
             "-N" | "--nodes" => self.nodes = Some(range(name, text()?)?),
             "-c" | "--cpus-per-task" => self.cpus_per_task = Some(count()?),
             "-B" | "--extra-node-info" => self.set_extra_node_info(name, text()?)?,
-            "--sockets-per-node" => self.sockets_per_node = Some(count()?),
-            "--cores-per-socket" => self.cores_per_socket = Some(count()?),
-            "--threads-per-core" => self.threads_per_core = Some(count()?),
+            "--sockets-per-node" | "--minsockets" => self.sockets_per_node = Some(count()?),
+            "--cores-per-socket" | "--mincores" => self.cores_per_socket = Some(count()?),
+            "--threads-per-core" | "--minthreads" => self.threads_per_core = Some(count()?),
             "--ntasks-per-node" => self.ntasks_per_node = Some(count()?),
             "--ntasks-per-socket" => self.ntasks_per_socket = Some(count()?),
             "--ntasks-per-core" => self.ntasks_per_core = Some(count()?),
@@ -176,7 +176,7 @@ fn split(arg: &str) -> (&str, Option<&str>) {
 }
 
 /// The options that need a value, by every name.
-const WITH_VALUE: [&str; 20] = [
+const WITH_VALUE: [&str; 23] = [
     "-n",
     "--ntasks",
     "-N",
@@ -196,6 +196,9 @@ const WITH_VALUE: [&str; 20] = [
     "--hint",
     "--cpu-bind",
     "--mincpus",
+    "--minsockets",
+    "--mincores",
+    "--minthreads",
     "--mem",
 ];
 

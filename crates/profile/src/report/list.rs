@@ -203,12 +203,13 @@ pub const fn class_word(class: JobClass) -> &'static str {
     }
 }
 
-/// The end of `pinfold batch` as text. Of a large batch the failed and the longest jobs are shown, and the
-/// spread of all.
+/// The end of `pinfold batch` as text: what failed and why, then a table. Of a large batch the failed and the longest jobs
+/// are shown, and the spread of all.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn write_batch(view: &BatchView, out: &mut dyn Write) -> io::Result<()> {
+    write_failures(view, out)?;
     let picked = pick(&view.results);
     if !picked.is_empty() {
         let mut table = Table::new(&BATCH);
@@ -244,6 +245,38 @@ pub fn write_batch(view: &BatchView, out: &mut dyn Write) -> io::Result<()> {
     )
 }
 
+/// What failed, each with its line, command, cause, and the file of its output.
+fn write_failures(view: &BatchView, out: &mut dyn Write) -> io::Result<()> {
+    let failed = view.results.iter().filter(|result| result.exit_code != Some(0));
+    for result in failed.take(RESULTS_PICKED) {
+        write!(out, "line {} failed: {}", result.line, batch_end(result))?;
+        if let Some(reason) = &result.reason {
+            write!(out, ", {}", plain(reason))?;
+        }
+        if result.attempts > 1 {
+            write!(out, ", {} attempts", result.attempts)?;
+        }
+        writeln!(out, ": {}", cut(&plain(&result.command), 120))?;
+        if let Some(file) = &result.output {
+            let other = file.strip_suffix(".out").map(|stem| format!(", {stem}.err")).unwrap_or_default();
+            writeln!(out, "    output: {}", plain(&format!("{file}{other}")))?;
+        }
+    }
+    let more = usize::try_from(view.failed).unwrap_or(usize::MAX).saturating_sub(RESULTS_PICKED);
+    if more > 0 {
+        writeln!(out, "and {more} more that failed; --json has them all")?;
+    }
+    Ok(())
+}
+
+fn batch_end(result: &BatchResultView) -> String {
+    match (result.signal, result.exit_code) {
+        (Some(signal), _) => format!("signal {signal}"),
+        (None, Some(code)) => format!("exit {code}"),
+        (None, None) => "not run".to_owned(),
+    }
+}
+
 const BATCH: [Column; 9] = [
     column("LINE", Align::Right, 0),
     column("JOB", Align::Right, 1),
@@ -257,11 +290,7 @@ const BATCH: [Column; 9] = [
 ];
 
 fn batch_row(result: &BatchResultView) -> Vec<Cell> {
-    let end = match (result.signal, result.exit_code) {
-        (Some(signal), _) => format!("signal {signal}"),
-        (None, Some(code)) => format!("exit {code}"),
-        (None, None) => "not run".to_owned(),
-    };
+    let end = batch_end(result);
     let frozen = if result.suspended_s > 0.0 { duration(result.suspended_s) } else { String::new() };
     vec![
         Cell::new(&result.line.to_string()),

@@ -290,6 +290,9 @@ fn batch(jobs: u64) -> BatchView {
         cpu_s: units::precise(line) / 2.0,
         memory_peak_bytes: line << 20,
         reason: None,
+        command: format!("step {line}"),
+        output: (line == 7).then(|| "logs/7.out".to_owned()),
+        attempts: if line == 7 { 3 } else { 1 },
     };
     BatchView {
         version: VERSION,
@@ -315,7 +318,9 @@ LINE  JOB  END     QUEUED    RAN  FROZEN     CPU    MEMORY
 #[test]
 fn of_a_large_batch_the_failed_and_the_longest() {
     let shown = text(|out| write_batch(&batch(1_000), out));
-    assert_eq!(shown.lines().count(), 1 + 11 + 1 + 3 + 1, "{shown}");
+    assert_eq!(shown.lines().count(), 2 + 1 + 11 + 1 + 3 + 1, "{shown}");
+    let failure = "line 7 failed: exit 1, 3 attempts: step 7\n    output: logs/7.out, logs/7.err\n";
+    assert!(shown.starts_with(failure), "{shown}");
     assert!(shown.contains("   7   107  exit 1"), "{shown}");
     assert!(shown.contains("1000  1100  exit 0"), "{shown}");
     assert!(shown.contains("median 8 min 20 s"), "{shown}");

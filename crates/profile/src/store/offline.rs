@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::StoreError;
-use super::{CheckReport, FILE_NAME, open};
+use super::{CheckReport, FILE_NAME, open, schema};
 
 /// What [`restore`] did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +39,15 @@ pub fn backup(dir: &Path, to: &Path) -> Result<CheckReport, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let copy = Connection::open_with_flags(to, flags).map_err(|source| StoreError::of("open", to, source))?;
     super::check::report(&copy, to)
+}
+
+/// Whether a file is a job store or a copy of one, by its application's number. Only looks.
+#[must_use]
+pub fn is_store(file: &Path) -> bool {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let id = Connection::open_with_flags(file, flags)
+        .and_then(|store| store.query_row("PRAGMA application_id", [], |row| row.get::<_, i32>(0)));
+    id.is_ok_and(|id| id == schema::APPLICATION_ID)
 }
 
 /// Puts a copy of the file `from` in place of the store in `dir`, where no daemon may be at work. The copy is

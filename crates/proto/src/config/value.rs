@@ -8,7 +8,10 @@ use toml::de::{DeTable, DeValue};
 
 use super::{Learn, Preemption, YEARS, show_duration};
 use crate::job::JobPlace;
-use crate::quantity::{parse_duration, parse_size};
+use crate::quantity::{QuantityError, parse_duration, parse_size};
+
+/// A number of so many digits is one of bytes: nobody means a million of something else.
+const SAVED_BARE_DIGITS: usize = 7;
 
 /// How many programs a key can name.
 const PROGRAMS_MAX: usize = 16;
@@ -166,7 +169,13 @@ impl Value {
     pub(super) fn optional_size(&self) -> Result<Option<u64>, String> {
         match self.text() {
             Some("") => Ok(None),
-            Some(text) => parse_size(text).map(Some).map_err(|error| error.to_string()),
+            Some(text) => match parse_size(text) {
+                // Earlier versions saved sizes of odd bytes without a unit.
+                Err(QuantityError::Unit(digits)) if digits.len() >= SAVED_BARE_DIGITS => {
+                    parse_size(&format!("{digits}B")).map(Some).map_err(|error| error.to_string())
+                }
+                other => other.map(Some).map_err(|error| error.to_string()),
+            },
             None => Err("a size such as 8GiB is wanted".to_owned()),
         }
     }

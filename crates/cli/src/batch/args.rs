@@ -1,0 +1,112 @@
+//! The options of `pinfold batch`, with the names that GNU parallel has for them.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::job::JobOptions;
+
+#[derive(Debug, Args)]
+pub(crate) struct BatchArgs {
+    #[command(flatten)]
+    pub options: JobOptions,
+    /// At most N lines at once [default: as many as the host has slots for]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub jobs: Option<u32>,
+    /// Print the results as one JSON object, alone on standard output or in FILE; the lines' output goes to --output, or
+    /// to standard error
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    pub json: Option<Option<PathBuf>>,
+    /// Write the output of each line to DIR/LINE.out and DIR/LINE.err
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["tag", "ungroup"])]
+    pub output: Option<PathBuf>,
+    /// Print the output of a line as a whole, each line of it after the argument (or the command) and a tab
+    #[arg(long, conflicts_with = "ungroup")]
+    pub tag: bool,
+    /// Let the lines write as they run. Otherwise, on a terminal, the output of each is printed as a whole when it ends
+    #[arg(short, long)]
+    pub ungroup: bool,
+    /// Write a line into FILE for each that ends, in GNU parallel's columns
+    #[arg(long, value_name = "FILE")]
+    pub joblog: Option<PathBuf>,
+    /// Leave out what the job log says has run
+    #[arg(long, requires = "joblog")]
+    pub resume: bool,
+    /// As --resume, but run those again that failed
+    #[arg(long, requires = "joblog")]
+    pub resume_failed: bool,
+    /// Run a line that fails up to N times in all
+    #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub retries: u32,
+    /// After N lines that failed, start no more (soon), and end those that run (now)
+    #[arg(long, value_name = "now|soon,fail=N")]
+    pub halt: Option<Halt>,
+    /// Print the commands and run none
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Show no progress
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Begin the lines in the order of the file; otherwise, when each of them or its like was run before, the longest
+    /// first
+    #[arg(long)]
+    pub in_order: bool,
+    /// Take the arguments of COMMAND from this file, one a line; may be given again for {2} and so on; - for standard input
+    #[arg(short, long, value_name = "FILE")]
+    pub arg_file: Vec<PathBuf>,
+    /// A file of shell commands, one a line (blank lines and those that begin with # are skipped); - for standard input.
+    /// With ::: or -a a command that is run once for each argument, which stands for {}, {.} without its ending, {/}
+    /// without its directory, {//} for its directory, {#} for its number; {1} and {2} with several :::
+    #[arg(required = true, value_name = "FILE|-|COMMAND ::: ARG")]
+    pub words: Vec<OsString>,
+}
+
+/// When a batch gives up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Halt {
+    /// Whether running lines are ended.
+    pub now: bool,
+    /// After how many failures.
+    pub failures: u32,
+}
+
+impl std::str::FromStr for Halt {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "never" {
+            return Ok(Self { now: false, failures: u32::MAX });
+        }
+        let wanted = || format!("`{text}` is not now,fail=N, soon,fail=N or never");
+        let (when, after) = text.split_once(',').ok_or_else(wanted)?;
+        let now = match when {
+            "now" => true,
+            "soon" => false,
+            _ => return Err(wanted()),
+        };
+        let count = after.strip_prefix("fail=").and_then(|count| count.parse().ok());
+        let failures = count.filter(|&count| count > 0).ok_or_else(wanted)?;
+        Ok(Self { now, failures })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halts() {
+        let check = |text: &str, want: Option<(bool, u32)>| {
+            let got = text.parse::<Halt>().ok().map(|halt| (halt.now, halt.failures));
+            assert_eq!(got, want, "{text}");
+        };
+        check("now,fail=1", Some((true, 1)));
+        check("soon,fail=3", Some((false, 3)));
+        check("never", Some((false, u32::MAX)));
+        for bad in ["", "now", "now,fail", "now,fail=0", "later,fail=1", "now,fail=-1", "now,fail=10%"] {
+            check(bad, None);
+        }
+    }
+}

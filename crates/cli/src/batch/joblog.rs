@@ -1,0 +1,168 @@
+//! The job log: a line for each job that ended, in the columns of GNU parallel's `--joblog`, and what such a log says has
+//! run already.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use pinfold_proto::ExitCode;
+
+use super::lines::Lines;
+use crate::failure::Failure;
+use crate::output::{self, Named};
+use crate::run::say;
+
+const HEAD: &str = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n";
+
+/// A job log that is written.
+pub(super) struct JobLog {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+/// One job that ended.
+pub(super) struct Entry<'a> {
+    /// Its place in the list, from 1.
+    pub seq: usize,
+    pub started: SystemTime,
+    pub ran: Duration,
+    /// Bytes that it wrote to standard output, where they were seen.
+    pub received: u64,
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    pub command: &'a [u8],
+}
+
+impl JobLog {
+    /// Begins a log, or goes on with one.
+    pub(super) fn open(path: &Path, resumes: bool) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::doing(format!("failed to write {}", path.display()), &error);
+        let mut file = if resumes {
+            output::append(path, Named::ByUser).map_err(failed)?
+        } else {
+            output::create(path, Named::ByUser).map_err(failed)?
+        };
+        if file.metadata().map_err(failed)?.len() == 0 {
+            file.write_all(HEAD.as_bytes()).map_err(failed)?;
+        }
+        Ok(Self { path: path.to_owned(), file: Some(file) })
+    }
+
+    /// Writes one down. A log that cannot be written is given up with a word, and the jobs go on.
+    pub(super) fn add(&mut self, entry: &Entry<'_>) {
+        let Some(file) = &mut self.file else { return };
+        if let Err(error) = file.write_all(&entry.line()) {
+            self.file = None;
+            say(&format!("warning: failed to write {}: {error}; no more is logged", self.path.display()));
+        }
+    }
+}
+
+impl Entry<'_> {
+    fn line(&self) -> Vec<u8> {
+        let started = self.started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let head = format!(
+            "{}\t:\t{:.3}\t{:10.3}\t0\t{}\t{}\t{}\t",
+            self.seq,
+            started.as_secs_f64(),
+            self.ran.as_secs_f64(),
+            self.received,
+            self.exit_code.unwrap_or(0),
+            self.signal.unwrap_or(0)
+        );
+        // A line stays a line, as GNU parallel has it.
+        let command = self.command.iter().map(|&byte| if byte == b'\n' { 0 } else { byte });
+        head.into_bytes().into_iter().chain(command).chain([b'\n']).collect()
+    }
+}
+
+/// The places in the list, from 0, of the jobs that a log says need not run.
+pub(super) fn done(path: &Path, lines: &Lines, failed_again: bool) -> Result<Vec<usize>, Failure> {
+    let text = match std::fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Failure::doing(format!("failed to read {}", path.display()), &error)),
+    };
+    let mut ended = BTreeMap::new();
+    for (number, line) in (1..).zip(text.split(|&byte| byte == b'\n')) {
+        if line.is_empty() || line.starts_with(b"Seq\t") {
+            continue;
+        }
+        let bad = |what: &str| {
+            let text = format!("{}, line {number}: {what}", path.display());
+            Failure::new(ExitCode::Usage, text)
+        };
+        let (seq, success, command) = read(line).ok_or_else(|| bad("not a line of a job log"))?;
+        if lines.count() < seq || line_of(lines, seq - 1) != command {
+            return Err(bad("another command than the list has there: the log is of another list"));
+        }
+        // The last word on a job counts.
+        ended.insert(seq - 1, success);
+    }
+    Ok(ended.into_iter().filter(|(_, success)| *success || !failed_again).map(|(place, _)| place).collect())
+}
+
+fn line_of(lines: &Lines, place: usize) -> Vec<u8> {
+    lines.line(place).as_bytes().iter().map(|&byte| if byte == b'\n' { 0 } else { byte }).collect()
+}
+
+/// Its place from 1, whether it succeeded, and the command.
+fn read(line: &[u8]) -> Option<(usize, bool, Vec<u8>)> {
+    let fields: Vec<&[u8]> = line.splitn(9, |&byte| byte == b'\t').collect();
+    let [seq, _, _, _, _, _, exit, signal, command] = fields[..] else { return None };
+    let number = |field: &[u8]| std::str::from_utf8(field).ok()?.trim().parse::<i64>().ok();
+    let seq = usize::try_from(number(seq)?).ok().filter(|&seq| seq > 0)?;
+    Some((seq, number(exit)? == 0 && number(signal)? == 0, command.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_read_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let lines = Lines::of(b"true\n\nexit 3\nkill -9 $$\nnever\n".to_vec());
+        assert_eq!(done(&path, &lines, false).unwrap(), Vec::<usize>::new());
+        let mut log = JobLog::open(&path, false).unwrap();
+        let mut add = |place: usize, exit_code, signal| {
+            log.add(&Entry {
+                seq: place + 1,
+                started: SystemTime::UNIX_EPOCH + Duration::from_millis(1_790_000_000_250),
+                ran: Duration::from_millis(1_500),
+                received: 7,
+                exit_code,
+                signal,
+                command: lines.line(place).as_bytes(),
+            });
+        };
+        add(0, Some(0), None);
+        add(1, Some(3), None);
+        add(2, None, Some(9));
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with(HEAD), "{text}");
+        assert!(text.contains("2\t:\t1790000000.250\t     1.500\t0\t7\t3\t0\texit 3\n"), "{text}");
+        assert_eq!(done(&path, &lines, false).unwrap(), [0, 1, 2]);
+        assert_eq!(done(&path, &lines, true).unwrap(), [0]);
+        // The second try counts.
+        drop(log);
+        JobLog::open(&path, true).unwrap().add(&Entry {
+            seq: 2,
+            started: SystemTime::UNIX_EPOCH,
+            ran: Duration::ZERO,
+            received: 0,
+            exit_code: Some(0),
+            signal: None,
+            command: b"exit 3",
+        });
+        assert_eq!(done(&path, &lines, true).unwrap(), [0, 1]);
+        let other = Lines::of(b"true\nexit 4\n".to_vec());
+        assert!(done(&path, &other, false).unwrap_err().message.contains("another list"));
+        std::fs::write(&path, "what\n").unwrap();
+        assert!(done(&path, &lines, false).unwrap_err().message.contains("line 1"));
+    }
+}

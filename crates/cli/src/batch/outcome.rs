@@ -1,0 +1,93 @@
+//! What came of the lines of a batch, and how that is told.
+
+use std::io::{self, Write};
+use std::time::{Duration, Instant, SystemTime};
+
+use pinfold_proto::view::{BatchResultView, BatchView, VERSION, seconds};
+
+use super::Work;
+
+/// What is known of one line.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Outcome {
+    pub job: Option<u64>,
+    pub asked: Option<Instant>,
+    pub started: Option<Instant>,
+    /// When that was by the clock on the wall.
+    pub started_at: Option<SystemTime>,
+    pub ended: Option<Instant>,
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    pub cpu_us: u64,
+    pub suspended_us: u64,
+    pub memory_peak_bytes: u64,
+    pub reason: Option<String>,
+    /// How often it was asked for.
+    pub attempts: u32,
+    /// It failed and is asked for again once that is on disk.
+    pub to_be_tried_again: bool,
+}
+
+impl Outcome {
+    pub(super) fn failed(&self) -> bool {
+        self.exit_code != Some(0)
+    }
+
+    /// From start to end.
+    pub(super) fn ran(&self) -> Duration {
+        between(self.started, self.ended)
+    }
+}
+
+fn between(from: Option<Instant>, to: Option<Instant>) -> Duration {
+    match (from, to) {
+        (Some(from), Some(to)) => to.saturating_duration_since(from),
+        _ => Duration::ZERO,
+    }
+}
+
+/// The whole batch; of a resumed one the lines that were to be run.
+pub(super) fn view(outcomes: &[Outcome], work: &Work, began: Instant) -> BatchView {
+    let mut run = work.order.clone();
+    run.sort_unstable();
+    let last = outcomes.iter().filter_map(|outcome| outcome.ended).max();
+    let result = |index: usize| {
+        let outcome = &outcomes[index];
+        BatchResultView {
+            job: outcome.job,
+            line: work.lines.number(index).unwrap_or_default(),
+            exit_code: outcome.exit_code,
+            signal: outcome.signal,
+            queued_s: between(outcome.asked, outcome.started).as_secs_f64(),
+            wall_s: outcome.ran().as_secs_f64(),
+            suspended_s: seconds(outcome.suspended_us),
+            cpu_s: seconds(outcome.cpu_us),
+            memory_peak_bytes: outcome.memory_peak_bytes,
+            reason: outcome.reason.clone(),
+            command: work.lines.line(index).to_string_lossy().into_owned(),
+            output: work
+                .sink
+                .paths(index as u64, &work.lines)
+                .filter(|_| outcome.started.is_some())
+                .map(|[out, _]| out.to_string_lossy().into_owned()),
+            attempts: outcome.attempts,
+        }
+    };
+    let results: Vec<BatchResultView> = run.into_iter().map(result).collect();
+    let failed = results.iter().filter(|result| result.exit_code != Some(0)).count();
+    BatchView {
+        version: VERSION,
+        jobs: results.len() as u64,
+        failed: failed as u64,
+        makespan_s: last.map_or(0.0, |last| last.saturating_duration_since(began).as_secs_f64()),
+        results,
+    }
+}
+
+/// Writes it as one line of JSON.
+pub(super) fn write_json(view: &BatchView, out: &mut dyn Write) -> io::Result<()> {
+    let mut out = io::BufWriter::new(out);
+    serde_json::to_writer(&mut out, view)?;
+    writeln!(out)?;
+    out.flush()
+}

@@ -1,0 +1,147 @@
+//! Where the output of a batch's lines goes: as they write it, to a file each, or kept until a line ends and then printed
+//! as a whole.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use pinfold_sys::spawn::ResolveError;
+
+use super::args::BatchArgs;
+use super::lines::Lines;
+use crate::failure::Failure;
+use crate::launch::Outputs;
+use crate::output::{self, Named};
+use crate::submit::files;
+
+/// See the module's page.
+#[derive(Clone)]
+pub(super) enum Sink {
+    /// The lines write to the streams of this process; with `true`, all to standard error.
+    Through(bool),
+    /// To files in this directory.
+    Files(Rc<Path>),
+    /// Kept until they end.
+    Grouped { kept: Rc<RefCell<BTreeMap<u64, [File; 2]>>>, tagged: bool, to_err: bool },
+}
+
+impl Sink {
+    /// What the options ask for; `on_terminal`: somebody looks at the streams.
+    pub(super) fn of(args: &BatchArgs, on_terminal: bool) -> Result<Self, Failure> {
+        // JSON alone goes to standard output.
+        let to_err = matches!(args.json, Some(None));
+        if let Some(directory) = &args.output {
+            let made = std::fs::create_dir_all(directory);
+            let what = || format!("--output {}", directory.display());
+            made.map_err(|error| Failure::doing(what(), &error))?;
+            return Ok(Self::Files(directory.as_path().into()));
+        }
+        if args.tag || (on_terminal && !args.ungroup) {
+            return Ok(Self::Grouped { kept: Rc::default(), tagged: args.tag, to_err });
+        }
+        Ok(Self::Through(to_err))
+    }
+
+    /// Whether what lines write may come between other words on a terminal.
+    pub(super) fn writes_through(&self) -> bool {
+        matches!(self, Self::Through(_))
+    }
+
+    /// The streams of each line, by its ticket.
+    pub(super) fn streams(&self, lines: &Rc<Lines>) -> Outputs {
+        let (sink, lines) = (self.clone(), lines.clone());
+        Rc::new(move |ticket| {
+            let [out, err] = sink.open(ticket, &lines)?;
+            // Standard input is nobody's in particular, so no job gets it.
+            Ok([files::null(), out, err])
+        })
+    }
+
+    fn open(&self, ticket: u64, lines: &Lines) -> Result<[Option<OwnedFd>; 2], ResolveError> {
+        match self {
+            Self::Through(false) => Ok([None, None]),
+            Self::Through(true) => Ok([io::stderr().as_fd().try_clone_to_owned().ok(), None]),
+            Self::Files(_) => {
+                let open = |path: &PathBuf| {
+                    output::create(path, Named::ByRule)
+                        .map_err(|error| ResolveError::Output(format!("{}: {error}", path.display())))
+                };
+                let [out, err] = self.paths(ticket, lines).unwrap_or_default();
+                Ok([Some(open(&out)?.into()), Some(open(&err)?.into())])
+            }
+            Self::Grouped { kept, .. } => {
+                let failed =
+                    |error: io::Error| ResolveError::Output(format!("a file to keep its output in: {error}"));
+                let own = [tempfile::tempfile().map_err(failed)?, tempfile::tempfile().map_err(failed)?];
+                let copy = |file: &File| file.try_clone().map(OwnedFd::from).map_err(failed);
+                let copies = [Some(copy(&own[0])?), Some(copy(&own[1])?)];
+                // Of a line that is started again, the last try counts.
+                kept.borrow_mut().insert(ticket, own);
+                Ok(copies)
+            }
+        }
+    }
+
+    /// The files of a line that has files.
+    pub(super) fn paths(&self, ticket: u64, lines: &Lines) -> Option<[PathBuf; 2]> {
+        let Self::Files(directory) = self else { return None };
+        let line = lines.number(usize::try_from(ticket).unwrap_or(usize::MAX))?;
+        Some(["out", "err"].map(|ending| directory.join(format!("{line}.{ending}"))))
+    }
+
+    /// Bytes that a line wrote to standard output, where that is known.
+    pub(super) fn written(&self, ticket: u64, lines: &Lines) -> u64 {
+        let found = match self {
+            Self::Through(_) => None,
+            Self::Files(_) => self.paths(ticket, lines).and_then(|[out, _]| std::fs::metadata(out).ok()),
+            Self::Grouped { kept, .. } => kept.borrow().get(&ticket).and_then(|[out, _]| out.metadata().ok()),
+        };
+        found.map_or(0, |found| found.len())
+    }
+
+    /// Whether something is to be printed of a line that ended.
+    pub(super) fn holds(&self, ticket: u64) -> bool {
+        matches!(self, Self::Grouped { kept, .. } if kept.borrow().contains_key(&ticket))
+    }
+
+    /// Prints what was kept of a line that ended.
+    pub(super) fn print(&self, ticket: u64, lines: &Lines) -> io::Result<()> {
+        let Self::Grouped { kept, tagged, to_err } = self else { return Ok(()) };
+        let Some([out, err]) = kept.borrow_mut().remove(&ticket) else { return Ok(()) };
+        let tag = tagged.then(|| lines.tag(usize::try_from(ticket).unwrap_or(usize::MAX)));
+        if *to_err {
+            copy(out, tag, &mut io::stderr().lock())?;
+        } else {
+            copy(out, tag, &mut io::stdout().lock())?;
+        }
+        copy(err, tag, &mut io::stderr().lock())
+    }
+}
+
+/// Copies a file, each line of it behind the tag.
+fn copy(mut from: File, tag: Option<&[u8]>, to: &mut impl Write) -> io::Result<()> {
+    from.seek(SeekFrom::Start(0))?;
+    let Some(tag) = tag else {
+        io::copy(&mut from, to)?;
+        return to.flush();
+    };
+    let mut from = BufReader::new(from);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        // A line without end is printed in parts rather than held in memory.
+        if from.by_ref().take(1 << 20).read_until(b'\n', &mut line)? == 0 {
+            return to.flush();
+        }
+        to.write_all(tag)?;
+        to.write_all(b"\t")?;
+        to.write_all(&line)?;
+        if !line.ends_with(b"\n") {
+            to.write_all(b"\n")?;
+        }
+    }
+}

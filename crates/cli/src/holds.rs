@@ -1,0 +1,120 @@
+//! What is asked for and does not hold on this host: said on standard error, or with `--strict` a reason to refuse.
+//!
+//! The daemon knows what it can do here; it is asked only where something that it may not be able to do is wanted.
+//! Absent here: what a host can do, and what would change that (`pinfold doctor`).
+
+use pinfold_profile::report::size;
+use pinfold_proto::ExitCode;
+use pinfold_proto::view::DoctorView;
+use pinfold_proto::wire::{Reply, Request};
+
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::job::{self, JobOptions};
+use crate::run::say;
+
+/// An option, and the ability or finding of `doctor` that it rests on.
+fn wanted(options: &JobOptions) -> Vec<(&'static str, &'static str)> {
+    let wanted = [
+        (options.mem_limit.is_some(), "--mem-limit", "limit"),
+        (options.tmp.is_some_and(|bytes| bytes > 0), "--tmp", "tmp"),
+        (options.isolated, "--isolated", "isolation"),
+    ];
+    wanted.into_iter().filter(|(asked, ..)| *asked).map(|(_, option, subject)| (option, subject)).collect()
+}
+
+/// Whether the daemon has to be asked about these options, or this host.
+pub(crate) fn is_to_be_checked(options: &JobOptions) -> bool {
+    // Part of a job already: its limits are those of the job around it.
+    !job::inside_any() && (!wanted(options).is_empty() || options.mem.is_some())
+}
+
+/// Warns of what does not hold here, or refuses it.
+pub(crate) fn check(client: &mut Client, options: &JobOptions) -> Result<(), Failure> {
+    if !is_to_be_checked(options) {
+        return Ok(());
+    }
+    let mut lacking = Vec::new();
+    let wanted = wanted(options);
+    if !wanted.is_empty()
+        && let Reply::Doctor(view) = client.ask(&Request::Doctor)?
+    {
+        lacking = lacks(&view, &wanted);
+    }
+    lacking.extend(beyond(options.mem, memory_of_host()));
+    if options.strict && !lacking.is_empty() {
+        return Err(Failure::new(ExitCode::Refused, format!("{} (--strict)", lacking.join("; "))));
+    }
+    lacking.iter().for_each(|text| say(&format!("warning: {text}")));
+    Ok(())
+}
+
+fn lacks(view: &DoctorView, wanted: &[(&str, &str)]) -> Vec<String> {
+    let words = |(option, subject): &(&str, &str)| {
+        let ability = view.abilities.iter().find(|one| one.ability == *subject && !one.real);
+        let finding = view.findings.iter().find(|one| one.subject == *subject && !one.ok);
+        let why = ability.map(|one| &one.how).or_else(|| finding.map(|one| &one.found))?;
+        Some(format!("{option} does not hold here: {why}; see `{subject}` in `pinfold doctor`"))
+    };
+    wanted.iter().filter_map(words).collect()
+}
+
+fn beyond(mem: Option<u64>, host: Option<u64>) -> Option<String> {
+    let (mem, host) = (mem?, host?);
+    (mem > host).then(|| {
+        format!(
+            "--mem {}: this host has {} of memory, so the job can only run alone and with swap",
+            size(mem),
+            size(host)
+        )
+    })
+}
+
+/// `MemTotal`, in bytes.
+fn memory_of_host() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use pinfold_proto::view::{AbilityView, FindingView};
+
+    use super::*;
+
+    #[test]
+    fn what_doctor_calls_not_real_is_named() {
+        let ability = |name: &str, real| AbilityView {
+            ability: name.to_owned(),
+            real,
+            how: "by nobody".to_owned(),
+            change: None,
+        };
+        let tmp = FindingView {
+            subject: "tmp".to_owned(),
+            ok: false,
+            found: "a directory".to_owned(),
+            change: None,
+        };
+        let view = DoctorView {
+            version: 1,
+            mode: "rootless".to_owned(),
+            reason: String::new(),
+            abilities: vec![ability("limit", false), ability("freeze", true)],
+            findings: vec![tmp],
+            turns: None,
+        };
+        let said =
+            lacks(&view, &[("--mem-limit", "limit"), ("--tmp", "tmp"), ("--x", "freeze"), ("--y", "none")]);
+        assert_eq!(
+            said,
+            [
+                "--mem-limit does not hold here: by nobody; see `limit` in `pinfold doctor`",
+                "--tmp does not hold here: a directory; see `tmp` in `pinfold doctor`",
+            ]
+        );
+        assert_eq!(beyond(Some(1 << 30), Some(2 << 30)), None);
+        assert!(beyond(Some(3 << 30), Some(2 << 30)).is_some_and(|text| text.contains("3.00 GiB")));
+    }
+}

@@ -1,0 +1,206 @@
+//! A keeper's line to a daemon: there, or lost and looked for.
+//!
+//! Absent here: what is said on it, and what is told of it.
+
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use pinfold_proto::wire::{Reply, Request};
+use rustix::event::{PollFd, PollFlags};
+
+use super::link::Link;
+use crate::client::{Dial, Welcome};
+
+/// How often a lost daemon is looked for; looking is one `connect`.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// How long a daemon that is back may take to answer the greeting.
+const WELCOME_MAX: Duration = Duration::from_secs(5);
+
+/// After so long without a daemon a keeper may start one itself.
+const AUTOSTART_AFTER: Duration = Duration::from_millis(1500);
+
+/// See the module's page.
+pub(super) struct Line {
+    dial: Dial,
+    link: Option<Link>,
+    lost_since: Instant,
+    next_try: Instant,
+    /// Whether it was told that the daemon stays away.
+    told_away: bool,
+    /// The daemon that has the jobs.
+    instance: String,
+    /// Whether a daemon started from here would have the jobs of the one that is away.
+    replaceable: bool,
+}
+
+/// The daemon is gone, or says what cannot be understood.
+#[derive(Debug)]
+pub(super) struct Gone;
+
+/// What came of looking for a lost daemon.
+pub(super) enum Looked {
+    /// None is lost, or it is not back.
+    NotYet,
+    /// It has been away for some time, and none may be started from here. Told once.
+    Away,
+    /// There is one again.
+    Found { welcome: Welcome, another: bool },
+}
+
+impl Line {
+    /// A line on which the daemon has answered the greeting.
+    pub(super) fn new(dial: Dial, link: Link, welcome: &Welcome) -> io::Result<Self> {
+        link.stream.set_nonblocking(true)?;
+        let now = Instant::now();
+        Ok(Self {
+            replaceable: dial.could_replace(&welcome.state),
+            dial,
+            link: Some(link),
+            lost_since: now,
+            next_try: now,
+            told_away: false,
+            instance: welcome.instance.clone(),
+        })
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        self.link.is_none()
+    }
+
+    /// How long no daemon has been there; `None`: one is.
+    pub(super) fn alone_for(&self) -> Option<Duration> {
+        self.is_lost().then(|| self.lost_since.elapsed())
+    }
+
+    /// When to look again for a daemon that is lost.
+    pub(super) fn retry_in(&self) -> Option<Duration> {
+        self.is_lost().then(|| self.next_try.saturating_duration_since(Instant::now()))
+    }
+
+    /// What to wait for.
+    pub(super) fn poll_fd(&self) -> Option<PollFd<'_>> {
+        let link = self.link.as_ref()?;
+        let wanted = if link.out.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
+        Some(PollFd::new(&link.stream, wanted))
+    }
+
+    /// Says something, with the next flush. Without a daemon nothing is lost: every job is presented anew when there is
+    /// one again.
+    pub(super) fn send(&mut self, request: &Request) {
+        if let Some(link) = &mut self.link {
+            link.push(request);
+        }
+    }
+
+    /// Writes what the socket takes.
+    pub(super) fn flush(&mut self) -> Result<(), Gone> {
+        let Some(link) = &mut self.link else { return Ok(()) };
+        while !link.out.is_empty() {
+            match link.stream.write(&link.out) {
+                Ok(count) => drop(link.out.drain(..count)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => {
+                    link.out.clear();
+                    return Err(Gone);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads once; says whether anything had arrived.
+    pub(super) fn read(&mut self) -> Result<bool, Gone> {
+        let mut buffer = [0; 16 * 1024];
+        let Some(link) = &mut self.link else { return Ok(false) };
+        loop {
+            match link.read(&mut buffer) {
+                Ok(0) => return Err(Gone),
+                Ok(_) => return Ok(true),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Err(Gone),
+            }
+        }
+    }
+
+    /// The next reply that has arrived in full.
+    pub(super) fn next(&mut self) -> Result<Option<Reply>, Gone> {
+        let Some(link) = &mut self.link else { return Ok(None) };
+        link.decoder.take::<Reply>().map_err(|_| Gone)
+    }
+
+    /// The next `count` files that came along with messages.
+    pub(super) fn doors(&mut self, count: usize) -> Vec<OwnedFd> {
+        match &mut self.link {
+            Some(link) => link.doors.drain(..count.min(link.doors.len())).collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Gives the daemon up; says whether there was one.
+    pub(super) fn lose(&mut self) -> bool {
+        if self.link.take().is_none() {
+            return false;
+        }
+        self.lost_since = Instant::now();
+        self.next_try = self.lost_since;
+        self.told_away = false;
+        true
+    }
+
+    /// Looks for a lost daemon, if it is time.
+    pub(super) fn look(&mut self) -> Looked {
+        let now = Instant::now();
+        if !self.is_lost() || now < self.next_try {
+            return Looked::NotYet;
+        }
+        self.next_try = now + RETRY;
+        let Some(stream) = self.stream(now) else {
+            let stays_away = !self.replaceable && now.duration_since(self.lost_since) >= AUTOSTART_AFTER;
+            return if stays_away && !std::mem::replace(&mut self.told_away, true) {
+                Looked::Away
+            } else {
+                Looked::NotYet
+            };
+        };
+        let Some((link, welcome)) = greeted(stream) else { return Looked::NotYet };
+        self.link = Some(link);
+        let another = welcome.instance != self.instance;
+        self.replaceable = self.dial.could_replace(&welcome.state);
+        self.instance.clone_from(&welcome.instance);
+        Looked::Found { welcome, another }
+    }
+
+    /// A connection to the daemon that was lost, if it is back. After a while a private one takes its place, but only
+    /// on the same state: one that somebody started by hand elsewhere would find its socket taken when it comes back,
+    /// and its jobs forgotten.
+    fn stream(&self, now: Instant) -> Option<UnixStream> {
+        let there = self.dial.stream_if_there();
+        if there.is_some() || !self.replaceable || now.duration_since(self.lost_since) < AUTOSTART_AFTER {
+            return there;
+        }
+        self.dial.stream().ok()
+    }
+
+    /// The words for a daemon that stays away.
+    pub(super) fn away(&self) -> String {
+        format!(
+            "the daemon on {} is still away, and only whoever started it can start it again; waiting for it",
+            self.dial.socket().display()
+        )
+    }
+}
+
+/// A link on which a daemon that is back has answered. One that does not answer in time is asked anew: signals and
+/// children wait meanwhile.
+fn greeted(stream: UnixStream) -> Option<(Link, Welcome)> {
+    let mut link = Link::greet(stream, None).ok()?;
+    link.stream.set_read_timeout(Some(WELCOME_MAX)).ok()?;
+    let welcome = link.welcome().ok()?;
+    link.stream.set_nonblocking(true).ok()?;
+    Some((link, welcome))
+}

@@ -1,0 +1,43 @@
+//! The processes that a keeper started: how they ended, and signals for them.
+
+use std::time::SystemTime;
+
+use pinfold_proto::Ending;
+use pinfold_sys::spawn::Reaped;
+
+/// Sends a signal to a child that leads a session of its own, and to whoever is in its group.
+pub(crate) fn send_signal_to_group(pid: u32, signal: i32) {
+    use rustix::process::{Pid, Signal, kill_process_group};
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
+        let _ = kill_process_group(pid, signal);
+    }
+}
+
+/// Sends a signal to a child; one that is gone already needs none.
+pub(crate) fn send_signal(pid: u32, signal: i32) {
+    use rustix::process::{Pid, Signal, kill_process};
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// How a command ended, for the daemon.
+pub(super) fn ending_of(reaped: &Reaped) -> Ending {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Ending {
+        exit_code: reaped.exit_code,
+        signal: reaped.signal,
+        ended_us: u64::try_from(now.as_micros()).unwrap_or(u64::MAX),
+        cpu_user_us: reaped.cpu_user_us,
+        cpu_system_us: reaped.cpu_system_us,
+        rss_peak_bytes: reaped.rss_peak_bytes,
+        io_read_bytes: reaped.io_read_bytes,
+        io_write_bytes: reaped.io_write_bytes,
+        faults_minor: Some(reaped.faults_minor),
+        faults_major: Some(reaped.faults_major),
+        switches_voluntary: Some(reaped.switches_voluntary),
+        switches_forced: Some(reaped.switches_forced),
+    }
+}

@@ -1,0 +1,57 @@
+//! Asking the daemon for jobs: which ones, and the pieces that its answer comes in.
+
+use pinfold_proto::array::JobName;
+use pinfold_proto::view::ReportView;
+use pinfold_proto::wire::{Piece, Request, Select};
+
+use super::moment;
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::names;
+
+/// Asks for jobs, all of which are wanted at once.
+pub(super) fn ask(client: &mut Client, request: &Request) -> Result<Vec<ReportView>, Failure> {
+    let mut reports = Vec::new();
+    each(client, request, |report| {
+        reports.push(report);
+        Ok(())
+    })?;
+    Ok(reports)
+}
+
+/// Asks for jobs, and hands each over once all of it is there.
+pub(crate) fn each(
+    client: &mut Client,
+    request: &Request,
+    mut take: impl FnMut(ReportView) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut last: Option<ReportView> = None;
+    client.ask_in_pieces(request, |piece| {
+        match piece {
+            Piece::Jobs(reports) => {
+                for report in reports {
+                    last.replace(report).map_or(Ok(()), &mut take)?;
+                }
+            }
+            Piece::Points(points) => {
+                last.iter_mut().for_each(|report| report.series.get_or_insert_default().extend(&points));
+            }
+            Piece::Last => {}
+        }
+        Ok(())
+    })?;
+    last.map_or(Ok(()), take)
+}
+
+pub(super) fn selected(
+    client: &mut Client,
+    jobs: &[JobName],
+    last: Option<u32>,
+    since: Option<&str>,
+) -> Result<Select, Failure> {
+    match (last, since) {
+        (Some(count), _) => Ok(Select::Last(count)),
+        (None, Some(since)) => moment("--since", since).map(Select::Since),
+        (None, None) => names::jobs(client, jobs).map(Select::Jobs),
+    }
+}

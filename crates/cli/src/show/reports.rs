@@ -1,0 +1,177 @@
+//! `pinfold report`: what jobs used.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use pinfold_profile::{export, report};
+use pinfold_proto::array::JobName;
+use pinfold_proto::quantity::parse_duration;
+use pinfold_proto::view::ReportView;
+use pinfold_proto::wire::{Request, Select};
+use pinfold_proto::{ExitCode, JobState};
+
+use super::ask::{ask, each, selected};
+use super::{ToSheet, Written, print_json, print_text, width};
+use crate::client::{Client, Dial};
+use crate::failure::Failure;
+
+#[derive(Debug, Args)]
+#[group(id = "which", required = true, multiple = false)]
+pub(crate) struct Which {
+    /// These jobs
+    #[arg(value_name = "JOB", group = "which")]
+    pub jobs: Vec<JobName>,
+    /// The last N jobs
+    #[arg(long, value_name = "N", group = "which", value_parser = clap::value_parser!(u32).range(1..))]
+    pub last: Option<u32>,
+    /// Jobs asked for since then: so long ago (2h), a date (2026-11-21 22:10, UTC) or Unix seconds (@1790000000)
+    #[arg(long, value_name = "WHEN", group = "which")]
+    pub since: Option<String>,
+}
+
+impl Which {
+    fn select(&self, client: &mut Client) -> Result<Select, Failure> {
+        selected(client, &self.jobs, self.last, self.since.as_deref())
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    #[command(flatten)]
+    pub which: Which,
+    /// With every sample
+    #[arg(long)]
+    pub series: bool,
+    /// With the processes of each job: by command, and the largest one by one
+    #[arg(long)]
+    pub processes: bool,
+    /// With the threads of each job that runs
+    #[arg(long)]
+    pub threads: bool,
+    /// With the files that each job was seen to have open (`profile.files=on`)
+    #[arg(long)]
+    pub files: bool,
+    /// Put the jobs together, with how each figure is spread
+    #[arg(long, value_enum, value_name = "WHAT", conflicts_with_all = ["series", "processes", "threads", "files"])]
+    pub by: Option<GroupBy>,
+    /// Also other users' jobs, for operators; with --last or --since
+    #[arg(short, long)]
+    pub all: bool,
+    /// Print comma-separated values: a line a job, or with one of --series, --processes, --threads and --files a line each
+    /// of these
+    #[arg(long, conflicts_with_all = ["json", "by"])]
+    pub csv: bool,
+    /// Report again and again at this interval, until the jobs are over
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub every: Option<Duration>,
+    /// Print one JSON object a job
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum GroupBy {
+    /// Jobs of one name
+    Name,
+    /// Jobs of one user
+    User,
+    /// Jobs of one project
+    Project,
+    /// Primaries, backfillers, exclusive jobs
+    Class,
+    /// Jobs asked for on one day, UTC
+    Day,
+}
+
+/// `pinfold report`.
+pub(crate) fn report(dial: &Dial, args: &ReportArgs) -> Result<(), Failure> {
+    let sheet = report_sheet(args)?;
+    let mut client = dial.connect()?;
+    let request = Request::Report {
+        select: args.which.select(&mut client)?,
+        series: args.series,
+        processes: args.processes,
+        threads: args.threads,
+        files: args.files,
+        all: args.all,
+        pieces: true,
+    };
+    loop {
+        let over = report_once(&mut client, &request, args, sheet)?;
+        match args.every {
+            Some(interval) if !over => std::thread::sleep(interval.max(Duration::from_millis(100))),
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// What a report as comma-separated values has lines of: one kind, for they have other columns each.
+fn report_sheet(args: &ReportArgs) -> Result<ToSheet, Failure> {
+    let kinds: [(bool, ToSheet); 4] = [
+        (args.series, export::samples),
+        (args.processes, export::processes),
+        (args.threads, export::threads),
+        (args.files, export::files),
+    ];
+    let mut asked = kinds.into_iter().filter(|(asked, _)| *asked).map(|(_, sheet)| sheet);
+    let first = asked.next().unwrap_or(export::jobs);
+    if args.csv && asked.next().is_some() {
+        let text = "--csv is one table: of --series, --processes, --threads and --files it takes one";
+        return Err(Failure::new(ExitCode::Usage, text));
+    }
+    Ok(first)
+}
+
+/// Prints what there is; says whether all of it is over.
+fn report_once(
+    client: &mut Client,
+    request: &Request,
+    args: &ReportArgs,
+    sheet: ToSheet,
+) -> Result<bool, Failure> {
+    let mut over = true;
+    let is_over = |report: &ReportView| report.state == JobState::Exited;
+    if let Some(by) = args.by {
+        let reports = ask(client, request)?;
+        summary(&reports, by, args.json)?;
+        return Ok(reports.iter().all(is_over));
+    }
+    if args.csv {
+        let mut table = Written::new(export::Form::Csv, None)?;
+        table.add(sheet(&[]))?;
+        each(client, request, |report| {
+            over &= is_over(&report);
+            table.add(sheet(&[report]))
+        })?;
+        table.end()?;
+        return Ok(over);
+    }
+    each(client, request, |report| {
+        over &= is_over(&report);
+        if args.json { print_json(&report) } else { print_text(|out| write_one(&report, out)) }
+    })?;
+    Ok(over)
+}
+
+fn summary(reports: &[ReportView], by: GroupBy, json: bool) -> Result<(), Failure> {
+    let view = report::summary(
+        reports,
+        match by {
+            GroupBy::Name => report::By::Name,
+            GroupBy::User => report::By::User,
+            GroupBy::Project => report::By::Project,
+            GroupBy::Class => report::By::Class,
+            GroupBy::Day => report::By::Day,
+        },
+    );
+    if json { print_json(&view) } else { print_text(|out| report::write_summary(&view, width(), out)) }
+}
+
+/// A job as text, with what was asked for beside its figures.
+fn write_one(view: &ReportView, out: &mut dyn Write) -> io::Result<()> {
+    report::write_report(view, out)?;
+    report::write_processes(view, width(), out)?;
+    report::write_files(view, width(), out)?;
+    report::write_threads(view, width(), out)
+}

@@ -1,0 +1,163 @@
+//! The files that a submitted job's output goes to: their names, and how they are opened.
+//!
+//! Absent here: whose files may be written to (`output`).
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use pinfold_proto::ExitCode;
+
+use super::SubmitArgs;
+use crate::failure::Failure;
+use crate::output::Named;
+
+/// Where a job's standard output and error go.
+pub(crate) struct Files {
+    pub out: File,
+    pub err: File,
+}
+
+impl Files {
+    /// Both once more, for another process.
+    pub(crate) fn copies(&self) -> [Option<OwnedFd>; 2] {
+        [&self.out, &self.err].map(|file| file.try_clone().ok().map(OwnedFd::from))
+    }
+}
+
+/// What a detached job reads from.
+pub(crate) fn null() -> Option<OwnedFd> {
+    File::open("/dev/null").ok().map(OwnedFd::from)
+}
+
+/// How a file is opened for a job's output.
+pub(crate) type Open = fn(&Path, Named) -> std::io::Result<File>;
+
+/// Names of output files in which `%A`, `%a`, `%j` and `%%` stand for something.
+pub(crate) struct Names {
+    pub out: (PathBuf, Named),
+    pub err: (PathBuf, Named),
+}
+
+impl Names {
+    /// The names for a job that is no member of an array.
+    pub(crate) fn of_one(args: &SubmitArgs) -> Result<Self, Failure> {
+        let pattern = |option: &str, given: &Option<PathBuf>, ending: &str| match given {
+            None => Ok((PathBuf::from(format!("pinfold-%j.{ending}")), Named::ByRule)),
+            Some(path) if expand(path.as_os_str(), 0, 0, 0) == expand(path.as_os_str(), 0, 1, 0) => {
+                Ok((path.clone(), Named::ByUser))
+            }
+            Some(path) => {
+                let text = format!(
+                    "{option} {}: %a stands for the index in an array, and this is none; %j for the job's number",
+                    path.display()
+                );
+                Err(Failure::new(ExitCode::Usage, text))
+            }
+        };
+        Ok(Self {
+            out: pattern("--output", &args.output, "out")?,
+            err: pattern("--error", &args.error, "err")?,
+        })
+    }
+
+    /// With the numbers of this job in them.
+    pub(crate) fn of_job(&self, array: u64, index: u32, job: u64) -> Self {
+        let name =
+            |(pattern, named): &(PathBuf, Named)| (expand(pattern.as_os_str(), array, index, job), *named);
+        Self { out: name(&self.out), err: name(&self.err) }
+    }
+
+    /// Opens the files for a job's standard output and error.
+    pub(crate) fn open(&self, open: Open) -> Result<Files, Failure> {
+        let one = |(path, named): &(PathBuf, Named)| {
+            open(path, *named).map_err(|error| {
+                Failure::doing(format!("failed to open {} for the job's output", path.display()), &error)
+            })
+        };
+        let out = one(&self.out)?;
+        // One file named for both is opened once, or each stream would overwrite the other's lines.
+        if self.out.0 != self.err.0 {
+            return Ok(Files { out, err: one(&self.err)? });
+        }
+        let shared = out.try_clone();
+        let err = shared.map_err(|error| Failure::doing("failed to share the output file", &error))?;
+        Ok(Files { out, err })
+    }
+
+    pub(crate) fn of_array(args: &SubmitArgs) -> Result<Self, Failure> {
+        let pattern = |option: &str, given: &Option<PathBuf>, ending: &str| match given {
+            None => Ok((PathBuf::from(format!("pinfold-%A_%a.{ending}")), Named::ByRule)),
+            // A device takes from all.
+            Some(path) if tells_apart(path.as_os_str()) || path.starts_with("/dev") => {
+                Ok((path.clone(), Named::ByUser))
+            }
+            Some(path) => {
+                let text = format!(
+                    "{option} {}: all members of the array would write to this one file; put %a, which stands for \
+                     the index, into its name",
+                    path.display()
+                );
+                Err(Failure::new(ExitCode::Usage, text))
+            }
+        };
+        Ok(Self {
+            out: pattern("--output", &args.output, "out")?,
+            err: pattern("--error", &args.error, "err")?,
+        })
+    }
+}
+
+/// Whether such a name is another for each member.
+fn tells_apart(pattern: &OsStr) -> bool {
+    expand(pattern, 0, 0, 0) != expand(pattern, 0, 1, 1)
+}
+
+/// A name of which `%A` stands for the array's number, `%a` for the index, `%j` for the job's own number and `%%` for
+/// `%`; anything else stands for itself.
+pub(crate) fn expand(pattern: &OsStr, array: u64, index: u32, job: u64) -> PathBuf {
+    let (mut name, mut rest) = (Vec::new(), pattern.as_bytes());
+    while let Some((&byte, after)) = rest.split_first() {
+        let meant = match (byte, after.first()) {
+            (b'%', Some(b'A')) => Some(array.to_string()),
+            (b'%', Some(b'a')) => Some(index.to_string()),
+            (b'%', Some(b'j')) => Some(job.to_string()),
+            (b'%', Some(b'%')) => Some("%".to_owned()),
+            _ => None,
+        };
+        match meant {
+            Some(meant) => {
+                name.extend_from_slice(meant.as_bytes());
+                rest = &after[1..];
+            }
+            None => {
+                name.push(byte);
+                rest = after;
+            }
+        }
+    }
+    OsString::from_vec(name).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_output_files() {
+        let check = |pattern: &str, want: &str, apart: bool| {
+            assert_eq!(expand(OsStr::new(pattern), 12, 3, 15), Path::new(want), "{pattern}");
+            assert_eq!(tells_apart(OsStr::new(pattern)), apart, "{pattern}");
+        };
+        check("pinfold-%A_%a.out", "pinfold-12_3.out", true);
+        check("%j.log", "15.log", true);
+        check("logs/%A/%a", "logs/12/3", true);
+        check("100%%-%a%", "100%-3%", true);
+        check("%A.out", "12.out", false);
+        check("%%a", "%a", false);
+        check("plain", "plain", false);
+        check("%x%", "%x%", false);
+    }
+}
