@@ -13,6 +13,7 @@ use crate::failure::Failure;
 
 mod ask;
 mod export;
+mod filter;
 mod plot;
 mod reports;
 mod status;

@@ -23,7 +23,7 @@ use pinfold_proto::view::{DecisionView, JobView, PointView, ReportView, VERSION,
 pub use card::{write_report, write_why};
 pub use files::{file_view, write_files};
 pub use host::{host_points, write_host};
-pub use list::{class_word, write_batch, write_status, write_status_at};
+pub use list::{class_word, write_batch, write_lines, write_status, write_status_at};
 pub use processes::{process_view, write_processes, write_threads};
 pub use summary::{By, notes, summary, write_summary};
 pub use table::{Align, Cell, Column, Table, plain};

@@ -12,6 +12,7 @@ use pinfold_proto::wire::{Request, Select};
 use pinfold_proto::{ExitCode, JobState};
 
 use super::ask::{ask, each, selected};
+use super::filter::Filter;
 use super::{ToSheet, Written, print_json, print_text, width};
 use crate::client::{Client, Dial};
 use crate::failure::Failure;
@@ -55,6 +56,11 @@ pub(crate) struct ReportArgs {
     /// Put the jobs together, with how each figure is spread
     #[arg(long, value_enum, value_name = "WHAT", conflicts_with_all = ["series", "processes", "threads", "files"])]
     pub by: Option<GroupBy>,
+    #[command(flatten)]
+    pub filter: Filter,
+    /// All figures of each job, not one line; so it is for a single job, and with what is listed beside it
+    #[arg(long, conflicts_with_all = ["json", "csv", "by", "columns"])]
+    pub full: bool,
     /// Also other users' jobs, for operators; with --last or --since
     #[arg(short, long)]
     pub all: bool,
@@ -68,6 +74,27 @@ pub(crate) struct ReportArgs {
     /// Print one JSON object a job
     #[arg(long)]
     pub json: bool,
+}
+
+impl ReportArgs {
+    /// Whether jobs are picked or shown a line each: many, and nothing listed beside them.
+    fn shows_lines(&self) -> bool {
+        let single = self.which.jobs.len() == 1;
+        self.picks() || !(self.json || self.full || single || self.has_lists())
+    }
+
+    /// Whether something is listed of each job.
+    fn has_lists(&self) -> bool {
+        self.series || self.processes || self.threads || self.files
+    }
+
+    /// Whether some jobs are picked of those that the daemon tells.
+    fn picks(&self) -> bool {
+        let Filter { user, name, state, project, limit, sort, columns } = &self.filter;
+        [user, name, project, sort].iter().any(|text| text.is_some())
+            || limit.is_some()
+            || !(state.is_empty() && columns.is_empty())
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -133,18 +160,38 @@ fn report_once(
     let mut over = true;
     let is_over = |report: &ReportView| report.state == JobState::Exited;
     if let Some(by) = args.by {
-        let reports = ask(client, request)?;
+        let reports = args.filter.apply(ask(client, request)?)?;
         summary(&reports, by, args.json)?;
         return Ok(reports.iter().all(is_over));
     }
     if args.csv {
         let mut table = Written::new(export::Form::Csv, None)?;
         table.add(sheet(&[]))?;
-        each(client, request, |report| {
+        let mut add = |report| {
             over &= is_over(&report);
             table.add(sheet(&[report]))
-        })?;
+        };
+        if args.picks() {
+            args.filter.apply(ask(client, request)?)?.into_iter().try_for_each(add)?;
+        } else {
+            each(client, request, &mut add)?;
+        }
         table.end()?;
+        return Ok(over);
+    }
+    if args.shows_lines() {
+        let reports = args.filter.apply(ask(client, request)?)?;
+        over = reports.iter().all(is_over);
+        if args.json {
+            reports.iter().try_for_each(print_json)?;
+        } else if args.full || args.has_lists() {
+            reports.iter().try_for_each(|report| print_text(|out| write_one(report, out)))?;
+        } else if args.filter.columns.is_empty() {
+            print_text(|out| report::write_lines(&reports, width(), out))?;
+        } else {
+            let table = args.filter.table(&reports)?;
+            print_text(|out| out.write_all(table.as_bytes()))?;
+        }
         return Ok(over);
     }
     each(client, request, |report| {

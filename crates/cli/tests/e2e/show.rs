@@ -14,6 +14,7 @@ each_kind!(
     configuration,
     configuration_files,
     wrong_usage,
+    filters,
     the_machine,
     the_map,
     standard_output_is_closed,
@@ -221,6 +222,39 @@ fn configuration_files(kind: Kind) {
     let said = std::fs::read_to_string(&log).expect("its words");
     assert_eq!(status.code(), Some(2), "{said}");
     assert!(said.contains("slots.factr"), "{said}");
+}
+
+fn filters(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    for (name, script) in [("one", "exit 3"), ("two", "true"), ("other", "true")] {
+        let job = host.submit(&["--name", name], script);
+        host.until(job, JobState::Exited);
+    }
+    let out = |arguments: &[&str]| {
+        let done = host.pinfold(arguments);
+        assert_eq!(done.code, Some(0), "{arguments:?}: {done:?}");
+        done.out
+    };
+    let columns = ["--columns", "job,name,exit_code"];
+    let report = out(&[&["report", "--last", "9", "--name", "o*", "--sort", "-job"][..], &columns].concat());
+    assert_eq!(report, "JOB  NAME   EXIT_CODE\n3    other  0\n1    one    3\n");
+    let status = out(&[&["status", "--state", "exited", "--limit", "1"][..], &columns].concat());
+    assert_eq!(status, "JOB  NAME  EXIT_CODE\n1    one   3\n");
+    let lines = out(&["report", "--last", "9"]);
+    assert_eq!(lines.lines().count(), 4, "a line each: {lines}");
+    assert!(out(&["report", "--last", "9", "--full", "--name", "two"]).lines().count() > 4);
+    let json = out(&["report", "--last", "9", "--json", "--name", "two"]);
+    assert!(json.lines().count() == 1 && json.contains("\"name\":\"two\""), "{json}");
+    assert_eq!(out(&["status", "--since", "@4000000000"]).lines().last(), Some("no jobs"));
+    for wrong in [&["status", "--state", "dead"][..], &["report", "--last", "9", "--columns", "wall"]] {
+        assert_eq!(host.pinfold(wrong).code, Some(2), "{wrong:?}");
+    }
+    // Whoever waits is told for what.
+    let _running = host.submit(&[], "exec sleep 1000");
+    let waiting = host.submit(&[], "true");
+    host.until(waiting, JobState::Queued);
+    let json = out(&["status", "--json", "--state", "queued"]);
+    assert!(!json.contains("\"reason\":null"), "{json}");
 }
 
 fn wrong_usage(kind: Kind) {

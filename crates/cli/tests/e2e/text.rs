@@ -93,7 +93,7 @@ fn report_is_a_card(kind: Kind) {
     for name in ["user ", "class ", "asked for ", "CPU ", "memory ", "storage ", "processes "] {
         assert!(!line(name).is_empty(), "{name}");
     }
-    let two = host.pinfold(["report", "--last", "5"]);
+    let two = host.pinfold(["report", "--last", "5", "--full"]);
     assert_eq!(two.out.matches("  exited ").count(), 1, "there is one job: {}", two.out);
 }
 

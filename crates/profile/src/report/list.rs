@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use pinfold_proto::view::{BatchResultView, BatchView, JobView, ProjectView, StatusView};
+use pinfold_proto::view::{BatchResultView, BatchView, JobView, ProjectView, ReportView, StatusView};
 use pinfold_proto::{JobClass, JobState};
 
 use super::table::{Align, Cell, Column, Table, cut, plain};
@@ -192,6 +192,48 @@ const fn state_colour(job: &JobView) -> &'static str {
         JobState::Exited => "31",
     }
 }
+
+/// Jobs that were measured, one a line.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_lines(reports: &[ReportView], width: usize, out: &mut dyn Write) -> io::Result<()> {
+    if reports.is_empty() {
+        return writeln!(out, "no jobs");
+    }
+    let mut table = Table::new(&REPORT);
+    for report in reports {
+        let end = match (report.signal, report.exit_code) {
+            (Some(signal), _) => format!("signal {signal}"),
+            (None, Some(code)) => format!("exit {code}"),
+            (None, None) => state_word(report.state).to_owned(),
+        };
+        table.push(vec![
+            Cell::new(&report.job.to_string()),
+            Cell::new(&plain(&report.user)),
+            Cell::new(&end),
+            Cell::new(&duration(report.queued_s)),
+            Cell::new(&report.wall_s.map_or_else(String::new, duration)),
+            Cell::new(&duration(report.cpu_user_s + report.cpu_system_s)),
+            Cell::new(&size(report.memory_peak_bytes)),
+            Cell::new(&plain(&report.name)),
+            Cell::new(&plain(&report.command.join(" "))),
+        ]);
+    }
+    table.write(width, false, out)
+}
+
+const REPORT: [Column; 9] = [
+    column("JOB", Align::Right, 0),
+    column("USER", Align::Left, 3),
+    column("END", Align::Left, 0),
+    column("QUEUED", Align::Right, 2),
+    column("RAN", Align::Right, 0),
+    column("CPU", Align::Right, 1),
+    column("MEMORY", Align::Right, 1),
+    column("NAME", Align::Left, 0),
+    column("COMMAND", Align::Left, 4),
+];
 
 /// A class in a word.
 #[must_use]

@@ -1,0 +1,198 @@
+//! Which jobs of many `status` and `report` show, in which order, and what of them: by the keys that their JSON has.
+
+use std::cmp::Ordering;
+
+use clap::Args;
+use pinfold_profile::report::plain;
+use pinfold_proto::ExitCode;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::failure::Failure;
+
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Which jobs, and what of them")]
+pub(crate) struct Filter {
+    /// Only jobs of this user
+    #[arg(long, value_name = "USER")]
+    pub user: Option<String>,
+    /// Only jobs by this name; * stands for any characters
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Only jobs in one of these states: queued, held, running, frozen, parked, exited
+    #[arg(long, value_name = "STATE[,STATE]", value_delimiter = ',',
+          value_parser = ["queued", "held", "running", "frozen", "parked", "exited"])]
+    pub state: Vec<String>,
+    /// Only jobs of this project
+    #[arg(long, value_name = "NAME")]
+    pub project: Option<String>,
+    /// At most N jobs, the first after sorting
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+    /// By this key of the JSON; with - before it the largest first
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    pub sort: Option<String>,
+    /// A table of these keys of the JSON, as they are there
+    #[arg(long, value_name = "KEY[,KEY]", value_delimiter = ',', conflicts_with = "json")]
+    pub columns: Vec<String>,
+}
+
+impl Filter {
+    /// Those that are asked for, in order.
+    pub(super) fn apply<T: Serialize>(&self, jobs: Vec<T>) -> Result<Vec<T>, Failure> {
+        let mut kept: Vec<(Map<String, Value>, T)> =
+            jobs.into_iter().map(|job| (keys_of(&job), job)).filter(|(keys, _)| self.keeps(keys)).collect();
+        if let Some(key) = &self.sort {
+            let (key, down) = key.strip_prefix('-').map_or((key.as_str(), false), |key| (key, true));
+            if let Some((keys, _)) = kept.first() {
+                known(keys, "--sort", key)?;
+            }
+            kept.sort_by(|(one, _), (other, _)| {
+                let order = compare(&one[key], &other[key]);
+                if down { order.reverse() } else { order }
+            });
+        }
+        kept.truncate(self.limit.unwrap_or(usize::MAX));
+        Ok(kept.into_iter().map(|(_, job)| job).collect())
+    }
+
+    fn keeps(&self, keys: &Map<String, Value>) -> bool {
+        let text = |key: &str| keys.get(key).and_then(Value::as_str).unwrap_or("");
+        self.user.as_deref().is_none_or(|user| text("user") == user)
+            && self.project.as_deref().is_none_or(|project| text("project") == project)
+            && (self.state.is_empty() || self.state.iter().any(|state| text("state") == state))
+            && self.name.as_deref().is_none_or(|name| matches(name, text("name")))
+    }
+
+    /// A table of the keys that are asked for.
+    pub(super) fn table<T: Serialize>(&self, jobs: &[T]) -> Result<String, Failure> {
+        let mut rows: Vec<Vec<String>> = vec![self.columns.iter().map(|key| key.to_uppercase()).collect()];
+        for job in jobs {
+            let keys = keys_of(job);
+            let cell = |key: &String| known(&keys, "--columns", key).map(|()| shown(&keys[key]));
+            rows.push(self.columns.iter().map(cell).collect::<Result<_, _>>()?);
+        }
+        let widths: Vec<usize> = (0..self.columns.len())
+            .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
+            .collect();
+        let line = |row: &Vec<String>| {
+            let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
+            cells.collect::<Vec<String>>().join("  ").trim_end().to_owned() + "\n"
+        };
+        Ok(rows.iter().map(line).collect())
+    }
+}
+
+fn keys_of<T: Serialize>(job: &T) -> Map<String, Value> {
+    match serde_json::to_value(job) {
+        Ok(Value::Object(keys)) => keys,
+        _ => Map::new(),
+    }
+}
+
+fn known(keys: &Map<String, Value>, option: &str, key: &str) -> Result<(), Failure> {
+    if keys.contains_key(key) {
+        return Ok(());
+    }
+    let all: Vec<&str> = keys.keys().map(String::as_str).collect();
+    Err(Failure::new(
+        ExitCode::Usage,
+        format!("{option}: there is no key `{key}`; there are {}", all.join(", ")),
+    ))
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => plain(text),
+        Value::Array(all) => all.iter().map(shown).collect::<Vec<String>>().join(","),
+        other => plain(&other.to_string()),
+    }
+}
+
+/// Numbers by size, texts by letters; what is absent comes first.
+fn compare(one: &Value, other: &Value) -> Ordering {
+    match (one.as_f64(), other.as_f64()) {
+        (Some(one), Some(other)) => one.total_cmp(&other),
+        _ => (!one.is_null(), shown(one)).cmp(&(!other.is_null(), shown(other))),
+    }
+}
+
+/// Whether a name is as the pattern has it, `*` standing for any characters.
+fn matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = name.strip_prefix(parts.next().unwrap_or("")) else { return false };
+    let mut parts: Vec<&str> = parts.collect();
+    let Some(last) = parts.pop() else { return rest.is_empty() };
+    for part in parts {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn jobs() -> Vec<Value> {
+        let job = |job: u64, name: &str, state: &str, user: &str, wall: Option<f64>| json!({ "job": job, "name": name, "state": state, "user": user, "project": null, "wall_s": wall });
+        vec![
+            job(1, "sort", "exited", "ann", Some(3.0)),
+            job(2, "sort-2", "running", "bob", None),
+            job(3, "make", "queued", "ann", Some(10.5)),
+        ]
+    }
+
+    #[track_caller]
+    fn check(filter: Filter, want: &[u64]) {
+        let got = filter.apply(jobs()).expect("known keys");
+        let got: Vec<u64> = got.iter().filter_map(|job| job["job"].as_u64()).collect();
+        assert_eq!(got, want, "{filter:?}");
+    }
+
+    #[test]
+    fn jobs_are_picked_and_sorted() {
+        let some = |text: &str| Some(text.to_owned());
+        check(Filter::default(), &[1, 2, 3]);
+        check(Filter { user: some("ann"), ..Filter::default() }, &[1, 3]);
+        check(Filter { name: some("sort*"), ..Filter::default() }, &[1, 2]);
+        check(Filter { name: some("sort"), ..Filter::default() }, &[1]);
+        check(Filter { state: vec!["queued".into(), "running".into()], ..Filter::default() }, &[2, 3]);
+        check(Filter { project: some("x"), ..Filter::default() }, &[]);
+        check(Filter { sort: some("-wall_s"), limit: Some(2), ..Filter::default() }, &[3, 1]);
+        check(Filter { sort: some("name"), ..Filter::default() }, &[3, 1, 2]);
+    }
+
+    #[test]
+    fn columns_are_keys() {
+        let filter =
+            Filter { columns: vec!["job".into(), "name".into(), "wall_s".into()], ..Filter::default() };
+        let want = "JOB  NAME    WALL_S\n1    sort    3.0\n2    sort-2  -\n3    make    10.5\n";
+        assert_eq!(filter.table(&jobs()).expect("known keys"), want);
+        let unknown = Filter { columns: vec!["wall".into()], ..Filter::default() };
+        assert!(unknown.table(&jobs()).expect_err("refused").message.contains("wall_s"));
+        let unknown = Filter { sort: Some("wall".into()), ..Filter::default() };
+        assert!(unknown.apply(jobs()).expect_err("refused").message.contains("--sort"));
+    }
+
+    #[test]
+    fn names_with_stars() {
+        for (pattern, name, want) in [
+            ("a", "a", true),
+            ("a", "ab", false),
+            ("*", "", true),
+            ("a*c", "abc", true),
+            ("a*c", "ac", true),
+            ("a*a", "a", false),
+            ("*b*", "abc", true),
+            ("*x*", "abc", false),
+        ] {
+            assert_eq!(matches(pattern, name), want, "{pattern} {name}");
+        }
+    }
+}
