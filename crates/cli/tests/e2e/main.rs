@@ -25,6 +25,7 @@ mod faults;
 mod files;
 mod host;
 mod hostile;
+mod hub;
 mod isolated;
 mod kind;
 mod lingering;
