@@ -1,17 +1,23 @@
 # What people type. Each target sets up what it needs first (as root with apt; otherwise it says what is missing).
 .DEFAULT_GOAL := help
-.PHONY: help demo test crash lab bench hostile deb lint clean
+.PHONY: help demo hub-demo test crash lab bench hostile deb lint clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 binaries := --package pinfold-cli --package pinfold-daemon --package pinfold-bench
 
 help: ## This list
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
 demo: ## Real programs three ways, a table and a picture in demo-results/ (about 5 minutes after the build)
 	@scripts/setup.sh --demo
 	@cargo build --release $(binaries)
 	@$(target)/release/pinfold-bench demo
+
+hub-demo: ## A hub with five simulated hosts, and its page on http://127.0.0.1:8470 (until Ctrl-C)
+	@scripts/setup.sh --build
+	@cargo build --release --package pinfold-hub
+	@rm -rf $(target)/hub-demo
+	@$(target)/release/pinfold-hub demo --dir $(target)/hub-demo
 
 test: ## The whole suite: format, lints, simulated episodes, all tests
 	@scripts/setup.sh --test

@@ -28,6 +28,9 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub reach: Reach,
 
+    #[command(flatten)]
+    pub elsewhere: crate::hub::Elsewhere,
+
     #[command(subcommand)]
     pub command: Command,
 }
@@ -62,7 +65,7 @@ impl Cli {
         let matches = RunArgs::augment_args(Reach::augment_args(bare)).try_get_matches_from(words).ok()?;
         let reach = Reach::from_arg_matches(&matches).ok()?;
         let run = RunArgs::from_arg_matches(&matches).ok()?;
-        Some(Self { reach, command: Command::Run(Box::new(run)) })
+        Some(Self { reach, elsewhere: crate::hub::Elsewhere::HERE, command: Command::Run(Box::new(run)) })
     }
 }
 
@@ -145,6 +148,8 @@ pub(crate) enum Command {
     Sim(Box<crate::sim::SimArgs>),
     /// Show what the host as a whole did while jobs ran: processors, memory, stalls, temperature
     Host(crate::readings::HostArgs),
+    /// Hand what this host's jobs used over to a hub of many hosts, or sign in there
+    Hub(crate::hub::HubArgs),
     /// Say what pinfold can do on this host, what it cannot, and what would change that
     Doctor(JsonArgs),
     /// Without a daemon: thaw and unlimit everything pinfold ever made

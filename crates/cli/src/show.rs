@@ -21,7 +21,7 @@ mod status;
 pub(crate) use ask::each;
 pub(crate) use export::{ExportArgs, Written, export};
 pub(crate) use plot::{Drawing, Picture, PlotArgs, picture_kind, plot};
-pub(crate) use reports::{ReportArgs, report};
+pub(crate) use reports::{GroupBy, ReportArgs, report};
 pub(crate) use status::{StatusArgs, WhyArgs, status, why};
 
 use export::ToSheet;

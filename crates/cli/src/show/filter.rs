@@ -39,7 +39,7 @@ pub(crate) struct Filter {
 
 impl Filter {
     /// Those that are asked for, in order.
-    pub(super) fn apply<T: Serialize>(&self, jobs: Vec<T>) -> Result<Vec<T>, Failure> {
+    pub(crate) fn apply<T: Serialize>(&self, jobs: Vec<T>) -> Result<Vec<T>, Failure> {
         let mut kept: Vec<(Map<String, Value>, T)> =
             jobs.into_iter().map(|job| (keys_of(&job), job)).filter(|(keys, _)| self.keeps(keys)).collect();
         if let Some(key) = &self.sort {
@@ -65,7 +65,7 @@ impl Filter {
     }
 
     /// A table of the keys that are asked for.
-    pub(super) fn table<T: Serialize>(&self, jobs: &[T]) -> Result<String, Failure> {
+    pub(crate) fn table<T: Serialize>(&self, jobs: &[T]) -> Result<String, Failure> {
         let mut rows: Vec<Vec<String>> = vec![self.columns.iter().map(|key| key.to_uppercase()).collect()];
         for job in jobs {
             let keys = keys_of(job);

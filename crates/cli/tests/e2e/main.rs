@@ -26,6 +26,7 @@ mod faults;
 mod files;
 mod host;
 mod hostile;
+mod hub;
 mod isolated;
 mod kind;
 mod lingering;

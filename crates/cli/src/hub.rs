@@ -1,0 +1,250 @@
+//! A hub: handing what this host's jobs used over to it, and asking it about other hosts.
+//!
+//! The pusher is a process of its own ([`push`]), with no rights but those that an operator has on the daemon's socket.
+//! Absent here: what is sent and how ([`pinfold_hubwire`]), and how the daemon is asked ([`source`]).
+
+mod ask;
+mod push;
+mod source;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use clap::{Args, Subcommand};
+use pinfold_hubwire::client::{ClientError, HubClient};
+use pinfold_hubwire::settings::{Settings, SettingsError};
+use pinfold_hubwire::spool::SPOOL_BYTES;
+use pinfold_proto::ExitCode;
+use pinfold_proto::quantity::parse_size;
+use pinfold_sys::peer;
+use serde::Deserialize;
+
+use crate::client::Dial;
+use crate::failure::Failure;
+use crate::run::say;
+
+pub(crate) use ask::{Elsewhere, ask};
+
+/// The settings of a joined host, and those of a reader.
+const JOINED: &str = "hub.json";
+
+#[derive(Debug, Args)]
+pub(crate) struct HubArgs {
+    #[command(subcommand)]
+    verb: HubVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum HubVerb {
+    /// Have this host's jobs told to a hub, from now on; for operators
+    Join(JoinArgs),
+    /// Tell this host's jobs to no hub any more
+    Leave(LeaveArgs),
+    /// Show whether this host tells a hub, and what waits to be sent
+    Status(crate::args::JsonArgs),
+    /// Send to the hub that was joined, until `leave`; `join` starts this, or a unit does
+    Push(PushArgs),
+    /// Keep a reader's token, for `pinfold --host NAME` and `hub login`
+    Reader(ReaderArgs),
+    /// Print a link that signs the holder of the reader's token in on the hub's page, once
+    Login,
+}
+
+#[derive(Debug, Args)]
+struct JoinArgs {
+    /// The hub: https://HOST[:PORT]
+    url: String,
+    #[command(flatten)]
+    token: TokenArgs,
+    /// Start no pusher: a unit does
+    #[arg(long)]
+    no_start: bool,
+}
+
+#[derive(Debug, Args)]
+struct ReaderArgs {
+    /// The hub: https://HOST[:PORT]
+    url: String,
+    #[command(flatten)]
+    token: TokenArgs,
+}
+
+#[derive(Debug, Args)]
+struct TokenArgs {
+    /// The token that the hub's operator made; - reads it from standard input, where other users do not see it
+    #[arg(long, value_name = "TOKEN|-")]
+    token: String,
+    /// Certificates that the hub's own is signed by, as PEM, where no public authority did
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct LeaveArgs {
+    /// Leave although something waits to be sent; it is removed
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, Args)]
+struct PushArgs {
+    /// How much may wait on this host's disk while the hub is away
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value_t = SPOOL_BYTES)]
+    spool: u64,
+    /// Send what there is, and end
+    #[arg(long)]
+    once: bool,
+}
+
+/// `pinfold hub`.
+pub(crate) fn hub(dial: &Dial, args: &HubArgs) -> Result<(), Failure> {
+    match &args.verb {
+        HubVerb::Join(args) => join(dial, args),
+        HubVerb::Leave(args) => leave(args),
+        HubVerb::Status(args) => push::status(args.json),
+        HubVerb::Push(args) => push::push(dial, args.spool, args.once),
+        HubVerb::Reader(args) => reader(args),
+        HubVerb::Login => ask::login(),
+    }
+}
+
+/// Where the pusher keeps its settings, its cursor and its spool: `$PINFOLD_HUB_DIR`, else `/var/lib/pinfold-push` for root,
+/// else below `$XDG_STATE_HOME` or `~/.local/state`.
+fn push_dir() -> Result<PathBuf, Failure> {
+    directory("PINFOLD_HUB_DIR", "/var/lib/pinfold-push", "XDG_STATE_HOME", ".local/state", "pinfold-push")
+}
+
+/// Where a reader's token is: `$PINFOLD_HUB_READER_DIR`, else `/etc/pinfold` for root, else below `$XDG_CONFIG_HOME` or
+/// `~/.config`.
+fn reader_file() -> Result<PathBuf, Failure> {
+    directory("PINFOLD_HUB_READER_DIR", "/etc/pinfold", "XDG_CONFIG_HOME", ".config", "pinfold")
+        .map(|dir| dir.join("hub-reader.json"))
+}
+
+fn directory(own: &str, of_root: &str, base: &str, home: &str, name: &str) -> Result<PathBuf, Failure> {
+    let path =
+        |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    if let Some(dir) = path(own) {
+        return Ok(dir);
+    }
+    if peer::own_uid() == 0 {
+        return Ok(PathBuf::from(of_root));
+    }
+    let below = path(base).or_else(|| path("HOME").map(|dir| dir.join(home)));
+    let none = || Failure::new(ExitCode::Usage, format!("there is no HOME: say a directory by {own}"));
+    below.map(|dir| dir.join(name)).ok_or_else(none)
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        let code = match &error {
+            ClientError::Address { .. } | ClientError::Certificates(_) => ExitCode::Usage,
+            ClientError::Refused { status: 401 | 403, .. } => ExitCode::Permission,
+            ClientError::Unreachable { .. } => ExitCode::NoDaemon,
+            _ => ExitCode::Failed,
+        };
+        let mut failure = Self::doing("the hub", &error);
+        failure.code = code;
+        failure
+    }
+}
+
+impl From<SettingsError> for Failure {
+    fn from(error: SettingsError) -> Self {
+        Self::doing("the hub's settings", &error)
+    }
+}
+
+/// Who the hub says one is.
+#[derive(Debug, Deserialize)]
+struct Me {
+    kind: String,
+    name: String,
+}
+
+/// Looks whether the hub knows the token, and for what.
+fn known(url: &str, args: &TokenArgs, kind: &str) -> Result<Settings, Failure> {
+    let token = match args.token.as_str() {
+        "-" => std::io::read_to_string(std::io::stdin())
+            .map_err(|error| Failure::doing("failed to read the token from standard input", &error))?,
+        token => token.to_owned(),
+    };
+    let read = |path: &Path| {
+        std::fs::read_to_string(path)
+            .map_err(|error| Failure::new(ExitCode::Usage, format!("--ca {}: {error}", path.display())))
+    };
+    let authority = args.ca.as_deref().map(read).transpose()?;
+    let token = token.trim().to_owned();
+    let me: Me = HubClient::new(url, &token, authority.as_deref())?.get("/api/v1/me")?;
+    if me.kind != kind {
+        let text = format!("this is the token of a {}, and a {kind}'s is wanted", me.kind);
+        return Err(Failure::new(ExitCode::Usage, text));
+    }
+    Ok(Settings { url: url.trim_end_matches('/').to_owned(), token, authority, name: me.name })
+}
+
+fn join(dial: &Dial, args: &JoinArgs) -> Result<(), Failure> {
+    // Whoever is no operator of the daemon would push own jobs alone, as if they were all.
+    source::check_operator(dial)?;
+    let settings = known(&args.url, &args.token, "host")?;
+    let dir = push_dir()?;
+    settings.save(&dir.join(JOINED))?;
+    say(&format!("this host is {} to {}", settings.name, settings.url));
+    if args.no_start {
+        return Ok(());
+    }
+    start(dial)
+}
+
+/// Starts the pusher, which outlives this command. One that runs already keeps its place.
+fn start(dial: &Dial) -> Result<(), Failure> {
+    use std::os::unix::process::CommandExt as _;
+    let program =
+        std::env::current_exe().map_err(|error| Failure::doing("failed to find pinfold", &error))?;
+    let mut command = Command::new(program);
+    command.arg("--socket").arg(dial.socket()).args(["hub", "push"]);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .current_dir("/")
+        .process_group(0);
+    command.spawn().map(drop).map_err(|error| Failure::doing("failed to start the pusher", &error))?;
+    say(
+        "the pusher runs until `pinfold hub leave` or the host's restart; a unit starts it each time (docs/hub.md)",
+    );
+    Ok(())
+}
+
+fn leave(args: &LeaveArgs) -> Result<(), Failure> {
+    let dir = push_dir()?;
+    let Some(settings) = Settings::load(&dir.join(JOINED))? else {
+        return Err(Failure::new(ExitCode::Failed, "this host has joined no hub"));
+    };
+    let waiting = push::waiting(&dir)?;
+    if waiting.bundles > 0 && !args.force {
+        let text = format!(
+            "{} bundles wait to be sent to {}; --force leaves without them",
+            waiting.bundles, settings.url
+        );
+        return Err(Failure::new(ExitCode::Failed, text));
+    }
+    let gone = |path: &Path| match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Failure::doing(format!("failed to remove {}", path.display()), &error))
+        }
+        _ => Ok(()),
+    };
+    // The pusher looks for its settings each time, and ends without them.
+    gone(&dir.join(JOINED))?;
+    push::remove_spool(&dir)?;
+    say(&format!("this host tells {} nothing any more; have its token revoked there", settings.url));
+    Ok(())
+}
+
+fn reader(args: &ReaderArgs) -> Result<(), Failure> {
+    let settings = known(&args.url, &args.token, "reader")?;
+    settings.save(&reader_file()?)?;
+    say(&format!("reads {} as {}", settings.url, settings.name));
+    Ok(())
+}

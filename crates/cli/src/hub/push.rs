@@ -1,0 +1,304 @@
+//! The pusher as a process: looks at the host every two seconds, and sends. One a directory. It never starts a daemon.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use pinfold_hubwire::backoff;
+use pinfold_hubwire::bundle::SpoolFigures;
+use pinfold_hubwire::client::HubClient;
+use pinfold_hubwire::disk::{Disk as _, RealDisk};
+use pinfold_hubwire::push::{Pusher, UplinkError};
+use pinfold_hubwire::settings::Settings;
+use pinfold_hubwire::spool::Spool;
+use pinfold_profile::report::{date_utc, plain, size};
+use pinfold_proto::ExitCode;
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+
+use super::{JOINED, push_dir, source};
+use crate::client::Dial;
+use crate::failure::Failure;
+use crate::run::say;
+use crate::show::{print_json, print_text};
+
+/// How often it looks.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// What `hub status` reads.
+const SAID: &str = "pusher.json";
+
+/// What the pusher last said of itself.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Said {
+    /// When, in Unix seconds.
+    time_s: f64,
+    /// When the hub last took something.
+    reached_s: Option<f64>,
+    /// Why it took nothing since.
+    failed: Option<String>,
+    /// What else is wrong.
+    trouble: Option<String>,
+    spool: SpoolFigures,
+    /// Jobs' parts that were sent since it was started.
+    sent: u64,
+}
+
+/// The directory for this process alone, as long as what is returned lives; `None`: another has it.
+fn alone(dir: &Path) -> Result<Option<File>, Failure> {
+    let path = dir.join("lock");
+    let failed = |error: &io::Error| Failure::doing(format!("failed to open {}", path.display()), error);
+    RealDisk.list(dir).map_err(|error| failed(&error))?;
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(|error| failed(&error))?;
+    Ok(rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok().then_some(file))
+}
+
+fn settings(dir: &Path) -> Result<Option<Settings>, Failure> {
+    Ok(Settings::load(&dir.join(JOINED))?)
+}
+
+/// `pinfold hub push`.
+pub(super) fn push(dial: &Dial, spool_bytes: u64, once: bool) -> Result<(), Failure> {
+    let dir = push_dir()?;
+    let none = "this host has joined no hub: `pinfold hub join URL --token TOKEN` does that";
+    let first = settings(&dir)?.ok_or_else(|| Failure::new(ExitCode::Failed, none))?;
+    let Some(_alone) = alone(&dir)? else {
+        return Err(Failure::new(ExitCode::Refused, format!("another pusher works in {}", dir.display())));
+    };
+    let pusher = Pusher::open(RealDisk, &dir, spool_bytes, &boot());
+    let pusher = pusher.map_err(|error| Failure::doing("the pusher", &error))?;
+    let client = first.client()?;
+    let mut round = Round { pusher, client, settings: first, said: Said::default(), begun: Instant::now() };
+    let mut daemon = source::Daemon::new(dial);
+    loop {
+        round.go(&mut daemon, &dir)?;
+        if once {
+            return round.finish(&mut daemon, &dir);
+        }
+        if !round.is_behind() {
+            std::thread::sleep(EVERY);
+        }
+        match settings(&dir)? {
+            None => return Ok(()),
+            Some(now) if now != round.settings => {
+                round.client = now.client()?;
+                round.settings = now;
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// What a round works with.
+struct Round {
+    pusher: Pusher<RealDisk>,
+    client: HubClient,
+    settings: Settings,
+    said: Said,
+    begun: Instant,
+}
+
+impl Round {
+    /// Looks at the host, and sends.
+    fn go(&mut self, daemon: &mut source::Daemon<'_>, dir: &Path) -> Result<(), Failure> {
+        let failed = |error| Failure::doing("the pusher", &error);
+        let (now, now_us) = (self.begun.elapsed(), now_us());
+        let trouble = match self.pusher.collect(daemon, now_us) {
+            Ok(collected) => {
+                let chance = chance(now_us);
+                let told = self.pusher.tell(&mut self.client, collected.status, now_us, now, chance);
+                if let Some(error) = told.map_err(failed)? {
+                    self.note(&error);
+                }
+                collected.trouble
+            }
+            Err(error) => Some(error),
+        };
+        self.trouble(trouble.map(|error| Failure::doing("not all is in the spool", &error).message));
+        let asked = self.pusher.may_send(now);
+        let sent = self.pusher.send(&mut self.client, now, chance(now_us)).map_err(failed)?;
+        self.said.sent += sent.new + sent.known;
+        for why in &sent.refused {
+            say(&format!("the hub refused a bundle for good, and it is put aside: {}", plain(why)));
+        }
+        match &sent.failed {
+            Some(error) => self.note(error),
+            None if asked && self.pusher.may_send(now) => {
+                self.said.reached_s = Some(seconds(now_us));
+                self.said.failed = None;
+            }
+            None => {}
+        }
+        self.said.time_s = seconds(now_us);
+        self.said.spool = self.pusher.figures();
+        keep(dir, &self.said);
+        Ok(())
+    }
+
+    /// Whether the next round has something to do at once.
+    fn is_behind(&self) -> bool {
+        self.said.trouble.is_none() && self.pusher.is_behind()
+    }
+
+    /// A new failure is said once.
+    fn note(&mut self, error: &UplinkError) {
+        let words = plain(&error.to_string());
+        if self.said.failed.as_ref() != Some(&words) {
+            say(&format!("{words}; the spool keeps what is not sent, and it is tried again"));
+        }
+        self.said.failed = Some(words);
+    }
+
+    fn trouble(&mut self, words: Option<String>) {
+        if let Some(new) = words.as_ref().filter(|_| self.said.trouble != words) {
+            say(&plain(new));
+        }
+        self.said.trouble = words;
+    }
+
+    /// Goes on until all is sent that was over, or something fails.
+    fn finish(&mut self, daemon: &mut source::Daemon<'_>, dir: &Path) -> Result<(), Failure> {
+        loop {
+            let wrong = self.said.failed.as_ref().or(self.said.trouble.as_ref());
+            if let Some(wrong) = wrong {
+                return Err(Failure::new(ExitCode::Failed, wrong));
+            }
+            if self.pusher.is_idle() {
+                return Ok(());
+            }
+            self.go(daemon, dir)?;
+        }
+    }
+}
+
+/// What is lost with it at a power cut is of no use after one.
+fn keep(dir: &Path, said: &Said) {
+    let (new, path) = (dir.join("pusher.json.new"), dir.join(SAID));
+    let text = serde_json::to_vec(said).unwrap_or_default();
+    let _ = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &path));
+}
+
+/// A number that differs between hosts and times.
+fn chance(now_us: u64) -> u32 {
+    use std::hash::{BuildHasher as _, RandomState};
+    let drawn = RandomState::new().hash_one(now_us);
+    u32::try_from(drawn >> 32).unwrap_or(u32::MAX)
+}
+
+fn now_us() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn seconds(us: u64) -> f64 {
+    pinfold_proto::view::seconds(us)
+}
+
+/// The kernel's name for this boot.
+fn boot() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
+}
+
+/// `pinfold hub status --json`.
+#[derive(Debug, Serialize)]
+struct HubStatus {
+    version: u32,
+    /// The hub; `null`: none was joined.
+    url: Option<String>,
+    /// What the hub calls this host.
+    name: Option<String>,
+    /// Whether a pusher runs.
+    running: bool,
+    /// When the hub last took something, in Unix seconds.
+    reached_s: Option<f64>,
+    /// Why it took nothing since.
+    failed: Option<String>,
+    /// Why not all jobs that are over are in the spool.
+    trouble: Option<String>,
+    spool: SpoolFigures,
+}
+
+/// `pinfold hub status`.
+pub(super) fn status(json: bool) -> Result<(), Failure> {
+    let dir = push_dir()?;
+    let joined = settings(&dir)?;
+    let said: Option<Said> =
+        std::fs::read(dir.join(SAID)).ok().and_then(|text| serde_json::from_slice(&text).ok());
+    let said = said.filter(|_| joined.is_some()).unwrap_or_default();
+    let running = joined.is_some() && alone(&dir)?.is_none();
+    let spool = if joined.is_some() && !running { waiting(&dir)? } else { said.spool };
+    let (url, name) = joined.map(|joined| (joined.url, joined.name)).unzip();
+    let Said { reached_s, failed, trouble, .. } = said;
+    let view = HubStatus { version: 1, url, name, running, reached_s, failed, trouble, spool };
+    if json {
+        return print_json(&view);
+    }
+    print_text(|out| write(&view, out))
+}
+
+fn write(view: &HubStatus, out: &mut dyn io::Write) -> io::Result<()> {
+    let (Some(url), Some(name)) = (&view.url, &view.name) else {
+        return writeln!(out, "this host has joined no hub");
+    };
+    writeln!(out, "this host is {} to {}", plain(name), plain(url))?;
+    match (view.running, view.reached_s) {
+        (false, _) => writeln!(out, "no pusher runs: `pinfold hub push` is one, and docs/hub.md has a unit")?,
+        (true, None) => writeln!(out, "the pusher runs, and has not reached the hub yet")?,
+        (true, Some(reached_s)) => {
+            writeln!(out, "the pusher runs, and reached the hub at {}", date_utc(reached_s))?
+        }
+    }
+    for wrong in [&view.failed, &view.trouble].into_iter().flatten() {
+        writeln!(out, "{}", plain(wrong))?;
+    }
+    let SpoolFigures { bundles, bytes, max_bytes, jobs_waiting, refused } = view.spool;
+    writeln!(
+        out,
+        "waiting: {bundles} bundles, {} of {}, and {jobs_waiting} jobs beside them",
+        size(bytes),
+        size(max_bytes)
+    )?;
+    if refused > 0 {
+        writeln!(out, "refused by the hub for good: {refused} bundles, kept in `refused`")?;
+    }
+    if view.running && view.failed.is_some() {
+        writeln!(out, "it is tried again within {} s", backoff::LONGEST.as_secs())?;
+    }
+    Ok(())
+}
+
+/// What waits in a spool whose pusher may be gone.
+pub(super) fn waiting(dir: &Path) -> Result<SpoolFigures, Failure> {
+    let spool = Spool::look(RealDisk, dir).map_err(|error| Failure::doing("the spool", &error))?;
+    Ok(SpoolFigures {
+        bundles: spool.bundles(),
+        bytes: spool.held_bytes(),
+        max_bytes: spool.max_bytes(),
+        jobs_waiting: 0,
+        refused: spool.refused(),
+    })
+}
+
+/// Removes what a pusher kept, but for refused bundles. One that runs ends by itself.
+pub(super) fn remove_spool(dir: &Path) -> Result<(), Failure> {
+    let failed = |what: &Path, error: &io::Error| {
+        Failure::doing(format!("failed to remove {}", what.display()), error)
+    };
+    let spool = dir.join("spool");
+    for (name, _) in RealDisk.list(&spool).map_err(|error| failed(&spool, &error))? {
+        let path = spool.join(name);
+        RealDisk.remove(&path).map_err(|error| failed(&path, &error))?;
+    }
+    for name in ["cursor.json", SAID] {
+        let path = dir.join(name);
+        RealDisk.remove(&path).map_err(|error| failed(&path, &error))?;
+    }
+    Ok(())
+}

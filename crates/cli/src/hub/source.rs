@@ -1,0 +1,189 @@
+//! This host's store, asked through the daemon's socket as an operator. The connection is made anew when it breaks.
+
+use std::collections::BTreeSet;
+
+use pinfold_hubwire::bundle::Act;
+use pinfold_hubwire::push::{Found, Look, Source, SourceError};
+use pinfold_proto::ExitCode;
+use pinfold_proto::view::{ReportView, StatusView};
+use pinfold_proto::wire::{Piece, Reply, Request, Select};
+
+use crate::client::{Client, Dial, unexpected};
+use crate::failure::Failure;
+
+/// How far before the last job that was seen others are looked for, in microseconds: a clock that was set back by less hides
+/// none.
+const SLACK_US: u64 = 86_400_000_000;
+
+/// Jobs that are asked for by name, at most.
+const NAMED_MAX: u64 = 500;
+
+/// The daemon.
+pub(super) struct Daemon<'a> {
+    dial: &'a Dial,
+    client: Option<Client>,
+}
+
+impl<'a> Daemon<'a> {
+    /// The daemon that is meant, not asked yet.
+    pub(super) fn new(dial: &'a Dial) -> Self {
+        Self { dial, client: None }
+    }
+
+    /// The jobs that are open and those above `seen`; `None`: they are too many to be named.
+    fn named(&mut self, seen: u64, open: &BTreeSet<u64>) -> Result<Option<Vec<u64>>, Failure> {
+        let highest = self.with(|client| last(client, 1))?.into_iter().max().unwrap_or(0);
+        let count = highest.saturating_sub(seen);
+        if count + open.len() as u64 > NAMED_MAX {
+            return Ok(None);
+        }
+        let mut names: BTreeSet<u64> = open.clone();
+        if count > 0 {
+            // Of so many numbers these are the last, whether or not each of them is a job's.
+            let new = self.with(|client| last(client, u32::try_from(count).unwrap_or(u32::MAX)))?;
+            names.extend(new.into_iter().filter(|&job| job > seen));
+        }
+        Ok(Some(names.into_iter().collect()))
+    }
+
+    /// A connection, if a daemon is there. None is started for it.
+    fn connect(&self) -> Result<Client, Failure> {
+        let text = || format!("no daemon that can be asked listens on {}", self.dial.socket().display());
+        self.dial.connect_if_there().ok_or_else(|| Failure::new(ExitCode::NoDaemon, text()))
+    }
+
+    /// Asks over the connection that there is, or a new one. After a failure the next question makes a new one.
+    fn with<T>(&mut self, ask: impl FnOnce(&mut Client) -> Result<T, Failure>) -> Result<T, Failure> {
+        let mut client = match self.client.take() {
+            Some(client) => client,
+            None => self.connect()?,
+        };
+        let answer = ask(&mut client)?;
+        self.client = Some(client);
+        Ok(answer)
+    }
+}
+
+fn status(client: &mut Client, request: &Request) -> Result<StatusView, Failure> {
+    match client.ask(request)? {
+        Reply::Status(view) => Ok(view),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// The numbers of the last jobs, of all users.
+fn last(client: &mut Client, count: u32) -> Result<Vec<u64>, Failure> {
+    let mut numbers = Vec::new();
+    client.ask_in_pieces(&report(Select::Last(count), false), |piece| {
+        if let Piece::Jobs(reports) = piece {
+            numbers.extend(reports.iter().map(|report| report.job));
+        }
+        Ok(())
+    })?;
+    Ok(numbers)
+}
+
+fn lost(failure: Failure) -> SourceError {
+    SourceError(failure.message)
+}
+
+fn report(select: Select, series: bool) -> Request {
+    // `all` goes with jobs that are not named; those that are named an operator may see anyhow.
+    let all = !matches!(select, Select::Jobs(_));
+    Request::Report { select, series, processes: false, threads: false, files: false, all, pieces: true }
+}
+
+/// Fails unless the daemon takes this user for an operator, who may see all jobs.
+pub(super) fn check_operator(dial: &Dial) -> Result<(), Failure> {
+    let mut client = dial.connect()?;
+    client.ask_in_pieces(&report(Select::Last(1), false), |_| Ok(())).map_err(|failure| {
+        if failure.code == ExitCode::Permission {
+            let text =
+                format!("{failure}; only operators of this host (`access.operators`) hand its jobs to a hub");
+            return Failure::new(ExitCode::Permission, text);
+        }
+        failure
+    })
+}
+
+impl Source for Daemon<'_> {
+    fn origin(&mut self) -> Result<String, SourceError> {
+        self.with(|client| Ok(client.welcome.instance.clone())).map_err(lost)
+    }
+
+    fn look(&mut self, seen: u64, open: &BTreeSet<u64>) -> Result<Look, SourceError> {
+        // Jobs by name cost the daemon little; a status of all reads the last thousand that are over.
+        if let Some(names) = self.named(seen, open).map_err(lost)? {
+            let request = Request::Status { all: !names.is_empty(), jobs: names, at_us: None };
+            match self.with(|client| status(client, &request)) {
+                Ok(status) => return Ok(Look { status, complete: true }),
+                // One of them is not known any more.
+                Err(failure) if failure.code == ExitCode::Failed => {}
+                Err(failure) => return Err(lost(failure)),
+            }
+        }
+        let request = Request::Status { jobs: Vec::new(), all: true, at_us: None };
+        let status = self.with(|client| status(client, &request)).map_err(lost)?;
+        Ok(Look::of_the_last(status, seen))
+    }
+
+    fn after(&mut self, seen: u64, submitted_us: u64, most: usize) -> Result<Vec<Found>, SourceError> {
+        let mut found: Vec<Found> = Vec::new();
+        // The first of them are wanted, and there may be very many: the connection is dropped once it gave enough.
+        let mut client = self.connect().map_err(lost)?;
+        let request = report(Select::Since(submitted_us.saturating_sub(SLACK_US)), false);
+        let told = client.ask_in_pieces(&request, |piece| {
+            let Piece::Jobs(reports) = piece else { return Ok(()) };
+            let new = reports.iter().filter(|report| report.job > seen).map(|report| Found {
+                job: report.job,
+                submitted_us: pinfold_hubwire::bundle::microseconds(report.submitted_s),
+            });
+            found.extend(new);
+            if found.len() < most { Ok(()) } else { Err(Failure::new(ExitCode::Done, "")) }
+        });
+        match told {
+            Err(failure) if failure.code != ExitCode::Done => Err(lost(failure)),
+            _ => {
+                found.truncate(most);
+                Ok(found)
+            }
+        }
+    }
+
+    fn job(&mut self, job: u64) -> Result<Option<(ReportView, Vec<Act>)>, SourceError> {
+        let told = self.with(|client| {
+            let mut whole: Option<ReportView> = None;
+            client.ask_in_pieces(&report(Select::Jobs(vec![job]), true), |piece| {
+                match piece {
+                    Piece::Jobs(reports) => whole = reports.into_iter().next_back(),
+                    Piece::Points(points) => {
+                        whole
+                            .iter_mut()
+                            .for_each(|report| report.series.get_or_insert_default().extend(&points));
+                    }
+                    Piece::Last => {}
+                }
+                Ok(())
+            })?;
+            let Some(whole) = whole else { return Ok(None) };
+            match client.ask(&Request::Why { job, at_us: None })? {
+                Reply::Why(why) => Ok(Some((whole, acts(why)))),
+                other => Err(unexpected(&other)),
+            }
+        });
+        match told {
+            // A store forgets old jobs, and those that were never written.
+            Err(failure) if failure.message.contains("there is no job") => Ok(None),
+            told => told.map_err(lost),
+        }
+    }
+}
+
+fn acts(why: pinfold_proto::view::WhyView) -> Vec<Act> {
+    let act = |decision: pinfold_proto::view::DecisionView| Act {
+        time_s: decision.time_s,
+        action: decision.action,
+        reason: decision.reason,
+    };
+    why.decisions.into_iter().map(act).collect()
+}

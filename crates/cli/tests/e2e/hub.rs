@@ -1,0 +1,160 @@
+//! A host that joins a hub: what its jobs used is there once, whichever side is killed, and is asked for from elsewhere.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use pinfold_proto::ExitCode;
+use pinfold_proto::JobState;
+use pinfold_proto::view::{ReportView, StatusView};
+
+use crate::host::Host;
+use crate::kind::{Kind, each_kind};
+use crate::process::Done;
+use crate::wait::eventually;
+
+each_kind!(jobs_are_told_once, what_cannot_be_is_said);
+
+/// A hub's program, serving; killed when it is dropped.
+struct Hub {
+    child: Child,
+    url: String,
+    database: String,
+}
+
+fn program() -> PathBuf {
+    let program = Path::new(env!("CARGO_BIN_EXE_pinfold")).with_file_name("pinfold-hub");
+    assert!(
+        program.is_file(),
+        "{} is missing: build it first by `cargo build --workspace`",
+        program.display()
+    );
+    program
+}
+
+impl Hub {
+    /// Serves a database in this directory.
+    fn serve(dir: &Path, listen: &str) -> Self {
+        let database = format!("sqlite:{}", dir.join("hub.db").display());
+        let mut command = Command::new(program());
+        command.args(["serve", "--database", &database, "--listen", listen]).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the hub starts");
+        let mut said = BufReader::new(child.stderr.take().expect("it is piped"));
+        let mut line = String::new();
+        said.read_line(&mut line).expect("the hub says where it serves");
+        let url = line.trim().rsplit(' ').next().unwrap_or_default().to_owned();
+        assert!(url.starts_with("http://127.0.0.1:"), "{line}");
+        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        Self { child, url, database }
+    }
+
+    fn token(&self, kind: &str, name: &str) -> String {
+        let mut command = Command::new(program());
+        command.args(["token", "--database", &self.database, kind, name]).stderr(Stdio::null());
+        let output = command.output().expect("the hub's program runs");
+        String::from_utf8(output.stdout).expect("a token is text").trim().to_owned()
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `pinfold` with directories for the hub's settings in the host's working directory.
+fn pinfold(host: &Host, arguments: &str) -> Done {
+    host.shell(&format!("PINFOLD_HUB_DIR=$PWD/push PINFOLD_HUB_READER_DIR=$PWD/reader pinfold {arguments}"))
+}
+
+#[track_caller]
+fn good(done: &Done) -> String {
+    assert_eq!(done.code, Some(0), "{done:?}");
+    done.out.clone()
+}
+
+fn jobs_are_told_once(kind: Kind) {
+    let host = Host::with(kind, &["profile.interval=50ms"]);
+    let dir = tempfile::tempdir().expect("a directory for the hub");
+    let mut hub = Hub::serve(dir.path(), "127.0.0.1:0");
+    let (token, reader) = (hub.token("--host", "alpha"), hub.token("--reader", "ops"));
+    let address = hub.url.trim_start_matches("http://").to_owned();
+    for exit in 0..3 {
+        let job = host.submit(&["--name", "<b>'x"], &format!("sleep 0.1; exit {exit}"));
+        host.until(job, JobState::Exited);
+    }
+    let running = host.submit(&[], "until [ -e go ]; do sleep 0.02; done");
+    host.until(running, JobState::Running);
+    good(&pinfold(&host, &format!("hub join {} --token {token} --no-start", hub.url)));
+    // Killed at odd moments, both: what is there at the end is there once.
+    for round in 0..6u32 {
+        let half = pinfold(
+            &host,
+            &format!("hub push & sleep 0.{}; kill -9 $!; wait $! 2>/dev/null; true", 1 + round * 13 % 9),
+        );
+        good(&half);
+        drop(hub);
+        hub = Hub::serve(dir.path(), &address);
+    }
+    good(&pinfold(&host, "hub push --once"));
+    good(&pinfold(&host, &format!("hub reader {} --token {reader}", hub.url)));
+
+    let told = good(&pinfold(&host, "--host alpha report --last 100 --json --series"));
+    let told: Vec<ReportView> =
+        told.lines().map(|line| serde_json::from_str(line).expect("a report")).collect();
+    let here = good(&host.pinfold(["report", "--since", "1h", "--json", "--series"]));
+    let here = here.lines().map(|line| serde_json::from_str::<ReportView>(line).expect("a report"));
+    let here: Vec<ReportView> = here.filter(|report| report.state == JobState::Exited).collect();
+    let key = |report: &ReportView| (report.job, report.exit_code, report.command.clone(), report.wall_s);
+    assert_eq!(told.iter().map(key).collect::<Vec<_>>(), here.iter().map(key).collect::<Vec<_>>());
+    let points = |report: &ReportView| report.series.as_ref().map_or(0, Vec::len);
+    assert!(here.iter().zip(&told).all(|(here, told)| points(here) == points(told)), "{told:?}");
+
+    let status = good(&pinfold(&host, "--all-hosts status --json"));
+    let status: StatusView = serde_json::from_str(&status).expect("a status");
+    assert_eq!(status.host, "alpha");
+    assert_eq!(status.jobs.iter().map(|job| job.job).collect::<Vec<_>>(), [running]);
+    assert!(good(&pinfold(&host, &format!("--host alpha why {}", told[0].job))).contains("start as"));
+    assert!(good(&pinfold(&host, "hub login")).starts_with(&format!("{}/login?code=", hub.url)));
+
+    // One that is started by `join` ends by itself after `leave`.
+    good(&pinfold(&host, &format!("hub join {} --token {token}", hub.url)));
+    host.make("go");
+    host.until(running, JobState::Exited);
+    eventually("the last job is told", || {
+        let told = pinfold(&host, &format!("--host alpha report {running}"));
+        if told.code == Some(0) { Ok(()) } else { Err(format!("{told:?}")) }
+    });
+    good(&pinfold(&host, "hub leave"));
+    eventually("the pusher ends", || {
+        let left = crate::host::processes_with(&host.work("push").display().to_string());
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+    });
+}
+
+fn what_cannot_be_is_said(kind: Kind) {
+    let host = Host::new(kind);
+    let dir = tempfile::tempdir().expect("a directory for the hub");
+    let hub = Hub::serve(dir.path(), "127.0.0.1:0");
+    let check = |arguments: &str, code: ExitCode, words: &str| {
+        let done = pinfold(&host, arguments);
+        assert!(
+            done.code == Some(i32::from(code.code())) && done.err.contains(words),
+            "{arguments}: {done:?}"
+        );
+    };
+    let (url, reader) = (&hub.url, hub.token("--reader", "ops"));
+    check("hub push", ExitCode::Failed, "has joined no hub");
+    check("hub leave", ExitCode::Failed, "has joined no hub");
+    check("--host alpha status", ExitCode::Usage, "hub reader URL");
+    check("--host alpha cancel 1", ExitCode::Usage, "status, report and why");
+    check("hub join http://hub.example --token x", ExitCode::Usage, "plain HTTP");
+    check(&format!("hub join {url} --token x"), ExitCode::Permission, "unknown or revoked");
+    check(&format!("hub join {url} --token {reader}"), ExitCode::Usage, "a host's is wanted");
+    check(&format!("hub join {url} --token {reader} --ca /nowhere"), ExitCode::Usage, "--ca /nowhere");
+    good(&pinfold(&host, &format!("hub reader {url} --token {reader}")));
+    check("--host alpha status", ExitCode::Failed, "no host alpha");
+    check("--all-hosts why 1", ExitCode::Usage, "--host NAME");
+    assert!(good(&pinfold(&host, "hub status")).contains("has joined no hub"));
+}

@@ -1,0 +1,118 @@
+//! Tokens, links and copies: what is done to a database from the command line, also while a hub serves it.
+
+use pinfold_hub::secret;
+use pinfold_hub::server::api::make_link;
+use pinfold_hub::store::{Copied, Kind, Revoked, Store, backup as copy, now_us, restore as put_back, verify};
+use serde_json::json;
+
+use crate::{CopyArgs, Database, Failure, LoginArgs, RevokeArgs, TokenArgs, TokensArgs, print, say, serve};
+
+/// Who acts, for the audit: the kernel's word, not the environment's.
+fn actor() -> String {
+    format!("uid {}", rustix::process::getuid().as_raw())
+}
+
+fn open(path: &std::path::Path) -> Result<Store, Failure> {
+    Ok(Store::open(path, None)?)
+}
+
+/// `pinfold-hub token`.
+pub(crate) fn token(args: &TokenArgs) -> Result<(), Failure> {
+    let (kind, name) = match (&args.whose.host, &args.whose.reader) {
+        (Some(host), _) => (Kind::Host, host),
+        (None, Some(reader)) => (Kind::Reader, reader),
+        (None, None) => return Err(Failure::usage("--host NAME or --reader NAME is wanted")),
+    };
+    let token = secret::token(kind, &secret::draw()?);
+    let hash = secret::hash_of_token(&token).ok_or_else(|| Failure::failed("no token could be made"))?;
+    let id = open(&args.at.database)?.add_token(kind, name, &hash, &actor(), now_us())?;
+    print(&token);
+    say(&format!("token {id} of {} {name}; it is not kept and cannot be shown again", kind.word()));
+    Ok(())
+}
+
+/// `pinfold-hub tokens`.
+pub(crate) fn tokens(args: &TokensArgs) -> Result<(), Failure> {
+    let tokens = open(&args.at.database)?.tokens()?;
+    let seconds = pinfold_proto::view::seconds;
+    if args.json {
+        let list: Vec<_> = tokens
+            .iter()
+            .map(|token| {
+                json!({ "token": token.id, "kind": token.kind, "name": token.name, "made_s": seconds(token.made_us),
+                    "revoked_s": token.revoked_us.map(seconds) })
+            })
+            .collect();
+        print(&json!({ "version": 1, "tokens": list }).to_string());
+        return Ok(());
+    }
+    for token in tokens {
+        let date = |us| pinfold_profile::report::date_utc(seconds(us));
+        let revoked = token.revoked_us.map(|us| format!(", revoked {}", date(us))).unwrap_or_default();
+        print(&format!(
+            "{:>5}  {:<6}  {:<24}  made {}{revoked}",
+            token.id,
+            token.kind,
+            token.name,
+            date(token.made_us)
+        ));
+    }
+    Ok(())
+}
+
+/// `pinfold-hub revoke`.
+pub(crate) fn revoke(args: &RevokeArgs) -> Result<(), Failure> {
+    let which = match (args.which.token, &args.which.host, &args.which.reader) {
+        (Some(number), ..) => Revoked::Number(number),
+        (None, Some(host), _) => Revoked::Name(Kind::Host, host),
+        (None, None, Some(reader)) => Revoked::Name(Kind::Reader, reader),
+        _ => return Err(Failure::usage("--token N, --host NAME or --reader NAME is wanted")),
+    };
+    let revoked = open(&args.at.database)?.revoke(which, &actor(), now_us())?;
+    if revoked.is_empty() {
+        return Err(Failure::failed("there is no such token that is valid; `pinfold-hub tokens` lists them"));
+    }
+    for token in revoked {
+        say(&format!("token {} of {} {} is revoked", token.id, token.kind, token.name));
+    }
+    Ok(())
+}
+
+/// `pinfold-hub login`.
+pub(crate) fn login(args: &LoginArgs) -> Result<(), Failure> {
+    let store = open(&args.at.database)?;
+    let url = match &args.url {
+        Some(url) => url.trim_end_matches('/').to_owned(),
+        None => store.meta("url")?.ok_or_else(|| {
+            Failure::failed("this database was not served yet: say where the page is reached by --url")
+        })?,
+    };
+    let name = args.name.clone().unwrap_or_else(actor);
+    let link = make_link(&store, &url, &name).map_err(|problem| Failure::failed(problem.words))?;
+    print(&link);
+    Ok(())
+}
+
+/// `pinfold-hub backup`.
+pub(crate) fn backup(args: &CopyArgs) -> Result<(), Failure> {
+    tell("copied and verified", copy(&args.at.database, &args.file)?);
+    Ok(())
+}
+
+/// `pinfold-hub restore`.
+pub(crate) fn restore(args: &CopyArgs) -> Result<(), Failure> {
+    let _alone = serve::alone(&args.at.database)?;
+    tell("restored", put_back(&args.at.database, &args.file)?);
+    Ok(())
+}
+
+/// `pinfold-hub check`.
+pub(crate) fn check(args: &Database) -> Result<(), Failure> {
+    tell("no damage found", verify(&args.database)?);
+    Ok(())
+}
+
+fn tell(what: &str, copied: Copied) {
+    let Copied { version, hosts, jobs } = copied;
+    say(&format!("{what}: {hosts} hosts, {jobs} jobs, version {version}"));
+}

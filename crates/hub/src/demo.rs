@@ -1,0 +1,69 @@
+//! Simulated hosts, to look at the page with: jobs of classes that look like real ones, pushed by the real pusher over the
+//! real wire. Which jobs a host had follows from its seed. Absent here: anything that the hub relies on.
+
+mod host;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use pinfold_hubwire::client::{ClientError, HubClient};
+use pinfold_hubwire::disk::RealDisk;
+use pinfold_hubwire::push::{PushError, Pusher};
+use pinfold_hubwire::spool::SPOOL_BYTES;
+
+use crate::store::now_us;
+
+pub use host::SimulatedHost;
+
+/// How often a host says how it is.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// A simulated host and its hub.
+#[derive(Debug, Clone)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// Its token.
+    pub token: String,
+    /// The hub.
+    pub url: String,
+    /// How many days of jobs it has behind it.
+    pub days: u32,
+    /// From which its jobs follow.
+    pub seed: u64,
+    /// Where its spool is, in a directory of its name.
+    pub dir: PathBuf,
+}
+
+/// Why a simulated host stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum DemoError {
+    /// The hub's address.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The pusher.
+    #[error(transparent)]
+    Push(#[from] PushError),
+}
+
+/// Pushes for ever.
+///
+/// # Errors
+/// When the spool cannot be used.
+pub fn push(host: &Host) -> Result<(), DemoError> {
+    let mut hub = HubClient::new(&host.url, &host.token, None)?;
+    let mut pusher = Pusher::open(RealDisk, &host.dir.join(&host.name), SPOOL_BYTES, "demo")?;
+    let mut source = SimulatedHost::new(&host.name, host.seed, host.days, now_us());
+    let begun = Instant::now();
+    loop {
+        let collected = pusher.collect(&mut source, now_us())?;
+        if let Some(trouble) = collected.trouble {
+            return Err(trouble.into());
+        }
+        pusher.tell(&mut hub, collected.status, now_us(), begun.elapsed(), u32::MAX / 2)?;
+        pusher.send(&mut hub, begun.elapsed(), u32::MAX / 2)?;
+        if !pusher.is_behind() {
+            std::thread::sleep(EVERY);
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! One simulated host: lanes of jobs, one after the other, of classes with a shape each.
+
+use std::collections::BTreeSet;
+
+use pinfold_hubwire::bundle::Act;
+use pinfold_hubwire::push::{Found, Look, Source, SourceError};
+use pinfold_proto::JobState;
+use pinfold_proto::view::{JobView, PointView, ReportView, StatusView};
+use rand_core::{RngCore as _, SeedableRng as _};
+use rand_pcg::Pcg64Mcg;
+use serde_json::{Value, json};
+
+use crate::store::now_us;
+
+/// Jobs that are over and are told in a status, as a daemon does.
+const OVER_TOLD: usize = 1_000;
+
+/// Points of a series.
+const POINTS: u32 = 160;
+
+/// Cores and memory of a simulated host.
+const CORES: u32 = 32;
+const MEMORY_BYTES: u64 = 192 << 30;
+
+/// How memory goes over a job's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// It is there soon, and stays.
+    Flat,
+    /// It grows to the end.
+    Ramp,
+    /// It comes and goes.
+    Waves,
+    /// It grows, and falls at the end.
+    Hill,
+}
+
+/// A class of jobs.
+#[derive(Debug)]
+struct Class {
+    name: &'static str,
+    command: &'static str,
+    user: &'static str,
+    project: Option<&'static str>,
+    cores: u32,
+    /// How many of these it keeps busy, in the mean.
+    busy: f64,
+    /// The usual peak, and what is claimed, in MiB.
+    peak_mib: u32,
+    claim_mib: u32,
+    /// The usual wall time in minutes.
+    minutes: f64,
+    shape: Shape,
+    /// One of how many fails.
+    fails: u32,
+}
+
+const fn class(
+    (name, command): (&'static str, &'static str),
+    (user, project): (&'static str, Option<&'static str>),
+    (cores, busy): (u32, f64),
+    (peak_mib, claim_mib): (u32, u32),
+    (minutes, shape, fails): (f64, Shape, u32),
+) -> Class {
+    Class { name, command, user, project, cores, busy, peak_mib, claim_mib, minutes, shape, fails }
+}
+
+/// Shapes and sizes as such programs have them.
+const CLASSES: [Class; 8] = [
+    class(
+        ("bwa-mem", "bwa mem -t 4 GRCh38.fa reads_1.fq.gz reads_2.fq.gz"),
+        ("ann", Some("genomics")),
+        (4, 3.8),
+        (6_100, 16_384),
+        (42.0, Shape::Flat, 60),
+    ),
+    class(
+        ("samtools-sort", "samtools sort -@ 2 -m 2G -o sorted.bam in.bam"),
+        ("ann", Some("genomics")),
+        (2, 1.4),
+        (4_300, 8_192),
+        (18.0, Shape::Waves, 80),
+    ),
+    class(
+        ("spades", "spades.py -t 8 -m 64 -1 a.fq -2 b.fq -o out"),
+        ("bo", Some("genomics")),
+        (8, 5.9),
+        (31_000, 65_536),
+        (110.0, Shape::Hill, 9),
+    ),
+    class(
+        ("fastqc", "fastqc -t 1 reads_1.fq.gz"),
+        ("bo", Some("genomics")),
+        (1, 0.9),
+        (510, 4_096),
+        (5.0, Shape::Flat, 200),
+    ),
+    class(
+        ("wrf-ensemble", "mpirun -n 8 ./wrf.exe"),
+        ("chris", Some("climate")),
+        (8, 7.7),
+        (11_500, 16_384),
+        (150.0, Shape::Flat, 40),
+    ),
+    class(
+        ("regrid", "python3 regrid.py --year 1987"),
+        ("chris", Some("climate")),
+        (1, 0.6),
+        (7_800, 8_192),
+        (25.0, Shape::Ramp, 30),
+    ),
+    class(
+        ("train-unet", "python3 train.py --model unet --epochs 40"),
+        ("dana", None),
+        (6, 4.1),
+        (14_200, 49_152),
+        (95.0, Shape::Waves, 12),
+    ),
+    class(
+        ("R-bootstrap", "Rscript bootstrap.R --reps 5000"),
+        ("dana", None),
+        (1, 0.98),
+        (1_250, 2_048),
+        (33.0, Shape::Ramp, 50),
+    ),
+];
+
+/// A job of the plan.
+#[derive(Debug, Clone)]
+struct Planned {
+    job: u64,
+    class: usize,
+    submitted_s: f64,
+    started_s: f64,
+    ended_s: f64,
+    peak_bytes: u64,
+    failed: bool,
+    /// From where to where it was frozen, in parts of its life.
+    frozen: Option<(f64, f64)>,
+}
+
+/// A simulated host.
+#[derive(Debug)]
+pub struct SimulatedHost {
+    name: String,
+    plan: Vec<Planned>,
+}
+
+impl SimulatedHost {
+    /// A host of this name whose jobs follow from the seed: so many days up to now, and two hours beyond.
+    #[must_use]
+    pub fn new(name: &str, seed: u64, days: u32, now_us: u64) -> Self {
+        let mut dice = Pcg64Mcg::seed_from_u64(seed);
+        let now_s = pinfold_proto::view::seconds(now_us);
+        let (from_s, to_s) = (now_s - f64::from(days) * 86_400.0, now_s + 7_200.0);
+        let mut plan = Vec::new();
+        for _lane in 0..6 {
+            let mut at_s = from_s + part(&mut dice) * 3_600.0;
+            while at_s < to_s {
+                let planned = planned(&mut dice, at_s);
+                at_s = planned.ended_s + part(&mut dice) * 900.0;
+                plan.push(planned);
+            }
+        }
+        plan.sort_by(|a, b| a.submitted_s.total_cmp(&b.submitted_s));
+        for (number, planned) in (1..).zip(&mut plan) {
+            planned.job = number;
+        }
+        Self { name: name.to_owned(), plan }
+    }
+
+    fn asked_for(&self, now_s: f64) -> impl DoubleEndedIterator<Item = &Planned> {
+        self.plan.iter().filter(move |planned| planned.submitted_s <= now_s)
+    }
+}
+
+/// A number from 0 up to 1.
+fn part(dice: &mut Pcg64Mcg) -> f64 {
+    f64::from(dice.next_u32()) / f64::from(u32::MAX)
+}
+
+/// Around 1, as sizes and times of real jobs are spread: most near, some far above.
+fn spread(dice: &mut Pcg64Mcg, wide: f64) -> f64 {
+    let normal: f64 = (0..12).map(|_| part(dice)).sum::<f64>() - 6.0;
+    (normal * wide).exp()
+}
+
+fn planned(dice: &mut Pcg64Mcg, submitted_s: f64) -> Planned {
+    let at = usize::try_from(dice.next_u32()).unwrap_or(0) % CLASSES.len();
+    let class = &CLASSES[at];
+    // Exact to the microsecond, as a store has them.
+    let exact = |seconds: f64| (seconds * 1e6).round() / 1e6;
+    let submitted_s = exact(submitted_s);
+    let started_s = exact(submitted_s + part(dice).powi(3) * 600.0);
+    let frozen = dice.next_u32().is_multiple_of(14).then(|| {
+        let from = 0.2 + part(dice) * 0.4;
+        (from, from + 0.05 + part(dice) * 0.2)
+    });
+    Planned {
+        job: 0,
+        class: at,
+        submitted_s,
+        started_s,
+        ended_s: exact(started_s + class.minutes * 60.0 * spread(dice, 0.35)),
+        peak_bytes: mib(f64::from(class.peak_mib) * spread(dice, 0.18)),
+        failed: dice.next_u32().is_multiple_of(class.fails),
+        frozen,
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast saturates; sizes are above 0"
+)]
+fn mib(size: f64) -> u64 {
+    (size * 1_048_576.0) as u64
+}
+
+impl Planned {
+    /// Whether it is frozen at this part of its life.
+    fn is_frozen(&self, at: f64) -> bool {
+        self.frozen.is_some_and(|(from, to)| (from..to).contains(&at))
+    }
+
+    /// How much of its peak it holds at this part of its life.
+    fn held(&self, at: f64) -> f64 {
+        let soon = (at * 12.0).min(1.0);
+        let ripple = (at * 97.0).sin() * 0.02;
+        let shape = match CLASSES[self.class].shape {
+            Shape::Flat => soon,
+            Shape::Ramp => 0.15 + 0.85 * at,
+            Shape::Waves => soon * (0.62 + 0.38 * (at * 31.0).sin().abs()),
+            Shape::Hill => soon * (0.3 + 0.7 * (at * std::f64::consts::PI).sin()),
+        };
+        (shape + ripple).clamp(0.02, 1.0)
+    }
+
+    fn points(&self) -> Vec<PointView> {
+        let class = &CLASSES[self.class];
+        let life_s = self.ended_s - self.started_s;
+        let mut read = 0u64;
+        let point = |number: u32| {
+            let at = f64::from(number) / f64::from(POINTS);
+            let frozen = self.is_frozen(at);
+            let busy = if frozen { 0.0 } else { class.busy * (0.9 + 0.1 * (at * 53.0).sin()) };
+            read += if frozen { 0 } else { u64::from(class.peak_mib) * 9_000 };
+            let memory_bytes = mib_of(self.peak_bytes, self.held(at));
+            PointView {
+                time_s: self.started_s + life_s * at,
+                cpu_cores: busy,
+                memory_bytes: if frozen { memory_bytes / 5 } else { memory_bytes },
+                cache_bytes: Some(memory_bytes / 3),
+                swap_bytes: if frozen { memory_bytes / 5 * 4 } else { 0 },
+                io_read_bytes: read,
+                io_write_bytes: read / 3,
+                processes: 1 + class.cores / 4,
+                threads: class.cores + 1,
+                state: if frozen { JobState::Parked } else { JobState::Running },
+            }
+        };
+        (1..=POINTS).map(point).collect()
+    }
+
+    fn report(&self) -> Result<ReportView, SourceError> {
+        let class = &CLASSES[self.class];
+        let points = self.points();
+        let wall_s = self.ended_s - self.started_s;
+        let suspended_s = self.frozen.map_or(0.0, |(from, to)| (to - from) * wall_s);
+        let cpu_s = class.busy * (wall_s - suspended_s);
+        let most = |of: fn(&PointView) -> u64| points.iter().map(of).max().unwrap_or(0);
+        let mean = points.iter().map(|point| point.memory_bytes / u64::from(POINTS)).sum::<u64>();
+        let last = points.last().map_or((0, 0), |point| (point.io_read_bytes, point.io_write_bytes));
+        let exit_code = i32::from(self.failed);
+        let view = json!({
+            "version": 1, "job": self.job, "name": class.name, "user": class.user, "project": class.project,
+            "command": class.command.split(' ').collect::<Vec<_>>(), "state": "exited", "class": "primary",
+            "priority": 10, "cpus": null, "submitted_s": self.submitted_s, "started_s": self.started_s,
+            "ended_s": self.ended_s, "exit_code": exit_code, "signal": null, "reason": null,
+            "queued_s": self.started_s - self.submitted_s, "wall_s": wall_s, "suspended_s": suspended_s,
+            "cpu_user_s": cpu_s * 0.96, "cpu_system_s": cpu_s * 0.04, "cores": class.cores,
+            "claim_bytes": u64::from(class.claim_mib) << 20, "memory_peak_bytes": most(|point| point.memory_bytes),
+            "memory_mean_bytes": mean, "cache_peak_bytes": most(|point| point.cache_bytes.unwrap_or(0)),
+            "swap_peak_bytes": most(|point| point.swap_bytes), "virtual_peak_bytes": self.peak_bytes * 2,
+            "io_read_bytes": last.0, "io_write_bytes": last.1, "processes_total": 3 + class.cores,
+            "processes_peak": 1 + class.cores / 4, "threads_peak": class.cores + 1, "samples": POINTS,
+        });
+        let mut report: ReportView = from(view)?;
+        report.series = Some(points);
+        Ok(report)
+    }
+
+    fn acts(&self) -> Vec<Act> {
+        let class = &CLASSES[self.class];
+        let act = |time_s: f64, action: &str, reason: &str| Act {
+            time_s,
+            action: action.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let mut acts = vec![act(
+            self.started_s,
+            &format!("start as primary on {} cores", class.cores),
+            "slots and memory are free",
+        )];
+        if let Some((from, to)) = self.frozen {
+            let at = |part: f64| self.started_s + part * (self.ended_s - self.started_s);
+            acts.push(act(
+                at(from),
+                "suspend",
+                "memory is about to run short; it is the youngest that may be suspended",
+            ));
+            acts.push(act(at(from) + 2.0, "page out", "an older job needs the room"));
+            acts.push(act(at(to), "resume", "its whole expected footprint fits again"));
+        }
+        acts
+    }
+
+    fn view(&self, now_s: f64) -> Result<JobView, SourceError> {
+        let class = &CLASSES[self.class];
+        let at = ((now_s - self.started_s) / (self.ended_s - self.started_s)).clamp(0.0, 1.0);
+        let state = match () {
+            () if now_s >= self.ended_s => "exited",
+            () if now_s < self.started_s => "queued",
+            () if self.is_frozen(at) => "parked",
+            () => "running",
+        };
+        let held = mib_of(self.peak_bytes, self.held(at));
+        let (memory, swap) = match state {
+            "running" => (Some(held), Some(0)),
+            "parked" => (Some(held / 5), Some(held / 5 * 4)),
+            _ => (None, None),
+        };
+        let over = state == "exited";
+        from(json!({
+            "job": self.job, "name": class.name, "user": class.user, "project": class.project, "state": state,
+            "class": "primary", "priority": 10, "cpus": null, "memory_bytes": memory, "swap_bytes": swap, "pids": [],
+            "submitted_s": self.submitted_s, "started_s": (state != "queued").then_some(self.started_s),
+            "ended_s": over.then_some(self.ended_s), "exit_code": over.then_some(i32::from(self.failed)), "signal": null,
+            "reason": match state {
+                "queued" => Some("waits for slots"),
+                "parked" => Some("suspended: memory is needed by older jobs"),
+                _ => None,
+            },
+        }))
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a part of a size is a size"
+)]
+fn mib_of(bytes: u64, part: f64) -> u64 {
+    (bytes as f64 * part) as u64
+}
+
+fn from<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, SourceError> {
+    serde_json::from_value(value).map_err(|error| SourceError(error.to_string()))
+}
+
+impl Source for SimulatedHost {
+    fn origin(&mut self) -> Result<String, SourceError> {
+        Ok(format!("demo-{}", self.name))
+    }
+
+    fn look(&mut self, seen: u64, _open: &BTreeSet<u64>) -> Result<Look, SourceError> {
+        let now_s = pinfold_proto::view::seconds(now_us());
+        let living = self.asked_for(now_s).filter(|planned| planned.ended_s > now_s);
+        let over = self.asked_for(now_s).rev().filter(|planned| planned.ended_s <= now_s).take(OVER_TOLD);
+        let mut jobs =
+            living.chain(over).map(|planned| planned.view(now_s)).collect::<Result<Vec<_>, _>>()?;
+        jobs.sort_by_key(|job| job.job);
+        let started: Vec<&Planned> = self
+            .asked_for(now_s)
+            .filter(|planned| planned.started_s <= now_s && planned.ended_s > now_s)
+            .collect();
+        let cores: u32 = started.iter().map(|planned| CLASSES[planned.class].cores).sum();
+        let busy: f64 = started.iter().map(|planned| CLASSES[planned.class].busy).sum();
+        let held: u64 = jobs.iter().filter_map(|job| job.memory_bytes).sum();
+        let swap: u64 = jobs.iter().filter_map(|job| job.swap_bytes).sum();
+        let pressure = f64::from(u8::from(swap > 0)) * 0.04;
+        let mut status: StatusView = from(json!({
+            "version": 1, "host": self.name, "mode": "v2",
+            "slots": { "cores": CORES, "factor": 1.5, "total": CORES + CORES / 2, "used": cores },
+            "memory": { "budget_bytes": MEMORY_BYTES, "held_bytes": held, "swap_held_bytes": swap,
+                "pressure_full_avg10": pressure },
+            "reading": { "time_s": now_s, "span_s": 2.0, "cpu_busy": busy, "memory_used_bytes": held,
+                "swap_used_bytes": swap, "cpu_stalled": null, "memory_stalled": null, "memory_full_stalled": null,
+                "io_stalled": null, "io_full_stalled": null, "temperature_celsius": null, "frequency_mhz": null },
+            "jobs": [],
+        }))?;
+        status.jobs = jobs;
+        Ok(Look::of_the_last(status, seen))
+    }
+
+    fn after(&mut self, seen: u64, _submitted_us: u64, most: usize) -> Result<Vec<Found>, SourceError> {
+        let now_s = pinfold_proto::view::seconds(now_us());
+        let new = self.asked_for(now_s).filter(|planned| planned.job > seen).take(most);
+        let found = |planned: &Planned| Found {
+            job: planned.job,
+            submitted_us: pinfold_hubwire::bundle::microseconds(planned.submitted_s),
+        };
+        Ok(new.map(found).collect())
+    }
+
+    fn job(&mut self, job: u64) -> Result<Option<(ReportView, Vec<Act>)>, SourceError> {
+        let planned = self.plan.iter().find(|planned| planned.job == job);
+        planned.map(|planned| Ok((planned.report()?, planned.acts()))).transpose()
+    }
+}

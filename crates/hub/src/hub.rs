@@ -1,0 +1,206 @@
+//! The hub while it serves: the store, how hosts are now, and what was counted. Questions to the store run on threads of
+//! their own, a few at a time.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use pinfold_hubwire::bundle::Live;
+use tokio::sync::Semaphore;
+
+use crate::store::{HostRow, Store, StoreError, now_us};
+
+/// Questions to the store at a time.
+const ASKED_AT_ONCE: usize = 8;
+
+/// Bundles that are unpacked at a time: each may take some 100 MiB for a moment.
+const BUNDLES_AT_ONCE: usize = 2;
+
+/// How long a question waits for its turn.
+const TURN_MAX: Duration = Duration::from_secs(10);
+
+/// How often the store is told how a host is.
+const KEPT_EVERY: Duration = Duration::from_secs(60);
+
+/// A host that was not heard for so long is away.
+pub const AWAY_AFTER: Duration = Duration::from_secs(15);
+
+/// The hub.
+#[derive(Debug)]
+pub struct Hub {
+    /// What is kept.
+    pub store: Store,
+    /// Whether people reach it by TLS, so that cookies may demand that.
+    pub secure: bool,
+    /// The origin of its pages, as browsers say it.
+    pub origin: String,
+    /// What was counted since it was started.
+    pub counters: Counters,
+    /// When it was started.
+    pub started_us: u64,
+    now: Mutex<BTreeMap<i64, Now>>,
+    asked: Semaphore,
+    bundles: Semaphore,
+}
+
+/// How a host is.
+#[derive(Debug, Clone)]
+struct Now {
+    live: Arc<Live>,
+    heard_us: u64,
+    kept: Option<Instant>,
+}
+
+/// A host, and how it is.
+#[derive(Debug, Clone)]
+pub struct HostNow {
+    /// Its name, by its token.
+    pub name: String,
+    /// When it was heard last, in microseconds since the Unix epoch.
+    pub seen_us: Option<u64>,
+    /// How far its clock is ahead of the hub's, in microseconds.
+    pub clock_ahead_us: Option<i64>,
+    /// How it is, or was when it was heard last.
+    pub live: Option<Arc<Live>>,
+    /// Whether it is heard now.
+    pub here: bool,
+}
+
+/// What was counted.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Bundles taken.
+    pub bundles: AtomicU64,
+    /// Their size as they were sent, in bytes.
+    pub bundle_bytes: AtomicU64,
+    /// Parts that were new.
+    pub parts_new: AtomicU64,
+    /// Parts that were known.
+    pub parts_known: AtomicU64,
+    /// Bundles refused.
+    pub refused: AtomicU64,
+    /// Times how a host is was told.
+    pub lives: AtomicU64,
+    /// Requests without a valid token or session.
+    pub denied: AtomicU64,
+    /// Requests answered.
+    pub requests: AtomicU64,
+    /// Connections turned away because there were too many.
+    pub turned_away: AtomicU64,
+}
+
+impl Counters {
+    /// One more.
+    pub fn count(counter: &AtomicU64) {
+        Self::add(counter, 1);
+    }
+
+    /// So many more.
+    pub fn add(counter: &AtomicU64, more: u64) {
+        counter.fetch_add(more, Ordering::Relaxed);
+    }
+}
+
+impl Hub {
+    /// A hub that nobody was heard by yet. `public_url`: where people reach it.
+    #[must_use]
+    pub fn new(store: Store, public_url: &str) -> Self {
+        let origin = public_url.trim_end_matches('/').to_owned();
+        Self {
+            store,
+            secure: origin.starts_with("https://"),
+            origin,
+            counters: Counters::default(),
+            started_us: now_us(),
+            now: Mutex::default(),
+            asked: Semaphore::new(ASKED_AT_ONCE),
+            bundles: Semaphore::new(BUNDLES_AT_ONCE),
+        }
+    }
+
+    /// Asks the store on a thread of its own.
+    ///
+    /// # Errors
+    /// Those of the question, and when there are too many of them.
+    pub async fn ask<T: Send + 'static>(
+        self: &Arc<Self>,
+        question: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.in_turn(|hub| &hub.asked, question).await
+    }
+
+    /// The same for a bundle.
+    ///
+    /// # Errors
+    /// When there are too many of them.
+    pub async fn take<T: Send + 'static>(
+        self: &Arc<Self>,
+        bundle: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.in_turn(|hub| &hub.bundles, bundle).await
+    }
+
+    async fn in_turn<T: Send + 'static>(
+        self: &Arc<Self>,
+        turns: impl Fn(&Self) -> &Semaphore,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let busy = || StoreError::Refused("the hub is busy: ask again in a moment".to_owned());
+        let turn = tokio::time::timeout(TURN_MAX, turns(self).acquire()).await;
+        let _turn = turn.map_err(|_| busy())?.map_err(|_| busy())?;
+        let hub = Arc::clone(self);
+        tokio::task::spawn_blocking(move || work(&hub)).await.map_err(|_| busy())
+    }
+
+    fn now(&self) -> MutexGuard<'_, BTreeMap<i64, Now>> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A host says how it is. The store is told once a minute.
+    ///
+    /// # Errors
+    /// When the store cannot keep it; it is known all the same.
+    pub fn hear(&self, host: i64, live: Live, heard_us: u64) -> Result<(), StoreError> {
+        let live = Arc::new(live);
+        let due = {
+            let mut now = self.now();
+            let kept = now.get(&host).and_then(|before| before.kept);
+            let due = kept.is_none_or(|kept| kept.elapsed() >= KEPT_EVERY);
+            let kept = if due { Some(Instant::now()) } else { kept };
+            now.insert(host, Now { live: Arc::clone(&live), heard_us, kept });
+            due
+        };
+        if due { self.store.keep_live(host, &live, heard_us) } else { Ok(()) }
+    }
+
+    /// All hosts, by name, as they are.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub fn hosts(&self) -> Result<Vec<HostNow>, StoreError> {
+        let hosts = self.store.hosts()?;
+        let (now, clock_us) = (self.now(), now_us());
+        Ok(hosts.into_iter().map(|row| host_now(row, &now, clock_us)).collect())
+    }
+}
+
+fn host_now(row: HostRow, now: &BTreeMap<i64, Now>, clock_us: u64) -> HostNow {
+    let heard = now.get(&row.id);
+    // A host that sends bundles is heard as well, and that the store knows.
+    let seen_us = heard.map(|heard| heard.heard_us).max(row.seen_us);
+    let here =
+        seen_us.is_some_and(|seen_us| Duration::from_micros(clock_us.saturating_sub(seen_us)) < AWAY_AFTER);
+    let Some(heard) = heard else {
+        let live = row.live.map(Arc::new);
+        return HostNow { name: row.name, seen_us, clock_ahead_us: row.clock_ahead_us, live, here };
+    };
+    let signed = |us: u64| i64::try_from(us).unwrap_or(i64::MAX);
+    HostNow {
+        name: row.name,
+        seen_us,
+        clock_ahead_us: Some(signed(heard.live.sent_us).saturating_sub(signed(heard.heard_us))),
+        live: Some(Arc::clone(&heard.live)),
+        here,
+    }
+}

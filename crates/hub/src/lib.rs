@@ -1,0 +1,15 @@
+//! The hub: what many hosts' jobs used, in one store and on one page.
+//!
+//! Reading order: [`store`] (what is kept), [`secret`] (tokens, codes), [`hub`] (the store, and how hosts are now), [`server`]
+//! (HTTP: hosts push, programs ask), [`page`] (what people see), [`metrics`] (what a monitoring system reads), [`settings`]
+//! (the configuration file), [`demo`] (simulated hosts). Absent here: any decision about jobs, and any word to a host beyond
+//! the answer to its own question.
+
+pub mod demo;
+pub mod hub;
+pub mod metrics;
+pub mod page;
+pub mod secret;
+pub mod server;
+pub mod settings;
+pub mod store;

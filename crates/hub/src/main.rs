@@ -1,0 +1,220 @@
+//! `pinfold-hub`: serves the hub, and keeps its tokens and its database.
+//!
+//! Absent here: what the hub does; that is the library beside this.
+
+mod commands;
+mod serve;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use pinfold_hub::store::database_file;
+
+/// What many hosts' jobs used, in one store and on one page.
+#[derive(Debug, Parser)]
+#[command(name = "pinfold-hub", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Take what hosts push, answer programs, and show the page
+    Serve(ServeArgs),
+    /// Make a token for one host, or for a reader; prints it once, and keeps its hash
+    Token(TokenArgs),
+    /// List tokens
+    Tokens(TokensArgs),
+    /// Revoke tokens: the next request with one is refused
+    Revoke(RevokeArgs),
+    /// Print a link that signs somebody in on the page, once, within ten minutes
+    Login(LoginArgs),
+    /// Copy the database into a file, also while the hub serves; the copy is verified
+    Backup(CopyArgs),
+    /// Put a verified copy in the place of the database, while no hub serves it
+    Restore(CopyArgs),
+    /// Look through the whole database for damage
+    Check(Database),
+    /// Serve a hub with simulated hosts, in a directory of its own, to look at the page
+    Demo(DemoArgs),
+}
+
+/// Where the database is.
+#[derive(Debug, Args)]
+struct Database {
+    /// The database: sqlite:FILE
+    #[arg(long, value_name = "sqlite:FILE", value_parser = database_file)]
+    database: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct ServeArgs {
+    #[command(flatten)]
+    at: Database,
+    /// Listen here; plain HTTP on loopback addresses only, others need --cert and --key
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8470")]
+    listen: String,
+    /// Read this configuration file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where people reach the page: what links say [default: `public_url` of the file, or the address listened on]
+    #[arg(long, value_name = "URL", value_parser = pinfold_hub::settings::public_url)]
+    url: Option<String>,
+    /// The certificate for TLS and those it is signed by, as PEM
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// The certificate's key, as PEM
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[group(id = "whose", required = true, multiple = false)]
+struct Whose {
+    /// A host: it may push its own jobs, and read nothing
+    #[arg(long, value_name = "NAME", group = "whose")]
+    host: Option<String>,
+    /// A reader: it may read all, and push nothing
+    #[arg(long, value_name = "NAME", group = "whose")]
+    reader: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct TokenArgs {
+    #[command(flatten)]
+    at: Database,
+    #[command(flatten)]
+    whose: Whose,
+}
+
+#[derive(Debug, Args)]
+struct TokensArgs {
+    #[command(flatten)]
+    at: Database,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct RevokeArgs {
+    #[command(flatten)]
+    at: Database,
+    #[command(flatten)]
+    which: Which,
+}
+
+#[derive(Debug, Args)]
+#[group(id = "which", required = true, multiple = false)]
+struct Which {
+    /// The token of this number, as `tokens` lists it
+    #[arg(long, value_name = "N", group = "which")]
+    token: Option<i64>,
+    /// All tokens of this host
+    #[arg(long, value_name = "NAME", group = "which")]
+    host: Option<String>,
+    /// All tokens of this reader
+    #[arg(long, value_name = "NAME", group = "which")]
+    reader: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct LoginArgs {
+    #[command(flatten)]
+    at: Database,
+    /// Who signs in, for the audit [default: the user's number]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Where the page is reached [default: where the hub was served last]
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct CopyArgs {
+    #[command(flatten)]
+    at: Database,
+    /// The copy
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct DemoArgs {
+    /// How many hosts
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=50))]
+    hosts: u32,
+    /// How many days of jobs each has behind it
+    #[arg(long, value_name = "N", default_value_t = 14, value_parser = clap::value_parser!(u32).range(1..=365))]
+    days: u32,
+    /// Listen here; a loopback address
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8470")]
+    listen: String,
+    /// Keep the database and the spools here
+    #[arg(long, value_name = "DIR")]
+    dir: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+        }
+    };
+    let done = match cli.command {
+        Command::Serve(args) => serve::serve(&args),
+        Command::Demo(args) => serve::demo(&args),
+        Command::Token(args) => commands::token(&args),
+        Command::Tokens(args) => commands::tokens(&args),
+        Command::Revoke(args) => commands::revoke(&args),
+        Command::Login(args) => commands::login(&args),
+        Command::Backup(args) => commands::backup(&args),
+        Command::Restore(args) => commands::restore(&args),
+        Command::Check(args) => commands::check(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            say(&failure.words);
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+/// Why a command failed: an exit code as `pinfold` has them, and words.
+#[derive(Debug)]
+struct Failure {
+    code: u8,
+    words: String,
+}
+
+impl Failure {
+    fn usage(words: impl Into<String>) -> Self {
+        Self { code: 2, words: words.into() }
+    }
+
+    fn failed(words: impl Into<String>) -> Self {
+        Self { code: 1, words: words.into() }
+    }
+}
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::failed(pinfold_hub::server::problem::chain(&error))
+    }
+}
+
+/// To people.
+fn say(words: &str) {
+    let _ = writeln!(std::io::stderr(), "pinfold-hub: {words}");
+}
+
+/// To programs.
+fn print(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
+}

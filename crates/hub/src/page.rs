@@ -1,0 +1,106 @@
+//! The page: made here, whole, without scripts and without anything from elsewhere. What people wrote is text in it, never
+//! markup: `maud` escapes all that is put in. Reading order: [`frame`] (what is around each view), [`filter`] (addresses that
+//! are views), then a file a view. Absent here: questions to the database.
+
+mod audit;
+mod classes;
+mod csv;
+mod figures;
+mod filter;
+mod frame;
+mod hosts;
+mod job;
+mod jobs;
+mod sign_in;
+mod usage;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::get;
+
+use crate::hub::Hub;
+use crate::server::auth;
+use crate::server::problem::Problem;
+use crate::store::Session;
+
+/// All views.
+pub(crate) fn routes() -> Router<Arc<Hub>> {
+    Router::new()
+        .route("/", get(hosts::view))
+        .route("/jobs", get(jobs::view))
+        .route("/jobs.csv", get(jobs::table))
+        .route("/jobs/{id}", get(job::view))
+        .route("/jobs/{id}/series.csv", get(job::table))
+        .route("/jobs/{id}/chart.svg", get(job::chart))
+        .route("/classes", get(classes::view))
+        .route("/classes.csv", get(classes::table))
+        .route("/users", get(usage::users))
+        .route("/users.csv", get(usage::users_table))
+        .route("/projects", get(usage::projects))
+        .route("/projects.csv", get(usage::projects_table))
+        .route("/audit", get(audit::view))
+        .route("/audit.csv", get(audit::table))
+        .route("/tokens", get(audit::tokens).post(audit::revoke))
+        .route("/login", get(sign_in::ask).post(sign_in::enter))
+        .route("/logout", axum::routing::post(sign_in::leave))
+        .route("/style.css", get(style))
+        .route("/icon.svg", get(icon))
+}
+
+/// How the page looks.
+async fn style() -> Response {
+    let headers =
+        [(header::CONTENT_TYPE, "text/css; charset=utf-8"), (header::CACHE_CONTROL, "max-age=3600")];
+    (headers, include_str!("page/style.css")).into_response()
+}
+
+/// The page's icon: a fold with a gate.
+async fn icon() -> Response {
+    const ICON: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 16\"><rect width=\"16\" height=\"16\" \
+                        rx=\"3\" fill=\"#1f5fa6\"/><path d=\"M3 4v8M6 4v8M10 4v8M13 4v8M2 6h12M2 10h12\" stroke=\"#fff\"/></svg>";
+    let headers = [(header::CONTENT_TYPE, "image/svg+xml"), (header::CACHE_CONTROL, "max-age=3600")];
+    (headers, ICON).into_response()
+}
+
+/// Why a view cannot be shown.
+#[derive(Debug)]
+pub(crate) enum NoView {
+    /// Nobody is signed in.
+    Stranger,
+    /// Something is wrong.
+    Problem(Problem),
+}
+
+impl<E: Into<Problem>> From<E> for NoView {
+    fn from(error: E) -> Self {
+        Self::Problem(error.into())
+    }
+}
+
+impl IntoResponse for NoView {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Stranger => Redirect::to("/login").into_response(),
+            Self::Problem(problem) => {
+                let page = frame::bare(
+                    "That did not work",
+                    maud::html! { p { (problem.words) } p { a href="/" { "Hosts" } } },
+                );
+                (problem.status, page).into_response()
+            }
+        }
+    }
+}
+
+/// Whoever is signed in.
+async fn person(hub: &Arc<Hub>, headers: &HeaderMap) -> Result<Session, NoView> {
+    auth::session(hub, headers).await?.map(|(session, _)| session).ok_or(NoView::Stranger)
+}
+
+/// A view or table that is not there.
+fn nothing(words: &str) -> NoView {
+    NoView::Problem(Problem::new(StatusCode::NOT_FOUND, words))
+}

@@ -1,0 +1,131 @@
+//! Who did what at the hub, and which tokens there are.
+
+use std::sync::Arc;
+
+use axum::Form;
+use axum::extract::{Query, State};
+use axum::http::HeaderMap;
+use axum::response::{Redirect, Response};
+use maud::{Markup, html};
+use pinfold_profile::report::plain;
+use serde::Deserialize;
+
+use super::csv::Csv;
+use super::figures::moment;
+use super::{NoView, frame, nothing, person};
+use crate::hub::Hub;
+use crate::server::auth;
+use crate::store::{AuditRow, OFFSET_MAX, Revoked, TABLE_MAX, TokenRow, now_us};
+
+/// Acts of a page.
+const PAGE: u32 = 100;
+
+/// Which page.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Which {
+    #[serde(default)]
+    page: u32,
+}
+
+fn when(us: u64) -> String {
+    moment(i64::try_from(us).unwrap_or(0))
+}
+
+pub(super) async fn view(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    Query(which): Query<Which>,
+) -> Result<Markup, NoView> {
+    let session = person(&hub, &headers).await?;
+    let offset = which.page.saturating_mul(PAGE).min(OFFSET_MAX);
+    let acts = hub.ask(move |hub| hub.store.audit(PAGE, offset)).await??;
+    let full = acts.len() == PAGE as usize && offset < OFFSET_MAX;
+    let view = html! {
+        p.lead { "What was done at this hub. What was done on a host that host's own audit tells." }
+        div.scroll tabindex="0" role="region" aria-label="Acts" {
+            table.list {
+                thead { tr { th.right scope="col" { "No." } th scope="col" { "When" } th scope="col" { "Who" } th scope="col" { "What" } th scope="col" { "Detail" } } }
+                tbody { @for act in &acts { tr {
+                    td.right { (act.id) } td { (when(act.time_us)) } td { (plain(&act.who)) } td { (plain(&act.action)) } td.wrap { (plain(&act.detail)) }
+                } } }
+            }
+        }
+        nav.pages aria-label="Pages" {
+            @if which.page > 0 { a href=(format!("/audit?page={}", which.page - 1)) { "Later acts" } }
+            @if full { a href=(format!("/audit?page={}", which.page + 1)) { "Earlier acts" } }
+        }
+        p { a href="/audit.csv" download { "All acts as CSV" } "." }
+    };
+    Ok(frame::around(&session, "/audit", "Audit", None, view))
+}
+
+pub(super) async fn table(State(hub): State<Arc<Hub>>, headers: HeaderMap) -> Result<Response, NoView> {
+    person(&hub, &headers).await?;
+    let acts: Vec<AuditRow> = hub.ask(|hub| hub.store.audit(TABLE_MAX, 0)).await??;
+    let mut csv = Csv::new(["number", "time", "who", "action", "detail"]);
+    for act in &acts {
+        csv.number(Some(act.id));
+        csv.word(&when(act.time_us));
+        csv.word(&act.who);
+        csv.word(&act.action);
+        csv.word(&act.detail);
+        csv.end();
+    }
+    Ok(csv.answer("audit.csv"))
+}
+
+pub(super) async fn tokens(State(hub): State<Arc<Hub>>, headers: HeaderMap) -> Result<Markup, NoView> {
+    let session = person(&hub, &headers).await?;
+    let tokens = hub.ask(|hub| hub.store.tokens()).await??;
+    let view = html! {
+        p.lead { "A host's token pushes that host's jobs and nothing else; a reader's reads all of it. New ones are made at the hub: "
+            code { "pinfold-hub token --host NAME" } " or " code { "--reader NAME" } "." }
+        div.scroll tabindex="0" role="region" aria-label="Tokens" {
+            table.list {
+                thead { tr { th.right scope="col" { "No." } th scope="col" { "For" } th scope="col" { "Name" } th scope="col" { "Made" } th scope="col" { "Revoked" } } }
+                tbody { @for token in &tokens { (token_row(token, &session.csrf)) } }
+            }
+        }
+    };
+    Ok(frame::around(&session, "/tokens", "Tokens", None, view))
+}
+
+fn token_row(token: &TokenRow, csrf: &str) -> Markup {
+    html! {
+        tr {
+            td.right { (token.id) } td { (token.kind) } td { (plain(&token.name)) } td { (when(token.made_us)) }
+            td { @match token.revoked_us {
+                Some(revoked_us) => (when(revoked_us)),
+                None => form method="post" action="/tokens" {
+                    input type="hidden" name="csrf" value=(csrf);
+                    input type="hidden" name="token" value=(token.id);
+                    button.danger type="submit" aria-label=(format!("Revoke token {} of {}", token.id, token.name)) { "Revoke" }
+                },
+            } }
+        }
+    }
+}
+
+/// What the form says.
+#[derive(Debug, Deserialize)]
+pub(super) struct Revoke {
+    csrf: String,
+    token: i64,
+}
+
+pub(super) async fn revoke(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    Form(form): Form<Revoke>,
+) -> Result<Redirect, NoView> {
+    auth::from_here(&hub, &headers)?;
+    let session = person(&hub, &headers).await?;
+    auth::check_csrf(&hub, &session, &form.csrf)?;
+    let revoked =
+        hub.ask(move |hub| hub.store.revoke(Revoked::Number(form.token), &session.name, now_us())).await??;
+    if revoked.is_empty() {
+        return Err(nothing("There is no such token, or it was revoked before."));
+    }
+    Ok(Redirect::to("/tokens"))
+}

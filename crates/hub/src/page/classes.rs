@@ -1,0 +1,141 @@
+//! Classes: the jobs of one name, over all hosts, with how their figures are spread and what they claimed in vain.
+
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use maud::{Markup, html};
+use pinfold_profile::report::{duration, plain};
+
+use super::csv::Csv;
+use super::figures::{percent, real, real_size};
+use super::filter::Filter;
+use super::{NoView, frame, jobs, person};
+use crate::hub::Hub;
+use crate::store::{ClassRow, Spread, Summary, now_us};
+
+/// Classes that a page shows.
+const SHOWN: usize = 100;
+
+async fn classes(hub: &Arc<Hub>, filter: &Filter) -> Result<Summary<ClassRow>, NoView> {
+    let query = filter.query(now_us());
+    Ok(hub.ask(move |hub| hub.store.classes(&query)).await??)
+}
+
+pub(super) async fn view(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    Query(pairs): Query<Vec<(String, String)>>,
+) -> Result<Markup, NoView> {
+    let session = person(&hub, &headers).await?;
+    let filter = Filter::read(&pairs)?;
+    let classes = classes(&hub, &filter).await?;
+    let view = html! {
+        (jobs::form("/classes", &filter, false))
+        p.lead { (classes.rows.len()) " classes of " (classes.jobs) " jobs that ran"
+            @if classes.cut { ", the last ones; earlier ones of this time are left out" } ". The most wasteful first."
+            @if classes.rows.len() > SHOWN { " The first " (SHOWN) " are shown; the CSV has all." } }
+        @if !classes.rows.is_empty() {
+            div.scroll tabindex="0" role="region" aria-label="Classes" {
+                table.list {
+                    thead { tr {
+                        th scope="col" { "Name" } th.right scope="col" { "Jobs" } th.right scope="col" { "Failed" } th.right scope="col" { "Hosts" }
+                        th.right scope="col" { "Wall time, half" } th.right scope="col" { "9 of 10" }
+                        th scope="col" { "Memory peak: half, 9 of 10, 99 of 100, most; claim" }
+                        th.right scope="col" { "Cores used" } th.right scope="col" { "Suspended" } th.right scope="col" { "Unused GiB h" }
+                    } }
+                    tbody { @for class in classes.rows.iter().take(SHOWN) { (row(&filter, class)) } }
+                }
+            }
+            p { a href=(filter.link("/classes.csv")) download { "These classes as CSV" } "." }
+        }
+    };
+    Ok(frame::around(&session, "/classes", "Classes", None, view))
+}
+
+fn row(filter: &Filter, class: &ClassRow) -> Markup {
+    html! {
+        tr {
+            td.name { a href=(filter.of_name(&class.name).link("/jobs")) { (plain(&class.name)) } }
+            td.right { (class.jobs) }
+            td.right { @if class.failed > 0 { span.bad { (class.failed) } } @else { "0" } }
+            td.right { (class.hosts) }
+            td.right { (duration(class.wall_s.p50)) }
+            td.right { (duration(class.wall_s.p90)) }
+            td { (strip(&class.memory_peak_bytes, class.claim_p50_bytes)) }
+            td.right { (percent(class.cores_used_part)) }
+            td.right { (duration(class.suspended_h * 3_600.0)) }
+            td.right { (real(class.unused_gibh)) }
+        }
+    }
+}
+
+/// A spread beside its claim, in words and as a strip on a scale of its own.
+fn strip(spread: &Spread, claim: Option<f64>) -> Markup {
+    let top = spread.most.max(claim.unwrap_or(0.0)).max(1.0);
+    let at = |value: f64| format!("{:.1}", 1.0 + value / top * 98.0);
+    let wide = |from: f64, to: f64| format!("{:.1}", ((to - from) / top * 98.0).max(0.5));
+    let words = format!(
+        "{}, {}, {}, {}{}",
+        real_size(spread.p50),
+        real_size(spread.p90),
+        real_size(spread.p99),
+        real_size(spread.most),
+        claim.map(|claim| format!("; claim {}", real_size(claim))).unwrap_or_default()
+    );
+    html! {
+        svg.strip viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" {
+            rect.strip-line x="1" y="4.5" width=(wide(0.0, spread.most)) height="1" {}
+            rect.strip-box x=(at(spread.p50)) y="2" width=(wide(spread.p50, spread.p90)) height="6" {}
+            rect.strip-tail x=(at(spread.p90)) y="3" width=(wide(spread.p90, spread.p99)) height="4" {}
+            @if let Some(claim) = claim { rect.strip-claim x=(at(claim)) y="0" width="0.8" height="10" {} }
+        }
+        span.small { (words) }
+    }
+}
+
+pub(super) async fn table(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    Query(pairs): Query<Vec<(String, String)>>,
+) -> Result<Response, NoView> {
+    person(&hub, &headers).await?;
+    let classes = classes(&hub, &Filter::read(&pairs)?).await?;
+    let heads = [
+        "name",
+        "jobs",
+        "failed",
+        "hosts",
+        "wall_p50_s",
+        "wall_p90_s",
+        "wall_p99_s",
+        "wall_most_s",
+        "memory_peak_p50_bytes",
+        "memory_peak_p90_bytes",
+        "memory_peak_p99_bytes",
+        "memory_peak_most_bytes",
+        "claim_p50_bytes",
+        "cores_used_part",
+        "suspended_h",
+        "unused_gibh",
+    ];
+    let mut csv = Csv::new(heads);
+    for class in &classes.rows {
+        csv.word(&class.name);
+        csv.number(Some(class.jobs));
+        csv.number(Some(class.failed));
+        csv.number(Some(class.hosts));
+        for spread in [&class.wall_s, &class.memory_peak_bytes] {
+            [spread.p50, spread.p90, spread.p99, spread.most]
+                .iter()
+                .for_each(|value| csv.number(Some(value)));
+        }
+        csv.number(class.claim_p50_bytes);
+        csv.number(Some(class.cores_used_part));
+        csv.number(Some(class.suspended_h));
+        csv.number(Some(class.unused_gibh));
+        csv.end();
+    }
+    Ok(csv.answer("classes.csv"))
+}

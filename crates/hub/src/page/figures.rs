@@ -1,0 +1,70 @@
+//! Figures as people read them.
+
+use maud::{Markup, html};
+use pinfold_profile::report::{date_utc, duration, plain, size};
+use pinfold_proto::view::seconds;
+
+use crate::store::Cell;
+use crate::store::columns::{Column, Form};
+
+/// A cell of a table as text.
+pub(super) fn text(column: &Column, cell: &Cell) -> String {
+    match (column.form, cell) {
+        (_, Cell::None) => String::new(),
+        (_, Cell::Text(text)) => plain(text),
+        (Form::Moment, Cell::Whole(us)) => moment(*us),
+        (Form::Bytes, Cell::Whole(bytes)) => size(u64::try_from(*bytes).unwrap_or(0)),
+        (Form::Seconds, Cell::Real(length)) => duration(*length),
+        (_, Cell::Whole(number)) => number.to_string(),
+        (_, Cell::Real(number)) => real(*number),
+    }
+}
+
+/// A moment, in microseconds since the Unix epoch.
+pub(super) fn moment(us: i64) -> String {
+    let text = date_utc(seconds(u64::try_from(us).unwrap_or(0)));
+    text.trim_end_matches(" UTC").to_owned()
+}
+
+/// A number with as many digits as say something.
+pub(super) fn real(number: f64) -> String {
+    match number.abs() {
+        0.0 => "0".to_owned(),
+        below if below < 0.01 => "<0.01".to_owned(),
+        below if below < 10.0 => format!("{number:.2}"),
+        below if below < 100.0 => format!("{number:.1}"),
+        _ => format!("{number:.0}"),
+    }
+}
+
+/// A part in percent.
+pub(super) fn percent(part: f64) -> String {
+    format!("{:.0} %", part * 100.0)
+}
+
+/// A size that is a mean or a quantile.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast saturates, and sizes are not below 0"
+)]
+pub(super) fn real_size(bytes: f64) -> String {
+    size(bytes as u64)
+}
+
+/// A size for a calculation.
+#[expect(clippy::cast_precision_loss, reason = "15 digits of a size are enough for a bar")]
+pub(super) fn precise(bytes: u64) -> f64 {
+    bytes as f64
+}
+
+/// A bar of so much of a whole, 0 to 1, with its words for those who do not see it.
+pub(super) fn bar(part: f64, words: &str) -> Markup {
+    let part = if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 };
+    html! {
+        svg.bar viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label=(words) {
+            rect.bar-all width="100" height="8" {}
+            rect.bar-part width=(format!("{:.1}", part * 100.0)) height="8" {}
+        }
+    }
+}

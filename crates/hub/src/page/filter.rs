@@ -1,0 +1,244 @@
+//! Which jobs a view is about. All of it is in the address, so that a link is a saved view.
+
+use std::fmt::Write as _;
+
+use crate::server::problem::Problem;
+use crate::store::columns::{self, COLUMNS, Column};
+use crate::store::{Ending, JobQuery, OFFSET_MAX, PAGE_MAX};
+
+/// Jobs of a page unless the address says otherwise.
+const PAGE: u32 = 50;
+
+/// The longest value in an address, in bytes.
+const VALUE_MAX: usize = 400;
+
+/// Periods that can be chosen, in days.
+pub(super) const PERIODS: [(u32, &str); 6] =
+    [(1, "a day"), (7, "a week"), (30, "30 days"), (90, "90 days"), (365, "a year"), (3_650, "ten years")];
+
+/// What an address says.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Filter {
+    pub host: String,
+    pub user: String,
+    pub project: String,
+    pub name: String,
+    /// `""`, `ok` or `failed`.
+    pub end: String,
+    pub days: u32,
+    /// Conditions on figures as they were typed.
+    pub figures: String,
+    pub sort: &'static Column,
+    pub ascending: bool,
+    pub columns: Vec<&'static Column>,
+    pub page: u32,
+    pub limit: u32,
+    conditions: Vec<columns::Condition>,
+}
+
+impl Filter {
+    /// Reads what stands behind the `?`.
+    ///
+    /// # Errors
+    /// Words that name what cannot be.
+    pub(super) fn read(pairs: &[(String, String)]) -> Result<Self, Problem> {
+        let ended = columns::find("ended").unwrap_or(&COLUMNS[0]);
+        let mut filter = Self {
+            host: String::new(),
+            user: String::new(),
+            project: String::new(),
+            name: String::new(),
+            end: String::new(),
+            days: 30,
+            figures: String::new(),
+            sort: ended,
+            ascending: false,
+            columns: Vec::new(),
+            page: 0,
+            limit: PAGE,
+            conditions: Vec::new(),
+        };
+        for (key, value) in pairs {
+            if value.len() > VALUE_MAX {
+                return Err(Problem::wrong(format!("{key}: at most {VALUE_MAX} bytes")));
+            }
+            filter.set(key, value.trim())?;
+        }
+        filter.conditions = columns::conditions(&filter.figures).map_err(Problem::wrong)?;
+        if filter.columns.is_empty() {
+            filter.columns = COLUMNS.iter().filter(|column| column.usual).collect();
+        }
+        if filter.page.saturating_mul(filter.limit) > OFFSET_MAX {
+            let words = format!(
+                "pages reach back {OFFSET_MAX} jobs: choose a shorter time, a host, a user or a name"
+            );
+            return Err(Problem::wrong(words));
+        }
+        Ok(filter)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), Problem> {
+        let column =
+            || columns::find(value).ok_or_else(|| Problem::wrong(format!("{key}={value}: no such figure")));
+        let number = |most: u32| match value.parse::<u32>() {
+            Ok(number) if number <= most => Ok(number),
+            _ => Err(Problem::wrong(format!("{key}={value}: a number up to {most} is wanted"))),
+        };
+        match key {
+            "host" => value.clone_into(&mut self.host),
+            "user" => value.clone_into(&mut self.user),
+            "project" => value.clone_into(&mut self.project),
+            "name" => value.clone_into(&mut self.name),
+            "end" if matches!(value, "" | "ok" | "failed") => value.clone_into(&mut self.end),
+            "days" => self.days = number(3_650)?.max(1),
+            "figures" => value.clone_into(&mut self.figures),
+            "sort" => self.sort = column()?,
+            "dir" if matches!(value, "up" | "down") => self.ascending = value == "up",
+            "col" => {
+                let column = column()?;
+                if !self.columns.contains(&column) {
+                    self.columns.push(column);
+                }
+            }
+            "page" => self.page = number(OFFSET_MAX)?,
+            "limit" => self.limit = number(PAGE_MAX)?.max(1),
+            _ => return Err(Problem::wrong(format!("{key}={value}: no such choice"))),
+        }
+        Ok(())
+    }
+
+    /// The question to the store.
+    pub(super) fn query(&self, now_us: u64) -> JobQuery {
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        JobQuery {
+            host: some(&self.host),
+            user: some(&self.user),
+            project: some(&self.project),
+            name: some(&self.name),
+            ending: match self.end.as_str() {
+                "ok" => Some(Ending::Succeeded),
+                "failed" => Some(Ending::Failed),
+                _ => None,
+            },
+            since_us: Some(now_us.saturating_sub(u64::from(self.days) * 86_400_000_000)),
+            until_us: None,
+            conditions: self.conditions.clone(),
+            sort: Some(self.sort),
+            ascending: self.ascending,
+            limit: self.limit,
+            offset: self.page.saturating_mul(self.limit),
+        }
+    }
+
+    /// The address of this view at another path.
+    pub(super) fn link(&self, path: &str) -> String {
+        let mut link = format!("{path}?days={}&sort={}", self.days, self.sort.key);
+        let words = [
+            ("host", &self.host),
+            ("user", &self.user),
+            ("project", &self.project),
+            ("name", &self.name),
+            ("end", &self.end),
+            ("figures", &self.figures),
+        ];
+        for (key, value) in words.into_iter().filter(|(_, value)| !value.is_empty()) {
+            let _ = write!(link, "&{key}={}", encoded(value));
+        }
+        if self.ascending {
+            link.push_str("&dir=up");
+        }
+        if self.limit != PAGE {
+            let _ = write!(link, "&limit={}", self.limit);
+        }
+        if self.page > 0 {
+            let _ = write!(link, "&page={}", self.page);
+        }
+        if !self.columns.iter().copied().eq(COLUMNS.iter().filter(|column| column.usual)) {
+            self.columns.iter().for_each(|column| {
+                let _ = write!(link, "&col={}", column.key);
+            });
+        }
+        link
+    }
+
+    /// The view sorted by this column; by the one that it is sorted by: the other way round.
+    pub(super) fn sorted_by(&self, column: &'static Column) -> Self {
+        let ascending = self.sort == column && !self.ascending;
+        Self { sort: column, ascending, page: 0, ..self.clone() }
+    }
+
+    /// Another page of the view.
+    pub(super) fn at_page(&self, page: u32) -> Self {
+        Self { page, ..self.clone() }
+    }
+
+    /// The jobs of this name alone.
+    pub(super) fn of_name(&self, name: &str) -> Self {
+        // An asterisk in a name would stand for anything, and for the name as well.
+        Self { name: name.to_owned(), page: 0, ..self.clone() }
+    }
+}
+
+/// A value as it stands in an address.
+pub(super) fn encoded(value: &str) -> String {
+    let mut text = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                text.push(char::from(byte))
+            }
+            _ => {
+                let _ = write!(text, "%{byte:02X}");
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pairs(text: &[(&str, &str)]) -> Vec<(String, String)> {
+        text.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_link_is_the_view() {
+        let asked = pairs(&[
+            ("host", "n1"),
+            ("name", "a&b=\"<x>*"),
+            ("end", "failed"),
+            ("days", "7"),
+            ("figures", "wall_s>1h"),
+            ("sort", "memory_peak_bytes"),
+            ("dir", "up"),
+            ("col", "job"),
+            ("col", "name"),
+        ]);
+        let link = Filter::read(&asked).unwrap().link("/jobs");
+        let want = "/jobs?days=7&sort=memory_peak_bytes&host=n1&name=a%26b%3D%22%3Cx%3E%2A&end=failed\
+                    &figures=wall_s%3E1h&dir=up&col=job&col=name";
+        assert_eq!(link, want);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for (key, value) in [
+            ("sort", "head"),
+            ("sort", "jobs.name; DROP TABLE jobs"),
+            ("col", "x"),
+            ("days", "-1"),
+            ("days", "99999"),
+            ("limit", "100000"),
+            ("page", "20001"),
+            ("dir", "sideways"),
+            ("end", "maybe"),
+            ("figures", "x>1"),
+            ("other", "1"),
+        ] {
+            assert!(Filter::read(&pairs(&[(key, value)])).is_err(), "{key}={value}");
+        }
+        assert!(Filter::read(&pairs(&[("name", &"x".repeat(500))])).is_err());
+    }
+}

@@ -1,0 +1,78 @@
+//! What is around each view: head, ways to the others, who is signed in.
+
+use maud::{DOCTYPE, Markup, html};
+
+use crate::store::Session;
+
+const VIEWS: [(&str, &str); 7] = [
+    ("/", "Hosts"),
+    ("/jobs", "Jobs"),
+    ("/classes", "Classes"),
+    ("/users", "Users"),
+    ("/projects", "Projects"),
+    ("/audit", "Audit"),
+    ("/tokens", "Tokens"),
+];
+
+/// A view for somebody who is signed in. `refresh_s`: it is loaded again after so many seconds.
+pub(super) fn around(
+    session: &Session,
+    at: &str,
+    title: &str,
+    refresh_s: Option<u32>,
+    view: Markup,
+) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head(title, refresh_s))
+            body {
+                a.skip href="#view" { "To the view" }
+                header {
+                    span.brand { "pinfold hub" }
+                    nav aria-label="Views" {
+                        @for (path, name) in VIEWS {
+                            @if path == at { a href=(path) aria-current="page" { (name) } } @else { a href=(path) { (name) } }
+                        }
+                    }
+                    form.who method="post" action="/logout" {
+                        input type="hidden" name="csrf" value=(session.csrf);
+                        span { (session.name) }
+                        button type="submit" { "Sign out" }
+                    }
+                }
+                main id="view" { h1 { (title) } (view) }
+                footer { "Times are UTC, as each host's own clock has them. " (pinfold_profile::report::date_utc(now_s())) }
+            }
+        }
+    }
+}
+
+/// A view for anybody.
+pub(super) fn bare(title: &str, view: Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head(title, None))
+            body { header { span.brand { "pinfold hub" } } main id="view" { h1 { (title) } (view) } }
+        }
+    }
+}
+
+fn head(title: &str, refresh_s: Option<u32>) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            @if let Some(seconds) = refresh_s { meta http-equiv="refresh" content=(seconds); }
+            title { (title) " - pinfold hub" }
+            link rel="icon" type="image/svg+xml" href="/icon.svg";
+            link rel="stylesheet" href="/style.css";
+        }
+    }
+}
+
+fn now_s() -> f64 {
+    pinfold_proto::view::seconds(crate::store::now_us())
+}

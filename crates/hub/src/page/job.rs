@@ -1,0 +1,230 @@
+//! One job: its figures, its series as a picture, and what the host decided about it.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use pinfold_profile::plot;
+use pinfold_profile::report::{duration, notes, plain, size, state_word};
+use pinfold_proto::view::{PointView, ReportView};
+use serde::Deserialize;
+
+use super::csv::Csv;
+use super::figures::{bar, moment, precise, real};
+use super::{NoView, filter, frame, nothing, person};
+use crate::hub::Hub;
+use crate::store::JobDetail;
+
+/// Decisions that are shown.
+const ACTS_SHOWN: usize = 200;
+
+/// Words of a command that are shown, in characters.
+const COMMAND_SHOWN: usize = 2_000;
+
+async fn detail(hub: &Arc<Hub>, id: i64) -> Result<JobDetail, NoView> {
+    hub.ask(move |hub| hub.store.job(id)).await??.ok_or_else(|| nothing("There is no such job here."))
+}
+
+pub(super) async fn view(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    Path(id): Path<i64>,
+) -> Result<Markup, NoView> {
+    let session = person(&hub, &headers).await?;
+    let detail = detail(&hub, id).await?;
+    let report = &detail.head.report;
+    let title = format!("Job {} of {}: {}", report.job, detail.host, plain(&report.name));
+    let view = html! {
+        @for note in notes(report) { p.note { (plain(&note)) } }
+        (picture(id, &detail))
+        (figures(report))
+        (acts(&detail))
+        h2 { "Command" }
+        pre { (command(report)) }
+        p.small { "Came in at " (moment(i64::try_from(detail.received_us).unwrap_or(0))) " by this hub's clock. "
+            a href=(format!("/jobs?name={}&days=365", filter::encoded(&report.name))) { "All jobs of this name" } }
+    };
+    Ok(frame::around(&session, "/jobs", &title, None, view))
+}
+
+fn command(report: &ReportView) -> String {
+    plain(&report.command.join(" ").chars().take(COMMAND_SHOWN).collect::<String>())
+}
+
+fn picture(id: i64, detail: &JobDetail) -> Markup {
+    let series = detail.head.report.series.as_ref();
+    let source = |query: &str| format!("/jobs/{id}/chart.svg{query}");
+    html! {
+        @match series {
+            None => p { "Its series is not kept any more, or it has none." },
+            Some(points) => {
+                picture {
+                    source media="(prefers-color-scheme: dark) and (max-width: 700px)" srcset=(source("?narrow=true&dark=true"));
+                    source media="(prefers-color-scheme: dark)" srcset=(source("?dark=true"));
+                    source media="(max-width: 700px)" srcset=(source("?narrow=true"));
+                    img.chart src=(source("")) alt=(alternative(&detail.head.report, points));
+                }
+                p { a href=(format!("/jobs/{id}/series.csv")) download { "The series as CSV" } ", " (points.len()) " points."
+                    @if detail.incomplete { " Some of it has not come in yet." } }
+            }
+        }
+    }
+}
+
+/// The picture in words.
+fn alternative(report: &ReportView, points: &[PointView]) -> String {
+    format!(
+        "Memory, cores and storage over {}: memory up to {}, {} points",
+        duration(report.wall_s.unwrap_or(0.0)),
+        size(report.memory_peak_bytes),
+        points.len()
+    )
+}
+
+fn figures(report: &ReportView) -> Markup {
+    let wall_s = report.wall_s.unwrap_or(0.0);
+    let active_s = (wall_s - report.suspended_s).max(0.0);
+    let cpu_s = report.cpu_user_s + report.cpu_system_s;
+    let used = if active_s > 0.0 { cpu_s / active_s } else { 0.0 };
+    let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "not known".to_owned(), size);
+    html! {
+        h2 { "Figures" }
+        dl.figures.two {
+            dt { "User" } dd { (plain(&report.user)) @if let Some(project) = &report.project { ", project " (plain(project)) } }
+            dt { "Ended" } dd {
+                @match (report.exit_code, report.signal) {
+                    (Some(0), _) => { "exit code 0" },
+                    (Some(code), _) => span.bad { "exit code " (code) },
+                    (None, Some(signal)) => span.bad { "signal " (signal) },
+                    (None, None) => span.bad { (report.reason.as_deref().map_or_else(|| state_word(report.state).to_owned(), plain)) },
+                }
+            }
+            dt { "Waited" } dd { (duration(report.queued_s)) }
+            dt { "Wall time" } dd { (duration(wall_s)) @if report.suspended_s > 0.0 { ", suspended " (duration(report.suspended_s)) } }
+            dt { "Cores" } dd { (bar(used / f64::from(report.cores.max(1)), "cores used of those asked for")) (real(used)) " used of " (report.cores.max(1)) }
+            dt { "CPU time" } dd { (duration(report.cpu_user_s)) " user, " (duration(report.cpu_system_s)) " system" }
+            dt { "Memory peak" } dd {
+                @if let Some(claim) = report.claim_bytes.filter(|&claim| claim > 0) {
+                    (bar(precise(report.memory_peak_bytes) / precise(claim), "memory used of the claim")) (size(report.memory_peak_bytes)) " of " (size(claim)) " claimed"
+                } @else { (size(report.memory_peak_bytes)) ", nothing claimed" }
+            }
+            dt { "Memory mean" } dd { (size(report.memory_mean_bytes)) }
+            dt { "Page cache peak" } dd { (bytes(report.cache_peak_bytes)) }
+            dt { "Swap peak" } dd { (size(report.swap_peak_bytes)) }
+            dt { "Read, written" } dd { (size(report.io_read_bytes)) ", " (size(report.io_write_bytes)) }
+            dt { "Processes" } dd { (report.processes_total) " in all, " (report.processes_peak) " at once, " (report.threads_peak) " threads" }
+        }
+    }
+}
+
+fn acts(detail: &JobDetail) -> Markup {
+    let acts = &detail.head.acts;
+    let start_s = detail.head.report.started_s.unwrap_or(detail.head.report.submitted_s);
+    html! {
+        @if !acts.is_empty() {
+            h2 { "What the host decided" }
+            div.scroll tabindex="0" role="region" aria-label="Decisions" {
+                table {
+                    thead { tr { th.right scope="col" { "After start" } th scope="col" { "Decision" } th scope="col" { "Why" } } }
+                    tbody { @for act in acts.iter().take(ACTS_SHOWN) {
+                        tr {
+                            td.right { @if act.time_s < start_s { "-" (duration(start_s - act.time_s)) } @else { (duration(act.time_s - start_s)) } }
+                            td { (plain(&act.action)) }
+                            td.wrap { (plain(&act.reason)) }
+                        }
+                    } }
+                }
+            }
+            @if acts.len() > ACTS_SHOWN { p.small { "and " (acts.len() - ACTS_SHOWN) " more" } }
+        }
+    }
+}
+
+/// How the picture is wanted.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Look {
+    #[serde(default)]
+    dark: bool,
+    #[serde(default)]
+    narrow: bool,
+}
+
+pub(super) async fn chart(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    Path(id): Path<i64>,
+    Query(look): Query<Look>,
+) -> Result<Response, NoView> {
+    person(&hub, &headers).await?;
+    let detail = detail(&hub, id).await?;
+    let drawn = hub.ask(move |_| {
+        let (width, height) = if look.narrow { (380, 640) } else { (1_100, 640) };
+        let mut report = detail.head.report;
+        report.name = plain(&report.name);
+        let svg = plot::job_chart(&report).to_svg(width, height);
+        if look.dark { darkened(&svg) } else { svg }
+    });
+    // Alone in its own window it is a document: nothing in it may run or load anything.
+    let policy = "default-src 'none'; sandbox";
+    let headers = [(header::CONTENT_TYPE, "image/svg+xml"), (header::CONTENT_SECURITY_POLICY, policy)];
+    Ok((headers, drawn.await?).into_response())
+}
+
+/// The same picture on a dark ground. Colours stand in quotes, which words in the picture cannot have.
+fn darkened(svg: &str) -> String {
+    const COLOURS: [(&str, &str); 13] = [
+        ("\"#fff\"", "\"#1b1f26\""),
+        ("\"#222\"", "\"#e8eaee\""),
+        ("\"#ddd\"", "\"#39404b\""),
+        ("\"#555\"", "\"#aab3c0\""),
+        ("\"#999\"", "\"#7d8794\""),
+        ("\"#000\"", "\"#ffffff\""),
+        ("\"#1a4f8a\"", "\"#86b8f0\""),
+        ("\"#a8c6e4\"", "\"#2a4a6d\""),
+        ("\"#c2500f\"", "\"#ffa066\""),
+        ("\"#f3c9a8\"", "\"#6a3c1e\""),
+        ("\"#2f7d4f\"", "\"#7cd6a0\""),
+        ("\"#6d4a9e\"", "\"#c4a8f2\""),
+        ("\"#bfe0c8\"", "\"#24503a\""),
+    ];
+    COLOURS.iter().fold(svg.to_owned(), |svg, (light, dark)| svg.replace(light, dark))
+}
+
+pub(super) async fn table(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    Path(id): Path<i64>,
+) -> Result<Response, NoView> {
+    person(&hub, &headers).await?;
+    let detail = detail(&hub, id).await?;
+    let heads = [
+        "time_s",
+        "cpu_cores",
+        "memory_bytes",
+        "cache_bytes",
+        "swap_bytes",
+        "io_read_bytes",
+        "io_write_bytes",
+        "processes",
+        "threads",
+        "state",
+    ];
+    let mut csv = Csv::new(heads);
+    for point in detail.head.report.series.as_deref().unwrap_or_default() {
+        csv.number(Some(point.time_s));
+        csv.number(Some(point.cpu_cores));
+        csv.number(Some(point.memory_bytes));
+        csv.number(point.cache_bytes);
+        csv.number(Some(point.swap_bytes));
+        csv.number(Some(point.io_read_bytes));
+        csv.number(Some(point.io_write_bytes));
+        csv.number(Some(point.processes));
+        csv.number(Some(point.threads));
+        csv.word(state_word(point.state));
+        csv.end();
+    }
+    Ok(csv.answer(&format!("job-{id}-series.csv")))
+}

@@ -1,0 +1,153 @@
+//! Jobs that are over: filtered, sorted, with columns of choice.
+
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use maud::{Markup, html};
+
+use super::csv::Csv;
+use super::figures;
+use super::filter::{Filter, PERIODS};
+use super::{NoView, frame, person};
+use crate::hub::Hub;
+use crate::store::columns::{COLUMNS, Column, Form};
+use crate::store::{Cell, JobPage, JobQuery, JobRow, TABLE_MAX, now_us};
+
+pub(super) async fn view(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    Query(pairs): Query<Vec<(String, String)>>,
+) -> Result<Markup, NoView> {
+    let session = person(&hub, &headers).await?;
+    let filter = Filter::read(&pairs)?;
+    let query = filter.query(now_us());
+    let page = hub.ask(move |hub| hub.store.jobs(&query)).await??;
+    let view = html! {
+        (form("/jobs", &filter, true))
+        (list(&filter, &page))
+        (pages(&filter, &page))
+        p { a href=(filter.link("/jobs.csv")) download { "This list as CSV" } " (at most " (TABLE_MAX) " jobs). "
+            "This page's address is the view: keep it as a bookmark, send it to others." }
+    };
+    Ok(frame::around(&session, "/jobs", "Jobs", None, view))
+}
+
+/// The choices of a view.
+pub(super) fn form(path: &str, filter: &Filter, columns: bool) -> Markup {
+    let words = [
+        ("host", "Host", &filter.host, ""),
+        ("user", "User", &filter.user, ""),
+        ("project", "Project", &filter.project, ""),
+        ("name", "Name", &filter.name, "align*"),
+        ("figures", "Figures", &filter.figures, "memory_peak_bytes>4GiB, wall_s<1h"),
+    ];
+    html! {
+        form.filter method="get" action=(path) role="search" {
+            @for (key, head, value, hint) in words {
+                label.wide[key == "figures"] { span { (head) } input type="text" name=(key) value=(value) placeholder=(hint) maxlength="300"; }
+            }
+            label { span { "Ended" } select name="end" {
+                @for (value, head) in [("", "anyhow"), ("ok", "with exit code 0"), ("failed", "otherwise")] {
+                    option value=(value) selected[filter.end == value] { (head) }
+                }
+            } }
+            label { span { "Within" } select name="days" {
+                @for (days, head) in PERIODS { option value=(days) selected[filter.days == days] { (head) } }
+                @if !PERIODS.iter().any(|(days, _)| *days == filter.days) { option value=(filter.days) selected { (filter.days) " days" } }
+            } }
+            @if columns {
+                input type="hidden" name="sort" value=(filter.sort.key);
+                @if filter.ascending { input type="hidden" name="dir" value="up"; }
+                details { summary { "Columns" }
+                    div.columns { @for column in &COLUMNS {
+                        label.check { input type="checkbox" name="col" value=(column.key) checked[filter.columns.contains(&column)]; " " (column.head) }
+                    } }
+                }
+            }
+            button type="submit" { "Show" }
+            a href=(path) { "Reset" }
+        }
+    }
+}
+
+fn list(filter: &Filter, page: &JobPage) -> Markup {
+    html! {
+        @if page.jobs.is_empty() {
+            p { "No such job." }
+        } @else {
+            div.scroll tabindex="0" role="region" aria-label="Jobs" {
+                table.list {
+                    thead { tr { @for column in &filter.columns { (head(filter, column)) } } }
+                    tbody { @for job in &page.jobs { tr { @for column in &filter.columns { (cell(job, column)) } } } }
+                }
+            }
+        }
+    }
+}
+
+fn head(filter: &Filter, column: &'static Column) -> Markup {
+    let sorted = (filter.sort == column).then_some(if filter.ascending { "ascending" } else { "descending" });
+    html! {
+        th scope="col" class=(side(column)) aria-sort=[sorted] {
+            a href=(filter.sorted_by(column).link("/jobs")) {
+                (column.head) @if let Some(way) = sorted { @if way == "ascending" { " \u{25B2}" } @else { " \u{25BC}" } }
+            }
+        }
+    }
+}
+
+fn side(column: &Column) -> &'static str {
+    if matches!(column.form, Form::Text | Form::Moment) { "left" } else { "right" }
+}
+
+fn cell(job: &JobRow, column: &'static Column) -> Markup {
+    let value =
+        COLUMNS.iter().position(|one| one == column).and_then(|at| job.cells.get(at)).unwrap_or(&Cell::None);
+    let text = figures::text(column, value);
+    let failed = column.key == "exit_code" && !matches!(value, Cell::Whole(0));
+    html! {
+        td class=(if column.key == "name" { "name" } else { side(column) }) {
+            @if matches!(column.key, "job" | "name") {
+                a href=(format!("/jobs/{}", job.id)) { @if text.is_empty() { "(no name)" } @else { (text) } }
+            } @else if failed {
+                span.bad { @if text.is_empty() { "none" } @else { (text) } }
+            } @else { (text) }
+        }
+    }
+}
+
+fn pages(filter: &Filter, page: &JobPage) -> Markup {
+    html! {
+        nav.pages aria-label="Pages" {
+            @if filter.page > 0 { a rel="prev" href=(filter.at_page(filter.page - 1).link("/jobs")) { "Earlier page" } }
+            span { "Page " (filter.page + 1) }
+            @if page.more { a rel="next" href=(filter.at_page(filter.page + 1).link("/jobs")) { "Next page" } }
+        }
+    }
+}
+
+pub(super) async fn table(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    Query(pairs): Query<Vec<(String, String)>>,
+) -> Result<Response, NoView> {
+    person(&hub, &headers).await?;
+    let query = JobQuery { limit: TABLE_MAX, offset: 0, ..Filter::read(&pairs)?.query(now_us()) };
+    let page = hub.ask(move |hub| hub.store.jobs(&query)).await??;
+    let mut csv = Csv::new(COLUMNS.iter().map(|column| column.key));
+    for job in &page.jobs {
+        for (column, cell) in COLUMNS.iter().zip(&job.cells) {
+            match cell {
+                Cell::None => csv.number(None::<u64>),
+                Cell::Whole(us) if column.form == Form::Moment => csv.word(&figures::moment(*us)),
+                Cell::Whole(number) => csv.number(Some(number)),
+                Cell::Real(number) => csv.number(Some(number)),
+                Cell::Text(text) => csv.word(text),
+            }
+        }
+        csv.end();
+    }
+    Ok(csv.answer("jobs.csv"))
+}

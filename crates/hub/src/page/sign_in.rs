@@ -1,0 +1,94 @@
+//! Signing in by a one-time link, and out. Opening the link shows a button; only the button uses the link up, so that a
+//! program that looks at links before people do does not.
+
+use std::sync::Arc;
+
+use axum::Form;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Redirect, Response};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::{NoView, frame};
+use crate::hub::{Counters, Hub};
+use crate::secret;
+use crate::server::auth::{self, SESSION_US};
+use crate::server::problem::Problem;
+use crate::store::now_us;
+
+/// The link.
+#[derive(Debug, Deserialize)]
+pub(super) struct Code {
+    #[serde(default)]
+    code: String,
+}
+
+pub(super) async fn ask(Query(link): Query<Code>) -> Markup {
+    let view = html! {
+        @if link.code.is_empty() {
+            p { "Somebody who may use the hub's database makes a link that signs you in, once, within ten minutes:" }
+            pre { "pinfold-hub login --database sqlite:FILE" }
+            p { "Who has a reader's token makes one by " code { "pinfold hub login" } "." }
+        } @else {
+            form method="post" action="/login" {
+                input type="hidden" name="code" value=(link.code);
+                button.large type="submit" { "Sign in" }
+            }
+        }
+    };
+    frame::bare("Sign in", view)
+}
+
+pub(super) async fn enter(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    Form(form): Form<Code>,
+) -> Result<Response, NoView> {
+    auth::from_here(&hub, &headers)?;
+    let draw =
+        || secret::draw().map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()));
+    let (session, csrf) = (draw()?, draw()?);
+    let hashes = secret::hash_of_secret(&form.code).zip(secret::hash_of_secret(&session));
+    let name = match hashes {
+        None => None,
+        Some((code, session)) => {
+            let now_us = now_us();
+            let expires_us = now_us.saturating_add(SESSION_US);
+            hub.ask(move |hub| hub.store.sign_in(&code, &session, &csrf, expires_us, now_us)).await??
+        }
+    };
+    if name.is_none() {
+        Counters::count(&hub.counters.denied);
+        let words = "This link was used, or is older than ten minutes: have a new one made.";
+        return Err(Problem::new(StatusCode::FORBIDDEN, words).into());
+    }
+    let cookie = cookie(hub.secure, &session, SESSION_US / 1_000_000)?;
+    Ok(([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response())
+}
+
+fn cookie(secure: bool, value: &str, age_s: u64) -> Result<HeaderValue, Problem> {
+    let name = auth::cookie_name(secure);
+    let secure = if secure { "; Secure" } else { "" };
+    let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age_s}{secure}");
+    HeaderValue::try_from(text).map_err(|_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "no cookie"))
+}
+
+/// What the form says.
+#[derive(Debug, Deserialize)]
+pub(super) struct Leave {
+    csrf: String,
+}
+
+pub(super) async fn leave(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    Form(form): Form<Leave>,
+) -> Result<Response, NoView> {
+    auth::from_here(&hub, &headers)?;
+    let (session, hash) = auth::session(&hub, &headers).await?.ok_or(NoView::Stranger)?;
+    auth::check_csrf(&hub, &session, &form.csrf)?;
+    hub.ask(move |hub| hub.store.sign_out(&hash, &session.name, now_us())).await??;
+    let cookie = cookie(hub.secure, "", 0)?;
+    Ok(([(header::SET_COOKIE, cookie)], Redirect::to("/login")).into_response())
+}

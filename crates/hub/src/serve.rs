@@ -1,0 +1,196 @@
+//! Serving, alone or with simulated hosts.
+
+use std::fs::File;
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pinfold_hub::demo;
+use pinfold_hub::hub::Hub;
+use pinfold_hub::secret;
+use pinfold_hub::server::api::make_link;
+use pinfold_hub::server::listen;
+use pinfold_hub::server::problem::chain;
+use pinfold_hub::settings::Settings;
+use pinfold_hub::store::{Keep, Kind, Store, now_us};
+use rustix::fs::FlockOperation;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_rustls::TlsAcceptor;
+
+use crate::{DemoArgs, Failure, ServeArgs, print, say};
+
+/// How often old months are looked for.
+const LOOKED_EVERY: Duration = Duration::from_secs(6 * 3_600);
+
+/// Threads for connections; questions to the store have others.
+const THREADS: usize = 2;
+
+/// The database for this process alone, as long as what is returned lives.
+pub(crate) fn alone(database: &Path) -> Result<File, Failure> {
+    let mut lock = database.as_os_str().to_owned();
+    lock.push(".lock");
+    let lock = PathBuf::from(lock);
+    let file = File::options().create(true).truncate(false).write(true).open(&lock);
+    let file = file.map_err(|error| Failure::failed(format!("{}: {error}", lock.display())))?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(_) => Err(Failure::failed(format!("a hub serves {}: stop it first", database.display()))),
+    }
+}
+
+/// `pinfold-hub serve`.
+pub(crate) fn serve(args: &ServeArgs) -> Result<(), Failure> {
+    log();
+    let settings =
+        args.config.as_deref().map_or(Ok(Settings::default()), Settings::load).map_err(Failure::usage)?;
+    let tls = match (&args.cert, &args.key) {
+        (Some(cert), Some(key)) => Some(listen::tls(cert, key).map_err(Failure::failed)?),
+        _ => None,
+    };
+    let address = address(&args.listen)?;
+    if tls.is_none() && !address.ip().is_loopback() {
+        return Err(Failure::usage(format!(
+            "--listen {address}: plain HTTP would show tokens and sessions to the network; say --cert and --key, or listen \
+             on 127.0.0.1 behind a proxy that speaks TLS"
+        )));
+    }
+    let public_url = args.url.clone().or(settings.public_url);
+    if public_url.is_none() && address.ip().is_unspecified() {
+        return Err(Failure::usage(format!(
+            "--listen {address}: that is every address of this host, and none that a link could say: name one by --url \
+             https://HOST:{}, or by `public_url` in the file",
+            address.port()
+        )));
+    }
+    let _alone = alone(&args.at.database)?;
+    let store = Store::open(&args.at.database, settings.database_max_bytes)?;
+    run(async move {
+        let hub = Serving::begin(store, address, tls, public_url).await?;
+        say(&format!("serving {} on {}", args.at.database.display(), hub.url));
+        hub.until_stopped(settings.keep).await
+    })
+}
+
+/// `pinfold-hub demo`.
+pub(crate) fn demo(args: &DemoArgs) -> Result<(), Failure> {
+    log();
+    let address = address(&args.listen)?;
+    if !address.ip().is_loopback() {
+        return Err(Failure::usage(format!("--listen {address}: a demonstration is on a loopback address")));
+    }
+    std::fs::create_dir_all(&args.dir)
+        .map_err(|error| Failure::failed(format!("{}: {error}", args.dir.display())))?;
+    let database = args.dir.join("hub.db");
+    let _alone = alone(&database)?;
+    let store = Store::open(&database, None)?;
+    let mut tokens = Vec::new();
+    for number in 1..=args.hosts {
+        let (name, token) = (format!("node{number:02}"), secret::token(Kind::Host, &secret::draw()?));
+        let hash = secret::hash_of_token(&token).ok_or_else(|| Failure::failed("no token could be made"))?;
+        store.add_token(Kind::Host, &name, &hash, "demo", now_us())?;
+        tokens.push((name, token));
+    }
+    run(async move {
+        let hub = Serving::begin(store, address, None, None).await?;
+        for (seed, (name, token)) in (1..).zip(tokens) {
+            let host = demo::Host {
+                name,
+                token,
+                url: hub.url.clone(),
+                days: args.days,
+                seed,
+                dir: args.dir.clone(),
+            };
+            std::thread::spawn(move || {
+                if let Err(error) = demo::push(&host) {
+                    say(&format!("{}: {}", host.name, chain(&error)));
+                }
+            });
+        }
+        let link =
+            make_link(&hub.hub.store, &hub.url, "demo").map_err(|problem| Failure::failed(problem.words))?;
+        say("simulated hosts push to this hub; open this link, which works once, and stop with Ctrl-C:");
+        print(&link);
+        hub.until_stopped(Keep::default()).await
+    })
+}
+
+fn run(serving: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build()?;
+    let done = runtime.block_on(serving);
+    runtime.shutdown_timeout(Duration::from_secs(5));
+    done
+}
+
+fn address(listen: &str) -> Result<SocketAddr, Failure> {
+    let found = listen.to_socket_addrs().map(|mut found| found.next());
+    match found {
+        Ok(Some(address)) => Ok(address),
+        Ok(None) => Err(Failure::usage(format!("--listen {listen}: that is no address"))),
+        Err(error) => Err(Failure::usage(format!("--listen {listen}: {error}; ADDRESS:PORT is wanted"))),
+    }
+}
+
+fn log() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("PINFOLD_LOG").unwrap_or_else(|_| "warn".into());
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+}
+
+/// A hub that is listening.
+struct Serving {
+    hub: Arc<Hub>,
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    url: String,
+}
+
+impl Serving {
+    async fn begin(
+        store: Store,
+        address: SocketAddr,
+        tls: Option<TlsAcceptor>,
+        public_url: Option<String>,
+    ) -> Result<Self, Failure> {
+        let listener = TcpListener::bind(address).await;
+        let listener = listener.map_err(|error| Failure::failed(format!("--listen {address}: {error}")))?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let url = public_url.unwrap_or(format!("{scheme}://{}", listener.local_addr()?));
+        store.set_meta("url", &url)?;
+        store.note("hub", "start", &format!("serving on {url}"), now_us())?;
+        Ok(Self { hub: Arc::new(Hub::new(store, &url)), listener, tls, url })
+    }
+
+    async fn until_stopped(self, keep: Keep) -> Result<(), Failure> {
+        let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let stop = async move {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = int.recv() => {}
+            }
+        };
+        let keeping = tokio::spawn(remove_old(Arc::clone(&self.hub), keep));
+        listen::serve(self.listener, self.tls, Arc::clone(&self.hub), stop).await;
+        keeping.abort();
+        self.hub.store.note("hub", "stop", "a signal asked for it", now_us())?;
+        Ok(())
+    }
+}
+
+/// Removes old months, now and every few hours.
+async fn remove_old(hub: Arc<Hub>, keep: Keep) {
+    loop {
+        match hub.ask(move |hub| hub.store.remove_old(keep, now_us())).await {
+            Ok(Ok(kept)) if kept.jobs > 0 || kept.series_months > 0 => {
+                say(&format!(
+                    "removed {} months of series and {} jobs that were old",
+                    kept.series_months, kept.jobs
+                ));
+            }
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) | Err(error) => say(&format!("old months: {}", chain(&error))),
+        }
+        tokio::time::sleep(LOOKED_EVERY).await;
+    }
+}

@@ -1,0 +1,64 @@
+//! HTTP: who is listened to, for how long, and which path is whose.
+//!
+//! Every request has a bound: connections in all and of one address, the time for a head and for a body, the time in which
+//! an answer must be read, the size of all of them. Reading order: [`mod@listen`], [`auth`], [`api`]. Absent here: pages.
+
+pub mod api;
+pub mod auth;
+pub mod listen;
+pub mod problem;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, header};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum::routing::{get, post};
+
+use crate::hub::{Counters, Hub};
+use crate::{metrics, page};
+
+/// All paths.
+pub fn routes(hub: &Arc<Hub>) -> Router {
+    Router::new()
+        .route("/api/v1/bundles", post(api::bundles))
+        .route("/api/v1/live", post(api::live))
+        .route("/api/v1/me", get(api::me))
+        .route("/api/v1/hosts", get(api::hosts))
+        .route("/api/v1/status", get(api::status))
+        .route("/api/v1/reports", get(api::reports))
+        .route("/api/v1/why", get(api::why))
+        .route("/api/v1/login", post(api::login))
+        .route("/metrics", get(metrics::metrics))
+        .merge(page::routes())
+        .fallback(problem::not_found)
+        .layer(middleware::from_fn_with_state(Arc::clone(hub), headers))
+        .with_state(Arc::clone(hub))
+}
+
+/// What every answer says to browsers: nothing from elsewhere, no script at all, in no frame, kept nowhere. No answer
+/// lets pages of other origins read it.
+async fn headers(State(hub): State<Arc<Hub>>, request: Request, next: Next) -> Response {
+    const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; \
+                          frame-ancestors 'none'";
+    Counters::count(&hub.counters.requests);
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    let fixed = [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ];
+    for (name, value) in fixed {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    if hub.secure {
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
+    }
+    response
+}

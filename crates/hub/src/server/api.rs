@@ -1,0 +1,287 @@
+//! What hosts and programs ask by token. Hosts write their own rows and read nothing; readers read, and write nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::{Body, to_bytes};
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use pinfold_hubwire::bundle::{self, HostReport, PACKED_MAX_BYTES, Receipt, SpoolFigures};
+use pinfold_proto::view::StatusView;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::auth;
+use super::problem::Problem;
+use crate::hub::{Counters, HostNow, Hub};
+use crate::secret;
+use crate::store::{Kind, ReportQuery, now_us};
+
+/// How long a body may take.
+const BODY_MAX: Duration = Duration::from_secs(60);
+
+/// The most reports of one answer, and of one with series.
+const REPORTS_MAX: u32 = 10_000;
+const WITH_SERIES_MAX: u32 = 100;
+
+/// A body, as it is sent, up to a bound. One that is announced longer is not read at all, one that turns out longer no
+/// further than that.
+async fn body(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Problem> {
+    let too_long = || {
+        Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("the message is longer than {PACKED_MAX_BYTES} bytes"),
+        )
+    };
+    let announced =
+        headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if announced.is_some_and(|length| length > PACKED_MAX_BYTES) {
+        return Err(too_long());
+    }
+    match tokio::time::timeout(BODY_MAX, to_bytes(body, PACKED_MAX_BYTES)).await {
+        Ok(Ok(bytes)) => Ok(bytes.into()),
+        Ok(Err(_)) => Err(too_long()),
+        Err(_) => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the message took longer than 60 s")),
+    }
+}
+
+/// A host hands ended jobs over.
+pub async fn bundles(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    sent: Body,
+) -> Result<Json<Receipt>, Problem> {
+    let host = auth::holder(&hub, &headers, Kind::Host).await?;
+    let packed = body(&headers, sent).await?;
+    let bytes = packed.len() as u64;
+    let taken = hub.take(move |hub| {
+        let bundle = bundle::read_bundle(&packed)?;
+        Ok::<_, Problem>(hub.store.ingest(host.host, &bundle, now_us())?)
+    });
+    let counters = &hub.counters;
+    match taken.await? {
+        Ok(receipt) => {
+            Counters::count(&counters.bundles);
+            Counters::add(&counters.bundle_bytes, bytes);
+            Counters::add(&counters.parts_new, receipt.new);
+            Counters::add(&counters.parts_known, receipt.known);
+            Ok(Json(receipt))
+        }
+        Err(problem) => {
+            Counters::count(&counters.refused);
+            tracing::warn!(host = host.name, status = %problem.status, why = problem.words, "a bundle is refused");
+            Err(problem)
+        }
+    }
+}
+
+/// A host says how it is.
+pub async fn live(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    sent: Body,
+) -> Result<Json<Value>, Problem> {
+    let host = auth::holder(&hub, &headers, Kind::Host).await?;
+    let packed = body(&headers, sent).await?;
+    let heard_us = now_us();
+    hub.take(move |hub| {
+        let mut live = bundle::read_live(&packed)?;
+        // Whatever it calls itself: its name is that of its token.
+        live.status.host.clone_from(&host.name);
+        Ok::<_, Problem>(hub.hear(host.host, live, heard_us)?)
+    })
+    .await??;
+    Counters::count(&hub.counters.lives);
+    Ok(Json(json!({ "version": 1 })))
+}
+
+/// Who holds the token.
+pub async fn me(State(hub): State<Arc<Hub>>, headers: HeaderMap) -> Result<Json<Value>, Problem> {
+    let holder = auth::any_holder(&hub, &headers).await?;
+    Ok(Json(json!({ "version": 1, "kind": holder.kind.word(), "name": holder.name })))
+}
+
+/// A host in [`hosts`].
+#[derive(Debug, Serialize, Deserialize)]
+pub struct HostView {
+    /// Its name.
+    pub host: String,
+    /// Whether it is heard now.
+    pub here: bool,
+    /// When it was heard last, in Unix seconds.
+    pub seen_s: Option<f64>,
+    /// How far its clock is ahead of the hub's, in seconds; below 0: behind.
+    pub clock_ahead_s: Option<f64>,
+    /// What waits in its spool.
+    pub spool: Option<SpoolFigures>,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "microseconds of 285 years are exact")]
+fn view(host: &HostNow) -> HostView {
+    HostView {
+        host: host.name.clone(),
+        here: host.here,
+        seen_s: host.seen_us.map(pinfold_proto::view::seconds),
+        clock_ahead_s: host.clock_ahead_us.map(|ahead_us| ahead_us as f64 / 1e6),
+        spool: host.live.as_ref().map(|live| live.spool),
+    }
+}
+
+/// All hosts.
+pub async fn hosts(State(hub): State<Arc<Hub>>, headers: HeaderMap) -> Result<Json<Value>, Problem> {
+    auth::holder(&hub, &headers, Kind::Reader).await?;
+    let hosts = hub.ask(Hub::hosts).await??;
+    Ok(Json(json!({ "version": 1, "hosts": hosts.iter().map(view).collect::<Vec<_>>() })))
+}
+
+/// Which host.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Which {
+    host: Option<String>,
+}
+
+/// How hosts are: as on each, with how old that is.
+pub async fn status(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    Query(which): Query<Which>,
+) -> Result<Json<Value>, Problem> {
+    auth::holder(&hub, &headers, Kind::Reader).await?;
+    let hosts = hub.ask(Hub::hosts).await??;
+    let asked = |host: &&HostNow| which.host.as_ref().is_none_or(|name| *name == host.name);
+    let hosts: Vec<&HostNow> = hosts.iter().filter(asked).collect();
+    if let (Some(name), []) = (&which.host, &hosts[..]) {
+        return Err(no_host(name));
+    }
+    let status: Vec<Value> =
+        hosts.iter().map(|host| json!({ "of": view(host), "status": status_of(host) })).collect();
+    Ok(Json(json!({ "version": 1, "hosts": status })))
+}
+
+fn status_of(host: &HostNow) -> Option<StatusView> {
+    let mut status = host.live.as_ref()?.status.clone();
+    status.host.clone_from(&host.name);
+    Some(status)
+}
+
+fn no_host(name: &str) -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, format!("no host {name} is known here; /api/v1/hosts lists them"))
+}
+
+/// Which reports.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reports {
+    host: Option<String>,
+    job: Option<u64>,
+    since_us: Option<u64>,
+    last: Option<u32>,
+    #[serde(default)]
+    series: bool,
+}
+
+/// Reports of ended jobs, oldest first.
+pub async fn reports(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    Query(asked): Query<Reports>,
+) -> Result<Json<Value>, Problem> {
+    auth::holder(&hub, &headers, Kind::Reader).await?;
+    let most = if asked.series { WITH_SERIES_MAX } else { REPORTS_MAX };
+    if asked.last.is_some_and(|last| last > most) {
+        return Err(Problem::wrong(format!(
+            "at most {most} jobs at once, with series at most {WITH_SERIES_MAX}"
+        )));
+    }
+    let limit = asked.last.unwrap_or(most);
+    let name = asked.host.clone();
+    let query = ReportQuery {
+        host: asked.host,
+        job: asked.job,
+        since_us: asked.since_us,
+        // One more shows whether there are more.
+        limit: limit + 1,
+        series: asked.series,
+    };
+    let mut reports = hub
+        .ask(move |hub| match name {
+            Some(name) if !hub.store.hosts()?.iter().any(|host| host.name == name) => Err(no_host(&name)),
+            _ => Ok(hub.store.reports(&query)?),
+        })
+        .await??;
+    let cut = asked.last.is_none() && reports.len() > limit as usize;
+    let over = reports.len().saturating_sub(limit as usize);
+    reports.drain(..over);
+    let reports: Vec<HostReport> = reports
+        .into_iter()
+        .map(|reported| HostReport { host: reported.host, report: reported.head.report })
+        .collect();
+    Ok(Json(json!({ "version": 1, "cut": cut, "reports": reports })))
+}
+
+/// Which job.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OneJob {
+    host: String,
+    job: u64,
+}
+
+/// What was decided about a job: of one that is over all of it, of one that is not why it is in its state.
+pub async fn why(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    Query(asked): Query<OneJob>,
+) -> Result<Json<Value>, Problem> {
+    auth::holder(&hub, &headers, Kind::Reader).await?;
+    let hosts = hub.ask(Hub::hosts).await??;
+    let Some(host) = hosts.iter().find(|host| host.name == asked.host) else {
+        return Err(no_host(&asked.host));
+    };
+    let living = host.live.iter().flat_map(|live| &live.status.jobs).find(|job| job.job == asked.job);
+    if let Some(job) = living {
+        return Ok(Json(json!({ "version": 1, "host": host.name, "job": job.job, "state": job.state,
+            "cause": job.reason, "decisions": [] })));
+    }
+    let query = ReportQuery {
+        host: Some(asked.host.clone()),
+        job: Some(asked.job),
+        limit: 1,
+        ..ReportQuery::default()
+    };
+    let found = hub.ask(move |hub| hub.store.reports(&query)).await??.pop();
+    let Some(found) = found else {
+        let words = format!("no job {} of {} is known here", asked.job, asked.host);
+        return Err(Problem::new(StatusCode::NOT_FOUND, words));
+    };
+    let report = &found.head.report;
+    Ok(Json(json!({ "version": 1, "host": found.host, "job": report.job, "state": report.state,
+        "cause": report.reason, "decisions": found.head.acts })))
+}
+
+/// A reader signs in on the page: a one-time link.
+pub async fn login(State(hub): State<Arc<Hub>>, headers: HeaderMap) -> Result<Json<Value>, Problem> {
+    let reader = auth::holder(&hub, &headers, Kind::Reader).await?;
+    let link = hub.ask(move |hub| login_link(hub, &reader.name)).await??;
+    Ok(Json(json!({ "version": 1, "url": link })))
+}
+
+fn login_link(hub: &Hub, name: &str) -> Result<String, Problem> {
+    make_link(&hub.store, &hub.origin, name)
+}
+
+/// Makes a link that signs somebody in, once.
+///
+/// # Errors
+/// When the store refuses, or the kernel gives no secret.
+pub fn make_link(store: &crate::store::Store, origin: &str, name: &str) -> Result<String, Problem> {
+    let failed = |error: std::io::Error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string());
+    let code = secret::draw().map_err(failed)?;
+    let now_us = now_us();
+    if let Some(hash) = secret::hash_of_secret(&code) {
+        store.add_code(&hash, name, now_us.saturating_add(auth::CODE_US), now_us)?;
+    }
+    Ok(format!("{origin}/login?code={code}"))
+}

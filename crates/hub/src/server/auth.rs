@@ -1,0 +1,106 @@
+//! Who asks: a host or a reader by its token, a person by a session. Absent here: what they may see, which is all of it for
+//! readers and persons, and their own rows to write for hosts.
+
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, StatusCode, header};
+
+use super::problem::Problem;
+use crate::hub::{Counters, Hub};
+use crate::secret;
+use crate::store::{Holder, Kind, Session, now_us};
+
+/// How long a session lasts, in microseconds: half a day.
+pub const SESSION_US: u64 = 12 * 3_600 * 1_000_000;
+
+/// How long a one-time link can be used, in microseconds: ten minutes.
+pub const CODE_US: u64 = 600 * 1_000_000;
+
+/// The holder of the token in the head.
+///
+/// # Errors
+/// When there is none, or it is not valid, or for something else.
+pub async fn holder(hub: &Arc<Hub>, headers: &HeaderMap, kind: Kind) -> Result<Holder, Problem> {
+    let holder = any_holder(hub, headers).await?;
+    if holder.kind != kind {
+        Counters::count(&hub.counters.denied);
+        let words = match kind {
+            Kind::Host => "this is a reader's token: a host pushes with its own",
+            Kind::Reader => {
+                "this is a host's token, which may only push: pinfold-hub token --reader NAME makes one to read"
+            }
+        };
+        return Err(Problem::new(StatusCode::FORBIDDEN, words));
+    }
+    Ok(holder)
+}
+
+/// The holder of the token in the head, whatever it is for.
+///
+/// # Errors
+/// When there is none, or it is not valid.
+pub async fn any_holder(hub: &Arc<Hub>, headers: &HeaderMap) -> Result<Holder, Problem> {
+    let denied = || {
+        Counters::count(&hub.counters.denied);
+        Problem::new(StatusCode::UNAUTHORIZED, "the token is missing, unknown or revoked")
+    };
+    let text = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token = text.and_then(|text| text.strip_prefix("Bearer ")).ok_or_else(denied)?;
+    let hash = secret::hash_of_token(token).ok_or_else(denied)?;
+    hub.ask(move |hub| hub.store.holder(&hash)).await??.ok_or_else(denied)
+}
+
+/// The name of the cookie. With TLS browsers take it from this host over TLS alone.
+#[must_use]
+pub fn cookie_name(secure: bool) -> &'static str {
+    if secure { "__Host-pinfold-hub" } else { "pinfold-hub" }
+}
+
+/// The session in the head, and its hash; `None`: nobody is signed in.
+///
+/// # Errors
+/// When the store refuses.
+pub async fn session(hub: &Arc<Hub>, headers: &HeaderMap) -> Result<Option<(Session, [u8; 32])>, Problem> {
+    let Some(hash) = cookie(headers, cookie_name(hub.secure)).and_then(secret::hash_of_secret) else {
+        return Ok(None);
+    };
+    let session = hub.ask(move |hub| hub.store.session(&hash, now_us())).await??;
+    Ok(session.map(|session| (session, hash)))
+}
+
+fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = all.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
+}
+
+/// Whether a form comes from a page of ours, as far as the browser says: from the origin that it is sent to, by whatever name
+/// people reach the hub. A browser that says nothing is believed, for the form's own secret is looked at as well.
+///
+/// # Errors
+/// When it comes from elsewhere.
+pub fn from_here(hub: &Hub, headers: &HeaderMap) -> Result<(), Problem> {
+    let said = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let site = said("sec-fetch-site").is_none_or(|site| matches!(site, "same-origin" | "none"));
+    let host = said("host");
+    let own = |origin: &str| {
+        origin == hub.origin || origin.split_once("://").is_some_and(|(_, name)| Some(name) == host)
+    };
+    if site && said("origin").is_none_or(own) {
+        return Ok(());
+    }
+    Counters::count(&hub.counters.denied);
+    Err(Problem::new(StatusCode::FORBIDDEN, "this form was not sent by a page of this hub"))
+}
+
+/// Whether a form has the session's own secret.
+///
+/// # Errors
+/// When it does not.
+pub fn check_csrf(hub: &Hub, session: &Session, csrf: &str) -> Result<(), Problem> {
+    if secret::same(csrf, &session.csrf) {
+        return Ok(());
+    }
+    Counters::count(&hub.counters.denied);
+    Err(Problem::new(StatusCode::FORBIDDEN, "this form is out of date: load the page again"))
+}

@@ -1,0 +1,87 @@
+//! How a request fails: a status and words that name what is wrong.
+
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use pinfold_hubwire::bundle::DecodeError;
+
+use crate::store::{IngestError, StoreError};
+
+/// A failed request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The status.
+    pub status: StatusCode,
+    /// The words.
+    pub words: String,
+}
+
+impl Problem {
+    /// A failure of this status, in these words.
+    pub fn new(status: StatusCode, words: impl Into<String>) -> Self {
+        Self { status, words: words.into() }
+    }
+
+    /// The question makes no sense.
+    pub fn wrong(words: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, words)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let text = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
+        (self.status, text, format!("{}\n", self.words)).into_response()
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        let status = match &error {
+            StoreError::Full => StatusCode::INSUFFICIENT_STORAGE,
+            StoreError::TooLong | StoreError::Refused(_) => StatusCode::SERVICE_UNAVAILABLE,
+            _ => {
+                // What the database says may tell of paths: it goes to the log.
+                tracing::error!(error = %chain(&error), "the store");
+                let words = "the hub's store failed; its log says why";
+                return Self::new(StatusCode::INTERNAL_SERVER_ERROR, words);
+            }
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+impl From<IngestError> for Problem {
+    fn from(error: IngestError) -> Self {
+        match error {
+            IngestError::Store(error) => error.into(),
+            part @ IngestError::Part { .. } => Self::new(StatusCode::UNPROCESSABLE_ENTITY, part.to_string()),
+        }
+    }
+}
+
+impl From<DecodeError> for Problem {
+    fn from(error: DecodeError) -> Self {
+        let status = match error {
+            DecodeError::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            _ => StatusCode::UNPROCESSABLE_ENTITY,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+/// An error and its causes.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
+}
+
+/// Nothing is there.
+pub async fn not_found() -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "there is nothing at this address")
+}

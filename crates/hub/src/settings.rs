@@ -1,0 +1,116 @@
+//! The hub's configuration file.
+
+use std::path::Path;
+
+use pinfold_proto::quantity::parse_size;
+use serde::Deserialize;
+
+use crate::store::Keep;
+
+/// What the file may say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// What is kept for how long.
+    pub keep: Keep,
+    /// The size that the database may have, in bytes; `None`: the disk bounds it.
+    pub database_max_bytes: Option<u64>,
+    /// The address under which people reach the page, where that is not the one that is listened on.
+    pub public_url: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    keep_series_months: Option<u32>,
+    keep_job_months: Option<u32>,
+    database_max: Option<String>,
+    public_url: Option<String>,
+}
+
+/// The longest that anything is kept: a hundred years.
+const MONTHS_MAX: u32 = 1_200;
+
+/// The smallest size that a database may be bounded to, in bytes.
+const DATABASE_MIN_BYTES: u64 = 16 << 20;
+
+impl Settings {
+    /// Those of a file.
+    ///
+    /// # Errors
+    /// Words that name the file, the key and the bound.
+    pub fn load(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Self::parse(&text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let raw: Raw = toml::from_str(text).map_err(|error| error.to_string())?;
+        let usual = Keep::default();
+        let months = |key: &str, value: Option<u32>, usual: u32| match value {
+            Some(months) if months > MONTHS_MAX => {
+                Err(format!("`{key}` is {months}, and the most is {MONTHS_MAX}"))
+            }
+            value => Ok(value.unwrap_or(usual)),
+        };
+        let keep = Keep {
+            series_months: months("keep_series_months", raw.keep_series_months, usual.series_months)?,
+            jobs_months: months("keep_job_months", raw.keep_job_months, usual.jobs_months)?,
+        };
+        let size = |text: String| match parse_size(&text) {
+            Ok(bytes) if bytes >= DATABASE_MIN_BYTES => Ok(bytes),
+            Ok(_) => Err(format!("`database_max` is {text}, and the least is 16MiB")),
+            Err(error) => Err(format!("`database_max`: {error}")),
+        };
+        Ok(Self {
+            keep,
+            database_max_bytes: raw.database_max.map(size).transpose()?,
+            public_url: raw
+                .public_url
+                .map(|url| public_url(&url))
+                .transpose()
+                .map_err(|error| format!("`public_url`: {error}"))?,
+        })
+    }
+}
+
+/// Where people reach the page.
+///
+/// # Errors
+/// When it is no address.
+pub fn public_url(url: &str) -> Result<String, String> {
+    let name = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    let name = name.map(|name| name.trim_end_matches('/'));
+    match name {
+        Some(name) if !name.is_empty() && !name.contains(['/', '?', '#', '@', ' ']) => {
+            Ok(url.trim_end_matches('/').to_owned())
+        }
+        _ => Err(format!("{url} is no address of a page: https://HOST[:PORT] is wanted")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_refused(text: &str, words: &str) {
+        let error = Settings::parse(text).unwrap_err();
+        assert!(error.contains(words), "{text}: {error}");
+    }
+
+    #[test]
+    fn files_are_read_or_refused_by_key() {
+        assert_eq!(Settings::parse("").unwrap(), Settings::default());
+        let all = "keep_series_months = 3\nkeep_job_months = 24\ndatabase_max = \"20GiB\"\npublic_url = \"https://hub.example/\"";
+        let read = Settings::parse(all).unwrap();
+        assert_eq!(read.keep, Keep { series_months: 3, jobs_months: 24 });
+        assert_eq!(read.database_max_bytes, Some(20 << 30));
+        assert_eq!(read.public_url.as_deref(), Some("https://hub.example"));
+        check_refused("keep_series_months = 9999", "keep_series_months");
+        check_refused("database_max = \"1MiB\"", "16MiB");
+        check_refused("database_max = \"many\"", "database_max");
+        check_refused("public_url = \"hub\"", "public_url");
+        check_refused("public_url = \"https://hub/path\"", "public_url");
+        check_refused("kep_job_months = 1", "kep_job_months");
+    }
+}

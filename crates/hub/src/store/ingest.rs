@@ -1,0 +1,237 @@
+//! Bundles become rows. Each part is taken once: what is there already is counted as known. All of a bundle is on disk, or
+//! none of it. Whose rows these are the token says, never the bundle.
+
+use pinfold_hubwire::bundle::{self, Bundle, Head, Live, Part, Receipt};
+use pinfold_proto::JobState;
+use pinfold_proto::view::ReportView;
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::keep::{month_of, series_table};
+use super::{Store, StoreError, is_there_already, whole};
+
+/// The longest word of a job that becomes a column, in characters; the figures keep the whole.
+const WORD_MAX: usize = 200;
+
+/// Why a bundle was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum IngestError {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The bundle: it will never be taken.
+    #[error("job {job}, part {part}: {what}")]
+    Part {
+        /// The job.
+        job: u64,
+        /// The part.
+        part: u32,
+        /// What is wrong.
+        what: &'static str,
+    },
+}
+
+impl Store {
+    /// Takes a bundle of this host. When this returns it is on disk.
+    ///
+    /// # Errors
+    /// When the database refuses, or a part cannot be: then nothing of the bundle is taken.
+    pub fn ingest(&self, host: i64, bundle: &Bundle, now_us: u64) -> Result<Receipt, IngestError> {
+        let failed = |error| IngestError::Store(StoreError::doing("take a bundle")(error));
+        self.write_or(failed, |connection| {
+            let month = month_of(now_us);
+            let table = series_table(month);
+            let make = format!(
+                "CREATE TABLE IF NOT EXISTS {table} (job INTEGER NOT NULL, part INTEGER NOT NULL, points BLOB NOT NULL, \
+                 PRIMARY KEY (job, part)) WITHOUT ROWID"
+            );
+            connection.execute(&make, []).map_err(failed)?;
+            let mut receipt = Receipt { new: 0, known: 0 };
+            for part in &bundle.parts {
+                let new = take(connection, host, bundle, part, (now_us, month, &table))?;
+                if new { receipt.new += 1 } else { receipt.known += 1 }
+            }
+            seen(connection, host, now_us, &bundle.boot).map_err(failed)?;
+            Ok(receipt)
+        })
+    }
+
+    /// Keeps how a host was, for when the hub is restarted or the host is gone.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn keep_live(&self, host: i64, live: &Live, now_us: u64) -> Result<(), StoreError> {
+        let packed = bundle::pack(live).map_err(|error| StoreError::Refused(error.to_string()))?;
+        self.write("keep how a host is", |connection| {
+            seen(connection, host, now_us, &live.boot)?;
+            let ahead = whole(live.sent_us).saturating_sub(whole(now_us));
+            connection.execute(
+                "UPDATE hosts SET live = ?2, clock_ahead_us = ?3 WHERE id = ?1",
+                params![host, packed, ahead],
+            )
+        })
+        .map(drop)
+    }
+}
+
+fn seen(connection: &Connection, host: i64, now_us: u64, boot: &str) -> rusqlite::Result<usize> {
+    connection.execute(
+        "UPDATE hosts SET seen_us = ?2, boot = ?3 WHERE id = ?1",
+        params![host, whole(now_us), cut(boot)],
+    )
+}
+
+/// Says whether the part was new.
+fn take(
+    connection: &Connection,
+    host: i64,
+    bundle: &Bundle,
+    part: &Part,
+    (now_us, month, table): (u64, u32, &str),
+) -> Result<bool, IngestError> {
+    let failed = |error| IngestError::Store(StoreError::doing("take a bundle")(error));
+    let wrong = |what| IngestError::Part { job: part.job, part: part.part, what };
+    let row = if let Some(head) = &part.head {
+        match insert(connection, host, bundle, (part, head), (now_us, month)) {
+            Ok(row) => row,
+            Err(IngestOne::Known) => return Ok(false),
+            Err(IngestOne::Wrong(what)) => return Err(wrong(what)),
+            Err(IngestOne::Database(error)) => return Err(failed(error)),
+        }
+    } else {
+        let key = params![host, cut(&bundle.origin), whole(part.job), whole(part.submitted_us)];
+        let find =
+            "SELECT id, parts FROM jobs WHERE host = ?1 AND origin = ?2 AND job = ?3 AND submitted_us = ?4";
+        let found: Option<(i64, u32)> = connection
+            .query_row(find, key, |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()
+            .map_err(failed)?;
+        let Some((row, parts)) = found else { return Err(wrong("its first part is not here")) };
+        if parts != part.parts {
+            return Err(wrong("its first part says that there are other parts"));
+        }
+        match connection
+            .execute("INSERT INTO later_parts (job, part) VALUES (?1, ?2)", params![row, part.part])
+        {
+            Ok(_) => row,
+            Err(error) if is_there_already(&error) => return Ok(false),
+            Err(error) => return Err(failed(error)),
+        }
+    };
+    if let Some(series) = part.series.as_ref().filter(|series| !series.is_empty()) {
+        let points = bundle::pack(series).map_err(|_| wrong("its series cannot be packed"))?;
+        let put = format!("INSERT OR REPLACE INTO {table} (job, part, points) VALUES (?1, ?2, ?3)");
+        connection.execute(&put, params![row, part.part, points]).map_err(failed)?;
+    }
+    Ok(true)
+}
+
+enum IngestOne {
+    Known,
+    Wrong(&'static str),
+    Database(rusqlite::Error),
+}
+
+const INSERT: &str = "INSERT INTO jobs (host, origin, job, submitted_us, started_us, ended_us, received_us, month, parts, \
+    name, user, project, class, priority, exit_code, signal, cores, queued_s, wall_s, suspended_s, cpu_s, cores_used, \
+    memory_peak_bytes, memory_mean_bytes, swap_peak_bytes, claim_bytes, limit_bytes, io_read_bytes, io_write_bytes, \
+    samples, unused_gibh, idle_core_h) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, \
+    ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32)";
+
+fn insert(
+    connection: &Connection,
+    host: i64,
+    bundle: &Bundle,
+    (part, head): (&Part, &Head),
+    (now_us, month): (u64, u32),
+) -> Result<i64, IngestOne> {
+    let view = &head.report;
+    if view.state != JobState::Exited {
+        return Err(IngestOne::Wrong("it is not over"));
+    }
+    let Some(ended_s) = view.ended_s else { return Err(IngestOne::Wrong("it has no end")) };
+    let packed = bundle::pack(head).map_err(|_| IngestOne::Wrong("its figures cannot be packed"))?;
+    let derived = Derived::of(view);
+    let micros = |seconds: f64| whole(bundle::microseconds(seconds));
+    let class = serde_json::to_value(view.class).ok().and_then(|word| word.as_str().map(str::to_owned));
+    let done = connection.prepare_cached(INSERT).and_then(|mut statement| {
+        statement.execute(params![
+            host,
+            cut(&bundle.origin),
+            whole(part.job),
+            whole(part.submitted_us),
+            view.started_s.map(micros),
+            micros(ended_s),
+            whole(now_us),
+            month,
+            part.parts,
+            cut(&view.name),
+            cut(&view.user),
+            view.project.as_deref().map(cut),
+            class.unwrap_or_default(),
+            view.priority,
+            view.exit_code,
+            view.signal,
+            view.cores.max(1),
+            view.queued_s.max(0.0),
+            view.wall_s,
+            view.suspended_s.max(0.0),
+            derived.cpu_s,
+            derived.cores_used,
+            whole(view.memory_peak_bytes),
+            whole(view.memory_mean_bytes),
+            whole(view.swap_peak_bytes),
+            view.claim_bytes.map(whole),
+            view.limit_bytes.map(whole),
+            whole(view.io_read_bytes),
+            whole(view.io_write_bytes),
+            whole(view.samples),
+            derived.unused_gibh,
+            derived.idle_core_h,
+        ])
+    });
+    match done {
+        Ok(_) => {}
+        Err(error) if is_there_already(&error) => return Err(IngestOne::Known),
+        Err(error) => return Err(IngestOne::Database(error)),
+    }
+    let row = connection.last_insert_rowid();
+    let put = connection.prepare_cached("INSERT INTO heads (job, head) VALUES (?1, ?2)");
+    put.and_then(|mut statement| statement.execute(params![row, packed])).map_err(IngestOne::Database)?;
+    Ok(row)
+}
+
+/// Figures that follow from others.
+struct Derived {
+    /// CPU time, user and kernel.
+    cpu_s: f64,
+    /// Mean cores in use while it ran and was not frozen.
+    cores_used: Option<f64>,
+    /// Memory claimed and never used, in GiB times hours.
+    unused_gibh: f64,
+    /// Cores asked for and not used, in core hours.
+    idle_core_h: f64,
+}
+
+impl Derived {
+    fn of(view: &ReportView) -> Self {
+        let cpu_s = (view.cpu_user_s + view.cpu_system_s).max(0.0);
+        let wall_s = view.wall_s.unwrap_or(0.0).max(0.0);
+        let active_s = (wall_s - view.suspended_s).max(0.0);
+        let unused = view.claim_bytes.map_or(0, |claim| claim.saturating_sub(view.memory_peak_bytes));
+        Self {
+            cpu_s,
+            cores_used: (active_s > 0.0).then(|| cpu_s / active_s),
+            unused_gibh: gib(unused) * wall_s / 3_600.0,
+            idle_core_h: (f64::from(view.cores.max(1)) * active_s - cpu_s).max(0.0) / 3_600.0,
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "15 digits of a size are enough")]
+fn gib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1u32 << 30)
+}
+
+fn cut(word: &str) -> &str {
+    word.char_indices().nth(WORD_MAX).map_or(word, |(at, _)| &word[..at])
+}

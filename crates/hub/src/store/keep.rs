@@ -1,0 +1,128 @@
+//! How long what is kept: series for months, figures for years. Whole months go, counted by the hub's own clock when they
+//! came in, so that no host's wrong clock keeps them for ever or has them removed at once.
+
+use rusqlite::params;
+
+use super::{Store, StoreError};
+
+/// How many months are kept beside the one that is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keep {
+    /// Of series.
+    pub series_months: u32,
+    /// Of figures.
+    pub jobs_months: u32,
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        Self { series_months: 6, jobs_months: 60 }
+    }
+}
+
+/// What was removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Kept {
+    /// Months of series.
+    pub series_months: u64,
+    /// Jobs.
+    pub jobs: u64,
+}
+
+/// Jobs that one transaction removes, so that hosts wait for a moment only.
+const REMOVED_AT_ONCE: u32 = 2_000;
+
+/// The month of a moment, UTC, as `202611`.
+#[must_use]
+pub fn month_of(time_us: u64) -> u32 {
+    let days = time_us / 86_400_000_000;
+    // Years of 365.2425 days that begin in March (Hinnant, `chrono`-compatible low-level date algorithms).
+    let shifted = days + 719_468;
+    let (era, day) = (shifted / 146_097, shifted % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let (year, month) = (era * 400 + year, if month < 10 { month + 3 } else { month - 9 });
+    let year = if month <= 2 { year + 1 } else { year };
+    u32::try_from(year * 100 + month).unwrap_or(u32::MAX)
+}
+
+/// So many months earlier.
+fn earlier(month: u32, by: u32) -> u32 {
+    let months = (month / 100 * 12 + month % 100 - 1).saturating_sub(by);
+    months / 12 * 100 + months % 12 + 1
+}
+
+/// The table of a month's series. Made of a number alone.
+pub(super) fn series_table(month: u32) -> String {
+    format!("series_{month:06}")
+}
+
+impl Store {
+    /// The months of which there are series.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn series_months(&self) -> Result<Vec<u32>, StoreError> {
+        self.read("list months", |connection| {
+            let mut statement = connection.prepare(
+                "SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB 'series_[0-9]*'",
+            )?;
+            let names = statement.query_map([], |row| row.get::<_, String>(0))?;
+            let months =
+                names.filter_map(|name| name.map(|name| name["series_".len()..].parse().ok()).transpose());
+            months.collect()
+        })
+    }
+
+    /// Removes what is older than is kept.
+    ///
+    /// # Errors
+    /// When the database refuses; what was removed until then stays removed.
+    pub fn remove_old(&self, keep: Keep, now_us: u64) -> Result<Kept, StoreError> {
+        let month = month_of(now_us);
+        let mut kept = Kept::default();
+        let first = earlier(month, keep.series_months.min(keep.jobs_months));
+        for old in self.series_months()?.into_iter().filter(|&old| old < first) {
+            self.write("remove a month of series", |connection| {
+                connection.execute(&format!("DROP TABLE {}", series_table(old)), [])
+            })?;
+            kept.series_months += 1;
+        }
+        let first = earlier(month, keep.jobs_months);
+        loop {
+            let removed = self.write("remove old jobs", |connection| {
+                let remove = "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE month < ?1 LIMIT ?2)";
+                connection.execute(remove, params![first, REMOVED_AT_ONCE])
+            })?;
+            kept.jobs += removed as u64;
+            if removed == 0 {
+                return Ok(kept);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn months() {
+        let day_us = 86_400_000_000;
+        for (days, want) in [
+            (0, 197_001),
+            (31, 197_002),
+            (59, 197_003),
+            (11_016, 200_002),
+            (11_017, 200_003),
+            (20_781, 202_611),
+        ] {
+            assert_eq!(month_of(days * day_us), want, "day {days}");
+        }
+        assert_eq!(earlier(202_611, 0), 202_611);
+        assert_eq!(earlier(202_611, 11), 202_512);
+        assert_eq!(earlier(202_601, 1), 202_512);
+        assert_eq!(earlier(202_601, 60), 202_101);
+    }
+}

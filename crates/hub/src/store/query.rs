@@ -1,0 +1,378 @@
+//! Questions about jobs and hosts. Words of people are values, never part of the question; how much comes back is bounded.
+
+use pinfold_hubwire::bundle::{self, Head, Live};
+use pinfold_hubwire::series::Columns;
+use pinfold_proto::view::PointView;
+use rusqlite::types::{ToSql, Value};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::columns::{COLUMNS, Column, Condition};
+use super::keep::series_table;
+use super::{Store, StoreError, natural, whole};
+
+/// The most jobs of one page.
+pub const PAGE_MAX: u32 = 200;
+
+/// The most jobs that are passed over to reach a page.
+pub const OFFSET_MAX: u32 = 20_000;
+
+/// The most jobs of one table for other programs, and of one answer to the command line.
+pub const TABLE_MAX: u32 = 100_000;
+
+/// How a job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// With exit code 0.
+    Succeeded,
+    /// Otherwise.
+    Failed,
+}
+
+/// Which jobs are asked for.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct JobQuery {
+    /// Of this host.
+    pub host: Option<String>,
+    /// Of this user.
+    pub user: Option<String>,
+    /// Of this project.
+    pub project: Option<String>,
+    /// With this name; `*` stands for anything.
+    pub name: Option<String>,
+    /// That ended so.
+    pub ending: Option<Ending>,
+    /// That ended at or after this moment, in microseconds since the Unix epoch.
+    pub since_us: Option<u64>,
+    /// That ended before this moment.
+    pub until_us: Option<u64>,
+    /// Of which these hold.
+    pub conditions: Vec<Condition>,
+    /// By which column they are sorted; `None`: by their end.
+    pub sort: Option<&'static Column>,
+    /// From small to large.
+    pub ascending: bool,
+    /// How many.
+    pub limit: u32,
+    /// How many are passed over.
+    pub offset: u32,
+}
+
+/// A job as it is listed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobRow {
+    /// Its number at the hub.
+    pub id: i64,
+    /// A value for each of [`COLUMNS`].
+    pub cells: Vec<Cell>,
+}
+
+/// A value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell {
+    /// There is none.
+    None,
+    /// A whole number.
+    Whole(i64),
+    /// A number.
+    Real(f64),
+    /// Words.
+    Text(String),
+}
+
+/// Some of the jobs that were asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobPage {
+    /// These.
+    pub jobs: Vec<JobRow>,
+    /// Whether there are more behind them.
+    pub more: bool,
+}
+
+/// All that is kept of a job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobDetail {
+    /// Its host.
+    pub host: String,
+    /// When it came in, in microseconds since the Unix epoch.
+    pub received_us: u64,
+    /// Its figures, its series in them, and what was decided about it.
+    pub head: Head,
+    /// Whether parts of its series are not here yet.
+    pub incomplete: bool,
+}
+
+/// A host.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostRow {
+    /// Its number.
+    pub id: i64,
+    /// Its name.
+    pub name: String,
+    /// When it was heard last, in microseconds since the Unix epoch.
+    pub seen_us: Option<u64>,
+    /// How far its clock was ahead of the hub's then, in microseconds; below 0: behind.
+    pub clock_ahead_us: Option<i64>,
+    /// How it was when it was kept last.
+    pub live: Option<Live>,
+}
+
+/// Which reports the command line asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ReportQuery {
+    /// Of this host; `None`: of all.
+    pub host: Option<String>,
+    /// With this number.
+    pub job: Option<u64>,
+    /// Asked for at or after this moment.
+    pub since_us: Option<u64>,
+    /// The last so many by their end.
+    pub limit: u32,
+    /// With the series.
+    pub series: bool,
+}
+
+/// A report and whose.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reported {
+    /// The host.
+    pub host: String,
+    /// The report, and the decisions.
+    pub head: Head,
+}
+
+type Values = Vec<Box<dyn ToSql>>;
+
+/// From so long a time on, reading all rows in their order is faster than finding each by its end.
+const LONG_US: u64 = 8 * 86_400_000_000;
+
+impl JobQuery {
+    /// Whether so much of the table is asked for that it is read in its order: then no index on the end is to be used.
+    pub(super) fn is_long(&self) -> bool {
+        let until_us = self.until_us.unwrap_or_else(super::now_us);
+        let narrow = self.host.is_some() || self.user.is_some() || self.name.is_some();
+        !narrow && self.since_us.is_none_or(|since_us| until_us.saturating_sub(since_us) > LONG_US)
+    }
+
+    /// The conditions, and the values in their places. `in_order`: the table is read in its order (a `+` keeps the
+    /// database from using the index).
+    pub(super) fn conditions(&self, in_order: bool) -> (String, Values) {
+        let ended = if in_order { "+jobs.ended_us" } else { "jobs.ended_us" };
+        let mut words = vec!["1 = 1".to_owned()];
+        let mut values: Values = Vec::new();
+        let mut add = |word: &dyn Fn(usize) -> String, value: Box<dyn ToSql>| {
+            values.push(value);
+            words.push(word(values.len()));
+        };
+        if let Some(host) = &self.host {
+            let of = |place| format!("jobs.host = (SELECT id FROM hosts WHERE name = ?{place})");
+            add(&of, Box::new(host.clone()));
+        }
+        for (column, value) in [("jobs.user", &self.user), ("jobs.project", &self.project)] {
+            if let Some(value) = value {
+                add(&|place| format!("{column} = ?{place}"), Box::new(value.clone()));
+            }
+        }
+        match &self.name {
+            Some(name) if name.contains('*') => {
+                add(&|place| format!("jobs.name GLOB ?{place}"), Box::new(pattern(name)));
+            }
+            Some(name) => add(&|place| format!("jobs.name = ?{place}"), Box::new(name.clone())),
+            None => {}
+        }
+        if let Some(since_us) = self.since_us {
+            add(&|place| format!("{ended} >= ?{place}"), Box::new(whole(since_us)));
+        }
+        if let Some(until_us) = self.until_us {
+            add(&|place| format!("{ended} < ?{place}"), Box::new(whole(until_us)));
+        }
+        for condition in &self.conditions {
+            add(&|place| condition.sql(place), Box::new(condition.value));
+        }
+        match self.ending {
+            Some(Ending::Succeeded) => words.push("jobs.exit_code = 0".to_owned()),
+            Some(Ending::Failed) => words.push("jobs.exit_code IS NOT 0".to_owned()),
+            None => {}
+        }
+        (words.join(" AND "), values)
+    }
+}
+
+/// Only `*` is special to people; the database knows other signs as well.
+fn pattern(name: &str) -> String {
+    name.chars().fold(String::new(), |mut pattern, c| {
+        match c {
+            '?' | '[' => pattern.extend(['[', c, ']']),
+            _ => pattern.push(c),
+        }
+        pattern
+    })
+}
+
+impl Store {
+    /// A page of jobs.
+    ///
+    /// # Errors
+    /// When the database refuses, or it takes too long.
+    pub fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError> {
+        let limit = query.limit.clamp(1, TABLE_MAX);
+        let offset = query.offset.min(OFFSET_MAX);
+        let names: Vec<&str> = COLUMNS.iter().map(Column::sql).collect();
+        let direction = if query.ascending { "ASC" } else { "DESC" };
+        let sort = query.sort.map_or("jobs.ended_us", Column::sql);
+        let by_end = sort == "jobs.ended_us";
+        let picky = !query.conditions.is_empty() || query.project.is_some() || query.ending.is_some();
+        let in_order = query.is_long() && (!by_end || picky);
+        let sort = if in_order && by_end { "+jobs.ended_us" } else { sort };
+        let (conditions, values) = query.conditions(in_order);
+        let order = format!("ORDER BY {sort} {direction}, jobs.id {direction}");
+        // Which rows first, and then only of these all that is shown.
+        let text = format!(
+            "SELECT jobs.id, {} FROM jobs JOIN hosts ON hosts.id = jobs.host WHERE jobs.id IN (SELECT jobs.id FROM jobs {} \
+             WHERE {conditions} {order} LIMIT {} OFFSET {offset}) {order}",
+            names.join(", "),
+            if sort == "hosts.name" { "JOIN hosts ON hosts.id = jobs.host" } else { "" },
+            limit + 1
+        );
+        let mut jobs: Vec<JobRow> = self.read("list jobs", |connection| {
+            let mut statement = connection.prepare(&text)?;
+            let places: Vec<&dyn ToSql> = values.iter().map(AsRef::as_ref).collect();
+            statement.query_map(places.as_slice(), job_row)?.collect()
+        })?;
+        let more = jobs.len() > limit as usize;
+        jobs.truncate(limit as usize);
+        Ok(JobPage { jobs, more })
+    }
+
+    /// All of one job; `None`: it is not here.
+    ///
+    /// # Errors
+    /// When the database refuses, or what it has cannot be read.
+    pub fn job(&self, id: i64) -> Result<Option<JobDetail>, StoreError> {
+        let months = self.series_months()?;
+        self.read("read a job", |connection| {
+            let find = "SELECT hosts.name, received_us, month, parts, head FROM jobs JOIN hosts ON hosts.id = jobs.host \
+                        JOIN heads ON heads.job = jobs.id WHERE jobs.id = ?1";
+            let found = connection.query_row(find, params![id], |row| {
+                let head: Vec<u8> = row.get(4)?;
+                Ok((row.get(0)?, natural(row.get(1)?), row.get::<_, u32>(2)?, row.get::<_, u32>(3)?, head))
+            });
+            let Some((host, received_us, month, parts, packed)) = found.optional()? else { return Ok(None) };
+            let mut head = read_head(&packed)?;
+            let (points, later) = points(connection, id, month, &months)?;
+            head.report.series = points;
+            Ok(Some(JobDetail { host, received_us, head, incomplete: later + 1 < parts }))
+        })
+    }
+
+    /// Reports for the command line, oldest first.
+    ///
+    /// # Errors
+    /// When the database refuses, or it takes too long.
+    pub fn reports(&self, query: &ReportQuery) -> Result<Vec<Reported>, StoreError> {
+        let months = if query.series { self.series_months()? } else { Vec::new() };
+        let find = "SELECT jobs.id, hosts.name, month, head FROM jobs JOIN hosts ON hosts.id = jobs.host \
+                    JOIN heads ON heads.job = jobs.id WHERE (?1 IS NULL OR hosts.name = ?1) AND (?2 IS NULL OR jobs.job = ?2) \
+                    AND (?3 IS NULL OR jobs.submitted_us >= ?3) ORDER BY jobs.ended_us DESC, jobs.id DESC LIMIT ?4";
+        let mut reports = self.read("read reports", |connection| {
+            let mut statement = connection.prepare(find)?;
+            let (job, since) = (query.job.map(whole), query.since_us.map(whole));
+            let mut rows = statement.query(params![query.host, job, since, query.limit.min(TABLE_MAX)])?;
+            let mut reports = Vec::new();
+            while let Some(row) = rows.next()? {
+                let mut head = read_head(row.get_ref(3)?.as_blob()?)?;
+                if query.series {
+                    head.report.series = points(connection, row.get(0)?, row.get(2)?, &months)?.0;
+                }
+                reports.push(Reported { host: row.get(1)?, head });
+            }
+            Ok(reports)
+        })?;
+        reports.reverse();
+        Ok(reports)
+    }
+
+    /// All hosts, by name.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn hosts(&self) -> Result<Vec<HostRow>, StoreError> {
+        self.read("list hosts", |connection| {
+            let mut statement = connection
+                .prepare("SELECT id, name, seen_us, clock_ahead_us, live FROM hosts ORDER BY name")?;
+            let host = |row: &Row<'_>| {
+                let live: Option<Vec<u8>> = row.get(4)?;
+                Ok(HostRow {
+                    id: row.get(0)?,
+                    name: row.get(1)?,
+                    seen_us: row.get::<_, Option<i64>>(2)?.map(natural),
+                    clock_ahead_us: row.get(3)?,
+                    // One of another version is as good as none; the next replaces it within seconds.
+                    live: live.and_then(|packed| bundle::read_live(&packed).ok()),
+                })
+            };
+            statement.query_map([], host)?.collect()
+        })
+    }
+
+    /// How many jobs there are, and the sum of their CPU time: what a test counts.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn totals(&self) -> Result<(u64, f64), StoreError> {
+        self.read("count jobs", |connection| {
+            let count = "SELECT count(*), coalesce(sum(cpu_s), 0.0) FROM jobs";
+            connection.query_row(count, [], |row| Ok((natural(row.get(0)?), row.get(1)?)))
+        })
+    }
+}
+
+fn job_row(row: &Row<'_>) -> rusqlite::Result<JobRow> {
+    let cell = |at: usize| {
+        Ok(match row.get::<_, Value>(at + 1)? {
+            Value::Null | Value::Blob(_) => Cell::None,
+            Value::Integer(number) => Cell::Whole(number),
+            Value::Real(number) => Cell::Real(number),
+            Value::Text(text) => Cell::Text(text),
+        })
+    };
+    Ok(JobRow { id: row.get(0)?, cells: (0..COLUMNS.len()).map(cell).collect::<rusqlite::Result<_>>()? })
+}
+
+fn read_head(packed: &[u8]) -> rusqlite::Result<Head> {
+    bundle::unpack(packed, bundle::PLAIN_MAX_BYTES).map_err(damaged)
+}
+
+fn damaged(error: bundle::DecodeError) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, Box::new(error))
+}
+
+/// The points of a job's series, and how many of its later parts are here. `None`: they are not kept any more.
+fn points(
+    connection: &Connection,
+    id: i64,
+    month: u32,
+    months: &[u32],
+) -> rusqlite::Result<(Option<Vec<PointView>>, u32)> {
+    let later =
+        connection
+            .query_row("SELECT count(*) FROM later_parts WHERE job = ?1", params![id], |row| row.get(0))?;
+    let mut found: Vec<(u32, Vec<u8>)> = Vec::new();
+    // Parts that came in after the turn of a month are in the next one's table.
+    for &month in months.iter().filter(|&&of| of == month || (later > 0 && of > month)) {
+        let read = format!("SELECT part, points FROM {} WHERE job = ?1", series_table(month));
+        let mut statement = connection.prepare(&read)?;
+        for part in statement.query_map(params![id], |row| Ok((row.get(0)?, row.get(1)?)))? {
+            found.push(part?);
+        }
+    }
+    if found.is_empty() {
+        return Ok((None, later));
+    }
+    found.sort_by_key(|part| part.0);
+    let mut points = Vec::new();
+    for (_, packed) in found {
+        let columns: Columns = bundle::unpack(&packed, bundle::PLAIN_MAX_BYTES).map_err(damaged)?;
+        points.extend(columns.points());
+    }
+    Ok((Some(points), later))
+}

@@ -1,0 +1,118 @@
+//! The tables, and the way from one version of them to the next.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::StoreError;
+
+/// Each step brings the database from the version before to its own, counted from 1.
+const STEPS: &[&str] = &["
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE hosts (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    made_us INTEGER NOT NULL,
+    seen_us INTEGER,
+    boot TEXT,
+    clock_ahead_us INTEGER,
+    live BLOB
+);
+CREATE TABLE tokens (
+    id INTEGER PRIMARY KEY,
+    hash BLOB NOT NULL UNIQUE,
+    kind TEXT NOT NULL CHECK (kind IN ('host', 'reader')),
+    name TEXT NOT NULL,
+    made_us INTEGER NOT NULL,
+    revoked_us INTEGER
+);
+CREATE TABLE codes (hash BLOB PRIMARY KEY, name TEXT NOT NULL, expires_us INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE sessions (
+    hash BLOB PRIMARY KEY,
+    name TEXT NOT NULL,
+    csrf TEXT NOT NULL,
+    expires_us INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE audit (
+    id INTEGER PRIMARY KEY,
+    time_us INTEGER NOT NULL,
+    who TEXT NOT NULL,
+    action TEXT NOT NULL,
+    detail TEXT NOT NULL
+);
+CREATE TABLE jobs (
+    id INTEGER PRIMARY KEY,
+    host INTEGER NOT NULL REFERENCES hosts (id),
+    origin TEXT NOT NULL,
+    job INTEGER NOT NULL,
+    submitted_us INTEGER NOT NULL,
+    started_us INTEGER,
+    ended_us INTEGER NOT NULL,
+    received_us INTEGER NOT NULL,
+    month INTEGER NOT NULL,
+    parts INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    user TEXT NOT NULL,
+    project TEXT,
+    class TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    exit_code INTEGER,
+    signal INTEGER,
+    cores INTEGER NOT NULL,
+    queued_s REAL NOT NULL,
+    wall_s REAL,
+    suspended_s REAL NOT NULL,
+    cpu_s REAL NOT NULL,
+    cores_used REAL,
+    memory_peak_bytes INTEGER NOT NULL,
+    memory_mean_bytes INTEGER NOT NULL,
+    swap_peak_bytes INTEGER NOT NULL,
+    claim_bytes INTEGER,
+    limit_bytes INTEGER,
+    io_read_bytes INTEGER NOT NULL,
+    io_write_bytes INTEGER NOT NULL,
+    samples INTEGER NOT NULL,
+    unused_gibh REAL NOT NULL,
+    idle_core_h REAL NOT NULL,
+    UNIQUE (host, origin, job, submitted_us)
+);
+CREATE INDEX jobs_ended ON jobs (ended_us);
+CREATE INDEX jobs_host ON jobs (host, ended_us);
+CREATE INDEX jobs_user ON jobs (user, ended_us);
+CREATE INDEX jobs_name ON jobs (name, ended_us);
+CREATE INDEX jobs_month ON jobs (month);
+-- Apart from the figures, so that lists and sums over many jobs read little.
+CREATE TABLE heads (job INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE, head BLOB NOT NULL);
+CREATE TABLE later_parts (
+    job INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    part INTEGER NOT NULL,
+    PRIMARY KEY (job, part)
+) WITHOUT ROWID;
+"];
+
+/// The version that this program writes.
+#[expect(clippy::cast_possible_truncation, reason = "there are a few steps")]
+pub const VERSION: u32 = STEPS.len() as u32;
+
+/// The version of a database; 0: it is empty.
+pub(super) fn version(connection: &Connection) -> rusqlite::Result<u32> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+/// Brings the database to this version, all steps or none.
+pub(super) fn migrate(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
+    let failed = StoreError::doing("bring the database to this version");
+    let transaction =
+        connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(&failed)?;
+    let found = version(&transaction).map_err(&failed)?;
+    if found > VERSION {
+        return Err(StoreError::Later { path: path.to_owned(), found, known: VERSION });
+    }
+    for step in STEPS.iter().skip(found as usize) {
+        transaction.execute_batch(step).map_err(&failed)?;
+    }
+    if found < VERSION {
+        transaction.pragma_update(None, "user_version", VERSION).map_err(&failed)?;
+    }
+    transaction.commit().map_err(&failed)
+}

@@ -1,0 +1,223 @@
+//! Many jobs together: classes with how their figures are spread, and what users and projects asked for and left unused.
+
+use std::collections::BTreeMap;
+
+use rusqlite::types::ToSql;
+
+use super::query::JobQuery;
+use super::{Store, StoreError, natural};
+
+/// The most jobs that are put together, the last ones by their end.
+const JOBS_MAX: u32 = 300_000;
+
+/// How a figure is spread.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Spread {
+    /// Half are up to this.
+    pub p50: f64,
+    /// Nine of ten are.
+    pub p90: f64,
+    /// 99 of 100 are.
+    pub p99: f64,
+    /// The most.
+    pub most: f64,
+}
+
+/// The jobs of one name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClassRow {
+    /// The name.
+    pub name: String,
+    /// On how many hosts.
+    pub hosts: u64,
+    /// How many.
+    pub jobs: u64,
+    /// Of these, how many did not exit with code 0.
+    pub failed: u64,
+    /// How long they ran, in seconds.
+    pub wall_s: Spread,
+    /// The most memory of each, in bytes.
+    pub memory_peak_bytes: Spread,
+    /// Memory that they claimed, half of them up to this; `None`: none claimed any.
+    pub claim_p50_bytes: Option<f64>,
+    /// Cores that they used of those they asked for, all together, 0 to 1 and above.
+    pub cores_used_part: f64,
+    /// Memory that was claimed and never used, in GiB times hours.
+    pub unused_gibh: f64,
+    /// How long they were suspended, in hours.
+    pub suspended_h: f64,
+}
+
+/// By what jobs are put together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// Their user.
+    User,
+    /// Their project.
+    Project,
+    /// Their host.
+    Host,
+}
+
+/// What one user, project or host had.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UsageRow {
+    /// The name; `None`: jobs of no project.
+    pub name: Option<String>,
+    /// Jobs.
+    pub jobs: u64,
+    /// Of these, how many did not exit with code 0.
+    pub failed: u64,
+    /// CPU time, in hours.
+    pub cpu_h: f64,
+    /// Cores asked for and not used, in core hours.
+    pub idle_core_h: f64,
+    /// Memory claimed times time, in GiB times hours.
+    pub claimed_gibh: f64,
+    /// Of that, what was never used.
+    pub unused_gibh: f64,
+    /// How long they were suspended, in hours.
+    pub suspended_h: f64,
+    /// How long they waited, in hours.
+    pub queued_h: f64,
+}
+
+/// Jobs put together, and whether there were more than are looked at.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary<T> {
+    /// The rows.
+    pub rows: Vec<T>,
+    /// How many jobs were looked at.
+    pub jobs: u64,
+    /// Whether older ones were left out.
+    pub cut: bool,
+}
+
+#[derive(Default)]
+struct Class {
+    hosts: Vec<i64>,
+    failed: u64,
+    wall_s: Vec<f64>,
+    peaks: Vec<f64>,
+    claims: Vec<f64>,
+    cpu_s: f64,
+    asked_s: f64,
+    unused_gibh: f64,
+    suspended_s: f64,
+}
+
+impl Class {
+    fn row(self, name: String) -> ClassRow {
+        let part = if self.asked_s > 0.0 { self.cpu_s / self.asked_s } else { 0.0 };
+        ClassRow {
+            name,
+            hosts: self.hosts.len() as u64,
+            jobs: self.peaks.len() as u64,
+            failed: self.failed,
+            wall_s: spread(self.wall_s).unwrap_or_default(),
+            memory_peak_bytes: spread(self.peaks).unwrap_or_default(),
+            claim_p50_bytes: spread(self.claims).map(|claims| claims.p50),
+            cores_used_part: part,
+            unused_gibh: self.unused_gibh,
+            suspended_h: self.suspended_s / 3_600.0,
+        }
+    }
+}
+
+/// The nearest of those there are, so that no figure is shown that no job had; `None` of nothing.
+fn spread(mut figures: Vec<f64>) -> Option<Spread> {
+    figures.sort_by(f64::total_cmp);
+    let last = figures.len().checked_sub(1)?;
+    let at = |percent: usize| figures[(last * percent).div_ceil(100)];
+    Some(Spread { p50: at(50), p90: at(90), p99: at(99), most: at(100) })
+}
+
+impl Store {
+    /// Classes: the jobs of one name each, the most wasteful first.
+    ///
+    /// # Errors
+    /// When the database refuses, or it takes too long.
+    pub fn classes(&self, query: &JobQuery) -> Result<Summary<ClassRow>, StoreError> {
+        let (conditions, values) = query.conditions(false);
+        let text = format!(
+            "SELECT jobs.name, jobs.host, jobs.exit_code IS NOT 0, coalesce(wall_s, 0.0), memory_peak_bytes, claim_bytes, cpu_s, \
+             cores * max(coalesce(wall_s, 0.0) - suspended_s, 0.0), unused_gibh, suspended_s \
+             FROM jobs WHERE {conditions} AND started_us IS NOT NULL \
+             ORDER BY jobs.ended_us DESC LIMIT {}",
+            JOBS_MAX + 1
+        );
+        let (mut classes, mut jobs) = (BTreeMap::<String, Class>::new(), 0u64);
+        self.read("put classes together", |connection| {
+            let mut statement = connection.prepare(&text)?;
+            let places: Vec<&dyn ToSql> = values.iter().map(AsRef::as_ref).collect();
+            let mut rows = statement.query(places.as_slice())?;
+            while let Some(row) = rows.next()? {
+                jobs += 1;
+                if jobs > u64::from(JOBS_MAX) {
+                    break;
+                }
+                let name = row.get_ref(0)?.as_str()?;
+                if !classes.contains_key(name) {
+                    classes.insert(name.to_owned(), Class::default());
+                }
+                let Some(class) = classes.get_mut(name) else { continue };
+                let host = row.get(1)?;
+                if !class.hosts.contains(&host) {
+                    class.hosts.push(host);
+                }
+                class.failed += u64::from(row.get::<_, bool>(2)?);
+                class.wall_s.push(row.get(3)?);
+                class.peaks.push(row.get::<_, f64>(4)?);
+                class.claims.extend(row.get::<_, Option<f64>>(5)?);
+                class.cpu_s += row.get::<_, f64>(6)?;
+                class.asked_s += row.get::<_, f64>(7)?;
+                class.unused_gibh += row.get::<_, f64>(8)?;
+                class.suspended_s += row.get::<_, f64>(9)?;
+            }
+            Ok(())
+        })?;
+        let mut rows: Vec<ClassRow> = classes.into_iter().map(|(name, class)| class.row(name)).collect();
+        rows.sort_by(|a, b| b.unused_gibh.total_cmp(&a.unused_gibh).then_with(|| a.name.cmp(&b.name)));
+        let cut = jobs > u64::from(JOBS_MAX);
+        Ok(Summary { rows, jobs: jobs.min(u64::from(JOBS_MAX)), cut })
+    }
+
+    /// What users, projects or hosts had, the most wasteful first; at most 1,000.
+    ///
+    /// # Errors
+    /// When the database refuses, or it takes too long.
+    pub fn usage(&self, group: Group, query: &JobQuery) -> Result<Vec<UsageRow>, StoreError> {
+        let (conditions, values) = query.conditions(query.is_long());
+        // The `+` keeps the database from walking an index by name, a row at a time.
+        let name = match group {
+            Group::User => "+jobs.user",
+            Group::Project => "+jobs.project",
+            Group::Host => "+hosts.name",
+        };
+        let text = format!(
+            "SELECT {name}, count(*), sum(exit_code IS NOT 0), total(cpu_s) / 3600, total(idle_core_h), \
+             total(coalesce(claim_bytes, 0) / 1073741824.0 * coalesce(wall_s, 0.0)) / 3600, total(unused_gibh), \
+             total(suspended_s) / 3600, total(queued_s) / 3600 \
+             FROM jobs JOIN hosts ON hosts.id = jobs.host WHERE {conditions} \
+             GROUP BY 1 ORDER BY total(unused_gibh) DESC, total(cpu_s) DESC, 1 LIMIT 1000"
+        );
+        self.read("put jobs together", |connection| {
+            let mut statement = connection.prepare(&text)?;
+            let places: Vec<&dyn ToSql> = values.iter().map(AsRef::as_ref).collect();
+            let usage = |row: &rusqlite::Row<'_>| {
+                Ok(UsageRow {
+                    name: row.get(0)?,
+                    jobs: natural(row.get(1)?),
+                    failed: natural(row.get(2)?),
+                    cpu_h: row.get(3)?,
+                    idle_core_h: row.get(4)?,
+                    claimed_gibh: row.get(5)?,
+                    unused_gibh: row.get(6)?,
+                    suspended_h: row.get(7)?,
+                    queued_h: row.get(8)?,
+                })
+            };
+            statement.query_map(places.as_slice(), usage)?.collect()
+        })
+    }
+}

@@ -1,0 +1,328 @@
+//! Who may do what: tokens, one-time codes, sessions; and who did what. Of each secret only the hash is kept. Absent here:
+//! drawing secrets, and HTTP.
+
+use rusqlite::{OptionalExtension as _, params};
+
+use super::{Store, StoreError, natural, whole};
+
+/// What a token is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// One host's bundles.
+    Host,
+    /// Reading all of it.
+    Reader,
+}
+
+impl Kind {
+    /// As it is kept.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Reader => "reader",
+        }
+    }
+}
+
+/// Who holds a token that is valid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// What it is for.
+    pub kind: Kind,
+    /// The host's name, or the reader's.
+    pub name: String,
+    /// The host; of a reader 0.
+    pub host: i64,
+}
+
+/// A token as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenRow {
+    /// Its number.
+    pub id: i64,
+    /// `host` or `reader`.
+    pub kind: String,
+    /// Whose.
+    pub name: String,
+    /// When it was made, in microseconds since the Unix epoch.
+    pub made_us: u64,
+    /// When it was revoked.
+    pub revoked_us: Option<u64>,
+}
+
+/// Somebody who is signed in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// Who.
+    pub name: String,
+    /// What each form has to say, so that it comes from a page of ours.
+    pub csrf: String,
+}
+
+/// One act.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditRow {
+    /// Its number.
+    pub id: i64,
+    /// When, in microseconds since the Unix epoch.
+    pub time_us: u64,
+    /// Who.
+    pub who: String,
+    /// What was done.
+    pub action: String,
+    /// To what.
+    pub detail: String,
+}
+
+/// The longest name, in characters.
+const NAME_MAX: usize = 64;
+
+/// Whether it can be a host's or a reader's name: letters, digits, `.`, `-` and `_`, the first a letter or digit.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    let rest = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    (1..=NAME_MAX).contains(&name.len())
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(rest)
+}
+
+impl Store {
+    /// Keeps a new token of which this is the hash. A host that is not known is known from now on.
+    ///
+    /// # Errors
+    /// When the name is none, or the database refuses.
+    pub fn add_token(
+        &self,
+        kind: Kind,
+        name: &str,
+        hash: &[u8],
+        who: &str,
+        now_us: u64,
+    ) -> Result<i64, StoreError> {
+        if !is_name(name) {
+            return Err(StoreError::Refused(format!(
+                "{name:?} is no name: letters, digits, `.`, `-` and `_`, at most {NAME_MAX}, the first a letter or digit"
+            )));
+        }
+        self.write("add a token", |connection| {
+            if kind == Kind::Host {
+                connection.execute(
+                    "INSERT OR IGNORE INTO hosts (name, made_us) VALUES (?1, ?2)",
+                    params![name, whole(now_us)],
+                )?;
+            }
+            connection.execute(
+                "INSERT INTO tokens (hash, kind, name, made_us) VALUES (?1, ?2, ?3, ?4)",
+                params![hash, kind.word(), name, whole(now_us)],
+            )?;
+            let id = connection.last_insert_rowid();
+            note(connection, now_us, who, "token", &format!("{} {name}, token {id}", kind.word()))?;
+            Ok(id)
+        })
+    }
+
+    /// Revokes tokens: the one of this number, or all of this kind and name that are valid. Says which.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn revoke(&self, which: Revoked<'_>, who: &str, now_us: u64) -> Result<Vec<TokenRow>, StoreError> {
+        self.write("revoke a token", |connection| {
+            let all = list(connection)?.into_iter().filter(|token| token.revoked_us.is_none());
+            let meant: Vec<TokenRow> = all
+                .filter(|token| match which {
+                    Revoked::Number(id) => token.id == id,
+                    Revoked::Name(kind, name) => token.kind == kind.word() && token.name == name,
+                })
+                .collect();
+            for token in &meant {
+                let set = "UPDATE tokens SET revoked_us = ?2 WHERE id = ?1";
+                connection.execute(set, params![token.id, whole(now_us)])?;
+                note(
+                    connection,
+                    now_us,
+                    who,
+                    "revoke",
+                    &format!("{} {}, token {}", token.kind, token.name, token.id),
+                )?;
+            }
+            Ok(meant)
+        })
+    }
+
+    /// All tokens, by number.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn tokens(&self) -> Result<Vec<TokenRow>, StoreError> {
+        self.read("list tokens", list)
+    }
+
+    /// Who holds the token of this hash, unless it was revoked.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn holder(&self, hash: &[u8]) -> Result<Option<Holder>, StoreError> {
+        self.read("look for a token", |connection| {
+            let find = "SELECT kind, tokens.name, coalesce(hosts.id, 0) FROM tokens \
+                        LEFT JOIN hosts ON kind = 'host' AND hosts.name = tokens.name \
+                        WHERE hash = ?1 AND revoked_us IS NULL";
+            let found = connection.query_row(find, params![hash], |row| {
+                let kind = if row.get_ref(0)?.as_str()? == "host" { Kind::Host } else { Kind::Reader };
+                Ok(Holder { kind, name: row.get(1)?, host: row.get(2)? })
+            });
+            found.optional()
+        })
+    }
+
+    /// Keeps a code that signs somebody in, once.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn add_code(&self, hash: &[u8], name: &str, expires_us: u64, now_us: u64) -> Result<(), StoreError> {
+        self.write("add a sign-in", |connection| {
+            connection.execute("DELETE FROM codes WHERE expires_us <= ?1", params![whole(now_us)])?;
+            let add = "INSERT INTO codes (hash, name, expires_us) VALUES (?1, ?2, ?3)";
+            connection.execute(add, params![hash, name, whole(expires_us)])?;
+            note(connection, now_us, name, "login-link", "a one-time link was made")
+        })
+    }
+
+    /// Takes a code, which is used up, and begins a session of this hash. `None`: there is no such code any more.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn sign_in(
+        &self,
+        code: &[u8],
+        session: &[u8],
+        csrf: &str,
+        expires_us: u64,
+        now_us: u64,
+    ) -> Result<Option<String>, StoreError> {
+        self.write("sign in", |connection| {
+            let take = "DELETE FROM codes WHERE hash = ?1 AND expires_us > ?2 RETURNING name";
+            let name: Option<String> =
+                connection.query_row(take, params![code, whole(now_us)], |row| row.get(0)).optional()?;
+            if let Some(name) = &name {
+                connection.execute("DELETE FROM sessions WHERE expires_us <= ?1", params![whole(now_us)])?;
+                let add = "INSERT INTO sessions (hash, name, csrf, expires_us) VALUES (?1, ?2, ?3, ?4)";
+                connection.execute(add, params![session, name, csrf, whole(expires_us)])?;
+                note(connection, now_us, name, "login", "signed in on the page")?;
+            }
+            Ok(name)
+        })
+    }
+
+    /// The session of this hash, unless it is over.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn session(&self, hash: &[u8], now_us: u64) -> Result<Option<Session>, StoreError> {
+        self.read("look for a session", |connection| {
+            let find = "SELECT name, csrf FROM sessions WHERE hash = ?1 AND expires_us > ?2";
+            let session = |row: &rusqlite::Row<'_>| Ok(Session { name: row.get(0)?, csrf: row.get(1)? });
+            connection.query_row(find, params![hash, whole(now_us)], session).optional()
+        })
+    }
+
+    /// Ends a session.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn sign_out(&self, hash: &[u8], name: &str, now_us: u64) -> Result<(), StoreError> {
+        self.write("sign out", |connection| {
+            connection.execute("DELETE FROM sessions WHERE hash = ?1", params![hash])?;
+            note(connection, now_us, name, "logout", "signed out")
+        })
+    }
+
+    /// Notes an act.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn note(&self, who: &str, action: &str, detail: &str, now_us: u64) -> Result<(), StoreError> {
+        self.write("note an act", |connection| note(connection, now_us, who, action, detail))
+    }
+
+    /// Acts, the last first.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn audit(&self, limit: u32, offset: u32) -> Result<Vec<AuditRow>, StoreError> {
+        self.read("list acts", |connection| {
+            let mut statement = connection.prepare(
+                "SELECT id, time_us, who, action, detail FROM audit ORDER BY id DESC LIMIT ?1 OFFSET ?2",
+            )?;
+            let act = |row: &rusqlite::Row<'_>| {
+                let time_us = natural(row.get(1)?);
+                Ok(AuditRow {
+                    id: row.get(0)?,
+                    time_us,
+                    who: row.get(2)?,
+                    action: row.get(3)?,
+                    detail: row.get(4)?,
+                })
+            };
+            statement.query_map(params![limit, offset], act)?.collect()
+        })
+    }
+
+    /// A value that is kept by name; `None`: there is none.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn meta(&self, key: &str) -> Result<Option<String>, StoreError> {
+        self.read("read a value", |connection| {
+            let find = "SELECT value FROM meta WHERE key = ?1";
+            connection.query_row(find, params![key], |row| row.get(0)).optional()
+        })
+    }
+
+    /// Keeps a value by name.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn set_meta(&self, key: &str, value: &str) -> Result<(), StoreError> {
+        self.write("keep a value", |connection| {
+            connection
+                .execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)", params![key, value])
+        })
+        .map(drop)
+    }
+}
+
+/// Which tokens are revoked.
+#[derive(Debug, Clone, Copy)]
+pub enum Revoked<'a> {
+    /// The one of this number.
+    Number(i64),
+    /// Those of this kind and name.
+    Name(Kind, &'a str),
+}
+
+fn list(connection: &rusqlite::Connection) -> rusqlite::Result<Vec<TokenRow>> {
+    let mut statement =
+        connection.prepare("SELECT id, kind, name, made_us, revoked_us FROM tokens ORDER BY id")?;
+    let token = |row: &rusqlite::Row<'_>| {
+        Ok(TokenRow {
+            id: row.get(0)?,
+            kind: row.get(1)?,
+            name: row.get(2)?,
+            made_us: natural(row.get(3)?),
+            revoked_us: row.get::<_, Option<i64>>(4)?.map(natural),
+        })
+    };
+    statement.query_map([], token)?.collect()
+}
+
+fn note(
+    connection: &rusqlite::Connection,
+    now_us: u64,
+    who: &str,
+    action: &str,
+    detail: &str,
+) -> rusqlite::Result<()> {
+    let add = "INSERT INTO audit (time_us, who, action, detail) VALUES (?1, ?2, ?3, ?4)";
+    connection.execute(add, params![whole(now_us), who, action, detail]).map(drop)
+}

@@ -1,0 +1,197 @@
+//! What the tests of the hub share: a host whose store is made up, and a hub that serves in this process.
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pinfold_hub::hub::Hub;
+use pinfold_hub::secret;
+use pinfold_hub::server::listen;
+use pinfold_hub::store::{Kind, Store, now_us};
+use pinfold_hubwire::bundle::{self, Act, Bundle, WIRE_VERSION};
+use pinfold_hubwire::push::{Found, Look, Source, SourceError};
+use pinfold_proto::view::{PointView, ReportView, StatusView};
+use serde_json::json;
+
+/// A report of a job that is over, with so many points.
+pub(crate) fn report(job: u64, name: &str, points: u32) -> ReportView {
+    let from = 1_790_000_000.0 + f64::from(u32::try_from(job).unwrap()) * 10.0;
+    let value = json!({
+        "version": 1, "job": job, "name": name, "command": [name, "-x"], "user": "ann", "project": null,
+        "state": "exited", "class": "primary", "priority": 10, "cpus": null, "submitted_s": from,
+        "started_s": from + 1.0, "ended_s": from + 61.0, "exit_code": 0, "signal": null, "reason": null,
+        "queued_s": 1.0, "wall_s": 60.0, "suspended_s": 0.0, "cpu_user_s": 7.0, "cpu_system_s": 0.0, "cores": 2,
+        "claim_bytes": 4u64 << 30, "memory_peak_bytes": 1u64 << 30, "memory_mean_bytes": 1u64 << 29,
+        "cache_peak_bytes": null, "swap_peak_bytes": 0, "virtual_peak_bytes": 1u64 << 31, "io_read_bytes": 0,
+        "io_write_bytes": 0, "processes_total": 1, "processes_peak": 1, "threads_peak": 1, "samples": points,
+    });
+    let mut report: ReportView = serde_json::from_value(value).unwrap();
+    let point = |at: u32| PointView {
+        time_s: from + f64::from(at),
+        cpu_cores: 0.3,
+        memory_bytes: 1 << 20,
+        cache_bytes: None,
+        swap_bytes: 0,
+        io_read_bytes: 0,
+        io_write_bytes: 0,
+        processes: 1,
+        threads: 1,
+        state: pinfold_proto::JobState::Running,
+    };
+    report.series = Some((0..points).map(point).collect());
+    report
+}
+
+/// A bundle of these jobs.
+pub(crate) fn bundle_of(reports: Vec<ReportView>) -> Bundle {
+    let parts = reports.into_iter().flat_map(|report| bundle::parts(report, Vec::new())).collect();
+    Bundle { version: WIRE_VERSION, origin: "origin".into(), boot: "boot".into(), made_us: now_us(), parts }
+}
+
+/// A host whose jobs end when the test says so.
+#[derive(Debug, Default)]
+pub(crate) struct MadeUp {
+    /// Jobs by number, and whether they are over.
+    pub(crate) jobs: BTreeMap<u64, bool>,
+    /// Points of each.
+    pub(crate) points: u32,
+    /// Jobs that are over and told in a status.
+    pub(crate) told: usize,
+}
+
+fn status(jobs: serde_json::Value) -> StatusView {
+    serde_json::from_value(json!({
+        "version": 1, "host": "liar", "mode": "v2", "slots": { "cores": 4, "factor": 1.5, "total": 6, "used": 1 },
+        "memory": { "budget_bytes": 8u64 << 30, "held_bytes": 1u64 << 30, "swap_held_bytes": 0, "pressure_full_avg10": null },
+        "reading": null, "jobs": jobs,
+    }))
+    .unwrap()
+}
+
+/// How a host without jobs is.
+pub(crate) fn idle() -> StatusView {
+    status(json!([]))
+}
+
+impl Source for MadeUp {
+    fn origin(&mut self) -> Result<String, SourceError> {
+        Ok("origin".into())
+    }
+
+    fn look(&mut self, seen: u64, _open: &BTreeSet<u64>) -> Result<Look, SourceError> {
+        let over = self.jobs.iter().rev().filter(|(_, over)| **over).take(self.told);
+        let living = self.jobs.iter().filter(|(_, over)| !**over);
+        let view = |(job, over): (&u64, &bool)| {
+            let report = report(*job, "made-up", 0);
+            json!({ "job": job, "name": "made-up", "user": "ann", "project": null,
+                "state": if *over { "exited" } else { "running" }, "class": "primary", "priority": 10, "cpus": null,
+                "memory_bytes": null, "swap_bytes": null, "pids": [], "submitted_s": report.submitted_s,
+                "started_s": report.started_s, "ended_s": null, "exit_code": null, "signal": null, "reason": null })
+        };
+        Ok(Look::of_the_last(status(over.chain(living).map(view).collect()), seen))
+    }
+
+    fn after(&mut self, seen: u64, _submitted_us: u64, most: usize) -> Result<Vec<Found>, SourceError> {
+        let new = self.jobs.keys().filter(|job| **job > seen).take(most);
+        Ok(new
+            .map(|job| Found {
+                job: *job,
+                submitted_us: bundle::microseconds(report(*job, "x", 0).submitted_s),
+            })
+            .collect())
+    }
+
+    fn job(&mut self, job: u64) -> Result<Option<(ReportView, Vec<Act>)>, SourceError> {
+        Ok(self.jobs.contains_key(&job).then(|| (report(job, "made-up", self.points), Vec::new())))
+    }
+}
+
+/// A new token, which the store knows.
+pub(crate) fn token(store: &Store, kind: Kind, name: &str) -> String {
+    let token = secret::token(kind, &secret::draw().unwrap());
+    store.add_token(kind, name, &secret::hash_of_token(&token).unwrap(), "test", now_us()).unwrap();
+    token
+}
+
+/// A hub that serves in this process until the test ends.
+pub(crate) struct Served {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) address: SocketAddr,
+    _runtime: tokio::runtime::Runtime,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Served {
+    pub(crate) fn new(database: &Path, max_bytes: Option<u64>) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let hub = Arc::new(Hub::new(Store::open(database, max_bytes).unwrap(), &format!("http://{address}")));
+        runtime.spawn(listen::serve(listener, None, Arc::clone(&hub), std::future::pending()));
+        Self { hub, address, _runtime: runtime }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Sends bytes as they are, and reads to the end.
+    pub(crate) fn raw(&self, request: &[u8]) -> Answer {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        // The hub may answer and hang up before it has read all.
+        let _ = stream.write_all(request);
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+        Answer { status, head: head.to_lowercase(), body: body.to_owned() }
+    }
+
+    /// A request with these lines in its head.
+    pub(crate) fn request(&self, method: &str, path: &str, lines: &[String], body: &[u8]) -> Answer {
+        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
+        lines.iter().for_each(|line| head.push_str(&format!("{line}\r\n")));
+        head.push_str(&format!("Content-Length: {}\r\n\r\n", body.len()));
+        let mut request = head.into_bytes();
+        request.extend_from_slice(body);
+        self.raw(&request)
+    }
+
+    pub(crate) fn get(&self, path: &str, lines: &[String]) -> Answer {
+        self.request("GET", path, lines, b"")
+    }
+
+    /// Signs somebody in; gives the line with the cookie.
+    pub(crate) fn sign_in(&self) -> String {
+        let link = pinfold_hub::server::api::make_link(&self.hub.store, &self.url(), "tester").unwrap();
+        let code = link.split_once("code=").unwrap().1.to_owned();
+        let answer = self.form("/login", &[], &format!("code={code}"));
+        assert_eq!(answer.status, 303, "{}", answer.body);
+        let line = answer.head.lines().find(|line| line.starts_with("set-cookie:")).unwrap();
+        let cookie = line.trim_start_matches("set-cookie: ").split(';').next().unwrap();
+        format!("Cookie: {cookie}")
+    }
+
+    pub(crate) fn form(&self, path: &str, lines: &[String], form: &str) -> Answer {
+        let mut all = vec!["Content-Type: application/x-www-form-urlencoded".to_owned()];
+        all.extend_from_slice(lines);
+        self.request("POST", path, &all, form.as_bytes())
+    }
+}
+
+/// The line that a token goes into.
+pub(crate) fn bearer(token: &str) -> String {
+    format!("Authorization: Bearer {token}")
+}

@@ -1,0 +1,157 @@
+//! The program itself: killed while hosts push, and refusing what it must not do.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use pinfold_hub::store::{Store, now_us};
+use pinfold_hubwire::client::HubClient;
+use pinfold_hubwire::disk::RealDisk;
+use pinfold_hubwire::push::Pusher;
+use rand_core::{RngCore as _, SeedableRng as _};
+use rand_pcg::Pcg64Mcg;
+
+use crate::common::MadeUp;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_pinfold-hub");
+
+fn run(args: &[&str]) -> Output {
+    Command::new(PROGRAM).args(args).output().unwrap()
+}
+
+#[track_caller]
+fn check(args: &[&str], code: i32, words: &str) {
+    let output = run(args);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+    assert!(said.contains(words), "{args:?}: {said}");
+}
+
+/// The program, serving; killed when it is dropped.
+struct Serving {
+    child: Child,
+    url: String,
+}
+
+impl Serving {
+    fn start(database: &str, listen: &str) -> Self {
+        let mut child = Command::new(PROGRAM)
+            .args(["serve", "--database", database, "--listen", listen])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        let url = line.trim().rsplit(' ').next().unwrap().to_owned();
+        assert!(url.starts_with("http://"), "{line}");
+        // So that it never waits for whoever reads what it says.
+        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        Self { child, url }
+    }
+
+    fn address(&self) -> String {
+        self.url.trim_start_matches("http://").to_owned()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn token(database: &str, kind: &str, name: &str) -> String {
+    let output = run(&["token", "--database", database, kind, name]);
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+fn database(dir: &Path) -> String {
+    format!("sqlite:{}", dir.join("hub.db").display())
+}
+
+#[test]
+fn a_hub_that_is_killed_has_all_that_it_said_it_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = database(dir.path());
+    let token = token(&database, "--host", "alpha");
+    let mut hub = Serving::start(&database, "127.0.0.1:0");
+    let address = hub.address();
+    let mut client = HubClient::new(&hub.url, &token, None).unwrap();
+    let mut source = MadeUp { points: 50, told: 1_000, ..MadeUp::default() };
+    let mut pusher = Pusher::open(RealDisk, dir.path(), 1 << 24, "boot").unwrap();
+    let mut dice = Pcg64Mcg::seed_from_u64(7);
+    let (mut now, mut kills) = (Duration::ZERO, 0);
+    let deadline = Instant::now() + Duration::from_secs(300);
+    let mut job = 0;
+    while kills < 8 || !pusher.is_idle() {
+        assert!(Instant::now() < deadline, "it takes too long: {kills} kills, {:?}", pusher.figures());
+        if kills < 8 {
+            for _ in 0..20 {
+                job += 1;
+                source.jobs.insert(job, true);
+            }
+        }
+        // Past each wait: the pusher's clock is the test's.
+        now += Duration::from_secs(300);
+        let _ = pusher.collect(&mut source, now_us()).unwrap();
+        let kill = kills < 8 && dice.next_u32().is_multiple_of(3);
+        let killer = kill.then(|| {
+            let (pid, after) = (hub.child.id(), Duration::from_millis(u64::from(dice.next_u32() % 30)));
+            std::thread::spawn(move || {
+                std::thread::sleep(after);
+                let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            })
+        });
+        pusher.send(&mut client, now, 1).unwrap();
+        if let Some(killer) = killer {
+            killer.join().unwrap();
+            hub.child.wait().unwrap();
+            hub = Serving::start(&database, &address);
+            kills += 1;
+        }
+    }
+    drop(hub);
+    let store = Store::open(&dir.path().join("hub.db"), None).unwrap();
+    assert_eq!(store.totals().unwrap(), (job, 7.0 * f64::from(u32::try_from(job).unwrap())));
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = database(dir.path());
+    check(&["serve", "--database", "postgres://db/hub"], 2, "not built into");
+    check(&["serve", "--database", &database, "--listen", "0.0.0.0:0"], 2, "--cert and --key");
+    check(&["serve", "--database", &database, "--url", "hub"], 2, "https://HOST");
+    check(&["serve", "--database", &database, "--listen", "nonsense"], 2, "ADDRESS:PORT");
+    check(&["serve", "--database", &database, "--cert", "x"], 2, "--key");
+    check(
+        &["serve", "--database", &database, "--listen", "127.0.0.1:0", "--cert", "/x", "--key", "/y"],
+        1,
+        "/x",
+    );
+    check(&["serve", "--database", &database, "--config", "/x"], 2, "/x");
+    check(&["token", "--database", &database], 2, "--host");
+    check(&["token", "--database", &database, "--host", "../x"], 1, "is no name");
+    check(&["token", "--database", &database, "--host", "<b>"], 1, "is no name");
+    check(&["revoke", "--database", &database, "--host", "nobody"], 1, "no such token");
+    check(&["login", "--database", &database], 1, "--url");
+    check(&["check", "--database", "sqlite:/nowhere/x"], 1, "/nowhere/x");
+}
+
+#[test]
+fn two_hubs_do_not_serve_one_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = database(dir.path());
+    let hub = Serving::start(&database, "127.0.0.1:0");
+    check(&["serve", "--database", &database, "--listen", "127.0.0.1:0"], 1, "stop it first");
+    let copy = dir.path().join("copy.db").display().to_string();
+    check(&["backup", "--database", &database, &copy], 0, "copied and verified");
+    check(&["restore", "--database", &database, &copy], 1, "stop it first");
+    drop(hub);
+    check(&["restore", "--database", &database, &copy], 0, "restored");
+    check(&["check", "--database", &database], 0, "no damage");
+}

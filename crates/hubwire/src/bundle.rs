@@ -1,0 +1,271 @@
+//! Bundles: ended jobs of one host, as JSON packed by gzip. Both directions are bounded: a bundle that is longer, packed or
+//! unpacked, is refused before it is held in memory as a whole. Absent here: the network and the disk.
+
+use std::io::{self, Read, Write};
+
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use pinfold_proto::view::{ReportView, StatusView};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::series::Columns;
+
+/// The version of what is sent. A hub refuses another one with words.
+pub const WIRE_VERSION: u32 = 1;
+
+/// The longest message as it is sent, packed, in bytes.
+pub const PACKED_MAX_BYTES: usize = 4 << 20;
+
+/// The longest message unpacked, in bytes.
+pub const PLAIN_MAX_BYTES: u64 = 24 << 20;
+
+/// Points of a series in one part. The longest part is some 2 MiB of JSON.
+pub const POINTS_A_PART: usize = 8_000;
+
+/// The most parts a job has: 24 million points.
+pub const PARTS_MAX: u32 = 3_000;
+
+/// Ended jobs of one host. Each part is known by the daemon's instance, the job's number, the moment it was asked for and
+/// the part's number: a hub that has it already counts it as known and changes nothing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bundle {
+    /// [`WIRE_VERSION`].
+    pub version: u32,
+    /// The instance of the daemon that gave the jobs their numbers. It lasts as long as the daemon's state directory, over
+    /// restarts of the host: the same job has the same one whenever it is read.
+    pub origin: String,
+    /// The host's boot when the bundle was made.
+    pub boot: String,
+    /// When it was made by the host's clock, in microseconds since the Unix epoch.
+    pub made_us: u64,
+    /// The parts.
+    pub parts: Vec<Part>,
+}
+
+/// A part of a job that is over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// The job's number.
+    pub job: u64,
+    /// When it was asked for, in microseconds since the Unix epoch. A number may come again after a store was lost; this
+    /// tells the two apart.
+    pub submitted_us: u64,
+    /// The part's number, from 0.
+    pub part: u32,
+    /// How many parts the job has.
+    pub parts: u32,
+    /// The job's figures; in part 0 and in no other.
+    pub head: Option<Head>,
+    /// Points of its series.
+    pub series: Option<Columns>,
+}
+
+/// The figures of a job that is over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Head {
+    /// As `pinfold report --json` has them, without lists.
+    pub report: ReportView,
+    /// What the host decided about it, oldest first.
+    #[serde(default)]
+    pub acts: Vec<Act>,
+}
+
+/// One decision about a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Act {
+    /// When, in Unix seconds.
+    pub time_s: f64,
+    /// What was decided.
+    pub action: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// A report and whose it is, for programs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HostReport {
+    /// The host.
+    pub host: String,
+    /// The rest, as on the host.
+    #[serde(flatten)]
+    pub report: ReportView,
+}
+
+/// What the hub did with a bundle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// Parts that were new, and are on the hub's disk now.
+    pub new: u64,
+    /// Parts that it had before.
+    pub known: u64,
+}
+
+/// How a host is now. The latest one replaces the one before.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Live {
+    /// [`WIRE_VERSION`].
+    pub version: u32,
+    /// The host's boot.
+    pub boot: String,
+    /// The host's clock when it was sent, in microseconds since the Unix epoch.
+    pub sent_us: u64,
+    /// As `pinfold status --json` has it, of all users' jobs that are not over.
+    pub status: StatusView,
+    /// What waits in the host's spool.
+    pub spool: SpoolFigures,
+}
+
+/// What waits in a spool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SpoolFigures {
+    /// Bundles that the hub does not have yet.
+    pub bundles: u64,
+    /// Their size on disk, in bytes.
+    pub bytes: u64,
+    /// What the spool may hold, in bytes.
+    pub max_bytes: u64,
+    /// Jobs that are over and not in the spool yet.
+    pub jobs_waiting: u64,
+    /// Bundles that the hub refused for good; they are kept on the host's disk.
+    pub refused: u64,
+}
+
+/// Why a message could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// It is longer than allowed, unpacked.
+    #[error("the message is longer than {max_bytes} bytes once it is unpacked")]
+    TooLong {
+        /// What is allowed.
+        max_bytes: u64,
+    },
+    /// It is not what it should be.
+    #[error("the message cannot be read: {0}")]
+    Malformed(#[source] serde_json::Error),
+    /// It has another version.
+    #[error("the message has version {found}; this hub reads version {WIRE_VERSION}")]
+    Version {
+        /// The version it has.
+        found: u32,
+    },
+    /// A part contradicts itself.
+    #[error("job {job}, part {part}: {what}")]
+    Part {
+        /// The job.
+        job: u64,
+        /// The part.
+        part: u32,
+        /// What is wrong.
+        what: &'static str,
+    },
+}
+
+/// Packs a value.
+///
+/// # Errors
+/// When a number in it is not finite.
+pub fn pack(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::new(4));
+    serde_json::to_writer(&mut packed, value)?;
+    packed.flush().and_then(|()| packed.finish()).map_err(serde_json::Error::io)
+}
+
+/// Unpacks a value of at most `max_bytes`. No more than that is unpacked of one that is longer.
+///
+/// # Errors
+/// When it is longer, or not such a value.
+pub fn unpack<T: DeserializeOwned>(packed: &[u8], max_bytes: u64) -> Result<T, DecodeError> {
+    let mut plain = io::BufReader::new(GzDecoder::new(packed).take(max_bytes.saturating_add(1)));
+    let value = serde_json::from_reader(&mut plain);
+    if plain.get_ref().limit() == 0 {
+        return Err(DecodeError::TooLong { max_bytes });
+    }
+    value.map_err(DecodeError::Malformed)
+}
+
+/// Reads a bundle, and checks what can be checked of it alone.
+///
+/// # Errors
+/// When it is too long, malformed, of another version, or contradicts itself.
+pub fn read_bundle(packed: &[u8]) -> Result<Bundle, DecodeError> {
+    let bundle: Bundle = unpack(packed, PLAIN_MAX_BYTES)?;
+    if bundle.version != WIRE_VERSION {
+        return Err(DecodeError::Version { found: bundle.version });
+    }
+    bundle.parts.iter().try_for_each(check)?;
+    Ok(bundle)
+}
+
+/// Reads how a host is.
+///
+/// # Errors
+/// When it is too long, malformed or of another version.
+pub fn read_live(packed: &[u8]) -> Result<Live, DecodeError> {
+    let live: Live = unpack(packed, PLAIN_MAX_BYTES)?;
+    if live.version != WIRE_VERSION {
+        return Err(DecodeError::Version { found: live.version });
+    }
+    Ok(live)
+}
+
+fn check(part: &Part) -> Result<(), DecodeError> {
+    let wrong = |what| Err(DecodeError::Part { job: part.job, part: part.part, what });
+    let whole = |number: u64| i64::try_from(number).is_ok();
+    match (&part.head, part.part) {
+        (None, 0) => return wrong("the first part has no figures"),
+        (Some(_), 1..) => return wrong("figures are in the first part alone"),
+        (Some(head), 0) if head.report.job != part.job => return wrong("its figures are another job's"),
+        (Some(head), 0) if microseconds(head.report.submitted_s) != part.submitted_us => {
+            return wrong("its figures have another time of submission");
+        }
+        _ => {}
+    }
+    if part.parts > PARTS_MAX || part.part >= part.parts {
+        return wrong("there are not so many parts");
+    }
+    if !whole(part.job) || !whole(part.submitted_us) {
+        return wrong("a number is out of range");
+    }
+    match &part.series {
+        Some(series) if series.len().is_none() => wrong("the columns of its series differ in length"),
+        Some(series) if series.len() > Some(POINTS_A_PART) => wrong("its series has too many points"),
+        _ => Ok(()),
+    }
+}
+
+/// Microseconds of Unix seconds, as [`pinfold_proto::view::seconds`] made them; 0 of what is no time.
+#[must_use]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast saturates, and what is not finite becomes 0"
+)]
+pub fn microseconds(seconds: f64) -> u64 {
+    (seconds * 1e6).round() as u64
+}
+
+/// Divides a job that is over into parts.
+#[must_use]
+pub fn parts(mut report: ReportView, acts: Vec<Act>) -> Vec<Part> {
+    let points = report.series.take().unwrap_or_default();
+    let (job, submitted_us) = (report.job, microseconds(report.submitted_s));
+    let mut chunks = points.chunks(POINTS_A_PART).take(PARTS_MAX as usize);
+    let count = points.len().div_ceil(POINTS_A_PART).clamp(1, PARTS_MAX as usize);
+    let parts = u32::try_from(count).unwrap_or(PARTS_MAX);
+    let mut head = Some(Head { report, acts });
+    (0..parts)
+        .map(|part| Part {
+            job,
+            submitted_us,
+            part,
+            parts,
+            head: head.take(),
+            series: chunks.next().map(Columns::of),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,481 @@
+//! The pusher: from the host's store into the spool, from the spool to the hub.
+//!
+//! A job is *seen* once its number is known, *open* until its parts are in the spool, and leaves the spool when the hub says
+//! that it has them. The spool is written before the cursor and emptied after the hub's word, so that a crash at any
+//! instant has something sent twice, never left out; the hub counts what it has once. Clock, chance, store, disk and hub are
+//! given from outside.
+//!
+//! Owner of state: the cursor, the spool, the wait after a failure. Absent here: sockets and HTTP.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pinfold_proto::JobState;
+use pinfold_proto::view::{JobView, ReportView, StatusView};
+
+use crate::backoff::Backoff;
+use crate::bundle::{self, Act, Bundle, Live, Part, Receipt, SpoolFigures, WIRE_VERSION};
+use crate::cursor::{Cursor, CursorError};
+use crate::disk::Disk;
+use crate::spool::{Spool, SpoolError};
+
+/// Jobs that are looked at in one round.
+const SEEN_A_ROUND: usize = 10_000;
+
+/// Jobs of a bundle.
+const JOBS_A_BUNDLE: usize = 200;
+
+/// A bundle is closed at this size, unpacked and estimated, in bytes.
+const BUNDLE_BYTES: usize = 4 << 20;
+
+/// Jobs that are put into the spool in one round, so that how the host is now is sent in between.
+const FILLED_A_ROUND: usize = JOBS_A_BUNDLE;
+
+/// Jobs that the daemon may fail to tell of in one round, before the others wait for the next one.
+const FAILED_A_ROUND: usize = 5;
+
+/// Jobs that are not over and told of, every two seconds.
+const LIVE_JOBS_MAX: usize = 2_000;
+
+/// Bundles that are sent in one round, so that how the host is now is sent in between.
+const BUNDLES_A_ROUND: usize = 16;
+
+/// What the host's store says.
+pub trait Source {
+    /// The instance of the daemon.
+    ///
+    /// # Errors
+    /// When the daemon cannot be asked.
+    fn origin(&mut self) -> Result<String, SourceError>;
+
+    /// The host now: all users' jobs that are not over, those of `open` that are, and jobs above `seen`, over or not. No job
+    /// up to `seen` is living that is not in `open`.
+    ///
+    /// # Errors
+    /// When the daemon cannot be asked.
+    fn look(&mut self, seen: u64, open: &BTreeSet<u64>) -> Result<Look, SourceError>;
+
+    /// Jobs with a number above `seen`, over or not, ascending, at most so many; `submitted_us` is when that one was asked
+    /// for.
+    ///
+    /// # Errors
+    /// When the daemon cannot be asked.
+    fn after(&mut self, seen: u64, submitted_us: u64, most: usize) -> Result<Vec<Found>, SourceError>;
+
+    /// A job that is over, with its series and what was decided about it; `None`: the store does not know it any more.
+    ///
+    /// # Errors
+    /// When the daemon cannot be asked.
+    fn job(&mut self, job: u64) -> Result<Option<(ReportView, Vec<Act>)>, SourceError>;
+}
+
+/// What a look at a host gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Look {
+    /// The host, with its jobs.
+    pub status: StatusView,
+    /// Whether all jobs above the one that was seen last are among them.
+    pub complete: bool,
+}
+
+impl Look {
+    /// A status in which the last jobs are that are over, but not all of them: it has all above `seen` if it reaches down to
+    /// that.
+    #[must_use]
+    pub fn of_the_last(status: StatusView, seen: u64) -> Self {
+        let over = status.jobs.iter().filter(|job| job.state == JobState::Exited).map(|job| job.job).min();
+        Self { status, complete: over.is_none_or(|lowest| lowest <= seen.saturating_add(1)) }
+    }
+}
+
+/// A job that the store knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// Its number.
+    pub job: u64,
+    /// When it was asked for, in microseconds since the Unix epoch.
+    pub submitted_us: u64,
+}
+
+/// Why the daemon could not be asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct SourceError(pub String);
+
+/// Where bundles go.
+pub trait Uplink {
+    /// Hands a packed bundle over; the hub has it on its disk when this returns.
+    ///
+    /// # Errors
+    /// When the hub does not take it.
+    fn bundle(&mut self, packed: &[u8]) -> Result<Receipt, UplinkError>;
+
+    /// Says how the host is now.
+    ///
+    /// # Errors
+    /// When the hub does not take it.
+    fn live(&mut self, packed: &[u8]) -> Result<(), UplinkError>;
+}
+
+/// Why the hub took nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UplinkError {
+    /// It may work later: the hub is away, busy or full.
+    #[error("{0}")]
+    Later(String),
+    /// It will never take this one.
+    #[error("{0}")]
+    Refused(String),
+    /// The token is not valid, or was revoked.
+    #[error("{0}")]
+    Denied(String),
+}
+
+/// Why a round ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum PushError {
+    /// The daemon.
+    #[error("the daemon: {0}")]
+    Source(#[from] SourceError),
+    /// The spool.
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
+    /// The cursor.
+    #[error(transparent)]
+    Cursor(#[from] CursorError),
+    /// A value that is no JSON.
+    #[error("failed to pack a bundle: {0}")]
+    Pack(#[from] serde_json::Error),
+}
+
+/// What a look at the host gave.
+#[derive(Debug)]
+pub struct Collected {
+    /// The host now, without jobs that are over.
+    pub status: StatusView,
+    /// Why not all jobs that are over are in the spool: the daemon went away, the spool is full or its disk is. Those that
+    /// are missing follow in a later round.
+    pub trouble: Option<PushError>,
+}
+
+/// What a round of sending did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Bundles that the hub took.
+    pub bundles: u64,
+    /// Parts that were new to it.
+    pub new: u64,
+    /// Parts that it had.
+    pub known: u64,
+    /// Bundles that it will never take, with its words; they are put aside.
+    pub refused: Vec<String>,
+    /// Why nothing more is sent for now.
+    pub failed: Option<UplinkError>,
+}
+
+/// The pusher of one host.
+#[derive(Debug)]
+pub struct Pusher<D> {
+    below: PathBuf,
+    spool: Spool<D>,
+    cursor: Cursor,
+    backoff: Backoff,
+    /// Nothing is sent before.
+    not_before: Duration,
+    boot: String,
+    waiting: u64,
+}
+
+impl<D: Disk> Pusher<D> {
+    /// The pusher whose files are below this directory, as they were left. `boot` names the host's boot.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn open(disk: D, below: &Path, spool_bytes: u64, boot: &str) -> Result<Self, PushError> {
+        let cursor = Cursor::load(&disk, below)?.unwrap_or_else(|| Cursor::begin(""));
+        let spool = Spool::open(disk, below, spool_bytes)?;
+        Ok(Self {
+            below: below.to_owned(),
+            spool,
+            cursor,
+            backoff: Backoff::default(),
+            not_before: Duration::ZERO,
+            boot: boot.to_owned(),
+            waiting: 0,
+        })
+    }
+
+    /// Puts jobs that are over into the spool.
+    ///
+    /// # Errors
+    /// When the daemon cannot be asked how the host is.
+    pub fn collect(&mut self, source: &mut dyn Source, now_us: u64) -> Result<Collected, PushError> {
+        let origin = source.origin()?;
+        if self.cursor.origin != origin {
+            self.cursor = Cursor::begin(&origin);
+        }
+        let look = source.look(self.cursor.seen, &self.cursor.open)?;
+        let seen = self.note(source, &look);
+        let mut status = look.status;
+        status.jobs.retain(|job| job.state != JobState::Exited);
+        let living: BTreeSet<u64> = status.jobs.iter().map(|job| job.job).collect();
+        let trouble = seen.and_then(|()| self.fill(source, &living, now_us)).err();
+        Ok(Collected { status, trouble })
+    }
+
+    /// Notes the jobs that are new since the last round.
+    fn note(&mut self, source: &mut dyn Source, look: &Look) -> Result<(), PushError> {
+        let found = if look.complete {
+            let found =
+                |job: &JobView| Found { job: job.job, submitted_us: bundle::microseconds(job.submitted_s) };
+            look.status.jobs.iter().map(found).collect()
+        } else {
+            source.after(self.cursor.seen, self.cursor.seen_submitted_us, SEEN_A_ROUND)?
+        };
+        let new: Vec<Found> = found.into_iter().filter(|found| found.job > self.cursor.seen).collect();
+        let Some(last) = new.iter().max_by_key(|found| found.job) else { return Ok(()) };
+        (self.cursor.seen, self.cursor.seen_submitted_us) = (last.job, last.submitted_us);
+        self.cursor.open.extend(new.iter().map(|found| found.job));
+        self.cursor.save(self.spool.disk(), &self.below)?;
+        Ok(())
+    }
+
+    /// Moves open jobs that are over into the spool.
+    fn fill(
+        &mut self,
+        source: &mut dyn Source,
+        living: &BTreeSet<u64>,
+        now_us: u64,
+    ) -> Result<(), PushError> {
+        let mut due: Vec<u64> = self.cursor.open.difference(living).copied().collect();
+        self.waiting = due.len() as u64;
+        due.truncate(FILLED_A_ROUND);
+        let mut load = Load::default();
+        let mut failed = Vec::new();
+        for job in due {
+            if self.spool.is_full() {
+                self.close(&mut load, now_us)?;
+                return Err(self.full());
+            }
+            let told = match source.job(job) {
+                Ok(told) => told,
+                Err(error) if failed.len() < FAILED_A_ROUND => {
+                    failed.push(error);
+                    continue;
+                }
+                Err(error) => {
+                    failed.push(error);
+                    break;
+                }
+            };
+            match told {
+                // It came back to life between the two questions.
+                Some((report, _)) if report.state != JobState::Exited => continue,
+                Some((report, acts)) => {
+                    for part in bundle::parts(report, acts) {
+                        if load.bytes > BUNDLE_BYTES {
+                            self.spool_parts(&mut load, now_us)?;
+                        }
+                        load.add(part);
+                    }
+                }
+                None => {}
+            }
+            load.done.push(job);
+            if load.done.len() >= JOBS_A_BUNDLE || load.bytes > BUNDLE_BYTES {
+                self.close(&mut load, now_us)?;
+            }
+        }
+        self.close(&mut load, now_us)?;
+        failed.into_iter().next().map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    fn full(&self) -> PushError {
+        let (held_bytes, max_bytes) = (self.spool.held_bytes(), self.spool.max_bytes());
+        SpoolError::Full { dir: self.below.join("spool"), held_bytes, max_bytes }.into()
+    }
+
+    /// Puts the parts that are ready into the spool; their jobs stay open.
+    fn spool_parts(&mut self, load: &mut Load, now_us: u64) -> Result<(), PushError> {
+        load.bytes = 0;
+        if load.parts.is_empty() {
+            return Ok(());
+        }
+        let parts = std::mem::take(&mut load.parts);
+        let packed = bundle::pack(&self.bundle(parts, now_us))?;
+        Ok(self.spool.put(&packed)?)
+    }
+
+    /// Puts the parts that are ready into the spool, and closes their jobs.
+    fn close(&mut self, load: &mut Load, now_us: u64) -> Result<(), PushError> {
+        self.spool_parts(load, now_us)?;
+        if load.done.is_empty() {
+            return Ok(());
+        }
+        self.waiting = self.waiting.saturating_sub(load.done.len() as u64);
+        for job in load.done.drain(..) {
+            self.cursor.open.remove(&job);
+        }
+        Ok(self.cursor.save(self.spool.disk(), &self.below)?)
+    }
+
+    fn bundle(&self, parts: Vec<Part>, now_us: u64) -> Bundle {
+        let (origin, boot) = (self.cursor.origin.clone(), self.boot.clone());
+        Bundle { version: WIRE_VERSION, origin, boot, made_us: now_us, parts }
+    }
+
+    /// Whether the wait after the last failure is over at this moment of a clock that only goes forward.
+    #[must_use]
+    pub fn may_send(&self, now: Duration) -> bool {
+        now >= self.not_before
+    }
+
+    /// Sends what is in the spool, the oldest first. `chance` is any number drawn at random.
+    ///
+    /// # Errors
+    /// When the spool cannot be read or written.
+    pub fn send(&mut self, uplink: &mut dyn Uplink, now: Duration, chance: u32) -> Result<Sent, PushError> {
+        let mut sent = Sent::default();
+        if !self.may_send(now) {
+            return Ok(sent);
+        }
+        for _ in 0..BUNDLES_A_ROUND {
+            let Some((number, packed)) = self.spool.first()? else { break };
+            match uplink.bundle(&packed) {
+                Ok(receipt) => {
+                    self.spool.remove(number)?;
+                    self.backoff.succeeded();
+                    sent.bundles += 1;
+                    sent.new += receipt.new;
+                    sent.known += receipt.known;
+                }
+                Err(UplinkError::Refused(why)) => {
+                    if !self.divide(number, &packed)? {
+                        self.spool.refuse(number)?;
+                        sent.refused.push(why);
+                    }
+                }
+                Err(error) => {
+                    self.wait(now, chance);
+                    sent.failed = Some(error);
+                    break;
+                }
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Says how the host is now.
+    ///
+    /// # Errors
+    /// When it cannot be packed.
+    pub fn tell(
+        &mut self,
+        uplink: &mut dyn Uplink,
+        status: StatusView,
+        sent_us: u64,
+        now: Duration,
+        chance: u32,
+    ) -> Result<Option<UplinkError>, PushError> {
+        if !self.may_send(now) {
+            return Ok(None);
+        }
+        let status = bounded(status);
+        let live =
+            Live { version: WIRE_VERSION, boot: self.boot.clone(), sent_us, status, spool: self.figures() };
+        match uplink.live(&bundle::pack(&live)?) {
+            Ok(()) => {
+                self.backoff.succeeded();
+                Ok(None)
+            }
+            // That keeps no bundle back.
+            Err(error @ UplinkError::Refused(_)) => Ok(Some(error)),
+            Err(error) => {
+                self.wait(now, chance);
+                Ok(Some(error))
+            }
+        }
+    }
+
+    /// Replaces a refused bundle of several jobs by one bundle for each, so that one that cannot be taken keeps no other
+    /// back. Says whether it did.
+    fn divide(&mut self, number: u64, packed: &[u8]) -> Result<bool, PushError> {
+        let Ok(whole) = bundle::unpack::<Bundle>(packed, bundle::PLAIN_MAX_BYTES) else { return Ok(false) };
+        let jobs: BTreeSet<u64> = whole.parts.iter().map(|part| part.job).collect();
+        if jobs.len() < 2 {
+            return Ok(false);
+        }
+        for job in jobs {
+            let parts = whole.parts.iter().filter(|part| part.job == job).cloned().collect();
+            self.spool.put_again(&bundle::pack(&Bundle { parts, ..whole.clone() })?)?;
+        }
+        self.spool.remove(number)?;
+        Ok(true)
+    }
+
+    fn wait(&mut self, now: Duration, chance: u32) {
+        self.not_before = now.saturating_add(self.backoff.failed(chance));
+    }
+
+    /// What waits on the host.
+    #[must_use]
+    pub fn figures(&self) -> SpoolFigures {
+        SpoolFigures {
+            bundles: self.spool.bundles(),
+            bytes: self.spool.held_bytes(),
+            max_bytes: self.spool.max_bytes(),
+            jobs_waiting: self.waiting,
+            refused: self.spool.refused(),
+        }
+    }
+
+    /// Whether jobs that are over were left for the next round.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.waiting > 0
+    }
+
+    /// Whether all that was over at the last look is at the hub.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.waiting == 0 && self.spool.bundles() == 0
+    }
+}
+
+/// The status with a bounded number of jobs: those that have started first.
+fn bounded(mut status: StatusView) -> StatusView {
+    let more = status.jobs.len().saturating_sub(LIVE_JOBS_MAX);
+    if more > 0 {
+        status.jobs.sort_by_key(|job| (job.started_s.is_none(), job.job));
+        status.jobs.truncate(LIVE_JOBS_MAX);
+        status.jobs.sort_by_key(|job| job.job);
+        status
+            .warnings
+            .push(format!("{more} more jobs are not told to the hub: it is told of {LIVE_JOBS_MAX}"));
+    }
+    status
+}
+
+/// Parts on their way into the spool.
+#[derive(Debug, Default)]
+struct Load {
+    parts: Vec<Part>,
+    /// Jobs of which all parts are there.
+    done: Vec<u64>,
+    /// The parts' size, estimated.
+    bytes: usize,
+}
+
+impl Load {
+    fn add(&mut self, part: Part) {
+        let head = part.head.as_ref().map_or(0, |head| {
+            let words: usize = head.report.command.iter().map(|word| word.len() + 3).sum();
+            let acts: usize = head.acts.iter().map(|act| act.action.len() + act.reason.len() + 60).sum();
+            4_000 + words + acts
+        });
+        let points = part.series.as_ref().map_or(0, |series| series.time_s.len());
+        self.bytes += head + points * 150;
+        self.parts.push(part);
+    }
+}

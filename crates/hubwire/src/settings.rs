@@ -1,0 +1,89 @@
+//! Which hub, and by which token: on disk, for their owner alone.
+
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::client::{ClientError, HubClient};
+use crate::disk::{Disk as _, RealDisk};
+
+/// A hub that is known.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Its address.
+    pub url: String,
+    /// The token: a host's own, or a reader's.
+    pub token: String,
+    /// Certificates that the hub's own is signed by, as PEM text, where no public authority did.
+    pub authority: Option<String>,
+    /// What the hub calls whoever holds the token.
+    pub name: String,
+}
+
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Settings").field("url", &self.url).field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Why settings could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The disk refused.
+    #[error("failed to {what} {}", .path.display())]
+    Disk {
+        /// What was to be done.
+        what: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// Others may read the token.
+    #[error("{} can be read by others, and holds a token: chmod 600 it, and have the hub issue a new token", .0.display())]
+    Open(PathBuf),
+    /// It is no such file.
+    #[error("{}: {source}", .path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: serde_json::Error,
+    },
+}
+
+impl Settings {
+    /// Those in this file; `None`: there is no such file.
+    ///
+    /// # Errors
+    /// When it cannot be read, or others can read it.
+    pub fn load(path: &Path) -> Result<Option<Self>, SettingsError> {
+        let failed = |source| SettingsError::Disk { what: "read", path: path.to_owned(), source };
+        let Some(text) = RealDisk.read(path).map_err(failed)? else { return Ok(None) };
+        if std::fs::metadata(path).map_err(failed)?.mode() & 0o077 != 0 {
+            return Err(SettingsError::Open(path.to_owned()));
+        }
+        let malformed = |source| SettingsError::Malformed { path: path.to_owned(), source };
+        serde_json::from_slice(&text).map(Some).map_err(malformed)
+    }
+
+    /// Keeps them in this file, for its owner alone. The directory is made.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn save(&self, path: &Path) -> Result<(), SettingsError> {
+        let failed = |source| SettingsError::Disk { what: "write", path: path.to_owned(), source };
+        path.parent().map_or(Ok(()), |dir| RealDisk.list(dir).map(drop)).map_err(failed)?;
+        RealDisk.write(path, &serde_json::to_vec(self).unwrap_or_default()).map_err(failed)
+    }
+
+    /// The hub.
+    ///
+    /// # Errors
+    /// When the address or the certificates are none.
+    pub fn client(&self) -> Result<HubClient, ClientError> {
+        HubClient::new(&self.url, &self.token, self.authority.as_deref())
+    }
+}

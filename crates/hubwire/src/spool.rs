@@ -1,0 +1,260 @@
+//! Bundles on the host's disk until the hub has them, in the order in which they were made, bounded in size.
+//!
+//! Owner of state: the directory `spool`, a file a bundle. Absent here: what is in a bundle.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::disk::{Disk, UNFINISHED};
+
+/// What a spool holds unless it is told otherwise, in bytes: some 100,000 jobs.
+pub const SPOOL_BYTES: u64 = 256 << 20;
+
+/// How many refused bundles are kept to be looked at; the oldest go first.
+const REFUSED_MAX: usize = 100;
+
+/// Why a spool could not do something.
+#[derive(Debug, thiserror::Error)]
+pub enum SpoolError {
+    /// It may hold no more.
+    #[error("the spool {} holds {held_bytes} of {max_bytes} bytes; nothing more is put into it until the hub took some", .dir.display())]
+    Full {
+        /// Where it is.
+        dir: PathBuf,
+        /// What it holds.
+        held_bytes: u64,
+        /// What it may hold.
+        max_bytes: u64,
+    },
+    /// The disk refused.
+    #[error("failed to {what} {}", .path.display())]
+    Disk {
+        /// What was to be done.
+        what: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+}
+
+/// The bundles that wait.
+#[derive(Debug)]
+pub struct Spool<D> {
+    disk: D,
+    dir: PathBuf,
+    refused_dir: PathBuf,
+    max_bytes: u64,
+    /// Sizes in bytes by number.
+    held: BTreeMap<u64, u64>,
+    refused: Vec<String>,
+    next: u64,
+}
+
+impl<D: Disk> Spool<D> {
+    /// The spool below this directory, as it was left.
+    ///
+    /// # Errors
+    /// When the directory cannot be made or read.
+    pub fn open(disk: D, below: &Path, max_bytes: u64) -> Result<Self, SpoolError> {
+        Self::read(disk, below, max_bytes, true)
+    }
+
+    fn read(disk: D, below: &Path, max_bytes: u64, clear: bool) -> Result<Self, SpoolError> {
+        let (dir, refused_dir) = (below.join("spool"), below.join("refused"));
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| SpoolError::Disk { what: "read", path, source }
+        };
+        let mut held = BTreeMap::new();
+        for (name, bytes) in disk.list(&dir).map_err(failed(&dir))? {
+            if let Some(number) = number_of(&name) {
+                held.insert(number, bytes);
+            } else if clear && name.ends_with(UNFINISHED) {
+                let path = dir.join(&name);
+                disk.remove(&path).map_err(failed(&path))?;
+            }
+        }
+        let refused: Vec<String> =
+            disk.list(&refused_dir).map_err(failed(&refused_dir))?.into_iter().map(|file| file.0).collect();
+        // Numbers go up over restarts, so that a refused bundle is not replaced by another.
+        let last = held.keys().copied().chain(refused.iter().filter_map(|name| number_of(name))).max();
+        Ok(Self { disk, dir, refused_dir, max_bytes, held, refused, next: last.map_or(1, |last| last + 1) })
+    }
+
+    /// The spool as it is, for whoever only looks: a pusher may work on it.
+    ///
+    /// # Errors
+    /// When the directory cannot be made or read.
+    pub fn look(disk: D, below: &Path) -> Result<Self, SpoolError> {
+        Self::read(disk, below, SPOOL_BYTES, false)
+    }
+
+    /// Keeps a bundle. It is on the disk when this returns.
+    ///
+    /// # Errors
+    /// When the spool is full, or the disk is.
+    pub fn put(&mut self, bundle: &[u8]) -> Result<(), SpoolError> {
+        let (held_bytes, bytes) = (self.held_bytes(), bundle.len() as u64);
+        if held_bytes.saturating_add(bytes) > self.max_bytes && !self.held.is_empty() {
+            return Err(SpoolError::Full { dir: self.dir.clone(), held_bytes, max_bytes: self.max_bytes });
+        }
+        self.put_again(bundle)
+    }
+
+    /// Keeps a bundle that takes the place of one that is here, whatever the bound.
+    ///
+    /// # Errors
+    /// When the disk is full.
+    pub fn put_again(&mut self, bundle: &[u8]) -> Result<(), SpoolError> {
+        let path = self.path(self.next);
+        self.disk.write(&path, bundle).map_err(|source| SpoolError::Disk { what: "write", path, source })?;
+        self.held.insert(self.next, bundle.len() as u64);
+        self.next += 1;
+        Ok(())
+    }
+
+    /// Whether it holds as much as it may, so that nothing needs to be read for it.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        !self.held.is_empty() && self.held_bytes() >= self.max_bytes
+    }
+
+    /// The oldest bundle and its number. A file that vanished is passed over.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn first(&mut self) -> Result<Option<(u64, Vec<u8>)>, SpoolError> {
+        while let Some(&number) = self.held.keys().next() {
+            let path = self.path(number);
+            match self.disk.read(&path) {
+                Ok(Some(bundle)) => return Ok(Some((number, bundle))),
+                Ok(None) => drop(self.held.remove(&number)),
+                Err(source) => return Err(SpoolError::Disk { what: "read", path, source }),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The hub has this bundle.
+    ///
+    /// # Errors
+    /// When it cannot be removed; it is sent again then, and the hub knows it.
+    pub fn remove(&mut self, number: u64) -> Result<(), SpoolError> {
+        let path = self.path(number);
+        self.disk.remove(&path).map_err(|source| SpoolError::Disk { what: "remove", path, source })?;
+        self.held.remove(&number);
+        Ok(())
+    }
+
+    /// The hub will never take this bundle: it is put aside, so that it keeps no other back.
+    ///
+    /// # Errors
+    /// When it cannot be moved.
+    pub fn refuse(&mut self, number: u64) -> Result<(), SpoolError> {
+        let (path, name) = (self.path(number), name_of(number));
+        let aside = self.refused_dir.join(&name);
+        let failed = |path| move |source| SpoolError::Disk { what: "put aside", path, source };
+        self.disk.rename(&path, &aside).map_err(failed(path))?;
+        self.held.remove(&number);
+        self.refused.push(name);
+        while self.refused.len() > REFUSED_MAX {
+            let oldest = self.refused_dir.join(self.refused.remove(0));
+            self.disk.remove(&oldest).map_err(failed(oldest))?;
+        }
+        Ok(())
+    }
+
+    /// How many bundles wait.
+    #[must_use]
+    pub fn bundles(&self) -> u64 {
+        self.held.len() as u64
+    }
+
+    /// Their size in bytes.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        self.held.values().sum()
+    }
+
+    /// What it may hold, in bytes.
+    #[must_use]
+    pub fn max_bytes(&self) -> u64 {
+        self.max_bytes
+    }
+
+    /// How many refused bundles are kept.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused.len() as u64
+    }
+
+    /// The disk that it is on.
+    pub fn disk(&self) -> &D {
+        &self.disk
+    }
+
+    fn path(&self, number: u64) -> PathBuf {
+        self.dir.join(name_of(number))
+    }
+}
+
+fn name_of(number: u64) -> String {
+    format!("{number:020}.bundle")
+}
+
+fn number_of(name: &str) -> Option<u64> {
+    name.strip_suffix(".bundle")?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::RealDisk;
+
+    #[test]
+    fn bundles_leave_in_order_and_outlive_the_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spool = Spool::open(RealDisk, dir.path(), 1000).unwrap();
+        for text in ["one", "two", "three"] {
+            spool.put(text.as_bytes()).unwrap();
+        }
+        let (first, bytes) = spool.first().unwrap().unwrap();
+        assert_eq!(bytes, b"one");
+        spool.remove(first).unwrap();
+        let (second, _) = spool.first().unwrap().unwrap();
+        spool.refuse(second).unwrap();
+        std::fs::write(dir.path().join("spool/7.bundle.unfinished"), "half").unwrap();
+
+        let mut again = Spool::open(RealDisk, dir.path(), 1000).unwrap();
+        assert_eq!((again.bundles(), again.refused()), (1, 1));
+        assert_eq!(again.first().unwrap().unwrap().1, b"three");
+        assert!(!dir.path().join("spool/7.bundle.unfinished").exists());
+    }
+
+    #[test]
+    fn a_full_spool_says_so_and_keeps_what_it_has() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spool = Spool::open(RealDisk, dir.path(), 10).unwrap();
+        spool.put(&[0; 8]).unwrap();
+        assert!(matches!(spool.put(&[0; 8]), Err(SpoolError::Full { held_bytes: 8, max_bytes: 10, .. })));
+        let (number, _) = spool.first().unwrap().unwrap();
+        spool.remove(number).unwrap();
+        // A bundle that is larger than the spool goes alone rather than never.
+        spool.put(&[0; 80]).unwrap();
+        assert!(spool.is_full());
+    }
+
+    #[test]
+    fn a_number_is_not_used_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spool = Spool::open(RealDisk, dir.path(), 100).unwrap();
+        spool.put(b"bad").unwrap();
+        spool.refuse(1).unwrap();
+        let mut again = Spool::open(RealDisk, dir.path(), 100).unwrap();
+        again.put(b"good").unwrap();
+        again.refuse(2).unwrap();
+        assert_eq!(again.refused(), 2);
+    }
+}
