@@ -47,7 +47,8 @@ while read -r manifest binary; do
   (
     cd "$directory"
     unset XDG_RUNTIME_DIR PINFOLD_SOCKET
-    CARGO_MANIFEST_DIR=$directory HOME=$work/home TMPDIR=$work/home USER=nobody LOGNAME=nobody \
+    # Where kept transcripts are: cargo cannot be asked by this user.
+    INSTA_WORKSPACE_ROOT=$source CARGO_MANIFEST_DIR=$directory HOME=$work/home TMPDIR=$work/home USER=nobody LOGNAME=nobody \
       "${as_nobody[@]}" "$binary" --quiet
   ) || status=1
 done < <(sed -n '/"test":true/s/.*"manifest_path":"\([^"]*\)".*"executable":"\([^"]*\)".*/\1 \2/p' "$work/messages")

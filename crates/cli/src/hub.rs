@@ -88,9 +88,9 @@ struct LeaveArgs {
 
 #[derive(Debug, Args)]
 struct PushArgs {
-    /// How much may wait on this host's disk while the hub is away
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value_t = SPOOL_BYTES)]
-    spool: u64,
+    /// How much may wait on this host's disk while the hub is away [default: 256MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    spool: Option<u64>,
     /// Send what there is, and end
     #[arg(long)]
     once: bool,
@@ -102,7 +102,7 @@ pub(crate) fn hub(dial: &Dial, args: &HubArgs) -> Result<(), Failure> {
         HubVerb::Join(args) => join(dial, args),
         HubVerb::Leave(args) => leave(args),
         HubVerb::Status(args) => push::status(args.json),
-        HubVerb::Push(args) => push::push(dial, args.spool, args.once),
+        HubVerb::Push(args) => push::push(dial, args.spool.unwrap_or(SPOOL_BYTES), args.once),
         HubVerb::Reader(args) => reader(args),
         HubVerb::Login => ask::login(),
     }
