@@ -379,7 +379,17 @@ impl Default for Config {
     }
 }
 
+/// The usual `host.memory_reserve`: this much, or this part of RAM in thousandths if that is more.
+const RESERVE_BYTES: u64 = 256 << 20;
+const RESERVE_MILLI: u64 = 20;
+
 impl Config {
+    /// What of a host's RAM, in bytes, is left to everything but jobs.
+    #[must_use]
+    pub fn memory_reserve_bytes(&self, ram_bytes: u64) -> u64 {
+        self.host_memory_reserve.unwrap_or_else(|| RESERVE_BYTES.max(ram_bytes / 1000 * RESERVE_MILLI))
+    }
+
     /// This configuration changed as the file's `text` says. Gives also the names of the keys that it sets.
     ///
     /// # Errors

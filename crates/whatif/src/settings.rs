@@ -6,13 +6,10 @@ use pinfold_policy::{MemorySettings, Place, Preemption, Project, Settings};
 use pinfold_proto::config::{self, Config};
 use pinfold_proto::job::JobPlace;
 
-/// The least RAM that is left to everything but jobs, and its part of all in thousandths, as the daemon has them.
-const RESERVE: (u64, u64) = (256 << 20, 20);
-
 /// RAM of a host that jobs may hold, by a configuration.
 #[must_use]
 pub fn budget(config: &Config, ram: u64) -> u64 {
-    let reserve = config.host_memory_reserve.unwrap_or_else(|| RESERVE.0.max(ram / 1000 * RESERVE.1));
+    let reserve = config.memory_reserve_bytes(ram);
     config.host_memory.unwrap_or_else(|| ram.saturating_sub(reserve)).min(ram)
 }
 

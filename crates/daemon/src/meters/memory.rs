@@ -28,9 +28,6 @@ const TIGHT_US: u64 = 100_000;
 /// It is asked for how long a job waits for memory only if it holds so much, and while memory is tight: that is one more file
 /// of each job at each reading.
 const WAITS_BYTES: u64 = 32 << 20;
-/// The reserve, unless one is configured: this much, or this part of RAM in thousandths if that is more.
-const RESERVE_BYTES: u64 = 256 << 20;
-const RESERVE_MILLI: u64 = 20;
 
 /// The readings' timer, the pager, and how long freezes take.
 #[derive(Debug)]
@@ -224,7 +221,9 @@ impl MemorySampler {
         let full_us = pressure.and_then(|pressure| pressure.full).map_or(0, |full| full.total_us);
         let stalled_milli = self.stalled_milli(full_us, elapsed_us);
         out.step(SchedulerEvent::Memory(MemorySample {
-            available_bytes: info.available_bytes.saturating_sub(reserve_bytes(ctx, info.total_bytes)),
+            available_bytes: info
+                .available_bytes
+                .saturating_sub(ctx.configured.config.memory_reserve_bytes(info.total_bytes)),
             swap_free_bytes: info.swap_free_bytes.min(allowed),
             swap_bytes_per_s: self.pager.rate.load(Ordering::Relaxed),
             stalled_milli,
@@ -258,8 +257,8 @@ pub(crate) fn memory_settings(ctx: &Ctx) -> MemorySettings {
 /// What all jobs together may hold in RAM.
 pub(crate) fn budget_bytes(ctx: &Ctx) -> u64 {
     let (total, most) = memory_there(ctx);
-    let wanted = ctx.configured.config.host_memory;
-    wanted.unwrap_or_else(|| most.saturating_sub(reserve_bytes(ctx, total))).min(most)
+    let config = &ctx.configured.config;
+    config.host_memory.unwrap_or_else(|| most.saturating_sub(config.memory_reserve_bytes(total))).min(most)
 }
 
 /// The host's RAM, and what of it jobs could have at the most, in bytes.
@@ -277,11 +276,6 @@ pub(crate) fn budget_warning(ctx: &Ctx) -> Option<String> {
         let (wanted, most) = (show_size(wanted), show_size(most));
         format!("`host.memory` is {wanted}, and there are {most}: jobs may hold {most} in all")
     })
-}
-
-fn reserve_bytes(ctx: &Ctx, total: u64) -> u64 {
-    let usual = RESERVE_BYTES.max(total / 1000 * RESERVE_MILLI);
-    ctx.configured.config.host_memory_reserve.unwrap_or(usual)
 }
 
 /// A frozen job of which most is in swap is parked.
