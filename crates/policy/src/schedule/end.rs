@@ -36,6 +36,11 @@ pub(crate) fn start_failed(rooms: &mut Rooms, id: JobId, error: String) {
     rooms.memory.forget(id);
     rooms.memory.forget_steering(id);
     line::next_members_wait(rooms, array);
+    settle_return(rooms, id, cancelled, withdrawn);
+}
+
+/// A job that came back into the queue waits for its next start, unless it was given up meanwhile.
+fn settle_return(rooms: &mut Rooms, id: JobId, cancelled: bool, withdrawn: bool) {
     if cancelled {
         drop_waiting(rooms, id, false, Reason::Asked);
     } else if withdrawn {
@@ -134,11 +139,5 @@ pub(crate) fn requeued(rooms: &mut Rooms, id: JobId) {
     rooms.memory.forget_steering(id);
     rooms.nodes.forget(id);
     line::next_members_wait(rooms, array);
-    if cancelled {
-        drop_waiting(rooms, id, false, Reason::Asked);
-    } else if withdrawn {
-        drop_waiting(rooms, id, false, Reason::Withdrawn);
-    } else {
-        line::rearm(rooms, id);
-    }
+    settle_return(rooms, id, cancelled, withdrawn);
 }
