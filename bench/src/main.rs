@@ -8,6 +8,8 @@
 mod compare;
 mod daemon;
 mod demo;
+#[path = "bin/work/dice.rs"]
+mod dice;
 mod hyperqueue;
 mod inputs;
 mod journal;

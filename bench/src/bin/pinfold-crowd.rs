@@ -1,5 +1,5 @@
 //! One user of many that ask a daemon as much as they may: fills the queue with held jobs, and then asks on several
-//! connections at once, each request of the largest or most expensive legal form that its kind has.
+//! connections at once: each kind of request in an expensive form; some of them the daemon refuses.
 //!
 //! Speaks the wire by itself, so that nothing that the command line would do stands between. Says `ready` once its jobs are
 //! queued, asks from the next line of standard input on, and prints what it asked as one JSON object. Owns nothing.
@@ -18,6 +18,10 @@ use pinfold_proto::wire::{
     Adoptee, Decoder, REPLY_MAX_BYTES, Reply, Request, Select, SetAside, Verb, WIRE_VERSION, encode,
 };
 use serde::Serialize;
+
+#[path = "work/dice.rs"]
+mod dice;
+use dice::Dice;
 
 /// Asks a daemon as much as one user may.
 #[derive(Debug, Parser)]
@@ -51,20 +55,6 @@ struct Asked {
 
 type Counts = BTreeMap<&'static str, Asked>;
 type Fault = Box<dyn Error + Send + Sync>;
-
-/// A generator of its own, so that every run asks the same (Steele, Lea, Flood 2014: SplitMix64).
-#[derive(Debug)]
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % bound.max(1)
-    }
-}
 
 /// A greeted connection.
 #[derive(Debug)]

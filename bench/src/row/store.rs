@@ -17,6 +17,7 @@ use serde_json::json;
 use super::{Ground, RowArgs, perform};
 use crate::compare::done;
 use crate::daemon::Daemon;
+use crate::dice::Dice;
 use crate::record::Record;
 use crate::stats::median;
 use crate::table;
@@ -68,21 +69,6 @@ impl Kind {
             Self::Mixed => [Self::Busy, Self::Steady, Self::Idle][usize::try_from(job % 3).unwrap_or(0)],
             one => one,
         }
-    }
-}
-
-/// A generator of its own, so that every run writes the same.
-#[derive(Debug)]
-struct Dice(u64);
-
-impl Dice {
-    /// Steele, Lea, Flood 2014: SplitMix64.
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % bound.max(1)
     }
 }
 

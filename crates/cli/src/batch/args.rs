@@ -49,8 +49,8 @@ pub(crate) struct BatchArgs {
     /// Show no progress
     #[arg(short, long)]
     pub quiet: bool,
-    /// Begin the lines in the order of the file; otherwise, when each of them or its like was run before, the longest
-    /// first
+    /// Begin the lines in the order of the file; otherwise, when jobs of each one's class were run before, the
+    /// longest first
     #[arg(long)]
     pub in_order: bool,
     /// Take the arguments of COMMAND from this file, one a line; may be given again for {2} and so on; - for standard input
