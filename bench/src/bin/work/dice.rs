@@ -1,3 +1,5 @@
+//! Numbers that look random and are the same in each run.
+
 /// Random numbers by a counter, so that every run draws the same (Steele, Lea, Flood 2014: SplitMix64).
 #[derive(Debug)]
 pub(crate) struct Dice(pub(crate) u64);
