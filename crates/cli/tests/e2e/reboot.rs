@@ -32,13 +32,13 @@ fn restart(host: &mut Host) {
 pub(crate) fn go_down(host: &mut Host) {
     let socket = host.socket().display().to_string();
     host.crash();
-    for process in processes_with(&socket) {
-        send(process, Signal::KILL);
-    }
     eventually("all that ran is gone", || {
+        // What one of them starts while the others are killed shows at the next look.
         let left = processes_with(&socket);
-        let alive = |pid: &&u32| status_field(**pid, "State").is_some_and(|state| !state.starts_with('Z'));
-        left.into_iter().find(|pid| alive(&pid)).map_or(Ok(()), Err)
+        let alive = |pid: &u32| status_field(*pid, "State").is_some_and(|state| !state.starts_with('Z'));
+        let left: Vec<u32> = left.into_iter().filter(alive).collect();
+        left.iter().for_each(|&pid| send(pid, Signal::KILL));
+        left.first().map_or(Ok(()), |pid| Err(*pid))
     });
     let boot = host.state().join("boot");
     std::fs::write(boot, "00000000-0000-0000-0000-000000000000\n").expect("a note of another boot");

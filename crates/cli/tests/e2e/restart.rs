@@ -331,7 +331,7 @@ fn one_that_was_started_by_hand_is_waited_for(kind: Kind) {
 fn the_host_is_restarted(kind: Kind) {
     let mut host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
     let running = host.submit(&[], WAIT);
-    let pids = host.until(running, JobState::Running).pids;
+    host.until(running, JobState::Running);
     // Whoever waits for it in the foreground is gone as well.
     let _waits = host.start(["--no-autostart", "run", "--", "/bin/sh", "-c", "exit 0"]);
     let waiting = running + 1;
@@ -339,23 +339,12 @@ fn the_host_is_restarted(kind: Kind) {
     let over = host.submit(&["--hold"], "exit 0");
     assert_eq!(host.pinfold(["cancel", &over.to_string()]).code, Some(0));
     host.until(over, JobState::Exited);
-    let socket = host.socket().display().to_string();
-    host.crash();
-    // Keepers and jobs: nobody is left to tell how it ended.
-    for process in processes_with(&socket) {
-        kill(process);
-    }
     let boot = host.state().join("boot");
     let this = std::fs::read_to_string(&boot).expect("the daemon noted the boot");
     let shown = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("the kernel's name for it");
     assert_eq!(this.trim(), shown.trim());
-    std::fs::write(&boot, "00000000-0000-0000-0000-000000000000\n").expect("a note of another boot");
-    eventually("the job is gone", || {
-        let alive = |pid: &&u32| {
-            crate::host::status_field(**pid, "State").is_some_and(|state| !state.starts_with('Z'))
-        };
-        pids.iter().find(alive).map_or(Ok(()), Err)
-    });
+    // Keepers and jobs: nobody is left to tell how it ended.
+    crate::reboot::go_down(&mut host);
     host.start_daemon();
     for (job, words) in [(running, "restarted while it ran"), (waiting, "restarted before it started")] {
         let view = host.until(job, JobState::Exited);
@@ -370,12 +359,4 @@ fn the_host_is_restarted(kind: Kind) {
     host.crash();
     host.start_daemon();
     assert!(!host.daemon_said().contains("the host was restarted"), "{}", host.daemon_said());
-}
-
-/// Kills a process that may have ended by itself meanwhile.
-fn kill(process: u32) {
-    use rustix::process::{Pid, Signal, kill_process};
-    if let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) {
-        let _ = kill_process(pid, Signal::KILL);
-    }
 }
