@@ -161,7 +161,13 @@ impl Asker<'_> {
             13 => ("hold", self.control(Verb::Hold)),
             14 => ("set aside", Request::SetAside(SetAside { cores: Some(1), ..SetAside::default() })),
             15 => ("adopt", self.adopt()),
-            16 => ("submit, after many", self.submit(JobSpec { after: self.names(256), ..spec("after") })),
+            16 => (
+                "submit, after many",
+                self.submit(JobSpec {
+                    after: self.names(256).into_iter().map(Into::into).collect(),
+                    ..spec("after")
+                }),
+            ),
             _ => ("submit, large", {
                 let command = vec!["x".repeat(4000); 48];
                 self.submit(JobSpec { command, ..spec("large") })

@@ -47,9 +47,12 @@ pub(crate) fn adopt(dial: &Dial, args: &AdoptArgs) -> Result<(), Failure> {
     }
     let asked = job::spec(&args.options, &[]);
     // What these say is of this command, not of what it is about.
-    let spec = Box::new(JobSpec { directory: String::new(), command: Vec::new(), ..asked });
+    let mut spec = Box::new(JobSpec { directory: String::new(), command: Vec::new(), ..asked });
     let mut client = dial.connect()?;
     holds::check(&mut client, &args.options)?;
+    if let Some(after) = args.options.after.as_ref().filter(|after| after.has_names()) {
+        spec.after = after.resolved(&mut client)?;
+    }
     match client.ask(&Request::Adopt { which, spec })? {
         Reply::Adopted { job, processes } if args.json => {
             print_json(&serde_json::json!({ "version": 1, "job": job, "processes": processes }))

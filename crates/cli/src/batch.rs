@@ -80,6 +80,7 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
     };
     let mut order = {
         let mut client = plan.connect(&dial)?;
+        plan.resolve(&mut client)?;
         if args.in_order { lines.as_they_are() } else { lines.longest_first(&mut client)? }
     };
     order.retain(|index| done.binary_search(index).is_err());
@@ -294,8 +295,9 @@ impl Batch {
                     self.over(ticket);
                 }
             }
-            Told::Recorded { ticket, suspended_us, memory_peak_bytes } => {
+            Told::Recorded { ticket, suspended_us, memory_peak_bytes, end } => {
                 let outcome = self.outcome(ticket);
+                outcome.end = end;
                 outcome.suspended_us = suspended_us;
                 outcome.memory_peak_bytes = memory_peak_bytes;
                 if outcome.signal == Some(SIGKILL) && self.may_be_ended {

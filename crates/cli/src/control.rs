@@ -2,20 +2,24 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode as ProcessExit;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use pinfold_proto::ExitCode;
 use pinfold_proto::array::JobName;
 use pinfold_proto::config::{self, Config};
-use pinfold_proto::quantity::parse_size;
+use pinfold_proto::quantity::{parse_duration, parse_size};
 use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{ConfigValue, Reply, Request, Verb};
+use pinfold_proto::{End, ExitCode, TimeoutSignal};
 
 use crate::client::{Dial, unexpected};
 use crate::failure::Failure;
+use crate::job;
+use crate::job::begin::{BeginAt, begin};
+use crate::job::timeout::timeout_signal;
 use crate::names;
 use crate::operate;
-use crate::run::say;
+use crate::run::{TIMED_OUT, say};
 use crate::show::{print_json, print_text};
 
 #[derive(Debug, Args)]
@@ -43,7 +47,7 @@ pub(crate) struct CancelArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(group(clap::ArgGroup::new("changed").required(true).multiple(true).args(["priority", "mem"])))]
+#[command(group(clap::ArgGroup::new("changed").required(true).multiple(true).args(["priority", "mem", "timeout", "timeout_signal", "begin", "comment"])))]
 pub(crate) struct SetArgs {
     /// The job
     #[arg(value_name = "JOB")]
@@ -55,6 +59,36 @@ pub(crate) struct SetArgs {
     /// Memory it is expected to need
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub mem: Option<u64>,
+    /// End it when it has run for so long, without frozen time; 0: never
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub timeout: Option<Duration>,
+    /// Send it a signal so long before that
+    #[arg(long, value_name = "SIG@DURATION", value_parser = timeout_signal)]
+    pub timeout_signal: Option<TimeoutSignal>,
+    /// Do not start it before this; now: as soon as it can
+    #[arg(long, value_name = "TIME|+DURATION", value_parser = begin)]
+    pub begin: Option<BeginAt>,
+    /// A remark; an empty one removes it
+    #[arg(long, value_name = "TEXT")]
+    pub comment: Option<String>,
+}
+
+impl SetArgs {
+    /// What is to be done, in order.
+    pub(crate) fn verbs(&self) -> Vec<Verb> {
+        let timeout = self.timeout.map(|timeout| Some(job::microseconds(timeout)).filter(|&us| us > 0));
+        [
+            self.comment.clone().map(Verb::Comment),
+            self.priority.map(Verb::Priority),
+            self.mem.map(Verb::Memory),
+            timeout.map(Verb::Timeout),
+            self.timeout_signal.map(|signal| Verb::TimeoutSignal(Some(signal))),
+            self.begin.map(|at| Verb::Begin(Some(at.0))),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
 }
 
 #[derive(Debug, Args)]
@@ -109,7 +143,7 @@ pub(crate) fn each(dial: &Dial, jobs: &[JobName], verb: Verb) -> Result<(), Fail
         jobs.reverse();
     }
     for job in jobs {
-        match client.ask(&Request::Control { job, verb }) {
+        match client.ask(&Request::Control { job, verb: verb.clone() }) {
             Ok(Reply::Done) => {}
             Ok(other) => return Err(unexpected(&other)),
             Err(failure) if first.is_none() => first = Some(failure),
@@ -147,6 +181,9 @@ pub(crate) fn wait(dial: &Dial, args: &WaitArgs) -> Result<ProcessExit, Failure>
 
 /// The exit status that says how a job ended: its own, 128+N, or a failure where it never ran or is not known.
 fn status_of(report: &ReportView) -> u8 {
+    if report.end == Some(End::Timeout) {
+        return TIMED_OUT;
+    }
     let code = match (report.exit_code, report.signal, report.started_s) {
         (Some(code), ..) => code & 0xff,
         (None, Some(signal), _) => (128 + signal) & 0xff,

@@ -6,16 +6,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use pinfold_proto::{Checkpoint, ExitCode, JobClass, JobLayout, JobPlace, JobSpec};
+use pinfold_proto::{Checkpoint, ExitCode, JobClass, JobLayout, JobPlace, JobSpec, Terms};
 use pinfold_sys::apart::{self, Apart};
 use pinfold_sys::spawn::{self, Environment, ResolveError};
 
 use crate::allocation;
 use crate::failure::Failure;
+use crate::job::after::AfterArgs;
 use crate::tasks::Laid;
 
+pub(crate) mod after;
+pub(crate) mod begin;
 mod options;
 pub(crate) mod switch;
+pub(crate) mod timeout;
 
 pub(crate) use options::JobOptions;
 
@@ -60,7 +64,13 @@ pub(crate) fn spec(options: &JobOptions, command: &[OsString]) -> JobSpec {
             command: cut(command, 4096),
             limit_us: microseconds(options.checkpoint_time.unwrap_or(CHECKPOINT_TIME)),
         }),
-        after: options.after.clone().unwrap_or_default().0,
+        after: options.after.as_ref().map(AfterArgs::numbers).unwrap_or_default(),
+        terms: Terms {
+            timeout_us: options.timeout.map(microseconds),
+            timeout_signal: options.timeout_signal,
+            begin_us: options.begin.map(|at| at.0),
+            comment: options.comment.as_deref().map(|text| cut(text, 1000)).filter(|text| !text.is_empty()),
+        },
         array: None,
         tmp_bytes: options.tmp.filter(|&bytes| bytes > 0),
         disk_bytes: options.disk.filter(|&bytes| bytes > 0),
@@ -117,7 +127,7 @@ fn class(options: &JobOptions) -> Option<JobClass> {
     }
 }
 
-fn microseconds(duration: Duration) -> u64 {
+pub(crate) fn microseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use pinfold_proto::start::Start;
 use pinfold_proto::wire::{ErrorCode, Phase, Reply, Request};
-use pinfold_proto::{Ending, JobSpec};
+use pinfold_proto::{End, Ending, JobSpec};
 use pinfold_sys::signals::{Arrived, SIGCHLD, Signals};
 use pinfold_sys::spawn::{self, Held, Program, Reaped, ResolveError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -46,7 +46,7 @@ pub(crate) enum Told {
     /// Its command ended.
     Ended { ticket: u64, reaped: Reaped, at: Instant },
     /// Its end is on disk; the job is done with.
-    Recorded { ticket: u64, suspended_us: u64, memory_peak_bytes: u64 },
+    Recorded { ticket: u64, suspended_us: u64, memory_peak_bytes: u64, end: Option<End> },
     /// It was ended for others, not by itself, and waits again.
     Again { ticket: u64, reason: String },
     /// It was refused or struck off before it ran; the job is done with.
@@ -317,7 +317,7 @@ impl Keeper {
 
     /// A job is done with that no daemon knows any more.
     fn unrecorded(&mut self, ticket: u64) {
-        self.told.push_back(Told::Recorded { ticket, suspended_us: 0, memory_peak_bytes: 0 });
+        self.told.push_back(Told::Recorded { ticket, suspended_us: 0, memory_peak_bytes: 0, end: None });
         self.forget(ticket);
     }
 
@@ -410,9 +410,9 @@ impl Keeper {
                     self.refused(ticket, reason, code);
                 }
             }
-            Reply::Recorded { job, suspended_us, memory_peak_bytes } => {
+            Reply::Recorded { job, suspended_us, memory_peak_bytes, end } => {
                 if let Some(&ticket) = self.by_job.get(&job) {
-                    self.told.push_back(Told::Recorded { ticket, suspended_us, memory_peak_bytes });
+                    self.told.push_back(Told::Recorded { ticket, suspended_us, memory_peak_bytes, end });
                     self.forget(ticket);
                 }
             }

@@ -144,6 +144,14 @@ impl LaunchPlan {
         Ok(client)
     }
 
+    /// Asks the daemon which jobs are meant by the names in `--after`.
+    pub(crate) fn resolve(&mut self, client: &mut Client) -> Result<(), Failure> {
+        if let Some(after) = self.options.after.as_ref().filter(|after| after.has_names()) {
+            self.spec.after = after.resolved(client)?;
+        }
+        Ok(())
+    }
+
     /// The program of the job with this ticket, with streams as the keeper's.
     pub(crate) fn program(&self, ticket: u64) -> Result<Program, ResolveError> {
         self.program.make(ticket, [None, None, None])

@@ -119,10 +119,8 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Hold(args) => control::each(&dial, &args.jobs, Verb::Hold)?,
         Command::Release(args) => control::each(&dial, &args.jobs, Verb::Release)?,
         Command::Set(args) => {
-            let verbs = args.priority.map(Verb::Priority).into_iter().chain(args.mem.map(Verb::Memory));
-            verbs
-                .into_iter()
-                .try_for_each(|verb| control::each(&dial, std::slice::from_ref(&args.job), verb))?;
+            let job = std::slice::from_ref(&args.job);
+            args.verbs().into_iter().try_for_each(|verb| control::each(&dial, job, verb))?;
         }
         Command::Drain => operate::drain(&dial, true)?,
         Command::Undrain => operate::drain(&dial, false)?,

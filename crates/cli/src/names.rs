@@ -1,6 +1,7 @@
 //! Which jobs people mean: a number, a whole array by its number, or members of it (`12_3`). The daemon knows.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 
 use pinfold_profile::report::plain;
 use pinfold_proto::array::{ArrayError, JobName, show_indexes};
@@ -12,23 +13,70 @@ use serde_json::{Value, json};
 use crate::client::{Client, unexpected};
 use crate::failure::Failure;
 
-/// Names of jobs, as one option has them.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Names(pub Vec<JobName>);
+/// A job as people say which: by its number, or by its name where that is the name of one job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum JobRef {
+    /// By its number, as an array, or as members of one.
+    Number(JobName),
+    /// By its name.
+    Named(String),
+}
 
-/// Reads names between commas; those within brackets do not part them.
-pub(crate) fn names(text: &str) -> Result<Names, ArrayError> {
-    let (mut all, mut name, mut inside) = (Vec::new(), String::new(), false);
+impl FromStr for JobRef {
+    type Err = ArrayError;
+
+    fn from_str(text: &str) -> Result<Self, ArrayError> {
+        match text.parse() {
+            Ok(number) => Ok(Self::Number(number)),
+            // What begins as a number is meant as one.
+            Err(error) if text.is_empty() || text.starts_with(|c: char| c.is_ascii_digit() || c == '-') => {
+                Err(error)
+            }
+            Err(_) => Ok(Self::Named(text.to_owned())),
+        }
+    }
+}
+
+/// The numbers of these jobs.
+pub(crate) fn numbers(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<JobName>, Failure> {
+    let named = |job: &JobRef| match job {
+        JobRef::Named(name) => Some(name.clone()),
+        JobRef::Number(_) => None,
+    };
+    let names: Vec<String> = jobs.iter().filter_map(named).collect();
+    let mut found = Vec::new();
+    if !names.is_empty() {
+        match client.ask(&Request::Named { names: names.clone() })? {
+            Reply::Named(jobs) if jobs.len() == names.len() => found = jobs,
+            other => return Err(unexpected(&other)),
+        }
+    }
+    let mut found = found.into_iter();
+    let number = |job: &JobRef| match job {
+        JobRef::Number(name) => name.clone(),
+        JobRef::Named(_) => JobName::from(found.next().unwrap_or_default()),
+    };
+    Ok(jobs.iter().map(number).collect())
+}
+
+/// The pieces of a list between commas; those within brackets do not part them.
+pub(crate) fn between_commas(text: &str) -> Vec<String> {
+    let (mut all, mut piece, mut inside) = (Vec::new(), String::new(), false);
     for c in text.chars().chain([',']) {
         match c {
-            ',' if !inside => all.push(std::mem::take(&mut name).parse()?),
+            ',' if !inside => all.push(std::mem::take(&mut piece)),
             c => {
                 inside = c == '[' || (inside && c != ']');
-                name.push(c);
+                piece.push(c);
             }
         }
     }
-    if name.is_empty() { Ok(Names(all)) } else { Err(ArrayError::Name(text.to_owned())) }
+    if !piece.is_empty() {
+        // A bracket that is never closed: whoever reads the piece says so.
+        piece.pop();
+        all.push(piece);
+    }
+    all
 }
 
 /// The jobs that each name means.
@@ -163,12 +211,18 @@ mod tests {
 
     #[test]
     fn names_between_commas() {
-        let read =
-            |text: &str| names(text).map(|names| names.0.iter().map(ToString::to_string).collect::<Vec<_>>());
-        assert_eq!(read("7"), Ok(vec!["7".to_owned()]));
-        assert_eq!(read("7,12_3"), Ok(vec!["7".to_owned(), "12_3".to_owned()]));
-        assert_eq!(read("12_[0,2-3],7"), Ok(vec!["12_[0,2-3]".to_owned(), "7".to_owned()]));
-        for bad in ["", "7,", "12_[0,7", "x"] {
+        assert_eq!(between_commas("7"), ["7"]);
+        assert_eq!(between_commas("12_[0,2-3],7"), ["12_[0,2-3]", "7"]);
+        assert_eq!(between_commas("7,"), ["7", ""]);
+        assert_eq!(between_commas("12_[0,7"), ["12_[0,7"]);
+    }
+
+    #[test]
+    fn a_job_has_a_number_or_a_name() {
+        let read = |text: &str| text.parse::<JobRef>();
+        assert_eq!(read("12_3"), Ok(JobRef::Number("12_3".parse().unwrap())));
+        assert_eq!(read("align_3"), Ok(JobRef::Named("align_3".to_owned())));
+        for bad in ["", "12_", "12x", "-3", "1.5"] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }

@@ -9,13 +9,14 @@ use std::process::ExitCode as ProcessExit;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use pinfold_proto::ExitCode;
+use pinfold_proto::{End, ExitCode};
 use pinfold_sys::signals::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 use pinfold_sys::spawn::{self, Reaped, Side};
 
 use crate::client::Dial;
 use crate::failure::Failure;
 use crate::holds;
+use crate::job::after::AfterArgs;
 use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, Told, send_signal};
 use crate::launch::LaunchPlan;
@@ -33,6 +34,9 @@ pub(crate) struct RunArgs {
 }
 
 const TICKET: u64 = 1;
+
+/// The status of a command that ran into its timeout, as of `timeout(1)`.
+pub(crate) const TIMED_OUT: u8 = 124;
 
 /// Signals that are passed on to the command.
 const PASSED_ON: &[i32] = &[SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH];
@@ -54,8 +58,12 @@ pub(crate) fn run(dial: Dial, args: &RunArgs) -> Result<ProcessExit, Failure> {
     plan.program(TICKET).map_err(not_executable)?;
     // What may be part of a job already must hear first whose that is, and tasks on which PUs they lie.
     let early = !plan.wants_layout() && !job::inside_any();
-    let kept = match holds::is_to_be_checked(&args.options) {
-        true => dial.connect().and_then(|mut client| holds::check(&mut client, &args.options)),
+    let names = args.options.after.as_ref().is_some_and(AfterArgs::has_names) && !job::inside_any();
+    let kept = match names || holds::is_to_be_checked(&args.options) {
+        true => dial.connect().and_then(|mut client| {
+            holds::check(&mut client, &args.options)?;
+            plan.resolve(&mut client)
+        }),
         false => Ok(()),
     };
     let kept = kept.and_then(|()| plan.keeper(dial, PASSED_ON, 1, early.then_some(TICKET)));
@@ -78,8 +86,10 @@ pub(crate) fn run(dial: Dial, args: &RunArgs) -> Result<ProcessExit, Failure> {
         keeper.submit(TICKET, plan.spec);
     }
     let reaped = until_ended(&mut keeper, job::may_be_ended(&args.options))?;
-    until_recorded(&mut keeper);
-    Ok(ProcessExit::from(status(&reaped)))
+    Ok(ProcessExit::from(match until_recorded(&mut keeper) {
+        Some(End::Timeout) => TIMED_OUT,
+        _ => status(&reaped),
+    }))
 }
 
 /// Becomes the command, in this process's own place; comes back only with why that cannot be.
@@ -167,25 +177,33 @@ fn withdrawn(keeper: &mut Keeper, signal: i32) -> Reaped {
     }
 }
 
-/// Waits a moment for the daemon to have the job's end on disk. If it is away, a process in the background
+/// Waits a moment for the daemon to have the job's end on disk, and gives what it says of that. If it is away, a process in the background
 /// hands the end over when it is back, and the shell gets its status without delay.
-fn until_recorded(keeper: &mut Keeper) {
-    wait_recorded(keeper, RECORDED_WITHIN);
+fn until_recorded(keeper: &mut Keeper) -> Option<End> {
+    let end = wait_recorded(keeper, RECORDED_WITHIN);
     if keeper.pending() > 0 && matches!(spawn::fork_away(), Ok(Side::Child)) {
         let _ = spawn::null_streams();
         wait_recorded(keeper, DELIVER_WITHIN);
     }
+    end
 }
 
-fn wait_recorded(keeper: &mut Keeper, limit: Duration) {
+/// What ended the job, where the daemon says so.
+fn wait_recorded(keeper: &mut Keeper, limit: Duration) -> Option<End> {
     let deadline = Instant::now() + limit;
+    let mut found = None;
     while keeper.pending() > 0 {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return;
+            break;
         }
-        keeper.wait(&[], Some(left));
+        for told in keeper.wait(&[], Some(left)) {
+            if let Told::Recorded { end, .. } = told {
+                found = end;
+            }
+        }
     }
+    found
 }
 
 /// The exit status that says how a command ended: its own, or 128+N.

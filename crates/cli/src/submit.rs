@@ -63,7 +63,9 @@ pub(crate) fn submit(dial: Dial, args: &SubmitArgs) -> Result<ProcessExit, Failu
     }
     let mut plan = plan_of(args)?;
     // A daemon is started from here, not from the keeper, so that the keeper holds nothing but its job.
-    drop(plan.connect(&dial)?);
+    let mut client = plan.connect(&dial)?;
+    plan.resolve(&mut client)?;
+    drop(client);
     let pipe = |error: std::io::Error| Failure::doing("failed to make a keeper", &error);
     let (mut answer, tell) = std::io::pipe().map_err(pipe)?;
     match spawn::fork_away().map_err(pipe)? {

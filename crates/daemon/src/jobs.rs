@@ -6,11 +6,13 @@ pub(crate) mod child;
 pub(crate) mod described;
 pub(crate) mod endings;
 pub(crate) mod finished;
+pub(crate) mod gates;
 pub(crate) mod lingering;
 pub(crate) mod record;
 pub(crate) mod starting;
 pub(crate) mod table;
 pub(crate) mod taken;
+pub(crate) mod timeouts;
 pub(crate) mod unheard;
 pub(crate) mod waits;
 
@@ -20,7 +22,9 @@ use pinfold_policy::JobId;
 
 use crate::jobs::child::Children;
 use crate::jobs::finished::Finished;
+use crate::jobs::gates::Gates;
 use crate::jobs::lingering::Lingering;
+use crate::jobs::timeouts::Timeouts;
 use crate::jobs::unheard::Unheard;
 use crate::store::journal::Journal;
 use crate::store::starts::Starts;
@@ -47,6 +51,10 @@ pub(crate) struct Jobs {
     pub(crate) finished: Finished,
     /// When to kill which cancelled job.
     pub(crate) kills: BTreeSet<(u64, JobId)>,
+    /// What waiting jobs wait for beside the queue.
+    pub(crate) gates: Gates,
+    /// When running jobs reach their timeouts.
+    pub(crate) timeouts: Timeouts,
     /// When to close the self-attach files of which job, in order.
     pub(crate) self_attach_due: VecDeque<(u64, JobId)>,
 }
@@ -63,6 +71,8 @@ impl Jobs {
             lingering: Lingering::default(),
             finished: Finished::default(),
             kills: BTreeSet::new(),
+            gates: Gates::default(),
+            timeouts: Timeouts::default(),
             self_attach_due: VecDeque::new(),
         }
     }
@@ -71,6 +81,7 @@ impl Jobs {
     pub(crate) fn run_over(&mut self, job: JobId) {
         self.running.remove(&job);
         self.lingering.forget(job);
+        self.timeouts.forget(job);
         self.kills.retain(|&(_, killed)| killed != job);
     }
 

@@ -15,8 +15,10 @@ mod control;
 mod decide;
 mod figures;
 mod finish;
+mod gates;
 mod house;
 mod keeper;
+mod named;
 mod open;
 mod operate;
 mod pieces;
@@ -27,6 +29,7 @@ mod restore;
 mod start;
 mod stop;
 mod submit;
+mod timeouts;
 mod timers;
 mod turn;
 

@@ -111,6 +111,7 @@ fn request() -> impl Strategy<Value = Request> {
                 },
                 project,
                 after,
+                gated: job.0 % 5 == 4,
                 array: (job.0 % 3 == 0).then(|| ArrayLimit {
                     array: job.0 / 12,
                     at_most: 1 + u32::try_from(job.0 / 12).unwrap(),
@@ -227,6 +228,7 @@ fn event() -> impl Strategy<Value = Event> {
         8 => job().prop_map(Event::Started),
         6 => job().prop_map(Event::Exited),
         1 => job().prop_map(Event::Withdrawn),
+        2 => (job(), prop::bool::weighted(0.2)).prop_map(|(job, closed)| Event::Gate { job, closed }),
         2 => job().prop_map(Event::Requeued),
         2 => (job(), any::<bool>()).prop_map(|(job, well)| {
             Event::Checkpointed { job, error: (!well).then(|| "EIO".to_owned()) }

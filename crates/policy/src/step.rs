@@ -201,6 +201,7 @@ fn route(rooms: &mut Rooms, event: Event) -> Option<JobId> {
         Event::Exited(job) => end::exited(rooms, job),
         Event::Requeued(job) => end::requeued(rooms, job),
         Event::Checkpointed { job, error } => checkpoint::checkpointed(rooms, job, error),
+        Event::Gate { job, closed } => submit::gate(rooms, job, closed),
         Event::Withdrawn(job) => end::withdrawn(rooms, job),
         Event::Command(job, command) => commands::command(rooms, job, command),
         Event::Sample(sample) => rebalance::sample(rooms, &sample),

@@ -63,7 +63,11 @@ pub fn report_view(row: &JobRow, samples: Option<&[SampleRow]>, now_us: u64) -> 
         ended_s: row.ended_us.map(seconds),
         exit_code: ending.and_then(|ending| ending.exit_code),
         signal: ending.and_then(|ending| ending.signal),
+        end: row.end,
         reason: row.reason.clone(),
+        timeout_s: row.spec.terms.timeout_us.map(seconds),
+        begin_s: row.spec.terms.begin_us.map(seconds),
+        comment: row.spec.terms.comment.clone(),
         queued_s: seconds(waited_until_us.saturating_sub(row.submitted_us)),
         wall_s: row.started_us.map(|started_us| seconds(until_us.saturating_sub(started_us))),
         suspended_s: seconds(row.suspended_us.saturating_add(frozen_us)),
@@ -145,7 +149,11 @@ pub fn job_view(row: &JobRow, memory_bytes: Option<u64>, swap_bytes: Option<u64>
         ended_s: row.ended_us.map(seconds),
         exit_code: ending.and_then(|ending| ending.exit_code),
         signal: ending.and_then(|ending| ending.signal),
+        end: row.end,
         reason: row.reason.clone(),
+        timeout_s: row.spec.terms.timeout_us.map(seconds),
+        begin_s: row.spec.terms.begin_us.map(seconds),
+        comment: row.spec.terms.comment.clone(),
     }
 }
 

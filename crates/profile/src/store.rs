@@ -502,6 +502,35 @@ impl Store {
         })
     }
 
+    /// The members of an array that are over, each with its number and whether it ended well: with exit code 0, and by
+    /// itself.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn members_over(&self, array: u64) -> Result<Vec<(u32, u64, bool)>, StoreError> {
+        let sql = "SELECT array_index, job, coalesce(exit_code = 0 AND ended_by IS NULL, 0) FROM jobs \
+                   WHERE array_id = ?1 AND ended_us IS NOT NULL ORDER BY array_index, job";
+        self.read("read an array", sql, &[&whole(array)], |row| {
+            let job: i64 = row.get(1)?;
+            Ok((row.get(0)?, u64::try_from(job).unwrap_or(0), row.get(2)?))
+        })
+    }
+
+    /// The last job of a user with this name, or the array that it is of, among the last `count` jobs of the host.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn last_named(&self, uid: u32, name: &str, count: u64) -> Result<Option<u64>, StoreError> {
+        let sql = "SELECT coalesce(array_id, job) FROM jobs WHERE job >= ?1 AND uid = ?2 AND name = ?3 \
+                   ORDER BY job DESC LIMIT 1";
+        let first = whole(self.upcoming_job().saturating_sub(count));
+        let found = self.read("read a job by its name", sql, &[&first, &uid, &name], |row| {
+            let job: i64 = row.get(0)?;
+            Ok(u64::try_from(job).unwrap_or(0))
+        })?;
+        Ok(found.first().copied())
+    }
+
     /// The last `count` jobs of a user, or of all, oldest first.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::array::JobName;
+use crate::terms::{After, Terms};
 
 /// The class of a job, as asked for and as shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,9 +82,12 @@ pub struct JobSpec {
     /// How it writes down what it has done, if it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
-    /// Jobs that must be over before it may start; of an array, all its members.
+    /// Jobs that must be over before it may start, and how they must end; of an array, all its members.
     #[serde(default)]
-    pub after: Vec<JobName>,
+    pub after: Vec<After>,
+    /// When it may begin and how long it may run.
+    #[serde(default, skip_serializing_if = "Terms::is_empty")]
+    pub terms: Terms,
     /// The array it is a member of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<JobArray>,

@@ -2,6 +2,7 @@
 //! epoch, sizes bytes, CPU times microseconds, all whole numbers; absent values are `None`.
 
 use crate::job::{Ending, JobClass, JobPlace, JobSpec, JobState};
+use crate::terms::End;
 
 /// A process by number and start time, so that a number used again is not taken for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,6 +48,8 @@ pub struct JobRow {
     pub main: Option<ProcessId>,
     /// How its command ended.
     pub ending: Option<Ending>,
+    /// What ended it, where its exit status does not say it.
+    pub end: Option<End>,
     /// How often it was ended to be begun anew.
     pub requeues: u32,
     /// How often it was ended after it had written down what it had done.
@@ -84,6 +87,7 @@ impl JobRow {
             keeper: None,
             main: None,
             ending: None,
+            end: None,
             requeues: 0,
             checkpoints: 0,
             requeuing: false,

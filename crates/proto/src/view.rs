@@ -1,13 +1,16 @@
 //! What `status`, `why`, `report` and `batch` print as JSON: names as outside scripts rely on them, keys in
 //! snake case with the unit last, absent values `null`.
 
+mod batch;
 mod doctor;
 
 use serde::{Deserialize, Serialize};
 
 use crate::host::HostPoint;
 use crate::job::{JobClass, JobState, OwnNodesView, PlaceView};
+use crate::terms::End;
 
+pub use batch::{BatchResultView, BatchView};
 pub use doctor::{AbilityView, DoctorView, FindingView, LongestTurnView, LoopView};
 
 /// The version that every top object carries.
@@ -188,8 +191,20 @@ pub struct JobView {
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
+    /// What ended it, where these do not say it.
+    #[serde(default)]
+    pub end: Option<End>,
     /// Why it is in its state.
     pub reason: Option<String>,
+    /// How long it may run, without frozen time.
+    #[serde(default)]
+    pub timeout_s: Option<f64>,
+    /// Before when it does not start, in Unix seconds.
+    #[serde(default)]
+    pub begin_s: Option<f64>,
+    /// What its user remarks about it.
+    #[serde(default)]
+    pub comment: Option<String>,
     /// How its cores lie, where they could lie otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<PlaceView>,
@@ -403,8 +418,20 @@ pub struct ReportView {
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
+    /// What ended it, where these do not say it.
+    #[serde(default)]
+    pub end: Option<End>,
     /// Why it ended or is as it is.
     pub reason: Option<String>,
+    /// How long it might run, without frozen time.
+    #[serde(default)]
+    pub timeout_s: Option<f64>,
+    /// Before when it was not to start, in Unix seconds.
+    #[serde(default)]
+    pub begin_s: Option<f64>,
+    /// What its user remarks about it.
+    #[serde(default)]
+    pub comment: Option<String>,
     /// How long it waited.
     pub queued_s: f64,
     /// From start to end, or until now.
@@ -723,56 +750,6 @@ pub struct FileView {
     pub first_s: f64,
     /// When it was last seen open.
     pub last_s: f64,
-}
-
-/// `pinfold batch --json`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct BatchView {
-    /// [`VERSION`].
-    pub version: u32,
-    /// Lines that were jobs.
-    pub jobs: u64,
-    /// Those that did not succeed.
-    pub failed: u64,
-    /// From the first submission to the last end.
-    pub makespan_s: f64,
-    /// One a job, in the order of the lines.
-    pub results: Vec<BatchResultView>,
-}
-
-/// One job of a batch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct BatchResultView {
-    /// Its number; `null` when it was never accepted.
-    pub job: Option<u64>,
-    /// Its line in the file, from 1.
-    pub line: u64,
-    /// Its exit code.
-    pub exit_code: Option<i32>,
-    /// The signal that ended it.
-    pub signal: Option<i32>,
-    /// How long it waited.
-    pub queued_s: f64,
-    /// From start to end.
-    pub wall_s: f64,
-    /// How much of that it was frozen.
-    pub suspended_s: f64,
-    /// CPU time, user and kernel.
-    pub cpu_s: f64,
-    /// The most anonymous and shared memory it held at once.
-    pub memory_peak_bytes: u64,
-    /// Why it did not run, or ended as it did, where that needs words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// The line itself.
-    #[serde(default)]
-    pub command: String,
-    /// The file that its standard output went to; that of standard error ends in `.err`. `null`: it had none of its own.
-    #[serde(default)]
-    pub output: Option<String>,
-    /// How often it was started.
-    #[serde(default)]
-    pub attempts: u32,
 }
 
 /// Seconds, of whole microseconds; exact to the microsecond for 285 years.

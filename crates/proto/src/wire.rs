@@ -12,10 +12,11 @@ use crate::exit::ExitCode;
 use crate::host::HostView;
 use crate::job::{Ending, JobSpec};
 use crate::start::{Start, StartOf};
+use crate::terms::{End, TimeoutSignal};
 use crate::view::{DoctorView, MapView, PointView, ReportView, SetsView, StatusView, WhyView};
 
 /// The version of the wire. A daemon refuses a client of another version with words that say which is older.
-pub const WIRE_VERSION: u32 = 15;
+pub const WIRE_VERSION: u32 = 16;
 
 /// The oldest version of which a daemon still hears keepers, so that jobs outlive an upgrade: what a keeper says of jobs
 /// that it has ([`Request::is_of_an_older_keeper`]) has had one form since then. Everything else is refused it, as another
@@ -150,6 +151,11 @@ pub enum Request {
         /// would be long.
         #[serde(default)]
         pieces: bool,
+    },
+    /// Which jobs of the sender's have these names. Answered by `Named`.
+    Named {
+        /// Each the name of a job or of an array.
+        names: Vec<String>,
     },
     /// How long the sender's jobs with these commands usually ran. Answered by `Lengths`.
     Lengths {
@@ -323,7 +329,7 @@ pub enum Select {
 }
 
 /// What can be done to a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verb {
     /// Freeze it.
@@ -343,6 +349,14 @@ pub enum Verb {
     Priority(u8),
     /// Change what it is expected to need, in bytes.
     Memory(u64),
+    /// Change how long it may run, in microseconds without frozen time; `None`: as long as it likes.
+    Timeout(Option<u64>),
+    /// Change which signal it gets before that; `None`: none.
+    TimeoutSignal(Option<TimeoutSignal>),
+    /// Change before when it does not start, in microseconds since the Unix epoch; `None`: it may at once.
+    Begin(Option<u64>),
+    /// Change what is remarked about it; an empty text removes it.
+    Comment(String),
 }
 
 /// What the daemon answers.
@@ -455,11 +469,16 @@ pub enum Reply {
         suspended_us: u64,
         /// The most anonymous and shared memory it held at once, in bytes.
         memory_peak_bytes: u64,
+        /// What ended it, where its exit status does not say it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        end: Option<End>,
     },
     /// To `Status`.
     Status(StatusView),
     /// To `Members`: for each name the jobs that are meant.
     Members(Vec<Members>),
+    /// To `Named`: for each name the job that is meant; an array by its number.
+    Named(Vec<u64>),
     /// To `Why`.
     Why(WhyView),
     /// To `Report` and `Wait`.

@@ -453,6 +453,7 @@ impl Host {
             }
             Event::Machine(_)
             | Event::Adopt(_)
+            | Event::Gate { .. }
             | Event::Withdrawn(_)
             | Event::Requeued(_)
             | Event::Checkpointed { .. }

@@ -296,6 +296,7 @@ fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
             None
         },
         after: Vec::new(),
+        gated: false,
         array: options.array_of(job.0),
         list: options.list_of(job.0),
         memory: None,

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant, SystemTime};
 
+use pinfold_proto::End;
 use pinfold_proto::view::{BatchResultView, BatchView, VERSION, seconds};
 
 use super::Work;
@@ -18,6 +19,7 @@ pub(super) struct Outcome {
     pub ended: Option<Instant>,
     pub exit_code: Option<i32>,
     pub signal: Option<i32>,
+    pub end: Option<End>,
     pub cpu_us: u64,
     pub suspended_us: u64,
     pub memory_peak_bytes: u64,
@@ -58,6 +60,7 @@ pub(super) fn view(outcomes: &[Outcome], work: &Work, began: Instant) -> BatchVi
             line: work.lines.number(index).unwrap_or_default(),
             exit_code: outcome.exit_code,
             signal: outcome.signal,
+            end: outcome.end,
             queued_s: between(outcome.asked, outcome.started).as_secs_f64(),
             wall_s: outcome.ran().as_secs_f64(),
             suspended_s: seconds(outcome.suspended_us),

@@ -5,10 +5,14 @@ use std::time::Duration;
 use clap::Args;
 use pinfold_proto::quantity::{parse_duration, parse_size};
 
+use pinfold_proto::TimeoutSignal;
+
 use super::PlaceArg;
+use super::after::{AfterArgs, after};
+use super::begin::{BeginAt, begin};
+use super::timeout::timeout_signal;
 use crate::checkpoint;
 use crate::job::switch::Switch;
-use crate::names::{Names, names};
 use crate::tasks::TaskOptions;
 
 /// What can be said of a job; each also as an environment variable, so that a batch script can carry it.
@@ -74,15 +78,30 @@ pub(crate) struct JobOptions {
     /// How long it may wait before it expires
     #[arg(long, env = "PINFOLD_TTL", hide_env_values = true, value_name = "DURATION", value_parser = parse_duration)]
     pub ttl: Option<Duration>,
-    /// Start it only when these jobs are over, however they end
+    /// Start it only when these jobs, by number or name, are over: however they end (any:), with exit code 0 (ok:), or
+    /// otherwise (failed:). If that can never be, it ends without having run
     #[arg(
         long,
         env = "PINFOLD_AFTER",
         hide_env_values = true,
-        value_name = "JOB[,JOB]",
-        value_parser = names
+        value_name = "[ok:|failed:|any:]JOB,...",
+        value_parser = after
     )]
-    pub after: Option<Names>,
+    pub after: Option<AfterArgs>,
+    /// Do not start it before this: 22:30, tomorrow, 2026-11-25T06:00 (local time unless it names a zone), or +2h
+    #[arg(long, env = "PINFOLD_BEGIN", hide_env_values = true, value_name = "TIME|+DURATION", value_parser = begin)]
+    pub begin: Option<BeginAt>,
+    /// End it (TERM, and KILL 10 s later) when it has run for so long, without the time in which it was frozen
+    #[arg(long, env = "PINFOLD_TIMEOUT", hide_env_values = true, value_name = "DURATION",
+          value_parser = parse_duration)]
+    pub timeout: Option<Duration>,
+    /// Send it a signal so long before that
+    #[arg(long, env = "PINFOLD_TIMEOUT_SIGNAL", hide_env_values = true, value_name = "SIG@DURATION",
+          value_parser = timeout_signal, requires = "timeout")]
+    pub timeout_signal: Option<TimeoutSignal>,
+    /// A remark, shown with it
+    #[arg(long, env = "PINFOLD_COMMENT", hide_env_values = true, value_name = "TEXT")]
+    pub comment: Option<String>,
     /// How long it is expected to run; among jobs that all say so the longest goes first
     #[arg(long, env = "PINFOLD_TIME", hide_env_values = true, value_name = "DURATION", value_parser = parse_duration)]
     pub time: Option<Duration>,

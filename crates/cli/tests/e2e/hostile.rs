@@ -436,7 +436,7 @@ fn absurd_numbers_and_lengths(kind: Kind) {
         JobSpec { tmp_bytes: Some(u64::MAX), ..spec() },
         JobSpec { after: vec![u64::MAX.into(), 0.into()], ..spec() },
         JobSpec { after: (0..10_000).map(Into::into).collect(), ..spec() },
-        JobSpec { after: vec![JobName { job: 0, indexes: Some((0..5_000).collect()) }], ..spec() },
+        JobSpec { after: vec![JobName { job: 0, indexes: Some((0..5_000).collect()) }.into()], ..spec() },
         JobSpec { array: Some(JobArray { array: Some(1), index: u32::MAX, at_most: None }), ..spec() },
         JobSpec { array: Some(JobArray { array: Some(1), index: 0, at_most: Some(0) }), ..spec() },
         JobSpec { line: Some(u64::MAX), held: true, ..spec() },

@@ -57,6 +57,7 @@ mod submit;
 mod tables;
 mod tasks;
 mod terminal;
+mod terms;
 mod text;
 mod users;
 mod wait;

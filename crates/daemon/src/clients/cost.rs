@@ -7,7 +7,8 @@
 //! | --- | --- |
 //! | each | 1, and 1 for each 4 KiB of its frame |
 //! | `hello` | 8: its reply is long |
-//! | `submit` | 1 for each 4,096 jobs that are not over, 1 for each 16 jobs named by `after` |
+//! | `submit` | 1 for each 4,096 jobs that are not over, 1 for each 16 jobs named by `after`, 1 for each of them of which a certain end is awaited, and 312 if there is one |
+//! | `named` | 1 for each 16 jobs that are not over, 100 for each name |
 //! | `keep` | 4: it writes a file |
 //! | `presented` | 1 for each 256 jobs that are not over |
 //! | `child`, `attach`, `ended`, `withdraw`, `checkpointed`, `interrupted` | no more |
@@ -24,6 +25,7 @@
 //!
 //! Absent here: what a user may make the daemon hold (`quota`), and who waits for whose turn (`server`).
 
+use pinfold_proto::AfterEnd;
 use pinfold_proto::array::{JobName, MEMBERS_MAX};
 use pinfold_proto::wire::{Request, Select};
 
@@ -47,6 +49,9 @@ pub(crate) const ANSWER_MAX_BYTES: u64 = 32 << 20;
 const QUESTION: usize = 64;
 const FILES_READ: usize = 512;
 const STORE_READ: usize = 1000;
+const NAME_READ: usize = 100;
+/// The most names that one question may look up.
+const NAMES_READ_MAX: usize = 64;
 
 /// What a request meets: how much there is of what it may have to look at.
 #[derive(Debug, Clone, Copy, Default)]
@@ -64,7 +69,11 @@ pub(crate) fn of(request: &Request, bytes: usize, load: Load) -> u32 {
     let own = match request {
         Request::Hello { .. } => 8,
         Request::Submit { spec, .. } => {
-            load.jobs / 4096 + spec.after.iter().map(JobName::count).fold(0, usize::saturating_add) / 16
+            let named = spec.after.iter().map(|after| after.job.count()).fold(0, usize::saturating_add);
+            let conditions = spec.after.iter().filter(|after| after.end != AfterEnd::Any).count();
+            // All of them together are about no more jobs than one array has.
+            let members = if conditions > 0 { MEMBERS_MAX / 32 } else { 0 };
+            load.jobs / 4096 + named / 16 + conditions.saturating_add(members)
         }
         Request::Keep { .. } => 4,
         Request::Presented => load.jobs / 256,
@@ -97,6 +106,7 @@ pub(crate) fn is_question(request: &Request) -> bool {
         request,
         Request::Status { .. }
             | Request::Members { .. }
+            | Request::Named { .. }
             | Request::Why { .. }
             | Request::Report { .. }
             | Request::Lengths { .. }
@@ -132,6 +142,7 @@ fn of_question(request: &Request, load: Load) -> usize {
         }
         Request::Wait { jobs } => jobs.len(),
         Request::Lengths { commands } => commands.len(),
+        Request::Named { names } => each_job + names.len().saturating_mul(NAME_READ),
         Request::Starts => each_job + FILES_READ,
         Request::Doctor | Request::Audit { .. } => FILES_READ,
         Request::Adopt { .. } => load.processes / 4,
@@ -148,6 +159,7 @@ pub(crate) fn refusal(request: &Request) -> Option<String> {
         Request::Status { jobs, .. } | Request::Wait { jobs } => ("jobs", jobs.len(), JOBS_NAMED_MAX),
         Request::Report { select: Select::Jobs(jobs), .. } => ("jobs", jobs.len(), JOBS_NAMED_MAX),
         Request::Lengths { commands } => ("commands", commands.len(), COMMANDS_MAX),
+        Request::Named { names } => ("names", names.len(), NAMES_READ_MAX),
         Request::SetAside(asked) => ("users", asked.users.len(), USERS_MAX),
         Request::ConfigSet { changes } => ("changes", changes.len(), CHANGES_MAX),
         _ => return None,
@@ -183,18 +195,19 @@ mod tests {
             all: true,
             pieces,
         };
-        let after = vec![JobName::from(1); 4096];
+        let after = vec![pinfold_proto::After { end: AfterEnd::Ok, job: 1.into() }; 4096];
         let submit =
             Request::Submit { ticket: 1, spec: Box::new(JobSpec { after, ..JobSpec::default() }), pid: None };
         let worst = [
             (Request::Hello { version: 1 }, 73),
-            (submit, 369),
+            (submit, 4_800),
             (Request::Keep { job: 1, start: Box::default() }, 69),
             (Request::Presented, 846),
             (Request::Child { job: 1, pid: 1 }, 65),
             (Request::Status { jobs: numbers.clone(), all: true, at_us: None }, 23_629),
             (Request::Members { names: vec![all; 10] }, 3_264),
             (Request::Members { names: vec![JobName::from(1); 4096] }, 7_350),
+            (Request::Named { names: vec![String::new(); NAMES_READ_MAX] }, 19_100),
             (Request::Why { job: 1, at_us: None }, 129),
             (report(Select::Jobs(numbers.clone()), false), 11_129),
             (report(Select::Jobs(numbers.clone()), true), 10_129),

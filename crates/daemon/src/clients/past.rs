@@ -80,6 +80,7 @@ pub(crate) fn job_then(row: &JobRow, samples: &[SampleRow], at_us: u64) -> JobVi
     view.started_s = view.started_s.filter(|_| started);
     view.cpus = view.cpus.filter(|_| started);
     (view.ended_s, view.exit_code, view.signal, view.reason) = (None, None, None, None);
+    view.end = None;
     view
 }
 
@@ -120,6 +121,7 @@ mod tests {
             ended_us: Some(9_000_000),
             suspended_us: 0,
             frozen_since_us: None,
+            end: None,
             requeues: 0,
             checkpoints: 0,
             requeuing: false,

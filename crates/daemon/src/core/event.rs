@@ -87,6 +87,10 @@ pub(crate) enum Event {
     PieceDue,
     /// Cancelled jobs had their time to end by themselves.
     KillsDue,
+    /// The time has come before which a job was not to begin.
+    BeginsDue,
+    /// It is time to look whether a job has reached its timeout.
+    TimeoutsDue,
     /// It is time to strike old jobs off the store, and to try a store again that could not be written.
     HouseKeeping,
 }

@@ -12,11 +12,13 @@ use pinfold_proto::array::{INDEX_MAX, JobName, MEMBERS_MAX};
 use pinfold_proto::config::Config;
 use pinfold_proto::row::JobRow;
 use pinfold_proto::wire::{ErrorCode, Member, Members};
+use pinfold_proto::{After, AfterEnd};
 use pinfold_sys::peer::Peer;
 
 use crate::clients::cost::NAMED_MAX;
 use crate::clients::rights;
 use crate::core::{ConnectionId, Ctx, Refusal, denied};
+use crate::jobs::gates::{Condition, ended_well};
 use crate::jobs::table::JobTable;
 use crate::store::journal::Journal;
 
@@ -39,7 +41,7 @@ struct Named {
 }
 
 /// Names by number. Their indexes are counted before, for here they are listed.
-fn by_number(names: &[JobName]) -> BTreeMap<u64, Named> {
+fn by_number<'a>(names: impl IntoIterator<Item = &'a JobName>) -> BTreeMap<u64, Named> {
     let mut all: BTreeMap<u64, Named> = BTreeMap::new();
     for name in names {
         let named = all.entry(name.job).or_default();
@@ -82,10 +84,11 @@ impl JobTable {
         self.members(array).next().is_some()
     }
 
-    /// The jobs that a job which is to start after these names must wait for, each once.
-    pub(crate) fn predecessors(&self, names: &[JobName]) -> Vec<JobId> {
+    /// The jobs whose end a job which is to start after these names must wait for, however they end; each once.
+    pub(crate) fn predecessors(&self, names: &[After]) -> Vec<JobId> {
         let mut all = BTreeSet::new();
-        for (number, Named { whole, indexes }) in by_number(names) {
+        let unconditional = names.iter().filter(|after| after.end == AfterEnd::Any).map(|after| &after.job);
+        for (number, Named { whole, indexes }) in by_number(unconditional) {
             if whole && self.has_members(number) {
                 all.extend(self.members(number).map(|(job, _)| job));
                 continue;
@@ -100,10 +103,10 @@ impl JobTable {
     pub(crate) fn unheard_of<'a>(
         &mut self,
         journal: &mut Journal,
-        names: &'a [JobName],
+        names: &'a [After],
     ) -> Result<Option<&'a JobName>, Refusal> {
         let (mut looked_at, mut unknown) = (0, BTreeMap::new());
-        for (number, Named { whole, mut indexes }) in by_number(names) {
+        for (number, Named { whole, mut indexes }) in by_number(names.iter().map(|after| &after.job)) {
             let job = JobId(number);
             let known = !whole || self.contains_key(&job) || journal.stored_row(job).is_some();
             indexes.retain(|&index| self.members_with(number, index).next().is_none());
@@ -127,7 +130,42 @@ impl JobTable {
             (Some((whole, _)), None) => *whole,
             (Some((_, missing)), Some(indexes)) => missing.iter().any(|&index| indexes.contains(index)),
         };
-        Ok(names.iter().find(is_unknown))
+        Ok(names.iter().map(|after| &after.job).find(is_unknown))
+    }
+
+    /// How the jobs of a condition stand, and how many they are.
+    pub(crate) fn condition(&self, journal: &mut Journal, after: &After) -> (Condition, usize) {
+        let mut condition = Condition { after: after.clone(), left: BTreeSet::new(), failed: None };
+        let (number, indexes) = (after.job.job, &after.job.indexes);
+        let first = self.get(&JobId(number)).map(|live| live.row.clone());
+        let first = first.or_else(|| journal.stored_row(JobId(number)));
+        let of_array = |row: &JobRow| row.spec.array.is_some_and(|place| place.array == Some(number));
+        let is_array = indexes.is_some() || first.as_ref().is_some_and(of_array);
+        if !is_array {
+            if self.contains_key(&JobId(number)) {
+                condition.left.insert(JobId(number));
+            } else if !first.as_ref().is_some_and(ended_well) {
+                condition.failed = Some(JobId(number));
+            }
+            return (condition, 1);
+        }
+        let wanted = |index: u32| indexes.as_ref().is_none_or(|indexes| indexes.contains(index));
+        let stored = journal.store().members_over(number).unwrap_or_default();
+        let mut over: BTreeMap<JobId, bool> = stored
+            .into_iter()
+            .filter(|&(index, ..)| wanted(index))
+            .map(|(_, job, well)| (JobId(job), well))
+            .collect();
+        for row in journal.all_unwritten() {
+            let place = row.spec.array.filter(|place| place.array == Some(number) && wanted(place.index));
+            over.extend(place.map(|_| (JobId(row.job), ended_well(row))));
+        }
+        condition.left =
+            self.members(number).filter(|&(_, index)| wanted(index)).map(|(job, _)| job).collect();
+        over.retain(|job, _| !condition.left.contains(job));
+        condition.failed = over.iter().find(|(_, well)| !**well).map(|(job, _)| *job);
+        let count = condition.left.len() + over.len();
+        (condition, count)
     }
 
     /// All members of an array that are known, by index.

@@ -1,14 +1,47 @@
 //! How much a job may be asked for with: `pinfold` cuts what is only for the record, others may not.
 
-use pinfold_proto::JobSpec;
-use pinfold_proto::array::JobName;
 use pinfold_proto::wire::ErrorCode;
+use pinfold_proto::{AfterEnd, JobSpec, Terms};
 
 use crate::core::Refusal;
 use crate::jobs::arrays;
+use crate::jobs::gates::CONDITIONS_MAX;
 
 /// How long the name of a job or a project may be, in bytes.
 const NAME_MAX_BYTES: usize = 512;
+
+/// How long a comment may be, in bytes.
+const COMMENT_MAX_BYTES: usize = 1024;
+
+/// Checks whether the terms of a job make sense together.
+pub(crate) fn terms_hold(terms: &Terms) -> Result<(), Refusal> {
+    let refuse = |text: String| Err((ErrorCode::Usage, text));
+    if terms.timeout_us == Some(0) {
+        return refuse("--timeout 0 would end the job as it starts; name how long it may run".to_owned());
+    }
+    if terms.comment.as_ref().is_some_and(|text| text.len() > COMMENT_MAX_BYTES) {
+        return refuse(format!("the comment is longer than {COMMENT_MAX_BYTES} bytes"));
+    }
+    let Some(signal) = terms.timeout_signal else { return Ok(()) };
+    if pinfold_sys::signals::name(signal.signal).is_none() {
+        return refuse(format!("--timeout-signal: there is no signal {}", signal.signal));
+    }
+    match terms.timeout_us {
+        None => {
+            refuse("--timeout-signal comes before a timeout, and there is none: add --timeout".to_owned())
+        }
+        Some(timeout_us) if signal.before_us >= timeout_us => {
+            let text = "--timeout-signal: the job would get it as it starts; it must come later than that";
+            refuse(format!("{text}, after less than its timeout of {}", seconds(timeout_us)))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// A time in words.
+pub(crate) fn seconds(us: u64) -> String {
+    pinfold_profile::report::duration(pinfold_proto::view::seconds(us))
+}
 
 /// Refuses what `pinfold` never asks for: it cuts what is only for the record, and each job that waits is held in
 /// memory as a whole.
@@ -20,7 +53,8 @@ pub(crate) fn within_bounds(spec: &JobSpec) -> Result<(), Refusal> {
         .map(|(name, value)| name.len() + value.len())
         .sum();
     // What the names stand for, which is listed only after this.
-    let after = spec.after.iter().map(JobName::count).sum();
+    let after = spec.after.iter().map(|after| after.job.count()).sum();
+    let conditions = spec.after.iter().filter(|after| after.end != AfterEnd::Any).count();
     let bounds = [
         ("name", spec.name.len(), NAME_MAX_BYTES),
         ("project", spec.project.as_ref().map_or(0, String::len), NAME_MAX_BYTES),
@@ -29,12 +63,15 @@ pub(crate) fn within_bounds(spec: &JobSpec) -> Result<(), Refusal> {
         ("layout", layout, 128 * 1024),
         ("checkpoint command", spec.checkpoint.as_ref().map_or(0, |one| one.command.len()), 5 * 1024),
         ("list of jobs that must be over before", after, arrays::NAMES_MAX),
+        ("list of conditions of how other jobs end (--after ok:, failed:)", conditions, CONDITIONS_MAX),
+        ("comment", spec.terms.comment.as_ref().map_or(0, String::len), COMMENT_MAX_BYTES),
     ];
     if spec.checkpoint.as_ref().is_some_and(|one| one.command.trim().is_empty()) {
         let message = "the job's checkpoint command is empty, and would have it ended for nothing written: name one \
                        (--checkpoint), or ask for none";
         return Err((ErrorCode::Usage, message.to_owned()));
     }
+    terms_hold(&spec.terms)?;
     match bounds.into_iter().find(|&(_, has, most)| has > most) {
         None => Ok(()),
         Some((what, has, most)) => {

@@ -1,6 +1,7 @@
 //! How jobs end, in words.
 
 use pinfold_policy::JobId;
+use pinfold_proto::End;
 use pinfold_proto::row::JobRow;
 use pinfold_proto::wire::Reply;
 
@@ -27,8 +28,17 @@ pub(crate) fn plausible_end(row: &JobRow, told_us: u64, now_us: u64) -> u64 {
     told_us.min(now_us).max(row.started_us.unwrap_or(row.submitted_us))
 }
 
+/// Why a job ends that ran for too long.
+pub(crate) fn timed_out(row: &JobRow) -> String {
+    let most = crate::jobs::bounds::seconds(row.spec.terms.timeout_us.unwrap_or(0));
+    format!("it ran for longer than its timeout of {most}")
+}
+
 /// How a job ended, in words, beside its status.
 pub(crate) fn how_it_ended(row: &JobRow) -> String {
+    if row.end == Some(End::Timeout) {
+        return timed_out(row);
+    }
     let Some(ending) = row.ending else {
         let restarted = row.reason.as_deref().is_some_and(|reason| reason == RESTARTED);
         if row.spec.adopted.is_some() && row.started_us.is_some() && !restarted {
@@ -58,5 +68,6 @@ pub(crate) fn recorded(job: JobId, row: Option<&JobRow>) -> Reply {
         job: job.0,
         suspended_us: row.map_or(0, |row| row.suspended_us),
         memory_peak_bytes: row.map_or(0, |row| row.usage.memory_peak_bytes),
+        end: row.and_then(|row| row.end),
     }
 }

@@ -247,6 +247,7 @@ pub(crate) fn request(row: &JobRow) -> Request {
         aside: None,
         project: spec.project.clone(),
         after: Vec::new(),
+        gated: false,
         list: list(row),
         array: spec.array.and_then(|place| Some(ArrayLimit { array: place.array?, at_most: place.at_most? })),
         memory: spec.claim_bytes,

@@ -60,14 +60,18 @@ impl Daemon {
             &mut spec,
         )?;
         let priority = self.admit(user, &spec)?;
+        let conditions = self.conditions(user, &spec)?;
         let first = ProcessId { pid: found[0].pid, start_ticks: found[0].start_ticks };
         let job = self.outbox.journal.next_number().map_err(|reason| (ErrorCode::Failed, reason))?;
         let uid_name = self.clients.names.name(owner);
         let row = JobRow::asked_for(job, owner, uid_name, spec, self.ctx.clock.now_us());
-        let row = JobRow { priority, main: Some(first), ..row };
+        let mut row = JobRow { priority, main: Some(first), ..row };
+        let gated = self.close_gate(&mut row, conditions);
+        let gated = gated.map_err(|why| (ErrorCode::Refused, format!("--after: {why}")))?;
         let concern = if owner == user.uid { Concern::Own } else { Concern::Others };
         self.note(user, concern, "adopt", &format!("job {job}: {}", named(&row.spec)));
-        let request = self.host.sets.request(&self.ctx, &self.jobs.table, &row);
+        let mut request = self.host.sets.request(&self.ctx, &self.jobs.table, &row);
+        request.gated = gated;
         self.jobs.table.insert(JobId(job), Box::new(JobRecord::new(row, false)));
         self.outbox.journal.touch(JobId(job));
         self.outbox.step(SchedulerEvent::Submit(request));

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use pinfold_policy::{Instant, JobId};
 use pinfold_profile::report;
-use pinfold_proto::JobPlace;
 use pinfold_proto::job::PlaceView;
 use pinfold_proto::row::JobRow;
 use pinfold_proto::view::{
@@ -12,6 +11,7 @@ use pinfold_proto::view::{
     VERSION, WhyView, seconds,
 };
 use pinfold_proto::wire::{ConfigValue, ErrorCode, Reply, Request, Select};
+use pinfold_proto::{JobPlace, JobState};
 use pinfold_sys::container::{Detail, Measure};
 use pinfold_sys::peer::Peer;
 use pinfold_sys::procfs::PressureResource;
@@ -41,6 +41,7 @@ impl Daemon {
                 .table
                 .members_named(&self.ctx, &mut self.outbox.journal, user, &names)
                 .map(Reply::Members),
+            Request::Named { names } => self.named(user, &names).map(Reply::Named),
             Request::Why { job, at_us } => self.why(user, JobId(job), at_us).map(Reply::Why),
             Request::Report { select, series, processes, threads, files, all, .. } => {
                 let wanted = Wanted { series, processes, threads, files };
@@ -279,7 +280,10 @@ impl Daemon {
                 explained.numbers,
                 format!("`pinfold keepers` starts another, or `pinfold cancel {job}`"),
             ),
-            Some(explained) => (explained.cause, explained.numbers, explained.change),
+            Some(explained) => match self.gate_words(job).filter(|_| row.state != JobState::Held) {
+                Some((cause, change)) => (cause, explained.numbers, change),
+                None => (explained.cause, explained.numbers, explained.change),
+            },
             None => (over_cause(&row), Vec::new(), over_change(&row, is_live)),
         };
         let mut numbers: Vec<NumberView> =

@@ -7,12 +7,12 @@ use pinfold_sys::peer::Peer;
 use crate::clients::audit::Concern;
 use crate::clients::rights;
 use crate::core::{Effect, Next, Refusal, denied};
-use crate::jobs::{endings, unheard};
+use crate::jobs::{bounds, endings, unheard};
 use crate::reactor::Daemon;
 use crate::store::starts;
 
 /// How long a job may take to end after it was asked to, before it is killed.
-const KILL_AFTER_US: u64 = 10_000_000;
+pub(super) const KILL_AFTER_US: u64 = 10_000_000;
 
 impl Daemon {
     pub(super) fn control(&mut self, user: Peer, job: JobId, verb: Verb) -> Result<(), Refusal> {
@@ -24,13 +24,15 @@ impl Daemon {
         let concern = if owner == user.uid { Concern::Own } else { Concern::Others };
         let owner =
             if owner == user.uid { String::new() } else { format!(" of {}", self.clients.names.name(owner)) };
-        self.note(user, concern, verb_name(verb), &format!("job {job}{owner}{}", verb_detail(verb)));
+        self.note(user, concern, verb_name(&verb), &format!("job {job}{owner}{}", verb_detail(&verb)));
         let command = match verb {
             Verb::Suspend => Command::Suspend,
             Verb::Resume => Command::Resume,
             Verb::Hold => Command::Hold,
             Verb::Release => Command::Release,
             Verb::Cancel { signal } => return self.cancel(job, signal),
+            Verb::Begin(begin_us) => return self.set_begin(job, begin_us),
+            Verb::Timeout(_) | Verb::TimeoutSignal(_) | Verb::Comment(_) => return self.set_terms(job, verb),
             Verb::Priority(wanted) => {
                 let priority = rights::priority(&self.ctx.configured.config, user, wanted)?;
                 let live = self.jobs.table.get_mut(&job).expect("looked up above");
@@ -101,22 +103,38 @@ impl Daemon {
 }
 
 /// What a verb is called in the audit.
-fn verb_name(verb: Verb) -> &'static str {
+fn verb_name(verb: &Verb) -> &'static str {
     match verb {
         Verb::Suspend => "suspend",
         Verb::Resume => "resume",
         Verb::Hold => "hold",
         Verb::Release => "release",
         Verb::Cancel { .. } => "cancel",
-        Verb::Priority(_) | Verb::Memory(_) => "set",
+        Verb::Priority(_)
+        | Verb::Memory(_)
+        | Verb::Timeout(_)
+        | Verb::TimeoutSignal(_)
+        | Verb::Begin(_)
+        | Verb::Comment(_) => "set",
     }
 }
 
-fn verb_detail(verb: Verb) -> String {
+fn verb_detail(verb: &Verb) -> String {
     match verb {
-        Verb::Cancel { signal } if signal != 0 => format!(", signal {signal}"),
+        Verb::Cancel { signal } if *signal != 0 => format!(", signal {signal}"),
         Verb::Priority(priority) => format!(", priority {priority}"),
-        Verb::Memory(bytes) => format!(", memory {}", pinfold_proto::quantity::show_size(bytes)),
+        Verb::Memory(bytes) => format!(", memory {}", pinfold_proto::quantity::show_size(*bytes)),
+        Verb::Timeout(None) => ", no timeout".to_owned(),
+        Verb::Timeout(Some(us)) => format!(", timeout {}", bounds::seconds(*us)),
+        Verb::TimeoutSignal(None) => ", no signal before its timeout".to_owned(),
+        Verb::TimeoutSignal(Some(one)) => {
+            format!(", signal {} {} before its timeout", one.signal, bounds::seconds(one.before_us))
+        }
+        Verb::Begin(None) => ", begins as soon as it can".to_owned(),
+        Verb::Begin(Some(us)) => {
+            format!(", begins at {}", pinfold_profile::report::date_utc(pinfold_proto::view::seconds(*us)))
+        }
+        Verb::Comment(_) => ", comment".to_owned(),
         _ => String::new(),
     }
 }

@@ -126,7 +126,7 @@ impl Daemon {
         {
             live.row.reason =
                 Some("the kernel killed part of it for memory (its limit, or the host's)".to_owned());
-        } else if live.killed {
+        } else if live.killed && live.row.end.is_none() {
             live.row.reason = Some(endings::KILLED.to_owned());
         } else {
             live.row.reason = Some(endings::how_it_ended(&live.row));
@@ -166,6 +166,7 @@ impl Daemon {
         self.meters.ended.count(&live.row);
         self.host.job_over(job);
         self.host.sets.job_left(&self.ctx, &live.row);
+        self.predecessor_over(&live.row);
         self.outbox.journal.close(live.row, live.stored);
         self.host.isolated.end_isolation(
             &self.ctx,

@@ -19,7 +19,10 @@ impl Daemon {
     pub(super) fn is_requeued(&self, job: JobId) -> bool {
         let killed = |ending: &Ending| ending.signal == Some(SIGKILL);
         self.jobs.table.get(&job).is_some_and(|live| {
-            live.row.requeuing && live.row.ending.as_ref().is_some_and(killed) && live.keeper.is_some()
+            live.row.requeuing
+                && live.row.end.is_none()
+                && live.row.ending.as_ref().is_some_and(killed)
+                && live.keeper.is_some()
         })
     }
 

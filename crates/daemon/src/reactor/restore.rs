@@ -51,6 +51,8 @@ impl Daemon {
             self.restore_job(row, &left);
             self.settle();
         }
+        self.restore_gates();
+        self.settle();
         self.jobs.starts.retain(self.jobs.table.values().map(|live| &live.row));
         self.remove_leftovers();
         self.host.isolated.restore_isolation(
@@ -136,6 +138,7 @@ impl Daemon {
         if waits && !keeper_alive && !runs_outside {
             return self.is_kept_by_none(job, adopted);
         }
+        self.close_gate_again(job);
         if waits || runs {
             self.adopt(job, runs);
         }
@@ -147,6 +150,7 @@ impl Daemon {
         if runs {
             let (journal, table) = (&mut self.outbox.journal, &mut self.jobs.table);
             self.meters.processes.follow_again(&self.ctx, journal, table, job);
+            self.time_again(job);
         }
         if adopted && (waits || runs) {
             self.watch_adopted(job);
@@ -266,6 +270,7 @@ impl Daemon {
         let mut request = self.host.sets.request(&self.ctx, &self.jobs.table, &live.row);
         request.held = live.row.state == JobState::Held || live.awaits_keeper.is_some();
         request.requeues = live.row.requeues;
+        request.gated = !runs && self.jobs.gates.is_closed(job);
         let running = runs.then(|| Running {
             started: Instant(live.row.started_us.unwrap_or(live.row.submitted_us)),
             class: record::to_policy(live.row.class),

@@ -125,6 +125,7 @@ impl Daemon {
         let mut meter = Meter::new(job.0);
         meter.processes_from(self.meters.processes.from());
         live.meter = Some(Box::new(meter));
+        self.jobs.timeouts.arm(&live.row, now_us);
         let comes_back = self.jobs.starts.has(&live.row);
         self.jobs.running.insert(job);
         self.host.isolated.isolate(&self.ctx, &self.jobs.table, job);

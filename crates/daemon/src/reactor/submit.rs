@@ -35,9 +35,12 @@ impl Daemon {
                     &mut spec,
                 )
             });
-        let admitted = bounded.and_then(|()| self.admit(user, &spec));
-        let priority = match admitted {
-            Ok(priority) => priority,
+        let admitted = bounded.and_then(|()| {
+            let priority = self.admit(user, &spec)?;
+            Ok((priority, self.conditions(user, &spec)?))
+        });
+        let (priority, conditions) = match admitted {
+            Ok(admitted) => admitted,
             Err((code, reason)) => {
                 return self.outbox.reply(id, Reply::Refused { ticket, job: None, reason, code });
             }
@@ -51,8 +54,16 @@ impl Daemon {
         };
         arrays::place_in_array(&mut self.clients.arriving, id, job, &mut spec);
         let keeper = self.keeper_process(id, user);
-        let row = self.new_row(job, user, keeper, priority, spec);
-        let request = self.host.sets.request(&self.ctx, &self.jobs.table, &row);
+        let mut row = self.new_row(job, user, keeper, priority, spec);
+        let gated = match self.close_gate(&mut row, conditions) {
+            Ok(gated) => gated,
+            Err(why) => {
+                let (reason, code) = (format!("--after: {why}"), ErrorCode::Refused);
+                return self.outbox.reply(id, Reply::Refused { ticket, job: None, reason, code });
+            }
+        };
+        let mut request = self.host.sets.request(&self.ctx, &self.jobs.table, &row);
+        request.gated = gated;
         let mut live = Box::new(JobRecord::new(row, false));
         live.keeper = Some(id);
         live.ticket = Some(ticket);

@@ -211,6 +211,8 @@ impl Daemon {
             Event::PolicyDue => self.outbox.step(pinfold_policy::Event::Tick),
             Event::PieceDue => self.on_piece_due(),
             Event::KillsDue => self.on_kills_due(),
+            Event::BeginsDue => self.on_begins_due(),
+            Event::TimeoutsDue => self.on_timeouts_due(),
             Event::SelfAttachDue => self.on_self_attach_due(),
             Event::HouseKeeping => self.on_house_keeping(),
         }

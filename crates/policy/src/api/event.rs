@@ -52,6 +52,13 @@ pub enum Event {
         /// Why it could not; `None`: it has.
         error: Option<String>,
     },
+    /// A waiting job may start as far as the caller is concerned, or may not ([`Request::gated`]).
+    Gate {
+        /// The job.
+        job: JobId,
+        /// Whether it has to wait.
+        closed: bool,
+    },
     /// Whoever asked for a waiting job is gone.
     Withdrawn(JobId),
     /// A user or operator, whose right to do so was checked before, says what to do with a job.
@@ -177,6 +184,9 @@ pub struct Request {
     pub project: Option<String>,
     /// Jobs that must be over before it may start, however they end.
     pub after: Vec<JobId>,
+    /// Whether it waits until [`Event::Gate`] opens: for a time, or for how other jobs end, which the caller sees to and
+    /// explains. Until then it does not expire.
+    pub gated: bool,
     /// The array it is a member of, if that says how many of its members may have started at once.
     pub array: Option<ArrayLimit>,
     /// The list that it was handed over with, by a number that no other list has meanwhile: whoever did so waits for all
@@ -211,6 +221,7 @@ impl Request {
             aside: None,
             project: None,
             after: Vec::new(),
+            gated: false,
             array: None,
             list: None,
             memory: None,

@@ -106,7 +106,7 @@ pub(crate) fn waits_for_cores(rooms: &Rooms, job: JobId) -> bool {
 fn may_be_isolated(rooms: &Rooms, job: &Job) -> bool {
     match &job.stage {
         Stage::Waiting(waiting) => {
-            !waiting.held && waiting.after.is_empty() && line::has_room_in_array(rooms, job.id())
+            !waiting.held && !waiting.is_early() && line::has_room_in_array(rooms, job.id())
         }
         Stage::Live(_) => false,
     }

@@ -104,6 +104,12 @@ pub(crate) fn explain_waiting(
             format!("job {first} must be over"),
         );
     }
+    if waiting.gated {
+        return (
+            "whoever asked for it lets it start later".into(),
+            "its time, or the end of other jobs".into(),
+        );
+    }
     if let Some(set) = job.request.aside.as_ref().filter(|_| sets::reservation_of(rooms, job).is_none()) {
         return match *set == format!("isolated-{}", job.id()) {
             true => explain_isolated(rooms, job, numbers),

@@ -73,10 +73,19 @@ pub(crate) struct Waiting {
     pub(crate) held: bool,
     /// Jobs that must be over before it may start.
     pub(crate) after: BTreeSet<JobId>,
+    /// The caller does not let it start yet.
+    pub(crate) gated: bool,
     /// Starts that failed, one after the other.
     pub(crate) failures: u32,
     /// The last failed start: when it may be tried again, and why it failed.
     pub(crate) failed: Option<Failure>,
+}
+
+impl Waiting {
+    /// Whether it is not its turn yet, whatever is free: other jobs or a time come first.
+    pub(crate) fn is_early(&self) -> bool {
+        self.gated || !self.after.is_empty()
+    }
 }
 
 /// An action that failed, or a run that was ended for others: it is tried again later.
@@ -244,7 +253,12 @@ impl Job {
             aged: false,
             armed: None,
             queued: None,
-            stage: Stage::Waiting(Waiting { held: request.held, after, ..Waiting::default() }),
+            stage: Stage::Waiting(Waiting {
+                held: request.held,
+                gated: request.gated,
+                after,
+                ..Waiting::default()
+            }),
             held: Footprint::default(),
             pools,
             lies: None,

@@ -30,7 +30,7 @@ pub(crate) fn ages_at(rooms: &Rooms, job: &Job) -> Option<Instant> {
 
 /// When a waiting job expires, and how long it might wait.
 pub(crate) fn expires_at(rooms: &Rooms, job: &Job) -> Option<(Instant, Duration)> {
-    let Stage::Waiting(Waiting { held: false, .. }) = job.stage else { return None };
+    let Stage::Waiting(Waiting { held: false, gated: false, .. }) = job.stage else { return None };
     if job.requeues > 0 || job.checkpoints > 0 {
         return None; // it had its turn, and lost it to others
     }

@@ -53,7 +53,7 @@ pub(crate) fn enqueue(rooms: &mut Rooms, id: JobId) {
     };
     let first = job.aged || job.live().and_then(|live| live.out).is_some_and(SuspendReason::is_memory);
     let wants = match &job.stage {
-        Stage::Waiting(waiting) if rooms.settings.drain || !waiting.after.is_empty() => false,
+        Stage::Waiting(waiting) if rooms.settings.drain || waiting.is_early() => false,
         // Its set is gone.
         Stage::Waiting(_) if job.request.aside.is_some() && sets::reservation_of(rooms, job).is_none() => {
             false

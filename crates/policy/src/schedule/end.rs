@@ -73,7 +73,7 @@ fn release_followers(rooms: &mut Rooms, of: JobId) {
     for id in rooms.jobs.take_followers(of) {
         let Some(job) = rooms.jobs.get_mut(&id) else { continue };
         let Stage::Waiting(waiting) = &mut job.stage else { continue };
-        if waiting.after.remove(&of) && waiting.after.is_empty() {
+        if waiting.after.remove(&of) && !waiting.is_early() {
             job.since = now;
             line::enqueue(rooms, id);
         }

@@ -2,7 +2,7 @@
 
 use crate::api::{Action, Decision, Instant, JobId, Reason, Request};
 use crate::cores::assign;
-use crate::jobs::{Job, SuspendReason};
+use crate::jobs::{Job, Stage, SuspendReason};
 use crate::queue::line;
 use crate::rooms::Rooms;
 use crate::schedule::end;
@@ -48,6 +48,23 @@ pub(crate) fn refuse_if_full(rooms: &mut Rooms, job: JobId) -> bool {
         end::drop_waiting(rooms, job, true, Reason::QueueFull { depth });
     }
     is_full
+}
+
+/// The caller lets a waiting job start, or does not yet. The time until then does not count as waiting, neither for its
+/// right to go first nor against it.
+pub(crate) fn gate(rooms: &mut Rooms, id: JobId, closed: bool) {
+    let now = rooms.now;
+    let Some(job) = rooms.jobs.get_mut(&id) else { return };
+    let Stage::Waiting(waiting) = &mut job.stage else { return };
+    if waiting.gated == closed {
+        return;
+    }
+    waiting.gated = closed;
+    (job.since, job.aged) = (now, false);
+    let array = job.request.array;
+    line::dequeue(rooms, id);
+    line::enqueue(rooms, id);
+    line::next_members_wait(rooms, array);
 }
 
 pub(crate) fn started(rooms: &mut Rooms, id: JobId) {

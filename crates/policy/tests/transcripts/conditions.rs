@@ -40,6 +40,34 @@ fn a_job_that_was_struck_off_is_over_too() {
 }
 
 #[test]
+fn a_gated_job_waits_for_its_caller_and_does_not_expire_meanwhile() {
+    check(
+        "
+        > machine 1
+        > submit 1 gated t5
+        > why 1
+        whoever asked for it lets it start later [priority 10, cores asked for 1, slots used 0 of 1, waited 0.0 s] change: its time, or the end of other jobs
+        > +100 tick
+        > gate 1 open
+        1 start primary 0 p10: a home core was free (1 of 1 slots used)
+        > gate 1 closed
+        > submit 2 gated a1
+        > gate 2 open
+        > gate 2 closed
+        > exit 1
+        > submit 3
+        3 start primary 0 p10: a home core was free (1 of 1 slots used)
+        > cancel 2
+        2 drop: a user or operator asked for it
+        > submit 4 t5 gated
+        > gate 4 open
+        > +6 tick
+        4 drop: it waited longer than its time-to-live of 5 s
+        ",
+    );
+}
+
+#[test]
 fn after_a_restart_those_that_are_gone_are_over() {
     check(
         "

@@ -103,6 +103,7 @@ impl Script {
                 Event::Checkpointed { job: job(words[1]), error }
             }
             "withdraw" => Event::Withdrawn(job(words[1])),
+            "gate" => Event::Gate { job: job(words[1]), closed: words[2] == "closed" },
             "tick" => Event::Tick,
             "suspend" => command(Command::Suspend),
             "resume" => command(Command::Resume),
@@ -273,6 +274,7 @@ fn request(words: &[&str]) -> Request {
             "backfill" => request.class = Some(Class::Backfill),
             "exclusive" => request.class = Some(Class::Exclusive),
             "held" => request.held = true,
+            "gated" => request.gated = true,
             "nosuspend" => request.no_suspend = true,
             "requeue" => request.requeue = true,
             "checkpoint" => request.checkpoint = Some(Duration::from_secs(60)),

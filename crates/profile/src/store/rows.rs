@@ -4,7 +4,7 @@ use pinfold_proto::row::{
     Counts, DecisionRow, FileRow, JobRow, Lay, NodeRow, ProcessId, ProcessRow, ProcessShare, ProcessSource,
     ProcessUsage, ProcessesFrom, SampleRow, Stalls, Usage,
 };
-use pinfold_proto::{Ending, JobArray, JobClass, JobPlace, JobSpec, JobState};
+use pinfold_proto::{End, Ending, JobArray, JobClass, JobPlace, JobSpec, JobState};
 use rusqlite::Row;
 
 use super::fields::{Binder, Fields};
@@ -42,7 +42,7 @@ pub(super) const JOB_FIXED: [&str; 28] = [
 ];
 
 /// The columns of `jobs`; the key first.
-pub(super) const JOB: [&str; 92] = [
+pub(super) const JOB: [&str; 94] = [
     "job",
     "uid",
     "user",
@@ -73,6 +73,7 @@ pub(super) const JOB: [&str; 92] = [
     "allocation",
     "disk_bytes",
     "adopted",
+    "terms",
     "priority",
     "class",
     "state",
@@ -98,6 +99,7 @@ pub(super) const JOB: [&str; 92] = [
     "ending_faults_major",
     "ending_switches_voluntary",
     "ending_switches_forced",
+    "ended_by",
     "requeues",
     "checkpoints",
     "requeuing",
@@ -280,6 +282,7 @@ pub(super) fn bind_job(row: &JobRow, to: &mut Binder<'_, '_>) -> rusqlite::Resul
     to.maybe(ending.and_then(|ending| ending.faults_major))?;
     to.maybe(ending.and_then(|ending| ending.switches_voluntary))?;
     to.maybe(ending.and_then(|ending| ending.switches_forced))?;
+    to.put(row.end.map(End::as_str))?;
     to.put(row.requeues)?.put(row.checkpoints)?.put(row.requeuing)?.put(&row.reason)?;
     to.put(row.lay.map(|lay| lay.place.as_str()))?.put(row.lay.map(|lay| lay.domains))?;
     to.maybe(row.needed_bytes)?;
@@ -307,6 +310,8 @@ fn bind_spec(spec: &JobSpec, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
     to.put(spec.allocation.as_ref().map(allocation))?.maybe(spec.disk_bytes)?;
     let adopted = |one| serde_json::to_string(one).expect("texts and numbers always have a JSON form");
     to.put(spec.adopted.as_ref().map(adopted))?;
+    let terms = || serde_json::to_string(&spec.terms).expect("texts and numbers always have a JSON form");
+    to.put((!spec.terms.is_empty()).then(terms))?;
     Ok(())
 }
 
@@ -386,6 +391,7 @@ pub(super) fn read_job(row: &Row<'_>) -> rusqlite::Result<JobRow> {
         keeper: read_process(from)?,
         main: read_process(from)?,
         ending: read_ending(from)?,
+        end: from.maybe_text()?.as_deref().and_then(End::of),
         requeues: from.small()?,
         checkpoints: from.small()?,
         requeuing: from.yes()?,
@@ -433,6 +439,7 @@ fn read_spec(from: &mut Fields<'_, '_>) -> rusqlite::Result<JobSpec> {
         allocation: from.maybe_text()?.and_then(|text| serde_json::from_str(&text).ok()),
         disk_bytes: from.maybe()?,
         adopted: from.maybe_text()?.and_then(|text| serde_json::from_str(&text).ok()),
+        terms: from.maybe_text()?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
     })
 }
 

@@ -11,13 +11,12 @@ mod offline;
 
 use std::os::unix::fs::PermissionsExt;
 
-use pinfold_proto::array::JobName;
 use pinfold_proto::row::{
     Counts, Lay, ProcessId, ProcessShare, ProcessSource, ProcessUsage, ProcessesFrom, Stalls, Usage,
 };
 use pinfold_proto::{
-    Adopted, Allocation, Checkpoint, Ending, GroupLimit, JobArray, JobClass, JobLayout, JobPlace, JobSpec,
-    JobState,
+    Adopted, After, AfterEnd, Allocation, Checkpoint, End, Ending, GroupLimit, JobArray, JobClass, JobLayout,
+    JobPlace, JobSpec, JobState, Terms, TimeoutSignal,
 };
 use proptest::prelude::*;
 
@@ -205,7 +204,8 @@ prop_compose! {
         (priority, class, cores) in (any::<Option<u8>>(), proptest::option::of(any_class()), any::<u32>()),
         numbers in proptest::array::uniform6(any_maybe()),
         (held, no_suspend, private_tmp, requeue, no_network) in any::<(bool, bool, bool, bool, bool)>(),
-        after in any::<Vec<u64>>(),
+        after in proptest::collection::vec((any::<u64>(), 0u8..3), 0..4),
+        terms in proptest::option::of((any_maybe(), any_maybe(), proptest::option::of((any::<i32>(), any_number())), any::<Option<String>>())),
         checkpoint in proptest::option::of((".*", any_number())),
         array in proptest::option::of((any_maybe(), any::<u32>(), any::<Option<u32>>())),
         layout in proptest::option::of((any::<Vec<(String, String)>>(), any::<Option<String>>())),
@@ -219,7 +219,10 @@ prop_compose! {
             checkpoint: checkpoint.map(|(command, limit_us)| Checkpoint { command, limit_us }),
             requeue,
             no_network,
-            after: after.into_iter().map(JobName::from).collect(),
+            after: after.iter().map(|(job, end)| After { job: (*job).into(), end: [AfterEnd::Any, AfterEnd::Ok, AfterEnd::Failed][usize::from(*end)] }).collect(),
+            terms: terms.map_or_else(Terms::default, |(timeout_us, begin_us, signal, comment)| Terms {
+                timeout_us, begin_us, comment, timeout_signal: signal.map(|(signal, before_us)| TimeoutSignal { signal, before_us }),
+            }),
             array: array.map(|(array, index, at_most)| JobArray { array, index, at_most }),
             layout: layout.map(|(options, cpus)| JobLayout {
                 options, cpus, set: Some("db".to_owned()), isolated: true, place: Some(JobPlace::Spread),
@@ -387,6 +390,7 @@ prop_compose! {
             suspended_us: times.3,
             frozen_since_us: times.4,
             requeues,
+            end: [None, Some(End::Timeout), Some(End::Dependency)][usize::try_from(requeues % 3).unwrap()],
             checkpoints,
             requeuing,
             lay: lay.map(|(apart, domains)| Lay {

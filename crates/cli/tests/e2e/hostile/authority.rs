@@ -5,13 +5,14 @@
 use std::collections::BTreeSet;
 
 use pinfold_proto::wire::{Adoptee, SetAside};
-use pinfold_proto::{Adopted, JobClass, JobLayout};
+use pinfold_proto::{Adopted, After, AfterEnd, JobClass, JobLayout, Terms, TimeoutSignal};
 
 use super::*;
 
 each_kind!(
     nothing_of_another_users,
     an_operator_may_what_root_may_but_name_programs,
+    of_others_jobs_only_their_end_is_waited_for,
     what_a_job_may_not_say_of_itself
 );
 
@@ -99,6 +100,10 @@ fn rows_about(running: u64, held: u64) -> Vec<(Request, Came)> {
             Verb::Cancel { signal: 9 },
             Verb::Priority(1),
             Verb::Memory(1 << 40),
+            Verb::Timeout(Some(1)),
+            Verb::TimeoutSignal(None),
+            Verb::Begin(Some(1 << 60)),
+            Verb::Comment("mine".to_owned()),
         ];
         rows.extend(verbs.map(|verb| (Request::Control { job, verb }, denied)));
         let report = |pieces| Request::Report {
@@ -167,6 +172,47 @@ fn nothing_of_another_users(kind: Kind) {
     host.make("go");
     host.until_exit_code(running, 0);
     assert_eq!(run_as(&host, VICTIM, &["cancel", &held.to_string()]).code, Some(0));
+}
+
+/// That a job of another user's is over may be waited for, as it always could be; how it ended is nobody's but its user's.
+/// What a job may wait for is bounded, and what makes no sense is refused.
+fn of_others_jobs_only_their_end_is_waited_for(kind: Kind) {
+    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let theirs = victims_job(&host, &["--name", "secret"], WAIT);
+    let after = |end: AfterEnd, job: u64| vec![After { end, job: job.into() }];
+    let asks = |spec: JobSpec| Request::Submit { ticket: 1, spec: Box::new(spec), pid: None };
+    let with = |terms: Terms| asks(JobSpec { terms, ..spec() });
+    let (denied, usage) = (Came::Error(ErrorCode::Permission), Came::Error(ErrorCode::Usage));
+    let signal = |signal, before_us| Some(TimeoutSignal { signal, before_us });
+    let timed = |timeout_us, timeout_signal| with(Terms { timeout_us, timeout_signal, ..Terms::default() });
+    let rows = [
+        (asks(JobSpec { after: after(AfterEnd::Ok, theirs), ..spec() }), denied),
+        (asks(JobSpec { after: after(AfterEnd::Failed, theirs), ..spec() }), denied),
+        (asks(JobSpec { after: after(AfterEnd::Any, theirs), ..spec() }), Came::Done),
+        (asks(JobSpec { after: after(AfterEnd::Ok, u64::MAX), ..spec() }), usage),
+        (
+            asks(JobSpec { after: vec![After { end: AfterEnd::Ok, job: theirs.into() }; 1025], ..spec() }),
+            usage,
+        ),
+        (timed(Some(0), None), usage),
+        (timed(None, signal(10, 1)), usage),
+        (timed(Some(10), signal(10, 10)), usage),
+        (timed(Some(10), signal(-1, 1)), usage),
+        (timed(Some(u64::MAX), signal(10, 1)), Came::Done),
+        (with(Terms { comment: Some("x".repeat(1025)), ..Terms::default() }), usage),
+        (with(Terms { begin_us: Some(u64::MAX), ..Terms::default() }), Came::Done),
+        (Request::Named { names: vec!["secret".to_owned()] }, Came::Error(ErrorCode::Failed)),
+        (Request::Named { names: vec![String::new(); 65] }, usage),
+    ];
+    let wrong = play(&host, ATTACKER, &rows);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let many = asks(JobSpec { after: vec![After { end: AfterEnd::Ok, job: theirs.into() }; 1025], ..spec() });
+    match speak_as(&host, ATTACKER, |mut wire| ask(&mut wire, &many)).first() {
+        Some(Reply::Refused { reason, .. }) => assert!(reason.contains("1024 is the most"), "{reason}"),
+        other => panic!("a refusal, not {other:?}"),
+    }
+    host.make("go");
+    host.until_exit_code(theirs, 0);
 }
 
 fn an_operator_may_what_root_may_but_name_programs(kind: Kind) {

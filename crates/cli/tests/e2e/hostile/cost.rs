@@ -2,6 +2,7 @@
 
 use std::os::unix::net::UnixStream;
 
+use pinfold_proto::After;
 use pinfold_proto::wire::{self, WIRE_VERSION};
 
 use super::*;
@@ -48,6 +49,10 @@ fn array(wire: &mut Wire, members: u32) -> u64 {
     first.expect("it has members")
 }
 
+fn after(names: &[JobName]) -> Vec<After> {
+    names.iter().cloned().map(After::from).collect()
+}
+
 /// A frame of 250 KiB that names 200 million members: it is refused for what it stands for, and nothing is made of that.
 fn names_that_stand_for_thousands(kind: Kind) {
     let Some(host) = shared(kind, &[]) else { return };
@@ -62,7 +67,7 @@ fn names_that_stand_for_thousands(kind: Kind) {
             vec![JobName { job: 1, indexes: Some(apart(10_000)) }; 4],
             (0..40_000).map(JobName::from).collect(),
         ] {
-            wire.send(&submit(1, JobSpec { after: names.clone(), ..held() }));
+            wire.send(&submit(1, JobSpec { after: after(&names), ..held() }));
             match wire.hear() {
                 Some(Reply::Refused { reason, .. }) => {
                     assert!(reason.contains("4096 is the most"), "{reason}")
@@ -87,10 +92,10 @@ fn names_of_members_of_a_long_array(kind: Kind) {
         let array = array(&mut wire, 2_000);
         let name = |text: &str| format!("{array}{text}").parse::<JobName>().expect("a name");
         for names in [vec![name("_0"); 4096], vec![name(""); 4096], vec![name("_[0-1023]"); 4]] {
-            wire.send(&submit(1, JobSpec { after: names, ..held() }));
+            wire.send(&submit(1, JobSpec { after: after(&names), ..held() }));
             assert!(matches!(wire.hear(), Some(Reply::Queued { .. })));
         }
-        wire.send(&submit(2, JobSpec { after: vec![name("_[0-1999]"), name("_2000")], ..held() }));
+        wire.send(&submit(2, JobSpec { after: after(&[name("_[0-1999]"), name("_2000")]), ..held() }));
         match wire.hear() {
             Some(Reply::Refused { reason, .. }) => {
                 assert!(reason.contains(&format!("{array}_2000: there is no such job")), "{reason}");

@@ -44,6 +44,8 @@ pub(crate) fn of_event(event: &Event) -> &'static str {
         Event::SelfAttachDue => "self-attach files of containers",
         Event::PieceDue => "a piece of a long answer",
         Event::KillsDue => "killing a cancelled job",
+        Event::BeginsDue => "jobs whose time to begin has come",
+        Event::TimeoutsDue => "timeouts of jobs",
         Event::LingeringDue => "processes that outlive their command",
         Event::HouseKeeping => "housekeeping",
     }
@@ -66,6 +68,7 @@ fn of_request(request: &Request) -> &'static str {
         Request::Status { jobs, .. } if jobs.is_empty() => "status of all jobs",
         Request::Status { .. } => "status of named jobs",
         Request::Members { .. } => "members",
+        Request::Named { .. } => "names of jobs",
         Request::Why { .. } => "why",
         Request::Report { .. } => "report",
         Request::Lengths { .. } => "lengths",

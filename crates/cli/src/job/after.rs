@@ -1,0 +1,74 @@
+//! After which jobs a job starts, as `--after` has it: `12`, `ok:12,failed:align`, `any:12_[0-3]`.
+
+use pinfold_proto::{After, AfterEnd};
+
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::names::{self, JobRef};
+
+/// What `--after` says.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AfterArgs(Vec<(AfterEnd, JobRef)>);
+
+impl AfterArgs {
+    /// Whether a job is named otherwise than by its number: then the daemon has to be asked.
+    pub(crate) fn has_names(&self) -> bool {
+        self.0.iter().any(|(_, job)| matches!(job, JobRef::Named(_)))
+    }
+
+    /// Those that are named by numbers.
+    pub(crate) fn numbers(&self) -> Vec<After> {
+        let number = |(end, job): &(AfterEnd, JobRef)| match job {
+            JobRef::Number(job) => Some(After { end: *end, job: job.clone() }),
+            JobRef::Named(_) => None,
+        };
+        self.0.iter().filter_map(number).collect()
+    }
+
+    /// All of them, by numbers.
+    pub(crate) fn resolved(&self, client: &mut Client) -> Result<Vec<After>, Failure> {
+        let jobs: Vec<JobRef> = self.0.iter().map(|(_, job)| job.clone()).collect();
+        let jobs = names::numbers(client, &jobs)?;
+        Ok(self.0.iter().zip(jobs).map(|((end, _), job)| After { end: *end, job }).collect())
+    }
+}
+
+/// Reads the option.
+pub(crate) fn after(text: &str) -> Result<AfterArgs, String> {
+    names::between_commas(text).iter().map(|piece| one(piece)).collect::<Result<_, _>>().map(AfterArgs)
+}
+
+fn one(text: &str) -> Result<(AfterEnd, JobRef), String> {
+    let (end, job) = match text.split_once(':') {
+        None => (AfterEnd::Any, text),
+        Some((word, job)) => {
+            let wanted = || format!("`{word}:` says nothing of a job's end; ok:, failed: and any: do");
+            (AfterEnd::of(word).ok_or_else(wanted)?, job)
+        }
+    };
+    Ok((end, job.parse().map_err(|error: pinfold_proto::array::ArrayError| error.to_string())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn predecessors_by_number_and_name() {
+        let read = |text: &str| {
+            after(text).map(|all| {
+                (all.numbers().iter().map(ToString::to_string).collect::<Vec<_>>(), all.has_names())
+            })
+        };
+        let numbers = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
+        assert_eq!(read("7"), Ok((numbers(&["7"]), false)));
+        assert_eq!(
+            read("ok:7,any:12_3,failed:12_[0,2-3]"),
+            Ok((numbers(&["ok:7", "12_3", "failed:12_[0,2-3]"]), false))
+        );
+        assert_eq!(read("ok:align,9"), Ok((numbers(&["9"]), true)));
+        for bad in ["", "7,", "ok:", "okay:7", "ok:7_", "12_[0,7", ",7", "ok:any:7x,"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+}

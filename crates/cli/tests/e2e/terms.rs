@@ -1,0 +1,215 @@
+//! When jobs may begin, after which ends of others, and how long they may run.
+
+use std::fs;
+use std::time::Instant;
+
+use pinfold_proto::{End, JobState};
+
+use crate::host::Host;
+use crate::kind::{Kind, each_kind};
+
+each_kind!(
+    ended_at_its_timeout,
+    frozen_time_does_not_count,
+    signalled_before_its_timeout,
+    started_after_how_others_ended,
+    never_started_after_a_failure,
+    begun_at_its_time,
+    terms_survive_the_daemon,
+    batches_have_timeouts,
+);
+
+const ONE_SLOT: &[&str] = &["slots.factor=1", "host.cpus=0"];
+
+/// Runs until the test says so.
+const WAIT: &str = "while [ ! -e go ]; do sleep 0.05; done";
+
+#[track_caller]
+fn said(host: &Host, args: &[&str], code: i32) -> String {
+    let done = host.pinfold(args);
+    assert_eq!(done.code, Some(code), "{args:?}: {done:?}");
+    done.out + &done.err
+}
+
+#[track_caller]
+fn has(text: &str, what: &str) {
+    assert!(text.contains(what), "`{what}` in {text}");
+}
+
+fn ended_at_its_timeout(kind: Kind) {
+    let host = Host::new(kind);
+    let done = host.pinfold(["run", "--timeout", "200ms", "--comment", "too long", "--", "sleep", "1000"]);
+    assert_eq!(done.code, Some(124), "{done:?}");
+    let view = host.job(1);
+    assert_eq!((view.end, view.signal, view.timeout_s), (Some(End::Timeout), Some(15), Some(0.2)));
+    assert_eq!(view.comment.as_deref(), Some("too long"));
+    has(&view.reason.unwrap_or_default(), "longer than its timeout");
+    has(&said(&host, &["report", "1", "--json"], 0), "\"end\":\"timeout\"");
+    // One that heeds the signal ended at its timeout all the same, and one that is over in time did not.
+    let job = host.submit(&["--timeout", "200ms"], "trap 'exit 0' TERM; while :; do sleep 0.05; done");
+    assert_eq!(host.until(job, JobState::Exited).end, Some(End::Timeout));
+    said(&host, &["wait", "2"], 124);
+    said(&host, &["run", "--timeout", "1h", "--", "true"], 0);
+    assert_eq!(host.job(3).end, None);
+    has(&said(&host, &["run", "--timeout", "0", "--", "true"], 2), "--timeout 0");
+    has(&said(&host, &["run", "--timeout-signal", "USR1@1s", "--", "true"], 2), "--timeout");
+    has(
+        &said(&host, &["run", "--timeout", "5s", "--timeout-signal", "USR1@5s", "--", "true"], 2),
+        "later than that",
+    );
+}
+
+fn frozen_time_does_not_count(kind: Kind) {
+    let host = Host::new(kind);
+    let job = host.submit(&["--timeout", "1h"], WAIT);
+    host.until(job, JobState::Running);
+    said(&host, &["suspend", "1"], 0);
+    host.until(job, JobState::Frozen);
+    // Less than it has been asked for by now, and more than it ran.
+    said(&host, &["set", "1", "--timeout", "1h"], 0);
+    host.make("go");
+    said(&host, &["resume", "1"], 0);
+    let view = host.until(job, JobState::Exited);
+    assert_eq!((view.end, view.exit_code), (None, Some(0)));
+    // Changed while it runs, to less than it ran already.
+    fs::remove_file(host.work("go")).expect("it was made");
+    let job = host.submit(&[], WAIT);
+    host.until(job, JobState::Running);
+    said(&host, &["set", "2", "--timeout", "1ms", "--comment", "enough"], 0);
+    let view = host.until(job, JobState::Exited);
+    assert_eq!((view.end, view.comment.as_deref()), (Some(End::Timeout), Some("enough")));
+}
+
+fn signalled_before_its_timeout(kind: Kind) {
+    let host = Host::new(kind);
+    let job = host.submit(
+        &["--timeout", "1h", "--timeout-signal", "USR1@59m59s900ms"],
+        "trap 'echo heard >>heard; exit 3' USR1; while :; do sleep 0.05; done",
+    );
+    let view = host.until(job, JobState::Exited);
+    assert_eq!((view.exit_code, view.end), (Some(3), None), "{view:?}");
+    assert_eq!(host.wrote("heard"), "heard\n");
+    has(&said(&host, &["why", "1"], 0), "before its timeout");
+}
+
+fn started_after_how_others_ended(kind: Kind) {
+    let host = Host::new(kind);
+    let (good, bad) =
+        (host.submit(&["--name", "good"], WAIT), host.submit(&["--name", "bad"], &format!("{WAIT}; exit 7")));
+    let waits = host.submit(&["--after", "ok:good,failed:bad"], "echo both >both");
+    let rescue = host.submit(&["--after", &format!("failed:{bad}")], "true");
+    let any = host.submit(&["--after", &format!("any:{bad},{good}")], "true");
+    host.until(good, JobState::Running);
+    for job in [waits, rescue, any] {
+        assert_eq!(host.job(job).state, JobState::Queued);
+    }
+    let why = said(&host, &["why", "3"], 0);
+    has(&why, "it waits for job 1 to end well and for job 2 to fail");
+    has(&host.job(waits).reason.unwrap_or_default(), "for job 1 to end well");
+    host.make("go");
+    for job in [waits, rescue, any] {
+        assert_eq!(host.until(job, JobState::Exited).exit_code, Some(0));
+    }
+    assert_eq!(host.wrote("both"), "both\n");
+    // Those that are over count, by the last of a name.
+    said(&host, &["run", "--after", "ok:good,failed:2", "--", "true"], 0);
+    has(&said(&host, &["run", "--after", "ok:bad", "--", "true"], 5), "job 2 did not");
+    has(&said(&host, &["run", "--after", "ok:nobody", "--", "true"], 1), "there is no job `nobody`");
+    has(&said(&host, &["run", "--after", "ok:99", "--", "true"], 2), "no such job");
+    has(&said(&host, &["run", "--after", "okay:1", "--", "true"], 2), "ok:, failed: and any:");
+    // An array counts as one.
+    let done = host.pinfold([
+        "submit",
+        "--name",
+        "grid",
+        "--array",
+        "0-2",
+        "--",
+        "/bin/sh",
+        "-c",
+        "exit $((PINFOLD_ARRAY_INDEX == 1))",
+    ]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    said(&host, &["run", "--after", "failed:grid", "--", "true"], 0);
+    has(&said(&host, &["run", "--after", "ok:grid", "--", "true"], 5), "had ended well");
+}
+
+/// A chain of jobs falls as a whole, and whoever waits is told.
+fn never_started_after_a_failure(kind: Kind) {
+    let host = Host::new(kind);
+    let first = host.submit(&[], &format!("{WAIT}; exit 1"));
+    let second = host.submit(&["--after", "ok:1"], "true");
+    let third = host.submit(&["--after", "ok:2"], "true");
+    let waiting = host.start(["run", "--after", "ok:3", "--", "true"]);
+    host.until(4, JobState::Queued);
+    host.make("go");
+    let done = waiting.wait();
+    assert_eq!(done.code, Some(5), "{done:?}");
+    has(&done.err, "job 3 did not");
+    host.until(first, JobState::Exited);
+    for job in [second, third, 4] {
+        let view = host.until(job, JobState::Exited);
+        assert_eq!((view.end, view.started_s), (Some(End::Dependency), None), "{view:?}");
+    }
+    // One that is cancelled did not end well.
+    fs::remove_file(host.work("go")).expect("it was made");
+    let first = host.submit(&["--hold"], "true");
+    let second = host.submit(&["--after", &format!("ok:{first}")], "true");
+    said(&host, &["cancel", &first.to_string()], 0);
+    assert_eq!(host.until(second, JobState::Exited).end, Some(End::Dependency));
+}
+
+fn begun_at_its_time(kind: Kind) {
+    let host = Host::with(kind, ONE_SLOT);
+    let asked = Instant::now();
+    let job = host.submit(&["--begin", "+300ms", "--ttl", "1ms"], "true");
+    let view = host.until(job, JobState::Exited);
+    assert_eq!(view.exit_code, Some(0), "its time does not count as waiting: {view:?}");
+    assert!(asked.elapsed().as_millis() >= 300);
+    let job = host.submit(&["--begin", "2099-01-01T00:00:00Z"], "true");
+    has(&said(&host, &["why", &job.to_string()], 0), "it begins at 2099-01-01 00:00:00 UTC");
+    // It is in nobody's way.
+    said(&host, &["run", "--", "true"], 0);
+    assert_eq!(host.job(job).state, JobState::Queued);
+    said(&host, &["set", &job.to_string(), "--begin", "tomorrow 06:00"], 0);
+    said(&host, &["set", &job.to_string(), "--begin", "now"], 0);
+    assert_eq!(host.until(job, JobState::Exited).exit_code, Some(0));
+    has(&said(&host, &["set", &job.to_string(), "--begin", "+1h"], 1), "over already");
+    has(&said(&host, &["run", "--begin", "noonish", "--", "true"], 2), "is not a moment");
+}
+
+/// All of it is on disk.
+fn terms_survive_the_daemon(kind: Kind) {
+    let mut host = Host::new(kind);
+    let failing = host.submit(&[], &format!("{WAIT}; exit 1"));
+    let good = host.submit(&[], WAIT);
+    let after_good = host.submit(&["--after", "ok:2"], "true");
+    let after_bad = host.submit(&["--after", "ok:1"], "true");
+    let late = host.submit(&["--begin", "2099-01-01", "--comment", "new year"], "true");
+    let timed = host.submit(&["--timeout", "1h"], "trap 'exit 0' TERM; while :; do sleep 0.05; done");
+    host.until(timed, JobState::Running);
+    host.stop();
+    // Two end while no daemon is there.
+    host.make("go");
+    host.start_daemon();
+    assert_eq!(host.until(failing, JobState::Exited).exit_code, Some(1));
+    assert_eq!(host.until(good, JobState::Exited).exit_code, Some(0));
+    assert_eq!(host.until(after_good, JobState::Exited).exit_code, Some(0));
+    assert_eq!(host.until(after_bad, JobState::Exited).end, Some(End::Dependency));
+    let view = host.job(late);
+    assert_eq!((view.state, view.comment.as_deref()), (JobState::Queued, Some("new year")));
+    has(&view.reason.unwrap_or_default(), "2099");
+    assert_eq!(host.job(timed).timeout_s, Some(3600.0));
+    said(&host, &["set", &timed.to_string(), "--timeout", "1ms"], 0);
+    assert_eq!(host.until(timed, JobState::Exited).end, Some(End::Timeout));
+    said(&host, &["cancel", &late.to_string()], 0);
+}
+
+fn batches_have_timeouts(kind: Kind) {
+    let host = Host::new(kind);
+    fs::write(host.work("lines"), "true\nsleep 1000\n").expect("a file");
+    let done = host.pinfold(["batch", "--timeout", "300ms", "--json", "lines"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    has(&done.out, "\"end\":\"timeout\"");
+    has(&done.out, "\"failed\":1");
+}

@@ -1,0 +1,307 @@
+//! What keeps a waiting job from the queue beside the queue itself: a time before which it does not begin, and how other
+//! jobs end (`ok:`, `failed:`). Until all of that holds its gate is closed in the scheduler.
+//!
+//! Owns who waits for what. Pure: told of times and ends. Absent here: predecessors of which only the end counts, which
+//! the scheduler sees to, and who may wait for whose job (`rights`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pinfold_policy::JobId;
+use pinfold_proto::row::JobRow;
+use pinfold_proto::{After, AfterEnd};
+
+/// The most conditions of how other jobs end that a job may have.
+pub(crate) const CONDITIONS_MAX: usize = 1024;
+
+/// Whether a job ended well: with exit code 0, and not at its timeout. One that never ran did not, nor did one of which
+/// nobody knows how it ended.
+pub(crate) fn ended_well(row: &JobRow) -> bool {
+    row.end.is_none() && row.ending.is_some_and(|ending| ending.exit_code == Some(0))
+}
+
+/// A condition of how a job, or all of an array, ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Condition {
+    /// As it was asked for.
+    pub(crate) after: After,
+    /// Jobs that are not over.
+    pub(crate) left: BTreeSet<JobId>,
+    /// Of those that are, the first known that did not end well.
+    pub(crate) failed: Option<JobId>,
+}
+
+impl Condition {
+    /// Whether it holds; `None`: that is not known yet. An error says why it never will.
+    fn holds(&self) -> Result<Option<()>, String> {
+        let over = self.left.is_empty();
+        let (After { end, job: name }, all_over) = (&self.after, over.then_some(()));
+        match (end, self.failed) {
+            (AfterEnd::Any, _) | (AfterEnd::Ok, None) => Ok(all_over),
+            (AfterEnd::Ok, Some(failed)) => {
+                let which = if failed.0 == name.job && name.indexes.is_none() {
+                    format!("job {failed}")
+                } else {
+                    format!("job {failed} of {name}")
+                };
+                Err(format!("it was to start once job {name} had ended well, and {which} did not"))
+            }
+            (AfterEnd::Failed, Some(_)) => Ok(all_over),
+            (AfterEnd::Failed, None) if over => {
+                Err(format!("it was to start once job {name} had failed, and that ended well"))
+            }
+            (AfterEnd::Failed, None) => Ok(None),
+        }
+    }
+
+    fn words(&self) -> String {
+        match self.after.end {
+            AfterEnd::Any => format!("for job {}", self.after.job),
+            AfterEnd::Ok => format!("for job {} to end well", self.after.job),
+            AfterEnd::Failed => format!("for job {} to fail", self.after.job),
+        }
+    }
+}
+
+/// What is to become of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Nothing but the queue keeps it any more.
+    Opens,
+    /// It can never start, for this reason.
+    Never(String),
+}
+
+#[derive(Debug, Default)]
+struct Closed {
+    begin_us: Option<u64>,
+    conditions: Vec<Condition>,
+}
+
+/// See the module's page.
+#[derive(Debug, Default)]
+pub(crate) struct Gates {
+    closed: BTreeMap<JobId, Closed>,
+    /// Of each job that is not over, those with a condition of how it ends.
+    followers: BTreeMap<JobId, BTreeSet<JobId>>,
+    begins: BTreeSet<(u64, JobId)>,
+}
+
+impl Gates {
+    /// Closes a job's gate if anything is to come first; says whether it is closed.
+    ///
+    /// # Errors
+    /// In words, if a condition can never hold.
+    pub(crate) fn close(
+        &mut self,
+        job: JobId,
+        begin_us: Option<u64>,
+        conditions: Vec<Condition>,
+        now_us: u64,
+    ) -> Result<bool, String> {
+        let mut open = Vec::new();
+        for condition in conditions {
+            if condition.holds()?.is_none() {
+                open.push(condition);
+            }
+        }
+        self.forget(job);
+        let begin_us = begin_us.filter(|&at| at > now_us);
+        if open.is_empty() && begin_us.is_none() {
+            return Ok(false);
+        }
+        for predecessor in open.iter().flat_map(|condition| &condition.left) {
+            self.followers.entry(*predecessor).or_default().insert(job);
+        }
+        self.begins.extend(begin_us.map(|at| (at, job)));
+        self.closed.insert(job, Closed { begin_us, conditions: open });
+        Ok(true)
+    }
+
+    /// Closes a job's gate, until it is known what it waits for.
+    pub(crate) fn close_for_now(&mut self, job: JobId) {
+        self.closed.entry(job).or_default();
+    }
+
+    /// The jobs of which that is not known.
+    pub(crate) fn closed_for_now(&self) -> Vec<JobId> {
+        let unknown = |closed: &Closed| closed.begin_us.is_none() && closed.conditions.is_empty();
+        self.closed.iter().filter(|(_, closed)| unknown(closed)).map(|(job, _)| *job).collect()
+    }
+
+    /// A job does not wait for anything of this any more.
+    pub(crate) fn forget(&mut self, job: JobId) {
+        let Some(Closed { begin_us, conditions }) = self.closed.remove(&job) else { return };
+        begin_us.map(|at| self.begins.remove(&(at, job)));
+        for predecessor in conditions.iter().flat_map(|condition| &condition.left) {
+            if let Some(followers) = self.followers.get_mut(predecessor) {
+                followers.remove(&job);
+                if followers.is_empty() {
+                    self.followers.remove(predecessor);
+                }
+            }
+        }
+    }
+
+    /// Whether a job's gate is closed.
+    pub(crate) fn is_closed(&self, job: JobId) -> bool {
+        self.closed.contains_key(&job)
+    }
+
+    /// A job is over, well or not: what becomes of those with a condition of that.
+    pub(crate) fn over(&mut self, of: JobId, well: bool) -> Vec<(JobId, Verdict)> {
+        let mut all = Vec::new();
+        for job in self.followers.remove(&of).unwrap_or_default() {
+            let Some(closed) = self.closed.get_mut(&job) else { continue };
+            for condition in &mut closed.conditions {
+                if condition.left.remove(&of) && !well {
+                    condition.failed.get_or_insert(of);
+                }
+            }
+            match closed.conditions.iter().find_map(|condition| condition.holds().err()) {
+                Some(why) => {
+                    self.forget(job);
+                    all.push((job, Verdict::Never(why)));
+                }
+                None => {
+                    closed.conditions.retain(|condition| condition.holds() == Ok(None));
+                    if closed.conditions.is_empty() && closed.begin_us.is_none() {
+                        self.forget(job);
+                        all.push((job, Verdict::Opens));
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// When the next job may begin.
+    pub(crate) fn due_us(&self) -> Option<u64> {
+        self.begins.first().map(|&(at, _)| at)
+    }
+
+    /// The jobs whose time has come, and that wait for nothing else here.
+    pub(crate) fn begun(&mut self, now_us: u64) -> Vec<JobId> {
+        let mut all = Vec::new();
+        while let Some(&(at, job)) = self.begins.first().filter(|(at, _)| *at <= now_us) {
+            self.begins.remove(&(at, job));
+            let Some(closed) = self.closed.get_mut(&job) else { continue };
+            closed.begin_us = None;
+            if closed.conditions.is_empty() {
+                self.forget(job);
+                all.push(job);
+            }
+        }
+        all
+    }
+
+    /// Changes before when a waiting job does not begin; says whether its gate is closed now.
+    pub(crate) fn set_begin(&mut self, job: JobId, begin_us: Option<u64>, now_us: u64) -> bool {
+        let conditions = self.closed.get_mut(&job).map(|closed| std::mem::take(&mut closed.conditions));
+        let conditions = conditions.unwrap_or_default();
+        // These are known to be open still.
+        self.close(job, begin_us, conditions, now_us).unwrap_or(false)
+    }
+
+    /// What a job waits for here, and what would change it, in words. `when` says a time.
+    pub(crate) fn words(&self, job: JobId, when: impl Fn(u64) -> String) -> Option<(String, String)> {
+        let closed = self.closed.get(&job)?;
+        let first = closed.conditions.first();
+        Some(match (closed.begin_us.map(when), first) {
+            (Some(at), None) => (
+                format!("it begins at {at}, not before"),
+                format!("its time, or `pinfold set {job} --begin now`"),
+            ),
+            (at, _) => {
+                let begins = at.map_or(String::new(), |at| format!(", and begins at {at}"));
+                let left: BTreeSet<JobId> =
+                    closed.conditions.iter().flat_map(|condition| condition.left.iter().copied()).collect();
+                let words: Vec<String> = closed.conditions.iter().take(3).map(Condition::words).collect();
+                let more = closed.conditions.len().saturating_sub(words.len());
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                let next = left.first().map_or(String::new(), |next| format!("job {next} must be over"));
+                (format!("it waits {}{more}{begins}", words.join(" and ")), next)
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(after: &str, left: &[u64], failed: Option<u64>) -> Condition {
+        let left = left.iter().copied().map(JobId).collect();
+        Condition { after: after.parse().expect(after), left, failed: failed.map(JobId) }
+    }
+
+    fn opens(job: u64) -> (JobId, Verdict) {
+        (JobId(job), Verdict::Opens)
+    }
+
+    #[test]
+    fn a_time_opens_a_gate_once() {
+        let mut gates = Gates::default();
+        assert_eq!(gates.close(JobId(1), Some(10), Vec::new(), 10), Ok(false), "it is over already");
+        assert_eq!(gates.close(JobId(1), Some(11), Vec::new(), 10), Ok(true));
+        assert_eq!(gates.close(JobId(2), Some(30), Vec::new(), 10), Ok(true));
+        assert_eq!((gates.due_us(), gates.begun(10)), (Some(11), Vec::new()));
+        assert!(gates.set_begin(JobId(1), Some(20), 12));
+        assert_eq!((gates.begun(19), gates.begun(20), gates.begun(20)), (vec![], vec![JobId(1)], vec![]));
+        assert!(!gates.set_begin(JobId(2), None, 20) && !gates.is_closed(JobId(2)));
+        assert_eq!(gates.due_us(), None);
+    }
+
+    #[test]
+    fn how_predecessors_end_decides() {
+        let mut gates = Gates::default();
+        let close =
+            |gates: &mut Gates, job, all: &[Condition]| gates.close(JobId(job), None, all.to_vec(), 0);
+        assert_eq!(close(&mut gates, 10, &[condition("ok:1", &[1], None)]), Ok(true));
+        assert_eq!(close(&mut gates, 11, &[condition("failed:1", &[1], None)]), Ok(true));
+        assert_eq!(
+            close(&mut gates, 12, &[condition("ok:1", &[1], None), condition("ok:2", &[2], None)]),
+            Ok(true)
+        );
+        let told = gates.over(JobId(1), true);
+        let never = "it was to start once job 1 had failed, and that ended well".to_owned();
+        assert_eq!(told, [opens(10), (JobId(11), Verdict::Never(never))]);
+        assert_eq!(gates.over(JobId(1), false), [], "once");
+        let told = gates.over(JobId(2), false);
+        let never = "it was to start once job 2 had ended well, and job 2 did not".to_owned();
+        assert_eq!(told, [(JobId(12), Verdict::Never(never))]);
+        assert!(gates.closed.is_empty() && gates.followers.is_empty());
+    }
+
+    #[test]
+    fn an_array_counts_as_one() {
+        let mut gates = Gates::default();
+        let array = |after: &str| vec![condition(after, &[5, 6], None)];
+        assert_eq!(gates.close(JobId(10), None, array("failed:5"), 0), Ok(true));
+        assert_eq!(gates.close(JobId(11), None, array("ok:5"), 0), Ok(true));
+        let never = "it was to start once job 5 had ended well, and job 6 of 5 did not".to_owned();
+        assert_eq!(gates.over(JobId(6), false), [(JobId(11), Verdict::Never(never))]);
+        assert!(gates.is_closed(JobId(10)), "the others run on");
+        assert_eq!(gates.over(JobId(5), true), [opens(10)]);
+        // What is over already counts.
+        assert!(gates.close(JobId(12), None, vec![condition("ok:5", &[6], Some(5))], 0).is_err());
+        assert!(gates.close(JobId(12), None, vec![condition("failed:5", &[], None)], 0).is_err());
+        assert_eq!(gates.close(JobId(12), None, vec![condition("failed:5", &[], Some(5))], 0), Ok(false));
+    }
+
+    #[test]
+    fn time_and_ends_must_both_hold_and_why_names_them() {
+        let mut gates = Gates::default();
+        assert_eq!(gates.close(JobId(3), Some(9), vec![condition("ok:1", &[1], None)], 0), Ok(true));
+        let words = |gates: &Gates| gates.words(JobId(3), |at| format!("t{at}"));
+        let said = words(&gates).expect("it is closed");
+        assert_eq!(said.0, "it waits for job 1 to end well, and begins at t9");
+        assert_eq!(said.1, "job 1 must be over");
+        assert_eq!(gates.over(JobId(1), true), []);
+        assert_eq!(words(&gates).expect("it is closed").0, "it begins at t9, not before");
+        assert_eq!(gates.begun(9), [JobId(3)]);
+        assert_eq!(words(&gates), None);
+        assert_eq!(gates.close(JobId(4), Some(9), vec![condition("ok:1", &[1], None)], 0), Ok(true));
+        gates.forget(JobId(4));
+        assert!(gates.closed.is_empty() && gates.followers.is_empty() && gates.begins.is_empty());
+    }
+}

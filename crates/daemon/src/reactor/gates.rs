@@ -1,0 +1,156 @@
+//! Jobs that wait for a time, or for how other jobs end: checked as they are submitted, let go, or struck off once that can
+//! never be.
+
+use pinfold_policy::{Event as SchedulerEvent, JobId};
+use pinfold_profile::report::date_utc;
+use pinfold_proto::array::MEMBERS_MAX;
+use pinfold_proto::row::JobRow;
+use pinfold_proto::view::seconds;
+use pinfold_proto::wire::ErrorCode;
+use pinfold_proto::{After, AfterEnd, End, JobSpec, JobState};
+use pinfold_sys::peer::Peer;
+
+use crate::clients::rights;
+use crate::core::{Next, Refusal, denied};
+use crate::jobs::gates::{Condition, Verdict, ended_well};
+use crate::reactor::Daemon;
+
+impl Daemon {
+    /// How other jobs must end for this one to start, as they stand. How a job ends is told to whoever may see it; of
+    /// others' jobs only that they end can be waited for.
+    pub(super) fn conditions(&mut self, user: Peer, spec: &JobSpec) -> Result<Vec<Condition>, Refusal> {
+        let (mut all, mut count) = (Vec::new(), 0);
+        for after in spec.after.iter().filter(|after| after.end != AfterEnd::Any) {
+            let row = self.row_of(JobId(after.job.job));
+            if !row.is_some_and(|row| rights::may_touch(&self.ctx.configured.config, user, &row)) {
+                let (text, job) = (after.to_string(), &after.job);
+                return Err(denied(&format!(
+                    "--after {text}: job {job} belongs to another user; only that it ends can be waited for (any:{job})"
+                )));
+            }
+            let (condition, jobs) = self.jobs.table.condition(&mut self.outbox.journal, after);
+            count += jobs;
+            if count > MEMBERS_MAX {
+                let text = format!("--after: conditions about more than {MEMBERS_MAX} jobs; name fewer");
+                return Err((ErrorCode::Usage, text));
+            }
+            all.push(condition);
+        }
+        Ok(all)
+    }
+
+    /// Closes the gate of a new job if a time or other jobs come first; says whether it is closed.
+    ///
+    /// # Errors
+    /// In words, if it could never start.
+    pub(super) fn close_gate(
+        &mut self,
+        row: &mut JobRow,
+        conditions: Vec<Condition>,
+    ) -> Result<bool, String> {
+        let (job, now_us) = (JobId(row.job), self.ctx.clock.now_us());
+        let closed = self.jobs.gates.close(job, row.spec.terms.begin_us, conditions, now_us)?;
+        if closed {
+            row.reason = self.gate_words(job).map(|(cause, _)| cause);
+        }
+        Ok(closed)
+    }
+
+    /// What a job waits for there, and what would change it.
+    pub(super) fn gate_words(&self, job: JobId) -> Option<(String, String)> {
+        self.jobs.gates.words(job, |at_us| date_utc(seconds(at_us)))
+    }
+
+    /// A job is over: those that wait for how it ended are let go, or never start.
+    pub(super) fn predecessor_over(&mut self, row: &JobRow) {
+        let job = JobId(row.job);
+        self.jobs.gates.forget(job);
+        for (follower, verdict) in self.jobs.gates.over(job, ended_well(row)) {
+            self.decide_gate(follower, verdict);
+        }
+    }
+
+    /// The time of jobs has come.
+    pub(super) fn on_begins_due(&mut self) {
+        for job in self.jobs.gates.begun(self.ctx.clock.now_us()) {
+            self.decide_gate(job, Verdict::Opens);
+        }
+    }
+
+    fn decide_gate(&mut self, job: JobId, verdict: Verdict) {
+        let Some(live) = self.jobs.table.get_mut(&job) else { return };
+        if live.has_started() || live.container.is_some() {
+            return;
+        }
+        match verdict {
+            Verdict::Opens => {
+                live.row.reason = None;
+                self.outbox.journal.touch(job);
+                self.outbox.step(SchedulerEvent::Gate { job, closed: false });
+                self.outbox.then(Next::Isolate);
+            }
+            Verdict::Never(why) => {
+                live.row.end = Some(End::Dependency);
+                self.outbox.then(Next::NotStarted(job, why, ErrorCode::Refused));
+            }
+        }
+    }
+
+    /// A job of an earlier life waits for what it was asked to wait for, until all jobs are known again.
+    pub(super) fn close_gate_again(&mut self, job: JobId) {
+        let Some(live) = self.jobs.table.get(&job) else { return };
+        let begun = live.has_started() || live.row.requeues > 0 || live.row.checkpoints > 0;
+        if !begun && has_gate(&live.row.spec) {
+            self.jobs.gates.close_for_now(job);
+        }
+    }
+
+    /// All jobs are known again: which of them wait on.
+    pub(super) fn restore_gates(&mut self) {
+        let now_us = self.ctx.clock.now_us();
+        for job in self.jobs.gates.closed_for_now() {
+            let Some(live) = self.jobs.table.get(&job) else { continue };
+            let (begin_us, after): (_, Vec<After>) =
+                (live.row.spec.terms.begin_us, live.row.spec.after.clone());
+            let conditional = after.iter().filter(|after| after.end != AfterEnd::Any);
+            let conditions: Vec<Condition> = conditional
+                .map(|after| self.jobs.table.condition(&mut self.outbox.journal, after).0)
+                .collect();
+            match self.jobs.gates.close(job, begin_us, conditions, now_us) {
+                Ok(true) => {
+                    let words = self.gate_words(job).map(|(cause, _)| cause).unwrap_or_default();
+                    self.jobs.set_reason(&mut self.outbox.journal, job, words);
+                }
+                Ok(false) => self.decide_gate(job, Verdict::Opens),
+                Err(why) => {
+                    self.jobs.gates.forget(job);
+                    self.decide_gate(job, Verdict::Never(why));
+                }
+            }
+        }
+    }
+
+    /// `pinfold set --begin`.
+    pub(super) fn set_begin(&mut self, job: JobId, begin_us: Option<u64>) -> Result<(), Refusal> {
+        let now_us = self.ctx.clock.now_us();
+        let Some(live) = self.jobs.table.get_mut(&job) else { return Ok(()) };
+        if !matches!(live.row.state, JobState::Queued | JobState::Held) || live.granted {
+            return Err((ErrorCode::Failed, format!("job {job} has begun already")));
+        }
+        live.row.spec.terms.begin_us = begin_us;
+        let closed = self.jobs.gates.set_begin(job, begin_us, now_us);
+        let words = self.gate_words(job).map(|(cause, _)| cause);
+        if let Some(live) = self.jobs.table.get_mut(&job) {
+            live.row.reason = words;
+        }
+        self.outbox.journal.touch(job);
+        self.outbox.step(SchedulerEvent::Gate { job, closed });
+        self.outbox.then(Next::Follow(job));
+        self.outbox.then(Next::Isolate);
+        Ok(())
+    }
+}
+
+fn has_gate(spec: &JobSpec) -> bool {
+    spec.terms.begin_us.is_some() || spec.after.iter().any(|after| after.end != AfterEnd::Any)
+}

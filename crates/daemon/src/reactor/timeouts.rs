@@ -1,0 +1,121 @@
+//! Jobs that reach their timeouts: signalled before, and ended.
+
+use pinfold_policy::{Command, Event as SchedulerEvent, JobId};
+use pinfold_proto::row::DecisionRow;
+use pinfold_proto::wire::{ErrorCode, Verb};
+use pinfold_proto::{End, Terms};
+use pinfold_sys::signals::SIGTERM;
+
+use crate::core::{Next, Refusal};
+use crate::jobs::timeouts::{self, Due};
+use crate::jobs::{bounds, endings};
+use crate::reactor::Daemon;
+use crate::reactor::control::KILL_AFTER_US;
+
+/// The signal before a timeout is recorded so; a daemon that comes after does not send it again.
+const SIGNAL_BEFORE: &str = "signal it before its timeout";
+
+impl Daemon {
+    /// Looks at the jobs that may be due.
+    pub(super) fn on_timeouts_due(&mut self) {
+        let now_us = self.ctx.clock.now_us();
+        while let Some(job) = self.jobs.timeouts.next(now_us) {
+            let Some(live) = self.jobs.table.get(&job).filter(|live| live.container.is_some()) else {
+                continue;
+            };
+            match timeouts::due(&live.row, self.jobs.timeouts.is_signalled(job), now_us) {
+                Due::Later(at) => self.jobs.timeouts.look_at(job, at),
+                Due::Signal(signal) => self.signal_before(job, signal),
+                Due::Timeout => self.time_out(job),
+            }
+        }
+    }
+
+    fn signal_before(&mut self, job: JobId, signal: i32) {
+        let now_us = self.ctx.clock.now_us();
+        self.jobs.timeouts.set_signalled(job, true);
+        let Some(live) = self.jobs.table.get(&job) else { return };
+        let ran = bounds::seconds(timeouts::ran_us(&live.row, now_us));
+        let most = bounds::seconds(live.row.spec.terms.timeout_us.unwrap_or(0));
+        let reason = format!("it ran for {ran} of the {most} that it may (--timeout-signal)");
+        let action = SIGNAL_BEFORE.to_owned();
+        self.outbox.journal.decided(DecisionRow {
+            job: job.0,
+            time_us: now_us,
+            action,
+            reason: reason.clone(),
+        });
+        self.jobs.timeouts.arm(&live.row, now_us);
+        self.outbox.step(SchedulerEvent::Command(job, Command::Cancel { signal }));
+        self.outbox.then(Next::Reason(job, reason));
+    }
+
+    fn time_out(&mut self, job: JobId) {
+        let now_us = self.ctx.clock.now_us();
+        let Some(live) = self.jobs.table.get_mut(&job) else { return };
+        // Where its command ended before, and only some of its processes live on, that is how it ended.
+        if live.row.ending.is_none() {
+            live.row.end = Some(End::Timeout);
+        }
+        let reason = endings::timed_out(&live.row);
+        live.row.reason = Some(reason.clone());
+        self.outbox.journal.touch(job);
+        let action = "end it at its timeout".to_owned();
+        self.outbox.journal.decided(DecisionRow {
+            job: job.0,
+            time_us: now_us,
+            action,
+            reason: reason.clone(),
+        });
+        self.jobs.kills.insert((now_us + KILL_AFTER_US, job));
+        self.outbox.step(SchedulerEvent::Command(job, Command::Cancel { signal: SIGTERM }));
+        self.outbox.then(Next::Reason(job, reason));
+    }
+
+    /// A job of an earlier life runs on: its timeout counts what it ran until now.
+    pub(super) fn time_again(&mut self, job: JobId) {
+        let now_us = self.ctx.clock.now_us();
+        let Some(live) = self.jobs.table.get(&job) else { return };
+        if live.row.spec.terms.timeout_us.is_none() {
+            return;
+        }
+        let started_us = live.row.started_us.unwrap_or(0);
+        let decisions = self.outbox.journal.store().decisions(job.0).unwrap_or_default();
+        let signalled = decisions.iter().any(|row| row.action == SIGNAL_BEFORE && row.time_us >= started_us);
+        self.jobs.timeouts.set_signalled(job, signalled);
+        if live.row.end == Some(End::Timeout) {
+            // The daemon before this one had begun to end it.
+            self.jobs.kills.insert((now_us + KILL_AFTER_US, job));
+            self.outbox.step(SchedulerEvent::Command(job, Command::Cancel { signal: SIGTERM }));
+        }
+        self.jobs.timeouts.arm(&live.row, now_us);
+    }
+
+    /// `pinfold set --timeout`, `--timeout-signal`, `--comment`.
+    pub(super) fn set_terms(&mut self, job: JobId, verb: Verb) -> Result<(), Refusal> {
+        let now_us = self.ctx.clock.now_us();
+        let Some(live) = self.jobs.table.get_mut(&job) else { return Ok(()) };
+        let terms = &live.row.spec.terms;
+        let changed = match verb {
+            Verb::Timeout(None) => Terms { timeout_us: None, timeout_signal: None, ..terms.clone() },
+            Verb::Timeout(timeout_us) => Terms { timeout_us, ..terms.clone() },
+            Verb::TimeoutSignal(timeout_signal) => Terms { timeout_signal, ..terms.clone() },
+            Verb::Comment(text) => {
+                Terms { comment: Some(text).filter(|text| !text.is_empty()), ..terms.clone() }
+            }
+            _ => return Ok(()),
+        };
+        bounds::terms_hold(&changed)?;
+        let timed = (changed.timeout_us, changed.timeout_signal) != (terms.timeout_us, terms.timeout_signal);
+        if timed && live.row.end == Some(End::Timeout) {
+            return Err((ErrorCode::Failed, format!("job {job} has reached its timeout and is being ended")));
+        }
+        live.row.spec.terms = changed;
+        self.outbox.journal.touch(job);
+        if timed && live.container.is_some() {
+            self.jobs.timeouts.set_signalled(job, false);
+            self.jobs.timeouts.arm(&live.row, now_us);
+        }
+        Ok(())
+    }
+}

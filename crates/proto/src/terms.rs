@@ -1,0 +1,212 @@
+//! The terms of a job: when it may begin, after which other jobs, how long it may run, and a remark of its user.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::array::{ArrayError, JobName};
+
+/// When a job may begin, how long it may run, and what its user remarks about it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Terms {
+    /// How long it may run in microseconds, without the time in which it is frozen; then it is ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_us: Option<u64>,
+    /// The signal that it gets before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_signal: Option<TimeoutSignal>,
+    /// It does not start before this, in microseconds since the Unix epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begin_us: Option<u64>,
+    /// Free text of its user's, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+}
+
+impl Terms {
+    /// Whether nothing is said.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A signal that a job gets before its timeout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimeoutSignal {
+    /// The signal's number.
+    pub signal: i32,
+    /// How long before the timeout, in microseconds.
+    pub before_us: u64,
+}
+
+/// How a predecessor must end for a job to start after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum AfterEnd {
+    /// However it ends.
+    #[default]
+    Any,
+    /// With exit code 0; of an array, all of its members.
+    Ok,
+    /// Otherwise: with another exit code, by a signal, at its timeout, or without having run; of an array, any member.
+    Failed,
+}
+
+impl AfterEnd {
+    /// Its word on command lines.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::Ok => "ok",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// The one with this word.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        [Self::Any, Self::Ok, Self::Failed].into_iter().find(|end| end.as_str() == word)
+    }
+}
+
+/// A job, an array or members of one that must be over before a job may start: `12`, `ok:12`, `failed:12_[0-3]`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct After {
+    /// How it must end.
+    pub end: AfterEnd,
+    /// Which.
+    pub job: JobName,
+}
+
+impl From<JobName> for After {
+    fn from(job: JobName) -> Self {
+        Self { end: AfterEnd::Any, job }
+    }
+}
+
+impl From<u64> for After {
+    fn from(job: u64) -> Self {
+        JobName::from(job).into()
+    }
+}
+
+impl fmt::Display for After {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.end {
+            AfterEnd::Any => write!(f, "{}", self.job),
+            end => write!(f, "{}:{}", end.as_str(), self.job),
+        }
+    }
+}
+
+impl FromStr for After {
+    type Err = ArrayError;
+
+    fn from_str(text: &str) -> Result<Self, ArrayError> {
+        let (end, job) = match text.split_once(':') {
+            None => (AfterEnd::Any, text),
+            Some((word, job)) => (AfterEnd::of(word).ok_or_else(|| ArrayError::Name(text.to_owned()))?, job),
+        };
+        Ok(Self { end, job: job.parse()? })
+    }
+}
+
+/// Where nothing is said of the end, it is written as the name alone always was.
+impl Serialize for After {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.end {
+            AfterEnd::Any => self.job.serialize(serializer),
+            _ => serializer.collect_str(self),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for After {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Written)
+    }
+}
+
+struct Written;
+
+impl Visitor<'_> for Written {
+    type Value = After;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a job's number, or a text such as ok:12 or any:12_[0-3,7]")
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, job: u64) -> Result<After, E> {
+        Ok(job.into())
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<After, E> {
+        text.parse().map_err(E::custom)
+    }
+}
+
+/// What ended a job, where its exit status does not say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum End {
+    /// It ran for longer than its timeout.
+    Timeout,
+    /// A job that it was to start after ended otherwise than it asked for, so that it never ran.
+    Dependency,
+}
+
+impl End {
+    /// Its word, as in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Dependency => "dependency",
+        }
+    }
+
+    /// The one with this word.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        [Self::Timeout, Self::Dependency].into_iter().find(|end| end.as_str() == word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, end: AfterEnd, job: &str, json: &str) {
+        let after: After = text.parse().expect(text);
+        assert_eq!((after.end, after.job.to_string().as_str()), (end, job), "{text}");
+        let written = serde_json::to_string(&after).expect("a name always has a JSON form");
+        assert_eq!(written, json, "{text}");
+        assert_eq!(serde_json::from_str::<After>(&written).expect(json), after);
+    }
+
+    #[test]
+    fn predecessors_in_words_and_on_the_wire() {
+        check("12", AfterEnd::Any, "12", "12");
+        check("any:12", AfterEnd::Any, "12", "12");
+        check("any:12_3", AfterEnd::Any, "12_3", "\"12_3\"");
+        check("ok:12", AfterEnd::Ok, "12", "\"ok:12\"");
+        check("failed:12_[0-3,7]", AfterEnd::Failed, "12_[0-3,7]", "\"failed:12_[0-3,7]\"");
+        for bad in ["", ":", "ok:", "ok", "okay:12", "12:ok", "ok:any:12", "ok:-1", " ok:12"] {
+            assert!(bad.parse::<After>().is_err(), "{bad}");
+        }
+        for bad in ["-1", "null", "[]", "1.5", "\"x\"", "{}"] {
+            assert!(serde_json::from_str::<After>(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn terms_that_say_nothing_are_empty() {
+        let terms: Terms = serde_json::from_str("{}").expect("all may be missing");
+        assert!(terms.is_empty());
+        assert_eq!(serde_json::to_string(&terms).expect("texts and numbers"), "{}");
+    }
+}
