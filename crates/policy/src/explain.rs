@@ -70,6 +70,7 @@ pub(crate) fn info(rooms: &Rooms, job: &Job) -> JobInfo {
         cores: job.request.cores,
         submitted: job.submitted,
         started: live.map(|live| live.started),
+        suspended: live.is_some_and(|live| live.suspended),
         parked: live.is_some_and(|live| live.out.is_some()) && job.held.is_parked(),
         swapped_bytes: job.held.swapped,
         memory_peak_bytes: job.held.peak,

@@ -120,6 +120,7 @@ mod tests {
             ended_us: Some(9_000_000),
             suspended_us: 0,
             frozen_since_us: None,
+            suspended: false,
             requeues: 0,
             checkpoints: 0,
             requeuing: false,

@@ -72,6 +72,8 @@ impl Daemon {
             self.jobs.kills.insert((at, job));
         }
         self.outbox.step(SchedulerEvent::Command(job, Command::Cancel { signal: number }));
+        // It ends a suspension.
+        self.outbox.then(Next::Follow(job));
         Ok(())
     }
 

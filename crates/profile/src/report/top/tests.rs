@@ -22,6 +22,7 @@ fn row(job: u64) -> JobRow {
         ended_us: None,
         suspended_us: 0,
         frozen_since_us: None,
+        suspended: false,
         requeues: 0,
         checkpoints: 0,
         requeuing: false,
