@@ -12,6 +12,7 @@ pub(crate) mod starting;
 pub(crate) mod table;
 pub(crate) mod taken;
 pub(crate) mod unheard;
+pub(crate) mod verbs;
 pub(crate) mod waits;
 
 use std::collections::{BTreeSet, VecDeque};
