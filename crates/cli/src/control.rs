@@ -145,6 +145,7 @@ pub(crate) fn each(dial: &Dial, jobs: &[JobName], verb: Verb) -> Result<(), Fail
     for job in jobs {
         match client.ask(&Request::Control { job, verb: verb.clone() }) {
             Ok(Reply::Done) => {}
+            Ok(Reply::Noted { note }) => say(&note),
             Ok(other) => return Err(unexpected(&other)),
             Err(failure) if first.is_none() => first = Some(failure),
             Err(failure) => say(&failure.message),
@@ -229,12 +230,20 @@ fn set(dial: &Dial, changes: Vec<String>) -> Result<(), Failure> {
             say(&format!("{}: unchanged, it is {shown} already", value.key));
         }
     }
-    if !keys.iter().any(|key| key == "host.memory") {
+    /// Keys whose values can be more than the host has.
+    const BOUNDED: [&str; 2] = ["host.memory", "host.cpus"];
+    let set: Vec<String> = BOUNDED
+        .iter()
+        .filter(|&&bounded| keys.iter().any(|key| key == bounded))
+        .map(|key| format!("`{key}`"))
+        .collect();
+    if set.is_empty() {
         return Ok(());
     }
     match client.ask(&Request::Status { jobs: Vec::new(), all: false, at_us: None })? {
         Reply::Status(view) => {
-            let about = view.warnings.iter().filter(|warning| warning.contains("`host.memory`"));
+            let is_about = |warning: &&String| set.iter().any(|key| warning.contains(key));
+            let about = view.warnings.iter().filter(is_about);
             about.for_each(|warning| say(&format!("warning: {warning}")));
             Ok(())
         }

@@ -14,6 +14,7 @@ pub(crate) mod table;
 pub(crate) mod taken;
 pub(crate) mod timeouts;
 pub(crate) mod unheard;
+pub(crate) mod verbs;
 pub(crate) mod waits;
 
 use std::collections::{BTreeSet, VecDeque};

@@ -22,7 +22,7 @@ pub use event::{
 pub use ids::{Class, JobId};
 pub use info::{ChunkInfo, Explanation, FrozenBy, Holding, JobInfo, Lay, State};
 pub(crate) use memory::Key;
-pub use memory::{Claim, JobMemory, Kind, MemorySample, MemorySettings};
+pub use memory::{Claim, EVIDENCE_RUNS, JobMemory, Kind, MemorySample, MemorySettings};
 pub use memory_reason::MemoryReason;
 pub(crate) use memory_reason::mib;
 pub use reason::Reason;

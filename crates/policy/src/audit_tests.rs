@@ -240,10 +240,10 @@ fn event() -> impl Strategy<Value = Event> {
             }),
         6 => readings().prop_map(Event::Memory),
         3 => node_readings().prop_map(Event::Nodes),
-        1 => ((0u64..4).prop_map(Kind::of), size(), size(), size()).prop_map(|(kind, usual_bytes, cold, more)| {
+        1 => ((0u64..4).prop_map(Kind::of), size(), size(), size(), 1u32..9).prop_map(|(kind, usual_bytes, cold, more, runs)| {
             let held_bytes = usual_bytes.saturating_add(cold);
             let most_bytes = held_bytes.saturating_add(more);
-            Event::Learned(kind, Claim { usual_bytes, held_bytes, most_bytes })
+            Event::Learned(kind, Claim { usual_bytes, held_bytes, most_bytes, runs })
         }),
         2 => Just(Event::Tick),
     ]

@@ -36,6 +36,7 @@ pub(crate) fn explain(rooms: &Rooms, now: Instant, job: JobId) -> Option<Explana
         numbers.push(("memory bound to NUMA nodes", format!("{nodes}{others}")));
     }
     numbers.extend(explain_shape(rooms, job).map(|words| ("its cores lie", words)));
+    memory::explain_request(rooms, job, &mut numbers);
     let (cause, change) = match &job.stage {
         Stage::Waiting(waiting) => waiting::explain_waiting(rooms, job, waiting, now, &mut numbers),
         Stage::Live(live) => running::explain_live(rooms, job, live, now, &mut numbers),
@@ -70,6 +71,7 @@ pub(crate) fn info(rooms: &Rooms, job: &Job) -> JobInfo {
         cores: job.request.cores,
         submitted: job.submitted,
         started: live.map(|live| live.started),
+        suspended: live.is_some_and(|live| live.suspended),
         parked: live.is_some_and(|live| live.out.is_some()) && job.held.is_parked(),
         swapped_bytes: job.held.swapped,
         memory_peak_bytes: job.held.peak,

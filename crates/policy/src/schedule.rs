@@ -11,6 +11,7 @@ pub(crate) mod gives_way;
 pub(crate) mod pass;
 pub(crate) mod plan;
 pub(crate) mod promote;
+pub(crate) mod reprioritize;
 pub(crate) mod reservations;
 pub(crate) mod start;
 pub(crate) mod submit;

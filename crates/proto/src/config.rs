@@ -272,8 +272,12 @@ pub const KEYS: &[Key] = &[
         "\"64MiB\"",
         "what the jobs of a user who is no operator take, before they are over",
     ),
-    key("access.exclusive", "[\"*\"]", "users who may take every slot; * is everybody"),
-    key("access.no_suspend", "[\"*\"]", "users whose jobs may ask never to be frozen; * is everybody"),
+    key("access.exclusive", "[]", "users besides operators who may take every slot; * is everybody"),
+    key(
+        "access.no_suspend",
+        "[]",
+        "users besides operators whose jobs may ask never to be frozen; * is everybody",
+    ),
 ];
 
 /// What is wrong with a configuration.
@@ -372,8 +376,8 @@ impl Default for Config {
             access_operators: Vec::new(),
             access_max_priority: 10,
             access_max_jobs_size: 64 << 20,
-            access_exclusive: vec!["*".to_owned()],
-            access_no_suspend: vec!["*".to_owned()],
+            access_exclusive: Vec::new(),
+            access_no_suspend: Vec::new(),
             projects: Projects::new(),
         }
     }

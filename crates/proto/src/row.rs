@@ -40,6 +40,8 @@ pub struct JobRow {
     pub suspended_us: u64,
     /// Since when it has been frozen, while it is.
     pub frozen_since_us: Option<u64>,
+    /// Whether a user or operator suspended it after its start and has not resumed it. It stays so when the daemon ends.
+    pub suspended: bool,
     /// The PUs it is bound to, as a kernel list; `None`: unbound or not started.
     pub cpus: Option<String>,
     /// The process that keeps it: starts its command and waits for it.
@@ -83,6 +85,7 @@ impl JobRow {
             ended_us: None,
             suspended_us: 0,
             frozen_since_us: None,
+            suspended: false,
             cpus: None,
             keeper: None,
             main: None,

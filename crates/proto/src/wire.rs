@@ -520,6 +520,11 @@ pub enum Reply {
     Config(Vec<ConfigValue>),
     /// To `Control`.
     Done,
+    /// To `Control` as well, where there is something to tell: nothing had to be done, or not what the word says.
+    Noted {
+        /// What is so now, and what would change it.
+        note: String,
+    },
     /// To any request that could not be met.
     Error {
         /// The exit code that says so.

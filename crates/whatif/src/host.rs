@@ -145,7 +145,7 @@ impl Host {
         let learns = done && held > 0;
         if let Some(kind) = kind(job, part.processors).filter(|_| learns) {
             let asked = Some(job.memory_of(part.processors)).filter(|&asked| asked > 0);
-            let claim = under.claims.ended(kind, Peak::of(held), asked);
+            let claim = under.claims.ended(kind, id(index), Peak::of(held), asked);
             self.deliver(Event::Learned(kind, claim), now_us);
         }
         self.deliver(Event::Exited(id(index)), now_us);

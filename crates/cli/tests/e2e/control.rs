@@ -23,6 +23,8 @@ each_kind!(
     no_slots,
     jobs_get_cores_of_their_own,
     jobs_that_are_not_there,
+    words_that_change_nothing_say_so,
+    more_than_the_machine_has,
     preempted_unless_it_may_not_be,
     primaries_are_protected,
     a_limit_on_memory,
@@ -292,6 +294,46 @@ fn jobs_that_are_not_there(kind: Kind) {
     }
     control(&host, &["suspend", "seven"], 2);
     control(&host, &["suspend"], 2);
+}
+
+/// Nothing is silently left as it was: what is so already is told, what cannot be is refused.
+fn words_that_change_nothing_say_so(kind: Kind) {
+    let host = Host::with(kind, ONE_SLOT);
+    let job = host.submit(&[], WAIT);
+    host.until(job, JobState::Running);
+    assert!(control(&host, &["hold", "1"], 5).contains("pinfold suspend 1"));
+    assert!(control(&host, &["resume", "1"], 0).contains("runs already"));
+    assert!(control(&host, &["release", "1"], 0).contains("has started already"));
+    let waits = host.submit(&[], "exit 3").to_string();
+    assert!(control(&host, &["resume", &waits], 0).contains("waits in the queue"));
+    assert!(control(&host, &["suspend", &waits], 0).contains("held now"));
+    assert_eq!(host.job(2).state, JobState::Held);
+    assert!(control(&host, &["suspend", &waits], 0).contains("held already"));
+    assert!(control(&host, &["hold", &waits], 0).contains("held already"));
+    assert_eq!(control(&host, &["release", &waits], 0), "");
+    assert_eq!(control(&host, &["suspend", "1"], 0), "");
+    assert!(control(&host, &["suspend", "1"], 0).contains("suspended already"));
+    assert!(control(&host, &["release", "1"], 5).contains("pinfold resume 1"));
+    assert_eq!(control(&host, &["resume", "1"], 0), "");
+    host.make("go");
+    host.until_exit_code(job, 0);
+    host.until_exit_code(2, 3);
+}
+
+fn more_than_the_machine_has(kind: Kind) {
+    let host = Host::with(kind, &["host.cpus=0,4000-4007"]);
+    let beyond =
+        |text: &str| text.contains("`host.cpus` is 0,4000-4007") && text.contains("no 4000-4007 here");
+    assert!(
+        host.status(&[]).warnings.iter().any(|warning| beyond(warning)),
+        "{:?}",
+        host.status(&[]).warnings
+    );
+    assert!(beyond(&control(&host, &["config", "set", "host.cpus=0,4000-4007", "slots.factor=2"], 0)));
+    assert!(control(&host, &["run", "--mem", "9000TiB", "true"], 5).contains("cannot run here"));
+    let job = host.submit(&["--hold"], "true").to_string();
+    assert!(control(&host, &["set", &job, "--mem", "9000TiB"], 5).contains("cannot run here"));
+    assert_eq!(control(&host, &["set", &job, "--mem", "1MiB"], 0), "");
 }
 
 /// With hard preemption a job of higher priority takes the slot of a lower one, unless that may never be frozen.

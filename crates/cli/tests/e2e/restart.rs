@@ -1,4 +1,5 @@
-//! The daemon dies and comes back: every job is known again, ends as it ends, and nothing stays frozen.
+//! The daemon dies and comes back: every job is known again, ends as it ends, what its user suspended is suspended again,
+//! and nothing else stays frozen.
 
 use std::time::{Duration, Instant};
 
@@ -53,13 +54,11 @@ fn killed_while_jobs_run_wait_and_are_suspended(kind: Kind) {
     let held = host.submit(&["--hold"], "exit 7");
     host.crash();
     host.start_daemon();
-    for job in [1, 2, 3] {
+    for job in [1, 3] {
         host.until(job, JobState::Running);
     }
-    eventually(
-        "nothing is frozen",
-        || if stands_still(&host, &frozen.pids) { Err("frozen") } else { Ok(()) },
-    );
+    host.until(suspended, JobState::Frozen);
+    until_suspended_as_asked(&host, suspended, &frozen.pids);
     eventually("the waiting job waits again", || match host.job(4).state {
         JobState::Queued => Ok(()),
         other => Err(format!("{other:?}")),
@@ -70,13 +69,23 @@ fn killed_while_jobs_run_wait_and_are_suspended(kind: Kind) {
     assert_eq!(done.code, Some(3), "{done:?}");
     assert_eq!(waiting.wait().code, Some(6));
     assert_eq!(host.pinfold(["release", "5"]).code, Some(0));
+    assert_eq!(host.pinfold(["resume", "2"]).code, Some(0));
     for (job, code) in [(1, 3), (2, 4), (3, 5), (4, 6), (5, 7)] {
         host.until_exit_code(job, code);
     }
     assert!(host.report(suspended).suspended_s > 0.0);
 }
 
-/// A daemon that is stopped leaves its jobs running and thawed, and its successor knows them.
+/// A job is frozen in the kernel, and the daemon says that its user wants it so.
+fn until_suspended_as_asked(host: &Host, job: u64, pids: &[u32]) {
+    eventually("it is frozen", || if stands_still(host, pids) { Ok(()) } else { Err("not frozen") });
+    let why = host.pinfold(["why", &job.to_string()]).out;
+    assert!(why.contains("a user or operator suspended it"), "{why}");
+    assert!(why.contains("suspended it before the daemon was restarted"), "{why}");
+}
+
+/// A daemon that is stopped leaves its jobs running and thawed, and its successor suspends again what a user had suspended:
+/// once more and once more, until that user resumes it; what was resumed stays so.
 fn stopped_in_order(kind: Kind) {
     let _frozen = no_rescue();
     let mut host = Host::new(kind);
@@ -90,6 +99,15 @@ fn stopped_in_order(kind: Kind) {
     // Its shell does; what that waits for comes and goes, and has the smaller number when numbers begin anew.
     let lives = |pid: &u32| crate::host::status_field(*pid, "State").is_some();
     assert!(frozen.pids.iter().any(lives), "it lives");
+    host.start_daemon();
+    host.until(job, JobState::Frozen);
+    until_suspended_as_asked(&host, job, &frozen.pids);
+    assert_eq!(host.stop(), Some(0));
+    host.start_daemon();
+    host.until(job, JobState::Frozen);
+    assert_eq!(host.pinfold(["resume", "1"]).code, Some(0));
+    host.until(job, JobState::Running);
+    assert_eq!(host.stop(), Some(0));
     host.start_daemon();
     assert_eq!(host.job(job).state, JobState::Running);
     host.make("go");
@@ -168,6 +186,7 @@ fn killed_for_good_the_guard_thaws(kind: Kind) {
     assert!(killed.elapsed() < Duration::from_secs(20), "within seconds, not {:?}", killed.elapsed());
     host.start_daemon();
     host.until_exit_code(1, 5);
+    suspended_though_the_guard_thawed(&mut host);
     // One that lives goes on; one that is gone for good leaves nothing.
     let done = host.pinfold(["rescue", "--json"]);
     assert_eq!(done.code, Some(0), "{done:?}");
@@ -187,6 +206,26 @@ fn killed_for_good_the_guard_thaws(kind: Kind) {
     host.start_daemon();
     let again = host.submit(&[], "exit 7");
     host.until_exit_code(again, 7);
+}
+
+/// The guard thaws what nobody could thaw otherwise; the user's wish is on disk all the same.
+fn suspended_though_the_guard_thawed(host: &mut Host) {
+    let job = host.submit(&[], "until [ -e on ]; do echo >>ticks; sleep 0.05; done; exit 8");
+    host.until_made("ticks");
+    assert_eq!(host.pinfold(["suspend", &job.to_string()]).code, Some(0));
+    let frozen = host.until(job, JobState::Frozen);
+    host.crash();
+    let ticks = host.wrote("ticks").len();
+    eventually(
+        "the guard thaws it",
+        || if host.wrote("ticks").len() > ticks { Ok(()) } else { Err("frozen") },
+    );
+    host.start_daemon();
+    host.until(job, JobState::Frozen);
+    until_suspended_as_asked(host, job, &frozen.pids);
+    host.make("on");
+    assert_eq!(host.pinfold(["resume", &job.to_string()]).code, Some(0));
+    host.until_exit_code(job, 8);
 }
 
 fn killed_with_its_guard_rescue_thaws(kind: Kind) {

@@ -140,7 +140,7 @@ fn operators_of_a_project() {
 
 #[test]
 fn what_only_operators_may() {
-    let Some(host) = shared(&["access.exclusive=[]", "access.no_suspend=[]"]) else { return };
+    let Some(host) = shared(&[]) else { return };
     let set = host.pinfold(["config", "set", "projects.web.users=root"]);
     assert_eq!(set.code, Some(0), "{set:?}");
     let cases: [(&[&str], &str); 6] = [
@@ -253,6 +253,7 @@ fn sets_are_for_operators_and_for_those_they_name() {
     let nobody = host.pinfold(["set-aside", "db", "--users", "nobody-at-all", "--cpus", &second]);
     assert!(nobody.code == Some(2) && nobody.err.contains("there is no such user"), "{nobody:?}");
     // Idle cores are for whoever may have the whole host, and for nobody else to give back.
+    assert_eq!(host.pinfold(["config", "set", "access.exclusive=*"]).code, Some(0));
     let made = as_nobody(&host, &["set-aside", "--idle", "--cores", "1"]);
     assert_eq!((made.code, made.out.as_str()), (Some(0), "idle-1\n"), "{made:?}");
     assert_eq!(as_nobody(&host, &["run", "--in", "idle-1", "--", "true"]).code, Some(0));

@@ -122,6 +122,7 @@ mod tests {
             suspended_us: 0,
             frozen_since_us: None,
             end: None,
+            suspended: false,
             requeues: 0,
             checkpoints: 0,
             requeuing: false,

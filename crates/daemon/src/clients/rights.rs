@@ -40,10 +40,10 @@ pub(crate) fn admit(config: &Config, user: Peer, spec: &JobSpec) -> Result<u8, R
     let operator = is_operator(config, user);
     let granted = |list: &[String]| operator || named(list, user.uid);
     if spec.class == Some(JobClass::Exclusive) && !granted(&config.access_exclusive) {
-        return Err(denied("exclusive jobs are for the users in `access.exclusive`"));
+        return Err(denied("exclusive jobs are for operators and the users in `access.exclusive`"));
     }
     if spec.no_suspend && !granted(&config.access_no_suspend) {
-        return Err(denied("--no-suspend is for the users in `access.no_suspend`"));
+        return Err(denied("--no-suspend is for operators and the users in `access.no_suspend`"));
     }
     if spec.cores == 0 {
         return Err((ErrorCode::Usage, "a job needs at least one core".to_owned()));
@@ -124,10 +124,15 @@ mod tests {
         check(&["access.max_priority=12"], STRANGER, &high, Ok(12));
         check(&[], ROOT, &high, Ok(12));
         check(&["priority.max=11"], ROOT, &high, Err(ErrorCode::Usage));
-        check(&[], STRANGER, &exclusive, Ok(10));
+        let own = Peer { pid: 1, uid: peer::own_uid() };
+        for spec in [&exclusive, &no_suspend] {
+            check(&[], STRANGER, spec, Err(ErrorCode::Permission));
+            check(&[], ROOT, spec, Ok(10));
+            check(&[], own, spec, Ok(10));
+            let all = ["access.exclusive=*", "access.no_suspend=*"];
+            check(&all, STRANGER, spec, Ok(10));
+        }
         check(&["access.exclusive=root"], STRANGER, &exclusive, Err(ErrorCode::Permission));
-        check(&["access.no_suspend="], STRANGER, &no_suspend, Err(ErrorCode::Permission));
-        check(&["access.no_suspend="], ROOT, &no_suspend, Ok(10));
         check(&[], ROOT, &JobSpec::default(), Err(ErrorCode::Usage));
         check(&["priority.default=3"], STRANGER, &plain, Ok(3));
     }

@@ -1,11 +1,21 @@
 //! Actions in words, as they are recorded and read again.
 
-use pinfold_policy::Action;
+use pinfold_policy::{Action, Reason};
+use pinfold_proto::row::JobRow;
 
 /// A job is ended to be requeued, as that is recorded,
 pub(crate) const REQUEUE: &str = "end it and requeue it";
 /// and as daemons of earlier versions recorded it.
 pub(crate) const REQUEUE_BEFORE: &str = "end it to begin anew";
+
+const SUSPENDED_BEFORE: &str = "its user or an operator suspended it before the daemon was restarted";
+
+/// The reason of an action as it is recorded. The scheduler does not tell which of a job's ways were put right after a
+/// restart: for a job that was suspended it is that.
+pub(crate) fn why_in_words(action: &Action, reason: &Reason, row: &JobRow) -> String {
+    let again = row.suspended && matches!((action, reason), (Action::Freeze, Reason::Restored));
+    if again { SUSPENDED_BEFORE.to_owned() } else { reason.to_string() }
+}
 
 /// An action as it is recorded: `start as backfill on 1`.
 pub(crate) fn in_words(action: &Action) -> String {

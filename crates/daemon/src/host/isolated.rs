@@ -224,7 +224,7 @@ pub(crate) fn admit_isolated(ctx: &Ctx, sets: &Sets, user: Peer, spec: &JobSpec)
         return Ok(());
     }
     if !rights::may_have_the_host(&ctx.configured.config, user) {
-        return Err(denied("--isolated is for the users in `access.exclusive`"));
+        return Err(denied("--isolated is for operators and the users in `access.exclusive`"));
     }
     let layout = spec.layout.iter();
     if spec.class.is_some() || layout.clone().any(|layout| layout.set.is_some()) {

@@ -379,6 +379,16 @@ pub(crate) fn usable(ctx: &Ctx) -> CpuSet {
     ctx.configured.config.host_cpus.as_ref().map_or(usable.clone(), |set| set.intersection(&usable))
 }
 
+/// What to say when `host.cpus` names PUs that are not there: one configuration may be for hosts of several sizes.
+pub(crate) fn cpus_warning(ctx: &Ctx) -> Option<String> {
+    let wanted = ctx.configured.config.host_cpus.as_ref()?;
+    let there = ctx.topology.usable();
+    let beyond = wanted.difference(&there);
+    (!beyond.is_empty()).then(|| {
+        format!("`host.cpus` is {wanted}, and of those there are no {beyond} here: jobs get {}", usable(ctx))
+    })
+}
+
 pub(crate) fn jobs_in(table: &JobTable, name: &str) -> impl Iterator<Item = u64> {
     let is_in = |live: &crate::jobs::record::JobRecord| live.row.set().as_deref() == Some(name);
     table.values().filter(move |live| is_in(live)).map(|live| live.row.job).collect::<Vec<_>>().into_iter()

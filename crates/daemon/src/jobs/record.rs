@@ -190,6 +190,12 @@ impl JobRecord {
         }
     }
 
+    /// What ran waits again, and is held if its user had suspended it.
+    pub(crate) fn waits_anew(&mut self, now_us: u64) {
+        let held = std::mem::take(&mut self.row.suspended);
+        self.set_state(if held { JobState::Held } else { JobState::Queued }, now_us);
+    }
+
     /// Sets the state, and keeps the count of frozen time.
     pub(crate) fn set_state(&mut self, state: JobState, now_us: u64) {
         let frozen = |state| matches!(state, JobState::Frozen | JobState::Parked);

@@ -188,7 +188,7 @@ impl Learned {
         let Some(kind) = kind_of(ctx, row.uid, &row.spec) else { return };
         let Some(held_bytes) = held(row, measured, learn, || there_bytes(ctx)) else { return };
         let peak = Peak { held_bytes, needed_bytes: row.needed_bytes.unwrap_or(held_bytes).min(held_bytes) };
-        let claim = self.claims.ended(kind, peak, row.spec.claim_bytes);
+        let claim = self.claims.ended(kind, JobId(row.job), peak, row.spec.claim_bytes);
         out.step(SchedulerEvent::Learned(kind, claim));
     }
 
@@ -207,6 +207,19 @@ impl Learned {
             }
             Err(error) => tracing::warn!(%error, "nothing is learned from earlier jobs"),
         }
+    }
+
+    /// Which runs of its class count for what a job is expected to need, in words: `7: jobs 3, 4, 5, 6, 8 and 2 before`;
+    /// `None`: none ended.
+    pub(crate) fn runs_of_class(&self, ctx: &Ctx, row: &JobRow) -> Option<String> {
+        let (count, last) = self.claims.runs_of(kind_of(ctx, row.uid, &row.spec)?);
+        let numbers: Vec<String> = last.iter().map(ToString::to_string).collect();
+        let jobs = if last.len() == 1 { "job" } else { "jobs" };
+        let before = match count - last.len() {
+            0 => String::new(),
+            before => format!(" and {before} before"),
+        };
+        (count > 0).then(|| format!("{count}: {jobs} {}{before}", numbers.join(", ")))
     }
 
     /// How long the user's jobs with such commands usually ran, in microseconds.

@@ -12,11 +12,12 @@ use std::time::Instant as Moment;
 use pinfold_policy::{Event as SchedulerEvent, JobId, JobMemory, MemorySample, MemorySettings, Policy};
 use pinfold_proto::JobState;
 use pinfold_proto::quantity::show_size;
+use pinfold_proto::wire::ErrorCode;
 use pinfold_sys::container::{Applied, Container, ContainerError, Containers};
 use pinfold_sys::procfs::PressureResource;
 
 use crate::core::poller::Ready;
-use crate::core::{Ctx, Next, Outbox, in_full};
+use crate::core::{Ctx, Next, Outbox, Refusal, in_full};
 use crate::jobs::{JobTable, Jobs};
 use crate::meters::witness::Witness;
 use crate::store::journal::Journal;
@@ -276,6 +277,28 @@ pub(crate) fn budget_warning(ctx: &Ctx) -> Option<String> {
         let (wanted, most) = (show_size(wanted), show_size(most));
         format!("`host.memory` is {wanted}, and there are {most}: jobs may hold {most} in all")
     })
+}
+
+/// Refuses a claim that this host cannot have, RAM and swap together; says how one runs that it has with swap only.
+pub(crate) fn admit_claim(ctx: &Ctx, bytes: u64) -> Result<Option<String>, Refusal> {
+    let Ok(info) = ctx.proc.memory_info() else { return Ok(None) };
+    let (ram, swap) = (memory_there(ctx).1, info.swap_total_bytes);
+    claim_within(bytes, ram, swap)
+}
+
+fn claim_within(bytes: u64, ram: u64, swap: u64) -> Result<Option<String>, Refusal> {
+    let (asked, have) = (show_size(bytes), show_size(ram));
+    if bytes > ram.saturating_add(swap) {
+        let swap = show_size(swap);
+        let text = format!(
+            "--mem {asked}: this host has {have} of memory and {swap} of swap, and a job that needs more cannot run here; \
+             ask for less"
+        );
+        return Err((ErrorCode::Refused, text));
+    }
+    let note =
+        format!("--mem {asked}: this host has {have} of memory, so the job can only run alone and with swap");
+    Ok((bytes > ram).then_some(note))
 }
 
 /// A frozen job of which most is in swap is parked.

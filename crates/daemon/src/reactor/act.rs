@@ -7,7 +7,7 @@ use pinfold_proto::wire::{ErrorCode, Reply};
 use pinfold_sys::container::{Applied, Container, ContainerError};
 
 use crate::core::words::in_words;
-use crate::core::{Effect, Event, crash, in_full};
+use crate::core::{Effect, Event, Next, crash, in_full};
 use crate::host::guard::Guard;
 use crate::host::machine;
 use crate::host::own_nodes::bound;
@@ -87,6 +87,7 @@ impl Daemon {
                     let signal = pinfold_sys::signals::SIGCONT;
                     self.outbox
                         .step(SchedulerEvent::Command(job, pinfold_policy::Command::Cancel { signal }));
+                    self.outbox.then(Next::Follow(job));
                 }
                 None
             }

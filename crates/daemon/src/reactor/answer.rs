@@ -131,6 +131,7 @@ impl Daemon {
                 .chain(self.outbox.durable.warning())
                 .chain(projects::projects_warning(&self.ctx))
                 .chain(memory::budget_warning(&self.ctx))
+                .chain(sets::cpus_warning(&self.ctx))
                 .chain(self.clients.warnings.iter().cloned())
                 .collect(),
         })
@@ -295,6 +296,10 @@ impl Daemon {
             };
             numbers.push(NumberView { name: "adopted".to_owned(), value });
         }
+        let by_site = self.ctx.configured.config.memory_learn == pinfold_proto::config::Learn::Site;
+        let runs = self.meters.learned.runs_of_class(&self.ctx, &row).filter(|_| is_live && !by_site);
+        numbers
+            .extend(runs.map(|value| NumberView { name: "runs of its class that ended".to_owned(), value }));
         if let Some(words) = self.host.isolated.words(job) {
             numbers.push(NumberView { name: "isolation".to_owned(), value: words.to_owned() });
         }

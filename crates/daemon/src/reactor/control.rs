@@ -7,7 +7,8 @@ use pinfold_sys::peer::Peer;
 use crate::clients::audit::Concern;
 use crate::clients::rights;
 use crate::core::{Effect, Next, Refusal, denied};
-use crate::jobs::{bounds, endings, unheard};
+use crate::jobs::{JobRecord, bounds, endings, unheard, verbs};
+use crate::meters::memory;
 use crate::reactor::Daemon;
 use crate::store::starts;
 
@@ -15,11 +16,13 @@ use crate::store::starts;
 pub(super) const KILL_AFTER_US: u64 = 10_000_000;
 
 impl Daemon {
-    pub(super) fn control(&mut self, user: Peer, job: JobId, verb: Verb) -> Result<(), Refusal> {
+    /// Does what is said to a job; gives what there is to tell of it.
+    pub(super) fn control(&mut self, user: Peer, job: JobId, verb: Verb) -> Result<Option<String>, Refusal> {
         let Some(live) = self.jobs.table.get(&job) else { return Err(self.no_such_job(user, job)) };
         if !rights::may_touch(&self.ctx.configured.config, user, &live.row) {
             return Err(denied(&format!("job {job} belongs to another user")));
         }
+        let note = self.note_on(live, &verb)?;
         let owner = live.row.uid;
         let concern = if owner == user.uid { Concern::Own } else { Concern::Others };
         let owner =
@@ -30,9 +33,11 @@ impl Daemon {
             Verb::Resume => Command::Resume,
             Verb::Hold => Command::Hold,
             Verb::Release => Command::Release,
-            Verb::Cancel { signal } => return self.cancel(job, signal),
-            Verb::Begin(begin_us) => return self.set_begin(job, begin_us),
-            Verb::Timeout(_) | Verb::TimeoutSignal(_) | Verb::Comment(_) => return self.set_terms(job, verb),
+            Verb::Cancel { signal } => return self.cancel(job, signal).map(|()| None),
+            Verb::Begin(begin_us) => return self.set_begin(job, begin_us).map(|()| None),
+            Verb::Timeout(_) | Verb::TimeoutSignal(_) | Verb::Comment(_) => {
+                return self.set_terms(job, verb).map(|()| None);
+            }
             Verb::Priority(wanted) => {
                 let priority = rights::priority(&self.ctx.configured.config, user, wanted)?;
                 let live = self.jobs.table.get_mut(&job).expect("looked up above");
@@ -50,13 +55,24 @@ impl Daemon {
         if starts::holds_awaited(&mut self.jobs.table, job, command)
             || unheard::holds_silent(&mut self.jobs.table, job, command)
         {
-            return Ok(());
+            return Ok(None);
         }
         self.outbox.step(SchedulerEvent::Command(job, command));
         self.outbox.then(Next::Follow(job));
         // One that was held, or rose, may have its cores now.
         self.outbox.then(Next::Isolate);
-        Ok(())
+        Ok(note)
+    }
+
+    /// What there is to tell of a word to a job before it is said.
+    fn note_on(&self, live: &JobRecord, verb: &Verb) -> Result<Option<String>, Refusal> {
+        if let Verb::Memory(bytes) = verb {
+            return memory::admit_claim(&self.ctx, *bytes);
+        }
+        // What is said to one without a keeper that answers counts once it has one.
+        let info = self.ctx.policy.job(live.id());
+        let info = info.filter(|_| live.silent.is_none() && live.awaits_keeper.is_none());
+        info.map_or(Ok(None), |info| verbs::note(&info, verb))
     }
 
     /// Signal 0 stands for the gentle way: TERM now, KILL after a while.
@@ -74,6 +90,8 @@ impl Daemon {
             self.jobs.kills.insert((at, job));
         }
         self.outbox.step(SchedulerEvent::Command(job, Command::Cancel { signal: number }));
+        // It ends a suspension.
+        self.outbox.then(Next::Follow(job));
         Ok(())
     }
 

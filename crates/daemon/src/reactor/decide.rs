@@ -6,7 +6,7 @@ use pinfold_proto::row::DecisionRow;
 use pinfold_proto::wire::{ErrorCode, Reply};
 
 use crate::core::Effect;
-use crate::core::words::in_words;
+use crate::core::words::{in_words, why_in_words};
 use crate::jobs::record::from_policy;
 use crate::reactor::Daemon;
 
@@ -16,7 +16,7 @@ impl Daemon {
         let Decision { job, action, reason } = decision;
         let now_us = self.ctx.clock.now_us();
         let Some(live) = self.jobs.table.get_mut(&job) else { return };
-        let words = reason.to_string();
+        let words = why_in_words(&action, &reason, &live.row);
         if let Action::PageOut { .. } = action {
             // Asked for again and again while the job rests, or gets on without; the first time tells all.
             let is_probed = matches!(reason, Reason::Memory(MemoryReason::Probed { .. }));
@@ -118,8 +118,11 @@ impl Daemon {
             State::Frozen { .. } if info.parked => JobState::Parked,
             State::Frozen { .. } => JobState::Frozen,
         };
-        if live.row.state != state {
+        // That its keeper does not answer is no user's wish.
+        let suspended = info.suspended && live.silent.is_none_or(|silent| silent.held);
+        if live.row.state != state || live.row.suspended != suspended {
             live.set_state(state, now_us);
+            live.row.suspended = suspended;
             self.outbox.journal.touch(job);
         }
     }

@@ -1,10 +1,10 @@
 //! What keepers say of their jobs, and what follows when one comes, goes, or is lost.
 
 use pinfold_policy::JobId;
+use pinfold_proto::Ending;
 use pinfold_proto::row::ProcessId;
 use pinfold_proto::start::Start;
 use pinfold_proto::wire::{ErrorCode, Phase, Reply};
-use pinfold_proto::{Ending, JobState};
 use pinfold_sys::container::Container;
 use pinfold_sys::peer::Peer;
 
@@ -219,7 +219,7 @@ impl Daemon {
         live.row.started_us = None;
         live.row.main = None;
         live.row.cpus = None;
-        live.set_state(JobState::Queued, self.ctx.clock.now_us());
+        live.waits_anew(self.ctx.clock.now_us());
         self.adopt(job, false);
         self.surroundings.redo_surroundings(&mut self.outbox, job);
     }

@@ -91,7 +91,9 @@ fn open_journal(state: &StateDir) -> anyhow::Result<(Journal, Vec<String>)> {
         tracing::error!(%recovery, "the job store was damaged");
     }
     let numbers = Numbers::open(state.path());
-    let journal = Journal::new(opened.store, numbers, state.is_of_another_boot());
+    // A store that was damaged may know fewer jobs than there were, as one that the disk had not yet after a power cut.
+    let is_behind = state.is_of_another_boot() || opened.recovered.is_some();
+    let journal = Journal::new(opened.store, numbers, is_behind);
     Ok((journal, opened.recovered.iter().map(ToString::to_string).collect()))
 }
 

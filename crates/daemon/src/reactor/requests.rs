@@ -81,7 +81,8 @@ impl Daemon {
         match request {
             Request::Control { job, verb } => {
                 let reply = self.control(user, JobId(job), verb);
-                self.outbox.reply(id, reply.map_or_else(error_reply, |()| Reply::Done));
+                let noted = |note: Option<String>| note.map_or(Reply::Done, |note| Reply::Noted { note });
+                self.outbox.reply(id, reply.map_or_else(error_reply, noted));
             }
             request @ (Request::SetAside(_) | Request::ConfigSet { .. }) => {
                 let names = self.names_in(&request);

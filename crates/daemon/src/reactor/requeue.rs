@@ -5,9 +5,9 @@
 //! its own.
 
 use pinfold_policy::{Event as SchedulerEvent, JobId};
+use pinfold_proto::Ending;
 use pinfold_proto::row::Usage;
 use pinfold_proto::wire::Reply;
-use pinfold_proto::{Ending, JobState};
 use pinfold_sys::signals::SIGKILL;
 
 use crate::core::{Effect, Next};
@@ -41,7 +41,7 @@ impl Daemon {
         (live.child, live.granted, live.asked_child, live.lingers) = (None, false, false, false);
         (live.found_granted, live.emptied_us) = (false, None);
         live.deferred.clear();
-        live.set_state(JobState::Queued, now_us);
+        live.waits_anew(now_us);
         let row = &mut live.row;
         (row.requeuing, row.started_us, row.main, row.cpus, row.ending) = (false, None, None, None, None);
         (row.suspended_us, row.usage) = (0, Usage::default());

@@ -1,5 +1,5 @@
-//! After a restart: the disk says what should be, the kernel says what is. Jobs are known again, nothing stays
-//! frozen, and what nobody knows any more is said so.
+//! After a restart: the disk says what should be, the kernel says what is. Jobs are known again, those that their users
+//! suspended are suspended again, nothing else stays frozen, and what nobody knows any more is said so.
 
 use std::collections::BTreeSet;
 
@@ -245,12 +245,20 @@ impl Daemon {
         }
     }
 
-    /// Nothing stays frozen across a restart: why it was frozen may hold no longer, and whoever suspended it
-    /// can do so again.
+    /// Nothing that the daemon before this one froze of its own accord stays frozen: why it did may hold no longer. What a
+    /// user suspended stays where it is, or is frozen again if the guard or that daemon thawed it: the scheduler, which
+    /// hears of it in [`Self::adopt`], asks for that.
     fn thaw_found(&mut self, live: &mut JobRecord) {
         let now_us = self.ctx.clock.now_us();
         if let Some(container) = live.container.as_mut() {
             free_memory_of(live.row.job, container);
+        }
+        if live.row.suspended {
+            let is_frozen = |container: &Container| container.is_frozen().unwrap_or(false);
+            if !live.container.as_deref().is_some_and(is_frozen) {
+                live.set_state(JobState::Running, now_us);
+            }
+            return;
         }
         if let Some(container) = live.container.as_mut()
             && let Err(error) = container.thaw()
@@ -258,8 +266,7 @@ impl Daemon {
             tracing::error!(job = live.row.job, %error, "a job stays frozen; `pinfold rescue` thaws it");
         }
         if live.row.frozen_since_us.is_some() {
-            live.row.reason =
-                Some("thawed when the daemon came back; suspend it again if that is wanted".to_owned());
+            live.row.reason = Some("thawed when the daemon came back".to_owned());
         }
         live.set_state(JobState::Running, now_us);
     }
@@ -276,7 +283,7 @@ impl Daemon {
             class: record::to_policy(live.row.class),
             cpus: live.row.cpus.as_deref().and_then(|text| text.parse().ok()).unwrap_or_default(),
             frozen: false,
-            suspended: false,
+            suspended: live.row.suspended,
         });
         let submitted = Instant(live.row.submitted_us);
         self.outbox.step(SchedulerEvent::Adopt(Adopted { request, submitted, running }));

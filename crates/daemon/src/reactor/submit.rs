@@ -10,6 +10,7 @@ use crate::clients::{projects, rights};
 use crate::core::{ConnectionId, Refusal};
 use crate::host::isolated;
 use crate::jobs::{JobRecord, arrays, bounds, taken};
+use crate::meters::memory;
 use crate::reactor::Daemon;
 use crate::surroundings::disk;
 
@@ -79,6 +80,7 @@ impl Daemon {
     pub(super) fn admit(&mut self, user: Peer, spec: &JobSpec) -> Result<u8, Refusal> {
         arrays::within_bounds(spec)?;
         let priority = rights::admit(&self.ctx.configured.config, user, spec)?;
+        spec.claim_bytes.map_or(Ok(None), |bytes| memory::admit_claim(&self.ctx, bytes))?;
         self.surroundings.scratches.admit_tmp(&self.ctx, user, spec)?;
         disk::admit_disk(&self.ctx, user, spec)?;
         self.host.sets.admit_set(&self.ctx, &self.jobs.table, user, spec)?;

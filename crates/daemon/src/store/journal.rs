@@ -47,9 +47,10 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// A journal on an open store, which counts on from behind all numbers that were ever told.
-    pub(crate) fn new(mut store: Store, numbers: Numbers, rebooted: bool) -> Self {
-        store.numbers_from(numbers.first_free(rebooted));
+    /// A journal on an open store, which counts on from behind all numbers that were ever told; `is_behind`: the store may
+    /// have lost jobs that it knew.
+    pub(crate) fn new(mut store: Store, numbers: Numbers, is_behind: bool) -> Self {
+        store.numbers_from(numbers.first_free(is_behind));
         let mut journal = Self {
             store,
             numbers,

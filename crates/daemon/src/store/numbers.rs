@@ -62,9 +62,10 @@ impl Numbers {
         Self { file, bounds }
     }
 
-    /// The first number that no job of an earlier life had, as far as this file tells.
-    pub(crate) fn first_free(&self, rebooted: bool) -> u64 {
-        self.bounds.unwritten.max(if rebooted { self.bounds.ahead } else { 0 })
+    /// The first number that no job of an earlier life had, as far as this file tells; `is_behind`: the store may have lost
+    /// rows, in a power cut or as it was damaged.
+    pub(crate) fn first_free(&self, is_behind: bool) -> u64 {
+        self.bounds.unwritten.max(if is_behind { self.bounds.ahead } else { 0 })
     }
 
     /// Keeps all numbers below `next`, of some of which the store has no row.

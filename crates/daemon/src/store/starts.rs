@@ -425,7 +425,7 @@ fn strike_unreadable(out: &mut Outbox, table: &JobTable, lost: &[JobId]) {
 
 /// Puts it back as it was before its start.
 pub(crate) fn requeue_after_reboot(ctx: &Ctx, live: &mut JobRecord) {
-    live.set_state(JobState::Queued, ctx.clock.now_us());
+    live.waits_anew(ctx.clock.now_us());
     let row = &mut live.row;
     (row.requeuing, row.started_us, row.main, row.cpus) = (false, None, None, None);
     (row.suspended_us, row.usage) = (0, Usage::default());

@@ -192,7 +192,8 @@ pub struct Request {
     /// The list that it was handed over with, by a number that no other list has meanwhile: whoever did so waits for all
     /// of it. `None`: by itself.
     pub list: Option<u64>,
-    /// The memory that was asked for, in bytes; what is known of its kind counts more.
+    /// The memory that was asked for, in bytes; what is known of its kind counts more once it is evidence for less
+    /// ([`crate::EVIDENCE_RUNS`]).
     pub memory: Option<u64>,
     /// The directory in memory that it gets, in bytes; 0: none.
     pub tmp_bytes: u64,

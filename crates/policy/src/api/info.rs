@@ -77,6 +77,8 @@ pub struct JobInfo {
     pub submitted: Instant,
     /// When it was started.
     pub started: Option<Instant>,
+    /// Whether a user or operator suspended it, which holds once it has started, and has not resumed it.
+    pub suspended: bool,
     /// It stands still, and most of what it holds is in swap.
     pub parked: bool,
     /// What it has in swap.

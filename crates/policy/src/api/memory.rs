@@ -34,13 +34,37 @@ pub struct Claim {
     pub held_bytes: u64,
     /// It hardly ever holds more; what safety counts with. At least [`Self::held_bytes`].
     pub most_bytes: u64,
+    /// How many runs that ended this rests on; 0: it is what was asked for.
+    pub runs: u32,
 }
+
+/// After so many runs of a class that ended, what they needed counts in place of a larger request of a job's own. Of n runs
+/// like it the next one needs more than the largest with probability 1 / (n + 1): after five that is one in six. After one
+/// run, which counted before, it was every other one.
+pub const EVIDENCE_RUNS: u32 = 5;
 
 impl Claim {
     /// Of a job that needs all it holds, and so much.
     #[must_use]
     pub fn of(bytes: u64) -> Self {
-        Self { usual_bytes: bytes, held_bytes: bytes, most_bytes: bytes }
+        Self { usual_bytes: bytes, held_bytes: bytes, most_bytes: bytes, runs: 0 }
+    }
+
+    /// Whether it rests on enough runs to count in place of a larger request.
+    #[must_use]
+    pub fn is_evidence(&self) -> bool {
+        self.runs >= EVIDENCE_RUNS
+    }
+
+    /// The same, but nowhere less than so much.
+    #[must_use]
+    pub fn at_least(self, bytes: u64) -> Self {
+        Self {
+            usual_bytes: self.usual_bytes.max(bytes),
+            held_bytes: self.held_bytes.max(bytes),
+            most_bytes: self.most_bytes.max(bytes),
+            ..self
+        }
     }
 }
 

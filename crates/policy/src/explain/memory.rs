@@ -1,6 +1,6 @@
 //! What `why` says of a job that waits for memory, is frozen for it, or is throttled.
 
-use crate::api::{Instant, JobId, mib};
+use crate::api::{EVIDENCE_RUNS, Instant, JobId, mib};
 use crate::explain::words::{Numbers, any_of, seconds};
 use crate::jobs::Job;
 use crate::memory::admission::Deficit;
@@ -8,6 +8,25 @@ use crate::memory::throttled::SLOW_FOR;
 use crate::memory::{estimate, fit, forecast, token};
 use crate::rooms::Rooms;
 use crate::shares::memory_pool;
+
+/// What a job asked for, where runs of its class ended: which of the two counts.
+pub(crate) fn explain_request(rooms: &Rooms, job: &Job, numbers: &mut Numbers) {
+    let learned = estimate::learned_of(rooms, job).filter(|_| rooms.settings.memory.prediction);
+    let (Some(asked), Some(learned)) = (job.request.memory, learned) else { return };
+    numbers.push(("memory asked for", mib(asked)));
+    numbers.push(("memory its class needed", mib(learned.usual_bytes)));
+    let ended = learned.runs;
+    numbers.push((
+        "memory counted by",
+        if learned.is_evidence() {
+            "the runs of its class that ended".into()
+        } else {
+            format!(
+                "the request, at least, until {EVIDENCE_RUNS} runs of its class have ended ({ended} so far)"
+            )
+        },
+    ));
+}
 
 /// For a job that waits for memory.
 pub(crate) fn explain_lack(

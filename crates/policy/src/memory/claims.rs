@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use crate::api::{Claim, Kind};
+use crate::api::{Claim, JobId, Kind};
 use crate::jobs::Remembered;
 
 /// The last runs of a kind that count.
@@ -17,6 +17,9 @@ const RUNS_KEPT: usize = 500;
 
 /// Kinds that are remembered; of a user half of them at most, and the one that ran longest ago is forgotten for a new one.
 const KINDS_KEPT: usize = 4096;
+
+/// So many of the last runs of a kind are known by their numbers, for those who ask which counted.
+const RUNS_NAMED: usize = 5;
 
 /// The risk, in thousandths, that a job needs more than it usually does,
 const USUAL_RISK_MILLI: usize = 500;
@@ -50,13 +53,27 @@ impl Peak {
 struct Runs {
     /// In the order of their ends.
     peaks: VecDeque<Peak>,
+    /// Whose the last of them were.
+    last: VecDeque<JobId>,
 }
 
 impl Claims {
+    /// The runs of a kind that count: how many, and the numbers of the last ones in the order of their ends.
+    #[must_use]
+    pub fn runs_of(&self, kind: Kind) -> (usize, Vec<JobId>) {
+        self.kinds
+            .get(kind.key())
+            .map_or((0, Vec::new()), |runs| (runs.peaks.len(), runs.last.iter().copied().collect()))
+    }
+
     /// Takes in the peak of a job that ended well; `asked`: what it had asked for, in bytes. Gives what the next of
     /// its kind is expected to need.
-    pub fn ended(&mut self, kind: Kind, peak: Peak, asked: Option<u64>) -> Claim {
+    pub fn ended(&mut self, kind: Kind, job: JobId, peak: Peak, asked: Option<u64>) -> Claim {
         let runs = self.kinds.of(kind.key(), Runs::default);
+        if runs.last.len() == RUNS_NAMED {
+            runs.last.pop_front();
+        }
+        runs.last.push_back(job);
         if runs.peaks.len() == RUNS_KEPT {
             runs.peaks.pop_front();
         }
@@ -72,7 +89,8 @@ impl Runs {
         let held = self.sorted(|peak| peak.held_bytes);
         let held_bytes = at_risk(&held, USUAL_RISK_MILLI, asked).max(usual_bytes);
         let most_bytes = at_risk(&held, MOST_RISK_MILLI, asked).max(held_bytes);
-        Claim { usual_bytes, held_bytes, most_bytes }
+        let runs = u32::try_from(self.peaks.len()).unwrap_or(u32::MAX);
+        Claim { usual_bytes, held_bytes, most_bytes, runs }
     }
 
     fn sorted(&self, of: impl Fn(&Peak) -> u64) -> Vec<u64> {
@@ -108,9 +126,14 @@ mod tests {
         let mut claims = Claims::default();
         let mut claim = Claim::default();
         for &peak in peaks {
-            claim = claims.ended(Kind::of(1), Peak::of(peak), asked);
+            claim = claims.ended(Kind::of(1), JobId(peak), Peak::of(peak), asked);
         }
-        assert_eq!(claim, Claim { usual_bytes: usual, held_bytes: usual, most_bytes: most }, "{peaks:?}");
+        let runs = peaks.len().min(RUNS_KEPT);
+        let want =
+            Claim { usual_bytes: usual, held_bytes: usual, most_bytes: most, runs: runs.try_into().unwrap() };
+        assert_eq!(claim, want, "{peaks:?}");
+        let last: Vec<JobId> = peaks.iter().rev().take(RUNS_NAMED).rev().map(|&peak| JobId(peak)).collect();
+        assert_eq!(claims.runs_of(Kind::of(1)), (runs, last));
     }
 
     #[test]
@@ -129,18 +152,18 @@ mod tests {
     #[test]
     fn what_was_not_needed_is_not_usual_but_may_be_held() {
         let mut claims = Claims::default();
-        let claim = claims.ended(Kind::of(1), Peak { held_bytes: 100, needed_bytes: 30 }, None);
-        assert_eq!(claim, Claim { usual_bytes: 30, held_bytes: 100, most_bytes: 200 });
+        let claim = claims.ended(Kind::of(1), JobId(1), Peak { held_bytes: 100, needed_bytes: 30 }, None);
+        assert_eq!(claim, Claim { usual_bytes: 30, held_bytes: 100, most_bytes: 200, runs: 1 });
     }
 
     #[test]
     fn kinds_are_forgotten_oldest_first_and_never_anothers() {
         let mut claims = Claims::default();
         let other = Kind { user: 7, class: 1 };
-        claims.ended(other, Peak::of(10), None);
+        claims.ended(other, JobId(1), Peak::of(10), None);
         for kind in 0..=KINDS_KEPT as u64 {
-            claims.ended(Kind::of(kind), Peak::of(100), None);
-            claims.ended(Kind::of(0), Peak::of(50), None);
+            claims.ended(Kind::of(kind), JobId(1), Peak::of(100), None);
+            claims.ended(Kind::of(0), JobId(1), Peak::of(50), None);
         }
         assert_eq!(claims.kinds.len(), KINDS_KEPT / 2 + 1);
         let knows = |kind: Kind| claims.kinds.get(kind.key()).is_some();
@@ -157,13 +180,13 @@ mod tests {
                 (state >> 40) + 1
             };
             let mut claims = Claims::default();
-            let mut claim = claims.ended(Kind::of(1), Peak::of(draw()), None);
+            let mut claim = claims.ended(Kind::of(1), JobId(1), Peak::of(draw()), None);
             let (mut over_usual, mut over_most) = (0, 0);
             for _ in 0..1_000 {
                 let peak = draw();
                 over_usual += u32::from(peak > claim.usual_bytes);
                 over_most += u32::from(peak > claim.most_bytes);
-                claim = claims.ended(Kind::of(1), Peak::of(peak), None);
+                claim = claims.ended(Kind::of(1), JobId(1), Peak::of(peak), None);
             }
             prop_assert!((400..600).contains(&over_usual), "{over_usual} of 1000 over the usual");
             prop_assert!(over_most <= 40, "{over_most} of 1000 over the most");

@@ -26,8 +26,8 @@ pub(crate) fn need_of(rooms: &Rooms, job: &Job) -> u64 {
     job.held.need_peak.min(need)
 }
 
-/// What a job is expected to need: what its kind is known to need; what was asked for; at least what others of
-/// its kind hold right now. `None`: nobody knows.
+/// What a job is expected to need: what its kind is known to need, but no less than was asked for before that is evidence;
+/// what was asked for; at least what others of its kind hold right now. `None`: nobody knows.
 pub(crate) fn claim_of(rooms: &Rooms, job: &Job) -> Option<Claim> {
     let mut claim = claim_on_all(rooms, job)?;
     // What its like got on without lately says more than what earlier ones held, and than what was asked for.
@@ -40,10 +40,22 @@ pub(crate) fn claim_of(rooms: &Rooms, job: &Job) -> Option<Claim> {
 /// The same, with what it may get on without.
 fn claim_on_all(rooms: &Rooms, job: &Job) -> Option<Claim> {
     let kind = job.request.kind;
-    let learned = kind.and_then(|kind| rooms.memory.learned.get(kind.key())).copied();
+    let learned = learned_of(rooms, job);
     let asked = || job.request.memory.map(Claim::of);
+    let learned = learned.map(|claim| claim.at_least(floor_of(rooms, job).unwrap_or(0)));
     let peers = || kind.and_then(|kind| rooms.memory.peaks.get(kind.key())).copied().filter(|&peak| peak > 0);
     learned.or_else(asked).or_else(|| peers().map(Claim::of))
+}
+
+/// What is known of a job's kind, by runs that ended.
+pub(crate) fn learned_of(rooms: &Rooms, job: &Job) -> Option<Claim> {
+    rooms.memory.learned.get(job.request.kind?.key()).copied()
+}
+
+/// What a job asked for, in bytes, where that counts at least: too few of its kind ended to say that it needs less.
+pub(crate) fn floor_of(rooms: &Rooms, job: &Job) -> Option<u64> {
+    let asked = job.request.memory?;
+    learned_of(rooms, job).is_none_or(|claim| !claim.is_evidence()).then_some(asked)
 }
 
 /// What a job is expected to come to hold, RAM and swap together: what counts for it, and what it may get on without.

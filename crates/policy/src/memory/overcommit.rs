@@ -5,7 +5,7 @@
 //! as long after each time. Once what all are expected to need fits, it is a job like all others.
 //!
 //! Meanwhile running jobs count for what they hold and grow by, not at once for what they will come to need: else it would
-//! be frozen as soon as it is looked at. They cannot wait for its end, so it must be one that can be moved to swap.
+//! be frozen as soon as it is looked at. What a user asked for counts whole until there is evidence for less. They cannot wait for its end, so it must be one that can be moved to swap.
 
 use std::time::Duration;
 
@@ -73,8 +73,8 @@ pub(crate) fn may_overcommit(rooms: &Rooms, job: &Job, wanted: u64, usable: u64)
     swap_takes && held.saturating_add(wanted) <= usable
 }
 
-/// What a running job will hold within some seconds; all that it may need if it started early itself. `None`: it is too
-/// young.
+/// What a running job will hold within some seconds; all that it may need if it started early itself, or asked for it and
+/// nobody knows that it needs less. `None`: it is too young.
 fn holds_so_far(rooms: &Rooms, job: &Job) -> Option<u64> {
     let counts = estimate::counts_for(rooms, job);
     if job.held.early {
@@ -82,6 +82,9 @@ fn holds_so_far(rooms: &Rooms, job: &Job) -> Option<u64> {
     }
     let since = job.live().map_or(rooms.now, |live| live.started).max(job.held.resumed);
     let read = rooms.memory.read.is_some_and(|at| at.since(since) >= SETTLED);
+    if estimate::floor_of(rooms, job).is_some() {
+        return read.then_some(counts);
+    }
     read.then(|| job.held.needs().saturating_add(grown(forecast::growth_of(rooms, job), AHEAD)).min(counts))
 }
 

@@ -80,14 +80,14 @@ fn measured_one(rooms: &mut Rooms, now: Instant, memory: &JobMemory) {
 
 /// What is known of a kind of jobs changed: those that wait are looked at anew.
 pub(crate) fn learned(rooms: &mut Rooms, kind: Kind, claim: Claim) {
-    if rooms.memory.learned.insert(kind.key(), claim).map(|old| bucket(old.usual_bytes))
-        == Some(bucket(claim.usual_bytes))
-    {
-        return;
-    }
+    let old = rooms.memory.learned.insert(kind.key(), claim);
+    let same = old.is_some_and(|old| bucket(old.usual_bytes) == bucket(claim.usual_bytes));
+    // Then it counts in place of what was asked for.
+    let counts = old.is_none_or(|old| old.is_evidence() != claim.is_evidence());
+    let changes = |job: &&Job| !same || (counts && job.request.memory.is_some());
     let waits = |job: &&Job| job.request.kind == Some(kind) && job.live().is_none() && job.queued.is_some();
     let all = rooms.jobs.values();
-    let waiting: Vec<JobId> = all.filter(waits).map(Job::id).collect();
+    let waiting: Vec<JobId> = all.filter(waits).filter(changes).map(Job::id).collect();
     for id in waiting {
         line::dequeue(rooms, id);
         line::enqueue(rooms, id);

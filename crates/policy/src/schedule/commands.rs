@@ -7,7 +7,7 @@ use crate::cores::assign;
 use crate::jobs::{Stage, SuspendReason};
 use crate::queue::line;
 use crate::rooms::Rooms;
-use crate::schedule::end;
+use crate::schedule::{end, reprioritize};
 
 /// How long a job that got a signal may use it undisturbed, and without a slot if it had none.
 const GRACE: Duration = Duration::from_secs(5);
@@ -100,6 +100,7 @@ fn set_priority(rooms: &mut Rooms, id: JobId, priority: u8) {
         rooms.pending.request_update(id, Reason::PriorityChanged { priority });
     }
     line::enqueue(rooms, id);
+    reprioritize::priority_changed(rooms, id);
 }
 
 fn set_memory(rooms: &mut Rooms, id: JobId, bytes: u64) {

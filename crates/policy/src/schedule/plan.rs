@@ -96,9 +96,6 @@ pub(crate) fn plan(rooms: &Rooms, id: JobId, taking: bool) -> Option<Plan> {
     if asked == Some(Class::Backfill) {
         return plan(Class::Backfill, freeze, vec![]);
     }
-    let homes = |job: JobId| {
-        rooms.jobs.live(job).map_or(0, |live| if live.class == Class::Primary { live.cores.len() } else { 0 })
-    };
     if let Some(wish) = job.request.wish.as_deref() {
         // Nobody gives way for homes that are wished: how many would have to is not known beforehand.
         // Best-effort jobs have none.
@@ -111,20 +108,37 @@ pub(crate) fn plan(rooms: &Rooms, id: JobId, taking: bool) -> Option<Plan> {
             _ => plan(Class::Backfill, freeze, vec![]),
         };
     }
-    let free_homes = rooms.cores.grid().free_homes() + freeze.iter().map(|&job| homes(job)).sum::<usize>();
+    let free_homes =
+        rooms.cores.grid().free_homes() + freeze.iter().map(|&job| homes(rooms, job)).sum::<usize>();
     if free_homes >= wanted {
         return plan(Class::Primary, freeze, vec![]);
     }
     if preemption != Preemption::Off {
-        let lower =
-            rooms.cores.running().primaries_lowest_first().take_while(|&(theirs, _)| theirs < priority);
-        let mut uses = core_pool::uses(rooms);
-        let victims = lower
-            .map(|(_, job)| job)
-            .filter(|job| !freeze.contains(job) && core_pool::pays(rooms, &mut uses, Count::Homes, *job, id));
-        if let Some(demote) = enough(victims, free_homes, wanted, homes) {
+        if let Some(demote) = to_demote(rooms, id, free_homes, |job| !freeze.contains(&job)) {
             return plan(Class::Primary, freeze, demote);
         }
     }
     if asked == Some(Class::Primary) { None } else { plan(Class::Backfill, freeze, vec![]) }
+}
+
+/// The home cores of a job.
+fn homes(rooms: &Rooms, job: JobId) -> usize {
+    rooms.jobs.live(job).map_or(0, |live| if live.class == Class::Primary { live.cores.len() } else { 0 })
+}
+
+/// Which primaries of lower priority become backfillers so that with those that are free a job has home cores enough, of
+/// those that `may`; `None`: all together do not suffice.
+pub(crate) fn to_demote(
+    rooms: &Rooms,
+    id: JobId,
+    free_homes: usize,
+    may: impl Fn(JobId) -> bool,
+) -> Option<Vec<JobId>> {
+    let (wanted, priority) = (rooms.jobs[&id].slots(), rooms.jobs[&id].request.priority);
+    let lower = rooms.cores.running().primaries_lowest_first().take_while(|&(theirs, _)| theirs < priority);
+    let mut uses = core_pool::uses(rooms);
+    let victims = lower
+        .map(|(_, job)| job)
+        .filter(|&job| may(job) && core_pool::pays(rooms, &mut uses, Count::Homes, job, id));
+    enough(victims, free_homes, wanted, |job| homes(rooms, job))
 }

@@ -153,6 +153,82 @@ fn a_priority_may_change_while_the_job_runs() {
     );
 }
 
+/// A backfiller that rises takes the home that a new job of its priority would take, at once, and gives it back when it
+/// falls; one that falls by itself loses its home to who goes before it now.
+#[test]
+fn homes_follow_the_priorities_of_running_jobs() {
+    for preemption in ["hard", "soft"] {
+        check(&format!(
+            "
+            > machine 2
+            > set preemption={preemption} factor=2000
+            > submit 1
+            1 start primary 0 p10: a home core was free (1 of 4 slots used)
+            > submit 2
+            2 start primary 1 p10: a home core was free (2 of 4 slots used)
+            > submit 3
+            3 start backfill 0 p10: no home core was free but a slot was (3 of 4 slots used)
+            > priority 3 12
+            2 weigh backfill p10: job 3 of priority 12 took its place
+            2 bind 0: job 3 of priority 12 took its place
+            3 weigh primary p12: its priority is now 12
+            3 bind 1: its priority is now 12
+            > priority 3 9
+            3 weigh backfill p9: job 2 of priority 10 took its place
+            3 bind 0: job 2 of priority 10 took its place
+            2 weigh primary p10: a home core fell free
+            2 bind 1: a home core fell free
+            "
+        ));
+    }
+}
+
+/// Where nobody takes anything from others, a priority that changes takes nothing either.
+#[test]
+fn without_preemption_homes_stay() {
+    check(
+        "
+        > machine 1
+        > set preemption=off factor=2000
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > submit 2
+        2 start backfill 0 p10: no home core was free but a slot was (2 of 2 slots used)
+        > priority 2 12
+        2 weigh backfill p12: its priority is now 12
+        > priority 1 3
+        1 weigh primary p3: its priority is now 3
+        ",
+    );
+}
+
+/// One that asked for idle cycles takes nobody's home, and a wide one takes no more than it needs.
+#[test]
+fn a_priority_takes_what_a_new_job_would_take() {
+    check(
+        "
+        > machine 3
+        > set preemption=hard factor=2000
+        > submit 1 p5
+        1 start primary 0 p5: a home core was free (1 of 6 slots used)
+        > submit 2 p6
+        2 start primary 1 p6: a home core was free (2 of 6 slots used)
+        > submit 3 p7
+        3 start primary 2 p7: a home core was free (3 of 6 slots used)
+        > submit 4 p4 c2
+        4 start backfill 0-1 p4: no home core was free but a slot was (5 of 6 slots used)
+        > submit 5 backfill p1
+        5 start backfill 2 p1: it asked to be a backfiller and a slot was free (6 of 6 slots used)
+        > priority 5 16
+        5 weigh backfill p16: its priority is now 16
+        > priority 4 16
+        1 weigh backfill p5: job 4 of priority 16 took its place
+        2 weigh backfill p6: job 4 of priority 16 took its place
+        4 weigh primary p16: its priority is now 16
+        ",
+    );
+}
+
 #[test]
 fn strangers_are_ignored() {
     check(

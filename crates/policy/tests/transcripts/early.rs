@@ -9,12 +9,13 @@ fn who_fits_for_now_starts_and_its_like_follow_once_it_gets_on_with_little() {
         > machine 4
         > set factor=1000
         > memory free=1000 swap=8000
+        > learned 1 600 600
         > submit 1 k1 m600
         1 start primary 0 p10: a home core was free (1 of 4 slots used)
         > +0.5 memory free=950 swap=8000 1:50 1~0
         > submit 2 k1 m600
         > why 2
-        it is expected to need 600 MiB of memory and 400 MiB are left for it [priority 10, cores asked for 1, slots used 1 of 4, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 600 MiB, memory at most 600 MiB, memory for jobs 1000 MiB, memory free 950 MiB] change: job 1 must end or need less
+        it is expected to need 600 MiB of memory and 400 MiB are left for it [priority 10, cores asked for 1, slots used 1 of 4, memory asked for 600 MiB, memory its class needed 600 MiB, memory counted by the runs of its class that ended, waited 0.0 s, position in the queue 1, goes first in 600 s, memory expected 600 MiB, memory at most 600 MiB, memory for jobs 1000 MiB, memory free 950 MiB] change: job 1 must end or need less
         > +1 memory free=900 swap=8000 1:100 1~0
         2 start primary 1 p10: memory suffices for now: the 600 MiB that it needs are free, though the running jobs may come to lack 200 MiB
         > +1 memory free=850 swap=8000 1:150 2:0 1~0 2~0
@@ -44,6 +45,9 @@ fn who_started_early_stands_still_first_and_its_like_wait_for_a_while() {
         > machine 4
         > set factor=1000
         > memory free=1000 swap=8000
+        > learned 1 600 600
+        > learned 2 500 500
+        > learned 3 80 80
         > submit 1 k1 m600
         1 start primary 0 p10: a home core was free (1 of 4 slots used)
         > +1 memory free=950 swap=8000 1:50
@@ -78,6 +82,8 @@ fn nobody_starts_early_who_could_not_be_moved_out_of_the_way_again() {
         > machine 4
         > set factor=1000
         > memory free=1000 swap=400
+        > learned 1 600 600
+        > learned 2 500 500
         > submit 1 k1 m600
         1 start primary 0 p10: a home core was free (1 of 4 slots used)
         > +2 memory free=900 swap=400 1:100

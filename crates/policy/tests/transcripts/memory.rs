@@ -41,6 +41,45 @@ fn what_is_learned_counts_more_than_what_was_asked() {
     );
 }
 
+/// One small run does not make others small that say that they are large: neither is what is admitted beside it, nor does
+/// the next start early, while the first holds little yet. After five runs it does.
+#[test]
+fn what_was_asked_counts_until_there_is_evidence_for_less() {
+    check(
+        "
+        > machine 4
+        > memory free=1000 swap=4000
+        > learned 1 50 100 1
+        > submit 1 m700 k1
+        1 start primary 0 p10: a home core was free (1 of 6 slots used)
+        > submit 2 m700 k1
+        > +2 memory free=950 swap=4000 1:50
+        > why 2
+        it is expected to need 700 MiB of memory and 300 MiB are left for it [priority 10, cores asked for 1, slots used 1 of 6, memory asked for 700 MiB, memory its class needed 50 MiB, memory counted by the request, at least, until 5 runs of its class have ended (1 so far), waited 2.0 s, position in the queue 1, goes first in 598 s, memory expected 700 MiB, memory at most 700 MiB, memory for jobs 1000 MiB, memory free 950 MiB] change: job 1 must end or need less
+        > learned 1 50 100 4
+        > learned 1 50 100 5
+        2 start primary 1 p10: a home core was free (2 of 6 slots used)
+        > why 2
+        it is a primary: it has home cores that no other primary has [priority 10, cores asked for 1, slots used 2 of 6, memory asked for 700 MiB, memory its class needed 50 MiB, memory counted by the runs of its class that ended, since its start 0.0 s, PUs 1] change: its end, or `pinfold suspend 2`
+        ",
+    );
+}
+
+/// What is known of a class counts where it needs more than was asked for, from the first run on.
+#[test]
+fn what_was_asked_is_no_more_than_a_floor() {
+    check(
+        "
+        > machine 4
+        > memory free=1000 swap=0
+        > learned 1 600 700 1
+        > submit 1 m100 k1
+        1 start primary 0 p10: a home core was free (1 of 6 slots used)
+        > submit 2 m100 k1
+        ",
+    );
+}
+
 #[test]
 fn a_job_larger_than_memory_runs_alone() {
     check(

@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use pinfold_policy::{
-    Action, Adopted, ArrayLimit, Aside, Claim, Class, Command, Decision, Event, Instant, JobId, JobMemory,
-    Kind, Machine, MemorySample, Place, Policy, Preemption, Project, Ran, Request, Running, Sample, Settings,
-    Shape, Wish,
+    Action, Adopted, ArrayLimit, Aside, Claim, Class, Command, Decision, EVIDENCE_RUNS, Event, Instant,
+    JobId, JobMemory, Kind, Machine, MemorySample, Place, Policy, Preemption, Project, Ran, Request, Running,
+    Sample, Settings, Shape, Wish,
 };
 use pinfold_topo::synthetic::facts_of;
 use pinfold_topo::{CpuSet, PuOs};
@@ -129,7 +129,8 @@ impl Script {
             "memory" => Event::Memory(readings(&words[1..])),
             "learned" => {
                 let usual_bytes = mib(words[2]);
-                let claim = Claim { usual_bytes, held_bytes: usual_bytes, most_bytes: mib(words[3]) };
+                let runs = words.get(4).map_or(EVIDENCE_RUNS, |runs| runs.parse().unwrap());
+                let claim = Claim { usual_bytes, held_bytes: usual_bytes, most_bytes: mib(words[3]), runs };
                 Event::Learned(Kind::of(words[1].parse().unwrap()), claim)
             }
             "ran" => Event::Ran(Ran {

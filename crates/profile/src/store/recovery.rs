@@ -2,7 +2,9 @@
 //!
 //! The order of steps makes each of them safe to be cut off at: the fresh store is complete, beside the damaged
 //! one, before any name changes, and [`finish_interrupted`] completes a change of names that was cut off. The
-//! damaged file is only ever read.
+//! damaged file is only ever read: by SQLite as far as that goes, then page by page (`pages`).
+
+mod pages;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,6 +17,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::error::StoreError;
 use super::fields::{Binder, whole};
 use super::{insert, open, rows, schema};
+use pages::{Pages, Record};
 
 /// The fresh store until it is complete.
 const SALVAGE: &str = ".salvage";
@@ -25,6 +28,9 @@ const RETRIES_MAX: u32 = 4_096;
 /// How many numbers are tried one by one behind a damaged place, before they are skipped in steps that double:
 /// more than the jobs that one page holds.
 const ONE_BY_ONE: u32 = 64;
+
+/// The columns of `jobs` as version 1 made it; no other table has so many.
+const COLUMNS_MIN: usize = 52;
 
 /// Job numbers above this are damage: at a million jobs a second it takes 285 years to get there.
 const JOB_MAX: i64 = 1 << 53;
@@ -132,17 +138,22 @@ fn make_fresh(path: &Path, salvage: &Path) -> Result<(u64, u64), StoreError> {
     let mut fresh = Connection::open_with_flags(salvage, flags).map_err(sort)?;
     fresh.execute_batch("PRAGMA auto_vacuum = INCREMENTAL").map_err(sort)?;
     schema::migrate(&mut fresh, schema::VERSION).map_err(sort)?;
+    let transaction = fresh.transaction().map_err(sort)?;
     // Without any of the old file a fresh store is empty, which is what can be had.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let Ok(old) = Connection::open_with_flags(path, flags) else { return Ok((0, 0)) };
-    let transaction = fresh.transaction().map_err(sort)?;
-    let counts = salvage_all(&old, &transaction).map_err(sort)?;
+    if let Ok(old) = Connection::open_with_flags(path, flags) {
+        salvage_all(&old, &transaction).map_err(sort)?;
+    }
+    if let Ok(pages) = Pages::open(path) {
+        salvage_pages(&pages, &transaction).map_err(sort)?;
+    }
+    let counts = count(&transaction).map_err(sort)?;
     transaction.commit().map_err(sort)?;
     Ok(counts)
 }
 
 /// Errors are those of the fresh store; what cannot be read of the old one is left behind.
-fn salvage_all(old: &Connection, fresh: &Connection) -> rusqlite::Result<(u64, u64)> {
+fn salvage_all(old: &Connection, fresh: &Connection) -> rusqlite::Result<()> {
     let jobs = read_jobs(old);
     let mut next = old
         .query_row("SELECT value FROM meta WHERE key = 'next_job'", [], |row| row.get::<_, i64>(0))
@@ -152,20 +163,67 @@ fn salvage_all(old: &Connection, fresh: &Connection) -> rusqlite::Result<(u64, u
             old.query_row(&format!("SELECT max(job) FROM {table} NOT INDEXED"), [], |row| row.get(0));
         next = next.max(highest.ok().flatten().unwrap_or(0).min(JOB_MAX) + 1);
     }
-    let (mut count, mut unfinished) = (0, 0);
     let mut write = fresh.prepare(&insert("INSERT INTO jobs", &rows::JOB))?;
     for row in &jobs {
         rows::bind_job(row, &mut Binder::new(&mut write))?;
         write.raw_execute()?;
-        count += 1;
         next = next.max(whole(row.job) + 1);
         if row.state != pinfold_proto::JobState::Exited {
-            unfinished += 1;
             salvage_job(old, fresh, row.job)?;
         }
     }
     open::keep_next_job(fresh, u64::try_from(next.min(JOB_MAX)).unwrap_or(1))?;
-    Ok((count, unfinished))
+    Ok(())
+}
+
+/// The jobs that only their pages tell of. Of two rows of one job, as a page that is free again may have an older one, that
+/// which says that it is over counts.
+fn salvage_pages(pages: &Pages, fresh: &Connection) -> rusqlite::Result<()> {
+    let known: BTreeSet<i64> = fresh
+        .prepare("SELECT job FROM jobs")?
+        .query_map([], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    // In the order of the table; a row of an older version has the first of them only.
+    let columns: Vec<String> = fresh
+        .prepare("SELECT name FROM pragma_table_info('jobs') ORDER BY cid")?
+        .query_map([], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut result = Ok(());
+    pages.records(COLUMNS_MIN..=columns.len(), |record| {
+        if result.is_ok() && (1..=JOB_MAX).contains(&record.number) && !known.contains(&record.number) {
+            result = insert_record(fresh, &columns, record);
+        }
+    });
+    result
+}
+
+fn insert_record(fresh: &Connection, columns: &[String], record: Record) -> rusqlite::Result<()> {
+    let columns = &columns[..record.columns.len()];
+    let set: Vec<String> = columns.iter().skip(1).map(|name| format!("{name} = excluded.{name}")).collect();
+    let sql = format!(
+        "INSERT INTO jobs ({}) VALUES ({}) ON CONFLICT (job) DO UPDATE SET {} \
+         WHERE jobs.state <> 'exited' AND excluded.state = 'exited'",
+        columns.join(","),
+        vec!["?"; columns.len()].join(","),
+        set.join(",")
+    );
+    let number = std::iter::once(rusqlite::types::Value::Integer(record.number));
+    let values = number.chain(record.columns.into_iter().skip(1));
+    match fresh.prepare_cached(&sql)?.execute(rusqlite::params_from_iter(values)) {
+        Ok(_) => Ok(()),
+        // What the table's types and CHECKs do not take is no job.
+        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation) => Ok(()),
+        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::TypeMismatch) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// How many jobs there are, and how many of them are not over; notes that no number of theirs is given again.
+fn count(fresh: &Connection) -> rusqlite::Result<(u64, u64)> {
+    open::keep_next_job(fresh, open::next_job(fresh)?)?;
+    let sql = "SELECT count(*), count(*) FILTER (WHERE state <> 'exited') FROM jobs";
+    let (jobs, unfinished): (i64, i64) = fresh.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok((u64::try_from(jobs).unwrap_or(0), u64::try_from(unfinished).unwrap_or(0)))
 }
 
 /// Samples and decisions of one job, as far as they can be read.

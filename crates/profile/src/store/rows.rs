@@ -42,7 +42,7 @@ pub(super) const JOB_FIXED: [&str; 28] = [
 ];
 
 /// The columns of `jobs`; the key first.
-pub(super) const JOB: [&str; 94] = [
+pub(super) const JOB: [&str; 95] = [
     "job",
     "uid",
     "user",
@@ -82,6 +82,7 @@ pub(super) const JOB: [&str; 94] = [
     "ended_us",
     "suspended_us",
     "frozen_since_us",
+    "suspended",
     "cpus",
     "keeper_pid",
     "keeper_start_ticks",
@@ -267,7 +268,7 @@ pub(super) fn bind_job(row: &JobRow, to: &mut Binder<'_, '_>) -> rusqlite::Resul
     bind_spec(&row.spec, to)?;
     to.put(row.priority)?.put(class_word(row.class))?.put(state_word(row.state))?;
     to.number(row.submitted_us)?.maybe(row.started_us)?.maybe(row.ended_us)?;
-    to.number(row.suspended_us)?.maybe(row.frozen_since_us)?.put(&row.cpus)?;
+    to.number(row.suspended_us)?.maybe(row.frozen_since_us)?.put(row.suspended)?.put(&row.cpus)?;
     for process in [row.keeper, row.main] {
         to.put(process.map(|process| process.pid))?.maybe(process.map(|process| process.start_ticks))?;
     }
@@ -387,6 +388,7 @@ pub(super) fn read_job(row: &Row<'_>) -> rusqlite::Result<JobRow> {
         ended_us,
         suspended_us: from.number()?,
         frozen_since_us: from.maybe()?,
+        suspended: from.yes()?,
         cpus: from.maybe_text()?,
         keeper: read_process(from)?,
         main: read_process(from)?,

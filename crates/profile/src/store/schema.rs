@@ -13,12 +13,12 @@ use rusqlite::{Connection, OptionalExtension};
 pub(super) const APPLICATION_ID: i32 = 0x5046_4C44;
 
 /// The newest version known here.
-pub(super) const VERSION: u32 = 22;
+pub(super) const VERSION: u32 = 23;
 
 /// What leads from version n to n + 1.
 const STEPS: [&str; VERSION as usize] = [
     TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS, SCRATCH, FILES, REQUEUE, NODES, NETWORK, SHARES,
-    CHECKPOINT, ARRAYS, COUNTS, HOST, LAY, ALLOCATION, DISK, ADOPTED, NEEDED, TERMS,
+    CHECKPOINT, ARRAYS, COUNTS, HOST, LAY, ALLOCATION, DISK, ADOPTED, NEEDED, TERMS, SUSPENDED,
 ];
 
 /// Version 1: the tables.
@@ -429,6 +429,11 @@ ALTER TABLE jobs ADD COLUMN needed_bytes INTEGER CHECK (needed_bytes >= 0);
 const TERMS: &str = "
 ALTER TABLE jobs ADD COLUMN terms TEXT CHECK (json_valid(terms));
 ALTER TABLE jobs ADD COLUMN ended_by TEXT;
+";
+
+/// Version 23: jobs that a user suspended, which outlasts the daemon.
+const SUSPENDED: &str = "
+ALTER TABLE jobs ADD COLUMN suspended INTEGER NOT NULL DEFAULT 0 CHECK (suspended IN (0, 1));
 ";
 
 /// The version of a file; 0 for an empty one.

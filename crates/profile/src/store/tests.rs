@@ -378,7 +378,7 @@ prop_compose! {
         (cpus, reason) in (proptest::option::of("[0-9,-]{0,9}"), proptest::option::of(".*")),
         (keeper, main) in (any_process(), any_process()),
         (ending, usage) in (proptest::option::of(any_ending().boxed()), any_usage().boxed()),
-        (requeues, checkpoints, requeuing) in any::<(u32, u32, bool)>(),
+        (requeues, checkpoints, requeuing, suspended) in any::<(u32, u32, bool, bool)>(),
         lay in proptest::option::of((any::<bool>(), any::<u32>())),
         needed_bytes in any_maybe(),
     ) -> JobRow {
@@ -389,6 +389,7 @@ prop_compose! {
             ended_us: times.2,
             suspended_us: times.3,
             frozen_since_us: times.4,
+            suspended,
             requeues,
             end: [None, Some(End::Timeout), Some(End::Dependency)][usize::try_from(requeues % 3).unwrap()],
             checkpoints,

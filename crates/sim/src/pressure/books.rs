@@ -513,7 +513,8 @@ impl Books {
         }
         let learned = entry.request.kind.and_then(|kind| self.learned.get(&kind)).copied();
         let asked = entry.request.memory.map(Claim::of);
-        learned.or(asked)
+        let floor = entry.request.memory.filter(|_| learned.is_none_or(|claim| !claim.is_evidence()));
+        learned.map(|claim| claim.at_least(floor.unwrap_or(0))).or(asked)
     }
 
     /// The same, but for what it may get on without.

@@ -93,7 +93,7 @@ pub(crate) struct Host {
     pub(crate) serial_us: u64,
     claims: Claims,
     /// The peaks of ended jobs, as they are on the disk.
-    history: Vec<(Kind, Peak, Option<u64>)>,
+    history: Vec<(Kind, JobId, Peak, Option<u64>)>,
     requests: BTreeMap<JobId, (Request, Instant, Option<Instant>)>,
     starting: BTreeMap<JobId, Class>,
     /// How often in a row each job's last freeze or thaw failed.
@@ -114,7 +114,7 @@ impl Host {
         let history = options
             .history
             .iter()
-            .map(|&(kind, peak)| (Kind::of(kind), Peak::of(peak << 10), None))
+            .map(|&(kind, peak)| (Kind::of(kind), JobId(0), Peak::of(peak << 10), None))
             .collect();
         Self {
             dice,
@@ -370,8 +370,8 @@ impl Host {
             // What readings did not show counts as needed.
             let cold = held.map_or(0, |info| info.memory_peak_bytes - info.memory_need_bytes);
             let peak = Peak { held_bytes, needed_bytes: held_bytes - cold };
-            self.history.push((kind, peak, request.memory));
-            let claim = self.claims.ended(kind, peak, request.memory);
+            self.history.push((kind, job, peak, request.memory));
+            let claim = self.claims.ended(kind, job, peak, request.memory);
             self.deliver(Event::Learned(kind, claim))?;
         }
         self.books.over(job)?;
@@ -417,8 +417,8 @@ impl Host {
         let cores = cores.map(|core| CpuSet::single(PuOs(core))).collect();
         self.deliver(Event::Machine(Machine::flat(cores)))?;
         self.claims = Claims::default();
-        for (kind, peak, asked) in self.history.clone() {
-            let claim = self.claims.ended(kind, peak, asked);
+        for (kind, job, peak, asked) in self.history.clone() {
+            let claim = self.claims.ended(kind, job, peak, asked);
             self.deliver(Event::Learned(kind, claim))?;
         }
         let now = self.now();

@@ -63,7 +63,7 @@ fn is_refused(wire: &mut Wire, request: &Request) {
 
 /// Past the queue, a drain, and the site's programs.
 fn nothing_runs_that_was_not_started(kind: Kind) {
-    let Some(mut host) = shared(kind, &["slots.factor=4"]) else { return };
+    let Some(mut host) = shared(kind, &["slots.factor=4", "access.exclusive=*"]) else { return };
     assert_eq!(host.pinfold(["drain"]).code, Some(0));
     let child = sleeper(ATTACKER);
     let pid = child.0.id();

@@ -206,7 +206,7 @@ fn reservations_of_an_earlier_daemon_have_bounds(kind: Kind) {
 
 /// However many isolated jobs a user asks for, others keep their share of the cores.
 fn isolated_jobs_keep_within_the_share(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
+    let Some(host) = shared(kind, &["slots.factor=4", "access.exclusive=*"]) else { return };
     let cores = host.status(&[]).slots.cores;
     if cores < 2 {
         return println!("skipped: one core is no one's alone");

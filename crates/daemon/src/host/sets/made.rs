@@ -34,7 +34,7 @@ impl Sets {
         if idle {
             let config = &ctx.configured.config;
             if !rights::may_have_the_host(config, user) {
-                return Err(denied("idle cores are for the users in `access.exclusive`"));
+                return Err(denied("idle cores are for operators and the users in `access.exclusive`"));
             }
             bounded::check(config, user, &asked)?;
         } else {

@@ -23,6 +23,7 @@ fn row(job: u64) -> JobRow {
         suspended_us: 0,
         frozen_since_us: None,
         end: None,
+        suspended: false,
         requeues: 0,
         checkpoints: 0,
         requeuing: false,

@@ -178,6 +178,61 @@ fn a_damaged_page_costs_only_the_jobs_on_it() {
     assert_eq!(store.check().unwrap().problems, Vec::<String>::new());
 }
 
+/// What leads to the pages of jobs is gone, the pages are not: every job comes back, those of the log too, and the numbers
+/// go on.
+#[test]
+fn a_page_that_leads_to_others_costs_no_job() {
+    let Template { file, log } = template();
+    let all = FINISHED + UNFINISHED;
+    let root: usize = {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE_NAME);
+        fs::write(&path, &file).unwrap();
+        let connection = Connection::open(&path).unwrap();
+        let sql = "SELECT rootpage FROM sqlite_schema WHERE name = 'jobs'";
+        connection.query_row(sql, [], |row| row.get::<_, u16>(0)).unwrap().into()
+    };
+    let wreck = |bytes: &mut [u8], page: usize| bytes[(page - 1) * 4096..page * 4096].fill(0xa5);
+    type Damage<'a> = Box<dyn Fn(&mut Vec<u8>, &mut Vec<u8>) + 'a>;
+    let cases: [(&str, Damage<'_>); 4] = [
+        ("the header", Box::new(|file, _| file[..100].fill(0))),
+        ("the first page", Box::new(|file, _| wreck(file, 1))),
+        (
+            "the root of jobs",
+            Box::new(|file, log| {
+                wreck(file, root);
+                log.clear();
+            }),
+        ),
+        (
+            "both, and the log is gone",
+            Box::new(|file, log| {
+                wreck(file, 1);
+                wreck(file, root);
+                log.clear();
+            }),
+        ),
+    ];
+    for (what, damage) in cases {
+        let (mut file, mut log) = (file.clone(), log.clone());
+        damage(&mut file, &mut log);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE_NAME);
+        fs::write(&path, &file).unwrap();
+        fs::write(open::beside(&path, "-wal"), &log).unwrap();
+        let want = if log.is_empty() { FINISHED } else { all };
+        let Opened { mut store, recovered } = Store::open(dir.path()).unwrap();
+        let recovered = recovered.expect("it was damaged");
+        assert_eq!((recovered.jobs, recovered.unfinished), (want, want - FINISHED), "{what}");
+        for job in 1..=want {
+            let row = if job <= FINISHED { exited(job) } else { queued(job) };
+            assert_eq!(store.job(job).unwrap().as_ref(), Some(&row), "{what}");
+        }
+        assert!(store.next_job() > want, "{what}");
+        work_with(store).unwrap_or_else(|error| panic!("{what}: {error}"));
+    }
+}
+
 #[test]
 fn a_recovery_that_was_cut_off_is_completed() {
     let dir = tempfile::tempdir().unwrap();

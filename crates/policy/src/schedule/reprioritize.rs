@@ -1,0 +1,52 @@
+//! A running job has another priority: it takes the home cores that a new job of that priority would take, and gives its
+//! own to those that go before it now.
+//!
+//! Slots need nothing here: the pass looks at them after every event, by the priorities of then. Absent: jobs that wish
+//! certain cores or asked for idle cycles, which take nobody's home when they start either.
+
+use crate::api::{Class, JobId, Preemption, Reason};
+use crate::cores::{assign, pick};
+use crate::jobs::{Key, Promotable};
+use crate::rooms::Rooms;
+use crate::schedule::plan;
+
+/// Has homes change hands, after the priority of `id` changed.
+pub(crate) fn priority_changed(rooms: &mut Rooms, id: JobId) {
+    let takes = rooms.settings.schedule && rooms.settings.preemption != Preemption::Off;
+    if !takes || rooms.cores.exclusive().is_some() {
+        return;
+    }
+    take_homes(rooms, id, |_| true);
+    for higher in pick::highest_first(rooms) {
+        if take_homes(rooms, higher, |job| job == id) {
+            rooms.pending.request_update(higher, Reason::PromotedToFreeCore);
+            return;
+        }
+    }
+}
+
+/// A backfiller becomes a primary if primaries of lower priority that `may` be demoted have the homes that it lacks; says
+/// whether it did.
+fn take_homes(rooms: &mut Rooms, id: JobId, may: impl Fn(JobId) -> bool) -> bool {
+    let lacks = |key: &Key| {
+        key.class == Class::Backfill
+            && matches!(key.promotable, Some(Promotable::To(homes)) if homes > rooms.cores.grid().free_homes())
+    };
+    let key = rooms.jobs.live(id).filter(|live| live.aside.is_none()).and_then(|live| live.key);
+    let Some(key) = key.filter(lacks) else { return false };
+    let Some(demoted) = plan::to_demote(rooms, id, rooms.cores.grid().free_homes(), may) else {
+        return false;
+    };
+    for &job in &demoted {
+        assign::release(rooms, job);
+    }
+    let homes = pick::homes_for(rooms, id).expect("so many homes were given up");
+    assign::release(rooms, id);
+    assign::occupy(rooms, id, Class::Primary, homes);
+    for job in demoted {
+        let cores = pick::pinning_for(rooms, job, rooms.jobs[&job].slots());
+        assign::occupy(rooms, job, Class::Backfill, cores);
+        rooms.pending.request_update(job, Reason::Preempted { by: id, priority: key.priority });
+    }
+    true
+}
