@@ -17,6 +17,7 @@ mod figures;
 mod finish;
 mod house;
 mod keeper;
+mod neighbours;
 mod open;
 mod operate;
 mod pieces;

@@ -145,7 +145,8 @@ impl Board {
     /// When the file cannot be made or written.
     pub fn publish(&mut self, entry: Entry) -> Result<(), BoardError> {
         let dir = self.path.clone();
-        let failed = |what| move |error: rustix::io::Errno| BoardError::Use { what, dir, source: error.into() };
+        let failed =
+            |what| move |error: rustix::io::Errno| BoardError::Use { what, dir, source: error.into() };
         let text = entry.text();
         let own = match self.own.take().filter(Own::is_there) {
             Some(own) => own,

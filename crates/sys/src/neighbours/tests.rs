@@ -35,7 +35,8 @@ fn numbers_and_nothing_else_are_taken() {
         text.replace(" 0", "  0"),
         text.clone() + "more\n",
         text.replace('\n', " 00000000000000000001\n"),
-        "pinfold 1 99999999999999999999 00000000000000000000 00000000000000000000 00000000000000000000\n".into(),
+        "pinfold 1 99999999999999999999 00000000000000000000 00000000000000000000 00000000000000000000\n"
+            .into(),
     ] {
         assert_eq!(Entry::parse(&odd), None, "{odd:?}");
     }
@@ -126,7 +127,8 @@ impl Drop for Other {
 
 /// Whether this can be tried; who cannot be two users is told.
 fn two_users() -> bool {
-    let able = rustix::process::geteuid().is_root() && Command::new("python3").arg("--version").output().is_ok();
+    let able =
+        rustix::process::geteuid().is_root() && Command::new("python3").arg("--version").output().is_ok();
     if !able {
         println!("skipped: only root, with python3, can be two users");
     }
@@ -178,20 +180,30 @@ fn what_is_planted_counts_for_nothing() {
         ("for others to write to", made(dir.path(), STRANGER, &format!("{lock}\nos.chmod(name, 0o666)"))),
         ("under two names", made(dir.path(), STRANGER, &format!("{lock}\nos.link(name, name + 'x')"))),
         ("huge", made(dir.path(), STRANGER, &format!("{lock}\nos.truncate(name, 1 << 40)"))),
-        ("no numbers", made(dir.path(), STRANGER, &format!("{lock}\nf.seek(0); f.write('\\0' * 40); f.flush()"))),
-        ("a dead user's, kept alive", format!(
-            "import fcntl\nf = open('{named}.{victim}.0123456789abcdef')\nfcntl.lockf(f, fcntl.LOCK_SH)\n\
+        (
+            "no numbers",
+            made(dir.path(), STRANGER, &format!("{lock}\nf.seek(0); f.write('\\0' * 40); f.flush()")),
+        ),
+        (
+            "a dead user's, kept alive",
+            format!(
+                "import fcntl\nf = open('{named}.{victim}.0123456789abcdef')\nfcntl.lockf(f, fcntl.LOCK_SH)\n\
              fcntl.flock(f, fcntl.LOCK_EX)"
-        )),
+            ),
+        ),
         ("a pipe", format!("import os\nos.mkfifo('{named}.{STRANGER}.00000000000000f1', 0o644)")),
         ("a directory", format!("import os\nos.mkdir('{named}.{STRANGER}.00000000000000f2')")),
         ("a link", format!("import os\nos.symlink('/dev/zero', '{named}.{STRANGER}.00000000000000f3')")),
-        ("a link to a pipe", format!(
-            "import os\nos.symlink('{named}.{STRANGER}.00000000000000f1', '{named}.{STRANGER}.00000000000000f4')"
-        )),
-        ("many", format!(
-            "for i in range(3000): open('{named}.{STRANGER}.%016x' % (0xa0000 + i), 'w').close()"
-        )),
+        (
+            "a link to a pipe",
+            format!(
+                "import os\nos.symlink('{named}.{STRANGER}.00000000000000f1', '{named}.{STRANGER}.00000000000000f4')"
+            ),
+        ),
+        (
+            "many",
+            format!("for i in range(3000): open('{named}.{STRANGER}.%016x' % (0xa0000 + i), 'w').close()"),
+        ),
     ] {
         let planted = Other::runs(STRANGER, &script);
         assert_eq!(board.others(), [], "{what}");
@@ -213,7 +225,8 @@ fn a_user_of_a_user_namespace_is_none() {
     let dir = place();
     let board = Board::open(Some(dir.path())).unwrap();
     let script = made(dir.path(), STRANGER, "fcntl.lockf(f, fcntl.LOCK_EX)");
-    let apart = format!("import os\nassert hasattr(os, 'unshare'), 'old'\nos.unshare(os.CLONE_NEWUSER)\n{script}");
+    let apart =
+        format!("import os\nassert hasattr(os, 'unshare'), 'old'\nos.unshare(os.CLONE_NEWUSER)\n{script}");
     let able = Command::new("python3").args(["-c", "import os; os.unshare(os.CLONE_NEWUSER)"]).output();
     if !able.is_ok_and(|output| output.status.success()) {
         return println!("skipped: no user namespace, or a Python before 3.12");
