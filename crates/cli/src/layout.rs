@@ -1,9 +1,10 @@
 //! `pinfold layout`: what a request in Slurm's words would get on a machine, without running it.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use clap::{Args, ValueEnum};
-use pinfold_place::layout::{Host, Layout, LayoutRequest, Select, lay_out};
+use pinfold_place::layout::{Host, HostList, Layout, LayoutRequest, Select, lay_out};
 use pinfold_proto::ExitCode;
 use pinfold_sys::discover;
 use pinfold_topo::spec::Source;
@@ -77,8 +78,8 @@ pub(crate) fn layout(args: &LayoutArgs) -> Result<(), Failure> {
         LayoutSelect::Cpu => Select::Cpu,
     };
     match lay_out(&hosts, &request, select) {
-        Ok(layout) if args.json => print_json(&as_json(&layout)),
-        Ok(layout) => print_text(|out| write_layout(&layout, out)),
+        Ok(layout) if args.json => print_json(&as_json(&layout, &named(&request))),
+        Ok(layout) => print_text(|out| write_layout(&layout, &named(&request), out)),
         Err(error) => {
             if args.json {
                 let error = error.to_string();
@@ -94,6 +95,7 @@ fn request(args: &LayoutArgs) -> Result<LayoutRequest, Failure> {
     for (name, value) in args.options.given() {
         request.set(name, value.as_deref()).map_err(|error| Failure::new(ExitCode::Usage, error))?;
     }
+    args.options.tasks.read_hosts(&mut request)?;
     Ok(request)
 }
 
@@ -134,11 +136,19 @@ fn host(topology: Topology, free: Option<&CpuSet>) -> Result<Host, Failure> {
     Ok(Host { topology, free: free.clone() })
 }
 
-fn as_json(layout: &Layout) -> Value {
+/// Which host each name of a list stands for.
+fn named(request: &LayoutRequest) -> BTreeMap<usize, &str> {
+    request.hosts.as_ref().map(HostList::named).unwrap_or_default()
+}
+
+fn as_json(layout: &Layout, names: &BTreeMap<usize, &str>) -> Value {
     let hosts: Vec<Value> = layout
         .hosts
         .iter()
-        .map(|share| json!({ "host": share.host, "allocated": share.allocated.to_string() }))
+        .map(|share| {
+            let (host, name) = (share.host, names.get(&share.host));
+            json!({ "host": host, "name": name, "allocated": share.allocated.to_string() })
+        })
         .collect();
     let tasks: Vec<Value> = layout
         .tasks
@@ -151,9 +161,10 @@ fn as_json(layout: &Layout) -> Value {
     json!({ "version": JSON_VERSION, "error": null, "hosts": hosts, "tasks": tasks })
 }
 
-fn write_layout(layout: &Layout, out: &mut dyn Write) -> io::Result<()> {
+fn write_layout(layout: &Layout, names: &BTreeMap<usize, &str>, out: &mut dyn Write) -> io::Result<()> {
     for share in &layout.hosts {
-        writeln!(out, "host {}  allocated {}", share.host, share.allocated)?;
+        let name = names.get(&share.host).map(|name| format!(" ({name})")).unwrap_or_default();
+        writeln!(out, "host {}{name}  allocated {}", share.host, share.allocated)?;
     }
     writeln!(out, "{:>6} {:>6}  PUs", "task", "host")?;
     for place in &layout.tasks {

@@ -65,6 +65,7 @@ impl Asked {
             set.map_err(|error| Failure::new(ExitCode::Usage, error))?;
             given.push((name.to_owned(), value));
         }
+        tasks.read_hosts(&mut request)?;
         request.exclusive = options.exclusive;
         if let Some(place) = options.place.filter(|place| *place != PlaceArg::Auto)
             && let Some(other) = says_where(&request)

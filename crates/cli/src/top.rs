@@ -293,6 +293,7 @@ fn nothing() -> StatusView {
         projects: Vec::new(),
         at_s: None,
         reading: None,
+        neighbours: None,
         draining: false,
         jobs: Vec::new(),
         warnings: Vec::new(),

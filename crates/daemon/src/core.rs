@@ -16,6 +16,7 @@ pub(crate) mod poller;
 pub(crate) mod process;
 pub(crate) mod reports;
 pub(crate) mod service;
+pub(crate) mod share;
 pub(crate) mod turns;
 pub(crate) mod words;
 

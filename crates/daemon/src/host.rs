@@ -7,6 +7,7 @@ pub(crate) mod in_ram;
 pub(crate) mod isolated;
 pub(crate) mod limits;
 pub(crate) mod machine;
+pub(crate) mod neighbours;
 pub(crate) mod own_nodes;
 pub(crate) mod sets;
 
@@ -19,6 +20,7 @@ use crate::host::guard::Guard;
 use crate::host::isolated::Isolated;
 use crate::host::limits::HostProcesses;
 use crate::host::machine::Seen;
+use crate::host::neighbours::Neighbours;
 use crate::host::own_nodes::OwnNodes;
 use crate::host::sets::Sets;
 use crate::store::state_dir::StateDir;
@@ -42,6 +44,8 @@ pub(crate) struct Host {
     pub(crate) host_processes: HostProcesses,
     /// and how many it had when they were last counted.
     pub(crate) processes_seen: usize,
+    /// Other users' daemons.
+    pub(crate) neighbours: Neighbours,
     /// What doctor found of the host, and when.
     pub(crate) examined: Option<(u64, DoctorView)>,
 }
@@ -59,6 +63,7 @@ impl Host {
             host_processes,
             // A guess, until they are counted.
             processes_seen: 2048,
+            neighbours: Neighbours::default(),
             examined: None,
         })
     }

@@ -19,6 +19,7 @@ mod gates;
 mod house;
 mod keeper;
 mod named;
+mod neighbours;
 mod open;
 mod operate;
 mod pieces;

@@ -12,6 +12,7 @@ mod cores;
 mod distribution;
 mod error;
 mod grid;
+mod hostlist;
 mod request;
 mod select;
 mod tasks;
@@ -23,6 +24,7 @@ pub use binding::{CpuBind, Level, Manual};
 pub use distribution::{Distribution, OverHosts, Within};
 pub use error::{LayoutError, OptionError};
 pub use grid::{Host, Select};
+pub use hostlist::HostList;
 pub use request::{Hint, LayoutRequest};
 
 use affinity::Part;
@@ -64,11 +66,11 @@ pub struct Layout {
 /// # Errors
 /// When the request cannot be met; see [`LayoutError`].
 pub fn lay_out(hosts: &[Host], request: &LayoutRequest, select: Select) -> Result<Layout, LayoutError> {
-    let wants = Wants::new(request, select)?;
+    let wants = Wants::new(request, select, hosts.len())?;
     let grids: Vec<Grid> = hosts.iter().map(Grid::new).collect();
     let (offers, chosen) = allocate(&wants, &grids)?;
     let room: Vec<usize> = chosen.iter().map(|&(_, cpus)| cpus).collect();
-    let given = tasks::cpus_per_host(&wants, &room);
+    let given = if wants.named.is_some() { room } else { tasks::cpus_per_host(&wants, &room) };
     let mut parts: Vec<(usize, Vec<bool>)> = Vec::new();
     for (&(host, _), &cpus) in chosen.iter().zip(&given) {
         let offered = offers[host].as_ref().map(|offer| offer.cores.as_slice()).unwrap_or_default();
@@ -111,11 +113,15 @@ fn allocate(wants: &Wants, grids: &[Grid]) -> Result<(Vec<Option<Offer>>, Chosen
         let busy = wants.exclusive && !grid.idle();
         if busy { vec![false; grid.core_count()] } else { grid.free() }
     });
-    if let Ok(chosen) = select::choose(wants, grids, &now) {
+    let choose = |offers: &[Option<Offer>]| match &wants.named {
+        Some(hosts) => select::named(wants, offers, hosts),
+        None => select::choose(wants, grids, offers),
+    };
+    if let Ok(chosen) = choose(&now) {
         return Ok((now, chosen));
     }
     let idle = offers(&Grid::existing);
-    select::choose(wants, grids, &idle)?;
+    choose(&idle)?;
     Err(LayoutError::Busy)
 }
 
@@ -138,7 +144,10 @@ fn step(
             cpus / wants.cpus_per_task
         })
         .collect();
-    let ranks = tasks::ranks_per_host(wants, &room, false);
+    let ranks = match &wants.named {
+        Some(hosts) => parts.iter().map(|(host, _)| tasks::ranks_on(hosts, *host)).collect(),
+        None => tasks::ranks_per_host(wants, &room, false),
+    };
     for ((host, cores), ranks) in parts.iter().zip(&ranks) {
         let grid = &grids[*host];
         layout.hosts.push(Share { host: *host, allocated: grid.pus_of_cores(cores) });

@@ -58,6 +58,8 @@ fn options() -> impl Strategy<Value = Vec<String>> {
         "--distribution=cyclic:cyclic",
         "--distribution=plane=2",
         "--distribution=block:fcyclic",
+        "--distribution=arbitrary",
+        "--nodelist=1,0*3,1",
         "--hint=nomultithread",
         "--hint=memory_bound",
         "--cpu-bind=cores",

@@ -33,6 +33,8 @@ pub struct Config {
     pub host_memory_reserve: Option<u64>,
     /// `host.swap`: swap that jobs may be paged out to; `None`: all there is.
     pub host_swap: Option<u64>,
+    /// `host.neighbours`: whether the host is shared evenly with other users' daemons; `None`: unless this one is root's.
+    pub host_neighbours: Option<bool>,
     /// `slots.factor`, in thousandths of slots per core.
     pub slots_factor_milli: u32,
     /// `slots.queue_depth`: jobs that may wait, per core.
@@ -162,6 +164,11 @@ pub const KEYS: &[Key] = &[
     key("host.memory", "", "what all jobs together may hold in RAM, as 8GiB; unset: all but the reserve"),
     key("host.memory_reserve", "", "RAM left to everything else; unset: 2 %, at least 256MiB"),
     key("host.swap", "", "swap that jobs may be paged out to; unset: all there is"),
+    key(
+        "host.neighbours",
+        "",
+        "whether the host is shared evenly with other users' daemons that have jobs: on, off; unset: on, off for root's",
+    ),
     key("slots.factor", "1.5", "slots per core, 0 to 4; 0 holds every job"),
     key("slots.queue_depth", "100000", "jobs that may wait, per core; a further one is refused"),
     key("slots.queue_ttl", "", "how long a job may wait before it expires; unset: for ever"),
@@ -337,6 +344,7 @@ impl Default for Config {
             host_memory: None,
             host_memory_reserve: None,
             host_swap: None,
+            host_neighbours: None,
             slots_factor_milli: 1500,
             slots_queue_depth: 100_000,
             slots_queue_ttl: None,
@@ -447,6 +455,7 @@ impl Config {
             "host.memory" => self.host_memory.map(size).unwrap_or_default(),
             "host.memory_reserve" => self.host_memory_reserve.map(size).unwrap_or_default(),
             "host.swap" => self.host_swap.map(size).unwrap_or_default(),
+            "host.neighbours" => self.host_neighbours.map(|on| on.to_string()).unwrap_or_default(),
             "cpu.housekeeping" => self.cpu_housekeeping.to_string(),
             "memory.governor" => self.memory_governor.to_string(),
             "memory.prediction" => self.memory_prediction.to_string(),
@@ -527,6 +536,7 @@ impl Config {
             "host.memory" => value.optional_size().map(|bytes| self.host_memory = bytes),
             "host.memory_reserve" => value.optional_size().map(|bytes| self.host_memory_reserve = bytes),
             "host.swap" => value.optional_size().map(|bytes| self.host_swap = bytes),
+            "host.neighbours" => value.optional_switch().map(|on| self.host_neighbours = on),
             "memory.governor" => value.switch().map(|on| self.memory_governor = on),
             "memory.prediction" => value.switch().map(|on| self.memory_prediction = on),
             "memory.learn" => value.learn().map(|learn| self.memory_learn = learn),

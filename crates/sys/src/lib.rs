@@ -27,6 +27,7 @@ pub mod identity;
 pub mod lead;
 pub mod managers;
 pub mod mode;
+pub mod neighbours;
 pub mod paths;
 pub mod peer;
 pub mod procfs;

@@ -1,8 +1,18 @@
 //! Slurm's layout options that a job has as well.
 
-use clap::Args;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
+use pinfold_place::layout::{HostList, LayoutRequest, OverHosts};
+use pinfold_proto::ExitCode;
+
+use crate::failure::Failure;
 use crate::job::switch::Switch;
+
+/// No list of hosts is longer than this, in bytes.
+const NODEFILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// The layout options that a job has as well, each also as an environment variable. Absent here: `PINFOLD_NTASKS`,
 /// which jobs find in their environment, see `tasks`.
@@ -95,7 +105,7 @@ pub(crate) struct TaskOptions {
         allow_negative_numbers = true
     )]
     ntasks_per_core: Option<String>,
-    /// block, cyclic or plane=N over hosts, then block, cyclic or fcyclic over sockets and cores
+    /// block, cyclic, plane=N or arbitrary over hosts, then block, cyclic or fcyclic over sockets and cores
     #[arg(
         short = 'm',
         long,
@@ -104,6 +114,20 @@ pub(crate) struct TaskOptions {
         value_name = "HOSTS[:SOCKETS[:CORES]]"
     )]
     distribution: Option<String>,
+    /// The host of each task for --distribution=arbitrary: n1,n2,n[3-5],n9*4; numbers are hosts by their place, other
+    /// names the hosts in the order in which they first appear
+    #[arg(
+        short = 'w',
+        long,
+        env = "PINFOLD_NODELIST",
+        hide_env_values = true,
+        value_name = "HOSTS",
+        conflicts_with = "nodefile"
+    )]
+    nodelist: Option<String>,
+    /// As --nodelist, from a file with a host a line [default with --distribution=arbitrary: $SLURM_HOSTFILE]
+    #[arg(long, env = "PINFOLD_NODEFILE", hide_env_values = true, value_name = "FILE")]
+    nodefile: Option<PathBuf>,
     /// compute_bound, memory_bound, multithread or nomultithread
     #[arg(long, env = "PINFOLD_HINT", hide_env_values = true, value_name = "HINT")]
     hint: Option<String>,
@@ -155,6 +179,21 @@ pub(crate) struct TaskOptions {
 }
 
 impl TaskOptions {
+    /// Reads the host file, where the tasks lie by one.
+    pub(crate) fn read_hosts(&self, request: &mut LayoutRequest) -> Result<(), Failure> {
+        let arbitrary = request.distribution.is_some_and(|by| by.hosts == Some(OverHosts::Arbitrary));
+        let slurms = || std::env::var_os("SLURM_HOSTFILE").filter(|_| arbitrary && self.nodelist.is_none());
+        let (option, path) = match &self.nodefile {
+            Some(path) => ("--nodefile", path.clone()),
+            None => match slurms() {
+                Some(path) => ("SLURM_HOSTFILE", PathBuf::from(path)),
+                None => return Ok(()),
+            },
+        };
+        request.hosts = Some(host_file(option, &path)?);
+        Ok(())
+    }
+
     /// The options that were given, by the names that `place` knows them by.
     pub(crate) fn given(&self) -> impl Iterator<Item = (&'static str, String)> + '_ {
         let valued = [
@@ -169,6 +208,7 @@ impl TaskOptions {
             ("--ntasks-per-socket", &self.ntasks_per_socket),
             ("--ntasks-per-core", &self.ntasks_per_core),
             ("--distribution", &self.distribution),
+            ("--nodelist", &self.nodelist),
             ("--hint", &self.hint),
             ("--cpu-bind", &self.cpu_bind),
             ("--mincpus", &self.mincpus),
@@ -181,4 +221,18 @@ impl TaskOptions {
         // A switch has an empty value.
         valued.chain(switches.into_iter().filter(|(_, given)| *given).map(|(name, _)| (name, String::new())))
     }
+}
+
+fn host_file(option: &str, path: &Path) -> Result<HostList, Failure> {
+    let failed = |error| Failure::doing(format!("{option}: failed to read {}", path.display()), &error);
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(NODEFILE_BYTES_MAX + 1).read_to_end(&mut bytes))
+        .map_err(failed)?;
+    if bytes.len() as u64 > NODEFILE_BYTES_MAX {
+        let text = format!("{option}: {} has more than {NODEFILE_BYTES_MAX} bytes", path.display());
+        return Err(Failure::new(ExitCode::Usage, text));
+    }
+    HostList::parse_file(option, &String::from_utf8_lossy(&bytes))
+        .map_err(|error| Failure::new(ExitCode::Usage, error))
 }

@@ -124,3 +124,20 @@ fn bad_input_names_the_option() {
     check("--hint fast", ExitCode::Usage, "--hint");
     check("-m wild", ExitCode::Usage, "--distribution");
 }
+
+#[test]
+fn a_list_of_hosts_names_this_one_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("hosts");
+    std::fs::write(&file, "# mine\nhere\nhere*2\n").unwrap();
+    let options = format!("-m arbitrary --nodefile {}", file.display());
+    assert_eq!(laid(&options).unwrap().ntasks, 3);
+    assert_eq!(laid("-m arbitrary -w here*2").unwrap().ntasks, 2);
+    let error = laid("-m arbitrary -w here,there").unwrap_err().to_string();
+    assert!(error.contains("`there` names a host beyond the 1 that there are"), "{error}");
+    let error = asked("-m arbitrary --nodefile /nowhere/hosts").unwrap_err().to_string();
+    assert!(error.contains("--nodefile: failed to read /nowhere/hosts"), "{error}");
+    std::fs::write(&file, "# none\n").unwrap();
+    let error = asked(&options).unwrap_err().to_string();
+    assert!(error.contains("--nodefile: no host is named"), "{error}");
+}

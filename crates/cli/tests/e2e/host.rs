@@ -32,6 +32,8 @@ pub(crate) struct Host {
     programs: PathBuf,
     settings: Vec<String>,
     daemon: Option<Child>,
+    /// Where its daemon meets those of other users: not in the host's own directory.
+    neighbours: PathBuf,
     /// Started by a wrapper: a command line before the daemon's own.
     wrapper: Vec<OsString>,
 }
@@ -54,7 +56,9 @@ impl Host {
         let dir = tempfile::Builder::new().prefix("pinfold-e2e-").tempdir().expect("a private directory");
         let programs = programs(dir.path(), kind);
         let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        let host = Self { kind, dir, programs, settings, daemon: None, wrapper: Vec::new() };
+        let neighbours = dir.path().join("neighbours");
+        let host = Self { kind, dir, programs, settings, daemon: None, neighbours, wrapper: Vec::new() };
+        meeting_place(&host.neighbours);
         fs::create_dir(host.path("work")).expect("a working directory");
         fs::create_dir(host.path("said")).expect("a directory for what commands say");
         // A user without rights owns everything; what root's commands write into it is root's own.
@@ -67,6 +71,11 @@ impl Host {
     /// Starts the daemon by this command line: `unshare -m sh -c '...; exec "$@"' sh`.
     pub(crate) fn wrap_daemon(&mut self, wrapper: &[&str]) {
         self.wrapper = wrapper.iter().map(OsString::from).collect();
+    }
+
+    /// Has the next daemon meet those of another host.
+    pub(crate) fn meet(&mut self, other: &Self) {
+        self.neighbours.clone_from(&other.neighbours);
     }
 
     /// Settings for the next start of the daemon.
@@ -111,6 +120,7 @@ impl Host {
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).current_dir(self.dir.path());
         scrub(&mut command);
+        command.env("PINFOLD_NEIGHBOURS_DIR", &self.neighbours);
         // A session of its own, as a service has: signals for the test's terminal are not the daemon's.
         command.process_group(0);
         self.kind.become_user(&mut command);
@@ -215,6 +225,7 @@ impl Host {
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         scrub(&mut command);
+        command.env("PINFOLD_NEIGHBOURS_DIR", &self.neighbours);
         // Not the tester's own, which may name directories that this host's user cannot enter.
         command
             .env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", self.programs.display()));
@@ -388,6 +399,12 @@ impl Drop for Host {
 pub(crate) fn send(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a process number");
     let _ = kill_process(pid, signal);
+}
+
+/// A directory in which daemons of several users find each other.
+fn meeting_place(path: &Path) {
+    fs::create_dir(path).expect("a directory for daemons");
+    fs::set_permissions(path, PermissionsExt::from_mode(0o1777)).expect("open to all");
 }
 
 /// Takes pinfold's own variables out of a command's environment, in case the tests run as somebody's job.

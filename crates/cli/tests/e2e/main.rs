@@ -36,6 +36,7 @@ mod measure;
 mod memory;
 mod metrics;
 mod modules;
+mod neighbours;
 mod operate;
 mod power;
 mod privacy;

@@ -10,6 +10,7 @@ use pinfold_topo::Topology;
 use crate::core::clock::Clock;
 use crate::core::options::{Configured, Options};
 use crate::core::poller::Poller;
+use crate::core::share::Share;
 
 /// See the module's page.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct Ctx {
     pub(crate) options: Options,
     pub(crate) configured: Configured,
     pub(crate) topology: Topology,
+    /// What of the host is this user's beside others' daemons.
+    pub(crate) share: Share,
     pub(crate) proc: Proc,
     pub(crate) containers: Containers,
     pub(crate) poller: Poller,

@@ -67,6 +67,8 @@ pub(crate) enum Event {
     HooksDone,
     /// NUMA nodes were cleared of foreign memory.
     NodesCleared,
+    /// It is time to look who else has jobs on the host, or to take what was found.
+    NeighboursDue,
     /// Jobs have waited long enough for NUMA nodes to be cleared.
     NodesDue,
     /// Users were looked up by number or name, or were waited for long enough.

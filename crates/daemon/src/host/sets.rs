@@ -359,10 +359,7 @@ impl Sets {
 
     /// The cores that jobs may use, as the scheduler wants them.
     pub(crate) fn machine(&self, ctx: &Ctx) -> Machine {
-        let usable = ctx.topology.usable();
-        let within =
-            ctx.configured.config.host_cpus.as_ref().map_or(usable.clone(), |set| set.intersection(&usable));
-        self.with_sets(ctx, &within)
+        self.with_sets(ctx, &usable(ctx))
     }
 }
 
@@ -376,7 +373,12 @@ pub(crate) fn cpus_for_jobs(policy: &Policy) -> CpuSet {
 /// The PUs that jobs and sets may be on.
 pub(crate) fn usable(ctx: &Ctx) -> CpuSet {
     let usable = ctx.topology.usable();
-    ctx.configured.config.host_cpus.as_ref().map_or(usable.clone(), |set| set.intersection(&usable))
+    let within =
+        ctx.configured.config.host_cpus.as_ref().map_or(usable.clone(), |set| set.intersection(&usable));
+    if ctx.share.is_whole() {
+        return within;
+    }
+    ctx.share.pus(&ctx.topology.cores_within(&usable), &within)
 }
 
 /// What to say when `host.cpus` names PUs that are not there: one configuration may be for hosts of several sizes.

@@ -182,12 +182,15 @@ impl MemorySampler {
 impl MemorySampler {
     /// Makes `host.memory` a bound of the kernel's, where it can be one.
     pub(crate) fn bound_memory(&mut self, ctx: &Ctx) {
-        let wanted = ctx.configured.config.host_memory;
+        let shared = (!ctx.share.is_whole()).then(|| budget_bytes(ctx));
+        let wanted = shared.or(ctx.configured.config.host_memory);
         if self.bound == wanted {
             return;
         }
         match ctx.containers.bound_all(wanted) {
             Ok(Applied::Done) => self.bound = wanted,
+            // Of a share nobody expects more.
+            Ok(Applied::Kept(_)) if !ctx.share.is_whole() => {}
             Ok(Applied::Kept(why)) => tracing::warn!(why, "`host.memory` is kept to by pinfold alone"),
             Err(error) => {
                 tracing::warn!(error = %in_full(&error), "`host.memory` is kept to by pinfold alone")
@@ -257,9 +260,18 @@ pub(crate) fn memory_settings(ctx: &Ctx) -> MemorySettings {
 
 /// What all jobs together may hold in RAM.
 pub(crate) fn budget_bytes(ctx: &Ctx) -> u64 {
+    let (_, there) = memory_there(ctx);
+    let most = most_bytes(ctx);
+    ctx.configured.config.host_memory.unwrap_or(most).min(there).min(match ctx.share.is_whole() {
+        true => there,
+        false => ctx.share.bytes(most),
+    })
+}
+
+/// What all jobs of the host may hold in RAM, whose ever they are.
+pub(crate) fn most_bytes(ctx: &Ctx) -> u64 {
     let (total, most) = memory_there(ctx);
-    let config = &ctx.configured.config;
-    config.host_memory.unwrap_or_else(|| most.saturating_sub(config.memory_reserve_bytes(total))).min(most)
+    most.saturating_sub(ctx.configured.config.memory_reserve_bytes(total))
 }
 
 /// The host's RAM, and what of it jobs could have at the most, in bytes.

@@ -121,6 +121,7 @@ impl Daemon {
             projects: projects::projects_view(&self.ctx),
             at_s: None,
             reading: readings::reading_at(&mut self.outbox.journal, self.ctx.clock.now_us()),
+            neighbours: self.host.neighbours.view(&self.ctx),
             draining: self.ctx.draining,
             jobs: views,
             warnings: self
@@ -166,6 +167,7 @@ impl Daemon {
             projects: Vec::new(),
             at_s: Some(seconds(at_us)),
             reading: readings::reading_at(&mut self.outbox.journal, at_us),
+            neighbours: None,
             draining: false,
             jobs: views,
             warnings: Vec::new(),
@@ -310,6 +312,8 @@ impl Daemon {
         let away = self.host.own_nodes.away(job).map(|words| ("its memory stays away", words));
         let told = of_nodes.into_iter().chain(away).filter(|_| is_live);
         numbers.extend(told.map(|(name, value)| NumberView { name: name.to_owned(), value }));
+        let share = self.host.neighbours.words(&self.ctx).filter(|_| is_live && row.started_us.is_none());
+        numbers.extend(share.map(|value| NumberView { name: "the host".to_owned(), value }));
         if let Some(reason) = row.reason.clone().filter(|_| is_live) {
             numbers.push(NumberView { name: "last".to_owned(), value: reason });
         }
@@ -346,6 +350,7 @@ impl Daemon {
         view.findings.extend(self.surroundings.clearing.finding());
         view.findings.extend(self.clients.names.finding());
         view.findings.extend(self.host.guard.finding());
+        view.findings.push(self.host.neighbours.finding(&self.ctx));
         view.findings.extend(self.service.turn.finding());
         view.turns = self.service.turn.view();
         view

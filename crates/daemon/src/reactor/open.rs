@@ -16,6 +16,7 @@ use crate::core::durable::Durable;
 use crate::core::options::{Configured, Options};
 use crate::core::poller::Poller;
 use crate::core::service::Service;
+use crate::core::share::Share;
 use crate::core::{Ctx, Outbox};
 use crate::host::Host;
 use crate::host::guard::Guard;
@@ -75,6 +76,7 @@ impl Daemon {
                 configured,
                 options: options.clone(),
                 topology,
+                share: Share::default(),
                 proc,
                 clock,
                 instance: state.instance().to_owned(),

@@ -23,6 +23,7 @@ impl Daemon {
                 crate::reactor::restore::free_memory_of(live.row.job, container);
             }
         }
+        self.host.neighbours.stop();
         let away = self.host.own_nodes.stop();
         for live in self
             .jobs

@@ -10,7 +10,7 @@ const QUIET_HOUSE_US: u64 = 600_000_000;
 
 impl Daemon {
     /// The table.
-    fn timers(&self) -> [(Option<u64>, Event); 18] {
+    fn timers(&self) -> [(Option<u64>, Event); 19] {
         let (meters, jobs, host) = (&self.meters, &self.jobs, &self.host);
         [
             (self.ctx.policy.next_wakeup().map(|at| at.0), Event::PolicyDue),
@@ -28,6 +28,7 @@ impl Daemon {
             (self.host.sets.sets_due_us(), Event::SetsDue),
             (self.clients.names.due_us(), Event::NamesKnown),
             (host.own_nodes.due_us(), Event::NodesDue),
+            (host.neighbours.due_us(&self.ctx), Event::NeighboursDue),
             (jobs.unheard.due_us(), Event::UnheardDue),
             (jobs.lingering.due_us(), Event::LingeringDue),
             (Some(self.service.house_keeping_us), Event::HouseKeeping),

@@ -153,6 +153,7 @@ impl Daemon {
             Event::Request(id, request) => {
                 // Admission is a check: it finds the machine as it is now, and changes nothing.
                 if matches!(request, Request::Submit { .. } | Request::Adopt { .. } | Request::SetAside(_)) {
+                    self.host.neighbours.hurry(self.ctx.clock.now_us());
                     self.look_at_host();
                 }
                 self.on_request(id, request);
@@ -193,6 +194,7 @@ impl Daemon {
             Event::NodesDue => {
                 self.host.own_nodes.on_nodes_due(&self.ctx, &mut self.outbox, &mut self.jobs.table)
             }
+            Event::NeighboursDue => self.on_neighbours_due(),
             Event::NamesKnown => {
                 self.look_at_host();
                 self.on_names_known();

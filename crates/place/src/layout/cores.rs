@@ -103,7 +103,7 @@ impl<'a> Cyclic<'a> {
     fn take(mut self, mut cpus: usize) -> Vec<bool> {
         let mut avoid = vec![false; self.grid.sockets];
         if let Some(per_socket) = self.wants.ntasks_per_socket {
-            avoid = self.sockets_to_avoid(per_socket, cpus);
+            avoid = self.sockets_to_avoid(per_socket * self.wants.cpus_per_task, cpus);
         } else if self.wants.cpus_per_task > 1 {
             cpus = self.take_whole_tasks(cpus);
         }
@@ -167,10 +167,8 @@ impl<'a> Cyclic<'a> {
         cpus
     }
 
-    /// Sockets that are not needed when each takes `per_socket` tasks, the first ones first.
+    /// Sockets that are not needed when each gives `per_socket` CPUs, the first ones first.
     fn sockets_to_avoid(&self, per_socket: usize, cpus: usize) -> Vec<bool> {
-        // Whole cores are taken, so whole cores are counted.
-        let cpus = cpus.next_multiple_of(self.per_core);
         let mut counts: Vec<usize> = self
             .offered
             .chunks(self.grid.cores)

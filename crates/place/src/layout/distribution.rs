@@ -11,6 +11,8 @@ pub enum OverHosts {
     Cyclic,
     /// Blocks of so many tasks go to consecutive hosts.
     Plane(usize),
+    /// Each task where a list of hosts says.
+    Arbitrary,
 }
 
 /// How tasks are dealt out within a host.
@@ -38,7 +40,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Reads `{*|block|cyclic|plane=N}[:{*|block|cyclic|fcyclic}[:{...}]][,{Pack|NoPack}]`.
+    /// Reads `{*|block|cyclic|plane=N|arbitrary}[:{*|block|cyclic|fcyclic}[:{...}]][,{Pack|NoPack}]`.
     pub(super) fn parse(option: &str, value: &str) -> Result<Self, OptionError> {
         let bad = || OptionError::Value { option: option.to_owned(), value: value.to_owned() };
         let (levels, pack) = match value.split_once(',') {
@@ -52,6 +54,7 @@ impl Distribution {
             "*" => None,
             "block" => Some(OverHosts::Block),
             "cyclic" => Some(OverHosts::Cyclic),
+            "arbitrary" => Some(OverHosts::Arbitrary),
             plane => {
                 let size = plane.strip_prefix("plane=").ok_or_else(bad)?;
                 let size = size.parse().ok().filter(|size| (1..=1 << 20).contains(size));

@@ -9,6 +9,9 @@ pub enum OptionError {
     /// The option needs a value and has none.
     #[error("the option {0} needs a value")]
     NoValue(String),
+    /// A list of hosts names none.
+    #[error("{0}: no host is named")]
+    NoHosts(String),
     /// The option does not take this value.
     #[error("the option {option} does not take `{value}`, but {}", taken(option))]
     Value {
@@ -25,7 +28,11 @@ fn taken(option: &str) -> &'static str {
         "-N" | "--nodes" => "how many hosts, or the least and the most: 2, 2-4",
         "-B" | "--extra-node-info" => "sockets[:cores[:threads]], each a number from 1 on, or *",
         "-m" | "--distribution" => {
-            "block, cyclic or plane=N over hosts, then :block, :cyclic or :fcyclic over sockets, and over cores"
+            "block, cyclic, plane=N or arbitrary over hosts, then :block, :cyclic or :fcyclic over sockets, and over \
+             cores"
+        }
+        "-w" | "--nodelist" | "--nodefile" | "SLURM_HOSTFILE" => {
+            "names of hosts in the order of the tasks: n1,n2,n[3-5],n9*4"
         }
         "--hint" => "compute_bound, memory_bound, multithread or nomultithread",
         "--cpu-bind" => {
@@ -73,6 +80,30 @@ pub enum LayoutError {
         asked: usize,
         /// The most that are laid out.
         most: usize,
+    },
+    /// A distribution by a list of hosts, without the list.
+    #[error(
+        "--distribution=arbitrary needs the host of each task: by --nodelist, --nodefile or the variable SLURM_HOSTFILE"
+    )]
+    NoNames,
+    /// A list of hosts that nothing asks for.
+    #[error("a list of hosts says where tasks run with --distribution=arbitrary alone")]
+    NamesWithoutUse,
+    /// The list of hosts is shorter than that of tasks.
+    #[error("{names} host names for {tasks} tasks")]
+    TooFewNames {
+        /// Names given.
+        names: usize,
+        /// Tasks asked for.
+        tasks: usize,
+    },
+    /// A name stands for no host.
+    #[error("`{name}` names a host beyond the {present} that there are")]
+    NoSuchHost {
+        /// The name.
+        name: String,
+        /// Hosts present.
+        present: usize,
     },
     /// No host has the sockets, cores or threads asked for.
     #[error("socket, core or thread specification can not be satisfied")]

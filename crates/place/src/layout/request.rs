@@ -4,6 +4,7 @@
 use super::binding::{CpuBind, Level};
 use super::distribution::Distribution;
 use super::error::OptionError;
+use super::hostlist::HostList;
 
 /// The largest count that an option may give; hosts have fewer PUs, jobs fewer tasks.
 pub(super) const COUNT_MAX: usize = 1 << 20;
@@ -46,6 +47,9 @@ pub struct LayoutRequest {
     pub ntasks_per_core: Option<usize>,
     /// `-m`, `--distribution`.
     pub distribution: Option<Distribution>,
+    /// `-w`, `--nodelist`, or the content of a `--nodefile`: the host of each task, for
+    /// `--distribution=arbitrary`.
+    pub hosts: Option<HostList>,
     /// `--hint`.
     pub hint: Option<Hint>,
     /// `--cpu-bind`.
@@ -100,6 +104,7 @@ impl LayoutRequest {
             "--ntasks-per-socket" => self.ntasks_per_socket = Some(count()?),
             "--ntasks-per-core" => self.ntasks_per_core = Some(count()?),
             "-m" | "--distribution" => self.distribution = Some(Distribution::parse(name, text()?)?),
+            "-w" | "--nodelist" => self.hosts = Some(HostList::parse(name, text()?)?),
             "--hint" => self.hint = hint(name, text()?)?,
             "--cpu-bind" => self.cpu_bind = CpuBind::parse(name, text()?)?,
             "--exclusive" => self.exclusive = true,
@@ -176,7 +181,7 @@ fn split(arg: &str) -> (&str, Option<&str>) {
 }
 
 /// The options that need a value, by every name.
-const WITH_VALUE: [&str; 23] = [
+const WITH_VALUE: [&str; 25] = [
     "-n",
     "--ntasks",
     "-N",
@@ -193,6 +198,8 @@ const WITH_VALUE: [&str; 23] = [
     "--ntasks-per-core",
     "-m",
     "--distribution",
+    "-w",
+    "--nodelist",
     "--hint",
     "--cpu-bind",
     "--mincpus",
@@ -287,8 +294,8 @@ mod tests {
         );
         check(
             &["-m", "block:wild"],
-            "the option -m does not take `block:wild`, but block, cyclic or plane=N over hosts, then :block, :cyclic or \
-             :fcyclic over sockets, and over cores",
+            "the option -m does not take `block:wild`, but block, cyclic, plane=N or arbitrary over hosts, then :block, \
+             :cyclic or :fcyclic over sockets, and over cores",
         );
         check(
             &["--cpu-bind=mask_cpu:xyz"],

@@ -1,5 +1,7 @@
 //! Which cores of one host a request could use, and which hosts it gets.
 
+use std::collections::BTreeMap;
+
 use super::error::LayoutError;
 use super::grid::Grid;
 use super::wants::Wants;
@@ -116,6 +118,27 @@ pub(super) fn choose(wants: &Wants, grids: &[Grid], offers: &[Option<Offer>]) ->
             first_that_suffice(wants, grids, offers, &hosts)
         })
         .ok_or(LayoutError::NotAvailable)
+}
+
+/// The hosts of a list, each with the CPUs that its tasks take.
+pub(super) fn named(wants: &Wants, offers: &[Option<Offer>], hosts: &[usize]) -> Result<Chosen, LayoutError> {
+    let mut cpus = BTreeMap::new();
+    for host in hosts {
+        *cpus.entry(*host).or_insert(0) += wants.unit();
+    }
+    let needed = (cpus.len(), wants.min_hosts, wants.max_hosts.unwrap_or(usize::MAX));
+    if needed.0 < needed.1 || needed.0 > needed.2 {
+        let hosts = if needed.0 < needed.1 { needed.1 } else { needed.0 };
+        return Err(LayoutError::NodeCount { hosts, present: needed.0.min(needed.2) });
+    }
+    cpus.into_iter()
+        .map(|(host, cpus)| {
+            let offered = offers[host].as_ref().map_or(0, |offer| offer.cpus);
+            let used = if wants.overcommit { cpus.min(offered) } else { cpus };
+            let used = if wants.exclusive { offered.max(used) } else { used };
+            (used > 0 && used <= offered).then_some((host, used)).ok_or(LayoutError::NotAvailable)
+        })
+        .collect()
 }
 
 fn first_that_suffice(

@@ -55,6 +55,11 @@ pub(super) fn ranks_per_host(wants: &Wants, room: &[usize], pack_by_default: boo
     ranks
 }
 
+/// The ranks of the tasks that a list has on `host`.
+pub(super) fn ranks_on(hosts: &[usize], host: usize) -> Vec<usize> {
+    (0..hosts.len()).filter(|&rank| hosts[rank] == host).collect()
+}
+
 fn in_turn(ntasks: usize, room: &[usize]) -> Vec<usize> {
     let mut counts = vec![0; room.len()];
     let mut left = ntasks;

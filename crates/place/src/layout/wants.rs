@@ -2,9 +2,10 @@
 
 use super::binding::CpuBind;
 use super::binding::Level;
-use super::distribution::Distribution;
+use super::distribution::{Distribution, OverHosts};
 use super::error::LayoutError;
 use super::grid::{Grid, Select};
+use super::hostlist::HostList;
 use super::request::{COUNT_MAX, LayoutRequest};
 
 /// What a request comes to, for all stages of the layout.
@@ -33,12 +34,15 @@ pub(super) struct Wants {
     /// Tasks see only what they asked for.
     pub(super) exact: bool,
     pub(super) distribution: Distribution,
+    /// The host of each task, by a list.
+    pub(super) named: Option<Vec<usize>>,
     pub(super) bind: CpuBind,
     pub(super) select: Select,
 }
 
 impl Wants {
-    pub(super) fn new(request: &LayoutRequest, select: Select) -> Result<Self, LayoutError> {
+    /// The request on `present` hosts.
+    pub(super) fn new(request: &LayoutRequest, select: Select, present: usize) -> Result<Self, LayoutError> {
         let request = request.resolved();
         if let (Some(per_core), Some(threads)) = (request.ntasks_per_core, request.threads_per_core)
             && per_core > threads
@@ -47,10 +51,14 @@ impl Wants {
         }
         let (least, most) = request.nodes.unzip();
         let per_node = request.ntasks_per_node;
-        let ntasks = request.ntasks.unwrap_or_else(|| least.unwrap_or(1) * per_node.unwrap_or(1));
+        let listed = list_of(&request)?;
+        let ntasks = request.ntasks.unwrap_or_else(|| {
+            listed.map_or_else(|| least.unwrap_or(1) * per_node.unwrap_or(1), HostList::len)
+        });
         if ntasks > COUNT_MAX {
             return Err(LayoutError::TooManyTasks { asked: ntasks, most: COUNT_MAX });
         }
+        let named = listed.map(|list| list.of_tasks(ntasks, present)).transpose()?;
         let mut min_hosts = least.unwrap_or(1).min(ntasks);
         if let Some(per_node) = per_node {
             min_hosts = min_hosts.max(ntasks.div_ceil(per_node));
@@ -82,6 +90,7 @@ impl Wants {
                 || (request.exclusive && request.ntasks.is_some())
                 || request.cpus_per_task.is_some(),
             distribution: request.distribution.unwrap_or_default(),
+            named,
             bind,
             select,
         })
@@ -112,6 +121,16 @@ impl Wants {
     /// The CPUs that one task takes when hosts are filled.
     pub(super) fn unit(&self) -> usize {
         if self.overcommit { 1 } else { self.cpus_per_task }
+    }
+}
+
+/// The list of hosts of a request whose tasks lie by one.
+fn list_of(request: &LayoutRequest) -> Result<Option<&HostList>, LayoutError> {
+    let arbitrary = request.distribution.is_some_and(|by| by.hosts == Some(OverHosts::Arbitrary));
+    match (&request.hosts, arbitrary) {
+        (None, true) => Err(LayoutError::NoNames),
+        (Some(_), false) => Err(LayoutError::NamesWithoutUse),
+        (list, _) => Ok(list.as_ref()),
     }
 }
 

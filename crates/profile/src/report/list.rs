@@ -50,6 +50,9 @@ pub fn write_status_at(
     if view.draining {
         writeln!(out, "draining: nothing new starts until `pinfold undrain`")?;
     }
+    if let Some(neighbours) = view.neighbours.filter(|neighbours| neighbours.users > 1) {
+        writeln!(out, "{}", cut(&neighbours.to_string(), width))?;
+    }
     for warning in &view.warnings {
         let warning = format!("warning: {}", plain(warning));
         if colour { writeln!(out, "\x1b[33m{warning}\x1b[0m")? } else { writeln!(out, "{warning}")? }

@@ -152,6 +152,7 @@ fn status() -> StatusView {
         projects: Vec::new(),
         at_s: None,
         reading: None,
+        neighbours: None,
         draining: false,
         jobs: vec![job_view(&running, Some(GIB), Some(0), vec![77]), queued],
         warnings: vec!["the store cannot be written".to_owned()],
@@ -415,6 +416,7 @@ fn crowded() -> (StatusView, StatusView) {
         projects: Vec::new(),
         at_s: None,
         reading: None,
+        neighbours: None,
         draining: false,
         slots: SlotsView { cores: 4, factor: 1.5, total: 6, used: 6 },
         memory: MemoryView {

@@ -87,6 +87,10 @@ impl Value {
         }
     }
 
+    pub(super) fn optional_switch(&self) -> Result<Option<bool>, String> {
+        if self.text() == Some("") { Ok(None) } else { self.switch().map(Some) }
+    }
+
     pub(super) fn whole(&self, low: u32, high: u32) -> Result<u32, String> {
         let number = self.text().and_then(|text| text.parse().ok());
         number

@@ -50,7 +50,9 @@ impl Groups {
             "cgroup2" => &["cpuset.cpus.effective"],
             "cpuset" => &["cpus"],
             "cgroup" if has("cpuset") && has("noprefix") => &["cpus"],
-            "cgroup" if has("cpuset") => &["cpuset.effective_cpus", "cpuset.cpus"],
+            // Only in this mode is what a group is configured to have more than what it has.
+            "cgroup" if has("cpuset") && has("cpuset_v2_mode") => &["cpuset.effective_cpus", "cpuset.cpus"],
+            "cgroup" if has("cpuset") => &["cpuset.cpus", "cpuset.effective_cpus"],
             _ => return None,
         };
         let own = if kind == "cgroup2" { self.unified() } else { self.named_by_cpuset() };

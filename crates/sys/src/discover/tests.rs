@@ -53,6 +53,58 @@ fn siblings_numbered_apart_are_one_core() {
     assert_eq!(nodes, [(0, Some(4 << 20), "0-3".into()), (3, Some(8 << 20), String::new())]);
 }
 
+/// Eight boards of two single-core processors each, whose firmware gives both of a board the same package
+/// number: which PUs share a package is what the siblings say.
+#[test]
+fn packages_are_those_of_siblings_where_their_numbers_lie() {
+    let mut files: Vec<(String, String)> = Vec::new();
+    for pu in 0..16 {
+        let topology = format!("cpu/cpu{pu}/topology");
+        files.push((format!("{topology}/physical_package_id"), format!("{}\n", pu / 2 * 512)));
+        files.push((format!("{topology}/core_siblings"), format!("{:08x}\n", 1u32 << pu)));
+        files.push((format!("{topology}/core_id"), "0\n".to_owned()));
+        files.push((format!("{topology}/thread_siblings"), format!("{:08x}\n", 1u32 << pu)));
+    }
+    for node in 0..8 {
+        files.push((format!("node/node{node}/cpumap"), format!("{:08x}\n", 3u32 << (2 * node))));
+    }
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let survey = sysfs_at(tree(&files).path()).unwrap();
+    let topology = survey.topology;
+    assert_eq!((topology.sockets(), topology.numa_nodes(), topology.cores()), (16, 8, 16));
+}
+
+/// A copy of a machine with nodes of memory alone, its PUs cut down to a few by whoever made it: the group's
+/// own file counts, the kernel's effective one was left as it was.
+#[test]
+fn a_copied_cpuset_is_what_its_group_was_given() {
+    let usable = |options: &str| {
+        let dir = tree(&[
+            ("cpu/online", "0-15,88-103\n"),
+            ("node/node0/cpulist", "0-15\n"),
+            ("node/node8/cpulist", "88-103\n"),
+            ("node/node255/cpulist", "\n"),
+            ("node/node255/meminfo", "Node 255 MemTotal: 16777216 kB\n"),
+        ]);
+        for pu in (0..16).chain(88..104) {
+            fs::create_dir_all(dir.path().join(format!("sys/devices/system/cpu/cpu{pu}"))).unwrap();
+        }
+        let group = dir.path().join("sys/fs/cgroup/cpuset/batch");
+        fs::create_dir_all(&group).unwrap();
+        fs::write(group.join("cpuset.cpus"), "0-15,88-103\n").unwrap();
+        fs::write(group.join("cpuset.effective_cpus"), "8-15,96-103\n").unwrap();
+        fs::create_dir_all(dir.path().join("proc/self")).unwrap();
+        fs::write(dir.path().join("proc/self/cgroup"), "4:cpuset:/batch\n").unwrap();
+        let mount = format!("cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset{options} 0 0\n");
+        fs::write(dir.path().join("proc/mounts"), mount).unwrap();
+        let topology = sysfs_at(dir.path()).unwrap().topology;
+        assert_eq!((topology.numa_nodes(), topology.pus().len()), (3, 32));
+        topology.usable().to_string()
+    };
+    assert_eq!(usable(""), "0-15,88-103");
+    assert_eq!(usable(",cpuset_v2_mode"), "8-15,96-103", "where the two may differ");
+}
+
 #[test]
 fn an_odd_file_is_a_warning_and_no_tree_an_error() {
     let dir = tree(&[("cpu/cpu0/topology/core_cpus_list", "nonsense\n"), ("cpu/cpu1/online", "0\n")]);

@@ -36,6 +36,7 @@ pub(crate) fn of_event(event: &Event) -> &'static str {
         Event::MetricsWanted => "metrics",
         Event::HooksDone => "hooks",
         Event::NodesCleared | Event::NodesDue => "NUMA nodes",
+        Event::NeighboursDue => "other users' daemons",
         Event::NamesKnown => "names of users",
         Event::DirectoriesCleared => "directories of jobs that are over",
         Event::Flushed => "what was flushed",

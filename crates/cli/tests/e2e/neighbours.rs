@@ -1,0 +1,144 @@
+//! Daemons of two users share a host, without one of root's that would serve both. Needs root, who can be two users.
+
+use pinfold_proto::JobState;
+use pinfold_proto::view::{DoctorView, NeighboursView, StatusView, WhyView};
+use rustix::process::Signal;
+
+use crate::host::{Host, send};
+use crate::kind::Kind;
+use crate::wait::{eventually, no_rescue};
+
+const WAIT: &str = "until [ -e go ]; do sleep 0.05; done";
+const SETTINGS: [&str; 2] = ["slots.factor=1", "host.neighbours=on"];
+
+/// Two daemons that meet in one directory, each another user's; `None`: this cannot be tried here.
+fn two_users() -> Option<[Host; 2]> {
+    for kind in [Kind::Nobody, Kind::Rootless] {
+        if let Some(why) = kind.missing() {
+            println!("skipped: {why}");
+            return None;
+        }
+    }
+    let mut one = Host::without_daemon(Kind::Nobody, &SETTINGS);
+    let mut other = Host::without_daemon(Kind::Rootless, &SETTINGS);
+    other.meet(&one);
+    // The second has to get at the directory in the first one's.
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(one.path("."), open).expect("an open directory");
+    one.start_daemon();
+    other.start_daemon();
+    Some([one, other])
+}
+
+fn shared(status: &StatusView) -> NeighboursView {
+    status.neighbours.expect("the host is shared")
+}
+
+/// Waits until a host's daemon counts so many active users.
+fn until_users(host: &Host, users: u64) -> StatusView {
+    eventually(&format!("{users} users"), || {
+        let status = host.status(&[]);
+        let neighbours = shared(&status);
+        // The scheduler has taken it in.
+        if neighbours.users == users && status.slots.cores == neighbours.cores {
+            return Ok(status);
+        }
+        Err(format!("{neighbours:?}, {:?}: {}", status.slots, host.daemon_said()))
+    })
+}
+
+fn running(status: &StatusView) -> u64 {
+    status.jobs.iter().filter(|job| job.state == JobState::Running).count() as u64
+}
+
+#[test]
+fn two_users_have_half_of_the_host_each() {
+    let _guard = no_rescue();
+    let Some([one, mut other]) = two_users() else { return };
+    let alone = until_users(&one, 1);
+    let cores = shared(&alone).host_cores;
+    if cores < 2 {
+        return println!("skipped: a host of one core has no half");
+    }
+    let jobs: Vec<u64> = (0..=cores).map(|_| one.submit(&[], WAIT)).collect();
+    assert_eq!(until_users(&one, 1).slots.cores, cores, "an idle user's share is lent out");
+    let _: Vec<u64> = (0..=cores).map(|_| other.submit(&[], WAIT)).collect();
+    let (mine, theirs) = (until_users(&one, 2), until_users(&other, 2));
+    assert_eq!(shared(&mine).cores + shared(&theirs).cores, cores);
+    assert!(shared(&mine).cores >= cores / 2 && shared(&theirs).cores >= cores / 2);
+    for status in [&mine, &theirs] {
+        assert!(status.memory.budget_bytes <= shared(status).host_memory_bytes / 2);
+    }
+    eventually("no more jobs run than there are cores", || {
+        let both = [&one, &other].map(|host| running(&host.status(&[])));
+        if both[0] + both[1] == cores { Ok(()) } else { Err(format!("{both:?}")) }
+    });
+    check_words(&one, *jobs.last().expect("there are jobs"));
+
+    // A daemon that does not answer is not waited for, and its jobs have their share.
+    send(other.daemon_pid(), Signal::STOP);
+    assert_eq!(shared(&until_users(&one, 2)).cores, shared(&mine).cores);
+    send(other.daemon_pid(), Signal::CONT);
+
+    // One that is gone has none.
+    other.crash();
+    assert_eq!(until_users(&one, 1).slots.cores, cores);
+    other.start_daemon();
+    until_users(&one, 2);
+    other.make("go");
+    assert_eq!(until_users(&one, 1).slots.cores, cores);
+    one.make("go");
+    jobs.into_iter().for_each(|job| drop(one.until(job, JobState::Exited)));
+}
+
+/// That users share the host is said, by `status`, by `why` of a job that waits, and by `doctor`.
+fn check_words(host: &Host, waits: u64) {
+    let said = "2 users share this host: your share ";
+    let status = host.pinfold(["status"]);
+    assert!(status.out.contains(said), "{status:?}");
+    let why = host.pinfold(["why", "--json", &waits.to_string()]);
+    let why: WhyView = serde_json::from_str(&why.out).expect("JSON");
+    let number = why.numbers.iter().find(|number| number.name == "the host");
+    assert!(number.is_some_and(|number| number.value.starts_with(said)), "{why:?}");
+    let doctor = host.pinfold(["doctor", "--json"]);
+    let doctor: DoctorView = serde_json::from_str(&doctor.out).expect("JSON");
+    let finding = doctor.findings.iter().find(|finding| finding.subject == "neighbours");
+    assert!(finding.is_some_and(|finding| finding.ok && finding.found.contains(said)), "{finding:?}");
+}
+
+/// Whoever may write to the directory plants what it likes: nobody is found by it, and nobody is kept waiting.
+#[test]
+fn what_is_planted_changes_nothing() {
+    let _guard = no_rescue();
+    let Some([one, other]) = two_users() else { return };
+    let place = one.path("neighbours");
+    let name = |user: u32, number: u32| place.join(format!("pinfold-daemon.{user}.{number:016x}"));
+    let give = |number: u32| std::os::unix::fs::lchown(name(4000, number), Some(4000), Some(4000));
+    let fifo = rustix::fs::FileType::Fifo;
+    let mode = rustix::fs::Mode::from_raw_mode(0o644);
+    rustix::fs::mknodat(rustix::fs::CWD, name(4000, 1), fifo, mode, 0).expect("a pipe");
+    std::os::unix::fs::symlink("/dev/zero", name(4000, 2)).expect("a link");
+    std::fs::write(name(4001, 0), entry(9)).expect("a file in another's name");
+    std::fs::write(name(4000, 3), entry(9)).expect("a file that nobody holds");
+    let huge = std::fs::File::create(name(4000, 4)).expect("a file");
+    huge.set_len(1 << 40).expect("a huge one");
+    (5..2000).for_each(|number| std::fs::write(name(4000, number), "").expect("one of many"));
+    (1..2000).for_each(|number| give(number).expect("root gives files away"));
+    let job = one.submit(&[], WAIT);
+    one.until(job, JobState::Running);
+    let status = until_users(&one, 1);
+    assert_eq!(status.slots.cores, shared(&status).host_cores);
+    // An honest neighbour among it is found.
+    let theirs = other.submit(&[], WAIT);
+    until_users(&one, 2);
+    for host in [&one, &other] {
+        host.make("go");
+    }
+    one.until(job, JobState::Exited);
+    other.until(theirs, JobState::Exited);
+    assert!(name(4000, 1).exists(), "what is another's stays");
+}
+
+fn entry(slots: u64) -> String {
+    format!("pinfold 1 {slots:020} {0:020} {0:020} {0:020}\n", 0)
+}
