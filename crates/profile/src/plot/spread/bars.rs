@@ -120,7 +120,12 @@ fn long_tail(histogram: &Histogram) -> Option<f64> {
     (median > 0.0 && most > LONG_TAIL * median).then_some(least.max(most * 1e-9))
 }
 
-fn three_digits(value: f64) -> String {
+/// Three digits that count; two of figures below a hundredth, of which a bare 0.00 would say nothing.
+pub(super) fn three_digits(value: f64) -> String {
+    if value > 0.0 && value < 0.00995 {
+        let two = |decimals: &u8| value * 10f64.powi(i32::from(*decimals)) >= 9.95;
+        return format!("{value:.*}", usize::from((2..9).find(two).unwrap_or(9)));
+    }
     match value {
         0.0..9.995 => format!("{value:.2}"),
         9.995..99.95 => format!("{value:.1}"),

@@ -1,4 +1,4 @@
-use super::bars::BARS_MAX;
+use super::bars::{BARS_MAX, three_digits};
 use super::*;
 
 fn bars(values: &[f64], unit: Unit) -> (Histogram, Bars) {
@@ -41,6 +41,19 @@ fn units_fit_and_marks_are_values_that_were() {
     assert_eq!((bars.titled(&histogram).as_str(), bars.unit.as_str()), ("x (h)", "h"));
     let (histogram, bars) = super::tests::bars(&[], Unit::Bytes);
     assert_eq!((bars.told(&histogram).as_str(), bars.highest()), ("", 0));
+}
+
+#[test]
+fn figures_have_digits_that_count() {
+    let check = |value: f64, want: &str| assert_eq!(three_digits(value), want, "{value}");
+    check(0.001_24, "0.0012");
+    check(0.009_949, "0.0099");
+    check(0.01, "0.01");
+    check(0.0, "0.00");
+    check(9.994, "9.99");
+    check(9.996, "10.0");
+    check(123.4, "123");
+    check(1e-30, "0.000000000");
 }
 
 #[test]
