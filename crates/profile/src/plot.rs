@@ -256,11 +256,15 @@ fn words(view: &ReportView) -> String {
 
 /// How a job ended, and on which cores it was granted to run.
 fn ended(view: &ReportView) -> String {
-    let how = crate::report::end(view);
+    format!("{}, {}", crate::report::end(view), granted(view))
+}
+
+/// The cores that a job was granted.
+fn granted(view: &ReportView) -> String {
     let cores = if view.cores == 1 { "1 core".to_owned() } else { format!("{} cores", view.cores) };
     match &view.cpus {
-        Some(cpus) => format!("{how}, {cores} ({cpus})"),
-        None => format!("{how}, {cores}"),
+        Some(cpus) => format!("{cores} ({cpus})"),
+        None => cores,
     }
 }
 

@@ -4,7 +4,7 @@ use pinfold_proto::view::{PointView, ReportView};
 
 use super::{Chart, Panel, Series, Style, Unit, gaps, rates, since_start};
 use crate::report::units::precise;
-use crate::report::{duration, size};
+use crate::report::{duration, end, size};
 
 /// The most runs of one picture: more columns are too narrow to be read.
 pub const COMPARED_MAX: usize = 4;
@@ -34,12 +34,13 @@ pub fn comparison(views: &[ReportView]) -> Chart {
         row
     };
     let memory = |view: &ReportView| {
-        let told = format!("{}; peak {}", super::ended(view), size(view.memory_peak_bytes));
+        let told = format!("{}, peak {}", end(view), size(view.memory_peak_bytes));
         (over(view, |point| precise(point.memory_bytes)), told)
     };
     let cores = |view: &ReportView| {
         let told = format!(
-            "{} of CPU in {}",
+            "{}: {} of CPU in {}",
+            super::granted(view),
             duration(view.cpu_user_s + view.cpu_system_s),
             duration(view.wall_s.unwrap_or(0.0))
         );

@@ -198,6 +198,8 @@ fn draw(part: &Histogram, cell: &Area, font_size: f64, out: &mut String) {
         let x = x_of(value);
         put!(out, "<path d=\"M{x:.1} {:.1}v{:.1}\" stroke=\"#555\"/>", plot.bottom(), 0.35 * font_size);
         let y = plot.bottom() + 1.35 * font_size;
+        // A number below the last edge would leave the cell.
+        let x = x.min(cell.right() - 0.2 * font_size - font::width(&text, font_size) / 2.0);
         put!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{text}</text>");
     }
 }
