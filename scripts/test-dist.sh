@@ -17,9 +17,6 @@ if [ "$(id -u)" = 0 ]; then
     must test "$(chroot "$work/root" "/bin/$program" --version | cut -d ' ' -f 2)" = "$("$programs/pinfold" --version | cut -d ' ' -f 2)"
   done
 fi
-# A private daemon and a job, by these programs and no others.
-export PINFOLD_SOCKET=$work/socket PINFOLD_STATE_DIR=$work/state PATH=$programs:$PATH
-must test "$("$programs/pinfold" run -- echo hello)" = hello
-must test "$("$programs/pinfold" report --last 1 --json | grep -o '"exit_code":0')" = '"exit_code":0'
-must test "$("$programs/pinfold" status --all --json | grep -o '"user":"[^"]*"' | sort -u)" = "\"user\":\"$(id -un)\""
+scripts=$(dirname "$0")
+"$scripts/try-programs.sh" "$programs"
 echo "dist: the programs need no library, and a job ran"

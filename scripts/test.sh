@@ -76,6 +76,7 @@ step "emulated host, beside the steps before" joined "$lab" "$work/lab"
 cargo build --quiet --workspace --bins || failed+=("build")
 step "package" scripts/test-package.sh "${CARGO_TARGET_DIR:-target}/debug"
 step "package for other families (RPM)" scripts/test-rpm.sh "${CARGO_TARGET_DIR:-target}/debug"
+step "installation from source" scripts/test-install.sh
 
 start=$SECONDS
 echo "== tests"
