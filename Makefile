@@ -1,6 +1,6 @@
 # What people type. Each target sets up what it needs first (as root with apt; otherwise it says what is missing).
 .DEFAULT_GOAL := help
-.PHONY: help demo hub-demo test crash lab bench hostile deb lint clean
+.PHONY: help demo hub-demo test crash lab bench hostile deb rpm dist docs lint clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 binaries := --package pinfold-cli --package pinfold-daemon --package pinfold-bench
@@ -8,7 +8,7 @@ binaries := --package pinfold-cli --package pinfold-daemon --package pinfold-ben
 help: ## This list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
-demo: ## Real programs three ways, a table and a picture in demo-results/ (about 5 minutes after the build)
+demo: ## Three acts: real programs, memory that runs short, an urgent job; tables and pictures in demo-results/ (5 minutes)
 	@scripts/setup.sh --demo
 	@cargo build --release $(binaries)
 	@$(target)/release/pinfold-bench demo
@@ -49,6 +49,18 @@ deb: ## A Debian package with the service's unit, manual pages and completions, 
 	@scripts/setup.sh --build
 	@cargo build --release --package pinfold-cli --package pinfold-daemon
 	@scripts/package.sh $(target)/release $(target)
+
+rpm: ## A package for Fedora, RHEL, openSUSE, in target/
+	@scripts/setup.sh --rpm
+	@cargo build --release --package pinfold-cli --package pinfold-daemon
+	@scripts/rpm.sh $(target)/release $(target)
+
+dist: ## An archive with static programs for any distribution, in target/
+	@scripts/setup.sh --build
+	@scripts/dist.sh $(target)
+
+docs: ## The documentation as a site, in target/book/
+	@cargo xtask book
 
 lint: ## Format and lints only
 	@cargo fmt --all --check

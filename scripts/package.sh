@@ -11,22 +11,8 @@ root=$work/root
 version=$("$programs/pinfold" --version | cut -d ' ' -f 2)${3-}
 architecture=$(dpkg --print-architecture)
 
-install -D -m 755 -t "$root/usr/bin" "$programs/pinfold" "$programs/pinfoldd"
-strip --strip-debug "$root"/usr/bin/* 2>/dev/null || echo "the programs keep what debuggers read: strip is not here" >&2
-install -D -m 644 -t "$root/lib/systemd/system" packaging/pinfoldd.service
-for unit in session-.scope user@.service; do
-  install -D -m 644 packaging/session.conf "$root/lib/systemd/system/$unit.d/50-pinfold.conf"
-done
-install -D -m 644 -t "$root/etc/pinfold" packaging/pinfold.toml
-install -D -m 644 packaging/modulefile "$root/usr/share/modules/modulefiles/pinfold"
-"$programs/pinfold" man "$root/usr/share/man/man1"
-gzip -9 -n "$root"/usr/share/man/man1/*
-complete() { install -d "$root/$(dirname "$2")" && "$programs/pinfold" completions "$1" >"$root/$2"; }
-complete bash usr/share/bash-completion/completions/pinfold
-complete zsh usr/share/zsh/vendor-completions/_pinfold
-complete fish usr/share/fish/vendor_completions.d/pinfold.fish
+scripts/layout.sh "$programs" "$root"
 documents=$root/usr/share/doc/pinfold
-install -D -m 644 -t "$documents" README.md LICENSE-MIT LICENSE-APACHE docs/*.md
 gzip -9 -n -c CHANGELOG.md >"$documents/changelog.gz"
 cat LICENSE-MIT >"$documents/copyright"
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Gets what this project needs from the distribution. As root on a Debian-like system it installs what is missing;
-# otherwise it names it and goes on: programs that are not there are left out by those who would use them.
-# Usage: setup.sh [--build|--test|--lab|--demo|--bench]
+# after a question on a terminal; otherwise it names it and goes on: programs that are not there are left out by those who
+# would use them.
+# Usage: setup.sh [--build|--rpm|--test|--lab|--demo|--bench]
 set -euo pipefail
 
 build=(gcc:gcc make:make git:git)
@@ -9,6 +10,8 @@ build=(gcc:gcc make:make git:git)
 opinion=(pkg-config:pkg-config hwloc.h:libhwloc-dev)
 # Reads exported tables back.
 reader=(ensurepip:python3-venv)
+# The other packages: made, and read back.
+rpm=(rpmbuild:rpm rpm2cpio:rpm2cpio cpio:cpio)
 # The emulated host.
 lab=(qemu-system-x86_64:qemu-system-x86 busybox:busybox-static dpkg-deb:dpkg ldd:libc-bin strip:binutils xz:xz-utils)
 # The Debian system that it is in its full form.
@@ -16,19 +19,20 @@ debian=(mmdebstrap:mmdebstrap /usr/sbin/mkfs.ext4:e2fsprogs)
 # Real programs with their example data, and what unpacks these.
 demo=(velveth:velvet /usr/share/doc/velvet/examples/test_reads.fa.xz:velvet-example
   bowtie:bowtie /usr/share/doc/bowtie/examples/indexes/e_coli.1.ebwt:bowtie-examples
-  muscle3:muscle3 hpcc:hpcc fio:fio xz:xz-utils gzip:gzip)
+  muscle3:muscle3 hpcc:hpcc fio:fio xz:xz-utils gzip:gzip parallel:parallel)
 # What writes through memory.
 stress=(stress-ng:stress-ng)
 # Launchers to compare with.
 peers=(parallel:parallel tsp:task-spooler xargs:findutils python3:python3-venv earlyoom:earlyoom)
 
 case "${1:---build}" in
-  --build) wanted=("${build[@]}") ;;
-  --test) wanted=("${build[@]}" "${opinion[@]}" "${lab[@]}" "${reader[@]}") ;;
-  --lab) wanted=("${build[@]}" "${lab[@]}" "${debian[@]}") ;;
-  --demo) wanted=("${build[@]}" "${demo[@]}") ;;
-  --bench) wanted=("${build[@]}" "${demo[@]}" "${stress[@]}" "${peers[@]}") ;;
-  *) echo "usage: $0 [--build|--test|--lab|--demo|--bench]" >&2; exit 2 ;;
+  --build) list=("${build[@]}") ;;
+  --rpm) list=("${build[@]}" "${rpm[@]}") ;;
+  --test) list=("${build[@]}" "${opinion[@]}" "${lab[@]}" "${reader[@]}" "${rpm[@]}") ;;
+  --lab) list=("${build[@]}" "${lab[@]}" "${debian[@]}") ;;
+  --demo) list=("${build[@]}" "${demo[@]}") ;;
+  --bench) list=("${build[@]}" "${demo[@]}" "${stress[@]}" "${peers[@]}") ;;
+  *) echo "usage: $0 [--build|--rpm|--test|--lab|--demo|--bench]" >&2; exit 2 ;;
 esac
 
 # Whether the program, file or header $1 is there.
@@ -43,13 +47,21 @@ there() {
 
 lacking() {
   local item
-  for item in "${wanted[@]}"; do
+  for item in "${list[@]}"; do
     there "${item%%:*}" || echo "${item##*:}"
   done
 }
 
 mapfile -t missing < <(lacking)
-if [ "${#missing[@]}" -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+# Whoever sits before it is asked; continuous integration (CI is set) and scripts are not.
+wanted() {
+  [ -z "${CI:-}" ] && [ -t 0 ] && [ -t 2 ] || return 0
+  local answer=
+  read -r -p "Install with apt-get: ${missing[*]}? Without them their tests and programs are left out. [Y/n] " answer || true
+  case "$answer" in n* | N*) return 1 ;; esac
+}
+
+if [ "${#missing[@]}" -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && wanted; then
   echo "Installing: ${missing[*]}" >&2
   export DEBIAN_FRONTEND=noninteractive
   apt-get update -qq >&2 || echo "The package lists could not be renewed; trying with the old ones." >&2

@@ -39,6 +39,7 @@ export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc) + 1))}
 step "format" cargo fmt --all --check
 step "lints" cargo clippy --workspace --all-targets -- -D warnings
 step "tidy" cargo xtask tidy
+step "documentation: every link leads somewhere, reference as the code says" cargo xtask book
 if cargo deny --version >/dev/null 2>&1; then
   step "licences and bans" cargo deny check licenses bans sources
 else
@@ -74,6 +75,8 @@ fi
 step "emulated host, beside the steps before" joined "$lab" "$work/lab"
 cargo build --quiet --workspace --bins || failed+=("build")
 step "package" scripts/test-package.sh "${CARGO_TARGET_DIR:-target}/debug"
+step "package for other families (RPM)" scripts/test-rpm.sh "${CARGO_TARGET_DIR:-target}/debug"
+step "installation from source" scripts/test-install.sh
 
 start=$SECONDS
 echo "== tests"

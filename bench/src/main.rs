@@ -10,13 +10,13 @@ mod daemon;
 mod demo;
 #[path = "bin/work/dice.rs"]
 mod dice;
+mod first;
 mod hyperqueue;
 mod inputs;
 mod journal;
 mod known;
 mod machine;
 mod monitor;
-mod picture;
 mod pressed;
 mod programs;
 mod record;
@@ -83,8 +83,10 @@ enum Row {
     Store(row::store::StoreArgs),
     /// How long turns of the daemon's loop take while many users ask as much as they may.
     Loop(row::turns::TurnsArgs),
-    /// Real programs three ways, a table and a picture.
+    /// Three acts: real programs, memory that runs short, an urgent job; a table and a picture each.
     Demo(demo::DemoArgs),
+    /// The chart on the first page, from kept data.
+    First(first::FirstArgs),
     /// Run and record one job; used by the rows.
     #[command(hide = true)]
     Exec(journal::ExecArgs),
@@ -113,6 +115,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Row::Store(args) => row::store::run(&args)?,
         Row::Loop(args) => row::turns::run(&args)?,
         Row::Demo(args) => demo::run(&args)?,
+        Row::First(args) => first::run(&args)?,
         Row::Exec(args) => return journal::exec(&args).map(ExitCode::from),
     }
     Ok(ExitCode::SUCCESS)

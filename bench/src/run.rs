@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::daemon::Binaries;
 use crate::journal::Ending;
 use crate::machine;
-use crate::watch::{Sample, Watch, children_of, descendants, seconds};
+use crate::watch::{self, Sample, Watch, children_of, descendants, seconds};
 use crate::way::{Batch, Way};
 use crate::workload::{Job, stage};
 
@@ -206,7 +206,7 @@ impl Bench<'_> {
             failures,
             left_behind: left,
             endings,
-            samples: watch.samples().to_vec(),
+            samples: watch::settled(watch.samples(), machine::allowed().len()),
             launcher,
             freezes_us: freezes.iter().map(|freeze| freeze.took_us).collect(),
             freezes_asked_us: freezes.iter().map(|freeze| freeze.asked_us).collect(),

@@ -147,6 +147,22 @@ impl Watch {
     }
 }
 
+/// The samples with no more cores in use than there are. Processor time of a process that ends while `/proc` is walked is
+/// seen one sample late, and then is more than the cores can have given since; it was used before, so the excess is moved
+/// to the samples before, as far as these have room. No processor time is lost but what the first sample cannot hold.
+pub(crate) fn settled(samples: &[Sample], cores: usize) -> Vec<Sample> {
+    let (mut settled, most) = (samples.to_vec(), cores as f64);
+    let mut excess_s = 0.0;
+    for at in (0..settled.len()).rev() {
+        let before_s = at.checked_sub(1).map_or(0.0, |before| settled[before].time_s);
+        let span_s = (settled[at].time_s - before_s).max(f64::MIN_POSITIVE);
+        let used_s = settled[at].cpu_cores * span_s + excess_s;
+        settled[at].cpu_cores = (used_s / span_s).min(most);
+        excess_s = (used_s - most * span_s).max(0.0);
+    }
+    settled
+}
+
 /// Microseconds as seconds.
 pub(crate) fn seconds(microseconds: u64) -> f64 {
     microseconds as f64 / 1e6
@@ -269,6 +285,23 @@ mod tests {
         drop(child.stdin.take());
         child.wait().unwrap();
         assert!(found.contains(&own) && found.contains(&pid), "{found:?} lacks {pid}");
+    }
+
+    #[test]
+    fn no_sample_has_more_cores_than_there_are() {
+        let sample = |time_s, cpu_cores| Sample { time_s, cpu_cores, memory_bytes: 0, running: 1 };
+        // A second's work was seen late: 0 of 2 cores, then 4 of 2.
+        let late = [sample(1.0, 1.0), sample(2.0, 0.0), sample(3.0, 4.0), sample(3.5, 6.4)];
+        let cores: Vec<f64> = settled(&late, 2).iter().map(|sample| sample.cpu_cores).collect();
+        let spans = [1.0, 1.0, 1.0, 0.5];
+        let sum = |cores: &[f64]| cores.iter().zip(spans).map(|(cores, span)| cores * span).sum::<f64>();
+        assert!(cores.iter().all(|&cores| (0.0..=2.0).contains(&cores)), "{cores:?}");
+        // 8.2 core seconds do not fit into 3.5 seconds of two cores; all that does is kept.
+        assert!((sum(&cores) - 7.0).abs() < 1e-9, "{cores:?}");
+        let fine = [sample(1.0, 0.5), sample(2.0, 3.0)];
+        let cores: Vec<f64> = settled(&fine, 2).iter().map(|sample| sample.cpu_cores).collect();
+        assert!((cores[0] - 1.5).abs() < 1e-9 && (cores[1] - 2.0).abs() < 1e-9, "{cores:?}");
+        assert!(settled(&[], 2).is_empty());
     }
 
     #[test]

@@ -288,6 +288,11 @@ impl Ready {
         }
     }
 
+    /// A `pinfold` command that talks to this way's daemon, if it has one.
+    pub(crate) fn command(&self) -> Option<Command> {
+        self.daemon.as_ref().map(Daemon::command)
+    }
+
     /// The daemon's pid, if this way has one.
     pub(crate) fn daemon(&self) -> Option<i32> {
         self.daemon.as_ref()?.pid()

@@ -48,6 +48,32 @@ fn kept(directory: &Path, output: &Output, kind: &str) -> Vec<Value> {
     lines.filter(|line| line["kind"] == kind).map(|line| line["data"].clone()).collect()
 }
 
+/// An act of the demo that cannot be played is left out with its reason, and leaves no picture.
+#[test]
+fn an_act_without_the_manager_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = Command::new(BENCH)
+        .args(["demo", "--act", "memory", "--out"])
+        .arg(directory.path().join("out"))
+        .arg("--binaries")
+        .arg(directory.path())
+        .arg("--scratch")
+        .arg(directory.path())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut names: Vec<String> = fs::read_dir(directory.path().join("out"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["results.jsonl", "results.md"]);
+    let text = fs::read_to_string(directory.path().join("out/results.md")).unwrap();
+    assert!(text.contains("left out: pinfold and pinfoldd are not built"), "{text}");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "temporary files were left");
+}
+
 #[test]
 fn queens_beside_load() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
 //! Chores of the project, as `cargo xtask CHORE`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal")]
 
+mod book;
 mod cost;
 mod fuzz;
 mod gate;
@@ -32,6 +33,8 @@ enum Chore {
     Lab(lab::LabArgs),
     /// Overload a budget of memory at random with real programs while the daemon is killed again and again
     Soak(soak::SoakArgs),
+    /// Render the documentation as a site, and check each link; --bless makes the pages of reference anew
+    Book(book::BookArgs),
     /// Hold the rules of the house: dependencies, sizes, words
     Tidy,
 }
@@ -44,6 +47,7 @@ fn main() -> anyhow::Result<()> {
         Chore::Fuzz(args) => fuzz::fuzz(&args),
         Chore::Lab(args) => lab::lab(&args),
         Chore::Soak(args) => soak::soak(&args),
+        Chore::Book(args) => book::book(&args),
         Chore::Tidy => tidy::tidy(),
     }
 }

@@ -86,7 +86,7 @@ pub(crate) fn run(args: &E5Args) -> anyhow::Result<()> {
 }
 
 /// Turns per second of the load's loop on PU `pu`.
-pub(super) fn calibrate(load: &std::path::Path, pu: usize) -> anyhow::Result<f64> {
+pub(crate) fn calibrate(load: &std::path::Path, pu: usize) -> anyhow::Result<f64> {
     let output = Command::new("taskset")
         .args(["-c", &pu.to_string()])
         .arg(load)
@@ -115,7 +115,7 @@ fn jobs(cell: Cell, args: &E5Args, speed: f64, cores: usize, load: &str) -> Vec<
 }
 
 /// `value` as a count of at least one.
-pub(super) fn whole(value: f64) -> u64 {
+pub(crate) fn whole(value: f64) -> u64 {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

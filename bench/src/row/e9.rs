@@ -213,7 +213,13 @@ fn panel(set: &Set, known: &Score, scores: &[Score], replay: &mut Replay<'_>) ->
         all.push(series(rule.name, vec![at(score), dash(at(score))]));
     }
     let marks = vec![(known.waste_gbh, "oracle".to_owned())];
-    Ok(Panel { title: format!("{}: waste", set.name), unit: "GB h".into(), series: all, marks })
+    Ok(Panel {
+        title: format!("{}: waste", set.name),
+        unit: "GB h".into(),
+        series: all,
+        marks,
+        ..Panel::default()
+    })
 }
 
 fn chart(panels: Vec<Panel>) -> Chart {

@@ -192,8 +192,13 @@ fn chart(found: &Found) -> Chart {
         points: points(of),
         style: Style::Line,
     };
-    let panel =
-        |title: &str, series, marks| Panel { title: title.to_owned(), unit: Unit::from("s"), series, marks };
+    let panel = |title: &str, series, marks| Panel {
+        title: title.to_owned(),
+        unit: Unit::from("s"),
+        series,
+        marks,
+        ..Panel::default()
+    };
     let well = |run: &Tried| run.exit_code == Some(0);
     let free =
         found.runs.iter().filter(|run| run.limit_bytes.is_none()).map(|run| run.wall_s).fold(0.0, f64::max);

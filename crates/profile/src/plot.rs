@@ -4,11 +4,14 @@
 //! by a plotting library, because frozen intervals are hatched and lines dashed so that the picture holds in
 //! grey print, and because labels must know their own width to stay clear of each other. The PNG is that SVG,
 //! drawn with a font that is built in. Runs beside each other are a chart as well ([`comparison`]), and so is
-//! what the host did ([`host_chart`]); which job was where is a [`Gantt`]; how figures of many jobs are spread is a [`Spread`]. Absent here: files and the store.
+//! what the host did ([`host_chart`]); which job was where is a [`Gantt`];
+//! how figures of many jobs are spread is a [`Spread`]; a few figures beside each other are a [`BarChart`]. Absent here: files and the store.
 
+mod bars;
 mod compare;
 mod font;
 mod gantt;
+mod gaps;
 mod host;
 mod layout;
 mod png;
@@ -21,6 +24,7 @@ mod thin;
 use pinfold_proto::JobState;
 use pinfold_proto::view::{PointView, ReportView};
 
+pub use bars::{BarChart, Level};
 pub use compare::{COMPARED_MAX, comparison};
 pub use font::{FAMILY as FONT_FAMILY, cut as text_cut};
 pub use gantt::{Bar, Gantt};
@@ -36,8 +40,12 @@ use crate::report::{duration, size};
 pub struct Chart {
     /// The line above all.
     pub title: String,
-    /// The panels, from above.
+    /// What else is said there, behind the title; kept whole where the title has to be cut.
+    pub told: String,
+    /// The panels, from above; with several columns from left to right.
     pub panels: Vec<Panel>,
+    /// So many panels beside each other; 0: one above the other as long as these have some height.
+    pub columns: usize,
     /// Intervals to shade in every panel, in seconds: from, to, what they are. Those of one name look alike.
     pub shaded: Vec<(f64, f64, String)>,
     /// What stands in place of series where there are none.
@@ -76,6 +84,22 @@ pub struct Panel {
     pub series: Vec<Series>,
     /// Levels to mark by a line across: value, what it is. One far above all series is named but not drawn.
     pub marks: Vec<(f64, String)>,
+    /// The axis reaches to this value at least, however low the series are; 0: as far as they need.
+    pub at_least: f64,
+}
+
+impl Panel {
+    /// Gives panels that are compared the same axis.
+    pub fn level(panels: &mut [Self]) {
+        let series = panels.iter().map(scale::highest).fold(0.0, f64::max);
+        panels.iter_mut().for_each(|panel| panel.at_least = series);
+        let near = |panel: &Self| {
+            let marks = panel.marks.iter().map(|&(mark, _)| mark);
+            marks.filter(|&mark| scale::is_near(panel, mark)).fold(series, f64::max)
+        };
+        let all = panels.iter().map(near).fold(series, f64::max);
+        panels.iter_mut().for_each(|panel| panel.at_least = all);
+    }
 }
 
 /// What values count.
@@ -106,7 +130,7 @@ impl From<&str> for Unit {
 pub struct Series {
     /// Its name in the legend.
     pub name: String,
-    /// Seconds and values, by time. What is not finite is left out.
+    /// Seconds and values, by time. What is not finite is a gap.
     pub points: Vec<(f64, f64)>,
     /// How it is drawn.
     pub style: Style,
@@ -166,10 +190,15 @@ impl Chart {
 pub fn job_chart(view: &ReportView) -> Chart {
     let points = view.series.as_deref().unwrap_or(&[]);
     let start_s = view.started_s.or(points.first().map(|point| point.time_s)).unwrap_or(0.0);
+    let unread = unread(points, start_s);
     let over = |figure: &dyn Fn(&PointView) -> f64| -> Vec<(f64, f64)> {
         points.iter().map(|point| (point.time_s - start_s, figure(point))).collect()
     };
-    let series = |name: &str, style, points| Series { name: name.to_owned(), points, style };
+    let series = |name: &str, style, points| Series {
+        name: name.to_owned(),
+        points: gaps::cut(points, &unread),
+        style,
+    };
     let mut memory =
         vec![series("anonymous and shared", Style::Area, over(&|point| precise(point.memory_bytes)))];
     if points.iter().any(|point| point.swap_bytes > 0) {
@@ -182,24 +211,69 @@ pub fn job_chart(view: &ReportView) -> Chart {
     let mut marks = vec![(precise(view.memory_peak_bytes), format!("peak {}", size(view.memory_peak_bytes)))];
     marks.extend(view.claim_bytes.map(|claim| (precise(claim), format!("claim {}", size(claim)))));
     marks.extend(view.limit_bytes.map(|limit| (precise(limit), format!("limit {}", size(limit)))));
-    let cores = since_start(over(&|point| point.cpu_cores));
-    let storage = vec![
-        series("read", Style::Steps, rates(points, start_s, |point| point.io_read_bytes)),
-        series("written", Style::Steps, rates(points, start_s, |point| point.io_write_bytes)),
+    let cores = series("", Style::StepArea, since_start(over(&|point| point.cpu_cores)));
+    let read = series("", Style::Steps, rates(points, start_s, |point| point.io_read_bytes));
+    let written = series("", Style::Steps, rates(points, start_s, |point| point.io_write_bytes));
+    let panel = |title: &str, unit, series, marks| Panel {
+        title: title.to_owned(),
+        unit,
+        series,
+        marks,
+        ..Panel::default()
+    };
+    let mut storage = [
+        panel("read", Unit::BytesPerSecond, vec![read], Vec::new()),
+        panel("written", Unit::BytesPerSecond, vec![written], Vec::new()),
     ];
-    let panel = |title: &str, unit, series, marks| Panel { title: title.to_owned(), unit, series, marks };
+    Panel::level(&mut storage);
+    let mut panels = vec![
+        panel("memory", Unit::Bytes, memory, marks),
+        panel("CPU", "cores in use".into(), vec![cores], Vec::new()),
+    ];
+    panels.extend(storage);
+    let mut shaded = stopped(points, start_s);
+    shaded.extend(gaps::shaded(&unread));
     Chart {
-        title: format!("job {}: {}", view.job, view.name),
-        panels: vec![
-            panel("memory", Unit::Bytes, memory, marks),
-            panel("CPU", "cores".into(), vec![series("cores in use", Style::StepArea, cores)], Vec::new()),
-            panel("storage", Unit::BytesPerSecond, storage, Vec::new()),
-        ],
-        shaded: stopped(points, start_s),
+        title: format!("job {}: {}", view.job, words(view)),
+        told: ended(view),
+        panels,
+        shaded,
         without: without_samples(view),
-        clock_s: None,
-        across: None,
+        ..Chart::default()
     }
+}
+
+/// A job's name, and its command where the name is not just that of its program.
+fn words(view: &ReportView) -> String {
+    let command = view.command.join(" ");
+    let program = view.command.first().and_then(|word| word.rsplit('/').next());
+    match program {
+        None => view.name.clone(),
+        Some(program) if program == view.name => command,
+        Some(_) => format!("{}: {command}", view.name),
+    }
+}
+
+/// How a job ended, and on which cores it was granted to run.
+fn ended(view: &ReportView) -> String {
+    format!("{}, {}", crate::report::end(view), granted(view))
+}
+
+/// The cores that a job was granted.
+fn granted(view: &ReportView) -> String {
+    let cores = if view.cores == 1 { "1 core".to_owned() } else { format!("{} cores", view.cores) };
+    match &view.cpus {
+        Some(cpus) => format!("{cores} ({cpus})"),
+        None => cores,
+    }
+}
+
+/// The shortest time without a sample that is a gap, in seconds: the daemon was away.
+const UNREAD_S: f64 = 10.0;
+
+/// The times in which no sample was taken, from the start.
+fn unread(points: &[PointView], start_s: f64) -> Vec<(f64, f64)> {
+    gaps::find(points.iter().map(|point| point.time_s - start_s), UNREAD_S)
 }
 
 /// Why a job has no series.

@@ -5,6 +5,7 @@
 //! Absent here: the store, sockets, colours on anything but a terminal (the caller says).
 
 mod card;
+pub(crate) use card::end;
 mod files;
 mod host;
 mod list;

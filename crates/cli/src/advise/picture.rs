@@ -54,6 +54,7 @@ fn chart(runs: &[Run], view: &ClassView) -> Chart {
                 series("held at most", Style::Line, &held),
             ],
             marks: advised.into_iter().collect(),
+            ..Panel::default()
         }],
         without: "no run of it held memory".to_owned(),
         clock_s: Some(start_s),

@@ -292,6 +292,7 @@ fn draw_legend(map: &Map, top: f64, width: f64, out: &mut String) -> f64 {
         let processes = match view.pids.len() {
             0 => String::new(),
             _ if columns > 1 => String::new(),
+            1 => ", 1 process".to_owned(),
             count => format!(", {count} processes"),
         };
         let text = format!("{}: PUs {}, {class}{shared}{processes}", set.title(), view.cpus);

@@ -74,7 +74,7 @@ fn gantt(title: &str, loaded: &Loaded, outcome: &Outcome) -> Gantt {
 fn panel(title: &str, unit: Unit, series: Vec<(&str, Vec<(f64, f64)>)>) -> Panel {
     let series =
         series.into_iter().map(|(name, points)| Series { name: name.to_owned(), points, style: Style::Line });
-    Panel { title: title.to_owned(), unit, series: series.collect(), marks: Vec::new() }
+    Panel { title: title.to_owned(), unit, series: series.collect(), ..Panel::default() }
 }
 
 /// A row for each core, and one more for each job that was there beyond them. A job takes the lowest rows that are free.

@@ -24,7 +24,7 @@ fn runs_beside_each_other(kind: Kind) {
         assert_eq!(done.code, Some(0), "{done:?}");
     }
     let svg = host.wrote("both.svg");
-    assert!(svg.contains("1: peak") && svg.contains("3: peak"), "{svg}");
+    assert!(svg.contains("1: memory") && svg.contains("3: memory"), "{svg}");
     let class = host.pinfold(["plot", "--class", "one"]);
     assert!(class.out.contains("one: 2 jobs") && class.out.contains("run time"), "{class:?}");
     let done = host.pinfold(["plot", "--class", "one", "-o", "class.png"]);

@@ -129,7 +129,7 @@ mod tests {
         let bar = |from_s, to_s, name: &str| Bar { from_s, to_s, name: name.to_owned(), colour: 0 };
         let series = Series { points: vec![(0.0, 1.0), (100.0, 3.0)], ..Series::default() };
         let panel =
-            Panel { title: "memory".to_owned(), unit: Unit::Bytes, series: vec![series], marks: Vec::new() };
+            Panel { title: "memory".to_owned(), unit: Unit::Bytes, series: vec![series], ..Panel::default() };
         let gantt = Gantt {
             groups: vec![
                 ("<".to_owned(), vec![vec![bar(0.0, 50.0, "1")], vec![bar(10.0, 100.0, "a&b")]]),

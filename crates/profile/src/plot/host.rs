@@ -3,25 +3,31 @@
 
 use pinfold_proto::host::{HostPoint, HostView};
 
-use super::{Chart, Panel, Series, Style, Unit};
+use super::{Chart, Panel, Series, Style, Unit, gaps};
 use crate::report::units::precise;
 use crate::report::{date_utc, size};
 
-/// A time without a reading is shaded when it is so many times as long as is usual, and longer than that.
-const PAUSE_TIMES: f64 = 4.0;
+/// The shortest time without a reading that is a gap, in seconds.
 const PAUSE_S: f64 = 60.0;
 
 /// The picture of a host. What it does not tell has no panel.
 #[must_use]
 pub fn host_chart(view: &HostView) -> Chart {
     let points = &view.samples[..];
-    let zero_s = points.first().map(|point| point.time_s);
+    let zero_s = points.first().map_or(0.0, |point| point.time_s);
+    let pauses = gaps::find(points.iter().map(|point| point.time_s - zero_s), PAUSE_S);
     let over = |figure: &dyn Fn(&HostPoint) -> Option<f64>| -> Vec<(f64, f64)> {
-        let x = |point: &HostPoint| point.time_s - zero_s.unwrap_or(0.0);
-        points.iter().filter_map(|point| Some((x(point), figure(point)?))).collect()
+        let point = |point: &HostPoint| (point.time_s - zero_s, figure(point).unwrap_or(f64::NAN));
+        gaps::cut(points.iter().map(point).collect(), &pauses)
     };
     let series = |name: &str, style, points| Series { name: name.to_owned(), points, style };
-    let panel = |title: &str, unit, series, marks| Panel { title: title.to_owned(), unit, series, marks };
+    let panel = |title: &str, unit, series, marks| Panel {
+        title: title.to_owned(),
+        unit,
+        series,
+        marks,
+        ..Panel::default()
+    };
     let busy = series("busy", Style::StepArea, over(&|point| point.cpu_busy));
     let pus = vec![(precise(view.pus), format!("{} PUs", view.pus))];
     let mut memory =
@@ -32,29 +38,36 @@ pub fn host_chart(view: &HostView) -> Chart {
     let all = vec![(precise(view.memory_bytes), format!("{} in all", size(view.memory_bytes)))];
     let mut panels =
         vec![panel("CPU", "PUs".into(), vec![busy], pus), panel("memory", Unit::Bytes, memory, all)];
-    let percent = |part: Option<f64>| part.map(|part| part * 100.0);
-    let stalled = vec![
-        series("for CPU", Style::Steps, over(&|point| percent(point.cpu_stalled))),
-        series("for memory", Style::Steps, over(&|point| percent(point.memory_stalled))),
-        series("for storage", Style::Steps, over(&|point| percent(point.io_stalled))),
-        series("all for memory", Style::Steps, over(&|point| percent(point.memory_full_stalled))),
-    ];
-    let mut told = |title: &str, unit: &str, mut series: Vec<Series>| {
-        series.retain(|series| !series.points.is_empty());
-        if !series.is_empty() {
-            panels.push(panel(title, unit.into(), series, Vec::new()));
-        }
+    let told = |title: &str, unit: &str, mut series: Vec<Series>| {
+        series.retain(|series| series.points.iter().any(|(_, y)| y.is_finite()));
+        (!series.is_empty()).then(|| panel(title, unit.into(), series, Vec::new()))
     };
-    told("stalled", "% of the time", stalled);
-    told("hottest sensor", "°C", vec![series("", Style::Line, over(&|point| point.temperature_celsius))]);
-    told("frequency", "MHz", vec![series("", Style::Line, over(&|point| point.frequency_mhz))]);
+    let percent = |part: Option<f64>| part.map(|part| part * 100.0);
+    let some = |figure: &dyn Fn(&HostPoint) -> Option<f64>| {
+        series("some", Style::Steps, over(&|point| percent(figure(point))))
+    };
+    let full = series("all", Style::StepArea, over(&|point| percent(point.memory_full_stalled)));
+    let of_the_time = "% of the time";
+    let mut stalled: Vec<Panel> = [
+        told("stalled for CPU", of_the_time, vec![some(&|point| point.cpu_stalled)]),
+        told("stalled for memory", of_the_time, vec![full, some(&|point| point.memory_stalled)]),
+        told("stalled for storage", of_the_time, vec![some(&|point| point.io_stalled)]),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    Panel::level(&mut stalled);
+    panels.extend(stalled);
+    let line = |figure: &dyn Fn(&HostPoint) -> Option<f64>| vec![series("", Style::Line, over(figure))];
+    panels.extend(told("hottest sensor", "°C", line(&|point| point.temperature_celsius)));
+    panels.extend(told("frequency", "MHz", line(&|point| point.frequency_mhz)));
     Chart {
         title: title(view),
         panels,
-        shaded: pauses(points),
+        shaded: gaps::shaded(&pauses).collect(),
         without: "nothing was read in this time: the host is read while jobs run".to_owned(),
-        clock_s: Some(zero_s.unwrap_or(0.0)),
-        across: None,
+        clock_s: Some(zero_s),
+        ..Chart::default()
     }
 }
 
@@ -66,15 +79,4 @@ fn title(view: &HostView) -> String {
         }
         _ => view.host.clone(),
     }
-}
-
-/// The times without readings, from one to the next.
-fn pauses(points: &[HostPoint]) -> Vec<(f64, f64, String)> {
-    let Some(zero_s) = points.first().map(|point| point.time_s) else { return Vec::new() };
-    let times: Vec<f64> = points.iter().map(|point| point.time_s - zero_s).collect();
-    let mut spans: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    spans.sort_by(f64::total_cmp);
-    let usual = spans.get(spans.len() / 2).copied().unwrap_or(0.0);
-    let is_pause = |pair: &&[f64]| pair[1] - pair[0] > PAUSE_S.max(usual * PAUSE_TIMES);
-    times.windows(2).filter(is_pause).map(|pair| (pair[0], pair[1], "not read".to_owned())).collect()
 }

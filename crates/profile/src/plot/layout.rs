@@ -58,7 +58,11 @@ pub(super) struct Place {
 pub(super) struct Layout {
     pub(super) font_size: f64,
     pub(super) title: Option<(String, f64)>,
+    /// What stands behind the title, and where that begins.
+    pub(super) told: Option<(String, f64)>,
     pub(super) places: Vec<Place>,
+    /// So many of them beside each other.
+    pub(super) columns: usize,
     pub(super) span: Span,
     /// The names of the shaded intervals, each once.
     pub(super) shades: Vec<String>,
@@ -73,54 +77,95 @@ pub(super) const SWATCH: f64 = 1.8;
 /// A line of text, in font sizes.
 const LINE: f64 = 1.5;
 
+/// A panel that is lower than this, in font sizes, shows little.
+const LOW: f64 = 4.0;
+
+/// A column that is narrower than this, in font sizes, shows little.
+const NARROW: f64 = 16.0;
+
 impl Layout {
     pub(super) fn new(chart: &Chart, width: f64, height: f64) -> Self {
         let font_size = (width / 70.0).min(height / 36.0).clamp(8.0, 15.0);
         let shades = shades(chart);
         let scales: Vec<Scale> = chart.panels.iter().map(scale::scale).collect();
         let pad = 0.8 * font_size;
+        let (title, told) = titles(chart, font_size, width - 2.0 * pad);
+        let top = title.as_ref().map_or(pad, |_| pad + (TITLE + 0.6) * font_size);
+        let title = title.map(|title| (title, pad + TITLE * font_size));
         // The ticks that a panel of ordinary height has; the widest label decides for all, so that the panels
         // stand under each other.
         let labels =
             scales.iter().flat_map(|scale| scale.ticks(6)).map(|(_, text)| font::width(&text, font_size));
-        let left = pad + labels.fold(1.5 * font_size, f64::max) + 0.5 * font_size;
-        let inside = (width - left - 1.5 * font_size).max(10.0);
-        let title = (!chart.title.is_empty()).then(|| {
-            (font::cut(&chart.title, TITLE * font_size, width - 2.0 * pad), pad + TITLE * font_size)
-        });
-        let mut top = title.as_ref().map_or(pad, |&(_, y)| y + 0.6 * font_size);
-        let heads: Vec<Vec<Legend>> = chart
-            .panels
-            .iter()
-            .zip(&scales)
-            .enumerate()
-            .map(|(at, (panel, scale))| {
-                let shades = if at == 0 { &shades[..] } else { &[] };
-                legend(panel, &titled(panel, scale), shades, font_size, (left, width - pad))
-            })
-            .collect();
-        let lines =
-            |head: &[Legend]| head.last().map_or(1.0, |last| 1.0 + (last.y / (LINE * font_size)).round());
-        let gap = 0.7 * font_size;
-        let head_heights: Vec<f64> =
-            heads.iter().map(|head| lines(head) * LINE * font_size + 0.3 * font_size).collect();
-        let axis = 2.9 * font_size;
-        let count = f64::from(u32::try_from(chart.panels.len().max(1)).unwrap_or(u32::MAX));
-        let room = height - top - axis - head_heights.iter().sum::<f64>() - gap * (count - 1.0);
-        let plot_height = (room / count).max(2.0 * font_size);
-        let mut places = Vec::new();
-        for (((panel, scale), mut legend), head) in
-            chart.panels.iter().zip(scales).zip(heads).zip(head_heights)
-        {
-            let base = top + 1.1 * font_size;
-            legend.iter_mut().for_each(|entry| entry.y += base);
-            let plot = Area { left, top: top + head, width: inside, height: plot_height };
-            let ticks = scale.ticks(ticks_in(plot_height / (2.0 * font_size), 7));
-            places.push(Place { title: (titled(panel, &scale), base), legend, plot, scale, ticks });
-            top = plot.bottom() + gap;
+        let label = pad + labels.fold(1.5 * font_size, f64::max) + 0.5 * font_size;
+        let columns = columns(chart, (width / font_size, (height - top) / font_size));
+        let column = width / float(columns);
+        let inside = (column - label - 1.5 * font_size).max(10.0);
+        let left = |at: usize| float(at % columns) * column + label;
+        let mut heads: Vec<Vec<Legend>> = Vec::new();
+        for (at, (panel, scale)) in chart.panels.iter().zip(&scales).enumerate() {
+            let shades = if at == 0 { &shades[..] } else { &[] };
+            let title = titled(panel, scale, font_size, inside);
+            heads.push(legend(panel, &title, shades, font_size, (left(at), left(at) + inside)));
         }
-        Self { font_size, title, places, span: scale::span(chart), shades }
+        let lines =
+            |head: &Vec<Legend>| head.last().map_or(1.0, |last| 1.0 + (last.y / (LINE * font_size)).round());
+        let gap = 0.7 * font_size;
+        let head_heights: Vec<f64> = heads
+            .chunks(columns)
+            .map(|row| row.iter().map(lines).fold(1.0, f64::max) * LINE * font_size + 0.3 * font_size)
+            .collect();
+        let axis = 2.9 * font_size;
+        let rows = float(head_heights.len().max(1));
+        let room = height - top - axis - head_heights.iter().sum::<f64>() - gap * (rows - 1.0);
+        let plot_height = (room / rows).max(2.0 * font_size);
+        let mut places = Vec::new();
+        for (at, ((panel, scale), mut legend)) in chart.panels.iter().zip(scales).zip(heads).enumerate() {
+            let row = at / columns;
+            let above: f64 = head_heights[..row].iter().map(|head| head + plot_height + gap).sum();
+            let base = top + above + 1.1 * font_size;
+            legend.iter_mut().for_each(|entry| entry.y += base);
+            let plot = Area {
+                left: left(at),
+                top: top + above + head_heights[row],
+                width: inside,
+                height: plot_height,
+            };
+            let ticks = scale.ticks(ticks_in(plot_height / (2.0 * font_size), 7));
+            let title = (titled(panel, &scale, font_size, inside), base);
+            places.push(Place { title, legend, plot, scale, ticks });
+        }
+        let told = told.map(|told| {
+            let behind = title.as_ref().map_or(0.0, |(title, _)| font::width(title, TITLE * font_size));
+            (told, pad + behind + font_size)
+        });
+        Self { font_size, title, told, places, columns, span: scale::span(chart), shades }
     }
+}
+
+/// The title and what is told behind it, in the room that there is: the title is cut first.
+fn titles(chart: &Chart, font_size: f64, room: f64) -> (Option<String>, Option<String>) {
+    if chart.title.is_empty() {
+        return (None, None);
+    }
+    let told = (!chart.told.is_empty()).then(|| font::cut(&chart.told, font_size, 0.6 * room));
+    let beside = told.as_ref().map_or(0.0, |told| font::width(told, font_size) + font_size);
+    (Some(font::cut(&chart.title, TITLE * font_size, room - beside)), told)
+}
+
+/// How many panels stand beside each other in a picture of this size in font sizes: as many as the chart says and have
+/// room; of a chart that says nothing two where one would be too low.
+fn columns(chart: &Chart, (width, height): (f64, f64)) -> usize {
+    let panels = chart.panels.len().max(1);
+    let fits = |columns: usize| columns == 1 || width / float(columns) >= NARROW;
+    let wanted = match chart.columns {
+        0 if height / float(panels) < LOW + LINE && panels > 2 => 2,
+        columns => columns.max(1),
+    };
+    (1..=wanted.min(panels)).rev().find(|&columns| fits(columns)).unwrap_or(1)
+}
+
+fn float(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// How many ticks have room.
@@ -140,12 +185,13 @@ pub(super) fn shades(chart: &Chart) -> Vec<String> {
     names
 }
 
-fn titled(panel: &Panel, scale: &Scale) -> String {
-    match (panel.title.as_str(), scale.unit.as_str()) {
+fn titled(panel: &Panel, scale: &Scale, font_size: f64, room: f64) -> String {
+    let title = match (panel.title.as_str(), scale.unit.as_str()) {
         (title, "") => title.to_owned(),
         ("", unit) => unit.to_owned(),
         (title, unit) => format!("{title} ({unit})"),
-    }
+    };
+    font::cut(&title, font_size, room)
 }
 
 /// Entries from left to right beside the title, and on further lines below when they do not fit; `y` counts

@@ -52,13 +52,13 @@ pub(super) fn span(chart: &Chart) -> Span {
 
 /// Whether a mark is drawn as a line.
 pub(super) fn is_near(panel: &Panel, mark: f64) -> bool {
-    let highest = highest(panel);
+    let highest = highest(panel).max(panel.at_least);
     mark.is_finite() && mark >= 0.0 && (highest <= 0.0 || mark <= highest * MARK_FAR)
 }
 
 /// The highest value that the axis must show: of all series, but not of a thin one that is far above the rest,
 /// as page cache may be above the memory that the picture is about.
-fn highest(panel: &Panel) -> f64 {
+pub(super) fn highest(panel: &Panel) -> f64 {
     let all = panel.series.iter().map(series_top).fold(0.0, f64::max);
     let main =
         panel.series.iter().filter(|series| series.style != Style::Thin).map(series_top).fold(0.0, f64::max);
@@ -79,9 +79,9 @@ pub(super) fn is_cut(panel: &Panel, series: &Series) -> bool {
 pub(super) fn scale(panel: &Panel) -> Scale {
     let marks = panel.marks.iter().map(|&(mark, _)| mark).filter(|&mark| is_near(panel, mark));
     let series = highest(panel);
-    let highest = marks.fold(series, f64::max);
-    // A mark at the top has its label above it.
-    let room = if highest > series { 1.2 } else { 1.08 };
+    let highest = marks.fold(series, f64::max).max(panel.at_least);
+    // A mark at the top has its label above it. Panels of one axis have the same room, whichever has the mark.
+    let room = if highest > series || panel.at_least > 0.0 { 1.2 } else { 1.08 };
     let top = if highest > 0.0 { highest * room } else { 1.0 };
     let (divisor, unit) = match &panel.unit {
         Unit::Plain(name) => (1.0, name.clone()),

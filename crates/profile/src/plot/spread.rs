@@ -2,8 +2,10 @@
 //! time, with median, the value that nine of ten stay below, and the largest marked.
 //!
 //! Bars are counts of jobs, so their axis begins at 0; the other axis is linear, from round number to round
-//! number. Drawn in one colour with dark edges: it holds in grey.
+//! number, or logarithmic where a long tail would leave all but a few jobs in the first bar. Drawn in one colour with dark
+//! edges: it holds in grey.
 
+mod bars;
 mod text;
 
 use std::fmt::Write as _;
@@ -13,10 +15,8 @@ use pinfold_proto::view::ReportView;
 use super::layout::{Area, TITLE, ticks_in};
 use super::svg::{escaped, rect};
 use super::{PngError, Unit, font, png, scale};
-use crate::report::units::{precise, rounded};
-
-/// More bars than this say no more.
-const BARS_MAX: usize = 30;
+use crate::report::units::precise;
+use bars::Bars;
 
 /// Writing into a `String` cannot fail.
 macro_rules! put {
@@ -75,78 +75,6 @@ pub fn spread(name: &str, views: &[ReportView]) -> Spread {
             part("CPU time", "s".into(), &|view| view.cpu_user_s + view.cpu_system_s),
             part("run time", "s".into(), &|view| view.wall_s.unwrap_or(f64::NAN)),
         ],
-    }
-}
-
-/// A histogram with its bars: what its values are divided by to have the unit, where bars begin, how wide they are.
-struct Bars {
-    unit: String,
-    divisor: f64,
-    from: f64,
-    step: f64,
-    counts: Vec<u64>,
-}
-
-impl Bars {
-    fn new(histogram: &Histogram) -> Self {
-        let most = histogram.values.last().copied().unwrap_or(0.0);
-        let least = histogram.values.first().copied().unwrap_or(0.0);
-        let (divisor, unit) = match &histogram.unit {
-            Unit::Bytes => scale::binary(most, ""),
-            Unit::BytesPerSecond => scale::binary(most, "/s"),
-            Unit::Plain(name) if name == "s" && most >= 2.0 * 3600.0 => (3600.0, "h".to_owned()),
-            Unit::Plain(name) if name == "s" && most >= 120.0 => (60.0, "min".to_owned()),
-            Unit::Plain(name) => (1.0, name.clone()),
-        };
-        let (most, least) = (most / divisor, least / divisor);
-        // Values that lie close together far from 0 are shown from where they begin.
-        let floor = if least > 0.5 * most { least } else { 0.0 };
-        let wanted = (precise(histogram.values.len() as u64).sqrt() * 2.0).clamp(6.0, 24.0);
-        let step = scale::nice(((most - floor) / wanted).max(most * 1e-3));
-        let from = (floor / step).floor() * step;
-        let bar = |value: f64| usize::try_from(rounded(((value - from) / step).floor())).unwrap_or(0);
-        let mut counts = vec![0; (bar(most) + 1).min(BARS_MAX * 4)];
-        for value in &histogram.values {
-            let at = bar(value / divisor).min(counts.len() - 1);
-            counts[at] += 1;
-        }
-        Self { unit, divisor, from, step, counts }
-    }
-
-    fn to(&self) -> f64 {
-        self.from + precise(self.counts.len() as u64) * self.step
-    }
-
-    fn highest(&self) -> u64 {
-        self.counts.iter().copied().max().unwrap_or(0)
-    }
-
-    fn titled(&self, histogram: &Histogram) -> String {
-        match self.unit.as_str() {
-            "" => histogram.title.clone(),
-            unit => format!("{} ({unit})", histogram.title),
-        }
-    }
-
-    /// Median, nine of ten and most, in the unit of the axis.
-    fn marks(&self, histogram: &Histogram) -> Vec<(f64, &'static str)> {
-        let marks = [(50, "median"), (90, "9 of 10"), (100, "most")];
-        let at = |(percent, name)| histogram.at(percent).map(|value| (value / self.divisor, name));
-        marks.into_iter().filter_map(at).collect()
-    }
-
-    /// The marks in words.
-    fn told(&self, histogram: &Histogram) -> String {
-        let one = |(value, name): (f64, &str)| format!("{name} {}", three_digits(value));
-        self.marks(histogram).into_iter().map(one).collect::<Vec<_>>().join(", ")
-    }
-}
-
-fn three_digits(value: f64) -> String {
-    match value {
-        0.0..9.995 => format!("{value:.2}"),
-        9.995..99.95 => format!("{value:.1}"),
-        _ => format!("{value:.0}"),
     }
 }
 
@@ -246,12 +174,13 @@ fn draw(part: &Histogram, cell: &Area, font_size: f64, out: &mut String) {
         let (x, y) = (plot.left - 0.5 * font_size, y + 0.35 * font_size);
         put!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"end\">{text}</text>");
     }
-    let x_of = |value: f64| plot.left + (value - bars.from) / (bars.to() - bars.from) * plot.width;
+    let at_place = |place: f64| plot.left + (place - bars.from) / (bars.to() - bars.from) * plot.width;
+    let x_of = |value: f64| at_place(bars.place(value));
     for (at, &count) in bars.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
         let from = bars.from + precise(at as u64) * bars.step;
         // Something is not nothing: one job among thousands is still a line.
         let height = (precise(count) / top * plot.height).max(1.0);
-        let (from, to) = (x_of(from), x_of(from + bars.step));
+        let (from, to) = (at_place(from), at_place(from + bars.step));
         let bar = Area { left: from, top: plot.bottom() - height, width: to - from, height };
         put!(out, "{}", rect(&bar, " fill=\"#a8c6e4\" stroke=\"#1a4f8a\" stroke-width=\"0.8\""));
     }
@@ -265,10 +194,12 @@ fn draw(part: &Histogram, cell: &Area, font_size: f64, out: &mut String) {
         );
     }
     put!(out, "{}", rect(&plot, " fill=\"none\" stroke=\"#555\""));
-    for (value, text) in scale::between(bars.from, bars.to(), ticks_in(plot.width / (4.5 * font_size), 9)) {
+    for (value, text) in bars.ticks(ticks_in(plot.width / (4.5 * font_size), 9)) {
         let x = x_of(value);
         put!(out, "<path d=\"M{x:.1} {:.1}v{:.1}\" stroke=\"#555\"/>", plot.bottom(), 0.35 * font_size);
         let y = plot.bottom() + 1.35 * font_size;
+        // A number below the last edge would leave the cell.
+        let x = x.min(cell.right() - 0.2 * font_size - font::width(&text, font_size) / 2.0);
         put!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{text}</text>");
     }
 }

@@ -43,11 +43,15 @@ pub(super) fn draw(chart: &Chart, width: u32, height: u32) -> String {
             escaped(title)
         );
     }
+    if let (Some((told, x)), Some((_, y))) = (&layout.told, &layout.title) {
+        put!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" fill=\"#555\">{}</text>", escaped(told));
+    }
     for (at, (panel, place)) in chart.panels.iter().zip(&layout.places).enumerate() {
         draw_panel(chart, &layout, at, panel, place, &mut out);
     }
-    if let Some(last) = layout.places.last() {
-        time_axis(chart, &layout, last, &mut out);
+    let lowest = layout.places.len().saturating_sub(layout.columns);
+    for (at, place) in layout.places.iter().enumerate() {
+        time_axis(chart, &layout, place, at >= lowest, &mut out);
     }
     out.push_str("</svg>\n");
     out
@@ -91,22 +95,23 @@ fn draw_panel(chart: &Chart, layout: &Layout, at: usize, panel: &Panel, place: &
     let y_of = |y: f64| plot.bottom() - y / place.scale.top * plot.height;
     put!(out, "<g clip-path=\"url(#panel{at})\">");
     let columns = usize::try_from(crate::report::units::rounded(plot.width)).unwrap_or(1_000);
-    let lines: Vec<Vec<(f64, f64)>> = panel
+    let lines: Vec<Vec<Vec<(f64, f64)>>> = panel
         .series
         .iter()
         .map(|series| {
-            let line = thin::line(&series.points, series.style.stepped(), columns);
-            line.into_iter().map(|(x, y)| (x_of(x), y_of(y))).collect()
+            let lines = thin::lines(&series.points, series.style.stepped(), columns);
+            let placed = |line: Vec<(f64, f64)>| line.into_iter().map(|(x, y)| (x_of(x), y_of(y))).collect();
+            lines.into_iter().map(placed).collect()
         })
         .collect();
-    for (series, (line, look)) in panel.series.iter().zip(lines.iter().zip(LOOKS.iter().cycle())) {
+    for (series, (lines, look)) in panel.series.iter().zip(lines.iter().zip(LOOKS.iter().cycle())) {
         if series.style.filled() {
-            fill(line, look.1, plot.bottom(), out);
+            lines.iter().for_each(|line| fill(line, look.1, plot.bottom(), out));
         }
     }
     draw_shades(chart, layout, place, x_of, out);
-    for (series, (line, look)) in panel.series.iter().zip(lines.iter().zip(LOOKS.iter().cycle())) {
-        stroke(line, series.style, *look, out);
+    for (series, (lines, look)) in panel.series.iter().zip(lines.iter().zip(LOOKS.iter().cycle())) {
+        lines.iter().for_each(|line| stroke(line, series.style, *look, out));
     }
     put!(out, "</g>");
     if lines.iter().all(Vec::is_empty) {
@@ -228,18 +233,26 @@ fn draw_marks(layout: &Layout, panel: &Panel, place: &Place, out: &mut String) {
     }
 }
 
-fn time_axis(chart: &Chart, layout: &Layout, last: &Place, out: &mut String) {
-    let (font_size, plot, span) = (layout.font_size, &last.plot, layout.span);
+/// The ticks below a panel; where nothing stands below it, with their numbers and what they count.
+fn time_axis(chart: &Chart, layout: &Layout, place: &Place, lowest: bool, out: &mut String) {
+    let (font_size, plot, span) = (layout.font_size, &place.plot, layout.span);
     let room = plot.width / (5.0 * font_size);
     let (ticks, unit) = scale::axis_ticks(chart, span, ticks_in(room, 12));
+    let mut free = f64::NEG_INFINITY;
     for (seconds, text) in &ticks {
         let x = plot.left + (seconds - span.from) / (span.to - span.from) * plot.width;
-        for place in &layout.places {
-            let bottom = place.plot.bottom();
-            put!(out, "<path d=\"M{x:.1} {bottom:.1}v{:.1}\" stroke=\"#555\"/>", 0.35 * font_size);
+        put!(out, "<path d=\"M{x:.1} {:.1}v{:.1}\" stroke=\"#555\"/>", plot.bottom(), 0.35 * font_size);
+        let half = font::width(text, font_size) / 2.0;
+        // A number that would lie over the one before or leave the picture is left out; its tick is not.
+        if !lowest || x - half < free || x + half > plot.right() + 1.5 * font_size {
+            continue;
         }
+        free = x + half + 0.4 * font_size;
         let y = plot.bottom() + 1.35 * font_size;
         put!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{text}</text>");
+    }
+    if !lowest {
+        return;
     }
     let title = chart.across.as_ref().map_or("time", |across| &across.title);
     let (x, y) = (plot.left + plot.width / 2.0, plot.bottom() + 2.55 * font_size);

@@ -136,11 +136,11 @@ fn odd_charts() -> Vec<(&'static str, Chart)> {
             unit: Unit::Bytes,
             series,
             marks: vec![(5.0, "mark".into()), (f64::NAN, "no".into())],
+            ..Panel::default()
         }],
         shaded: vec![(0.5, 0.6, "frozen".into()), (f64::NAN, 1.0, "parked".into())],
         without: "nothing was seen".into(),
-        clock_s: None,
-        across: None,
+        ..Chart::default()
     };
     let many = (0..50_000).map(|at| (f64::from(at), f64::from(at % 97))).collect();
     vec![
@@ -198,7 +198,15 @@ fn host(count: u32) -> Chart {
 fn a_host_is_drawn_by_the_clock() {
     let chart = host(400);
     let titles: Vec<&str> = chart.panels.iter().map(|panel| panel.title.as_str()).collect();
-    assert_eq!(titles, ["CPU", "memory", "stalled", "hottest sensor"], "no frequency is told");
+    assert_eq!(
+        titles,
+        ["CPU", "memory", "stalled for CPU", "stalled for memory", "stalled for storage", "hottest sensor"],
+        "no frequency is told"
+    );
+    let tops: Vec<f64> = chart.panels[2..5].iter().map(|panel| scale::scale(panel).top).collect();
+    assert!(tops.iter().all(|top| (top - tops[0]).abs() < 1e-9), "what is compared has one axis: {tops:?}");
+    let busy = thin::lines(&chart.panels[0].series[0].points, true, 900);
+    assert_eq!(busy.len(), 2, "no line leads through the time that was not read");
     assert_eq!(chart.shaded, [(1_000.0, 2_810.0, "not read".to_owned())]);
     let svg = chart.to_svg(900, 600);
     for text in [
@@ -206,8 +214,7 @@ fn a_host_is_drawn_by_the_clock() {
         "CPU (PUs)",
         "4 PUs",
         "16.0 GiB in all",
-        "stalled (% of the time)",
-        "all for memory",
+        "stalled for memory (% of the time)",
         "hottest sensor (°C)",
         ">22:30<",
         ">not read<",
@@ -254,20 +261,22 @@ fn a_job_is_drawn_with_its_stops_and_levels() {
     assert_eq!(shaded, [(60.0, 90.0, "frozen"), (140.0, 160.0, "parked")]);
     let svg = chart.to_svg(900, 600);
     for text in [
-        "job 17: assemble &lt;k=31&gt; &amp; polish",
+        "job 17: assemble &lt;k=31&gt; &amp; polish: velvetg",
+        ">exited 0, 1 core<",
         "peak 980 MiB",
         "claim 1.00 GiB",
         "page cache",
         "memory (GiB)",
-        "CPU (cores)",
-        "storage (MiB/s)",
+        "CPU (cores in use)",
+        "read (MiB/s)",
+        "written (MiB/s)",
         ">frozen<",
         ">parked<",
         "time (min)",
     ] {
         assert!(svg.contains(text), "{text} is missing");
     }
-    let written = &chart.panels[2].series[1].points;
+    let written = &chart.panels[3].series[0].points;
     assert_eq!(written.iter().filter(|(_, rate)| *rate > 0.0).count(), 1, "500 MiB in one second");
 }
 
@@ -288,10 +297,13 @@ fn a_job_without_samples_says_so_and_why() {
     let waits = told(|view| (view.samples, view.wall_s, view.started_s) = (0, None, None));
     assert_eq!(waits, "no samples: it has not run");
     assert_eq!(told(|_| {}), "no samples: 200 were taken, and are not kept any more");
-    // Beside another one, its line in the legend says it.
+    // Beside another one, its panels say it.
     let chart = comparison(&[view(Some(vec![point(1.0, JobState::Running)])), view(None)]);
-    assert_eq!(chart.panels[0].series[1].name, "17: peak 980 MiB, mean 400 MiB (no samples)");
-    assert!(!chart.panels[0].series[0].name.contains("no samples"));
+    assert_eq!((chart.columns, chart.panels.len()), (2, 6));
+    assert!(chart.panels[1].series[0].points.is_empty());
+    let svg = chart.to_svg(900, 600);
+    assert_eq!(svg.matches(">no samples<").count(), 3, "one in each panel of the second");
+    assert!(svg.contains("17: memory (MiB)") && svg.contains("exited 0, peak 980 MiB"), "{svg}");
 }
 
 #[test]
@@ -336,6 +348,7 @@ fn a_terminal_shows_areas_lines_and_stops() {
         unit: "cores".into(),
         series: vec![ramp(style)],
         marks,
+        ..Panel::default()
     };
     let chart = Chart {
         title: "two ramps".into(),
@@ -365,7 +378,15 @@ fn page_cache_far_above_does_not_press_memory_down() {
 /// For people: `PINFOLD_PICTURES=DIR cargo test -p pinfold-profile pictures` writes what they look like.
 #[test]
 fn pictures_of_a_job_differ_where_the_jobs_do() {
-    let pictures = [("job", job()), ("empty", job_chart(&view(None))), ("host", host(400))];
+    let two = [view(Some((1..=200).map(|s| point(f64::from(s), JobState::Running)).collect())), view(None)];
+    let three: Vec<ReportView> = (0..3).map(|_| two[0].clone()).collect();
+    let pictures = [
+        ("job", job()),
+        ("empty", job_chart(&view(None))),
+        ("host", host(400)),
+        ("two", comparison(&two)),
+        ("three", comparison(&three)),
+    ];
     if let Some(dir) = std::env::var_os("PINFOLD_PICTURES") {
         for ((name, chart), (width, height)) in pictures
             .iter()
@@ -378,6 +399,7 @@ fn pictures_of_a_job_differ_where_the_jobs_do() {
         println!("{}", pictures[0].1.to_text(100, 40));
         println!("{}", pictures[0].1.to_text(60, 24));
         println!("{}", pictures[2].1.to_text(80, 24));
+        println!("{}", pictures[4].1.to_text(120, 40));
     }
     assert_ne!(pictures[0].1.to_png(300, 200).unwrap(), pictures[1].1.to_png(300, 200).unwrap());
 }
@@ -387,7 +409,7 @@ fn an_axis_of_something_else_than_time() {
     let across = Across { title: "bound".to_owned(), unit: "MiB".to_owned() };
     let line =
         Series { name: "time".to_owned(), points: vec![(100.0, 2.0), (400.0, 1.0)], style: Style::Line };
-    let panel = Panel { title: "time".to_owned(), unit: "s".into(), series: vec![line], marks: Vec::new() };
+    let panel = Panel { title: "time".to_owned(), unit: "s".into(), series: vec![line], ..Panel::default() };
     let chart = Chart { panels: vec![panel], across: Some(across), ..Chart::default() };
     let svg = chart.to_svg(800, 400);
     assert!(svg.contains(">bound (MiB)</text>") && svg.contains(">200</text>"), "{svg}");

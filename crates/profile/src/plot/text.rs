@@ -18,21 +18,63 @@ pub(super) fn draw(chart: &Chart, width: usize, height: usize) -> String {
     if chart.is_empty() && !chart.without.is_empty() {
         return draw_without(chart, width);
     }
+    let mut lines = Vec::new();
+    if !chart.title.is_empty() {
+        lines.push(titled(chart, width));
+    }
+    let rest = height.saturating_sub(lines.len());
     let span = scale::span(chart);
-    let scales: Vec<Scale> = chart.panels.iter().map(scale::scale).collect();
+    let columns = chart.columns.clamp(1, chart.panels.len().max(1));
+    if columns > 1 && width / columns >= NARROW {
+        lines.extend(beside(chart, span, columns, (width, rest)));
+    } else {
+        lines.extend(stacked(chart, &chart.panels, span, (width, rest)));
+    }
+    let mut text: String = lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n");
+    text.push('\n');
+    crate::report::plain_lines(&text)
+}
+
+/// A column of fewer characters shows little.
+const NARROW: usize = 36;
+
+/// The title with what is told behind it; where both have no room, the title is cut.
+fn titled(chart: &Chart, width: usize) -> String {
+    let told = if chart.told.is_empty() { String::new() } else { format!(" ({})", chart.told) };
+    let told = crate::report::plain(&told);
+    let title = crate::report::plain(&chart.title);
+    let room = width.saturating_sub(told.chars().count()).max(width / 2);
+    let title: String = title.chars().take(room).collect();
+    (title + &told).chars().take(width).collect()
+}
+
+/// Columns of panels beside each other.
+fn beside(chart: &Chart, span: Span, columns: usize, (width, height): (usize, usize)) -> Vec<String> {
+    let each = width / columns;
+    let column = |at: usize| {
+        let panels: Vec<Panel> = chart.panels.iter().skip(at).step_by(columns).cloned().collect();
+        stacked(chart, &panels, span, (each - 1, height))
+    };
+    let all: Vec<Vec<String>> = (0..columns).map(column).collect();
+    let rows = all.iter().map(Vec::len).max().unwrap_or(0);
+    let row = |row: usize| -> String {
+        all.iter().map(|lines| format!("{:<each$}", lines.get(row).map_or("", String::as_str))).collect()
+    };
+    (0..rows).map(row).collect()
+}
+
+/// Panels one above the other, and their axis.
+fn stacked(chart: &Chart, panels: &[Panel], span: Span, (width, height): (usize, usize)) -> Vec<String> {
+    let scales: Vec<Scale> = panels.iter().map(scale::scale).collect();
     let tops: Vec<(f64, String)> = scales.iter().map(Scale::round_top).collect();
     let left = tops.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(1) + 1;
     let columns = width.saturating_sub(left + 1).max(8);
     let shaded = shaded(chart, span, columns);
-    let title = usize::from(!chart.title.is_empty());
     // Around each panel a head; below all an axis and its numbers.
-    let around = title + chart.panels.len() + 2;
-    let rows = (height.saturating_sub(around) / chart.panels.len().max(1)).clamp(2, 20);
+    let around = panels.len() + 2;
+    let rows = (height.saturating_sub(around) / panels.len().max(1)).clamp(2, 20);
     let mut lines = Vec::new();
-    if title > 0 {
-        lines.push(crate::report::plain(&chart.title).chars().take(width).collect::<String>());
-    }
-    for (at, ((panel, scale), (top, top_text))) in chart.panels.iter().zip(&scales).zip(&tops).enumerate() {
+    for (at, ((panel, scale), (top, top_text))) in panels.iter().zip(&scales).zip(&tops).enumerate() {
         let shades = if at == 0 { layout::shades(chart).join(", ") } else { String::new() };
         lines.push(head(panel, scale, &shades, width));
         let grid = Grid::draw(panel, *top, &shaded, span, rows);
@@ -46,36 +88,44 @@ pub(super) fn draw(chart: &Chart, width: usize, height: usize) -> String {
         }
     }
     lines.extend(axis(chart, span, left - 1, columns));
-    let mut text: String = lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n");
-    text.push('\n');
-    crate::report::plain_lines(&text)
+    lines
 }
 
 /// In place of axes with nothing between them: why, and the levels that are known.
 fn draw_without(chart: &Chart, width: usize) -> String {
     let levels: Vec<&str> =
         chart.panels.iter().flat_map(|panel| &panel.marks).map(|(_, name)| name.as_str()).collect();
-    let lines = [chart.title.clone(), chart.without.clone(), levels.join(", ")];
+    let lines = [titled(chart, width.max(24)), chart.without.clone(), levels.join(", ")];
     let lines = lines.iter().filter(|line| !line.is_empty());
     let plain = lines.map(|line| crate::report::plain(line).chars().take(width.max(24)).collect::<String>());
     plain.map(|line| line + "\n").collect()
 }
 
+/// A panel's title, its unit, and the signs of what is in it, as far as there is room for whole entries.
 fn head(panel: &Panel, scale: &Scale, shade: &str, width: usize) -> String {
     let mut head = crate::report::plain(&panel.title);
     if !scale.unit.is_empty() {
         head.push_str(&format!(" ({})", scale.unit));
     }
+    let mut entries = Vec::new();
     for (at, series) in panel.series.iter().enumerate().filter(|(_, series)| !series.name.is_empty()) {
         let sign = if series.style.filled() { BLOCKS[7] } else { SIGNS[at % SIGNS.len()] };
-        head.push_str(&format!("  {sign} {}", series.name));
+        entries.push(format!("  {sign} {}", series.name));
     }
     if !shade.is_empty() {
-        head.push_str(&format!("  {SHADE} {shade}"));
+        entries.push(format!("  {SHADE} {shade}"));
     }
     for (value, name) in &panel.marks {
         let above = if scale::is_near(panel, *value) { "" } else { " (above)" };
-        head.push_str(&format!("  {MARK} {name}{above}"));
+        entries.push(format!("  {MARK} {name}{above}"));
+    }
+    let mut used = head.chars().count();
+    for entry in entries {
+        used += entry.chars().count();
+        if used > width {
+            break;
+        }
+        head.push_str(&entry);
     }
     head.chars().take(width).collect()
 }
@@ -134,15 +184,15 @@ impl Grid {
 
 /// The highest value of a series in each column; between points what the line between them has there.
 fn highest(series: &Series, span: Span, columns: usize) -> Vec<Option<f64>> {
-    let line = thin::line(&series.points, series.style.stepped(), columns);
     let wide = (span.to - span.from) / precise(columns as u64);
     let mut highest: Vec<Option<f64>> = vec![None; columns];
     let mut raise = |x: f64, y: f64| {
         let column = usize::try_from(rounded(((x - span.from) / wide).floor())).unwrap_or(0).min(columns - 1);
         highest[column] = Some(highest[column].map_or(y, |was| was.max(y)));
     };
-    line.iter().for_each(|&(x, y)| raise(x, y));
-    for pair in line.windows(2) {
+    let lines = thin::lines(&series.points, series.style.stepped(), columns);
+    lines.iter().flatten().for_each(|&(x, y)| raise(x, y));
+    for pair in lines.iter().flat_map(|line| line.windows(2)) {
         let [(x0, y0), (x1, y1)] = [pair[0], pair[1]];
         let first = rounded(((x0 - span.from) / wide).floor().max(0.0));
         for column in first + 1..=first.saturating_add(columns as u64) {

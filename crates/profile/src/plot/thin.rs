@@ -1,21 +1,28 @@
 //! Fewer points that look the same: of each column of the picture the first, the lowest, the highest and the
 //! last point, so that no spike is lost however long the series is.
 
-/// The points as a line: finite ones, steps made of corners, at most four for each of `columns`.
-pub(super) fn line(points: &[(f64, f64)], stepped: bool, columns: usize) -> Vec<(f64, f64)> {
-    let finite = points.iter().copied().filter(|(x, y)| x.is_finite() && y.is_finite());
+/// The points as lines, one for each stretch without a gap: what is not finite is a gap, steps are made of corners, and
+/// there are at most four points for each of `columns`.
+pub(super) fn lines(points: &[(f64, f64)], stepped: bool, columns: usize) -> Vec<Vec<(f64, f64)>> {
+    let is_finite = |&(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
+    let finite = || points.iter().filter(|point| is_finite(point)).map(|&(x, _)| x);
+    let (Some(from), Some(to)) = (finite().next(), finite().next_back()) else { return Vec::new() };
+    let stretches = points.split(|point| !is_finite(point)).filter(|stretch| !stretch.is_empty());
+    stretches.map(|stretch| thin(corners(stretch, stepped), (from, to), columns)).collect()
+}
+
+fn corners(points: &[(f64, f64)], stepped: bool) -> Vec<(f64, f64)> {
     let mut corners: Vec<(f64, f64)> = Vec::with_capacity(points.len() * (1 + usize::from(stepped)));
-    for (x, y) in finite {
+    for &(x, y) in points {
         if let Some(&(before, _)) = corners.last().filter(|_| stepped) {
             corners.push((before, y));
         }
         corners.push((x, y));
     }
-    thin(corners, columns)
+    corners
 }
 
-fn thin(points: Vec<(f64, f64)>, columns: usize) -> Vec<(f64, f64)> {
-    let (Some(&(from, _)), Some(&(to, _))) = (points.first(), points.last()) else { return points };
+fn thin(points: Vec<(f64, f64)>, (from, to): (f64, f64), columns: usize) -> Vec<(f64, f64)> {
     if points.len() <= columns * 4 || to <= from {
         return points;
     }
@@ -41,7 +48,9 @@ mod tests {
     fn a_spike_in_a_long_series_is_kept() {
         let points: Vec<(f64, f64)> =
             (0..100_000).map(|at| (f64::from(at), if at == 54_321 { 9.0 } else { 1.0 })).collect();
-        let line = line(&points, false, 100);
+        let lines = lines(&points, false, 100);
+        assert_eq!(lines.len(), 1);
+        let line = &lines[0];
         assert!(line.len() <= 404, "{}", line.len());
         assert!(line.contains(&(54_321.0, 9.0)));
         assert_eq!((line.first(), line.last()), (points.first(), points.last()));
@@ -49,9 +58,11 @@ mod tests {
     }
 
     #[test]
-    fn steps_have_corners_and_gaps_are_left_out() {
-        let points = [(0.0, 1.0), (1.0, f64::NAN), (2.0, 3.0)];
-        assert_eq!(line(&points, true, 100), [(0.0, 1.0), (0.0, 3.0), (2.0, 3.0)]);
-        assert_eq!(line(&[], true, 100), []);
+    fn steps_have_corners_and_gaps_end_a_line() {
+        let points = [(0.0, 1.0), (1.0, 2.0), (1.5, f64::NAN), (2.0, 3.0)];
+        assert_eq!(lines(&points, true, 100), [vec![(0.0, 1.0), (0.0, 2.0), (1.0, 2.0)], vec![(2.0, 3.0)]]);
+        let none: [Vec<(f64, f64)>; 0] = [];
+        assert_eq!(lines(&[], true, 100), none);
+        assert_eq!(lines(&[(1.0, f64::NAN)], true, 100), none);
     }
 }

@@ -61,7 +61,8 @@ pub fn write_report(view: &ReportView, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-fn end(view: &ReportView) -> String {
+/// How a job ended, or where it stands.
+pub(crate) fn end(view: &ReportView) -> String {
     match (view.state, view.signal, view.exit_code) {
         (JobState::Exited, Some(signal), _) => format!("ended by signal {signal}"),
         (JobState::Exited, None, Some(code)) => format!("exited {code}"),

@@ -1,3 +1,4 @@
+use super::bars::{BARS_MAX, three_digits};
 use super::*;
 
 fn bars(values: &[f64], unit: Unit) -> (Histogram, Bars) {
@@ -22,7 +23,7 @@ fn every_job_is_in_one_bar() {
         assert!(bars.counts.len() <= BARS_MAX * 4 && bars.step > 0.0, "{values:?}");
         let most = histogram.values.last().copied().unwrap();
         assert!(
-            bars.from <= histogram.values[0] && bars.to() >= most,
+            bars.from <= bars.place(histogram.values[0]) && bars.to() >= bars.place(most),
             "{values:?}: {} {}",
             bars.from,
             bars.to()
@@ -40,6 +41,31 @@ fn units_fit_and_marks_are_values_that_were() {
     assert_eq!((bars.titled(&histogram).as_str(), bars.unit.as_str()), ("x (h)", "h"));
     let (histogram, bars) = super::tests::bars(&[], Unit::Bytes);
     assert_eq!((bars.told(&histogram).as_str(), bars.highest()), ("", 0));
+}
+
+#[test]
+fn figures_have_digits_that_count() {
+    let check = |value: f64, want: &str| assert_eq!(three_digits(value), want, "{value}");
+    check(0.001_24, "0.0012");
+    check(0.009_949, "0.0099");
+    check(0.01, "0.01");
+    check(0.0, "0.00");
+    check(9.994, "9.99");
+    check(9.996, "10.0");
+    check(123.4, "123");
+    check(1e-30, "0.000000000");
+}
+
+#[test]
+fn a_long_tail_has_a_logarithmic_axis() {
+    let values: Vec<f64> = (1..=99).map(|at| 1.0 + f64::from(at) / 100.0).chain([0.0, 4_000.0]).collect();
+    let (histogram, bars) = bars(&values, Unit::default());
+    assert_eq!(bars.titled(&histogram), "x, logarithmic");
+    assert_eq!(bars.counts.iter().sum::<u64>(), 101);
+    let ticks: Vec<String> = bars.ticks(9).into_iter().map(|(_, text)| text).collect();
+    assert_eq!(ticks, ["1", "10", "100", "1000"]);
+    let (histogram, bars) = super::tests::bars(&[1.0, 2.0, 20.0], Unit::default());
+    assert_eq!(bars.titled(&histogram), "x");
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Histograms in characters: a line a bar, those of one picture of about the same number of lines.
 
-use super::super::scale::written;
 use super::{Bars, Histogram, Spread};
 use crate::report::units::{precise, rounded};
 
@@ -33,9 +32,7 @@ fn part_lines(part: &Histogram, width: usize, lines: usize) -> Vec<String> {
     bars.step *= precise(together as u64);
     let most = bars.highest();
     let number = most.to_string().len();
-    let froms: Vec<String> = (0..bars.counts.len() as u64)
-        .map(|at| written(bars.from + precise(at) * bars.step, bars.step))
-        .collect();
+    let froms = bars.begins();
     let left = froms.iter().map(|from| from.chars().count()).max().unwrap_or(1);
     let room = width.saturating_sub(left + number + 4).max(4);
     let mut out = vec![head];

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Lays out what a package installs: layout.sh PROGRAMS ROOT, the directory with pinfold and pinfoldd, and the one that
+# stands for the root of the file system. No rights are needed.
+set -euo pipefail
+programs=$(realpath "$1") root=$(realpath -m "$2")
+cd "$(dirname "$0")/.."
+
+install -D -m 755 -t "$root/usr/bin" "$programs/pinfold" "$programs/pinfoldd"
+strip --strip-debug "$root"/usr/bin/* 2>/dev/null || echo "the programs keep what debuggers read: strip is not here" >&2
+install -D -m 644 -t "$root/lib/systemd/system" packaging/pinfoldd.service
+for unit in session-.scope user@.service; do
+  install -D -m 644 packaging/session.conf "$root/lib/systemd/system/$unit.d/50-pinfold.conf"
+done
+install -D -m 644 -t "$root/etc/pinfold" packaging/pinfold.toml
+install -D -m 644 packaging/modulefile "$root/usr/share/modules/modulefiles/pinfold"
+"$programs/pinfold" man "$root/usr/share/man/man1"
+gzip -9 -n "$root"/usr/share/man/man1/*
+complete() { install -d "$root/$(dirname "$2")" && "$programs/pinfold" completions "$1" >"$root/$2"; }
+complete bash usr/share/bash-completion/completions/pinfold
+complete zsh usr/share/zsh/vendor-completions/_pinfold
+complete fish usr/share/fish/vendor_completions.d/pinfold.fish
+documents=$root/usr/share/doc/pinfold
+install -D -m 644 -t "$documents" README.md LICENSE-MIT LICENSE-APACHE docs/*.md
+install -D -m 644 -t "$documents/reference" docs/reference/*.md

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Runs a job by the programs in the directory $1, with a private daemon that is theirs, and asks about it.
+set -euo pipefail
+programs=$(realpath "$1")
+must() { "$@" || { echo "FAILED: $*" >&2; exit 1; }; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# The client starts the daemon that lies in the search path.
+export PINFOLD_SOCKET=$work/socket PINFOLD_STATE_DIR=$work/state PATH=$programs:$PATH
+must test "$("$programs/pinfold" run -- echo hello)" = hello
+must test "$("$programs/pinfold" report --last 1 --json | grep -o '"exit_code":0')" = '"exit_code":0'
+must test "$("$programs/pinfold" status --all --json | grep -o '"user":"[^"]*"' | sort -u)" = "\"user\":\"$(id -un)\""
+# It would end by itself in a minute, and needs its directory until then.
+daemon=$(head -c 20 "$work/state/lock" || true)
+[ -z "$daemon" ] || [ "$(readlink "/proc/$daemon/exe")" != "$programs/pinfoldd" ] || kill "$daemon"
