@@ -44,6 +44,7 @@ mod processes;
 mod projects;
 mod readings;
 mod reboot;
+mod replay;
 mod restart;
 mod run;
 mod screens;
