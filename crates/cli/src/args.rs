@@ -146,6 +146,8 @@ pub(crate) enum Command {
     Layout(Box<LayoutArgs>),
     /// Play jobs on hosts that are not there, under a workload manager's rule and pinfold's policy: waits, slowdown, freezes
     Sim(Box<crate::sim::SimArgs>),
+    /// Play a recording of the scheduler's events again: the same decisions, or the first that differs
+    Replay(crate::replay::ReplayArgs),
     /// Show what the host as a whole did while jobs ran: processors, memory, stalls, temperature
     Host(crate::readings::HostArgs),
     /// Hand what this host's jobs used over to a hub of many hosts, or sign in there

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`args`] (the command line as typed), [`client`] (reaching a daemon), [`launch`] (what jobs are started from), [`keeper`] (the parent
 //! of every job), [`run`], [`submit`] (with [`mod@array`]) and [`batch`] (the three ways to start jobs), [`adopt`] (one to make them of what runs), [`control`] (changing
-//! them), [`names`] (which jobs are meant), [`tasks`] (how a job's tasks lie on its cores), [`show`] (what is printed), [`map`] (which core belongs to what), [`sets`] (cores that are set aside), [`host`] and [`layout`] (the machine, without a daemon), [`mod@advise`] (what classes of jobs need), [`mod@squeeze`] (what one command needs), [`hub`] (many hosts). Absent here: any decision
+//! them), [`names`] (which jobs are meant), [`tasks`] (how a job's tasks lie on its cores), [`show`] (what is printed), [`map`] (which core belongs to what), [`sets`] (cores that are set aside), [`host`] and [`layout`] (the machine, without a daemon), [`mod@advise`] (what classes of jobs need), [`mod@squeeze`] (what one command needs), [`mod@replay`] (recorded events), [`hub`] (many hosts). Absent here: any decision
 //! about jobs, and any write to a control group.
 
 mod adopt;
@@ -31,6 +31,7 @@ mod output;
 mod progress;
 mod ps;
 mod readings;
+mod replay;
 mod run;
 mod sets;
 mod show;
@@ -135,6 +136,7 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Squeeze(args) => squeeze::squeeze(&dial, &args)?,
         Command::Layout(args) => layout::layout(&args)?,
         Command::Sim(args) => sim::sim(&dial, &args)?,
+        Command::Replay(args) => return replay::replay(&args),
         Command::Hub(args) => hub::hub(&dial, &args)?,
         Command::Host(args) => readings::host(&dial, &args)?,
         Command::Doctor(args) => host::doctor(&dial, args.json)?,

@@ -45,6 +45,7 @@ use crate::core::{ConnectionId, Ctx, Event, Outbox};
 use crate::host::Host;
 use crate::jobs::Jobs;
 use crate::meters::Meters;
+use crate::store::events::Events;
 use crate::surroundings::Surroundings;
 
 /// See the module's page.
@@ -59,6 +60,8 @@ pub(crate) struct Daemon {
     host: Host,
     meters: Meters,
     surroundings: Surroundings,
+    /// What the scheduler is told, recorded.
+    events: Events,
     /// The process itself: its service manager, its watchdog, its end.
     service: Service,
 }

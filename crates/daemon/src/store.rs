@@ -1,5 +1,6 @@
-//! What is on disk: the journal of the job store, the numbers of jobs, kept starts, and the state directory.
+//! What is on disk: the journal of the job store, the numbers of jobs, kept starts, recorded events, and the state directory.
 
+pub(crate) mod events;
 pub(crate) mod journal;
 pub(crate) mod numbers;
 pub(crate) mod starts;

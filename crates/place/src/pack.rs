@@ -33,7 +33,7 @@ pub struct Room<'a> {
 }
 
 /// How a job's cores lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum Shape {
     /// As close together as possible.
     #[default]

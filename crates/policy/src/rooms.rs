@@ -10,7 +10,7 @@ use crate::queue::queues::Queues;
 use crate::shares::pools::Pools;
 
 /// What the scheduler knows.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Rooms {
     pub(crate) settings: Settings,
     /// The time of the last event; never goes back.

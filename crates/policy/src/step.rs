@@ -18,7 +18,7 @@ use crate::shares::holding;
 use crate::{explain, queue};
 
 /// The scheduler.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct Policy {
     rooms: Rooms,
 }

@@ -108,6 +108,8 @@ pub struct Config {
     pub schedule: bool,
     /// `profile.metrics_users`: users who are told of jobs there, beside operators; `*`: whoever may connect.
     pub profile_metrics_users: Vec<String>,
+    /// `record.events`: what recordings of the scheduler's events may take, in bytes; `None`: none are made.
+    pub record_events: Option<u64>,
     /// `access.operators`: users who may do to all jobs what their owners may.
     pub access_operators: Vec<String>,
     /// `access.max_priority`: the highest priority of a user who is no operator.
@@ -271,6 +273,11 @@ pub const KEYS: &[Key] = &[
         "[]",
         "users of this host who are told of jobs there, beside operators; * is whoever may connect",
     ),
+    key(
+        "record.events",
+        "",
+        "what recordings of the scheduler's events may take on disk, at least 1MiB, for `pinfold replay`; unset: none are made",
+    ),
     key("mark.character", "\"*\"", "what `pinfold ps` puts before processes of jobs; empty: nothing"),
     key("access.operators", "[]", "users who may see and change all jobs"),
     key("access.max_priority", "10", "the highest priority of users who are no operators"),
@@ -381,6 +388,7 @@ impl Default for Config {
             profile_metrics_jobs: 100,
             schedule: true,
             profile_metrics_users: Vec::new(),
+            record_events: None,
             access_operators: Vec::new(),
             access_max_priority: 10,
             access_max_jobs_size: 64 << 20,
@@ -502,6 +510,7 @@ impl Config {
                 self.profile_metrics.map_or_else(String::new, |address| text(&address.to_string()))
             }
             "profile.metrics_jobs" => self.profile_metrics_jobs.to_string(),
+            "record.events" => self.record_events.map(size).unwrap_or_default(),
             "mark.character" => self.mark_character.map_or_else(|| text(""), |mark| text(&mark.to_string())),
             "profile.metrics_users" => format!("{:?}", self.profile_metrics_users),
             "access.operators" => format!("{:?}", self.access_operators),
@@ -594,6 +603,10 @@ impl Config {
             },
             "profile.metrics" => value.optional_address().map(|address| self.profile_metrics = address),
             "profile.metrics_jobs" => value.whole(0, 10_000).map(|most| self.profile_metrics_jobs = most),
+            "record.events" => match value.optional_size() {
+                Ok(Some(0..0x10_0000)) => Err("at least 1MiB is wanted".to_owned()),
+                size => size.map(|most| self.record_events = most),
+            },
             "mark.character" => value.sign().map(|mark| self.mark_character = mark),
             "profile.metrics_users" => value.names().map(|names| self.profile_metrics_users = names),
             "access.operators" => value.names().map(|names| self.access_operators = names),

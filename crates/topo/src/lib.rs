@@ -4,7 +4,7 @@
 //! Reading order: [`index`] (the two numberings of a PU), [`cpuset`] and [`mask`] (sets of PUs),
 //! [`topology`] (how PUs share cores, caches, memory and sockets), [`facts`] (from what a machine says of
 //! itself to a topology), [`hwloc_xml`] (a machine from a file of hwloc's), [`synthetic`] (one from a line of
-//! text), [`spec`] (how a user names a machine). Absent here: any file, any system call.
+//! text), [`spec`] (how a user names a machine), `stored` (how it is written down). Absent here: any file, any system call.
 //! Discovery of a real machine lives in `sys`, which hands its findings over as [`facts::Facts`].
 
 pub mod cpuset;
@@ -13,6 +13,7 @@ pub mod hwloc_xml;
 pub mod index;
 pub mod mask;
 pub mod spec;
+mod stored;
 pub mod synthetic;
 pub mod topology;
 

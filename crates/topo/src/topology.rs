@@ -7,7 +7,7 @@ use crate::index::{PuLogical, PuOs};
 
 /// One hardware thread and what it belongs to. Cores, caches, NUMA nodes and sockets are numbered logically:
 /// 0, 1, 2 ... over the whole machine, in the order in which its PUs come.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Pu {
     /// The kernel's number.
     pub os: PuOs,
@@ -33,7 +33,7 @@ pub struct Pu {
 }
 
 /// One NUMA node: memory, and the PUs nearest to it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct NumaNode {
     /// The kernel's number, as in `cpuset.mems`.
     pub os: u32,
@@ -45,7 +45,8 @@ pub struct NumaNode {
 }
 
 /// A machine: its PUs in logical order, and its NUMA nodes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "crate::stored::Stored", into = "crate::stored::Stored")]
 pub struct Topology {
     pus: Vec<Pu>,
     numa: Vec<NumaNode>,
@@ -142,6 +143,10 @@ impl Topology {
             usable: true,
         };
         Self::new((0u32..).zip(usable.iter()).map(pu).collect(), 1)
+    }
+
+    pub(crate) fn into_parts(self) -> (Vec<Pu>, Vec<NumaNode>, CpuSet) {
+        (self.pus, self.numa, self.offline)
     }
 
     /// All PUs in logical order.

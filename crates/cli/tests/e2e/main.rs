@@ -45,6 +45,7 @@ mod processes;
 mod projects;
 mod readings;
 mod reboot;
+mod replay;
 mod restart;
 mod run;
 mod screens;

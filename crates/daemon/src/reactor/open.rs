@@ -24,6 +24,7 @@ use crate::host::limits::HostProcesses;
 use crate::jobs::Jobs;
 use crate::meters::Meters;
 use crate::reactor::Daemon;
+use crate::store::events::Events;
 use crate::store::journal::Journal;
 use crate::store::numbers::Numbers;
 use crate::store::starts::Starts;
@@ -64,6 +65,7 @@ impl Daemon {
             host,
             meters,
             surroundings,
+            events: Events::new(state.path(), configured.config.record_events),
             service: Service::new(options.private.then_some(options.private_idle), now_us),
             ctx: Ctx {
                 policy: pinfold_policy::Policy::default(),

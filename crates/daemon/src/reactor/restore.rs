@@ -305,6 +305,7 @@ impl Daemon {
 
     /// Makes a changed configuration effective.
     pub(super) fn apply_configuration(&mut self) {
+        self.events.configure(self.ctx.configured.config.record_events);
         self.meters.memory.bound_memory(&self.ctx);
         self.outbox.then(Next::Configure);
         self.outbox.then(Next::Machine);

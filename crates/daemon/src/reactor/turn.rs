@@ -119,7 +119,8 @@ impl Daemon {
             pinfold_policy::Event::Submit(request) => Some(request.job),
             _ => None,
         };
-        let decisions = self.ctx.policy.step(Instant(self.ctx.clock.now_us()), event);
+        let now = Instant(self.ctx.clock.now_us());
+        let decisions = self.events.step(&mut self.ctx.policy, now, event);
         if let Some(job) = submitted {
             let refused = |one: &Decision| one.job == job && matches!(one.action, Action::Drop { .. });
             // Before what is decided about it: the client is to know under which number the next words come. A job that

@@ -5,7 +5,7 @@ use pinfold_topo::CpuSet;
 use super::error::OptionError;
 
 /// What one task gets: a thread, a core, a socket or a NUMA node (locality domain).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Level {
     /// Hardware threads.
     Threads,
@@ -18,7 +18,7 @@ pub enum Level {
 }
 
 /// A binding by list, which leaves no choice to the layout.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Manual {
     /// No binding.
     None,
@@ -35,7 +35,7 @@ pub enum Manual {
 }
 
 /// The value of `--cpu-bind`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct CpuBind {
     /// The level, where one was named.
     pub level: Option<Level>,

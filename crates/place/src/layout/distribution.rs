@@ -3,7 +3,7 @@
 use super::error::OptionError;
 
 /// How tasks are dealt out over hosts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum OverHosts {
     /// Consecutive tasks share a host.
     Block,
@@ -16,7 +16,7 @@ pub enum OverHosts {
 }
 
 /// How tasks are dealt out within a host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Within {
     /// Consecutive tasks share a socket (a core).
     Block,
@@ -27,7 +27,7 @@ pub enum Within {
 }
 
 /// The value of `--distribution`; `None` where it says nothing or `*`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Distribution {
     /// Over hosts.
     pub hosts: Option<OverHosts>,

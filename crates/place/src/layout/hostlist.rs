@@ -9,7 +9,7 @@ use super::error::{LayoutError, OptionError};
 use super::request::COUNT_MAX;
 
 /// Names of hosts, in the order of the tasks.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct HostList {
     names: Vec<String>,
 }

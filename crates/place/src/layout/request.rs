@@ -10,7 +10,7 @@ use super::hostlist::HostList;
 pub(super) const COUNT_MAX: usize = 1 << 20;
 
 /// What the application is bound by; sets several options at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Hint {
     /// Use all cores, one thread each.
     ComputeBound,
@@ -23,7 +23,7 @@ pub enum Hint {
 }
 
 /// A request for hosts, PUs and a layout of tasks on them. [`LayoutRequest::default`] is one task.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct LayoutRequest {
     /// `-n`, `--ntasks`: how many tasks; by default one per host, or what `--ntasks-per-node` says.
     pub ntasks: Option<usize>,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pinfold_topo::{CpuSet, Pu, Topology};
 
 /// What a domain is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Level {
     /// The PUs behind one level 3 cache.
     L3,
@@ -19,7 +19,7 @@ pub enum Level {
 }
 
 /// The cores of a machine and the domains they lie in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Site {
     pub(super) cores: Vec<Core>,
     /// From the smallest domains to the machine.
@@ -27,7 +27,7 @@ pub struct Site {
 }
 
 /// A core of a site.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Core {
     /// Its usable PUs.
     pub(super) pus: CpuSet,
@@ -38,7 +38,7 @@ pub(super) struct Core {
 }
 
 /// A domain of a site.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Domain {
     /// Its cores, ascending.
     pub(super) cores: Vec<usize>,

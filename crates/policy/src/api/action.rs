@@ -6,7 +6,7 @@ use crate::api::ids::{Class, JobId};
 use crate::api::reason::Reason;
 
 /// Something to be done to one job. A failure comes back as [`crate::Event::Failed`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Action {
     /// Let it run: in this class, on these PUs (empty: anywhere), with the weight of this priority.
     Start {
@@ -74,7 +74,7 @@ pub enum Action {
 }
 
 /// An action with the job it concerns and its reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Decision {
     /// The job.
     pub job: JobId,

@@ -1,7 +1,7 @@
 //! Causes that a reason names: why a throttle was lifted, why a memory binding changed.
 
 /// What a job is throttled for no more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Unthrottled {
     /// Memory suffices for its growth again.
     Suffices,
@@ -43,7 +43,7 @@ impl Unthrottled {
 }
 
 /// Why the NUMA nodes changed on which a job's memory may lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum MemoryBinding {
     /// Its cores lie elsewhere, or the nodes beside them run short.
     Lifted,

@@ -14,7 +14,7 @@ use crate::api::settings::Settings;
 use crate::api::time::Instant;
 
 /// What happened.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum Event {
     /// The settings are now these.
     Configure(Settings),
@@ -78,7 +78,7 @@ pub enum Event {
 }
 
 /// The part of the machine that may be used.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Machine {
     /// The usable PUs of each core, in logical order.
     pub cores: Vec<CpuSet>,
@@ -89,7 +89,7 @@ pub struct Machine {
 }
 
 /// A set of cores that is set aside.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Aside {
     /// Its name; no other set has it.
     pub name: String,
@@ -118,7 +118,7 @@ impl Machine {
 }
 
 /// How the cores of a job are to lie to each other, as far as it does not name them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum Place {
     /// Close together, unless jobs of its kind were found to run faster apart.
     #[default]
@@ -130,7 +130,7 @@ pub enum Place {
 }
 
 /// What a job says of the cores it wants. Without it any do, close together.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Wish {
     /// How its tasks are to lie.
     pub layout: LayoutRequest,
@@ -141,7 +141,7 @@ pub struct Wish {
 }
 
 /// An array of jobs of which only so many may have started at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ArrayLimit {
     /// Its number; the same in all its members.
     pub array: u64,
@@ -150,7 +150,7 @@ pub struct ArrayLimit {
 }
 
 /// A job as it was asked for; numbers and rights were checked before.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Request {
     /// Its number.
     pub job: JobId,
@@ -233,7 +233,7 @@ impl Request {
 }
 
 /// A job found again after a restart.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Adopted {
     /// What was asked for.
     pub request: Request,
@@ -244,7 +244,7 @@ pub struct Adopted {
 }
 
 /// What a running job has.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Running {
     /// When it started.
     pub started: Instant,
@@ -259,7 +259,7 @@ pub struct Running {
 }
 
 /// What can be said to a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Command {
     /// Freeze it until it is resumed. Its slot is free for others meanwhile. A waiting job is held.
     Suspend,
@@ -281,7 +281,7 @@ pub enum Command {
 }
 
 /// Readings of the NUMA nodes. A node is named by the kernel's number.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct NodeMemory {
     /// What each node could still give to jobs without paging anything out, in bytes.
     pub available_bytes: Vec<(u32, u64)>,
@@ -290,7 +290,7 @@ pub struct NodeMemory {
 }
 
 /// Readings of the machine since the last sample.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Sample {
     /// For each core, in [`Machine::cores`]' order: the part of the time it was idle, in thousandths,
     /// smoothed over 1 s.
@@ -302,7 +302,7 @@ pub struct Sample {
 }
 
 /// A run that is over and lay one way from its start to its end, on cores that it did not wait for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Ran {
     /// The jobs it is like.
     pub kind: Kind,

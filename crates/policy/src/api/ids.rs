@@ -1,7 +1,7 @@
 //! Numbers of jobs, and the classes that jobs run in.
 
 /// A job's number: 1, 2, 3 ... never used again on this host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct JobId(pub u64);
 
 impl std::fmt::Display for JobId {
@@ -11,7 +11,7 @@ impl std::fmt::Display for JobId {
 }
 
 /// The class a job runs in, which decides how the kernel shares a core between it and others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Class {
     /// The normal class, on home cores that no other primary has.
     Primary,

@@ -94,7 +94,7 @@ pub struct JobInfo {
 }
 
 /// How the cores of a job lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Lay {
     /// What it was given cores for: close together, or apart.
     pub shape: Shape,

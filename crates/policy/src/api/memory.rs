@@ -3,7 +3,7 @@
 use crate::api::ids::JobId;
 
 /// How the governor may act.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct MemorySettings {
     /// Whether jobs wait, are frozen and are paged out for want of memory at all.
     pub governor: bool,
@@ -25,7 +25,7 @@ impl Default for MemorySettings {
 }
 
 /// What a job is expected to hold at its peak (ALGORITHMS: c50 and c99).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Claim {
     /// As likely as not it needs no more than this in RAM; what admission counts with.
     pub usual_bytes: u64,
@@ -69,7 +69,7 @@ impl Claim {
 }
 
 /// Jobs that are expected to need alike: one user's jobs of the same program, under the same name, on as many cores.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Kind {
     /// Whose jobs they are; who tells of them says what stands for all users.
     pub user: u32,
@@ -90,7 +90,7 @@ impl Kind {
 }
 
 /// Readings of memory, of all jobs at one time.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct MemorySample {
     /// What the host could still give to jobs without paging anything out, its reserve taken off.
     pub available_bytes: u64,
@@ -105,7 +105,7 @@ pub struct MemorySample {
 }
 
 /// What one job holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct JobMemory {
     /// The job.
     pub job: JobId,

@@ -7,7 +7,7 @@ use crate::api::causes::{MemoryBinding, Unthrottled};
 use crate::api::ids::JobId;
 
 /// Why something was decided for the sake of memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum MemoryReason {
     /// Memory ran short, or would have soon.
     Short {

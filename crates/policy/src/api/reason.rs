@@ -10,7 +10,7 @@ use crate::api::memory_reason::{MemoryReason, mib};
 use crate::api::share_reason::ShareReason;
 
 /// Why something was decided, with the numbers behind it. `Display` gives the sentence people read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Reason {
     /// A home core was free.
     HomeCoreFree {

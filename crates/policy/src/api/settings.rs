@@ -6,7 +6,7 @@ use crate::api::event::Place;
 use crate::api::memory::MemorySettings;
 
 /// What a newcomer of higher priority does to a running job of lower priority when no slot is free.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Preemption {
     /// The lowest running job gives up its slot at once: it is frozen until a slot is free again.
     Hard,
@@ -17,7 +17,7 @@ pub enum Preemption {
 }
 
 /// A project, and what is its when it wants it; others have it meanwhile.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Project {
     /// Its name; no other project has it.
     pub name: String,
@@ -28,7 +28,7 @@ pub struct Project {
 }
 
 /// The settings of the scheduler; all may change while jobs run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Settings {
     /// Slots per core in thousandths, 0 to 4000; 0 holds everything.
     pub factor_milli: u32,

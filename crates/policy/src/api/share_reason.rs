@@ -6,7 +6,7 @@ use crate::api::ids::JobId;
 use crate::api::memory_reason::mib;
 
 /// Why something was decided for the sake of what projects are guaranteed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum ShareReason {
     /// Those it belongs to have a right to so many cores, and did not have them all.
     Guaranteed {

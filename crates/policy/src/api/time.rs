@@ -4,7 +4,9 @@ use std::time::Duration;
 
 /// Microseconds since an origin that the caller chose (the daemon: the Unix epoch, by a clock that never
 /// goes backwards). Only differences and order mean anything here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize, serde::Deserialize,
+)]
 pub struct Instant(pub u64);
 
 impl Instant {

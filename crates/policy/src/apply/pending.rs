@@ -5,7 +5,7 @@
 use crate::api::{Decision, JobId, Reason};
 
 /// See the module's page.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Pending {
     /// Jobs of which something else may be wanted than was applied, and why; in the order in which it was decided.
     pub(super) marked: Vec<(JobId, Reason)>,

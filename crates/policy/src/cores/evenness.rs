@@ -6,7 +6,7 @@ use crate::jobs::Job;
 pub(super) type ListAt = (u64, u8);
 
 /// Whose jobs share cores evenly.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct FairTail {
     pub(super) now: Option<ListAt>,
     /// The list of all primaries, as far as there is one; `None`: who has a slot changed since it was looked at.

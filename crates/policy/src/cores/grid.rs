@@ -10,7 +10,7 @@ use pinfold_topo::{CpuSet, Topology};
 
 use crate::api::{JobId, Machine};
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Core {
     /// Its usable PUs.
     pub(crate) cpus: CpuSet,
@@ -25,7 +25,7 @@ pub(crate) struct Core {
 }
 
 /// Cores among which a job loses nothing by moving.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 struct Neighbourhood {
     /// Their usable PUs.
     cpus: CpuSet,
@@ -35,7 +35,7 @@ struct Neighbourhood {
 }
 
 /// The cores that jobs may use, by their place in [`Machine::cores`].
-#[derive(Debug)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Grid {
     pub(crate) cores: Vec<Core>,
     free_homes: usize,

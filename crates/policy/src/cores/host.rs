@@ -14,7 +14,7 @@ use crate::cores::waits::Interference;
 use crate::jobs::{Key, Live};
 
 /// See the module's page.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Host {
     pub(super) machine: Machine,
     pub(super) grid: Grid,

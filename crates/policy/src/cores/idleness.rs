@@ -9,7 +9,7 @@ use crate::api::Instant;
 const OVER: Duration = Duration::from_secs(5);
 
 /// How idle the host is.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Idleness {
     /// Cores that primaries and others leave, in thousandths, sample by sample.
     pub(super) recent: VecDeque<(Instant, u64)>,

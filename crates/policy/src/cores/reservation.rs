@@ -11,7 +11,7 @@ use crate::api::{Aside, JobId};
 use crate::cores::grid::Grid;
 
 /// A set with the jobs in it.
-#[derive(Debug)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Reservation {
     pub(crate) name: String,
     pub(crate) cores: Grid,

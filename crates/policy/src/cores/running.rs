@@ -9,7 +9,7 @@ use crate::api::{Class, Instant, JobId};
 use crate::jobs::{Key, Lowest, Promotable};
 
 /// The jobs with a slot.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct RunningSet {
     all: BTreeSet<Lowest>,
     primaries: BTreeSet<Lowest>,

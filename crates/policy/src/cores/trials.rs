@@ -45,7 +45,7 @@ const STUDENT: [f64; 15] =
 
 /// How much shorter runs apart are, as a part of those close together: at best guess, and with 95 % confidence at least
 /// and at most. Negative: they are longer.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Gain {
     /// The best guess.
     pub mean: f64,
@@ -56,7 +56,7 @@ pub struct Gain {
 }
 
 /// What is known of a kind, for people.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Known {
     /// How the next of the kind lies, but for the trial's others.
     pub usual: Shape,
@@ -86,12 +86,12 @@ impl Known {
 }
 
 /// What is known of each kind.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Trials {
     kinds: Remembered<Trial, KINDS_KEPT>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 struct Trial {
     /// How it lies when nothing is tried.
     usual: Shape,

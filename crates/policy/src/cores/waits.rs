@@ -30,7 +30,7 @@ const MORE_MILLI: u64 = 10;
 const UNKNOWN_MILLI: u64 = 50;
 
 /// What is known of primaries and what follows from it.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Interference {
     pub(super) watched: BTreeMap<JobId, Watched>,
     /// How many slots may be used,
@@ -42,7 +42,7 @@ pub(crate) struct Interference {
 }
 
 /// A primary.
-#[derive(Debug)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(super) struct Watched {
     /// When its window began.
     pub(super) since: Instant,
@@ -58,7 +58,7 @@ pub(super) struct Watched {
 }
 
 /// What a primary waits without backfillers: the number of windows, their sum, and the sum of their squares.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Usual {
     count: u64,
     sum: u64,

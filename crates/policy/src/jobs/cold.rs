@@ -35,7 +35,7 @@ const WORTHWHILE: Duration = Duration::from_secs(5);
 const PART_MIN_MILLI: u16 = 125;
 
 /// What is known of one job.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Cold {
     /// What it has in swap and gets on without, in bytes.
     pub(crate) bytes: u64,

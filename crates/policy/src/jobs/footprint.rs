@@ -35,7 +35,7 @@ const LONG: Duration = Duration::from_secs(5);
 const SPACING: Duration = Duration::from_millis(200);
 
 /// What is known of one job's memory.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Footprint {
     pub(crate) resident: u64,
     pub(crate) swapped: u64,

@@ -16,7 +16,7 @@ use crate::jobs::places::{Entry, Key, PoolIds};
 pub(crate) const RETRY: Duration = Duration::from_secs(1);
 
 /// What is known of a job's checkpoints.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Checkpoints {
     /// One is being written, and is given up at this time.
     pub(crate) until: Option<Instant>,
@@ -34,7 +34,7 @@ impl SuspendReason {
 }
 
 /// A job inside the scheduler.
-#[derive(Debug)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Job {
     pub(crate) request: Request,
     pub(crate) submitted: Instant,
@@ -61,14 +61,14 @@ pub(crate) struct Job {
     pub(crate) lies: Option<Shape>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Stage {
     Waiting(Waiting),
     Live(Box<Live>),
 }
 
 /// A job that has not started.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Waiting {
     pub(crate) held: bool,
     /// Jobs that must be over before it may start.
@@ -89,7 +89,7 @@ impl Waiting {
 }
 
 /// An action that failed, or a run that was ended for others: it is tried again later.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Failure {
     /// When it is tried again.
     pub(crate) again: Instant,
@@ -99,7 +99,7 @@ pub(crate) struct Failure {
 }
 
 /// A job that was started and has not ended.
-#[derive(Debug)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Live {
     /// It has not answered yet.
     pub(crate) starting: bool,
@@ -184,7 +184,7 @@ impl Live {
 }
 
 /// Why a job was frozen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum SuspendReason {
     /// A user suspended it. Once resumed, it waits for a slot.
     Suspended,
@@ -207,7 +207,7 @@ pub(crate) enum SuspendReason {
 }
 
 /// What was last asked for; `None`: nobody knows what holds.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Applied {
     /// Class and priority, and whether it shares cores evenly with primaries.
     pub(crate) weight: Option<(Class, u8, bool)>,
@@ -216,7 +216,7 @@ pub(crate) struct Applied {
 }
 
 /// The actions that are tried again when they fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Attempt {
     Weigh,
     Bind,
@@ -226,7 +226,7 @@ pub(crate) enum Attempt {
 }
 
 /// What is known for moving a backfiller to an idler core.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Rebalance {
     /// Since when each sample showed a core idle enough.
     pub(crate) gap_since: Option<Instant>,

@@ -8,7 +8,7 @@ use crate::api::{Class, Instant, JobId};
 pub(crate) type Lowest = (u8, Reverse<(Instant, JobId)>);
 
 /// What the orders are made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Key {
     pub(crate) priority: u8,
     pub(crate) started: Instant,
@@ -19,7 +19,7 @@ pub(crate) struct Key {
 }
 
 /// The home cores that a backfiller needs to become a primary.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Promotable {
     /// So many.
     To(usize),
@@ -34,14 +34,16 @@ impl Key {
 }
 
 /// The pools that a job takes from: 0 is what no project is guaranteed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, serde::Serialize, serde::Deserialize,
+)]
 pub(crate) struct PoolIds {
     pub(crate) cores: u16,
     pub(crate) memory: u16,
 }
 
 /// What a job asks for; equal shapes fit or do not fit alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Demand {
     /// The slots that it takes; of one that has started no more than there are.
     pub(crate) cores: u32,
@@ -61,7 +63,7 @@ pub(crate) struct Demand {
 }
 
 /// The place of one job in the queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Entry {
     /// Its priority, or [`crate::queue::order::RANK_AGED`].
     pub(crate) rank: u8,

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::api::Key;
 
 /// Values by class, of at most `MOST` classes.
-#[derive(Debug)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Remembered<V, const MOST: usize> {
     /// With the turn in which each was changed last.
     values: BTreeMap<Key, (V, u64)>,

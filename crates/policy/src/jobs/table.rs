@@ -10,7 +10,7 @@ use crate::api::{Class, Instant, JobId};
 use crate::jobs::job::{Job, Live, Stage, Waiting};
 
 /// See the module's page.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct JobTable {
     /// Boxed, for jobs come and go all the time and a tree moves its neighbours at each.
     jobs: BTreeMap<JobId, Box<Job>>,

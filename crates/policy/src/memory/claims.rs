@@ -27,13 +27,13 @@ const USUAL_RISK_MILLI: usize = 500;
 const MOST_RISK_MILLI: usize = 10;
 
 /// The peaks of ended jobs, kind by kind.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct Claims {
     kinds: Remembered<Runs, KINDS_KEPT>,
 }
 
 /// The most that one job held, and the most of it that had to be in RAM, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Peak {
     /// All, swap included.
     pub held_bytes: u64,
@@ -49,7 +49,7 @@ impl Peak {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 struct Runs {
     /// In the order of their ends.
     peaks: VecDeque<Peak>,

@@ -40,7 +40,7 @@ pub(crate) const PAGE_OUT_FOR: Duration = Duration::from_millis(500);
 pub(crate) type Kinds<V> = Remembered<V, KINDS_MAX>;
 
 /// The memory side of the scheduler.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Memory {
     /// What all jobs together may hold in RAM as things are; `None` before the first reading.
     pub(super) usable: Option<u64>,

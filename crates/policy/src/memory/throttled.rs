@@ -9,7 +9,7 @@ use crate::api::{Instant, JobId};
 pub const SLOW_FOR: Duration = Duration::from_secs(10);
 
 /// What the kernel was told about whose memory to take.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Throttles {
     pub(super) slowed: BTreeMap<JobId, Throttled>,
     /// The job that is protected, and so many bytes of it.
@@ -18,7 +18,7 @@ pub(crate) struct Throttles {
 }
 
 /// A job that is slowed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, serde::Serialize, serde::Deserialize)]
 pub(super) struct Throttled {
     pub(super) since: Instant,
     /// What it grew by in a second before.

@@ -11,11 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::api::{Instant, JobId, Request};
 
 /// The arrays that have such a number, by theirs.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Arrays(BTreeMap<u64, Members>);
 
 /// The members of one that are not over.
-#[derive(Debug)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 struct Members {
     /// How many may have started at once; at least 1.
     at_most: usize,

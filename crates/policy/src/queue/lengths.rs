@@ -14,7 +14,7 @@ const KEPT: usize = 65_536;
 
 /// What jobs have in common that are expected to take equally long: their user, and a number made of their command or of
 /// their program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Likeness {
     /// Whose jobs they are.
     pub user: u32,
@@ -23,12 +23,12 @@ pub struct Likeness {
 }
 
 /// The lengths of ended jobs.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct Lengths {
     of: Remembered<Runs, KEPT>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 struct Runs {
     /// In microseconds; the oldest is written over.
     lengths: [u64; RUNS_KEPT],

@@ -16,13 +16,13 @@ use crate::jobs::{ByArrival, ByLength, Demand, Entry};
 /// The rank of a job that waited too long: above every priority.
 pub(crate) const RANK_AGED: u8 = 17;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 struct Bucket {
     by_arrival: BTreeSet<ByArrival>,
     by_length: BTreeSet<ByLength>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 struct Group {
     /// New jobs whose length nobody told.
     unknown: usize,
@@ -30,7 +30,7 @@ struct Group {
 }
 
 /// The queue.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Queue {
     groups: BTreeMap<Reverse<u8>, Group>,
 }

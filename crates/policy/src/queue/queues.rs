@@ -5,7 +5,7 @@ use crate::queue::arrays::Arrays;
 use crate::queue::order::Queue;
 
 /// See the module's page.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Queues {
     host: Queue,
     /// Of the reservations, in their order.

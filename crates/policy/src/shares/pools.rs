@@ -15,7 +15,7 @@ use crate::api::Project;
 use crate::jobs::PoolIds;
 
 /// What is whose.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Pools {
     pub(super) of: BTreeMap<String, PoolIds>,
     /// Whose pool it is, and what is guaranteed.
@@ -102,7 +102,7 @@ pub(crate) struct Uses {
 }
 
 /// What is counted of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Count {
     /// Home cores.
     Homes,

@@ -32,7 +32,7 @@ pub(super) type Nodes = BTreeSet<u32>;
 pub(super) type Wild = BTreeMap<u32, u64>;
 
 /// What is known of a node that has PUs.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Node {
     pub(super) capacity: u64,
     /// What it could still give to jobs; `None`: not read.
@@ -40,14 +40,14 @@ pub(super) struct Node {
 }
 
 /// Nodes that are one memory for some jobs.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct NodeGroup {
     pub(super) nodes: Nodes,
     pub(super) jobs: BTreeSet<JobId>,
 }
 
 /// See the module's page.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct NodeGroups {
     pub(super) nodes: BTreeMap<u32, Node>,
     pub(super) node_of: BTreeMap<PuOs, u32>,

@@ -1,0 +1,64 @@
+//! What the daemon told its scheduler is recorded, and played again by `pinfold replay`.
+
+use pinfold_proto::JobState;
+
+use crate::host::Host;
+use crate::kind::{Kind, each_kind};
+use crate::wait::eventually;
+
+each_kind!(what_was_decided_is_decided_again);
+
+/// What `replay --json` says.
+fn replayed(host: &Host, options: &[&str]) -> serde_json::Value {
+    let events = host.state().join("events").display().to_string();
+    let mut args = vec!["replay", events.as_str(), "--json"];
+    args.extend(options);
+    let done = host.pinfold(args);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    serde_json::from_str(&done.out).expect("one JSON object")
+}
+
+fn what_was_decided_is_decided_again(kind: Kind) {
+    let mut host = Host::with(kind, &["record.events=1MiB", "slots.factor=1", "host.cpus=0"]);
+    let first = host.submit(&[], "until [ -e go ]; do sleep 0.05; done");
+    host.until(first, JobState::Running);
+    let second = host.submit(&["--priority", "3"], "exit 0");
+    host.until(second, JobState::Queued);
+    // The loop hands steps over; a thread writes them within a second or so.
+    eventually("the second job is in the recording", || {
+        let done = host.pinfold([
+            "replay",
+            &host.state().join("events").display().to_string(),
+            "--at",
+            "0s",
+            "--json",
+        ]);
+        let view: serde_json::Value = serde_json::from_str(&done.out).map_err(|_| done.err.clone())?;
+        let jobs = view["jobs"].as_array().cloned().unwrap_or_default();
+        let states: Vec<_> = jobs.iter().map(|job| (job["job"].as_u64(), job["state"].as_str())).collect();
+        let wanted = [(Some(first), Some("running")), (Some(second), Some("queued"))];
+        if states == wanted { Ok(()) } else { Err(format!("{states:?}")) }
+    });
+    // A crash leaves a file without an end; the next daemon begins another.
+    host.crash();
+    host.start_daemon();
+    host.make("go");
+    host.until_exit_code(first, 0);
+    host.until_exit_code(second, 0);
+    assert_eq!(host.stop(), Some(0));
+    let all = replayed(&host, &[]);
+    assert_eq!(all["files"], 2, "{all}");
+    assert_eq!((&all["differs"], &all["cut"]), (&serde_json::Value::Null, &false.into()), "{all}");
+    assert!(all["decisions"].as_u64() >= Some(2), "{all}");
+    let about = replayed(&host, &["--until", &format!("job={second}")]);
+    assert_eq!(about["about"][0]["action"], "start", "{about}");
+    let none =
+        host.pinfold(["replay", "--until", "job=99", &host.state().join("events").display().to_string()]);
+    assert_eq!(none.code, Some(1), "{none:?}");
+    let copy = host.path("copy.events").display().to_string();
+    let one = host.state().join("events/00000001.events").display().to_string();
+    assert_eq!(host.pinfold(["replay", "--mask", &copy, &one]).code, Some(0));
+    assert_eq!(host.pinfold(["replay", &copy]).code, Some(0));
+    let again = host.pinfold(["replay", "--mask", &copy, &one]);
+    assert!(again.code == Some(1) && again.err.contains("copy.events"), "{again:?}");
+}

@@ -1,0 +1,206 @@
+//! The daemon's end of recording: its loop hands steps over and never waits; a thread writes them.
+//!
+//! What waits for the thread is bounded. Where the disk is too slow, steps are lost, and a new file begins with the
+//! scheduler as it is by then; so a file has no hole. Where writing fails, it is tried again after a minute.
+
+use std::fs::File;
+use std::mem::size_of;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use pinfold_policy::{Decision, Event, JobMemory, Policy};
+
+use crate::frame::Step;
+use crate::ring;
+use crate::write::Writer;
+
+/// The least bound, in bytes: below, a file would hold little but its state.
+pub const BOUND_BYTES_MIN: u64 = 1 << 16;
+/// So many bytes of steps may wait for the thread.
+const WAITING_BYTES_MAX: usize = 16 << 20;
+/// After so long what was handed over is in the file.
+const FLUSH_AFTER: Duration = Duration::from_secs(1);
+/// After so long writing is tried again.
+const AGAIN_AFTER: Duration = Duration::from_secs(60);
+
+/// Told in words when writing fails.
+pub type OnFailure = Box<dyn Fn(&str) + Send>;
+
+enum Order {
+    State(Box<Policy>, u64),
+    Step(Box<Step>, usize),
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// The thread wants to begin a new file.
+    wants_state: AtomicBool,
+    /// Bytes of steps that wait.
+    waiting: AtomicUsize,
+}
+
+/// Keeps what the scheduler is told. Dropped, it writes down what it was given and ends its thread.
+#[derive(Debug)]
+pub struct Recorder {
+    orders: Option<Sender<Order>>,
+    shared: Arc<Shared>,
+    /// Steps were lost: none is worth anything before the next state.
+    has_hole: bool,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Recorder {
+    /// Begins to record into this directory, with all files together below a bound of at least [`BOUND_BYTES_MIN`].
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn start(directory: &Path, bound_bytes: u64, on_failure: OnFailure) -> std::io::Result<Self> {
+        let (orders, received) = channel();
+        let shared = Arc::new(Shared { wants_state: AtomicBool::new(true), ..Shared::default() });
+        let files = Files {
+            directory: directory.to_owned(),
+            bound_bytes: bound_bytes.max(BOUND_BYTES_MIN),
+            on_failure,
+            writer: None,
+            failed: None,
+        };
+        let theirs = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("events".to_owned());
+        let thread = thread.spawn(move || files.run(&received, &theirs))?;
+        Ok(Self { orders: Some(orders), shared, has_hole: false, thread: Some(thread) })
+    }
+
+    /// To be called before the scheduler takes an event in; says whether the step is to be handed over.
+    pub fn before(&mut self, policy: &Policy, now_us: u64) -> bool {
+        let waiting = self.shared.waiting.load(Ordering::Relaxed);
+        if self.has_hole && waiting > WAITING_BYTES_MAX / 2 {
+            return false;
+        }
+        if self.shared.wants_state.swap(false, Ordering::Relaxed) || self.has_hole {
+            self.has_hole = false;
+            self.send(Order::State(Box::new(policy.clone()), now_us));
+        }
+        true
+    }
+
+    /// Hands a step over.
+    pub fn step(&mut self, step: Step) {
+        let bytes = bytes_of(&step);
+        if self.shared.waiting.fetch_add(bytes, Ordering::Relaxed) > WAITING_BYTES_MAX {
+            self.shared.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            self.has_hole = true;
+            return;
+        }
+        self.send(Order::Step(Box::new(step), bytes));
+    }
+
+    fn send(&self, order: Order) {
+        if let Some(orders) = &self.orders {
+            // The thread ends only once this sender is gone.
+            let _ = orders.send(order);
+        }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// About what a step takes in memory.
+fn bytes_of(step: &Step) -> usize {
+    let listed = match &step.event {
+        Event::Memory(sample) => sample.jobs.len() * size_of::<JobMemory>(),
+        Event::Nodes(reading) => reading.jobs.iter().map(|(_, nodes)| 32 + nodes.len() * 16).sum(),
+        Event::Sample(sample) => sample.idle_milli.len() * 2 + sample.stalled_milli.len() * 16,
+        _ => 0,
+    };
+    size_of::<Step>() + listed + step.decisions.len() * size_of::<Decision>()
+}
+
+/// What the thread has.
+struct Files {
+    directory: PathBuf,
+    bound_bytes: u64,
+    on_failure: OnFailure,
+    writer: Option<Writer<File>>,
+    failed: Option<Instant>,
+}
+
+impl Files {
+    fn run(mut self, orders: &Receiver<Order>, shared: &Shared) {
+        let mut flushed = Instant::now();
+        let mut is_dirty = false;
+        loop {
+            match orders.recv_timeout(FLUSH_AFTER) {
+                Ok(Order::State(state, now_us)) => {
+                    self.begin(*state, now_us);
+                    is_dirty = true;
+                }
+                Ok(Order::Step(step, bytes)) => {
+                    shared.waiting.fetch_sub(bytes, Ordering::Relaxed);
+                    if self.add(*step) {
+                        shared.wants_state.store(true, Ordering::Relaxed);
+                    }
+                    is_dirty = true;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return self.end(),
+            }
+            if is_dirty && flushed.elapsed() >= FLUSH_AFTER {
+                self.flush();
+                (flushed, is_dirty) = (Instant::now(), false);
+            }
+            if self.failed.is_some_and(|failed| failed.elapsed() >= AGAIN_AFTER) {
+                self.failed = None;
+                shared.wants_state.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn begin(&mut self, state: Policy, now_us: u64) {
+        self.end();
+        let file = ring::begin(&self.directory, self.bound_bytes);
+        let begun = file.and_then(|file| Writer::begin(file, state, now_us));
+        self.writer = self.checked(begun);
+    }
+
+    /// Adds a step; says whether the file is full.
+    fn add(&mut self, step: Step) -> bool {
+        let Some(writer) = &mut self.writer else { return false };
+        let added = writer.step(step).map(|()| writer.bytes() >= self.bound_bytes / ring::FILES);
+        self.checked(added).unwrap_or(false)
+    }
+
+    fn flush(&mut self) {
+        if let Some(writer) = &mut self.writer {
+            let flushed = writer.flush();
+            self.checked(flushed);
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(writer) = self.writer.take() {
+            let ended = writer.finish();
+            self.checked(ended);
+        }
+    }
+
+    /// What came of it; a failure is told, and ends the file.
+    fn checked<T>(&mut self, came: std::io::Result<T>) -> Option<T> {
+        came.map_err(|error| {
+            (self.on_failure)(&format!("{}: {error}", self.directory.display()));
+            self.failed = Some(Instant::now());
+            self.writer = None;
+        })
+        .ok()
+    }
+}

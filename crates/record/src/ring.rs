@@ -1,0 +1,98 @@
+//! The recordings of a host: files in one directory, the oldest of which go so that all together stay below a bound.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// How recordings end their names.
+const SUFFIX: &str = ".events";
+/// Into so many files the bound is divided; so the part of the past that is lost at once is small.
+pub const FILES: u64 = 8;
+
+/// The recordings in a directory, the oldest first. None where there is no such directory.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    Ok(numbered(directory)?.into_iter().map(|(_, path)| path).collect())
+}
+
+fn numbered(directory: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        let number = name.and_then(|name| name.strip_suffix(SUFFIX)).and_then(|number| number.parse().ok());
+        found.extend(number.map(|number: u64| (number, path)));
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Begins a new file, readable by its owner alone, once the oldest have made room for it within `bound_bytes`.
+///
+/// # Errors
+/// When the directory or the file cannot be made, or an old file cannot be removed.
+pub fn begin(directory: &Path, bound_bytes: u64) -> io::Result<File> {
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let mut old = numbered(directory)?;
+    let next = old.last().map_or(1, |(number, _)| number.saturating_add(1));
+    let mut bytes: u64 = 0;
+    let room = bound_bytes - bound_bytes / FILES;
+    while let Some((_, path)) = old.pop() {
+        bytes = bytes.saturating_add(fs::metadata(&path).map_or(0, |data| data.len()));
+        if bytes > room {
+            fs::remove_file(&path)?;
+        }
+    }
+    let path = directory.join(format!("{next:08}{SUFFIX}"));
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Removes all recordings.
+///
+/// # Errors
+/// When one cannot be removed.
+pub fn remove_all(directory: &Path) -> io::Result<()> {
+    files(directory)?.iter().try_for_each(fs::remove_file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn the_oldest_make_room() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let ring = dir.path().join("events");
+        assert!(files(&ring).expect("none yet").is_empty());
+        for _ in 0..20 {
+            let mut file = begin(&ring, 8000).expect("a file");
+            file.write_all(&[0; 1000]).expect("it is written");
+        }
+        let left = files(&ring).expect("files");
+        let bytes: u64 = left.iter().map(|path| fs::metadata(path).expect("a file").len()).sum();
+        assert_eq!((left.len(), bytes), (8, 8000));
+        assert!(left[7].ends_with("00000020.events"), "{left:?}");
+    }
+
+    #[test]
+    fn what_is_no_recording_is_left_alone() {
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::write(dir.path().join("notes"), "of the operator").expect("a file");
+        begin(dir.path(), 1).expect("a file");
+        remove_all(dir.path()).expect("removed");
+        assert!(dir.path().join("notes").exists());
+        assert!(files(dir.path()).expect("files").is_empty());
+    }
+}

@@ -1,0 +1,163 @@
+//! What a played recording says, for programs and people.
+
+use std::io::Read;
+
+use pinfold_policy::{Decision, Instant, JobId, Policy, State};
+use serde::Serialize;
+
+use crate::play::{Played, Player};
+use crate::read::RecordError;
+
+/// How far a recording is played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// To its end.
+    End,
+    /// Up to this moment, in microseconds since the Unix epoch.
+    Time(u64),
+    /// Up to the first step that decides about this job.
+    Job(u64),
+}
+
+/// What came of playing.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Came {
+    /// Steps that were played.
+    pub steps: u64,
+    /// Decisions that were made in them.
+    pub decisions: u64,
+    /// When the first step was, in microseconds since the Unix epoch.
+    pub from_us: Option<u64>,
+    /// When the last one was.
+    pub until_us: Option<u64>,
+    /// The first step that was not decided as before. Nothing is played after it.
+    pub differs: Option<Differs>,
+    /// What was decided in the last step about the job that was named.
+    pub about: Vec<Said>,
+    /// Whether that job was decided upon.
+    pub was_found: bool,
+}
+
+/// A step that is not decided as before.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Differs {
+    /// Its number in the recording, from 1.
+    pub step: u64,
+    /// When it was, in microseconds since the Unix epoch.
+    pub time_us: u64,
+    /// What happened.
+    pub event: pinfold_policy::Event,
+    /// What was decided then.
+    pub recorded: Vec<Said>,
+    /// What is decided now.
+    pub made: Vec<Said>,
+}
+
+/// A decision in words and codes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Said {
+    /// The job.
+    pub job: u64,
+    /// The code of the action.
+    pub action: &'static str,
+    /// The code of the reason.
+    pub code: &'static str,
+    /// Why.
+    pub text: String,
+}
+
+impl Said {
+    fn of(decision: &Decision) -> Self {
+        let Decision { job, action, reason } = decision;
+        Self { job: job.0, action: action.code(), code: reason.code(), text: reason.to_string() }
+    }
+}
+
+impl Differs {
+    fn of(played: Played) -> Self {
+        let said = |decisions: &[Decision]| decisions.iter().map(Said::of).collect();
+        Self {
+            step: played.step,
+            time_us: played.now.0,
+            recorded: said(&played.recorded),
+            made: said(&played.made),
+            event: played.event,
+        }
+    }
+}
+
+/// Plays a recording up to a point, or to the first step that differs.
+///
+/// # Errors
+/// When it cannot be read further.
+pub fn play<R: Read>(player: &mut Player<R>, until: Until) -> Result<Came, RecordError> {
+    let mut came = Came::default();
+    while let Some(at) = player.next_at()? {
+        if matches!(until, Until::Time(time) if at.0 > time) {
+            break;
+        }
+        let Some(played) = player.step()? else { break };
+        came.steps += 1;
+        came.decisions += played.made.len() as u64;
+        came.from_us.get_or_insert(at.0);
+        came.until_us = Some(at.0);
+        if !played.agrees() {
+            came.differs = Some(Differs::of(played));
+            break;
+        }
+        if let Until::Job(job) = until {
+            let about = played.made.iter().filter(|decision| decision.job.0 == job);
+            came.about = about.map(Said::of).collect();
+            if !came.about.is_empty() {
+                came.was_found = true;
+                break;
+            }
+        }
+    }
+    Ok(came)
+}
+
+/// A job as it stands, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct JobAt {
+    /// Its number.
+    pub job: u64,
+    /// Its state, as `status --json` has it.
+    pub state: &'static str,
+    /// The class that it runs in or asked for.
+    pub class: Option<&'static str>,
+    /// 1 to 16.
+    pub priority: u8,
+    /// The PUs it is bound to; `None`: unbound, or not running.
+    pub cpus: Option<String>,
+    /// Why it is in that state.
+    pub cause: String,
+    /// What would change it.
+    pub change: String,
+}
+
+/// The jobs that wait or live, by number; or one of them.
+#[must_use]
+pub fn jobs(policy: &Policy, at_us: u64, only: Option<u64>) -> Vec<JobAt> {
+    let wanted = |job: JobId| only.is_none_or(|only| only == job.0);
+    let told = policy.jobs().filter(|info| wanted(info.job)).map(|info| {
+        let why = policy.explain(Instant(at_us), info.job);
+        let (cause, change) = why.map(|why| (why.cause, why.change)).unwrap_or_default();
+        JobAt {
+            job: info.job.0,
+            state: match info.state {
+                State::Waiting { held: true } => "held",
+                State::Waiting { .. } | State::Starting => "queued",
+                State::Running => "running",
+                State::Frozen { .. } if info.parked => "parked",
+                State::Frozen { .. } => "frozen",
+            },
+            class: info.class.map(pinfold_policy::Class::code),
+            priority: info.priority,
+            cpus: (!info.cpus.is_empty()).then(|| info.cpus.to_string()),
+            cause,
+            change,
+        }
+    });
+    told.collect()
+}

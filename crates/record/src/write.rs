@@ -1,0 +1,91 @@
+//! Writes one recording.
+
+use std::io::{self, Write};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use pinfold_policy::Policy;
+
+use crate::frame::{FORM, Frame, Head, Step};
+
+/// Counts what goes through it.
+#[derive(Debug)]
+struct Counting<W> {
+    inner: W,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Counting<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.bytes = self.bytes.saturating_add(written as u64);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// A recording that is being written.
+#[derive(Debug)]
+pub struct Writer<W: Write> {
+    out: GzEncoder<Counting<W>>,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a recording with the scheduler as it is.
+    ///
+    /// # Errors
+    /// What writing to `out` fails with.
+    pub fn begin(out: W, state: Policy, begun_us: u64) -> io::Result<Self> {
+        let out = GzEncoder::new(Counting { inner: out, bytes: 0 }, Compression::fast());
+        let mut writer = Self { out };
+        let program = env!("CARGO_PKG_VERSION").to_owned();
+        writer.put(&Frame::Head(Head { form: FORM, program, begun_us }))?;
+        writer.put(&Frame::State(Box::new(state)))?;
+        Ok(writer)
+    }
+
+    /// Adds a step.
+    ///
+    /// # Errors
+    /// What writing fails with.
+    pub fn step(&mut self, step: Step) -> io::Result<()> {
+        self.put(&Frame::Step(step))
+    }
+
+    /// Adds a frame of any kind, as a copy of a recording does.
+    pub(crate) fn put<T: serde::Serialize>(&mut self, frame: &T) -> io::Result<()> {
+        ciborium::into_writer(frame, &mut self.out).map_err(|error| match error {
+            ciborium::ser::Error::Io(error) => error,
+            ciborium::ser::Error::Value(words) => io::Error::other(words),
+        })
+    }
+
+    /// An empty recording, to copy frames into.
+    pub(crate) fn bare(out: W) -> Self {
+        Self { out: GzEncoder::new(Counting { inner: out, bytes: 0 }, Compression::default()) }
+    }
+
+    /// How many bytes reached the file. What is not flushed may be missing.
+    pub fn bytes(&self) -> u64 {
+        self.out.get_ref().bytes
+    }
+
+    /// Brings all that was added to the file, so that a reader finds it though this process is killed.
+    ///
+    /// # Errors
+    /// What writing fails with.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    /// Ends the recording, and gives the file back.
+    ///
+    /// # Errors
+    /// What writing fails with.
+    pub fn finish(self) -> io::Result<W> {
+        Ok(self.out.finish()?.inner)
+    }
+}
