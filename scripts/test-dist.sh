@@ -7,6 +7,9 @@ for program in pinfold pinfoldd; do
   # Exit status 1, or `statically linked`: there is no library to be found.
   ! ldd "$programs/$program" 2>/dev/null | grep '=>' || { echo "FAILED: $program needs libraries" >&2; exit 1; }
 done
+# An assignment, whose failure ends this.
+version=$("$programs/pinfold" --version)
+version=${version#pinfold }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 install -D -m 755 -t "$work/root/bin" "$programs/pinfold" "$programs/pinfoldd"
@@ -14,7 +17,7 @@ mkdir -p "$work/root"/{tmp,etc}
 echo 'root:x:0:0:root:/root:/bin/sh' >"$work/root/etc/passwd"
 if [ "$(id -u)" = 0 ]; then
   for program in pinfold pinfoldd; do
-    must test "$(chroot "$work/root" "/bin/$program" --version | cut -d ' ' -f 2)" = "$("$programs/pinfold" --version | cut -d ' ' -f 2)"
+    must test "$(chroot "$work/root" "/bin/$program" --version)" = "$program $version"
   done
 fi
 scripts=$(dirname "$0")

@@ -103,13 +103,25 @@ const COMMANDS: [(&str, &str); 10] = [
     ("pinfold doctor --json", "DoctorView"),
 ];
 
-/// Where views are defined.
-const SOURCES: [&str; 4] = [
-    "crates/proto/src/view.rs",
-    "crates/proto/src/host.rs",
-    "crates/proto/src/view/doctor.rs",
-    "crates/proto/src/job.rs",
-];
+/// Where views are defined: these files, and all below the folder.
+const SOURCES: [&str; 3] =
+    ["crates/proto/src/view.rs", "crates/proto/src/host.rs", "crates/proto/src/job.rs"];
+const FOLDER: &str = "crates/proto/src/view";
+
+fn views(root: &Path) -> anyhow::Result<Vec<View>> {
+    let listed = fs::read_dir(root.join(FOLDER)).with_context(|| format!("failed to list {FOLDER}"))?;
+    let mut paths = SOURCES.map(str::to_owned).to_vec();
+    for entry in listed {
+        paths.push(format!("{FOLDER}/{}", entry?.file_name().to_string_lossy()));
+    }
+    // In the same order on each machine.
+    paths.sort();
+    let mut views = Vec::new();
+    for path in paths.iter().filter(|path| path.ends_with(".rs")) {
+        views.extend(parse(&source(root, path)?));
+    }
+    Ok(views)
+}
 
 /// A struct of the protocol: its documentation and its fields.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -127,10 +139,7 @@ struct Field {
 }
 
 fn json(root: &Path) -> anyhow::Result<String> {
-    let mut views = Vec::new();
-    for path in SOURCES {
-        views.extend(parse(&source(root, path)?));
-    }
+    let views = views(root)?;
     let mut out = String::from(
         "# Keys of JSON\n\nGenerated from the code. Each command prints one object with `version`; keys are in snake_case \
          with the unit last, and a value that is not known is `null` or its key is missing, never 0. Standard output carries \
