@@ -35,7 +35,7 @@ pub struct StatusView {
     pub projects: Vec<ProjectView>,
     /// What of the host is this user's, where daemons of several users may share it; `None`: all is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub neighbours: Option<NeighboursView>,
+    pub neighbours: Option<Box<NeighboursView>>,
     /// The moment it is about, in Unix seconds, when that is not now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_s: Option<f64>,

@@ -31,7 +31,7 @@ fn two_users() -> Option<[Host; 2]> {
 }
 
 fn shared(status: &StatusView) -> NeighboursView {
-    status.neighbours.expect("the host is shared")
+    *status.neighbours.clone().expect("the host is shared")
 }
 
 /// Waits until a host's daemon counts so many active users.

@@ -121,7 +121,7 @@ impl Daemon {
             projects: projects::projects_view(&self.ctx),
             at_s: None,
             reading: readings::reading_at(&mut self.outbox.journal, self.ctx.clock.now_us()),
-            neighbours: self.host.neighbours.view(&self.ctx),
+            neighbours: self.host.neighbours.view(&self.ctx).map(Box::new),
             draining: self.ctx.draining,
             jobs: views,
             warnings: self

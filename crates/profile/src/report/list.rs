@@ -50,7 +50,7 @@ pub fn write_status_at(
     if view.draining {
         writeln!(out, "draining: nothing new starts until `pinfold undrain`")?;
     }
-    if let Some(neighbours) = view.neighbours.filter(|neighbours| neighbours.users > 1) {
+    if let Some(neighbours) = view.neighbours.as_ref().filter(|neighbours| neighbours.users > 1) {
         writeln!(out, "{}", cut(&neighbours.to_string(), width))?;
     }
     for warning in &view.warnings {
