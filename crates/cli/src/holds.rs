@@ -41,7 +41,9 @@ pub(crate) fn check(client: &mut Client, options: &JobOptions) -> Result<(), Fai
     {
         lacking = lacks(&view, &wanted);
     }
-    lacking.extend(beyond(options.mem, memory_of_host()));
+    // What the host has not even with swap the daemon refuses.
+    let refused = options.mem > of_host("MemTotal:").zip(of_host("SwapTotal:")).map(|(ram, swap)| ram + swap);
+    lacking.extend(beyond(options.mem, of_host("MemTotal:")).filter(|_| options.strict || !refused));
     if options.strict && !lacking.is_empty() {
         return Err(Failure::new(ExitCode::Refused, format!("{} (--strict)", lacking.join("; "))));
     }
@@ -70,11 +72,11 @@ fn beyond(mem: Option<u64>, host: Option<u64>) -> Option<String> {
     })
 }
 
-/// `MemTotal`, in bytes.
-fn memory_of_host() -> Option<u64> {
+/// A line of `/proc/meminfo`, in bytes.
+fn of_host(line: &str) -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    let value = text.lines().find_map(|each| each.strip_prefix(line))?;
+    value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 #[cfg(test)]

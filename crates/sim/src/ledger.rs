@@ -97,7 +97,7 @@ impl Entry {
         match reason {
             Reason::Interferes { with, .. } => self.held_back = Some((now.after(HELD_BACK_MAX), *with)),
             // It is for what the first try was for.
-            Reason::Retry { .. } => {}
+            Reason::BeginsAnew { .. } | Reason::Retry { .. } => {}
             _ => self.held_back = None,
         }
         // A freeze tried again is no new wait.
@@ -354,6 +354,6 @@ trait IsRetry {
 
 impl IsRetry for Decision {
     fn reason_is_retry(&self) -> bool {
-        matches!(self.reason, Reason::Retry { .. })
+        matches!(self.reason, Reason::BeginsAnew { .. } | Reason::Retry { .. })
     }
 }

@@ -63,7 +63,7 @@ pub(crate) fn name(reason: &Reason) -> &'static str {
         Reason::Withdrawn => 19,
         Reason::Adopted => 20,
         Reason::Restored => 21,
-        Reason::Retry { .. } => 22,
+        Reason::BeginsAnew { .. } | Reason::Retry { .. } => 22,
         Reason::Share(ShareReason::Guaranteed { .. }) => 23,
         Reason::Share(ShareReason::Reclaimed { .. }) => 24,
         Reason::Protected { .. } => 25,

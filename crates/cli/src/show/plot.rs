@@ -9,7 +9,7 @@ use pinfold_proto::array::JobName;
 use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Request, Select};
 
-use super::ask::{ask, selected};
+use super::ask::{each, selected};
 use super::{print_text, rows, width};
 use crate::client::{Client, Dial};
 use crate::failure::Failure;
@@ -46,8 +46,8 @@ pub(crate) struct PlotWhich {
     /// seconds (@1790000000)
     #[arg(long, value_name = "WHEN")]
     pub since: Option<String>,
-    /// How memory, CPU time and run time of all jobs by this name are spread; of the last 1000 jobs unless --last or
-    /// --since says otherwise
+    /// How memory, CPU time and run time of all jobs by this name are spread; of all of one's jobs
+    /// unless --last or --since says otherwise
     #[arg(long, value_name = "NAME", conflicts_with = "host")]
     pub class: Option<String>,
     /// What the host as a whole did while jobs ran: PUs busy, memory, stalls, temperature and frequency where it tells
@@ -58,9 +58,6 @@ pub(crate) struct PlotWhich {
     #[arg(long, value_name = "WHEN", requires = "host", conflicts_with_all = ["jobs", "last", "class"])]
     pub until: Option<String>,
 }
-
-/// How many jobs a class is looked for among.
-const CLASS_AMONG: u32 = 1000;
 
 /// What is drawn.
 pub(crate) enum Drawing {
@@ -118,7 +115,7 @@ pub(crate) fn plot(dial: &Dial, args: &PlotArgs) -> Result<(), Failure> {
 fn drawings_of_jobs(client: &mut Client, args: &PlotArgs) -> Result<Vec<Drawing>, Failure> {
     let which = &args.which;
     let select = match (&which.jobs[..], which.last, &which.since, &which.class) {
-        ([], None, None, Some(_)) => Select::Last(CLASS_AMONG),
+        ([], None, None, Some(_)) => Select::Since(0),
         (jobs, last, since, _) => selected(client, jobs, last, since.as_deref())?,
     };
     let request = Request::Report {
@@ -130,15 +127,22 @@ fn drawings_of_jobs(client: &mut Client, args: &PlotArgs) -> Result<Vec<Drawing>
         all: args.all,
         pieces: true,
     };
-    drawings(ask(client, &request)?, which.class.as_deref(), args.each)
+    let mut reports = Vec::new();
+    each(client, &request, |report| {
+        // Of many jobs those of the class alone are kept.
+        if which.class.as_ref().is_none_or(|class| report.name == *class && report.started_s.is_some()) {
+            reports.push(report);
+        }
+        Ok(())
+    })?;
+    drawings(reports, which.class.as_deref(), args.each)
 }
 
 /// One picture, unless each job is to have its own.
-fn drawings(mut reports: Vec<ReportView>, class: Option<&str>, each: bool) -> Result<Vec<Drawing>, Failure> {
+fn drawings(reports: Vec<ReportView>, class: Option<&str>, each: bool) -> Result<Vec<Drawing>, Failure> {
     if let Some(class) = class {
-        reports.retain(|report| report.name == class && report.started_s.is_some());
         if reports.is_empty() {
-            let hint = "`pinfold report --last 1000 --by name` lists the names there are";
+            let hint = "`pinfold report --since @0 --by name` lists the names there are";
             return Err(Failure::new(
                 ExitCode::Failed,
                 format!("no job by the name {class} has run; {hint}"),

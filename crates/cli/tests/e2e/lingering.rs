@@ -30,10 +30,17 @@ fn until_it_lingers(host: &Host, job: u64, ended: impl Fn(&JobView) -> bool) {
     });
 }
 
+/// How its command ended is known, whatever became of its keeper since.
+fn lives_on(view: &JobView) -> bool {
+    let why = view.reason.as_deref();
+    let told = why == Some("its command ended with exit code 3; processes that it started live on");
+    view.exit_code == Some(3) && told
+}
+
 fn a_job_is_over_with_its_last_process(kind: Kind) {
     let host = Host::with(kind, &[SELDOM]);
     let job = host.submit(&[], &format!("({WAIT}) & exit 3"));
-    until_it_lingers(&host, job, |view| view.exit_code == Some(3));
+    until_it_lingers(&host, job, lives_on);
     host.make("go");
     host.until_exit_code(job, 3);
 }
@@ -70,7 +77,7 @@ fn a_job_whose_keeper_died_is_over_with_its_last_process(kind: Kind) {
 fn a_job_found_by_the_next_daemon_is_over_with_its_last_process(kind: Kind) {
     let mut host = Host::with(kind, &[SELDOM]);
     let job = host.submit(&[], &format!("({WAIT}) & exit 3"));
-    until_it_lingers(&host, job, |view| view.exit_code == Some(3));
+    until_it_lingers(&host, job, lives_on);
     host.crash();
     host.start_daemon();
     until_it_lingers(&host, job, |view| view.exit_code == Some(3));

@@ -72,6 +72,11 @@ fn what_is_claimed_is_waited_for(kind: Kind) {
     let third = host.submit(&["--mem", "100MiB"], "exit 3");
     host.until_exit_code(third, 3);
     assert_eq!(host.job(second).state, JobState::Queued);
+    // What changes with the budget is told by both at once.
+    assert_eq!(host.pinfold(["config", "set", "host.memory=640MiB"]).code, Some(0));
+    let told = why(&host, second);
+    assert!(told.cause.contains("300 MiB of memory and 240 MiB are left"), "{told:?}");
+    assert_eq!(host.status(&[]).memory.budget_bytes, 640 << 20);
     host.make("go");
     host.until_exit_code(second, 0);
 }

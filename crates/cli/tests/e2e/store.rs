@@ -14,7 +14,7 @@ use crate::kind::{Kind, each_kind};
 use crate::wait::eventually;
 use crate::wire::Wire;
 
-each_kind!(below_its_size, in_pieces);
+each_kind!(below_its_size, in_pieces, drawn_of_all_jobs);
 
 /// What the store may take.
 const MOST_BYTES: u64 = 1 << 20;
@@ -180,4 +180,15 @@ fn in_pieces(kind: Kind) {
     let report = host.pinfold(["report", "--json", "--series", "2"]);
     let view: ReportView = serde_json::from_str(&report.out).expect("an object on a line");
     assert_eq!(view.series.map(|series| series.len() as u64), Some(EACH));
+}
+
+/// A class is looked for among all jobs, however many came after it.
+fn drawn_of_all_jobs(kind: Kind) {
+    let mut host = Host::without_daemon(kind, &[]);
+    fill(&host, 1_100, 0, 5);
+    host.start_daemon();
+    let drawn = host.pinfold(["plot", "--class", "old-3"]);
+    assert!(drawn.code == Some(0) && drawn.out.contains("old-3"), "{drawn:?}");
+    let none = host.pinfold(["plot", "--class", "old-3", "--last", "1000"]);
+    assert!(none.code == Some(1) && none.err.contains("no job by the name old-3"), "{none:?}");
 }

@@ -34,6 +34,27 @@ pub(crate) fn timed_out(row: &JobRow) -> String {
     format!("it ran for longer than its timeout of {most}")
 }
 
+/// What there is to tell of a job whose command ended before all of its processes did.
+pub(crate) fn lives_on(row: &JobRow) -> String {
+    if let Some(killed) = row.reason.as_ref().filter(|reason| reason.starts_with("killed:")) {
+        return killed.clone();
+    }
+    let how = match how_it_ended(row) {
+        done if done == DONE => "its command ended with exit code 0".to_owned(),
+        other => other,
+    };
+    format!("{how}; processes that it started live on")
+}
+
+/// What there is to tell of a job whose keeper is gone: one whose command ended has told how, and may go while processes
+/// of the job live on.
+pub(crate) fn without_keeper(row: &JobRow, unknown: String) -> String {
+    if row.ending.is_some() { lives_on(row) } else { unknown }
+}
+
+/// What is said of a job that ended with exit code 0.
+const DONE: &str = "done";
+
 /// How a job ended, in words, beside its status.
 pub(crate) fn how_it_ended(row: &JobRow) -> String {
     if row.end == Some(End::Timeout) {
@@ -52,7 +73,7 @@ pub(crate) fn how_it_ended(row: &JobRow) -> String {
     let cancelled = row.reason.as_deref().filter(|reason| reason.starts_with("killed:"));
     match (cancelled, ending.exit_code, ending.signal) {
         (Some(reason), ..) => reason.to_owned(),
-        (_, Some(0), _) => "done".to_owned(),
+        (_, Some(0), _) => DONE.to_owned(),
         (_, Some(code), _) => format!("its command ended with exit code {code}"),
         (_, _, Some(signal)) => {
             let name = pinfold_sys::signals::name(signal).map_or(signal.to_string(), str::to_owned);

@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant as Moment;
 
 use pinfold_policy::{Event as SchedulerEvent, JobId, JobMemory, MemorySample, MemorySettings, Policy};
+use pinfold_profile::report::size;
 use pinfold_proto::JobState;
 use pinfold_proto::quantity::show_size;
 use pinfold_proto::wire::ErrorCode;
@@ -299,9 +300,9 @@ pub(crate) fn admit_claim(ctx: &Ctx, bytes: u64) -> Result<Option<String>, Refus
 }
 
 fn claim_within(bytes: u64, ram: u64, swap: u64) -> Result<Option<String>, Refusal> {
-    let (asked, have) = (show_size(bytes), show_size(ram));
+    let (asked, have) = (show_size(bytes), size(ram));
     if bytes > ram.saturating_add(swap) {
-        let swap = show_size(swap);
+        let swap = size(swap);
         let text = format!(
             "--mem {asked}: this host has {have} of memory and {swap} of swap, and a job that needs more cannot run here; \
              ask for less"

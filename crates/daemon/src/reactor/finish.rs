@@ -30,6 +30,7 @@ impl Daemon {
         if let Some(live) = self.jobs.table.get_mut(&job).filter(|live| live.row.ending.is_some()) {
             // Some of its processes live on; the status is known and on disk all the same.
             live.lingers = true;
+            live.row.reason = Some(endings::lives_on(&live.row));
             let reply = live
                 .keeper
                 .map(|id| (id, endings::recorded(job, Some(&live.row)), self.jobs.starts.has(&live.row)));
@@ -61,7 +62,8 @@ impl Daemon {
             }
             return self.withdrawn(job, "its client is gone".to_owned());
         }
-        live.row.reason = Some("its keeper was killed; how its command ends will not be known".to_owned());
+        let unknown = "its keeper was killed; how its command ends will not be known".to_owned();
+        live.row.reason = Some(endings::without_keeper(&live.row, unknown));
         self.outbox.journal.touch(job);
         allocation::ends_with_its_keeper(&mut self.outbox, &mut self.jobs.table, job);
         self.watch_container(job);
@@ -200,7 +202,7 @@ impl Daemon {
         if live.container.as_deref().is_some_and(holds) {
             // Its keeper has nothing more to tell of it than this.
             live.orphaned = true;
-            live.row.reason = Some(reason);
+            live.row.reason = Some(endings::without_keeper(&live.row, reason));
             self.outbox.journal.touch(job);
             allocation::ends_with_its_keeper(&mut self.outbox, &mut self.jobs.table, job);
             self.catch_up(job);

@@ -309,6 +309,8 @@ impl Daemon {
         self.meters.memory.bound_memory(&self.ctx);
         self.outbox.then(Next::Configure);
         self.outbox.then(Next::Machine);
+        // What jobs may hold follows from the budget with the next reading: `why` and `status` say the same from now on.
+        self.meters.memory.on_memory_due(&self.ctx, &mut self.outbox, &mut self.jobs);
         self.host.isolated.clear_isolated_cores(&self.ctx, &self.jobs.table);
         self.meters.sampler.set_interval(self.ctx.configured.config.profile_interval);
         self.meters.processes.enable(self.ctx.configured.config.profile_processes);

@@ -248,7 +248,10 @@ impl Reason {
             Self::Withdrawn => ("withdrawn", Vec::new()),
             Self::Adopted => ("adopted", Vec::new()),
             Self::Restored => ("restored", Vec::new()),
-            Self::Retry { error } => ("retry", figures!["error": Text(Some(error.clone()))]),
+            // Programs know it by this code from before.
+            Self::BeginsAnew { why: error } | Self::Retry { error } => {
+                ("retry", figures!["error": Text(Some(error.clone()))])
+            }
         }
     }
 }

@@ -139,6 +139,11 @@ pub enum Reason {
     Adopted,
     /// What was found after a restart no longer fits; put right.
     Restored,
+    /// It was ended for others, and starts again.
+    BeginsAnew {
+        /// Why it was ended.
+        why: String,
+    },
     /// An earlier try failed, and this makes good for it.
     Retry {
         /// Why the earlier try failed.
@@ -224,6 +229,7 @@ impl fmt::Display for Reason {
             Self::Withdrawn => write!(f, "whoever asked for it is gone"),
             Self::Adopted => write!(f, "found again after a restart of the daemon"),
             Self::Restored => write!(f, "put right after a restart of the daemon"),
+            Self::BeginsAnew { why } => write!(f, "it begins anew: {why}"),
             Self::Retry { error } => write!(f, "an earlier try failed: {error}"),
         }
     }

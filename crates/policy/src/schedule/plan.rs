@@ -113,10 +113,10 @@ pub(crate) fn plan(rooms: &Rooms, id: JobId, taking: bool) -> Option<Plan> {
     if free_homes >= wanted {
         return plan(Class::Primary, freeze, vec![]);
     }
-    if preemption != Preemption::Off {
-        if let Some(demote) = to_demote(rooms, id, free_homes, |job| !freeze.contains(&job)) {
-            return plan(Class::Primary, freeze, demote);
-        }
+    if preemption != Preemption::Off
+        && let Some(demote) = to_demote(rooms, id, free_homes, |job| !freeze.contains(&job))
+    {
+        return plan(Class::Primary, freeze, demote);
     }
     if asked == Some(Class::Primary) { None } else { plan(Class::Backfill, freeze, vec![]) }
 }

@@ -96,15 +96,18 @@ pub(crate) fn begin(
     }
 }
 
-/// Makes a waiting job a starting one; says why its last start failed.
-fn prepare(rooms: &mut Rooms, id: JobId, class: Class) -> Option<String> {
+/// Makes a waiting job a starting one; says why its last start failed, or its last run was ended for others.
+fn prepare(rooms: &mut Rooms, id: JobId, class: Class) -> Option<Reason> {
     let started = rooms.now;
     let job = rooms.jobs.get_mut(&id)?;
     let Stage::Waiting(waiting) = &mut job.stage else { return None };
     let (failures, failed) = (waiting.failures, waiting.failed.take());
     start_job(rooms, id, Live { failures, ..Live::starting(started, class) });
     line::rearm(rooms, id);
-    failed.map(|failed| failed.error)
+    failed.map(|failed| match failures {
+        0 => Reason::BeginsAnew { why: failed.error },
+        _ => Reason::Retry { error: failed.error },
+    })
 }
 
 /// Makes a job one that has started; the caller gives it its slot.
@@ -116,10 +119,10 @@ pub(crate) fn start_job(rooms: &mut Rooms, id: JobId, live: Live) {
     }
 }
 
-fn start_reason(rooms: &Rooms, id: JobId, class: Class, failed: Option<String>) -> Reason {
+fn start_reason(rooms: &Rooms, id: JobId, class: Class, failed: Option<Reason>) -> Reason {
     let (used, slots) = slots::in_use(rooms);
     match (failed, class) {
-        (Some(error), _) => Reason::Retry { error },
+        (Some(reason), _) => reason,
         _ if rooms.jobs.live(id).is_some_and(|live| live.aside.is_some()) => {
             Reason::SetFree { set: rooms.jobs[&id].request.aside.clone().unwrap_or_default() }
         }

@@ -150,7 +150,7 @@ fn note_guaranteed(rooms: &mut Rooms, id: JobId) {
         return;
     }
     match rooms.pending.start_reason_mut(id) {
-        Some(Reason::Retry { .. }) => {}
+        Some(Reason::Retry { .. } | Reason::BeginsAnew { .. }) => {}
         Some(why) => *why = reason,
         None => rooms.pending.request_update(id, reason),
     }

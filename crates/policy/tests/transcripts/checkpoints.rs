@@ -28,7 +28,7 @@ fn who_can_writes_down_what_it_has_done_before_it_is_ended() {
         it waits to be begun anew: it has written down what it had done, and was ended because memory could be had in no other way [priority 10, cores asked for 1, slots used 1 of 4, waited 2.7 s, times put back in the queue 1] change: it is next in 5.0 s, as soon as memory suffices for what it held
         > exit 1
         > +6 memory free=700 swap=0
-        2 start primary 0 p10: an earlier try failed: it has written down what it had done, and was ended because memory could be had in no other way
+        2 start primary 0 p10: it begins anew: it has written down what it had done, and was ended because memory could be had in no other way
         ",
     );
 }

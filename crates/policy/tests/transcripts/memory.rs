@@ -444,7 +444,7 @@ fn when_nothing_else_helps_the_youngest_that_allows_it_begins_anew() {
         > +6 memory free=50 swap=0 1:460 3:160
         > exit 1
         3 thaw: memory suffices again: 510 MiB free
-        2 start primary 0 p10: an earlier try failed: it was ended because memory could be had in no other way
+        2 start primary 0 p10: it begins anew: it was ended because memory could be had in no other way
         ",
     );
 }

@@ -24,6 +24,7 @@ const ROW_MAX_BYTES: usize = 1 << 20;
 /// The kind of a page that holds rows.
 const LEAF: u8 = 13;
 const LOG_HEADER: u64 = 32;
+/// Of this, the page's number and the salt are looked at.
 const FRAME_HEADER: u64 = 24;
 
 /// A row: its number, and its columns in the order of the table; the one that is the number is NULL.
@@ -130,7 +131,7 @@ fn frames(log: &File, size: usize) -> BTreeMap<u32, u64> {
     if log.read_exact_at(&mut salt, 16).is_err() {
         return found;
     }
-    let mut header = [0; FRAME_HEADER as usize];
+    let mut header = [0; 24];
     while log.read_exact_at(&mut header, at).is_ok() {
         if header[8..16] != salt {
             break;
