@@ -63,7 +63,7 @@ fn a_gated_job_waits_for_its_caller_and_does_not_expire_meanwhile() {
         > submit 4 t5 gated
         > gate 4 open
         > +6 tick
-        4 drop: it waited longer than its time-to-live of 5 s
+        4 drop refused: it waited longer than its time-to-live of 5 s
         ",
     );
 }
