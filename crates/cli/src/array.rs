@@ -98,7 +98,7 @@ pub(crate) fn prepare_anew(
 
 /// Index and number of each of these members of an array that is not over.
 pub(crate) fn members_left(client: &mut Client, name: &JobName) -> Result<Vec<(u32, u64)>, Failure> {
-    let members = names::members(client, std::slice::from_ref(name))?;
+    let members = names::members(client, &[name.clone().into()])?;
     let left = members.iter().flat_map(|members| &members.jobs).filter(|member| !member.over);
     Ok(left.filter_map(|member| Some((member.index?, member.job))).collect())
 }

@@ -5,7 +5,6 @@ use std::process::ExitCode as ProcessExit;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use pinfold_proto::array::JobName;
 use pinfold_proto::config::{self, Config};
 use pinfold_proto::quantity::{parse_duration, parse_size};
 use pinfold_proto::view::ReportView;
@@ -17,7 +16,7 @@ use crate::failure::Failure;
 use crate::job;
 use crate::job::begin::{BeginAt, begin};
 use crate::job::timeout::timeout_signal;
-use crate::names;
+use crate::names::{self, JobRef};
 use crate::operate;
 use crate::run::{TIMED_OUT, say};
 use crate::show::{print_json, print_text};
@@ -26,21 +25,21 @@ use crate::show::{print_json, print_text};
 pub(crate) struct JobsArgs {
     /// The jobs
     #[arg(required = true, value_name = "JOB")]
-    pub jobs: Vec<JobName>,
+    pub jobs: Vec<JobRef>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
     /// The jobs
     #[arg(required = true, value_name = "JOB")]
-    pub jobs: Vec<JobName>,
+    pub jobs: Vec<JobRef>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CancelArgs {
     /// The jobs
     #[arg(required = true, value_name = "JOB")]
-    pub jobs: Vec<JobName>,
+    pub jobs: Vec<JobRef>,
     /// The signal, by name or number [default: TERM, and KILL 10 s later]
     #[arg(short, long, value_name = "SIGNAL")]
     pub signal: Option<String>,
@@ -51,7 +50,7 @@ pub(crate) struct CancelArgs {
 pub(crate) struct SetArgs {
     /// The job
     #[arg(value_name = "JOB")]
-    pub job: JobName,
+    pub job: JobRef,
     /// Its importance, 1 to 16
     #[arg(long, visible_alias = "rank", value_name = "N",
           value_parser = clap::value_parser!(u8).range(1..=16))]
@@ -134,7 +133,7 @@ pub(crate) enum ConfigVerb {
 }
 
 /// Does the same to each job. All are tried; the first failure is the command's.
-pub(crate) fn each(dial: &Dial, jobs: &[JobName], verb: Verb) -> Result<(), Failure> {
+pub(crate) fn each(dial: &Dial, jobs: &[JobRef], verb: Verb) -> Result<(), Failure> {
     let mut client = dial.connect()?;
     let mut first = None;
     let mut jobs = names::not_over(&mut client, jobs)?;

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use pinfold_proto::array::JobName;
 use pinfold_proto::view::{JobView, VERSION};
 use pinfold_proto::wire::{Reply, Request};
 use pinfold_proto::{ExitCode, JobState};
@@ -18,7 +17,7 @@ use serde_json::json;
 
 use crate::client::{Client, Dial, unexpected};
 use crate::failure::Failure;
-use crate::names;
+use crate::names::{self, JobRef};
 use crate::show::{print_json, print_text};
 
 pub(crate) mod record;
@@ -27,7 +26,7 @@ pub(crate) mod record;
 pub(crate) struct LogArgs {
     /// The job, or members of an array
     #[arg(value_name = "JOB")]
-    pub job: JobName,
+    pub job: JobRef,
     /// Go on with what it writes until it is over
     #[arg(short, long, conflicts_with = "json")]
     pub follow: bool,
@@ -45,7 +44,8 @@ const LOOK: Duration = Duration::from_millis(200);
 /// `pinfold log`.
 pub(crate) fn log(dial: &Dial, args: &LogArgs) -> Result<(), Failure> {
     let mut client = dial.connect()?;
-    let members = names::members(&mut client, std::slice::from_ref(&args.job))?;
+    let number = names::number(&mut client, &args.job)?;
+    let members = names::members(&mut client, &[number.clone().into()])?;
     let members: Vec<_> = members.into_iter().flat_map(|members| members.jobs).collect();
     if args.follow && members.len() > 1 {
         let text = format!("--follow: {} has {} members; name one of them", args.job, members.len());
@@ -53,7 +53,7 @@ pub(crate) fn log(dial: &Dial, args: &LogArgs) -> Result<(), Failure> {
     }
     let many = members.len() > 1;
     for member in members {
-        let files = files_of(&mut client, dial, &args.job, member.job, member.index)?;
+        let files = files_of(&mut client, dial, number.job, member.job, member.index)?;
         if args.json {
             let [out, err] = files;
             print_json(&json!({ "version": VERSION, "job": member.job, "output": out, "error": err }))?;
@@ -63,7 +63,7 @@ pub(crate) fn log(dial: &Dial, args: &LogArgs) -> Result<(), Failure> {
         let path = if args.stderr { err } else { out };
         if many {
             let index = member.index.unwrap_or_default();
-            print_text(|to| writeln!(to, "==> {}_{index} <==", args.job.job))?;
+            print_text(|to| writeln!(to, "==> {}_{index} <==", number.job))?;
         }
         print(&mut client, member.job, &path, args.follow)?;
     }
@@ -74,11 +74,11 @@ pub(crate) fn log(dial: &Dial, args: &LogArgs) -> Result<(), Failure> {
 fn files_of(
     client: &mut Client,
     dial: &Dial,
-    name: &JobName,
+    name: u64,
     job: u64,
     index: Option<u32>,
 ) -> Result<[PathBuf; 2], Failure> {
-    if let Some(files) = record::find(dial.socket(), name.job, job, index) {
+    if let Some(files) = record::find(dial.socket(), name, job, index) {
         return Ok(files);
     }
     let view = status(client, job)?;

@@ -1,6 +1,7 @@
-//! Which jobs people mean: a number, a whole array by its number, or members of it (`12_3`). The daemon knows.
+//! Which jobs people mean: a number, a whole array by its number, members of it (`12_3`), or a name. The daemon knows.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::str::FromStr;
 
 use pinfold_profile::report::plain;
@@ -35,6 +36,27 @@ impl FromStr for JobRef {
             Err(_) => Ok(Self::Named(text.to_owned())),
         }
     }
+}
+
+impl From<JobName> for JobRef {
+    fn from(name: JobName) -> Self {
+        Self::Number(name)
+    }
+}
+
+impl fmt::Display for JobRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Named(name) => f.write_str(name),
+        }
+    }
+}
+
+/// The number of this job.
+pub(crate) fn number(client: &mut Client, job: &JobRef) -> Result<JobName, Failure> {
+    let mut all = numbers(client, std::slice::from_ref(job))?;
+    all.pop().ok_or_else(|| Failure::new(ExitCode::Failed, format!("there is no job {job}")))
 }
 
 /// The numbers of these jobs.
@@ -80,24 +102,25 @@ pub(crate) fn between_commas(text: &str) -> Vec<String> {
 }
 
 /// The jobs that each name means.
-pub(crate) fn members(client: &mut Client, names: &[JobName]) -> Result<Vec<Members>, Failure> {
-    if names.is_empty() {
+pub(crate) fn members(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<Members>, Failure> {
+    if jobs.is_empty() {
         return Ok(Vec::new());
     }
-    match client.ask(&Request::Members { names: names.to_vec() })? {
-        Reply::Members(members) if members.len() == names.len() => Ok(members),
+    let names = numbers(client, jobs)?;
+    match client.ask(&Request::Members { names })? {
+        Reply::Members(members) if members.len() == jobs.len() => Ok(members),
         other => Err(unexpected(&other)),
     }
 }
 
 /// All of them in one list.
-pub(crate) fn jobs(client: &mut Client, names: &[JobName]) -> Result<Vec<u64>, Failure> {
+pub(crate) fn jobs(client: &mut Client, names: &[JobRef]) -> Result<Vec<u64>, Failure> {
     let members = members(client, names)?;
     Ok(members.iter().flat_map(|members| &members.jobs).map(|member| member.job).collect())
 }
 
 /// Those that something can still be done to: of a whole array, the members that are not over.
-pub(crate) fn not_over(client: &mut Client, names: &[JobName]) -> Result<Vec<u64>, Failure> {
+pub(crate) fn not_over(client: &mut Client, names: &[JobRef]) -> Result<Vec<u64>, Failure> {
     let mut all = Vec::new();
     for (name, members) in names.iter().zip(members(client, names)?) {
         let left: Vec<u64> = match members.array {

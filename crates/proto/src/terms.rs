@@ -106,10 +106,9 @@ impl FromStr for After {
     type Err = ArrayError;
 
     fn from_str(text: &str) -> Result<Self, ArrayError> {
-        let (end, job) = match text.split_once(':') {
-            None => (AfterEnd::Any, text),
-            Some((word, job)) => (AfterEnd::of(word).ok_or_else(|| ArrayError::Name(text.to_owned()))?, job),
-        };
+        // A list of indexes may have a colon as well: 12_[0-8:2].
+        let worded = text.split_once(':').and_then(|(word, job)| Some((AfterEnd::of(word)?, job)));
+        let (end, job) = worded.unwrap_or((AfterEnd::Any, text));
         Ok(Self { end, job: job.parse()? })
     }
 }
@@ -194,6 +193,8 @@ mod tests {
         check("any:12", AfterEnd::Any, "12", "12");
         check("any:12_3", AfterEnd::Any, "12_3", "\"12_3\"");
         check("ok:12", AfterEnd::Ok, "12", "\"ok:12\"");
+        check("12_[0-8:2]", AfterEnd::Any, "12_[0-8:2]", "\"12_[0-8:2]\"");
+        check("ok:12_[0-8:2]", AfterEnd::Ok, "12_[0-8:2]", "\"ok:12_[0-8:2]\"");
         check("failed:12_[0-3,7]", AfterEnd::Failed, "12_[0-3,7]", "\"failed:12_[0-3,7]\"");
         for bad in ["", ":", "ok:", "ok", "okay:12", "12:ok", "ok:any:12", "ok:-1", " ok:12"] {
             assert!(bad.parse::<After>().is_err(), "{bad}");

@@ -44,6 +44,15 @@ pub fn defaults(uid: u32, variable: impl Fn(&str) -> Option<OsString>) -> Places
     Places { socket, state }
 }
 
+/// The configuration file of a user's own, for the daemon that is theirs alone: below `$XDG_CONFIG_HOME` or `~/.config`.
+/// `None`: neither is known.
+#[must_use]
+pub fn user_config(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let path = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || path("HOME").map(|home| home.join(".config"));
+    path("XDG_CONFIG_HOME").or_else(home).map(|dir| dir.join("pinfold/pinfold.toml"))
+}
+
 /// The state directory that belongs to a socket named by hand.
 #[must_use]
 pub fn beside(socket: &Path) -> PathBuf {
@@ -60,6 +69,21 @@ mod tests {
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
         let want = Places { socket: socket.into(), state: state.into() };
         assert_eq!(defaults(uid, variable), want, "user {uid} with {variables:?}");
+    }
+
+    #[test]
+    fn configuration_of_a_user() {
+        let of = |variables: &[(&str, &str)]| {
+            let variable = |name: &str| {
+                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())
+            };
+            user_config(variable).map(|path| path.display().to_string())
+        };
+        let (home, xdg) = (("HOME", "/h"), ("XDG_CONFIG_HOME", "/c"));
+        assert_eq!(of(&[home]).as_deref(), Some("/h/.config/pinfold/pinfold.toml"));
+        assert_eq!(of(&[home, xdg]).as_deref(), Some("/c/pinfold/pinfold.toml"));
+        assert_eq!(of(&[home, ("XDG_CONFIG_HOME", "c")]), of(&[home]), "what is not absolute is not heeded");
+        assert_eq!(of(&[("HOME", "")]), None);
     }
 
     #[test]

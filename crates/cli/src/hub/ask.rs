@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::reader_file;
 use crate::args::Command;
 use crate::failure::Failure;
+use crate::names::JobRef;
 use crate::run::say;
 use crate::show::{GroupBy, ReportArgs, StatusArgs, WhyArgs, colours, moment, print_json, print_text, width};
 
@@ -98,7 +99,10 @@ fn status(which: &Elsewhere, args: &StatusArgs) -> Result<(), Failure> {
         let Some(mut view) = host.status else { continue };
         if !args.jobs.is_empty() {
             view.jobs.retain(|job| {
-                args.jobs.iter().any(|name| name.job == job.job || Some(name.job) == job.array_id)
+                args.jobs.iter().any(|wanted| match wanted {
+                    JobRef::Number(number) => number.job == job.job || Some(number.job) == job.array_id,
+                    JobRef::Named(name) => *name == job.name,
+                })
             });
         }
         let since_us = args.since.as_deref().map(|when| moment("--since", when)).transpose()?;
@@ -118,6 +122,17 @@ fn status(which: &Elsewhere, args: &StatusArgs) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// The number of a job of another host: names are looked up by its own daemon alone.
+fn number_of(job: &JobRef) -> Result<u64, Failure> {
+    match job {
+        JobRef::Number(number) => Ok(number.job),
+        JobRef::Named(name) => {
+            let text = format!("`{name}`: jobs of other hosts are named by their numbers; `status` has them");
+            Err(Failure::new(ExitCode::Usage, text))
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -152,11 +167,11 @@ fn reports(which: &Elsewhere, args: &ReportArgs) -> Result<(), Failure> {
         found = answer.reports;
     }
     for name in &args.which.jobs {
-        let answer: Reports = client.get(&format!("/api/v1/reports?{query}&job={}", name.job))?;
+        let answer: Reports = client.get(&format!("/api/v1/reports?{query}&job={}", number_of(name)?))?;
         if answer.reports.is_empty() {
             let text = format!(
                 "no job {} that is over is known to the hub; `status` tells of those that are not",
-                name.job
+                name
             );
             return Err(Failure::new(ExitCode::Failed, text));
         }
@@ -203,7 +218,7 @@ fn why(which: &Elsewhere, args: &WhyArgs) -> Result<(), Failure> {
     if args.at.is_some() {
         return Err(Failure::new(ExitCode::Usage, "--at is for this host's own jobs"));
     }
-    let path = format!("/api/v1/why?host={}&job={}", encoded(host), args.job.job);
+    let path = format!("/api/v1/why?host={}&job={}", encoded(host), number_of(&args.job)?);
     let answer: Value = reader()?.get(&path)?;
     if args.json {
         return print_json(&answer);

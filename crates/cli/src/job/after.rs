@@ -39,7 +39,9 @@ pub(crate) fn after(text: &str) -> Result<AfterArgs, String> {
 }
 
 fn one(text: &str) -> Result<(AfterEnd, JobRef), String> {
-    let (end, job) = match text.split_once(':') {
+    // A list of indexes may have a colon as well: 12_[0-8:2].
+    let worded = text.split_once(':').filter(|(word, _)| !word.contains('['));
+    let (end, job) = match worded {
         None => (AfterEnd::Any, text),
         Some((word, job)) => {
             let wanted = || format!("`{word}:` says nothing of a job's end; ok:, failed: and any: do");
@@ -66,6 +68,7 @@ mod tests {
             read("ok:7,any:12_3,failed:12_[0,2-3]"),
             Ok((numbers(&["ok:7", "12_3", "failed:12_[0,2-3]"]), false))
         );
+        assert_eq!(read("12_[0-8:2]"), Ok((numbers(&["12_[0-8:2]"]), false)));
         assert_eq!(read("ok:align,9"), Ok((numbers(&["9"]), true)));
         for bad in ["", "7,", "ok:", "okay:7", "ok:7_", "12_[0,7", ",7", "ok:any:7x,"] {
             assert!(read(bad).is_err(), "{bad}");

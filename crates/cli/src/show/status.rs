@@ -3,7 +3,6 @@
 use clap::Args;
 use pinfold_profile::report;
 use pinfold_proto::JobState;
-use pinfold_proto::array::JobName;
 use pinfold_proto::view::JobView;
 use pinfold_proto::wire::{Member, Members, Reply, Request};
 
@@ -11,13 +10,13 @@ use super::filter::Filter;
 use super::{colours, moment, print_json, print_text, width};
 use crate::client::{Client, Dial, unexpected};
 use crate::failure::Failure;
-use crate::names;
+use crate::names::{self, JobRef};
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     /// Only these jobs
     #[arg(value_name = "JOB")]
-    pub jobs: Vec<JobName>,
+    pub jobs: Vec<JobRef>,
     /// Also jobs that are over, and other users' where you may see them
     #[arg(short, long)]
     pub all: bool,
@@ -35,7 +34,7 @@ pub(crate) struct StatusArgs {
 pub(crate) struct WhyArgs {
     /// The job
     #[arg(value_name = "JOB")]
-    pub job: JobName,
+    pub job: JobRef,
     /// As it stood then: so long ago (2h), a date (2026-11-21 22:10, UTC) or Unix seconds (@1790000000)
     #[arg(long, value_name = "WHEN")]
     pub at: Option<String>,
@@ -72,7 +71,7 @@ pub(crate) fn status(dial: &Dial, args: &StatusArgs) -> Result<(), Failure> {
     print_text(|out| report::write_status(&view, width(), colours(), out))
 }
 
-/// How many jobs that wait are asked about one by one.
+/// How many jobs that wait are asked about one by one; of the others it is said how to ask.
 const WHY_MAX: usize = 50;
 
 /// Adds the cause to those that wait and have none.
@@ -81,7 +80,11 @@ fn say_why(client: &mut Client, jobs: &mut [JobView]) -> Result<(), Failure> {
         matches!(job.state, JobState::Queued | JobState::Held)
             && job.reason.as_deref().is_none_or(str::is_empty)
     };
-    for job in jobs.iter_mut().filter(waits).take(WHY_MAX) {
+    for (count, job) in jobs.iter_mut().filter(waits).enumerate() {
+        if count >= WHY_MAX {
+            job.reason = Some(format!("it waits for its turn; `pinfold why {}` says more", job.job));
+            continue;
+        }
         match client.ask(&Request::Why { job: job.job, at_us: None }) {
             Ok(Reply::Why(view)) => job.reason = Some(view.cause),
             Ok(other) => return Err(unexpected(&other)),
@@ -96,8 +99,9 @@ fn say_why(client: &mut Client, jobs: &mut [JobView]) -> Result<(), Failure> {
 pub(crate) fn why(dial: &Dial, args: &WhyArgs) -> Result<(), Failure> {
     let at_us = args.at.as_deref().map(|when| moment("--at", when)).transpose()?;
     let mut client = dial.connect()?;
-    let named = names::members(&mut client, std::slice::from_ref(&args.job))?.pop().unwrap_or_else(|| {
-        let jobs = vec![Member { job: args.job.job, index: None, over: false }];
+    let number = names::number(&mut client, &args.job)?;
+    let named = names::members(&mut client, &[number.clone().into()])?.pop().unwrap_or_else(|| {
+        let jobs = vec![Member { job: number.job, index: None, over: false }];
         Members { array: false, jobs }
     });
     let mut views = Vec::new();
@@ -108,7 +112,7 @@ pub(crate) fn why(dial: &Dial, args: &WhyArgs) -> Result<(), Failure> {
         }
     }
     if views.len() != 1 {
-        let why = names::WhyArray::new(args.job.job, views);
+        let why = names::WhyArray::new(number.job, views);
         return if args.json { print_json(&why.json()) } else { print_text(|out| why.write(out)) };
     }
     let Some((_, view)) = views.pop() else { return Ok(()) };

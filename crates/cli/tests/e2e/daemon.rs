@@ -19,6 +19,7 @@ each_kind!(
     something_else_in_the_place_of_the_socket,
     no_daemon_and_none_wanted,
     a_private_daemon,
+    a_users_configuration_lasts,
     many_first_commands_share_one_daemon,
     a_running_batch_outlives_its_private_daemon,
     a_store_that_is_damaged,
@@ -172,6 +173,34 @@ fn a_private_daemon(kind: Kind) {
         "session and terminal: {stat}"
     );
     end_daemons(&host);
+}
+
+/// What a user saved is there for the next private daemon, and a file that is wrong is named with its key.
+fn a_users_configuration_lasts(kind: Kind) {
+    let host = Host::without_daemon(kind, &[]);
+    let file = host.work(".config/pinfold/pinfold.toml");
+    let done = host.pinfold(["config", "set", "slots.factor=3", "priority.default=7"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(!file.exists(), "only once it is saved");
+    let done = host.pinfold(["config", "save"]);
+    assert!(done.code == Some(0) && done.err.contains(&file.display().to_string()), "{done:?}");
+    end_daemons(&host);
+    let done = host.pinfold(["config", "get", "slots.factor"]);
+    assert_eq!((done.code, done.out.trim()), (Some(0), "3"), "{done:?}");
+    let done = host.pinfold(["config", "get", "--json"]);
+    assert!(done.out.contains("\"origin\":\"file\""), "{done:?}");
+    // Comments of the user's stay.
+    let text = std::fs::read_to_string(&file).expect("it was saved");
+    std::fs::write(&file, format!("# mine\n{text}")).expect("it is there");
+    assert_eq!(host.pinfold(["config", "set", "priority.default=8"]).code, Some(0));
+    assert_eq!(host.pinfold(["config", "save"]).code, Some(0));
+    let text = std::fs::read_to_string(&file).expect("it was saved");
+    assert!(text.starts_with("# mine") && text.contains("default = 8"), "{text}");
+    end_daemons(&host);
+    std::fs::write(&file, "[slots]\nfacter = 1\n").expect("it is there");
+    let done = host.pinfold(["status"]);
+    assert_eq!(done.code, Some(4), "{done:?}");
+    assert!(done.err.contains("pinfold.toml") && done.err.contains("facter"), "{done:?}");
 }
 
 fn many_first_commands_share_one_daemon(kind: Kind) {

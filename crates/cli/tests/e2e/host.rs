@@ -231,6 +231,7 @@ impl Host {
             .env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", self.programs.display()));
         command.env("PINFOLD_SOCKET", self.socket()).current_dir(self.path("work"));
         command.env("XDG_STATE_HOME", self.path("work").join(".state"));
+        command.env("XDG_CONFIG_HOME", self.path("work").join(".config"));
         self.kind.become_user(&mut command);
         command
     }

@@ -64,6 +64,11 @@ fn jobs_in_a_set_and_beside_it(kind: Kind) {
         ("db", &second.to_string(), 1, SetKind::Static)
     );
     assert_eq!((set.memory_bytes, set.shared, &set.jobs), (Some(1 << 20), false, &vec![inside, next]));
+    let figures: Value = serde_json::from_str(&done(&host, &["sets", "--json"])).expect("one JSON object");
+    assert_eq!(
+        (&figures["sets"][0]["jobs_started"], &figures["sets"][0]["jobs_waiting"]),
+        (&1.into(), &1.into())
+    );
     let map: Value = serde_json::from_str(&done(&host, &["map", "--json"])).expect("one JSON object");
     assert_eq!(map["set_asides"][0]["set"], "db");
     assert!(done(&host, &["map"]).contains("set db: PUs"), "the map names the set");
@@ -139,7 +144,13 @@ fn idle_cores_for_a_script(kind: Kind) {
     // Nothing more is idle.
     assert_eq!(done(&host, &["set-aside", "--idle", "--cores", "1"]), "");
     // Given back, and taken once more, it goes by itself.
+    let late = host.pinfold(["set-aside", "--idle", "--cores", "1", "--wait=10ms"]);
+    assert!(late.code == Some(5) && late.err.contains("--wait") && late.out.is_empty(), "{late:?}");
+    let waiting = host.start(["set-aside", "--idle", "--cores", "1", "--wait"]);
     done(&host, &["set-aside", "idle-1", "--remove"]);
+    let got = waiting.wait();
+    assert!(got.code == Some(0) && got.out.starts_with("idle-"), "{got:?}");
+    done(&host, &["set-aside", got.out.trim(), "--remove"]);
     assert_ne!(done(&host, &["set-aside", "--idle", "--cores", "1", "--hold", "1s"]), "");
     let gone = within(PATIENCE, || sets(&host).sets.is_empty().then_some(()));
     assert!(gone.is_some(), "{:?}", sets(&host));

@@ -17,6 +17,7 @@ each_kind!(
     begun_at_its_time,
     terms_survive_the_daemon,
     batches_have_timeouts,
+    jobs_are_known_by_their_names,
 );
 
 const ONE_SLOT: &[&str] = &["slots.factor=1", "host.cpus=0"];
@@ -212,4 +213,25 @@ fn batches_have_timeouts(kind: Kind) {
     assert_eq!(done.code, Some(1), "{done:?}");
     has(&done.out, "\"end\":\"timeout\"");
     has(&done.out, "\"failed\":1");
+}
+
+/// In every command that takes a job, where that is the name of one.
+fn jobs_are_known_by_their_names(kind: Kind) {
+    let host = Host::new(kind);
+    let job = host.submit(&["--name", "solver"], WAIT);
+    host.until(job, JobState::Running);
+    has(&said(&host, &["why", "solver"], 0), "job 1");
+    for verb in ["suspend", "resume"] {
+        said(&host, &[verb, "solver"], 0);
+    }
+    said(&host, &["set", "solver", "--comment", "found"], 0);
+    has(&said(&host, &["status", "solver", "--json"], 0), "\"comment\":\"found\"");
+    has(&said(&host, &["cancel", "solvent"], 1), "there is no job `solvent` of yours");
+    host.submit(&["--name", "solver", "--hold"], "true");
+    has(&said(&host, &["cancel", "solver"], 2), "name one by its number: 1, 2");
+    said(&host, &["cancel", "2"], 0);
+    host.make("go");
+    host.until(job, JobState::Exited);
+    // Of those that are over the last.
+    has(&said(&host, &["report", "solver"], 0), "2");
 }

@@ -1,6 +1,7 @@
 //! The configuration as a file, and the mark of a host that is drained.
 
 use std::io::Write as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use pinfold_proto::config::{Config, Project};
@@ -81,6 +82,10 @@ pub(crate) fn replace(path: &PathBuf, text: &str) -> std::io::Result<()> {
     let mut beside = path.clone().into_os_string();
     beside.push(".new");
     let beside = PathBuf::from(beside);
+    if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
+        // A user's own file, for the first time.
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    }
     let mut file = std::fs::File::create(&beside)?;
     if let Ok(old) = std::fs::metadata(path) {
         file.set_permissions(old.permissions())?;

@@ -16,7 +16,8 @@ use pinfold_sys::peer;
 #[derive(Debug, Clone, Parser)]
 #[command(name = "pinfoldd", version, max_term_width = 100)]
 pub(crate) struct Options {
-    /// Configuration file [default: /etc/pinfold/pinfold.toml for root, if it is there]
+    /// Configuration file [default: /etc/pinfold/pinfold.toml for root, if it is there; for a private daemon
+    /// ~/.config/pinfold/pinfold.toml]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -94,19 +95,38 @@ impl Options {
         Places { socket, state }
     }
 
-    /// The configuration file: the one named, or for root the usual one if it is there.
+    /// The configuration file: the one named; or for root the usual one if it is there; or for a private daemon its
+    /// user's own, which need not be there.
     pub(crate) fn config_file(&self) -> Option<PathBuf> {
         let usual = PathBuf::from("/etc/pinfold/pinfold.toml");
         let there = || (peer::own_uid() == 0 && usual.exists()).then(|| usual.clone());
-        self.config.clone().or_else(there)
+        self.config.clone().or_else(there).or_else(|| self.user_config())
+    }
+
+    /// The user's own file, which `pinfold config save` makes.
+    fn user_config(&self) -> Option<PathBuf> {
+        self.private.then(|| paths::user_config(|name| std::env::var_os(name))).flatten()
+    }
+
+    /// The text of the configuration file; `None`: there is none.
+    fn config_text(&self) -> anyhow::Result<Option<(PathBuf, String)>> {
+        let Some(file) = self.config_file() else { return Ok(None) };
+        match std::fs::read_to_string(&file) {
+            Ok(text) => Ok(Some((file, text))),
+            Err(error)
+                if error.kind() == std::io::ErrorKind::NotFound
+                    && self.user_config().as_ref() == Some(&file) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error).with_context(|| format!("failed to read {}", file.display())),
+        }
     }
 
     /// File and flags together.
     pub(crate) fn configured(&self) -> anyhow::Result<Configured> {
         let mut configured = Configured::default();
-        if let Some(file) = self.config_file() {
-            let text = std::fs::read_to_string(&file)
-                .with_context(|| format!("failed to read {}", file.display()))?;
+        if let Some((file, text)) = self.config_text()? {
             let (config, set) =
                 configured.config.with_file(&text).with_context(|| file.display().to_string())?;
             configured.config = config;

@@ -44,6 +44,7 @@ fn a_gated_job_waits_for_its_caller_and_does_not_expire_meanwhile() {
     check(
         "
         > machine 1
+        > set factor=1000
         > submit 1 gated t5
         > why 1
         whoever asked for it lets it start later [priority 10, cores asked for 1, slots used 0 of 1, waited 0.0 s] change: its time, or the end of other jobs
@@ -62,7 +63,7 @@ fn a_gated_job_waits_for_its_caller_and_does_not_expire_meanwhile() {
         > submit 4 t5 gated
         > gate 4 open
         > +6 tick
-        4 drop: it waited longer than its time-to-live of 5 s
+        4 drop refused: it waited longer than its time-to-live of 5 s
         ",
     );
 }

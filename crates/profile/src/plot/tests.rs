@@ -38,6 +38,7 @@ fn point(time_s: f64, state: JobState) -> PointView {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a line for each of its fields")]
 fn view(series: Option<Vec<PointView>>) -> ReportView {
     ReportView {
         anonymous_peak_bytes: None,
