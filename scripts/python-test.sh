@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Tests of the Python package, in virtual environments of their own below the target directory: types, then pytest against a
 # daemon of the tests' own. Usage: python-test.sh PROGRAMS [--quick], the directory with pinfold and pinfoldd.
-# The whole: a wheel with the programs, on each CPython from 3.11 on that is in PATH, or that PINFOLD_PYTHONS names.
+# The whole: a wheel with the programs, on each CPython from 3.11 on that is in PATH, or that PINFOLD_PYTHONS names, and
+# the plug-ins with the engines that they are for.
 # --quick: the first of them, a wheel without programs.
 set -euo pipefail
 programs=$(realpath "$1") mode=${2-}
@@ -35,4 +36,9 @@ for entry in "${pythons[@]}"; do
   "$own/bin/pip" install --quiet --disable-pip-version-check --no-deps --force-reinstall "$wheels"/*.whl
   echo "python $version: $(basename "$wheels"/*.whl)"
   (cd python && "$own/bin/mypy" --cache-dir "$own/mypy" && "$own/bin/python" -m pytest -p no:cacheprovider)
+  if [ "$mode" = --quick ]; then break; fi
+  plugin=python/snakemake-executor-plugin-pinfold
+  "$own/bin/pip" install --quiet --disable-pip-version-check 'snakemake>=9' || { echo "snakemake: SKIPPED, as it cannot be had"; continue; }
+  "$own/bin/pip" install --quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall ./$plugin
+  (cd $plugin && "$own/bin/python" -m pytest -p no:cacheprovider -W ignore::DeprecationWarning)
 done

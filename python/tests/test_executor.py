@@ -240,3 +240,14 @@ def test_the_daemon_goes_away(executor: Executor, tmp_path: Path, monkeypatch: p
         (tmp_path / "go").write_text("all the same")
         assert future.result(PATIENCE) == "all the same"
     assert executor.submit(square, 6).result(PATIENCE) == 36
+
+
+def test_states_of_jobs(executor: Executor) -> None:
+    future = executor.submit(square, 2)
+    assert future.result(PATIENCE) == 4 and future.job_id is not None
+    assert future.usage().state == "exited"
+    views = pinfold.states([future.job_id, 4_000_000])
+    assert views[future.job_id]["exit_code"] == 0
+    unknown = views[4_000_000]
+    assert (unknown["state"], unknown["exit_code"]) == ("exited", None) and "there is no job" in unknown["reason"]
+    assert pinfold.states([]) == {}

@@ -2,7 +2,7 @@
 
 from ._executor import Executor
 from ._future import Future, JobFailed, RemoteError
-from ._program import PinfoldError, program
+from ._program import PinfoldError, ask, program, run, states
 from ._progress import progress
 from ._resources import Resources
 from ._views import Decision, Usage, Why
@@ -17,6 +17,9 @@ __all__ = [
     "Resources",
     "Usage",
     "Why",
+    "ask",
     "program",
     "progress",
+    "run",
+    "states",
 ]

@@ -158,28 +158,19 @@ class _Core:
     def ask(self, jobs: dict[int, Future[Any]]) -> None:
         """Looks how the jobs stand that have no result yet."""
         try:
-            views = _program.ask("status", *map(str, jobs))["jobs"]
+            views = _program.states(list(jobs))
         except PinfoldError as error:
-            # A daemon that is away, or does not know one of them any more.
+            # A daemon that is away: the jobs run on, and the next one knows them.
             _LOG.debug("status: %s", error)
-            views = [view for job in jobs for view in self.ask_one(job, jobs[job])] if error.code == 1 else []
-        for view in views:
-            future = jobs[view["job"]]
+            return
+        for job, view in views.items():
+            future = jobs[job]
             if view["state"] != "exited":
                 future._job_state = view["state"]
             elif self.has_result(future):
-                self.finish(view["job"], future)
+                self.finish(job, future)
             else:
-                self.fail(view["job"], future, view)
-
-    def ask_one(self, job: int, future: Future[Any]) -> list[dict[str, Any]]:
-        try:
-            return list(_program.ask("status", str(job))["jobs"])
-        except PinfoldError as error:
-            if error.code == 1 and not self.has_result(future):
-                unknown = {"reason": f"the daemon does not know it: {error}", "exit_code": None, "signal": None}
-                self.fail(job, future, unknown)
-            return []
+                self.fail(job, future, view)
 
     def finish(self, job: int, future: Future[Any]) -> None:
         value: Any = None

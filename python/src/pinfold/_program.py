@@ -56,3 +56,23 @@ def ask(*arguments: str) -> dict[str, Any]:
     if not isinstance(answer, dict):
         raise PinfoldError(f"pinfold {arguments[0]} --json: an object is expected, not {type(answer).__name__}")
     return answer
+
+
+def states(jobs: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """How these jobs stand, as `pinfold status --json` has each. One that the daemon does not know has the state `exited`
+    with neither exit code nor signal, and the daemon's words as its reason.
+
+    Raises:
+        PinfoldError: when no daemon answers, or one refuses.
+    """
+    if not jobs:
+        return {}
+    try:
+        return {view["job"]: view for view in ask("status", *map(str, jobs))["jobs"]}
+    except PinfoldError as error:
+        if error.code != 1 or "there is no job" not in str(error):
+            raise
+        if len(jobs) == 1:
+            return {jobs[0]: {"job": jobs[0], "state": "exited", "exit_code": None, "signal": None, "reason": str(error)}}
+    # One of many is not known, and the answer is about none of them.
+    return {job: view for one in jobs for job, view in states([one]).items()}
