@@ -109,6 +109,11 @@ def test_a_job_without_a_result(executor: Executor) -> None:
     assert isinstance(killed, JobFailed) and killed.signal == 9 and "SIGKILL" in str(killed)
 
 
+def test_a_timeout(executor: Executor, tmp_path: Path) -> None:
+    error = executor.with_resources(timeout=0.2).submit(until, tmp_path / "never").exception(PATIENCE)
+    assert isinstance(error, JobFailed) and error.end == "timeout" and "timeout" in str(error)
+
+
 def test_resources(executor: Executor) -> None:
     small = executor.with_resources(mem="100MiB", name="small one", priority=3)
     future = small.submit(os.getenv, "PINFOLD_JOB_ID")

@@ -198,7 +198,7 @@ class _Core:
             ended = f"exit code {view['exit_code']} ({ended})"
         said = future.stderr()[-_TAIL:].strip()
         message = f"job {job} ({future._name}): {ended}" + (f"; it said:\n{said}" if said else "")
-        self.settle(job, future, None, JobFailed(message, job, view["exit_code"], view["signal"], said))
+        self.settle(job, future, None, JobFailed(message, job, view, said))
 
     def settle(self, job: int, future: Future[Any], value: Any, error: BaseException | None) -> None:
         with self.changed:

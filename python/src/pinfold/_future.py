@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future as _Future
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from . import _program
 from ._program import PinfoldError
@@ -19,11 +19,13 @@ T = TypeVar("T")
 class JobFailed(PinfoldError):
     """A job that ended without a result: killed, out of memory, refused by the host, or ended by `sys.exit`."""
 
-    def __init__(self, message: str, job_id: int | None, exit_code: int | None, signal: int | None, stderr: str) -> None:
+    def __init__(self, message: str, job_id: int, view: Mapping[str, Any], stderr: str) -> None:
         super().__init__(message)
         self.job_id = job_id
-        self.exit_code = exit_code
-        self.signal = signal
+        self.exit_code: int | None = view["exit_code"]
+        self.signal: int | None = view["signal"]
+        #: What ended it, where that was not itself: `timeout`, `dependency`.
+        self.end: str | None = view.get("end")
         #: The end of what it wrote to standard error.
         self.stderr = stderr
 

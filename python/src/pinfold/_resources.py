@@ -47,6 +47,8 @@ class Resources:
     ttl: Duration | None = None
     #: How long it is expected to run.
     time: Duration | None = None
+    #: How long it may run, frozen time not counted, before it is ended.
+    timeout: Duration | None = None
     #: `primary`: wait for a home core; `backfill`: idle cycles alone; `exclusive`: the whole host.
     job_class: Literal["primary", "backfill", "exclusive"] | None = None
     #: The set of cores to run in (`pinfold sets`).
@@ -74,7 +76,7 @@ class Resources:
         texts = {"--name": self.name, "--project": self.project, "--in": self.within}
         numbers = {"--priority": self.priority, "--cores": self.cores}
         sizes = {"--mem": self.mem, "--mem-limit": self.mem_limit, "--tmp": self.tmp}
-        durations = {"--ttl": self.ttl, "--time": self.time}
+        durations = {"--ttl": self.ttl, "--time": self.time, "--timeout": self.timeout}
         switches = {"--no-suspend": self.no_suspend, "--requeue": self.requeue, "--strict": self.strict}
         said += [f"{option}={text}" for option, text in texts.items() if text is not None]
         said += [f"{option}={number}" for option, number in numbers.items() if number is not None]
