@@ -29,6 +29,9 @@ for entry in "${pythons[@]}"; do
       exit 0
     }
   fi
+  if [ "$mode" != --quick ]; then
+    "$own/bin/pip" install --quiet --disable-pip-version-check submitit || echo "submitit: SKIPPED, as it cannot be had"
+  fi
   wheels=$own/wheels
   rm -rf "$wheels"
   if [ "$mode" = --quick ]; then export PINFOLD_PROGRAMS=none PINFOLD_PROGRAM=$programs/pinfold; else export PINFOLD_PROGRAMS=$programs; fi
