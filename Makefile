@@ -1,12 +1,12 @@
 # What people type. Each target sets up what it needs first (as root with apt; otherwise it says what is missing).
 .DEFAULT_GOAL := help
-.PHONY: help demo hub-demo test crash lab bench hostile deb rpm dist docs lint clean
+.PHONY: help demo hub-demo test crash lab bench hostile deb rpm dist wheel python-test docs lint clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 binaries := --package pinfold-cli --package pinfold-daemon --package pinfold-bench
 
 help: ## This list
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 13
 
 demo: ## Three acts: real programs, memory that runs short, an urgent job; tables and pictures in demo-results/ (5 minutes)
 	@scripts/setup.sh --demo
@@ -61,6 +61,17 @@ dist: ## An archive with static programs for any distribution, in target/
 
 docs: ## The documentation as a site, in target/book/
 	@cargo xtask book
+
+wheel: ## A Python wheel with the programs, in target/wheels (docs/python.md)
+	@scripts/setup.sh --build
+	@cargo build --release --package pinfold-cli --package pinfold-daemon
+	@PINFOLD_PROGRAMS=$(abspath $(target))/release pip wheel --quiet --no-deps --wheel-dir $(target)/wheels ./python
+	@ls $(target)/wheels/pinfold-*.whl
+
+python-test: ## The Python package's tests, on each CPython from 3.11 on that is here
+	@scripts/setup.sh --test
+	@cargo build --release --package pinfold-cli --package pinfold-daemon
+	@scripts/python-test.sh $(target)/release
 
 lint: ## Format and lints only
 	@cargo fmt --all --check

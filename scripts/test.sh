@@ -77,6 +77,7 @@ cargo build --quiet --workspace --bins || failed+=("build")
 step "package" scripts/test-package.sh "${CARGO_TARGET_DIR:-target}/debug"
 step "package for other families (RPM)" scripts/test-rpm.sh "${CARGO_TARGET_DIR:-target}/debug"
 step "installation from source" scripts/test-install.sh
+step "python package" scripts/python-test.sh "${CARGO_TARGET_DIR:-target}/debug" --quick
 
 start=$SECONDS
 echo "== tests"

@@ -81,6 +81,8 @@ pub(crate) enum Command {
     Submit(SubmitArgs),
     /// Run each line of a file as a job and wait for all
     Batch(BatchArgs),
+    /// Run a build as a job in the foreground; how many commands it runs at once follows what other jobs leave
+    Make(Box<crate::make::MakeArgs>),
     /// Make a job of processes that run already; prints the job number
     Adopt(Box<AdoptArgs>),
     /// Show the host and its jobs

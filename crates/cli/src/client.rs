@@ -85,6 +85,13 @@ impl Dial {
         self.stream_if_there().and_then(|stream| Client::greet(stream).ok())
     }
 
+    /// Connects if a daemon is there; never starts one. No answer is waited for longer than this.
+    pub(crate) fn connect_within(&self, limit: Duration) -> Option<Client> {
+        let stream = self.stream_if_there()?;
+        stream.set_read_timeout(Some(limit)).ok()?;
+        Client::greet(stream).ok()
+    }
+
     /// A connection on which nothing has been said; a private daemon is started for it when there is none and one may
     /// be.
     pub(crate) fn stream(&self) -> Result<UnixStream, Failure> {

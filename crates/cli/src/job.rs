@@ -184,6 +184,11 @@ pub(crate) fn environment() -> Environment {
     Environment::inherited(&crate::keepers::OWN)
 }
 
+/// The same without these variables as well.
+pub(crate) fn environment_without(names: &[&str]) -> Environment {
+    Environment::inherited(&[&crate::keepers::OWN, names].concat())
+}
+
 /// The environment of a job that is handed over: where that is done by a member of an array, it is no member itself.
 pub(crate) fn environment_of_its_own() -> Environment {
     let [job, socket] = crate::keepers::OWN;

@@ -1,7 +1,7 @@
 //! `pinfold`: run, submit and watch jobs.
 //!
 //! Reading order: [`args`] (the command line as typed), [`client`] (reaching a daemon), [`launch`] (what jobs are started from), [`keeper`] (the parent
-//! of every job), [`run`], [`submit`] (with [`mod@array`]) and [`batch`] (the three ways to start jobs), [`adopt`] (one to make them of what runs), [`control`] (changing
+//! of every job), [`run`], [`submit`] (with [`mod@array`]) and [`batch`] (the three ways to start jobs), [`make`] (a build with tokens), [`adopt`] (one to make them of what runs), [`control`] (changing
 //! them), [`names`] (which jobs are meant), [`tasks`] (how a job's tasks lie on its cores), [`show`] (what is printed), [`map`] (which core belongs to what), [`sets`] (cores that are set aside), [`host`] and [`layout`] (the machine, without a daemon), [`mod@advise`] (what classes of jobs need), [`mod@squeeze`] (what one command needs), [`mod@replay`] (recorded events), [`hub`] (many hosts). Absent here: any decision
 //! about jobs, and any write to a control group.
 
@@ -24,6 +24,7 @@ mod keepers;
 mod launch;
 mod layout;
 mod log;
+mod make;
 mod map;
 mod names;
 mod operate;
@@ -101,6 +102,7 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Run(args) => return run::run(dial, &args),
         Command::Submit(args) => return submit::submit(dial, &args),
         Command::Batch(args) => return batch::batch(dial, &args),
+        Command::Make(args) => return make::make(dial, &args),
         Command::Adopt(args) => adopt::adopt(&dial, &args)?,
         Command::Wait(args) => return control::wait(&dial, &args),
         Command::Status(args) => show::status(&dial, &args)?,

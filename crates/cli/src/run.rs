@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
+use std::os::fd::BorrowedFd;
 use std::process::ExitCode as ProcessExit;
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, Told, send_signal};
 use crate::launch::LaunchPlan;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub options: JobOptions,
@@ -50,9 +51,44 @@ const DELIVER_WITHIN: Duration = Duration::from_secs(600);
 /// When waiting in the queue is worth a word on a terminal.
 const WORD_AFTER: Duration = Duration::from_secs(1);
 
+/// What is done beside a job in the foreground while it runs.
+pub(crate) trait Beside {
+    /// When it is to be done next, unless something happens before.
+    fn due(&self) -> Option<Duration>;
+    /// What it waits for to be readable.
+    fn watched(&self) -> Option<BorrowedFd<'_>>;
+    /// Does it, after each wait; with the number of the job, if its command runs.
+    fn tend(&mut self, running: Option<u64>);
+}
+
+/// Nothing.
+pub(crate) struct Alone;
+
+impl Beside for Alone {
+    fn due(&self) -> Option<Duration> {
+        None
+    }
+
+    fn watched(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn tend(&mut self, _running: Option<u64>) {}
+}
+
 /// Runs the command as a job; ends with its status.
 pub(crate) fn run(dial: Dial, args: &RunArgs) -> Result<ProcessExit, Failure> {
-    let mut plan = LaunchPlan::of_command(&args.options, &args.command, job::environment())?;
+    let plan = LaunchPlan::of_command(&args.options, &args.command, job::environment())?;
+    in_foreground(dial, plan, args, &mut Alone)
+}
+
+/// Runs the command of this plan as a job; ends with its status.
+pub(crate) fn in_foreground(
+    dial: Dial,
+    mut plan: LaunchPlan,
+    args: &RunArgs,
+    beside: &mut dyn Beside,
+) -> Result<ProcessExit, Failure> {
     let not_executable = |error| Failure::new(ExitCode::NotExecutable, error);
     // Found out now rather than in the queue.
     plan.program(TICKET).map_err(not_executable)?;
@@ -85,7 +121,7 @@ pub(crate) fn run(dial: Dial, args: &RunArgs) -> Result<ProcessExit, Failure> {
         plan.lay_on(&welcome.cpus)?;
         keeper.submit(TICKET, plan.spec);
     }
-    let reaped = until_ended(&mut keeper, job::may_be_ended(&args.options))?;
+    let reaped = until_ended(&mut keeper, job::may_be_ended(&args.options), beside)?;
     Ok(ProcessExit::from(match until_recorded(&mut keeper) {
         Some(End::Timeout) => TIMED_OUT,
         _ => status(&reaped),
@@ -106,14 +142,15 @@ fn in_place(plan: &mut LaunchPlan, args: &RunArgs) -> Failure {
     }
 }
 
-fn until_ended(keeper: &mut Keeper, requeue: bool) -> Result<Reaped, Failure> {
+fn until_ended(keeper: &mut Keeper, requeue: bool, beside: &mut dyn Beside) -> Result<Reaped, Failure> {
     let asked = Instant::now();
     // Killed, perhaps to be begun anew: the daemon says whether.
     let mut killed = None;
     let (mut number, mut quiet) = (None, !std::io::stderr().is_terminal());
     loop {
         let word_due = (!quiet).then(|| (asked + WORD_AFTER).saturating_duration_since(Instant::now()));
-        let told = keeper.wait(&[], word_due);
+        let due = word_due.into_iter().chain(beside.due()).min();
+        let told = keeper.wait(beside.watched().as_slice(), due);
         for told in told {
             match told {
                 Told::Queued { job, .. } => number = Some(job),
@@ -153,6 +190,7 @@ fn until_ended(keeper: &mut Keeper, requeue: bool) -> Result<Reaped, Failure> {
             let job = number.map_or_else(|| "the job".to_owned(), |job| format!("job {job}"));
             say(&format!("{job} waits for a slot (pinfold status shows what runs)"));
         }
+        beside.tend(number.filter(|_| keeper.running_pid(TICKET).is_some()));
     }
 }
 

@@ -283,7 +283,7 @@ fn nothing() -> StatusView {
         version: pinfold_proto::view::VERSION,
         host: String::new(),
         mode: String::new(),
-        slots: pinfold_proto::view::SlotsView { cores: 0, factor: 0.0, total: 0, used: 0 },
+        slots: pinfold_proto::view::SlotsView { cores: 0, factor: 0.0, total: 0, used: 0, waiting: 0 },
         memory: pinfold_proto::view::MemoryView {
             budget_bytes: 0,
             held_bytes: 0,

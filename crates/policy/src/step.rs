@@ -89,6 +89,13 @@ impl Policy {
         self.rooms.jobs.waiting()
     }
 
+    /// How many jobs could start, or go on, if there were a slot or memory for them: held ones and those that wait for
+    /// others are not among them.
+    #[must_use]
+    pub fn ready(&self) -> usize {
+        queue::line::ready(&self.rooms)
+    }
+
     /// The machine as last told.
     #[must_use]
     pub fn machine(&self) -> &Machine {

@@ -163,6 +163,9 @@ pub struct SlotsView {
     pub total: u64,
     /// Slots in use.
     pub used: u64,
+    /// Jobs that could start if there were a slot, or memory, for them.
+    #[serde(default)]
+    pub waiting: u64,
 }
 
 /// The memory of a host.

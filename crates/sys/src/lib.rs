@@ -6,7 +6,7 @@
 //! [`discover`] reads the machine's topology, [`affinity`] which PUs a thread may use. [`spawn`], [`lead`],
 //! [`signals`], [`peer`] and [`paths`] start programs and the tasks of a job, receive signals, know who is at the
 //! other end of a socket, and say where files lie. [`housekeeping`] keeps what is no job off PUs, [`strays`] off NUMA nodes. [`scratch`] gives jobs directories in
-//! memory, [`apart`] a `/tmp` and a network of their own. [`neighbours`] finds other users' daemons. [`identity`] names one process for good. [`bounds`] says what the groups around whoever asks let that one have, [`managers`] in whose job
+//! memory, [`apart`] a `/tmp` and a network of their own. [`neighbours`] finds other users' daemons. [`identity`] names one process for good. [`jobserver`] has tokens for `make`. [`bounds`] says what the groups around whoever asks let that one have, [`managers`] in whose job
 //! that one is, [`confined`] what else holds a process, [`adoptee`] what
 //! processes are that are to become a job.
 //!
@@ -24,6 +24,7 @@ pub mod discover;
 pub mod doctor;
 pub mod housekeeping;
 pub mod identity;
+pub mod jobserver;
 pub mod lead;
 pub mod managers;
 pub mod mode;

@@ -63,6 +63,12 @@ impl Environment {
         };
         Self(kept.filter_map(text).collect())
     }
+
+    /// The same with this variable as well, as `NAME=VALUE`; left out if it holds a NUL byte.
+    #[must_use]
+    pub fn with(&self, variable: String) -> Self {
+        Self(self.0.iter().cloned().chain(CString::new(variable).ok()).collect())
+    }
 }
 
 /// Why a command cannot be started, told apart as shells do.

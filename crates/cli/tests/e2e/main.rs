@@ -31,6 +31,7 @@ mod isolated;
 mod kind;
 mod lingering;
 mod machine;
+mod make;
 mod marks;
 mod measure;
 mod memory;

@@ -144,7 +144,7 @@ impl Daemon {
         let config = self.ctx.configured.config.clone();
         let rows =
             self.outbox.journal.store().at(None, at_us, OVER_SHOWN).map_err(|error| store_failed(&error))?;
-        let (mut held_bytes, mut swap_bytes, mut running, mut views) = (0, 0, 0, Vec::new());
+        let (mut held_bytes, mut swap_bytes, mut running, mut waiting, mut views) = (0, 0, 0, 0, Vec::new());
         for row in rows {
             let row = self.newest(row);
             let samples = self.outbox.journal.store().samples_until(row.job, at_us);
@@ -153,6 +153,7 @@ impl Daemon {
             held_bytes += view.memory_bytes.unwrap_or(0);
             swap_bytes += view.swap_bytes.unwrap_or(0);
             running += u64::from(view.state == pinfold_proto::JobState::Running);
+            waiting += u64::from(view.state == pinfold_proto::JobState::Queued);
             if rights::may_touch(&config, user, &row) {
                 views.push(view);
             }
@@ -162,7 +163,7 @@ impl Daemon {
             version: VERSION,
             host: self.ctx.host.clone(),
             mode: self.ctx.containers.plan().mode.as_str().to_owned(),
-            slots: SlotsView { used: running, ..self.slots_view() },
+            slots: SlotsView { used: running, waiting, ..self.slots_view() },
             memory,
             projects: Vec::new(),
             at_s: Some(seconds(at_us)),
@@ -243,6 +244,7 @@ impl Daemon {
             factor: f64::from(self.ctx.configured.config.slots_factor_milli) / 1000.0,
             total: total as u64,
             used: used as u64,
+            waiting: self.ctx.policy.ready() as u64,
         }
     }
 

@@ -14,6 +14,17 @@ pub(crate) fn has_room_in_array(rooms: &Rooms, job: JobId) -> bool {
     rooms.queue.arrays.has_room(job.request.array.map(|array| array.array))
 }
 
+/// How many jobs could have a slot or memory now if there were any.
+pub(crate) fn ready(rooms: &Rooms) -> usize {
+    let frozen = rooms.memory.frozen();
+    let has_room = |job: &Job| has_room_in_array(rooms, job.id());
+    rooms
+        .jobs
+        .values()
+        .filter(|job| frozen.contains(&job.id()) || job.queued.is_some() && has_room(job))
+        .count()
+}
+
 /// A member of an array is over, waits again or is held: how long those wait that are next counts from now.
 pub(crate) fn next_members_wait(rooms: &mut Rooms, array: Option<ArrayLimit>) {
     let Some(array) = array else { return };

@@ -142,7 +142,7 @@ fn status() -> StatusView {
         version: VERSION,
         host: "quern".to_owned(),
         mode: "v2".to_owned(),
-        slots: SlotsView { cores: 2, factor: 2.0, total: 4, used: 4 },
+        slots: SlotsView { cores: 2, factor: 2.0, total: 4, used: 4, waiting: 0 },
         memory: MemoryView {
             budget_bytes: 8 * GIB,
             held_bytes: GIB,
@@ -418,7 +418,7 @@ fn crowded() -> (StatusView, StatusView) {
         reading: None,
         neighbours: None,
         draining: false,
-        slots: SlotsView { cores: 4, factor: 1.5, total: 6, used: 6 },
+        slots: SlotsView { cores: 4, factor: 1.5, total: 6, used: 6, waiting: 0 },
         memory: MemoryView {
             budget_bytes: 24 * GIB,
             held_bytes: 6 * GIB,

@@ -55,6 +55,17 @@ impl Proc {
         Ok(Some((files, false)))
     }
 
+    /// Whether a process has this file open, of whatever type; the file by device and inode. No, where it is gone or we may
+    /// not look.
+    #[must_use]
+    pub fn has_open(&self, pid: u32, file: (u64, u64)) -> bool {
+        let is_it = |number: u32| {
+            let found = rustix::fs::statat(&self.dir, format!("{pid}/fd/{number}"), AtFlags::empty());
+            found.is_ok_and(|found| (found.st_dev, found.st_ino) == file)
+        };
+        self.numbered(&format!("{pid}/fd")).is_ok_and(|numbers| numbers.into_iter().flatten().any(is_it))
+    }
+
     fn open_file(&self, pid: u32, descriptor: u32) -> Result<Option<OpenFile>, ProcError> {
         let link = format!("{pid}/fd/{descriptor}");
         let Ok(path) = rustix::fs::readlinkat(&self.dir, link.as_str(), Vec::new()) else { return Ok(None) };

@@ -43,7 +43,7 @@ fn status(jobs: u64, at_s: Option<f64>) -> StatusView {
         version: VERSION,
         host: "farm".to_owned(),
         mode: "v2".to_owned(),
-        slots: SlotsView { cores: 64, factor: 1.0, total: 64, used: jobs },
+        slots: SlotsView { cores: 64, factor: 1.0, total: 64, used: jobs, waiting: 0 },
         memory: MemoryView {
             budget_bytes: 1 << 36,
             held_bytes: 1 << 34,

@@ -1,0 +1,126 @@
+//! `pinfold make`: real builds whose tokens follow the host, and the words they are told.
+
+use std::fs::File;
+use std::process::Command;
+
+use pinfold_proto::JobState;
+
+use crate::host::Host;
+use crate::kind::{Kind, each_kind};
+use crate::wait::eventually;
+
+each_kind!(tokens_follow_the_host, commands_are_told_of_the_jobserver, within_a_job_and_without_a_daemon);
+
+/// Two commands that run at the same time or not at all, and then one alone, which has a client of the jobserver killed
+/// while that holds a token.
+const MAKEFILE: &str = r#"
+all: last
+last: first second
+	+touch last.runs; until [ -e kill ]; do sleep 0.02; done; \
+	tokens=$$(echo "$$MAKEFLAGS" | sed -n -e 's!.*-auth=fifo:\([^ ]*\).*!\1!p' -e 's!.*-auth=\([0-9]*\),.*!/dev/fd/\1!p'); \
+	sh -c "head -c 1 $$tokens >/dev/null; touch held; kill -9 \$$\$$"; \
+	until [ -e end ]; do sleep 0.02; done
+first:
+	touch first.runs; until [ -e second.runs ]; do sleep 0.02; done
+second:
+	touch second.runs; until [ -e first.runs ]; do sleep 0.02; done
+"#;
+
+/// Tokens that lie free in the FIFO of this `pinfold make`; `None`: it has none yet.
+fn free_tokens(pid: u32) -> Option<u64> {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
+    let is_fifo = |path: &std::path::PathBuf| {
+        std::fs::read_link(path).is_ok_and(|file| file.to_string_lossy().contains("pinfold-make-"))
+    };
+    let fifo = files.map(|entry| entry.path()).find(is_fifo)?;
+    rustix::io::ioctl_fionread(File::open(fifo).ok()?).ok()
+}
+
+fn until_free(pid: u32, want: u64) {
+    eventually(&format!("{want} tokens are free"), || match free_tokens(pid) {
+        Some(free) if free == want => Ok(()),
+        free => Err(format!("{free:?}")),
+    });
+}
+
+fn tokens_follow_the_host(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=3"]);
+    let cores = host.status(&[]).slots.cores;
+    if cores < 2 || Command::new("make").arg("--version").output().is_err() {
+        println!("skipped: it takes two cores and a make");
+        return;
+    }
+    std::fs::write(host.work("Makefile"), MAKEFILE).expect("a file");
+    let make = host.start(["make", "--", "make", "-k", "-j2"]);
+    host.until_made("last.runs");
+    // One command runs, and another one might.
+    until_free(make.pid(), 1);
+    let other = host.submit(&["--cores", &cores.to_string()], "until [ -e free ]; do sleep 0.02; done");
+    host.until(other, JobState::Running);
+    until_free(make.pid(), 0);
+    host.make("free");
+    until_free(make.pid(), 1);
+    host.make("kill");
+    host.until_made("held");
+    until_free(make.pid(), 0);
+    until_free(make.pid(), 1);
+    host.make("end");
+    let done = make.wait();
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(!done.err.contains("jobserver"), "make has nothing to say of it: {done:?}");
+}
+
+fn commands_are_told_of_the_jobserver(kind: Kind) {
+    let host = Host::new(kind);
+    let told = |arguments: &[&str]| {
+        let shell = ["--", "sh", "-c", "echo \"$MAKEFLAGS\""];
+        let done = host.pinfold([&["make", "--jobs", "3"], arguments, &shell].concat());
+        assert_eq!(done.code, Some(0), "{done:?}");
+        done.out.trim().to_owned()
+    };
+    let fifo = told(&["--jobserver", "fifo"]);
+    let path = fifo.strip_prefix("-j3 --jobserver-auth=fifo:").unwrap_or_else(|| panic!("{fifo}"));
+    assert!(!std::path::Path::new(path).exists(), "{path} is gone with the build");
+    let pipe = told(&["--jobserver", "pipe"]);
+    let ends = pipe.strip_prefix("-j3 --jobserver-auth=").and_then(|ends| ends.split_once(','));
+    assert!(ends.is_some_and(|(read, write)| read.parse::<u32>().is_ok() && write.parse::<u32>().is_ok()));
+    // What a build says of itself stays its own.
+    let fails = host.pinfold(["make", "--", "sh", "-c", "exit 7"]);
+    assert_eq!(fails.code, Some(7), "{fails:?}");
+    for (wrong, word) in [
+        (vec!["make", "-n", "2", "--", "make"], "a build is one task"),
+        (vec!["make", "--", "make", "-j0"], "a number of jobs from 1 on"),
+        (vec!["make", "-j", "0", "--", "make"], "0 is not in 1..=4096"),
+    ] {
+        let done = host.pinfold(&wrong);
+        assert!(done.code == Some(2) && done.err.contains(word), "{wrong:?}: {done:?}");
+    }
+    let missing = host.pinfold(["make", "--", "./no-such/make"]);
+    assert_eq!(missing.code, Some(127), "{missing:?}");
+}
+
+fn within_a_job_and_without_a_daemon(kind: Kind) {
+    let host = Host::new(kind);
+    let build = ["make", "-j", "8", "--", "sh", "-c", "echo $MAKEFLAGS"];
+    // A job of one core has its build run that much at once.
+    let done = host.pinfold([&["run", "--primary", "--", "pinfold"][..], &build].concat());
+    let jobs = done.out.trim().strip_prefix("-j").and_then(|jobs| jobs.parse::<usize>().ok());
+    let cpus = host.job(1).cpus.map_or(8, |cpus| cpus.parse::<pinfold_topo::CpuSet>().expect("a list").len());
+    assert_eq!((done.code, jobs), (Some(0), Some(cpus.clamp(1, 8))), "{done:?}");
+    let mut command = host.command(host.programs().join("pinfold"));
+    command.env("PINFOLD_SOCKET", host.work("none.sock"));
+    command.args([
+        "--no-autostart",
+        "make",
+        "--fallback",
+        "-j",
+        "1",
+        "--",
+        "sh",
+        "-c",
+        "echo $MAKEFLAGS; exit 3",
+    ]);
+    let done = host.spawn(command).wait();
+    assert_eq!((done.code, done.out.as_str()), (Some(3), "-j1\n"), "{done:?}");
+    assert!(done.err.contains("runs unmanaged"), "{done:?}");
+}

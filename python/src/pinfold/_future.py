@@ -1,0 +1,142 @@
+"""A call that was handed over: a future that knows its job."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future as _Future
+from pathlib import Path
+from typing import Any, TypeVar
+
+from . import _program
+from ._program import PinfoldError
+from ._views import Usage, Why
+
+T = TypeVar("T")
+
+
+class JobFailed(PinfoldError):
+    """A job that ended without a result: killed, out of memory, refused by the host, or ended by `sys.exit`."""
+
+    def __init__(self, message: str, job_id: int, view: Mapping[str, Any], stderr: str) -> None:
+        super().__init__(message)
+        self.job_id = job_id
+        self.exit_code: int | None = view["exit_code"]
+        self.signal: int | None = view["signal"]
+        #: What ended it, where that was not itself: `timeout`, `dependency`.
+        self.end: str | None = view.get("end")
+        #: The end of what it wrote to standard error.
+        self.stderr = stderr
+
+
+class RemoteError(Exception):
+    """A call's own error, where that could not be brought over; as the cause of one that could, its traceback there."""
+
+    def __init__(self, traceback: str) -> None:
+        super().__init__(traceback)
+        self.traceback = traceback
+
+    def __str__(self) -> str:
+        return f"\n{self.traceback}"
+
+
+class Future(_Future[T]):
+    """The result to come of a call, as `concurrent.futures.Future`, and its job.
+
+    It counts as pending until its result is there, so that `cancel` works while the job runs, too; `running` tells
+    whether it does.
+    """
+
+    def __init__(self, name: str, directory: Path, forget: Callable[[Future[T]], None]) -> None:
+        super().__init__()
+        self._name = name
+        self._directory = directory
+        self._forget = forget
+        self._job_id: int | None = None
+        self._job_state = "waiting"
+        # Cancelled or settled: whichever is first tells whoever waits.
+        self._first = threading.RLock()
+
+    def __repr__(self) -> str:
+        return f"<pinfold.Future {self._name} job={self._job_id} {self.state}>"
+
+    @property
+    def job_id(self) -> int | None:
+        """The job's number; `None`: the call has not been handed over yet."""
+        return self._job_id
+
+    @property
+    def state(self) -> str:
+        """As last seen: `waiting` (not handed over yet), `queued`, `held`, `running`, `frozen`, `parked`; when it is over
+        `done`, `failed` or `cancelled`."""
+        if self.cancelled():
+            return "cancelled"
+        if self.done():
+            return "failed" if self.exception() is not None else "done"
+        return self._job_state
+
+    def running(self) -> bool:
+        """Whether its job has started and is not over; frozen ones have."""
+        return not self.done() and self._job_state in ("running", "frozen", "parked")
+
+    def cancel(self) -> bool:
+        """Ends the job, also one that runs (SIGTERM, and SIGKILL 10 s later). False: the result is there already."""
+        with self._first:
+            before = self.cancelled()
+            if not super().cancel():
+                return False
+            if not before:
+                # Whoever waits for it is told.
+                self.set_running_or_notify_cancel()
+        if not before:
+            self._forget(self)
+        return True
+
+    def _settle(self, value: T | None, error: BaseException | None) -> None:
+        """Gives it its result, or its error, unless it was cancelled."""
+        with self._first:
+            if self.cancelled():
+                return
+            self.set_running_or_notify_cancel()
+        if error is not None:
+            self.set_exception(error)
+        else:
+            self.set_result(value)  # type: ignore[arg-type]
+
+    def usage(self) -> Usage:
+        """What its job used; so far, while it runs. Of one whose result is there the whole, once its end is recorded."""
+        job = self._known()
+        usage = self._report(job)
+        deadline = time.monotonic() + 10
+        while self.done() and usage.state != "exited" and time.monotonic() < deadline:
+            # The result comes a moment before the process ends.
+            time.sleep(0.02)
+            usage = self._report(job)
+        return usage
+
+    def why(self) -> Why:
+        """Why its job is in its state, what would change that, and the decisions about it so far."""
+        return Why.of(_program.ask("why", str(self._known())))
+
+    def stdout(self) -> str:
+        """What it wrote to standard output so far."""
+        return self._said("out")
+
+    def stderr(self) -> str:
+        """What it wrote to standard error so far."""
+        return self._said("err")
+
+    def _report(self, job: int) -> Usage:
+        return Usage.of(_program.ask("report", str(job)))
+
+    def _known(self) -> int:
+        if self._job_id is None:
+            raise PinfoldError(f"{self._name}: it was not handed over, so pinfold knows nothing of it")
+        return self._job_id
+
+    def _said(self, stream: str) -> str:
+        try:
+            return (self._directory / stream).read_text(errors="replace")
+        except FileNotFoundError:
+            return ""

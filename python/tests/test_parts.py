@@ -1,0 +1,98 @@
+"""What needs no daemon: options, the display, the program."""
+
+from __future__ import annotations
+
+import io
+import sys
+import types
+from collections import Counter
+from concurrent.futures import Future as PlainFuture
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import pinfold
+from pinfold import PinfoldError, Resources
+from pinfold._future import Future
+from pinfold._progress import Line, Notebook, words
+
+
+def test_resources_are_options() -> None:
+    assert Resources().arguments() == []
+    resources = Resources(
+        name="a b", cores=2, mem=1 << 30, mem_limit="2GiB", time=90, ttl=timedelta(hours=1), job_class="backfill",
+        no_suspend=True, within="db", options=["--private-tmp"],
+    )  # fmt: skip
+    assert resources.arguments() == [
+        "--name=a b", "--in=db", "--cores=2", "--mem=1073741824B", "--mem-limit=2GiB", "--ttl=3600000000us",
+        "--time=90000000us", "--no-suspend", "--backfill", "--private-tmp",
+    ]  # fmt: skip
+    assert resources.with_(cores=None, mem=None).cores is None
+
+
+def test_the_program_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PINFOLD_PROGRAM", "/opt/pinfold")
+    assert pinfold.program() == "/opt/pinfold"
+    monkeypatch.delenv("PINFOLD_PROGRAM")
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "none"))
+    with pytest.raises(PinfoldError, match="set PINFOLD_PROGRAM"):
+        pinfold.program()
+    (tmp_path / "pinfold").write_text("")
+    assert pinfold.program() == str(tmp_path / "pinfold")
+
+
+def finished(result: int) -> Future[int]:
+    future: Future[int] = Future("f", Path("none"), lambda _: None)
+    future.set_running_or_notify_cancel()
+    future.set_result(result)
+    return future
+
+
+def test_progress_on_a_line() -> None:
+    out = io.StringIO()
+    futures = [finished(1), finished(2)]
+    assert sorted(future.result() for future in pinfold.progress(futures, file=out)) == [1, 2]
+    shown = out.getvalue().split("\r")
+    assert shown[-1].rstrip() == "2/2 [####################] 2 done, 0:00" and shown[-1].endswith("\n")
+    assert list(pinfold.progress([], file=out)) == []
+
+
+def test_a_shorter_line_covers_the_one_before() -> None:
+    out = io.StringIO()
+    line = Line(out)
+    line.show(Counter(running=10, waiting=5), 15, 61)
+    line.show(Counter(done=15), 15, 62)
+    line.close()
+    first, second = out.getvalue().split("\r")[1:]
+    assert first.endswith("10 running, 5 waiting, 1:01") and len(second.rstrip("\n")) == len(first)
+
+
+def test_progress_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    handle = types.SimpleNamespace(update=shown.append)
+
+    def display(text: str, display_id: bool) -> types.SimpleNamespace:
+        assert display_id
+        shown.append(text)
+        return handle
+
+    shell = types.SimpleNamespace(kernel=object())
+    ipython = types.SimpleNamespace(
+        get_ipython=lambda: shell, display=types.SimpleNamespace(HTML=str, display=display)
+    )
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    assert [future.result() for future in pinfold.progress([finished(3)])] == [3]
+    assert shown[0].startswith('<progress value="1" max="1">') and "1/1 1 done" in shown[-1]
+    assert isinstance(Notebook(ipython), object) and words(Counter(failed=1), 5) == "1 failed, 0:05"
+
+
+def test_progress_is_not_written_into_pipes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(list(pinfold.progress([finished(1)]))) == 1
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_future_is_one_of_the_standard_library() -> None:
+    assert issubclass(pinfold.Future, PlainFuture)
+    assert repr(finished(1)) == "<pinfold.Future f job=None done>"
