@@ -47,12 +47,12 @@ hostile: ## Users who mean harm, against a daemon of root's: whole attacks, and 
 
 deb: ## A Debian package with the service's unit, manual pages and completions, in target/
 	@scripts/setup.sh --build
-	@cargo build --release --package pinfold-cli --package pinfold-daemon
+	@cargo build --release --package pinfold-cli --package pinfold-daemon --package pinfold-slurm
 	@scripts/package.sh $(target)/release $(target)
 
 rpm: ## A package for Fedora, RHEL, openSUSE, in target/
 	@scripts/setup.sh --rpm
-	@cargo build --release --package pinfold-cli --package pinfold-daemon
+	@cargo build --release --package pinfold-cli --package pinfold-daemon --package pinfold-slurm
 	@scripts/rpm.sh $(target)/release $(target)
 
 dist: ## An archive with static programs for any distribution, in target/

@@ -16,10 +16,10 @@ use pinfold_proto::wire::{Reply, Request};
 use pinfold_proto::{ExitCode, JobState};
 use serde_json::json;
 
-use crate::client::{Client, Dial, unexpected};
-use crate::failure::Failure;
 use crate::names;
 use crate::show::{print_json, print_text};
+use pinfold_client::Failure;
+use pinfold_client::{Client, Dial, unexpected};
 
 pub(crate) mod record;
 

@@ -8,9 +8,9 @@ use pinfold_proto::quantity::{parse_duration, parse_size};
 use pinfold_proto::view::{SetAsideView, SetKind, SetsView};
 use pinfold_proto::wire::{Reply, Request, SetAside};
 
-use crate::client::{Dial, unexpected};
-use crate::failure::Failure;
 use crate::show::{print_json, print_text};
+use pinfold_client::Failure;
+use pinfold_client::{Dial, unexpected};
 
 #[derive(Debug, Args)]
 pub(crate) struct SetAsideArgs {

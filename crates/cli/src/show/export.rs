@@ -11,8 +11,8 @@ use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Piece, Request};
 
 use super::ask::selected;
-use crate::client::Dial;
-use crate::failure::Failure;
+use pinfold_client::Dial;
+use pinfold_client::Failure;
 
 /// Makes a table of jobs.
 pub(super) type ToSheet = fn(&[ReportView]) -> export::Sheet;

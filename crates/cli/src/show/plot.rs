@@ -11,8 +11,8 @@ use pinfold_proto::wire::{Request, Select};
 
 use super::ask::{ask, selected};
 use super::{print_text, rows, width};
-use crate::client::{Client, Dial};
-use crate::failure::Failure;
+use pinfold_client::Failure;
+use pinfold_client::{Client, Dial};
 
 #[derive(Debug, Args)]
 pub(crate) struct PlotArgs {

@@ -9,9 +9,9 @@ use pinfold_proto::wire::{Member, Members, Reply, Request};
 
 use super::filter::Filter;
 use super::{colours, moment, print_json, print_text, width};
-use crate::client::{Client, Dial, unexpected};
-use crate::failure::Failure;
 use crate::names;
+use pinfold_client::Failure;
+use pinfold_client::{Client, Dial, unexpected};
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
