@@ -1,6 +1,6 @@
 # What people type. Each target sets up what it needs first (as root with apt; otherwise it says what is missing).
 .DEFAULT_GOAL := help
-.PHONY: help demo hub-demo test crash lab bench hostile deb rpm dist wheel python-test docs lint clean
+.PHONY: help demo hub-demo test crash lab bench hostile engines deb rpm dist wheel python-test docs lint clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 binaries := --package pinfold-cli --package pinfold-daemon --package pinfold-bench
@@ -45,14 +45,19 @@ hostile: ## Users who mean harm, against a daemon of root's: whole attacks, and 
 	@cargo build --release --package pinfold-cli --package pinfold-daemon
 	@scripts/hostile.sh $(target)/release
 
+engines: ## Workflow engines from the Python registry, end to end on pinfold's Slurm commands (about 10 minutes)
+	@scripts/setup.sh --build
+	@cargo build --release --package pinfold-cli --package pinfold-daemon --package pinfold-slurm
+	@scripts/engines.sh $(target)/release
+
 deb: ## A Debian package with the service's unit, manual pages and completions, in target/
 	@scripts/setup.sh --build
-	@cargo build --release --package pinfold-cli --package pinfold-daemon
+	@cargo build --release --package pinfold-cli --package pinfold-daemon --package pinfold-slurm
 	@scripts/package.sh $(target)/release $(target)
 
 rpm: ## A package for Fedora, RHEL, openSUSE, in target/
 	@scripts/setup.sh --rpm
-	@cargo build --release --package pinfold-cli --package pinfold-daemon
+	@cargo build --release --package pinfold-cli --package pinfold-daemon --package pinfold-slurm
 	@scripts/rpm.sh $(target)/release $(target)
 
 dist: ## An archive with static programs for any distribution, in target/

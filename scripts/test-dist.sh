@@ -3,7 +3,7 @@
 set -euo pipefail
 programs=$(realpath "$1")
 must() { "$@" || { echo "FAILED: $*" >&2; exit 1; }; }
-for program in pinfold pinfoldd; do
+for program in pinfold pinfoldd pinfold-slurm; do
   # Exit status 1, or `statically linked`: there is no library to be found.
   ! ldd "$programs/$program" 2>/dev/null | grep '=>' || { echo "FAILED: $program needs libraries" >&2; exit 1; }
 done

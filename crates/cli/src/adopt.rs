@@ -7,11 +7,11 @@ use clap::Args;
 use pinfold_proto::wire::{Adoptee, Reply, Request};
 use pinfold_proto::{ExitCode, JobSpec};
 
-use crate::client::{Dial, unexpected};
-use crate::failure::Failure;
 use crate::holds;
 use crate::job::{self, JobOptions};
 use crate::show::{print_json, print_text};
+use pinfold_client::Failure;
+use pinfold_client::{Dial, unexpected};
 
 #[derive(Debug, Args)]
 #[group(id = "adoptee", required = true, multiple = false)]

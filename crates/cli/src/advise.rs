@@ -20,9 +20,9 @@ use std::time::SystemTime;
 
 use pinfold_proto::ExitCode;
 
-use crate::client::Dial;
-use crate::failure::Failure;
 use crate::show::{JSON_VERSION, picture_kind, print_json, print_text, width};
+use pinfold_client::Dial;
+use pinfold_client::Failure;
 
 use classes::ClassView;
 use format::{Consent, Format};

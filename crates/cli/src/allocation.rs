@@ -36,6 +36,13 @@ impl Manager {
         }
     }
 
+    /// Whether variables of Slurm's are those of a job of pinfold's.
+    fn is_pinfold_s(value: impl Fn(&str) -> Option<OsString>) -> bool {
+        let job = value("SLURM_JOB_ID");
+        value("SLURM_CLUSTER_NAME").is_some_and(|name| name == "pinfold")
+            || (job.is_some() && job == value("PINFOLD_JOB_ID"))
+    }
+
     /// All of them are there in a job of its.
     fn variables(self) -> &'static [&'static str] {
         match self {
@@ -69,7 +76,11 @@ fn read(
     cpus: impl Fn() -> Option<CpuSet>,
 ) -> Option<Allocation> {
     let value = |name: &str| variable(name).filter(|value| !value.is_empty());
-    let there = |manager: &Manager| manager.variables().iter().all(|name| value(name).is_some());
+    // A job that was asked for in Slurm's words has its variables, and is none of Slurm's.
+    let ours = Manager::is_pinfold_s(value);
+    let there = |manager: &Manager| {
+        manager.variables().iter().all(|name| value(name).is_some()) && !(ours && *manager == Manager::Slurm)
+    };
     let manager = Manager::ALL.into_iter().find(there)?;
     let text = |name: &str| value(name).and_then(|value| value.into_string().ok());
     let (mut cpus, mut memory_bytes) = (cpus(), None);
@@ -190,6 +201,10 @@ mod tests {
         check(&[], None);
         check(&[("SLURM_JOB_ID", "")], None);
         check(&[("SLURM_JOB_ID", "12")], Some("Slurm 12"));
+        check(&[("SLURM_JOB_ID", "12"), ("SLURM_CLUSTER_NAME", "c1")], Some("Slurm 12"));
+        check(&[("SLURM_JOB_ID", "12"), ("SLURM_CLUSTER_NAME", "pinfold")], None);
+        check(&[("SLURM_JOB_ID", "12"), ("PINFOLD_JOB_ID", "12")], None);
+        check(&[("SLURM_JOB_ID", "12"), ("PINFOLD_JOB_ID", "3")], Some("Slurm 12"));
         check(&[("SLURM_JOB_ID", "12; rm")], Some("Slurm"));
         check(&[("_CONDOR_JOB_AD", "/var/lib/condor/execute/dir_1/.job.ad")], Some("HTCondor"));
         check(&[("JOB_ID", "3")], None);

@@ -154,6 +154,8 @@ pub(crate) enum Command {
     Host(crate::readings::HostArgs),
     /// Hand what this host's jobs used over to a hub of many hosts, or sign in there
     Hub(crate::hub::HubArgs),
+    /// Start a program that finds Slurm's commands (sbatch, squeue ...), backed by pinfold, before any others
+    Slurm(crate::slurm::SlurmArgs),
     /// Say what pinfold can do on this host, what it cannot, and what would change that
     Doctor(JsonArgs),
     /// Without a daemon: thaw and unlimit everything pinfold ever made

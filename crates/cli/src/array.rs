@@ -13,8 +13,6 @@ use pinfold_proto::{ExitCode, JobArray, JobSpec};
 use pinfold_sys::signals::{SIGHUP, SIGINT, SIGTERM};
 use pinfold_sys::spawn::ResolveError;
 
-use crate::client::{Client, Dial};
-use crate::failure::Failure;
 use crate::keeper::{Keeper, Told};
 use crate::keepers;
 use crate::launch::{LaunchPlan, Outputs};
@@ -24,6 +22,8 @@ use crate::output;
 use crate::run::say;
 use crate::submit::files::{self, Files, Names, Open};
 use crate::submit::{self, SubmitArgs};
+use pinfold_client::Failure;
+use pinfold_client::{Client, Dial};
 
 /// How many members are asked for before the first of them is answered.
 const WINDOW: usize = 256;

@@ -19,13 +19,13 @@ use pinfold_proto::{ExitCode, JobSpec};
 use pinfold_sys::signals::{SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, Signals};
 use pinfold_sys::spawn::{self, Side};
 
-use crate::client::Dial;
-use crate::failure::Failure;
 use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, Told, send_signal_to_group};
 use crate::launch::LaunchPlan;
 use crate::output;
 use crate::progress::Progress;
+use pinfold_client::Dial;
+use pinfold_client::Failure;
 
 mod args;
 mod direct;

@@ -11,8 +11,6 @@ use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{ConfigValue, Reply, Request, Verb};
 use pinfold_proto::{End, ExitCode, TimeoutSignal};
 
-use crate::client::{Dial, unexpected};
-use crate::failure::Failure;
 use crate::job;
 use crate::job::begin::{BeginAt, begin};
 use crate::job::timeout::timeout_signal;
@@ -20,6 +18,8 @@ use crate::names::{self, JobRef};
 use crate::operate;
 use crate::run::{TIMED_OUT, say};
 use crate::show::{print_json, print_text};
+use pinfold_client::Failure;
+use pinfold_client::{Dial, unexpected};
 
 #[derive(Debug, Args)]
 pub(crate) struct JobsArgs {

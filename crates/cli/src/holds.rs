@@ -8,10 +8,10 @@ use pinfold_proto::ExitCode;
 use pinfold_proto::view::DoctorView;
 use pinfold_proto::wire::{Reply, Request};
 
-use crate::client::Client;
-use crate::failure::Failure;
 use crate::job::{self, JobOptions};
 use crate::run::say;
+use pinfold_client::Client;
+use pinfold_client::Failure;
 
 /// An option, and the ability or finding of `doctor` that it rests on.
 fn wanted(options: &JobOptions) -> Vec<(&'static str, &'static str)> {

@@ -13,17 +13,17 @@ use pinfold_sys::mode::Roots;
 use serde_json::json;
 
 use crate::args::Cli;
-use crate::client::Dial;
-use crate::failure::Failure;
 use crate::run::say;
 use crate::show::{JSON_VERSION, print_json, print_text};
+use pinfold_client::Dial;
+use pinfold_client::Failure;
 
 /// `pinfold doctor`: asks the daemon, which knows what holds for its jobs; without one looks for itself.
 pub(crate) fn doctor(dial: &Dial, json: bool) -> Result<(), Failure> {
     let view = match dial.connect_if_there() {
         Some(mut client) => match client.ask(&Request::Doctor)? {
             Reply::Doctor(view) => view,
-            other => return Err(crate::client::unexpected(&other)),
+            other => return Err(pinfold_client::unexpected(&other)),
         },
         None => own_doctor()?,
     };
@@ -32,7 +32,7 @@ pub(crate) fn doctor(dial: &Dial, json: bool) -> Result<(), Failure> {
 
 /// What a daemon of this user would say, without starting one.
 fn own_doctor() -> Result<DoctorView, Failure> {
-    let program = crate::client::daemon_program();
+    let program = pinfold_client::dial::daemon_program();
     let said = std::process::Command::new(&program).arg("--examine").output();
     let said =
         said.map_err(|error| Failure::doing(format!("failed to run {}", program.display()), &error))?;

@@ -19,9 +19,9 @@ use pinfold_proto::quantity::parse_size;
 use pinfold_sys::peer;
 use serde::Deserialize;
 
-use crate::client::Dial;
-use crate::failure::Failure;
 use crate::run::say;
+use pinfold_client::Dial;
+use pinfold_client::Failure;
 
 pub(crate) use ask::{Elsewhere, ask};
 
@@ -135,24 +135,22 @@ fn directory(own: &str, of_root: &str, base: &str, home: &str, name: &str) -> Re
     below.map(|dir| dir.join(name)).ok_or_else(none)
 }
 
-impl From<ClientError> for Failure {
-    fn from(error: ClientError) -> Self {
-        let code = match &error {
-            ClientError::Address { .. } | ClientError::Certificates(_) => ExitCode::Usage,
-            ClientError::Refused { status: 401 | 403, .. } => ExitCode::Permission,
-            ClientError::Unreachable { .. } => ExitCode::NoDaemon,
-            _ => ExitCode::Failed,
-        };
-        let mut failure = Self::doing("the hub", &error);
-        failure.code = code;
-        failure
-    }
+/// The failure of a hub that was asked.
+#[expect(clippy::needless_pass_by_value, reason = "map_err hands it over")]
+fn of_hub(error: ClientError) -> Failure {
+    let code = match &error {
+        ClientError::Address { .. } | ClientError::Certificates(_) => ExitCode::Usage,
+        ClientError::Refused { status: 401 | 403, .. } => ExitCode::Permission,
+        ClientError::Unreachable { .. } => ExitCode::NoDaemon,
+        _ => ExitCode::Failed,
+    };
+    Failure { code, ..Failure::doing("the hub", &error) }
 }
 
-impl From<SettingsError> for Failure {
-    fn from(error: SettingsError) -> Self {
-        Self::doing("the hub's settings", &error)
-    }
+/// The failure of a hub's settings that cannot be read or written.
+#[expect(clippy::needless_pass_by_value, reason = "map_err hands it over")]
+fn of_settings(error: SettingsError) -> Failure {
+    Failure::doing("the hub's settings", &error)
 }
 
 /// Who the hub says one is.
@@ -175,7 +173,9 @@ fn known(url: &str, args: &TokenArgs, kind: &str) -> Result<Settings, Failure> {
     };
     let authority = args.ca.as_deref().map(read).transpose()?;
     let token = token.trim().to_owned();
-    let me: Me = HubClient::new(url, &token, authority.as_deref())?.get("/api/v1/me")?;
+    let me: Me = HubClient::new(url, &token, authority.as_deref())
+        .and_then(|client| client.get("/api/v1/me"))
+        .map_err(of_hub)?;
     if me.kind != kind {
         let text = format!("this is the token of a {}, and a {kind}'s is wanted", me.kind);
         return Err(Failure::new(ExitCode::Usage, text));
@@ -188,7 +188,7 @@ fn join(dial: &Dial, args: &JoinArgs) -> Result<(), Failure> {
     source::check_operator(dial)?;
     let settings = known(&args.url, &args.token, "host")?;
     let dir = push_dir()?;
-    settings.save(&dir.join(JOINED))?;
+    settings.save(&dir.join(JOINED)).map_err(of_settings)?;
     say(&format!("this host is {} to {}", settings.name, settings.url));
     if args.no_start {
         return Ok(());
@@ -218,7 +218,7 @@ fn start(dial: &Dial) -> Result<(), Failure> {
 
 fn leave(args: &LeaveArgs) -> Result<(), Failure> {
     let dir = push_dir()?;
-    let Some(settings) = Settings::load(&dir.join(JOINED))? else {
+    let Some(settings) = Settings::load(&dir.join(JOINED)).map_err(of_settings)? else {
         return Err(Failure::new(ExitCode::Failed, "this host has joined no hub"));
     };
     let waiting = push::waiting(&dir)?;
@@ -244,7 +244,7 @@ fn leave(args: &LeaveArgs) -> Result<(), Failure> {
 
 fn reader(args: &ReaderArgs) -> Result<(), Failure> {
     let settings = known(&args.url, &args.token, "reader")?;
-    settings.save(&reader_file()?)?;
+    settings.save(&reader_file()?).map_err(of_settings)?;
     say(&format!("reads {} as {}", settings.url, settings.name));
     Ok(())
 }

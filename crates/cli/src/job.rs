@@ -11,9 +11,9 @@ use pinfold_sys::apart::{self, Apart};
 use pinfold_sys::spawn::{self, Environment, ResolveError};
 
 use crate::allocation;
-use crate::failure::Failure;
 use crate::job::after::AfterArgs;
 use crate::tasks::Laid;
+use pinfold_client::Failure;
 
 pub(crate) mod after;
 pub(crate) mod begin;
@@ -22,6 +22,7 @@ pub(crate) mod switch;
 pub(crate) mod timeout;
 
 pub(crate) use options::JobOptions;
+pub(crate) use pinfold_client::dial::inside_any;
 
 /// How much of a command line is kept for the record; the command itself gets all of it. JSON may make six
 /// bytes of one, and a request of that size still fits a frame.
@@ -218,11 +219,6 @@ pub(crate) fn apart(options: &JobOptions) -> Result<Apart, Failure> {
 pub(crate) fn inside(instance: &str) -> bool {
     std::env::var_os("PINFOLD_INSTANCE").is_some_and(|own| own.as_bytes() == instance.as_bytes())
         && std::env::var_os("PINFOLD_JOB_ID").is_some()
-}
-
-/// Whether this process may be part of some daemon's job.
-pub(crate) fn inside_any() -> bool {
-    ["PINFOLD_INSTANCE", "PINFOLD_JOB_ID"].iter().all(|name| std::env::var_os(name).is_some())
 }
 
 #[cfg(test)]

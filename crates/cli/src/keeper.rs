@@ -18,8 +18,8 @@ use pinfold_sys::spawn::{self, Held, Program, Reaped, ResolveError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::checkpoint::Hooks;
-use crate::client::{self, Dial, Welcome};
-use crate::failure::Failure;
+use pinfold_client::Failure;
+use pinfold_client::{Dial, Welcome, dial as client};
 
 mod line;
 mod link;

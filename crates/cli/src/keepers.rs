@@ -21,10 +21,10 @@ use pinfold_sys::spawn::{self, Environment, Program, Side};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 
-use crate::client::{Dial, unexpected};
-use crate::failure::Failure;
 use crate::run::say;
 use crate::submit;
+use pinfold_client::Failure;
+use pinfold_client::{Dial, unexpected};
 
 /// The variable that tells a `submit` which job, or which members of an array, it keeps,
 const JOB: &str = "PINFOLD_KEEPS";

@@ -17,12 +17,12 @@ use pinfold_sys::spawn::{Environment, Program, ResolveError};
 use pinfold_topo::CpuSet;
 
 use crate::checkpoint;
-use crate::client::{Client, Dial, Welcome};
-use crate::failure::Failure;
 use crate::holds;
 use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, MakeProgram};
 use crate::tasks::{Asked, Laid};
+use pinfold_client::Failure;
+use pinfold_client::{Client, Dial, Welcome};
 
 /// Standard input, output and error of the job with this ticket; `None`: as the keeper's.
 pub(crate) type Outputs = Rc<dyn Fn(u64) -> Result<[Option<OwnedFd>; 3], ResolveError>>;

@@ -11,9 +11,9 @@ use pinfold_topo::spec::Source;
 use pinfold_topo::{CpuSet, Topology};
 use serde_json::{Value, json};
 
-use crate::failure::Failure;
 use crate::show::{JSON_VERSION, print_json, print_text};
 use crate::tasks::TaskOptions;
+use pinfold_client::Failure;
 
 #[derive(Debug, Args)]
 pub(crate) struct LayoutArgs {

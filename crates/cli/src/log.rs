@@ -15,10 +15,9 @@ use pinfold_proto::wire::{Reply, Request};
 use pinfold_proto::{ExitCode, JobState};
 use serde_json::json;
 
-use crate::client::{Client, Dial, unexpected};
-use crate::failure::Failure;
 use crate::names::{self, JobRef};
 use crate::show::{print_json, print_text};
+use pinfold_client::{Client, Dial, Failure, unexpected};
 
 pub(crate) mod record;
 

@@ -12,9 +12,7 @@ mod args;
 mod array;
 mod batch;
 mod checkpoint;
-mod client;
 mod control;
-mod failure;
 mod holds;
 mod host;
 mod hub;
@@ -37,6 +35,7 @@ mod run;
 mod sets;
 mod show;
 mod sim;
+mod slurm;
 mod squeeze;
 mod store;
 mod submit;
@@ -52,8 +51,8 @@ use pinfold_proto::ExitCode;
 use pinfold_proto::wire::Verb;
 
 use crate::args::{Cli, Command};
-use crate::client::Dial;
-use crate::failure::Failure;
+use pinfold_client::Dial;
+use pinfold_client::Failure;
 
 fn main() -> ProcessExit {
     let cli = match Cli::read() {
@@ -140,6 +139,7 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Sim(args) => sim::sim(&dial, &args)?,
         Command::Replay(args) => return replay::replay(&args),
         Command::Hub(args) => hub::hub(&dial, &args)?,
+        Command::Slurm(args) => return Err(slurm::slurm(cli.reach.socket.as_deref(), &args)),
         Command::Host(args) => readings::host(&dial, &args)?,
         Command::Doctor(args) => host::doctor(&dial, args.json)?,
         Command::Rescue(args) => host::rescue(&args)?,

@@ -22,12 +22,12 @@ use pinfold_sys::{affinity, peer};
 use pinfold_topo::CpuSet;
 use tempfile::TempDir;
 
-use crate::client::{Client, Dial, unexpected};
-use crate::failure::Failure;
 use crate::job::{self, JobOptions};
 use crate::launch::LaunchPlan;
 use crate::run::{self, Alone, RunArgs};
 use crate::tasks::Asked;
+use pinfold_client::Failure;
+use pinfold_client::{Client, Dial, unexpected};
 
 use server::Server;
 use words::{Told, Tool};

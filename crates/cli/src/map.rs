@@ -18,9 +18,9 @@ use pinfold_topo::spec::Source;
 use pinfold_topo::{CpuSet, Topology};
 use serde_json::{Value, json};
 
-use crate::client::{Dial, unexpected};
-use crate::failure::Failure;
 use crate::show::{JSON_VERSION, Picture, colours, picture_kind, print_json, print_text, width};
+use pinfold_client::Failure;
+use pinfold_client::{Dial, unexpected};
 
 use model::Map;
 

@@ -11,8 +11,8 @@ use pinfold_proto::wire::{Member, Members, Reply, Request};
 use pinfold_proto::{ExitCode, JobState};
 use serde_json::{Value, json};
 
-use crate::client::{Client, unexpected};
-use crate::failure::Failure;
+use pinfold_client::Failure;
+use pinfold_client::{Client, unexpected};
 
 /// A job as people say which: by its number, or by its name where that is the name of one job.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use pinfold_proto::ExitCode;
 use pinfold_proto::view::{AuditRecord, AuditView};
 use pinfold_proto::wire::{Reply, Request};
 
-use crate::client::{Dial, unexpected};
-use crate::failure::Failure;
 use crate::run::say;
 use crate::show::{print_json, print_text};
+use pinfold_client::Failure;
+use pinfold_client::{Dial, unexpected};
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {

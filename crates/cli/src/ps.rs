@@ -14,11 +14,10 @@ use pinfold_proto::wire::{Reply, Request};
 use pinfold_sys::procfs::{Proc, ticks_to_us};
 use serde_json::{Value, json};
 
-use crate::client::{Client, Dial, unexpected};
-use crate::failure::Failure;
 use crate::names::{self, JobRef};
 use crate::show::{print_json, print_text, width};
 use crate::top::{processes, running, status};
+use pinfold_client::{Client, Dial, Failure, unexpected};
 
 #[derive(Debug, Args)]
 pub(crate) struct PsArgs {

@@ -7,9 +7,9 @@ use pinfold_profile::{export, plot, report};
 use pinfold_proto::host::HostView;
 use pinfold_proto::wire::{Reply, Request};
 
-use crate::client::{Client, Dial, unexpected};
-use crate::failure::Failure;
 use crate::show::{Drawing, ExportArgs, PlotArgs, Written, moment, print_json, print_text, width};
+use pinfold_client::Failure;
+use pinfold_client::{Client, Dial, unexpected};
 
 #[derive(Debug, Args)]
 pub(crate) struct HostArgs {

@@ -14,13 +14,13 @@ use pinfold_proto::{End, ExitCode};
 use pinfold_sys::signals::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 use pinfold_sys::spawn::{self, Reaped, Side};
 
-use crate::client::Dial;
-use crate::failure::Failure;
 use crate::holds;
 use crate::job::after::AfterArgs;
 use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, Told, send_signal};
 use crate::launch::LaunchPlan;
+use pinfold_client::Dial;
+use pinfold_client::Failure;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RunArgs {

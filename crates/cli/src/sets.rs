@@ -9,9 +9,8 @@ use pinfold_proto::view::{JobView, SetAsideView, SetKind, SetsView};
 use pinfold_proto::wire::{Reply, Request, SetAside};
 use pinfold_proto::{ExitCode, JobState};
 
-use crate::client::{Client, Dial, unexpected};
-use crate::failure::Failure;
 use crate::show::{print_json, print_text};
+use pinfold_client::{Client, Dial, Failure, unexpected};
 
 #[derive(Debug, Args)]
 pub(crate) struct SetAsideArgs {

@@ -9,7 +9,7 @@ use pinfold_proto::ExitCode;
 use pinfold_proto::quantity::parse_duration;
 use pinfold_proto::view::VERSION;
 
-use crate::failure::Failure;
+use pinfold_client::Failure;
 
 mod ask;
 mod export;

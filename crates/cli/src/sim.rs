@@ -21,10 +21,10 @@ use pinfold_proto::quantity::parse_size;
 
 use pinfold_whatif::play::{Hosts, Outcome};
 
-use crate::client::Dial;
-use crate::failure::Failure;
 use crate::show::{JSON_VERSION, picture_kind, print_json, print_text};
 use input::{Input, Loaded};
+use pinfold_client::Dial;
+use pinfold_client::Failure;
 use shake::Shake;
 use show::RunView;
 use site::Site;

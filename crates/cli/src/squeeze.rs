@@ -16,11 +16,11 @@ use pinfold_proto::ExitCode;
 use pinfold_proto::wire::{Reply, Request};
 use serde::Serialize;
 
-use crate::client::{Dial, unexpected};
-use crate::failure::Failure;
 use crate::job;
 use crate::run::say;
 use crate::show::{Drawing, JSON_VERSION, Picture, picture_kind, print_json, print_text, width};
+use pinfold_client::Failure;
+use pinfold_client::{Dial, unexpected};
 
 use search::{Found, Knee, Tried};
 

@@ -13,9 +13,9 @@ use pinfold_proto::ExitCode;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
 
-use crate::client::Dial;
-use crate::failure::Failure;
 use crate::show::{JSON_VERSION, print_json, print_text};
+use pinfold_client::Dial;
+use pinfold_client::Failure;
 
 #[derive(Debug, Args)]
 pub(crate) struct StoreArgs {

@@ -17,8 +17,6 @@ use pinfold_sys::spawn::{self, Side};
 
 use crate::array;
 use crate::checkpoint;
-use crate::client::Dial;
-use crate::failure::Failure;
 use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, MakeProgram, Told, send_signal};
 use crate::keepers;
@@ -26,6 +24,8 @@ use crate::launch::LaunchPlan;
 use crate::log::record;
 use crate::output;
 use crate::run::say;
+use pinfold_client::Dial;
+use pinfold_client::Failure;
 
 pub(crate) mod files;
 

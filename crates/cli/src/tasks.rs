@@ -15,9 +15,9 @@ use pinfold_sys::discover;
 use pinfold_sys::lead::{TaskPlan, TaskStart};
 use pinfold_topo::{CpuSet, PuOs, Topology};
 
-use crate::failure::Failure;
 use crate::job::{JobOptions, PlaceArg};
 use crate::run::say;
+use pinfold_client::Failure;
 
 mod options;
 

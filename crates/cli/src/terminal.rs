@@ -8,8 +8,8 @@ use pinfold_proto::ExitCode;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
-use crate::failure::Failure;
 use crate::show::rows;
+use pinfold_client::Failure;
 
 /// What was typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

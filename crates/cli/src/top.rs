@@ -17,11 +17,11 @@ use pinfold_sys::discover;
 use pinfold_sys::procfs::{HostCpu, Proc};
 use pinfold_topo::CpuSet;
 
-use crate::client::{Client, Dial, unexpected};
-use crate::failure::Failure;
 use crate::run::say;
 use crate::show::{colours, is_dumb, moment, print_json, print_text, rows, screen, width};
 use crate::terminal::{Key, Terminal};
+use pinfold_client::Failure;
+use pinfold_client::{Client, Dial, unexpected};
 
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {

@@ -12,9 +12,9 @@ use pinfold_sys::discover;
 use pinfold_topo::{NumaNode, Pu, Topology};
 use serde_json::json;
 
-use crate::failure::Failure;
 use crate::run::say;
 use crate::show::{JSON_VERSION, print_json, print_text};
+use pinfold_client::Failure;
 
 #[derive(Debug, Args)]
 pub(crate) struct TopologyArgs {

@@ -59,17 +59,21 @@ fn parse_standing(text: &str) -> Option<Standing> {
 }
 
 /// The workload manager that started a process, as its environment has it: a hint, for the environment is the process's own
-/// to change.
+/// to change. A job that was asked for in Slurm's words has Slurm's variables and is pinfold's.
 #[must_use]
 pub fn manager(environ: &[u8]) -> Option<&'static str> {
-    let there = |name: &str| {
-        let is =
-            |entry: &[u8]| entry.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"="));
-        environ.split(|byte| *byte == 0).any(is)
+    let value = |name: &str| {
+        environ
+            .split(|byte| *byte == 0)
+            .find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
     };
+    let job = value("SLURM_JOB_ID");
+    let ours =
+        value("SLURM_CLUSTER_NAME") == Some(b"pinfold") || (job.is_some() && job == value("PINFOLD_JOB_ID"));
     let managers =
         [("SLURM_JOB_ID", "Slurm"), ("_CONDOR_JOB_AD", "HTCondor"), ("SGE_TASK_ID", "Grid Engine")];
-    managers.into_iter().find(|(name, _)| there(name)).map(|(_, manager)| manager)
+    let is = |name: &str, manager: &str| value(name).is_some() && !(ours && manager == "Slurm");
+    managers.into_iter().find(|(name, manager)| is(name, manager)).map(|(_, manager)| manager)
 }
 
 /// The instance and the job that a process is part of, as its environment has it.
@@ -224,6 +228,9 @@ mod tests {
     #[test]
     fn whose_a_process_is() {
         assert_eq!(manager(b"A=1\0SLURM_JOB_ID=3\0"), Some("Slurm"));
+        assert_eq!(manager(b"SLURM_JOB_ID=3\0PINFOLD_JOB_ID=3\0"), None);
+        assert_eq!(manager(b"SLURM_JOB_ID=3\0PINFOLD_JOB_ID=4\0"), Some("Slurm"));
+        assert_eq!(manager(b"SLURM_JOB_ID=3\0SLURM_CLUSTER_NAME=pinfold\0"), None);
         assert_eq!(manager(b"SLURM_JOB_IDS=3\0X_CONDOR_JOB_AD=x"), None);
         let mark = b"PINFOLD_JOB_ID=12\0PINFOLD_INSTANCE=i1\0";
         assert_eq!(mark_of_a_job(mark), Some(("i1".to_owned(), 12)));

@@ -10,9 +10,9 @@ use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Request, Select};
 
 use super::OfClasses;
-use crate::client::Client;
-use crate::failure::Failure;
 use crate::show;
+use pinfold_client::Client;
+use pinfold_client::Failure;
 
 /// How many of a class's last runs are looked at sample by sample, to find how many cores were ever busy.
 const SAMPLED: usize = 8;

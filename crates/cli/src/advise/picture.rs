@@ -7,8 +7,8 @@ use pinfold_proto::ExitCode;
 
 use super::classes::ClassView;
 use super::history::{Outcome, Run};
-use crate::failure::Failure;
 use crate::show::{Drawing, Picture};
+use pinfold_client::Failure;
 
 /// The size of the picture, in pixels.
 const SIZE_PX: (u32, u32) = (1000, 500);

@@ -11,9 +11,9 @@ use std::time::{Duration, SystemTime};
 use pinfold_proto::ExitCode;
 
 use super::lines::Lines;
-use crate::failure::Failure;
 use crate::output::{self, Named};
 use crate::run::say;
+use pinfold_client::Failure;
 
 const HEAD: &str = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n";
 

@@ -10,9 +10,9 @@ use pinfold_proto::ExitCode;
 use pinfold_proto::wire::{REQUEST_MAX_BYTES, Reply, Request};
 
 use super::{order, template};
-use crate::client::{Client, unexpected};
-use crate::failure::Failure;
 use crate::job;
+use pinfold_client::Failure;
+use pinfold_client::{Client, unexpected};
 
 /// The lines of a batch that are jobs.
 pub(super) struct Lines {

@@ -13,10 +13,10 @@ use pinfold_sys::spawn::ResolveError;
 
 use super::args::BatchArgs;
 use super::lines::Lines;
-use crate::failure::Failure;
 use crate::launch::Outputs;
 use crate::output::{self, Named};
 use crate::submit::files;
+use pinfold_client::Failure;
 
 /// See the module's page.
 #[derive(Clone)]

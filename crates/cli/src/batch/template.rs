@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use pinfold_proto::ExitCode;
 
-use crate::failure::Failure;
+use pinfold_client::Failure;
 
 /// More commands than this are a slip of the keyboard.
 const COMMANDS_MAX: usize = 10_000_000;

@@ -10,12 +10,12 @@ use pinfold_proto::view::{ReportView, StatusView};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::reader_file;
+use super::{of_hub, of_settings, reader_file};
 use crate::args::Command;
-use crate::failure::Failure;
 use crate::names::JobRef;
 use crate::run::say;
 use crate::show::{GroupBy, ReportArgs, StatusArgs, WhyArgs, colours, moment, print_json, print_text, width};
+use pinfold_client::Failure;
 
 /// Which hosts, other than this one.
 #[derive(Debug, Args)]
@@ -51,8 +51,9 @@ pub(crate) fn ask(which: &Elsewhere, command: &Command) -> Result<(), Failure> {
 fn reader() -> Result<HubClient, Failure> {
     let file = reader_file()?;
     let none = "no hub is known: `pinfold hub reader URL --token TOKEN`, with a token of `pinfold-hub token --reader NAME`";
-    let settings = Settings::load(&file)?.ok_or_else(|| Failure::new(ExitCode::Usage, none))?;
-    Ok(settings.client()?)
+    let settings =
+        Settings::load(&file).map_err(of_settings)?.ok_or_else(|| Failure::new(ExitCode::Usage, none))?;
+    settings.client().map_err(of_hub)
 }
 
 /// A value as it stands in an address.
@@ -89,7 +90,7 @@ fn status(which: &Elsewhere, args: &StatusArgs) -> Result<(), Failure> {
         return Err(Failure::new(ExitCode::Usage, text));
     }
     let query = which.host.as_ref().map(|host| format!("?host={}", encoded(host))).unwrap_or_default();
-    let answer: Hosts = reader()?.get(&format!("/api/v1/status{query}"))?;
+    let answer: Hosts = reader()?.get(&format!("/api/v1/status{query}")).map_err(of_hub)?;
     for host in answer.hosts {
         let seen = host.of.seen_s.map(report::date_utc);
         if !host.of.here {
@@ -160,14 +161,15 @@ fn reports(which: &Elsewhere, args: &ReportArgs) -> Result<(), Failure> {
     let client = reader()?;
     let mut found = Vec::new();
     if args.which.jobs.is_empty() {
-        let answer: Reports = client.get(&format!("/api/v1/reports?{query}"))?;
+        let answer: Reports = client.get(&format!("/api/v1/reports?{query}")).map_err(of_hub)?;
         if answer.cut {
             say("there are more: the last ones are shown");
         }
         found = answer.reports;
     }
     for name in &args.which.jobs {
-        let answer: Reports = client.get(&format!("/api/v1/reports?{query}&job={}", number_of(name)?))?;
+        let answer: Reports =
+            client.get(&format!("/api/v1/reports?{query}&job={}", number_of(name)?)).map_err(of_hub)?;
         if answer.reports.is_empty() {
             let text = format!(
                 "no job {} that is over is known to the hub; `status` tells of those that are not",
@@ -219,7 +221,7 @@ fn why(which: &Elsewhere, args: &WhyArgs) -> Result<(), Failure> {
         return Err(Failure::new(ExitCode::Usage, "--at is for this host's own jobs"));
     }
     let path = format!("/api/v1/why?host={}&job={}", encoded(host), number_of(&args.job)?);
-    let answer: Value = reader()?.get(&path)?;
+    let answer: Value = reader()?.get(&path).map_err(of_hub)?;
     if args.json {
         return print_json(&answer);
     }
@@ -244,7 +246,7 @@ fn why(which: &Elsewhere, args: &WhyArgs) -> Result<(), Failure> {
 
 /// `pinfold hub login`.
 pub(super) fn login() -> Result<(), Failure> {
-    let answer: Value = reader()?.post("/api/v1/login", &[])?;
+    let answer: Value = reader()?.post("/api/v1/login", &[]).map_err(of_hub)?;
     match answer["url"].as_str() {
         Some(url) => print_text(|out| writeln!(out, "{}", report::plain(url))),
         None => Err(Failure::new(ExitCode::Failed, json!({ "the hub's answer": answer }))),

@@ -17,11 +17,11 @@ use pinfold_proto::ExitCode;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
-use super::{JOINED, push_dir, source};
-use crate::client::Dial;
-use crate::failure::Failure;
+use super::{JOINED, of_hub, of_settings, push_dir, source};
 use crate::run::say;
 use crate::show::{print_json, print_text};
+use pinfold_client::Dial;
+use pinfold_client::Failure;
 
 /// How often it looks.
 const EVERY: Duration = Duration::from_secs(2);
@@ -60,7 +60,7 @@ fn alone(dir: &Path) -> Result<Option<File>, Failure> {
 }
 
 fn settings(dir: &Path) -> Result<Option<Settings>, Failure> {
-    Ok(Settings::load(&dir.join(JOINED))?)
+    Settings::load(&dir.join(JOINED)).map_err(of_settings)
 }
 
 /// `pinfold hub push`.
@@ -73,7 +73,7 @@ pub(super) fn push(dial: &Dial, spool_bytes: u64, once: bool) -> Result<(), Fail
     };
     let pusher = Pusher::open(RealDisk, &dir, spool_bytes, &boot());
     let pusher = pusher.map_err(|error| Failure::doing("the pusher", &error))?;
-    let client = first.client()?;
+    let client = first.client().map_err(of_hub)?;
     let mut round = Round { pusher, client, settings: first, said: Said::default(), begun: Instant::now() };
     let mut daemon = source::Daemon::new(dial);
     loop {
@@ -87,7 +87,7 @@ pub(super) fn push(dial: &Dial, spool_bytes: u64, once: bool) -> Result<(), Fail
         match settings(&dir)? {
             None => return Ok(()),
             Some(now) if now != round.settings => {
-                round.client = now.client()?;
+                round.client = now.client().map_err(of_hub)?;
                 round.settings = now;
             }
             Some(_) => {}

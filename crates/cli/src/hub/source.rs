@@ -8,8 +8,8 @@ use pinfold_proto::ExitCode;
 use pinfold_proto::view::{ReportView, StatusView};
 use pinfold_proto::wire::{Piece, Reply, Request, Select};
 
-use crate::client::{Client, Dial, unexpected};
-use crate::failure::Failure;
+use pinfold_client::Failure;
+use pinfold_client::{Client, Dial, unexpected};
 
 /// How far before the last job that was seen others are looked for, in microseconds: a clock that was set back by less hides
 /// none.

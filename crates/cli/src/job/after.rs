@@ -2,9 +2,9 @@
 
 use pinfold_proto::{After, AfterEnd};
 
-use crate::client::Client;
-use crate::failure::Failure;
 use crate::names::{self, JobRef};
+use pinfold_client::Client;
+use pinfold_client::Failure;
 
 /// What `--after` says.
 #[derive(Debug, Clone, Default)]

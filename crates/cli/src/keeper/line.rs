@@ -11,7 +11,7 @@ use pinfold_proto::wire::{Reply, Request};
 use rustix::event::{PollFd, PollFlags};
 
 use super::link::Link;
-use crate::client::{Dial, Welcome};
+use pinfold_client::{Dial, Welcome};
 
 /// How often a lost daemon is looked for; looking is one `connect`.
 const RETRY: Duration = Duration::from_millis(100);

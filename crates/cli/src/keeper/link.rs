@@ -11,9 +11,9 @@ use std::os::unix::net::UnixStream;
 use pinfold_proto::wire::{self, Decoder, REPLY_MAX_BYTES, Reply, Request, WIRE_VERSION};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-use crate::client::{self, Welcome};
-use crate::failure::Failure;
 use crate::run::say;
+use pinfold_client::Failure;
+use pinfold_client::{Welcome, dial as client};
 
 /// The most doors that come with one message: one for each hierarchy of control groups there is.
 const DOORS_MAX: usize = 16;

@@ -14,9 +14,9 @@ use pinfold_sys::procfs::Proc;
 
 use super::allowance::Figures;
 use super::ledger::{Change, Ledger, Seen};
-use crate::client::{Client, Dial};
-use crate::failure::Failure;
 use crate::run::{Beside, say};
+use pinfold_client::Failure;
+use pinfold_client::{Client, Dial};
 
 /// How often the host is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

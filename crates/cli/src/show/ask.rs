@@ -4,9 +4,8 @@ use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Piece, Request, Select};
 
 use super::moment;
-use crate::client::Client;
-use crate::failure::Failure;
 use crate::names::{self, JobRef};
+use pinfold_client::{Client, Failure};
 
 /// Asks for jobs, all of which are wanted at once.
 pub(super) fn ask(client: &mut Client, request: &Request) -> Result<Vec<ReportView>, Failure> {

@@ -10,9 +10,8 @@ use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Piece, Request};
 
 use super::ask::selected;
-use crate::client::Dial;
-use crate::failure::Failure;
 use crate::names::JobRef;
+use pinfold_client::{Dial, Failure};
 
 /// Makes a table of jobs.
 pub(super) type ToSheet = fn(&[ReportView]) -> export::Sheet;

@@ -8,7 +8,7 @@ use pinfold_proto::ExitCode;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::failure::Failure;
+use pinfold_client::Failure;
 
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Which jobs, and what of them")]

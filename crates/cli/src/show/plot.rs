@@ -10,9 +10,8 @@ use pinfold_proto::wire::{Request, Select};
 
 use super::ask::{each, selected};
 use super::{print_text, rows, width};
-use crate::client::{Client, Dial};
-use crate::failure::Failure;
 use crate::names::JobRef;
+use pinfold_client::{Client, Dial, Failure};
 
 #[derive(Debug, Args)]
 pub(crate) struct PlotArgs {

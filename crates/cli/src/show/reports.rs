@@ -13,9 +13,8 @@ use pinfold_proto::{ExitCode, JobState};
 use super::ask::{ask, each, selected};
 use super::filter::Filter;
 use super::{ToSheet, Written, print_json, print_text, width};
-use crate::client::{Client, Dial};
-use crate::failure::Failure;
 use crate::names::JobRef;
+use pinfold_client::{Client, Dial, Failure};
 
 #[derive(Debug, Args)]
 #[group(id = "which", required = true, multiple = false)]

@@ -8,9 +8,8 @@ use pinfold_proto::wire::{Member, Members, Reply, Request};
 
 use super::filter::Filter;
 use super::{colours, moment, print_json, print_text, width};
-use crate::client::{Client, Dial, unexpected};
-use crate::failure::Failure;
 use crate::names::{self, JobRef};
+use pinfold_client::{Client, Dial, Failure, unexpected};
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {

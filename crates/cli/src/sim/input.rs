@@ -19,9 +19,9 @@ use super::SimArgs;
 use super::shake::Shake;
 use super::site::Site;
 use super::variant::Variant;
-use crate::client::Dial;
-use crate::failure::Failure;
 use crate::run::say;
+use pinfold_client::Dial;
+use pinfold_client::Failure;
 
 /// The longest line of a file, in bytes. One without an end must not fill the memory.
 const LINE_MAX: u64 = 1 << 20;

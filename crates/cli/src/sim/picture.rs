@@ -10,8 +10,8 @@ use pinfold_proto::ExitCode;
 use pinfold_whatif::play::Outcome;
 
 use super::input::Loaded;
-use crate::failure::Failure;
 use crate::show::Picture;
+use pinfold_client::Failure;
 
 /// The picture, in pixels.
 const SIZE: (u32, u32) = (1400, 900);

@@ -10,7 +10,7 @@ use pinfold_topo::spec::Source;
 
 use super::SimArgs;
 use super::input::Input;
-use crate::failure::Failure;
+use pinfold_client::Failure;
 
 /// See the module's page.
 #[derive(Debug, Default)]

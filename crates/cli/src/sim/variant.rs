@@ -11,7 +11,7 @@ use pinfold_whatif::play::{Hardware, Hosts};
 
 use super::site::Site;
 use super::{DispatchArg, HostPolicyArg, RuntimesArg, SimArgs};
-use crate::failure::Failure;
+use pinfold_client::Failure;
 
 /// The keys that are options of their own as well.
 const KEYS: &str = "dispatch, runtimes, hosts, cores, memory, swap, host-policy, and those of the configuration \

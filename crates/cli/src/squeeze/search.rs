@@ -12,7 +12,7 @@ use pinfold_profile::report::size;
 use pinfold_proto::ExitCode;
 use serde::Serialize;
 
-use crate::failure::Failure;
+use pinfold_client::Failure;
 
 /// A run takes at most so many times as long as without a bound, to be as good.
 const SLOWER: f64 = 1.2;

@@ -12,10 +12,10 @@ use pinfold_sys::signals::{SIGHUP, SIGINT, SIGKILL, SIGTERM};
 use pinfold_sys::spawn::Program;
 
 use super::search::Tried;
-use crate::client::{Client, Dial, unexpected};
-use crate::failure::Failure;
 use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, Told, send_signal};
+use pinfold_client::Failure;
+use pinfold_client::{Client, Dial, unexpected};
 
 /// Runs the command again and again.
 pub(super) struct Runner {

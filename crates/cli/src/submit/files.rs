@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use pinfold_proto::ExitCode;
 
 use super::SubmitArgs;
-use crate::failure::Failure;
 use crate::output::Named;
+use pinfold_client::Failure;
 
 /// Where a job's standard output and error go.
 pub(crate) struct Files {

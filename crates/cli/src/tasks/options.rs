@@ -8,8 +8,8 @@ use clap::Args;
 use pinfold_place::layout::{HostList, LayoutRequest, OverHosts};
 use pinfold_proto::ExitCode;
 
-use crate::failure::Failure;
 use crate::job::switch::Switch;
+use pinfold_client::Failure;
 
 /// No list of hosts is longer than this, in bytes.
 const NODEFILE_BYTES_MAX: u64 = 16 * 1024 * 1024;

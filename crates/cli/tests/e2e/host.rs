@@ -420,15 +420,20 @@ fn scrub(command: &mut Command) {
 /// Where the programs are that this host's user can execute: where they were built, or a copy of them.
 fn programs(host: &Path, kind: Kind) -> PathBuf {
     let built = Path::new(env!("CARGO_BIN_EXE_pinfold")).parent().expect("a path to the program");
-    let daemon = built.join("pinfoldd");
-    assert!(daemon.is_file(), "{} is missing: build it first by `cargo build --workspace`", daemon.display());
+    for other in ["pinfoldd", "pinfold-slurm"].map(|name| built.join(name)) {
+        assert!(
+            other.is_file(),
+            "{} is missing: build it first by `cargo build --workspace`",
+            other.display()
+        );
+    }
     let passable = |dir: &Path| fs::metadata(dir).is_ok_and(|found| found.permissions().mode() & 0o001 != 0);
     if !kind.is_other_user() || built.ancestors().all(passable) {
         return built.to_owned();
     }
     let copies = host.join("bin");
     fs::create_dir(&copies).expect("a directory for the programs");
-    for name in ["pinfold", "pinfoldd"] {
+    for name in ["pinfold", "pinfoldd", "pinfold-slurm"] {
         fs::copy(built.join(name), copies.join(name)).expect("a copy of the program");
     }
     kind.give(&copies);

@@ -54,6 +54,7 @@ mod sets;
 mod show;
 mod sim;
 mod site;
+mod slurm;
 mod squeeze;
 mod store;
 mod submit;

@@ -22,7 +22,7 @@ const READY_MAX: Duration = Duration::from_secs(20);
 
 /// Where the daemon is and whether one may be started.
 #[derive(Debug, Clone)]
-pub(crate) struct Dial {
+pub struct Dial {
     places: Places,
     /// Whether a private daemon may be started: not on a socket named by option.
     autostart: bool,
@@ -40,7 +40,7 @@ fn is_service_s(places: &Places) -> bool {
 
 /// A connection that asks one thing at a time.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub struct Client {
     stream: UnixStream,
     decoder: Decoder,
     /// What the daemon said of itself.
@@ -49,7 +49,7 @@ pub(crate) struct Client {
 
 /// The daemon's first words.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Welcome {
+pub struct Welcome {
     /// Slots there are.
     pub slots: u64,
     /// Whether starts come with doors.
@@ -66,7 +66,7 @@ pub(crate) struct Welcome {
 
 impl Dial {
     /// The daemon meant by `--socket` and `--no-autostart`.
-    pub(crate) fn new(socket: Option<&Path>, no_autostart: bool) -> Self {
+    pub fn new(socket: Option<&Path>, no_autostart: bool) -> Self {
         let mut places = paths::defaults(peer::own_uid(), |name| std::env::var_os(name));
         if let Some(socket) = socket {
             places = Places { socket: socket.to_owned(), state: paths::beside(socket) };
@@ -76,17 +76,17 @@ impl Dial {
     }
 
     /// Connects and greets; starts a private daemon when there is none and one may be started.
-    pub(crate) fn connect(&self) -> Result<Client, Failure> {
+    pub fn connect(&self) -> Result<Client, Failure> {
         Client::greet(self.stream()?)
     }
 
     /// Connects if a daemon is there; never starts one.
-    pub(crate) fn connect_if_there(&self) -> Option<Client> {
+    pub fn connect_if_there(&self) -> Option<Client> {
         self.stream_if_there().and_then(|stream| Client::greet(stream).ok())
     }
 
     /// Connects if a daemon is there; never starts one. No answer is waited for longer than this.
-    pub(crate) fn connect_within(&self, limit: Duration) -> Option<Client> {
+    pub fn connect_within(&self, limit: Duration) -> Option<Client> {
         let stream = self.stream_if_there()?;
         stream.set_read_timeout(Some(limit)).ok()?;
         Client::greet(stream).ok()
@@ -94,7 +94,7 @@ impl Dial {
 
     /// A connection on which nothing has been said; a private daemon is started for it when there is none and one may
     /// be.
-    pub(crate) fn stream(&self) -> Result<UnixStream, Failure> {
+    pub fn stream(&self) -> Result<UnixStream, Failure> {
         match UnixStream::connect(&self.places.socket) {
             Ok(stream) => self.trusted(stream),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -126,7 +126,7 @@ impl Dial {
 
     /// Where the state is kept: by the daemon's word, or where one of this user's would keep it; and whether a daemon
     /// is there.
-    pub(crate) fn state_dir(&self) -> Result<(PathBuf, bool), Failure> {
+    pub fn state_dir(&self) -> Result<(PathBuf, bool), Failure> {
         let Some(mut client) = self.connect_if_there() else { return Ok((self.places.state.clone(), false)) };
         match client.ask(&Request::Where)? {
             Reply::Where { state } => Ok((PathBuf::from(state), true)),
@@ -135,7 +135,7 @@ impl Dial {
     }
 
     /// A connection on which nothing has been said, if a daemon is there.
-    pub(crate) fn stream_if_there(&self) -> Option<UnixStream> {
+    pub fn stream_if_there(&self) -> Option<UnixStream> {
         UnixStream::connect(&self.places.socket).ok().and_then(|stream| self.trusted(stream).ok())
     }
 
@@ -158,12 +158,17 @@ impl Dial {
     }
 
     /// The socket.
-    pub(crate) fn socket(&self) -> &Path {
+    pub fn socket(&self) -> &Path {
         &self.places.socket
     }
 
+    /// The directory in which a private daemon started from here would keep its state.
+    pub fn state(&self) -> &Path {
+        &self.places.state
+    }
+
     /// Whether a private daemon started from here would take over from one with this state directory.
-    pub(crate) fn could_replace(&self, state: &Path) -> bool {
+    pub fn could_replace(&self, state: &Path) -> bool {
         self.autostart && self.places.state == state
     }
 
@@ -226,7 +231,7 @@ impl Dial {
 }
 
 /// The daemon's program: beside this one, else in the search path.
-pub(crate) fn daemon_program() -> PathBuf {
+pub fn daemon_program() -> PathBuf {
     let beside = std::env::current_exe().ok().map(|own| own.with_file_name("pinfoldd"));
     beside.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from("pinfoldd"))
 }
@@ -235,7 +240,13 @@ pub(crate) fn daemon_program() -> PathBuf {
 /// daemon there would be that job's alone, and know nothing of it.
 fn is_hidden(socket: &Path) -> bool {
     let hides = ["/tmp", "/var/tmp"].iter().any(|place| socket.starts_with(place));
-    hides && crate::job::inside_any() && socket.parent().is_some_and(|directory| !directory.exists())
+    hides && inside_any() && socket.parent().is_some_and(|directory| !directory.exists())
+}
+
+/// Whether this process may be part of some daemon's job.
+#[must_use]
+pub fn inside_any() -> bool {
+    ["PINFOLD_INSTANCE", "PINFOLD_JOB_ID"].iter().all(|name| std::env::var_os(name).is_some())
 }
 
 /// Makes the socket's directory where it is missing, for this user alone, and refuses one below `/tmp` that
@@ -277,7 +288,7 @@ fn read_until(from: &mut io::PipeReader, limit: Duration) -> io::Result<String> 
 
 impl Welcome {
     /// What a daemon says to a greeting.
-    pub(crate) fn of(reply: Reply) -> Result<Self, Failure> {
+    pub fn of(reply: Reply) -> Result<Self, Failure> {
         match reply {
             Reply::Welcome { slots, doors, instance, state, warnings, cpus, .. } => {
                 let cpus = cpus.parse().unwrap_or_default();
@@ -290,7 +301,7 @@ impl Welcome {
 }
 
 /// The failure of a daemon that is gone while it is asked.
-pub(crate) fn gone(error: &io::Error) -> Failure {
+pub fn gone(error: &io::Error) -> Failure {
     Failure::new(ExitCode::NoDaemon, format!("the daemon went away while it was asked: {error}"))
 }
 
@@ -302,13 +313,13 @@ impl Client {
     }
 
     /// Asks and waits for the answer; a refusal is a failure.
-    pub(crate) fn ask(&mut self, request: &Request) -> Result<Reply, Failure> {
+    pub fn ask(&mut self, request: &Request) -> Result<Reply, Failure> {
         self.say(request)?;
         self.hear()
     }
 
     /// Asks for jobs in pieces, and hands each over as it comes.
-    pub(crate) fn ask_in_pieces(
+    pub fn ask_in_pieces(
         &mut self,
         request: &Request,
         mut take: impl FnMut(Piece) -> Result<(), Failure>,
@@ -352,7 +363,7 @@ impl Client {
 }
 
 /// The failure of an answer that does not fit the question: a daemon with a fault, or not one of ours.
-pub(crate) fn unexpected(reply: &Reply) -> Failure {
+pub fn unexpected(reply: &Reply) -> Failure {
     let mut text = format!("{reply:?}");
     text.truncate(text.char_indices().nth(80).map_or(text.len(), |(at, _)| at));
     Failure::new(ExitCode::Failed, format!("the daemon answered something else than was asked: {text}"))

@@ -7,7 +7,7 @@ use pinfold_proto::wire::ErrorCode;
 
 /// A failed command, as its user sees it.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub struct Failure {
     /// The exit code.
     pub code: ExitCode,
     /// What went wrong, down to the cause.
@@ -16,17 +16,17 @@ pub(crate) struct Failure {
 
 impl Failure {
     /// A failure in these words.
-    pub(crate) fn new(code: ExitCode, message: impl fmt::Display) -> Self {
+    pub fn new(code: ExitCode, message: impl fmt::Display) -> Self {
         Self { code, message: message.to_string() }
     }
 
     /// A failure of the daemon's own word.
-    pub(crate) fn refused(code: ErrorCode, message: String) -> Self {
+    pub fn refused(code: ErrorCode, message: String) -> Self {
         Self { code: code.into(), message }
     }
 
     /// A failure while doing `what`, with the chain of its causes.
-    pub(crate) fn doing(what: impl fmt::Display, cause: &dyn std::error::Error) -> Self {
+    pub fn doing(what: impl fmt::Display, cause: &dyn std::error::Error) -> Self {
         let mut message = format!("{what}: {cause}");
         let mut next = cause.source();
         while let Some(cause) = next {

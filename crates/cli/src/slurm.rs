@@ -1,0 +1,44 @@
+//! `pinfold slurm`: Slurm's commands for programs that speak them. They are a program of their own, `pinfold-slurm`, beside
+//! this one; here it is called.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use clap::Args;
+use pinfold_client::Failure;
+use pinfold_proto::ExitCode;
+
+#[derive(Debug, Args)]
+pub(crate) struct SlurmArgs {
+    /// Print the directory that has sbatch, squeue and the others, and nothing else
+    #[arg(long, conflicts_with = "command", required_unless_present = "command")]
+    pub dir: bool,
+    /// The command that is to find them first, and its arguments
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// Becomes `pinfold-slurm`; comes back only with why that cannot be.
+pub(crate) fn slurm(socket: Option<&Path>, args: &SlurmArgs) -> Failure {
+    let beside = std::env::current_exe().map(|own| own.with_file_name("pinfold-slurm"));
+    let program = match beside {
+        Ok(path) if path.is_file() => path,
+        Ok(path) => {
+            let text = format!("{} is not there: it belongs beside pinfold", path.display());
+            return Failure::new(ExitCode::NotFound, text);
+        }
+        Err(error) => return Failure::doing("failed to find pinfold", &error),
+    };
+    let mut command = Command::new(&program);
+    match args.dir {
+        true => command.arg("--dir"),
+        false => command.args(["--within", "--"]).args(&args.command),
+    };
+    if let Some(socket) = socket {
+        command.env("PINFOLD_SOCKET", std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned()));
+    }
+    let error = command.exec();
+    Failure::new(ExitCode::NotExecutable, format!("{}: {error}", program.display()))
+}

@@ -1,0 +1,107 @@
+//! Odd input, a daemon that is away, another Slurm on the search path.
+
+use super::{call, said, script, shell, until, wrap};
+use crate::host::Host;
+use crate::kind::Kind;
+
+#[test]
+fn a_long_script_and_odd_names() {
+    let host = Host::with(Kind::Rootless, &["slots.factor=4"]);
+    let text = format!(
+        "#!/bin/sh\n{}echo end\n",
+        "# a line of comment that says nothing at all\n".repeat(10 << 20 >> 6)
+    );
+    script(&host, "löng scri\u{301}pt.sh", &text);
+    let name = "naïve 'name' \"with\" \u{1f600}\tand $HOME | more";
+    let text =
+        said(&host, &["sbatch", "--parsable", "-J", name, "-o", "o %x-%j.txt", "löng scri\u{301}pt.sh"]);
+    let job = text.trim();
+    until(&host, job, "COMPLETED");
+    assert_eq!(host.wrote(&format!("o {name}-{job}.txt")), "end\n");
+    // What would part lines or columns of a table does not.
+    let shown = said(&host, &["sacct", "-X", "-n", "-P", "-o", "JobID,State,JobName", "-j", job]);
+    assert_eq!(shown.lines().count(), 1, "{shown}");
+    assert!(shown.contains("naïve 'name'") && !shown.contains('\t'), "{shown}");
+    let found = said(&host, &["squeue", "-h", "-t", "all", "-o", "%i", "-n", name]);
+    assert_eq!(found, format!("{job}\n"));
+    let line = wrap(&host, &["-J", "a\nb"], "true");
+    assert_eq!(said(&host, &["squeue", "-h", "-t", "all", "-o", "%j", "-j", &line.to_string()]), "a?b\n");
+}
+
+/// An engine that asks while no daemon is there is told so, in the words at which it tries again.
+#[test]
+fn a_daemon_that_is_away() {
+    let mut host = Host::new(Kind::Rootless);
+    let job = wrap(&host, &[], "exec sleep 1000").to_string();
+    host.stop();
+    // A private daemon cannot be started either: its program is not where it would be looked for.
+    let alone = host.path("alone");
+    std::fs::create_dir(&alone).expect("a directory");
+    for name in ["pinfold", "pinfold-slurm"] {
+        std::fs::copy(host.programs().join(name), alone.join(name)).expect("a copy");
+    }
+    for (words, text) in [
+        (&["squeue", "-h"][..], "slurm_load_jobs error: Unable to contact slurm controller"),
+        (&["squeue", "-j", &job], "slurm_load_jobs error: Unable to contact slurm controller"),
+        (&["sacct", "-X"], "Unable to contact slurm controller"),
+        (&["scontrol", "show", "job"], "slurm_load_jobs error: Unable to contact slurm controller"),
+        (&["scancel", &job], "Unable to contact slurm controller"),
+        (&["sinfo"], "Unable to contact slurm controller"),
+        (&["sbatch", "--wrap", "true"], "Batch job submission failed: Unable to contact slurm controller"),
+    ] {
+        let mut command = host.command(alone.join("pinfold-slurm"));
+        command.args(words).env("PATH", &alone);
+        let done = host.spawn(command).wait();
+        assert!(
+            done.code == Some(1) && done.out.is_empty() && done.err.contains(text),
+            "{words:?}: {done:?}"
+        );
+    }
+    host.start_daemon();
+    until(&host, &job, "RUNNING");
+    assert_eq!(said(&host, &["squeue", "-h", "-o", "%i"]), format!("{job}\n"));
+}
+
+/// Neither these commands nor a job's script call what another Slurm put on the search path.
+#[test]
+fn another_slurm_on_the_same_path() {
+    let host = Host::with(Kind::Rootless, &["slots.factor=4"]);
+    std::fs::create_dir(host.work("real")).expect("a directory");
+    for name in ["sbatch", "srun", "squeue", "sacct", "scancel", "pinfold", "pinfold-slurm"] {
+        script(&host, &format!("real/{name}"), "#!/bin/sh\necho $0 >>called\nexit 99\n");
+    }
+    let program = host.programs().join("pinfold");
+    let line = format!(
+        "export PATH=$PWD/real:$PATH; {} slurm -- sbatch --wait -o out.txt --wrap 'command -v srun; srun echo here'",
+        program.display()
+    );
+    let done = host.shell(&line);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let wrote = host.wrote("out.txt");
+    assert!(wrote.lines().last() == Some("here") && !wrote.contains("/real/"), "{wrote}");
+    assert_eq!(host.wrote("called"), "", "nothing of the other was called");
+    let dir = shell(&host, "pinfold slurm --dir").out;
+    let names: Vec<String> = std::fs::read_dir(dir.trim())
+        .expect("a directory")
+        .flatten()
+        .map(|it| it.file_name().to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(names.len(), 10, "{names:?}");
+    // A job of these commands is no job of the other's.
+    let job = wrap(&host, &[], "pinfold submit -o /dev/null -e /dev/null -- true");
+    until(&host, &job.to_string(), "COMPLETED");
+    assert_eq!(call(&host, &["squeue", "-h", "-t", "all"]).code, Some(0));
+}
+
+/// As many members as an array may have.
+#[test]
+fn ten_thousand_members() {
+    let host = Host::with(Kind::Rootless, &["slots.queue_depth=100000"]);
+    let array = wrap(&host, &["-H", "-a", "0-9999"], "true").to_string();
+    assert_eq!(said(&host, &["squeue", "-h", "-o", "%i|%t"]), format!("{array}_[0-9999]|PD\n"));
+    assert_eq!(said(&host, &["squeue", "-h", "-r", "-o", "%i"]).lines().count(), 10_000);
+    assert_eq!(said(&host, &["scancel", &array]), "");
+    assert_eq!(said(&host, &["squeue", "-h"]), "");
+    let done = call(&host, &["sbatch", "-a", "0-10000", "--wrap", "true"]);
+    assert!(done.code == Some(1) && done.err.contains("Invalid job array specification"), "{done:?}");
+}

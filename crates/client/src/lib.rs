@@ -1,0 +1,10 @@
+//! Reaching a daemon, for programs that talk to one: `pinfold` and the commands in Slurm's words.
+//!
+//! Reading order: [`dial`] (the socket, the first words, a private daemon where none runs), [`failure`] (how a command
+//! fails). Absent here: what is asked.
+
+pub mod dial;
+pub mod failure;
+
+pub use dial::{Client, Dial, Welcome, unexpected};
+pub use failure::Failure;

@@ -1,0 +1,30 @@
+//! `sacctmgr` and `sshare`, as far as engines ask: whether an account is known, and which the user has. There are none to
+//! manage here, accounts being labels: the lists are empty, and nothing can be changed.
+
+use std::ffi::OsString;
+
+use crate::trouble::Trouble;
+
+/// `sacctmgr show|list ...`: nothing, and 0.
+///
+/// # Errors
+/// For any other verb.
+pub(crate) fn sacctmgr(arguments: &[OsString]) -> Result<u8, Trouble> {
+    let words = arguments.iter().map(|word| word.to_string_lossy().to_ascii_lowercase());
+    let verb = words.into_iter().find(|word| !word.starts_with('-')).unwrap_or_default();
+    match verb.as_str() {
+        verb if verb.len() > 1 && ("show".starts_with(verb) || "list".starts_with(verb)) => Ok(0),
+        "" => Err(Trouble::new("there is no interactive form: sacctmgr show ENTITY")),
+        other => Err(Trouble::new(format!(
+            "{other}: there are no accounts to manage: --account is a label here, see docs/slurm.md"
+        ))),
+    }
+}
+
+/// `sshare ...`: nothing, and 0.
+///
+/// # Errors
+/// None.
+pub(crate) fn sshare(_arguments: &[OsString]) -> Result<u8, Trouble> {
+    Ok(0)
+}

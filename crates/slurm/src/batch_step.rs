@@ -1,0 +1,106 @@
+//! The parent of a job's script or command, where a signal is wanted before the time limit. pinfold tells the job of that by
+//! SIGURG, which no program minds; this process hands the wanted signal to the script's shell (`B:`), or to the job's steps.
+
+use std::path::Path;
+use std::process::Command;
+
+use pinfold_sys::procfs::Proc;
+use pinfold_sys::signals::{self, Signals};
+use pinfold_sys::spawn;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::home::Label;
+use crate::inside::failed_to_execute;
+use crate::trouble::Trouble;
+
+/// The signal by which pinfold tells a job that its time limit comes.
+pub(crate) const TOLD: &str = "URG";
+
+/// Signals that end a process by default, and that are the script's to take: whoever ends the job sends them to all.
+const TAKEN: &[&str] = &["HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "ALRM", "CHLD", TOLD];
+
+/// A signal that is wanted before the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Wanted {
+    pub shell_only: bool,
+    pub signal: i32,
+    pub before_s: u64,
+}
+
+impl Wanted {
+    /// Whether it comes later than the job's start.
+    pub(crate) fn comes_later(self, limit_s: Option<u64>) -> bool {
+        limit_s.is_some_and(|limit| self.before_s < limit)
+    }
+}
+
+/// Runs the script to its end; ends as it did.
+///
+/// # Errors
+/// When it cannot be started.
+pub(crate) fn attend(
+    mut command: Command,
+    program: &Path,
+    label: &Label,
+    wanted: Wanted,
+) -> Result<u8, Trouble> {
+    let numbers: Vec<i32> = TAKEN.iter().filter_map(|name| signals::number(name)).collect();
+    let arrived = Signals::block(&numbers).map_err(|error| error.to_string())?;
+    let child = command.spawn().map_err(|error| failed_to_execute(program, &error))?;
+    let script = child.id();
+    drop((child, command));
+    let deliver = || {
+        let to = if wanted.shell_only { vec![script] } else { steps(script) };
+        to.into_iter().for_each(|pid| send(pid, wanted.signal));
+    };
+    if !wanted.comes_later(label.limit_s) {
+        // As in Slurm, where the limit is shorter than that.
+        deliver();
+    }
+    loop {
+        while let Some(signal) = arrived.next() {
+            if Some(signal.signal) == signals::number(TOLD) {
+                deliver();
+            }
+        }
+        while let Some(reaped) = spawn::reap() {
+            if reaped.pid != script {
+                continue;
+            }
+            if let Some(signal) = reaped.signal {
+                signals::end_self_by(signal);
+            }
+            let code = reaped.exit_code.unwrap_or_else(|| 128 + reaped.signal.unwrap_or(0));
+            return Ok(u8::try_from(code & 0xff).unwrap_or(1));
+        }
+        let _ = poll(&mut [PollFd::new(&arrived, PollFlags::IN)], None);
+    }
+}
+
+/// The `srun` of each step below a process.
+fn steps(script: u32) -> Vec<u32> {
+    let Ok(proc) = Proc::open(Path::new("/proc")) else { return Vec::new() };
+    let (mut found, mut open) = (Vec::new(), vec![script]);
+    while let Some(pid) = open.pop() {
+        match is_step(&proc, pid) {
+            true => found.push(pid),
+            false => open.extend(proc.children(pid).ok().flatten().unwrap_or_default()),
+        }
+    }
+    found
+}
+
+/// Whether a process is an `srun`.
+pub(crate) fn is_step(proc: &Proc, pid: u32) -> bool {
+    let text = proc.text(&format!("{pid}/comm")).ok().flatten().unwrap_or_default();
+    text.trim() == "srun"
+}
+
+/// Sends a signal to a process, if it is still there.
+pub(crate) fn send(pid: u32, signal: i32) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
+        let _ = kill_process(pid, signal);
+    }
+}

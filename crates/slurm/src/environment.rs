@@ -1,0 +1,248 @@
+//! The environment of jobs: what `--export` lets through, and what Slurm puts in.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::home::{self, Label};
+use crate::jobs::{CLUSTER, PARTITION};
+
+/// What a job has with `--export=NONE` too: without these few, programs do not find their user's things, nor the daemon.
+const ALWAYS: &[&str] = &[
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "PATH",
+    "LANG",
+    "TZ",
+    "TMPDIR",
+    "XDG_RUNTIME_DIR",
+    "PINFOLD_SOCKET",
+];
+
+/// What is exported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Export {
+    all: bool,
+    names: Vec<String>,
+    set: Vec<(String, String)>,
+}
+
+fn parse(text: &str) -> Export {
+    let mut export = Export { all: false, names: Vec::new(), set: Vec::new() };
+    for part in parts(text) {
+        match part.split_once('=') {
+            Some((name, value)) => export.set.push((name.to_owned(), value.to_owned())),
+            None if part.eq_ignore_ascii_case("ALL") => export.all = true,
+            None if part.eq_ignore_ascii_case("NONE") || part.eq_ignore_ascii_case("NIL") => {}
+            None => export.names.push(part),
+        }
+    }
+    export
+}
+
+/// Parts between commas; those within quotes do not part them, and the quotes go.
+fn parts(text: &str) -> Vec<String> {
+    let (mut all, mut part, mut quote) = (Vec::new(), String::new(), None);
+    for c in text.chars().chain([',']) {
+        match (quote, c) {
+            (None, ',') => all.push(std::mem::take(&mut part)),
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(open), c) if open == c => quote = None,
+            (_, c) => part.push(c),
+        }
+    }
+    all.into_iter().filter(|part| !part.is_empty()).collect()
+}
+
+/// Gives a command the environment that its job is to have.
+pub(crate) fn export(command: &mut Command, option: Option<&str>) {
+    let own = |command: &mut Command| {
+        command.env(home::VARIABLE, home::directory());
+        // A script's `srun` is never another Slurm's.
+        if let Some(commands) = commands().or_else(|| crate::within::directory(&crate::names()).ok()) {
+            command.env(COMMANDS, commands);
+        }
+    };
+    own(command);
+    let Some(option) = option else { return };
+    let export = parse(option);
+    if !export.all {
+        command.env_clear();
+        let kept = ALWAYS.iter().map(|name| (*name).to_owned()).chain(export.names);
+        command.envs(kept.filter_map(|name| Some((OsString::from(&name), std::env::var_os(&name)?))));
+        own(command);
+        command.env("SLURM_EXPORT_ENV", option);
+    }
+    command.envs(export.set);
+}
+
+/// Gives the tasks of a step what `--export` lets through; they are part of the job, and keep what it has of Slurm's and
+/// pinfold's.
+pub(crate) fn export_step(command: &mut Command, option: Option<&str>) {
+    let Some(export) = option.map(parse) else { return };
+    if !export.all {
+        command.env_clear();
+        let kept = |name: &str| {
+            ["SLURM", "PINFOLD_"].iter().any(|prefix| name.starts_with(prefix))
+                || ALWAYS.contains(&name)
+                || export.names.iter().any(|one| one == name)
+        };
+        command.envs(std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(kept)));
+    }
+    command.envs(export.set);
+}
+
+/// Variables of Slurm's that say something of a job; those of the one who asked are not the new job's.
+fn is_of_a_job(name: &str) -> bool {
+    const KEPT: &[&str] = &["SLURM_CONF", "SLURM_TIME_FORMAT", "SLURM_EXPORT_ENV", "SLURM_UMASK"];
+    name.starts_with("SLURM") && !KEPT.contains(&name)
+}
+
+/// Which of these variables a new job does not have.
+pub(crate) fn stale(names: impl IntoIterator<Item = String>) -> Vec<String> {
+    names.into_iter().filter(|name| is_of_a_job(name)).collect()
+}
+
+/// What a job's first process puts into its environment.
+pub(crate) fn of_job(
+    label: &Label,
+    job: u64,
+    member: Option<(u64, u32)>,
+    restarts: u32,
+    host: &str,
+) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    let mut set = |name: &str, value: String| drop(all.insert(name.to_owned(), value));
+    let (ntasks, cpus) = (label.ntasks.max(1), label.ntasks.max(1) * label.cpus_per_task.max(1));
+    for name in ["SLURM_JOB_ID", "SLURM_JOBID"] {
+        set(name, job.to_string());
+    }
+    for name in ["SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURMD_NODENAME", "SLURM_TOPOLOGY_ADDR"] {
+        set(name, host.to_owned());
+    }
+    for name in ["SLURM_JOB_NUM_NODES", "SLURM_NNODES"] {
+        set(name, "1".to_owned());
+    }
+    for name in ["SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS"] {
+        set(name, "0".to_owned());
+    }
+    for name in ["SLURM_NTASKS", "SLURM_NPROCS", "SLURM_TASKS_PER_NODE"] {
+        set(name, ntasks.to_string());
+    }
+    for name in ["SLURM_CPUS_ON_NODE", "SLURM_JOB_CPUS_PER_NODE"] {
+        set(name, cpus.to_string());
+    }
+    if label.cpus_per_task_said {
+        set("SLURM_CPUS_PER_TASK", label.cpus_per_task.to_string());
+    }
+    if let Some(bytes) = label.mem_bytes {
+        match label.mem_per_cpu {
+            true => set("SLURM_MEM_PER_CPU", ((bytes / u64::from(cpus)) >> 20).to_string()),
+            false => set("SLURM_MEM_PER_NODE", (bytes >> 20).to_string()),
+        }
+    }
+    set("SLURM_JOB_NAME", label.name.clone());
+    set("SLURM_SUBMIT_DIR", label.submit_directory.clone());
+    set("SLURM_SUBMIT_HOST", label.submit_host.clone());
+    let partition = Some(&label.partition).filter(|text| !text.is_empty()).cloned();
+    set("SLURM_JOB_PARTITION", partition.unwrap_or_else(|| PARTITION.to_owned()));
+    if !label.account.is_empty() {
+        set("SLURM_JOB_ACCOUNT", label.account.clone());
+    }
+    set("SLURM_JOB_QOS", if label.qos.is_empty() { "normal".to_owned() } else { label.qos.clone() });
+    set("SLURM_CLUSTER_NAME", CLUSTER.to_owned());
+    set("SLURM_RESTART_COUNT", restarts.to_string());
+    set("SLURM_JOB_START_TIME", crate::units::whole(crate::units::now_s()).to_string());
+    if let Some(user) = pinfold_sys::peer::user(pinfold_sys::peer::own_uid()) {
+        set("SLURM_JOB_USER", user.name);
+        set("SLURM_JOB_UID", pinfold_sys::peer::own_uid().to_string());
+    }
+    if let Some((array, index)) = member {
+        set("SLURM_ARRAY_JOB_ID", array.to_string());
+        set("SLURM_ARRAY_TASK_ID", index.to_string());
+        let spec =
+            label.array.as_deref().and_then(|text| text.parse::<pinfold_proto::array::ArraySpec>().ok());
+        if let Some(spec) = spec {
+            let (first, last) = (spec.indexes.first().copied(), spec.indexes.last().copied());
+            let step = spec.indexes.get(1).zip(first).map_or(1, |(second, first)| second - first);
+            set("SLURM_ARRAY_TASK_MIN", first.unwrap_or(0).to_string());
+            set("SLURM_ARRAY_TASK_MAX", last.unwrap_or(0).to_string());
+            set("SLURM_ARRAY_TASK_STEP", step.to_string());
+            set("SLURM_ARRAY_TASK_COUNT", spec.indexes.len().to_string());
+        }
+    }
+    all
+}
+
+/// The search path with the directory of these commands before all others, so that a script's `srun` is this one.
+pub(crate) fn path_with_commands() -> Option<OsString> {
+    let commands = commands()?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let rest = std::env::split_paths(&path).filter(|dir| *dir != commands);
+    std::env::join_paths([commands.clone()].into_iter().chain(rest)).ok()
+}
+
+/// The directory of these commands: as `pinfold slurm` names it, else where this one was called from.
+pub(crate) fn commands() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os(COMMANDS).filter(|dir| !dir.is_empty()) {
+        return Some(PathBuf::from(named));
+    }
+    let own = std::env::current_exe().ok()?;
+    let called = PathBuf::from(std::env::args_os().next()?);
+    let beside = called.parent().filter(|dir| !dir.as_os_str().is_empty()).map(Path::to_path_buf);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_ours = |dir: &PathBuf| {
+        dir.is_absolute() && std::fs::canonicalize(dir.join("sbatch")).is_ok_and(|found| found == own)
+    };
+    beside.into_iter().chain(std::env::split_paths(&path)).find(is_ours)
+}
+
+/// Names the directory of the commands, see `pinfold slurm --dir`.
+pub(crate) const COMMANDS: &str = "PINFOLD_SLURM_COMMANDS";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exports() {
+        let check = |text: &str, all: bool, names: &[&str], set: &[(&str, &str)]| {
+            let export = parse(text);
+            let own = |pair: &(&str, &str)| (pair.0.to_owned(), pair.1.to_owned());
+            assert_eq!((export.all, export.names), (all, names.iter().map(|it| (*it).to_owned()).collect()));
+            assert_eq!(export.set, set.iter().map(own).collect::<Vec<_>>(), "{text}");
+        };
+        check("ALL", true, &[], &[]);
+        check("NONE", false, &[], &[]);
+        check("ALL,A=1,B='x,y'", true, &[], &[("A", "1"), ("B", "x,y")]);
+        check("HOME,A=", false, &["HOME"], &[("A", "")]);
+    }
+
+    #[test]
+    fn a_member_of_an_array() {
+        let label =
+            Label { array: Some("2-8:3%2".to_owned()), ntasks: 2, cpus_per_task: 3, ..Label::default() };
+        let all = of_job(&label, 15, Some((12, 5)), 1, "h1");
+        let check =
+            |name: &str, want: &str| assert_eq!(all.get(name).map(String::as_str), Some(want), "{name}");
+        check("SLURM_JOB_ID", "15");
+        check("SLURM_ARRAY_JOB_ID", "12");
+        check("SLURM_ARRAY_TASK_ID", "5");
+        check("SLURM_ARRAY_TASK_MIN", "2");
+        check("SLURM_ARRAY_TASK_MAX", "8");
+        check("SLURM_ARRAY_TASK_STEP", "3");
+        check("SLURM_ARRAY_TASK_COUNT", "3");
+        check("SLURM_CPUS_ON_NODE", "6");
+        check("SLURM_RESTART_COUNT", "1");
+        assert_eq!(all.get("SLURM_CPUS_PER_TASK"), None, "it was not asked for");
+    }
+
+    #[test]
+    fn another_jobs_variables_go() {
+        let names = ["SLURM_JOB_ID", "SLURM_CONF", "SLURMD_NODENAME", "SLURP", "PATH"];
+        assert_eq!(stale(names.map(str::to_owned)), ["SLURM_JOB_ID", "SLURMD_NODENAME"]);
+    }
+}

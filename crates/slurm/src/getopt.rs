@@ -1,0 +1,301 @@
+//! Options as `getopt_long` reads them: short ones in a row, values joined or apart, long ones by any prefix that is theirs
+//! alone.
+//!
+//! Absent here: which options a command has ([`crate::options`]), and what their values mean.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// Whether an option has a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// It has none.
+    Nothing,
+    /// It must have one.
+    Value,
+    /// It may have one, joined to it.
+    Maybe,
+}
+
+/// What becomes of an option here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// It does what Slurm does.
+    Same,
+    /// It is taken, and changes nothing on one host of pinfold's.
+    Ignored,
+    /// It asks for what is not there; in Slurm's words.
+    Refused(&'static str),
+}
+
+/// One option of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Opt {
+    /// Its long name; empty: it has none.
+    pub long: &'static str,
+    /// Its letter.
+    pub short: Option<char>,
+    /// Whether it has a value.
+    pub takes: Takes,
+    /// What becomes of it.
+    pub meaning: Meaning,
+}
+
+/// An option that was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Given {
+    /// Its long name; where it has none, its letter.
+    pub name: String,
+    /// Its value.
+    pub value: Option<String>,
+}
+
+/// Whether options may stand behind operands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// The first operand ends them: what follows belongs to a command.
+    Strict,
+    /// They may stand anywhere.
+    Free,
+}
+
+/// Options and operands in their order.
+///
+/// # Errors
+/// In the words of getopt, for an option that is not known, is not the only one with that beginning, or lacks its value;
+/// in Slurm's, for one that is refused.
+pub(crate) fn parse(
+    table: &[Opt],
+    words: &[OsString],
+    order: Order,
+) -> Result<(Vec<Given>, Vec<OsString>), String> {
+    let (mut given, mut operands) = (Vec::new(), Vec::new());
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let bytes = word.as_bytes();
+        if bytes == b"--" {
+            operands.extend(words.cloned());
+            break;
+        } else if let Some(long) = bytes.strip_prefix(b"--") {
+            given.push(long_option(table, long, &mut words)?);
+        } else if bytes.len() > 1 && bytes[0] == b'-' {
+            short_options(table, &bytes[1..], &mut words, &mut given)?;
+        } else {
+            operands.push(word.clone());
+            if order == Order::Strict {
+                operands.extend(words.cloned());
+                break;
+            }
+        }
+    }
+    Ok((given, operands))
+}
+
+fn text(bytes: &[u8]) -> String {
+    OsStr::from_bytes(bytes).to_string_lossy().into_owned()
+}
+
+fn taken(opt: &Opt, value: Option<String>) -> Result<Given, String> {
+    if let Meaning::Refused(why) = opt.meaning
+        && value.as_deref() != Some("none")
+    {
+        return Err(format!("{}: {why}", shown(opt)));
+    }
+    let name = match (opt.long, opt.short) {
+        ("", Some(letter)) => letter.to_string(),
+        (long, _) => long.to_owned(),
+    };
+    Ok(Given { name, value })
+}
+
+/// An option as people write it.
+pub(crate) fn shown(opt: &Opt) -> String {
+    match (opt.long, opt.short) {
+        ("", Some(letter)) => format!("-{letter}"),
+        (long, _) => format!("--{long}"),
+    }
+}
+
+fn long_option<'a>(
+    table: &[Opt],
+    word: &[u8],
+    rest: &mut impl Iterator<Item = &'a OsString>,
+) -> Result<Given, String> {
+    let at = word.iter().position(|&byte| byte == b'=');
+    let (name, joined) = (text(&word[..at.unwrap_or(word.len())]), at.map(|at| text(&word[at + 1..])));
+    let opt = named(table, &name)?;
+    let value = match (opt.takes, joined) {
+        (Takes::Nothing, Some(_)) => {
+            return Err(format!("option '--{}' doesn't allow an argument", opt.long));
+        }
+        (Takes::Nothing, None) | (Takes::Maybe, None) => None,
+        (_, Some(value)) => Some(value),
+        (Takes::Value, None) => {
+            let next = rest.next().map(|word| text(word.as_bytes()));
+            Some(next.ok_or_else(|| format!("option '--{}' requires an argument", opt.long))?)
+        }
+    };
+    taken(opt, value)
+}
+
+/// The option with this name, or with this beginning if it is the only one.
+fn named<'a>(table: &'a [Opt], name: &str) -> Result<&'a Opt, String> {
+    if let Some(exact) = table.iter().find(|opt| opt.long == name && !name.is_empty()) {
+        return Ok(exact);
+    }
+    let mut begin = table.iter().filter(|opt| !name.is_empty() && opt.long.starts_with(name));
+    match (begin.next(), begin.next()) {
+        (Some(one), None) => Ok(one),
+        (Some(one), Some(two)) => {
+            let all: Vec<String> =
+                [one, two].into_iter().chain(begin).map(|opt| format!("'--{}'", opt.long)).collect();
+            Err(format!("option '--{name}' is ambiguous; possibilities: {}", all.join(" ")))
+        }
+        (None, _) => Err(format!("unrecognized option '--{name}'")),
+    }
+}
+
+fn short_options<'a>(
+    table: &[Opt],
+    word: &[u8],
+    rest: &mut impl Iterator<Item = &'a OsString>,
+    given: &mut Vec<Given>,
+) -> Result<(), String> {
+    let mut left = word;
+    while let Some((&byte, after)) = left.split_first() {
+        let letter = char::from(byte);
+        let opt = table.iter().find(|opt| opt.short == Some(letter));
+        let opt = opt.ok_or_else(|| format!("invalid option -- '{letter}'"))?;
+        let value = match opt.takes {
+            Takes::Nothing => {
+                given.push(taken(opt, None)?);
+                left = after;
+                continue;
+            }
+            Takes::Maybe => (!after.is_empty()).then(|| text(after)),
+            Takes::Value if !after.is_empty() => Some(text(after.strip_prefix(b"=").unwrap_or(after))),
+            Takes::Value => {
+                let next = rest.next().map(|word| text(word.as_bytes()));
+                Some(next.ok_or_else(|| format!("option requires an argument -- '{letter}'"))?)
+            }
+        };
+        given.push(taken(opt, value)?);
+        return Ok(());
+    }
+    Ok(())
+}
+
+/// The words of a line as a shell would part them: at blanks outside of quotes; a backslash takes the next character as it
+/// is; `#` at the start of a word ends the line.
+pub(crate) fn words_of(line: &[u8]) -> Vec<OsString> {
+    let (mut words, mut word, mut quote, mut inside) = (Vec::new(), Vec::new(), None, false);
+    let mut bytes = line.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match (quote, byte) {
+            (None, b'#') if !inside => break,
+            (None, b'\'' | b'"') => (quote, inside) = (Some(byte), true),
+            (Some(open), byte) if open == byte => quote = None,
+            (None | Some(b'"'), b'\\') => {
+                inside = true;
+                word.extend(bytes.next());
+            }
+            (None, byte) if byte.is_ascii_whitespace() => {
+                if std::mem::take(&mut inside) {
+                    words.push(OsString::from_vec(std::mem::take(&mut word)));
+                }
+            }
+            (_, byte) => {
+                inside = true;
+                word.push(byte);
+            }
+        }
+    }
+    if inside {
+        words.push(OsString::from_vec(word));
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const TABLE: &[Opt] = &[
+        Opt { long: "jobs", short: Some('j'), takes: Takes::Maybe, meaning: Meaning::Same },
+        Opt { long: "job-name", short: Some('J'), takes: Takes::Value, meaning: Meaning::Same },
+        Opt { long: "nodes", short: Some('N'), takes: Takes::Value, meaning: Meaning::Same },
+        Opt { long: "noheader", short: Some('h'), takes: Takes::Nothing, meaning: Meaning::Same },
+        Opt { long: "verbose", short: Some('v'), takes: Takes::Nothing, meaning: Meaning::Ignored },
+        Opt { long: "gpus", short: Some('G'), takes: Takes::Value, meaning: Meaning::Refused("no GPU") },
+        Opt { long: "", short: Some('I'), takes: Takes::Maybe, meaning: Meaning::Same },
+    ];
+
+    #[track_caller]
+    fn check(words: &str, order: Order, want: &str) {
+        let words: Vec<OsString> = words.split('|').filter(|w| !w.is_empty()).map(OsString::from).collect();
+        let got = match parse(TABLE, &words, order) {
+            Err(error) => error,
+            Ok((given, operands)) => {
+                let given =
+                    given.iter().map(|it| format!("{}={}", it.name, it.value.as_deref().unwrap_or("-")));
+                let operands = operands.iter().map(|word| word.to_string_lossy().into_owned());
+                given.chain(["+".to_owned()]).chain(operands).collect::<Vec<_>>().join(" ")
+            }
+        };
+        assert_eq!(got, want, "{words:?}");
+    }
+
+    #[test]
+    fn options_and_operands() {
+        check("-N1|-J|x|run|-h", Order::Strict, "nodes=1 job-name=x + run -h");
+        check("-N=1|a|-h", Order::Free, "nodes=1 noheader=- + a");
+        check(
+            "--jobs=1,2|--jo=3",
+            Order::Free,
+            "option '--jo' is ambiguous; possibilities: '--jobs' '--job-name'",
+        );
+        check(
+            "--job=1|--job|x",
+            Order::Free,
+            "option '--job' is ambiguous; possibilities: '--jobs' '--job-name'",
+        );
+        check("--jobs|x", Order::Free, "jobs=- + x");
+        check("--nod|2|--noh", Order::Free, "nodes=2 noheader=- +");
+        check("-vvh|-j1", Order::Free, "verbose=- verbose=- noheader=- jobs=1 +");
+        check("-vN|1|--|-h", Order::Free, "verbose=- nodes=1 + -h");
+        check("-I|-I5", Order::Free, "I=- I=5 +");
+        check("-|x", Order::Free, "+ - x");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        check("--foo", Order::Free, "unrecognized option '--foo'");
+        check("-z", Order::Free, "invalid option -- 'z'");
+        check("-N", Order::Free, "option requires an argument -- 'N'");
+        check("--nodes", Order::Free, "option '--nodes' requires an argument");
+        check("--noheader=1", Order::Free, "option '--noheader' doesn't allow an argument");
+        check("-G|1", Order::Free, "--gpus: no GPU");
+        check("-1", Order::Free, "invalid option -- '1'");
+        check("--=", Order::Free, "unrecognized option '--'");
+    }
+
+    #[test]
+    fn lines_are_parted_as_a_shell_does() {
+        let check = |line: &str, want: &[&str]| assert_eq!(words_of(line.as_bytes()), want, "{line}");
+        check(" -J 'a b' --mem=4G  ", &["-J", "a b", "--mem=4G"]);
+        check("--wrap=\"echo \\\"x\\\" 'y'\" # why", &["--wrap=echo \"x\" 'y'"]);
+        check("-o a#b -e \\#c ''", &["-o", "a#b", "-e", "#c", ""]);
+        check("'open", &["open"]);
+        check("", &[]);
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_words_never_panic(words in proptest::collection::vec(proptest::collection::vec(1..=255u8, 0..12), 0..8)) {
+            let words: Vec<OsString> = words.into_iter().map(OsString::from_vec).collect();
+            let _ = parse(TABLE, &words, Order::Free);
+            words.iter().for_each(|word| drop(words_of(word.as_bytes())));
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The first process of a job that these commands asked for: puts Slurm's variables into its environment, opens its files,
+//! and becomes the script or command. Where a signal is wanted before the time limit it stays, as the parent of that.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::environment;
+use crate::home::{Home, Label};
+use crate::pattern::{Meant, expand};
+use crate::trouble::Trouble;
+
+/// The word before a job's directory, by which this program knows that it is inside.
+pub(crate) const INSIDE: &str = "--inside";
+/// The files in a job's directory: what is known of it,
+pub(crate) const JOB_FILE: &str = "job.json";
+/// and its script.
+pub(crate) const SCRIPT_FILE: &str = "slurm_script";
+/// Names the directory in the job's environment.
+pub(crate) const SPOOL: &str = "PINFOLD_SLURM_JOB";
+
+/// What it exits with when its output cannot be opened, or its script cannot be read.
+const UNUSABLE: u8 = 53;
+
+/// Of the job that this process is part of: its number, and its array and index.
+pub(crate) fn own() -> Option<(u64, Option<(u64, u32)>)> {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+    let job = number("PINFOLD_JOB_ID")?;
+    let index = number("PINFOLD_ARRAY_INDEX").and_then(|index| u32::try_from(index).ok());
+    Some((job, number("PINFOLD_ARRAY_ID").zip(index)))
+}
+
+fn unusable(text: String) -> Trouble {
+    Trouble { status: UNUSABLE, ..Trouble::new(text) }
+}
+
+/// `--inside SPOOL [ARGUMENTS...]`.
+///
+/// # Errors
+/// When it cannot become what it is to become.
+pub(crate) fn inside(arguments: &[OsString]) -> Result<u8, Trouble> {
+    let spool = PathBuf::from(arguments.first().ok_or_else(|| unusable("no job is named".to_owned()))?);
+    let text = std::fs::read(spool.join(JOB_FILE))
+        .map_err(|error| unusable(format!("{}: {error}", spool.join(JOB_FILE).display())))?;
+    let mut label: Label = serde_json::from_slice(&text)
+        .map_err(|error| unusable(format!("{}: {error}", spool.join(JOB_FILE).display())))?;
+    let (job, member) = own().ok_or_else(|| unusable("this is no job of pinfold's".to_owned()))?;
+    let host = pinfold_sys::peer::host_name();
+    let restarts = count_starts(&spool, job);
+    if !label.batch {
+        // Whoever asked for it does not know its number.
+        label.job = job;
+        let instance = std::env::var("PINFOLD_INSTANCE").unwrap_or_default();
+        let _ = Home::of(&instance).add(&label);
+        if label.granted {
+            crate::say::info("salloc", &format!("Granted job allocation {job}"));
+        }
+    }
+    let mut variables = environment::of_job(&label, job, member, restarts, &host);
+    if let Ok(cpus) = std::env::var("PINFOLD_CPUS") {
+        variables.insert("SLURM_JOB_CPUS".to_owned(), cpus);
+    }
+    let first =
+        || arguments.get(1).map(PathBuf::from).ok_or_else(|| unusable("no command is named".to_owned()));
+    let program = if label.batch { spool.join(SCRIPT_FILE) } else { first()? };
+    let words = if label.batch { &arguments[1..] } else { arguments.get(2..).unwrap_or_default() };
+    let mut command = Command::new(&program);
+    command.args(words);
+    dress(&mut command, &variables, &spool);
+    if label.batch {
+        redirect(&mut command, &label, job, member, &host, restarts > 0)?;
+    }
+    if let Some(wanted) = label.signal.filter(|_| label.limit_s.is_some()) {
+        return crate::batch_step::attend(command, &program, &label, wanted);
+    }
+    let error = command.exec();
+    Err(failed_to_execute(&program, &error))
+}
+
+/// A program that cannot be executed, with a shell's exit status.
+pub(crate) fn failed_to_execute(program: &Path, error: &std::io::Error) -> Trouble {
+    let status = if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
+    Trouble { status, ..Trouble::new(format!("{}: {error}", program.display())) }
+}
+
+/// Gives a command a job's environment.
+fn dress(command: &mut Command, variables: &BTreeMap<String, String>, spool: &Path) {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for name in environment::stale(names) {
+        command.env_remove(name);
+    }
+    command.envs(variables).env(SPOOL, spool);
+    if let Some(path) = environment::path_with_commands() {
+        command.env("PATH", path);
+    }
+}
+
+/// How often this job was started before, as files in its directory say.
+fn count_starts(spool: &Path, job: u64) -> u32 {
+    (0..1000)
+        .find(|count| {
+            let name = spool.join(format!("start-{job}-{count}"));
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(name).is_ok()
+        })
+        .unwrap_or(0)
+}
+
+fn redirect(
+    command: &mut Command,
+    label: &Label,
+    job: u64,
+    member: Option<(u64, u32)>,
+    host: &str,
+    again: bool,
+) -> Result<(), Trouble> {
+    let user = pinfold_sys::peer::user(pinfold_sys::peer::own_uid());
+    let user = user.map(|user| user.name).unwrap_or_default();
+    let meant = Meant {
+        job,
+        array: member.map_or(job, |(array, _)| array),
+        index: member.map(|(_, index)| index),
+        user: &user,
+        name: &label.name,
+        host,
+        ..Meant::default()
+    };
+    let append = label.append || again;
+    let out = open(&expand(&label.output, &meant), append)?;
+    let err = match label.error.as_ref().map(|error| expand(error, &meant)) {
+        Some(error) if error != expand(&label.output, &meant) => open(&error, append)?,
+        _ => {
+            out.try_clone().map_err(|error| unusable(format!("failed to share the output file: {error}")))?
+        }
+    };
+    let input = label.input.as_ref().map_or_else(|| "/dev/null".to_owned(), |input| expand(input, &meant));
+    let input = File::open(&input).map_err(|error| unusable(format!("could not open {input}: {error}")))?;
+    command.stdin(input).stdout(out).stderr(err);
+    Ok(())
+}
+
+/// Opens a file for output. Both streams may write to one: what is written goes to its end.
+pub(crate) fn open(name: &str, append: bool) -> Result<File, Trouble> {
+    let path = Path::new(if name == "none" { "/dev/null" } else { name });
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    let file = options.open(path);
+    let file = match file {
+        Ok(file) if !append && file.metadata().is_ok_and(|found| found.is_file()) => {
+            file.set_len(0).map(|()| file)
+        }
+        other => other,
+    };
+    file.map_err(|error| unusable(format!("Could not open stdout file {}: {error}", path.display())))
+}
+
+/// Streams of a step.
+pub(crate) fn stdio(file: Option<File>) -> Stdio {
+    file.map_or_else(Stdio::inherit, Stdio::from)
+}

@@ -1,0 +1,474 @@
+//! Jobs as Slurm's commands show them: what the daemon knows, with the labels beside it.
+//!
+//! Absent here: how fields are written (`fields`), and which jobs a command picks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pinfold_client::{Client, Dial, Failure, unexpected};
+use pinfold_proto::array::show_indexes;
+use pinfold_proto::view::{JobView, ReportView, StatusView};
+use pinfold_proto::wire::{Piece, Reply, Request, Select};
+use pinfold_proto::{End, JobState};
+
+use crate::home::{Home, Known, Label, Step};
+use crate::units;
+
+/// The name of the one cluster, by which a job's own environment tells it from a real one.
+pub(crate) const CLUSTER: &str = "pinfold";
+/// The one partition that is there by itself; others are labels.
+pub(crate) const PARTITION: &str = "pinfold";
+/// How long `squeue --states=all` shows what is over, as `scontrol show config` says it, in seconds.
+pub(crate) const MIN_JOB_AGE_S: u64 = 300;
+
+/// How many jobs that are over are asked about by their numbers, the newest.
+const ASKED_MAX: usize = 4000;
+
+/// A job's state in Slurm's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum State {
+    Pending,
+    Running,
+    Suspended,
+    Completed,
+    Cancelled,
+    Failed,
+    Timeout,
+    NodeFail,
+    OutOfMemory,
+}
+
+impl State {
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Pending,
+        Self::Running,
+        Self::Suspended,
+        Self::Completed,
+        Self::Cancelled,
+        Self::Failed,
+        Self::Timeout,
+        Self::NodeFail,
+        Self::OutOfMemory,
+    ];
+
+    pub(crate) const fn long(self) -> &'static str {
+        match self {
+            Self::Pending => "PENDING",
+            Self::Running => "RUNNING",
+            Self::Suspended => "SUSPENDED",
+            Self::Completed => "COMPLETED",
+            Self::Cancelled => "CANCELLED",
+            Self::Failed => "FAILED",
+            Self::Timeout => "TIMEOUT",
+            Self::NodeFail => "NODE_FAIL",
+            Self::OutOfMemory => "OUT_OF_MEMORY",
+        }
+    }
+
+    pub(crate) const fn compact(self) -> &'static str {
+        match self {
+            Self::Pending => "PD",
+            Self::Running => "R",
+            Self::Suspended => "S",
+            Self::Completed => "CD",
+            Self::Cancelled => "CA",
+            Self::Failed => "F",
+            Self::Timeout => "TO",
+            Self::NodeFail => "NF",
+            Self::OutOfMemory => "OOM",
+        }
+    }
+
+    pub(crate) const fn is_over(self) -> bool {
+        !matches!(self, Self::Pending | Self::Running | Self::Suspended)
+    }
+}
+
+/// What a job used, where that is told.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Used {
+    pub user_s: f64,
+    pub system_s: f64,
+    pub peak_bytes: u64,
+    pub mean_bytes: u64,
+    pub virtual_bytes: u64,
+    pub read_bytes: u64,
+    pub written_bytes: u64,
+}
+
+/// One job, or the members of an array that wait, in one row.
+#[derive(Debug, Clone)]
+pub(crate) struct Job {
+    pub job: u64,
+    /// The array and the index in it.
+    pub member: Option<(u64, u32)>,
+    /// Of members in one row, their indexes.
+    pub members: Vec<u32>,
+    pub name: String,
+    pub user: String,
+    pub phase: JobState,
+    pub state: State,
+    pub cores: u32,
+    pub claim_bytes: Option<u64>,
+    pub submitted_s: f64,
+    pub started_s: Option<f64>,
+    pub ended_s: Option<f64>,
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    pub reason: Option<String>,
+    pub end: Option<End>,
+    /// How long it may run, in seconds.
+    pub limit_s: Option<u64>,
+    pub begin_s: Option<f64>,
+    pub comment: String,
+    /// Whether a job is not over that it is to start after.
+    pub waits: bool,
+    pub suspended_s: f64,
+    pub requeues: u32,
+    pub priority: u8,
+    pub pids: Vec<u32>,
+    pub command: Vec<String>,
+    pub used: Option<Used>,
+    pub label: Label,
+    pub steps: Vec<Step>,
+}
+
+impl Job {
+    fn new(view: &JobView, known: &Known) -> Self {
+        let label = label_of(view.job, view.array_id, known);
+        let cores = cores_of(&label, None);
+        let mut job = Self {
+            job: view.job,
+            member: view.array_id.zip(view.array_index),
+            members: Vec::new(),
+            name: view.name.clone(),
+            user: view.user.clone(),
+            phase: view.state,
+            state: State::Pending,
+            cores,
+            claim_bytes: label.mem_bytes,
+            submitted_s: view.submitted_s,
+            started_s: view.started_s,
+            ended_s: view.ended_s,
+            exit_code: view.exit_code,
+            signal: view.signal,
+            reason: view.reason.clone(),
+            end: view.end,
+            limit_s: view.timeout_s.map(units::whole),
+            begin_s: view.begin_s,
+            comment: view.comment.clone().unwrap_or_default(),
+            waits: false,
+            suspended_s: 0.0,
+            requeues: 0,
+            priority: view.priority,
+            pids: view.pids.clone(),
+            command: Vec::new(),
+            used: None,
+            steps: Vec::new(),
+            label,
+        };
+        job.finish(known);
+        job
+    }
+
+    fn of_report(view: ReportView, known: &Known) -> Self {
+        let label = label_of(view.job, view.array_id, known);
+        let cores = cores_of(&label, Some(view.cores));
+        let mut job = Self {
+            job: view.job,
+            member: view.array_id.zip(view.array_index),
+            members: Vec::new(),
+            name: view.name,
+            user: view.user,
+            phase: view.state,
+            state: State::Pending,
+            cores,
+            claim_bytes: view.claim_bytes.or(label.mem_bytes),
+            submitted_s: view.submitted_s,
+            started_s: view.started_s,
+            ended_s: view.ended_s,
+            exit_code: view.exit_code,
+            signal: view.signal,
+            reason: view.reason,
+            end: view.end,
+            limit_s: view.timeout_s.map(units::whole),
+            begin_s: view.begin_s,
+            comment: view.comment.unwrap_or_default(),
+            waits: false,
+            suspended_s: view.suspended_s,
+            requeues: view.requeues,
+            priority: view.priority,
+            pids: Vec::new(),
+            command: view.command,
+            used: Some(Used {
+                user_s: view.cpu_user_s,
+                system_s: view.cpu_system_s,
+                peak_bytes: view.memory_peak_bytes,
+                mean_bytes: view.memory_mean_bytes,
+                virtual_bytes: view.virtual_peak_bytes,
+                read_bytes: view.io_read_bytes,
+                written_bytes: view.io_write_bytes,
+            }),
+            steps: known.steps.get(&view.job).cloned().unwrap_or_default(),
+            label,
+        };
+        job.finish(known);
+        job
+    }
+
+    fn finish(&mut self, known: &Known) {
+        if !self.label.name.is_empty() {
+            self.name.clone_from(&self.label.name);
+        }
+        let cancelled = known.cancelled.contains_key(&self.job);
+        self.state = self.state_of(cancelled);
+    }
+
+    fn state_of(&self, cancelled: bool) -> State {
+        match self.phase {
+            JobState::Queued | JobState::Held => State::Pending,
+            // What the host froze goes on by itself: to an engine it runs.
+            JobState::Frozen | JobState::Parked if self.is_suspended() && shows_suspended() => {
+                State::Suspended
+            }
+            JobState::Running | JobState::Frozen | JobState::Parked => State::Running,
+            JobState::Exited => {
+                let killed = self.reason.as_deref().is_some_and(|reason| reason.starts_with("killed:"));
+                let told = self.signal == Some(pinfold_sys::signals::SIGTERM);
+                match (self.exit_code, self.signal) {
+                    _ if self.end == Some(End::Timeout) => State::Timeout,
+                    _ if cancelled || killed || told => State::Cancelled,
+                    (Some(0), _) => State::Completed,
+                    (Some(_), _) | (_, Some(_)) => State::Failed,
+                    (None, None) if self.started_s.is_none() => State::Cancelled,
+                    (None, None) => State::NodeFail,
+                }
+            }
+        }
+    }
+
+    /// Whether its user, or an operator, suspended it.
+    fn is_suspended(&self) -> bool {
+        self.reason.as_deref().is_some_and(|reason| reason.starts_with("a user or operator"))
+    }
+
+    /// Its number as Slurm shows it: `12`, `12_3`, `12_[4-9%2]`.
+    pub(crate) fn shown(&self) -> String {
+        match self.member {
+            Some((array, _)) if !self.members.is_empty() => {
+                let at_most = self.label.array.as_deref().and_then(|array| array.split_once('%'));
+                let at_most = at_most.map(|(_, most)| format!("%{most}")).unwrap_or_default();
+                format!("{array}_[{}{at_most}]", show_indexes(&self.members))
+            }
+            Some((array, index)) => format!("{array}_{index}"),
+            None => self.job.to_string(),
+        }
+    }
+
+    /// The array's number, or its own.
+    pub(crate) fn array(&self) -> u64 {
+        self.member.map_or(self.job, |(array, _)| array)
+    }
+
+    pub(crate) fn partition(&self) -> &str {
+        if self.label.partition.is_empty() { PARTITION } else { &self.label.partition }
+    }
+
+    /// How long it has run, in seconds.
+    pub(crate) fn elapsed_s(&self, now_s: f64) -> u64 {
+        let end = self.ended_s.unwrap_or(now_s);
+        self.started_s.map_or(0, |start| units::whole(end - start))
+    }
+
+    /// Why it waits, or is as it is, as a word of Slurm's.
+    pub(crate) fn reason_word(&self) -> &'static str {
+        match self.state {
+            State::Pending if self.phase == JobState::Held => "JobHeldUser",
+            State::Pending if self.waits => "Dependency",
+            State::Pending if self.begin_s.is_some_and(|at| at > units::now_s()) => "BeginTime",
+            State::Pending if self.label.array.as_deref().is_some_and(|array| array.contains('%')) => {
+                "JobArrayTaskLimit"
+            }
+            State::Pending => "Resources",
+            State::Cancelled if self.end == Some(End::Dependency) => "DependencyNeverSatisfied",
+            State::Failed => "NonZeroExitCode",
+            State::Timeout => "TimeLimit",
+            State::NodeFail => "NodeDown",
+            State::OutOfMemory => "OutOfMemory",
+            _ => "None",
+        }
+    }
+
+    /// The pair of exit code and signal.
+    pub(crate) fn exit(&self) -> (i32, i32) {
+        (self.exit_code.unwrap_or(0), self.signal.unwrap_or(0))
+    }
+
+    /// The command as people know it.
+    pub(crate) fn command_shown(&self) -> String {
+        if self.label.command.is_empty() { self.command.join(" ") } else { self.label.command.clone() }
+    }
+}
+
+/// Whether a job that its user suspended is shown as such; to several engines it would be over.
+fn shows_suspended() -> bool {
+    std::env::var("PINFOLD_SLURM_SUSPENDED").is_ok_and(|value| value == "1")
+}
+
+fn label_of(job: u64, array: Option<u64>, known: &Known) -> Label {
+    let label = known.labels.get(&job).or_else(|| array.and_then(|array| known.labels.get(&array)));
+    label.cloned().unwrap_or_default()
+}
+
+fn cores_of(label: &Label, told: Option<u32>) -> u32 {
+    let asked = label.ntasks.max(1).saturating_mul(label.cpus_per_task.max(1));
+    told.filter(|&cores| cores > 0).unwrap_or(asked)
+}
+
+/// Members of an array that wait, in one row with the first of them.
+pub(crate) fn in_rows(jobs: Vec<Job>) -> Vec<Job> {
+    let mut rows: Vec<Job> = Vec::with_capacity(jobs.len());
+    let mut open: BTreeMap<(u64, &'static str), usize> = BTreeMap::new();
+    for mut job in jobs {
+        let Some((array, index)) = job.member.filter(|_| job.state == State::Pending) else {
+            rows.push(job);
+            continue;
+        };
+        match open.get(&(array, job.reason_word())) {
+            Some(&at) => rows[at].members.push(index),
+            None => {
+                open.insert((array, job.reason_word()), rows.len());
+                job.members.push(index);
+                rows.push(job);
+            }
+        }
+    }
+    rows
+}
+
+/// The daemon, with what is known of its jobs.
+pub(crate) struct Cluster {
+    pub client: Client,
+    pub home: Home,
+    pub known: Known,
+}
+
+impl Cluster {
+    pub(crate) fn connect() -> Result<Self, Failure> {
+        let client = Dial::new(None, false).connect()?;
+        let home = Home::of(&client.welcome.instance);
+        let known = home.read();
+        Ok(Self { client, home, known })
+    }
+
+    fn status(&mut self, jobs: Vec<u64>, all: bool) -> Result<StatusView, Failure> {
+        match self.client.ask(&Request::Status { jobs, all, at_us: None })? {
+            Reply::Status(view) => Ok(view),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The host, without jobs that are over.
+    pub(crate) fn host(&mut self) -> Result<StatusView, Failure> {
+        self.status(Vec::new(), false)
+    }
+
+    fn made(&mut self, views: &[JobView]) -> Result<Vec<Job>, Failure> {
+        let mut jobs: Vec<Job> = views.iter().map(|view| Job::new(view, &self.known)).collect();
+        let depends = |job: &Job| job.state == State::Pending && !job.label.dependency.is_empty();
+        if jobs.iter().any(depends) {
+            let view = self.status(Vec::new(), false)?;
+            let live = view.jobs.iter().flat_map(|job| [Some(job.job), job.array_id]).flatten();
+            let live: BTreeSet<u64> = live.collect();
+            for job in jobs.iter_mut().filter(|job| depends(job)) {
+                job.waits = crate::dependency::numbers(&job.label.dependency).any(|job| live.contains(&job));
+            }
+        }
+        Ok(jobs)
+    }
+
+    /// Those that are not over; with `recent` also those that ended a short while ago.
+    pub(crate) fn jobs(&mut self, recent: bool) -> Result<Vec<Job>, Failure> {
+        let view = self.status(Vec::new(), recent)?;
+        let mut jobs = self.made(&view.jobs)?;
+        if recent {
+            // One that ran for long may have ended just now, and many have been asked for since.
+            let told: BTreeSet<u64> = jobs.iter().map(|job| job.job).collect();
+            let oldest = jobs.iter().filter(|job| job.state.is_over()).map(|job| job.job).min().unwrap_or(0);
+            let left = self.known.labels.keys().rev().copied().filter(|job| *job < oldest);
+            let left: Vec<u64> = left.filter(|job| !told.contains(job)).take(ASKED_MAX).collect();
+            jobs.extend(self.named(&left)?);
+            let since = units::now_s() - f64::from(u32::try_from(MIN_JOB_AGE_S).unwrap_or(u32::MAX));
+            jobs.retain(|job| !job.state.is_over() || job.ended_s.is_none_or(|ended| ended >= since));
+            jobs.sort_by_key(|job| job.job);
+        }
+        Ok(jobs)
+    }
+
+    /// These; one that is not known is not among them.
+    pub(crate) fn named(&mut self, jobs: &[u64]) -> Result<Vec<Job>, Failure> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        match self.status(jobs.to_vec(), true) {
+            Ok(view) => self.made(&view.jobs),
+            Err(failure) if is_unknown(&failure) => {
+                if jobs.len() == 1 {
+                    return Ok(Vec::new());
+                }
+                let (left, right) = jobs.split_at(jobs.len() / 2);
+                let mut found = self.named(left)?;
+                found.extend(self.named(right)?);
+                Ok(found)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// What these jobs used; one that is not known is not among them.
+    pub(crate) fn reports(&mut self, select: Select) -> Result<Vec<Job>, Failure> {
+        if let Select::Jobs(jobs) = &select {
+            if jobs.is_empty() {
+                return Ok(Vec::new());
+            }
+            let jobs = jobs.clone();
+            return match self.ask_reports(select) {
+                Err(failure) if is_unknown(&failure) && jobs.len() > 1 => {
+                    let (left, right) = jobs.split_at(jobs.len() / 2);
+                    let mut found = self.reports(Select::Jobs(left.to_vec()))?;
+                    found.extend(self.reports(Select::Jobs(right.to_vec()))?);
+                    Ok(found)
+                }
+                Err(failure) if is_unknown(&failure) => Ok(Vec::new()),
+                told => told,
+            };
+        }
+        self.ask_reports(select)
+    }
+
+    fn ask_reports(&mut self, select: Select) -> Result<Vec<Job>, Failure> {
+        let request = Request::Report {
+            select,
+            series: false,
+            processes: false,
+            threads: false,
+            files: false,
+            all: false,
+            pieces: true,
+        };
+        let mut views = Vec::new();
+        self.client.ask_in_pieces(&request, |piece| {
+            if let Piece::Jobs(more) = piece {
+                views.extend(more);
+            }
+            Ok(())
+        })?;
+        Ok(views.into_iter().map(|view| Job::of_report(view, &self.known)).collect())
+    }
+}
+
+/// Whether a daemon says that it does not know a job, or that it is another user's.
+pub(crate) fn is_unknown(failure: &Failure) -> bool {
+    ["no job", "no array", "has no member", "belongs to another user"]
+        .iter()
+        .any(|it| failure.message.contains(it))
+}

@@ -1,0 +1,192 @@
+//! From what is asked for to `pinfold submit` and `pinfold run`: what is kept for the job's first process, and the command
+//! line.
+//!
+//! The program that is executed is the one beside this one, never what a search path says.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::batch_step::{TOLD, Wanted};
+use crate::home::{Home, Label};
+use crate::inside::{INSIDE, JOB_FILE, SCRIPT_FILE};
+use crate::jobs::{Cluster, State};
+use crate::request::{Memory, Request};
+use crate::script::Script;
+use crate::trouble::Trouble;
+use crate::units::{now_s, whole};
+
+/// Each of so many jobs has the scripts of those that are over removed.
+const SWEEP_EVERY: u64 = 64;
+
+/// The program `pinfold`, beside this one.
+///
+/// # Errors
+/// When it is not there.
+pub(crate) fn pinfold() -> Result<PathBuf, Trouble> {
+    let own = std::env::current_exe().map_err(|error| format!("failed to find this program: {error}"))?;
+    let beside = own.with_file_name("pinfold");
+    match beside.is_file() {
+        true => Ok(beside),
+        false => Err(Trouble::new(format!("{} is not there", beside.display()))),
+    }
+}
+
+/// A job to be handed over.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub label: Label,
+    pub options: Vec<OsString>,
+}
+
+/// What is written down of a request, and the options of pinfold's that it comes to.
+///
+/// # Errors
+/// For a directory that cannot be told, or dependencies that mean nothing.
+pub(crate) fn plan(
+    request: &Request,
+    name: String,
+    cluster: &mut Cluster,
+    submit_line: String,
+) -> Result<Plan, Trouble> {
+    let here =
+        std::env::current_dir().map_err(|error| format!("Unable to tell the current directory: {error}"))?;
+    let directory = request.directory.as_ref().map_or_else(|| here.clone(), |dir| here.join(dir));
+    let default = if request.array.is_some() { "slurm-%A_%a.out" } else { "slurm-%j.out" };
+    let label = Label {
+        submitted_s: whole(now_s()),
+        array: request.array.clone(),
+        name,
+        partition: request.partition.clone(),
+        account: request.account.clone(),
+        qos: request.qos.clone(),
+        limit_s: request.limit(),
+        ntasks: request.tasks(),
+        cpus_per_task: request.cpus_per_task.unwrap_or(1),
+        cpus_per_task_said: request.cpus_per_task.is_some(),
+        mem_bytes: request.memory_bytes().filter(|&bytes| bytes > 0),
+        mem_per_cpu: matches!(request.mem, Some(Memory::Cpu(_))),
+        dependency: request.dependency.clone(),
+        exclusive: request.exclusive,
+        requeue: request.requeue,
+        directory: directory.to_string_lossy().into_owned(),
+        output: request.output.clone().unwrap_or_else(|| default.to_owned()),
+        error: request.error.clone(),
+        input: request.input.clone(),
+        signal: request.warning.as_ref().map(|warning| Wanted {
+            shell_only: warning.shell_only,
+            signal: warning.signal,
+            before_s: warning.before_s,
+        }),
+        append: request.append.unwrap_or(false),
+        submit_directory: here.to_string_lossy().into_owned(),
+        submit_host: pinfold_sys::peer::host_name(),
+        submit_line: submit_line.chars().take(4096).collect(),
+        ..Label::default()
+    };
+    let options = options(request, &label, cluster)?;
+    Ok(Plan { label, options })
+}
+
+fn options(request: &Request, label: &Label, cluster: &mut Cluster) -> Result<Vec<OsString>, Trouble> {
+    let name = within(&label.name, 250);
+    let mut words = vec![format!("--name={name}"), format!("--cores={}", request.cores())];
+    if let Some(bytes) = label.mem_bytes {
+        words.push(format!("--mem={}KiB", bytes / 1024));
+    }
+    for (asked, option) in [
+        (request.hold, "--hold"),
+        (request.requeue, "--requeue"),
+        // All of the host's memory is all of the host.
+        (request.exclusive || request.mem == Some(Memory::Node(0)), "--exclusive"),
+    ] {
+        words.extend(asked.then(|| option.to_owned()));
+    }
+    if let Some(limit) = label.limit_s {
+        words.push(format!("--timeout={limit}s"));
+        if let Some(signal) = label.signal.filter(|signal| signal.comes_later(label.limit_s)) {
+            words.push(format!("--timeout-signal={TOLD}@{}s", signal.before_s));
+        }
+    }
+    if let Some(at) = request.begin_s {
+        words.push(format!("--begin={}", crate::units::utc(at)));
+    }
+    if !request.comment.is_empty() {
+        words.push(format!("--comment={}", within(&request.comment, 1000)));
+    }
+    words.extend(request.array.as_ref().map(|array| format!("--array={array}")));
+    if !request.dependency.is_empty() {
+        let after = crate::dependency::after(&request.dependency, &label.name, cluster)?;
+        words.extend(Some(after).filter(|after| !after.is_empty()).map(|after| format!("--after={after}")));
+    }
+    Ok(words.into_iter().map(OsString::from).collect())
+}
+
+/// As much of a text as so many bytes hold.
+fn within(text: &str, bytes: usize) -> &str {
+    let end = (0..=bytes.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    &text[..end]
+}
+
+/// Keeps the script and the label where the job's first process finds them.
+///
+/// # Errors
+/// When they cannot be written.
+pub(crate) fn spool(home: &Home, label: &mut Label, script: Option<&Script>) -> Result<PathBuf, Trouble> {
+    let spool = home.new_spool()?;
+    label.spool.clone_from(&spool);
+    let write = |name: &str, mode: u32, text: &[u8]| {
+        let path = spool.join(name);
+        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
+        file.as_mut()
+            .map_err(|error| std::io::Error::from(error.kind()))
+            .and_then(|file| file.write_all(text))
+    };
+    let text = serde_json::to_vec(label).map_err(|error| error.to_string())?;
+    let written = write(JOB_FILE, 0o600, &text)
+        .and_then(|()| script.map_or(Ok(()), |script| write(SCRIPT_FILE, 0o700, &script.text)));
+    written.map_err(|error| {
+        let _ = std::fs::remove_dir_all(&spool);
+        Trouble::new(format!("failed to keep the job's script in {}: {error}", spool.display()))
+    })?;
+    Ok(spool)
+}
+
+/// `pinfold VERB OPTIONS -- pinfold-slurm INSIDE SPOOL`, in the directory of the job, with the environment that it is to
+/// have.
+///
+/// # Errors
+/// When a program is not there, or the directory cannot be entered.
+pub(crate) fn command(verb: &str, plan: &Plan, export: Option<&str>) -> Result<Command, Trouble> {
+    let own = std::env::current_exe().map_err(|error| format!("failed to find this program: {error}"))?;
+    let mut command = Command::new(pinfold()?);
+    command.arg(verb).args(&plan.options);
+    if verb == "submit" {
+        command.args(["--output=/dev/null", "--error=/dev/null"]);
+    }
+    command.arg("--").arg(own).arg(INSIDE).arg(&plan.label.spool);
+    if !Path::new(&plan.label.directory).is_dir() {
+        let directory = &plan.label.directory;
+        return Err(Trouble::new(format!("Unable to chdir to {directory}: No such file or directory")));
+    }
+    command.current_dir(&plan.label.directory);
+    crate::environment::export(&mut command, export);
+    Ok(command)
+}
+
+/// Removes what is left of jobs that are over, now and then.
+pub(crate) fn sweep(cluster: &mut Cluster, job: u64) {
+    if !job.is_multiple_of(SWEEP_EVERY) {
+        return;
+    }
+    let Ok(jobs) = cluster.jobs(false) else { return };
+    let live: BTreeSet<u64> = jobs
+        .iter()
+        .filter(|job| job.state < State::Completed)
+        .flat_map(|job| [job.job, job.array()])
+        .collect();
+    cluster.home.sweep(&live);
+}

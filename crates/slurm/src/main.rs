@@ -1,0 +1,99 @@
+//! Slurm's commands on one host, backed by pinfold: one program under many names (`sbatch`, `srun`, `squeue` ...), or
+//! `pinfold-slurm COMMAND`. What workflow engines call, with the answers that they read.
+//!
+//! Reading order: `options` (which options each command has), `getopt` (how they are read), `request` (what a job asks
+//! for), `launch` and `inside` (how it becomes a job of pinfold's), `jobs` and `fields` (how jobs are shown), then the
+//! commands. Absent here: any decision about jobs, and running them, which `pinfold submit` and `pinfold run` do.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+mod accounting;
+mod batch_step;
+mod dependency;
+mod environment;
+mod fields;
+mod form;
+mod getopt;
+mod home;
+mod inside;
+mod jobs;
+mod launch;
+mod options;
+mod pattern;
+mod request;
+mod sacct;
+mod salloc;
+mod say;
+mod sbatch;
+mod scancel;
+mod scontrol;
+mod script;
+mod select;
+mod sinfo;
+mod squeue;
+mod srun;
+mod trouble;
+mod units;
+mod within;
+
+use trouble::Trouble;
+
+/// The program's own name, under which the first word says the command.
+const OWN: &str = "pinfold-slurm";
+
+type Do = fn(&[OsString]) -> Result<u8, Trouble>;
+
+/// The commands.
+const COMMANDS: &[(&str, Do)] = &[
+    ("sbatch", sbatch::sbatch),
+    ("srun", srun::srun),
+    ("salloc", salloc::salloc),
+    ("squeue", squeue::squeue),
+    ("scancel", scancel::scancel),
+    ("sinfo", sinfo::sinfo),
+    ("sacct", sacct::sacct),
+    ("scontrol", scontrol::scontrol),
+    ("sacctmgr", accounting::sacctmgr),
+    ("sshare", accounting::sshare),
+];
+
+/// The names of the commands.
+pub(crate) fn names() -> Vec<&'static str> {
+    COMMANDS.iter().map(|(name, _)| *name).collect()
+}
+
+fn main() -> ExitCode {
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    let called = words.first().map(Path::new).and_then(Path::file_name);
+    let mut command = called.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    if !COMMANDS.iter().any(|(name, _)| *name == command) {
+        words.drain(..1.min(words.len()));
+        command = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+    }
+    let rest = words.get(1..).unwrap_or_default();
+    let done = match COMMANDS.iter().find(|(name, _)| *name == command) {
+        Some((_, execute)) => execute(rest),
+        None if command == inside::INSIDE => inside::inside(rest),
+        None if command == srun::TASK => srun::task(rest),
+        None if command == within::DIR => within::dir(&names()),
+        None if command == within::WITHIN => within::within(&names(), rest),
+        None => {
+            let text = format!("{OWN} COMMAND ..., where COMMAND is one of {}", names().join(" "));
+            Err(Trouble { status: 2, ..Trouble::new(text) })
+        }
+    };
+    match done {
+        Ok(status) => ExitCode::from(status),
+        Err(trouble) => {
+            match trouble.named {
+                true => {
+                    say::error(if command.starts_with("--") { "slurmstepd" } else { &command }, &trouble.text)
+                }
+                false => say::bare(&trouble.text),
+            }
+            ExitCode::from(trouble.status)
+        }
+    }
+}

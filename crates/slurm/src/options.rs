@@ -1,0 +1,468 @@
+//! Which options each command has, and what becomes of each; docs/slurm.md has the same as tables, which a test compares.
+
+use crate::getopt::{Meaning, Opt, Takes};
+
+const NO: Takes = Takes::Nothing;
+const VALUE: Takes = Takes::Value;
+const MAYBE: Takes = Takes::Maybe;
+
+/// Why what asks for a device is refused.
+const GRES: &str = "Invalid generic resource (gres) specification";
+const FEATURE: &str = "Invalid feature specification";
+const LICENSE: &str = "Invalid license specification";
+const RESERVATION: &str = "Requested reservation is invalid";
+const HETJOB: &str = "heterogeneous jobs are not supported";
+const NOT_HERE: &str = "not supported on a single host of pinfold's";
+
+const fn opt(long: &'static str, short: char, takes: Takes, meaning: Meaning) -> Opt {
+    Opt { long, short: if short == ' ' { None } else { Some(short) }, takes, meaning }
+}
+
+const fn same(long: &'static str, short: char, takes: Takes) -> Opt {
+    opt(long, short, takes, Meaning::Same)
+}
+
+const fn ignored(long: &'static str, short: char, takes: Takes) -> Opt {
+    opt(long, short, takes, Meaning::Ignored)
+}
+
+const fn refused(long: &'static str, short: char, takes: Takes, why: &'static str) -> Opt {
+    opt(long, short, takes, Meaning::Refused(why))
+}
+
+/// What sbatch, srun and salloc have in common.
+const JOB: &[Opt] = &[
+    same("account", 'A', VALUE),
+    same("begin", 'b', VALUE),
+    same("chdir", 'D', VALUE),
+    same("clusters", 'M', VALUE),
+    same("comment", ' ', VALUE),
+    same("cpus-per-task", 'c', VALUE),
+    same("dependency", 'd', VALUE),
+    same("exclusive", ' ', MAYBE),
+    same("help", 'h', NO),
+    same("hold", 'H', NO),
+    same("job-name", 'J', VALUE),
+    same("mem", ' ', VALUE),
+    same("mem-per-cpu", ' ', VALUE),
+    same("nodelist", 'w', VALUE),
+    same("nodes", 'N', VALUE),
+    same("ntasks", 'n', VALUE),
+    same("ntasks-per-node", ' ', VALUE),
+    same("partition", 'p', VALUE),
+    same("qos", 'q', VALUE),
+    same("quiet", 'Q', NO),
+    same("signal", ' ', VALUE),
+    same("time", 't', VALUE),
+    same("usage", ' ', NO),
+    same("verbose", 'v', NO),
+    same("version", 'V', NO),
+    same("exclude", 'x', VALUE),
+    ignored("acctg-freq", ' ', VALUE),
+    ignored("contiguous", ' ', NO),
+    ignored("cores-per-socket", ' ', VALUE),
+    ignored("cpu-freq", ' ', VALUE),
+    ignored("delay-boot", ' ', VALUE),
+    ignored("distribution", 'm', VALUE),
+    ignored("extra", ' ', VALUE),
+    ignored("extra-node-info", 'B', VALUE),
+    ignored("gid", ' ', VALUE),
+    ignored("hint", ' ', VALUE),
+    ignored("immediate", 'I', MAYBE),
+    ignored("kill-on-invalid-dep", ' ', VALUE),
+    ignored("mail-type", ' ', VALUE),
+    ignored("mail-user", ' ', VALUE),
+    ignored("mcs-label", ' ', VALUE),
+    ignored("mem-bind", ' ', VALUE),
+    ignored("mincpus", ' ', VALUE),
+    ignored("network", ' ', VALUE),
+    ignored("nice", ' ', MAYBE),
+    ignored("no-kill", 'k', MAYBE),
+    ignored("no-requeue", ' ', NO),
+    ignored("ntasks-per-core", ' ', VALUE),
+    ignored("ntasks-per-socket", ' ', VALUE),
+    ignored("overcommit", 'O', NO),
+    ignored("oversubscribe", 's', NO),
+    ignored("power", ' ', VALUE),
+    ignored("priority", ' ', VALUE),
+    ignored("profile", ' ', VALUE),
+    ignored("reboot", ' ', NO),
+    ignored("sockets-per-node", ' ', VALUE),
+    ignored("spread-job", ' ', NO),
+    ignored("switches", ' ', VALUE),
+    ignored("thread-spec", ' ', VALUE),
+    ignored("threads-per-core", ' ', VALUE),
+    ignored("time-min", ' ', VALUE),
+    ignored("tmp", ' ', VALUE),
+    ignored("use-min-nodes", ' ', NO),
+    ignored("wckey", ' ', VALUE),
+    ignored("core-spec", 'S', VALUE),
+    refused("batch", ' ', VALUE, FEATURE),
+    refused("bb", ' ', VALUE, NOT_HERE),
+    refused("bbf", ' ', VALUE, NOT_HERE),
+    refused("cluster-constraint", ' ', VALUE, FEATURE),
+    refused("constraint", 'C', VALUE, FEATURE),
+    refused("container", ' ', VALUE, NOT_HERE),
+    refused("container-id", ' ', VALUE, NOT_HERE),
+    refused("cpus-per-gpu", ' ', VALUE, GRES),
+    refused("deadline", ' ', VALUE, NOT_HERE),
+    refused("gpu-bind", ' ', VALUE, GRES),
+    refused("gpu-freq", ' ', VALUE, GRES),
+    refused("gpus", 'G', VALUE, GRES),
+    refused("gpus-per-node", ' ', VALUE, GRES),
+    refused("gpus-per-socket", ' ', VALUE, GRES),
+    refused("gpus-per-task", ' ', VALUE, GRES),
+    refused("gres", ' ', VALUE, GRES),
+    refused("gres-flags", ' ', VALUE, GRES),
+    refused("het-group", ' ', VALUE, HETJOB),
+    refused("licenses", 'L', VALUE, LICENSE),
+    refused("mem-per-gpu", ' ', VALUE, GRES),
+    refused("nodefile", 'F', VALUE, NOT_HERE),
+    refused("ntasks-per-gpu", ' ', VALUE, GRES),
+    refused("prefer", ' ', VALUE, FEATURE),
+    refused("reservation", ' ', VALUE, RESERVATION),
+    refused("tres-bind", ' ', VALUE, GRES),
+    refused("tres-per-task", ' ', VALUE, GRES),
+    refused("uid", ' ', VALUE, "Access/permission denied"),
+];
+
+/// Those of sbatch alone.
+const BATCH: &[Opt] = &[
+    same("array", 'a', VALUE),
+    same("error", 'e', VALUE),
+    same("export", ' ', VALUE),
+    same("input", 'i', VALUE),
+    same("open-mode", ' ', VALUE),
+    same("output", 'o', VALUE),
+    same("parsable", ' ', NO),
+    same("requeue", ' ', NO),
+    same("test-only", ' ', NO),
+    same("wait", 'W', NO),
+    same("wrap", ' ', VALUE),
+    ignored("get-user-env", ' ', MAYBE),
+    ignored("ignore-pbs", ' ', NO),
+    ignored("propagate", ' ', MAYBE),
+    refused("export-file", ' ', VALUE, NOT_HERE),
+];
+
+/// Those of srun alone.
+const RUN: &[Opt] = &[
+    same("error", 'e', VALUE),
+    same("export", ' ', VALUE),
+    same("input", 'i', VALUE),
+    same("kill-on-bad-exit", 'K', MAYBE),
+    same("label", 'l', NO),
+    same("open-mode", ' ', VALUE),
+    same("output", 'o', VALUE),
+    same("cpu-bind", ' ', VALUE),
+    ignored("accel-bind", ' ', VALUE),
+    ignored("bcast", ' ', MAYBE),
+    ignored("compress", ' ', MAYBE),
+    ignored("disable-status", 'X', NO),
+    ignored("epilog", ' ', VALUE),
+    ignored("exact", ' ', NO),
+    ignored("external-launcher", ' ', NO),
+    ignored("interactive", ' ', NO),
+    ignored("jobid", ' ', VALUE),
+    ignored("mpi", ' ', VALUE),
+    ignored("msg-timeout", ' ', VALUE),
+    ignored("no-allocate", 'Z', NO),
+    ignored("oom-kill-step", ' ', MAYBE),
+    ignored("overlap", ' ', NO),
+    ignored("preserve-env", 'E', NO),
+    ignored("prolog", ' ', VALUE),
+    ignored("propagate", ' ', MAYBE),
+    ignored("pty", ' ', MAYBE),
+    ignored("quit-on-interrupt", ' ', NO),
+    ignored("relative", 'r', VALUE),
+    ignored("resv-ports", ' ', MAYBE),
+    ignored("send-libs", ' ', MAYBE),
+    ignored("slurmd-debug", ' ', VALUE),
+    ignored("task-epilog", ' ', VALUE),
+    ignored("task-prolog", ' ', VALUE),
+    ignored("threads", 'T', VALUE),
+    ignored("unbuffered", 'u', NO),
+    ignored("wait", 'W', VALUE),
+    ignored("whole", ' ', NO),
+    refused("multi-prog", ' ', NO, NOT_HERE),
+];
+
+/// Those of salloc alone.
+const ALLOC: &[Opt] = &[
+    ignored("bell", ' ', NO),
+    ignored("get-user-env", ' ', MAYBE),
+    ignored("kill-command", 'K', MAYBE),
+    ignored("no-bell", ' ', NO),
+    ignored("wait-all-nodes", ' ', VALUE),
+    refused("no-shell", ' ', NO, NOT_HERE),
+];
+
+/// The options of sbatch.
+pub(crate) fn sbatch() -> Vec<Opt> {
+    let not_its = |opt: &&Opt| !["immediate"].contains(&opt.long);
+    JOB.iter().filter(not_its).chain(BATCH).copied().collect()
+}
+
+/// The options of srun.
+pub(crate) fn srun() -> Vec<Opt> {
+    JOB.iter().chain(RUN).copied().collect()
+}
+
+/// The options of salloc.
+pub(crate) fn salloc() -> Vec<Opt> {
+    JOB.iter().chain(ALLOC).copied().collect()
+}
+
+/// The options of squeue.
+pub(crate) const SQUEUE: &[Opt] = &[
+    same("Format", 'O', VALUE),
+    same("account", 'A', VALUE),
+    same("all", 'a', NO),
+    same("array", 'r', NO),
+    same("array-unique", ' ', NO),
+    same("clusters", 'M', VALUE),
+    same("format", 'o', VALUE),
+    same("help", ' ', NO),
+    same("jobs", 'j', MAYBE),
+    same("long", 'l', NO),
+    same("me", ' ', NO),
+    same("name", 'n', VALUE),
+    same("noheader", 'h', NO),
+    same("only-job-state", ' ', NO),
+    same("partition", 'p', VALUE),
+    same("qos", 'q', VALUE),
+    same("sort", 'S', VALUE),
+    same("start", ' ', NO),
+    same("states", 't', VALUE),
+    refused("steps", 's', MAYBE, "steps are shown by sacct"),
+    same("usage", ' ', NO),
+    same("user", 'u', VALUE),
+    same("version", 'V', NO),
+    same("nodelist", 'w', VALUE),
+    ignored("expand-patterns", ' ', NO),
+    ignored("federation", ' ', NO),
+    ignored("hide", ' ', NO),
+    ignored("local", ' ', NO),
+    ignored("noconvert", ' ', NO),
+    refused("notme", ' ', NO, NOT_HERE),
+    ignored("priority", 'P', NO),
+    ignored("sibling", ' ', NO),
+    ignored("verbose", 'v', NO),
+    refused("iterate", 'i', VALUE, "not supported: call squeue again instead"),
+    refused("json", ' ', MAYBE, NOT_HERE),
+    refused("licenses", 'L', VALUE, LICENSE),
+    refused("reservation", 'R', VALUE, RESERVATION),
+    refused("yaml", ' ', MAYBE, NOT_HERE),
+];
+
+/// The options of sacct.
+pub(crate) const SACCT: &[Opt] = &[
+    same("accounts", 'A', VALUE),
+    same("allocations", 'X', NO),
+    same("allusers", 'a', NO),
+    same("array", ' ', NO),
+    same("brief", 'b', NO),
+    same("clusters", 'M', VALUE),
+    same("delimiter", ' ', VALUE),
+    same("endtime", 'E', VALUE),
+    same("format", 'o', VALUE),
+    same("help", 'h', NO),
+    same("helpformat", 'e', NO),
+    same("jobs", 'j', VALUE),
+    same("long", 'l', NO),
+    same("me", ' ', NO),
+    same("name", ' ', VALUE),
+    same("noconvert", ' ', NO),
+    same("noheader", 'n', NO),
+    same("parsable", 'p', NO),
+    same("parsable2", 'P', NO),
+    same("partition", 'r', VALUE),
+    same("starttime", 'S', VALUE),
+    same("state", 's', VALUE),
+    ignored("truncate", 'T', NO),
+    same("uid", 'u', VALUE),
+    same("units", ' ', VALUE),
+    same("usage", ' ', NO),
+    same("user", ' ', VALUE),
+    same("version", 'V', NO),
+    ignored("allclusters", 'L', NO),
+    ignored("completion", 'c', NO),
+    ignored("duplicates", 'D', NO),
+    ignored("expand-patterns", ' ', NO),
+    ignored("federation", ' ', NO),
+    ignored("local", ' ', NO),
+    ignored("nodelist", 'N', VALUE),
+    ignored("qos", 'q', VALUE),
+    ignored("use-local-uid", ' ', NO),
+    ignored("verbose", 'v', NO),
+    ignored("wckeys", 'W', VALUE),
+    refused("batch-script", 'B', NO, NOT_HERE),
+    refused("constraints", 'C', VALUE, FEATURE),
+    refused("cpus-per-node", ' ', VALUE, NOT_HERE),
+    refused("env-vars", ' ', NO, NOT_HERE),
+    refused("flags", 'F', VALUE, NOT_HERE),
+    refused("group", 'g', VALUE, NOT_HERE),
+    refused("json", ' ', MAYBE, NOT_HERE),
+    refused("ncpus", 'i', VALUE, NOT_HERE),
+    refused("nnodes", 'I', VALUE, NOT_HERE),
+    refused("reason", 'R', VALUE, NOT_HERE),
+    refused("timelimit-max", 'K', VALUE, NOT_HERE),
+    refused("timelimit-min", 'k', VALUE, NOT_HERE),
+    refused("yaml", ' ', MAYBE, NOT_HERE),
+];
+
+/// The options of scancel.
+pub(crate) const SCANCEL: &[Opt] = &[
+    same("account", 'A', VALUE),
+    same("batch", 'b', NO),
+    same("clusters", 'M', VALUE),
+    same("full", 'f', NO),
+    same("help", ' ', NO),
+    same("jobname", 'n', VALUE),
+    same("me", ' ', NO),
+    same("name", ' ', VALUE),
+    same("nodelist", 'w', VALUE),
+    same("partition", 'p', VALUE),
+    same("qos", 'q', VALUE),
+    same("quiet", 'Q', NO),
+    same("signal", 's', VALUE),
+    same("state", 't', VALUE),
+    same("usage", ' ', NO),
+    same("user", 'u', VALUE),
+    same("verbose", 'v', NO),
+    same("version", 'V', NO),
+    ignored("admin-comment", ' ', VALUE),
+    ignored("ctld", ' ', NO),
+    ignored("hurry", 'H', NO),
+    ignored("interactive", 'i', NO),
+    ignored("sibling", ' ', VALUE),
+    ignored("wckey", ' ', VALUE),
+    refused("cron", 'c', NO, NOT_HERE),
+    refused("reservation", 'R', VALUE, RESERVATION),
+];
+
+/// The options of sinfo.
+pub(crate) const SINFO: &[Opt] = &[
+    same("Format", 'O', VALUE),
+    same("Node", 'N', NO),
+    same("all", 'a', NO),
+    same("clusters", 'M', VALUE),
+    same("format", 'o', VALUE),
+    same("help", ' ', NO),
+    same("long", 'l', NO),
+    same("noheader", 'h', NO),
+    same("nodes", 'n', VALUE),
+    same("partition", 'p', VALUE),
+    same("states", 't', VALUE),
+    same("summarize", 's', NO),
+    same("usage", ' ', NO),
+    same("version", 'V', NO),
+    ignored("dead", 'd', NO),
+    ignored("exact", 'e', NO),
+    ignored("expand-patterns", ' ', NO),
+    ignored("federation", ' ', NO),
+    ignored("future", 'F', NO),
+    ignored("hide", ' ', NO),
+    ignored("local", ' ', NO),
+    ignored("noconvert", ' ', NO),
+    ignored("responding", 'r', NO),
+    ignored("sort", 'S', VALUE),
+    ignored("verbose", 'v', NO),
+    refused("iterate", 'i', VALUE, "not supported: call sinfo again instead"),
+    refused("json", ' ', MAYBE, NOT_HERE),
+    refused("list-reasons", 'R', NO, NOT_HERE),
+    refused("reservation", 'T', NO, RESERVATION),
+    refused("yaml", ' ', MAYBE, NOT_HERE),
+];
+
+/// The options of scontrol.
+pub(crate) const SCONTROL: &[Opt] = &[
+    same("all", 'a', NO),
+    same("clusters", 'M', VALUE),
+    same("details", 'd', NO),
+    same("help", 'h', NO),
+    same("oneliner", 'o', NO),
+    same("quiet", 'Q', NO),
+    same("usage", ' ', NO),
+    same("version", 'V', NO),
+    ignored("federation", 'F', NO),
+    ignored("future", ' ', NO),
+    ignored("hide", ' ', NO),
+    ignored("local", ' ', NO),
+    ignored("sibling", ' ', NO),
+    ignored("verbose", 'v', NO),
+    refused("json", ' ', MAYBE, NOT_HERE),
+    refused("uid", 'u', VALUE, "Access/permission denied"),
+    refused("yaml", ' ', MAYBE, NOT_HERE),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::getopt::shown;
+
+    /// Each command with its options.
+    fn all() -> [(&'static str, Vec<Opt>); 8] {
+        [
+            ("sbatch", sbatch()),
+            ("srun", srun()),
+            ("salloc", salloc()),
+            ("squeue", SQUEUE.to_vec()),
+            ("sacct", SACCT.to_vec()),
+            ("scancel", SCANCEL.to_vec()),
+            ("sinfo", SINFO.to_vec()),
+            ("scontrol", SCONTROL.to_vec()),
+        ]
+    }
+
+    /// The table of one command as docs/slurm.md has it.
+    fn table(opts: &[Opt]) -> String {
+        let mut text = "| here | options |\n| --- | --- |\n".to_owned();
+        let with = |opt: &Opt| match opt.short {
+            Some(letter) if !opt.long.is_empty() => format!("`-{letter} {}`", shown(opt)),
+            _ => format!("`{}`", shown(opt)),
+        };
+        let mut row = |name: &str, is: &dyn Fn(&Opt) -> bool| {
+            let listed: Vec<String> = opts.iter().filter(|opt| is(opt)).map(with).collect();
+            if !listed.is_empty() {
+                text.push_str(&format!("| {name} | {} |\n", listed.join(", ")));
+            }
+        };
+        row("same", &|opt| opt.meaning == Meaning::Same);
+        row("ignored", &|opt| opt.meaning == Meaning::Ignored);
+        row("refused", &|opt| matches!(opt.meaning, Meaning::Refused(_)));
+        text
+    }
+
+    /// `PINFOLD_BLESS=1 cargo test -p pinfold-slurm the_page` writes the tables anew.
+    #[test]
+    fn the_page_has_each_option_of_each_command() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/slurm.md");
+        let page = std::fs::read_to_string(path).expect("the page");
+        let mut want = page.clone();
+        for (command, opts) in all() {
+            let head = format!("\n#### {command}\n\n");
+            let (before, rest) = want.split_once(&head).expect("a heading for each command");
+            let end = rest.find("\n\n").map_or(rest.len(), |at| at + 1);
+            want = format!("{before}{head}{}{}", table(&opts), &rest[end..]);
+        }
+        if std::env::var_os("PINFOLD_BLESS").is_some() {
+            std::fs::write(path, &want).expect("the page is written");
+        } else {
+            assert!(page == want, "docs/slurm.md is behind the tables of options");
+        }
+    }
+
+    #[test]
+    fn no_option_is_there_twice() {
+        for (command, opts) in all() {
+            for (at, one) in opts.iter().enumerate() {
+                let same = |two: &&Opt| {
+                    (two.long == one.long && !one.long.is_empty())
+                        || (two.short.is_some() && two.short == one.short)
+                };
+                assert_eq!(opts[at + 1..].iter().find(same), None, "{command}: {one:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! `sacct`: what jobs used, also long after.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+
+use pinfold_client::Failure;
+use pinfold_proto::wire::Select;
+
+use crate::fields::{self, Row};
+use crate::form::{Column, of_sacct, padded};
+use crate::getopt::{Given, Order, parse};
+use crate::jobs::{Cluster, Job, State, in_rows};
+use crate::options;
+use crate::request::cluster as only_cluster;
+use crate::say;
+use crate::select::{self, Named};
+use crate::squeue::{around, list, one_line, own_user, states, users};
+use crate::trouble::{Trouble, words};
+use crate::units::moment;
+
+const USUAL: &str = "JobID,JobName,Partition,Account,AllocCPUS,State,ExitCode";
+const BRIEF: &str = "JobID,State,ExitCode";
+const LONG: &str = "JobID,JobIDRaw,JobName,Partition,MaxVMSize,MaxVMSizeNode,MaxVMSizeTask,AveVMSize,MaxRSS,MaxRSSNode,\
+                    MaxRSSTask,AveRSS,MinCPU,MinCPUNode,MinCPUTask,AveCPU,NTasks,AllocCPUS,Elapsed,State,ExitCode,\
+                    ReqMem,MaxDiskRead,MaxDiskWrite,AllocTRES";
+
+/// So many jobs that were asked for before the first moment are looked at, for they may have run on.
+const EARLIER_MAX: usize = 1000;
+/// So long before it, in seconds.
+const EARLIER_S: f64 = 7.0 * 86_400.0;
+
+#[derive(Debug, Default)]
+struct Asked {
+    format: Option<String>,
+    allocations: bool,
+    heads: bool,
+    /// The separator; and whether it ends lines.
+    parsable: Option<(String, bool)>,
+    jobs: Option<Vec<Named>>,
+    names: Option<Vec<String>>,
+    partitions: Option<Vec<String>>,
+    accounts: Option<Vec<String>>,
+    users: Option<Vec<String>>,
+    all_users: bool,
+    states: Option<Vec<State>>,
+    start_s: Option<f64>,
+    end_s: Option<f64>,
+    each_member: bool,
+    unit: Option<char>,
+    plain: bool,
+    help: Option<&'static str>,
+}
+
+impl Asked {
+    fn of(given: &[Given]) -> Result<Self, Trouble> {
+        let mut asked = Self { heads: true, ..Self::default() };
+        let mut delimiter = "|".to_owned();
+        asked.format = std::env::var("SACCT_FORMAT").ok().filter(|text| !text.is_empty());
+        for option in given {
+            let value = option.value.clone().unwrap_or_default();
+            let at = |name: &str| {
+                moment(&value).ok_or_else(|| format!("Invalid time specification ({name}): {value}"))
+            };
+            match option.name.as_str() {
+                "allocations" => asked.allocations = true,
+                "allusers" => asked.all_users = true,
+                "array" => asked.each_member = true,
+                "accounts" => asked.accounts = Some(list(&value)),
+                "brief" => asked.format = Some(BRIEF.to_owned()),
+                "clusters" => only_cluster(&value)?,
+                "delimiter" => delimiter = value,
+                "endtime" => asked.end_s = Some(at("--endtime")?),
+                "format" => asked.format = Some(value),
+                "helpformat" => asked.help = Some("helpformat"),
+                "jobs" => {
+                    let jobs = select::names(&value).map_err(|bad| format!("Invalid job id: {bad}"))?;
+                    asked.jobs.get_or_insert_default().extend(jobs);
+                }
+                "long" => asked.format = Some(LONG.to_owned()),
+                "me" => asked.users = Some(vec![own_user()]),
+                "name" => asked.names = Some(list(&value)),
+                "noconvert" => asked.plain = true,
+                "noheader" => asked.heads = false,
+                "parsable" => asked.parsable = Some((String::new(), true)),
+                "parsable2" => asked.parsable = Some((String::new(), false)),
+                "partition" => asked.partitions = Some(list(&value)),
+                "starttime" => asked.start_s = Some(at("--starttime")?),
+                "state" => asked.states = states(&value)?,
+                "uid" | "user" => asked.users = Some(users(&value)),
+                "units" => asked.unit = value.chars().next().filter(|unit| "KMGTPkmgtp".contains(*unit)),
+                "help" => asked.help = Some("help"),
+                "usage" => asked.help = Some("usage"),
+                "version" => asked.help = Some("version"),
+                _ => {}
+            }
+        }
+        if let Some((separator, _)) = &mut asked.parsable {
+            *separator = delimiter;
+        }
+        Ok(asked)
+    }
+
+    fn wants(&self, job: &Job) -> bool {
+        let of = |list: &Option<Vec<String>>, value: &str| {
+            list.as_ref().is_none_or(|list| list.iter().any(|one| one == value))
+        };
+        let since = self.start_s.is_none_or(|start| job.ended_s.is_none_or(|ended| ended >= start.floor()));
+        let until = self.end_s.is_none_or(|end| job.submitted_s <= end.ceil() + 1.0);
+        of(&self.names, &job.name)
+            && of(&self.partitions, job.partition())
+            && of(&self.accounts, &job.label.account)
+            && of(&self.users, &job.user)
+            && self.states.as_ref().is_none_or(|states| states.contains(&job.state))
+            && since
+            && until
+    }
+}
+
+/// Shows what jobs used.
+///
+/// # Errors
+/// In sacct's words.
+pub(crate) fn sacct(arguments: &[OsString]) -> Result<u8, Trouble> {
+    let (given, operands) = parse(options::SACCT, arguments, Order::Free).map_err(say::usage("sacct"))?;
+    let mut asked = Asked::of(&given)?;
+    match asked.help {
+        Some("helpformat") => return helpformat(),
+        Some(what) => return say::help("sacct", what, options::SACCT),
+        None => {}
+    }
+    if let Some(word) = operands.first() {
+        return Err(Trouble::new(format!("Unknown arguments:\nsacct: error:  {}", word.display())));
+    }
+    let columns = columns(asked.format.as_deref().unwrap_or(USUAL))?;
+    if asked.jobs.is_none() && asked.start_s.is_none() {
+        asked.start_s = moment("today");
+    }
+    let failed =
+        |failure: Failure| Trouble::new(format!("Problem talking to the database: {}", words(&failure)));
+    let mut cluster = Cluster::connect().map_err(failed)?;
+    let jobs = chosen(&mut cluster, &asked).map_err(failed)?;
+    let mut jobs: Vec<Job> = jobs.into_iter().filter(|job| asked.wants(job)).collect();
+    if !asked.each_member {
+        jobs = in_rows(jobs);
+    }
+    say::out(&written(&asked, &columns, &jobs))?;
+    Ok(0)
+}
+
+fn chosen(cluster: &mut Cluster, asked: &Asked) -> Result<Vec<Job>, Failure> {
+    if let Some(names) = &asked.jobs {
+        let numbers = select::members(cluster, names)?;
+        let numbers: BTreeSet<u64> = numbers.into_iter().flatten().collect();
+        return cluster.reports(Select::Jobs(numbers.into_iter().collect()));
+    }
+    let start = asked.start_s.unwrap_or(0.0);
+    let mut jobs = cluster.reports(Select::Since(crate::units::whole(start.floor() * 1e6)))?;
+    let told: BTreeSet<u64> = jobs.iter().map(|job| job.job).collect();
+    // Asked for earlier, and not over before.
+    let live = cluster.jobs(false)?;
+    let live = live.iter().map(|job| job.job);
+    let is_earlier = |submitted: u64| {
+        let at = std::time::Duration::from_secs(submitted).as_secs_f64();
+        at < start && at >= start - EARLIER_S
+    };
+    let labels = cluster.known.labels.values().rev();
+    let earlier = labels.filter(|label| is_earlier(label.submitted_s)).map(|label| label.job);
+    let mut left: BTreeSet<u64> = earlier.take(EARLIER_MAX).chain(live).collect();
+    left.retain(|job| !told.contains(job));
+    jobs.extend(cluster.reports(Select::Jobs(left.into_iter().collect()))?);
+    jobs.sort_by_key(|job| job.job);
+    Ok(jobs)
+}
+
+/// The columns of a format, with the widths that they have by themselves.
+fn columns(format: &str) -> Result<Vec<(Column, &'static str)>, Trouble> {
+    let mut all = Vec::new();
+    for column in of_sacct(format)? {
+        let lower = column.field.to_ascii_lowercase();
+        let exact = fields::SACCT.iter().find(|name| name.to_ascii_lowercase() == lower);
+        let begins = || fields::SACCT.iter().find(|name| name.to_ascii_lowercase().starts_with(&lower));
+        let name = exact.or_else(begins).filter(|_| lower.len() > 1);
+        let name = name.ok_or_else(|| format!("Invalid field requested: \"{}\"", column.field))?;
+        let width = column.width.unwrap_or_else(|| usual_width(name));
+        let right = column.right && !(column.width.is_none() && *name == "JobID");
+        all.push((Column { width: Some(width), right, ..column }, *name));
+    }
+    Ok(all)
+}
+
+fn usual_width(name: &str) -> usize {
+    match name {
+        "JobID" | "JobIDRaw" => 12,
+        "ExitCode" | "NTasks" | "NNodes" | "AllocNodes" | "ReqCPUS" | "DerivedExitCode" => 8,
+        "Start" | "End" | "Submit" | "Eligible" => 19,
+        "NodeList" => 15,
+        "User" | "Group" => 9,
+        "UID" | "GID" => 6,
+        "Comment" | "AdminComment" | "SystemComment" => 14,
+        "WorkDir" | "StdOut" | "StdErr" | "StdIn" | "SubmitLine" => 20,
+        _ => 10,
+    }
+}
+
+fn written(asked: &Asked, columns: &[(Column, &'static str)], jobs: &[Job]) -> String {
+    let mut around = around();
+    (around.unit, around.plain) = (asked.unit, asked.plain);
+    let mut text = String::new();
+    if asked.heads {
+        row(asked, columns, |_, name| name.to_owned(), &mut text);
+        if asked.parsable.is_none() {
+            row(asked, columns, |width, _| "-".repeat(width), &mut text);
+        }
+    }
+    let fields: Vec<String> = columns.iter().map(|(_, name)| name.to_ascii_lowercase()).collect();
+    for job in jobs {
+        let mut rows = vec![Row::Job];
+        if !asked.allocations && job.started_s.is_some() {
+            rows.extend(job.label.batch.then_some(Row::Batch));
+            rows.extend(job.steps.iter().map(Row::Step));
+        }
+        for kind in rows {
+            let mut at = fields.iter();
+            let value = |_, _: &str| {
+                let field = at.next().map(String::as_str).unwrap_or_default();
+                one_line(&fields::sacct(job, kind, field, &around))
+            };
+            row(asked, columns, value, &mut text);
+        }
+    }
+    text
+}
+
+fn row(
+    asked: &Asked,
+    columns: &[(Column, &'static str)],
+    mut value: impl FnMut(usize, &str) -> String,
+    text: &mut String,
+) {
+    for (at, (column, name)) in columns.iter().enumerate() {
+        let width = column.width.unwrap_or(10);
+        let said = value(width, name);
+        match &asked.parsable {
+            Some((separator, ends)) => {
+                text.push_str(&said);
+                if *ends || at + 1 < columns.len() {
+                    text.push_str(separator);
+                }
+            }
+            None => {
+                // What is cut ends with a sign of that.
+                let long = said.chars().count() > width && width > 0;
+                let cut = || said.chars().take(width - 1).chain(['+']).collect();
+                padded(&if long { cut() } else { said.clone() }, width, column.right, text);
+                text.push(' ');
+            }
+        }
+    }
+    text.push('\n');
+}
+
+fn helpformat() -> Result<u8, Trouble> {
+    let mut text = String::new();
+    for line in fields::SACCT.chunks(4) {
+        for name in line {
+            text.push_str(&format!("{name:<20}"));
+        }
+        text.truncate(text.trim_end().len());
+        text.push('\n');
+    }
+    text.push('\n');
+    say::out(&text).map(|()| 0)
+}

@@ -1,0 +1,152 @@
+//! `sbatch`: a script handed over as a job.
+
+use std::ffi::OsString;
+use std::process::Stdio;
+
+use pinfold_client::unexpected;
+use pinfold_proto::view::ReportView;
+use pinfold_proto::wire::{Reply, Request as Asked};
+use pinfold_proto::{ExitCode, array::JobName};
+
+use crate::getopt::{Order, parse};
+use crate::home::Label;
+use crate::jobs::Cluster;
+use crate::launch::{self, command, plan};
+use crate::options;
+use crate::request::Request;
+use crate::say;
+use crate::script::Script;
+use crate::trouble::{CONTACT, Trouble, words};
+
+/// Hands a script over.
+///
+/// # Errors
+/// In sbatch's words.
+pub(crate) fn sbatch(arguments: &[OsString]) -> Result<u8, Trouble> {
+    let host = pinfold_sys::peer::host_name();
+    let table = options::sbatch();
+    let (given, operands) = parse(&table, arguments, Order::Strict).map_err(say::usage("sbatch"))?;
+    let mut told = Request::default();
+    told.take(&given, &host)?;
+    if let Some(what) = told.help {
+        return say::help("sbatch", what, &table);
+    }
+    let (script, operands) = match &told.wrap {
+        Some(_) if !operands.is_empty() => {
+            return Err(Trouble::new("Script arguments not permitted with --wrap option"));
+        }
+        Some(wrap) => (Script::wrapping(wrap), &operands[..]),
+        None => {
+            (Script::read(operands.first().map(OsString::as_os_str))?, operands.get(1..).unwrap_or_default())
+        }
+    };
+    let mut request = Request::default();
+    let (in_script, _) = parse(&table, &script.options()?, Order::Free).map_err(say::usage("sbatch"))?;
+    request.take(&in_script, &host)?;
+    request.take_environment("SBATCH_", &host, |name| std::env::var(name).ok())?;
+    request.take(&given, &host)?;
+    let name = request.name.clone().unwrap_or_else(|| script.name.clone());
+    let refused = |why: String| Trouble::new(format!("Batch job submission failed: {why}"));
+    let mut cluster = Cluster::connect().map_err(|failure| refused(words(&failure)))?;
+    let mut plan = plan(&request, name, &mut cluster, line(arguments))?;
+    plan.label.batch = true;
+    plan.label.command = if script.path.is_empty() { String::new() } else { script.path.clone() };
+    if request.test_only {
+        say::error("sbatch", &format!("Job {} to start at {}", 0, crate::units::date(crate::units::now_s())));
+        return Ok(0);
+    }
+    launch::spool(&cluster.home, &mut plan.label, Some(&script))?;
+    let job = submit(&plan, &request, operands).inspect_err(|_| {
+        let _ = std::fs::remove_dir_all(&plan.label.spool);
+    })?;
+    plan.label.job = job;
+    keep(&cluster, &plan.label);
+    launch::sweep(&mut cluster, job);
+    report(job, &request)?;
+    if request.wait { wait(&mut cluster, job) } else { Ok(0) }
+}
+
+/// The command line, for the record.
+fn line(arguments: &[OsString]) -> String {
+    let words = arguments.iter().map(|word| word.to_string_lossy().into_owned());
+    ["sbatch".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// A label that cannot be kept is missed by later commands; the job is there all the same.
+pub(crate) fn keep(cluster: &Cluster, label: &Label) {
+    if let Err(error) = cluster.home.add(label) {
+        say::error("sbatch", &format!("what was said of job {} could not be kept: {error}", label.job));
+    }
+}
+
+fn submit(plan: &launch::Plan, request: &Request, words: &[OsString]) -> Result<u64, Trouble> {
+    let mut command = command("submit", plan, request.export.as_deref())?;
+    command.args(words).stdin(Stdio::null());
+    let done = command.output().map_err(|error| format!("failed to start pinfold: {error}"))?;
+    let said = String::from_utf8_lossy(&done.stderr);
+    if request.verbose > 0 && !said.trim().is_empty() {
+        say::error("sbatch", said.trim());
+    }
+    let number = String::from_utf8_lossy(&done.stdout).trim().parse::<u64>();
+    match number {
+        Ok(job) if done.status.success() => Ok(job),
+        _ => Err(refusal(done.status.code(), said.trim())),
+    }
+}
+
+/// What `pinfold submit` said, as sbatch says it.
+fn refusal(code: Option<i32>, said: &str) -> Trouble {
+    let said = said.lines().last().unwrap_or("").trim_start_matches("pinfold: ");
+    let is = |known: ExitCode| code == Some(i32::from(known.code()));
+    let why = match () {
+        () if is(ExitCode::NoDaemon) => CONTACT,
+        () if is(ExitCode::Permission) => "Access/permission denied",
+        () if said.contains("queue") => {
+            "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
+        }
+        () if is(ExitCode::Refused) || is(ExitCode::Usage) => "Requested node configuration is not available",
+        () => "Unspecified error",
+    };
+    Trouble::new(format!("Batch job submission failed: {why}\nsbatch: error: {said}"))
+}
+
+fn report(job: u64, request: &Request) -> Result<(), Trouble> {
+    match (request.parsable, request.quiet) {
+        (true, _) => say::out(&format!("{job}\n")),
+        (false, true) => Ok(()),
+        (false, false) => say::out(&format!("Submitted batch job {job}\n")),
+    }
+}
+
+/// Waits for the end; of an array, of all its members, whose highest status counts. 1 where a signal ended it.
+fn wait(cluster: &mut Cluster, job: u64) -> Result<u8, Trouble> {
+    loop {
+        match ended(cluster, job) {
+            Ok(reports) => return Ok(reports.iter().map(status).max().unwrap_or(1)),
+            // The daemon is being replaced.
+            Err(failure) if failure.code == ExitCode::NoDaemon => {
+                std::thread::sleep(std::time::Duration::from_millis(500));
+                if let Ok(again) = Cluster::connect() {
+                    *cluster = again;
+                }
+            }
+            Err(failure) => return Err(Trouble::new(words(&failure))),
+        }
+    }
+}
+
+fn ended(cluster: &mut Cluster, job: u64) -> Result<Vec<ReportView>, pinfold_client::Failure> {
+    let names = vec![JobName { job, indexes: None }];
+    let jobs = match cluster.client.ask(&Asked::Members { names })? {
+        Reply::Members(members) => members.into_iter().flat_map(|it| it.jobs).map(|it| it.job).collect(),
+        other => return Err(unexpected(&other)),
+    };
+    match cluster.client.ask(&Asked::Wait { jobs })? {
+        Reply::Report(reports) => Ok(reports),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn status(report: &ReportView) -> u8 {
+    report.exit_code.map_or(1, |code| u8::try_from(code & 0xff).unwrap_or(1))
+}

@@ -1,0 +1,365 @@
+//! `squeue`: jobs that wait and run, and for a short while those that are over.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+
+use crate::fields::{self, Around};
+use crate::form::{Column, of_letters, of_names};
+use crate::getopt::{Given, Order, parse};
+use crate::jobs::{CLUSTER, Cluster, Job, State, in_rows};
+use crate::options;
+use crate::request::cluster as only_cluster;
+use crate::say;
+use crate::select::{self, Named};
+use crate::trouble::{INVALID_JOB, Trouble};
+use crate::units::now_s;
+
+const USUAL: &str = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R";
+const LONG: &str = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R";
+const START: &str = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R";
+
+/// What is said of a list that cannot be had.
+const LOAD: &str = "slurm_load_jobs";
+
+/// Which jobs, and how they are shown.
+#[derive(Debug, Default)]
+struct Asked {
+    columns: Vec<Column>,
+    /// Whether columns have names; else letters.
+    named: bool,
+    heads: bool,
+    long: bool,
+    each_member: bool,
+    jobs: Option<Vec<Named>>,
+    states: Option<Vec<State>>,
+    users: Option<Vec<String>>,
+    names: Option<Vec<String>>,
+    partitions: Option<Vec<String>>,
+    accounts: Option<Vec<String>>,
+    qos: Option<Vec<String>>,
+    sort: String,
+    cluster: bool,
+    elsewhere: bool,
+    help: Option<&'static str>,
+}
+
+/// The parts of a list.
+pub(crate) fn list(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+/// States by their words, in either form and any case; `None`: all.
+///
+/// # Errors
+/// For a word that is none.
+pub(crate) fn states(text: &str) -> Result<Option<Vec<State>>, String> {
+    let mut all = Vec::new();
+    for word in list(text) {
+        if word.eq_ignore_ascii_case("all") {
+            return Ok(None);
+        }
+        let is = |state: &State| {
+            word.eq_ignore_ascii_case(state.long()) || word.eq_ignore_ascii_case(state.compact())
+        };
+        // States of Slurm's in which no job is here.
+        const OTHERS: &[&str] = &[
+            "CG",
+            "COMPLETING",
+            "CF",
+            "CONFIGURING",
+            "PR",
+            "PREEMPTED",
+            "RQ",
+            "REQUEUED",
+            "RS",
+            "RESIZING",
+            "SE",
+            "SPECIAL_EXIT",
+            "SI",
+            "SIGNALING",
+            "SO",
+            "STAGE_OUT",
+            "ST",
+            "STOPPED",
+            "BF",
+            "BOOT_FAIL",
+            "DL",
+            "DEADLINE",
+            "RD",
+            "RESV_DEL_HOLD",
+            "RF",
+            "REQUEUE_FED",
+            "RH",
+            "REQUEUE_HOLD",
+            "RV",
+            "REVOKED",
+            "LF",
+            "LAUNCH_FAILED",
+            "RECONFIG_FAIL",
+            "EX",
+            "EXPEDITING",
+            "POWER_UP_NODE",
+        ];
+        match State::ALL.into_iter().find(is) {
+            Some(state) => all.push(state),
+            None if OTHERS.iter().any(|other| word.eq_ignore_ascii_case(other)) => {}
+            None => return Err(format!("Invalid job state specified: {word}")),
+        }
+    }
+    Ok(Some(all))
+}
+
+/// The name of who calls.
+pub(crate) fn own_user() -> String {
+    let uid = pinfold_sys::peer::own_uid();
+    pinfold_sys::peer::user(uid).map_or_else(|| uid.to_string(), |user| user.name)
+}
+
+/// Users by name or number.
+pub(crate) fn users(text: &str) -> Vec<String> {
+    let name = |user: String| {
+        let number = user.parse::<u32>().ok().and_then(pinfold_sys::peer::user);
+        number.map_or(user, |user| user.name)
+    };
+    list(text).into_iter().map(name).collect()
+}
+
+impl Asked {
+    fn of(given: &[Given], environment: impl Fn(&str) -> Option<String>) -> Result<Self, Trouble> {
+        let mut asked = Self { heads: true, states: Some(Vec::new()), ..Self::default() };
+        let (mut letters, mut names) = (environment("SQUEUE_FORMAT"), environment("SQUEUE_FORMAT2"));
+        if let Some(text) = environment("SQUEUE_STATES") {
+            asked.states = states(&text)?;
+        }
+        asked.users = environment("SQUEUE_USERS").map(|text| users(&text));
+        asked.partitions = environment("SQUEUE_PARTITION").map(|text| list(&text));
+        asked.accounts = environment("SQUEUE_ACCOUNT").map(|text| list(&text));
+        asked.sort = environment("SQUEUE_SORT").unwrap_or_default();
+        let (mut start, mut said) = (false, false);
+        for option in given {
+            let value = option.value.clone().unwrap_or_default();
+            match option.name.as_str() {
+                "Format" => (names, letters, said) = (Some(value), None, true),
+                "format" => (letters, names, said) = (Some(value), None, true),
+                "account" => asked.accounts = Some(list(&value)),
+                "array" | "array-unique" => asked.each_member = true,
+                "clusters" => {
+                    only_cluster(&value)?;
+                    asked.cluster = true;
+                }
+                "jobs" if !value.is_empty() => {
+                    let jobs = select::names(&value).map_err(|bad| format!("Invalid job id: {bad}"))?;
+                    asked.jobs = Some(jobs);
+                }
+                "long" => asked.long = true,
+                "me" => asked.users = Some(vec![own_user()]),
+                "name" => asked.names = Some(list(&value)),
+                "noheader" => asked.heads = false,
+                "partition" => asked.partitions = Some(list(&value)),
+                "qos" => asked.qos = Some(list(&value)),
+                "sort" => asked.sort = value,
+                "start" => start = true,
+                "states" => asked.states = states(&value)?,
+                "user" => asked.users = Some(users(&value)),
+                "nodelist" => asked.elsewhere = !is_here(&value),
+                "help" => asked.help = Some("help"),
+                "usage" => asked.help = Some("usage"),
+                "version" => asked.help = Some("version"),
+                _ => {}
+            }
+        }
+        let usual = if start {
+            START
+        } else if asked.long {
+            LONG
+        } else {
+            USUAL
+        };
+        if start {
+            asked.states = Some(vec![State::Pending]);
+        }
+        let letters = letters.filter(|_| said || !asked.long);
+        match (letters, names) {
+            (Some(letters), _) => asked.columns = of_letters(&letters, |c| fields::of_letter(c).is_some())?,
+            (None, Some(names)) => (asked.columns, asked.named) = (of_names(&names), true),
+            (None, None) => asked.columns = of_letters(usual, |_| true)?,
+        }
+        Ok(asked)
+    }
+
+    /// Whether jobs that are over may be meant.
+    fn wants_over(&self) -> bool {
+        self.states.as_ref().is_none_or(|states| states.iter().any(|state| state.is_over()))
+    }
+
+    fn wants(&self, job: &Job) -> bool {
+        let of = |list: &Option<Vec<String>>, value: &str| {
+            list.as_ref().is_none_or(|list| list.iter().any(|one| one == value))
+        };
+        let state = match self.states.as_deref() {
+            None => true,
+            Some([]) => !job.state.is_over(),
+            Some(states) => states.contains(&job.state),
+        };
+        let qos = if job.label.qos.is_empty() { "normal" } else { &job.label.qos };
+        state
+            && !self.elsewhere
+            && of(&self.users, &job.user)
+            && of(&self.names, &job.name)
+            && of(&self.partitions, job.partition())
+            && of(&self.accounts, &job.label.account)
+            && of(&self.qos, qos)
+    }
+
+    fn field(&self, column: &Column) -> String {
+        match self.named {
+            true => fields::of_long_name(&column.field),
+            false => {
+                let letter = column.field.chars().next().and_then(fields::of_letter);
+                letter.unwrap_or_default().to_owned()
+            }
+        }
+    }
+}
+
+/// Whether a list of nodes has this host.
+fn is_here(nodes: &str) -> bool {
+    let host = pinfold_sys::peer::host_name();
+    list(nodes).iter().any(|node| *node == host || node == "localhost")
+}
+
+/// Shows jobs.
+///
+/// # Errors
+/// In squeue's words.
+pub(crate) fn squeue(arguments: &[OsString]) -> Result<u8, Trouble> {
+    let (given, operands) = parse(options::SQUEUE, arguments, Order::Free).map_err(say::usage("squeue"))?;
+    let mut asked = Asked::of(&given, |name| std::env::var(name).ok().filter(|text| !text.is_empty()))?;
+    // As of old, `-j 12` with the number apart.
+    let bare = given.iter().any(|option| option.name == "jobs" && option.value.is_none());
+    if bare && let Some(word) = operands.first() {
+        let text = word.to_string_lossy();
+        asked.jobs = Some(select::names(&text).map_err(|bad| format!("Invalid job id: {bad}"))?);
+    } else if let Some(word) = operands.first() {
+        return Err(Trouble::new(format!("Unrecognized option: {}", word.display())));
+    }
+    if let Some(what) = asked.help {
+        return say::help("squeue", what, options::SQUEUE);
+    }
+    let failed = |failure| Trouble::of_load(LOAD, &failure);
+    let mut cluster = Cluster::connect().map_err(failed)?;
+    let jobs = chosen(&mut cluster, &asked)?;
+    let mut jobs: Vec<Job> = jobs.into_iter().filter(|job| asked.wants(job)).collect();
+    if !asked.each_member {
+        jobs = in_rows(jobs);
+    }
+    sort(&mut jobs, &asked.sort);
+    say::out(&written(&asked, &jobs))?;
+    Ok(0)
+}
+
+fn chosen(cluster: &mut Cluster, asked: &Asked) -> Result<Vec<Job>, Trouble> {
+    let failed = |failure| Trouble::of_load(LOAD, &failure);
+    let Some(names) = &asked.jobs else { return cluster.jobs(asked.wants_over()).map_err(failed) };
+    let numbers = select::members(cluster, names).map_err(failed)?;
+    let numbers: BTreeSet<u64> = numbers.into_iter().flatten().collect();
+    let numbers: Vec<u64> = numbers.into_iter().collect();
+    let mut jobs = cluster.named(&numbers).map_err(failed)?;
+    let since = now_s() - std::time::Duration::from_secs(crate::jobs::MIN_JOB_AGE_S).as_secs_f64();
+    jobs.retain(|job| !job.state.is_over() || job.ended_s.is_none_or(|ended| ended >= since));
+    match jobs.is_empty() && names.len() == 1 {
+        true => Err(Trouble::bare(format!("{LOAD} error: {INVALID_JOB}"))),
+        false => Ok(jobs),
+    }
+}
+
+/// By these letters, each with `-` before it where the largest comes first.
+fn sort(jobs: &mut [Job], by: &str) {
+    let around = around();
+    for key in list(by).into_iter().rev() {
+        let (down, letter) = match key.strip_prefix('-') {
+            Some(rest) => (true, rest.chars().next()),
+            None => (false, key.trim_start_matches('+').chars().next()),
+        };
+        let numbered = |job: &Job| match letter {
+            Some('i' | 'A' | 'F') => Some(job.job),
+            Some('p' | 'Q') => Some(job.priority.into()),
+            Some('M') => Some(job.elapsed_s(around.now_s)),
+            Some('C') => Some(job.cores.into()),
+            Some('m') => Some(job.claim_bytes.unwrap_or(0)),
+            Some('l') => Some(job.limit_s.unwrap_or(u64::MAX)),
+            _ => None,
+        };
+        let worded = |job: &Job| {
+            letter
+                .and_then(fields::of_letter)
+                .map(|field| fields::squeue(job, field, &around))
+                .unwrap_or_default()
+        };
+        jobs.sort_by(|one, two| {
+            let order = match (numbered(one), numbered(two)) {
+                (Some(one), Some(two)) => one.cmp(&two),
+                _ => worded(one).cmp(&worded(two)),
+            };
+            if down { order.reverse() } else { order }
+        });
+    }
+}
+
+/// What fields are written with.
+pub(crate) fn around() -> Around {
+    let gid = rustix::process::getegid().as_raw();
+    Around {
+        host: pinfold_sys::peer::host_name(),
+        now_s: now_s(),
+        uid: pinfold_sys::peer::own_uid(),
+        group: group_name(gid),
+        gid,
+        unit: None,
+        plain: false,
+    }
+}
+
+/// A group's name, as the host's own file has it.
+fn group_name(gid: u32) -> String {
+    let text = std::fs::read_to_string("/etc/group").unwrap_or_default();
+    let found = text.lines().find_map(|line| {
+        let mut parts = line.split(':');
+        let name = parts.next()?;
+        (parts.nth(1)?.parse() == Ok(gid)).then(|| name.to_owned())
+    });
+    found.unwrap_or_else(|| gid.to_string())
+}
+
+fn written(asked: &Asked, jobs: &[Job]) -> String {
+    let around = around();
+    let mut text = String::new();
+    if asked.cluster {
+        text.push_str(&format!("CLUSTER: {CLUSTER}\n"));
+    }
+    if asked.long && asked.heads {
+        text.push_str(&format!("{}\n", crate::units::date(around.now_s)));
+    }
+    let fields: Vec<String> = asked.columns.iter().map(|column| asked.field(column)).collect();
+    if asked.heads {
+        for (column, field) in asked.columns.iter().zip(&fields) {
+            column.write(&fields::squeue_head(field), &mut text);
+        }
+        text.push('\n');
+    }
+    for job in jobs {
+        for (column, field) in asked.columns.iter().zip(&fields) {
+            column.write(&one_line(&fields::squeue(job, field, &around)), &mut text);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// A text without what would part lines: names are the users' own.
+pub(crate) fn one_line(text: &str) -> String {
+    match text.contains(char::is_control) {
+        true => text.chars().map(|c| if c.is_control() { '?' } else { c }).collect(),
+        false => text.to_owned(),
+    }
+}

@@ -1,0 +1,99 @@
+//! `srun`: within a job a step of it, outside of one a job in the foreground with one step.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::getopt::{Order, parse};
+use crate::home::Home;
+use crate::inside::{SPOOL, failed_to_execute, own};
+use crate::jobs::Cluster;
+use crate::launch::{self, Plan};
+use crate::options;
+use crate::request::Request;
+use crate::say;
+use crate::trouble::{Trouble, words};
+
+mod step;
+
+/// The word before a command that is one of several tasks, which learns its number from pinfold.
+pub(crate) const TASK: &str = "--task";
+
+/// Runs a step, or a job.
+///
+/// # Errors
+/// In srun's words.
+pub(crate) fn srun(arguments: &[OsString]) -> Result<u8, Trouble> {
+    let host = pinfold_sys::peer::host_name();
+    let table = options::srun();
+    if arguments.iter().any(|word| word == ":") {
+        return Err(Trouble::new("heterogeneous jobs are not supported"));
+    }
+    let (given, operands) = parse(&table, arguments, Order::Strict).map_err(say::usage("srun"))?;
+    let mut request = Request::default();
+    let spool = std::env::var_os(SPOOL).map(PathBuf::from);
+    let inside = own().filter(|_| std::env::var_os("SLURM_JOB_ID").is_some()).zip(spool);
+    if inside.is_none() {
+        request.take_environment("SLURM_", &host, |name| std::env::var(name).ok())?;
+    }
+    request.take(&given, &host)?;
+    if let Some(what) = request.help {
+        return say::help("srun", what, &table);
+    }
+    if operands.is_empty() {
+        return Err(Trouble::new("No command given to execute."));
+    }
+    if let Some(((job, member), spool)) = inside {
+        return step::run(&step::Of { job, member, spool, host }, &request, &operands);
+    }
+    let command = Path::new(&operands[0]).file_name().unwrap_or(&operands[0]);
+    let name = request.name.clone().unwrap_or_else(|| command.to_string_lossy().into_owned());
+    let refused = |failure: pinfold_client::Failure| {
+        Trouble::new(format!("Unable to allocate resources: {}", words(&failure)))
+    };
+    let mut cluster = Cluster::connect().map_err(refused)?;
+    let line = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
+    let plan = launch::plan(&request, name, &mut cluster, format!("srun {line}"))?;
+    // Within the job it is called once more, and is a step there.
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let again: Vec<OsString> =
+        [own.into_os_string(), "srun".into()].into_iter().chain(arguments.iter().cloned()).collect();
+    in_the_foreground(&cluster, plan, &again, request.export.as_deref())
+}
+
+/// Becomes `pinfold run` with this command.
+///
+/// # Errors
+/// When that cannot be.
+pub(crate) fn in_the_foreground(
+    cluster: &Cluster,
+    mut plan: Plan,
+    words: &[OsString],
+    export: Option<&str>,
+) -> Result<u8, Trouble> {
+    plan.label.command =
+        words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
+    launch::spool(&cluster.home, &mut plan.label, None)?;
+    let mut command = launch::command("run", &plan, export)?;
+    let error = command.args(words).exec();
+    Err(failed_to_execute(Path::new("pinfold"), &error))
+}
+
+/// `--task COMMAND...`: one of several tasks that pinfold started.
+///
+/// # Errors
+/// When it cannot be executed.
+pub(crate) fn task(words: &[OsString]) -> Result<u8, Trouble> {
+    let number = std::env::var("PINFOLD_TASK_ID").unwrap_or_else(|_| "0".to_owned());
+    let program = words.first().ok_or_else(|| Trouble::new("no command"))?;
+    let mut command = Command::new(program);
+    command.args(&words[1..]).env("SLURM_PROCID", &number).env("SLURM_LOCALID", &number);
+    let error = command.exec();
+    Err(failed_to_execute(Path::new(program), &error))
+}
+
+/// The journal of the daemon whose job this process is part of.
+fn journal() -> Home {
+    Home::of(&std::env::var("PINFOLD_INSTANCE").unwrap_or_default())
+}

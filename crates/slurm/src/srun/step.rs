@@ -1,0 +1,294 @@
+//! A step: so many tasks of one command within a job, each with its number, awaited together.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::JoinHandle;
+
+use pinfold_sys::signals::{self, Signals};
+use pinfold_sys::spawn::{self, Reaped};
+use rustix::event::{PollFd, PollFlags, poll};
+
+use crate::batch_step::send;
+use crate::home::Step;
+use crate::inside::{failed_to_execute, open, stdio};
+use crate::launch;
+use crate::pattern::{Meant, expand};
+use crate::request::Request;
+use crate::say;
+use crate::trouble::Trouble;
+use crate::units::now_s;
+
+use super::{TASK, journal};
+
+/// Signals that are the tasks' to take.
+const PASSED_ON: &[&str] = &["HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "ALRM", "CHLD"];
+
+/// The job that a step is of.
+pub(super) struct Of {
+    pub job: u64,
+    pub member: Option<(u64, u32)>,
+    pub spool: PathBuf,
+    pub host: String,
+}
+
+/// How many tasks there are, and how many cores each has.
+fn sizes(of: &Of, request: &Request) -> Result<(u32, u32), Trouble> {
+    let told = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
+    let tasks =
+        request.ntasks.or(request.ntasks_per_node).or_else(|| told("SLURM_NTASKS")).unwrap_or(1).max(1);
+    let each = request.cpus_per_task.or_else(|| told("SLURM_CPUS_PER_TASK")).unwrap_or(1).max(1);
+    let there = told("SLURM_CPUS_ON_NODE").unwrap_or(u32::MAX);
+    if tasks.saturating_mul(each) > there {
+        return Err(Trouble::new(format!(
+            "Unable to create step for job {}: More processors requested than permitted",
+            of.job
+        )));
+    }
+    Ok((tasks, each))
+}
+
+/// The step's number: the first that no other step of the job has.
+fn number(of: &Of) -> u32 {
+    let is_free = |step: &u32| {
+        let name = of.spool.join(format!("step-{}-{step}", of.job));
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(name).is_ok()
+    };
+    (0..100_000).find(is_free).unwrap_or(0)
+}
+
+/// Runs a step to its end; ends with the highest status of its tasks.
+pub(super) fn run(of: &Of, request: &Request, words: &[OsString]) -> Result<u8, Trouble> {
+    let (tasks, each) = sizes(of, request)?;
+    let step = number(of);
+    let numbers: Vec<i32> = PASSED_ON.iter().filter_map(|name| signals::number(name)).collect();
+    let arrived = Signals::block(&numbers).map_err(|error| error.to_string())?;
+    let began = now_s();
+    let mut running = Running { step, pids: BTreeMap::new(), readers: Vec::new(), label: request.label };
+    let bind = request.cpu_bind.as_deref().filter(|bind| binds(bind));
+    match bind {
+        Some(_) if request.label => {
+            return Err(Trouble::new("--label together with --cpu-bind is not supported"));
+        }
+        Some(bind) => running.start_bound(of, request, words, (tasks, each), bind)?,
+        None => running.start(of, request, words, (tasks, each))?,
+    }
+    let ended = running.attend(&arrived, request.kill_on_bad_exit, &of.host);
+    let worst = ended.iter().map(status).max().unwrap_or(0);
+    let signal = ended.iter().find_map(|reaped| reaped.signal).unwrap_or(0);
+    let name = Path::new(&words[0]).file_name().unwrap_or(&words[0]).to_string_lossy().into_owned();
+    let micros = |us: u64| std::time::Duration::from_micros(us).as_secs_f64();
+    let record = Step {
+        job: of.job,
+        step,
+        name: request.name.clone().unwrap_or(name),
+        ntasks: tasks,
+        cpus: tasks * each,
+        started_s: began,
+        ended_s: now_s(),
+        exit_code: ended.iter().filter_map(|reaped| reaped.exit_code).max().unwrap_or(0),
+        signal,
+        cpu_s: ended.iter().map(|it| micros(it.cpu_user_us + it.cpu_system_us)).sum(),
+        rss_peak_bytes: ended.iter().map(|it| it.rss_peak_bytes).max().unwrap_or(0),
+    };
+    if let Err(error) = journal().add_step(&record) {
+        say::error("srun", &format!("what step {}.{step} used could not be kept: {error}", of.job));
+    }
+    Ok(worst)
+}
+
+/// Whether a value of `--cpu-bind` binds.
+fn binds(value: &str) -> bool {
+    let quiet = |word: &str| matches!(word, "" | "q" | "quiet" | "v" | "verbose" | "none" | "no" | "help");
+    !value.split(',').all(quiet)
+}
+
+fn status(reaped: &Reaped) -> u8 {
+    let code = reaped.exit_code.unwrap_or_else(|| 128 + reaped.signal.unwrap_or(0));
+    u8::try_from(code & 0xff).unwrap_or(1)
+}
+
+struct Running {
+    step: u32,
+    /// The task of each process.
+    pids: BTreeMap<u32, u32>,
+    readers: Vec<JoinHandle<()>>,
+    label: bool,
+}
+
+impl Running {
+    fn start(
+        &mut self,
+        of: &Of,
+        request: &Request,
+        words: &[OsString],
+        (tasks, each): (u32, u32),
+    ) -> Result<(), Trouble> {
+        for task in 0..tasks {
+            let mut command = Command::new(&words[0]);
+            command.args(&words[1..]);
+            self.dress(&mut command, request, (tasks, each), &of.host);
+            command.env("SLURM_PROCID", task.to_string()).env("SLURM_LOCALID", task.to_string());
+            self.streams(&mut command, of, request, task)?;
+            let child = command.spawn();
+            let mut child = child.map_err(|error| {
+                self.pids.keys().for_each(|&pid| send(pid, signals::SIGTERM));
+                say::error("srun", &format!("{}: task {task}: Exited with exit code 2", of.host));
+                failed_to_execute(Path::new(&words[0]), &error)
+            })?;
+            self.pids.insert(child.id(), task);
+            if self.label {
+                let out = child.stdout.take().map(|from| labelled(task, from, false));
+                let err = child.stderr.take().map(|from| labelled(task, from, true));
+                self.readers.extend(out.into_iter().chain(err));
+            }
+        }
+        Ok(())
+    }
+
+    /// By `pinfold run`, which lays tasks out on the job's cores and binds them.
+    fn start_bound(
+        &mut self,
+        of: &Of,
+        request: &Request,
+        words: &[OsString],
+        (tasks, each): (u32, u32),
+        bind: &str,
+    ) -> Result<(), Trouble> {
+        let own = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut command = Command::new(launch::pinfold()?);
+        command.arg("run").args([
+            format!("--ntasks={tasks}"),
+            format!("--cpus-per-task={each}"),
+            format!("--cpu-bind={bind}"),
+        ]);
+        command.arg("--").arg(own).arg(TASK).args(words);
+        self.dress(&mut command, request, (tasks, each), &of.host);
+        self.streams(&mut command, of, request, 0)?;
+        let child = command.spawn().map_err(|error| failed_to_execute(Path::new("pinfold"), &error))?;
+        self.pids.insert(child.id(), 0);
+        Ok(())
+    }
+
+    fn dress(&self, command: &mut Command, request: &Request, (tasks, each): (u32, u32), host: &str) {
+        crate::environment::export_step(command, request.export.as_deref());
+        for name in ["SLURM_STEP_ID", "SLURM_STEPID"] {
+            command.env(name, self.step.to_string());
+        }
+        for name in ["SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS", "SLURM_TASKS_PER_NODE"] {
+            command.env(name, tasks.to_string());
+        }
+        command.env("SLURM_STEP_TASKS_PER_NODE", tasks.to_string());
+        command.env("SLURM_STEP_NUM_NODES", "1").env("SLURM_STEP_NODELIST", host);
+        command.env("SLURM_SRUN_COMM_HOST", host).env("SLURM_LAUNCH_NODE_IPADDR", "127.0.0.1");
+        if request.cpus_per_task.is_some() {
+            command.env("SLURM_CPUS_PER_TASK", each.to_string());
+        }
+    }
+
+    fn streams(&self, command: &mut Command, of: &Of, request: &Request, task: u32) -> Result<(), Trouble> {
+        let user = crate::squeue::own_user();
+        let name = std::env::var("SLURM_JOB_NAME").unwrap_or_default();
+        let meant = Meant {
+            job: of.job,
+            array: of.member.map_or(of.job, |(array, _)| array),
+            index: of.member.map(|(_, index)| index),
+            user: &user,
+            name: &name,
+            host: &of.host,
+            task,
+            step: Some(self.step),
+        };
+        let file = |pattern: &String| -> Result<File, Trouble> {
+            // Tasks that share a file append to it; the first of them empties it.
+            let shared = !pattern.contains("%t") && task > 0;
+            open(&expand(pattern, &meant), shared || request.append.unwrap_or(false))
+        };
+        let out = request.output.as_ref().filter(|it| *it != "all").map(file).transpose()?;
+        let err = match &request.error {
+            Some(error) if Some(error) != request.output.as_ref() => Some(file(error)?),
+            // As in Slurm, both go to one file unless it is said.
+            _ => out.as_ref().map(File::try_clone).transpose().map_err(|error| error.to_string())?,
+        };
+        let input =
+            match &request.input {
+                Some(input) => {
+                    let name = expand(input, &meant);
+                    let opened = File::open(&name);
+                    Some(opened.map_err(|error| {
+                        Trouble::new(format!("Could not open stdin file {name}: {error}"))
+                    })?)
+                }
+                None if task > 0 => File::open("/dev/null").ok(),
+                None => None,
+            };
+        command.stdin(stdio(input));
+        let or_labelled = |file: Option<File>| match file {
+            None if self.label => Stdio::piped(),
+            file => stdio(file),
+        };
+        command.stdout(or_labelled(out)).stderr(or_labelled(err));
+        Ok(())
+    }
+
+    fn attend(mut self, arrived: &Signals, kill_others: bool, host: &str) -> Vec<Reaped> {
+        let mut ended = Vec::new();
+        while !self.pids.is_empty() {
+            while let Some(signal) = arrived.next() {
+                // What the terminal sends goes to all of its processes.
+                if signal.signal != signals::SIGCHLD && !signal.by_kernel {
+                    self.pids.keys().for_each(|&pid| send(pid, signal.signal));
+                }
+            }
+            while let Some(reaped) = spawn::reap() {
+                let Some(task) = self.pids.remove(&reaped.pid) else { continue };
+                if status(&reaped) != 0 {
+                    told(&reaped, task, host);
+                    if kill_others {
+                        self.pids.keys().for_each(|&pid| send(pid, signals::SIGTERM));
+                    }
+                }
+                ended.push(reaped);
+            }
+            if !self.pids.is_empty() {
+                let _ = poll(&mut [PollFd::new(arrived, PollFlags::IN)], None);
+            }
+        }
+        self.readers.into_iter().for_each(|reader| drop(reader.join()));
+        ended
+    }
+}
+
+fn told(reaped: &Reaped, task: u32, host: &str) {
+    let how = match (reaped.exit_code, reaped.signal) {
+        (Some(code), _) => format!("Exited with exit code {code}"),
+        (None, Some(signals::SIGKILL)) => "Killed".to_owned(),
+        (None, Some(signals::SIGTERM)) => "Terminated".to_owned(),
+        (None, signal) => {
+            let name = signal.and_then(signals::name).unwrap_or("unknown");
+            format!("Terminated by signal SIG{name}")
+        }
+    };
+    say::error("srun", &format!("{host}: task {task}: {how}"));
+}
+
+/// Puts a task's number before each of its lines.
+fn labelled(task: u32, from: impl Read + Send + 'static, error: bool) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut from = BufReader::new(from);
+        let mut line = Vec::new();
+        while from.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
+            let mut text = format!("{task}: ").into_bytes();
+            text.append(&mut line);
+            // One call a line, so that lines of several tasks stay whole. A reader that is gone is no failure.
+            let _ = match error {
+                true => std::io::stderr().lock().write_all(&text),
+                false => std::io::stdout().lock().write_all(&text),
+            };
+        }
+    })
+}

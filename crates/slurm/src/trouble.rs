@@ -1,0 +1,55 @@
+//! How a command fails, in Slurm's words.
+
+use pinfold_client::Failure;
+use pinfold_proto::ExitCode;
+
+/// What a command says as it fails, and its exit status.
+#[derive(Debug)]
+pub(crate) struct Trouble {
+    /// The exit status.
+    pub status: u8,
+    /// What is said.
+    pub text: String,
+    /// Whether `COMMAND: error: ` goes before it.
+    pub named: bool,
+}
+
+/// Of a daemon that is not there.
+pub(crate) const CONTACT: &str = "Unable to contact slurm controller (connect failure)";
+/// Of one that went away while it was asked; engines try again when they read these words.
+pub(crate) const TIMED_OUT: &str = "Socket timed out on send/recv operation";
+/// Of a job that nobody knows.
+pub(crate) const INVALID_JOB: &str = "Invalid job id specified";
+
+impl Trouble {
+    /// As `COMMAND: error: TEXT`.
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self { status: 1, text: text.into(), named: true }
+    }
+
+    /// The text alone.
+    pub(crate) fn bare(text: impl Into<String>) -> Self {
+        Self { named: false, ..Self::new(text) }
+    }
+
+    /// A list that cannot be had, `slurm_load_jobs error: ...`.
+    pub(crate) fn of_load(what: &str, failure: &Failure) -> Self {
+        Self::bare(format!("{what} error: {}", words(failure)))
+    }
+}
+
+impl From<String> for Trouble {
+    fn from(text: String) -> Self {
+        Self::new(text)
+    }
+}
+
+/// A failure in Slurm's words where it has some.
+pub(crate) fn words(failure: &Failure) -> String {
+    match failure.code {
+        ExitCode::NoDaemon if failure.message.contains("went away") => TIMED_OUT.to_owned(),
+        ExitCode::NoDaemon => format!("{CONTACT}: {}", failure.message),
+        ExitCode::Permission => format!("Access/permission denied: {}", failure.message),
+        _ => failure.message.clone(),
+    }
+}

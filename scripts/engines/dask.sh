@@ -1,0 +1,2 @@
+# Workers that come and go.
+exec python "$1/dask_workers.py"

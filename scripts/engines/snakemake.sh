@@ -1,0 +1,27 @@
+# A workflow of three jobs, one of which depends on the others; and one that fails, of which it hears.
+set -euo pipefail
+cat >Snakefile <<'S'
+rule all:
+    input: "sum"
+rule part:
+    output: "part-{n}"
+    resources: mem_mb=50, runtime=5
+    shell: "echo {wildcards.n} >{output}; echo $SLURM_JOB_ID >>ids"
+rule sum:
+    input: "part-1", "part-2"
+    output: "sum"
+    resources: mem_mb=50, runtime=5
+    shell: "cat {input} >{output}; echo $SLURM_JOB_ID >>ids"
+rule bad:
+    output: "bad"
+    shell: "exit 3"
+S
+run() {
+  snakemake --executor slurm --jobs 4 --slurm-init-seconds-before-status-checks 1 --seconds-between-status-checks 2 \
+    --default-resources slurm_account=lab slurm_partition=pinfold --latency-wait 5 "$@"
+}
+run
+[ "$(tr '\n' ' ' <sum)" = "1 2 " ]
+[ "$(sort -u ids | wc -l)" = 3 ]
+! run bad
+[ "$(sacct -X -n -P -o State | sort | uniq -c | tr -s ' ' | tr '\n' ' ')" = " 3 COMPLETED 1 FAILED " ]
