@@ -266,9 +266,14 @@ impl Known {
     fn take(&mut self, line: Line) {
         match line {
             Line::Job(label) => {
-                // A store that was lost begins again with low numbers.
-                self.cancelled.remove(&label.job);
-                self.steps.remove(&label.job);
+                // A store that was lost begins again with low numbers. What is said of this very job may stand before it.
+                let since_s = std::time::Duration::from_secs(label.submitted_s).as_secs_f64();
+                if self.cancelled.get(&label.job).is_some_and(|at_s| *at_s < since_s) {
+                    self.cancelled.remove(&label.job);
+                }
+                if let Some(steps) = self.steps.get_mut(&label.job) {
+                    steps.retain(|step| step.started_s >= since_s);
+                }
                 self.labels.insert(label.job, *label);
             }
             Line::Step(step) => self.steps.entry(step.job).or_default().push(step),
@@ -300,7 +305,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let home = home(dir.path());
         assert!(home.read().labels.is_empty());
-        let label = |job: u64, name: &str| Label { job, name: name.to_owned(), ..Label::default() };
+        let label =
+            |job: u64, name: &str| Label { job, submitted_s: 10, name: name.to_owned(), ..Label::default() };
+        home.add_step(&Step { job: 1, started_s: 9.0, ..Step::default() }).expect("it is added");
+        home.add_step(&Step { job: 1, started_s: 11.0, ..Step::default() }).expect("it is added");
         home.add(&label(1, "a")).expect("it is added");
         home.cancelled(1, 5.0).expect("it is added");
         home.add(&label(2, "b")).expect("it is added");
@@ -314,6 +322,7 @@ mod tests {
         let known = home.read();
         assert_eq!(known.labels[&1].name, "again");
         assert!(known.cancelled.is_empty(), "that was another job of this number");
+        assert_eq!(known.steps[&1].len(), 1, "a step may end before its job is written down");
         assert_eq!(known.labels[&2].qos, "é\n\"x\"");
         assert_eq!(known.labels.len(), 2);
     }

@@ -66,7 +66,6 @@ pub(super) fn run(of: &Of, request: &Request, words: &[OsString]) -> Result<u8, 
     let (tasks, each) = sizes(of, request)?;
     let step = number(of);
     let numbers: Vec<i32> = PASSED_ON.iter().filter_map(|name| signals::number(name)).collect();
-    let arrived = Signals::block(&numbers).map_err(|error| error.to_string())?;
     let began = now_s();
     let mut running = Running { step, pids: BTreeMap::new(), readers: Vec::new(), label: request.label };
     let bind = request.cpu_bind.as_deref().filter(|bind| binds(bind));
@@ -77,6 +76,8 @@ pub(super) fn run(of: &Of, request: &Request, words: &[OsString]) -> Result<u8, 
         Some(bind) => running.start_bound(of, request, words, (tasks, each), bind)?,
         None => running.start(of, request, words, (tasks, each))?,
     }
+    // Only now: a program that is started inherits what is blocked.
+    let arrived = Signals::block(&numbers).map_err(|error| error.to_string())?;
     let ended = running.attend(&arrived, request.kill_on_bad_exit, &of.host);
     let worst = ended.iter().map(status).max().unwrap_or(0);
     let signal = ended.iter().find_map(|reaped| reaped.signal).unwrap_or(0);
