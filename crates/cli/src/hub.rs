@@ -14,6 +14,7 @@ use clap::{Args, Subcommand};
 use pinfold_hubwire::client::{ClientError, HubClient};
 use pinfold_hubwire::settings::{Settings, SettingsError};
 use pinfold_hubwire::spool::SPOOL_BYTES;
+use pinfold_profile::report::plain;
 use pinfold_proto::ExitCode;
 use pinfold_proto::quantity::parse_size;
 use pinfold_sys::peer;
@@ -145,6 +146,8 @@ impl From<ClientError> for Failure {
         };
         let mut failure = Self::doing("the hub", &error);
         failure.code = code;
+        // The words are the hub's, or of whoever answers in its place: no control characters reach the terminal.
+        failure.message = plain(&failure.message);
         failure
     }
 }

@@ -88,7 +88,7 @@ pub(crate) fn login(args: &LoginArgs) -> Result<(), Failure> {
         })?,
     };
     let name = args.name.clone().unwrap_or_else(actor);
-    let link = make_link(&store, &url, &name).map_err(|problem| Failure::failed(problem.words))?;
+    let link = make_link(&store, &url, (&name, "")).map_err(|problem| Failure::failed(problem.words))?;
     print(&link);
     Ok(())
 }

@@ -109,8 +109,8 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<(), Failure> {
                 }
             });
         }
-        let link =
-            make_link(&hub.hub.store, &hub.url, "demo").map_err(|problem| Failure::failed(problem.words))?;
+        let link = make_link(&hub.hub.store, &hub.url, ("demo", ""))
+            .map_err(|problem| Failure::failed(problem.words))?;
         say("simulated hosts push to this hub; open this link, which works once, and stop with Ctrl-C:");
         print(&link);
         hub.until_stopped(Keep::default()).await
@@ -157,8 +157,12 @@ impl Serving {
         let listener = listener.map_err(|error| Failure::failed(format!("--listen {address}: {error}")))?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let url = public_url.unwrap_or(format!("{scheme}://{}", listener.local_addr()?));
-        store.set_meta("url", &url)?;
-        store.note("hub", "start", &format!("serving on {url}"), now_us())?;
+        let noted = store.set_meta("url", &url);
+        let noted = noted.and_then(|()| store.note("hub", "start", &format!("serving on {url}"), now_us()));
+        if let Err(error) = noted {
+            // A full disk keeps nobody from looking.
+            say(&format!("the start is not noted: {}", chain(&error)));
+        }
         Ok(Self { hub: Arc::new(Hub::new(store, &url)), listener, tls, url })
     }
 

@@ -23,8 +23,8 @@ pub use copy::{Copied, backup, restore, verify};
 pub use ingest::IngestError;
 pub use keep::{Keep, Kept, month_of};
 pub use query::{
-    Cell, Ending, HostRow, JobDetail, JobPage, JobQuery, JobRow, OFFSET_MAX, PAGE_MAX, ReportQuery, Reported,
-    TABLE_MAX,
+    Answered, Cell, Ending, HostRow, JobDetail, JobPage, JobQuery, JobRow, OFFSET_MAX, PAGE_MAX, ReportQuery,
+    Reported, TABLE_MAX,
 };
 pub use schema::VERSION as SCHEMA_VERSION;
 pub use summary::{ClassRow, Group, Spread, Summary, UsageRow};
@@ -32,6 +32,9 @@ pub use tokens::{AuditRow, Holder, Kind, Revoked, Session, TokenRow, is_name};
 
 /// Connections that read.
 const READERS: usize = 4;
+
+/// The most pages of a bounded database that hosts cannot fill: 4 MiB.
+const PAGES_KEPT_MAX: i64 = 1_024;
 
 /// How long one question may take.
 pub const QUESTION_MAX: Duration = Duration::from_secs(5);
@@ -84,6 +87,9 @@ pub enum StoreError {
     /// Something was asked for that cannot be.
     #[error("{0}")]
     Refused(String),
+    /// Something was asked for too often.
+    #[error("{0}")]
+    TooMany(String),
 }
 
 impl StoreError {
@@ -103,6 +109,8 @@ pub struct Store {
     path: PathBuf,
     writer: Mutex<Connection>,
     readers: Vec<Mutex<Connection>>,
+    /// How many pages hosts may fill.
+    pages_max: Option<i64>,
 }
 
 /// A file that is named as `sqlite:FILE`.
@@ -155,15 +163,14 @@ impl Store {
         private(path)?;
         let mut writer = connect(path, OpenFlags::default())?;
         schema::migrate(path, &mut writer)?;
-        if let Some(max_bytes) = max_bytes {
-            bound(&writer, max_bytes)?;
-        }
+        let pages_max = max_bytes.map(|max_bytes| bound(&writer, max_bytes)).transpose()?;
         let reading = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let readers = (0..READERS).map(|_| connect(path, reading).map(Mutex::new));
         Ok(Self {
             path: path.to_owned(),
             writer: Mutex::new(writer),
             readers: readers.collect::<Result<_, _>>()?,
+            pages_max,
         })
     }
 
@@ -253,13 +260,21 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     open().map_err(StoreError::doing("open the database"))
 }
 
-fn bound(connection: &Connection, max_bytes: u64) -> Result<(), StoreError> {
+/// Bounds the database, and says how many pages hosts may fill: the rest is for signing in and revoking although they did.
+fn bound(connection: &Connection, max_bytes: u64) -> Result<i64, StoreError> {
     let set = || {
         let page: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
-        let pages = whole(max_bytes) / page.max(1);
-        connection.pragma_update_and_check(None, "max_page_count", pages.max(1), |row| row.get::<_, i64>(0))
+        let pages = (whole(max_bytes) / page.max(1)).max(1);
+        connection.pragma_update_and_check(None, "max_page_count", pages, |row| row.get::<_, i64>(0))?;
+        Ok(pages - (pages / 16).min(PAGES_KEPT_MAX))
     };
-    set().map(drop).map_err(StoreError::doing("bound the database"))
+    set().map_err(StoreError::doing("bound the database"))
+}
+
+/// Pages in use; what was removed counts no more.
+fn pages_used(connection: &Connection) -> rusqlite::Result<i64> {
+    let count = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    Ok(count("page_count")? - count("freelist_count")?)
 }
 
 #[cfg(test)]

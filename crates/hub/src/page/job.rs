@@ -67,6 +67,7 @@ fn picture(id: i64, detail: &JobDetail) -> Markup {
                     img.chart src=(source("")) alt=(alternative(&detail.head.report, points));
                 }
                 p { a href=(format!("/jobs/{id}/series.csv")) download { "The series as CSV" } ", " (points.len()) " points."
+                    @if detail.one_of > 1 { " It is long: 1 of " (detail.one_of) " points is shown." }
                     @if detail.incomplete { " Some of it has not come in yet." } }
             }
         }

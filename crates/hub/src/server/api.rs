@@ -16,7 +16,7 @@ use super::auth;
 use super::problem::Problem;
 use crate::hub::{Counters, HostNow, Hub};
 use crate::secret;
-use crate::store::{Kind, ReportQuery, now_us};
+use crate::store::{Kind, ReportQuery, Store, now_us};
 
 /// How long a body may take.
 const BODY_MAX: Duration = Duration::from_secs(60);
@@ -201,23 +201,21 @@ pub async fn reports(
         host: asked.host,
         job: asked.job,
         since_us: asked.since_us,
-        // One more shows whether there are more.
-        limit: limit + 1,
+        limit,
         series: asked.series,
     };
-    let mut reports = hub
+    let answered = hub
         .ask(move |hub| match name {
             Some(name) if !hub.store.hosts()?.iter().any(|host| host.name == name) => Err(no_host(&name)),
             _ => Ok(hub.store.reports(&query)?),
         })
         .await??;
-    let cut = asked.last.is_none() && reports.len() > limit as usize;
-    let over = reports.len().saturating_sub(limit as usize);
-    reports.drain(..over);
-    let reports: Vec<HostReport> = reports
+    let reports: Vec<HostReport> = answered
+        .reports
         .into_iter()
         .map(|reported| HostReport { host: reported.host, report: reported.head.report })
         .collect();
+    let cut = answered.long || (asked.last.is_none() && answered.more);
     Ok(Json(json!({ "version": 1, "cut": cut, "reports": reports })))
 }
 
@@ -251,7 +249,7 @@ pub async fn why(
         limit: 1,
         ..ReportQuery::default()
     };
-    let found = hub.ask(move |hub| hub.store.reports(&query)).await??.pop();
+    let found = hub.ask(move |hub| hub.store.reports(&query)).await??.reports.pop();
     let Some(found) = found else {
         let words = format!("no job {} of {} is known here", asked.job, asked.host);
         return Err(Problem::new(StatusCode::NOT_FOUND, words));
@@ -269,19 +267,19 @@ pub async fn login(State(hub): State<Arc<Hub>>, headers: HeaderMap) -> Result<Js
 }
 
 fn login_link(hub: &Hub, name: &str) -> Result<String, Problem> {
-    make_link(&hub.store, &hub.origin, name)
+    make_link(&hub.store, &hub.origin, (name, &format!("{} {name}", Kind::Reader.word())))
 }
 
-/// Makes a link that signs somebody in, once.
+/// Makes a link that signs somebody in, once: who, and by which token, as [`Store::add_code`] has it.
 ///
 /// # Errors
 /// When the store refuses, or the kernel gives no secret.
-pub fn make_link(store: &crate::store::Store, origin: &str, name: &str) -> Result<String, Problem> {
+pub fn make_link(store: &Store, origin: &str, who: (&str, &str)) -> Result<String, Problem> {
     let failed = |error: std::io::Error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string());
     let code = secret::draw().map_err(failed)?;
     let now_us = now_us();
     if let Some(hash) = secret::hash_of_secret(&code) {
-        store.add_code(&hash, name, now_us.saturating_add(auth::CODE_US), now_us)?;
+        store.add_code(&hash, who, now_us.saturating_add(auth::CODE_US), now_us)?;
     }
     Ok(format!("{origin}/login?code={code}"))
 }

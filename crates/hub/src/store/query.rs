@@ -99,6 +99,8 @@ pub struct JobDetail {
     pub head: Head,
     /// Whether parts of its series are not here yet.
     pub incomplete: bool,
+    /// Of so many points of its series one is told; 1: each.
+    pub one_of: usize,
 }
 
 /// A host.
@@ -131,6 +133,17 @@ pub struct ReportQuery {
     pub series: bool,
 }
 
+/// Reports that were asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answered {
+    /// The last ones, oldest first.
+    pub reports: Vec<Reported>,
+    /// Whether there are more.
+    pub more: bool,
+    /// Whether some of those that were asked for are left out, for the answer would be too long.
+    pub long: bool,
+}
+
 /// A report and whose.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reported {
@@ -138,6 +151,33 @@ pub struct Reported {
     pub host: String,
     /// The report, and the decisions.
     pub head: Head,
+}
+
+/// The most points of series in one answer, some 40 MiB in memory. A job's longer series is thinned.
+const POINTS_MAX: usize = 400_000;
+
+/// The most of reports in one answer, without their series, in bytes as hosts sent them.
+const REPORTS_MAX_BYTES: u64 = 32 << 20;
+
+/// The most parts of a job's series that are unpacked for one answer.
+const PARTS_READ_MAX: u32 = 100;
+
+/// How a series is thinned.
+#[derive(Debug, Clone, Copy)]
+struct Thinned {
+    /// Of so many parts one is read.
+    parts: u32,
+    /// Of so many points of a part one is told.
+    points: usize,
+}
+
+impl Thinned {
+    /// A series of so many parts, for an answer of its own.
+    fn alone(parts: u32) -> Self {
+        let read = parts.div_ceil(PARTS_READ_MAX).max(1);
+        let points = (parts.div_ceil(read) as usize * bundle::POINTS_A_PART).div_ceil(POINTS_MAX);
+        Self { parts: read, points: points.max(1) }
+    }
 }
 
 type Values = Vec<Box<dyn ToSql>>;
@@ -257,10 +297,12 @@ impl Store {
                 Ok((row.get(0)?, natural(row.get(1)?), row.get::<_, u32>(2)?, row.get::<_, u32>(3)?, head))
             });
             let Some((host, received_us, month, parts, packed)) = found.optional()? else { return Ok(None) };
-            let mut head = read_head(&packed)?;
-            let (points, later) = points(connection, id, month, &months)?;
+            let mut head = read_head(&packed)?.0;
+            let thinned = Thinned::alone(parts);
+            let (points, later) = points(connection, id, (month, &months), thinned)?;
+            let one_of = thinned.parts as usize * thinned.points;
             head.report.series = points;
-            Ok(Some(JobDetail { host, received_us, head, incomplete: later + 1 < parts }))
+            Ok(Some(JobDetail { host, received_us, head, incomplete: later + 1 < parts, one_of }))
         })
     }
 
@@ -268,27 +310,42 @@ impl Store {
     ///
     /// # Errors
     /// When the database refuses, or it takes too long.
-    pub fn reports(&self, query: &ReportQuery) -> Result<Vec<Reported>, StoreError> {
+    pub fn reports(&self, query: &ReportQuery) -> Result<Answered, StoreError> {
         let months = if query.series { self.series_months()? } else { Vec::new() };
-        let find = "SELECT jobs.id, hosts.name, month, head FROM jobs JOIN hosts ON hosts.id = jobs.host \
+        let find = "SELECT jobs.id, hosts.name, month, parts, head FROM jobs JOIN hosts ON hosts.id = jobs.host \
                     JOIN heads ON heads.job = jobs.id WHERE (?1 IS NULL OR hosts.name = ?1) AND (?2 IS NULL OR jobs.job = ?2) \
                     AND (?3 IS NULL OR jobs.submitted_us >= ?3) ORDER BY jobs.ended_us DESC, jobs.id DESC LIMIT ?4";
-        let mut reports = self.read("read reports", |connection| {
+        let limit = query.limit.min(TABLE_MAX);
+        self.read("read reports", |connection| {
             let mut statement = connection.prepare(find)?;
             let (job, since) = (query.job.map(whole), query.since_us.map(whole));
-            let mut rows = statement.query(params![query.host, job, since, query.limit.min(TABLE_MAX)])?;
-            let mut reports = Vec::new();
+            // One more shows whether there are more.
+            let mut rows = statement.query(params![query.host, job, since, limit + 1])?;
+            let mut answered = Answered { reports: Vec::new(), more: false, long: false };
+            let (mut bytes, mut left) = (0, POINTS_MAX);
             while let Some(row) = rows.next()? {
-                let mut head = read_head(row.get_ref(3)?.as_blob()?)?;
-                if query.series {
-                    head.report.series = points(connection, row.get(0)?, row.get(2)?, &months)?.0;
+                if answered.reports.len() >= limit as usize {
+                    answered.more = true;
+                    break;
                 }
-                reports.push(Reported { host: row.get(1)?, head });
+                let (mut head, length) = read_head(row.get_ref(4)?.as_blob()?)?;
+                bytes += length;
+                let first = answered.reports.is_empty();
+                if !first && (bytes > REPORTS_MAX_BYTES || (query.series && left == 0)) {
+                    answered.long = true;
+                    break;
+                }
+                if query.series {
+                    let (months, thinned) = ((row.get(2)?, &months[..]), Thinned::alone(row.get(3)?));
+                    let (series, _) = points(connection, row.get(0)?, months, thinned)?;
+                    left = left.saturating_sub(series.as_ref().map_or(0, Vec::len));
+                    head.report.series = series;
+                }
+                answered.reports.push(Reported { host: row.get(1)?, head });
             }
-            Ok(reports)
-        })?;
-        reports.reverse();
-        Ok(reports)
+            answered.reports.reverse();
+            Ok(answered)
+        })
     }
 
     /// All hosts, by name.
@@ -338,20 +395,21 @@ fn job_row(row: &Row<'_>) -> rusqlite::Result<JobRow> {
     Ok(JobRow { id: row.get(0)?, cells: (0..COLUMNS.len()).map(cell).collect::<rusqlite::Result<_>>()? })
 }
 
-fn read_head(packed: &[u8]) -> rusqlite::Result<Head> {
-    bundle::unpack(packed, bundle::PLAIN_MAX_BYTES).map_err(damaged)
+/// With its length, unpacked.
+fn read_head(packed: &[u8]) -> rusqlite::Result<(Head, u64)> {
+    bundle::unpack_measured(packed, bundle::PLAIN_MAX_BYTES).map_err(damaged)
 }
 
 fn damaged(error: bundle::DecodeError) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, Box::new(error))
 }
 
-/// The points of a job's series, and how many of its later parts are here. `None`: they are not kept any more.
+/// The points of a job's series, thinned, and how many of its later parts are here. `None`: they are not kept any more.
 fn points(
     connection: &Connection,
     id: i64,
-    month: u32,
-    months: &[u32],
+    (month, months): (u32, &[u32]),
+    thinned: Thinned,
 ) -> rusqlite::Result<(Option<Vec<PointView>>, u32)> {
     let later =
         connection
@@ -359,9 +417,10 @@ fn points(
     let mut found: Vec<(u32, Vec<u8>)> = Vec::new();
     // Parts that came in after the turn of a month are in the next one's table.
     for &month in months.iter().filter(|&&of| of == month || (later > 0 && of > month)) {
-        let read = format!("SELECT part, points FROM {} WHERE job = ?1", series_table(month));
+        let read =
+            format!("SELECT part, points FROM {} WHERE job = ?1 AND part % ?2 = 0", series_table(month));
         let mut statement = connection.prepare(&read)?;
-        for part in statement.query_map(params![id], |row| Ok((row.get(0)?, row.get(1)?)))? {
+        for part in statement.query_map(params![id, thinned.parts], |row| Ok((row.get(0)?, row.get(1)?)))? {
             found.push(part?);
         }
     }
@@ -372,7 +431,7 @@ fn points(
     let mut points = Vec::new();
     for (_, packed) in found {
         let columns: Columns = bundle::unpack(&packed, bundle::PLAIN_MAX_BYTES).map_err(damaged)?;
-        points.extend(columns.points());
+        points.extend(columns.points().into_iter().step_by(thinned.points));
     }
     Ok((Some(points), later))
 }

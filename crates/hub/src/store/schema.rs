@@ -7,7 +7,8 @@ use rusqlite::Connection;
 use super::StoreError;
 
 /// Each step brings the database from the version before to its own, counted from 1.
-const STEPS: &[&str] = &["
+const STEPS: &[&str] = &[
+    "
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE hosts (
     id INTEGER PRIMARY KEY,
@@ -88,7 +89,14 @@ CREATE TABLE later_parts (
     part INTEGER NOT NULL,
     PRIMARY KEY (job, part)
 ) WITHOUT ROWID;
-"];
+",
+    // Whose token a link and a session came from, so that they end with it; and when acts are old.
+    "
+ALTER TABLE codes ADD COLUMN via TEXT NOT NULL DEFAULT '';
+ALTER TABLE sessions ADD COLUMN via TEXT NOT NULL DEFAULT '';
+CREATE INDEX audit_time ON audit (time_us);
+",
+];
 
 /// The version that this program writes.
 #[expect(clippy::cast_possible_truncation, reason = "there are a few steps")]

@@ -47,7 +47,7 @@ fn whole_months_go_and_what_is_younger_stays() {
     assert_eq!(store.remove_old(keep, now_us).unwrap(), Kept::default());
     let left = store.reports(&ReportQuery { limit: 10, series: true, ..ReportQuery::default() }).unwrap();
     let left: Vec<_> =
-        left.iter().map(|one| (one.head.report.job, one.head.report.series.is_some())).collect();
+        left.reports.iter().map(|one| (one.head.report.job, one.head.report.series.is_some())).collect();
     assert_eq!(left, [(2, false), (3, true)]);
 }
 

@@ -75,6 +75,9 @@ pub struct AuditRow {
     pub detail: String,
 }
 
+/// Codes of one token that can be used at a time.
+const CODES_MAX: i64 = 20;
+
 /// The longest name, in characters.
 const NAME_MAX: usize = 64;
 
@@ -145,6 +148,11 @@ impl Store {
                     "revoke",
                     &format!("{} {}, token {}", token.kind, token.name, token.id),
                 )?;
+                // What was made with it is gone with it.
+                for table in ["codes", "sessions"] {
+                    let end = format!("DELETE FROM {table} WHERE via = ?1");
+                    connection.execute(&end, params![format!("{} {}", token.kind, token.name)])?;
+                }
             }
             Ok(meant)
         })
@@ -175,16 +183,36 @@ impl Store {
         })
     }
 
-    /// Keeps a code that signs somebody in, once.
+    /// Keeps a code that signs somebody in, once. `via`: the token that it was made with, as `reader NAME`; empty at the
+    /// hub itself.
     ///
     /// # Errors
-    /// When the database refuses.
-    pub fn add_code(&self, hash: &[u8], name: &str, expires_us: u64, now_us: u64) -> Result<(), StoreError> {
-        self.write("add a sign-in", |connection| {
-            connection.execute("DELETE FROM codes WHERE expires_us <= ?1", params![whole(now_us)])?;
-            let add = "INSERT INTO codes (hash, name, expires_us) VALUES (?1, ?2, ?3)";
-            connection.execute(add, params![hash, name, whole(expires_us)])?;
-            note(connection, now_us, name, "login-link", "a one-time link was made")
+    /// When the database refuses, or there are 20 codes by that token that can still be used.
+    pub fn add_code(
+        &self,
+        hash: &[u8],
+        (name, via): (&str, &str),
+        expires_us: u64,
+        now_us: u64,
+    ) -> Result<(), StoreError> {
+        let failed = StoreError::doing("add a sign-in");
+        self.write_or(&failed, |connection| {
+            let add = || {
+                connection.execute("DELETE FROM codes WHERE expires_us <= ?1", params![whole(now_us)])?;
+                let count = "SELECT count(*) FROM codes WHERE via = ?1";
+                let codes: i64 = connection.query_row(count, params![via], |row| row.get(0))?;
+                if codes >= CODES_MAX {
+                    return Ok(false);
+                }
+                let add = "INSERT INTO codes (hash, name, via, expires_us) VALUES (?1, ?2, ?3, ?4)";
+                connection.execute(add, params![hash, name, via, whole(expires_us)])?;
+                note(connection, now_us, name, "login-link", "a one-time link was made")?;
+                Ok(true)
+            };
+            let words = || {
+                format!("there are {CODES_MAX} unused links already: use one, or ask again in ten minutes")
+            };
+            if add().map_err(&failed)? { Ok(()) } else { Err(StoreError::TooMany(words())) }
         })
     }
 
@@ -201,16 +229,16 @@ impl Store {
         now_us: u64,
     ) -> Result<Option<String>, StoreError> {
         self.write("sign in", |connection| {
-            let take = "DELETE FROM codes WHERE hash = ?1 AND expires_us > ?2 RETURNING name";
-            let name: Option<String> =
-                connection.query_row(take, params![code, whole(now_us)], |row| row.get(0)).optional()?;
-            if let Some(name) = &name {
-                connection.execute("DELETE FROM sessions WHERE expires_us <= ?1", params![whole(now_us)])?;
-                let add = "INSERT INTO sessions (hash, name, csrf, expires_us) VALUES (?1, ?2, ?3, ?4)";
-                connection.execute(add, params![session, name, csrf, whole(expires_us)])?;
-                note(connection, now_us, name, "login", "signed in on the page")?;
-            }
-            Ok(name)
+            let take = "DELETE FROM codes WHERE hash = ?1 AND expires_us > ?2 RETURNING name, via";
+            let who = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+            let found: Option<(String, String)> =
+                connection.query_row(take, params![code, whole(now_us)], who).optional()?;
+            let Some((name, via)) = found else { return Ok(None) };
+            connection.execute("DELETE FROM sessions WHERE expires_us <= ?1", params![whole(now_us)])?;
+            let add = "INSERT INTO sessions (hash, name, via, csrf, expires_us) VALUES (?1, ?2, ?3, ?4, ?5)";
+            connection.execute(add, params![session, name, via, csrf, whole(expires_us)])?;
+            note(connection, now_us, &name, "login", "signed in on the page")?;
+            Ok(Some(name))
         })
     }
 

@@ -175,7 +175,7 @@ impl Served {
 
     /// Signs somebody in; gives the line with the cookie.
     pub(crate) fn sign_in(&self) -> String {
-        let link = pinfold_hub::server::api::make_link(&self.hub.store, &self.url(), "tester").unwrap();
+        let link = pinfold_hub::server::api::make_link(&self.hub.store, &self.url(), ("tester", "")).unwrap();
         let code = link.split_once("code=").unwrap().1.to_owned();
         let answer = self.form("/login", &[], &format!("code={code}"));
         assert_eq!(answer.status, 303, "{}", answer.body);

@@ -51,7 +51,7 @@ impl Site {
     fn jobs_of(&self, host: &str) -> Vec<String> {
         let query = ReportQuery { host: Some(host.into()), limit: 1_000, ..ReportQuery::default() };
         let found = self.served.hub.store.reports(&query).unwrap();
-        found.into_iter().map(|one| one.head.report.name).collect()
+        found.reports.into_iter().map(|one| one.head.report.name).collect()
     }
 }
 
@@ -289,7 +289,7 @@ fn pages_are_for_those_who_are_signed_in() {
 #[test]
 fn a_link_signs_in_once() {
     let site = site();
-    let link = pinfold_hub::server::api::make_link(&site.served.hub.store, "", "ann").unwrap();
+    let link = pinfold_hub::server::api::make_link(&site.served.hub.store, "", ("ann", "")).unwrap();
     let code = link.split_once("code=").unwrap().1;
     // Opening it does not use it up.
     for _ in 0..2 {

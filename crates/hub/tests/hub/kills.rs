@@ -155,7 +155,8 @@ fn episode(seed: u64, jobs: u64) -> (u32, u32) {
     let hub_killed = hub.killed;
     let store = hub.store.take().unwrap_or_else(|| Store::open(&database, None).unwrap());
     let query = ReportQuery { limit: 10_000, series: true, ..ReportQuery::default() };
-    let mut found: Vec<_> = store.reports(&query).unwrap().into_iter().map(|one| one.head.report).collect();
+    let mut found: Vec<_> =
+        store.reports(&query).unwrap().reports.into_iter().map(|one| one.head.report).collect();
     found.sort_by_key(|report| report.job);
     let want: Vec<_> = (1..=jobs)
         .map(|job| {
