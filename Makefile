@@ -47,7 +47,7 @@ hostile: ## Users who mean harm, against a daemon of root's: whole attacks, and 
 
 deb: ## A Debian package with the service's unit, manual pages and completions, in target/
 	@scripts/setup.sh --build
-	@cargo build --release --package pinfold-cli --package pinfold-daemon
+	@cargo build --release --package pinfold-cli --package pinfold-daemon --package pinfold-hubclient
 	@scripts/package.sh $(target)/release $(target)
 
 rpm: ## A package for Fedora, RHEL, openSUSE, in target/

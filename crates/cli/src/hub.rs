@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::{Args, Subcommand};
-use pinfold_hubwire::client::{ClientError, HubClient};
+use pinfold_hubwire::courier::{ClientError, Courier};
 use pinfold_hubwire::settings::{Settings, SettingsError};
 use pinfold_hubwire::spool::SPOOL_BYTES;
 use pinfold_profile::report::plain;
@@ -178,7 +178,7 @@ fn known(url: &str, args: &TokenArgs, kind: &str) -> Result<Settings, Failure> {
     };
     let authority = args.ca.as_deref().map(read).transpose()?;
     let token = token.trim().to_owned();
-    let me: Me = HubClient::new(url, &token, authority.as_deref())?.get("/api/v1/me")?;
+    let me: Me = Courier::with_token(url, &token, authority.as_deref()).get("/api/v1/me")?;
     if me.kind != kind {
         let text = format!("this is the token of a {}, and a {kind}'s is wanted", me.kind);
         return Err(Failure::new(ExitCode::Usage, text));

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use pinfold_hubwire::bundle::HostReport;
-use pinfold_hubwire::client::HubClient;
+use pinfold_hubwire::courier::{Bearer, Courier};
 use pinfold_hubwire::settings::Settings;
 use pinfold_profile::report;
 use pinfold_proto::ExitCode;
@@ -47,11 +47,11 @@ pub(crate) fn ask(which: &Elsewhere, command: &Command) -> Result<(), Failure> {
     }
 }
 
-fn reader() -> Result<HubClient, Failure> {
+fn reader() -> Result<Courier<Bearer>, Failure> {
     let file = reader_file()?;
     let none = "no hub is known: `pinfold hub reader URL --token TOKEN`, with a token of `pinfold-hub token --reader NAME`";
     let settings = Settings::load(&file)?.ok_or_else(|| Failure::new(ExitCode::Usage, none))?;
-    Ok(settings.client()?)
+    Ok(settings.courier())
 }
 
 /// A value as it stands in an address.
@@ -142,7 +142,7 @@ fn reports(which: &Elsewhere, args: &ReportArgs) -> Result<(), Failure> {
     if let Some(since) = &args.which.since {
         add("since_us", moment("--since", since)?.to_string());
     }
-    let client = reader()?;
+    let mut client = reader()?;
     let mut found = Vec::new();
     if args.which.jobs.is_empty() {
         let answer: Reports = client.get(&format!("/api/v1/reports?{query}"))?;

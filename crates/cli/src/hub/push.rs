@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use pinfold_hubwire::backoff;
 use pinfold_hubwire::bundle::SpoolFigures;
-use pinfold_hubwire::client::HubClient;
+use pinfold_hubwire::courier::{Bearer, Courier};
 use pinfold_hubwire::disk::{Disk as _, RealDisk};
 use pinfold_hubwire::push::{Pusher, UplinkError};
 use pinfold_hubwire::settings::Settings;
@@ -73,7 +73,7 @@ pub(super) fn push(dial: &Dial, spool_bytes: u64, once: bool) -> Result<(), Fail
     };
     let pusher = Pusher::open(RealDisk, &dir, spool_bytes, &boot());
     let pusher = pusher.map_err(|error| Failure::doing("the pusher", &error))?;
-    let client = first.client()?;
+    let client = first.courier();
     let mut round = Round { pusher, client, settings: first, said: Said::default(), begun: Instant::now() };
     let mut daemon = source::Daemon::new(dial);
     loop {
@@ -87,7 +87,7 @@ pub(super) fn push(dial: &Dial, spool_bytes: u64, once: bool) -> Result<(), Fail
         match settings(&dir)? {
             None => return Ok(()),
             Some(now) if now != round.settings => {
-                round.client = now.client()?;
+                round.client = now.courier();
                 round.settings = now;
             }
             Some(_) => {}
@@ -98,7 +98,7 @@ pub(super) fn push(dial: &Dial, spool_bytes: u64, once: bool) -> Result<(), Fail
 /// What a round works with.
 struct Round {
     pusher: Pusher<RealDisk>,
-    client: HubClient,
+    client: Courier<Bearer>,
     settings: Settings,
     said: Said,
     begun: Instant,

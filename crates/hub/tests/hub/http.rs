@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::common::{Served, bearer, bundle_of, idle, report, token};
 use flate2_bomb::bomb;
 use pinfold_hub::store::{Kind, ReportQuery, Revoked, now_us};
+use pinfold_hubclient::HubClient;
 use pinfold_hubwire::bundle::{self, Live, PACKED_MAX_BYTES, SpoolFigures, WIRE_VERSION};
-use pinfold_hubwire::client::HubClient;
 use pinfold_hubwire::push::{Uplink as _, UplinkError};
 
 /// Bytes that unpack to many more.
@@ -215,7 +215,7 @@ fn a_full_database_says_so_and_keeps_what_it_has() {
 #[test]
 fn a_host_keeps_what_may_be_taken_later_and_puts_aside_what_never_will() {
     let site = bounded(Some(300 << 10));
-    let client = |token: &str| HubClient::new(&site.served.url(), token, None).unwrap();
+    let client = |token: &str| HubClient::new(&site.served.url(), None).unwrap().with_token(token);
     let mut hub = client(&site.host);
     assert!(matches!(hub.bundle(b"no bundle"), Err(UplinkError::Refused(_))));
     assert!(matches!(
