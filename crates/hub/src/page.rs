@@ -24,7 +24,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 
-use crate::hub::Hub;
+use crate::hub::{Counters, Hub};
 use crate::server::auth;
 use crate::server::problem::Problem;
 use crate::store::Session;
@@ -116,6 +116,16 @@ impl IntoResponse for NoView {
 /// Whoever is signed in.
 async fn person(hub: &Arc<Hub>, headers: &HeaderMap) -> Result<Session, NoView> {
     auth::session(hub, headers).await?.map(|(session, _)| session).ok_or(NoView::Stranger)
+}
+
+/// Whoever is signed in and may see everything: the hub's own acts and tokens are for nobody else.
+async fn operator(hub: &Arc<Hub>, headers: &HeaderMap) -> Result<Session, NoView> {
+    let session = person(hub, headers).await?;
+    if session.access.is_all() {
+        return Ok(session);
+    }
+    Counters::count(&hub.counters.denied);
+    Err(NoView::Problem(Problem::new(StatusCode::FORBIDDEN, "This is for operators of the hub.")))
 }
 
 /// A view or table that is not there.

@@ -4,6 +4,7 @@
 //! One connection writes; a few read beside it, each question for a bounded time. What an answer acknowledges is on disk.
 //! Owner of state: the database file. Absent here: HTTP, pages, and who may ask.
 
+mod access;
 pub mod columns;
 mod copy;
 mod ingest;
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rusqlite::{Connection, OpenFlags};
 
+pub use access::{Access, Grant};
 pub use copy::{Copied, backup, restore, verify};
 pub use ingest::IngestError;
 pub use keep::{Keep, Kept, month_of};
@@ -28,7 +30,7 @@ pub use query::{
 };
 pub use schema::VERSION as SCHEMA_VERSION;
 pub use summary::{ClassRow, Group, Spread, Summary, UsageRow};
-pub use tokens::{AuditRow, Holder, Kind, Revoked, Session, TokenRow, is_name};
+pub use tokens::{AuditRow, Holder, Kind, LinkFor, Revoked, Session, TokenRow, is_name};
 
 /// Connections that read.
 const READERS: usize = 4;
@@ -87,6 +89,9 @@ pub enum StoreError {
     /// Something was asked for that cannot be.
     #[error("{0}")]
     Refused(String),
+    /// Somebody else has it.
+    #[error("{0}")]
+    Taken(String),
     /// Something was asked for too often.
     #[error("{0}")]
     TooMany(String),

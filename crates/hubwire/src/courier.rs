@@ -55,6 +55,9 @@ pub enum ClientError {
     /// The answer is not what was asked for.
     #[error("the hub's answer cannot be read: {0}")]
     Answer(String),
+    /// Who asks cannot be said.
+    #[error("{0}")]
+    Identity(String),
     /// The program is not there, or ended.
     #[error("{program}, which is installed beside pinfold: {why}")]
     Program {
@@ -208,8 +211,19 @@ impl Drop for Running {
     }
 }
 
+impl Method {
+    /// As HTTP has it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+        }
+    }
+}
+
 /// Who asks.
-pub trait Identity {
+pub trait Identity: std::fmt::Debug {
     /// What the head `Authorization` says for this exchange.
     ///
     /// # Errors
@@ -233,6 +247,12 @@ impl Identity for Bearer {
     }
 }
 
+impl<I: Identity + ?Sized> Identity for Box<I> {
+    fn authorization(&mut self, method: Method, path: &str) -> Result<String, ClientError> {
+        (**self).authorization(method, path)
+    }
+}
+
 /// A hub, and who asks it.
 #[derive(Debug)]
 pub struct Courier<I> {
@@ -249,6 +269,14 @@ impl Courier<Bearer> {
     #[must_use]
     pub fn with_token(url: &str, token: &str, authority: Option<&str>) -> Self {
         Self::new(url, authority, Bearer(token.to_owned()))
+    }
+}
+
+impl Courier<Bearer> {
+    /// The same, for those who ask as somebody.
+    #[must_use]
+    pub fn boxed(self) -> Courier<Box<dyn Identity>> {
+        Courier::new(&self.url, self.authority.as_deref(), Box::new(self.identity))
     }
 }
 

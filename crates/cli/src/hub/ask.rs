@@ -1,17 +1,16 @@
-//! `pinfold --host NAME status|report|why`: other hosts, through the hub, for whoever holds a reader's token.
+//! `pinfold --host NAME status|report|why`: other hosts, through the hub, as the user one is or as the holder of a reader's token.
 
 use clap::Args;
 use pinfold_hubwire::bundle::HostReport;
-use pinfold_hubwire::courier::{Bearer, Courier};
-use pinfold_hubwire::settings::Settings;
 use pinfold_profile::report;
 use pinfold_proto::ExitCode;
 use pinfold_proto::view::{ReportView, StatusView};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::reader_file;
+use super::identity::hub;
 use crate::args::Command;
+use crate::client::Dial;
 use crate::failure::Failure;
 use crate::run::say;
 use crate::show::{GroupBy, ReportArgs, StatusArgs, WhyArgs, colours, moment, print_json, print_text, width};
@@ -38,20 +37,13 @@ impl Elsewhere {
 }
 
 /// A command about other hosts.
-pub(crate) fn ask(which: &Elsewhere, command: &Command) -> Result<(), Failure> {
+pub(crate) fn ask(dial: &Dial, which: &Elsewhere, command: &Command) -> Result<(), Failure> {
     match command {
-        Command::Status(args) => status(which, args),
-        Command::Report(args) => reports(which, args),
-        Command::Why(args) => why(which, args),
+        Command::Status(args) => status(dial, which, args),
+        Command::Report(args) => reports(dial, which, args),
+        Command::Why(args) => why(dial, which, args),
         _ => Err(Failure::new(ExitCode::Usage, "--host and --all-hosts go with status, report and why")),
     }
-}
-
-fn reader() -> Result<Courier<Bearer>, Failure> {
-    let file = reader_file()?;
-    let none = "no hub is known: `pinfold hub reader URL --token TOKEN`, with a token of `pinfold-hub token --reader NAME`";
-    let settings = Settings::load(&file)?.ok_or_else(|| Failure::new(ExitCode::Usage, none))?;
-    Ok(settings.courier())
 }
 
 /// A value as it stands in an address.
@@ -81,14 +73,14 @@ struct HostOf {
     seen_s: Option<f64>,
 }
 
-fn status(which: &Elsewhere, args: &StatusArgs) -> Result<(), Failure> {
+fn status(dial: &Dial, which: &Elsewhere, args: &StatusArgs) -> Result<(), Failure> {
     if args.all {
         let text =
             "--all: the hub tells of all users' jobs that are not over; `report` tells of those that are";
         return Err(Failure::new(ExitCode::Usage, text));
     }
     let query = which.host.as_ref().map(|host| format!("?host={}", encoded(host))).unwrap_or_default();
-    let answer: Hosts = reader()?.get(&format!("/api/v1/status{query}"))?;
+    let answer: Hosts = hub(dial)?.get(&format!("/api/v1/status{query}"))?;
     for host in answer.hosts {
         let seen = host.of.seen_s.map(report::date_utc);
         if !host.of.here {
@@ -126,7 +118,7 @@ struct Reports {
     reports: Vec<HostReport>,
 }
 
-fn reports(which: &Elsewhere, args: &ReportArgs) -> Result<(), Failure> {
+fn reports(dial: &Dial, which: &Elsewhere, args: &ReportArgs) -> Result<(), Failure> {
     if args.processes || args.threads || args.files || args.csv {
         let text = "the hub keeps no lists of processes, threads and files; its page has tables as CSV";
         return Err(Failure::new(ExitCode::Usage, text));
@@ -142,7 +134,7 @@ fn reports(which: &Elsewhere, args: &ReportArgs) -> Result<(), Failure> {
     if let Some(since) = &args.which.since {
         add("since_us", moment("--since", since)?.to_string());
     }
-    let mut client = reader()?;
+    let mut client = hub(dial)?;
     let mut found = Vec::new();
     if args.which.jobs.is_empty() {
         let answer: Reports = client.get(&format!("/api/v1/reports?{query}"))?;
@@ -196,7 +188,7 @@ fn summary(views: &[ReportView], by: GroupBy, json: bool) -> Result<(), Failure>
     if json { print_json(&view) } else { print_text(|out| report::write_summary(&view, width(), out)) }
 }
 
-fn why(which: &Elsewhere, args: &WhyArgs) -> Result<(), Failure> {
+fn why(dial: &Dial, which: &Elsewhere, args: &WhyArgs) -> Result<(), Failure> {
     let Some(host) = &which.host else {
         return Err(Failure::new(ExitCode::Usage, "why is about a job of one host: --host NAME"));
     };
@@ -204,7 +196,7 @@ fn why(which: &Elsewhere, args: &WhyArgs) -> Result<(), Failure> {
         return Err(Failure::new(ExitCode::Usage, "--at is for this host's own jobs"));
     }
     let path = format!("/api/v1/why?host={}&job={}", encoded(host), args.job.job);
-    let answer: Value = reader()?.get(&path)?;
+    let answer: Value = hub(dial)?.get(&path)?;
     if args.json {
         return print_json(&answer);
     }
@@ -228,8 +220,8 @@ fn why(which: &Elsewhere, args: &WhyArgs) -> Result<(), Failure> {
 }
 
 /// `pinfold hub login`.
-pub(super) fn login() -> Result<(), Failure> {
-    let answer: Value = reader()?.post("/api/v1/login", &[])?;
+pub(super) fn login(dial: &Dial) -> Result<(), Failure> {
+    let answer: Value = hub(dial)?.post("/api/v1/login", &[])?;
     match answer["url"].as_str() {
         Some(url) => print_text(|out| writeln!(out, "{}", report::plain(url))),
         None => Err(Failure::new(ExitCode::Failed, json!({ "the hub's answer": answer }))),

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use pinfold_hubwire::backoff;
 use pinfold_hubwire::bundle::SpoolFigures;
-use pinfold_hubwire::courier::{Bearer, Courier};
+use pinfold_hubwire::courier::{Bearer, ClientError, Courier};
 use pinfold_hubwire::disk::{Disk as _, RealDisk};
-use pinfold_hubwire::push::{Pusher, UplinkError};
+use pinfold_hubwire::push::{Pusher, Source as _, UplinkError};
 use pinfold_hubwire::settings::Settings;
 use pinfold_hubwire::spool::Spool;
 use pinfold_profile::report::{date_utc, plain, size};
@@ -74,7 +74,8 @@ pub(super) fn push(dial: &Dial, spool_bytes: u64, once: bool) -> Result<(), Fail
     let pusher = Pusher::open(RealDisk, &dir, spool_bytes, &boot());
     let pusher = pusher.map_err(|error| Failure::doing("the pusher", &error))?;
     let client = first.courier();
-    let mut round = Round { pusher, client, settings: first, said: Said::default(), begun: Instant::now() };
+    let mut round =
+        Round { pusher, client, settings: first, said: Said::default(), begun: Instant::now(), known: None };
     let mut daemon = source::Daemon::new(dial);
     loop {
         round.go(&mut daemon, &dir)?;
@@ -88,6 +89,7 @@ pub(super) fn push(dial: &Dial, spool_bytes: u64, once: bool) -> Result<(), Fail
             None => return Ok(()),
             Some(now) if now != round.settings => {
                 round.client = now.courier();
+                round.known = None;
                 round.settings = now;
             }
             Some(_) => {}
@@ -102,6 +104,8 @@ struct Round {
     settings: Settings,
     said: Said,
     begun: Instant,
+    /// The daemon's instance whose key the hub knows.
+    known: Option<String>,
 }
 
 impl Round {
@@ -122,6 +126,9 @@ impl Round {
         };
         self.trouble(trouble.map(|error| Failure::doing("not all is in the spool", &error).message));
         let asked = self.pusher.may_send(now);
+        if asked {
+            self.make_known(daemon);
+        }
         let sent = self.pusher.send(&mut self.client, now, chance(now_us)).map_err(failed)?;
         self.said.sent += sent.new + sent.known;
         for why in &sent.refused {
@@ -139,6 +146,28 @@ impl Round {
         self.said.spool = self.pusher.figures();
         keep(dir, &self.said);
         Ok(())
+    }
+
+    /// Has the hub know the daemon's key, once for each daemon: another state directory has another key. Jobs are sent
+    /// whether or not that works.
+    fn make_known(&mut self, daemon: &mut source::Daemon<'_>) {
+        let Ok(origin) = daemon.origin() else { return };
+        if self.known.as_ref() == Some(&origin) {
+            return;
+        }
+        let Ok(voucher) = daemon.vouch(&self.settings.url) else { return };
+        let voucher = serde_json::to_vec(&voucher).unwrap_or_default();
+        match self.client.post::<serde_json::Value>("/api/v1/key", &voucher) {
+            Ok(_) => self.known = Some(origin),
+            Err(error @ ClientError::Refused { status: 400..500, .. }) => {
+                say(&format!(
+                    "users of this host cannot be vouched for at the hub: {}",
+                    plain(&error.to_string())
+                ));
+                self.known = Some(origin);
+            }
+            Err(_) => {}
+        }
     }
 
     /// Whether the next round has something to do at once.

@@ -9,8 +9,9 @@ use pinfold_proto::JobState;
 use pinfold_proto::view::{ReportView, StatusView};
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, become_nobody, each_kind};
 use crate::process::Done;
+use crate::users::shared;
 use crate::wait::eventually;
 
 each_kind!(jobs_are_told_once, what_cannot_be_is_said);
@@ -157,4 +158,55 @@ fn what_cannot_be_is_said(kind: Kind) {
     check("--host alpha status", ExitCode::Failed, "no host alpha");
     check("--all-hosts why 1", ExitCode::Usage, "--host NAME");
     assert!(good(&pinfold(&host, "hub status")).contains("has joined no hub"));
+}
+
+/// `pinfold` as nobody, with the hub's address that root keeps for all.
+fn as_nobody(host: &Host, arguments: &[&str]) -> Done {
+    let mut command = host.command(host.programs().join("pinfold"));
+    command.args(arguments).env("PINFOLD_HUB_READER_DIR", host.work("reader"));
+    command.stdin(Stdio::null()).current_dir("/");
+    become_nobody(&mut command);
+    host.spawn(command).wait()
+}
+
+#[test]
+fn users_see_their_own_jobs_by_the_daemon_s_word() {
+    let Some(host) = shared(&["profile.interval=50ms"]) else { return };
+    let dir = tempfile::tempdir().expect("a directory for the hub");
+    let hub = Hub::serve(dir.path(), "127.0.0.1:0");
+    let (url, token) = (&hub.url, hub.token("--host", "alpha"));
+    let theirs = host.submit(&["--name", "s3cr3t"], "exit 3");
+    host.until(theirs, JobState::Exited);
+    let own = as_nobody(&host, &["submit", "-o", "/dev/null", "-e", "/dev/null", "--", "true"]);
+    let own: u64 = good(&own).trim().parse().expect("a job's number");
+    host.until(own, JobState::Exited);
+
+    // Before the host has joined, its word is worth nothing.
+    let early = pinfold(&host, &format!("hub use {url}"));
+    assert!(early.code == Some(3) && early.err.contains("no host of this hub"), "{early:?}");
+    good(&pinfold(&host, &format!("hub join {url} --token {token} --no-start")));
+    good(&pinfold(&host, "hub push --once"));
+    let said = pinfold(&host, &format!("hub use {url}"));
+    assert!(said.code == Some(0) && said.err.contains("operator of alpha"), "{said:?}");
+    // As another address than the hub's own, for which the daemon signs as it is asked to.
+    let other = url.replace("127.0.0.1", "localhost");
+    let wrong = pinfold(&host, &format!("hub use {other}"));
+    assert!(wrong.code == Some(3) && wrong.err.contains("another address"), "{wrong:?}");
+
+    let jobs = |done: &Done| -> Vec<u64> {
+        let reports = good(done);
+        reports.lines().map(|line| serde_json::from_str::<ReportView>(line).expect("a report").job).collect()
+    };
+    let report = ["--host", "alpha", "report", "--last", "10", "--json"];
+    assert_eq!(jobs(&pinfold(&host, "--host alpha report --last 10 --json")), [theirs, own]);
+    assert_eq!(jobs(&as_nobody(&host, &report)), [own]);
+    for arguments in
+        [["--host", "alpha", "report", &theirs.to_string()], ["--host", "alpha", "why", &theirs.to_string()]]
+    {
+        let done = as_nobody(&host, &arguments);
+        assert!(done.code == Some(1) && done.out.is_empty() && !done.err.contains("s3cr3t"), "{done:?}");
+    }
+    good(&as_nobody(&host, &["--host", "alpha", "why", &own.to_string()]));
+    let link = good(&as_nobody(&host, &["hub", "login"]));
+    assert!(link.starts_with(&format!("{url}/login?code=")), "{link}");
 }

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::columns::{COLUMNS, Column, Condition};
 use super::keep::series_table;
-use super::{Store, StoreError, natural, whole};
+use super::{Access, Store, StoreError, natural, whole};
 
 /// The most jobs of one page.
 pub const PAGE_MAX: u32 = 200;
@@ -31,6 +31,8 @@ pub enum Ending {
 /// Which jobs are asked for.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct JobQuery {
+    /// Of those that whoever asks may see; by default none.
+    pub access: Access,
     /// Of this host.
     pub host: Option<String>,
     /// Of this user.
@@ -121,6 +123,8 @@ pub struct HostRow {
 /// Which reports the command line asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReportQuery {
+    /// Of those that whoever asks may see; by default none.
+    pub access: Access,
     /// Of this host; `None`: of all.
     pub host: Option<String>,
     /// With this number.
@@ -197,8 +201,8 @@ impl JobQuery {
     /// database from using the index).
     pub(super) fn conditions(&self, in_order: bool) -> (String, Values) {
         let ended = if in_order { "+jobs.ended_us" } else { "jobs.ended_us" };
-        let mut words = vec!["1 = 1".to_owned()];
         let mut values: Values = Vec::new();
+        let mut words = vec![self.access.condition(&mut values).unwrap_or_else(|| "1 = 1".to_owned())];
         let mut add = |word: &dyn Fn(usize) -> String, value: Box<dyn ToSql>| {
             values.push(value);
             words.push(word(values.len()));
@@ -261,6 +265,7 @@ impl Store {
         let sort = query.sort.map_or("jobs.ended_us", Column::sql);
         let by_end = sort == "jobs.ended_us";
         let picky = !query.conditions.is_empty() || query.project.is_some() || query.ending.is_some();
+        let picky = picky || !query.access.is_all();
         let in_order = query.is_long() && (!by_end || picky);
         let sort = if in_order && by_end { "+jobs.ended_us" } else { sort };
         let (conditions, values) = query.conditions(in_order);
@@ -283,18 +288,22 @@ impl Store {
         Ok(JobPage { jobs, more })
     }
 
-    /// All of one job; `None`: it is not here.
+    /// All of one job; `None`: it is not here, or not for whoever asks.
     ///
     /// # Errors
     /// When the database refuses, or what it has cannot be read.
-    pub fn job(&self, id: i64) -> Result<Option<JobDetail>, StoreError> {
+    pub fn job(&self, id: i64, access: &Access) -> Result<Option<JobDetail>, StoreError> {
         let months = self.series_months()?;
         self.read("read a job", |connection| {
-            let find = "SELECT hosts.name, received_us, month, parts, head FROM jobs JOIN hosts ON hosts.id = jobs.host \
-                        JOIN heads ON heads.job = jobs.id WHERE jobs.id = ?1";
+            let find = "SELECT hosts.name, received_us, month, parts, head, user, project FROM jobs JOIN hosts ON \
+                        hosts.id = jobs.host JOIN heads ON heads.job = jobs.id WHERE jobs.id = ?1";
             let found = connection.query_row(find, params![id], |row| {
                 let head: Vec<u8> = row.get(4)?;
-                Ok((row.get(0)?, natural(row.get(1)?), row.get::<_, u32>(2)?, row.get::<_, u32>(3)?, head))
+                let (host, user): (String, String) = (row.get(0)?, row.get(5)?);
+                if !access.allows(&host, &user, row.get::<_, Option<String>>(6)?.as_deref()) {
+                    return Err(rusqlite::Error::QueryReturnedNoRows);
+                }
+                Ok((host, natural(row.get(1)?), row.get::<_, u32>(2)?, row.get::<_, u32>(3)?, head))
             });
             let Some((host, received_us, month, parts, packed)) = found.optional()? else { return Ok(None) };
             let mut head = read_head(&packed)?.0;
@@ -314,13 +323,17 @@ impl Store {
         let months = if query.series { self.series_months()? } else { Vec::new() };
         let find = "SELECT jobs.id, hosts.name, month, parts, head FROM jobs JOIN hosts ON hosts.id = jobs.host \
                     JOIN heads ON heads.job = jobs.id WHERE (?1 IS NULL OR hosts.name = ?1) AND (?2 IS NULL OR jobs.job = ?2) \
-                    AND (?3 IS NULL OR jobs.submitted_us >= ?3) ORDER BY jobs.ended_us DESC, jobs.id DESC LIMIT ?4";
+                    AND (?3 IS NULL OR jobs.submitted_us >= ?3)";
         let limit = query.limit.min(TABLE_MAX);
         self.read("read reports", |connection| {
-            let mut statement = connection.prepare(find)?;
             let (job, since) = (query.job.map(whole), query.since_us.map(whole));
+            let mut values: Values = vec![Box::new(query.host.clone()), Box::new(job), Box::new(since)];
+            let allowed = query.access.condition(&mut values).unwrap_or_else(|| "1 = 1".to_owned());
             // One more shows whether there are more.
-            let mut rows = statement.query(params![query.host, job, since, limit + 1])?;
+            let order = format!("ORDER BY jobs.ended_us DESC, jobs.id DESC LIMIT {}", limit + 1);
+            let mut statement = connection.prepare(&format!("{find} AND {allowed} {order}"))?;
+            let places: Vec<&dyn ToSql> = values.iter().map(AsRef::as_ref).collect();
+            let mut rows = statement.query(places.as_slice())?;
             let mut answered = Answered { reports: Vec::new(), more: false, long: false };
             let (mut bytes, mut left) = (0, POINTS_MAX);
             while let Some(row) = rows.next()? {

@@ -91,11 +91,17 @@ CREATE TABLE later_parts (
 ) WITHOUT ROWID;
 ",
     // Whose token a link and a session came from, so that they end with it; and when acts are old.
-    "
+    r#"
 ALTER TABLE codes ADD COLUMN via TEXT NOT NULL DEFAULT '';
 ALTER TABLE sessions ADD COLUMN via TEXT NOT NULL DEFAULT '';
 CREATE INDEX audit_time ON audit (time_us);
-",
+-- What a link and a session may see, as JSON; what was made before was for the whole of it.
+ALTER TABLE codes ADD COLUMN access TEXT NOT NULL DEFAULT '"all"';
+ALTER TABLE sessions ADD COLUMN access TEXT NOT NULL DEFAULT '"all"';
+-- With which the host's daemon signs whom it vouches for.
+ALTER TABLE hosts ADD COLUMN key BLOB;
+CREATE UNIQUE INDEX hosts_key ON hosts (key);
+"#,
 ];
 
 /// The version that this program writes.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::common::{Served, bearer, bundle_of, idle, report, token};
 use pinfold_hub::server::api::make_link;
-use pinfold_hub::store::{Keep, Kind, Revoked, now_us};
+use pinfold_hub::store::{Access, Keep, Kind, LinkFor, Revoked, now_us};
 use pinfold_hubwire::bundle::{self, Live, SpoolFigures, WIRE_VERSION};
 use serde_json::Value;
 
@@ -258,7 +258,12 @@ fn patterns_of_many_asterisks_come_to_an_end() {
 fn a_link_can_be_made_for_a_name_of_any_kind() {
     let (_dir, served, _) = site(None);
     for name in ["", "<b>", "'; DROP TABLE sessions; --"] {
-        let link = make_link(&served.hub.store, &served.url(), (name, "")).unwrap();
+        let link = make_link(
+            &served.hub.store,
+            &served.url(),
+            LinkFor { name, via: "", access: &Access::All },
+        )
+        .unwrap();
         let code = link.split_once("code=").unwrap().1;
         let answer = served.form("/login", &[], &format!("code={code}"));
         assert_eq!(answer.status, 303);

@@ -6,3 +6,4 @@ mod hostile;
 mod http;
 mod kills;
 mod program;
+mod roles;
