@@ -4,6 +4,7 @@
 //! Absent here: what is sent and how ([`pinfold_hubwire`]), and how the daemon is asked ([`source`]).
 
 mod ask;
+mod far;
 mod identity;
 mod push;
 mod source;

@@ -57,14 +57,17 @@ impl Address {
     }
 
     /// The hub, for this user.
-    pub(super) fn courier<'a>(&self, dial: &'a Dial) -> Courier<Box<dyn Identity + 'a>> {
+    pub(super) fn courier<'a>(&self, dial: &'a Dial) -> Hub<'a> {
         let identity = Vouched { dial, url: self.url.trim_end_matches('/').to_owned(), daemon: None };
         Courier::new(&self.url, self.authority.as_deref(), Box::new(identity))
     }
 }
 
+/// A hub, asked as somebody.
+pub(super) type Hub<'a> = Courier<Box<dyn Identity + 'a>>;
+
 /// The hub that is known.
-pub(super) fn hub(dial: &Dial) -> Result<Courier<Box<dyn Identity + '_>>, Failure> {
+pub(super) fn hub(dial: &Dial) -> Result<Hub<'_>, Failure> {
     if let Some(reader) = Settings::load(&reader_file()?)? {
         return Ok(reader.courier().boxed());
     }

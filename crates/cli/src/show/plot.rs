@@ -60,7 +60,7 @@ pub(crate) struct PlotWhich {
 }
 
 /// How many jobs a class is looked for among.
-const CLASS_AMONG: u32 = 1000;
+pub(crate) const CLASS_AMONG: u32 = 1000;
 
 /// What is drawn.
 pub(crate) enum Drawing {
@@ -93,15 +93,22 @@ impl Drawing {
 
 /// `pinfold plot`.
 pub(crate) fn plot(dial: &Dial, args: &PlotArgs) -> Result<(), Failure> {
-    let (width_px, height_px) = picture_size(&args.size)?;
-    let kind = args.output.as_deref().map(picture_kind).transpose()?;
+    picture_size(&args.size)?;
+    args.output.as_deref().map(picture_kind).transpose()?;
     let mut client = dial.connect()?;
     let drawings = if args.which.host {
         vec![crate::readings::drawing(&mut client, args)?]
     } else {
         drawings_of_jobs(&mut client, args)?
     };
-    if let (Some(file), Some(kind), [drawing]) = (&args.output, kind, &drawings[..]) {
+    show(&drawings, args)
+}
+
+/// Draws into a file, or in characters.
+pub(crate) fn show(drawings: &[Drawing], args: &PlotArgs) -> Result<(), Failure> {
+    let (width_px, height_px) = picture_size(&args.size)?;
+    let kind = args.output.as_deref().map(picture_kind).transpose()?;
+    if let (Some(file), Some(kind), [drawing]) = (&args.output, kind, drawings) {
         let bytes = drawing
             .bytes(kind, width_px, height_px)
             .map_err(|error| Failure::doing(format!("failed to draw {}", file.display()), &error))?;
@@ -134,7 +141,11 @@ fn drawings_of_jobs(client: &mut Client, args: &PlotArgs) -> Result<Vec<Drawing>
 }
 
 /// One picture, unless each job is to have its own.
-fn drawings(mut reports: Vec<ReportView>, class: Option<&str>, each: bool) -> Result<Vec<Drawing>, Failure> {
+pub(crate) fn drawings(
+    mut reports: Vec<ReportView>,
+    class: Option<&str>,
+    each: bool,
+) -> Result<Vec<Drawing>, Failure> {
     if let Some(class) = class {
         reports.retain(|report| report.name == class && report.started_s.is_some());
         if reports.is_empty() {

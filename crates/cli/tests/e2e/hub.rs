@@ -119,14 +119,29 @@ fn jobs_are_told_once(kind: Kind) {
     assert!(good(&pinfold(&host, &format!("--host alpha why {}", told[0].job))).contains("start as"));
     assert!(good(&pinfold(&host, "hub login")).starts_with(&format!("{}/login?code=", hub.url)));
 
+    // Screens, pictures and tables of elsewhere.
+    assert!(good(&pinfold(&host, "--host alpha top --once")).contains("alpha"));
+    let now = good(&pinfold(&host, "--host alpha top --json"));
+    assert_eq!(serde_json::from_str::<StatusView>(&now).expect("a status").host, "alpha");
+    assert!(good(&pinfold(&host, &format!("--host alpha plot {}", told[0].job))).contains("memory"));
+    let svg = good(&pinfold(&host, &format!("--all-hosts plot {} -o job.svg && cat job.svg", told[0].job)));
+    assert!(svg.contains("<svg") && svg.contains("on alpha"), "{svg}");
+    let csv = good(&pinfold(&host, "--all-hosts export --last 100"));
+    assert!(csv.starts_with("host,job,name"), "{csv}");
+    assert_eq!(csv.lines().skip(1).filter(|line| line.starts_with("alpha,")).count(), told.len(), "{csv}");
+    let samples = good(&pinfold(&host, "--host alpha export --last 100 --what samples --format jsonl"));
+    let all: usize = told.iter().map(points).sum();
+    assert_eq!(samples.lines().filter(|line| line.contains("\"host\":\"alpha\"")).count(), all, "{samples}");
+    good(&pinfold(&host, "--host alpha export --last 100 --format parquet -o jobs.parquet"));
+
     // One that is started by `join` ends by itself after `leave`.
     good(&pinfold(&host, &format!("hub join {} --token {token}", hub.url)));
     host.make("go");
     host.until(running, JobState::Exited);
-    eventually("the last job is told", || {
-        let told = pinfold(&host, &format!("--host alpha report {running}"));
-        if told.code == Some(0) { Ok(()) } else { Err(format!("{told:?}")) }
-    });
+    // How it is, until it is over, and then its report.
+    let told = good(&pinfold(&host, &format!("--host alpha report {running} --every 1s --json")));
+    let last = told.lines().last().expect("a line");
+    assert_eq!(serde_json::from_str::<ReportView>(last).expect("a report").job, running);
     good(&pinfold(&host, "hub leave"));
     eventually("the pusher ends", || {
         let left = crate::host::processes_with(&host.work("push").display().to_string());
@@ -149,7 +164,11 @@ fn what_cannot_be_is_said(kind: Kind) {
     check("hub push", ExitCode::Failed, "has joined no hub");
     check("hub leave", ExitCode::Failed, "has joined no hub");
     check("--host alpha status", ExitCode::Usage, "hub reader URL");
-    check("--host alpha cancel 1", ExitCode::Usage, "status, report and why");
+    check("--host alpha cancel 1", ExitCode::Usage, "status, report, why, top");
+    check("--all-hosts top", ExitCode::Usage, "top is of one host");
+    check("--host alpha top --at 2h", ExitCode::Usage, "for this host");
+    check("--host alpha plot --host", ExitCode::Usage, "for this host");
+    check("--host alpha export --last 1 --what files", ExitCode::Usage, "--what samples");
     check("hub join http://hub.example --token x", ExitCode::Usage, "plain HTTP");
     check(&format!("hub join {url} --token x"), ExitCode::Permission, "unknown or revoked");
     check(&format!("hub join {url} --token {reader}"), ExitCode::Usage, "a host's is wanted");

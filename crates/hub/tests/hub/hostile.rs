@@ -258,12 +258,9 @@ fn patterns_of_many_asterisks_come_to_an_end() {
 fn a_link_can_be_made_for_a_name_of_any_kind() {
     let (_dir, served, _) = site(None);
     for name in ["", "<b>", "'; DROP TABLE sessions; --"] {
-        let link = make_link(
-            &served.hub.store,
-            &served.url(),
-            LinkFor { name, via: "", access: &Access::All },
-        )
-        .unwrap();
+        let link =
+            make_link(&served.hub.store, &served.url(), LinkFor { name, via: "", access: &Access::All })
+                .unwrap();
         let code = link.split_once("code=").unwrap().1;
         let answer = served.form("/login", &[], &format!("code={code}"));
         assert_eq!(answer.status, 303);
