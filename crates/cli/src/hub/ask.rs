@@ -144,7 +144,7 @@ fn reports(dial: &Dial, which: &Elsewhere, args: &ReportArgs) -> Result<(), Fail
     let Which { jobs, last, since } = &args.which;
     let wanted = Wanted { jobs, last: *last, since: since.as_deref(), series: args.series };
     // Between its end and the bundle with it, a job is not over and not living.
-    let mut missed = MISSED_MAX;
+    let mut missed = 0;
     loop {
         let found = wanted.ask(&mut client, which);
         let Some(interval) = args.every else { return show(found?, args) };
@@ -168,7 +168,7 @@ fn reports(dial: &Dial, which: &Elsewhere, args: &ReportArgs) -> Result<(), Fail
     }
 }
 
-/// How many looks may miss a job that was seen to live.
+/// How many looks in a row may miss a job.
 const MISSED_MAX: u32 = 15;
 
 /// How named jobs are that are not over, and whether there are any.
