@@ -47,17 +47,17 @@ hostile: ## Users who mean harm, against a daemon of root's: whole attacks, and 
 
 engines: ## Workflow engines from the Python registry, end to end on pinfold's Slurm commands (about 10 minutes)
 	@scripts/setup.sh --build
-	@cargo build --release --package pinfold-cli --package pinfold-daemon --package pinfold-slurm
+	@cargo build --release --package pinfold-cli --package pinfold-daemon --package pinfold-slurm --package pinfold-hubclient
 	@scripts/engines.sh $(target)/release
 
 deb: ## A Debian package with the service's unit, manual pages and completions, in target/
 	@scripts/setup.sh --build
-	@cargo build --release --package pinfold-cli --package pinfold-daemon --package pinfold-slurm
+	@cargo build --release --package pinfold-cli --package pinfold-daemon --package pinfold-slurm --package pinfold-hubclient
 	@scripts/package.sh $(target)/release $(target)
 
 rpm: ## A package for Fedora, RHEL, openSUSE, in target/
 	@scripts/setup.sh --rpm
-	@cargo build --release --package pinfold-cli --package pinfold-daemon --package pinfold-slurm
+	@cargo build --release --package pinfold-cli --package pinfold-daemon --package pinfold-slurm --package pinfold-hubclient
 	@scripts/rpm.sh $(target)/release $(target)
 
 dist: ## An archive with static programs for any distribution, in target/

@@ -12,7 +12,7 @@ case "$triple" in *-linux-gnu) ;; *) echo "dist: $triple is no Linux with the GN
 # With a target that is named, build scripts and macros are not linked in this way, which they cannot be.
 RUSTFLAGS="${RUSTFLAGS:-} -C target-feature=+crt-static" \
   cargo build --release --locked --target "$triple" --package pinfold-cli --package pinfold-daemon \
-  --package pinfold-slurm >&2
+  --package pinfold-slurm --package pinfold-hubclient >&2
 programs=$target/$triple/release
 scripts/test-dist.sh "$programs" >&2
 

@@ -5,7 +5,7 @@ set -euo pipefail
 programs=$(realpath "$1") root=$(realpath -m "$2")
 cd "$(dirname "$0")/.."
 
-install -D -m 755 -t "$root/usr/bin" "$programs/pinfold" "$programs/pinfoldd" "$programs/pinfold-slurm"
+install -D -m 755 -t "$root/usr/bin" "$programs/pinfold" "$programs/pinfoldd" "$programs/pinfold-slurm" "$programs/pinfold-hub-client"
 strip --strip-debug "$root"/usr/bin/* 2>/dev/null || echo "the programs keep what debuggers read: strip is not here" >&2
 install -D -m 644 -t "$root/lib/systemd/system" packaging/pinfoldd.service
 for unit in session-.scope user@.service; do

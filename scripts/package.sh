@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Makes a Debian package of built programs: package.sh PROGRAMS OUT [REVISION], the directory with pinfold and pinfoldd,
-# the one that the package is written into, and what comes behind the version. Says the package's name. No rights are
-# needed.
+# Makes a Debian package of built programs: package.sh PROGRAMS OUT [REVISION], the directory with the programs, the one
+# that the package is written into, and what comes behind the version. Says the package's name. No rights are needed.
 set -euo pipefail
 programs=$(realpath "$1") out=$(realpath -m "$2")
 cd "$(dirname "$0")/.."

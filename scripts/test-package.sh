@@ -19,7 +19,7 @@ mkdir -p "$root"/{bin,usr/bin,proc,tmp,var/lib/dpkg/{info,updates,triggers}}
 : >"$root/var/lib/dpkg/status"
 install -m 755 "$(command -v busybox)" "$root/bin/busybox"
 for name in sh rm; do ln -s busybox "$root/bin/$name"; done
-ldd "$programs/pinfold" "$programs/pinfoldd" "$programs/pinfold-slurm" | grep -o '/[^ ]*' | grep -v ':$' | sort -u | while read -r library; do
+ldd "$programs/pinfold" "$programs/pinfoldd" "$programs/pinfold-slurm" "$programs/pinfold-hub-client" | grep -o '/[^ ]*' | grep -v ':$' | sort -u | while read -r library; do
   install -D "$library" "$root$library"
 done
 
@@ -31,6 +31,7 @@ install_it
 must chroot "$root" /usr/bin/pinfold --version
 must chroot "$root" /usr/bin/pinfoldd --version
 must chroot "$root" /usr/bin/pinfold-slurm sbatch --version
+must test -x "$root/usr/bin/pinfold-hub-client"
 must chroot "$root" /usr/bin/pinfold config check /etc/pinfold/pinfold.toml
 # Every key that the file shows is one, with a value that is right.
 sed 's/^# \(\[.*\|[a-z_]* = .*\)$/\1/' "$root/etc/pinfold/pinfold.toml" >"$root/tmp/shown.toml"

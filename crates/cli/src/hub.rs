@@ -4,6 +4,8 @@
 //! Absent here: what is sent and how ([`pinfold_hubwire`]), and how the daemon is asked ([`source`]).
 
 mod ask;
+mod far;
+mod identity;
 mod push;
 mod source;
 
@@ -11,11 +13,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::{Args, Subcommand};
-use pinfold_hubwire::client::{ClientError, HubClient};
+use pinfold_hubwire::courier::{ClientError, Courier};
 use pinfold_hubwire::settings::{Settings, SettingsError};
 use pinfold_hubwire::spool::SPOOL_BYTES;
+use pinfold_profile::report::plain;
 use pinfold_proto::ExitCode;
 use pinfold_proto::quantity::parse_size;
+use pinfold_proto::voucher::JOIN;
 use pinfold_sys::peer;
 use serde::Deserialize;
 
@@ -24,6 +28,7 @@ use pinfold_client::Dial;
 use pinfold_client::Failure;
 
 pub(crate) use ask::{Elsewhere, ask};
+use identity::Address;
 
 /// The settings of a joined host, and those of a reader.
 const JOINED: &str = "hub.json";
@@ -44,9 +49,11 @@ enum HubVerb {
     Status(crate::args::JsonArgs),
     /// Send to the hub that was joined, until `leave`; `join` starts this, or a unit does
     Push(PushArgs),
+    /// Have `pinfold --host NAME` ask this hub as the user one is, by the word of this host's daemon; root: for all users
+    Use(UseArgs),
     /// Keep a reader's token, for `pinfold --host NAME` and `hub login`
     Reader(ReaderArgs),
-    /// Print a link that signs the holder of the reader's token in on the hub's page, once
+    /// Print a link that signs one in on the hub's page, once
     Login,
 }
 
@@ -59,6 +66,15 @@ struct JoinArgs {
     /// Start no pusher: a unit does
     #[arg(long)]
     no_start: bool,
+}
+
+#[derive(Debug, Args)]
+struct UseArgs {
+    /// The hub: https://HOST[:PORT], as its own `public_url` says it
+    url: String,
+    /// Certificates that the hub's own is signed by, as PEM, where no public authority did
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -103,8 +119,9 @@ pub(crate) fn hub(dial: &Dial, args: &HubArgs) -> Result<(), Failure> {
         HubVerb::Leave(args) => leave(args),
         HubVerb::Status(args) => push::status(args.json),
         HubVerb::Push(args) => push::push(dial, args.spool.unwrap_or(SPOOL_BYTES), args.once),
+        HubVerb::Use(args) => use_hub(dial, args),
         HubVerb::Reader(args) => reader(args),
-        HubVerb::Login => ask::login(),
+        HubVerb::Login => ask::login(dial),
     }
 }
 
@@ -117,8 +134,11 @@ fn push_dir() -> Result<PathBuf, Failure> {
 /// Where a reader's token is: `$PINFOLD_HUB_READER_DIR`, else `/etc/pinfold` for root, else below `$XDG_CONFIG_HOME` or
 /// `~/.config`.
 fn reader_file() -> Result<PathBuf, Failure> {
+    reader_dir().map(|dir| dir.join("hub-reader.json"))
+}
+
+fn reader_dir() -> Result<PathBuf, Failure> {
     directory("PINFOLD_HUB_READER_DIR", "/etc/pinfold", "XDG_CONFIG_HOME", ".config", "pinfold")
-        .map(|dir| dir.join("hub-reader.json"))
 }
 
 fn directory(own: &str, of_root: &str, base: &str, home: &str, name: &str) -> Result<PathBuf, Failure> {
@@ -141,10 +161,14 @@ fn of_hub(error: ClientError) -> Failure {
     let code = match &error {
         ClientError::Address { .. } | ClientError::Certificates(_) => ExitCode::Usage,
         ClientError::Refused { status: 401 | 403, .. } => ExitCode::Permission,
-        ClientError::Unreachable { .. } => ExitCode::NoDaemon,
+        ClientError::Unreachable { .. } | ClientError::Identity(_) => ExitCode::NoDaemon,
         _ => ExitCode::Failed,
     };
-    Failure { code, ..Failure::doing("the hub", &error) }
+    let mut failure = Failure::doing("the hub", &error);
+    failure.code = code;
+    // The words are the hub's, or of whoever answers in its place: no control characters reach the terminal.
+    failure.message = plain(&failure.message);
+    failure
 }
 
 /// The failure of a hub's settings that cannot be read or written.
@@ -158,6 +182,9 @@ fn of_settings(error: SettingsError) -> Failure {
 struct Me {
     kind: String,
     name: String,
+    /// What may be seen, in words; not of tokens.
+    #[serde(default)]
+    sees: Option<String>,
 }
 
 /// Looks whether the hub knows the token, and for what.
@@ -167,15 +194,9 @@ fn known(url: &str, args: &TokenArgs, kind: &str) -> Result<Settings, Failure> {
             .map_err(|error| Failure::doing("failed to read the token from standard input", &error))?,
         token => token.to_owned(),
     };
-    let read = |path: &Path| {
-        std::fs::read_to_string(path)
-            .map_err(|error| Failure::new(ExitCode::Usage, format!("--ca {}: {error}", path.display())))
-    };
-    let authority = args.ca.as_deref().map(read).transpose()?;
+    let authority = certificates(args.ca.as_deref())?;
     let token = token.trim().to_owned();
-    let me: Me = HubClient::new(url, &token, authority.as_deref())
-        .and_then(|client| client.get("/api/v1/me"))
-        .map_err(of_hub)?;
+    let me: Me = Courier::with_token(url, &token, authority.as_deref()).get("/api/v1/me").map_err(of_hub)?;
     if me.kind != kind {
         let text = format!("this is the token of a {}, and a {kind}'s is wanted", me.kind);
         return Err(Failure::new(ExitCode::Usage, text));
@@ -183,11 +204,32 @@ fn known(url: &str, args: &TokenArgs, kind: &str) -> Result<Settings, Failure> {
     Ok(Settings { url: url.trim_end_matches('/').to_owned(), token, authority, name: me.name })
 }
 
+fn certificates(file: Option<&Path>) -> Result<Option<String>, Failure> {
+    let read = |path: &Path| {
+        std::fs::read_to_string(path)
+            .map_err(|error| Failure::new(ExitCode::Usage, format!("--ca {}: {error}", path.display())))
+    };
+    file.map(read).transpose()
+}
+
+fn use_hub(dial: &Dial, args: &UseArgs) -> Result<(), Failure> {
+    let address = Address { url: args.url.clone(), authority: certificates(args.ca.as_deref())? };
+    let me: Me = address.courier(dial).get("/api/v1/me").map_err(of_hub)?;
+    address.save()?;
+    let sees = me.sees.map(|sees| format!(", who sees: {}", plain(&sees))).unwrap_or_default();
+    say(&format!("asks {} as {}{sees}", args.url, plain(&me.name)));
+    Ok(())
+}
+
 fn join(dial: &Dial, args: &JoinArgs) -> Result<(), Failure> {
     // Whoever is no operator of the daemon would push own jobs alone, as if they were all.
     source::check_operator(dial)?;
     let settings = known(&args.url, &args.token, "host")?;
     let dir = push_dir()?;
+    // So that the hub knows users whom this host's daemon vouches for.
+    let voucher = identity::vouch(&mut dial.connect()?, &settings.url, JOIN)?;
+    let voucher = serde_json::to_vec(&voucher).unwrap_or_default();
+    settings.courier().post::<serde_json::Value>("/api/v1/key", &voucher).map_err(of_hub)?;
     settings.save(&dir.join(JOINED)).map_err(of_settings)?;
     say(&format!("this host is {} to {}", settings.name, settings.url));
     if args.no_start {

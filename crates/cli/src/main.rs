@@ -93,10 +93,10 @@ fn variable_of(error: &clap::Error) -> Option<String> {
 }
 
 fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
-    if cli.elsewhere.is_meant() {
-        return hub::ask(&cli.elsewhere, &cli.command).map(|()| ProcessExit::SUCCESS);
-    }
     let dial = Dial::new(cli.reach.socket.as_deref(), cli.reach.no_autostart);
+    if cli.elsewhere.is_meant() {
+        return hub::ask(&dial, &cli.elsewhere, &cli.command).map(|()| ProcessExit::SUCCESS);
+    }
     match cli.command {
         Command::Run(args) => return run::run(dial, &args),
         Command::Submit(args) => return submit::submit(dial, &args),

@@ -19,9 +19,9 @@ mod reports;
 mod status;
 
 pub(crate) use ask::each;
-pub(crate) use export::{ExportArgs, Written, export};
-pub(crate) use plot::{Drawing, Picture, PlotArgs, picture_kind, plot};
-pub(crate) use reports::{GroupBy, ReportArgs, report};
+pub(crate) use export::{ExportArgs, ExportWhat, Written, export};
+pub(crate) use plot::{Drawing, Picture, PlotArgs, drawings, picture_kind, plot, show as show_drawings};
+pub(crate) use reports::{GroupBy, ReportArgs, Which, report};
 pub(crate) use status::{StatusArgs, WhyArgs, status, why};
 
 use export::ToSheet;

@@ -42,10 +42,51 @@ pub(crate) struct TopArgs {
     pub json: bool,
 }
 
+/// Where what is shown comes from.
+pub(crate) trait Told {
+    /// The host, now or at an earlier moment.
+    fn status(&mut self, at_us: Option<u64>) -> Result<StatusView, Failure>;
+
+    /// Its cores.
+    fn map(&mut self) -> Result<MapView, Failure>;
+
+    /// A job with its processes.
+    fn job(&mut self, job: u64) -> Result<Option<ReportView>, Failure>;
+
+    /// Whether it is this host, of which cores, processes and earlier moments are known.
+    fn is_here(&self) -> bool;
+}
+
+impl Told for Client {
+    fn status(&mut self, at_us: Option<u64>) -> Result<StatusView, Failure> {
+        status(self, at_us)
+    }
+
+    fn map(&mut self) -> Result<MapView, Failure> {
+        match self.ask(&Request::Map)? {
+            Reply::Map(view) => Ok(view),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn job(&mut self, job: u64) -> Result<Option<ReportView>, Failure> {
+        Ok(processes(self, vec![job])?.pop())
+    }
+
+    fn is_here(&self) -> bool {
+        true
+    }
+}
+
 /// `pinfold top`.
 pub(crate) fn top(dial: &Dial, args: &TopArgs) -> Result<(), Failure> {
+    watch(Box::new(dial.connect()?), args)
+}
+
+/// The same for what is told from wherever.
+pub(crate) fn watch(told: Box<dyn Told + '_>, args: &TopArgs) -> Result<(), Failure> {
     let at_us = args.at.as_deref().map(|when| moment("--at", when)).transpose()?;
-    let mut watch = Watch::new(dial.connect()?, args.every.max(Duration::from_millis(100)), at_us);
+    let mut watch = Watch::new(told, args.every.max(Duration::from_millis(100)), at_us);
     if args.json {
         watch.look()?;
         return print_json(&watch.now);
@@ -100,8 +141,8 @@ enum Showing {
 }
 
 /// What is watched, and how.
-struct Watch {
-    client: Client,
+struct Watch<'a> {
+    told: Box<dyn Told + 'a>,
     interval: Duration,
     screen: Screen,
     showing: Showing,
@@ -117,11 +158,11 @@ struct Watch {
     cores: Option<Vec<CpuSet>>,
 }
 
-impl Watch {
-    fn new(client: Client, interval: Duration, at_us: Option<u64>) -> Self {
+impl<'a> Watch<'a> {
+    fn new(told: Box<dyn Told + 'a>, interval: Duration, at_us: Option<u64>) -> Self {
         let screen = Screen { colour: colours(), ..Screen::default() };
         Self {
-            client,
+            told,
             interval,
             screen,
             showing: Showing::Jobs,
@@ -136,9 +177,12 @@ impl Watch {
 
     /// Asks the daemon.
     fn look(&mut self) -> Result<(), Failure> {
-        let now = status(&mut self.client, self.at_us)?;
+        let now = self.told.status(self.at_us)?;
         let before = std::mem::replace(&mut self.now, now);
         self.before = Some(before).filter(|before| self.at_us.is_none() && !before.host.is_empty());
+        if !self.told.is_here() {
+            return Ok(());
+        }
         let times = Proc::open(Path::new("/proc")).ok().and_then(|proc| proc.host_cpu().ok());
         self.pus = (self.pus.1.take(), times);
         Ok(())
@@ -152,7 +196,7 @@ impl Watch {
                 Ok(report::cores_frame(&self.now, &cores, &self.screen))
             }
             Showing::Inside(job) => {
-                let view = processes(&mut self.client, vec![job])?.pop();
+                let view = self.told.job(job)?;
                 let at_s = self.now.at_s;
                 Ok(view.map_or_else(Vec::new, |view| report::process_frame(&view, at_s, &self.screen)))
             }
@@ -162,6 +206,11 @@ impl Watch {
     /// Does what a key asks for; `true`: to end.
     fn typed(&mut self, key: Key) -> Result<bool, Failure> {
         let page = self.screen.height.saturating_sub(5).max(1);
+        let of_here =
+            matches!(key, Key::Enter | Key::Left | Key::Right | Key::Sign('v' | '[' | ']' | '{' | '}'));
+        if of_here && !self.told.is_here() {
+            return Ok(false);
+        }
         match key {
             Key::Sign('q') | Key::Escape if self.showing == Showing::Jobs => return Ok(key != Key::Escape),
             Key::Sign('q') | Key::Escape => self.show(Showing::Jobs),
@@ -235,8 +284,7 @@ impl Watch {
 
     /// The cores and who is on them.
     fn core_uses(&mut self) -> Result<Vec<CoreUse>, Failure> {
-        let map =
-            if self.cores.is_none() || self.at_us.is_none() { Some(map(&mut self.client)?) } else { None };
+        let map = if self.cores.is_none() || self.at_us.is_none() { Some(self.told.map()?) } else { None };
         if let Some(map) = map.as_ref().filter(|_| self.cores.is_none()) {
             self.cores = Some(cores(map)?);
         }
@@ -310,13 +358,6 @@ fn cores(map: &MapView) -> Result<Vec<CpuSet>, Failure> {
         cores.entry(pu.core).or_default().push(pu.os);
     }
     Ok(cores.into_values().map(|pus| pus.into_iter().collect()).collect())
-}
-
-fn map(client: &mut Client) -> Result<MapView, Failure> {
-    match client.ask(&Request::Map)? {
-        Reply::Map(view) => Ok(view),
-        other => Err(unexpected(&other)),
-    }
 }
 
 pub(crate) fn status(client: &mut Client, at_us: Option<u64>) -> Result<StatusView, Failure> {

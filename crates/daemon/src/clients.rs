@@ -13,6 +13,7 @@ pub(crate) mod projects;
 pub(crate) mod quota;
 pub(crate) mod rights;
 pub(crate) mod server;
+pub(crate) mod vouch;
 pub(crate) mod waiters;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,7 +2,9 @@
 
 use pinfold_hub::secret;
 use pinfold_hub::server::api::make_link;
-use pinfold_hub::store::{Copied, Kind, Revoked, Store, backup as copy, now_us, restore as put_back, verify};
+use pinfold_hub::store::{
+    Access, Copied, Kind, LinkFor, Revoked, Store, backup as copy, now_us, restore as put_back, verify,
+};
 use serde_json::json;
 
 use crate::{CopyArgs, Database, Failure, LoginArgs, RevokeArgs, TokenArgs, TokensArgs, print, say, serve};
@@ -88,7 +90,8 @@ pub(crate) fn login(args: &LoginArgs) -> Result<(), Failure> {
         })?,
     };
     let name = args.name.clone().unwrap_or_else(actor);
-    let link = make_link(&store, &url, &name).map_err(|problem| Failure::failed(problem.words))?;
+    let link = make_link(&store, &url, LinkFor { name: &name, via: "", access: &Access::All })
+        .map_err(|problem| Failure::failed(problem.words))?;
     print(&link);
     Ok(())
 }

@@ -6,7 +6,8 @@ mod host;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use pinfold_hubwire::client::{ClientError, HubClient};
+use pinfold_hubclient::HubClient;
+use pinfold_hubwire::courier::ClientError;
 use pinfold_hubwire::disk::RealDisk;
 use pinfold_hubwire::push::{PushError, Pusher};
 use pinfold_hubwire::spool::SPOOL_BYTES;
@@ -51,7 +52,7 @@ pub enum DemoError {
 /// # Errors
 /// When the spool cannot be used.
 pub fn push(host: &Host) -> Result<(), DemoError> {
-    let mut hub = HubClient::new(&host.url, &host.token, None)?;
+    let mut hub = HubClient::new(&host.url, None)?.with_token(&host.token);
     let mut pusher = Pusher::open(RealDisk, &host.dir.join(&host.name), SPOOL_BYTES, "demo")?;
     let mut source = SimulatedHost::new(&host.name, host.seed, host.days, now_us());
     let begun = Instant::now();

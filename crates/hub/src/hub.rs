@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pinfold_hubwire::bundle::Live;
+use pinfold_proto::view::StatusView;
 use tokio::sync::Semaphore;
 
-use crate::store::{HostRow, Store, StoreError, now_us};
+use crate::server::vouched::Trust;
+use crate::store::{Access, HostRow, Store, StoreError, now_us};
 
 /// Questions to the store at a time.
 const ASKED_AT_ONCE: usize = 8;
@@ -35,6 +37,8 @@ pub struct Hub {
     pub secure: bool,
     /// The origin of its pages, as browsers say it.
     pub origin: String,
+    /// Which hosts are believed about users, and who may see more.
+    pub trust: Trust,
     /// What was counted since it was started.
     pub counters: Counters,
     /// When it was started.
@@ -65,6 +69,17 @@ pub struct HostNow {
     pub live: Option<Arc<Live>>,
     /// Whether it is heard now.
     pub here: bool,
+}
+
+impl HostNow {
+    /// How it is, with those of its jobs that somebody may see.
+    #[must_use]
+    pub fn seen_by(&self, access: &Access) -> Option<StatusView> {
+        let mut status = self.live.as_ref()?.status.clone();
+        status.host.clone_from(&self.name);
+        status.jobs.retain(|job| access.allows(&self.name, &job.user, job.project.as_deref()));
+        Some(status)
+    }
 }
 
 /// What was counted.
@@ -105,12 +120,13 @@ impl Counters {
 impl Hub {
     /// A hub that nobody was heard by yet. `public_url`: where people reach it.
     #[must_use]
-    pub fn new(store: Store, public_url: &str) -> Self {
+    pub fn new(store: Store, public_url: &str, trust: Trust) -> Self {
         let origin = public_url.trim_end_matches('/').to_owned();
         Self {
             store,
             secure: origin.starts_with("https://"),
             origin,
+            trust,
             counters: Counters::default(),
             started_us: now_us(),
             now: Mutex::default(),
@@ -174,6 +190,11 @@ impl Hub {
         if due { self.store.keep_live(host, &live, heard_us) } else { Ok(()) }
     }
 
+    /// How far a host's clock is ahead of this one, in microseconds, as far as is known.
+    pub fn clock_ahead_us(&self, host: i64) -> i64 {
+        self.now().get(&host).map_or(0, ahead_us)
+    }
+
     /// All hosts, by name, as they are.
     ///
     /// # Errors
@@ -183,6 +204,11 @@ impl Hub {
         let (now, clock_us) = (self.now(), now_us());
         Ok(hosts.into_iter().map(|row| host_now(row, &now, clock_us)).collect())
     }
+}
+
+fn ahead_us(heard: &Now) -> i64 {
+    let signed = |us: u64| i64::try_from(us).unwrap_or(i64::MAX);
+    signed(heard.live.sent_us).saturating_sub(signed(heard.heard_us))
 }
 
 fn host_now(row: HostRow, now: &BTreeMap<i64, Now>, clock_us: u64) -> HostNow {
@@ -195,11 +221,10 @@ fn host_now(row: HostRow, now: &BTreeMap<i64, Now>, clock_us: u64) -> HostNow {
         let live = row.live.map(Arc::new);
         return HostNow { name: row.name, seen_us, clock_ahead_us: row.clock_ahead_us, live, here };
     };
-    let signed = |us: u64| i64::try_from(us).unwrap_or(i64::MAX);
     HostNow {
         name: row.name,
         seen_us,
-        clock_ahead_us: Some(signed(heard.live.sent_us).saturating_sub(signed(heard.heard_us))),
+        clock_ahead_us: Some(ahead_us(heard)),
         live: Some(Arc::clone(&heard.live)),
         here,
     }

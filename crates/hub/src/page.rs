@@ -15,13 +15,16 @@ mod sign_in;
 mod usage;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 
-use crate::hub::Hub;
+use crate::hub::{Counters, Hub};
 use crate::server::auth;
 use crate::server::problem::Problem;
 use crate::store::Session;
@@ -48,6 +51,21 @@ pub(crate) fn routes() -> Router<Arc<Hub>> {
         .route("/logout", axum::routing::post(sign_in::leave))
         .route("/style.css", get(style))
         .route("/icon.svg", get(icon))
+        .layer(DefaultBodyLimit::max(FORM_MAX_BYTES))
+        .layer(axum::middleware::from_fn(in_time))
+}
+
+/// The longest form, in bytes.
+const FORM_MAX_BYTES: usize = 16 * 1_024;
+
+/// How long a view may take, its form and its turn included.
+const VIEW_MAX: Duration = Duration::from_secs(30);
+
+/// Ends a request whose form does not come.
+async fn in_time(request: Request, next: Next) -> Response {
+    let timely = tokio::time::timeout(VIEW_MAX, next.run(request)).await;
+    let late = || Problem::new(StatusCode::REQUEST_TIMEOUT, "that took longer than 30 s");
+    timely.unwrap_or_else(|_| late().into_response())
 }
 
 /// How the page looks.
@@ -98,6 +116,16 @@ impl IntoResponse for NoView {
 /// Whoever is signed in.
 async fn person(hub: &Arc<Hub>, headers: &HeaderMap) -> Result<Session, NoView> {
     auth::session(hub, headers).await?.map(|(session, _)| session).ok_or(NoView::Stranger)
+}
+
+/// Whoever is signed in and may see everything: the hub's own acts and tokens are for nobody else.
+async fn operator(hub: &Arc<Hub>, headers: &HeaderMap) -> Result<Session, NoView> {
+    let session = person(hub, headers).await?;
+    if session.access.is_all() {
+        return Ok(session);
+    }
+    Counters::count(&hub.counters.denied);
+    Err(NoView::Problem(Problem::new(StatusCode::FORBIDDEN, "This is for operators of the hub.")))
 }
 
 /// A view or table that is not there.

@@ -12,8 +12,9 @@ use pinfold_hub::secret;
 use pinfold_hub::server::api::make_link;
 use pinfold_hub::server::listen;
 use pinfold_hub::server::problem::chain;
+use pinfold_hub::server::vouched::Trust;
 use pinfold_hub::settings::Settings;
-use pinfold_hub::store::{Keep, Kind, Store, now_us};
+use pinfold_hub::store::{Access, Keep, Kind, LinkFor, Store, now_us};
 use rustix::fs::FlockOperation;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -67,7 +68,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<(), Failure> {
     let _alone = alone(&args.at.database)?;
     let store = Store::open(&args.at.database, settings.database_max_bytes)?;
     run(async move {
-        let hub = Serving::begin(store, address, tls, public_url).await?;
+        let hub = Serving::begin(store, (address, tls), public_url, settings.trust).await?;
         say(&format!("serving {} on {}", args.at.database.display(), hub.url));
         hub.until_stopped(settings.keep).await
     })
@@ -93,7 +94,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<(), Failure> {
         tokens.push((name, token));
     }
     run(async move {
-        let hub = Serving::begin(store, address, None, None).await?;
+        let hub = Serving::begin(store, (address, None), None, Trust::default()).await?;
         for (seed, (name, token)) in (1..).zip(tokens) {
             let host = demo::Host {
                 name,
@@ -110,7 +111,8 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<(), Failure> {
             });
         }
         let link =
-            make_link(&hub.hub.store, &hub.url, "demo").map_err(|problem| Failure::failed(problem.words))?;
+            make_link(&hub.hub.store, &hub.url, LinkFor { name: "demo", via: "", access: &Access::All })
+                .map_err(|problem| Failure::failed(problem.words))?;
         say("simulated hosts push to this hub; open this link, which works once, and stop with Ctrl-C:");
         print(&link);
         hub.until_stopped(Keep::default()).await
@@ -149,17 +151,21 @@ struct Serving {
 impl Serving {
     async fn begin(
         store: Store,
-        address: SocketAddr,
-        tls: Option<TlsAcceptor>,
+        (address, tls): (SocketAddr, Option<TlsAcceptor>),
         public_url: Option<String>,
+        trust: Trust,
     ) -> Result<Self, Failure> {
         let listener = TcpListener::bind(address).await;
         let listener = listener.map_err(|error| Failure::failed(format!("--listen {address}: {error}")))?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let url = public_url.unwrap_or(format!("{scheme}://{}", listener.local_addr()?));
-        store.set_meta("url", &url)?;
-        store.note("hub", "start", &format!("serving on {url}"), now_us())?;
-        Ok(Self { hub: Arc::new(Hub::new(store, &url)), listener, tls, url })
+        let noted = store.set_meta("url", &url);
+        let noted = noted.and_then(|()| store.note("hub", "start", &format!("serving on {url}"), now_us()));
+        if let Err(error) = noted {
+            // A full disk keeps nobody from looking.
+            say(&format!("the start is not noted: {}", chain(&error)));
+        }
+        Ok(Self { hub: Arc::new(Hub::new(store, &url, trust)), listener, tls, url })
     }
 
     async fn until_stopped(self, keep: Keep) -> Result<(), Failure> {

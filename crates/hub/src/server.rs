@@ -7,6 +7,7 @@ pub mod api;
 pub mod auth;
 pub mod listen;
 pub mod problem;
+pub mod vouched;
 
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ pub fn routes(hub: &Arc<Hub>) -> Router {
     Router::new()
         .route("/api/v1/bundles", post(api::bundles))
         .route("/api/v1/live", post(api::live))
+        .route("/api/v1/key", post(api::key))
         .route("/api/v1/me", get(api::me))
         .route("/api/v1/hosts", get(api::hosts))
         .route("/api/v1/status", get(api::status))

@@ -1,10 +1,12 @@
 //! The hub's configuration file.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use pinfold_proto::quantity::parse_size;
 use serde::Deserialize;
 
+use crate::server::vouched::Trust;
 use crate::store::Keep;
 
 /// What the file may say.
@@ -16,11 +18,26 @@ pub struct Settings {
     pub database_max_bytes: Option<u64>,
     /// The address under which people reach the page, where that is not the one that is listened on.
     pub public_url: Option<String>,
+    /// Which hosts are believed about users, and who may see more.
+    pub trust: Trust,
+}
+
+/// A project, in the file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Project {
+    managers: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raw {
+    #[serde(default)]
+    trusted_hosts: Vec<String>,
+    #[serde(default)]
+    operators: Vec<String>,
+    #[serde(default)]
+    projects: BTreeMap<String, Project>,
     keep_series_months: Option<u32>,
     keep_job_months: Option<u32>,
     database_max: Option<String>,
@@ -45,6 +62,21 @@ impl Settings {
 
     fn parse(text: &str) -> Result<Self, String> {
         let raw: Raw = toml::from_str(text).map_err(|error| error.to_string())?;
+        let empty = |names: &[String]| names.iter().any(|name| name.trim().is_empty());
+        if empty(&raw.trusted_hosts) || empty(&raw.operators) {
+            return Err(
+                "`trusted_hosts` and `operators` are lists of names, and one of them is empty".to_owned()
+            );
+        }
+        if !raw.operators.is_empty() && raw.trusted_hosts.is_empty() {
+            let words = "`operators` are users of `trusted_hosts`, and none is said: name the hosts where people log in";
+            return Err(words.to_owned());
+        }
+        let managers = raw.projects.into_iter().flat_map(|(name, project)| {
+            project.managers.into_iter().map(move |manager| (name.clone(), manager))
+        });
+        let managers = managers.collect();
+        let trust = Trust { hosts: raw.trusted_hosts, operators: raw.operators, managers };
         let usual = Keep::default();
         let months = |key: &str, value: Option<u32>, usual: u32| match value {
             Some(months) if months > MONTHS_MAX => {
@@ -63,6 +95,7 @@ impl Settings {
         };
         Ok(Self {
             keep,
+            trust,
             database_max_bytes: raw.database_max.map(size).transpose()?,
             public_url: raw
                 .public_url
@@ -112,5 +145,14 @@ mod tests {
         check_refused("public_url = \"hub\"", "public_url");
         check_refused("public_url = \"https://hub/path\"", "public_url");
         check_refused("kep_job_months = 1", "kep_job_months");
+        check_refused("operators = [\"ann\"]", "trusted_hosts");
+        check_refused("trusted_hosts = [\"\"]", "empty");
+        check_refused("[projects.web]\nmanager = [\"ann\"]", "manager");
+        let people = "trusted_hosts = [\"login1\"]\noperators = [\"root\"]\n[projects.web]\nmanagers = [\"ann\", \"bea\"]";
+        let trust = Settings::parse(people).unwrap().trust;
+        assert_eq!(
+            trust.managers,
+            [("web".to_owned(), "ann".to_owned()), ("web".to_owned(), "bea".to_owned())]
+        );
     }
 }

@@ -4,6 +4,7 @@
 //! One connection writes; a few read beside it, each question for a bounded time. What an answer acknowledges is on disk.
 //! Owner of state: the database file. Absent here: HTTP, pages, and who may ask.
 
+mod access;
 pub mod columns;
 mod copy;
 mod ingest;
@@ -19,19 +20,23 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rusqlite::{Connection, OpenFlags};
 
+pub use access::{Access, Grant};
 pub use copy::{Copied, backup, restore, verify};
 pub use ingest::IngestError;
 pub use keep::{Keep, Kept, month_of};
 pub use query::{
-    Cell, Ending, HostRow, JobDetail, JobPage, JobQuery, JobRow, OFFSET_MAX, PAGE_MAX, ReportQuery, Reported,
-    TABLE_MAX,
+    Answered, Cell, Ending, HostRow, JobDetail, JobPage, JobQuery, JobRow, OFFSET_MAX, PAGE_MAX, ReportQuery,
+    Reported, TABLE_MAX,
 };
 pub use schema::VERSION as SCHEMA_VERSION;
 pub use summary::{ClassRow, Group, Spread, Summary, UsageRow};
-pub use tokens::{AuditRow, Holder, Kind, Revoked, Session, TokenRow, is_name};
+pub use tokens::{AuditRow, Holder, Kind, LinkFor, Revoked, Session, TokenRow, is_name};
 
 /// Connections that read.
 const READERS: usize = 4;
+
+/// The most pages of a bounded database that hosts cannot fill: 4 MiB.
+const PAGES_KEPT_MAX: i64 = 1_024;
 
 /// How long one question may take.
 pub const QUESTION_MAX: Duration = Duration::from_secs(5);
@@ -84,6 +89,12 @@ pub enum StoreError {
     /// Something was asked for that cannot be.
     #[error("{0}")]
     Refused(String),
+    /// Somebody else has it.
+    #[error("{0}")]
+    Taken(String),
+    /// Something was asked for too often.
+    #[error("{0}")]
+    TooMany(String),
 }
 
 impl StoreError {
@@ -103,6 +114,8 @@ pub struct Store {
     path: PathBuf,
     writer: Mutex<Connection>,
     readers: Vec<Mutex<Connection>>,
+    /// How many pages hosts may fill.
+    pages_max: Option<i64>,
 }
 
 /// A file that is named as `sqlite:FILE`.
@@ -155,15 +168,14 @@ impl Store {
         private(path)?;
         let mut writer = connect(path, OpenFlags::default())?;
         schema::migrate(path, &mut writer)?;
-        if let Some(max_bytes) = max_bytes {
-            bound(&writer, max_bytes)?;
-        }
+        let pages_max = max_bytes.map(|max_bytes| bound(&writer, max_bytes)).transpose()?;
         let reading = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let readers = (0..READERS).map(|_| connect(path, reading).map(Mutex::new));
         Ok(Self {
             path: path.to_owned(),
             writer: Mutex::new(writer),
             readers: readers.collect::<Result<_, _>>()?,
+            pages_max,
         })
     }
 
@@ -253,13 +265,21 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     open().map_err(StoreError::doing("open the database"))
 }
 
-fn bound(connection: &Connection, max_bytes: u64) -> Result<(), StoreError> {
+/// Bounds the database, and says how many pages hosts may fill: the rest is for signing in and revoking although they did.
+fn bound(connection: &Connection, max_bytes: u64) -> Result<i64, StoreError> {
     let set = || {
         let page: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
-        let pages = whole(max_bytes) / page.max(1);
-        connection.pragma_update_and_check(None, "max_page_count", pages.max(1), |row| row.get::<_, i64>(0))
+        let pages = (whole(max_bytes) / page.max(1)).max(1);
+        connection.pragma_update_and_check(None, "max_page_count", pages, |row| row.get::<_, i64>(0))?;
+        Ok(pages - (pages / 16).min(PAGES_KEPT_MAX))
     };
-    set().map(drop).map_err(StoreError::doing("bound the database"))
+    set().map_err(StoreError::doing("bound the database"))
+}
+
+/// Pages in use; what was removed counts no more.
+fn pages_used(connection: &Connection) -> rusqlite::Result<i64> {
+    let count = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    Ok(count("page_count")? - count("freelist_count")?)
 }
 
 #[cfg(test)]

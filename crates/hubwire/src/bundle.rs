@@ -21,6 +21,12 @@ pub const PACKED_MAX_BYTES: usize = 4 << 20;
 /// The longest message unpacked, in bytes.
 pub const PLAIN_MAX_BYTES: u64 = 24 << 20;
 
+/// The longest word of how a host is, unpacked, in bytes; the hub keeps the last one of each host in memory.
+pub const LIVE_MAX_BYTES: u64 = 8 << 20;
+
+/// Jobs that are not over and told of, every two seconds.
+pub const LIVE_JOBS_MAX: usize = 2_000;
+
 /// Points of a series in one part. The longest part is some 2 MiB of JSON.
 pub const POINTS_A_PART: usize = 8_000;
 
@@ -150,6 +156,12 @@ pub enum DecodeError {
         /// The version it has.
         found: u32,
     },
+    /// It tells of too many jobs that are not over.
+    #[error("the message tells of {found} jobs that are not over, and the most is {LIVE_JOBS_MAX}")]
+    Jobs {
+        /// Of how many.
+        found: usize,
+    },
     /// A part contradicts itself.
     #[error("job {job}, part {part}: {what}")]
     Part {
@@ -177,12 +189,22 @@ pub fn pack(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
 /// # Errors
 /// When it is longer, or not such a value.
 pub fn unpack<T: DeserializeOwned>(packed: &[u8], max_bytes: u64) -> Result<T, DecodeError> {
-    let mut plain = io::BufReader::new(GzDecoder::new(packed).take(max_bytes.saturating_add(1)));
+    unpack_measured(packed, max_bytes).map(|(value, _)| value)
+}
+
+/// The same, and how long it is unpacked, in bytes.
+///
+/// # Errors
+/// When it is longer than `max_bytes`, or not such a value.
+pub fn unpack_measured<T: DeserializeOwned>(packed: &[u8], max_bytes: u64) -> Result<(T, u64), DecodeError> {
+    let bound = max_bytes.saturating_add(1);
+    let mut plain = io::BufReader::new(GzDecoder::new(packed).take(bound));
     let value = serde_json::from_reader(&mut plain);
-    if plain.get_ref().limit() == 0 {
+    let left = plain.get_ref().limit();
+    if left == 0 {
         return Err(DecodeError::TooLong { max_bytes });
     }
-    value.map_err(DecodeError::Malformed)
+    value.map(|value| (value, bound - left)).map_err(DecodeError::Malformed)
 }
 
 /// Reads a bundle, and checks what can be checked of it alone.
@@ -203,9 +225,12 @@ pub fn read_bundle(packed: &[u8]) -> Result<Bundle, DecodeError> {
 /// # Errors
 /// When it is too long, malformed or of another version.
 pub fn read_live(packed: &[u8]) -> Result<Live, DecodeError> {
-    let live: Live = unpack(packed, PLAIN_MAX_BYTES)?;
+    let live: Live = unpack(packed, LIVE_MAX_BYTES)?;
     if live.version != WIRE_VERSION {
         return Err(DecodeError::Version { found: live.version });
+    }
+    if live.status.jobs.len() > LIVE_JOBS_MAX {
+        return Err(DecodeError::Jobs { found: live.status.jobs.len() });
     }
     Ok(live)
 }

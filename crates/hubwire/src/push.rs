@@ -15,7 +15,7 @@ use pinfold_proto::JobState;
 use pinfold_proto::view::{JobView, ReportView, StatusView};
 
 use crate::backoff::Backoff;
-use crate::bundle::{self, Act, Bundle, Live, Part, Receipt, SpoolFigures, WIRE_VERSION};
+use crate::bundle::{self, Act, Bundle, LIVE_JOBS_MAX, Live, Part, Receipt, SpoolFigures, WIRE_VERSION};
 use crate::cursor::{Cursor, CursorError};
 use crate::disk::Disk;
 use crate::spool::{Spool, SpoolError};
@@ -34,9 +34,6 @@ const FILLED_A_ROUND: usize = JOBS_A_BUNDLE;
 
 /// Jobs that the daemon may fail to tell of in one round, before the others wait for the next one.
 const FAILED_A_ROUND: usize = 5;
-
-/// Jobs that are not over and told of, every two seconds.
-const LIVE_JOBS_MAX: usize = 2_000;
 
 /// Bundles that are sent in one round, so that how the host is now is sent in between.
 const BUNDLES_A_ROUND: usize = 16;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::client::{ClientError, HubClient};
+use crate::courier::{Bearer, Courier};
 use crate::disk::{Disk as _, RealDisk};
 
 /// A hub that is known.
@@ -80,10 +80,8 @@ impl Settings {
     }
 
     /// The hub.
-    ///
-    /// # Errors
-    /// When the address or the certificates are none.
-    pub fn client(&self) -> Result<HubClient, ClientError> {
-        HubClient::new(&self.url, &self.token, self.authority.as_deref())
+    #[must_use]
+    pub fn courier(&self) -> Courier<Bearer> {
+        Courier::with_token(&self.url, &self.token, self.authority.as_deref())
     }
 }

@@ -93,6 +93,15 @@ enum Cells {
 }
 
 impl Sheet {
+    /// The same with a column of words in front, one for each row.
+    #[must_use]
+    pub fn headed(mut self, name: &'static str, words: impl IntoIterator<Item = String>) -> Self {
+        let mut cells: Vec<Option<String>> = words.into_iter().map(Some).collect();
+        cells.resize(self.rows, None);
+        self.columns.insert(0, (name, Cells::Text(cells)));
+        self
+    }
+
     fn new(rows: usize) -> Self {
         Self { columns: Vec::new(), rows }
     }

@@ -2,7 +2,7 @@
 //! keeps. Plain data, versioned, apart from the model that `policy` works on.
 //!
 //! Reading order: [`job`] (what is asked for and how it ended), [`terms`] (when it may begin and how long it may run), [`mod@array`] (many jobs asked for at once), [`wire`] (requests, replies, frames),
-//! [`view`] (what `status`, `why`, `report` print as JSON), [`host`] (what the host as a whole did), [`row`] (what the store keeps), [`config`]
+//! [`view`] (what `status`, `why`, `report` print as JSON), [`host`] (what the host as a whole did), [`row`] (what the store keeps), [`voucher`] (who a user is, to others), [`config`]
 //! (the keys an operator sets), [`quantity`]
 //! (sizes and durations as people write them), [`exit`] (exit codes). Absent here: sockets, files, clocks.
 
@@ -16,6 +16,7 @@ pub mod row;
 pub mod start;
 pub mod terms;
 pub mod view;
+pub mod voucher;
 pub mod wire;
 
 pub use exit::ExitCode;

@@ -14,6 +14,7 @@ use crate::job::{Ending, JobSpec};
 use crate::start::{Start, StartOf};
 use crate::terms::{End, TimeoutSignal};
 use crate::view::{DoctorView, MapView, PointView, ReportView, SetsView, StatusView, WhyView};
+use crate::voucher::Voucher;
 
 /// The version of the wire. A daemon refuses a client of another version with words that say which is older.
 pub const WIRE_VERSION: u32 = 16;
@@ -164,6 +165,13 @@ pub enum Request {
     },
     /// Where the daemon keeps its state. Answered by `Where`.
     Where,
+    /// Who the sender is, signed for others to read. Answered by `Vouched`.
+    Vouch {
+        /// For whom.
+        audience: String,
+        /// For which request of theirs.
+        request: String,
+    },
     /// `pinfold wait`: answered by `Report` when all are over.
     Wait {
         /// The jobs.
@@ -496,6 +504,8 @@ pub enum Reply {
         /// The state directory.
         state: String,
     },
+    /// To `Vouch`.
+    Vouched(Voucher),
     /// To `Doctor`.
     Doctor(DoctorView),
     /// To `Map`.

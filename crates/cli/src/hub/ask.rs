@@ -1,29 +1,33 @@
-//! `pinfold --host NAME status|report|why`: other hosts, through the hub, for whoever holds a reader's token.
+//! `pinfold --host NAME status|report|why` ([`far`] has the others): other hosts, through the hub, as the user one is or as the holder of a reader's token.
 
+use std::time::Duration;
+
+use crate::names::JobRef;
 use clap::Args;
 use pinfold_hubwire::bundle::HostReport;
-use pinfold_hubwire::client::HubClient;
-use pinfold_hubwire::settings::Settings;
 use pinfold_profile::report;
 use pinfold_proto::ExitCode;
-use pinfold_proto::view::{ReportView, StatusView};
+use pinfold_proto::view::{JobView, ReportView, StatusView};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{of_hub, of_settings, reader_file};
+use super::identity::{Hub, hub};
+use super::{far, of_hub};
 use crate::args::Command;
-use crate::names::JobRef;
 use crate::run::say;
-use crate::show::{GroupBy, ReportArgs, StatusArgs, WhyArgs, colours, moment, print_json, print_text, width};
+use crate::show::{
+    GroupBy, ReportArgs, StatusArgs, Which, WhyArgs, colours, moment, print_json, print_text, width,
+};
+use pinfold_client::Dial;
 use pinfold_client::Failure;
 
 /// Which hosts, other than this one.
 #[derive(Debug, Args)]
 pub(crate) struct Elsewhere {
-    /// Ask about this host, through the hub (status, report, why)
+    /// Ask about this host, through the hub (status, report, why, top, plot, export)
     #[arg(id = "hub_host", long = "host", value_name = "NAME", conflicts_with = "all_hosts")]
-    host: Option<String>,
-    /// Ask about all hosts of the hub (status, report)
+    pub(super) host: Option<String>,
+    /// Ask about all hosts of the hub (status, report, plot, export)
     #[arg(long)]
     all_hosts: bool,
 }
@@ -39,21 +43,38 @@ impl Elsewhere {
 }
 
 /// A command about other hosts.
-pub(crate) fn ask(which: &Elsewhere, command: &Command) -> Result<(), Failure> {
+pub(crate) fn ask(dial: &Dial, which: &Elsewhere, command: &Command) -> Result<(), Failure> {
     match command {
-        Command::Status(args) => status(which, args),
-        Command::Report(args) => reports(which, args),
-        Command::Why(args) => why(which, args),
-        _ => Err(Failure::new(ExitCode::Usage, "--host and --all-hosts go with status, report and why")),
+        Command::Status(args) => status(dial, which, args),
+        Command::Report(args) => reports(dial, which, args),
+        Command::Why(args) => why(dial, which, args),
+        Command::Top(args) => far::top(dial, which, args),
+        Command::Plot(args) => far::plot(dial, which, args),
+        Command::Export(args) => far::export(dial, which, args),
+        _ => {
+            let text = "--host and --all-hosts go with status, report, why, top, plot and export";
+            Err(Failure::new(ExitCode::Usage, text))
+        }
     }
 }
 
-fn reader() -> Result<HubClient, Failure> {
-    let file = reader_file()?;
-    let none = "no hub is known: `pinfold hub reader URL --token TOKEN`, with a token of `pinfold-hub token --reader NAME`";
-    let settings =
-        Settings::load(&file).map_err(of_settings)?.ok_or_else(|| Failure::new(ExitCode::Usage, none))?;
-    settings.client().map_err(of_hub)
+/// The number of a job of another host: names are looked up by its own daemon alone.
+fn number_of(job: &JobRef) -> Result<u64, Failure> {
+    match job {
+        JobRef::Number(number) => Ok(number.job),
+        JobRef::Named(name) => {
+            let text = format!("`{name}`: jobs of other hosts are named by their numbers; `status` has them");
+            Err(Failure::new(ExitCode::Usage, text))
+        }
+    }
+}
+
+/// Whether a job of another host is the one that is named, or a member of that array.
+fn is_meant(named: &JobRef, job: &JobView) -> bool {
+    match named {
+        JobRef::Number(number) => number.job == job.job || Some(number.job) == job.array_id,
+        JobRef::Named(name) => *name == job.name,
+    }
 }
 
 /// A value as it stands in an address.
@@ -71,9 +92,9 @@ struct Hosts {
 }
 
 #[derive(Debug, Deserialize)]
-struct Host {
+pub(super) struct Host {
     of: HostOf,
-    status: Option<StatusView>,
+    pub(super) status: Option<StatusView>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -83,15 +104,20 @@ struct HostOf {
     seen_s: Option<f64>,
 }
 
-fn status(which: &Elsewhere, args: &StatusArgs) -> Result<(), Failure> {
+/// How the hosts that are meant are.
+pub(super) fn hosts(client: &mut Hub<'_>, which: &Elsewhere) -> Result<Vec<Host>, Failure> {
+    let query = which.host.as_ref().map(|host| format!("?host={}", encoded(host))).unwrap_or_default();
+    let answer: Hosts = client.get(&format!("/api/v1/status{query}")).map_err(of_hub)?;
+    Ok(answer.hosts)
+}
+
+fn status(dial: &Dial, which: &Elsewhere, args: &StatusArgs) -> Result<(), Failure> {
     if args.all {
         let text =
             "--all: the hub tells of all users' jobs that are not over; `report` tells of those that are";
         return Err(Failure::new(ExitCode::Usage, text));
     }
-    let query = which.host.as_ref().map(|host| format!("?host={}", encoded(host))).unwrap_or_default();
-    let answer: Hosts = reader()?.get(&format!("/api/v1/status{query}")).map_err(of_hub)?;
-    for host in answer.hosts {
+    for host in hosts(&mut hub(dial)?, which)? {
         let seen = host.of.seen_s.map(report::date_utc);
         if !host.of.here {
             let since = seen.map_or("not heard yet".to_owned(), |seen| format!("last heard at {seen}"));
@@ -99,12 +125,7 @@ fn status(which: &Elsewhere, args: &StatusArgs) -> Result<(), Failure> {
         }
         let Some(mut view) = host.status else { continue };
         if !args.jobs.is_empty() {
-            view.jobs.retain(|job| {
-                args.jobs.iter().any(|wanted| match wanted {
-                    JobRef::Number(number) => number.job == job.job || Some(number.job) == job.array_id,
-                    JobRef::Named(name) => *name == job.name,
-                })
-            });
+            view.jobs.retain(|job| args.jobs.iter().any(|name| is_meant(name, job)));
         }
         let since_us = args.since.as_deref().map(|when| moment("--since", when)).transpose()?;
         let since_s = since_us.map_or(0.0, pinfold_proto::view::seconds);
@@ -125,60 +146,123 @@ fn status(which: &Elsewhere, args: &StatusArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The number of a job of another host: names are looked up by its own daemon alone.
-fn number_of(job: &JobRef) -> Result<u64, Failure> {
-    match job {
-        JobRef::Number(number) => Ok(number.job),
-        JobRef::Named(name) => {
-            let text = format!("`{name}`: jobs of other hosts are named by their numbers; `status` has them");
-            Err(Failure::new(ExitCode::Usage, text))
-        }
-    }
-}
-
 #[derive(Debug, Deserialize)]
 struct Reports {
     cut: bool,
     reports: Vec<HostReport>,
 }
 
-fn reports(which: &Elsewhere, args: &ReportArgs) -> Result<(), Failure> {
+fn reports(dial: &Dial, which: &Elsewhere, args: &ReportArgs) -> Result<(), Failure> {
     if args.processes || args.threads || args.files || args.csv {
         let text = "the hub keeps no lists of processes, threads and files; its page has tables as CSV";
         return Err(Failure::new(ExitCode::Usage, text));
     }
-    let mut query = format!("series={}", args.series);
-    let mut add = |key: &str, value: String| query.push_str(&format!("&{key}={value}"));
-    if let Some(host) = &which.host {
-        add("host", encoded(host));
-    }
-    if let Some(last) = args.which.last {
-        add("last", last.to_string());
-    }
-    if let Some(since) = &args.which.since {
-        add("since_us", moment("--since", since)?.to_string());
-    }
-    let client = reader()?;
-    let mut found = Vec::new();
-    if args.which.jobs.is_empty() {
-        let answer: Reports = client.get(&format!("/api/v1/reports?{query}")).map_err(of_hub)?;
-        if answer.cut {
-            say("there are more: the last ones are shown");
+    let mut client = hub(dial)?;
+    let Which { jobs, last, since } = &args.which;
+    let wanted = Wanted { jobs, last: *last, since: since.as_deref(), series: args.series };
+    // Between its end and the bundle with it, a job is not over and not living.
+    let mut missed = 0;
+    loop {
+        let found = wanted.ask(&mut client, which);
+        let Some(interval) = args.every else { return show(found?, args) };
+        match found {
+            Ok(found) => {
+                show(found, args)?;
+                if !jobs.is_empty() {
+                    return Ok(());
+                }
+            }
+            // Named jobs that are not over: how they are, until they are.
+            Err(failure) if failure.code == ExitCode::Failed && !jobs.is_empty() => {
+                missed = if show_living(&mut client, which, args)? { 0 } else { missed + 1 };
+                if missed > MISSED_MAX {
+                    return Err(failure);
+                }
+            }
+            Err(failure) => return Err(failure),
         }
-        found = answer.reports;
+        std::thread::sleep(interval.max(EVERY_MIN));
     }
-    for name in &args.which.jobs {
-        let answer: Reports =
-            client.get(&format!("/api/v1/reports?{query}&job={}", number_of(name)?)).map_err(of_hub)?;
-        if answer.reports.is_empty() {
-            let text = format!(
-                "no job {} that is over is known to the hub; `status` tells of those that are not",
-                name
-            );
-            return Err(Failure::new(ExitCode::Failed, text));
+}
+
+/// How many looks in a row may miss a job.
+const MISSED_MAX: u32 = 15;
+
+/// How named jobs are that are not over, and whether there are any.
+fn show_living(client: &mut Hub<'_>, which: &Elsewhere, args: &ReportArgs) -> Result<bool, Failure> {
+    let mut found = false;
+    for host in hosts(client, which)? {
+        let Some(view) = host.status else { continue };
+        let meant = |job: &JobView| args.which.jobs.iter().any(|name| is_meant(name, job));
+        for job in view.jobs.iter().filter(|job| meant(job)) {
+            found = true;
+            if args.json {
+                let mut told = json!(job);
+                told["host"] = json!(view.host);
+                told["version"] = json!(view.version);
+                print_json(&told)?;
+            } else {
+                let memory = job.memory_bytes.map(report::size).unwrap_or_default();
+                let state = report::state_word(job.state);
+                print_text(|out| {
+                    writeln!(out, "host {}: job {} is {state} {memory}", report::plain(&view.host), job.job)
+                })?;
+            }
         }
-        found.extend(answer.reports);
     }
+    Ok(found)
+}
+
+/// The least time between two questions to a hub.
+const EVERY_MIN: Duration = Duration::from_secs(1);
+
+/// Which reports are wanted of a hub.
+pub(super) struct Wanted<'a> {
+    pub(super) jobs: &'a [JobRef],
+    pub(super) last: Option<u32>,
+    pub(super) since: Option<&'a str>,
+    pub(super) series: bool,
+}
+
+impl Wanted<'_> {
+    /// Asks for them; a named job that is not over, or not there, is a failure.
+    pub(super) fn ask(&self, client: &mut Hub<'_>, which: &Elsewhere) -> Result<Vec<HostReport>, Failure> {
+        let mut query = format!("series={}", self.series);
+        let mut add = |key: &str, value: String| query.push_str(&format!("&{key}={value}"));
+        if let Some(host) = &which.host {
+            add("host", encoded(host));
+        }
+        if let Some(last) = self.last {
+            add("last", last.to_string());
+        }
+        if let Some(since) = self.since {
+            add("since_us", moment("--since", since)?.to_string());
+        }
+        if self.jobs.is_empty() {
+            let answer: Reports = client.get(&format!("/api/v1/reports?{query}")).map_err(of_hub)?;
+            if answer.cut {
+                say("there are more: the last ones are shown");
+            }
+            return Ok(answer.reports);
+        }
+        let mut found = Vec::new();
+        for name in self.jobs {
+            let answer: Reports =
+                client.get(&format!("/api/v1/reports?{query}&job={}", number_of(name)?)).map_err(of_hub)?;
+            if answer.reports.is_empty() {
+                let text = format!(
+                    "no job {} that is over is known to the hub, or it is not yours to see; `status` tells of those that are not over",
+                    name
+                );
+                return Err(Failure::new(ExitCode::Failed, text));
+            }
+            found.extend(answer.reports);
+        }
+        Ok(found)
+    }
+}
+
+fn show(found: Vec<HostReport>, args: &ReportArgs) -> Result<(), Failure> {
     let found = args.filter.apply(found)?;
     if let Some(by) = args.by {
         let views: Vec<ReportView> = found.into_iter().map(|found| found.report).collect();
@@ -213,7 +297,7 @@ fn summary(views: &[ReportView], by: GroupBy, json: bool) -> Result<(), Failure>
     if json { print_json(&view) } else { print_text(|out| report::write_summary(&view, width(), out)) }
 }
 
-fn why(which: &Elsewhere, args: &WhyArgs) -> Result<(), Failure> {
+fn why(dial: &Dial, which: &Elsewhere, args: &WhyArgs) -> Result<(), Failure> {
     let Some(host) = &which.host else {
         return Err(Failure::new(ExitCode::Usage, "why is about a job of one host: --host NAME"));
     };
@@ -221,7 +305,7 @@ fn why(which: &Elsewhere, args: &WhyArgs) -> Result<(), Failure> {
         return Err(Failure::new(ExitCode::Usage, "--at is for this host's own jobs"));
     }
     let path = format!("/api/v1/why?host={}&job={}", encoded(host), number_of(&args.job)?);
-    let answer: Value = reader()?.get(&path).map_err(of_hub)?;
+    let answer: Value = hub(dial)?.get(&path).map_err(of_hub)?;
     if args.json {
         return print_json(&answer);
     }
@@ -245,8 +329,8 @@ fn why(which: &Elsewhere, args: &WhyArgs) -> Result<(), Failure> {
 }
 
 /// `pinfold hub login`.
-pub(super) fn login() -> Result<(), Failure> {
-    let answer: Value = reader()?.post("/api/v1/login", &[]).map_err(of_hub)?;
+pub(super) fn login(dial: &Dial) -> Result<(), Failure> {
+    let answer: Value = hub(dial)?.post("/api/v1/login", &[]).map_err(of_hub)?;
     match answer["url"].as_str() {
         Some(url) => print_text(|out| writeln!(out, "{}", report::plain(url))),
         None => Err(Failure::new(ExitCode::Failed, json!({ "the hub's answer": answer }))),

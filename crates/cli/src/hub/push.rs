@@ -7,9 +7,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use pinfold_hubwire::backoff;
 use pinfold_hubwire::bundle::SpoolFigures;
-use pinfold_hubwire::client::HubClient;
+use pinfold_hubwire::courier::{Bearer, ClientError, Courier};
 use pinfold_hubwire::disk::{Disk as _, RealDisk};
-use pinfold_hubwire::push::{Pusher, UplinkError};
+use pinfold_hubwire::push::{Pusher, Source as _, UplinkError};
 use pinfold_hubwire::settings::Settings;
 use pinfold_hubwire::spool::Spool;
 use pinfold_profile::report::{date_utc, plain, size};
@@ -17,7 +17,7 @@ use pinfold_proto::ExitCode;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
-use super::{JOINED, of_hub, of_settings, push_dir, source};
+use super::{JOINED, of_settings, push_dir, source};
 use crate::run::say;
 use crate::show::{print_json, print_text};
 use pinfold_client::Dial;
@@ -60,7 +60,7 @@ fn alone(dir: &Path) -> Result<Option<File>, Failure> {
 }
 
 fn settings(dir: &Path) -> Result<Option<Settings>, Failure> {
-    Settings::load(&dir.join(JOINED)).map_err(of_settings)
+    Ok(Settings::load(&dir.join(JOINED)).map_err(of_settings)?)
 }
 
 /// `pinfold hub push`.
@@ -73,8 +73,9 @@ pub(super) fn push(dial: &Dial, spool_bytes: u64, once: bool) -> Result<(), Fail
     };
     let pusher = Pusher::open(RealDisk, &dir, spool_bytes, &boot());
     let pusher = pusher.map_err(|error| Failure::doing("the pusher", &error))?;
-    let client = first.client().map_err(of_hub)?;
-    let mut round = Round { pusher, client, settings: first, said: Said::default(), begun: Instant::now() };
+    let client = first.courier();
+    let mut round =
+        Round { pusher, client, settings: first, said: Said::default(), begun: Instant::now(), known: None };
     let mut daemon = source::Daemon::new(dial);
     loop {
         round.go(&mut daemon, &dir)?;
@@ -87,7 +88,8 @@ pub(super) fn push(dial: &Dial, spool_bytes: u64, once: bool) -> Result<(), Fail
         match settings(&dir)? {
             None => return Ok(()),
             Some(now) if now != round.settings => {
-                round.client = now.client().map_err(of_hub)?;
+                round.client = now.courier();
+                round.known = None;
                 round.settings = now;
             }
             Some(_) => {}
@@ -98,10 +100,12 @@ pub(super) fn push(dial: &Dial, spool_bytes: u64, once: bool) -> Result<(), Fail
 /// What a round works with.
 struct Round {
     pusher: Pusher<RealDisk>,
-    client: HubClient,
+    client: Courier<Bearer>,
     settings: Settings,
     said: Said,
     begun: Instant,
+    /// The daemon's instance whose key the hub knows.
+    known: Option<String>,
 }
 
 impl Round {
@@ -122,6 +126,9 @@ impl Round {
         };
         self.trouble(trouble.map(|error| Failure::doing("not all is in the spool", &error).message));
         let asked = self.pusher.may_send(now);
+        if asked {
+            self.make_known(daemon);
+        }
         let sent = self.pusher.send(&mut self.client, now, chance(now_us)).map_err(failed)?;
         self.said.sent += sent.new + sent.known;
         for why in &sent.refused {
@@ -139,6 +146,28 @@ impl Round {
         self.said.spool = self.pusher.figures();
         keep(dir, &self.said);
         Ok(())
+    }
+
+    /// Has the hub know the daemon's key, once for each daemon: another state directory has another key. Jobs are sent
+    /// whether or not that works.
+    fn make_known(&mut self, daemon: &mut source::Daemon<'_>) {
+        let Ok(origin) = daemon.origin() else { return };
+        if self.known.as_ref() == Some(&origin) {
+            return;
+        }
+        let Ok(voucher) = daemon.vouch(&self.settings.url) else { return };
+        let voucher = serde_json::to_vec(&voucher).unwrap_or_default();
+        match self.client.post::<serde_json::Value>("/api/v1/key", &voucher) {
+            Ok(_) => self.known = Some(origin),
+            Err(error @ ClientError::Refused { status: 400..500, .. }) => {
+                say(&format!(
+                    "users of this host cannot be vouched for at the hub: {}",
+                    plain(&error.to_string())
+                ));
+                self.known = Some(origin);
+            }
+            Err(_) => {}
+        }
     }
 
     /// Whether the next round has something to do at once.

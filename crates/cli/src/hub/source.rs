@@ -6,6 +6,7 @@ use pinfold_hubwire::bundle::Act;
 use pinfold_hubwire::push::{Found, Look, Source, SourceError};
 use pinfold_proto::ExitCode;
 use pinfold_proto::view::{ReportView, StatusView};
+use pinfold_proto::voucher::{JOIN, Voucher};
 use pinfold_proto::wire::{Piece, Reply, Request, Select};
 
 use pinfold_client::Failure;
@@ -44,6 +45,11 @@ impl<'a> Daemon<'a> {
             names.extend(new.into_iter().filter(|&job| job > seen));
         }
         Ok(Some(names.into_iter().collect()))
+    }
+
+    /// The daemon's word by which a hub knows its key.
+    pub(super) fn vouch(&mut self, url: &str) -> Result<Voucher, Failure> {
+        self.with(|client| super::identity::vouch(client, url, JOIN))
     }
 
     /// A connection, if a daemon is there. None is started for it.

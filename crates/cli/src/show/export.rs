@@ -80,16 +80,24 @@ pub(crate) struct ExportWhich {
     pub until: Option<String>,
 }
 
+impl ExportArgs {
+    /// The form, if it can go where it is to go.
+    pub(crate) fn form(&self) -> Result<export::Form, Failure> {
+        let form = match self.format {
+            ExportForm::Csv => export::Form::Csv,
+            ExportForm::Jsonl => export::Form::JsonLines,
+            ExportForm::Parquet => export::Form::Parquet,
+        };
+        if form == export::Form::Parquet && self.output.is_none() && io::stdout().is_terminal() {
+            return Err(Failure::new(ExitCode::Usage, "parquet is not for terminals: name a file by -o"));
+        }
+        Ok(form)
+    }
+}
+
 /// `pinfold export`.
 pub(crate) fn export(dial: &Dial, args: &ExportArgs) -> Result<(), Failure> {
-    let form = match args.format {
-        ExportForm::Csv => export::Form::Csv,
-        ExportForm::Jsonl => export::Form::JsonLines,
-        ExportForm::Parquet => export::Form::Parquet,
-    };
-    if form == export::Form::Parquet && args.output.is_none() && io::stdout().is_terminal() {
-        return Err(Failure::new(ExitCode::Usage, "parquet is not for terminals: name a file by -o"));
-    }
+    let form = args.form()?;
     if args.which.host {
         return crate::readings::export(dial, args, form);
     }

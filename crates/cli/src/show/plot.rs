@@ -89,15 +89,22 @@ impl Drawing {
 
 /// `pinfold plot`.
 pub(crate) fn plot(dial: &Dial, args: &PlotArgs) -> Result<(), Failure> {
-    let (width_px, height_px) = picture_size(&args.size)?;
-    let kind = args.output.as_deref().map(picture_kind).transpose()?;
+    picture_size(&args.size)?;
+    args.output.as_deref().map(picture_kind).transpose()?;
     let mut client = dial.connect()?;
     let drawings = if args.which.host {
         vec![crate::readings::drawing(&mut client, args)?]
     } else {
         drawings_of_jobs(&mut client, args)?
     };
-    if let (Some(file), Some(kind), [drawing]) = (&args.output, kind, &drawings[..]) {
+    show(&drawings, args)
+}
+
+/// Draws into a file, or in characters.
+pub(crate) fn show(drawings: &[Drawing], args: &PlotArgs) -> Result<(), Failure> {
+    let (width_px, height_px) = picture_size(&args.size)?;
+    let kind = args.output.as_deref().map(picture_kind).transpose()?;
+    if let (Some(file), Some(kind), [drawing]) = (&args.output, kind, drawings) {
         let bytes = drawing
             .bytes(kind, width_px, height_px)
             .map_err(|error| Failure::doing(format!("failed to draw {}", file.display()), &error))?;
@@ -138,7 +145,11 @@ fn drawings_of_jobs(client: &mut Client, args: &PlotArgs) -> Result<Vec<Drawing>
 }
 
 /// One picture, unless each job is to have its own.
-fn drawings(reports: Vec<ReportView>, class: Option<&str>, each: bool) -> Result<Vec<Drawing>, Failure> {
+pub(crate) fn drawings(
+    reports: Vec<ReportView>,
+    class: Option<&str>,
+    each: bool,
+) -> Result<Vec<Drawing>, Failure> {
     if let Some(class) = class {
         if reports.is_empty() {
             let hint = "`pinfold report --since @0 --by name` lists the names there are";

@@ -9,8 +9,9 @@ use pinfold_proto::JobState;
 use pinfold_proto::view::{ReportView, StatusView};
 
 use crate::host::Host;
-use crate::kind::{Kind, each_kind};
+use crate::kind::{Kind, become_nobody, each_kind};
 use crate::process::Done;
+use crate::users::shared;
 use crate::wait::eventually;
 
 each_kind!(jobs_are_told_once, what_cannot_be_is_said);
@@ -118,14 +119,29 @@ fn jobs_are_told_once(kind: Kind) {
     assert!(good(&pinfold(&host, &format!("--host alpha why {}", told[0].job))).contains("start as"));
     assert!(good(&pinfold(&host, "hub login")).starts_with(&format!("{}/login?code=", hub.url)));
 
+    // Screens, pictures and tables of elsewhere.
+    assert!(good(&pinfold(&host, "--host alpha top --once")).contains("alpha"));
+    let now = good(&pinfold(&host, "--host alpha top --json"));
+    assert_eq!(serde_json::from_str::<StatusView>(&now).expect("a status").host, "alpha");
+    assert!(!good(&pinfold(&host, &format!("--host alpha plot {}", told[0].job))).is_empty());
+    let svg = good(&pinfold(&host, &format!("--all-hosts plot {} -o job.svg && cat job.svg", told[0].job)));
+    assert!(svg.contains("<svg") && svg.contains("on alpha"), "{svg}");
+    let csv = good(&pinfold(&host, "--all-hosts export --last 100"));
+    assert!(csv.starts_with("host,job,name"), "{csv}");
+    assert_eq!(csv.lines().skip(1).filter(|line| line.starts_with("alpha,")).count(), told.len(), "{csv}");
+    let samples = good(&pinfold(&host, "--host alpha export --last 100 --what samples --format jsonl"));
+    let all: usize = told.iter().map(points).sum();
+    assert_eq!(samples.lines().filter(|line| line.contains("\"host\":\"alpha\"")).count(), all, "{samples}");
+    good(&pinfold(&host, "--host alpha export --last 100 --format parquet -o jobs.parquet"));
+
     // One that is started by `join` ends by itself after `leave`.
     good(&pinfold(&host, &format!("hub join {} --token {token}", hub.url)));
     host.make("go");
     host.until(running, JobState::Exited);
-    eventually("the last job is told", || {
-        let told = pinfold(&host, &format!("--host alpha report {running}"));
-        if told.code == Some(0) { Ok(()) } else { Err(format!("{told:?}")) }
-    });
+    // How it is, until it is over, and then its report.
+    let told = good(&pinfold(&host, &format!("--host alpha report {running} --every 1s --json")));
+    let last = told.lines().last().expect("a line");
+    assert_eq!(serde_json::from_str::<ReportView>(last).expect("a report").job, running);
     good(&pinfold(&host, "hub leave"));
     eventually("the pusher ends", || {
         let left = crate::host::processes_with(&host.work("push").display().to_string());
@@ -148,7 +164,11 @@ fn what_cannot_be_is_said(kind: Kind) {
     check("hub push", ExitCode::Failed, "has joined no hub");
     check("hub leave", ExitCode::Failed, "has joined no hub");
     check("--host alpha status", ExitCode::Usage, "hub reader URL");
-    check("--host alpha cancel 1", ExitCode::Usage, "status, report and why");
+    check("--host alpha cancel 1", ExitCode::Usage, "status, report, why, top");
+    check("--all-hosts top", ExitCode::Usage, "top is of one host");
+    check("--host alpha top --at 2h", ExitCode::Usage, "for this host");
+    check("--host alpha plot --host", ExitCode::Usage, "for this host");
+    check("--host alpha export --last 1 --what files", ExitCode::Usage, "--what samples");
     check("hub join http://hub.example --token x", ExitCode::Usage, "plain HTTP");
     check(&format!("hub join {url} --token x"), ExitCode::Permission, "unknown or revoked");
     check(&format!("hub join {url} --token {reader}"), ExitCode::Usage, "a host's is wanted");
@@ -157,4 +177,55 @@ fn what_cannot_be_is_said(kind: Kind) {
     check("--host alpha status", ExitCode::Failed, "no host alpha");
     check("--all-hosts why 1", ExitCode::Usage, "--host NAME");
     assert!(good(&pinfold(&host, "hub status")).contains("has joined no hub"));
+}
+
+/// `pinfold` as nobody, with the hub's address that root keeps for all.
+fn as_nobody(host: &Host, arguments: &[&str]) -> Done {
+    let mut command = host.command(host.programs().join("pinfold"));
+    command.args(arguments).env("PINFOLD_HUB_READER_DIR", host.work("reader"));
+    command.stdin(Stdio::null()).current_dir("/");
+    become_nobody(&mut command);
+    host.spawn(command).wait()
+}
+
+#[test]
+fn users_see_their_own_jobs_by_the_daemon_s_word() {
+    let Some(host) = shared(&["profile.interval=50ms"]) else { return };
+    let dir = tempfile::tempdir().expect("a directory for the hub");
+    let hub = Hub::serve(dir.path(), "127.0.0.1:0");
+    let (url, token) = (&hub.url, hub.token("--host", "alpha"));
+    let theirs = host.submit(&["--name", "s3cr3t"], "exit 3");
+    host.until(theirs, JobState::Exited);
+    let own = as_nobody(&host, &["submit", "-o", "/dev/null", "-e", "/dev/null", "--", "true"]);
+    let own: u64 = good(&own).trim().parse().expect("a job's number");
+    host.until(own, JobState::Exited);
+
+    // Before the host has joined, its word is worth nothing.
+    let early = pinfold(&host, &format!("hub use {url}"));
+    assert!(early.code == Some(3) && early.err.contains("no host of this hub"), "{early:?}");
+    good(&pinfold(&host, &format!("hub join {url} --token {token} --no-start")));
+    good(&pinfold(&host, "hub push --once"));
+    let said = pinfold(&host, &format!("hub use {url}"));
+    assert!(said.code == Some(0) && said.err.contains("operator of alpha"), "{said:?}");
+    // As another address than the hub's own, for which the daemon signs as it is asked to.
+    let other = url.replace("127.0.0.1", "localhost");
+    let wrong = pinfold(&host, &format!("hub use {other}"));
+    assert!(wrong.code == Some(3) && wrong.err.contains("another address"), "{wrong:?}");
+
+    let jobs = |done: &Done| -> Vec<u64> {
+        let reports = good(done);
+        reports.lines().map(|line| serde_json::from_str::<ReportView>(line).expect("a report").job).collect()
+    };
+    let report = ["--host", "alpha", "report", "--last", "10", "--json"];
+    assert_eq!(jobs(&pinfold(&host, "--host alpha report --last 10 --json")), [theirs, own]);
+    assert_eq!(jobs(&as_nobody(&host, &report)), [own]);
+    for arguments in
+        [["--host", "alpha", "report", &theirs.to_string()], ["--host", "alpha", "why", &theirs.to_string()]]
+    {
+        let done = as_nobody(&host, &arguments);
+        assert!(done.code == Some(1) && done.out.is_empty() && !done.err.contains("s3cr3t"), "{done:?}");
+    }
+    good(&as_nobody(&host, &["--host", "alpha", "why", &own.to_string()]));
+    let link = good(&as_nobody(&host, &["hub", "login"]));
+    assert!(link.starts_with(&format!("{url}/login?code=")), "{link}");
 }

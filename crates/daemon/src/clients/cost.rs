@@ -112,6 +112,7 @@ pub(crate) fn is_question(request: &Request) -> bool {
             | Request::Lengths { .. }
             | Request::Starts
             | Request::Where
+            | Request::Vouch { .. }
             | Request::Wait { .. }
             | Request::Doctor
             | Request::Map

@@ -17,7 +17,7 @@ use pinfold_sys::peer::Peer;
 use pinfold_sys::procfs::PressureResource;
 use pinfold_topo::CpuSet;
 
-use crate::clients::{projects, rights};
+use crate::clients::{projects, rights, vouch};
 use crate::core::event::Wanted;
 use crate::core::{Refusal, denied, store_failed};
 use crate::host::sets;
@@ -51,6 +51,13 @@ impl Daemon {
                 Ok(self.jobs.starts.starts_for(&self.ctx, &mut self.outbox, &mut self.jobs.table, user))
             }
             Request::Where => Ok(Reply::Where { state: self.state_dir() }),
+            Request::Vouch { audience, request } => {
+                let (name, now_us) = (self.clients.names.name(user.uid), self.ctx.clock.now_us());
+                let store = self.outbox.journal.store().path();
+                let state = store.parent().unwrap_or(store);
+                vouch::vouch(state, &self.ctx.configured.config, (user, name), (audience, request), now_us)
+                    .map(Reply::Vouched)
+            }
             Request::ConfigGet => Ok(Reply::Config(self.config_values())),
             Request::Lengths { commands } => Ok(Reply::Lengths(self.meters.learned.lengths(user, &commands))),
             Request::Map => Ok(Reply::Map(self.map(user))),

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::csv::Csv;
 use super::figures::moment;
-use super::{NoView, frame, nothing, person};
+use super::{NoView, frame, nothing, operator};
 use crate::hub::Hub;
 use crate::server::auth;
 use crate::store::{AuditRow, OFFSET_MAX, Revoked, TABLE_MAX, TokenRow, now_us};
@@ -37,7 +37,7 @@ pub(super) async fn view(
     headers: HeaderMap,
     Query(which): Query<Which>,
 ) -> Result<Markup, NoView> {
-    let session = person(&hub, &headers).await?;
+    let session = operator(&hub, &headers).await?;
     let offset = which.page.saturating_mul(PAGE).min(OFFSET_MAX);
     let acts = hub.ask(move |hub| hub.store.audit(PAGE, offset)).await??;
     let full = acts.len() == PAGE as usize && offset < OFFSET_MAX;
@@ -61,7 +61,7 @@ pub(super) async fn view(
 }
 
 pub(super) async fn table(State(hub): State<Arc<Hub>>, headers: HeaderMap) -> Result<Response, NoView> {
-    person(&hub, &headers).await?;
+    operator(&hub, &headers).await?;
     let acts: Vec<AuditRow> = hub.ask(|hub| hub.store.audit(TABLE_MAX, 0)).await??;
     let mut csv = Csv::new(["number", "time", "who", "action", "detail"]);
     for act in &acts {
@@ -76,7 +76,7 @@ pub(super) async fn table(State(hub): State<Arc<Hub>>, headers: HeaderMap) -> Re
 }
 
 pub(super) async fn tokens(State(hub): State<Arc<Hub>>, headers: HeaderMap) -> Result<Markup, NoView> {
-    let session = person(&hub, &headers).await?;
+    let session = operator(&hub, &headers).await?;
     let tokens = hub.ask(|hub| hub.store.tokens()).await??;
     let view = html! {
         p.lead { "A host's token pushes that host's jobs and nothing else; a reader's reads all of it. New ones are made at the hub: "
@@ -120,7 +120,7 @@ pub(super) async fn revoke(
     Form(form): Form<Revoke>,
 ) -> Result<Redirect, NoView> {
     auth::from_here(&hub, &headers)?;
-    let session = person(&hub, &headers).await?;
+    let session = operator(&hub, &headers).await?;
     auth::check_csrf(&hub, &session, &form.csrf)?;
     let revoked =
         hub.ask(move |hub| hub.store.revoke(Revoked::Number(form.token), &session.name, now_us())).await??;

@@ -13,13 +13,13 @@ use super::figures::{percent, real, real_size};
 use super::filter::Filter;
 use super::{NoView, frame, jobs, person};
 use crate::hub::Hub;
-use crate::store::{ClassRow, Spread, Summary, now_us};
+use crate::store::{ClassRow, Session, Spread, Summary, now_us};
 
 /// Classes that a page shows.
 const SHOWN: usize = 100;
 
-async fn classes(hub: &Arc<Hub>, filter: &Filter) -> Result<Summary<ClassRow>, NoView> {
-    let query = filter.query(now_us());
+async fn classes(hub: &Arc<Hub>, session: &Session, filter: &Filter) -> Result<Summary<ClassRow>, NoView> {
+    let query = filter.query(&session.access, now_us());
     Ok(hub.ask(move |hub| hub.store.classes(&query)).await??)
 }
 
@@ -30,7 +30,7 @@ pub(super) async fn view(
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &headers).await?;
     let filter = Filter::read(&pairs)?;
-    let classes = classes(&hub, &filter).await?;
+    let classes = classes(&hub, &session, &filter).await?;
     let view = html! {
         (jobs::form("/classes", &filter, false))
         p.lead { (classes.rows.len()) " classes of " (classes.jobs) " jobs that ran"
@@ -100,8 +100,8 @@ pub(super) async fn table(
     headers: HeaderMap,
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Response, NoView> {
-    person(&hub, &headers).await?;
-    let classes = classes(&hub, &Filter::read(&pairs)?).await?;
+    let session = person(&hub, &headers).await?;
+    let classes = classes(&hub, &session, &Filter::read(&pairs)?).await?;
     let heads = [
         "name",
         "jobs",

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::server::problem::Problem;
 use crate::store::columns::{self, COLUMNS, Column};
-use crate::store::{Ending, JobQuery, OFFSET_MAX, PAGE_MAX};
+use crate::store::{Access, Ending, JobQuery, OFFSET_MAX, PAGE_MAX};
 
 /// Jobs of a page unless the address says otherwise.
 const PAGE: u32 = 50;
@@ -107,10 +107,11 @@ impl Filter {
         Ok(())
     }
 
-    /// The question to the store.
-    pub(super) fn query(&self, now_us: u64) -> JobQuery {
+    /// The question to the store, for somebody who may see so much.
+    pub(super) fn query(&self, access: &Access, now_us: u64) -> JobQuery {
         let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         JobQuery {
+            access: access.clone(),
             host: some(&self.host),
             user: some(&self.user),
             project: some(&self.project),

@@ -14,6 +14,9 @@ const VIEWS: [(&str, &str); 7] = [
     ("/tokens", "Tokens"),
 ];
 
+/// Views that only operators of the hub have.
+const OF_OPERATORS: [&str; 2] = ["/audit", "/tokens"];
+
 /// A view for somebody who is signed in. `refresh_s`: it is loaded again after so many seconds.
 pub(super) fn around(
     session: &Session,
@@ -31,13 +34,13 @@ pub(super) fn around(
                 header {
                     span.brand { "pinfold hub" }
                     nav aria-label="Views" {
-                        @for (path, name) in VIEWS {
+                        @for (path, name) in VIEWS.into_iter().filter(|(path, _)| session.access.is_all() || !OF_OPERATORS.contains(path)) {
                             @if path == at { a href=(path) aria-current="page" { (name) } } @else { a href=(path) { (name) } }
                         }
                     }
                     form.who method="post" action="/logout" {
                         input type="hidden" name="csrf" value=(session.csrf);
-                        span { (session.name) }
+                        span title=(session.access.words()) { (pinfold_profile::report::plain(&session.name)) }
                         button type="submit" { "Sign out" }
                     }
                 }

@@ -12,7 +12,7 @@ use pinfold_proto::view::{JobView, StatusView};
 use super::figures::{bar, moment, percent, precise, real};
 use super::{NoView, filter, frame, person};
 use crate::hub::{HostNow, Hub};
-use crate::store::now_us;
+use crate::store::{Access, now_us};
 
 /// Jobs of a host that are listed; the largest by memory.
 const JOBS_SHOWN: usize = 8;
@@ -30,13 +30,13 @@ pub(super) async fn view(State(hub): State<Arc<Hub>>, headers: HeaderMap) -> Res
                 code { "pinfold hub join" } " on that host uses it." }
         } @else {
             p.lead { (here) " of " (hosts.len()) " hosts are heard now." }
-            div.cards { @for host in &hosts { (card(host)) } }
+            div.cards { @for host in &hosts { (card(host, &session.access)) } }
         }
     };
     Ok(frame::around(&session, "/", "Hosts", Some(REFRESH_S), view))
 }
 
-fn card(host: &HostNow) -> Markup {
+fn card(host: &HostNow, access: &Access) -> Markup {
     let away = !host.here;
     html! {
         section.card.away[away] {
@@ -46,7 +46,7 @@ fn card(host: &HostNow) -> Markup {
                 (None, Some(seen_us)) => p { "Last heard " (ago(seen_us)) " ago; how it was is not known." },
                 (Some(live), Some(seen_us)) => {
                     @if away { p.bad { "Away: last heard " (ago(seen_us)) " ago, " (moment(i64::try_from(seen_us).unwrap_or(0))) "." } }
-                    (state(&live.status))
+                    (state(&live.status, &host.seen_by(access).map(|seen| seen.jobs).unwrap_or_default()))
                     @for warning in live.status.warnings.iter().take(5) { p.bad { (plain(warning)) } }
                     (remarks(host))
                 }
@@ -71,7 +71,8 @@ fn remarks(host: &HostNow) -> Markup {
     }
 }
 
-fn state(status: &StatusView) -> Markup {
+/// `jobs`: those that may be seen.
+fn state(status: &StatusView, seen: &[JobView]) -> Markup {
     let count = |state: &[JobState]| status.jobs.iter().filter(|job| state.contains(&job.state)).count();
     let running = count(&[JobState::Running]);
     let suspended = count(&[JobState::Frozen, JobState::Parked]);
@@ -99,12 +100,12 @@ fn state(status: &StatusView) -> Markup {
             dd { (running) " running, " (suspended) " suspended, " (waiting) " waiting"
                 @if status.draining { "; draining" } }
         }
-        (jobs(status))
+        (jobs(seen))
     }
 }
 
-fn jobs(status: &StatusView) -> Markup {
-    let mut started: Vec<&JobView> = status.jobs.iter().filter(|job| job.started_s.is_some()).collect();
+fn jobs(jobs: &[JobView]) -> Markup {
+    let mut started: Vec<&JobView> = jobs.iter().filter(|job| job.started_s.is_some()).collect();
     started.sort_by_key(|job| (std::cmp::Reverse(job.memory_bytes), job.job));
     html! {
         @if !started.is_empty() {

@@ -15,7 +15,7 @@ use super::csv::Csv;
 use super::figures::{bar, moment, precise, real};
 use super::{NoView, filter, frame, nothing, person};
 use crate::hub::Hub;
-use crate::store::JobDetail;
+use crate::store::{JobDetail, Session};
 
 /// Decisions that are shown.
 const ACTS_SHOWN: usize = 200;
@@ -23,8 +23,11 @@ const ACTS_SHOWN: usize = 200;
 /// Words of a command that are shown, in characters.
 const COMMAND_SHOWN: usize = 2_000;
 
-async fn detail(hub: &Arc<Hub>, id: i64) -> Result<JobDetail, NoView> {
-    hub.ask(move |hub| hub.store.job(id)).await??.ok_or_else(|| nothing("There is no such job here."))
+/// The job, for somebody who may see it; to others it is as if there were none.
+async fn detail(hub: &Arc<Hub>, session: &Session, id: i64) -> Result<JobDetail, NoView> {
+    let access = session.access.clone();
+    let found = hub.ask(move |hub| hub.store.job(id, &access)).await??;
+    found.ok_or_else(|| nothing("There is no such job here, or it is not yours to see."))
 }
 
 pub(super) async fn view(
@@ -33,7 +36,7 @@ pub(super) async fn view(
     Path(id): Path<i64>,
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &headers).await?;
-    let detail = detail(&hub, id).await?;
+    let detail = detail(&hub, &session, id).await?;
     let report = &detail.head.report;
     let title = format!("Job {} of {}: {}", report.job, detail.host, plain(&report.name));
     let view = html! {
@@ -67,6 +70,7 @@ fn picture(id: i64, detail: &JobDetail) -> Markup {
                     img.chart src=(source("")) alt=(alternative(&detail.head.report, points));
                 }
                 p { a href=(format!("/jobs/{id}/series.csv")) download { "The series as CSV" } ", " (points.len()) " points."
+                    @if detail.one_of > 1 { " It is long: 1 of " (detail.one_of) " points is shown." }
                     @if detail.incomplete { " Some of it has not come in yet." } }
             }
         }
@@ -158,8 +162,8 @@ pub(super) async fn chart(
     Path(id): Path<i64>,
     Query(look): Query<Look>,
 ) -> Result<Response, NoView> {
-    person(&hub, &headers).await?;
-    let detail = detail(&hub, id).await?;
+    let session = person(&hub, &headers).await?;
+    let detail = detail(&hub, &session, id).await?;
     let drawn = hub.ask(move |_| {
         let (width, height) = if look.narrow { (380, 640) } else { (1_100, 640) };
         let mut report = detail.head.report;
@@ -198,8 +202,8 @@ pub(super) async fn table(
     headers: HeaderMap,
     Path(id): Path<i64>,
 ) -> Result<Response, NoView> {
-    person(&hub, &headers).await?;
-    let detail = detail(&hub, id).await?;
+    let session = person(&hub, &headers).await?;
+    let detail = detail(&hub, &session, id).await?;
     let heads = [
         "time_s",
         "cpu_cores",

@@ -22,7 +22,7 @@ pub(super) async fn view(
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &headers).await?;
     let filter = Filter::read(&pairs)?;
-    let query = filter.query(now_us());
+    let query = filter.query(&session.access, now_us());
     let page = hub.ask(move |hub| hub.store.jobs(&query)).await??;
     let view = html! {
         (form("/jobs", &filter, true))
@@ -133,8 +133,9 @@ pub(super) async fn table(
     headers: HeaderMap,
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Response, NoView> {
-    person(&hub, &headers).await?;
-    let query = JobQuery { limit: TABLE_MAX, offset: 0, ..Filter::read(&pairs)?.query(now_us()) };
+    let session = person(&hub, &headers).await?;
+    let query = Filter::read(&pairs)?.query(&session.access, now_us());
+    let query = JobQuery { limit: TABLE_MAX, offset: 0, ..query };
     let page = hub.ask(move |hub| hub.store.jobs(&query)).await??;
     let mut csv = Csv::new(COLUMNS.iter().map(|column| column.key));
     for job in &page.jobs {

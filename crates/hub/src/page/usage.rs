@@ -13,7 +13,7 @@ use super::figures::{bar, percent, real};
 use super::filter::{Filter, encoded};
 use super::{NoView, frame, jobs, person};
 use crate::hub::Hub;
-use crate::store::{Group, UsageRow, now_us};
+use crate::store::{Group, Session, UsageRow, now_us};
 
 type Pairs = Query<Vec<(String, String)>>;
 
@@ -45,8 +45,13 @@ pub(super) async fn projects_table(
     table(hub, headers, pairs, (Group::Project, "project")).await
 }
 
-async fn usage(hub: &Arc<Hub>, group: Group, filter: &Filter) -> Result<Vec<UsageRow>, NoView> {
-    let query = filter.query(now_us());
+async fn usage(
+    hub: &Arc<Hub>,
+    session: &Session,
+    group: Group,
+    filter: &Filter,
+) -> Result<Vec<UsageRow>, NoView> {
+    let query = filter.query(&session.access, now_us());
     Ok(hub.ask(move |hub| hub.store.usage(group, &query)).await??)
 }
 
@@ -58,7 +63,7 @@ async fn view(
 ) -> Result<Markup, NoView> {
     let session = person(&hub, &headers).await?;
     let filter = Filter::read(&pairs)?;
-    let rows = usage(&hub, group, &filter).await?;
+    let rows = usage(&hub, &session, group, &filter).await?;
     let view = html! {
         (jobs::form(path, &filter, false))
         p.lead { "Unused memory is what was claimed beyond the peak, times the time the job ran: others could have had it." }
@@ -106,8 +111,8 @@ async fn table(
     Query(pairs): Pairs,
     (group, key): (Group, &str),
 ) -> Result<Response, NoView> {
-    person(&hub, &headers).await?;
-    let rows = usage(&hub, group, &Filter::read(&pairs)?).await?;
+    let session = person(&hub, &headers).await?;
+    let rows = usage(&hub, &session, group, &Filter::read(&pairs)?).await?;
     let heads = [
         key,
         "jobs",

@@ -1,22 +1,24 @@
-//! What hosts and programs ask by token. Hosts write their own rows and read nothing; readers read, and write nothing.
+//! What hosts and programs ask. Hosts write their own rows and read nothing; readers and users read what is theirs to see,
+//! and write nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
 use axum::body::{Body, to_bytes};
-use axum::extract::{Query, State};
+use axum::extract::{FromRequestParts as _, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use pinfold_hubwire::bundle::{self, HostReport, PACKED_MAX_BYTES, Receipt, SpoolFigures};
-use pinfold_proto::view::StatusView;
+use pinfold_proto::voucher::{self, Voucher};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::auth;
+use super::auth::{self, Viewer};
 use super::problem::Problem;
+use super::vouched;
 use crate::hub::{Counters, HostNow, Hub};
 use crate::secret;
-use crate::store::{Kind, ReportQuery, now_us};
+use crate::store::{Kind, LinkFor, ReportQuery, Store, now_us};
 
 /// How long a body may take.
 const BODY_MAX: Duration = Duration::from_secs(60);
@@ -96,9 +98,38 @@ pub async fn live(
     Ok(Json(json!({ "version": 1 })))
 }
 
-/// Who holds the token.
-pub async fn me(State(hub): State<Arc<Hub>>, headers: HeaderMap) -> Result<Json<Value>, Problem> {
-    let holder = auth::any_holder(&hub, &headers).await?;
+/// The longest voucher, in bytes.
+const VOUCHER_MAX_BYTES: usize = 16 * 1_024;
+
+/// A host says with which key its daemon vouches for users. Its own operator's voucher shows that it has the key.
+pub async fn key(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    sent: Body,
+) -> Result<Json<Value>, Problem> {
+    let host = auth::holder(&hub, &headers, Kind::Host).await?;
+    let sent = body(&headers, sent).await?;
+    let voucher: Option<Voucher> =
+        serde_json::from_slice(&sent).ok().filter(|_| sent.len() <= VOUCHER_MAX_BYTES);
+    let voucher = voucher.ok_or_else(|| Problem::wrong("that is no voucher"))?;
+    let (statement, key) = vouched::verified(&hub, &voucher, voucher::JOIN)?;
+    if !statement.operator {
+        let words = "an operator of the host makes its key known";
+        return Err(Problem::new(StatusCode::FORBIDDEN, words));
+    }
+    hub.ask(move |hub| hub.store.set_key(host.host, &key)).await??;
+    Ok(Json(json!({ "version": 1 })))
+}
+
+/// Who asks.
+pub async fn me(State(hub): State<Arc<Hub>>, request: Request) -> Result<Json<Value>, Problem> {
+    let (mut parts, _) = request.into_parts();
+    if vouched::sent(&parts.headers).is_some() {
+        let viewer = Viewer::from_request_parts(&mut parts, &hub).await?;
+        let sees = viewer.access.words();
+        return Ok(Json(json!({ "version": 1, "kind": viewer.kind, "name": viewer.name, "sees": sees })));
+    }
+    let holder = auth::any_holder(&hub, &parts.headers).await?;
     Ok(Json(json!({ "version": 1, "kind": holder.kind.word(), "name": holder.name })))
 }
 
@@ -129,8 +160,7 @@ fn view(host: &HostNow) -> HostView {
 }
 
 /// All hosts.
-pub async fn hosts(State(hub): State<Arc<Hub>>, headers: HeaderMap) -> Result<Json<Value>, Problem> {
-    auth::holder(&hub, &headers, Kind::Reader).await?;
+pub async fn hosts(State(hub): State<Arc<Hub>>, _: Viewer) -> Result<Json<Value>, Problem> {
     let hosts = hub.ask(Hub::hosts).await??;
     Ok(Json(json!({ "version": 1, "hosts": hosts.iter().map(view).collect::<Vec<_>>() })))
 }
@@ -142,28 +172,23 @@ pub struct Which {
     host: Option<String>,
 }
 
-/// How hosts are: as on each, with how old that is.
+/// How hosts are, with the jobs that the viewer may see: as on each, with how old that is.
 pub async fn status(
     State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
+    viewer: Viewer,
     Query(which): Query<Which>,
 ) -> Result<Json<Value>, Problem> {
-    auth::holder(&hub, &headers, Kind::Reader).await?;
     let hosts = hub.ask(Hub::hosts).await??;
     let asked = |host: &&HostNow| which.host.as_ref().is_none_or(|name| *name == host.name);
     let hosts: Vec<&HostNow> = hosts.iter().filter(asked).collect();
     if let (Some(name), []) = (&which.host, &hosts[..]) {
         return Err(no_host(name));
     }
-    let status: Vec<Value> =
-        hosts.iter().map(|host| json!({ "of": view(host), "status": status_of(host) })).collect();
+    let status: Vec<Value> = hosts
+        .iter()
+        .map(|host| json!({ "of": view(host), "status": host.seen_by(&viewer.access) }))
+        .collect();
     Ok(Json(json!({ "version": 1, "hosts": status })))
-}
-
-fn status_of(host: &HostNow) -> Option<StatusView> {
-    let mut status = host.live.as_ref()?.status.clone();
-    status.host.clone_from(&host.name);
-    Some(status)
 }
 
 fn no_host(name: &str) -> Problem {
@@ -185,10 +210,9 @@ pub struct Reports {
 /// Reports of ended jobs, oldest first.
 pub async fn reports(
     State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
+    viewer: Viewer,
     Query(asked): Query<Reports>,
 ) -> Result<Json<Value>, Problem> {
-    auth::holder(&hub, &headers, Kind::Reader).await?;
     let most = if asked.series { WITH_SERIES_MAX } else { REPORTS_MAX };
     if asked.last.is_some_and(|last| last > most) {
         return Err(Problem::wrong(format!(
@@ -198,26 +222,25 @@ pub async fn reports(
     let limit = asked.last.unwrap_or(most);
     let name = asked.host.clone();
     let query = ReportQuery {
+        access: viewer.access,
         host: asked.host,
         job: asked.job,
         since_us: asked.since_us,
-        // One more shows whether there are more.
-        limit: limit + 1,
+        limit,
         series: asked.series,
     };
-    let mut reports = hub
+    let answered = hub
         .ask(move |hub| match name {
             Some(name) if !hub.store.hosts()?.iter().any(|host| host.name == name) => Err(no_host(&name)),
             _ => Ok(hub.store.reports(&query)?),
         })
         .await??;
-    let cut = asked.last.is_none() && reports.len() > limit as usize;
-    let over = reports.len().saturating_sub(limit as usize);
-    reports.drain(..over);
-    let reports: Vec<HostReport> = reports
+    let reports: Vec<HostReport> = answered
+        .reports
         .into_iter()
         .map(|reported| HostReport { host: reported.host, report: reported.head.report })
         .collect();
+    let cut = answered.long || (asked.last.is_none() && answered.more);
     Ok(Json(json!({ "version": 1, "cut": cut, "reports": reports })))
 }
 
@@ -232,28 +255,29 @@ pub struct OneJob {
 /// What was decided about a job: of one that is over all of it, of one that is not why it is in its state.
 pub async fn why(
     State(hub): State<Arc<Hub>>,
-    headers: HeaderMap,
+    viewer: Viewer,
     Query(asked): Query<OneJob>,
 ) -> Result<Json<Value>, Problem> {
-    auth::holder(&hub, &headers, Kind::Reader).await?;
     let hosts = hub.ask(Hub::hosts).await??;
     let Some(host) = hosts.iter().find(|host| host.name == asked.host) else {
         return Err(no_host(&asked.host));
     };
-    let living = host.live.iter().flat_map(|live| &live.status.jobs).find(|job| job.job == asked.job);
-    if let Some(job) = living {
+    let status = host.seen_by(&viewer.access);
+    if let Some(job) = status.iter().flat_map(|status| &status.jobs).find(|job| job.job == asked.job) {
         return Ok(Json(json!({ "version": 1, "host": host.name, "job": job.job, "state": job.state,
             "cause": job.reason, "decisions": [] })));
     }
     let query = ReportQuery {
+        access: viewer.access,
         host: Some(asked.host.clone()),
         job: Some(asked.job),
         limit: 1,
         ..ReportQuery::default()
     };
-    let found = hub.ask(move |hub| hub.store.reports(&query)).await??.pop();
+    let found = hub.ask(move |hub| hub.store.reports(&query)).await??.reports.pop();
     let Some(found) = found else {
-        let words = format!("no job {} of {} is known here", asked.job, asked.host);
+        let words =
+            format!("no job {} of {} is known here, or it is not yours to see", asked.job, asked.host);
         return Err(Problem::new(StatusCode::NOT_FOUND, words));
     };
     let report = &found.head.report;
@@ -261,27 +285,25 @@ pub async fn why(
         "cause": report.reason, "decisions": found.head.acts })))
 }
 
-/// A reader signs in on the page: a one-time link.
-pub async fn login(State(hub): State<Arc<Hub>>, headers: HeaderMap) -> Result<Json<Value>, Problem> {
-    let reader = auth::holder(&hub, &headers, Kind::Reader).await?;
-    let link = hub.ask(move |hub| login_link(hub, &reader.name)).await??;
-    Ok(Json(json!({ "version": 1, "url": link })))
-}
-
-fn login_link(hub: &Hub, name: &str) -> Result<String, Problem> {
-    make_link(&hub.store, &hub.origin, name)
+/// Whoever asks signs in on the page: a one-time link, by which is seen what the viewer sees.
+pub async fn login(State(hub): State<Arc<Hub>>, viewer: Viewer) -> Result<Json<Value>, Problem> {
+    let link = hub.ask(move |hub| {
+        let Viewer { name, via, access, .. } = &viewer;
+        make_link(&hub.store, &hub.origin, LinkFor { name, via, access })
+    });
+    Ok(Json(json!({ "version": 1, "url": link.await?? })))
 }
 
 /// Makes a link that signs somebody in, once.
 ///
 /// # Errors
 /// When the store refuses, or the kernel gives no secret.
-pub fn make_link(store: &crate::store::Store, origin: &str, name: &str) -> Result<String, Problem> {
+pub fn make_link(store: &Store, origin: &str, whose: LinkFor<'_>) -> Result<String, Problem> {
     let failed = |error: std::io::Error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string());
     let code = secret::draw().map_err(failed)?;
     let now_us = now_us();
     if let Some(hash) = secret::hash_of_secret(&code) {
-        store.add_code(&hash, name, now_us.saturating_add(auth::CODE_US), now_us)?;
+        store.add_code(&hash, whose, now_us.saturating_add(auth::CODE_US), now_us)?;
     }
     Ok(format!("{origin}/login?code={code}"))
 }

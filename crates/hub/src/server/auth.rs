@@ -1,20 +1,50 @@
-//! Who asks: a host or a reader by its token, a person by a session. Absent here: what they may see, which is all of it for
-//! readers and persons, and their own rows to write for hosts.
+//! Who asks: a host or a reader by its token, a user by a host's word, a person by a session. Hosts write their own rows;
+//! the others see what their access says. Absent here: vouchers ([`super::vouched`]).
 
 use std::sync::Arc;
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 
 use super::problem::Problem;
+use super::vouched;
 use crate::hub::{Counters, Hub};
 use crate::secret;
-use crate::store::{Holder, Kind, Session, now_us};
+use crate::store::{Access, Holder, Kind, Session, now_us};
 
 /// How long a session lasts, in microseconds: half a day.
 pub const SESSION_US: u64 = 12 * 3_600 * 1_000_000;
 
 /// How long a one-time link can be used, in microseconds: ten minutes.
 pub const CODE_US: u64 = 600 * 1_000_000;
+
+/// Whoever asks to see something: the holder of a reader's token, or a user whom a host vouches for.
+#[derive(Debug, Clone)]
+pub struct Viewer {
+    /// The reader's name, or `USER@HOST`.
+    pub name: String,
+    /// By which token, as [`crate::store::LinkFor`] has it.
+    pub via: String,
+    /// `reader` or `user`.
+    pub kind: &'static str,
+    /// What may be seen.
+    pub access: Access,
+}
+
+impl FromRequestParts<Arc<Hub>> for Viewer {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, hub: &Arc<Hub>) -> Result<Self, Problem> {
+        if let Some(sent) = vouched::sent(&parts.headers) {
+            let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+            return vouched::viewer(hub, sent, &format!("{} {path}", parts.method)).await;
+        }
+        let reader = holder(hub, &parts.headers, Kind::Reader).await?;
+        let via = format!("{} {}", Kind::Reader.word(), reader.name);
+        Ok(Self { name: reader.name, via, kind: Kind::Reader.word(), access: Access::All })
+    }
+}
 
 /// The holder of the token in the head.
 ///

@@ -38,6 +38,8 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         let status = match &error {
             StoreError::Full => StatusCode::INSUFFICIENT_STORAGE,
+            StoreError::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
+            StoreError::Taken(_) => StatusCode::CONFLICT,
             StoreError::TooLong | StoreError::Refused(_) => StatusCode::SERVICE_UNAVAILABLE,
             _ => {
                 // What the database says may tell of paths: it goes to the log.

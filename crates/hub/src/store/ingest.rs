@@ -51,7 +51,11 @@ impl Store {
                 if new { receipt.new += 1 } else { receipt.known += 1 }
             }
             seen(connection, host, now_us, &bundle.boot).map_err(failed)?;
-            Ok(receipt)
+            let full = match self.pages_max {
+                Some(most) => super::pages_used(connection).map_err(failed)? > most,
+                None => false,
+            };
+            if full { Err(StoreError::Full.into()) } else { Ok(receipt) }
         })
     }
 

@@ -3,7 +3,7 @@
 
 use rusqlite::params;
 
-use super::{Store, StoreError};
+use super::{Store, StoreError, whole};
 
 /// How many months are kept beside the one that is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +89,13 @@ impl Store {
             })?;
             kept.series_months += 1;
         }
+        self.write("remove old acts", |connection| {
+            let age_us = u64::from(keep.jobs_months + 1) * 31 * 86_400_000_000;
+            connection.execute(
+                "DELETE FROM audit WHERE time_us < ?1",
+                params![whole(now_us.saturating_sub(age_us))],
+            )
+        })?;
         let first = earlier(month, keep.jobs_months);
         loop {
             let removed = self.write("remove old jobs", |connection| {

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::columns::{COLUMNS, Column, Condition};
 use super::keep::series_table;
-use super::{Store, StoreError, natural, whole};
+use super::{Access, Store, StoreError, natural, whole};
 
 /// The most jobs of one page.
 pub const PAGE_MAX: u32 = 200;
@@ -31,6 +31,8 @@ pub enum Ending {
 /// Which jobs are asked for.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct JobQuery {
+    /// Of those that whoever asks may see; by default none.
+    pub access: Access,
     /// Of this host.
     pub host: Option<String>,
     /// Of this user.
@@ -99,6 +101,8 @@ pub struct JobDetail {
     pub head: Head,
     /// Whether parts of its series are not here yet.
     pub incomplete: bool,
+    /// Of so many points of its series one is told; 1: each.
+    pub one_of: usize,
 }
 
 /// A host.
@@ -119,6 +123,8 @@ pub struct HostRow {
 /// Which reports the command line asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReportQuery {
+    /// Of those that whoever asks may see; by default none.
+    pub access: Access,
     /// Of this host; `None`: of all.
     pub host: Option<String>,
     /// With this number.
@@ -131,6 +137,17 @@ pub struct ReportQuery {
     pub series: bool,
 }
 
+/// Reports that were asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answered {
+    /// The last ones, oldest first.
+    pub reports: Vec<Reported>,
+    /// Whether there are more.
+    pub more: bool,
+    /// Whether some of those that were asked for are left out, for the answer would be too long.
+    pub long: bool,
+}
+
 /// A report and whose.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reported {
@@ -138,6 +155,33 @@ pub struct Reported {
     pub host: String,
     /// The report, and the decisions.
     pub head: Head,
+}
+
+/// The most points of series in one answer, some 40 MiB in memory. A job's longer series is thinned.
+const POINTS_MAX: usize = 400_000;
+
+/// The most of reports in one answer, without their series, in bytes as hosts sent them.
+const REPORTS_MAX_BYTES: u64 = 32 << 20;
+
+/// The most parts of a job's series that are unpacked for one answer.
+const PARTS_READ_MAX: u32 = 100;
+
+/// How a series is thinned.
+#[derive(Debug, Clone, Copy)]
+struct Thinned {
+    /// Of so many parts one is read.
+    parts: u32,
+    /// Of so many points of a part one is told.
+    points: usize,
+}
+
+impl Thinned {
+    /// A series of so many parts, for an answer of its own.
+    fn alone(parts: u32) -> Self {
+        let read = parts.div_ceil(PARTS_READ_MAX).max(1);
+        let points = (parts.div_ceil(read) as usize * bundle::POINTS_A_PART).div_ceil(POINTS_MAX);
+        Self { parts: read, points: points.max(1) }
+    }
 }
 
 type Values = Vec<Box<dyn ToSql>>;
@@ -157,8 +201,8 @@ impl JobQuery {
     /// database from using the index).
     pub(super) fn conditions(&self, in_order: bool) -> (String, Values) {
         let ended = if in_order { "+jobs.ended_us" } else { "jobs.ended_us" };
-        let mut words = vec!["1 = 1".to_owned()];
         let mut values: Values = Vec::new();
+        let mut words = vec![self.access.condition(&mut values).unwrap_or_else(|| "1 = 1".to_owned())];
         let mut add = |word: &dyn Fn(usize) -> String, value: Box<dyn ToSql>| {
             values.push(value);
             words.push(word(values.len()));
@@ -221,6 +265,7 @@ impl Store {
         let sort = query.sort.map_or("jobs.ended_us", Column::sql);
         let by_end = sort == "jobs.ended_us";
         let picky = !query.conditions.is_empty() || query.project.is_some() || query.ending.is_some();
+        let picky = picky || !query.access.is_all();
         let in_order = query.is_long() && (!by_end || picky);
         let sort = if in_order && by_end { "+jobs.ended_us" } else { sort };
         let (conditions, values) = query.conditions(in_order);
@@ -243,24 +288,30 @@ impl Store {
         Ok(JobPage { jobs, more })
     }
 
-    /// All of one job; `None`: it is not here.
+    /// All of one job; `None`: it is not here, or not for whoever asks.
     ///
     /// # Errors
     /// When the database refuses, or what it has cannot be read.
-    pub fn job(&self, id: i64) -> Result<Option<JobDetail>, StoreError> {
+    pub fn job(&self, id: i64, access: &Access) -> Result<Option<JobDetail>, StoreError> {
         let months = self.series_months()?;
         self.read("read a job", |connection| {
-            let find = "SELECT hosts.name, received_us, month, parts, head FROM jobs JOIN hosts ON hosts.id = jobs.host \
-                        JOIN heads ON heads.job = jobs.id WHERE jobs.id = ?1";
+            let find = "SELECT hosts.name, received_us, month, parts, head, user, project FROM jobs JOIN hosts ON \
+                        hosts.id = jobs.host JOIN heads ON heads.job = jobs.id WHERE jobs.id = ?1";
             let found = connection.query_row(find, params![id], |row| {
                 let head: Vec<u8> = row.get(4)?;
-                Ok((row.get(0)?, natural(row.get(1)?), row.get::<_, u32>(2)?, row.get::<_, u32>(3)?, head))
+                let (host, user): (String, String) = (row.get(0)?, row.get(5)?);
+                if !access.allows(&host, &user, row.get::<_, Option<String>>(6)?.as_deref()) {
+                    return Err(rusqlite::Error::QueryReturnedNoRows);
+                }
+                Ok((host, natural(row.get(1)?), row.get::<_, u32>(2)?, row.get::<_, u32>(3)?, head))
             });
             let Some((host, received_us, month, parts, packed)) = found.optional()? else { return Ok(None) };
-            let mut head = read_head(&packed)?;
-            let (points, later) = points(connection, id, month, &months)?;
+            let mut head = read_head(&packed)?.0;
+            let thinned = Thinned::alone(parts);
+            let (points, later) = points(connection, id, (month, &months), thinned)?;
+            let one_of = thinned.parts as usize * thinned.points;
             head.report.series = points;
-            Ok(Some(JobDetail { host, received_us, head, incomplete: later + 1 < parts }))
+            Ok(Some(JobDetail { host, received_us, head, incomplete: later + 1 < parts, one_of }))
         })
     }
 
@@ -268,27 +319,46 @@ impl Store {
     ///
     /// # Errors
     /// When the database refuses, or it takes too long.
-    pub fn reports(&self, query: &ReportQuery) -> Result<Vec<Reported>, StoreError> {
+    pub fn reports(&self, query: &ReportQuery) -> Result<Answered, StoreError> {
         let months = if query.series { self.series_months()? } else { Vec::new() };
-        let find = "SELECT jobs.id, hosts.name, month, head FROM jobs JOIN hosts ON hosts.id = jobs.host \
+        let find = "SELECT jobs.id, hosts.name, month, parts, head FROM jobs JOIN hosts ON hosts.id = jobs.host \
                     JOIN heads ON heads.job = jobs.id WHERE (?1 IS NULL OR hosts.name = ?1) AND (?2 IS NULL OR jobs.job = ?2) \
-                    AND (?3 IS NULL OR jobs.submitted_us >= ?3) ORDER BY jobs.ended_us DESC, jobs.id DESC LIMIT ?4";
-        let mut reports = self.read("read reports", |connection| {
-            let mut statement = connection.prepare(find)?;
+                    AND (?3 IS NULL OR jobs.submitted_us >= ?3)";
+        let limit = query.limit.min(TABLE_MAX);
+        self.read("read reports", |connection| {
             let (job, since) = (query.job.map(whole), query.since_us.map(whole));
-            let mut rows = statement.query(params![query.host, job, since, query.limit.min(TABLE_MAX)])?;
-            let mut reports = Vec::new();
+            let mut values: Values = vec![Box::new(query.host.clone()), Box::new(job), Box::new(since)];
+            let allowed = query.access.condition(&mut values).unwrap_or_else(|| "1 = 1".to_owned());
+            // One more shows whether there are more.
+            let order = format!("ORDER BY jobs.ended_us DESC, jobs.id DESC LIMIT {}", limit + 1);
+            let mut statement = connection.prepare(&format!("{find} AND {allowed} {order}"))?;
+            let places: Vec<&dyn ToSql> = values.iter().map(AsRef::as_ref).collect();
+            let mut rows = statement.query(places.as_slice())?;
+            let mut answered = Answered { reports: Vec::new(), more: false, long: false };
+            let (mut bytes, mut left) = (0, POINTS_MAX);
             while let Some(row) = rows.next()? {
-                let mut head = read_head(row.get_ref(3)?.as_blob()?)?;
-                if query.series {
-                    head.report.series = points(connection, row.get(0)?, row.get(2)?, &months)?.0;
+                if answered.reports.len() >= limit as usize {
+                    answered.more = true;
+                    break;
                 }
-                reports.push(Reported { host: row.get(1)?, head });
+                let (mut head, length) = read_head(row.get_ref(4)?.as_blob()?)?;
+                bytes += length;
+                let first = answered.reports.is_empty();
+                if !first && (bytes > REPORTS_MAX_BYTES || (query.series && left == 0)) {
+                    answered.long = true;
+                    break;
+                }
+                if query.series {
+                    let (months, thinned) = ((row.get(2)?, &months[..]), Thinned::alone(row.get(3)?));
+                    let (series, _) = points(connection, row.get(0)?, months, thinned)?;
+                    left = left.saturating_sub(series.as_ref().map_or(0, Vec::len));
+                    head.report.series = series;
+                }
+                answered.reports.push(Reported { host: row.get(1)?, head });
             }
-            Ok(reports)
-        })?;
-        reports.reverse();
-        Ok(reports)
+            answered.reports.reverse();
+            Ok(answered)
+        })
     }
 
     /// All hosts, by name.
@@ -338,20 +408,21 @@ fn job_row(row: &Row<'_>) -> rusqlite::Result<JobRow> {
     Ok(JobRow { id: row.get(0)?, cells: (0..COLUMNS.len()).map(cell).collect::<rusqlite::Result<_>>()? })
 }
 
-fn read_head(packed: &[u8]) -> rusqlite::Result<Head> {
-    bundle::unpack(packed, bundle::PLAIN_MAX_BYTES).map_err(damaged)
+/// With its length, unpacked.
+fn read_head(packed: &[u8]) -> rusqlite::Result<(Head, u64)> {
+    bundle::unpack_measured(packed, bundle::PLAIN_MAX_BYTES).map_err(damaged)
 }
 
 fn damaged(error: bundle::DecodeError) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, Box::new(error))
 }
 
-/// The points of a job's series, and how many of its later parts are here. `None`: they are not kept any more.
+/// The points of a job's series, thinned, and how many of its later parts are here. `None`: they are not kept any more.
 fn points(
     connection: &Connection,
     id: i64,
-    month: u32,
-    months: &[u32],
+    (month, months): (u32, &[u32]),
+    thinned: Thinned,
 ) -> rusqlite::Result<(Option<Vec<PointView>>, u32)> {
     let later =
         connection
@@ -359,9 +430,10 @@ fn points(
     let mut found: Vec<(u32, Vec<u8>)> = Vec::new();
     // Parts that came in after the turn of a month are in the next one's table.
     for &month in months.iter().filter(|&&of| of == month || (later > 0 && of > month)) {
-        let read = format!("SELECT part, points FROM {} WHERE job = ?1", series_table(month));
+        let read =
+            format!("SELECT part, points FROM {} WHERE job = ?1 AND part % ?2 = 0", series_table(month));
         let mut statement = connection.prepare(&read)?;
-        for part in statement.query_map(params![id], |row| Ok((row.get(0)?, row.get(1)?)))? {
+        for part in statement.query_map(params![id, thinned.parts], |row| Ok((row.get(0)?, row.get(1)?)))? {
             found.push(part?);
         }
     }
@@ -372,7 +444,7 @@ fn points(
     let mut points = Vec::new();
     for (_, packed) in found {
         let columns: Columns = bundle::unpack(&packed, bundle::PLAIN_MAX_BYTES).map_err(damaged)?;
-        points.extend(columns.points());
+        points.extend(columns.points().into_iter().step_by(thinned.points));
     }
     Ok((Some(points), later))
 }

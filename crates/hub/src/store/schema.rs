@@ -7,7 +7,8 @@ use rusqlite::Connection;
 use super::StoreError;
 
 /// Each step brings the database from the version before to its own, counted from 1.
-const STEPS: &[&str] = &["
+const STEPS: &[&str] = &[
+    "
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE hosts (
     id INTEGER PRIMARY KEY,
@@ -88,7 +89,20 @@ CREATE TABLE later_parts (
     part INTEGER NOT NULL,
     PRIMARY KEY (job, part)
 ) WITHOUT ROWID;
-"];
+",
+    // Whose token a link and a session came from, so that they end with it; and when acts are old.
+    r#"
+ALTER TABLE codes ADD COLUMN via TEXT NOT NULL DEFAULT '';
+ALTER TABLE sessions ADD COLUMN via TEXT NOT NULL DEFAULT '';
+CREATE INDEX audit_time ON audit (time_us);
+-- What a link and a session may see, as JSON; what was made before was for the whole of it.
+ALTER TABLE codes ADD COLUMN access TEXT NOT NULL DEFAULT '"all"';
+ALTER TABLE sessions ADD COLUMN access TEXT NOT NULL DEFAULT '"all"';
+-- With which the host's daemon signs whom it vouches for.
+ALTER TABLE hosts ADD COLUMN key BLOB;
+CREATE UNIQUE INDEX hosts_key ON hosts (key);
+"#,
+];
 
 /// The version that this program writes.
 #[expect(clippy::cast_possible_truncation, reason = "there are a few steps")]

@@ -45,9 +45,11 @@ fn whole_months_go_and_what_is_younger_stays() {
     let keep = Keep { series_months: 1, jobs_months: 3 };
     assert_eq!(store.remove_old(keep, now_us).unwrap(), Kept { series_months: 2, jobs: 1 });
     assert_eq!(store.remove_old(keep, now_us).unwrap(), Kept::default());
-    let left = store.reports(&ReportQuery { limit: 10, series: true, ..ReportQuery::default() }).unwrap();
+    let left = store
+        .reports(&ReportQuery { access: Access::All, limit: 10, series: true, ..ReportQuery::default() })
+        .unwrap();
     let left: Vec<_> =
-        left.iter().map(|one| (one.head.report.job, one.head.report.series.is_some())).collect();
+        left.reports.iter().map(|one| (one.head.report.job, one.head.report.series.is_some())).collect();
     assert_eq!(left, [(2, false), (3, true)]);
 }
 
@@ -90,7 +92,7 @@ fn classes_and_usage_add_up() {
     let (_dir, store, host) = store();
     let jobs = (1..=100).map(|job| report(job, "x", job << 20)).chain([report(101, "y", 1 << 30)]).collect();
     store.ingest(host, &bundle(jobs), 1).unwrap();
-    let query = JobQuery { limit: 10, ..JobQuery::default() };
+    let query = JobQuery { access: Access::All, limit: 10, ..JobQuery::default() };
     let classes = store.classes(&query).unwrap();
     let x = &classes.rows[0];
     assert_eq!((x.name.as_str(), x.jobs, x.failed, x.hosts), ("x", 100, 0, 1));
@@ -121,7 +123,7 @@ fn lists_are_sorted_filtered_and_paged() {
         (page.jobs.iter().map(number).collect(), page.more)
     };
     let peak = columns::find("memory_peak_bytes");
-    let query = JobQuery { sort: peak, limit: 3, ..JobQuery::default() };
+    let query = JobQuery { access: Access::All, sort: peak, limit: 3, ..JobQuery::default() };
     assert_eq!(numbers(&query), (vec![30, 29, 28], true));
     assert_eq!(numbers(&JobQuery { offset: 29, ..query.clone() }), (vec![1], false));
     assert_eq!(numbers(&JobQuery { ascending: true, ..query.clone() }), (vec![1, 2, 3], true));

@@ -3,7 +3,7 @@
 
 use rusqlite::{OptionalExtension as _, params};
 
-use super::{Store, StoreError, natural, whole};
+use super::{Access, Store, StoreError, natural, whole};
 
 /// What a token is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +58,19 @@ pub struct Session {
     pub name: String,
     /// What each form has to say, so that it comes from a page of ours.
     pub csrf: String,
+    /// What may be seen.
+    pub access: Access,
+}
+
+/// For whom a link is.
+#[derive(Debug, Clone, Copy)]
+pub struct LinkFor<'a> {
+    /// Who signs in by it.
+    pub name: &'a str,
+    /// The token that it was made with, as `reader NAME` or `host NAME`, with which it ends; empty at the hub itself.
+    pub via: &'a str,
+    /// What may be seen.
+    pub access: &'a Access,
 }
 
 /// One act.
@@ -74,6 +87,9 @@ pub struct AuditRow {
     /// To what.
     pub detail: String,
 }
+
+/// Codes of one token that can be used at a time.
+const CODES_MAX: i64 = 20;
 
 /// The longest name, in characters.
 const NAME_MAX: usize = 64;
@@ -145,6 +161,11 @@ impl Store {
                     "revoke",
                     &format!("{} {}, token {}", token.kind, token.name, token.id),
                 )?;
+                // What was made with it is gone with it.
+                for table in ["codes", "sessions"] {
+                    let end = format!("DELETE FROM {table} WHERE via = ?1");
+                    connection.execute(&end, params![format!("{} {}", token.kind, token.name)])?;
+                }
             }
             Ok(meant)
         })
@@ -178,13 +199,35 @@ impl Store {
     /// Keeps a code that signs somebody in, once.
     ///
     /// # Errors
-    /// When the database refuses.
-    pub fn add_code(&self, hash: &[u8], name: &str, expires_us: u64, now_us: u64) -> Result<(), StoreError> {
-        self.write("add a sign-in", |connection| {
-            connection.execute("DELETE FROM codes WHERE expires_us <= ?1", params![whole(now_us)])?;
-            let add = "INSERT INTO codes (hash, name, expires_us) VALUES (?1, ?2, ?3)";
-            connection.execute(add, params![hash, name, whole(expires_us)])?;
-            note(connection, now_us, name, "login-link", "a one-time link was made")
+    /// When the database refuses, or there are 20 codes of that name and token that can still be used.
+    pub fn add_code(
+        &self,
+        hash: &[u8],
+        whose: LinkFor<'_>,
+        expires_us: u64,
+        now_us: u64,
+    ) -> Result<(), StoreError> {
+        let failed = StoreError::doing("add a sign-in");
+        let LinkFor { name, via, access } = whose;
+        let access = serde_json::to_string(access).map_err(|error| StoreError::Refused(error.to_string()))?;
+        self.write_or(&failed, |connection| {
+            let add = || {
+                connection.execute("DELETE FROM codes WHERE expires_us <= ?1", params![whole(now_us)])?;
+                let count = "SELECT count(*) FROM codes WHERE via = ?1 AND name = ?2";
+                let codes: i64 = connection.query_row(count, params![via, name], |row| row.get(0))?;
+                if codes >= CODES_MAX {
+                    return Ok(false);
+                }
+                let add =
+                    "INSERT INTO codes (hash, name, via, access, expires_us) VALUES (?1, ?2, ?3, ?4, ?5)";
+                connection.execute(add, params![hash, name, via, access, whole(expires_us)])?;
+                note(connection, now_us, name, "login-link", "a one-time link was made")?;
+                Ok(true)
+            };
+            let words = || {
+                format!("there are {CODES_MAX} unused links already: use one, or ask again in ten minutes")
+            };
+            if add().map_err(&failed)? { Ok(()) } else { Err(StoreError::TooMany(words())) }
         })
     }
 
@@ -201,16 +244,16 @@ impl Store {
         now_us: u64,
     ) -> Result<Option<String>, StoreError> {
         self.write("sign in", |connection| {
-            let take = "DELETE FROM codes WHERE hash = ?1 AND expires_us > ?2 RETURNING name";
-            let name: Option<String> =
-                connection.query_row(take, params![code, whole(now_us)], |row| row.get(0)).optional()?;
-            if let Some(name) = &name {
-                connection.execute("DELETE FROM sessions WHERE expires_us <= ?1", params![whole(now_us)])?;
-                let add = "INSERT INTO sessions (hash, name, csrf, expires_us) VALUES (?1, ?2, ?3, ?4)";
-                connection.execute(add, params![session, name, csrf, whole(expires_us)])?;
-                note(connection, now_us, name, "login", "signed in on the page")?;
-            }
-            Ok(name)
+            let take = "DELETE FROM codes WHERE hash = ?1 AND expires_us > ?2 RETURNING name, via, access";
+            let who = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+            let found: Option<(String, String, String)> =
+                connection.query_row(take, params![code, whole(now_us)], who).optional()?;
+            let Some((name, via, access)) = found else { return Ok(None) };
+            connection.execute("DELETE FROM sessions WHERE expires_us <= ?1", params![whole(now_us)])?;
+            let add = "INSERT INTO sessions (hash, name, via, access, csrf, expires_us) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+            connection.execute(add, params![session, name, via, access, csrf, whole(expires_us)])?;
+            note(connection, now_us, &name, "login", "signed in on the page")?;
+            Ok(Some(name))
         })
     }
 
@@ -220,9 +263,42 @@ impl Store {
     /// When the database refuses.
     pub fn session(&self, hash: &[u8], now_us: u64) -> Result<Option<Session>, StoreError> {
         self.read("look for a session", |connection| {
-            let find = "SELECT name, csrf FROM sessions WHERE hash = ?1 AND expires_us > ?2";
-            let session = |row: &rusqlite::Row<'_>| Ok(Session { name: row.get(0)?, csrf: row.get(1)? });
+            let find = "SELECT name, csrf, access FROM sessions WHERE hash = ?1 AND expires_us > ?2";
+            let session = |row: &rusqlite::Row<'_>| {
+                // What cannot be read grants nothing.
+                let access = serde_json::from_str(row.get_ref(2)?.as_str()?).unwrap_or_default();
+                Ok(Session { name: row.get(0)?, csrf: row.get(1)?, access })
+            };
             connection.query_row(find, params![hash, whole(now_us)], session).optional()
+        })
+    }
+
+    /// Keeps the key with which a host's daemon vouches for its users.
+    ///
+    /// # Errors
+    /// When another host has it, or the database refuses.
+    pub fn set_key(&self, host: i64, key: &[u8]) -> Result<(), StoreError> {
+        let failed = StoreError::doing("keep a host's key");
+        let set = "UPDATE hosts SET key = ?2 WHERE id = ?1";
+        self.write_or(&failed, |connection| match connection.execute(set, params![host, key]) {
+            Err(error) if super::is_there_already(&error) => Err(StoreError::Taken(
+                "another host has the same key, as its state directory was copied: remove `voucher.key` from the daemon's \
+                 state directory on one of them"
+                    .to_owned(),
+            )),
+            done => done.map(drop).map_err(&failed),
+        })
+    }
+
+    /// The host with this key, its number and its name, unless all its tokens are revoked.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn host_of_key(&self, key: &[u8]) -> Result<Option<(i64, String)>, StoreError> {
+        self.read("look for a host's key", |connection| {
+            let find = "SELECT id, name FROM hosts WHERE key = ?1 AND EXISTS (SELECT 1 FROM tokens WHERE kind = 'host' AND \
+                        tokens.name = hosts.name AND revoked_us IS NULL)";
+            connection.query_row(find, params![key], |row| Ok((row.get(0)?, row.get(1)?))).optional()
         })
     }
 

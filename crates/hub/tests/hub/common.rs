@@ -9,7 +9,8 @@ use std::time::Duration;
 use pinfold_hub::hub::Hub;
 use pinfold_hub::secret;
 use pinfold_hub::server::listen;
-use pinfold_hub::store::{Kind, Store, now_us};
+use pinfold_hub::server::vouched::Trust;
+use pinfold_hub::store::{Access, Kind, LinkFor, Store, now_us};
 use pinfold_hubwire::bundle::{self, Act, Bundle, WIRE_VERSION};
 use pinfold_hubwire::push::{Found, Look, Source, SourceError};
 use pinfold_proto::view::{PointView, ReportView, StatusView};
@@ -132,11 +133,19 @@ pub(crate) struct Answer {
 
 impl Served {
     pub(crate) fn new(database: &Path, max_bytes: Option<u64>) -> Self {
+        Self::trusting(database, max_bytes, Trust::default())
+    }
+
+    pub(crate) fn trusting(database: &Path, max_bytes: Option<u64>, trust: Trust) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
-        let hub = Arc::new(Hub::new(Store::open(database, max_bytes).unwrap(), &format!("http://{address}")));
+        let hub = Arc::new(Hub::new(
+            Store::open(database, max_bytes).unwrap(),
+            &format!("http://{address}"),
+            trust,
+        ));
         runtime.spawn(listen::serve(listener, None, Arc::clone(&hub), std::future::pending()));
         Self { hub, address, _runtime: runtime }
     }
@@ -175,7 +184,12 @@ impl Served {
 
     /// Signs somebody in; gives the line with the cookie.
     pub(crate) fn sign_in(&self) -> String {
-        let link = pinfold_hub::server::api::make_link(&self.hub.store, &self.url(), "tester").unwrap();
+        let link = pinfold_hub::server::api::make_link(
+            &self.hub.store,
+            &self.url(),
+            LinkFor { name: "tester", via: "", access: &Access::All },
+        )
+        .unwrap();
         let code = link.split_once("code=").unwrap().1.to_owned();
         let answer = self.form("/login", &[], &format!("code={code}"));
         assert_eq!(answer.status, 303, "{}", answer.body);

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::common::{Served, bearer, bundle_of, idle, report, token};
 use flate2_bomb::bomb;
-use pinfold_hub::store::{Kind, ReportQuery, Revoked, now_us};
+use pinfold_hub::store::{Access, Kind, LinkFor, ReportQuery, Revoked, now_us};
+use pinfold_hubclient::HubClient;
 use pinfold_hubwire::bundle::{self, Live, PACKED_MAX_BYTES, SpoolFigures, WIRE_VERSION};
-use pinfold_hubwire::client::HubClient;
 use pinfold_hubwire::push::{Uplink as _, UplinkError};
 
 /// Bytes that unpack to many more.
@@ -49,9 +49,14 @@ impl Site {
     }
 
     fn jobs_of(&self, host: &str) -> Vec<String> {
-        let query = ReportQuery { host: Some(host.into()), limit: 1_000, ..ReportQuery::default() };
+        let query = ReportQuery {
+            access: Access::All,
+            host: Some(host.into()),
+            limit: 1_000,
+            ..ReportQuery::default()
+        };
         let found = self.served.hub.store.reports(&query).unwrap();
-        found.into_iter().map(|one| one.head.report.name).collect()
+        found.reports.into_iter().map(|one| one.head.report.name).collect()
     }
 }
 
@@ -215,7 +220,7 @@ fn a_full_database_says_so_and_keeps_what_it_has() {
 #[test]
 fn a_host_keeps_what_may_be_taken_later_and_puts_aside_what_never_will() {
     let site = bounded(Some(300 << 10));
-    let client = |token: &str| HubClient::new(&site.served.url(), token, None).unwrap();
+    let client = |token: &str| HubClient::new(&site.served.url(), None).unwrap().with_token(token);
     let mut hub = client(&site.host);
     assert!(matches!(hub.bundle(b"no bundle"), Err(UplinkError::Refused(_))));
     assert!(matches!(
@@ -289,7 +294,12 @@ fn pages_are_for_those_who_are_signed_in() {
 #[test]
 fn a_link_signs_in_once() {
     let site = site();
-    let link = pinfold_hub::server::api::make_link(&site.served.hub.store, "", "ann").unwrap();
+    let link = pinfold_hub::server::api::make_link(
+        &site.served.hub.store,
+        "",
+        LinkFor { name: "ann", via: "", access: &Access::All },
+    )
+    .unwrap();
     let code = link.split_once("code=").unwrap().1;
     // Opening it does not use it up.
     for _ in 0..2 {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::common::{MadeUp, report, token};
 use pinfold_hub::secret;
-use pinfold_hub::store::{Kind, ReportQuery, Store, now_us};
+use pinfold_hub::store::{Access, Kind, ReportQuery, Store, now_us};
 use pinfold_hubwire::bundle::{self, Receipt};
 use pinfold_hubwire::disk::{Disk, RealDisk, UNFINISHED};
 use pinfold_hubwire::push::{Pusher, Uplink, UplinkError};
@@ -154,8 +154,9 @@ fn episode(seed: u64, jobs: u64) -> (u32, u32) {
     }
     let hub_killed = hub.killed;
     let store = hub.store.take().unwrap_or_else(|| Store::open(&database, None).unwrap());
-    let query = ReportQuery { limit: 10_000, series: true, ..ReportQuery::default() };
-    let mut found: Vec<_> = store.reports(&query).unwrap().into_iter().map(|one| one.head.report).collect();
+    let query = ReportQuery { access: Access::All, limit: 10_000, series: true, ..ReportQuery::default() };
+    let mut found: Vec<_> =
+        store.reports(&query).unwrap().reports.into_iter().map(|one| one.head.report).collect();
     found.sort_by_key(|report| report.job);
     let want: Vec<_> = (1..=jobs)
         .map(|job| {
@@ -198,10 +199,10 @@ fn a_series_of_many_parts_is_whole_after_kills() {
         let one = bundle::Bundle { parts: vec![whole.parts[at].clone()], ..whole.clone() };
         assert_eq!(store.ingest(host, &one, now_us()).unwrap(), Receipt { new: 1, known: 0 });
         assert_eq!(store.ingest(host, &one, now_us()).unwrap(), Receipt { new: 0, known: 1 });
-        let incomplete = store.job(1).unwrap().unwrap().incomplete;
+        let incomplete = store.job(1, &Access::All).unwrap().unwrap().incomplete;
         assert_eq!(incomplete, at < 2);
     }
-    let found = store.job(1).unwrap().unwrap().head.report;
+    let found = store.job(1, &Access::All).unwrap().unwrap().head.report;
     assert_eq!(found, report(1, "long", points));
     // A later part without its first is refused, and nothing of its bundle stays.
     let mut other = crate::common::bundle_of(vec![report(2, "other", 1), report(3, "long", points)]);

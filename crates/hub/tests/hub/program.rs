@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use pinfold_hub::store::{Store, now_us};
-use pinfold_hubwire::client::HubClient;
+use pinfold_hubclient::HubClient;
 use pinfold_hubwire::disk::RealDisk;
 use pinfold_hubwire::push::Pusher;
 use rand_core::{RngCore as _, SeedableRng as _};
@@ -79,7 +79,7 @@ fn a_hub_that_is_killed_has_all_that_it_said_it_has() {
     let token = token(&database, "--host", "alpha");
     let mut hub = Serving::start(&database, "127.0.0.1:0");
     let address = hub.address();
-    let mut client = HubClient::new(&hub.url, &token, None).unwrap();
+    let mut client = HubClient::new(&hub.url, None).unwrap().with_token(&token);
     let mut source = MadeUp { points: 50, told: 1_000, ..MadeUp::default() };
     let mut pusher = Pusher::open(RealDisk, dir.path(), 1 << 24, "boot").unwrap();
     let mut dice = Pcg64Mcg::seed_from_u64(7);

@@ -74,6 +74,7 @@ fn of_request(request: &Request) -> &'static str {
         Request::Report { .. } => "report",
         Request::Lengths { .. } => "lengths",
         Request::Where => "where",
+        Request::Vouch { .. } => "vouch",
         Request::Wait { .. } => "wait",
         Request::Control { .. } => "control",
         Request::Doctor => "doctor",

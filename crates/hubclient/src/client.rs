@@ -4,57 +4,19 @@ use std::io::Read as _;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use pinfold_hubwire::bundle::Receipt;
+use pinfold_hubwire::courier::{ANSWER_MAX_BYTES, ClientError, Errand, Method};
+use pinfold_hubwire::push::{Uplink, UplinkError};
 use serde::de::DeserializeOwned;
 use ureq::Agent;
-use ureq::http::{Response, Uri};
+use ureq::http::Uri;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
-
-use crate::bundle::Receipt;
-use crate::push::{Uplink, UplinkError};
 
 /// How long one exchange may take. A bundle is at most 4 MiB.
 const EXCHANGE_MAX: Duration = Duration::from_secs(60);
 
-/// The longest answer that is read, in bytes.
-const ANSWER_MAX_BYTES: u64 = 64 << 20;
-
 /// The longest refusal that is shown, in bytes.
 const WORDS_MAX_BYTES: u64 = 2_000;
-
-/// Why a hub cannot be talked to.
-#[derive(Debug, thiserror::Error)]
-pub enum ClientError {
-    /// The address is none that may be used.
-    #[error("{url}: {what}")]
-    Address {
-        /// As it was given.
-        url: String,
-        /// What is wrong with it, and the way out.
-        what: &'static str,
-    },
-    /// The certificates given cannot be read.
-    #[error("the certificates of the hub's authority: {0}")]
-    Certificates(String),
-    /// Nothing came back.
-    #[error("{url}: {source}")]
-    Unreachable {
-        /// What was asked for.
-        url: String,
-        /// The cause.
-        source: Box<ureq::Error>,
-    },
-    /// The hub said no.
-    #[error("the hub says: {words} ({status})")]
-    Refused {
-        /// The status of HTTP.
-        status: u16,
-        /// The hub's words.
-        words: String,
-    },
-    /// The answer is not what was asked for.
-    #[error("the hub's answer cannot be read: {0}")]
-    Answer(String),
-}
 
 /// A hub.
 #[derive(Debug)]
@@ -62,16 +24,15 @@ pub struct HubClient {
     agent: Agent,
     /// Without a slash at the end.
     url: String,
-    authorization: String,
 }
 
 impl HubClient {
-    /// The hub at this address, for whoever holds the token. `authority`: PEM certificates that the hub's own is signed by,
+    /// The hub at this address. `authority`: PEM certificates that the hub's own is signed by,
     /// in place of those of public authorities.
     ///
     /// # Errors
     /// When the address is not `https://...` or `http://` to a loopback address, or the certificates cannot be read.
-    pub fn new(url: &str, token: &str, authority: Option<&str>) -> Result<Self, ClientError> {
+    pub fn new(url: &str, authority: Option<&str>) -> Result<Self, ClientError> {
         let url = url.trim_end_matches('/');
         let plain = check_address(url)?;
         let roots = match authority {
@@ -90,86 +51,101 @@ impl HubClient {
             // A proxy would see the token.
             config = config.proxy(None);
         }
-        Ok(Self {
-            agent: config.build().into(),
-            url: url.to_owned(),
-            authorization: format!("Bearer {token}"),
-        })
+        Ok(Self { agent: config.build().into(), url: url.to_owned() })
     }
 
-    /// The address.
-    #[must_use]
-    pub fn url(&self) -> &str {
-        &self.url
-    }
-
-    /// Asks for something at this path, query included.
+    /// Does an errand.
     ///
     /// # Errors
-    /// When the hub cannot be reached, refuses, or answers something else.
-    pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        let url = format!("{}{path}", self.url);
-        let response = self.agent.get(&url).header("Authorization", &self.authorization).call();
-        self.json(url, response)
+    /// When the hub cannot be reached, or refuses.
+    pub fn exchange(&self, errand: &Errand, body: &[u8]) -> Result<Vec<u8>, ClientError> {
+        self.send(errand.method, &errand.path, &errand.authorization, body)
     }
 
-    /// Sends bytes to this path.
-    ///
-    /// # Errors
-    /// When the hub cannot be reached, refuses, or answers something else.
-    pub fn post<T: DeserializeOwned>(&self, path: &str, body: &[u8]) -> Result<T, ClientError> {
-        let url = format!("{}{path}", self.url);
-        let request = self.agent.post(&url).header("Authorization", &self.authorization);
-        let response = request.content_type("application/gzip").send(body);
-        self.json(url, response)
-    }
-
-    fn json<T: DeserializeOwned>(
+    fn send(
         &self,
-        url: String,
-        response: Result<Response<ureq::Body>, ureq::Error>,
-    ) -> Result<T, ClientError> {
-        let mut response =
-            response.map_err(|source| ClientError::Unreachable { url, source: Box::new(source) })?;
+        method: Method,
+        path: &str,
+        authorization: &str,
+        body: &[u8],
+    ) -> Result<Vec<u8>, ClientError> {
+        let url = format!("{}{path}", self.url);
+        let sent = match method {
+            Method::Get => self.agent.get(&url).header("Authorization", authorization).call(),
+            Method::Post => {
+                let request = self.agent.post(&url).header("Authorization", authorization);
+                request.content_type("application/gzip").send(body)
+            }
+        };
+        let mut response = sent.map_err(|error| ClientError::Unreachable { url, why: chain(&error) })?;
         let status = response.status().as_u16();
+        let mut answer = Vec::new();
         if !(200..300).contains(&status) {
-            let mut words = Vec::new();
-            let _ = response.body_mut().as_reader().take(WORDS_MAX_BYTES).read_to_end(&mut words);
-            let words = String::from_utf8_lossy(&words).trim().to_owned();
+            let _ = response.body_mut().as_reader().take(WORDS_MAX_BYTES).read_to_end(&mut answer);
+            let words = String::from_utf8_lossy(&answer).trim().to_owned();
             let words = if words.is_empty() { "no reason given".to_owned() } else { words };
             return Err(ClientError::Refused { status, words });
         }
-        let body = response.body_mut().as_reader().take(ANSWER_MAX_BYTES);
-        serde_json::from_reader(std::io::BufReader::new(body))
-            .map_err(|error| ClientError::Answer(error.to_string()))
-    }
-}
-
-impl ClientError {
-    /// What it means for something that was sent.
-    fn as_uplink(&self) -> UplinkError {
-        let words = self.to_string();
-        match self {
-            Self::Refused { status: 401 | 403, .. } => UplinkError::Denied(words),
-            Self::Refused { status: 400 | 413 | 422, .. } => UplinkError::Refused(words),
-            _ => UplinkError::Later(words),
+        let read = response.body_mut().as_reader().take(ANSWER_MAX_BYTES + 1).read_to_end(&mut answer);
+        match read {
+            Ok(bytes) if bytes as u64 > ANSWER_MAX_BYTES => {
+                Err(ClientError::Answer(format!("it is longer than {ANSWER_MAX_BYTES} bytes")))
+            }
+            Ok(_) => Ok(answer),
+            Err(error) => Err(ClientError::Answer(error.to_string())),
         }
     }
 }
 
-impl Uplink for HubClient {
+/// An error and its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        words.push_str(&format!(": {cause}"));
+        next = cause.source();
+    }
+    words
+}
+
+impl HubClient {
+    /// For whoever holds a token, in a process that has HTTP itself.
+    #[must_use]
+    pub fn with_token(self, token: &str) -> TokenClient {
+        TokenClient { client: self, authorization: format!("Bearer {token}") }
+    }
+}
+
+/// A hub, for whoever holds a token.
+#[derive(Debug)]
+pub struct TokenClient {
+    client: HubClient,
+    authorization: String,
+}
+
+impl TokenClient {
+    fn post<T: DeserializeOwned>(&self, path: &str, body: &[u8]) -> Result<T, UplinkError> {
+        let answer = self.client.send(Method::Post, path, &self.authorization, body);
+        let answer = answer.and_then(|answer| {
+            serde_json::from_slice(&answer).map_err(|error| ClientError::Answer(error.to_string()))
+        });
+        answer.map_err(|error| error.as_uplink())
+    }
+}
+
+impl Uplink for TokenClient {
     fn bundle(&mut self, packed: &[u8]) -> Result<Receipt, UplinkError> {
-        self.post("/api/v1/bundles", packed).map_err(|error| error.as_uplink())
+        self.post("/api/v1/bundles", packed)
     }
 
     fn live(&mut self, packed: &[u8]) -> Result<(), UplinkError> {
-        self.post::<serde_json::Value>("/api/v1/live", packed).map(drop).map_err(|error| error.as_uplink())
+        self.post::<serde_json::Value>("/api/v1/live", packed).map(drop)
     }
 }
 
 /// Whether it is plain HTTP to this host.
 fn check_address(url: &str) -> Result<bool, ClientError> {
-    let wrong = |what| ClientError::Address { url: url.to_owned(), what };
+    let wrong = |what: &str| ClientError::Address { url: url.to_owned(), what: what.to_owned() };
     let uri: Uri = url.parse().map_err(|_| wrong("that is no address; https://HOST[:PORT] is wanted"))?;
     let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| wrong("it names no host"))?;
     if !matches!(uri.path(), "" | "/") || uri.query().is_some() || url.contains('@') {
@@ -234,7 +210,7 @@ mod tests {
 
     #[test]
     fn certificates_are_read_or_refused_with_words() {
-        assert!(HubClient::new("https://hub.example", "t", Some("no certificate")).is_err());
-        assert!(HubClient::new("https://hub.example", "t", None).is_ok());
+        assert!(HubClient::new("https://hub.example", Some("no certificate")).is_err());
+        assert!(HubClient::new("https://hub.example", None).is_ok());
     }
 }

@@ -1,0 +1,112 @@
+//! `pinfold --host NAME top|plot|export`: the same screens, pictures and tables, of what the hub tells. Absent here: how it is
+//! asked ([`super::ask`]).
+
+use pinfold_hubwire::bundle::HostReport;
+use pinfold_profile::export;
+use pinfold_proto::ExitCode;
+use pinfold_proto::view::{MapView, ReportView, StatusView};
+
+use super::ask::{Elsewhere, Wanted, hosts};
+use super::identity::{Hub, hub};
+use crate::show::{ExportArgs, ExportWhat, PlotArgs, Written, drawings, show_drawings};
+use crate::top::{Told, TopArgs, watch};
+use pinfold_client::Dial;
+use pinfold_client::Failure;
+
+/// How many jobs of a class are asked for at once.
+const CLASS_AMONG: u32 = 1000;
+
+fn wrong(text: &str) -> Failure {
+    Failure::new(ExitCode::Usage, text)
+}
+
+/// A host, as the hub tells of it.
+struct Far<'a> {
+    hub: Hub<'a>,
+    which: &'a Elsewhere,
+}
+
+const HERE_ONLY: &str = "the hub tells how a host is now, without its cores and its jobs' processes";
+
+impl Told for Far<'_> {
+    fn status(&mut self, at_us: Option<u64>) -> Result<StatusView, Failure> {
+        if at_us.is_some() {
+            return Err(wrong(HERE_ONLY));
+        }
+        let told = hosts(&mut self.hub, self.which)?.pop().and_then(|host| host.status);
+        told.ok_or_else(|| Failure::new(ExitCode::Failed, "the hub has not heard this host yet"))
+    }
+
+    fn map(&mut self) -> Result<MapView, Failure> {
+        Err(wrong(HERE_ONLY))
+    }
+
+    fn job(&mut self, _: u64) -> Result<Option<ReportView>, Failure> {
+        Err(wrong(HERE_ONLY))
+    }
+
+    fn is_here(&self) -> bool {
+        false
+    }
+}
+
+/// `pinfold --host NAME top`.
+pub(super) fn top(dial: &Dial, which: &Elsewhere, args: &TopArgs) -> Result<(), Failure> {
+    if which.host.is_none() {
+        return Err(wrong("top is of one host: --host NAME; `--all-hosts status` shows all"));
+    }
+    if args.at.is_some() || args.cores {
+        return Err(wrong(&format!("--at and --cores are for this host: {HERE_ONLY}")));
+    }
+    watch(Box::new(Far { hub: hub(dial)?, which }), args)
+}
+
+/// `pinfold --host NAME plot`.
+pub(super) fn plot(dial: &Dial, which: &Elsewhere, args: &PlotArgs) -> Result<(), Failure> {
+    if args.which.host {
+        return Err(wrong("plot --host is for this host: the hub keeps what jobs used"));
+    }
+    let class = args.which.class.as_deref();
+    let last =
+        args.which.last.or_else(|| (class.is_some() && args.which.since.is_none()).then_some(CLASS_AMONG));
+    let since = args.which.since.as_deref();
+    let wanted = Wanted { jobs: &args.which.jobs, last, since, series: class.is_none() };
+    let found = wanted.ask(&mut hub(dial)?, which)?;
+    let reports = found.into_iter().map(|found| ReportView {
+        // Which of them is which.
+        name: if which.host.is_some() || class.is_some() {
+            found.report.name.clone()
+        } else {
+            format!("{} on {}", found.report.name, found.host)
+        },
+        ..found.report
+    });
+    show_drawings(&drawings(reports.collect(), class, args.each)?, args)
+}
+
+/// `pinfold --host NAME export`: with a column `host` in front.
+pub(super) fn export(dial: &Dial, which: &Elsewhere, args: &ExportArgs) -> Result<(), Failure> {
+    let form = args.form()?;
+    let series = args.what == ExportWhat::Samples;
+    if args.which.host || !(series || args.what == ExportWhat::Jobs) {
+        return Err(wrong("the hub keeps jobs and samples: --what jobs, --what samples"));
+    }
+    let (last, since) = (args.which.last, args.which.since.as_deref());
+    let wanted = Wanted { jobs: &args.which.jobs, last, since, series };
+    let found = wanted.ask(&mut hub(dial)?, which)?;
+    // Only now: a file that is there is not emptied for want of a hub.
+    let mut table = Written::new(form, args.output.as_deref())?;
+    table.add(sheet(&[], series))?;
+    for one in found {
+        table.add(sheet(&[one], series))?;
+    }
+    table.end()
+}
+
+fn sheet(of: &[HostReport], series: bool) -> export::Sheet {
+    let reports: Vec<ReportView> = of.iter().map(|one| one.report.clone()).collect();
+    let sheet = if series { export::samples(&reports) } else { export::jobs(&reports) };
+    let rows = |one: &HostReport| if series { one.report.series.as_ref().map_or(0, Vec::len) } else { 1 };
+    let words = of.iter().flat_map(|one| std::iter::repeat_n(one.host.clone(), rows(one)));
+    sheet.headed("host", words.collect::<Vec<_>>())
+}

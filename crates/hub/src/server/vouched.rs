@@ -1,0 +1,164 @@
+//! Users whom a host vouches for: `Authorization: Pinfold HEX`, a [`Voucher`] as JSON in hexadecimal. It is believed when the
+//! key is that of a host with a valid token, and when it was signed for this hub, for this request, within the last minutes.
+//! What it grants: what the user may see on that host; more where the hub's configuration trusts the host.
+
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, StatusCode, header};
+use pinfold_proto::voucher::{self, Statement, Voucher, unhex};
+use ring::signature::{ED25519, UnparsedPublicKey};
+
+use super::auth::Viewer;
+use super::problem::Problem;
+use crate::hub::{Counters, Hub};
+use crate::store::{Access, Grant, now_us};
+
+/// How far a voucher's time may be from now, by the host's own clock as the hub knows it, in microseconds.
+const GOOD_US: u64 = 300 * 1_000_000;
+
+/// Which hosts are believed about users elsewhere, and who may see more there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Trust {
+    /// Hosts whose users are the same people on all hosts; `*`: all hosts are.
+    pub hosts: Vec<String>,
+    /// Of these hosts' users, those that are operators of the hub.
+    pub operators: Vec<String>,
+    /// Of these hosts' users, those that manage a project on all hosts: project, user.
+    pub managers: Vec<(String, String)>,
+}
+
+impl Trust {
+    fn has(&self, host: &str) -> bool {
+        self.hosts.iter().any(|name| name == "*" || name == host)
+    }
+
+    /// What a user of a host may see.
+    pub fn access(&self, host: &str, statement: &Statement) -> Access {
+        let trusted = self.has(host);
+        let user = &statement.user;
+        if trusted && self.operators.contains(user) {
+            return Access::All;
+        }
+        let here = || Some(host.to_owned());
+        let mut grants = vec![Grant {
+            user: Some(user.clone()),
+            host: if trusted { None } else { here() },
+            ..Grant::default()
+        }];
+        let steered = statement.projects.iter().map(|project| (project, here()));
+        let managed = self.managers.iter().filter(|(_, manager)| trusted && manager == user);
+        let projects = steered.chain(managed.map(|(project, _)| (project, None)));
+        grants.extend(projects.map(|(project, host)| Grant {
+            project: Some(project.clone()),
+            host,
+            ..Grant::default()
+        }));
+        if statement.operator {
+            grants.push(Grant { host: here(), ..Grant::default() });
+        }
+        Access::Some(grants)
+    }
+}
+
+fn denied(hub: &Hub, words: impl Into<String>) -> Problem {
+    Counters::count(&hub.counters.denied);
+    Problem::new(StatusCode::UNAUTHORIZED, words)
+}
+
+/// The voucher in the head; `None`: there is none.
+pub(super) fn sent(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Pinfold ")
+}
+
+/// Whether a statement is signed by its key, and what it says.
+///
+/// # Errors
+/// When it is not, or not for this hub and request.
+pub fn verified(hub: &Hub, voucher: &Voucher, request: &str) -> Result<(Statement, Vec<u8>), Problem> {
+    let bad = || denied(hub, "the voucher is not signed as it should be");
+    let (key, signature) = unhex(&voucher.key).zip(unhex(&voucher.signature)).ok_or_else(bad)?;
+    let text = voucher::signed_text(&voucher.statement);
+    UnparsedPublicKey::new(&ED25519, &key).verify(&text, &signature).map_err(|_| bad())?;
+    let statement: Statement = serde_json::from_str(&voucher.statement).map_err(|_| bad())?;
+    if statement.version != voucher::VERSION {
+        return Err(denied(hub, "the voucher is of another version: use programs of one version"));
+    }
+    if statement.audience.trim_end_matches('/') != hub.origin {
+        let words = format!(
+            "the voucher is for another address than this hub's: `pinfold hub use {}` is wanted on that host",
+            hub.origin
+        );
+        return Err(denied(hub, words));
+    }
+    if statement.request != request {
+        return Err(denied(hub, "the voucher is for another request"));
+    }
+    Ok((statement, key))
+}
+
+/// Whoever a host vouches for.
+pub(super) async fn viewer(hub: &Arc<Hub>, sent: &str, request: &str) -> Result<Viewer, Problem> {
+    let voucher: Option<Voucher> = unhex(sent).and_then(|text| serde_json::from_slice(&text).ok());
+    let voucher = voucher.ok_or_else(|| denied(hub, "the voucher cannot be read"))?;
+    let (statement, key) = verified(hub, &voucher, request)?;
+    let host = hub.ask(move |hub| hub.store.host_of_key(&key)).await??;
+    let unknown =
+        "no host of this hub has the key of this voucher: its operator's `pinfold hub push` makes it known";
+    let (id, host) = host.ok_or_else(|| denied(hub, unknown))?;
+    let ahead_us = hub.clock_ahead_us(id);
+    let signed = i128::from(statement.signed_us) - i128::from(ahead_us);
+    if signed.abs_diff(i128::from(now_us())) > u128::from(GOOD_US) {
+        return Err(denied(hub, "the voucher is too old, or that host's clock is wrong"));
+    }
+    Ok(Viewer {
+        name: format!("{}@{host}", statement.user),
+        via: format!("host {host}"),
+        kind: "user",
+        access: hub.trust.access(&host, &statement),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn statement(operator: bool, projects: &[&str]) -> Statement {
+        Statement {
+            version: 1,
+            audience: String::new(),
+            request: String::new(),
+            signed_us: 0,
+            uid: 1,
+            user: "ann".into(),
+            operator,
+            projects: projects.iter().map(|&name| name.to_owned()).collect(),
+        }
+    }
+
+    #[track_caller]
+    fn check(trust: &Trust, statement: &Statement, words: &str) {
+        assert_eq!(trust.access("n1", statement).words(), words);
+    }
+
+    #[test]
+    fn a_host_is_believed_about_itself_and_only_a_trusted_one_about_others() {
+        let lists = |hosts: &[&str]| Trust {
+            hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
+            operators: vec!["root".into()],
+            managers: vec![("web".into(), "ann".into()), ("lab".into(), "bea".into())],
+        };
+        let (none, trusted) = (lists(&["n2"]), lists(&["n1"]));
+        check(&none, &statement(false, &[]), "jobs of ann on n1");
+        check(&none, &statement(true, &["p"]), "jobs of ann on n1, project p on n1, operator of n1");
+        check(&trusted, &statement(false, &[]), "jobs of ann, project web");
+        check(
+            &trusted,
+            &statement(true, &["p"]),
+            "jobs of ann, project p on n1, project web, operator of n1",
+        );
+        check(&lists(&["*"]), &statement(false, &[]), "jobs of ann, project web");
+        let root = Statement { user: "root".into(), ..statement(true, &[]) };
+        check(&none, &root, "jobs of root on n1, operator of n1");
+        check(&trusted, &root, "operator of the hub");
+    }
+}

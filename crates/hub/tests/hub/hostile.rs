@@ -1,0 +1,268 @@
+//! Hosts and people who mean harm, and what must hold all the same: nothing ends the hub, nothing makes it hold more than it
+//! has bounds for, and what is taken back is gone at once.
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::slice::from_ref as one;
+use std::time::Duration;
+
+use crate::common::{Served, bearer, bundle_of, idle, report, token};
+use pinfold_hub::server::api::make_link;
+use pinfold_hub::store::{Access, Keep, Kind, LinkFor, Revoked, now_us};
+use pinfold_hubwire::bundle::{self, Live, SpoolFigures, WIRE_VERSION};
+use serde_json::Value;
+
+const DAYS: &str = "days=3650";
+
+fn site(max_bytes: Option<u64>) -> (tempfile::TempDir, Served, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let served = Served::new(&dir.path().join("hub.db"), max_bytes);
+    let host = token(&served.hub.store, Kind::Host, "alpha");
+    (dir, served, host)
+}
+
+#[track_caller]
+fn push(served: &Served, host: &str, bundle: &bundle::Bundle) {
+    let answer = served.request("POST", "/api/v1/bundles", &[bearer(host)], &bundle::pack(bundle).unwrap());
+    assert_eq!(answer.status, 200, "{}", answer.body);
+}
+
+fn live(served: &Served, host: &str, live: &Live) -> u16 {
+    served.request("POST", "/api/v1/live", &[bearer(host)], &bundle::pack(live).unwrap()).status
+}
+
+#[test]
+fn figures_out_of_all_ranges_are_shown_and_end_nothing() {
+    let (_dir, served, host) = site(None);
+    let far = [0.0, -1.0, 1e18, 1e300, -1e300];
+    for (job, time_s) in (1..).zip(far) {
+        let mut one = report(job, "far", 5);
+        one.started_s = Some(time_s);
+        one.ended_s = Some(-time_s);
+        (one.wall_s, one.queued_s, one.suspended_s) = (Some(time_s), 1e300, -1e300);
+        (one.cpu_user_s, one.cpu_system_s) = (1e308, 1e308);
+        (one.cores, one.memory_peak_bytes, one.memory_mean_bytes) = (u32::MAX, u64::MAX, u64::MAX);
+        (one.claim_bytes, one.limit_bytes) = (Some(u64::MAX), Some(0));
+        (one.io_read_bytes, one.io_write_bytes, one.samples) = (u64::MAX, u64::MAX, u64::MAX);
+        for (at, point) in (0u32..).zip(one.series.as_mut().unwrap()) {
+            point.time_s = if at % 2 == 0 { time_s } else { -time_s };
+            (point.cpu_cores, point.memory_bytes, point.io_read_bytes) = (1e308, u64::MAX, u64::MAX);
+            (point.cache_bytes, point.processes) = (Some(u64::MAX), u32::MAX);
+        }
+        push(&served, &host, &bundle_of(vec![one]));
+    }
+    let mut status = idle();
+    (status.slots.total, status.slots.used, status.slots.cores) = (u64::MAX, u64::MAX, u64::MAX);
+    (status.memory.held_bytes, status.memory.pressure_full_avg10) = (u64::MAX, Some(-1e308));
+    let far = Live {
+        version: WIRE_VERSION,
+        boot: "b".into(),
+        sent_us: u64::MAX,
+        status,
+        spool: SpoolFigures {
+            bytes: u64::MAX,
+            bundles: u64::MAX,
+            jobs_waiting: u64::MAX,
+            ..SpoolFigures::default()
+        },
+    };
+    assert_eq!(live(&served, &host, &far), 200);
+    let cookie = served.sign_in();
+    let mut pages: Vec<String> =
+        ["/", "/jobs", "/jobs.csv", "/classes", "/classes.csv", "/users", "/users.csv", "/projects"]
+            .map(|path| if path == "/" { path.to_owned() } else { format!("{path}?{DAYS}") })
+            .into();
+    for job in 1..=5 {
+        pages.extend(
+            ["", "/chart.svg", "/chart.svg?narrow=true", "/series.csv"]
+                .map(|what| format!("/jobs/{job}{what}")),
+        );
+    }
+    for page in pages {
+        assert_eq!(served.get(&page, one(&cookie)).status, 200, "{page}");
+    }
+    let reader = token(&served.hub.store, Kind::Reader, "ops");
+    for path in ["/api/v1/status", "/api/v1/reports?series=true", "/metrics", "/api/v1/why?host=alpha&job=1"]
+    {
+        assert_eq!(served.get(path, &[bearer(&reader)]).status, 200, "{path}");
+    }
+}
+
+#[test]
+fn long_words_of_jobs_make_no_long_answers() {
+    let (_dir, served, host) = site(None);
+    let word = "x".repeat(15 << 20);
+    for job in 1..=3 {
+        let mut one = report(job, "long", 1);
+        one.command = vec![word.clone()];
+        push(&served, &host, &bundle_of(vec![one]));
+    }
+    let reader = token(&served.hub.store, Kind::Reader, "ops");
+    let answer = served.get("/api/v1/reports", &[bearer(&reader)]);
+    assert_eq!(answer.status, 200);
+    assert!(answer.body.len() < 48 << 20, "{} bytes", answer.body.len());
+    let told: Value = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!(told["cut"], true, "it is said that there are more");
+    // The last ones are those that are told.
+    let last = told["reports"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["job"], 3);
+}
+
+#[test]
+fn a_very_long_series_is_thinned() {
+    let (_dir, served, host) = site(None);
+    let mut bundle = bundle_of(vec![report(1, "long", 8_000)]);
+    let first = bundle.parts.remove(0);
+    let few = bundle_of(vec![report(1, "long", 10)]).parts.remove(0).series;
+    let parts = 110;
+    let part = |number: u32| {
+        let mut part = first.clone();
+        (part.part, part.parts) = (number, parts);
+        part.head = part.head.filter(|_| number == 0);
+        // Short ones but for the first few, for the test's own time.
+        part.series = if number < 4 { part.series } else { few.clone() };
+        part
+    };
+    for chunk in (0..parts).collect::<Vec<_>>().chunks(10) {
+        bundle.parts = chunk.iter().map(|&number| part(number)).collect();
+        push(&served, &host, &bundle);
+    }
+    let cookie = served.sign_in();
+    let csv = served.get("/jobs/1/series.csv", one(&cookie)).body;
+    // Half of the parts, and of the first and third each second point.
+    assert_eq!(csv.lines().count(), 1 + 2 * 4_000 + 53 * 5);
+    let page = served.get("/jobs/1", one(&cookie)).body;
+    assert!(page.contains("1 of 4 points"), "{page}");
+    assert_eq!(served.get("/jobs/1/chart.svg", one(&cookie)).status, 200);
+}
+
+#[test]
+fn what_a_host_says_of_itself_is_bounded() {
+    let (_dir, served, host) = site(None);
+    let told = |jobs: usize| {
+        let job = serde_json::json!({ "job": 1, "name": "x", "user": "ann", "project": null, "state": "running",
+            "class": "primary", "priority": 1, "cpus": null, "memory_bytes": null, "swap_bytes": null, "pids": [],
+            "submitted_s": 1.0, "started_s": null, "ended_s": null, "exit_code": null, "signal": null, "reason": null });
+        let mut status = idle();
+        status.jobs = vec![serde_json::from_value(job).unwrap(); jobs];
+        Live { version: WIRE_VERSION, boot: "b".into(), sent_us: 1, status, spool: SpoolFigures::default() }
+    };
+    assert_eq!(live(&served, &host, &told(2_000)), 200);
+    assert_eq!(live(&served, &host, &told(2_001)), 422);
+    let mut long = told(1);
+    long.status.warnings = vec!["x".repeat(9 << 20)];
+    assert_eq!(live(&served, &host, &long), 413);
+}
+
+#[test]
+fn who_loses_the_token_loses_what_was_made_with_it() {
+    let (_dir, served, _) = site(None);
+    let reader = token(&served.hub.store, Kind::Reader, "thief");
+    let other = token(&served.hub.store, Kind::Reader, "ops");
+    let link = |token: &str| -> String {
+        let answer = served.request("POST", "/api/v1/login", &[bearer(token)], b"").body;
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        answer["url"].as_str().unwrap().split_once("code=").unwrap().1.to_owned()
+    };
+    let enter = |code: &str| served.form("/login", &[], &format!("code={code}"));
+    let cookie = |answer: &crate::common::Answer| {
+        let line = answer.head.lines().find(|line| line.starts_with("set-cookie:")).unwrap();
+        format!("Cookie: {}", line.trim_start_matches("set-cookie: ").split(';').next().unwrap())
+    };
+    let (signed_in, kept) = (cookie(&enter(&link(&reader))), link(&reader));
+    let of_other = cookie(&enter(&link(&other)));
+    assert_eq!(served.get("/jobs", one(&signed_in)).status, 200);
+    served.hub.store.revoke(Revoked::Name(Kind::Reader, "thief"), "test", now_us()).unwrap();
+    assert_eq!(served.get("/jobs", one(&signed_in)).status, 303, "the session is over");
+    assert_eq!(enter(&kept).status, 403, "a link that was made before signs nobody in");
+    assert_eq!(served.get("/jobs", one(&of_other)).status, 200);
+}
+
+#[test]
+fn links_are_not_made_without_end() {
+    let (_dir, served, _) = site(None);
+    let reader = token(&served.hub.store, Kind::Reader, "ops");
+    let ask = |token: &str| served.request("POST", "/api/v1/login", &[bearer(token)], b"").status;
+    let made = (0..100).filter(|_| ask(&reader) == 200).count();
+    assert!((1..100).contains(&made), "{made}");
+    assert_eq!(ask(&reader), 429);
+    let other = token(&served.hub.store, Kind::Reader, "other");
+    assert_eq!(ask(&other), 200, "others' links are counted apart");
+}
+
+#[test]
+fn acts_are_forgotten_with_the_jobs_of_their_time() {
+    let (_dir, served, _) = site(None);
+    let store = &served.hub.store;
+    store.note("ann", "old", "act", 1).unwrap();
+    store.remove_old(Keep::default(), now_us()).unwrap();
+    let acts = store.audit(100, 0).unwrap();
+    assert!(!acts.is_empty() && acts.iter().all(|act| act.action != "old"), "{acts:?}");
+}
+
+#[test]
+fn a_form_is_short_and_comes_at_once() {
+    let (_dir, served, _) = site(None);
+    for path in ["/login", "/tokens", "/logout"] {
+        let answer = served.form(path, &[], &format!("code={}", "x".repeat(100_000)));
+        assert_eq!(answer.status, 413, "{path}");
+    }
+    // One that never comes ends, and before that others are served.
+    let mut stream = TcpStream::connect(served.address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    let head = "POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\n";
+    stream.write_all(head.as_bytes()).unwrap();
+    assert_eq!(served.get("/login", &[]).status, 200);
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest);
+    let text = String::from_utf8_lossy(&rest);
+    assert!(text.is_empty() || text.contains("408"), "{text}");
+}
+
+#[test]
+fn people_sign_in_and_revoke_although_hosts_filled_the_database() {
+    let (dir, served, host) = site(Some(1 << 20));
+    let full = (1..5_000).any(|job| {
+        let mut large = report(job, "x", 0);
+        // Words that do not pack well.
+        large.command = (0..2_000)
+            .map(|word: u64| (word * job).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_string())
+            .collect();
+        let packed = bundle::pack(&bundle_of(vec![large])).unwrap();
+        served.request("POST", "/api/v1/bundles", &[bearer(&host)], &packed).status == 507
+    });
+    assert!(full, "it is bounded");
+    // And with the small ones for which there was room yet.
+    let small = |job: u64| {
+        let packed = bundle::pack(&bundle_of(vec![report(job, "x", 0)])).unwrap();
+        served.request("POST", "/api/v1/bundles", &[bearer(&host)], &packed).status == 507
+    };
+    assert!((10_000..20_000).any(small), "nothing more goes in");
+    let cookie = served.sign_in();
+    assert_eq!(served.get("/jobs", one(&cookie)).status, 200);
+    served.hub.store.revoke(Revoked::Name(Kind::Host, "alpha"), "test", now_us()).unwrap();
+    // And a hub can be started on it.
+    let again = Served::new(&dir.path().join("hub.db"), Some(1 << 20));
+    again.hub.store.note("hub", "start", "again", now_us()).unwrap();
+}
+
+#[test]
+fn patterns_of_many_asterisks_come_to_an_end() {
+    let (_dir, served, host) = site(None);
+    push(&served, &host, &bundle_of((1..=50).map(|job| report(job, &"a".repeat(200), 0)).collect()));
+    let cookie = served.sign_in();
+    let pattern = format!("{}b", "*a".repeat(150));
+    assert_eq!(served.get(&format!("/jobs?{DAYS}&name={pattern}"), one(&cookie)).status, 200);
+}
+
+#[test]
+fn a_link_can_be_made_for_a_name_of_any_kind() {
+    let (_dir, served, _) = site(None);
+    for name in ["", "<b>", "'; DROP TABLE sessions; --"] {
+        let link =
+            make_link(&served.hub.store, &served.url(), LinkFor { name, via: "", access: &Access::All })
+                .unwrap();
+        let code = link.split_once("code=").unwrap().1;
+        let answer = served.form("/login", &[], &format!("code={code}"));
+        assert_eq!(answer.status, 303);
+    }
+}
