@@ -104,10 +104,11 @@ const COMMANDS: [(&str, &str); 10] = [
 ];
 
 /// Where views are defined.
-const SOURCES: [&str; 4] = [
+const SOURCES: [&str; 5] = [
     "crates/proto/src/view.rs",
     "crates/proto/src/host.rs",
     "crates/proto/src/view/doctor.rs",
+    "crates/proto/src/view/slots.rs",
     "crates/proto/src/job.rs",
 ];
 
