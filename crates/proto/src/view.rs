@@ -3,6 +3,7 @@
 
 mod batch;
 mod doctor;
+mod slots;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,7 @@ use crate::terms::End;
 
 pub use batch::{BatchResultView, BatchView};
 pub use doctor::{AbilityView, DoctorView, FindingView, LongestTurnView, LoopView};
+pub use slots::{MemoryView, SlotsView};
 
 /// The version that every top object carries.
 pub const VERSION: u32 = 1;
@@ -150,35 +152,6 @@ pub struct AuditRecord {
     pub detail: String,
     /// SHA-256 over the chain so far and this record, in hexadecimal.
     pub chain: String,
-}
-
-/// The slots of a host.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct SlotsView {
-    /// Cores that jobs may use.
-    pub cores: u64,
-    /// Slots per core.
-    pub factor: f64,
-    /// All slots.
-    pub total: u64,
-    /// Slots in use.
-    pub used: u64,
-    /// Jobs that could start if there were a slot, or memory, for them.
-    #[serde(default)]
-    pub waiting: u64,
-}
-
-/// The memory of a host.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct MemoryView {
-    /// What all jobs together may have.
-    pub budget_bytes: u64,
-    /// What all jobs together hold.
-    pub held_bytes: u64,
-    /// What all jobs together have in swap.
-    pub swap_held_bytes: u64,
-    /// PSI, memory, full, over 10 s, as a fraction.
-    pub pressure_full_avg10: Option<f64>,
 }
 
 /// One job in `status`.
