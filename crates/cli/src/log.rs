@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::client::{Client, Dial, unexpected};
 use crate::failure::Failure;
-use crate::names;
+use crate::names::{self, JobRef};
 use crate::show::{print_json, print_text};
 
 pub(crate) mod record;
@@ -27,7 +27,7 @@ pub(crate) mod record;
 pub(crate) struct LogArgs {
     /// The job, or members of an array
     #[arg(value_name = "JOB")]
-    pub job: JobName,
+    pub job: JobRef,
     /// Go on with what it writes until it is over
     #[arg(short, long, conflicts_with = "json")]
     pub follow: bool,
@@ -45,7 +45,9 @@ const LOOK: Duration = Duration::from_millis(200);
 /// `pinfold log`.
 pub(crate) fn log(dial: &Dial, args: &LogArgs) -> Result<(), Failure> {
     let mut client = dial.connect()?;
-    let members = names::members(&mut client, std::slice::from_ref(&args.job))?;
+    let named = names::numbers(&mut client, std::slice::from_ref(&args.job))?;
+    let Some(name) = named.first() else { return Ok(()) };
+    let members = names::members(&mut client, &named)?;
     let members: Vec<_> = members.into_iter().flat_map(|members| members.jobs).collect();
     if args.follow && members.len() > 1 {
         let text = format!("--follow: {} has {} members; name one of them", args.job, members.len());
@@ -53,7 +55,7 @@ pub(crate) fn log(dial: &Dial, args: &LogArgs) -> Result<(), Failure> {
     }
     let many = members.len() > 1;
     for member in members {
-        let files = files_of(&mut client, dial, &args.job, member.job, member.index)?;
+        let files = files_of(&mut client, dial, name, member.job, member.index)?;
         if args.json {
             let [out, err] = files;
             print_json(&json!({ "version": VERSION, "job": member.job, "output": out, "error": err }))?;
@@ -63,7 +65,7 @@ pub(crate) fn log(dial: &Dial, args: &LogArgs) -> Result<(), Failure> {
         let path = if args.stderr { err } else { out };
         if many {
             let index = member.index.unwrap_or_default();
-            print_text(|to| writeln!(to, "==> {}_{index} <==", args.job.job))?;
+            print_text(|to| writeln!(to, "==> {}_{index} <==", name.job))?;
         }
         print(&mut client, member.job, &path, args.follow)?;
     }

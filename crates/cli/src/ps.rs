@@ -9,7 +9,6 @@ use std::path::Path;
 
 use clap::Args;
 use pinfold_profile::report::{self, HostProcess};
-use pinfold_proto::array::JobName;
 use pinfold_proto::view::VERSION;
 use pinfold_proto::wire::{Reply, Request};
 use pinfold_sys::procfs::{Proc, ticks_to_us};
@@ -17,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, Dial, unexpected};
 use crate::failure::Failure;
-use crate::names;
+use crate::names::{self, JobRef};
 use crate::show::{print_json, print_text, width};
 use crate::top::{processes, running, status};
 
@@ -25,7 +24,7 @@ use crate::top::{processes, running, status};
 pub(crate) struct PsArgs {
     /// Only these jobs
     #[arg(value_name = "JOB", conflicts_with = "all")]
-    pub jobs: Vec<JobName>,
+    pub jobs: Vec<JobRef>,
     /// All processes of the host, those of jobs with the mark (`mark.character`)
     #[arg(short, long)]
     pub all: bool,
@@ -45,7 +44,10 @@ pub(crate) fn ps(dial: &Dial, args: &PsArgs) -> Result<(), Failure> {
     }
     let jobs = match args.jobs.as_slice() {
         [] => running(&mut client)?,
-        named => names::jobs(&mut client, named)?,
+        named => {
+            let named = names::numbers(&mut client, named)?;
+            names::jobs(&mut client, &named)?
+        }
     };
     let views = if jobs.is_empty() { Vec::new() } else { processes(&mut client, jobs)? };
     if args.json {

@@ -6,6 +6,7 @@ use pinfold_hubwire::client::HubClient;
 use pinfold_hubwire::settings::Settings;
 use pinfold_profile::report;
 use pinfold_proto::ExitCode;
+use pinfold_proto::array::JobName;
 use pinfold_proto::view::{ReportView, StatusView};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 use super::reader_file;
 use crate::args::Command;
 use crate::failure::Failure;
+use crate::names::JobRef;
 use crate::run::say;
 use crate::show::{GroupBy, ReportArgs, StatusArgs, WhyArgs, colours, moment, print_json, print_text, width};
 
@@ -98,7 +100,11 @@ fn status(which: &Elsewhere, args: &StatusArgs) -> Result<(), Failure> {
         let Some(mut view) = host.status else { continue };
         if !args.jobs.is_empty() {
             view.jobs.retain(|job| {
-                args.jobs.iter().any(|name| name.job == job.job || Some(name.job) == job.array_id)
+                args.jobs.iter().any(|name| match name {
+                    JobRef::Number(name) => name.job == job.job || Some(name.job) == job.array_id,
+                    JobRef::Named(name) => *name == job.name,
+                    JobRef::External(name) => job.external.as_deref() == Some(name.as_str()),
+                })
             });
         }
         let since_us = args.since.as_deref().map(|when| moment("--since", when)).transpose()?;
@@ -152,6 +158,7 @@ fn reports(which: &Elsewhere, args: &ReportArgs) -> Result<(), Failure> {
         found = answer.reports;
     }
     for name in &args.which.jobs {
+        let name = number_of(name)?;
         let answer: Reports = client.get(&format!("/api/v1/reports?{query}&job={}", name.job))?;
         if answer.reports.is_empty() {
             let text = format!(
@@ -184,6 +191,17 @@ fn reports(which: &Elsewhere, args: &ReportArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The hub finds jobs by their numbers on their hosts.
+fn number_of(name: &JobRef) -> Result<&JobName, Failure> {
+    match name {
+        JobRef::Number(name) => Ok(name),
+        JobRef::Named(_) | JobRef::External(_) => {
+            let text = format!("{name}: the hub finds jobs by their numbers; `status` has both");
+            Err(Failure::new(ExitCode::Usage, text))
+        }
+    }
+}
+
 fn summary(views: &[ReportView], by: GroupBy, json: bool) -> Result<(), Failure> {
     let by = match by {
         GroupBy::Name => report::By::Name,
@@ -203,7 +221,7 @@ fn why(which: &Elsewhere, args: &WhyArgs) -> Result<(), Failure> {
     if args.at.is_some() {
         return Err(Failure::new(ExitCode::Usage, "--at is for this host's own jobs"));
     }
-    let path = format!("/api/v1/why?host={}&job={}", encoded(host), args.job.job);
+    let path = format!("/api/v1/why?host={}&job={}", encoded(host), number_of(&args.job)?.job);
     let answer: Value = reader()?.get(&path)?;
     if args.json {
         return print_json(&answer);

@@ -1,13 +1,12 @@
 //! Asking the daemon for jobs: which ones, and the pieces that its answer comes in.
 
-use pinfold_proto::array::JobName;
 use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Piece, Request, Select};
 
 use super::moment;
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::names;
+use crate::names::{self, JobRef};
 
 /// Asks for jobs, all of which are wanted at once.
 pub(super) fn ask(client: &mut Client, request: &Request) -> Result<Vec<ReportView>, Failure> {
@@ -45,13 +44,16 @@ pub(crate) fn each(
 
 pub(super) fn selected(
     client: &mut Client,
-    jobs: &[JobName],
+    jobs: &[JobRef],
     last: Option<u32>,
     since: Option<&str>,
 ) -> Result<Select, Failure> {
     match (last, since) {
         (Some(count), _) => Ok(Select::Last(count)),
         (None, Some(since)) => moment("--since", since).map(Select::Since),
-        (None, None) => names::jobs(client, jobs).map(Select::Jobs),
+        (None, None) => {
+            let jobs = names::numbers(client, jobs)?;
+            names::jobs(client, &jobs).map(Select::Jobs)
+        }
     }
 }

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use pinfold_profile::export;
 use pinfold_proto::ExitCode;
-use pinfold_proto::array::JobName;
 use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Piece, Request};
 
 use super::ask::selected;
 use crate::client::Dial;
 use crate::failure::Failure;
+use crate::names::JobRef;
 
 /// Makes a table of jobs.
 pub(super) type ToSheet = fn(&[ReportView]) -> export::Sheet;
@@ -64,7 +64,7 @@ pub(crate) enum ExportWhat {
 pub(crate) struct ExportWhich {
     /// These jobs
     #[arg(value_name = "JOB", conflicts_with_all = ["last", "since", "host"])]
-    pub jobs: Vec<JobName>,
+    pub jobs: Vec<JobRef>,
     /// The last N jobs
     #[arg(long, value_name = "N", conflicts_with_all = ["since", "host"],
           value_parser = clap::value_parser!(u32).range(1..))]

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use pinfold_profile::plot;
 use pinfold_proto::ExitCode;
-use pinfold_proto::array::JobName;
 use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Request, Select};
 
@@ -13,6 +12,7 @@ use super::ask::{ask, selected};
 use super::{print_text, rows, width};
 use crate::client::{Client, Dial};
 use crate::failure::Failure;
+use crate::names::JobRef;
 
 #[derive(Debug, Args)]
 pub(crate) struct PlotArgs {
@@ -37,7 +37,7 @@ pub(crate) struct PlotArgs {
 pub(crate) struct PlotWhich {
     /// This job, or two to four jobs beside each other
     #[arg(value_name = "JOB", conflicts_with_all = ["last", "since", "class", "host"])]
-    pub jobs: Vec<JobName>,
+    pub jobs: Vec<JobRef>,
     /// The last N jobs
     #[arg(long, value_name = "N", conflicts_with_all = ["since", "host"],
           value_parser = clap::value_parser!(u32).range(1..))]

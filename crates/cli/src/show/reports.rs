@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use pinfold_profile::{export, report};
-use pinfold_proto::array::JobName;
 use pinfold_proto::quantity::parse_duration;
 use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Request, Select};
@@ -16,13 +15,14 @@ use super::filter::Filter;
 use super::{ToSheet, Written, print_json, print_text, width};
 use crate::client::{Client, Dial};
 use crate::failure::Failure;
+use crate::names::JobRef;
 
 #[derive(Debug, Args)]
 #[group(id = "which", required = true, multiple = false)]
 pub(crate) struct Which {
     /// These jobs
     #[arg(value_name = "JOB", group = "which")]
-    pub jobs: Vec<JobName>,
+    pub jobs: Vec<JobRef>,
     /// The last N jobs
     #[arg(long, value_name = "N", group = "which", value_parser = clap::value_parser!(u32).range(1..))]
     pub last: Option<u32>,

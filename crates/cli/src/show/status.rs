@@ -3,7 +3,6 @@
 use clap::Args;
 use pinfold_profile::report;
 use pinfold_proto::JobState;
-use pinfold_proto::array::JobName;
 use pinfold_proto::view::JobView;
 use pinfold_proto::wire::{Member, Members, Reply, Request};
 
@@ -11,13 +10,13 @@ use super::filter::Filter;
 use super::{colours, moment, print_json, print_text, width};
 use crate::client::{Client, Dial, unexpected};
 use crate::failure::Failure;
-use crate::names;
+use crate::names::{self, JobRef};
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     /// Only these jobs
     #[arg(value_name = "JOB")]
-    pub jobs: Vec<JobName>,
+    pub jobs: Vec<JobRef>,
     /// Also jobs that are over, and other users' where you may see them
     #[arg(short, long)]
     pub all: bool,
@@ -35,7 +34,7 @@ pub(crate) struct StatusArgs {
 pub(crate) struct WhyArgs {
     /// The job
     #[arg(value_name = "JOB")]
-    pub job: JobName,
+    pub job: JobRef,
     /// As it stood then: so long ago (2h), a date (2026-11-21 22:10, UTC) or Unix seconds (@1790000000)
     #[arg(long, value_name = "WHEN")]
     pub at: Option<String>,
@@ -49,7 +48,8 @@ pub(crate) fn status(dial: &Dial, args: &StatusArgs) -> Result<(), Failure> {
     let filter = &args.filter;
     let since_us = args.since.as_deref().map(|when| moment("--since", when)).transpose()?;
     let mut client = dial.connect()?;
-    let jobs = names::jobs(&mut client, &args.jobs)?;
+    let named = names::numbers(&mut client, &args.jobs)?;
+    let jobs = names::jobs(&mut client, &named)?;
     let named = !jobs.is_empty();
     let over = args.all || named || since_us.is_some() || filter.state.iter().any(|state| state == "exited");
     let all = over || filter.user.is_some();
@@ -96,8 +96,11 @@ fn say_why(client: &mut Client, jobs: &mut [JobView]) -> Result<(), Failure> {
 pub(crate) fn why(dial: &Dial, args: &WhyArgs) -> Result<(), Failure> {
     let at_us = args.at.as_deref().map(|when| moment("--at", when)).transpose()?;
     let mut client = dial.connect()?;
-    let named = names::members(&mut client, std::slice::from_ref(&args.job))?.pop().unwrap_or_else(|| {
-        let jobs = vec![Member { job: args.job.job, index: None, over: false }];
+    let Some(name) = names::numbers(&mut client, std::slice::from_ref(&args.job))?.pop() else {
+        return Ok(());
+    };
+    let named = names::members(&mut client, std::slice::from_ref(&name))?.pop().unwrap_or_else(|| {
+        let jobs = vec![Member { job: name.job, index: None, over: false }];
         Members { array: false, jobs }
     });
     let mut views = Vec::new();
@@ -108,7 +111,7 @@ pub(crate) fn why(dial: &Dial, args: &WhyArgs) -> Result<(), Failure> {
         }
     }
     if views.len() != 1 {
-        let why = names::WhyArray::new(args.job.job, views);
+        let why = names::WhyArray::new(name.job, views);
         return if args.json { print_json(&why.json()) } else { print_text(|out| why.write(out)) };
     }
     let Some((_, view)) = views.pop() else { return Ok(()) };
