@@ -152,6 +152,8 @@ pub(crate) enum Command {
     Host(crate::readings::HostArgs),
     /// Hand what this host's jobs used over to a hub of many hosts, or sign in there
     Hub(crate::hub::HubArgs),
+    /// Have workload managers' jobs managed on this host: what is here, hooks, a check
+    Wlm(crate::wlm::WlmArgs),
     /// Say what pinfold can do on this host, what it cannot, and what would change that
     Doctor(JsonArgs),
     /// Without a daemon: thaw and unlimit everything pinfold ever made

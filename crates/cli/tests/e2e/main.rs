@@ -64,3 +64,4 @@ mod text;
 mod users;
 mod wait;
 mod wire;
+mod wlm;
