@@ -1,6 +1,6 @@
 # What people type. Each target sets up what it needs first (as root with apt; otherwise it says what is missing).
 .DEFAULT_GOAL := help
-.PHONY: help demo hub-demo test crash lab bench hostile engines deb rpm dist wheel python-test docs lint clean
+.PHONY: help demo hub-demo test crash lab bench hostile engines wlm deb rpm dist wheel python-test docs lint clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 binaries := --package pinfold-cli --package pinfold-daemon --package pinfold-bench
@@ -49,6 +49,11 @@ engines: ## Workflow engines from the Python registry, end to end on pinfold's S
 	@scripts/setup.sh --build
 	@cargo build --release --package pinfold-cli --package pinfold-daemon --package pinfold-slurm --package pinfold-hubclient
 	@scripts/engines.sh $(target)/release
+
+wlm: ## Real Slurm and Grid Engine, started beside a private daemon: jobs wait, freeze, are cancelled (about 2 minutes)
+	@scripts/setup.sh --build
+	@cargo build --package pinfold-cli --package pinfold-daemon
+	@scripts/wlm.sh
 
 deb: ## A Debian package with the service's unit, manual pages and completions, in target/
 	@scripts/setup.sh --build

@@ -202,7 +202,11 @@ impl Asker<'_> {
     }
 
     fn adopt(&self) -> Request {
-        Request::Adopt { which: Adoptee::Process(std::process::id()), spec: Box::new(spec("adopted")) }
+        Request::Adopt {
+            which: Adoptee::Process(std::process::id()),
+            spec: Box::new(spec("adopted")),
+            in_place: false,
+        }
     }
 
     fn submit(&mut self, spec: JobSpec) -> Request {

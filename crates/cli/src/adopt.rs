@@ -53,7 +53,7 @@ pub(crate) fn adopt(dial: &Dial, args: &AdoptArgs) -> Result<(), Failure> {
     if let Some(after) = args.options.after.as_ref().filter(|after| after.has_names()) {
         spec.after = after.resolved(&mut client)?;
     }
-    match client.ask(&Request::Adopt { which, spec })? {
+    match client.ask(&Request::Adopt { which, spec, in_place: false })? {
         Reply::Adopted { job, processes } if args.json => {
             print_json(&serde_json::json!({ "version": 1, "job": job, "processes": processes }))
         }

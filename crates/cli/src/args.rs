@@ -156,6 +156,8 @@ pub(crate) enum Command {
     Hub(crate::hub::HubArgs),
     /// Start a program that finds Slurm's commands (sbatch, squeue ...), backed by pinfold, before any others
     Slurm(crate::slurm::SlurmArgs),
+    /// Have workload managers' jobs managed on this host: what is here, hooks, a check
+    Wlm(crate::wlm::WlmArgs),
     /// Say what pinfold can do on this host, what it cannot, and what would change that
     Doctor(JsonArgs),
     /// Without a daemon: thaw and unlimit everything pinfold ever made

@@ -80,6 +80,7 @@ pub(crate) fn spec(options: &JobOptions, command: &[OsString]) -> JobSpec {
         allocation: allocation::own(),
         line: None,
         adopted: None,
+        external: None,
     }
 }
 

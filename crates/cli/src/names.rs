@@ -1,4 +1,5 @@
-//! Which jobs people mean: a number, a whole array by its number, members of it (`12_3`), or a name. The daemon knows.
+//! Which jobs people mean: a number, a whole array by its number, members of it (`12_3`), the name of a job, or the name that
+//! it has in its workload manager (`slurm:1234.batch`). The daemon knows.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +9,7 @@ use pinfold_profile::report::plain;
 use pinfold_proto::array::{ArrayError, JobName, show_indexes};
 use pinfold_proto::view::{VERSION, WhyView};
 use pinfold_proto::wire::{Member, Members, Reply, Request};
-use pinfold_proto::{ExitCode, JobState};
+use pinfold_proto::{ExitCode, ExternalName, JobState};
 use serde_json::{Value, json};
 
 use pinfold_client::Failure;
@@ -21,6 +22,8 @@ pub(crate) enum JobRef {
     Number(JobName),
     /// By its name.
     Named(String),
+    /// By its name in the workload manager that dispatched it.
+    External(ExternalName),
 }
 
 impl FromStr for JobRef {
@@ -33,7 +36,17 @@ impl FromStr for JobRef {
             Err(error) if text.is_empty() || text.starts_with(|c: char| c.is_ascii_digit() || c == '-') => {
                 Err(error)
             }
-            Err(_) => Ok(Self::Named(text.to_owned())),
+            Err(_) => Ok(text.parse().map_or_else(|_| Self::Named(text.to_owned()), Self::External)),
+        }
+    }
+}
+
+impl fmt::Display for JobRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(name) => name.fmt(f),
+            Self::Named(name) => name.fmt(f),
+            Self::External(name) => name.fmt(f),
         }
     }
 }
@@ -41,15 +54,6 @@ impl FromStr for JobRef {
 impl From<JobName> for JobRef {
     fn from(name: JobName) -> Self {
         Self::Number(name)
-    }
-}
-
-impl fmt::Display for JobRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => number.fmt(f),
-            Self::Named(name) => f.write_str(name),
-        }
     }
 }
 
@@ -63,8 +67,9 @@ pub(crate) fn number(client: &mut Client, job: &JobRef) -> Result<JobName, Failu
 pub(crate) fn numbers(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<JobName>, Failure> {
     let named = |job: &JobRef| match job {
         JobRef::Named(name) => Some(name.clone()),
-        JobRef::Number(_) => None,
+        JobRef::Number(_) | JobRef::External(_) => None,
     };
+    let mut external = external(client, jobs)?.into_iter();
     let names: Vec<String> = jobs.iter().filter_map(named).collect();
     let mut found = Vec::new();
     if !names.is_empty() {
@@ -77,8 +82,26 @@ pub(crate) fn numbers(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<JobNam
     let number = |job: &JobRef| match job {
         JobRef::Number(name) => name.clone(),
         JobRef::Named(_) => JobName::from(found.next().unwrap_or_default()),
+        JobRef::External(_) => JobName::from(external.next().unwrap_or_default()),
     };
     Ok(jobs.iter().map(number).collect())
+}
+
+/// The numbers of those that are named as their workload managers name them.
+fn external(client: &mut Client, jobs: &[JobRef]) -> Result<Vec<u64>, Failure> {
+    let external = |job: &JobRef| match job {
+        JobRef::External(name) => Some(name.clone()),
+        JobRef::Number(_) | JobRef::Named(_) => None,
+    };
+    let names: Vec<ExternalName> = jobs.iter().filter_map(external).collect();
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let count = names.len();
+    match client.ask(&Request::Externals { names })? {
+        Reply::Externals(jobs) if jobs.len() == count => Ok(jobs),
+        other => Err(unexpected(&other)),
+    }
 }
 
 /// The pieces of a list between commas; those within brackets do not part them.

@@ -5,6 +5,7 @@ pub(crate) mod bounds;
 pub(crate) mod child;
 pub(crate) mod described;
 pub(crate) mod endings;
+pub(crate) mod external;
 pub(crate) mod finished;
 pub(crate) mod gates;
 pub(crate) mod lingering;

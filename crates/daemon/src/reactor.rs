@@ -17,6 +17,7 @@ mod figures;
 mod finish;
 mod gates;
 mod house;
+mod in_place;
 mod keeper;
 mod named;
 mod neighbours;

@@ -272,6 +272,7 @@ pub fn jobs(of: &[ReportView]) -> Sheet {
     sheet.whole("samples", of, |job| Some(job.samples));
     sheet.whole("array_id", of, |job| job.array_id);
     sheet.whole("array_index", of, |job| job.array_index.map(u64::from));
+    sheet.text("external", of, |job| job.external.clone());
     sheet
 }
 

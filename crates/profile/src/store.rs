@@ -531,6 +531,17 @@ impl Store {
         Ok(found.first().copied())
     }
 
+    /// The jobs whose name in a workload manager is this one or a part of it, the latest first, at most `count`.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn external(&self, name: &str, count: u32) -> Result<Vec<JobRow>, StoreError> {
+        // Parts come behind a dot, and `/` is the next character.
+        let (from, to) = (format!("{name}."), format!("{name}/"));
+        let sql = "WHERE external = ?1 OR (external >= ?2 AND external < ?3) ORDER BY job DESC LIMIT ?4";
+        self.jobs(sql, &[&name, &from, &to, &count])
+    }
+
     /// The last `count` jobs of a user, or of all, oldest first.
     ///
     /// # Errors

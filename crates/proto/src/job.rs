@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::external::ExternalName;
 use crate::terms::{After, Terms};
 
 /// The class of a job, as asked for and as shown.
@@ -113,6 +114,9 @@ pub struct JobSpec {
     /// at what a client wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopted: Option<Adopted>,
+    /// The name that the job has in a workload manager which dispatched it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external: Option<ExternalName>,
 }
 
 /// Processes that ran before they were a job.
@@ -129,6 +133,16 @@ pub struct Adopted {
     /// An operator asked: those of other users are taken in as well.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub any_user: bool,
+    /// Set where they stay in the groups that a workload manager made for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_place: Option<InPlace>,
+}
+
+/// Processes that stay where a workload manager put them: they are held one by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct InPlace {
+    /// That manager bound them to PUs, which pinfold leaves as they are.
+    pub bound: bool,
 }
 
 impl Adopted {

@@ -182,6 +182,9 @@ pub struct JobView {
     /// Its index there.
     #[serde(default)]
     pub array_index: Option<u32>,
+    /// The name that it has in the workload manager which dispatched it.
+    #[serde(default)]
+    pub external: Option<String>,
     /// Anonymous and shared memory it holds now.
     pub memory_bytes: Option<u64>,
     /// What it has in swap now.
@@ -424,6 +427,9 @@ pub struct ReportView {
     /// Its index there.
     #[serde(default)]
     pub array_index: Option<u32>,
+    /// The name that it has in the workload manager which dispatched it.
+    #[serde(default)]
+    pub external: Option<String>,
     /// When it was asked for, in Unix seconds.
     pub submitted_s: f64,
     /// When it started.

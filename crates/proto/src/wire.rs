@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::array::JobName;
 use crate::exit::ExitCode;
+use crate::external::ExternalName;
 use crate::host::HostView;
 use crate::job::{Ending, JobSpec};
 use crate::start::{Start, StartOf};
@@ -54,6 +55,20 @@ pub enum Request {
         which: Adoptee,
         /// The job; its name and its command are theirs where it says none. Boxed as in `Submit`.
         spec: Box<JobSpec>,
+        /// They stay in the groups that a workload manager made; if a job of theirs by the external name of `spec` runs
+        /// or waits already, they become part of it.
+        #[serde(default)]
+        in_place: bool,
+    },
+    /// Wait until a job that was adopted has started. Answered by `Begun`.
+    Begin {
+        /// The job.
+        job: u64,
+    },
+    /// Which jobs have these names in their workload managers. Answered by `Externals`.
+    Externals {
+        /// The names.
+        names: Vec<ExternalName>,
     },
     /// What another keeper would need in the sender's place. Not answered.
     Keep {
@@ -406,6 +421,15 @@ pub enum Reply {
         /// How many processes it is made of.
         processes: u64,
     },
+    /// To `Begin`: the job has started.
+    Begun {
+        /// The job.
+        job: u64,
+        /// Variables for the environment of its processes.
+        variables: Vec<(String, String)>,
+    },
+    /// To `Externals`: the job that each name means.
+    Externals(Vec<u64>),
     /// The job may start: make its process and name it by `Child`.
     Grant {
         /// The job.

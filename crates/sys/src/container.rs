@@ -52,7 +52,7 @@ pub(crate) use limits::is_device;
 pub use measure::{Detail, Measure, Stalls};
 pub use memory::HeldMemory;
 pub use rescue::{Rescue, Rescued, rescue, rescue_instance};
-pub use taken::Taken;
+pub use taken::{InPlace, Taken};
 
 pub(crate) use family::parse_mark;
 pub(crate) use grouped::members_below as grouped_members;
@@ -195,6 +195,8 @@ struct Tree {
 #[derive(Debug)]
 pub struct Containers {
     shared: Arc<Shared>,
+    /// That of jobs whose processes stay in the groups of another manager: without groups, in every mode.
+    in_place: Arc<Shared>,
 }
 
 /// The container of one job.
@@ -225,6 +227,8 @@ pub struct Container {
     meant: Option<Shape>,
     /// Whether its processes ran before: what they held then is charged to the groups that they were in.
     taken: bool,
+    /// Whether another manager says on which PUs its processes run.
+    bound_elsewhere: bool,
 }
 
 impl Containers {
@@ -233,7 +237,8 @@ impl Containers {
     /// A controller that turns out not to be available after all is left out, and the plan is decided again
     /// without it: read [`Containers::plan`] afterwards.
     pub fn open(plan: Plan, roots: Roots, instance: &str) -> Result<Self, ContainerError> {
-        Ok(Self { shared: Arc::new(Shared::open(plan, roots, instance)?) })
+        let in_place = Arc::new(Shared::without_groups(&plan, &roots, instance)?);
+        Ok(Self { shared: Arc::new(Shared::open(plan, roots, instance)?), in_place })
     }
 
     /// Whether any group of this instance is in the kernel; where the plan has no groups there is nothing to ask.
@@ -244,6 +249,11 @@ impl Containers {
             matches!(Group::open(&path, roots.fake.clone()), Ok(Some(_)))
         };
         plan.hierarchies.is_empty() || plan.hierarchies.iter().any(is_there)
+    }
+
+    /// What holds a job: no groups, if its processes stay where another manager put them.
+    fn shared_for(&self, job: u64) -> &Arc<Shared> {
+        if self.in_place.is_taken(job) { &self.in_place } else { &self.shared }
     }
 
     /// The plan in force.
@@ -261,18 +271,19 @@ impl Containers {
     /// Makes the container of a job, empty. One that is left from an earlier life is removed first when it is
     /// empty, and [`ContainerError::Occupied`] otherwise.
     pub fn create(&self, job: u64, shape: &Shape) -> Result<Container, ContainerError> {
-        let spare = self.shared.take_spare(job, shape);
+        let shared = self.shared_for(job);
+        let spare = shared.take_spare(job, shape);
         let Spare { groups, doors, cpus, nodes, share, limit, limits, .. } = match spare {
             Some(spare) => spare,
-            None => Spare::fresh(job, self.shared.make_groups(job)?),
+            None => Spare::fresh(job, shared.make_groups(job)?),
         };
-        let mut container = Container { groups, doors, ..Container::bare(job, &self.shared) };
+        let mut container = Container { groups, doors, ..Container::bare(job, shared) };
         (container.cpus, container.share, container.limit) = (Some(cpus), Some(share), Some(limit));
         (container.nodes, container.high, container.limits) = (Some(nodes), Some(None), Some(limits));
-        if self.shared.levels.is_empty() {
-            container.family = Some(Mutex::new(self.shared.family(job)));
+        if shared.levels.is_empty() {
+            container.family = Some(Mutex::new(shared.family(job)));
         }
-        let early = if self.shared.have_doors() { Ok(()) } else { container.make_tree(true) };
+        let early = if shared.have_doors() { Ok(()) } else { container.make_tree(true) };
         if let Err(error) = early.and_then(|()| container.shape(shape)) {
             // The failure is what the caller needs to hear; what could not be removed shows in list().
             let _ = container.remove_groups();
@@ -285,14 +296,14 @@ impl Containers {
     /// there are no groups: the process is taken only if its environment names the job, as its number may have
     /// been given to another one since.
     pub fn adopt(&self, job: u64, main_pid: Option<u32>) -> Result<Option<Container>, ContainerError> {
-        if self.shared.levels.is_empty() {
-            let mut family = self.shared.family(job);
+        let shared = self.shared_for(job);
+        if shared.levels.is_empty() {
+            let mut family = shared.family(job);
             if let Some(pid) = main_pid {
-                family.take_in_if_marked(&self.shared.proc, pid)?;
+                family.take_in_if_marked(&shared.proc, pid)?;
             }
-            let alive = !family.scan_all(&self.shared.proc)?.is_empty();
-            let container =
-                Container { family: Some(Mutex::new(family)), ..Container::bare(job, &self.shared) };
+            let alive = !family.scan_all(&shared.proc)?.is_empty();
+            let container = Container { family: Some(Mutex::new(family)), ..Container::bare(job, shared) };
             return Ok(alive.then_some(container));
         }
         let Some(groups) = self.shared.find_groups(job)? else { return Ok(None) };
@@ -353,6 +364,7 @@ impl Container {
             high: None,
             meant: None,
             taken: shared.is_taken(job),
+            bound_elsewhere: shared.is_bound_elsewhere(job),
         }
     }
 

@@ -62,8 +62,8 @@ pub(crate) fn ask(dial: &Dial, which: &Elsewhere, command: &Command) -> Result<(
 fn number_of(job: &JobRef) -> Result<u64, Failure> {
     match job {
         JobRef::Number(number) => Ok(number.job),
-        JobRef::Named(name) => {
-            let text = format!("`{name}`: jobs of other hosts are named by their numbers; `status` has them");
+        JobRef::Named(_) | JobRef::External(_) => {
+            let text = format!("`{job}`: jobs of other hosts are named by their numbers; `status` has them");
             Err(Failure::new(ExitCode::Usage, text))
         }
     }
@@ -74,6 +74,7 @@ fn is_meant(named: &JobRef, job: &JobView) -> bool {
     match named {
         JobRef::Number(number) => number.job == job.job || Some(number.job) == job.array_id,
         JobRef::Named(name) => *name == job.name,
+        JobRef::External(name) => job.external.as_deref() == Some(name.as_str()),
     }
 }
 

@@ -13,14 +13,14 @@ pub(crate) struct AfterArgs(Vec<(AfterEnd, JobRef)>);
 impl AfterArgs {
     /// Whether a job is named otherwise than by its number: then the daemon has to be asked.
     pub(crate) fn has_names(&self) -> bool {
-        self.0.iter().any(|(_, job)| matches!(job, JobRef::Named(_)))
+        self.0.iter().any(|(_, job)| !matches!(job, JobRef::Number(_)))
     }
 
     /// Those that are named by numbers.
     pub(crate) fn numbers(&self) -> Vec<After> {
         let number = |(end, job): &(AfterEnd, JobRef)| match job {
             JobRef::Number(job) => Some(After { end: *end, job: job.clone() }),
-            JobRef::Named(_) => None,
+            JobRef::Named(_) | JobRef::External(_) => None,
         };
         self.0.iter().filter_map(number).collect()
     }

@@ -66,3 +66,4 @@ mod text;
 mod users;
 mod wait;
 mod wire;
+mod wlm;

@@ -107,6 +107,8 @@ pub(crate) fn is_question(request: &Request) -> bool {
         Request::Status { .. }
             | Request::Members { .. }
             | Request::Named { .. }
+            | Request::Externals { .. }
+            | Request::Begin { .. }
             | Request::Why { .. }
             | Request::Report { .. }
             | Request::Lengths { .. }
@@ -142,6 +144,8 @@ fn of_question(request: &Request, load: Load) -> usize {
             named + if lists && !pieces { STORE_READ } else { 0 }
         }
         Request::Wait { jobs } => jobs.len(),
+        // Each looks at all that were adopted, and at some in the store.
+        Request::Externals { names } => names.len() * (STORE_READ / 16 + load.jobs / 256),
         Request::Lengths { commands } => commands.len(),
         Request::Named { names } => each_job + names.len().saturating_mul(NAME_READ),
         Request::Starts => each_job + FILES_READ,
@@ -161,6 +165,7 @@ pub(crate) fn refusal(request: &Request) -> Option<String> {
         Request::Report { select: Select::Jobs(jobs), .. } => ("jobs", jobs.len(), JOBS_NAMED_MAX),
         Request::Lengths { commands } => ("commands", commands.len(), COMMANDS_MAX),
         Request::Named { names } => ("names", names.len(), NAMES_READ_MAX),
+        Request::Externals { names } => ("names", names.len(), crate::jobs::external::NAMES_MAX),
         Request::SetAside(asked) => ("users", asked.users.len(), USERS_MAX),
         Request::ConfigSet { changes } => ("changes", changes.len(), CHANGES_MAX),
         _ => return None,
@@ -218,7 +223,7 @@ mod tests {
             (Request::Starts, 13_141),
             (Request::Doctor, 641),
             (Request::Audit { verify: true }, 641),
-            (Request::Adopt { which: Adoptee::Process(1), spec: Box::default() }, 25_129),
+            (Request::Adopt { which: Adoptee::Process(1), spec: Box::default(), in_place: false }, 25_129),
             (Request::SetAside(SetAside::default()), 12_629),
             (Request::ConfigSet { changes: Vec::new() }, 12_629),
             (Request::Control { job: 1, verb: Verb::Hold }, 129),

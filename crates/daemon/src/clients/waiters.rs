@@ -18,6 +18,8 @@ const WAITED_FOR_MAX: usize = 1_000_000;
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     waiters: Vec<Waiter>,
+    /// Which connection waits for the start of which job.
+    starts: Vec<(ConnectionId, JobId)>,
 }
 
 #[derive(Debug)]
@@ -39,12 +41,17 @@ impl Waiters {
         jobs: usize,
     ) -> Result<(), Refusal> {
         let refuse = |text: String| Err((ErrorCode::Refused, text));
-        if self.waiters.iter().filter(|waiter| waiter.id == id).count() >= WAITS_MAX {
+        let starts = self.starts.iter().filter(|(waiting, _)| *waiting == id).count();
+        if self.waiters.iter().filter(|waiter| waiter.id == id).count() + starts >= WAITS_MAX {
             return refuse(format!("{WAITS_MAX} waits on one connection are the most"));
         }
         let is_own = |waiter: &&Waiter| server.peer(waiter.id).is_some_and(|peer| peer.uid == uid);
         let own = self.waiters.iter().filter(is_own);
-        let (waits, jobs) = own.fold((1, jobs), |(waits, jobs), own| (waits + 1, jobs + own.wanted.len()));
+        let is_its =
+            |(waiting, _): &&(ConnectionId, JobId)| server.peer(*waiting).is_some_and(|peer| peer.uid == uid);
+        let starts = self.starts.iter().filter(is_its).count();
+        let (waits, jobs) =
+            own.fold((1 + starts, jobs), |(waits, jobs), own| (waits + 1, jobs + own.wanted.len()));
         if waits > WAITS_OF_USER_MAX || jobs > WAITED_FOR_MAX {
             let text =
                 format!("{waits} waits of yours for {jobs} jobs are too many: {WAITS_OF_USER_MAX} for");
@@ -56,6 +63,16 @@ impl Waiters {
     /// One waits for these jobs, of which `open` are not over.
     pub(crate) fn add(&mut self, id: ConnectionId, open: BTreeSet<JobId>, wanted: Vec<u64>) {
         self.waiters.push(Waiter { id, open, wanted });
+    }
+
+    /// One waits for the start of a job.
+    pub(crate) fn waits_for_start(&mut self, id: ConnectionId, job: JobId) {
+        self.starts.push((id, job));
+    }
+
+    /// A job has started, or is over: those that waited for its start; once.
+    pub(crate) fn started(&mut self, job: JobId) -> Vec<ConnectionId> {
+        self.starts.extract_if(.., |(_, waited)| *waited == job).map(|(id, _)| id).collect()
     }
 
     /// A job is over.
@@ -74,5 +91,6 @@ impl Waiters {
     /// A connection is gone.
     pub(crate) fn forget(&mut self, id: ConnectionId) {
         self.waiters.retain(|waiter| waiter.id != id);
+        self.starts.retain(|(waiting, _)| *waiting != id);
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use pinfold_proto::view::FindingView;
-use pinfold_sys::container::{Containers, Taken};
+use pinfold_sys::container::{Containers, InPlace, Taken};
 use pinfold_sys::mode::{Plan, Roots};
 use pinfold_sys::spawn::{self, Side};
 use rustix::fs::{FlockOperation, flock};
@@ -119,10 +119,11 @@ impl Guard {
     }
 
     /// The processes of a job ran before, and their environment does not tell whose they are.
-    pub(crate) fn takes_in(&mut self, job: u64, processes: &[(u32, u64)]) {
+    pub(crate) fn takes_in(&mut self, job: u64, processes: &[(u32, u64)], in_place: bool) {
         self.taken.insert(job);
         let words: Vec<String> = processes.iter().map(|(pid, start)| format!(" {pid} {start}")).collect();
-        self.say(&format!("take {job}{}\n", words.concat()));
+        let verb = if in_place { "stay" } else { "take" };
+        self.say(&format!("{verb} {job}{}\n", words.concat()));
     }
 
     /// A job is over.
@@ -201,7 +202,7 @@ fn topic(line: &str) -> Option<(u64, u8)> {
         "freeze" | "thaw" => 0,
         "slow" | "grow" => 1,
         "near" | "far" => 2,
-        "take" | "left" => 3,
+        "take" | "stay" | "left" => 3,
         _ => return None,
     };
     Some((words.next()?.parse().ok()?, kind))
@@ -231,12 +232,13 @@ fn watch(lines: PipeReader, scene: &Scene) {
         let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
         match (verb, number(), number()) {
             (Some("done"), ..) => return,
-            (Some("take"), Some(job), first) => {
+            (Some(verb @ ("take" | "stay")), Some(job), first) => {
                 let rest = std::iter::from_fn(&mut number);
                 let numbers: Vec<u64> = first.into_iter().chain(rest).collect();
                 let process = |pair: &[u64]| Some((u32::try_from(pair[0]).ok()?, pair[1]));
                 let processes = numbers.chunks_exact(2).filter_map(process).collect();
-                held.taken.insert(job, Taken { processes, ..Taken::default() });
+                let in_place = (verb == "stay").then(InPlace::default);
+                held.taken.insert(job, Taken { processes, in_place, ..Taken::default() });
             }
             (Some("left"), Some(job), _) => drop(held.taken.remove(&job)),
             (Some(verb @ ("freeze" | "slow" | "near")), Some(job), pid) => {
@@ -270,7 +272,8 @@ fn taken_over(state: &Path) -> bool {
 
 fn let_go(scene: &Scene, held: &Held) {
     // A rescue was faster, and nobody would remove what is made here.
-    if !Containers::are_left(&scene.plan, &scene.roots, &scene.instance) {
+    let in_place = held.taken.values().any(|taken| taken.in_place.is_some());
+    if !in_place && !Containers::are_left(&scene.plan, &scene.roots, &scene.instance) {
         return;
     }
     let Ok(containers) = Containers::open(scene.plan.clone(), scene.roots.clone(), &scene.instance) else {

@@ -18,10 +18,12 @@ pub(crate) fn described(
     which: &Adoptee,
     mut spec: JobSpec,
     found: &[ProcessStat],
+    in_place: bool,
 ) -> Result<JobSpec, Refusal> {
     let layout = spec.layout.as_ref();
     let not_for_these = [
-        ("a directory in memory (--tmp)", spec.tmp_bytes.is_some()),
+        // A manager's hook hands its path on, before the command executes.
+        ("a directory in memory (--tmp)", spec.tmp_bytes.is_some() && !in_place),
         ("a directory on a disk (--disk)", spec.disk_bytes.is_some()),
         ("a /tmp of its own (--private-tmp)", spec.private_tmp),
         ("a network of its own (--no-network)", spec.no_network),

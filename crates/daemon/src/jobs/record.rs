@@ -343,7 +343,8 @@ pub(crate) fn confined(spec: &JobSpec, given: &CpuSet) -> CpuSet {
 
 /// Whether a job ends with its keeper.
 pub(crate) fn is_tied(spec: &JobSpec) -> bool {
-    spec.allocation.as_ref().is_some_and(|allocation| allocation.manager.is_some())
+    // What was adopted has no keeper; its manager ends its processes itself.
+    spec.adopted.is_none() && spec.allocation.as_ref().is_some_and(|allocation| allocation.manager.is_some())
 }
 
 /// Whether a job asks for it.

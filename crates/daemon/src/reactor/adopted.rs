@@ -12,7 +12,7 @@ use pinfold_proto::row::{JobRow, ProcessId, ProcessesFrom};
 use pinfold_proto::wire::{Adoptee, ErrorCode, Reply};
 use pinfold_proto::{Adopted, Ending, JobSpec};
 use pinfold_sys::adoptee::{self, Processes, Standing};
-use pinfold_sys::container::{Container, ContainerError, Entered, Shape, Taken};
+use pinfold_sys::container::{Container, ContainerError, Entered, InPlace, Shape, Taken};
 use pinfold_sys::managers;
 use pinfold_sys::mode::{Mode, Roots};
 use pinfold_sys::peer::{self, Peer};
@@ -33,7 +33,8 @@ const ROUNDS_MAX: usize = 64;
 
 /// What containers are to know of a job whose processes ran before.
 pub(crate) fn taken(adopted: &Adopted) -> Taken {
-    Taken { processes: adopted.processes.clone(), before_ticks: adopted.before_ticks }
+    let in_place = adopted.in_place.map(|one| InPlace { bound: one.bound });
+    Taken { processes: adopted.processes.clone(), before_ticks: adopted.before_ticks, in_place }
 }
 
 impl Daemon {
@@ -44,14 +45,25 @@ impl Daemon {
         user: Peer,
         which: &Adoptee,
         spec: JobSpec,
+        in_place: bool,
     ) -> Result<(), Refusal> {
-        let (found, owner) = self.adoptees(user, which)?;
-        let mut spec = described::described(&self.ctx, which, spec, &found)?;
+        let (mut found, owner) = self.adoptees(user, which, in_place)?;
+        // Of a task that waits in its manager's hook, the hook itself is no part.
+        found.retain(|stat| !in_place || stat.pid != user.pid || found_first(which) == Some(user.pid));
+        let mut spec = described::described(&self.ctx, which, spec, &found, in_place)?;
         let any_user = rights::is_operator(&self.ctx.configured.config, user);
         spec.adopted.iter_mut().for_each(|adopted| adopted.any_user = any_user);
         bounds::within_bounds(&spec)?;
         let bounds = allocation::bounds_around(&self.ctx, found[0].pid);
         spec.allocation = None;
+        if in_place {
+            self.admit_in_place(user, &found, &mut spec)?;
+            if self.join_in_place(id, owner, &found, &spec)? {
+                return Ok(());
+            }
+        } else {
+            spec.external = None;
+        }
         self.clients.askers.stay_within_bounds(
             &self.ctx,
             &self.jobs.table,
@@ -90,7 +102,12 @@ impl Daemon {
     }
 
     /// The processes that are meant, the first one named first, each such as may be taken in; and whose that one is.
-    fn adoptees(&mut self, user: Peer, which: &Adoptee) -> Result<(Vec<ProcessStat>, u32), Refusal> {
+    fn adoptees(
+        &mut self,
+        user: Peer,
+        which: &Adoptee,
+        in_place: bool,
+    ) -> Result<(Vec<ProcessStat>, u32), Refusal> {
         let named = match which {
             Adoptee::Process(pid) => vec![*pid],
             Adoptee::Group(path) => self.in_group(path)?,
@@ -119,6 +136,9 @@ impl Daemon {
         let kept = self.kept_processes();
         for (stat, standing) in &found {
             self.may_adopt(user, stat, *standing, is_named.contains(&stat.pid), &kept)?;
+            if !in_place {
+                self.stays_with_its_manager(user, stat.pid)?;
+            }
         }
         let owner = found[0].1.user;
         let found: Vec<ProcessStat> = found.into_iter().map(|(stat, _)| stat).collect();
@@ -187,6 +207,13 @@ impl Daemon {
             Some((false, job)) => return refuse(&format!("is part of job {job} of another daemon already")),
             None => {}
         }
+        Ok(())
+    }
+
+    /// Whether a process may be moved out of the groups of a workload manager, for this user.
+    fn stays_with_its_manager(&self, user: Peer, pid: u32) -> Result<(), Refusal> {
+        let refuse = |text: &str| Err((ErrorCode::Refused, format!("process {pid} {text}")));
+        let operator = rights::is_operator(&self.ctx.configured.config, user);
         let environ = self.ctx.proc.environ(pid).ok().flatten().unwrap_or_default();
         let by_groups = managers::of_process(&self.ctx.proc, pid);
         match by_groups.or_else(|| adoptee::manager(&environ).map(str::to_owned)) {
@@ -214,6 +241,11 @@ impl Daemon {
         // What a process found in its environment, it may have long after the job.
         let lives = self.jobs.table.get(&JobId(job)).is_some_and(|live| live.has_started());
         (instance == self.ctx.instance && lives && self.is_rootless()).then_some((true, job))
+    }
+
+    /// Whether the processes of a job are known one by one.
+    fn knows_each(&self, adopted: &Adopted) -> bool {
+        self.is_rootless() || adopted.in_place.is_some()
     }
 
     fn is_rootless(&self) -> bool {
@@ -246,7 +278,7 @@ impl Daemon {
     pub(super) fn restore_adopted(&mut self, row: &JobRow) -> bool {
         let Some(adopted) = row.spec.adopted.as_ref().filter(|_| !self.ctx.rebooted) else { return false };
         self.ctx.containers.takes_in(row.job, taken(adopted));
-        self.host.guard.takes_in(row.job, &adopted.processes);
+        self.host.guard.takes_in(row.job, &adopted.processes, adopted.in_place.is_some());
         let alive =
             |&(pid, start_ticks): &(u32, u64)| is_alive(&self.ctx.proc, ProcessId { pid, start_ticks });
         adopted.processes.iter().any(alive)
@@ -355,11 +387,11 @@ impl Daemon {
             sum(|stat| stat.system_ticks + stat.children_system_ticks),
         );
         // Groups know who is in them, so that one is enough to remember.
-        let kept = if self.is_rootless() { PROCESSES_MAX } else { 1 };
+        let kept = if self.knows_each(&adopted) { PROCESSES_MAX } else { 1 };
         adopted.processes = entered.iter().take(kept).map(|stat| (stat.pid, stat.start_ticks)).collect();
         self.ctx.containers.takes_in(job.0, taken(&adopted));
         container.used_before(adopted.before_ticks);
-        self.host.guard.takes_in(job.0, &adopted.processes);
+        self.host.guard.takes_in(job.0, &adopted.processes, adopted.in_place.is_some());
         let now_us = self.ctx.clock.now_us();
         entered.iter().for_each(|stat| self.meters.processes.bind(job, stat.pid, now_us));
         let live = self.jobs.table.get_mut(&job)?;
@@ -371,6 +403,7 @@ impl Daemon {
         self.outbox.journal.touch(job);
         self.watch_container(job);
         self.watch_adopted(job);
+        self.answer_starts(job);
         Some(Event::Carried(job, action))
     }
 
@@ -439,6 +472,14 @@ impl Daemon {
             && stat.pid != std::process::id()
             && !kept.contains(&(stat.pid, stat.start_ticks))
             && self.managed(stat.pid).is_none_or(|whose| whose == (true, job.0))
+    }
+}
+
+/// The process that was named.
+fn found_first(which: &Adoptee) -> Option<u32> {
+    match which {
+        Adoptee::Process(pid) => Some(*pid),
+        Adoptee::Group(_) => None,
     }
 }
 

@@ -21,7 +21,7 @@ use crate::clients::{projects, rights, vouch};
 use crate::core::event::Wanted;
 use crate::core::{Refusal, denied, store_failed};
 use crate::host::sets;
-use crate::jobs::JobRecord;
+use crate::jobs::{JobRecord, external};
 use crate::meters::{memory, numa, readings};
 use crate::reactor::Daemon;
 use crate::reactor::reports::OVER_SHOWN;
@@ -42,6 +42,10 @@ impl Daemon {
                 .members_named(&self.ctx, &mut self.outbox.journal, user, &names)
                 .map(Reply::Members),
             Request::Named { names } => self.named(user, &names).map(Reply::Named),
+            Request::Externals { names } => {
+                let (table, journal) = (&self.jobs.table, &mut self.outbox.journal);
+                external::jobs_named(&self.ctx, table, journal, user, &names).map(Reply::Externals)
+            }
             Request::Why { job, at_us } => self.why(user, JobId(job), at_us).map(Reply::Why),
             Request::Report { select, series, processes, threads, files, all, .. } => {
                 let wanted = Wanted { series, processes, threads, files };
@@ -302,6 +306,12 @@ impl Daemon {
             numbers.into_iter().map(|(name, value)| NumberView { name: name.to_owned(), value }).collect();
         if let Some(adopted) = &row.spec.adopted {
             let value = match is_live && row.started_us.is_none() {
+                true if adopted.in_place.is_some() => {
+                    format!(
+                        "{}, which waits in its workload manager's hook until it may start",
+                        adopted.named()
+                    )
+                }
                 true => format!("{}, which runs on outside until it may start", adopted.named()),
                 false => adopted.named(),
             };

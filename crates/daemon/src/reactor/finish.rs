@@ -179,6 +179,7 @@ impl Daemon {
         );
         self.clients.waiters.job_over(job);
         self.answer_waiters(lasting);
+        self.answer_starts(job);
     }
 
     /// A job has no process any more, as it is over or waits again: what belongs to one run of it goes, its container and

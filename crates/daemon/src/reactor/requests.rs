@@ -90,8 +90,13 @@ impl Daemon {
                     self.requested_with_names(id, request);
                 }
             }
-            Request::Adopt { which, spec } => {
-                if let Err(refusal) = self.adopt_for(id, user, &which, *spec) {
+            Request::Adopt { which, spec, in_place } => {
+                if let Err(refusal) = self.adopt_for(id, user, &which, *spec, in_place) {
+                    self.outbox.refuse(id, refusal);
+                }
+            }
+            Request::Begin { job } => {
+                if let Err(refusal) = self.begin_for(id, user, JobId(job)) {
                     self.outbox.refuse(id, refusal);
                 }
             }

@@ -23,7 +23,7 @@ impl Daemon {
         mut spec: JobSpec,
         pid: Option<u32>,
     ) {
-        spec.adopted = None;
+        (spec.adopted, spec.external) = (None, None);
         let bounded = bounds::within_bounds(&spec)
             .and_then(|()| arrays::has_room_in_array(&self.clients.arriving, id, &spec))
             .and_then(|()| {

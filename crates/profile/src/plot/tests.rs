@@ -62,6 +62,7 @@ fn view(series: Option<Vec<PointView>>) -> ReportView {
         priority: 10,
         cpus: None,
         array_id: None,
+        external: None,
         array_index: None,
         submitted_s: 0.0,
         started_s: Some(0.0),

@@ -22,7 +22,7 @@ const BAR: usize = 24;
 pub fn write_report(view: &ReportView, out: &mut dyn Write) -> io::Result<()> {
     let member = match (view.array_id, view.array_index) {
         (Some(array), Some(index)) => format!(" ({array}_{index})"),
-        _ => String::new(),
+        _ => view.external.as_ref().map_or(String::new(), |name| format!(" ({})", plain(name))),
     };
     writeln!(out, "job {}{member}  {}  {}", view.job, plain(&view.name), end(view))?;
     let mut line = |name: &str, text: String| writeln!(out, "  {name:<10} {text}");

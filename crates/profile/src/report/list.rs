@@ -166,7 +166,7 @@ fn status_row(job: &JobView, now_s: f64) -> Vec<Cell> {
         bytes(job.swap_bytes.filter(|&bytes| bytes > 0)),
         Cell::new(&since(job, now_s)),
         Cell::new(&cut(&job.user, 12)),
-        Cell::new(&cut(&job.name, 24)),
+        Cell::new(&cut(job.external.as_ref().unwrap_or(&job.name), 24)),
         optional(job.reason.as_deref()),
     ]
 }

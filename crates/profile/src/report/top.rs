@@ -165,7 +165,7 @@ fn row(
         bar(precise(held) / precise(budget_bytes.max(1)), 12),
         job.swap_bytes.filter(|&bytes| bytes > 0).map_or(String::new(), size),
         duration(until_s - job.started_s.unwrap_or(job.submitted_s)),
-        job.name.clone(),
+        job.external.as_ref().unwrap_or(&job.name).clone(),
     ]
     .map(|text| Cell::new(&text))
     .into()

@@ -10,7 +10,7 @@ use rusqlite::Row;
 use super::fields::{Binder, Fields};
 
 /// The columns of `jobs` that are written with a job's first row and never again.
-pub(super) const JOB_FIXED: [&str; 28] = [
+pub(super) const JOB_FIXED: [&str; 29] = [
     "job",
     "uid",
     "user",
@@ -38,11 +38,12 @@ pub(super) const JOB_FIXED: [&str; 28] = [
     "array_at_most",
     "allocation",
     "disk_bytes",
+    "external",
     "submitted_us",
 ];
 
 /// The columns of `jobs`; the key first.
-pub(super) const JOB: [&str; 95] = [
+pub(super) const JOB: [&str; 96] = [
     "job",
     "uid",
     "user",
@@ -74,6 +75,7 @@ pub(super) const JOB: [&str; 95] = [
     "disk_bytes",
     "adopted",
     "terms",
+    "external",
     "priority",
     "class",
     "state",
@@ -313,6 +315,7 @@ fn bind_spec(spec: &JobSpec, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
     to.put(spec.adopted.as_ref().map(adopted))?;
     let terms = || serde_json::to_string(&spec.terms).expect("texts and numbers always have a JSON form");
     to.put((!spec.terms.is_empty()).then(terms))?;
+    to.put(spec.external.as_ref().map(|name| name.as_str().to_owned()))?;
     Ok(())
 }
 
@@ -442,6 +445,7 @@ fn read_spec(from: &mut Fields<'_, '_>) -> rusqlite::Result<JobSpec> {
         disk_bytes: from.maybe()?,
         adopted: from.maybe_text()?.and_then(|text| serde_json::from_str(&text).ok()),
         terms: from.maybe_text()?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
+        external: from.maybe_text()?.and_then(|text| text.parse().ok()),
     })
 }
 

@@ -13,12 +13,12 @@ use rusqlite::{Connection, OptionalExtension};
 pub(super) const APPLICATION_ID: i32 = 0x5046_4C44;
 
 /// The newest version known here.
-pub(super) const VERSION: u32 = 23;
+pub(super) const VERSION: u32 = 24;
 
 /// What leads from version n to n + 1.
 const STEPS: [&str; VERSION as usize] = [
     TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS, SCRATCH, FILES, REQUEUE, NODES, NETWORK, SHARES,
-    CHECKPOINT, ARRAYS, COUNTS, HOST, LAY, ALLOCATION, DISK, ADOPTED, NEEDED, TERMS, SUSPENDED,
+    CHECKPOINT, ARRAYS, COUNTS, HOST, LAY, ALLOCATION, DISK, ADOPTED, NEEDED, TERMS, SUSPENDED, EXTERNAL,
 ];
 
 /// Version 1: the tables.
@@ -434,6 +434,12 @@ ALTER TABLE jobs ADD COLUMN ended_by TEXT;
 /// Version 23: jobs that a user suspended, which outlasts the daemon.
 const SUSPENDED: &str = "
 ALTER TABLE jobs ADD COLUMN suspended INTEGER NOT NULL DEFAULT 0 CHECK (suspended IN (0, 1));
+";
+
+/// Version 24: the names that jobs have in the workload managers which dispatched them.
+const EXTERNAL: &str = "
+ALTER TABLE jobs ADD COLUMN external TEXT;
+CREATE INDEX jobs_external ON jobs (external) WHERE external IS NOT NULL;
 ";
 
 /// The version of a file; 0 for an empty one.

@@ -24,6 +24,7 @@ const OOM_DAEMON_OMIT: &str = "user.oomd_omit";
 const KEPT_IDLE: &str = "a thread cannot leave the idle class without CAP_SYS_NICE or RLIMIT_NICE of 20";
 const KEPT_WEIGHT: &str = "a weight cannot be raised without CAP_SYS_NICE or RLIMIT_NICE";
 const KEPT_CPUS: &str = "the host lets the job use none of these PUs";
+const KEPT_ELSEWHERE: &str = "its workload manager bound it to PUs, and that stays";
 const KEPT_LIMIT: &str = "the job holds more than that and the kernel cannot take it away without a kill";
 const NO_LIMIT: &str = "nothing here bounds the memory of a job";
 
@@ -87,6 +88,7 @@ impl Container {
     pub(super) fn enter_settings(&self, pid: u32) -> Result<(), ContainerError> {
         let by_processes = |name| self.shared.plan.via(name) == Via::Processes;
         if by_processes(AbilityName::Pin)
+            && !self.bound_elsewhere
             && let Some(cpus) = self.cpus.as_ref().filter(|cpus| !cpus.is_empty())
         {
             self.each_thread_of("bind", || Ok(vec![pid]), |thread| process::bind(thread, cpus))?;
@@ -199,6 +201,9 @@ impl Container {
     }
 
     pub(super) fn bind_processes(&self, cpus: &CpuSet) -> Result<Applied, ContainerError> {
+        if self.bound_elsewhere {
+            return Ok(Applied::Kept(KEPT_ELSEWHERE));
+        }
         let kept = std::cell::Cell::new(false);
         let reached = self.each_thread("bind", |thread| match process::bind(thread, cpus) {
             Err(Errno::INVAL) => {

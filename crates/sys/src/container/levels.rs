@@ -15,7 +15,7 @@ use super::ContainerError;
 use super::spare::Spare;
 use super::taken::Taken;
 use crate::cgroup::{CgroupError, Generation, Group, GroupRemoval};
-use crate::mode::{AbilityName, DAEMON_LEAF, Hierarchy, Plan, Roots, Via, decide};
+use crate::mode::{AbilityName, DAEMON_LEAF, Hierarchy, Mode, Plan, Roots, Via, decide};
 use crate::procfs::Proc;
 
 /// The group below which every instance has its own.
@@ -89,6 +89,13 @@ impl Shared {
         let bounded_late = self.plan.via(AbilityName::Processes) == Via::V2
             || self.tree_level().is_some_and(|tree| tree.hierarchy.carries("io"));
         all.into_iter().all(|name| self.plan.via(name) == Via::V1) && !needed.contains(&None) && !bounded_late
+    }
+
+    /// For jobs that are held by their processes alone, whatever the plan for others is.
+    pub(super) fn without_groups(plan: &Plan, roots: &Roots, instance: &str) -> Result<Self, ContainerError> {
+        // No mode is refused that needs nothing.
+        let plan = decide(&plan.facts, Some(Mode::Rootless)).unwrap_or_else(|_| plan.clone());
+        Self::open(plan, roots.clone(), instance)
     }
 
     pub(super) fn open(plan: Plan, roots: Roots, instance: &str) -> Result<Self, ContainerError> {

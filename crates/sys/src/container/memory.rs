@@ -137,19 +137,21 @@ impl Containers {
     /// A second handle to the same containers, for another thread.
     #[must_use]
     pub fn again(&self) -> Self {
-        Self { shared: std::sync::Arc::clone(&self.shared) }
+        let (shared, in_place) = (&self.shared, &self.in_place);
+        Self { shared: std::sync::Arc::clone(shared), in_place: std::sync::Arc::clone(in_place) }
     }
 
     /// Moves up to `bytes` of one job to swap, as [`Container::page_out`] does, but finds its groups by itself; 0
     /// when the job is over.
     pub fn page_out(&self, job: u64, bytes: u64) -> Result<u64, ContainerError> {
-        let plan = &self.shared.plan;
-        let level = self.shared.roles.memory.and_then(|index| self.shared.levels.get(index));
+        let shared = self.shared_for(job);
+        let plan = &shared.plan;
+        let level = shared.roles.memory.and_then(|index| shared.levels.get(index));
         let group = match level {
             Some(level) => level.instance.child(&group_name(job))?,
             None => None,
         };
-        let taken = self.shared.is_taken(job);
+        let taken = shared.is_taken(job);
         match (plan.via(AbilityName::PageOut), group) {
             // What is charged elsewhere goes by its addresses only.
             (Via::V1 | Via::V2, Some(_)) if taken => match self.adopt(job, None)? {
@@ -169,7 +171,8 @@ impl Containers {
     /// Reads a job's memory back from swap, in long reads: about as fast as the device is, where the page faults of
     /// the job itself would fetch it page by page. Best effort: what does not come this way comes by faults.
     pub fn fetch(&self, job: u64) -> Result<(), ContainerError> {
-        let level = self.shared.roles.memory.and_then(|index| self.shared.levels.get(index));
+        let shared = self.shared_for(job);
+        let level = shared.roles.memory.and_then(|index| shared.levels.get(index));
         let pids = match level {
             Some(level) => match level.instance.child(&group_name(job))? {
                 Some(group) => members_below(&group)?,

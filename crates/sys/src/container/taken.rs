@@ -21,12 +21,22 @@ pub struct Taken {
     pub processes: Vec<(u32, u64)>,
     /// User and system time that they had used before, in clock ticks.
     pub before_ticks: (u64, u64),
+    /// Set where its processes stay in the groups that another manager made for them.
+    pub in_place: Option<InPlace>,
+}
+
+/// How a job is held whose processes stay where another manager put them: one by one, by their descent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct InPlace {
+    /// That manager bound them to PUs, which is not to be overwritten.
+    pub bound: bool,
 }
 
 impl Containers {
     /// Says of a job that its processes ran before; so to be done before it is made or found.
     pub fn takes_in(&self, job: u64, taken: Taken) {
-        self.shared.taken().insert(job, taken);
+        let shared = if taken.in_place.is_some() { &self.in_place } else { &self.shared };
+        shared.taken().insert(job, taken);
     }
 }
 
@@ -38,6 +48,10 @@ impl Shared {
 
     pub(super) fn is_taken(&self, job: u64) -> bool {
         self.taken().contains_key(&job)
+    }
+
+    pub(super) fn is_bound_elsewhere(&self, job: u64) -> bool {
+        self.taken().get(&job).and_then(|taken| taken.in_place).is_some_and(|in_place| in_place.bound)
     }
 
     pub(super) fn forget_taken(&self, job: u64) {

@@ -90,6 +90,7 @@ fn rows_about(running: u64, held: u64) -> Vec<(Request, Came)> {
             (Request::Status { jobs: vec![job], all: false, at_us: None }, denied),
             (Request::Why { job, at_us: None }, denied),
             (Request::Wait { jobs: vec![job] }, denied),
+            (Request::Begin { job }, denied),
         ]);
         let verbs = [
             Verb::Suspend,
@@ -158,6 +159,7 @@ fn nothing_of_another_users(kind: Kind) {
     let adopted = Request::Adopt {
         which: Adoptee::Process(host.job(running).pids.first().copied().unwrap_or(1)),
         spec: Box::new(spec()),
+        in_place: false,
     };
     let said = speak_as(&host, ATTACKER, |mut wire| ask(&mut wire, &adopted));
     assert!(matches!(came(said.first()), Came::Error(_)), "{said:?}");

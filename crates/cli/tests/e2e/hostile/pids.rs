@@ -168,7 +168,7 @@ fn a_number_that_is_anothers_by_the_turn_of_what_was_adopted(kind: Kind) {
             children.trim().parse::<u32>().map_err(|_| format!("{children:?}"))
         });
         let spec = Box::new(JobSpec { held: true, ..spec() });
-        wire.send(&Request::Adopt { which: Adoptee::Process(pid), spec });
+        wire.send(&Request::Adopt { which: Adoptee::Process(pid), spec, in_place: false });
         let job = match wire.hear() {
             Some(Reply::Adopted { job, processes: 2 }) => job,
             other => panic!("both are adopted: {other:?}"),

@@ -70,6 +70,8 @@ fn of_request(request: &Request) -> &'static str {
         Request::Status { .. } => "status of named jobs",
         Request::Members { .. } => "members",
         Request::Named { .. } => "names of jobs",
+        Request::Externals { .. } => "externals",
+        Request::Begin { .. } => "begin",
         Request::Why { .. } => "why",
         Request::Report { .. } => "report",
         Request::Lengths { .. } => "lengths",

@@ -78,7 +78,7 @@ fn cell(now: &StatusView, core: &CoreUse, label: usize, screen: &Screen) -> Stri
             JobClass::Exclusive => "!",
             JobClass::Primary => "",
         };
-        on.push(format!("{sign}{number} {}", plain(&job.name)));
+        on.push(format!("{sign}{number} {}", plain(job.external.as_ref().unwrap_or(&job.name))));
     }
     on.extend((core.others > 0).then(|| format!("{} of others", core.others)));
     let on = if on.is_empty() { "-".to_owned() } else { on.join(", ") };

@@ -1,0 +1,60 @@
+//! `pinfold wlm`: workload managers dispatch, pinfold manages the host.
+//!
+//! Reading order: [`detect`] (what is here), [`install`] (hooks and the lines of configuration), [`enter`] (what a hook asks
+//! before a job executes), [`capacity`] (what managers are told of the host), [`check`] (one job through). Absent here: what
+//! the hooks are ([`pinfold_wlm`]), and any dispatch.
+
+mod capacity;
+mod check;
+mod detect;
+mod enter;
+mod install;
+
+use std::process::ExitCode as ProcessExit;
+
+use clap::{Args, Subcommand};
+use pinfold_wlm::Manager;
+
+use crate::args::JsonArgs;
+use pinfold_client::Dial;
+use pinfold_client::Failure;
+
+#[derive(Debug, Args)]
+pub(crate) struct WlmArgs {
+    #[command(subcommand)]
+    verb: WlmVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum WlmVerb {
+    /// Show which workload managers are here, and what is missing until their jobs come to pinfold
+    Detect(JsonArgs),
+    /// Write a manager's hooks, and print the lines of configuration to add
+    Install(install::InstallArgs),
+    /// Remove a manager's hooks, and the lines that `install --apply` added
+    Uninstall(install::UninstallArgs),
+    /// Run one job through a manager, and say what held
+    Check(check::CheckArgs),
+    /// For hooks: ask for a job of a manager's before it executes, and wait until it may go; prints variables for it
+    Enter(Box<enter::EnterArgs>),
+    /// For hooks: say how much more this host takes
+    Capacity(capacity::CapacityArgs),
+}
+
+/// The manager that is meant.
+fn manager(text: &str) -> Result<Manager, pinfold_wlm::manager::UnknownManager> {
+    text.parse()
+}
+
+/// `pinfold wlm`.
+pub(crate) fn wlm(dial: &Dial, args: &WlmArgs) -> Result<ProcessExit, Failure> {
+    match &args.verb {
+        WlmVerb::Detect(args) => detect::detect(args.json)?,
+        WlmVerb::Install(args) => install::install(dial, args)?,
+        WlmVerb::Uninstall(args) => install::uninstall(args)?,
+        WlmVerb::Check(args) => return check::check(dial, args),
+        WlmVerb::Enter(args) => enter::enter(dial, args)?,
+        WlmVerb::Capacity(args) => capacity::capacity(dial, args)?,
+    }
+    Ok(ProcessExit::SUCCESS)
+}

@@ -1,0 +1,175 @@
+//! `pinfold wlm enter`: what a workload manager's hook does before a job executes. The job is asked for in place, and waited
+//! for until it may go; without a daemon it goes on unmanaged, or waits for one, as its operator chose.
+//!
+//! Its exit status is the hook's to go by: 5, the job was struck off and must not run; all else, it may.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use pinfold_proto::wire::{Adoptee, Reply, Request};
+use pinfold_proto::{ExitCode, ExternalName, JobSpec};
+use pinfold_sys::discover;
+use pinfold_sys::procfs::Proc;
+use pinfold_wlm::identify;
+
+use crate::job::{self, JobOptions};
+use crate::run::say;
+use crate::show::print_text;
+use pinfold_client::Failure;
+use pinfold_client::{Client, Dial, unexpected};
+
+/// How long between two looks for a daemon.
+const LOOK: Duration = Duration::from_millis(500);
+/// So many looks for a daemon that was there a moment ago: it is restarted, or upgraded.
+const LOOKS_FOR_ANOTHER: u32 = 20;
+
+/// What becomes of a job while there is no daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Down {
+    /// It runs unmanaged
+    Run,
+    /// It waits for one
+    Wait,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EnterArgs {
+    /// The job's name in its manager, such as slurm:1234.batch [default: by the environment]
+    #[arg(long, value_name = "NAME")]
+    external: Option<ExternalName>,
+    /// The process that is about to execute the job; its descendants come with it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pid: u32,
+    /// The processors (PUs) that the manager gave to the job here [default: by the environment]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "cores")]
+    pus: Option<u32>,
+    /// What becomes of the job while there is no daemon
+    #[arg(long, value_enum, default_value = "run")]
+    down: Down,
+    #[command(flatten)]
+    options: JobOptions,
+}
+
+/// Why a job goes on without pinfold.
+struct Unmanaged(String);
+
+/// `pinfold wlm enter`.
+pub(super) fn enter(dial: &Dial, args: &EnterArgs) -> Result<(), Failure> {
+    let environment = identify(&|name| std::env::var(name).ok());
+    let told = environment.as_ref().map(|found| found.external.clone());
+    let Some(name) = args.external.clone().or(told) else {
+        let text =
+            "no workload manager is known by this environment; say the job's name there with --external";
+        return Err(Failure::new(ExitCode::Usage, text));
+    };
+    let pus = args.pus.or(environment.and_then(|found| found.pus));
+    match entered(dial, args, &name, pus)? {
+        Ok(variables) => {
+            let plain = |text: &String| !text.contains(['\n', '\0']);
+            let lines = variables.iter().filter(|(name, value)| plain(name) && plain(value));
+            print_text(|out| lines.into_iter().try_for_each(|(name, value)| writeln!(out, "{name}={value}")))
+        }
+        Err(Unmanaged(why)) => {
+            say(&format!("{name} runs unmanaged: {why}"));
+            Ok(())
+        }
+    }
+}
+
+type Variables = Vec<(String, String)>;
+
+fn entered(
+    dial: &Dial,
+    args: &EnterArgs,
+    name: &ExternalName,
+    pus: Option<u32>,
+) -> Result<Result<Variables, Unmanaged>, Failure> {
+    let spec = Box::new(spec(args, name, pus));
+    let adopt = Request::Adopt { which: Adoptee::Process(args.pid), spec, in_place: true };
+    let mut looks = 0;
+    let (mut client, job) = loop {
+        let asked = dial.connect().and_then(|mut client| Ok((client.ask(&adopt)?, client)));
+        match asked {
+            Ok((Reply::Adopted { job, .. }, client)) => break (client, job),
+            Ok((other, _)) => return Err(unexpected(&other)),
+            Err(failure) if args.down == Down::Run || failure.code == ExitCode::Usage => {
+                return Ok(Err(Unmanaged(failure.message)));
+            }
+            Err(failure) => wait_for_daemon(args.pid, &mut looks, name, &failure)?,
+        }
+    };
+    let mut lost = 0;
+    loop {
+        match client.ask(&Request::Begin { job }) {
+            Ok(Reply::Begun { variables, .. }) => return Ok(Ok(variables)),
+            Ok(other) => return Err(unexpected(&other)),
+            Err(failure) if failure.code == ExitCode::NoDaemon => {}
+            Err(failure) if failure.code == ExitCode::Refused => return Err(failure),
+            Err(failure) => return Ok(Err(Unmanaged(failure.message))),
+        }
+        client = match another(dial, args, &mut lost)? {
+            Some(client) => client,
+            None => {
+                return Ok(Err(Unmanaged(format!(
+                    "the daemon went away while job {job} waited for its turn"
+                ))));
+            }
+        };
+    }
+}
+
+/// A daemon in the place of one that went away; `None`: none came for some time.
+fn another(dial: &Dial, args: &EnterArgs, lost: &mut u32) -> Result<Option<Client>, Failure> {
+    loop {
+        *lost += 1;
+        if *lost > LOOKS_FOR_ANOTHER && args.down == Down::Run {
+            return Ok(None);
+        }
+        std::thread::sleep(LOOK);
+        lives(args.pid)?;
+        if let Some(client) = dial.connect_if_there() {
+            return Ok(Some(client));
+        }
+    }
+}
+
+/// Waits before the next look; the first time it is said why.
+fn wait_for_daemon(pid: u32, looks: &mut u32, name: &ExternalName, failure: &Failure) -> Result<(), Failure> {
+    if *looks == 0 {
+        say(&format!("{name} waits: {}", failure.message));
+    }
+    *looks += 1;
+    std::thread::sleep(LOOK);
+    lives(pid)
+}
+
+/// Whether the process that is waited for still lives.
+fn lives(pid: u32) -> Result<(), Failure> {
+    let proc = Proc::open("/proc".as_ref()).map_err(|error| Failure::doing("/proc", &error))?;
+    match proc.stat(pid) {
+        Ok(Some(stat)) if !stat.is_ended() => Ok(()),
+        _ => Err(Failure::new(ExitCode::Failed, format!("process {pid} has ended"))),
+    }
+}
+
+fn spec(args: &EnterArgs, name: &ExternalName, pus: Option<u32>) -> JobSpec {
+    let asked = job::spec(&args.options, &[]);
+    let cores = args.options.cores.or_else(|| cores_of(pus?));
+    JobSpec {
+        name: args.options.name.clone().unwrap_or_default(),
+        directory: String::new(),
+        command: Vec::new(),
+        cores: cores.unwrap_or(1).max(1),
+        external: Some(name.clone()),
+        allocation: None,
+        ..asked
+    }
+}
+
+/// Whole cores for so many PUs, and no more than there are: a manager may be told of more than that.
+fn cores_of(pus: u32) -> Option<u32> {
+    let topology = discover::host().ok()?;
+    // Not those that are usable: the hook is bound as its job is.
+    let (cores, all) = (topology.cores().max(1), u32::try_from(topology.pus().len()).ok()?.max(1));
+    Some(u32::try_from((u64::from(pus) * u64::from(cores)).div_ceil(u64::from(all))).ok()?.clamp(1, cores))
+}

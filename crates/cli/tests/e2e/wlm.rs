@@ -1,0 +1,346 @@
+//! Workload managers' hooks, played by their environments and protocols: a job asks before it executes, waits for its turn,
+//! and is found by the manager's name. The real managers are in `scripts/wlm.sh`.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use pinfold_proto::wire::{Adoptee, ErrorCode, Reply, Request};
+use pinfold_proto::{JobSpec, JobState};
+
+use crate::host::{Host, status_field};
+use crate::kind::{Kind, each_kind};
+use crate::process::Running;
+use crate::users::{as_nobody, shared_in};
+use crate::wait::eventually;
+use crate::wire::Wire;
+
+each_kind!(
+    a_job_waits_in_its_hook,
+    it_stays_in_its_groups,
+    tasks_of_one_job_are_one,
+    names_that_mean_none_or_several,
+    each_environment_gives_a_name,
+    without_a_daemon_it_runs,
+    it_outlives_the_daemon,
+    a_wrapper_of_htcondors,
+    a_hook_of_pbs,
+);
+
+const WAIT: &str = "until [ -e go ]; do sleep 0.05; done; exit 3";
+
+/// The generic starter, as `install` writes it.
+fn starter(host: &Host) -> PathBuf {
+    installed(host, "generic").join("pinfold-starter.sh")
+}
+
+fn installed(host: &Host, manager: &str) -> PathBuf {
+    let dir = host.path(&format!("work/hooks-{manager}"));
+    let done = host.pinfold(["wlm", "install", manager, "--to", &dir.display().to_string()]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    dir
+}
+
+/// A job of LSF's with this number, started by the starter.
+fn job(host: &Host, number: u32, script: &str) -> Running {
+    let mut command = host.command(starter(host));
+    command.args(["/bin/sh", "-c", script]).env("LSB_JOBID", number.to_string()).stdin(Stdio::null());
+    host.spawn(command)
+}
+
+fn sleeps(host: &Host) -> Running {
+    let mut command = host.command("sleep");
+    command.arg("1000").stdin(Stdio::null());
+    host.spawn(command)
+}
+
+/// The job with that name, once there is one in this state.
+fn until(host: &Host, name: &str, state: &str) -> u64 {
+    eventually(&format!("{name} is {state}"), || {
+        let done = host.pinfold(["status", "--columns", "job,state,external", name]);
+        let row = done.out.lines().nth(1).unwrap_or_default().to_owned();
+        let words: Vec<&str> = row.split_whitespace().collect();
+        match words.as_slice() {
+            [job, found, _] if *found == state => Ok(job.parse().expect("a number")),
+            _ => Err(format!("{done:?}")),
+        }
+    })
+}
+
+fn a_job_waits_in_its_hook(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let first = job(&host, 7, WAIT);
+    let number = until(&host, "lsf:7", "running");
+    let second = job(&host, 8, "echo ran >second");
+    until(&host, "lsf:8", "queued");
+    let why = host.pinfold(["why", "lsf:8"]);
+    assert!(why.out.contains("waits in its workload manager's hook"), "{why:?}");
+    let third = job(&host, 9, "echo ran >third");
+    until(&host, "lsf:9", "queued");
+    assert_eq!(host.pinfold(["cancel", "lsf:9"]).code, Some(0));
+    let done = third.wait();
+    assert!(done.code == Some(5) && done.err.contains("did not start"), "{done:?}");
+    let done = host.pinfold(["set", "lsf:8", "--priority", "4"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    // What is suspended leaves its slot to the next.
+    assert_eq!(host.pinfold(["suspend", "lsf:7"]).code, Some(0));
+    assert_eq!(second.wait().code, Some(0));
+    until(&host, "lsf:7", "frozen");
+    assert_eq!(host.pinfold(["resume", "lsf:7"]).code, Some(0));
+    host.make("go");
+    assert_eq!(first.wait().code, Some(3));
+    until(&host, "lsf:8", "exited");
+    let report = host.pinfold(["report", "lsf:8", "--json"]);
+    assert!(
+        report.out.contains("\"external\":\"lsf:8\"") && report.out.contains("\"priority\":4"),
+        "{report:?}"
+    );
+    assert_eq!(host.until(number, JobState::Exited).external.as_deref(), Some("lsf:7"));
+    assert!(!host.work("third").exists(), "it was cancelled");
+}
+
+fn it_stays_in_its_groups(kind: Kind) {
+    let host = Host::new(kind);
+    let own = std::fs::read_to_string("/proc/self/cgroup").expect("its own groups");
+    let running = job(&host, 7, "exec sleep 1000");
+    until(&host, "lsf:7", "running");
+    let groups = std::fs::read_to_string(format!("/proc/{}/cgroup", running.pid())).expect("its groups");
+    assert_eq!(groups, own);
+    assert_eq!(host.pinfold(["suspend", "lsf:7"]).code, Some(0));
+    until(&host, "lsf:7", "frozen");
+    let stopped = || status_field(running.pid(), "State").is_some_and(|state| state.starts_with('T'));
+    eventually("it stands", || if stopped() { Ok(()) } else { Err("it runs") });
+    // Its manager ends a frozen one at once.
+    crate::host::send(running.pid(), rustix::process::Signal::KILL);
+    assert_eq!(running.wait().code, None);
+    until(&host, "lsf:7", "exited");
+}
+
+fn tasks_of_one_job_are_one(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let task = |step: &str| {
+        let mut command = host.command(starter(&host));
+        command.args(["/bin/sh", "-c", WAIT]).stdin(Stdio::null());
+        command.env("SLURM_JOB_ID", "12").env("SLURM_STEP_ID", step);
+        host.spawn(command)
+    };
+    let first = task("0");
+    let number = until(&host, "slurm:12", "running");
+    // With one slot, a step that waited for its job's end would wait for ever.
+    let second = task("1");
+    eventually("both are part of it", || {
+        let pids = host.job(number).pids;
+        if pids.contains(&first.pid()) && pids.contains(&second.pid()) {
+            Ok(())
+        } else {
+            Err(format!("{pids:?}"))
+        }
+    });
+    host.make("go");
+    assert_eq!((first.wait().code, second.wait().code), (Some(3), Some(3)));
+    until(&host, "slurm:12.0", "exited");
+}
+
+fn names_that_mean_none_or_several(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=4"]);
+    let done = host.pinfold(["why", "lsf:99"]);
+    assert!(
+        done.code == Some(1) && done.err.contains("no job that you may see is called lsf:99"),
+        "{done:?}"
+    );
+    let done = host.pinfold(["cancel", "lsf:1;rm -rf /"]);
+    assert!(done.code != Some(0) && done.err.contains("lsf:1;rm -rf /"), "{done:?}");
+    let task = |task: &str| {
+        let mut command = host.command(starter(&host));
+        command.args(["/bin/sh", "-c", WAIT]).stdin(Stdio::null());
+        command.env("JOB_ID", "17").env("SGE_TASK_ID", task);
+        host.spawn(command)
+    };
+    let tasks = [task("1"), task("2")];
+    until(&host, "sge:17.1", "running");
+    until(&host, "sge:17.2", "running");
+    let done = host.pinfold(["suspend", "sge:17"]);
+    assert!(done.code == Some(2) && done.err.contains("means several jobs"), "{done:?}");
+    host.make("go");
+    tasks.into_iter().for_each(|task| assert_eq!(task.wait().code, Some(3)));
+}
+
+/// Each manager's variables, as its manual has them.
+fn each_environment_gives_a_name(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=4"]);
+    let starter = starter(&host);
+    for (variables, name) in [
+        (&[("SLURM_JOB_ID", "5")][..], "slurm:5.batch"),
+        (&[("JOB_ID", "5"), ("SGE_TASK_ID", "undefined"), ("NSLOTS", "1")], "sge:5"),
+        (&[("PBS_JOBID", "5.server"), ("NCPUS", "1")], "pbs:5"),
+        (&[("PBS_JOBID", "5.server"), ("PBS_VERSION", "TORQUE-6.1.1")], "torque:5"),
+        (&[("LSB_JOBID", "5"), ("LSB_JOBINDEX", "2")], "lsf:5[2]"),
+        (&[("LOADL_STEP_ID", "node1.5.0")], "loadleveler:node1.5.0"),
+        (&[("VOV_JOBID", "5")], "networkcomputer:5"),
+    ] {
+        let mut command = host.command(&starter);
+        command.args(["/bin/sh", "-c", "exit 4"]).envs(variables.iter().copied()).stdin(Stdio::null());
+        let done = host.spawn(command).wait();
+        assert_eq!((done.code, done.err.as_str()), (Some(4), ""), "{name}");
+        until(&host, name, "exited");
+    }
+    let mut command = host.command(&starter);
+    command.args(["/bin/sh", "-c", "exit 4"]).stdin(Stdio::null());
+    let done = host.spawn(command).wait();
+    assert!(done.code == Some(4) && done.err.contains("no workload manager is known"), "{done:?}");
+}
+
+fn without_a_daemon_it_runs(kind: Kind) {
+    let mut host = Host::new(kind);
+    let starter = starter(&host);
+    host.stop();
+    let mut command = host.command(starter);
+    command.args(["/bin/sh", "-c", "exit 4"]).env("LSB_JOBID", "7").stdin(Stdio::null());
+    let done = host.spawn(command).wait();
+    assert!(done.code == Some(4) && done.err.contains("lsf:7 runs unmanaged"), "{done:?}");
+    let process = sleeps(&host);
+    let enter = ["--no-autostart", "wlm", "enter", "--external", "lsf:7", "--down", "wait", "--pid"];
+    let waits = host.start([&enter[..], &[&process.pid().to_string()]].concat());
+    eventually("it waits for one", || {
+        let said = waits.said("err");
+        if said.contains("lsf:7 waits") { Ok(()) } else { Err(said) }
+    });
+    host.start_daemon();
+    until(&host, "lsf:7", "running");
+    assert_eq!(waits.wait().code, Some(0));
+    process.signal(rustix::process::Signal::KILL);
+    until(&host, "lsf:7", "exited");
+}
+
+fn it_outlives_the_daemon(kind: Kind) {
+    let mut host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
+    let first = job(&host, 7, WAIT);
+    until(&host, "lsf:7", "running");
+    let second = job(&host, 8, "exit 4");
+    until(&host, "lsf:8", "queued");
+    host.crash();
+    host.start_daemon();
+    until(&host, "lsf:7", "running");
+    until(&host, "lsf:8", "queued");
+    host.make("go");
+    assert_eq!((first.wait().code, second.wait().code), (Some(3), Some(4)));
+    until(&host, "lsf:8", "exited");
+    std::fs::remove_file(host.work("go")).expect("it was made");
+    let first = job(&host, 9, WAIT);
+    until(&host, "lsf:9", "running");
+    assert_eq!(host.pinfold(["suspend", "lsf:9"]).code, Some(0));
+    until(&host, "lsf:9", "frozen");
+    host.crash();
+    eventually("the guard lets it go on", || {
+        match status_field(first.pid(), "State").is_some_and(|state| state.starts_with('T')) {
+            false => Ok(()),
+            true => Err("it stands"),
+        }
+    });
+    host.start_daemon();
+    until(&host, "lsf:9", "running");
+    host.make("go");
+    assert_eq!(first.wait().code, Some(3));
+    until(&host, "lsf:9", "exited");
+}
+
+fn a_wrapper_of_htcondors(kind: Kind) {
+    let host = Host::new(kind);
+    let dir = installed(&host, "htcondor");
+    std::fs::write(host.work("ad"), "Args = \"ClusterId = 3\"\nClusterId = 12\nProcId = 0\n").expect("an ad");
+    let mut command = host.command(dir.join("pinfold-wrapper.sh"));
+    command.args(["/bin/sh", "-c", "exit 4"]).env("_CONDOR_JOB_AD", host.work("ad")).stdin(Stdio::null());
+    let done = host.spawn(command).wait();
+    assert_eq!((done.code, done.err.as_str()), (Some(4), ""));
+    until(&host, "condor:12.0", "exited");
+    let done = host.spawn(host.command(dir.join("pinfold-cron.sh"))).wait();
+    assert!(done.out.contains("Open = True\n") && done.out.ends_with("-\n"), "{done:?}");
+}
+
+/// The documented interface of PBS's hooks, as far as the hook uses it: what it did is printed.
+const FAKE_PBS: &str = r#"
+import os, sys
+EXECJOB_LAUNCH, EXECJOB_END, EXECHOST_PERIODIC, LOG_WARNING = 1, 2, 3, 4
+class Job: pass
+class Node: resources_available = {}
+class Event:
+    def accept(self):
+        print("accepted", sorted(self.env.items()), Node.resources_available)
+        sys.exit(0)
+    def reject(self, text):
+        print("rejected", text)
+        sys.exit(1)
+def event():
+    made = Event()
+    made.type, made.env, made.vnode_list = int(os.environ["EVENT"]), {}, {"here": Node}
+    made.job = Job()
+    made.job.id, made.job.Resource_List = "9.server", {"ncpus": 1}
+    return made
+def logmsg(level, text): print("log", text)
+def get_local_nodename(): return "here"
+"#;
+
+fn a_hook_of_pbs(kind: Kind) {
+    let host = Host::new(kind);
+    let dir = installed(&host, "pbs");
+    std::fs::write(host.work("pbs.py"), FAKE_PBS).expect("a module");
+    // MoM's child runs the hook, and becomes the job.
+    let script = format!("EVENT=1 python3 {0} && {{ {WAIT}; }}", dir.join("pinfold_hook.py").display());
+    let mut command = host.command("/bin/sh");
+    command.args(["-c", &script]).env("PYTHONPATH", host.work(".")).stdin(Stdio::null());
+    if std::process::Command::new("python3").arg("-V").stdout(Stdio::null()).status().is_err() {
+        println!("skipped: no Python 3 here");
+        return;
+    }
+    let running = host.spawn(command);
+    until(&host, "pbs:9", "running");
+    for (event, words) in [("3", "'ncpus': "), ("2", "processes of it are left")] {
+        let mut command = host.command("python3");
+        command.arg(dir.join("pinfold_hook.py")).env("EVENT", event).env("PYTHONPATH", host.work("."));
+        let done = host.spawn(command).wait();
+        assert!(done.code == Some(0) && done.out.contains(words), "{event}: {done:?}");
+    }
+    host.make("go");
+    let done = running.wait();
+    assert!(done.code == Some(3) && done.out.contains("accepted"), "{done:?}");
+    until(&host, "pbs:9", "exited");
+}
+
+/// A name is claimed by the owner of the processes only, or by root; on the raw wire.
+#[test]
+fn a_name_is_its_owners() {
+    let Some(host) = shared_in(Kind::Rootless, &[]) else { return };
+    let mut wire = Wire::greeted(&host);
+    let claim = |pid: u32, name: Option<&str>, in_place: bool| Request::Adopt {
+        which: Adoptee::Process(pid),
+        spec: Box::new(JobSpec {
+            cores: 1,
+            external: name.map(|name| name.parse().expect("a name")),
+            ..JobSpec::default()
+        }),
+        in_place,
+    };
+    let victim = sleeps(&host);
+    // Root claims a name for a process of its own.
+    wire.send(&claim(victim.pid(), Some("slurm:7.batch"), true));
+    assert!(matches!(wire.hear(), Some(Reply::Adopted { .. })));
+    // Without a name nothing is managed in place.
+    let other = sleeps(&host);
+    wire.send(&claim(other.pid(), None, true));
+    assert!(matches!(wire.hear(), Some(Reply::Error { code: ErrorCode::Usage, .. })));
+    // Another user claims it for that process, and asks for the job by that name.
+    let pid = victim.pid().to_string();
+    let done = as_nobody(&host, &["wlm", "enter", "--external", "slurm:8.batch", "--pid", &pid]);
+    assert!(done.err.contains("belongs to another user") && done.out.is_empty(), "{done:?}");
+    for command in [&["cancel", "slurm:7.batch"][..], &["why", "slurm:7"], &["suspend", "slurm:7"]] {
+        let done = as_nobody(&host, command);
+        assert!(
+            done.code == Some(1) && done.err.contains("no job that you may see"),
+            "{command:?}: {done:?}"
+        );
+    }
+    let done = as_nobody(&host, &["status", "--all", "--json"]);
+    assert!(!done.out.contains("slurm:7"), "{done:?}");
+    until(&host, "slurm:7.batch", "running");
+    assert_eq!(host.pinfold(["cancel", "slurm:7"]).code, Some(0));
+    victim.wait();
+}

@@ -1,0 +1,149 @@
+//! A workload manager's job is managed in place: its processes stay in the groups that the manager made, and are held one by
+//! one. Its hook asks for it before the command executes, and waits here until the job has started.
+//!
+//! Absent here: what is the same with all that is adopted (`adopted`), and what names mean (`jobs::external`).
+
+use pinfold_policy::JobId;
+use pinfold_proto::row::ProcessId;
+use pinfold_proto::wire::{ErrorCode, Reply};
+use pinfold_proto::{Adopted, Allocation, InPlace, JobSpec};
+use pinfold_sys::container::Entered;
+use pinfold_sys::managers;
+use pinfold_sys::peer::Peer;
+use pinfold_sys::procfs::ProcessStat;
+
+use crate::clients::rights;
+use crate::core::{ConnectionId, Effect, Refusal, denied, in_full};
+use crate::jobs::external;
+use crate::reactor::Daemon;
+use crate::reactor::adopted::taken;
+
+/// Variables that are for the processes of jobs that pinfold starts: by the first two a job is found again, and what a
+/// manager's job submits to that manager inherits its environment.
+const NOT_IN_PLACE: [&str; 4] = ["PINFOLD_JOB_ID", "PINFOLD_INSTANCE", "PINFOLD_TASK_ID", "PINFOLD_NTASKS"];
+
+impl Daemon {
+    /// Checks what is claimed of processes that are to stay where they are, and adds what their manager gave them.
+    pub(super) fn admit_in_place(
+        &self,
+        user: Peer,
+        found: &[ProcessStat],
+        spec: &mut JobSpec,
+    ) -> Result<(), Refusal> {
+        let Some(name) = spec.external.clone() else {
+            let text = "only a workload manager's job is managed in place: say its name there";
+            return Err((ErrorCode::Usage, text.to_owned()));
+        };
+        let operator = rights::is_operator(&self.ctx.configured.config, user);
+        for stat in found {
+            let manager = managers::of_process(&self.ctx.proc, stat.pid);
+            if !operator && !external::agrees(&name, manager.as_deref()) {
+                let manager = manager.unwrap_or_default();
+                return Err(denied(&format!(
+                    "process {} is part of job {manager}, and cannot be called {name}",
+                    stat.pid
+                )));
+            }
+        }
+        let status = self.ctx.proc.status(found[0].pid).ok().flatten();
+        let cpus = status.map(|status| status.cpus).unwrap_or_default();
+        let usable = self.ctx.topology.usable();
+        let bound = !usable.difference(&cpus).is_empty();
+        // A task may be bound to a part of what all tasks of the job have.
+        let inside = self.ctx.topology.cores_within(&cpus).len();
+        let is_all = bound && inside >= spec.cores as usize;
+        spec.allocation = Some(Allocation {
+            manager: Some(name.to_string()),
+            cpus: is_all.then(|| cpus.intersection(&usable).to_string()),
+            ..Allocation::default()
+        });
+        spec.adopted.iter_mut().for_each(|adopted| adopted.in_place = Some(InPlace { bound }));
+        Ok(())
+    }
+
+    /// Makes processes part of a job of the same manager's job that waits or runs; `false`: there is none.
+    pub(super) fn join_in_place(
+        &mut self,
+        id: ConnectionId,
+        owner: u32,
+        found: &[ProcessStat],
+        spec: &JobSpec,
+    ) -> Result<bool, Refusal> {
+        let Some(name) = &spec.external else { return Ok(false) };
+        let Some(job) = external::joined(&self.jobs.table, owner, name) else { return Ok(false) };
+        let Some(live) = self.jobs.table.get_mut(&job) else { return Ok(false) };
+        let Some(mut adopted) = live.row.spec.adopted.clone() else { return Ok(false) };
+        let mut entered: Vec<&ProcessStat> = found.iter().collect();
+        if let Some(container) = &live.container {
+            entered.clear();
+            for stat in found {
+                let Some(process) =
+                    self.ctx.process_again(ProcessId { pid: stat.pid, start_ticks: stat.start_ticks })
+                else {
+                    continue;
+                };
+                let outcome = container.enter_process(&process);
+                if outcome.map_err(|error| (ErrorCode::Failed, in_full(&error)))? == Entered::Yes {
+                    entered.push(stat);
+                }
+            }
+            used_before(&mut adopted, &entered);
+            container.used_before(adopted.before_ticks);
+        }
+        adopted.processes.extend(entered.iter().map(|stat| (stat.pid, stat.start_ticks)));
+        let now_us = self.ctx.clock.now_us();
+        if live.container.is_some() {
+            entered.iter().for_each(|stat| self.meters.processes.bind(job, stat.pid, now_us));
+            self.ctx.containers.takes_in(job.0, taken(&adopted));
+            self.host.guard.takes_in(job.0, &adopted.processes, true);
+        }
+        let frozen = live.row.frozen_since_us.is_some();
+        live.row.spec.adopted = Some(adopted);
+        if let Some(container) = live.container.as_mut().filter(|_| frozen) {
+            container.freeze().map_err(|error| (ErrorCode::Failed, in_full(&error)))?;
+        }
+        self.outbox.journal.touch(job);
+        self.outbox.push(Effect::Reply(id, Reply::Adopted { job: job.0, processes: found.len() as u64 }));
+        Ok(true)
+    }
+
+    /// Whoever waits for the start of a job is told of it, at once if it has started or is over.
+    pub(super) fn begin_for(&mut self, id: ConnectionId, user: Peer, job: JobId) -> Result<(), Refusal> {
+        self.row_for(user, job)?;
+        self.clients.waiters.has_room(&self.clients.server, id, user.uid, 1)?;
+        self.clients.waiters.waits_for_start(id, job);
+        let waits = self.jobs.table.get(&job).is_some_and(|live| !live.has_started());
+        if !waits {
+            self.answer_starts(job);
+        }
+        Ok(())
+    }
+
+    /// A job has started, or is over: those who wait for its start are told.
+    pub(super) fn answer_starts(&mut self, job: JobId) {
+        let waiting = self.clients.waiters.started(job);
+        if waiting.is_empty() {
+            return;
+        }
+        let reply = match self.jobs.table.get(&job).filter(|live| live.has_started()) {
+            Some(_) => {
+                let mut variables = self.variables(job);
+                variables.retain(|(name, _)| !NOT_IN_PLACE.contains(&name.as_str()));
+                Reply::Begun { job: job.0, variables }
+            }
+            None => {
+                let row = self.outbox.journal.stored_row(job);
+                let why = row.and_then(|row| row.reason).unwrap_or_else(|| "it is over".to_owned());
+                Reply::Error { code: ErrorCode::Refused, message: format!("job {job} did not start: {why}") }
+            }
+        };
+        waiting.into_iter().for_each(|id| self.outbox.reply(id, reply.clone()));
+    }
+}
+
+/// Adds what processes had used before they became part of a job.
+fn used_before(adopted: &mut Adopted, entered: &[&ProcessStat]) {
+    let sum = |of: fn(&ProcessStat) -> u64| entered.iter().map(|stat| of(stat)).sum::<u64>();
+    adopted.before_ticks.0 += sum(|stat| stat.user_ticks + stat.children_user_ticks);
+    adopted.before_ticks.1 += sum(|stat| stat.system_ticks + stat.children_system_ticks);
+}

@@ -1,0 +1,195 @@
+/* pinfold's plugin for Slurm (SPANK): each task of a batch script or a step asks pinfold before it executes its command, and
+ * waits until pinfold lets it go. Its processes stay in the groups that Slurm made.
+ *
+ * Built against the headers of the Slurm that it is for, as Slurm loads no plugin of another version:
+ *   cc -O2 -Wall -shared -fPIC -o pinfold_spank.so pinfold_spank.c
+ * plugstack.conf: optional DIR/pinfold_spank.so pinfold=/usr/bin/pinfold [socket=PATH] [down=run|wait]
+ *
+ * It runs in the task's own process, as its user, bound to the CPUs that Slurm gave it. No word of a user's gets to a shell.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <slurm/slurm.h>
+#include <slurm/spank.h>
+
+SPANK_PLUGIN(pinfold, 1);
+
+enum { WORD_MAX = 256, SAID_MAX = 8192, STRUCK_OFF = 5 };
+enum { PRIORITY, CLASS, MEMORY, TMP, OPTIONS };
+
+/* What srun and sbatch were told; empty: nothing. */
+static char given[OPTIONS][WORD_MAX];
+static const char *const switches[OPTIONS] = { "--priority", NULL, "--mem", "--tmp" };
+
+/* A number of a size or priority: nothing else gets through, on the host of srun or here. */
+static int is_word(const char *text)
+{
+	static const char good[] = "0123456789.kKmMgGtTiIbB";
+	return text && *text && strlen(text) < 32 && strspn(text, good) == strlen(text);
+}
+
+static int is_class(const char *text)
+{
+	return text && (!strcmp(text, "primary") || !strcmp(text, "backfill"));
+}
+
+static int take_option(int which, const char *text, int remote)
+{
+	int good = which == CLASS ? is_class(text) : is_word(text);
+	if (!good) {
+		if (!remote)
+			slurm_error("pinfold: a wrong value; --pinfold-class takes primary or backfill, the others a number or size");
+		return -1;
+	}
+	snprintf(given[which], sizeof given[which], "%s", text);
+	return 0;
+}
+
+static struct spank_option options[] = {
+	{ "pinfold-priority", "N", "pinfold: importance on the host, 1 to 16", 1, PRIORITY, take_option },
+	{ "pinfold-class", "CLASS", "pinfold: primary (a home core) or backfill (idle cycles)", 1, CLASS, take_option },
+	{ "pinfold-mem", "SIZE", "pinfold: memory that it is expected to need", 1, MEMORY, take_option },
+	{ "pinfold-tmp", "SIZE", "pinfold: a TMPDIR in memory, gone when the job is over", 1, TMP, take_option },
+	SPANK_OPTIONS_TABLE_END
+};
+
+int slurm_spank_init(spank_t sp, int ac, char **av)
+{
+	int failed = ESPANK_SUCCESS;
+	(void) ac;
+	(void) av;
+	for (int i = 0; i < OPTIONS; i++) {
+		int registered = spank_option_register(sp, &options[i]);
+		if (registered != ESPANK_SUCCESS)
+			failed = registered;
+	}
+	return failed;
+}
+
+/* Reads all that is said, and hands NAME=VALUE lines on to the task. */
+static void set_variables(spank_t sp, int from)
+{
+	static char said[SAID_MAX];
+	size_t length = 0;
+	for (;;) {
+		ssize_t count = length + 1 < sizeof said ? read(from, said + length, sizeof said - 1 - length) : 0;
+		if (count < 0 && errno == EINTR)
+			continue;
+		if (count <= 0)
+			break;
+		length += (size_t) count;
+	}
+	said[length] = 0;
+	for (char *next, *line = strtok_r(said, "\n", &next); line; line = strtok_r(NULL, "\n", &next)) {
+		char *value = strchr(line, '=');
+		if (!value)
+			continue;
+		*value++ = 0;
+		if (spank_setenv(sp, line, value, 1) != ESPANK_SUCCESS)
+			slurm_error("pinfold: %s cannot be set", line);
+	}
+}
+
+/* Runs `pinfold wlm enter` for this process, and comes back if the task may go on, whether it is managed or not. */
+static int ask(spank_t sp, char **words)
+{
+	int ends[2], status = 0;
+	pid_t child;
+	if (pipe(ends) != 0 || (child = fork()) < 0) {
+		slurm_error("pinfold: %s: the task runs unmanaged", strerror(errno));
+		return 0;
+	}
+	if (child == 0) {
+		char *environment[] = { "PATH=/usr/bin:/bin:/usr/local/bin", NULL };
+		dup2(ends[1], STDOUT_FILENO);
+		close(ends[0]);
+		close(ends[1]);
+		execve(words[0], words, environment);
+		_exit(127);
+	}
+	close(ends[1]);
+	set_variables(sp, ends[0]);
+	close(ends[0]);
+	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	/* What an `optional` plugin returns stops nobody. */
+	if (WIFEXITED(status) && WEXITSTATUS(status) == STRUCK_OFF)
+		_exit(STRUCK_OFF);
+	/* scancel signals all processes of a batch step but its first: the job is over before it began. */
+	if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGKILL)) {
+		signal(WTERMSIG(status), SIG_DFL);
+		raise(WTERMSIG(status));
+		_exit(128 + WTERMSIG(status));
+	}
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		slurm_error("pinfold: %s ended with status %d: the task runs unmanaged", words[0],
+			    WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+	return 0;
+}
+
+int slurm_spank_task_init(spank_t sp, int ac, char **av)
+{
+	char *program = "/usr/bin/pinfold", *socket = NULL, *down = "run";
+	char name[WORD_MAX], pid[32], pus[32], title[WORD_MAX] = "--name=", *words[32];
+	uint32_t job = 0, step = 0;
+	int n = 0;
+	for (int i = 0; i < ac; i++) {
+		if (!strncmp(av[i], "pinfold=", 8))
+			program = av[i] + 8;
+		else if (!strncmp(av[i], "socket=", 7))
+			socket = av[i] + 7;
+		else if (!strncmp(av[i], "down=", 5))
+			down = av[i] + 5;
+	}
+	if (spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS || spank_get_item(sp, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
+		return 0;
+	if (step == SLURM_EXTERN_CONT)
+		return 0;
+	if (step == SLURM_BATCH_SCRIPT)
+		snprintf(name, sizeof name, "slurm:%u.batch", job);
+	else if (step == SLURM_INTERACTIVE_STEP)
+		snprintf(name, sizeof name, "slurm:%u.interactive", job);
+	else
+		snprintf(name, sizeof name, "slurm:%u.%u", job, step);
+	snprintf(pid, sizeof pid, "%d", (int) getpid());
+	words[n++] = program;
+	words[n++] = "--no-autostart";
+	if (socket) {
+		words[n++] = "--socket";
+		words[n++] = socket;
+	}
+	words[n++] = "wlm";
+	words[n++] = "enter";
+	words[n++] = "--external";
+	words[n++] = name;
+	words[n++] = "--pid";
+	words[n++] = pid;
+	words[n++] = "--down";
+	words[n++] = down;
+	if (spank_getenv(sp, "SLURM_CPUS_ON_NODE", pus, sizeof pus) == ESPANK_SUCCESS && is_word(pus)) {
+		words[n++] = "--pus";
+		words[n++] = pus;
+	}
+	if (spank_getenv(sp, "SLURM_JOB_NAME", title + strlen(title), (int) (sizeof title - strlen(title))) == ESPANK_SUCCESS)
+		words[n++] = title;
+	for (int i = 0; i < OPTIONS; i++) {
+		if (!given[i][0])
+			continue;
+		if (i == CLASS) {
+			words[n++] = !strcmp(given[i], "primary") ? "--primary" : "--backfill";
+		} else {
+			words[n++] = (char *) switches[i];
+			words[n++] = given[i];
+		}
+	}
+	words[n] = NULL;
+	return ask(sp, words);
+}
