@@ -25,7 +25,7 @@ pub enum Frame {
     /// All that the scheduler knew before the first step.
     State(Box<Policy>),
     /// One event, and what was decided.
-    Step(Step),
+    Step(Box<Step>),
 }
 
 /// An event that the scheduler took in, and what it decided then.

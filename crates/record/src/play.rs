@@ -81,7 +81,7 @@ impl<R: Read> Player<R> {
     pub fn next_at(&mut self) -> Result<Option<Instant>, RecordError> {
         if self.ahead.is_none() {
             self.ahead = match self.reader.frame()? {
-                Some(Frame::Step(step)) => Some(step),
+                Some(Frame::Step(step)) => Some(*step),
                 None => None,
                 Some(_) => {
                     let cause = "a second beginning".to_owned();

@@ -52,7 +52,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// What writing fails with.
     pub fn step(&mut self, step: Step) -> io::Result<()> {
-        self.put(&Frame::Step(step))
+        self.put(&Frame::Step(Box::new(step)))
     }
 
     /// Adds a frame of any kind, as a copy of a recording does.

@@ -60,7 +60,7 @@ fn alone(dir: &Path) -> Result<Option<File>, Failure> {
 }
 
 fn settings(dir: &Path) -> Result<Option<Settings>, Failure> {
-    Ok(Settings::load(&dir.join(JOINED)).map_err(of_settings)?)
+    Settings::load(&dir.join(JOINED)).map_err(of_settings)
 }
 
 /// `pinfold hub push`.

@@ -103,7 +103,7 @@ pub(crate) enum Effect {
     /// Carry a decision out.
     Act(JobId, Action),
     /// Answer.
-    Reply(ConnectionId, pinfold_proto::wire::Reply),
+    Reply(ConnectionId, Box<pinfold_proto::wire::Reply>),
     /// Answer in pieces.
     Tell(ConnectionId, Asked),
     /// Take down what stands around a job that is over, its container last.

@@ -87,7 +87,7 @@ impl Outbox {
 
     /// Answers, once the state is committed.
     pub(crate) fn reply(&mut self, id: ConnectionId, reply: Reply) {
-        self.push(Effect::Reply(id, reply));
+        self.push(Effect::Reply(id, Box::new(reply)));
     }
 
     /// Answers that it is refused.

@@ -210,7 +210,7 @@ impl Daemon {
         if let Some(id) = self.jobs.table.get(&job).and_then(|live| live.keeper) {
             let words = format!("job {job}: {reason}; `pinfold doctor` shows what this host allows");
             let code = ErrorCode::Failed;
-            self.outbox.push(Effect::Reply(id, Reply::Struck { job: job.0, reason: words, code }));
+            self.outbox.push(Effect::Reply(id, Box::new(Reply::Struck { job: job.0, reason: words, code })));
         }
         self.close_unstarted(job, &reason);
         self.outbox.step(SchedulerEvent::Exited(job));

@@ -101,7 +101,7 @@ impl Daemon {
                 Some(ticket) => Reply::Refused { ticket, job: Some(job), reason, code },
                 None => Reply::Struck { job, reason, code },
             };
-            self.outbox.push(Effect::Reply(id, reply));
+            self.outbox.push(Effect::Reply(id, Box::new(reply)));
         }
         self.close_unstarted(job, words);
     }

@@ -242,7 +242,7 @@ impl Daemon {
         if let Some(id) = live.keeper {
             let words = format!("job {job}: {reason}");
             let reply = Reply::Struck { job: job.0, reason: words, code };
-            self.outbox.push(Effect::Reply(id, reply));
+            self.outbox.push(Effect::Reply(id, Box::new(reply)));
         }
         let waits = !live.granted;
         self.close_unstarted(job, reason);

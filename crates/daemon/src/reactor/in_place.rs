@@ -103,7 +103,8 @@ impl Daemon {
             container.freeze().map_err(|error| (ErrorCode::Failed, in_full(&error)))?;
         }
         self.outbox.journal.touch(job);
-        self.outbox.push(Effect::Reply(id, Reply::Adopted { job: job.0, processes: found.len() as u64 }));
+        self.outbox
+            .push(Effect::Reply(id, Box::new(Reply::Adopted { job: job.0, processes: found.len() as u64 })));
         Ok(true)
     }
 

@@ -209,7 +209,7 @@ impl Daemon {
             let keeper = live.keeper;
             let (variables, wrap) = (self.variables(job), setup::wrap(&self.ctx));
             let go = Reply::Go { job: job.0, doors: 0, variables, wrap };
-            return self.outbox.extend(keeper.map(|id| Effect::Reply(id, go)));
+            return self.outbox.extend(keeper.map(|id| Effect::Reply(id, Box::new(go))));
         }
         // Nothing holds a process that has not become the job yet, so it waits again, and is prepared again; an empty
         // group that was made for it is made again.

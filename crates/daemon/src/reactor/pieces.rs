@@ -104,7 +104,7 @@ impl Daemon {
                     if piece != Piece::Last {
                         self.clients.pieces.goes_on(id, answer);
                     }
-                    self.outbox.push(Effect::Reply(id, Reply::Piece(piece)));
+                    self.outbox.push(Effect::Reply(id, Box::new(Reply::Piece(piece))));
                 }
                 Err(error) => self.outbox.refuse(id, store_failed(&error)),
             }

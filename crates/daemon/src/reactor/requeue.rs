@@ -46,7 +46,7 @@ impl Daemon {
         (row.requeuing, row.started_us, row.main, row.cpus, row.ending) = (false, None, None, None, None);
         (row.suspended_us, row.usage) = (0, Usage::default());
         let reason = format!("job {job}: {}", row.reason.as_deref().unwrap_or("it was ended for others"));
-        let reply = live.keeper.map(|id| Effect::Reply(id, Reply::Again { job: job.0, reason }));
+        let reply = live.keeper.map(|id| Effect::Reply(id, Box::new(Reply::Again { job: job.0, reason })));
         self.outbox.extend(reply);
         self.run_over(job, container);
         self.surroundings.hooks.close(job);
@@ -80,7 +80,8 @@ impl Daemon {
         let Some(live) = self.jobs.table.get(&job) else { return false };
         let reason =
             format!("job {job}: {}", live.row.reason.as_deref().unwrap_or("it was ended for others"));
-        self.outbox.extend(live.keeper.map(|id| Effect::Reply(id, Reply::Again { job: job.0, reason })));
+        self.outbox
+            .extend(live.keeper.map(|id| Effect::Reply(id, Box::new(Reply::Again { job: job.0, reason }))));
         true
     }
 }

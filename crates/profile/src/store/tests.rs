@@ -15,8 +15,8 @@ use pinfold_proto::row::{
     Counts, Lay, ProcessId, ProcessShare, ProcessSource, ProcessUsage, ProcessesFrom, Stalls, Usage,
 };
 use pinfold_proto::{
-    Adopted, After, AfterEnd, Allocation, Checkpoint, End, Ending, GroupLimit, JobArray, JobClass, JobLayout,
-    JobPlace, JobSpec, JobState, Terms, TimeoutSignal,
+    Adopted, After, AfterEnd, Allocation, Checkpoint, End, Ending, GroupLimit, InPlace, JobArray, JobClass,
+    JobLayout, JobPlace, JobSpec, JobState, Terms, TimeoutSignal,
 };
 use proptest::prelude::*;
 
@@ -212,7 +212,8 @@ prop_compose! {
         allocation in proptest::option::of((any::<[Option<String>; 3]>(), any_maybe())),
         limits in proptest::collection::vec((".*", any_number(), ".*"), 0..3),
         disk_bytes in any_maybe(),
-        adopted in proptest::option::of((any::<Option<String>>(), any::<Vec<(u32, u64)>>(), any::<(u64, u64)>(), any::<bool>())),
+        adopted in proptest::option::of((any::<Option<String>>(), any::<Vec<(u32, u64)>>(), any::<(u64, u64)>(), any::<bool>(), any::<Option<bool>>())),
+        external in proptest::option::of("[a-z]{1,8}:[0-9]{1,6}(\\.[a-z]{1,8})?"),
     ) -> JobSpec {
         JobSpec {
             name, project, command, directory, priority, class, cores, held, no_suspend, private_tmp,
@@ -234,9 +235,10 @@ prop_compose! {
             line: numbers[4],
             tmp_bytes: numbers[5],
             disk_bytes,
-            adopted: adopted.map(|(cgroup, processes, before_ticks, any_user)| Adopted {
-                cgroup, processes, before_ticks, any_user,
+            adopted: adopted.map(|(cgroup, processes, before_ticks, any_user, bound)| Adopted {
+                cgroup, processes, before_ticks, any_user, in_place: bound.map(|bound| InPlace { bound }),
             }),
+            external: external.map(|name| name.parse().unwrap()),
             allocation: allocation.map(|([manager, cpus, memory_group], memory_bytes)| Allocation {
                 manager, cpus, memory_bytes, memory_group, limits: limits.iter().cloned().map(|(what, most, group)| GroupLimit { what, most, group }).collect(),
             }),

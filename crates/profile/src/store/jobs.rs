@@ -1,0 +1,175 @@
+//! Which jobs the store knows: by number, by user, by name, by time.
+
+use pinfold_proto::row::{JobRow, SampleRow};
+use rusqlite::{Row, ToSql};
+
+use super::fields::whole;
+use super::{Store, StoreError, Whose, compact, list, of};
+
+impl Store {
+    /// The jobs that are not over, by number.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn unfinished(&self) -> Result<Vec<JobRow>, StoreError> {
+        self.jobs("WHERE state <> 'exited' ORDER BY job", &[])
+    }
+
+    /// One job.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn job(&self, job: u64) -> Result<Option<JobRow>, StoreError> {
+        Ok(self.jobs("WHERE job = ?1", &[&whole(job)])?.pop())
+    }
+
+    /// The members of an array, those that are over included: index and number, by index.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn members(&self, array: u64) -> Result<Vec<(u32, u64)>, StoreError> {
+        let sql = "SELECT array_index, job FROM jobs WHERE array_id = ?1 ORDER BY array_index, job";
+        self.read("read an array", sql, &[&whole(array)], |row| {
+            let job: i64 = row.get(1)?;
+            Ok((row.get(0)?, u64::try_from(job).unwrap_or(0)))
+        })
+    }
+
+    /// The members of an array that are over, each with its number and whether it ended well: with exit code 0, and by
+    /// itself.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn members_over(&self, array: u64) -> Result<Vec<(u32, u64, bool)>, StoreError> {
+        let sql = "SELECT array_index, job, coalesce(exit_code = 0 AND ended_by IS NULL, 0) FROM jobs \
+                   WHERE array_id = ?1 AND ended_us IS NOT NULL ORDER BY array_index, job";
+        self.read("read an array", sql, &[&whole(array)], |row| {
+            let job: i64 = row.get(1)?;
+            Ok((row.get(0)?, u64::try_from(job).unwrap_or(0), row.get(2)?))
+        })
+    }
+
+    /// The last job of a user with this name, or the array that it is of, among the last `count` jobs of the host.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn last_named(&self, uid: u32, name: &str, count: u64) -> Result<Option<u64>, StoreError> {
+        let sql = "SELECT coalesce(array_id, job) FROM jobs WHERE job >= ?1 AND uid = ?2 AND name = ?3 \
+                   ORDER BY job DESC LIMIT 1";
+        let first = whole(self.upcoming_job().saturating_sub(count));
+        let found = self.read("read a job by its name", sql, &[&first, &uid, &name], |row| {
+            let job: i64 = row.get(0)?;
+            Ok(u64::try_from(job).unwrap_or(0))
+        })?;
+        Ok(found.first().copied())
+    }
+
+    /// The jobs whose name in a workload manager is this one or a part of it, the latest first, at most `count`.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn external(&self, name: &str, count: u32) -> Result<Vec<JobRow>, StoreError> {
+        // Parts come behind a dot, and `/` is the next character.
+        let (from, to) = (format!("{name}."), format!("{name}/"));
+        let sql = "WHERE external = ?1 OR (external >= ?2 AND external < ?3) ORDER BY job DESC LIMIT ?4";
+        self.jobs(sql, &[&name, &from, &to, &count])
+    }
+
+    /// The last `count` jobs of a user, or of all, oldest first.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn last(&self, uid: Option<u32>, count: u32) -> Result<Vec<JobRow>, StoreError> {
+        let mut jobs = match uid {
+            Some(uid) => self.jobs("WHERE uid = ?1 ORDER BY job DESC LIMIT ?2", &[&uid, &count])?,
+            None => self.jobs("ORDER BY job DESC LIMIT ?1", &[&count])?,
+        };
+        jobs.reverse();
+        Ok(jobs)
+    }
+
+    /// The last `count` jobs whose cores lay one way from start to end, in the order of their ends.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn laid(&self, count: u32) -> Result<Vec<JobRow>, StoreError> {
+        let mut jobs = self.jobs(
+            "WHERE lay IS NOT NULL AND ended_us IS NOT NULL ORDER BY ended_us DESC, job DESC LIMIT ?1",
+            &[&count],
+        )?;
+        jobs.reverse();
+        Ok(jobs)
+    }
+
+    /// The jobs of a user, or of all, that were asked for at or after `since_us`, by number.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn since(&self, uid: Option<u32>, since_us: u64) -> Result<Vec<JobRow>, StoreError> {
+        let since = whole(since_us);
+        match uid {
+            Some(uid) => self.jobs("WHERE submitted_us >= ?1 AND uid = ?2 ORDER BY job", &[&since, &uid]),
+            None => self.jobs("WHERE submitted_us >= ?1 ORDER BY job", &[&since]),
+        }
+    }
+
+    /// The numbers of the last `count` of these jobs, ascending.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn last_numbers(&self, whose: &Whose, count: u32) -> Result<Vec<u64>, StoreError> {
+        let mut jobs = match whose {
+            Whose::Everybody => self.numbers("ORDER BY job DESC LIMIT ?1", &[&count])?,
+            Whose::User { uid, projects } => {
+                let rest = format!("WHERE {} ORDER BY job DESC LIMIT ?3", of(projects));
+                self.numbers(&rest, &[uid, &list(projects), &count])?
+            }
+        };
+        jobs.reverse();
+        Ok(jobs)
+    }
+
+    /// The numbers of those of these jobs that were asked for at or after `since_us`, ascending; up to so many.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn numbers_since(&self, whose: &Whose, since_us: u64, count: u32) -> Result<Vec<u64>, StoreError> {
+        let since = whole(since_us);
+        match whose {
+            Whose::Everybody => {
+                self.numbers("WHERE submitted_us >= ?1 ORDER BY job LIMIT ?2", &[&since, &count])
+            }
+            Whose::User { uid, projects } => {
+                let rest = format!("WHERE {} AND submitted_us >= ?3 ORDER BY job LIMIT ?4", of(projects));
+                self.numbers(&rest, &[uid, &list(projects), &since, &count])
+            }
+        }
+    }
+
+    fn numbers(&self, rest: &str, values: &[&dyn ToSql]) -> Result<Vec<u64>, StoreError> {
+        let number = |row: &Row<'_>| row.get(0).map(|job: i64| u64::try_from(job).unwrap_or(0));
+        self.read("read jobs", &format!("SELECT job FROM jobs {rest}"), values, number)
+    }
+
+    /// The jobs of a user, or of all, that had been asked for and were not over at `at_us`; the last `count` of them,
+    /// by number.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn at(&self, uid: Option<u32>, at_us: u64, count: u32) -> Result<Vec<JobRow>, StoreError> {
+        let (at, all) = (whole(at_us), uid.is_none());
+        let rest = "WHERE submitted_us <= ?1 AND (state <> 'exited' OR ended_us > ?1) AND (?2 OR uid = ?3) \
+                    ORDER BY job DESC LIMIT ?4";
+        let mut jobs = self.jobs(rest, &[&at, &all, &uid.unwrap_or(0), &count])?;
+        jobs.reverse();
+        Ok(jobs)
+    }
+
+    /// The last two samples of a job that were taken up to `at_us`, oldest first; fewer, if there are no more.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn samples_until(&self, job: u64, at_us: u64) -> Result<Vec<SampleRow>, StoreError> {
+        compact::until(&self.connection, job, at_us).map_err(|source| self.sort("read samples", source))
+    }
+}

@@ -1,0 +1,213 @@
+//! Frames: four bytes of length, little endian, then one JSON value.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::REPLY_MAX_BYTES;
+
+/// Why bytes are not a frame.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    /// The frame is longer than the reader takes.
+    #[error("a message of {bytes} bytes is longer than the {max} allowed")]
+    TooLong {
+        /// Its announced length.
+        bytes: usize,
+        /// The bound.
+        max: usize,
+    },
+    /// The frame does not hold what was expected.
+    #[error("a message is not understood")]
+    Content(#[source] serde_json::Error),
+}
+
+/// Appends `value` as one frame to `out`.
+///
+/// # Errors
+/// When it is longer than [`REPLY_MAX_BYTES`], which nobody reads; no more than that is made of it, and `out` is as before.
+pub fn encode<T: Serialize>(value: &T, out: &mut Vec<u8>) -> Result<(), FrameError> {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    let end = start + 4 + REPLY_MAX_BYTES;
+    let written = serde_json::to_writer(Bounded { out: &mut *out, end }, value);
+    let length = u32::try_from(out.len() - start - 4).ok().filter(|_| written.is_ok());
+    let Some(length) = length else {
+        out.truncate(start);
+        out.shrink_to(start);
+        return Err(FrameError::TooLong { bytes: REPLY_MAX_BYTES + 1, max: REPLY_MAX_BYTES });
+    };
+    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    Ok(())
+}
+
+/// Bytes up to a bound.
+struct Bounded<'a> {
+    out: &'a mut Vec<u8>,
+    end: usize,
+}
+
+impl std::io::Write for Bounded<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.end.saturating_sub(self.out.len()) < bytes.len() {
+            return Err(std::io::ErrorKind::FileTooLarge.into());
+        }
+        self.out.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// How long a value is as JSON, in bytes.
+#[must_use]
+pub fn json_bytes<T: Serialize>(value: &T) -> u64 {
+    struct Count(u64);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Nothing that is only counted fails.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
+}
+
+/// A reader that keeps so much room at most when all that arrived is taken, in bytes.
+const KEPT_BYTES: usize = 16 * 1024;
+
+/// Collects bytes as they arrive and hands out whole frames.
+#[derive(Debug)]
+pub struct Decoder {
+    buffer: Vec<u8>,
+    taken: usize,
+    max_bytes: usize,
+}
+
+impl Decoder {
+    /// A decoder that takes frames of up to `max_bytes`.
+    #[must_use]
+    pub const fn new(max_bytes: usize) -> Self {
+        Self { buffer: Vec::new(), taken: 0, max_bytes }
+    }
+
+    /// Takes in bytes that arrived.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.taken > 0 {
+            self.buffer.drain(..self.taken);
+            self.taken = 0;
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next whole frame, if there is one.
+    ///
+    /// # Errors
+    /// When a frame is too long or not understood; the connection is then of no further use.
+    pub fn take<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
+        Ok(self.take_sized()?.map(|(value, _)| value))
+    }
+
+    /// How many bytes arrived and are not taken yet.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.buffer.len() - self.taken
+    }
+
+    /// As [`Self::take`], with the length of the frame in bytes.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn take_sized<T: DeserializeOwned>(&mut self) -> Result<Option<(T, usize)>, FrameError> {
+        let rest = &self.buffer[self.taken..];
+        let Some((head, body)) = rest.split_first_chunk::<4>() else { return Ok(None) };
+        let bytes = u32::from_le_bytes(*head) as usize;
+        if bytes > self.max_bytes {
+            return Err(FrameError::TooLong { bytes, max: self.max_bytes });
+        }
+        let Some(body) = body.get(..bytes) else { return Ok(None) };
+        let value = serde_json::from_slice(body).map_err(FrameError::Content)?;
+        self.taken += 4 + bytes;
+        if self.pending() == 0 {
+            // What one long frame took is not kept for as long as its sender is there.
+            self.buffer.clear();
+            self.taken = 0;
+            self.buffer.shrink_to(KEPT_BYTES);
+        }
+        Ok(Some((value, bytes)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::*;
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn frames_arrive_whole_however_they_are_cut() {
+        let requests = [
+            Request::Hello { version: WIRE_VERSION },
+            Request::Wait { jobs: vec![1, 2] },
+            Request::Control { job: 3, verb: Verb::Cancel { signal: 15 } },
+        ];
+        let mut bytes = Vec::new();
+        requests.iter().for_each(|request| encode(request, &mut bytes).unwrap());
+        for cut in 1..=bytes.len() {
+            let mut decoder = Decoder::new(REQUEST_MAX_BYTES);
+            let mut got = Vec::new();
+            for piece in bytes.chunks(cut) {
+                decoder.push(piece);
+                while let Some(request) = decoder.take::<Request>().unwrap() {
+                    got.push(request);
+                }
+            }
+            assert_eq!(got, requests, "cut into pieces of {cut}");
+        }
+    }
+
+    #[test]
+    fn a_long_frame_is_refused_before_it_is_read() {
+        let mut decoder = Decoder::new(10);
+        decoder.push(&11u32.to_le_bytes());
+        assert!(matches!(decoder.take::<Request>(), Err(FrameError::TooLong { bytes: 11, max: 10 })));
+    }
+
+    #[test]
+    fn a_value_that_nobody_reads_is_no_frame() {
+        let mut out = vec![7];
+        let long = "x".repeat(REPLY_MAX_BYTES);
+        assert!(matches!(encode(&long, &mut out), Err(FrameError::TooLong { .. })));
+        assert_eq!(out, [7]);
+        encode(&Reply::Done, &mut out).unwrap();
+        assert_eq!(json_bytes(&Reply::Done), (out.len() - 5) as u64);
+    }
+
+    #[test]
+    fn no_room_is_kept_for_a_long_frame() {
+        let (mut decoder, mut bytes) = (Decoder::new(REQUEST_MAX_BYTES), Vec::new());
+        encode(&Request::SetRemove { name: "x".repeat(200_000) }, &mut bytes).unwrap();
+        decoder.push(&bytes[..9]);
+        assert_eq!((decoder.pending(), decoder.take::<Request>().unwrap()), (9, None));
+        decoder.push(&bytes[9..]);
+        let taken = decoder.take_sized::<Request>().unwrap();
+        assert_eq!(taken.map(|(_, length)| length), Some(bytes.len() - 4));
+        assert!(decoder.pending() == 0 && decoder.buffer.capacity() <= KEPT_BYTES);
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let mut decoder = Decoder::new(REQUEST_MAX_BYTES);
+            decoder.push(&bytes);
+            while let Ok(Some(_)) = decoder.take::<Request>() {}
+        }
+    }
+}
