@@ -292,7 +292,8 @@ fn jobs_that_are_not_there(kind: Kind) {
     for arguments in [["status", "999"], ["why", "999"], ["report", "999"]] {
         assert!(control(&host, &arguments, 1).contains("no job 999"), "{arguments:?}");
     }
-    control(&host, &["suspend", "seven"], 2);
+    assert!(control(&host, &["suspend", "seven"], 1).contains("no job `seven`"));
+    control(&host, &["suspend", "7x"], 2);
     control(&host, &["suspend"], 2);
 }
 

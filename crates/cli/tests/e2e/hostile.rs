@@ -338,8 +338,10 @@ fn claims_no_others_job_by_its_environment(kind: Kind) {
     // Nor after a restart, which has nothing else to go by where there are no groups.
     host.crash();
     host.start_daemon();
-    let view = host.until(job, JobState::Running);
+    let view = host.until(job, JobState::Frozen);
     assert!(!view.pids.contains(&liar.0.id()) && !view.pids.is_empty(), "{view:?}");
+    assert!(runs(), "it is not suspended along with the job");
+    assert_eq!(run_as(&host, VICTIM, &["resume", &job.to_string()]).code, Some(0));
     host.make("go");
     host.until_exit_code(job, 0);
     assert!(runs(), "it was not ended along with the job");

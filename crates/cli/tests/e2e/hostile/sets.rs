@@ -17,6 +17,9 @@ each_kind!(
     isolated_jobs_keep_within_the_share,
 );
 
+/// An operator's choice: every user may have idle cores.
+const EXCLUSIVE: &[&str] = &["access.exclusive=*"];
+
 fn sets(host: &Host) -> Vec<SetAsideView> {
     let done = host.pinfold(["sets", "--json"]);
     serde_json::from_str::<SetsView>(&done.out).expect("one JSON object").sets
@@ -55,7 +58,7 @@ fn none_left(host: &Host) {
 
 /// Named PUs, memory, long holds and more are an operator's to ask for, on an idle host too.
 fn a_user_reserves_nothing_but_idle_cores(kind: Kind) {
-    let Some(mut host) = shared(kind, &[]) else { return };
+    let Some(mut host) = shared(kind, EXCLUSIVE) else { return };
     let Some([_, second]) = two_cores(&host) else { return };
     let minutes = 60_000_000;
     let refused = [
@@ -102,7 +105,7 @@ fn a_user_reserves_nothing_but_idle_cores(kind: Kind) {
 }
 
 fn idle_cores_are_given_back_though_a_held_job_names_them(kind: Kind) {
-    let Some(host) = shared(kind, &[]) else { return };
+    let Some(host) = shared(kind, EXCLUSIVE) else { return };
     if two_cores(&host).is_none() {
         return;
     }
@@ -125,7 +128,7 @@ fn idle_cores_are_given_back_though_a_held_job_names_them(kind: Kind) {
 
 /// Whatever the hold time of a set is, a job in it does not have the daemon write it again and again.
 fn a_set_in_use_is_written_once(kind: Kind) {
-    let Some(host) = shared(kind, &[]) else { return };
+    let Some(host) = shared(kind, EXCLUSIVE) else { return };
     if two_cores(&host).is_none() {
         return;
     }
@@ -153,7 +156,7 @@ fn a_set_in_use_is_written_once(kind: Kind) {
 }
 
 fn nobody_reserves_what_others_wait_for(kind: Kind) {
-    let Some(host) = shared(kind, &["slots.factor=1"]) else { return };
+    let Some(host) = shared(kind, &["slots.factor=1", EXCLUSIVE[0]]) else { return };
     let Some([first, _]) = two_cores(&host) else { return };
     let cores = host.status(&[]).slots.cores;
     let running = victims_job(&host, &[], WAIT);
@@ -174,7 +177,7 @@ fn nobody_reserves_what_others_wait_for(kind: Kind) {
 
 /// A job that waits for a set which went does not come into the next one, which is another user's.
 fn a_set_that_went_leaves_its_name_to_nobody(kind: Kind) {
-    let Some(host) = shared(kind, &[]) else { return };
+    let Some(host) = shared(kind, EXCLUSIVE) else { return };
     if two_cores(&host).is_none() {
         return;
     }
@@ -191,7 +194,7 @@ fn a_set_that_went_leaves_its_name_to_nobody(kind: Kind) {
 
 /// Sets that were made for ever before there were bounds go as others do.
 fn reservations_of_an_earlier_daemon_have_bounds(kind: Kind) {
-    let Some(mut host) = shared(kind, &[]) else { return };
+    let Some(mut host) = shared(kind, EXCLUSIVE) else { return };
     let Some([_, second]) = two_cores(&host) else { return };
     assert_eq!(host.stop(), Some(0));
     let text = format!(
