@@ -215,7 +215,9 @@ fn it_outlives_the_daemon(kind: Kind) {
     };
     eventually("the guard lets it go", free);
     host.start_daemon();
-    let view = host.until(job, JobState::Running);
+    let view = host.until(job, JobState::Frozen);
+    assert_eq!(host.pinfold(["resume", &job.to_string()]).code, Some(0));
+    host.until(job, JobState::Running);
     assert!(view.pids.contains(&child) && view.pids.contains(&running.pid()), "{view:?}");
     assert_eq!(host.job(held).state, JobState::Held);
     assert_eq!(host.pinfold(["release", &held.to_string()]).code, Some(0));

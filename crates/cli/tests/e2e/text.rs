@@ -102,7 +102,7 @@ fn plots_in_characters_and_as_pictures(kind: Kind) {
     assert_eq!(host.pinfold(["run", "--name", "drawn", "--", "sleep", "0.5"]).code, Some(0));
     let text = host.pinfold(["plot", "1"]);
     assert_eq!(text.code, Some(0), "{text:?}");
-    assert!(text.out.starts_with("job 1: drawn\n"), "{}", text.out);
+    assert!(text.out.starts_with("job 1: drawn: sleep 0.5 (exited 0, "), "{}", text.out);
     for panel in ["memory (", "CPU (cores)", "storage ("] {
         assert!(text.out.lines().any(|line| line.starts_with(panel)), "{panel} in {}", text.out);
     }

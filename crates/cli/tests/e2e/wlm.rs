@@ -237,6 +237,8 @@ fn it_outlives_the_daemon(kind: Kind) {
         }
     });
     host.start_daemon();
+    until(&host, "lsf:9", "frozen");
+    assert_eq!(host.pinfold(["resume", "lsf:9"]).code, Some(0));
     until(&host, "lsf:9", "running");
     host.make("go");
     assert_eq!(first.wait().code, Some(3));

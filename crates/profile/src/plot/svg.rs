@@ -264,16 +264,16 @@ fn time_axis(chart: &Chart, layout: &Layout, place: &Place, lowest: bool, out: &
     );
 }
 
-/// Text as XML takes it; characters that XML cannot hold are replaced.
+/// Text as XML takes it; characters that XML cannot hold, or that turn the direction of writing, are replaced.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in crate::report::plain(text).chars() {
         match c {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
             '"' => out.push_str("&quot;"),
-            c if c.is_control() || matches!(c, '\u{FFFE}' | '\u{FFFF}') => out.push('?'),
+            '\u{FFFE}' | '\u{FFFF}' => out.push('?'),
             c => out.push(c),
         }
     }

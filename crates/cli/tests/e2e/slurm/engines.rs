@@ -223,7 +223,7 @@ fn aiida_qtoolkit_pysqa_and_r() {
         text,
         format!("{job}|{}|R|          a job|{}\n", user.trim(), host.path("work").join(".").display())
     );
-    let text = shell(&host, "squeue --user=$USER --states=R,S,CG --noheader --format=%i -r").out;
+    let text = shell(&host, "squeue --user= --states=R,S,CG --noheader --format=%i -r").out;
     assert_eq!(text, "", "an empty user has no jobs");
     let done = call(&host, &["scancel", "-v", &job.to_string()]);
     assert!(done.err.contains(&format!("Terminating job {job}")), "{done:?}");
