@@ -199,21 +199,21 @@ fn open(dir: &Path) -> Store {
 
 prop_compose! {
     fn any_spec()(
-        (name, directory, project) in (".*", ".*", proptest::option::of(".*")),
-        command in proptest::collection::vec(".*", 0..4),
-        (priority, class, cores) in (any::<Option<u8>>(), proptest::option::of(any_class()), any::<u32>()),
+        (name, directory, project) in (".*", ".*", proptest::option::of(".*")).boxed(),
+        command in proptest::collection::vec(".*", 0..4).boxed(),
+        (priority, class, cores) in (any::<Option<u8>>(), proptest::option::of(any_class()), any::<u32>()).boxed(),
         numbers in proptest::array::uniform6(any_maybe()),
         (held, no_suspend, private_tmp, requeue, no_network) in any::<(bool, bool, bool, bool, bool)>(),
-        after in proptest::collection::vec((any::<u64>(), 0u8..3), 0..4),
-        terms in proptest::option::of((any_maybe(), any_maybe(), proptest::option::of((any::<i32>(), any_number())), any::<Option<String>>())),
-        checkpoint in proptest::option::of((".*", any_number())),
-        array in proptest::option::of((any_maybe(), any::<u32>(), any::<Option<u32>>())),
-        layout in proptest::option::of((any::<Vec<(String, String)>>(), any::<Option<String>>())),
-        allocation in proptest::option::of((any::<[Option<String>; 3]>(), any_maybe())),
-        limits in proptest::collection::vec((".*", any_number(), ".*"), 0..3),
+        after in proptest::collection::vec((any::<u64>(), 0u8..3), 0..4).boxed(),
+        terms in proptest::option::of((any_maybe(), any_maybe(), proptest::option::of((any::<i32>(), any_number())), any::<Option<String>>())).boxed(),
+        checkpoint in proptest::option::of((".*", any_number())).boxed(),
+        array in proptest::option::of((any_maybe(), any::<u32>(), any::<Option<u32>>())).boxed(),
+        layout in proptest::option::of((any::<Vec<(String, String)>>(), any::<Option<String>>())).boxed(),
+        allocation in proptest::option::of((any::<[Option<String>; 3]>(), any_maybe())).boxed(),
+        limits in proptest::collection::vec((".*", any_number(), ".*"), 0..3).boxed(),
         disk_bytes in any_maybe(),
-        adopted in proptest::option::of((any::<Option<String>>(), any::<Vec<(u32, u64)>>(), any::<(u64, u64)>(), any::<bool>(), any::<Option<bool>>())),
-        external in proptest::option::of("[a-z]{1,8}:[0-9]{1,6}(\\.[a-z]{1,8})?"),
+        adopted in proptest::option::of((any::<Option<String>>(), any::<Vec<(u32, u64)>>(), any::<(u64, u64)>(), any::<bool>(), any::<Option<bool>>())).boxed(),
+        external in proptest::option::of("[a-z]{1,8}:[0-9]{1,6}(\\.[a-z]{1,8})?").boxed(),
     ) -> JobSpec {
         JobSpec {
             name, project, command, directory, priority, class, cores, held, no_suspend, private_tmp,
