@@ -103,7 +103,7 @@ fn plots_in_characters_and_as_pictures(kind: Kind) {
     let text = host.pinfold(["plot", "1"]);
     assert_eq!(text.code, Some(0), "{text:?}");
     assert!(text.out.starts_with("job 1: drawn: sleep 0.5 (exited 0, "), "{}", text.out);
-    for panel in ["memory (", "CPU (cores)", "storage ("] {
+    for panel in ["memory (", "CPU (cores in use)", "read (", "written ("] {
         assert!(text.out.lines().any(|line| line.starts_with(panel)), "{panel} in {}", text.out);
     }
     assert!(text.out.contains('┤') && !text.out.contains('\u{1b}'), "no colour into a file: {}", text.out);
