@@ -193,7 +193,8 @@ isolate
 kill -KILL "$daemon"
 check "the daemon is killed: it is alone still" $kind "$(of_job "$job" cpuset.cpus.partition)"
 start_daemon
-until_is "the next daemon knows it" running said "$job" state
+until_is "the next daemon knows it, and suspends it again" frozen said "$job" state
+pinfold resume "$job"
 check "and leaves it alone" $kind "$(of_job "$job" cpuset.cpus.partition)"
 touch /tmp/alone
 pinfold wait "$job"
@@ -257,7 +258,8 @@ until_is "it stands still" frozen said "$job" state
 kill -KILL "$daemon"
 until_is "the guard lets it go on" "frozen 0" sh -c "grep frozen $groups/*/job-$job/cgroup.events"
 start_daemon
-until_is "it is known again" running said "$job" state
+until_is "it is known again, and suspended as its user said" frozen said "$job" state
+pinfold resume "$job"
 touch /tmp/gone
 pinfold wait "$job"
 check "its exit status" 9 $?
