@@ -119,8 +119,10 @@ crash() {
   until_is "it stands still" "frozen 1" sh -c "grep frozen $service/pinfold/*/job-$job/cgroup.events"
   replaced "killed" systemctl kill --signal=KILL --kill-whom=main pinfoldd
   check "systemd has started it again" 1 "$(unit NRestarts)"
-  until_is "the job goes on" "frozen 0" sh -c "grep frozen $service/pinfold/*/job-$job/cgroup.events"
-  until_is "and is known" running said "$job" state
+  until_is "the job is known, and suspended as its user said" frozen said "$job" state
+  pinfold resume "$job"
+  until_is "it goes on when it is resumed" "frozen 0" sh -c "grep frozen $service/pinfold/*/job-$job/cgroup.events"
+  until_is "and runs" running said "$job" state
   until_is "with the settings that it had" "$before" settings "$job"
   check "the rescue after the service's end said what it let go" 1 "$(journalctl --unit pinfoldd --output cat --no-pager | grep -c "job-$job: " | awk '{ print ($1 > 0) }')"
   replaced "restarted" systemctl restart pinfoldd
@@ -133,8 +135,10 @@ crash() {
   pinfold suspend "$job"
   until_is "the job stands still" "frozen 1" sh -c "grep frozen $service/pinfold/*/job-$job/cgroup.events"
   replaced "without a sign of life" systemctl kill --signal=STOP --kill-whom=main pinfoldd
-  until_is "the job goes on" "frozen 0" sh -c "grep frozen $service/pinfold/*/job-$job/cgroup.events"
-  until_is "and is known" running said "$job" state
+  until_is "the job is known, and suspended as its user said" frozen said "$job" state
+  pinfold resume "$job"
+  until_is "it goes on when it is resumed" "frozen 0" sh -c "grep frozen $service/pinfold/*/job-$job/cgroup.events"
+  until_is "and runs" running said "$job" state
   rm -r /run/systemd/system/pinfoldd.service.d
   systemctl daemon-reload
   replaced "restarted as it was" systemctl restart pinfoldd
