@@ -193,8 +193,7 @@ isolate
 kill -KILL "$daemon"
 check "the daemon is killed: it is alone still" $kind "$(of_job "$job" cpuset.cpus.partition)"
 start_daemon
-until_is "the next daemon knows it, and suspends it again" frozen said "$job" state
-pinfold resume "$job"
+until_is "the next daemon knows it" running said "$job" state
 check "and leaves it alone" $kind "$(of_job "$job" cpuset.cpus.partition)"
 touch /tmp/alone
 pinfold wait "$job"
@@ -275,7 +274,8 @@ until_is "and stands still with it" "frozen 1" sh -c "grep frozen $groups/*/job-
 kill -KILL "$daemon"
 until_is "the guard lets it go on, too" "frozen 0" sh -c "grep frozen $groups/*/job-$job/cgroup.events"
 start_daemon
-until_is "the next daemon knows it" running said "$job" state
+until_is "the next daemon knows it, and suspends it again" frozen said "$job" state
+pinfold resume "$job"
 touch /tmp/adopted
 wait $outside
 check "who started it is told how it ended" 0 $?
