@@ -178,7 +178,7 @@ pub const KEYS: &[Key] = &[
     key(
         "cpu.place",
         "\"auto\"",
-        "how a job's cores lie: compact, spread over caches, or auto: as its like were found to run faster",
+        "how a job's cores lie: compact, spread over caches, or auto: as jobs of its class were found to run faster",
     ),
     key("cpu.backfill", "true", "whether slots beyond the cores are used, in the idle class"),
     key(
@@ -189,7 +189,7 @@ pub const KEYS: &[Key] = &[
     key(
         "cpu.guard",
         "false",
-        "whether the youngest backfiller stands still where a primary waits for a core beside it",
+        "whether the youngest backfiller is frozen where a primary waits for a core beside it",
     ),
     key(
         "cpu.preemption",

@@ -264,14 +264,14 @@ impl JobPlace {
     }
 }
 
-/// How the cores of a job lie to each other, and what is known of how its like run so and otherwise.
+/// How the cores of a job lie to each other, and what is known of how jobs of its class run so and otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PlaceView {
     /// `compact` or `spread`.
     pub lies: JobPlace,
     /// In how many L3 caches (else NUMA nodes, sockets).
     pub domains: u64,
-    /// Runs of its like close together that count; 0 as long as pinfold does not choose, or nothing is known.
+    /// Runs of its class close together that count; 0 as long as pinfold does not choose, or nothing is known.
     pub runs_compact: u64,
     /// Runs apart that count.
     pub runs_spread: u64,
