@@ -67,7 +67,8 @@ pub(super) fn run(of: &Of, request: &Request, words: &[OsString]) -> Result<u8, 
     let step = number(of);
     let numbers: Vec<i32> = PASSED_ON.iter().filter_map(|name| signals::number(name)).collect();
     let began = now_s();
-    let mut running = Running { step, pids: BTreeMap::new(), readers: Vec::new(), label: request.label };
+    let mut running =
+        Running { step, pids: BTreeMap::new(), piped: Vec::new(), readers: Vec::new(), label: request.label };
     let bind = request.cpu_bind.as_deref().filter(|bind| binds(bind));
     match bind {
         Some(_) if request.label => {
@@ -76,8 +77,10 @@ pub(super) fn run(of: &Of, request: &Request, words: &[OsString]) -> Result<u8, 
         Some(bind) => running.start_bound(of, request, words, (tasks, each), bind)?,
         None => running.start(of, request, words, (tasks, each))?,
     }
-    // Only now: a program that is started inherits what is blocked.
+    // After the tasks, for a program that is started inherits what is blocked; before the readers, for a
+    // thread that does not block the end of a child may be the one that receives it, and drop it.
     let arrived = Signals::block(&numbers).map_err(|error| error.to_string())?;
+    running.read();
     let ended = running.attend(&arrived, request.kill_on_bad_exit, &of.host);
     let worst = ended.iter().map(status).max().unwrap_or(0);
     let signal = ended.iter().find_map(|reaped| reaped.signal).unwrap_or(0);
@@ -113,10 +116,20 @@ fn status(reaped: &Reaped) -> u8 {
     u8::try_from(code & 0xff).unwrap_or(1)
 }
 
+/// A task's stream that is read here, for its lines are labelled.
+struct Piped {
+    task: u32,
+    from: Box<dyn Read + Send>,
+    /// Whether it is standard error.
+    error: bool,
+}
+
 struct Running {
     step: u32,
     /// The task of each process.
     pids: BTreeMap<u32, u32>,
+    /// What the tasks write, until it has a reader.
+    piped: Vec<Piped>,
     readers: Vec<JoinHandle<()>>,
     label: bool,
 }
@@ -143,9 +156,9 @@ impl Running {
             })?;
             self.pids.insert(child.id(), task);
             if self.label {
-                let out = child.stdout.take().map(|from| labelled(task, from, false));
-                let err = child.stderr.take().map(|from| labelled(task, from, true));
-                self.readers.extend(out.into_iter().chain(err));
+                let out = child.stdout.take().map(|from| Piped { task, from: Box::new(from), error: false });
+                let err = child.stderr.take().map(|from| Piped { task, from: Box::new(from), error: true });
+                self.piped.extend(out.into_iter().chain(err));
             }
         }
         Ok(())
@@ -236,6 +249,11 @@ impl Running {
         Ok(())
     }
 
+    /// Begins to read what the tasks write.
+    fn read(&mut self) {
+        self.readers.extend(self.piped.drain(..).map(labelled));
+    }
+
     fn attend(mut self, arrived: &Signals, kill_others: bool, host: &str) -> Vec<Reaped> {
         let mut ended = Vec::new();
         while !self.pids.is_empty() {
@@ -278,7 +296,7 @@ fn told(reaped: &Reaped, task: u32, host: &str) {
 }
 
 /// Puts a task's number before each of its lines.
-fn labelled(task: u32, from: impl Read + Send + 'static, error: bool) -> JoinHandle<()> {
+fn labelled(Piped { task, from, error }: Piped) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let mut from = BufReader::new(from);
         let mut line = Vec::new();
