@@ -105,7 +105,7 @@ fn heading(record: &mut Record, text: &str) {
 }
 
 /// What failed and what was left behind, and whether others disturbed the figures.
-fn tell_troubles(record: &mut Record, runs: &[(String, Run)], cores: usize) {
+fn tell_troubles(record: &mut Record, runs: &[(String, Run)], cores: usize, others_are: &str) {
     for (name, run) in runs {
         for group in &run.left_behind {
             record.say(&format!("Left behind: cgroup {} ({name}).", group.display()));
@@ -114,7 +114,7 @@ fn tell_troubles(record: &mut Record, runs: &[(String, Run)], cores: usize) {
     let others = runs.iter().map(|(_, run)| run.foreign_cores).fold(0.0, f64::max);
     if others > DISTURBED * cores as f64 {
         record.say(&format!(
-            "Others used up to {others:.1} of the {cores} cores meanwhile: on a quiet machine these figures would \
+            "{others_are} used up to {others:.1} of the {cores} cores meanwhile: on a quiet machine these figures would \
              be different."
         ));
     }

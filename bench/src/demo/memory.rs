@@ -90,7 +90,7 @@ pub(super) fn play(ground: &Ground, record: &mut Record) -> anyhow::Result<Optio
     }
     let runs = runs(&bench, sizes, &jobs, &solo, record)?;
     tell(record, &runs, sizes, jobs.len());
-    tell_troubles(record, &runs, ground.cores());
+    tell_troubles(record, &runs, ground.cores(), "Others, the threads of the kernel that page among them,");
     Ok(Some(Picture::Over(picture::memory(&runs, sizes.budget_mib, jobs.len()))))
 }
 
@@ -149,8 +149,7 @@ fn runs(
         let limit_s = runs.first().map_or(LIMIT_S, |(_, first)| give_up_s(first));
         let bench = Bench { limit_s, ..*bench };
         let run = bench.run(way, jobs, solo, &mut |watch, jobs| show(&label, watch, jobs))?;
-        let finished = finished(&run, jobs.len());
-        done(&format!("{label}: {finished} of {} finished in {:.1} s", jobs.len(), run.makespan_s));
+        done(&format!("{label}: {}", outcome(&run, jobs.len(), limit_s)));
         record.add("memory", &run)?;
         runs.push((name, run));
     }
@@ -162,8 +161,25 @@ fn give_up_s(first: &Run) -> f64 {
     (GIVE_UP_TIMES * first.makespan_s).max(GIVE_UP_LEAST_S)
 }
 
+/// Whether a list was given up after so many seconds.
+fn is_given_up(run: &Run, jobs: usize, give_up_s: f64) -> bool {
+    run.makespan_s >= give_up_s && finished(run, jobs) < jobs
+}
+
+/// How many jobs finished, and how long that took.
+fn outcome(run: &Run, jobs: usize, give_up_s: f64) -> String {
+    let how = if is_given_up(run, jobs, give_up_s) { "finished, given up after" } else { "finished in" };
+    format!("{} of {jobs} {how} {:.1} s", finished(run, jobs), run.makespan_s)
+}
+
+/// How a list came out that is compared with the first.
+pub(super) fn outcomes(runs: &[(String, Run)], jobs: usize) -> impl Iterator<Item = String> {
+    let limit_s = runs.first().map_or(LIMIT_S, |(_, first)| give_up_s(first));
+    runs.iter().map(move |(name, run)| format!("{name}: {}", outcome(run, jobs, limit_s)))
+}
+
 /// Jobs that ended well, with the right output.
-pub(super) fn finished(run: &Run, jobs: usize) -> usize {
+fn finished(run: &Run, jobs: usize) -> usize {
     jobs.saturating_sub(run.failures.len())
 }
 
@@ -177,7 +193,7 @@ fn tell(record: &mut Record, runs: &[(String, Run)], sizes: Sizes, jobs: usize) 
     let rows: Vec<Vec<String>> = runs
         .iter()
         .map(|(name, run)| {
-            let over = run.makespan_s >= give_up_s && finished(run, jobs) < jobs;
+            let over = is_given_up(run, jobs, give_up_s);
             vec![
                 name.clone(),
                 format!("{} of {jobs}", finished(run, jobs)),
@@ -189,7 +205,7 @@ fn tell(record: &mut Record, runs: &[(String, Run)], sizes: Sizes, jobs: usize) 
         })
         .collect();
     record.say(&table::markdown(
-        &["way", "finished", "time s", "CPU s", "peak memory", "others' cores"],
+        &["way", "finished", "time s", "CPU s", "peak memory", "cores of others and of paging"],
         &rows,
     ));
 }

@@ -4,7 +4,7 @@
 
 use pinfold_profile::plot::{Chart, Panel, Series, Style, Unit};
 
-use super::memory::finished;
+use super::memory::outcomes;
 use crate::run::Run;
 use crate::watch::Sample;
 
@@ -32,13 +32,10 @@ pub(super) fn programs(runs: &[(String, Run)], cores: usize) -> Chart {
 
 /// Act 2: memory held, a panel for each way.
 pub(super) fn memory(runs: &[(String, Run)], budget_mib: u64, jobs: usize) -> Chart {
-    let mut panels: Vec<Panel> = runs
-        .iter()
-        .map(|(name, run)| {
-            let told =
-                format!("{name}: {} of {jobs} finished in {:.1} s", finished(run, jobs), run.makespan_s);
-            held(&told, run, Some((((budget_mib << 20) as f64), format!("budget {budget_mib} MiB"))))
-        })
+    let budget = Some(((budget_mib << 20) as f64, format!("budget {budget_mib} MiB")));
+    let mut panels: Vec<Panel> = outcomes(runs, jobs)
+        .zip(runs)
+        .map(|(outcome, (_, run))| held(&outcome, run, budget.clone()))
         .collect();
     Panel::level(&mut panels);
     Chart { title: "Memory of jobs that do not fit at once".to_owned(), panels, ..Chart::default() }

@@ -132,7 +132,7 @@ fn tell(record: &mut Record, runs: &[(String, Run)], jobs: &[Job], bound: Bound,
         }
     }
     verdict(record, runs, cores);
-    tell_troubles(record, runs, cores);
+    tell_troubles(record, runs, cores, "Others");
 }
 
 /// What came out, in a sentence, whoever is ahead; and where that sentence would say nothing, why.
