@@ -50,6 +50,8 @@ pub struct Chart {
     pub shaded: Vec<(f64, f64, String)>,
     /// What stands in place of series where there are none.
     pub without: String,
+    /// The time axis reaches to this at least, in seconds; 0: as far as the series do.
+    pub until_s: f64,
     /// Where second 0 is, in Unix seconds, when the time axis shows dates and times of day; `None`: it counts from 0.
     pub clock_s: Option<f64>,
     /// What the axis counts in place of seconds.
@@ -86,9 +88,23 @@ pub struct Panel {
     pub marks: Vec<(f64, String)>,
     /// The axis reaches to this value at least, however low the series are; 0: as far as they need.
     pub at_least: f64,
+    /// What stands in place of series whose values are all 0, such as `nothing was read`; empty: they are drawn.
+    pub when_zero: String,
 }
 
 impl Panel {
+    /// What stands in place of its series: `without` where none has a value, [`Self::when_zero`] where none is above 0.
+    fn sentence<'a>(&'a self, without: &'a str) -> Option<&'a str> {
+        let mut values = self
+            .series
+            .iter()
+            .flat_map(|series| &series.points)
+            .filter(|(x, y)| x.is_finite() && y.is_finite());
+        let Some((_, first)) = values.next() else { return Some(without) };
+        let is_zero = *first <= 0.0 && values.all(|&(_, y)| y <= 0.0);
+        (is_zero && !self.when_zero.is_empty()).then_some(&self.when_zero)
+    }
+
     /// Gives panels that are compared the same axis.
     pub fn level(panels: &mut [Self]) {
         let series = panels.iter().map(scale::highest).fold(0.0, f64::max);
@@ -226,9 +242,15 @@ pub fn job_chart(view: &ReportView) -> Chart {
         panel("written", Unit::BytesPerSecond, vec![written], Vec::new()),
     ];
     Panel::level(&mut storage);
+    for (panel, what) in
+        storage.iter_mut().zip(["nothing was read from storage", "nothing was written to storage"])
+    {
+        what.clone_into(&mut panel.when_zero);
+    }
     let mut panels = vec![
         panel("memory", Unit::Bytes, memory, marks),
-        panel("CPU", "cores in use".into(), vec![cores], Vec::new()),
+        // A core at least: what hardly computes looks so.
+        Panel { at_least: 1.0, ..panel("CPU", "cores in use".into(), vec![cores], Vec::new()) },
     ];
     panels.extend(storage);
     let mut shaded = stopped(points, start_s);
@@ -239,6 +261,7 @@ pub fn job_chart(view: &ReportView) -> Chart {
         panels,
         shaded,
         without: without_samples(view),
+        until_s: view.wall_s.unwrap_or(0.0),
         ..Chart::default()
     }
 }

@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::time::Duration;
 
 use pinfold_proto::JobState;
 
@@ -21,7 +20,7 @@ pub(crate) fn address() -> String {
 /// The body of the answer to `GET /metrics`.
 fn scrape(address: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
+    stream.set_read_timeout(Some(crate::wait::PATIENCE)).expect("a limit");
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").ok()?;
     let mut text = String::new();
     stream.read_to_string(&mut text).ok()?;

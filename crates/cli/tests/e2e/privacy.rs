@@ -4,7 +4,6 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
-use std::time::Duration;
 
 use pinfold_proto::JobState;
 use serde_json::Value;
@@ -221,7 +220,7 @@ fn scrape(address: &str, nobody: bool) -> Option<String> {
         TcpStream::connect(address).ok()
     };
     let mut stream = std::thread::scope(|scope| scope.spawn(connect).join().expect("it does not panic"))?;
-    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a limit");
+    stream.set_read_timeout(Some(crate::wait::PATIENCE)).expect("a limit");
     stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").ok()?;
     let mut text = String::new();
     stream.read_to_string(&mut text).ok()?;

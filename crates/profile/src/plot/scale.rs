@@ -39,8 +39,9 @@ pub(super) fn span(chart: &Chart) -> Span {
     let xs = chart.panels.iter().flat_map(points).map(|(x, _)| x).chain(shades);
     let (from, to) = xs.fold((f64::INFINITY, f64::NEG_INFINITY), |(from, to), x| (from.min(x), to.max(x)));
     if from > to {
-        return Span { from: 0.0, to: 1.0 };
+        return Span { from: 0.0, to: if chart.until_s > 0.0 { chart.until_s } else { 1.0 } };
     }
+    let to = to.max(chart.until_s);
     // A series that begins just after its start shows the start.
     let from = if from > 0.0 && from < 0.1 * (to - from) { 0.0 } else { from };
     if to - from > 1e-6 * to.abs().max(1e-3) {

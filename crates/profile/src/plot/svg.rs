@@ -85,6 +85,14 @@ fn draw_panel(chart: &Chart, layout: &Layout, at: usize, panel: &Panel, place: &
     let (title, base) = &place.title;
     put!(out, "<text x=\"{:.1}\" y=\"{base:.1}\">{}</text>", plot.left, escaped(title));
     draw_legend(layout, panel, place, out);
+    let sentence = panel.sentence(match chart.without.as_str() {
+        why if at == 0 && chart.is_empty() && !why.is_empty() => why,
+        _ => "no samples",
+    });
+    if let Some(sentence) = sentence {
+        draw_sentence(chart, layout, place, sentence, out);
+        return draw_marks(layout, panel, place, out);
+    }
     for (value, text) in &place.ticks {
         let y = plot.bottom() - value / place.scale.top * plot.height;
         put!(out, "<path d=\"M{:.1} {y:.1}H{:.1}\" stroke=\"#ddd\"/>", plot.left, plot.right());
@@ -114,15 +122,20 @@ fn draw_panel(chart: &Chart, layout: &Layout, at: usize, panel: &Panel, place: &
         lines.iter().for_each(|line| stroke(line, series.style, *look, out));
     }
     put!(out, "</g>");
-    if lines.iter().all(Vec::is_empty) {
-        let why = if at == 0 && chart.is_empty() { chart.without.as_str() } else { "" };
-        let why = if why.is_empty() { "no samples" } else { why };
-        let why = escaped(&font::cut(why, *font_size, plot.width));
-        let (x, y) = (plot.left + plot.width / 2.0, plot.top + plot.height / 2.0 + 0.35 * font_size);
-        put!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" fill=\"#555\">{why}</text>");
-    }
     draw_marks(layout, panel, place, out);
     put!(out, "{}", rect(plot, " fill=\"none\" stroke=\"#555\""));
+}
+
+/// A sentence in place of series, in a frame without levels.
+fn draw_sentence(chart: &Chart, layout: &Layout, place: &Place, sentence: &str, out: &mut String) {
+    let Layout { font_size, span, .. } = layout;
+    let plot = &place.plot;
+    let x_of = |x: f64| plot.left + (x - span.from) / (span.to - span.from) * plot.width;
+    draw_shades(chart, layout, place, x_of, out);
+    let sentence = escaped(&font::cut(sentence, *font_size, plot.width));
+    let (x, y) = (plot.left + plot.width / 2.0, plot.top + plot.height / 2.0 + 0.35 * font_size);
+    put!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" fill=\"#555\">{sentence}</text>");
+    put!(out, "{}", rect(plot, " fill=\"none\" stroke=\"#ccc\""));
 }
 
 /// Intervals of less than a pixel are drawn a pixel wide: that something was frozen must not vanish.

@@ -309,6 +309,27 @@ fn a_job_without_samples_says_so_and_why() {
 }
 
 #[test]
+fn a_sentence_stands_where_nothing_was_transferred() {
+    let idle = |time_s| PointView { io_read_bytes: 0, io_write_bytes: 0, ..point(time_s, JobState::Running) };
+    let mut job = view(Some(vec![idle(1.0), idle(2.0)]));
+    let start_s = job.started_s.expect("it ran");
+    job.series.iter_mut().flatten().for_each(|point| point.time_s += start_s);
+    job.wall_s = Some(2.9);
+    let chart = job_chart(&job);
+    let (svg, text) = (chart.to_svg(900, 600), chart.to_text(80, 24));
+    for sentence in ["nothing was read from storage", "nothing was written to storage"] {
+        assert_eq!((svg.matches(sentence).count(), text.matches(sentence).count()), (1, 1), "{text}");
+    }
+    assert_eq!(scale::span(&chart).to, 2.9, "to its end, not to the last sample");
+    // Beside another job, whose axis it shares, a job that read nothing is drawn.
+    let chart = comparison(&[
+        view(Some(vec![idle(1.0), idle(2.0)])),
+        view(Some(vec![point(1.0, JobState::Running)])),
+    ]);
+    assert!(!chart.to_svg(900, 600).contains("nothing was"), "{chart:?}");
+}
+
+#[test]
 fn labels_of_marks_and_legends_do_not_lie_over_each_other() {
     let mut chart = job();
     chart.panels[0].marks.extend([

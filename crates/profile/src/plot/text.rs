@@ -77,6 +77,10 @@ fn stacked(chart: &Chart, panels: &[Panel], span: Span, (width, height): (usize,
     for (at, ((panel, scale), (top, top_text))) in panels.iter().zip(&scales).zip(&tops).enumerate() {
         let shades = if at == 0 { layout::shades(chart).join(", ") } else { String::new() };
         lines.push(head(panel, scale, &shades, width));
+        if let Some(sentence) = panel.sentence("no samples") {
+            lines.push(format!("{:left$}{sentence}", "").chars().take(width).collect());
+            continue;
+        }
         let grid = Grid::draw(panel, *top, &shaded, span, rows);
         for (row, cells) in grid.rows.iter().enumerate() {
             let label = match row {
