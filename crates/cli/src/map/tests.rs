@@ -82,8 +82,8 @@ fn two_cores_in_characters() {
 red: 2 cores, 1 used, 1 free
 [#.]
 
-socket 0          [A.] 
-                   B   
+socket 0          [A.]
+                   B  
 
 A  job 7 velvetg (ada): PUs 0 (0 cores), primary, running, 2 processes: 100 101
 B  job 8 velvetg (ada): PUs 0 (0 cores), backfill, running, shared, 2 processes: 100 101

@@ -107,8 +107,8 @@ fn write_cores(
     first: bool,
 ) -> io::Result<()> {
     let brackets = if first { ["[", "]"] } else { [" ", " "] };
-    for piece in row {
-        write!(out, "{}", brackets[0])?;
+    for (at, piece) in row.iter().enumerate() {
+        write!(out, "{}{}", if at == 0 { "" } else { " " }, brackets[0])?;
         for &core in *piece {
             let core = map.core(core);
             match set(core) {
@@ -117,7 +117,7 @@ fn write_cores(
                 None => write!(out, "{}", if core.usable { FREE } else { BARRED })?,
             }
         }
-        write!(out, "{} ", brackets[1])?;
+        write!(out, "{}", brackets[1])?;
     }
     writeln!(out)
 }
