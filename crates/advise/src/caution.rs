@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 
 use crate::history::{Ask, Run, largest_input, largest_peak};
-use crate::{Order, Settings};
+use crate::types::{Order, Settings};
 
 /// Jobs that are looked back at.
 const LOOKED_BACK: usize = 20;

@@ -6,8 +6,9 @@
 use crate::caution::Caution;
 use crate::history::{Ask, Run, largest_peak};
 use crate::retry::whole;
+use crate::risk::wilson;
 use crate::select::{Candidate, Mixed, Scores, fit, say};
-use crate::{Advice, Features, GB, Settings, wilson};
+use crate::types::{Advice, Features, GB, Settings};
 
 /// The last runs of a class that count.
 const RUNS_KEPT: usize = 500;

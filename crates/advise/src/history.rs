@@ -1,6 +1,6 @@
 //! The runs of one class, in the units in which they are computed with: GB and hours.
 
-use crate::{Features, GB, Row};
+use crate::types::{Features, GB, Row};
 
 /// A run that ended.
 #[derive(Debug, Clone, Copy)]

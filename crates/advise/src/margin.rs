@@ -11,7 +11,7 @@
 
 use crate::estimate::{Fit, Model};
 use crate::history::{Ask, Run, Sorted, largest_peak, median_peak};
-use crate::{Order, Settings};
+use crate::types::{Order, Settings};
 
 /// How errors spread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! double, and reach the request at once (as sites do: back to what was asked for). With runs in the order of time a
 //! request counts from the second failure on; shuffled, doubling alone is left, as in the published comparisons.
 
-use crate::{GB, Order};
+use crate::types::{GB, Order};
 
 /// The rule for one job.
 #[derive(Debug, Clone, Copy)]

@@ -8,7 +8,7 @@
 use crate::estimate::Kind;
 use crate::history::{Ask, Run, largest_input, largest_peak};
 use crate::margin::{Fitted, Spread};
-use crate::{Order, Settings};
+use crate::types::{Order, Settings};
 
 /// The estimators and their margins; the first is always there and is the yardstick of the others.
 const CANDIDATES: [(Kind, &[Spread]); 12] = [

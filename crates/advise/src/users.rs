@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::retry::whole;
-use crate::{Advice, Features, Row, wilson};
+use crate::risk::wilson;
+use crate::types::{Advice, Features, Row};
 
 /// The last runs of a user that count, over all classes.
 const RUNS_KEPT: usize = 200;

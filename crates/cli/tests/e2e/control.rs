@@ -110,7 +110,10 @@ fn cancelled_at_once(kind: Kind) {
     control(&host, &["cancel", "--signal", "KILL", "1"], 0);
     let view = host.until(job, JobState::Exited);
     assert_eq!(view.signal, Some(9));
-    assert!(!view.reason.as_ref().is_some_and(|reason| reason.contains("10 s")), "not after a delay: {view:?}");
+    assert!(
+        !view.reason.as_ref().is_some_and(|reason| reason.contains("10 s")),
+        "not after a delay: {view:?}"
+    );
     let other = host.submit(&[], "trap 'exit 3' USR2; : >other; while :; do sleep 0.05; done");
     host.until_made("other");
     control(&host, &["cancel", "-s", "SIGUSR2", "2"], 0);
