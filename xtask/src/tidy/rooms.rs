@@ -235,7 +235,9 @@ mod tests {
             ("d.rs", "use crate::{a::A, heart::Heart};\n"),
         ];
         let found = check(&HOUSE, &files(&wide));
-        assert_eq!(found, ["house: a.rs, b.rs, c.rs, d.rs use each other in a loop (at most 3)"]);
+        let told = "house: 4 files use each other in a loop (at most 3):\n  a.rs uses b.rs\n  b.rs uses c.rs\n  c.rs uses \
+                    d.rs\n  d.rs uses a.rs";
+        assert_eq!(found, [told]);
         let mut narrow = wide;
         narrow[3].1 = "// crate::d::d()\nuse crate::a::A;\n";
         assert!(check(&HOUSE, &files(&narrow)).is_empty());
