@@ -336,8 +336,8 @@ until_is "the foremost runs" running said "$first" state
 keeper=$(pinfold submit --name keeper -- sh -c '(head -c 100663296 /dev/zero; until [ -e /tmp/end ]; do usleep 100000; done) | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
 until_is "one holds 96 MiB" 1 sh -c "awk '/^anon /{ print (\$2 > 96000000) }' $groups/*/job-$keeper/memory.stat"
 other=$(pinfold submit --name other -- sh -c '(dd if=/dev/zero bs=1M count=60 2>/dev/null; until [ -e /tmp/end ]; do usleep 100000; done) | tail -n 1 | wc -c' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
-until_is "it is probed when another grows" 1 sh -c "pinfold why $keeper --json | grep -c 'this shows whether it gets on' | sed 's/[1-9][0-9]*/1/'"
-until_is "and gets on" 1 sh -c "pinfold why $keeper | grep -c 'in swap, which it gets on without'"
+until_is "it is probed when another grows" 1 sh -c "pinfold why $keeper --json | grep -c 'this shows whether it runs as well' | sed 's/[1-9][0-9]*/1/'"
+until_is "and does not refault" 1 sh -c "pinfold why $keeper | grep -c 'in swap, not refaulted'"
 check "it runs" running "$(said "$keeper" state)"
 check "its pages are in swap" 0 "$(of_job "$keeper" memory.swap.current | awk '{ print ($1 < 4194304) }')"
 touch /tmp/end

@@ -159,7 +159,7 @@ fn until_ended(keeper: &mut Keeper, requeue: bool, beside: &mut dyn Beside) -> R
                 Told::Ended { reaped, .. } => return Ok(reaped),
                 Told::Again { reason, .. } => {
                     killed = None;
-                    say(&format!("{reason}; it begins anew later"));
+                    say(&format!("{reason}; it is requeued and runs again later"));
                 }
                 Told::Recorded { .. } if killed.is_some() => return Ok(killed.expect("just looked at")),
                 Told::Refused { reason, code, .. } => return Err(Failure::refused(code, reason)),

@@ -231,7 +231,7 @@ const JOB: [Family; 10] = [
         "seconds",
         "time that a job stood still, finished intervals",
     ),
-    ("pinfold_job_frozen", "gauge", "", "1 while a job stands still"),
+    ("pinfold_job_frozen", "gauge", "", "1 while a job is suspended"),
 ];
 
 /// The text, whole with its end mark.

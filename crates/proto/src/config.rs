@@ -265,13 +265,13 @@ pub const KEYS: &[Key] = &[
     key(
         "profile.metrics",
         "",
-        "where OpenMetrics are served over HTTP, as 127.0.0.1:9464; whoever may connect may read; unset: nowhere",
+        "where OpenMetrics are served over HTTP, as 127.0.0.1:9464; every process that may connect may read; unset: nowhere",
     ),
     key("profile.metrics_jobs", "100", "running jobs that have series of their own there, 0 to 10000"),
     key(
         "profile.metrics_users",
         "[]",
-        "users of this host who are told of jobs there, beside operators; * is whoever may connect",
+        "users of this host who are told of jobs there, beside operators; * is everybody that may connect",
     ),
     key(
         "record.events",

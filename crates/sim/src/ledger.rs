@@ -331,7 +331,7 @@ impl Ledger {
         entry.failed.insert(kind(action), now);
     }
 
-    /// No process of a job is left, or whoever asked for it is gone.
+    /// No process of a job is left, or its client is gone.
     pub fn over(&mut self, job: JobId) {
         if self.jobs.remove(&job).is_some() {
             self.over.insert(job);

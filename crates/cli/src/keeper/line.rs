@@ -189,7 +189,7 @@ impl Line {
     /// The words for a daemon that stays away.
     pub(super) fn away(&self) -> String {
         format!(
-            "the daemon on {} is still away, and only whoever started it can start it again; waiting for it",
+            "the daemon on {} is still away, and only its owner can start it again; waiting for it",
             self.dial.socket().display()
         )
     }

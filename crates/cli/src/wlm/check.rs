@@ -84,7 +84,7 @@ fn claims(status: Option<i32>, report: Option<&ReportView>) -> Vec<Claim> {
     ));
     let started = report.started_s.is_some();
     let waited = format!("it waited {:.3} s in the hook", report.queued_s);
-    all.push(claim("it was let go by pinfold", started, waited));
+    all.push(claim("pinfold released it", started, waited));
     let wall = report.wall_s.unwrap_or(0.0);
     all.push(claim("it was known while it ran", wall >= 0.9, format!("for {wall:.3} s")));
     all

@@ -201,7 +201,7 @@ fn without_its_checkpoint_a_job_only_stands_still(kind: Kind) {
     for (hook, why) in [("exit 3", "exit code 3"), ("sleep 60", "longer than 0.2 s")] {
         let options = ["--checkpoint", hook, "--checkpoint-time", "200ms"];
         let (host, first, second) = checkpoint_wanted(kind, &options, "");
-        let reason = decision(&host, second, "freeze", "only stands still");
+        let reason = decision(&host, second, "freeze", "only suspended");
         assert!(reason.contains(why), "{reason}");
         host.until(second, JobState::Frozen);
         host.make("go");
@@ -240,7 +240,7 @@ fn one_in_the_foreground_begins_anew(kind: Kind) {
     let (_, done) = begins_anew_behind_a_large_one(&host, || host.start(words));
     // Its status is that of the run that came to its end, not of the one that was killed.
     assert_eq!(done.code, Some(0), "{done:?}");
-    assert!(done.err.contains("in no other way") && done.err.contains("it begins anew later"), "{done:?}");
+    assert!(done.err.contains("in no other way") && done.err.contains("it is requeued and runs again later"), "{done:?}");
 }
 
 fn a_line_of_a_batch_begins_anew(kind: Kind) {

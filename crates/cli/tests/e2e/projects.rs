@@ -86,7 +86,7 @@ fn without_a_slot_left_a_borrower_stands_still(kind: Kind) {
     host.until(second, JobState::Frozen);
     assert_eq!(host.job(first).state, JobState::Running);
     let why = done(&host, &["why", &second.to_string()]);
-    assert!(why.contains(&format!("its slot was lent to it, and was taken back for job {web}")), "{why}");
+    assert!(why.contains(&format!("its slot was lent to it, and was reclaimed for job {web}")), "{why}");
     // It is so after a restart, too.
     let cpus = format!("host.cpus={}", done(&host, &["config", "get", "host.cpus"]).trim());
     host.set(&["slots.factor=1", "projects.web.cores=1", &cpus]);

@@ -6,7 +6,7 @@ use pinfold_proto::row::JobRow;
 /// A job is ended to be requeued, as that is recorded,
 pub(crate) const REQUEUE: &str = "end it and requeue it";
 /// and as daemons of earlier versions recorded it.
-pub(crate) const REQUEUE_BEFORE: &str = "end it to begin anew";
+pub(crate) const REQUEUE_BEFORE: &str = "end it, to requeue it";
 
 const SUSPENDED_BEFORE: &str = "its user or an operator suspended it before the daemon was restarted";
 

@@ -216,7 +216,7 @@ fn beyond(ctx: &Ctx, sets: &Sets, spec: &JobSpec) -> Option<String> {
         && let Some(claim) = spec.claim_bytes.filter(|&claim| claim > bytes)
     {
         let (claim, bytes) = (show_size(claim), show_size(bytes));
-        return Some(format!("--mem {claim} is more than whoever asks may have, {bytes} ({whose})"));
+        return Some(format!("--mem {claim} is more than the client may have, {bytes} ({whose})"));
     }
     let most = allocated_cpus(spec)?;
     let usable = sets::usable(ctx).intersection(&most);
@@ -231,7 +231,7 @@ fn beyond(ctx: &Ctx, sets: &Sets, spec: &JobSpec) -> Option<String> {
     if spec.class != Some(JobClass::Exclusive) && spec.cores as usize > inside {
         let cores = spec.cores;
         return Some(format!(
-            "the job needs {cores} cores, and whoever asks may use {inside}, PUs {most} ({whose})"
+            "the job needs {cores} cores, and the client may use {inside}, PUs {most} ({whose})"
         ));
     }
     let layout = spec.layout.as_ref()?;
@@ -241,10 +241,10 @@ fn beyond(ctx: &Ctx, sets: &Sets, spec: &JobSpec) -> Option<String> {
     let strange = beyond.map(|cpus| cpus.difference(&most)).find(|cpus| !cpus.is_empty());
     match strange {
         Some(strange) => {
-            Some(format!("PUs {strange} are not among those that whoever asks may use, {most} ({whose})"))
+            Some(format!("PUs {strange} are not among those that the client may use, {most} ({whose})"))
         }
         None if layout.isolated => {
-            Some(format!("--isolated chooses among all cores, and whoever asks may use PUs {most} ({whose})"))
+            Some(format!("--isolated chooses among all cores, and the client may use PUs {most} ({whose})"))
         }
         None => None,
     }

@@ -27,7 +27,7 @@ pub(crate) fn described(
         ("a directory on a disk (--disk)", spec.disk_bytes.is_some()),
         ("a /tmp of its own (--private-tmp)", spec.private_tmp),
         ("a network of its own (--no-network)", spec.no_network),
-        ("to begin anew (--requeue)", spec.requeue),
+        ("to be requeued (--requeue)", spec.requeue),
         ("to be begun anew after a checkpoint (--checkpoint)", spec.checkpoint.is_some()),
         ("to be part of an array", spec.array.is_some()),
         ("tasks (--ntasks and other options of layout)", layout.is_some_and(|one| !one.options.is_empty())),

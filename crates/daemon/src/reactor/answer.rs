@@ -292,7 +292,7 @@ impl Daemon {
         let awaited = self.jobs.table.get(&job).is_some_and(|live| live.awaits_keeper.is_some());
         let (cause, numbers, change) = match explained {
             Some(explained) if awaited => (
-                "whoever kept it is gone: the host was restarted, or its keeper was ended".to_owned(),
+                "its keeper is gone: the host was restarted, or the keeper was ended".to_owned(),
                 explained.numbers,
                 format!("`pinfold keepers` starts another, or `pinfold cancel {job}`"),
             ),

@@ -36,7 +36,7 @@ impl Unthrottled {
             Self::NoUse => "slowing it is of no use: neither swap nor page cache is left to take its pages",
             Self::LongEnough => "it was slowed for long enough",
             Self::NotGoverned => "memory is not governed any more",
-            Self::Suspended => "it stands still instead",
+            Self::Suspended => "it stays suspended instead",
             Self::Token => "it goes first for memory now",
         }
     }

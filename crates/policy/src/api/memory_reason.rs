@@ -131,13 +131,13 @@ impl fmt::Display for MemoryReason {
                 f.write_str("its checkpoint is written; it goes back in the queue, to go on from there")
             }
             Self::NotCheckpointed { error } => {
-                write!(f, "its checkpoint failed ({error}), so it only stands still")
+                write!(f, "its checkpoint failed ({error}), so it is only suspended")
             }
             Self::Needed { needed, free } => {
                 write!(f, "the running jobs need {} and {} are free", mib(*needed), mib(*free))
             }
             Self::NextLacks { lacking } => {
-                write!(f, "the next to start lacks {}, and this one gets on without", mib(*lacking))
+                write!(f, "the next to start lacks {}, and this one holds so much that it does not use", mib(*lacking))
             }
             Self::Overcommitted { wanted, lacking } => write!(
                 f,
@@ -147,7 +147,7 @@ impl fmt::Display for MemoryReason {
             ),
             Self::Probed { within } => write!(
                 f,
-                "memory would run short within {} s: this shows whether it gets on with a little less",
+                "memory would run short within {} s: this shows whether it runs as well with a little less",
                 within.as_secs()
             ),
             Self::Suffices { free, swapped: 0 } => {

@@ -226,10 +226,10 @@ impl fmt::Display for Reason {
             Self::TooLarge { asked, cores } => {
                 write!(f, "it asks for {asked} cores and the machine has {cores} for jobs")
             }
-            Self::Withdrawn => write!(f, "whoever asked for it is gone"),
+            Self::Withdrawn => write!(f, "its client is gone"),
             Self::Adopted => write!(f, "found again after a restart of the daemon"),
             Self::Restored => write!(f, "put right after a restart of the daemon"),
-            Self::BeginsAnew { why } => write!(f, "it begins anew: {why}"),
+            Self::BeginsAnew { why } => write!(f, "it is requeued: {why}"),
             Self::Retry { error } => write!(f, "an earlier try failed: {error}"),
         }
     }

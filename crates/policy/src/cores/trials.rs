@@ -256,17 +256,17 @@ impl fmt::Display for Known {
         let runs = format!("{close} close together, {apart} apart");
         match (self.settled, self.gain, self.usual) {
             (true, Some(gain), Shape::Spread) => {
-                write!(f, "apart its like is {gain} ({runs}); tried again in {again_in} runs")
+                write!(f, "apart, its class is {gain} ({runs}); tried again in {again_in} runs")
             }
             (true, Some(gain), Shape::Compact) => write!(
                 f,
-                "apart its like is {gain}, not surely {} % faster ({runs}); tried again in {again_in} runs",
+                "apart, its class is {gain}, not surely {} % faster ({runs}); tried again in {again_in} runs",
                 GAIN_MIN * 100.0
             ),
             (true, None, _) => {
                 write!(f, "too few runs told anything ({runs}); tried again in {again_in} runs")
             }
-            (false, Some(gain), _) => write!(f, "both are tried; apart its like was {gain} ({runs})"),
+            (false, Some(gain), _) => write!(f, "both are tried; apart, its class was {gain} ({runs})"),
             (false, None, _) if *apart > 0 && *close > 0 => write!(f, "both are tried ({runs})"),
             (false, None, _) => write!(f, "{close} runs of {ENOUGH} close together before it is tried apart"),
         }

@@ -73,7 +73,7 @@ pub(crate) fn explain_lack(
             "memory that running jobs do not need".into(),
         ),
         Deficit::Frozen { first } => (
-            format!("job {first} stands still for want of memory, and this one would keep it from returning"),
+            format!("job {first} is suspended for lack of memory, and this one would keep it from resuming"),
             format!("job {first} must go on first"),
         ),
         Deficit::Unsafe => (
@@ -131,7 +131,7 @@ pub(crate) fn explain_throttled(
             "it runs, but grows only as fast as its pages can be moved out: memory is getting short{first}"
         ),
         format!(
-            "memory that the others do not need; {} s after it was slowed it goes on or stands still",
+            "memory that the others do not need; {} s after it was throttled it goes on or is suspended",
             SLOW_FOR.as_secs()
         ),
     )

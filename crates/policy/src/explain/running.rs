@@ -41,7 +41,7 @@ fn explain_frozen(rooms: &Rooms, job: &Job, live: &Live, numbers: &mut Numbers) 
         Some(SuspendReason::Preempted { by }) => format!("job {by} of higher priority took its slot"),
         Some(SuspendReason::Exclusive { by }) => format!("the exclusive job {by} took every slot"),
         Some(SuspendReason::Lent { by }) => {
-            format!("its slot was lent to it, and was taken back for job {by}")
+            format!("its slot was lent to it, and was reclaimed for job {by}")
         }
         Some(SuspendReason::SlotsShrank) if slots::explain_headroom(rooms).is_some() => {
             "primaries are protected, and what they leave of the cores has no room for it".into()
@@ -57,7 +57,7 @@ fn explain_frozen(rooms: &Rooms, job: &Job, live: &Live, numbers: &mut Numbers) 
     };
     if let Some(until) = live.rests {
         let left = until.since(rooms.now).as_secs();
-        return (format!("{why}; it stands still for {left} s more"), "that time, or `cpu.guard=off`".into());
+        return (format!("{why}; it stays suspended for {left} s more"), "that time, or `cpu.guard=off`".into());
     }
     let (cause, change) = waiting::explain_queued(rooms, job, numbers);
     (format!("{why}; it returns when it can, but {cause}"), change)
@@ -92,7 +92,7 @@ fn explain_running(rooms: &Rooms, job: &Job, live: &Live, numbers: &mut Numbers)
         numbers.push(("memory that is taken last", mib(bytes)));
     }
     if job.held.cold.is_cool() {
-        numbers.push(("in swap, which it gets on without", mib(job.held.cold.bytes())));
+        numbers.push(("in swap, not refaulted", mib(job.held.cold.bytes())));
     }
     if let Some(since) = rooms.memory.throttles().since(id) {
         return memory::explain_throttled(rooms, job, since, numbers);

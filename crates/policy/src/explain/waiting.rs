@@ -106,7 +106,7 @@ pub(crate) fn explain_waiting(
     }
     if waiting.gated {
         return (
-            "whoever asked for it lets it start later".into(),
+            "its client lets it start later".into(),
             "its time, or the end of other jobs".into(),
         );
     }

@@ -28,7 +28,7 @@ fn who_can_writes_down_what_it_has_done_before_it_is_ended() {
         it waits to be begun anew: it has written down what it had done, and was ended because memory could be had in no other way [priority 10, cores asked for 1, slots used 1 of 4, waited 2.7 s, times put back in the queue 1] change: it is next in 5.0 s, as soon as memory suffices for what it held
         > exit 1
         > +6 memory free=700 swap=0
-        2 start primary 0 p10: it begins anew: it has written down what it had done, and was ended because memory could be had in no other way
+        2 start primary 0 p10: it is requeued: it has written down what it had done, and was ended because memory could be had in no other way
         ",
     );
 }
@@ -51,7 +51,7 @@ fn who_could_not_write_it_down_stands_still_again() {
         > +0.2 memory free=200 swap=0 1:300 2:200
         2 checkpoint: memory will soon be had in no other way (4917 MiB more needed within 30 s, nobody left to freeze, no swap)
         > checkpointed 2 exit code 3
-        2 freeze: its checkpoint failed (exit code 3), so it only stands still
+        2 freeze: its checkpoint failed (exit code 3), so it is only suspended
         > +0.2 memory free=150 swap=0 1:350 2:200
         > why 2
         memory ran short, and job 1 goes before it [priority 10, cores asked for 1, slots used 1 of 4, since its start 2.9 s, frozen for 0.4 s, memory for jobs 700 MiB, memory free 150 MiB, memory it holds 200 MiB, of it in swap, besides 0 MiB, times frozen for memory 1] change: 453 MiB of memory that running jobs do not need; it returns by itself

@@ -15,11 +15,11 @@ fn who_gets_on_without_a_part_gives_it_up_instead_of_standing_still() {
         2 start primary 1 p10: a home core was free (2 of 4 slots used)
         > +1 memory free=820 swap=8000 1:90 2:90 1~0 2~0
         > +1 memory free=640 swap=8000 1:180 2:180 1~0 2~0
-        2 page out 11: memory would run short within 4 s: this shows whether it gets on with a little less
+        2 page out 11: memory would run short within 4 s: this shows whether it runs as well with a little less
         > +1 memory free=471 swap=7989 1:270 2:259+11 1~0 2~0
         > +1 memory free=291 swap=7989 1:360 2:349+11 1~0 2~0
         > why 2
-        it is a primary: it has home cores that no other primary has [priority 10, cores asked for 1, slots used 2 of 4, since its start 4.0 s, PUs 1, in swap, which it gets on without 11 MiB] change: its end, or `pinfold suspend 2`
+        it is a primary: it has home cores that no other primary has [priority 10, cores asked for 1, slots used 2 of 4, since its start 4.0 s, PUs 1, in swap, not refaulted 11 MiB] change: its end, or `pinfold suspend 2`
         > +1 memory free=111 swap=7989 1:450 2:439+11 1~0 2~0
         2 page out 79: the running jobs need 200 MiB and 111 MiB are free
         > +1 memory free=71 swap=7849 1:540 2:389+151 1~0 2~0
@@ -45,7 +45,7 @@ fn who_waits_for_what_went_out_is_left_alone_and_all_it_holds_counts() {
         2 start primary 1 p10: a home core was free (2 of 4 slots used)
         > +1 memory free=820 swap=8000 1:90 2:90 1~0 2~0
         > +1 memory free=640 swap=8000 1:180 2:180 1~0 2~0
-        2 page out 11: memory would run short within 4 s: this shows whether it gets on with a little less
+        2 page out 11: memory would run short within 4 s: this shows whether it runs as well with a little less
         > +1 memory free=460 swap=8000 1:270 2:270 1~0 2~600
         > +1 memory free=280 swap=8000 1:360 2:360 1~0 2~0
         > +1 memory free=100 swap=8000 1:450 2:450 1~0 2~0
@@ -91,7 +91,7 @@ fn the_like_of_one_who_misses_a_little_are_left_alone_too() {
         3 start primary 2 p10: a home core was free (3 of 4 slots used)
         > +1 memory free=600 swap=8000 1:100 2:150 3:150 1~0 2~0 3~0
         > +1 memory free=420 swap=8000 1:140 2:220 3:220 1~0 2~0 3~0
-        3 page out 13: memory would run short within 4 s: this shows whether it gets on with a little less
+        3 page out 13: memory would run short within 4 s: this shows whether it runs as well with a little less
         > +1 memory free=240 swap=8000 1:180 2:290 3:290 1~0 2~0 3~600
         > +0.3 memory free=186 swap=8000 1:192 2:311 3:311 1~0 2~0 3~0
         ",

@@ -47,7 +47,7 @@ fn a_gated_job_waits_for_its_caller_and_does_not_expire_meanwhile() {
         > set factor=1000
         > submit 1 gated t5
         > why 1
-        whoever asked for it lets it start later [priority 10, cores asked for 1, slots used 0 of 1, waited 0.0 s] change: its time, or the end of other jobs
+        its client lets it start later [priority 10, cores asked for 1, slots used 0 of 1, waited 0.0 s] change: its time, or the end of other jobs
         > +100 tick
         > gate 1 open
         1 start primary 0 p10: a home core was free (1 of 1 slots used)

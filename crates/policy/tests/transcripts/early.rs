@@ -24,13 +24,13 @@ fn who_fits_for_now_starts_and_its_like_follow_once_it_gets_on_with_little() {
         > +1 memory free=490 swap=8000 1:330 2:180 1~0 2~0
         > submit 3 k1 m600
         > +1 memory free=381 swap=7989 1:390 2:229+11 1~0 2~0
-        2 page out 14: memory would run short within 4 s: this shows whether it gets on with a little less
+        2 page out 14: memory would run short within 4 s: this shows whether it runs as well with a little less
         > +1 memory free=261 swap=7989 1:450 2:289+11 1~0 2~0
-        2 page out 79: the next to start lacks 444 MiB, and this one gets on without
+        2 page out 79: the next to start lacks 444 MiB, and this one holds so much that it does not use
         > +0.5 memory free=280 swap=7910 1:480 2:240+90 1~0 2~0
-        2 page out 79: the next to start lacks 156 MiB, and this one gets on without
+        2 page out 79: the next to start lacks 156 MiB, and this one holds so much that it does not use
         > +0.5 memory free=290 swap=7831 1:510 2:200+160 1~0 2~0
-        2 page out 42: the next to start lacks 42 MiB, and this one gets on without
+        2 page out 42: the next to start lacks 42 MiB, and this one holds so much that it does not use
         > +0.5 memory free=320 swap=7752 1:540 2:140+250 1~0 2~0
         3 start primary 2 p10: a home core was free (3 of 4 slots used)
         > +0.5 memory free=360 swap=7652 1:570 2:70+350 1~0 2~0

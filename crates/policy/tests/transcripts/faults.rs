@@ -47,7 +47,7 @@ fn a_job_that_was_cancelled_or_withdrawn_is_not_started_again() {
         2 start primary 0 p10: a home core was free (1 of 5 slots used)
         > withdraw 2
         > fail 2 start
-        2 drop: whoever asked for it is gone
+        2 drop: its client is gone
         > submit 3
         3 start primary 0 p10: a home core was free (1 of 5 slots used)
         > suspend 3

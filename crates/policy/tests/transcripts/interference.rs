@@ -21,7 +21,7 @@ fn the_youngest_backfiller_gives_way() {
         > +5 idle 0 1:200
         3 freeze: job 1 waited 20.0 % of the time for a core beside it, 0.0 % is usual
         > why 3
-        job 1 waited for a core more than is usual, with this one beside it; it stands still for 60 s more [priority 10, cores asked for 1, slots used 2 of 2, since its start 16.0 s, frozen for 0.0 s] change: that time, or `cpu.guard=off`
+        job 1 waited for a core more than is usual, with this one beside it; it stays suspended for 60 s more [priority 10, cores asked for 1, slots used 2 of 2, since its start 16.0 s, frozen for 0.0 s] change: that time, or `cpu.guard=off`
         > submit 4
         > +59 idle 0 1:0
         > +1 idle 0 1:0

@@ -444,7 +444,7 @@ fn when_nothing_else_helps_the_youngest_that_allows_it_begins_anew() {
         > +6 memory free=50 swap=0 1:460 3:160
         > exit 1
         3 thaw: memory suffices again: 510 MiB free
-        2 start primary 0 p10: it begins anew: it was ended because memory could be had in no other way
+        2 start primary 0 p10: it is requeued: it was ended because memory could be had in no other way
         ",
     );
 }
@@ -546,7 +546,7 @@ fn the_youngest_that_grows_is_slowed_before_anybody_stands_still() {
     check(&format!(
         "{TWO_GROW}
         > why 2
-        it runs, but grows only as fast as its pages can be moved out: memory is getting short, and job 1 goes first [priority 10, cores asked for 1, slots used 2 of 2, since its start 4.0 s, PUs 1, memory for jobs 1000 MiB, memory free 360 MiB, memory it holds 320 MiB, slowed for 0.0 s] change: memory that the others do not need; 10 s after it was slowed it goes on or stands still
+        it runs, but grows only as fast as its pages can be moved out: memory is getting short, and job 1 goes first [priority 10, cores asked for 1, slots used 2 of 2, since its start 4.0 s, PUs 1, memory for jobs 1000 MiB, memory free 360 MiB, memory it holds 320 MiB, slowed for 0.0 s] change: memory that the others do not need; 10 s after it was throttled it goes on or is suspended
         > +1 memory free=200 swap=2000 1:400 2:400
         > exit 1
         2 let grow: it goes first for memory now
@@ -568,7 +568,7 @@ fn who_is_slowed_grows_again_when_there_is_room_and_when_it_stands_still() {
     check(&format!(
         "{TWO_GROW}
         > suspend 2
-        2 let grow: it stands still instead
+        2 let grow: it stays suspended instead
         2 freeze: a user or operator asked for it
         "
     ));
@@ -626,7 +626,7 @@ fn who_is_held_at_its_bound_does_not_stand_still_for_what_it_would_grow_by() {
         > submit 3
         > +2 memory free=10 swap=506 2:118+6
         > +0.2 memory free=10 swap=506 2:118+6
-        2 let grow: it stands still instead
+        2 let grow: it stays suspended instead
         2 freeze: memory runs short: 10 MiB free, growing by 10 MiB a second; job 1 goes first
         "
     ));
@@ -647,7 +647,7 @@ fn who_is_held_at_its_bound_stands_still_when_that_is_not_enough() {
         "{ONE_GROWS}
         > +1 memory free=10 swap=510 1:0 2:118+2
         > +1 memory free=4 swap=508 1:6 2:118+4
-        2 let grow: it stands still instead
+        2 let grow: it stays suspended instead
         1 protect 8: it goes first for memory
         2 freeze: memory runs short: 4 MiB free, growing by 16 MiB a second; job 1 goes first
         "
@@ -656,7 +656,7 @@ fn who_is_held_at_its_bound_stands_still_when_that_is_not_enough() {
     check(&format!(
         "{ONE_GROWS}
         > +0.5 memory free=5 swap=512 2:123
-        2 let grow: it stands still instead
+        2 let grow: it stays suspended instead
         2 freeze: memory runs short: 5 MiB free, growing by 10 MiB a second; job 1 goes first
         "
     ));
@@ -665,7 +665,7 @@ fn who_is_held_at_its_bound_stands_still_when_that_is_not_enough() {
         "{ONE_GROWS}
         > +1 memory free=10 swap=510 stalled=900 2:118+2
         > +1 memory free=10 swap=508 stalled=900 2:118+4
-        2 let grow: it stands still instead
+        2 let grow: it stays suspended instead
         2 freeze: memory runs short: 10 MiB free, growing by 10 MiB a second; job 1 goes first
         "
     ));
@@ -683,12 +683,12 @@ fn what_the_kernel_does_not_do_is_asked_for_again_or_left() {
     check(&format!(
         "{TWO_GROW}
         > suspend 2
-        2 let grow: it stands still instead
+        2 let grow: it stays suspended instead
         2 freeze: a user or operator asked for it
         > fail 2 grow
         > +0.5
         > +0.6
-        2 let grow: it stands still instead
+        2 let grow: it stays suspended instead
         "
     ));
 }

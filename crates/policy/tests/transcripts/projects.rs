@@ -67,7 +67,7 @@ fn without_a_slot_left_a_borrower_stands_still() {
         3 freeze: it was lent, and project web takes it back for job 4
         4 start primary 2 p10: jobs of project web have 1 of the 2 cores that are theirs
         > why 3
-        its slot was lent to it, and was taken back for job 4; it returns when it can, but it is next, and all 3 slots are taken [priority 10, cores asked for 1, slots used 3 of 3, project none, cores of its own 1, 2 used, 1 of them borrowed, since its start 0.0 s, frozen for 0.0 s, position in the queue 1, goes first in 600 s] change: a slot: job 4 or any of 2 others must end
+        its slot was lent to it, and was reclaimed for job 4; it returns when it can, but it is next, and all 3 slots are taken [priority 10, cores asked for 1, slots used 3 of 3, project none, cores of its own 1, 2 used, 1 of them borrowed, since its start 0.0 s, frozen for 0.0 s, position in the queue 1, goes first in 600 s] change: a slot: job 4 or any of 2 others must end
         > submit 5 jweb
         1 freeze: it was lent, and project web takes it back for job 5
         5 start primary 0 p10: jobs of project web have 2 of the 2 cores that are theirs
@@ -124,7 +124,7 @@ fn an_exclusive_job_gives_way_to_a_project_and_waits_for_it() {
         3 start primary 0 p10: jobs of project web have 1 of the 1 cores that are theirs
         2 start primary 1 p10: a home core was free (2 of 3 slots used)
         > why 1
-        its slot was lent to it, and was taken back for job 3; it returns when it can, but it is next, and jobs that may not be frozen for an exclusive job still run [priority 10, cores asked for 1, slots used 2 of 3, project none, cores of its own 1, 1 used, since its start 0.0 s, frozen for 0.0 s, position in the queue 1, goes first in 600 s, passed over by 1 of at most 8] change: jobs 3 and 2 must end
+        its slot was lent to it, and was reclaimed for job 3; it returns when it can, but it is next, and jobs that may not be frozen for an exclusive job still run [priority 10, cores asked for 1, slots used 2 of 3, project none, cores of its own 1, 1 used, since its start 0.0 s, frozen for 0.0 s, position in the queue 1, goes first in 600 s, passed over by 1 of at most 8] change: jobs 3 and 2 must end
         > exit 2
         > exit 3
         1 thaw: a slot is free again
@@ -343,7 +343,7 @@ fn one_of_the_same_project_that_stands_still_goes_first() {
         > +0.1 memory free=100 swap=1250 1:100 2:550+100 3:150+600
         > submit 4 jweb
         > why 4
-        job 3 stands still for want of memory, and this one would keep it from returning [priority 10, cores asked for 1, slots used 1 of 6, project web, memory of its own 600 MiB, 750 MiB used, 150 MiB of it borrowed, waited 0.0 s, position in the queue 1, goes first in 600 s, memory for jobs 900 MiB, memory free 100 MiB] change: job 3 must go on first
+        job 3 is suspended for lack of memory, and this one would keep it from resuming [priority 10, cores asked for 1, slots used 1 of 6, project web, memory of its own 600 MiB, 750 MiB used, 150 MiB of it borrowed, waited 0.0 s, position in the queue 1, goes first in 600 s, memory for jobs 900 MiB, memory free 100 MiB] change: job 3 must go on first
         ",
     );
 }

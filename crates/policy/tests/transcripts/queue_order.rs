@@ -187,7 +187,7 @@ fn a_held_job_waits_until_it_is_released() {
         > hold 1
         > submit 2 held
         > withdraw 2
-        2 drop: whoever asked for it is gone
+        2 drop: its client is gone
         > submit 3 held
         > cancel 3
         3 drop: a user or operator asked for it

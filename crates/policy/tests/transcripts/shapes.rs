@@ -71,7 +71,7 @@ fn a_kind_that_runs_faster_apart_is_laid_apart() {
         > submit 6 c2 k7
         6 start primary 0,2 p10: a home core was free (2 of 6 slots used)
         > why 6
-        it is a primary: it has home cores that no other primary has [priority 10, cores asked for 2, slots used 2 of 6, its cores lie apart on 2 L3s: apart its like is 10.0 % [9.8, 10.2] faster (5 close together, 5 apart); tried again in 200 runs, since its start 0.0 s, PUs 0,2] change: its end, or `pinfold suspend 6`
+        it is a primary: it has home cores that no other primary has [priority 10, cores asked for 2, slots used 2 of 6, its cores lie apart on 2 L3s: apart, its class is 10.0 % [9.8, 10.2] faster (5 close together, 5 apart); tried again in 200 runs, since its start 0.0 s, PUs 0,2] change: its end, or `pinfold suspend 6`
         > submit 7 c2 k8
         7 start primary 1,3 p10: a home core was free (4 of 6 slots used)
         ",

@@ -2,7 +2,7 @@
 //! device. Each is a file of the job's group; what whoever asked for the job is bounded by comes here in these terms.
 //!
 //! Owner of state: the kernel; the container remembers what it asked for last. Absent here: what the bounds are (the
-//! daemon), and where a host has no groups: there a job stays in the groups of whoever asked for it.
+//! daemon), and where a host has no groups: there a job stays in the groups of its client.
 
 use std::fmt;
 use std::str::FromStr;
@@ -159,7 +159,7 @@ fn in_v2(what: &Limited, most: Option<u64>) -> Write {
     }
 }
 
-/// What the first generation is told, in this order; nothing where a job stays in the group of whoever asked.
+/// What the first generation is told, in this order; nothing where a job stays in the group of its client.
 fn in_v1(what: &Limited, most: Option<u64>) -> Vec<Write> {
     match (what, most.map(quota)) {
         (Limited::Processes, _) => vec![in_v2(what, most)],
@@ -303,7 +303,7 @@ mod tests {
             [("cpu.cfs_period_us", "100000".to_owned()), ("cpu.cfs_quota_us", "25000".to_owned())]
         );
         assert_eq!(in_v1(&Limited::Cpu, None), [("cpu.cfs_quota_us", "-1".to_owned())]);
-        assert_eq!(in_v1(&io(IoRate::Reads), Some(1)), [], "it stays in the group of whoever asked");
+        assert_eq!(in_v1(&io(IoRate::Reads), Some(1)), [], "it stays in the group of its client");
     }
 
     #[test]

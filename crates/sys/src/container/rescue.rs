@@ -174,7 +174,7 @@ impl Search<'_> {
                 Ok(process::Reached::Forbidden) => Some(format!("user {} may not signal it", facts.user)),
                 Err(errno) => Some(errno.to_string()),
             };
-            woken.push(Rescued { object: format!("process {pid}"), done: "let go on", failure });
+            woken.push(Rescued { object: format!("process {pid}"), done: "resumed", failure });
         }
         self.rescued.extend(woken);
     }

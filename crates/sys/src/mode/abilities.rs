@@ -227,7 +227,7 @@ impl Host<'_> {
                 ability(name, Via::Nothing, how).unreal("make the pids controller available")
             }
             _ => {
-                let how = "no bound of its own: the job stays in the pids group of whoever asked for it";
+                let how = "no bound of its own: the job stays in the pids group of its client";
                 ability(name, Via::Nothing, how).unreal(DELEGATE)
             }
         }
@@ -254,11 +254,11 @@ impl Host<'_> {
     /// A job does not leave the groups of hierarchies that are not used.
     fn stays(&self, name: AbilityName, controller: &str) -> Ability {
         if self.tree().is_some() && self.hierarchies.len() == 1 && !self.has_elsewhere(controller) {
-            let how = "nothing here bounds it, and a job is refused where that bounds whoever asks";
+            let how = "nothing here bounds it, and a job is refused where that bounds the client";
             return ability(name, Via::Nothing, how)
                 .unreal("make the controller available to groups of pinfold's");
         }
-        ability(name, Via::Processes, "the job stays in the groups of whoever asked for it")
+        ability(name, Via::Processes, "the job stays in the groups of its client")
     }
 
     /// Whether a hierarchy of the first generation, which then nobody leaves, may carry a controller.
