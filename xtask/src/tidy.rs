@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
+use cargo_metadata::DependencyKind;
 
 /// Crates that know no file, clock, thread or hash order: each bans them in a `clippy.toml` of its own.
 const PURE: &[&str] = &["topo", "place", "policy", "cluster", "advise"];
@@ -25,6 +26,11 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("todo", "!(", "the real thing"),
     ("#[ig", "nore", "a test that says why it is skipped"),
 ];
+
+/// Crates that call the kernel by themselves: the one that is there for it, and the kernel that tests are given in its place.
+/// The tests of all crates, the bench and this program may as well.
+const KERNEL: &[&str] = &["sys", "testkit"];
+const KERNEL_CALLS: &[&str] = &["rustix", "libc", "nix"];
 
 /// Checks everything, and names everything that is wrong.
 pub(crate) fn tidy() -> anyhow::Result<()> {
@@ -99,10 +105,21 @@ fn dependencies(root: &Path, wrong: &mut Vec<String>) -> anyhow::Result<()> {
             wrong.push(format!("{name} is not in the table of crates of ARCHITECTURE.md"));
             continue;
         };
+        let in_product = package.manifest_path.starts_with(root.join("crates").to_string_lossy().as_ref());
+        if in_product && !KERNEL.contains(&name) {
+            let of_normal = package.dependencies.iter().filter(|used| used.kind == DependencyKind::Normal);
+            let calls = of_normal.filter(|used| KERNEL_CALLS.contains(&used.name.as_str()));
+            wrong.extend(calls.map(|used| {
+                format!(
+                    "{name} depends on {}; only sys calls the kernel: give it a function there",
+                    used.name
+                )
+            }));
+        }
         for used in &package.dependencies {
             let ours = used.path.is_some();
             // For tests a crate may also use the kit made for them, and what it is itself tested through.
-            let for_tests = used.kind == cargo_metadata::DependencyKind::Development;
+            let for_tests = used.kind == DependencyKind::Development;
             let used = used.name.trim_start_matches("pinfold-");
             if ours && !for_tests {
                 used_crates.insert((name.to_owned(), used.to_owned()));

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use pinfold_proto::start::Start;
 use pinfold_proto::wire::{ErrorCode, Phase, Reply, Request};
 use pinfold_proto::{End, Ending, JobSpec};
+use pinfold_sys::ready::{self, Wanted};
 use pinfold_sys::signals::{Arrived, SIGCHLD, Signals};
 use pinfold_sys::spawn::{self, Held, Program, Reaped, ResolveError};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::checkpoint::Hooks;
 use pinfold_client::Failure;
@@ -279,12 +279,11 @@ impl Keeper {
     fn sleep(&self, others: &[BorrowedFd<'_>], timeout: Option<Duration>) {
         let late = self.hooks.due().map(|at| at.saturating_duration_since(Instant::now()));
         let limit = [timeout, self.line.retry_in(), late].into_iter().flatten().min();
-        let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
-        fds.extend(self.line.poll_fd());
-        fds.extend(others.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)));
-        let limit = limit.map(|limit| Timespec::try_from(limit).expect("a bounded wait"));
+        let mut wanted = vec![Wanted::input(&self.signals)];
+        wanted.extend(self.line.wanted());
+        wanted.extend(others.iter().copied().map(Wanted::borrowed));
         // An interrupted or failed wait is a short one; whatever is ready is looked at next.
-        let _ = poll(&mut fds, limit.as_ref());
+        let _ = ready::wait(wanted, limit);
     }
 
     fn ended(&mut self, reaped: Reaped) {

@@ -16,9 +16,8 @@ use pinfold_proto::ExitCode;
 use pinfold_proto::array::JobName;
 use pinfold_proto::start::{START_MAX_BYTES, Start, StartOf};
 use pinfold_proto::wire::{Reply, Request};
-use pinfold_sys::peer;
 use pinfold_sys::spawn::{self, Environment, Program, Side};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use pinfold_sys::{own, peer};
 use serde_json::json;
 
 use crate::run::say;
@@ -32,25 +31,6 @@ const JOB: &str = "PINFOLD_KEEPS";
 const SOCKET: &str = "PINFOLD_KEEPS_SOCKET";
 /// Variables that are for keepers, and not for what they start.
 pub(crate) const OWN: [&str; 2] = [JOB, SOCKET];
-
-const RESOURCES: [(&str, Resource); 16] = [
-    ("as", Resource::As),
-    ("core", Resource::Core),
-    ("cpu", Resource::Cpu),
-    ("data", Resource::Data),
-    ("fsize", Resource::Fsize),
-    ("locks", Resource::Locks),
-    ("memlock", Resource::Memlock),
-    ("msgqueue", Resource::Msgqueue),
-    ("nice", Resource::Nice),
-    ("nofile", Resource::Nofile),
-    ("nproc", Resource::Nproc),
-    ("rss", Resource::Rss),
-    ("rtprio", Resource::Rtprio),
-    ("rttime", Resource::Rttime),
-    ("sigpending", Resource::Sigpending),
-    ("stack", Resource::Stack),
-];
 
 /// After each keeper that is started comes a pause, for it to come before thousands of others do.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -147,15 +127,11 @@ fn become_keeper(dial: &Dial, StartOf { job, uid, start, .. }: &StartOf, name: &
         return failed(&format!("user {uid}"), &error);
     }
     // Now, with no more rights than theirs: these are what a user's client sent, and must not raise anything.
-    for (name, soft, hard) in &start.limits {
-        if let Some((_, resource)) = RESOURCES.iter().find(|(known, _)| known == name) {
-            limit_as_far_as_may_be(*resource, *soft, *hard);
-        }
-    }
+    own::set_limits(&start.limits);
     if let Err(error) = std::env::set_current_dir(&start.directory) {
         return failed(&start.directory, &error);
     }
-    let _ = rustix::process::umask(rustix::fs::Mode::from_raw_mode(start.umask));
+    own::set_umask(start.umask);
     let own = match std::env::current_exe() {
         Ok(own) => own,
         Err(error) => return failed("the way to pinfold", &error),
@@ -172,16 +148,6 @@ fn become_keeper(dial: &Dial, StartOf { job, uid, start, .. }: &StartOf, name: &
             failed(&own.display().to_string(), &spawn::become_now(&program))
         }
         Err(error) => Failure::new(ExitCode::NotExecutable, error),
-    }
-}
-
-/// Sets a limit as it was where the job was handed over; where a service has less than its user's session had, to that.
-fn limit_as_far_as_may_be(resource: Resource, soft: Option<u64>, hard: Option<u64>) {
-    // No limit is more than any.
-    let less = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
-    if setrlimit(resource, Rlimit { current: soft, maximum: hard }).is_err() {
-        let maximum = less(hard, getrlimit(resource).maximum);
-        let _ = setrlimit(resource, Rlimit { current: less(soft, maximum), maximum });
     }
 }
 
@@ -213,19 +179,13 @@ pub(crate) fn own_start() -> Option<Start> {
         );
         return None;
     };
-    let mask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
-    let _ = rustix::process::umask(mask);
-    let limit = |(name, resource): (&str, Resource)| {
-        let Rlimit { current, maximum } = getrlimit(resource);
-        (name.to_owned(), current, maximum)
-    };
     let adjusted = std::fs::read_to_string("/proc/self/oom_score_adj").unwrap_or_default();
     let start = Start {
         words,
         environment,
         directory,
-        umask: mask.as_raw_mode(),
-        limits: RESOURCES.into_iter().map(limit).collect(),
+        umask: own::umask(),
+        limits: own::limits(),
         oom_score_adj: adjusted.trim().parse().unwrap_or(0),
     };
     let bytes = serde_json::to_vec(&start).map_or(usize::MAX, |text| text.len());

@@ -6,17 +6,13 @@
 //! (`fs.protected_symlinks` and its like), and not all have it switched on. Absent here: links among the directories on
 //! the way, which are the user's choice.
 
-use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use pinfold_sys::peer;
-use rustix::fs::{CWD, Mode, OFlags};
-use rustix::io::Errno;
+use pinfold_sys::{files, peer};
 
 /// Links that are followed, one after the other.
 const LINKS_MAX: u32 = 40;
@@ -32,30 +28,28 @@ pub(crate) enum Named {
 
 /// Makes the file, or empties the one that is there.
 pub(crate) fn create(path: &Path, named: Named) -> io::Result<File> {
-    open(path, named, OFlags::empty())
+    open(path, named, false)
 }
 
 /// Makes the file, or opens the one that is there, to write behind what is in it.
 pub(crate) fn append(path: &Path, named: Named) -> io::Result<File> {
-    open(path, named, OFlags::APPEND)
+    open(path, named, true)
 }
 
-fn open(path: &Path, named: Named, how: OFlags) -> io::Result<File> {
-    let new = how | OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let look = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+fn open(path: &Path, named: Named, behind: bool) -> io::Result<File> {
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {
-        match rustix::fs::openat(CWD, &path, new, Mode::from_raw_mode(0o666)) {
-            Ok(file) => return Ok(file.into()),
-            Err(Errno::EXIST) => {}
-            Err(errno) => return Err(errno.into()),
+        // A link at the end of the path is not followed.
+        match writing(behind).create_new(true).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made,
         }
-        let there = File::from(match rustix::fs::openat(CWD, &path, look, Mode::empty()) {
-            Err(Errno::NOENT) => continue,
-            other => other?,
-        });
+        let there = match files::look_at(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            found => found?,
+        };
         if !there.metadata()?.is_symlink() {
-            return reopen(&there, &path, named, how);
+            return reopen(&there, &path, named, behind);
         }
         if path.starts_with("/proc/") {
             // An open file of this process's own, which has no other name as a rule: /dev/stdout leads here.
@@ -63,7 +57,18 @@ fn open(path: &Path, named: Named, how: OFlags) -> io::Result<File> {
         }
         path = target(&there, &path, named)?;
     }
-    Err(Errno::LOOP.into())
+    Err(io::Error::other("too many links lead from one to the next"))
+}
+
+/// To be written, behind what is there or from the start.
+fn writing(behind: bool) -> OpenOptions {
+    let mut options = OpenOptions::new();
+    if behind {
+        options.append(true)
+    } else {
+        options.write(true)
+    };
+    options
 }
 
 /// Writes a whole file that the user named.
@@ -72,7 +77,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Opens a file that is there and was looked at, and empties it unless it is to be written behind.
-fn reopen(there: &File, path: &Path, named: Named, how: OFlags) -> io::Result<File> {
+fn reopen(there: &File, path: &Path, named: Named, behind: bool) -> io::Result<File> {
     let found = there.metadata()?;
     let own = found.uid() == peer::own_uid();
     let is_readable_by_its_owner = found.is_file() || found.file_type().is_fifo();
@@ -89,8 +94,8 @@ fn reopen(there: &File, path: &Path, named: Named, how: OFlags) -> io::Result<Fi
     }
     // The very one that was looked at.
     let file = format!("/proc/self/fd/{}", there.as_raw_fd());
-    let file: File = rustix::fs::open(file, how | OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?.into();
-    if found.is_file() && !how.contains(OFlags::APPEND) {
+    let file = writing(behind).open(file)?;
+    if found.is_file() && !behind {
         file.set_len(0)?;
     }
     Ok(file)
@@ -107,8 +112,7 @@ fn target(link: &File, path: &Path, named: Named) -> io::Result<PathBuf> {
         return Err(refused("it is a link that somebody else made"));
     }
     // Of the very link that was looked at.
-    let leads = rustix::fs::readlinkat(link, "", Vec::new())?;
-    let leads = PathBuf::from(OsString::from_vec(leads.into_bytes()));
+    let leads = files::target_of(link)?;
     Ok(path.parent().map_or_else(|| leads.clone(), |directory| directory.join(&leads)))
 }
 

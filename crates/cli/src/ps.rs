@@ -103,7 +103,7 @@ fn process(
     let uid = std::fs::metadata(format!("/proc/{pid}")).ok()?.uid();
     let user = users.entry(uid).or_insert_with(|| name_of(uid)).clone();
     let groups = proc.text(&format!("{pid}/cgroup")).ok().flatten().unwrap_or_default();
-    let page_bytes = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
+    let page_bytes = pinfold_sys::own::page_bytes();
     let name = || proc.text(&format!("{pid}/comm")).ok().flatten().map(|name| format!("[{}]", name.trim()));
     let line = proc.command_line(pid, COMMAND_BYTES_MAX).ok().flatten();
     Some(HostProcess {

@@ -80,8 +80,7 @@ pub(crate) fn rows() -> usize {
 }
 
 fn size() -> Option<(usize, usize)> {
-    let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok()?;
-    (size.ws_col > 0).then(|| (usize::from(size.ws_col), usize::from(size.ws_row)))
+    pinfold_sys::terminal::size()
 }
 
 /// Prints one JSON object on a line.

@@ -10,7 +10,6 @@ use pinfold_profile::report::size;
 use pinfold_profile::store::offline;
 use pinfold_profile::store::{CheckReport, StoreError};
 use pinfold_proto::ExitCode;
-use rustix::fs::{FlockOperation, flock};
 use serde_json::json;
 
 use crate::show::{JSON_VERSION, print_json, print_text};
@@ -81,7 +80,7 @@ pub(crate) fn restore(dial: &Dial, args: &BackupArgs) -> Result<(), Failure> {
     let path = state.join("lock");
     let lock = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
     let lock = lock.map_err(|error| Failure::doing(format!("failed to open {}", path.display()), &error))?;
-    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+    if lock.try_lock().is_err() {
         let text = format!("a daemon works on {}: stop it first", state.display());
         return Err(Failure::new(ExitCode::Failed, text));
     }

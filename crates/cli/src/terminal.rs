@@ -5,8 +5,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use pinfold_proto::ExitCode;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use pinfold_sys::terminal::Raw;
 
 use crate::show::rows;
 use pinfold_client::Failure;
@@ -33,22 +32,18 @@ pub(crate) enum Key {
 
 /// See the module's page.
 pub(crate) struct Terminal {
-    before: Termios,
+    raw: Raw,
     typed: VecDeque<Key>,
 }
 
 impl Terminal {
     /// Takes the terminal over; `what` needs it.
     pub(crate) fn open(what: &str) -> Result<Self, Failure> {
-        let failed = |errno: rustix::io::Errno| {
-            let text = format!("{what} needs a terminal to read keys from: {errno}; --once does not");
+        let failed = |error: io::Error| {
+            let text = format!("{what} needs a terminal to read keys from: {error}; --once does not");
             Failure::new(ExitCode::Failed, text)
         };
-        let before = tcgetattr(rustix::stdio::stdin()).map_err(failed)?;
-        let mut raw = before.clone();
-        raw.make_raw();
-        tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &raw).map_err(failed)?;
-        let terminal = Self { before, typed: VecDeque::new() };
+        let terminal = Self { raw: Raw::take().map_err(failed)?, typed: VecDeque::new() };
         // The other screen, without a cursor.
         terminal.write("\x1b[?1049h\x1b[?25l")?;
         Ok(terminal)
@@ -59,6 +54,10 @@ impl Terminal {
         out.write_all(text.as_bytes())
             .and_then(|()| out.flush())
             .map_err(|error| Failure::doing("standard output", &error))
+    }
+
+    fn read(&self, bytes: &mut [u8]) -> Result<usize, Failure> {
+        self.raw.read(bytes).map_err(|error| Failure::doing("standard input", &error))
     }
 
     /// Shows these lines and nothing else.
@@ -72,15 +71,11 @@ impl Terminal {
         if let Some(key) = self.typed.pop_front() {
             return Ok(Some(key));
         }
-        let limit = Timespec::try_from(limit).ok();
-        let stdin = rustix::stdio::stdin();
-        let ready = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], limit.as_ref()).unwrap_or(0);
-        if ready == 0 {
+        if !self.raw.has_input(limit) {
             return Ok(None);
         }
         let mut bytes = [0u8; 64];
-        let count = rustix::io::read(stdin, &mut bytes[..])
-            .map_err(|errno| Failure::new(ExitCode::Failed, format!("standard input: {errno}")))?;
+        let count = self.read(&mut bytes)?;
         self.typed.extend(keys(&bytes[..count]));
         Ok(Some(self.typed.pop_front().unwrap_or(Key::Quit)))
     }
@@ -96,8 +91,7 @@ impl Terminal {
                 let text = String::from_utf8_lossy(&typed).into_owned();
                 self.write(&format!("\x1b[{};1H\x1b[K{prompt}{text}\x1b[?25h", rows()))?;
                 let mut bytes = [0u8; 64];
-                let count = rustix::io::read(rustix::stdio::stdin(), &mut bytes[..])
-                    .map_err(|errno| Failure::new(ExitCode::Failed, format!("standard input: {errno}")))?;
+                let count = self.read(&mut bytes)?;
                 came.extend(&bytes[..count]);
             }
             let bytes = std::mem::take(&mut came);
@@ -160,7 +154,6 @@ fn edit(line: &mut Vec<u8>, bytes: &[u8]) -> Edited {
 impl Drop for Terminal {
     fn drop(&mut self) {
         let _ = self.write("\x1b[?25h\x1b[?1049l");
-        let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &self.before);
     }
 }
 

@@ -268,13 +268,11 @@ fn private_directory(socket: &Path) -> Result<(), String> {
 
 /// All that `from` says until its end or the first line's end, or an error when that takes too long.
 fn read_until(from: &mut io::PipeReader, limit: Duration) -> io::Result<String> {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let deadline = Instant::now() + limit;
     let mut said = Vec::new();
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let timeout = Timespec::try_from(left).expect("a bounded wait");
-        if poll(&mut [PollFd::new(&*from, PollFlags::IN)], Some(&timeout))? == 0 {
+        if !pinfold_sys::ready::readable(from, Some(left))? {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "not ready in time"));
         }
         let mut buffer = [0; 512];

@@ -21,6 +21,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::Parser as _;
 use pinfold_sys::mode::{self, Roots};
+use pinfold_sys::own;
 use pinfold_sys::signals::{SIGHUP, SIGINT, SIGTERM, Signals};
 
 use crate::clients::doctor;
@@ -84,7 +85,7 @@ fn serve(options: &Options, configured: Configured) -> anyhow::Result<()> {
 
 /// The state directory; from now on what this process makes is for its user alone.
 fn open_state(path: &std::path::Path) -> anyhow::Result<StateDir> {
-    let _ = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    own::set_umask(0o077);
     StateDir::open(path)
 }
 
@@ -109,15 +110,14 @@ fn tell_starter(options: &Options, text: &str) {
     let line = format!("{}\n", text.replace('\n', " "));
     // Only standard input is ever handed over this way, and it is this process's own.
     if fd == 0 {
-        let _ = rustix::io::write(rustix::stdio::stdin(), line.as_bytes());
-        let _ = std::fs::File::open("/dev/null").map(|null| rustix::stdio::dup2_stdin(&null));
+        pinfold_sys::files::say_to_standard_input(&line);
     }
 }
 
 /// A private daemon leaves the session of the command that started it, so that its terminal's end is not the
 /// daemon's.
 fn detach() {
-    let _ = rustix::process::setsid();
+    own::leave_session();
     let _ = std::env::set_current_dir("/");
 }
 

@@ -1,5 +1,7 @@
 //! Tokens, links and copies: what is done to a database from the command line, also while a hub serves it.
 
+use std::os::unix::fs::MetadataExt as _;
+
 use pinfold_hub::secret;
 use pinfold_hub::server::api::make_link;
 use pinfold_hub::store::{
@@ -11,7 +13,8 @@ use crate::{CopyArgs, Database, Failure, LoginArgs, RevokeArgs, TokenArgs, Token
 
 /// Who acts, for the audit: the kernel's word, not the environment's.
 fn actor() -> String {
-    format!("uid {}", rustix::process::getuid().as_raw())
+    let of_this_process = std::fs::metadata("/proc/self").map(|found| found.uid());
+    of_this_process.map_or_else(|_| "an unknown user".to_owned(), |uid| format!("uid {uid}"))
 }
 
 fn open(path: &std::path::Path) -> Result<Store, Failure> {

@@ -1,5 +1,6 @@
 //! Secrets: drawn from the kernel, shown once, and known by their hash from then on.
 
+use ring::rand::{SecureRandom as _, SystemRandom};
 use sha2::{Digest as _, Sha256};
 
 use crate::store::Kind;
@@ -10,10 +11,9 @@ use crate::store::Kind;
 /// When the kernel gives none.
 pub fn draw() -> std::io::Result<String> {
     let mut bytes = [0u8; 32];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
-    }
+    SystemRandom::new()
+        .fill(&mut bytes)
+        .map_err(|_| std::io::Error::other("the kernel gives no random bytes"))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

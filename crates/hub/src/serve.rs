@@ -15,7 +15,6 @@ use pinfold_hub::server::problem::chain;
 use pinfold_hub::server::vouched::Trust;
 use pinfold_hub::settings::Settings;
 use pinfold_hub::store::{Access, Keep, Kind, LinkFor, Store, now_us};
-use rustix::fs::FlockOperation;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
@@ -35,7 +34,7 @@ pub(crate) fn alone(database: &Path) -> Result<File, Failure> {
     let lock = PathBuf::from(lock);
     let file = File::options().create(true).truncate(false).write(true).open(&lock);
     let file = file.map_err(|error| Failure::failed(format!("{}: {error}", lock.display())))?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    match file.try_lock() {
         Ok(()) => Ok(file),
         Err(_) => Err(Failure::failed(format!("a hub serves {}: stop it first", database.display()))),
     }

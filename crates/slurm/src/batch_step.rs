@@ -7,8 +7,6 @@ use std::process::Command;
 use pinfold_sys::procfs::Proc;
 use pinfold_sys::signals::{self, Signals};
 use pinfold_sys::spawn;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, Signal, kill_process};
 
 use crate::home::Label;
 use crate::inside::failed_to_execute;
@@ -53,7 +51,7 @@ pub(crate) fn attend(
     let arrived = Signals::block(&numbers).map_err(|error| error.to_string())?;
     let deliver = || {
         let to = if wanted.shell_only { vec![script] } else { steps(script) };
-        to.into_iter().for_each(|pid| send(pid, wanted.signal));
+        to.into_iter().for_each(|pid| signals::send(pid, wanted.signal));
     };
     if !wanted.comes_later(label.limit_s) {
         // As in Slurm, where the limit is shorter than that.
@@ -75,7 +73,7 @@ pub(crate) fn attend(
             let code = reaped.exit_code.unwrap_or_else(|| 128 + reaped.signal.unwrap_or(0));
             return Ok(u8::try_from(code & 0xff).unwrap_or(1));
         }
-        let _ = poll(&mut [PollFd::new(&arrived, PollFlags::IN)], None);
+        let _ = pinfold_sys::ready::readable(&arrived, None);
     }
 }
 
@@ -96,12 +94,4 @@ fn steps(script: u32) -> Vec<u32> {
 pub(crate) fn is_step(proc: &Proc, pid: u32) -> bool {
     let text = proc.text(&format!("{pid}/comm")).ok().flatten().unwrap_or_default();
     text.trim() == "srun"
-}
-
-/// Sends a signal to a process, if it is still there.
-pub(crate) fn send(pid: u32, signal: i32) {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
-        let _ = kill_process(pid, signal);
-    }
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use pinfold_proto::wire::{Reply, Request, Verb};
 use pinfold_sys::procfs::Proc;
 
-use crate::batch_step::{is_step, send};
+use crate::batch_step::is_step;
 use crate::getopt::{Given, Order, parse};
 use crate::jobs::{Cluster, Job, State};
 use crate::options;
@@ -184,7 +184,7 @@ fn to_parts(job: &Job, signal: i32, batch: bool) {
         true => shell(&proc, &job.pids).into_iter().collect(),
         false => job.pids.iter().copied().filter(|&pid| is_step(&proc, pid)).collect(),
     };
-    to.into_iter().for_each(|pid| send(pid, signal));
+    to.into_iter().for_each(|pid| pinfold_sys::signals::send(pid, signal));
 }
 
 /// The process of the script: the first of the job, or where that is one of ours its child.

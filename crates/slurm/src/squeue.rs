@@ -308,7 +308,7 @@ fn sort(jobs: &mut [Job], by: &str) {
 
 /// What fields are written with.
 pub(crate) fn around() -> Around {
-    let gid = rustix::process::getegid().as_raw();
+    let gid = pinfold_sys::own::group();
     Around {
         host: pinfold_sys::peer::host_name(),
         now_s: now_s(),

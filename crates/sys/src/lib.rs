@@ -6,7 +6,9 @@
 //! [`discover`] reads the machine's topology, [`affinity`] which PUs a thread may use. [`spawn`], [`lead`],
 //! [`signals`], [`peer`] and [`paths`] start programs and the tasks of a job, receive signals, know who is at the
 //! other end of a socket, and say where files lie. [`housekeeping`] keeps what is no job off PUs, [`strays`] off NUMA nodes. [`scratch`] gives jobs directories in
-//! memory, [`apart`] a `/tmp` and a network of their own. [`neighbours`] finds other users' daemons. [`identity`] names one process for good. [`jobserver`] has tokens for `make`. [`bounds`] says what the groups around whoever asks let that one have, [`managers`] in whose job
+//! memory, [`apart`] a `/tmp` and a network of their own. [`neighbours`] finds other users' daemons. [`identity`] names one process for good. [`jobserver`] has tokens for `make`. [`ready`] waits for
+//! descriptors, [`ancillary`] passes open files on, [`files`], [`own`] and [`terminal`] have the rest of what other crates ask of
+//! the kernel. [`bounds`] says what the groups around whoever asks let that one have, [`managers`] in whose job
 //! that one is, [`confined`] what else holds a process, [`adoptee`] what
 //! processes are that are to become a job.
 //!
@@ -15,6 +17,7 @@
 
 pub mod adoptee;
 pub mod affinity;
+pub mod ancillary;
 pub mod apart;
 pub mod bounds;
 pub mod cgroup;
@@ -22,6 +25,7 @@ pub mod confined;
 pub mod container;
 pub mod discover;
 pub mod doctor;
+pub mod files;
 pub mod housekeeping;
 pub mod identity;
 pub mod jobserver;
@@ -29,12 +33,15 @@ pub mod lead;
 pub mod managers;
 pub mod mode;
 pub mod neighbours;
+pub mod own;
 pub mod paths;
 pub mod peer;
 pub mod procfs;
+pub mod ready;
 pub mod records;
 pub mod scratch;
 pub mod signals;
 pub mod site;
 pub mod spawn;
 pub mod strays;
+pub mod terminal;

@@ -128,6 +128,24 @@ const NAMES: &[(&str, i32)] = &[
     ("SYS", libc::SIGSYS),
 ];
 
+/// Sends a signal to a process; one that is gone needs none.
+pub fn send(pid: u32, signal: i32) {
+    use rustix::process::{Pid, Signal, kill_process};
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// Sends a signal to all processes of the group that a process leads.
+pub fn send_to_group(leader: u32, signal: i32) {
+    use rustix::process::{Pid, Signal, kill_process_group};
+    let leader = i32::try_from(leader).ok().and_then(Pid::from_raw);
+    if let (Some(leader), Some(signal)) = (leader, Signal::from_named_raw(signal)) {
+        let _ = kill_process_group(leader, signal);
+    }
+}
+
 /// Ends this process by `signal`, as its command was, so that a waiting shell sees the same. Does nothing
 /// when the signal's action does not end a process.
 pub fn end_self_by(signal: i32) {

@@ -4,15 +4,14 @@ use std::io::PipeReader;
 use std::process::ExitCode as ProcessExit;
 
 use pinfold_sys::signals::{SIGCHLD, Signals};
-use pinfold_sys::spawn;
+use pinfold_sys::{ready, spawn};
 
 use crate::keeper::send_signal;
 
 /// Passes signals on to the keeper until it ends, then ends as it did.
 pub(super) fn proxy(keeper: u32, signals: &Signals) -> ProcessExit {
-    use rustix::event::{PollFd, PollFlags, poll};
     loop {
-        let _ = poll(&mut [PollFd::new(signals, PollFlags::IN)], None);
+        let _ = ready::readable(signals, None);
         while let Some(arrived) = signals.next() {
             if arrived.signal != SIGCHLD {
                 send_signal(keeper, arrived.signal);
@@ -29,8 +28,5 @@ pub(super) fn proxy(keeper: u32, signals: &Signals) -> ProcessExit {
 
 /// Whether the other end of the pipe is closed: its owner, the command the user typed, is gone.
 pub(super) fn hung_up(alive: &PipeReader) -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let mut fds = [PollFd::new(alive, PollFlags::IN)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().contains(PollFlags::HUP)
+    ready::is_hung_up(alive)
 }

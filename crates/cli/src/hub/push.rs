@@ -14,7 +14,6 @@ use pinfold_hubwire::settings::Settings;
 use pinfold_hubwire::spool::Spool;
 use pinfold_profile::report::{date_utc, plain, size};
 use pinfold_proto::ExitCode;
-use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
 use super::{JOINED, of_settings, push_dir, source};
@@ -56,7 +55,7 @@ fn alone(dir: &Path) -> Result<Option<File>, Failure> {
         .write(true)
         .open(&path)
         .map_err(|error| failed(&error))?;
-    Ok(rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok().then_some(file))
+    Ok(file.try_lock().is_ok().then_some(file))
 }
 
 fn settings(dir: &Path) -> Result<Option<Settings>, Failure> {

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use pinfold_proto::wire::{Reply, Request};
-use rustix::event::{PollFd, PollFlags};
+use pinfold_sys::ready::Wanted;
 
 use super::link::Link;
 use pinfold_client::{Dial, Welcome};
@@ -81,10 +81,9 @@ impl Line {
     }
 
     /// What to wait for.
-    pub(super) fn poll_fd(&self) -> Option<PollFd<'_>> {
+    pub(super) fn wanted(&self) -> Option<Wanted<'_>> {
         let link = self.link.as_ref()?;
-        let wanted = if link.out.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
-        Some(PollFd::new(&link.stream, wanted))
+        Some(if link.out.is_empty() { Wanted::input(&link.stream) } else { Wanted::both(&link.stream) })
     }
 
     /// Says something, with the next flush. Without a daemon nothing is lost: every job is presented anew when there is

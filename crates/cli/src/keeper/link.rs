@@ -3,20 +3,16 @@
 //! Absent here: when to connect, and what to say.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSliceMut, Write};
-use std::mem::MaybeUninit;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use pinfold_proto::wire::{self, Decoder, REPLY_MAX_BYTES, Reply, Request, WIRE_VERSION};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use pinfold_sys::ancillary;
 
 use crate::run::say;
 use pinfold_client::Failure;
 use pinfold_client::{Welcome, dial as client};
-
-/// The most doors that come with one message: one for each hierarchy of control groups there is.
-const DOORS_MAX: usize = 16;
 
 /// See the module's page.
 pub(super) struct Link {
@@ -72,16 +68,8 @@ impl Link {
 
     /// Reads what has arrived, bytes and files; 0 at the end.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DOORS_MAX))];
-        let mut files = RecvAncillaryBuffer::new(&mut space);
-        let flags = RecvFlags::CMSG_CLOEXEC;
-        let got = recvmsg(&self.stream, &mut [IoSliceMut::new(buffer)], &mut files, flags)?;
-        for message in files.drain() {
-            if let RecvAncillaryMessage::ScmRights(arrived) = message {
-                self.doors.extend(arrived);
-            }
-        }
-        self.decoder.push(&buffer[..got.bytes]);
-        Ok(got.bytes)
+        let got = ancillary::receive(&self.stream, buffer, &mut self.doors)?;
+        self.decoder.push(&buffer[..got]);
+        Ok(got)
     }
 }

@@ -3,24 +3,17 @@
 use std::time::SystemTime;
 
 use pinfold_proto::Ending;
+use pinfold_sys::signals;
 use pinfold_sys::spawn::Reaped;
 
 /// Sends a signal to a child that leads a session of its own, and to whoever is in its group.
 pub(crate) fn send_signal_to_group(pid: u32, signal: i32) {
-    use rustix::process::{Pid, Signal, kill_process_group};
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
-        let _ = kill_process_group(pid, signal);
-    }
+    signals::send_to_group(pid, signal);
 }
 
 /// Sends a signal to a child; one that is gone already needs none.
 pub(crate) fn send_signal(pid: u32, signal: i32) {
-    use rustix::process::{Pid, Signal, kill_process};
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
-        let _ = kill_process(pid, signal);
-    }
+    signals::send(pid, signal);
 }
 
 /// How a command ended, for the daemon.

@@ -210,15 +210,12 @@ fn add(path: &Path, lines: &str) -> Result<(), Failure> {
 /// Keeps the text as it was; a copy of an earlier time is the one to keep only if the lines were there all the while.
 fn keep_copy(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
     let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(mode).custom_flags(nofollow());
+    options.write(true).create(true).truncate(true).mode(mode);
+    pinfold_sys::files::without_links(&mut options);
     let mut file = options.open(path).map_err(|error| writing(path, &error))?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(|error| writing(path, &error))?;
     say(&format!("kept {}", path.display()));
     Ok(())
-}
-
-fn nofollow() -> i32 {
-    i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0)
 }
 
 fn mode_of(path: &Path) -> u32 {

@@ -240,7 +240,10 @@ fn one_in_the_foreground_begins_anew(kind: Kind) {
     let (_, done) = begins_anew_behind_a_large_one(&host, || host.start(words));
     // Its status is that of the run that came to its end, not of the one that was killed.
     assert_eq!(done.code, Some(0), "{done:?}");
-    assert!(done.err.contains("in no other way") && done.err.contains("it is requeued and runs again later"), "{done:?}");
+    assert!(
+        done.err.contains("in no other way") && done.err.contains("it is requeued and runs again later"),
+        "{done:?}"
+    );
 }
 
 fn a_line_of_a_batch_begins_anew(kind: Kind) {

@@ -63,10 +63,7 @@ fn seed(path: &Path) -> std::io::Result<[u8; 32]> {
         Err(_) => {}
     }
     let mut seed = [0u8; 32];
-    let mut filled = 0;
-    while filled < seed.len() {
-        filled += rustix::rand::getrandom(&mut seed[filled..], rustix::rand::GetRandomFlags::empty())?;
-    }
+    pinfold_sys::files::random(&mut seed)?;
     let beside = path.with_extension("new");
     let _ = std::fs::remove_file(&beside);
     let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;

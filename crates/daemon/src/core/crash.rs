@@ -20,7 +20,7 @@ pub(crate) fn point(what: &'static str) {
     if passed == last {
         // Standard error is not buffered; nothing else of this process is in order now, and nothing is meant to be.
         let _ = writeln!(std::io::stderr(), "pinfoldd: ends at point {passed}, {what}");
-        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        pinfold_sys::signals::send(std::process::id(), pinfold_sys::signals::SIGKILL);
     }
 }
 

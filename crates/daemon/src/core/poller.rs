@@ -1,11 +1,11 @@
 //! What the loop waits for, as one set: the socket, its connections, signals, containers and keepers.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use pinfold_policy::JobId;
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use pinfold_sys::ready::{Changes, Set};
 
 use crate::core::event::ConnectionId;
 
@@ -94,55 +94,39 @@ pub(crate) struct Watch {
 }
 
 /// The set.
-pub(crate) struct Poller {
-    epoll: OwnedFd,
-    buffer: Vec<epoll::Event>,
-}
-
-impl std::fmt::Debug for Poller {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Poller").field("epoll", &self.epoll).finish_non_exhaustive()
-    }
-}
+#[derive(Debug)]
+pub(crate) struct Poller(Set);
 
 impl Poller {
     /// An empty set.
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)?, buffer: Vec::with_capacity(256) })
+        Ok(Self(Set::new(256)?))
     }
 
     /// Waits for `what` to become readable; for containers, for the kernel's word that its files changed.
     pub(crate) fn watch(&self, what: Ready, descriptor: impl AsFd) -> io::Result<()> {
-        let flags = match what {
-            Ready::Container(_) | Ready::MemoryAlarm => EventFlags::PRI,
-            _ => EventFlags::IN,
+        let changes = match what {
+            Ready::Container(_) | Ready::MemoryAlarm => Changes::Priority,
+            _ => Changes::Input,
         };
-        Ok(epoll::add(&self.epoll, descriptor, EventData::new_u64(what.token()), flags)?)
+        self.0.add(what.token(), descriptor, changes)
     }
 
     /// Waits for a connection as is said, and no more for what it waited for before.
     pub(crate) fn watch_for(&self, what: Ready, descriptor: impl AsFd, watch: Watch) -> io::Result<()> {
-        let mut flags = EventFlags::empty();
-        flags.set(EventFlags::IN, watch.input);
-        flags.set(EventFlags::OUT, watch.output);
-        Ok(epoll::modify(&self.epoll, descriptor, EventData::new_u64(what.token()), flags)?)
+        let Watch { input, output } = watch;
+        self.0.change(what.token(), descriptor, Changes::Of { input, output })
     }
 
     /// Waits until something is ready or `timeout` is over.
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> Vec<Ready> {
-        let timeout = timeout.and_then(|limit| rustix::event::Timespec::try_from(limit).ok());
-        self.buffer.clear();
-        // An interrupted wait finds nothing ready; the loop comes again.
-        let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.buffer), timeout.as_ref());
-        let ready = |event: &epoll::Event| {
-            let flags = event.flags;
-            match Ready::of(event.data.u64())? {
-                // A group's file that is gone stays ready for ever.
-                Ready::MemoryAlarm if flags.contains(EventFlags::ERR) => Some(Ready::MemoryAlarmGone),
-                ready => Some(ready),
-            }
+        let ready = |(token, failed)| match Ready::of(token)? {
+            // A group's file that is gone stays ready for ever.
+            Ready::MemoryAlarm if failed => Some(Ready::MemoryAlarmGone),
+            ready => Some(ready),
         };
-        self.buffer.iter().filter_map(ready).collect()
+        // An interrupted wait finds nothing ready; the loop comes again.
+        self.0.wait(timeout).filter_map(ready).collect()
     }
 }
 

@@ -15,7 +15,7 @@ use pinfold_proto::view::FindingView;
 use pinfold_sys::container::{Containers, InPlace, Taken};
 use pinfold_sys::mode::{Plan, Roots};
 use pinfold_sys::spawn::{self, Side};
-use rustix::fs::{FlockOperation, flock};
+use pinfold_sys::{files, own};
 
 use crate::host::in_ram;
 use crate::store::state_dir::lock_path;
@@ -64,7 +64,7 @@ impl Guard {
         match spawn::fork_away().context("failed to fork the guard")? {
             Side::Parent(_) => {
                 in_ram::stay();
-                rustix::io::ioctl_fionbio(&pipe, true).context("failed to prepare the guard's pipe")?;
+                files::set_nonblocking(&pipe).context("failed to prepare the guard's pipe")?;
                 let (told, slowed, bound, taken) = Default::default();
                 Ok(Some(Self { pipe: Some(pipe), unsent: VecDeque::new(), told, slowed, bound, taken }))
             }
@@ -221,7 +221,7 @@ struct Held {
 
 /// The guard's life: listens until the daemon is gone, then acts if nobody else does.
 fn watch(lines: PipeReader, scene: &Scene) {
-    let _ = rustix::thread::set_name(c"pinfold-guard");
+    own::name_thread(c"pinfold-guard");
     let _ = spawn::null_streams();
     let _ = std::env::set_current_dir("/");
     in_ram::stay();
@@ -267,7 +267,7 @@ fn watch(lines: PipeReader, scene: &Scene) {
 /// Whether a daemon holds the lock of the state directory.
 fn taken_over(state: &Path) -> bool {
     let Ok(lock) = File::open(lock_path(state)) else { return false };
-    flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err()
+    lock.try_lock().is_err()
 }
 
 fn let_go(scene: &Scene, held: &Held) {
@@ -307,7 +307,7 @@ mod tests {
 
     fn guard() -> (PipeReader, Guard) {
         let (lines, pipe) = std::io::pipe().unwrap();
-        rustix::io::ioctl_fionbio(&pipe, true).unwrap();
+        files::set_nonblocking(&pipe).unwrap();
         let (told, slowed, bound, taken) = Default::default();
         (lines, Guard { pipe: Some(pipe), unsent: VecDeque::new(), told, slowed, bound, taken })
     }

@@ -197,7 +197,12 @@ impl Neighbours {
     /// What doctor says.
     pub(crate) fn finding(&self, ctx: &Ctx) -> FindingView {
         let (ok, found, change) = if !is_wanted(ctx) {
-            (true, "off: jobs may have the whole host, also while other users' daemons have jobs on it".to_owned(), None)
+            (
+                true,
+                "off: jobs may have the whole host, also while other users' daemons have jobs on it"
+                    .to_owned(),
+                None,
+            )
         } else if let Some(trouble) = &self.trouble {
             let change = "have root make the directory, or run one daemon as root for all users";
             (false, format!("other users' daemons are not found: {trouble}"), Some(change.to_owned()))

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant as Moment};
 
 use pinfold_profile::metrics::{self};
 use pinfold_proto::row::JobRow;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use pinfold_sys::ready::{self, Wanted};
 
 mod who;
 
@@ -191,22 +191,21 @@ impl Serving {
     fn wait(&self) -> bool {
         let now = Moment::now();
         let next = self.connections.iter().map(|connection| connection.until.saturating_duration_since(now));
-        let limit = next.min().and_then(|limit| Timespec::try_from(limit + Duration::from_millis(1)).ok());
-        let mut fds = vec![PollFd::new(&self.wake, PollFlags::IN)];
+        let limit = next.min().map(|limit| limit + Duration::from_millis(1));
+        let mut wanted = vec![Wanted::input(&self.wake)];
         let silent = |connection: &Connection| matches!(connection.stage, Stage::Reading(_));
         if self.connections.len() < CONNECTIONS_MAX || self.connections.iter().any(silent) {
-            fds.push(PollFd::new(&self.listener, PollFlags::IN));
+            wanted.push(Wanted::input(&self.listener));
         }
         for connection in &self.connections {
-            let wanted = match connection.stage {
-                Stage::Reading(_) => PollFlags::IN,
-                Stage::Writing(_) => PollFlags::OUT,
-                // Only its end is of interest, which is always told.
-                Stage::Waiting { .. } | Stage::Over => PollFlags::empty(),
-            };
-            fds.push(PollFd::new(&connection.stream, wanted));
+            wanted.push(match connection.stage {
+                Stage::Reading(_) => Wanted::input(&connection.stream),
+                Stage::Writing(_) => Wanted::output(&connection.stream),
+                // Only its end is of interest.
+                Stage::Waiting { .. } | Stage::Over => Wanted::end(&connection.stream),
+            });
         }
-        matches!(poll(&mut fds, limit.as_ref()), Ok(_) | Err(rustix::io::Errno::INTR))
+        !ready::wait(wanted, limit).is_err_and(|error| error.kind() != std::io::ErrorKind::Interrupted)
     }
 
     /// Takes the loop's text; `false`: the loop has let go of the other end.

@@ -14,8 +14,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant as Moment;
 
 use budget::{Budget, Cost, Size};
+use pinfold_sys::own;
 use pinfold_sys::procfs::Proc;
-use rustix::time::ClockId;
 
 use crate::core::Ctx;
 use crate::jobs::Jobs;
@@ -79,8 +79,7 @@ fn start() -> std::io::Result<Reader> {
     let (tell, answers) = channel();
     let proc = Proc::open(Path::new("/proc")).map_err(std::io::Error::other)?;
     std::thread::Builder::new().name("shares".to_owned()).spawn(move || {
-        // Of the calling thread, on Linux.
-        let _ = rustix::process::setpriority_process(None, READER_NICE);
+        own::nice_thread(READER_NICE);
         let mut budget = Budget::default();
         // The thread ends with the loop's side only.
         while let Ok((now_us, sizes)) = received.recv() {
@@ -95,21 +94,14 @@ fn start() -> std::io::Result<Reader> {
 }
 
 fn read_one(proc: &Proc, budget: &mut Budget, size: Size, now_us: u64) -> Option<(u32, Share)> {
-    let (began, cpu_us) = (Moment::now(), cpu_us());
+    let (began, cpu_us) = (Moment::now(), own::thread_cpu_us());
     let found = proc.rollup(size.pid).ok().flatten();
     let cost = Cost {
-        cpu_us: self::cpu_us().saturating_sub(cpu_us),
+        cpu_us: own::thread_cpu_us().saturating_sub(cpu_us),
         wall_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
     };
     budget.read(size, cost, found.map_or(0, |found| found.shared_bytes), now_us);
     found.map(|found| (size.pid, Share { time_us: now_us, bytes: found.anon_bytes + found.shmem_bytes }))
-}
-
-/// Processor time of this thread so far.
-fn cpu_us() -> u64 {
-    let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
-    let (whole, rest) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
-    whole.unwrap_or(0).saturating_mul(1_000_000).saturating_add(rest.unwrap_or(0) / 1000)
 }
 
 impl Shares {

@@ -130,7 +130,7 @@ impl Daemon {
             stalled.extend(pressure.full.map(|full| (resource.as_str(), "full", full.total_us)));
         }
         let own = self.ctx.proc.stat(std::process::id()).ok().flatten();
-        let page_bytes = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
+        let page_bytes = pinfold_sys::own::page_bytes();
         let store_writable = self.outbox.journal.trouble().is_none();
         let path = self.outbox.journal.store().path().to_owned();
         let size = |path: &std::path::Path| std::fs::metadata(path).map_or(0, |found| found.len());

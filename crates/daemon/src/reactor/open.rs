@@ -103,11 +103,7 @@ fn open_journal(state: &StateDir) -> anyhow::Result<(Journal, Vec<String>)> {
 
 /// Takes as many files as the system allows; gives how many connections that is good for.
 fn raise_file_limit() -> usize {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    let _ = setrlimit(Resource::Nofile, limit);
-    let files = getrlimit(Resource::Nofile).current.unwrap_or(1 << 20).min(1 << 20);
+    let files = pinfold_sys::own::raise_file_limit().min(1 << 20);
     // Each running job needs a few files of its own.
     usize::try_from(files / 2).unwrap_or(512).max(64)
 }

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use rustix::fs::{FlockOperation, flock};
 
 /// The locked state directory. The lock lasts as long as the value, and ends with the process.
 #[derive(Debug)]
@@ -122,7 +121,7 @@ fn lock(state: &Path) -> anyhow::Result<File> {
     let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
     let mut file = open.with_context(|| format!("failed to open {}", path.display()))?;
     let deadline = Instant::now() + LEFT_WITHIN;
-    while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+    while file.try_lock().is_err() {
         let mut owner = String::new();
         let _ = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_string(&mut owner));
         let owner = owner.trim();
@@ -156,8 +155,7 @@ fn instance(state: &Path) -> anyhow::Result<String> {
         return Ok(text.trim().to_owned());
     }
     let mut bytes = [0u8; 4];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
-        .context("failed to draw a name")?;
+    pinfold_sys::files::random(&mut bytes).context("failed to draw a name")?;
     let name = format!("i{:08x}", u32::from_le_bytes(bytes));
     if let Err(error) = write_whole(&path, &format!("{name}\n")) {
         tracing::warn!(path = %path.display(), %error, "the instance's name cannot be kept");

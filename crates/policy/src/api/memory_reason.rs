@@ -137,7 +137,11 @@ impl fmt::Display for MemoryReason {
                 write!(f, "the running jobs need {} and {} are free", mib(*needed), mib(*free))
             }
             Self::NextLacks { lacking } => {
-                write!(f, "the next to start lacks {}, and this one holds so much that it does not use", mib(*lacking))
+                write!(
+                    f,
+                    "the next to start lacks {}, and this one holds so much that it does not use",
+                    mib(*lacking)
+                )
             }
             Self::Overcommitted { wanted, lacking } => write!(
                 f,

@@ -57,7 +57,10 @@ fn explain_frozen(rooms: &Rooms, job: &Job, live: &Live, numbers: &mut Numbers) 
     };
     if let Some(until) = live.rests {
         let left = until.since(rooms.now).as_secs();
-        return (format!("{why}; it stays suspended for {left} s more"), "that time, or `cpu.guard=off`".into());
+        return (
+            format!("{why}; it stays suspended for {left} s more"),
+            "that time, or `cpu.guard=off`".into(),
+        );
     }
     let (cause, change) = waiting::explain_queued(rooms, job, numbers);
     (format!("{why}; it returns when it can, but {cause}"), change)

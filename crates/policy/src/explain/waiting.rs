@@ -105,10 +105,7 @@ pub(crate) fn explain_waiting(
         );
     }
     if waiting.gated {
-        return (
-            "its client lets it start later".into(),
-            "its time, or the end of other jobs".into(),
-        );
+        return ("its client lets it start later".into(), "its time, or the end of other jobs".into());
     }
     if let Some(set) = job.request.aside.as_ref().filter(|_| sets::reservation_of(rooms, job).is_none()) {
         return match *set == format!("isolated-{}", job.id()) {

@@ -11,9 +11,7 @@ use std::thread::JoinHandle;
 
 use pinfold_sys::signals::{self, Signals};
 use pinfold_sys::spawn::{self, Reaped};
-use rustix::event::{PollFd, PollFlags, poll};
 
-use crate::batch_step::send;
 use crate::home::Step;
 use crate::inside::{failed_to_execute, open, stdio};
 use crate::launch;
@@ -150,7 +148,7 @@ impl Running {
             self.streams(&mut command, of, request, task)?;
             let child = command.spawn();
             let mut child = child.map_err(|error| {
-                self.pids.keys().for_each(|&pid| send(pid, signals::SIGTERM));
+                self.pids.keys().for_each(|&pid| signals::send(pid, signals::SIGTERM));
                 say::error("srun", &format!("{}: task {task}: Exited with exit code 2", of.host));
                 failed_to_execute(Path::new(&words[0]), &error)
             })?;
@@ -260,7 +258,7 @@ impl Running {
             while let Some(signal) = arrived.next() {
                 // What the terminal sends goes to all of its processes.
                 if signal.signal != signals::SIGCHLD && !signal.by_kernel {
-                    self.pids.keys().for_each(|&pid| send(pid, signal.signal));
+                    self.pids.keys().for_each(|&pid| signals::send(pid, signal.signal));
                 }
             }
             while let Some(reaped) = spawn::reap() {
@@ -268,13 +266,13 @@ impl Running {
                 if status(&reaped) != 0 {
                     told(&reaped, task, host);
                     if kill_others {
-                        self.pids.keys().for_each(|&pid| send(pid, signals::SIGTERM));
+                        self.pids.keys().for_each(|&pid| signals::send(pid, signals::SIGTERM));
                     }
                 }
                 ended.push(reaped);
             }
             if !self.pids.is_empty() {
-                let _ = poll(&mut [PollFd::new(arrived, PollFlags::IN)], None);
+                let _ = pinfold_sys::ready::readable(arrived, None);
             }
         }
         self.readers.into_iter().for_each(|reader| drop(reader.join()));

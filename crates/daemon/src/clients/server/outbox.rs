@@ -1,14 +1,13 @@
 //! What waits to be sent to one client: bytes of replies, and the files that go along with some of them.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, Write as _};
-use std::mem::MaybeUninit;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 use pinfold_proto::wire::{self, ErrorCode, Reply};
+use pinfold_sys::ancillary;
 use pinfold_sys::container::Doors;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 /// Room that is kept for the next reply once all are sent, in bytes.
 const KEPT_BYTES: usize = 16 * 1024;
@@ -61,10 +60,7 @@ impl Outbox {
         let sent = match self.files.front() {
             Some((_, files)) => {
                 let files: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
-                let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
-                let mut along = SendAncillaryBuffer::new(&mut space);
-                along.push(SendAncillaryMessage::ScmRights(&files));
-                let sent = sendmsg(stream, &[IoSlice::new(bytes)], &mut along, SendFlags::NOSIGNAL)?;
+                let sent = ancillary::send(stream, bytes, &files)?;
                 self.files.pop_front();
                 sent
             }

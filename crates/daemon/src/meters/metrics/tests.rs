@@ -22,12 +22,11 @@ fn server(text: String) -> Server {
     std::thread::spawn(move || {
         let mut metrics = Metrics { address, wake, texts };
         while !matches!(ended.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected)) {
-            let soon = Timespec::try_from(Duration::from_millis(20)).unwrap();
-            let _ = poll(&mut [PollFd::new(&metrics.wake, PollFlags::IN)], Some(&soon));
+            let _ = ready::readable(&metrics.wake, Some(Duration::from_millis(20)));
             if metrics.take_wanted() {
                 let _ = tell.send(());
                 // Whoever runs the tests is the user on both ends.
-                let see_jobs = SeeJobs::Users(vec![rustix::process::geteuid().as_raw()]);
+                let see_jobs = SeeJobs::Users(vec![pinfold_sys::peer::own_uid()]);
                 metrics.give(Texts { jobs: text.clone(), host: String::new(), see_jobs });
             }
         }
@@ -102,7 +101,7 @@ fn who_is_not_named_is_told_of_the_host_alone() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (stream, _) = listener.accept().unwrap();
-    let own = rustix::process::geteuid().as_raw();
+    let own = pinfold_sys::peer::own_uid();
     let check = |see_jobs: SeeJobs, want: &str| {
         let texts = Texts { jobs: "jobs".to_owned(), host: "host".to_owned(), see_jobs: see_jobs.clone() };
         assert_eq!(texts.of(&stream), want, "{see_jobs:?}");

@@ -78,7 +78,7 @@ mod tests {
             };
             let (accepted, peer) = listener.accept().unwrap();
             let found = user_of(peer, accepted.local_addr().unwrap());
-            assert_eq!(found, Some(rustix::process::geteuid().as_raw()), "{address}");
+            assert_eq!(found, Some(pinfold_sys::peer::own_uid()), "{address}");
         }
     }
 }

@@ -1,0 +1,86 @@
+//! Opening files in ways that the standard library has no words for: as places to be looked at, and without following
+//! links. Absent here: which files may be opened.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags};
+
+/// Opens what is at a path, a link itself included, to be looked at and neither read nor written (`O_PATH`).
+///
+/// # Errors
+/// When there is nothing, or nothing that may be reached.
+pub fn look_at(path: &Path) -> io::Result<File> {
+    let how = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(CWD, path, how, Mode::empty())?.into())
+}
+
+/// Where a link leads that was opened by [`look_at`].
+///
+/// # Errors
+/// When it is no link.
+pub fn target_of(link: &File) -> io::Result<PathBuf> {
+    let leads = rustix::fs::readlinkat(link, "", Vec::new())?;
+    Ok(PathBuf::from(OsString::from_vec(leads.into_bytes())))
+}
+
+/// Has `options` refuse a path that is a link.
+pub fn without_links(options: &mut OpenOptions) -> &mut OpenOptions {
+    options.custom_flags(i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0))
+}
+
+/// Writes to a pipe or socket whose reader is slow fail instead of waiting.
+///
+/// # Errors
+/// What the kernel says.
+pub fn set_nonblocking(file: impl AsFd) -> io::Result<()> {
+    Ok(rustix::io::ioctl_fionbio(file, true)?)
+}
+
+/// Says a line to what standard input is, where that is a pipe that a parent reads, and has it be `/dev/null` from then on.
+pub fn say_to_standard_input(line: &str) {
+    let _ = rustix::io::write(rustix::stdio::stdin(), line.as_bytes());
+    let _ = File::open("/dev/null").map(|null| rustix::stdio::dup2_stdin(&null));
+}
+
+/// Fills `bytes` with random ones from the kernel.
+///
+/// # Errors
+/// What the kernel says.
+pub fn random(bytes: &mut [u8]) -> io::Result<()> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_looked_at_and_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("nowhere", &link).unwrap();
+        let found = look_at(&link).unwrap();
+        assert!(found.metadata().unwrap().is_symlink());
+        assert_eq!(target_of(&found).unwrap(), Path::new("nowhere"));
+        assert!(without_links(OpenOptions::new().write(true).create(true)).open(&link).is_err());
+        assert!(look_at(&dir.path().join("nothing")).is_err());
+    }
+
+    #[test]
+    fn random_bytes_differ() {
+        let (mut one, mut other) = ([0; 32], [0; 32]);
+        random(&mut one).unwrap();
+        random(&mut other).unwrap();
+        assert_ne!(one, other);
+    }
+}

@@ -1,0 +1,127 @@
+//! What a process sets for itself: its mask for new files, limits, session, priority, name, and whether its memory may be
+//! moved to swap. Absent here: starting others ([`crate::spawn`]), and another user's rights ([`crate::peer`]).
+
+use std::ffi::CStr;
+
+use rustix::fs::Mode;
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CapabilitySet, capabilities};
+use rustix::time::ClockId;
+
+/// Bytes of a page of memory.
+#[must_use]
+pub fn page_bytes() -> u64 {
+    u64::try_from(rustix::param::page_size()).unwrap_or(4096)
+}
+
+/// The process's effective group.
+#[must_use]
+pub fn group() -> u32 {
+    rustix::process::getegid().as_raw()
+}
+
+/// Sets which rights new files do not get; gives what was set before.
+pub fn set_umask(mask: u32) -> u32 {
+    rustix::process::umask(Mode::from_raw_mode(mask)).as_raw_mode()
+}
+
+/// Which rights new files do not get. Between two calls of the kernel nobody but this user gets any: files that another
+/// thread makes just then are its user's alone.
+#[must_use]
+pub fn umask() -> u32 {
+    let mask = set_umask(0o077);
+    set_umask(mask);
+    mask
+}
+
+/// Leads a session of its own from now on, without a terminal. One that leads a group already stays in its session.
+pub fn leave_session() {
+    let _ = rustix::process::setsid();
+}
+
+/// Names the calling thread, as `ps` and `top` show it.
+pub fn name_thread(name: &CStr) {
+    let _ = rustix::thread::set_name(name);
+}
+
+/// Sets the nice value of the calling thread, -20 to 19; lower ones than before want rights, and stay as they are without.
+pub fn nice_thread(nice: i32) {
+    // Of the calling thread, on Linux.
+    let _ = rustix::process::setpriority_process(None, nice);
+}
+
+/// Processor time of the calling thread so far, in microseconds.
+#[must_use]
+pub fn thread_cpu_us() -> u64 {
+    let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
+    let (whole, rest) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
+    whole.unwrap_or(0).saturating_mul(1_000_000).saturating_add(rest.unwrap_or(0) / 1000)
+}
+
+/// Allows as many open files as the hard limit does; gives how many that is.
+pub fn raise_file_limit() -> u64 {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Locks this process's pages in RAM as it touches them, where that has no bound; `false`: the kernel may move them to swap.
+/// A child by fork does not inherit it.
+///
+/// Under a bound (`RLIMIT_MEMLOCK`, 8 MiB for users as a rule) the kernel counts all that is mapped, and would refuse the
+/// first mapping beyond it: then nothing is locked.
+#[must_use]
+pub fn stay_in_ram() -> bool {
+    let may = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::IPC_LOCK));
+    let unbounded = getrlimit(Resource::Memlock).current.is_none();
+    let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
+    (may || unbounded) && mlockall(flags).is_ok()
+}
+
+/// The resource limits that are carried from where a job was handed over to where it runs, by their names.
+const LIMITS: [(&str, Resource); 16] = [
+    ("as", Resource::As),
+    ("core", Resource::Core),
+    ("cpu", Resource::Cpu),
+    ("data", Resource::Data),
+    ("fsize", Resource::Fsize),
+    ("locks", Resource::Locks),
+    ("memlock", Resource::Memlock),
+    ("msgqueue", Resource::Msgqueue),
+    ("nice", Resource::Nice),
+    ("nofile", Resource::Nofile),
+    ("nproc", Resource::Nproc),
+    ("rss", Resource::Rss),
+    ("rtprio", Resource::Rtprio),
+    ("rttime", Resource::Rttime),
+    ("sigpending", Resource::Sigpending),
+    ("stack", Resource::Stack),
+];
+
+/// A limit of this process: its name, the soft and the hard value; `None`: none.
+pub type Limit = (String, Option<u64>, Option<u64>);
+
+/// This process's limits.
+#[must_use]
+pub fn limits() -> Vec<Limit> {
+    let limit = |(name, resource): (&str, Resource)| {
+        let Rlimit { current, maximum } = getrlimit(resource);
+        (name.to_owned(), current, maximum)
+    };
+    LIMITS.into_iter().map(limit).collect()
+}
+
+/// Sets limits as they were elsewhere; where this process may have less, as much as it may. Unknown names are left out.
+pub fn set_limits(limits: &[Limit]) {
+    // No limit is more than any.
+    let less = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
+    for (name, soft, hard) in limits {
+        let Some((_, resource)) = LIMITS.iter().find(|(known, _)| known == name) else { continue };
+        if setrlimit(*resource, Rlimit { current: *soft, maximum: *hard }).is_err() {
+            let maximum = less(*hard, getrlimit(*resource).maximum);
+            let _ = setrlimit(*resource, Rlimit { current: less(*soft, maximum), maximum });
+        }
+    }
+}
