@@ -2,8 +2,8 @@
 
 use crate::api::{Class, Instant, JobId, mib};
 use crate::cores::{borders, isolation, sets, slots};
-use crate::explain::memory;
 use crate::explain::words::{Numbers, any_of, count, seconds, some_of};
+use crate::explain::{memory, resources};
 use crate::jobs::{Demand, Job, Waiting};
 use crate::memory::admission;
 use crate::queue::order::{PASSED_MAX, RANK_AGED};
@@ -109,7 +109,8 @@ pub(crate) fn explain_waiting(
     }
     if let Some(set) = job.request.aside.as_ref().filter(|_| sets::reservation_of(rooms, job).is_none()) {
         return match *set == format!("isolated-{}", job.id()) {
-            true => explain_isolated(rooms, job, numbers),
+            true => resources::explain_lacking(rooms, job, numbers)
+                .unwrap_or_else(|| explain_isolated(rooms, job, numbers)),
             false => (format!("its set {set} has no cores now"), format!("`pinfold set-aside {set}` again")),
         };
     }
@@ -153,6 +154,9 @@ pub(crate) fn explain_queued(rooms: &Rooms, job: &Job, numbers: &mut Numbers) ->
     }
     if entry.shape.tmp_bytes > head::tmp_left(rooms) {
         return explain_tmp(rooms, entry.shape.tmp_bytes, numbers);
+    }
+    if let Some(lacking) = resources::explain_lacking(rooms, job, numbers) {
+        return lacking;
     }
     let in_the_way = core_pool::in_the_way(rooms, job, entry.shape);
     if !in_the_way.is_empty() && admission::lacks_memory(rooms, job.id()).is_none() {
@@ -216,6 +220,9 @@ fn explain_in_set(
     if job.request.tmp_bytes > head::tmp_left(rooms) {
         return explain_tmp(rooms, job.request.tmp_bytes, numbers);
     }
+    if let Some(lacking) = resources::explain_lacking(rooms, job, numbers) {
+        return lacking;
+    }
     let such = if job.request.wish.is_some() { " such as it wishes" } else { "" };
     let free = cores.free_homes();
     let cores = count(wanted, "core", "cores");
@@ -255,6 +262,7 @@ fn explain_head(rooms: &Rooms, job: &Job, numbers: &mut Numbers) -> (String, Str
         wishes: job.request.wish.is_some(),
         memory: 0,
         tmp_bytes: 0,
+        resources: 0,
         pools: job.pools,
         array: None,
     };

@@ -22,6 +22,7 @@ mod projects;
 mod protect;
 mod queue_order;
 mod repack;
+mod resources;
 mod restart;
 mod script;
 mod shapes;
