@@ -18,6 +18,7 @@ use pinfold_client::Failure;
 pub(crate) mod after;
 pub(crate) mod begin;
 mod options;
+mod resource;
 pub(crate) mod switch;
 pub(crate) mod timeout;
 
@@ -70,6 +71,7 @@ pub(crate) fn spec(options: &JobOptions, command: &[OsString]) -> JobSpec {
             timeout_us: options.timeout.map(microseconds),
             timeout_signal: options.timeout_signal,
             begin_us: options.begin.map(|at| at.0),
+            resources: options.resource.clone().unwrap_or_default().0,
             comment: options.comment.as_deref().map(|text| cut(text, 1000)).filter(|text| !text.is_empty()),
         },
         array: None,

@@ -341,6 +341,7 @@ fn nothing() -> StatusView {
         projects: Vec::new(),
         at_s: None,
         reading: None,
+        resources: Vec::new(),
         neighbours: None,
         draining: false,
         jobs: Vec::new(),

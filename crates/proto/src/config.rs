@@ -6,6 +6,7 @@
 
 mod hint;
 mod projects;
+mod resources;
 mod value;
 
 use std::fmt::Write as _;
@@ -21,6 +22,7 @@ use crate::quantity::show_size;
 use value::Value;
 
 pub use projects::{PROJECT_KEYS, Project, Projects};
+pub use resources::Resources;
 
 /// The whole configuration, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -122,6 +124,8 @@ pub struct Config {
     pub access_no_suspend: Vec<String>,
     /// `projects.NAME`: what is a project's own, and whose it is.
     pub projects: Projects,
+    /// `resources.NAME`: how many there are of a countable resource; of GPUs, how many of those found are handed out.
+    pub resources: Resources,
 }
 
 /// `memory.learn`.
@@ -294,6 +298,9 @@ pub const KEYS: &[Key] = &[
     ),
 ];
 
+/// What `resources.NAME` means, in a line.
+pub const RESOURCES_MEANING: &str = "How many there are of each countable resource that jobs ask for with --resource; of GPUs, how many are handed out:";
+
 /// What is wrong with a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
@@ -395,6 +402,7 @@ impl Default for Config {
             access_exclusive: Vec::new(),
             access_no_suspend: Vec::new(),
             projects: Projects::new(),
+            resources: Resources::new(),
         }
     }
 }
@@ -518,18 +526,25 @@ impl Config {
             "access.max_jobs_size" => text(&show_size(self.access_max_jobs_size)),
             "access.exclusive" => format!("{:?}", self.access_exclusive),
             "access.no_suspend" => format!("{:?}", self.access_no_suspend),
-            other => return projects::value(&self.projects, other),
+            other => {
+                return projects::value(&self.projects, other)
+                    .or_else(|| resources::value(&self.resources, other));
+            }
         })
     }
 
-    /// The names of all keys, those of the projects that there are included.
+    /// The names of all keys, those of the projects and resources that there are included.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
-        KEYS.iter().map(|key| key.name.to_owned()).chain(projects::keys(&self.projects)).collect()
+        let fixed = KEYS.iter().map(|key| key.name.to_owned());
+        fixed.chain(projects::keys(&self.projects)).chain(resources::keys(&self.resources)).collect()
     }
 
     fn apply(&mut self, name: &str, value: &Value, place: &str) -> Result<String, ConfigError> {
         if let Some(done) = projects::apply(&mut self.projects, name, value, place) {
+            return done.map(|()| name.to_owned());
+        }
+        if let Some(done) = resources::apply(&mut self.resources, name, value, place) {
             return done.map(|()| name.to_owned());
         }
         let Some(key) = KEYS.iter().find(|key| key.name == name) else {
@@ -656,6 +671,7 @@ pub fn default_file() -> String {
     for (name, meaning) in PROJECT_KEYS {
         let _ = writeln!(text, "# {name}: {meaning}");
     }
+    let _ = write!(text, "\n# {RESOURCES_MEANING}\n# [resources]\n# licence.fluent = 2\n");
     text
 }
 

@@ -7,8 +7,9 @@ use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::array::{ArrayError, JobName};
+use crate::resource::Resource;
 
-/// When a job may begin, how long it may run, and what its user remarks about it.
+/// When a job may begin, how long it may run, which resources it needs, and what its user remarks about it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Terms {
     /// How long it may run in microseconds, without the time in which it is frozen; then it is ended.
@@ -20,6 +21,9 @@ pub struct Terms {
     /// It does not start before this, in microseconds since the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begin_us: Option<u64>,
+    /// The countable resources that it holds from its start to its end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<Resource>,
     /// Free text of its user's, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,

@@ -3,6 +3,7 @@
 
 mod batch;
 mod doctor;
+mod resources;
 mod slots;
 
 use serde::{Deserialize, Serialize};
@@ -10,10 +11,12 @@ use serde::{Deserialize, Serialize};
 use crate::host::HostPoint;
 use crate::job::{JobClass, JobState, OwnNodesView, PlaceView};
 use crate::quantity::show_size;
+use crate::resource::Resource;
 use crate::terms::End;
 
 pub use batch::{BatchResultView, BatchView};
 pub use doctor::{AbilityView, DoctorView, FindingView, LongestTurnView, LoopView};
+pub use resources::{DeviceView, ResourceView};
 pub use slots::{MemoryView, SlotsView};
 
 /// The version that every top object carries.
@@ -35,6 +38,9 @@ pub struct StatusView {
     /// The projects, where there are any; last the jobs of none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub projects: Vec<ProjectView>,
+    /// The countable resources, by name.
+    #[serde(default)]
+    pub resources: Vec<ResourceView>,
     /// What of the host is this user's, where daemons of several users may share it; `None`: all is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<Box<NeighboursView>>,
@@ -224,6 +230,9 @@ pub struct JobView {
     /// What its user remarks about it.
     #[serde(default)]
     pub comment: Option<String>,
+    /// The countable resources that it asked for, with the numbers of the devices that it has or had.
+    #[serde(default)]
+    pub resources: Vec<Resource>,
     /// How its cores lie, where they could lie otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<PlaceView>,
@@ -249,6 +258,9 @@ pub struct MapView {
     /// NUMA nodes whose memory is kept for the jobs beside them, alone or several as one.
     #[serde(default)]
     pub chunks: Vec<ChunkView>,
+    /// The countable resources, by name.
+    #[serde(default)]
+    pub resources: Vec<ResourceView>,
 }
 
 /// NUMA nodes that are one memory for some jobs.
@@ -454,6 +466,9 @@ pub struct ReportView {
     /// What its user remarks about it.
     #[serde(default)]
     pub comment: Option<String>,
+    /// The countable resources that it asked for, with the numbers of the devices that it has or had.
+    #[serde(default)]
+    pub resources: Vec<Resource>,
     /// How long it waited.
     pub queued_s: f64,
     /// From start to end, or until now.

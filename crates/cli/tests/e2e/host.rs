@@ -121,6 +121,7 @@ impl Host {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).current_dir(self.dir.path());
         scrub(&mut command);
         command.env("PINFOLD_NEIGHBOURS_DIR", &self.neighbours);
+        command.env("PINFOLD_GPUS_BELOW", self.path("gpus"));
         // A session of its own, as a service has: signals for the test's terminal are not the daemon's.
         command.process_group(0);
         self.kind.become_user(&mut command);
@@ -226,6 +227,7 @@ impl Host {
         let mut command = Command::new(program);
         scrub(&mut command);
         command.env("PINFOLD_NEIGHBOURS_DIR", &self.neighbours);
+        command.env("PINFOLD_GPUS_BELOW", self.path("gpus"));
         // Not the tester's own, which may name directories that this host's user cannot enter.
         command
             .env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", self.programs.display()));

@@ -47,6 +47,7 @@ mod projects;
 mod readings;
 mod reboot;
 mod replay;
+mod resources;
 mod restart;
 mod run;
 mod screens;

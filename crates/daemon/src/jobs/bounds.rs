@@ -1,5 +1,6 @@
 //! How much a job may be asked for with: `pinfold` cuts what is only for the record, others may not.
 
+use pinfold_proto::resource::check_resources;
 use pinfold_proto::wire::ErrorCode;
 use pinfold_proto::{AfterEnd, JobSpec, Terms};
 
@@ -22,6 +23,9 @@ pub(crate) fn terms_hold(terms: &Terms) -> Result<(), Refusal> {
     if terms.comment.as_ref().is_some_and(|text| text.len() > COMMENT_MAX_BYTES) {
         return refuse(format!("the comment is longer than {COMMENT_MAX_BYTES} bytes"));
     }
+    if let Err(error) = check_resources(&terms.resources) {
+        return refuse(format!("--resource: {error}"));
+    }
     let Some(signal) = terms.timeout_signal else { return Ok(()) };
     if pinfold_sys::signals::name(signal.signal).is_none() {
         return refuse(format!("--timeout-signal: there is no signal {}", signal.signal));
@@ -36,6 +40,12 @@ pub(crate) fn terms_hold(terms: &Terms) -> Result<(), Refusal> {
         }
         Some(_) => Ok(()),
     }
+}
+
+/// Which of several alike a job gets is decided when it starts, whatever a client wrote.
+pub(crate) fn forget_numbers(spec: &mut JobSpec) {
+    spec.terms.resources.iter_mut().for_each(|one| one.numbers.clear());
+    spec.terms.resources.sort();
 }
 
 /// A time in words.

@@ -190,6 +190,7 @@ impl Daemon {
         let counts = counts.into_iter().filter(|&(_, count)| count > 0);
         let counts = counts.map(|(name, count)| (name.to_owned(), count.to_string()));
         let site = self.surroundings.hooks.variables(job);
+        let resources = spec.map_or(&[][..], |spec| &spec.terms.resources);
         let place = spec.and_then(|spec| spec.array);
         let array = place.into_iter().flat_map(|place| {
             let id = place.array.unwrap_or(job.0).to_string();
@@ -202,6 +203,7 @@ impl Daemon {
             .chain(array)
             .chain(scratch.map(|path| ("TMPDIR".to_owned(), path)))
             .chain(self.surroundings.disks.variable(job).map(|path| ("PINFOLD_DISK_DIR".to_owned(), path)))
+            .chain(self.host.resources.variables(resources))
             .chain(site)
             .collect()
     }

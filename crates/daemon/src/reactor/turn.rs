@@ -155,6 +155,7 @@ impl Daemon {
                 // Admission is a check: it finds the machine as it is now, and changes nothing.
                 if matches!(request, Request::Submit { .. } | Request::Adopt { .. } | Request::SetAside(_)) {
                     self.host.neighbours.hurry(self.ctx.clock.now_us());
+                    self.look_for_what_is_asked(&request);
                     self.look_at_host();
                 }
                 self.on_request(id, request);

@@ -26,7 +26,7 @@ pub(crate) struct JobTable {
     waiting: usize,
     /// The countable resources that those have which started.
     #[serde(default)]
-    taken: BTreeMap<String, u64>,
+    taken: Vec<Amount>,
     /// Jobs were adopted and no pass was made since.
     adopting: bool,
 }
@@ -94,7 +94,7 @@ impl JobTable {
 
     /// How much of a countable resource jobs have.
     pub(crate) fn taken(&self, resource: &str) -> u64 {
-        self.taken.get(resource).copied().unwrap_or(0)
+        self.taken.iter().find(|one| one.name == resource).map_or(0, |one| one.count)
     }
 
     /// The jobs that have some of a countable resource, by number.
@@ -104,19 +104,20 @@ impl JobTable {
 
     fn take(&mut self, resources: &[Amount]) {
         for one in resources {
-            let taken = self.taken.entry(one.name.clone()).or_default();
-            *taken = taken.saturating_add(one.count);
+            match self.taken.iter_mut().find(|taken| taken.name == one.name) {
+                Some(taken) => taken.count = taken.count.saturating_add(one.count),
+                None => self.taken.push(one.clone()),
+            }
         }
     }
 
     fn give_back(&mut self, resources: &[Amount]) {
         for one in resources {
-            let Some(taken) = self.taken.get_mut(&one.name) else { continue };
-            *taken = taken.saturating_sub(one.count);
-            if *taken == 0 {
-                self.taken.remove(&one.name);
+            if let Some(taken) = self.taken.iter_mut().find(|taken| taken.name == one.name) {
+                taken.count = taken.count.saturating_sub(one.count);
             }
         }
+        self.taken.retain(|taken| taken.count > 0);
     }
 
     /// Jobs that are writing a checkpoint.

@@ -18,6 +18,8 @@ use crate::rooms::Rooms;
 /// The lists of resources that jobs in the queues ask for, each by a number that stands in [`Demand`].
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct WantedLists {
+    /// Found anew after a state was read: then a list may have two numbers for a while, which changes nothing.
+    #[serde(skip)]
     numbers: BTreeMap<Vec<Amount>, u64>,
     /// Each with how many jobs ask for it.
     lists: BTreeMap<u64, (Vec<Amount>, usize)>,
@@ -47,6 +49,7 @@ impl WantedLists {
         *jobs -= 1;
         if *jobs == 0
             && let Some((list, _)) = self.lists.remove(&number)
+            && self.numbers.get(&list) == Some(&number)
         {
             self.numbers.remove(&list);
         }

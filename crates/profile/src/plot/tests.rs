@@ -74,6 +74,7 @@ fn view(series: Option<Vec<PointView>>) -> ReportView {
         timeout_s: None,
         begin_s: None,
         comment: None,
+        resources: Vec::new(),
         queued_s: 0.0,
         wall_s: Some(200.0),
         suspended_s: 0.0,

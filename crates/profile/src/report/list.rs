@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use pinfold_proto::view::{BatchResultView, BatchView, JobView, ProjectView, ReportView, StatusView};
 use pinfold_proto::{JobClass, JobState};
 
+use super::resources::resources_in_use;
 use super::table::{Align, Cell, Column, Table, cut, plain};
 use super::units::{duration, precise, size};
 use super::{now_s, state_word};
@@ -82,6 +83,7 @@ fn head(view: &StatusView) -> Vec<String> {
     if let Some(full) = memory.pressure_full_avg10 {
         parts.push(format!("memory pressure full {:.1} %", full * 100.0));
     }
+    parts.extend(resources_in_use(&view.resources));
     parts
 }
 
