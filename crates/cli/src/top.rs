@@ -342,6 +342,7 @@ fn nothing() -> StatusView {
         at_s: None,
         reading: None,
         resources: Vec::new(),
+        other_load: None,
         neighbours: None,
         draining: false,
         jobs: Vec::new(),

@@ -254,6 +254,7 @@ fn event() -> impl Strategy<Value = Event> {
             .prop_map(|(idle_milli, backfill_milli, stalled_milli)| {
                 Event::Sample(Sample { idle_milli, backfill_milli, stalled_milli })
             }),
+        2 => prop::option::of(0u32..5000).prop_map(Event::Others),
         6 => readings().prop_map(Event::Memory),
         3 => node_readings().prop_map(Event::Nodes),
         1 => ((0u64..4).prop_map(Kind::of), size(), size(), size(), 1u32..9).prop_map(|(kind, usual_bytes, cold, more, runs)| {

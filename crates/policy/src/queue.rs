@@ -8,3 +8,4 @@ pub(crate) mod line;
 pub(crate) mod order;
 pub(crate) mod queues;
 pub(crate) mod resources;
+pub(crate) mod wanted;

@@ -37,6 +37,9 @@ pub struct Config {
     pub host_swap: Option<u64>,
     /// `host.neighbours`: whether the host is shared evenly with other users' daemons; `None`: unless this one is root's.
     pub host_neighbours: Option<bool>,
+    /// `host.other_load`: whether cores that processes which are no jobs use are handed out less; `None`: unless this
+    /// daemon is root's.
+    pub host_other_load: Option<bool>,
     /// `slots.factor`, in thousandths of slots per core.
     pub slots_factor_milli: u32,
     /// `slots.queue_depth`: jobs that may wait, per core.
@@ -174,6 +177,11 @@ pub const KEYS: &[Key] = &[
         "host.neighbours",
         "",
         "whether the host is shared evenly with other users' daemons that have jobs: on, off; unset: on, off for root's",
+    ),
+    key(
+        "host.other_load",
+        "",
+        "whether jobs get fewer slots while processes that are no jobs use cores: on, off; unset: on, off for root's",
     ),
     key("slots.factor", "1.5", "slots per core, 0 to 4; 0 holds every job"),
     key("slots.queue_depth", "100000", "jobs that may wait, per core; a further one is refused"),
@@ -359,6 +367,7 @@ impl Default for Config {
             host_memory_reserve: None,
             host_swap: None,
             host_neighbours: None,
+            host_other_load: None,
             slots_factor_milli: 1500,
             slots_queue_depth: 100_000,
             slots_queue_ttl: None,
@@ -472,6 +481,7 @@ impl Config {
             "host.memory_reserve" => self.host_memory_reserve.map(size).unwrap_or_default(),
             "host.swap" => self.host_swap.map(size).unwrap_or_default(),
             "host.neighbours" => self.host_neighbours.map(|on| on.to_string()).unwrap_or_default(),
+            "host.other_load" => self.host_other_load.map(|on| on.to_string()).unwrap_or_default(),
             "cpu.housekeeping" => self.cpu_housekeeping.to_string(),
             "memory.governor" => self.memory_governor.to_string(),
             "memory.prediction" => self.memory_prediction.to_string(),
@@ -561,6 +571,7 @@ impl Config {
             "host.memory_reserve" => value.optional_size().map(|bytes| self.host_memory_reserve = bytes),
             "host.swap" => value.optional_size().map(|bytes| self.host_swap = bytes),
             "host.neighbours" => value.optional_switch().map(|on| self.host_neighbours = on),
+            "host.other_load" => value.optional_switch().map(|on| self.host_other_load = on),
             "memory.governor" => value.switch().map(|on| self.memory_governor = on),
             "memory.prediction" => value.switch().map(|on| self.memory_prediction = on),
             "memory.learn" => value.learn().map(|learn| self.memory_learn = learn),

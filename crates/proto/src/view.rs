@@ -17,7 +17,7 @@ use crate::terms::End;
 pub use batch::{BatchResultView, BatchView};
 pub use doctor::{AbilityView, DoctorView, FindingView, LongestTurnView, LoopView};
 pub use resources::{DeviceView, ResourceView};
-pub use slots::{MemoryView, SlotsView};
+pub use slots::{MemoryView, OtherLoadView, SlotsView};
 
 /// The version that every top object carries.
 pub const VERSION: u32 = 1;
@@ -41,6 +41,9 @@ pub struct StatusView {
     /// The countable resources, by name.
     #[serde(default)]
     pub resources: Vec<ResourceView>,
+    /// What processes that are no jobs use, where that is handed out less; `None`: it does not count, or is not known.
+    #[serde(default)]
+    pub other_load: Option<OtherLoadView>,
     /// What of the host is this user's, where daemons of several users may share it; `None`: all is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<Box<NeighboursView>>,

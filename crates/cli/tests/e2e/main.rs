@@ -39,6 +39,7 @@ mod metrics;
 mod modules;
 mod neighbours;
 mod operate;
+mod other_load;
 mod power;
 mod privacy;
 mod process;

@@ -1,4 +1,5 @@
-//! Countable resources: GPUs are looked for, and what there is and who has it is told.
+//! What there is for a job that comes, beside cores and memory: countable resources and GPUs, who has which, and what is
+//! left of the host by processes that are no jobs.
 
 use pinfold_proto::view::ResourceView;
 use pinfold_proto::wire::Request;
@@ -9,13 +10,15 @@ use crate::core::Next;
 use crate::reactor::Daemon;
 
 impl Daemon {
-    /// Looks for GPUs where somebody asks for a resource: a driver may have been loaded since.
+    /// Somebody asks for a job: looks for GPUs where that asks for a resource, for a driver may have been loaded since, and
+    /// what else the host does.
     pub(super) fn look_for_what_is_asked(&mut self, request: &Request) {
         if let Request::Submit { spec, .. } | Request::Adopt { spec, .. } = request
             && !spec.terms.resources.is_empty()
         {
             self.look_for_gpus();
         }
+        self.meters.others.on_arrival(&self.ctx, &mut self.outbox, &self.jobs);
     }
 
     /// Looks for GPUs; the scheduler is told if there are others than before.

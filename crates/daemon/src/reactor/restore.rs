@@ -65,7 +65,7 @@ impl Daemon {
         self.look_at_own_nodes();
         self.surroundings.clear_leftovers(&mut self.outbox.journal, &self.jobs.table);
         self.surroundings.tear_down_leftovers(&mut self.outbox, &self.jobs.table);
-        self.meters.memory.on_memory_due(&self.ctx, &mut self.outbox, &mut self.jobs);
+        self.meters.on_memory_due(&self.ctx, &mut self.outbox, &mut self.jobs);
         self.settle();
         if found > 0 && self.ctx.rebooted {
             let again = self.jobs.table.values().filter(|live| live.awaits_keeper.is_some()).count();

@@ -66,6 +66,8 @@ pub enum Event {
     Command(JobId, Command),
     /// Fresh readings.
     Sample(Sample),
+    /// What processes that are no jobs use of the cores, in thousandths of a core; `None`: it does not count.
+    Others(Option<u32>),
     /// Fresh readings of memory: at least each second while a job lives, ten times as often while memory is short.
     Memory(MemorySample),
     /// Fresh readings of the NUMA nodes, where the host has several and jobs can be bound to them.

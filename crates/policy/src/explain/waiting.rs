@@ -1,7 +1,7 @@
 //! What `why` says of a job that waits for its start, a slot or cores.
 
 use crate::api::{Class, Instant, JobId, mib};
-use crate::cores::{borders, isolation, sets, slots};
+use crate::cores::{borders, isolation, others, sets, slots};
 use crate::explain::words::{Numbers, any_of, count, seconds, some_of};
 use crate::explain::{memory, resources};
 use crate::jobs::{Demand, Job, Waiting};
@@ -129,6 +129,9 @@ pub(crate) fn explain_queued(rooms: &Rooms, job: &Job, numbers: &mut Numbers) ->
         return ("it has just come".into(), "the next event".into());
     };
     numbers.extend(slots::explain_headroom(rooms));
+    numbers.extend(
+        others::explain(rooms, slots::total(rooms)).map(|words| ("slots left to other processes", words)),
+    );
     numbers.extend(explain_interference(rooms));
     let ahead = line::queue_of(rooms, job).ahead_of(&entry);
     numbers.push(("position in the queue", (ahead + 1).to_string()));
@@ -316,6 +319,15 @@ fn explain_tmp(rooms: &Rooms, wanted: u64, numbers: &mut Numbers) -> (String, St
 fn no_slot(rooms: &Rooms, shape: Demand) -> String {
     let (used, total) = slots::in_use(rooms);
     let free = total.saturating_sub(used);
+    let withheld = others::withheld(rooms, total).min(free);
+    if withheld > 0 && slots::free_slots(rooms) < shape.cores as usize {
+        let cores = count(rooms.cores.others().cores(), "core is", "cores are");
+        return format!(
+            "{free} of {total} slots are free, and {withheld} of these are not handed out, as {} {cores} used by processes \
+             that are no jobs",
+            rooms.cores.others().cores(),
+        );
+    }
     if free < shape.cores as usize {
         match free {
             0 if total == 1 => "the only slot is taken".into(),
@@ -337,11 +349,17 @@ fn what_frees(rooms: &Rooms, shape: Demand) -> String {
         rooms.cores.running().lowest_first().map(|(_, job)| job).collect()
     };
     let needed = (shape.cores as usize).saturating_sub(slots::free_slots(rooms));
+    let or_less = match others::explain(rooms, slots::total(rooms)) {
+        Some(_) => ", or the load of other processes must fall",
+        None => "",
+    };
     match running.as_slice() {
         [] => "the next event".into(),
         running if primaries => format!("a home core: {} must end", any_of(running)),
-        running if needed > 1 => format!("{needed} more slots: enough of {} must end", some_of(running)),
-        running => format!("a slot: {} must end", any_of(running)),
+        running if needed > 1 => {
+            format!("{needed} more slots: enough of {} must end{or_less}", some_of(running))
+        }
+        running => format!("a slot: {} must end{or_less}", any_of(running)),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::jobs::Entry;
 use crate::queue::arrays::Arrays;
 use crate::queue::order::Queue;
-use crate::queue::resources::WantedLists;
+use crate::queue::wanted::WantedLists;
 
 /// See the module's page.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]

@@ -126,6 +126,7 @@ impl Script {
                 let backfill_milli = used.first().map_or(0, |word| word[1..].parse().unwrap());
                 Event::Sample(Sample { idle_milli, backfill_milli, stalled_milli })
             }
+            "others" => Event::Others(words[1].parse().ok()),
             "memory" => Event::Memory(readings(&words[1..])),
             "learned" => {
                 let usual_bytes = mib(words[2]);

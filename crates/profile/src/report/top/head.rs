@@ -4,6 +4,7 @@
 use pinfold_proto::JobState;
 use pinfold_proto::view::StatusView;
 
+use super::super::list::other_load;
 use super::super::now_s;
 use super::super::resources::resources_in_use;
 use super::super::table::{Table, columns, cut, plain};
@@ -81,6 +82,9 @@ impl Head {
             width => format!("[{}] ", bar(part, width)),
         };
         head.push(Line::Memory, format!("memory {bar}{told}"));
+        if let Some(words) = other_load(now) {
+            head.push(Line::Reading, words);
+        }
         if let Some(words) = resources_in_use(&now.resources) {
             head.push(Line::Reading, words);
         }
