@@ -69,6 +69,7 @@ pub(crate) fn spec(options: &JobOptions, command: &[OsString]) -> JobSpec {
         after: options.after.as_ref().map(AfterArgs::numbers).unwrap_or_default(),
         terms: Terms {
             timeout_us: options.timeout.map(microseconds),
+            cpu_limit_us: options.cpu_limit.map(microseconds),
             timeout_signal: options.timeout_signal,
             begin_us: options.begin.map(|at| at.0),
             resources: options.resource.clone().unwrap_or_default().0,

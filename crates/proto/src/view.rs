@@ -227,6 +227,9 @@ pub struct JobView {
     /// How long it may run, without frozen time.
     #[serde(default)]
     pub timeout_s: Option<f64>,
+    /// How much CPU time it may use.
+    #[serde(default)]
+    pub cpu_limit_s: Option<f64>,
     /// Before when it does not start, in Unix seconds.
     #[serde(default)]
     pub begin_s: Option<f64>,
@@ -463,6 +466,9 @@ pub struct ReportView {
     /// How long it might run, without frozen time.
     #[serde(default)]
     pub timeout_s: Option<f64>,
+    /// How much CPU time it might use.
+    #[serde(default)]
+    pub cpu_limit_s: Option<f64>,
     /// Before when it was not to start, in Unix seconds.
     #[serde(default)]
     pub begin_s: Option<f64>,

@@ -96,7 +96,11 @@ pub(crate) struct JobOptions {
     #[arg(long, env = "PINFOLD_TIMEOUT", hide_env_values = true, value_name = "DURATION",
           value_parser = parse_duration)]
     pub timeout: Option<Duration>,
-    /// Send it a signal so long before that
+    /// End it likewise when it has used so much CPU time, all its processes together
+    #[arg(long, env = "PINFOLD_CPU_LIMIT", hide_env_values = true, value_name = "DURATION",
+          value_parser = parse_duration)]
+    pub cpu_limit: Option<Duration>,
+    /// Send it a signal so long before its timeout
     #[arg(long, env = "PINFOLD_TIMEOUT_SIGNAL", hide_env_values = true, value_name = "SIG@DURATION",
           value_parser = timeout_signal, requires = "timeout")]
     pub timeout_signal: Option<TimeoutSignal>,

@@ -20,6 +20,9 @@ pub(crate) fn terms_hold(terms: &Terms) -> Result<(), Refusal> {
     if terms.timeout_us == Some(0) {
         return refuse("--timeout 0 would end the job as it starts; name how long it may run".to_owned());
     }
+    if terms.cpu_limit_us == Some(0) {
+        return refuse("--cpu-limit 0 would end the job as it starts; name how much it may use".to_owned());
+    }
     if terms.comment.as_ref().is_some_and(|text| text.len() > COMMENT_MAX_BYTES) {
         return refuse(format!("the comment is longer than {COMMENT_MAX_BYTES} bytes"));
     }

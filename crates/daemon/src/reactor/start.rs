@@ -127,9 +127,13 @@ impl Daemon {
         live.meter = Some(Box::new(meter));
         self.jobs.timeouts.arm(&live.row, now_us);
         let comes_back = self.jobs.starts.has(&live.row);
+        let has_cpu_limit = live.row.spec.terms.cpu_limit_us.is_some();
         self.jobs.running.insert(job);
         self.host.isolated.isolate(&self.ctx, &self.jobs.table, job);
         self.host.own_nodes.keep_away(&self.ctx, &mut self.jobs.table, &mut self.host.guard, job);
+        if has_cpu_limit {
+            self.look_at_cpu_time(job);
+        }
         if comes_back {
             // If the host went down now, it must not be taken for one that has not begun, and started a second time.
             self.outbox.journal.touch(job);

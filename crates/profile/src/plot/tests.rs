@@ -72,6 +72,7 @@ fn view(series: Option<Vec<PointView>>) -> ReportView {
         end: None,
         reason: None,
         timeout_s: None,
+        cpu_limit_s: None,
         begin_s: None,
         comment: None,
         resources: Vec::new(),
