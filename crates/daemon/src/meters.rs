@@ -69,6 +69,12 @@ impl Meters {
         })
     }
 
+    /// Reads how idle the cores are, and who of others uses them.
+    pub(crate) fn on_idle_due(&mut self, ctx: &Ctx, out: &mut Outbox, jobs: &Jobs) {
+        self.sampler.on_idle_due(ctx, out, jobs);
+        self.others.on_idle_due(ctx, out, jobs);
+    }
+
     /// Reads what jobs hold and what the host has, for the scheduler; and so what others hold.
     pub(crate) fn on_memory_due(&mut self, ctx: &Ctx, out: &mut Outbox, jobs: &mut Jobs) {
         if let Some((unavailable_bytes, jobs_bytes)) = self.memory.on_memory_due(ctx, out, jobs) {

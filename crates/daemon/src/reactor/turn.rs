@@ -168,10 +168,7 @@ impl Daemon {
             Event::ChildGone(job) => self.on_child_gone(job),
             Event::SampleDue => self.meters.on_sample_due(&self.ctx, &mut self.outbox, &mut self.jobs),
             Event::RecordsDue => self.meters.read_records(&self.ctx, &mut self.jobs),
-            Event::IdleDue => {
-                self.meters.sampler.on_idle_due(&self.ctx, &mut self.outbox, &self.jobs);
-                self.meters.others.on_idle_due(&self.ctx, &mut self.outbox, &self.jobs);
-            }
+            Event::IdleDue => self.meters.on_idle_due(&self.ctx, &mut self.outbox, &self.jobs),
             Event::MemoryDue => self.meters.on_memory_due(&self.ctx, &mut self.outbox, &mut self.jobs),
             Event::LookDue => {
                 self.look_at_machine();

@@ -155,10 +155,7 @@ pub(crate) fn explain_queued(rooms: &Rooms, job: &Job, numbers: &mut Numbers) ->
             format!("job {exclusive} must end"),
         );
     }
-    if entry.shape.tmp_bytes > head::tmp_left(rooms) {
-        return explain_tmp(rooms, entry.shape.tmp_bytes, numbers);
-    }
-    if let Some(lacking) = resources::explain_lacking(rooms, job, numbers) {
+    if let Some(lacking) = explain_counted(rooms, job, entry.shape.tmp_bytes, numbers) {
         return lacking;
     }
     let in_the_way = core_pool::in_the_way(rooms, job, entry.shape);
@@ -220,10 +217,7 @@ fn explain_in_set(
         format!("{ahead} {} before it", count(ahead, "job is", "jobs are"))
     };
     let ends = format!("{} must end", any_of(&rooms.cores.reservations()[at].holders));
-    if job.request.tmp_bytes > head::tmp_left(rooms) {
-        return explain_tmp(rooms, job.request.tmp_bytes, numbers);
-    }
-    if let Some(lacking) = resources::explain_lacking(rooms, job, numbers) {
+    if let Some(lacking) = explain_counted(rooms, job, job.request.tmp_bytes, numbers) {
         return lacking;
     }
     let such = if job.request.wish.is_some() { " such as it wishes" } else { "" };
@@ -282,6 +276,19 @@ fn explain_head(rooms: &Rooms, job: &Job, numbers: &mut Numbers) -> (String, Str
         );
     }
     (format!("it is next, and {}", no_slot(rooms, shape)), what_frees(rooms, shape))
+}
+
+/// For a job that lacks room for its directory in memory, or a resource.
+fn explain_counted(
+    rooms: &Rooms,
+    job: &Job,
+    tmp_bytes: u64,
+    numbers: &mut Numbers,
+) -> Option<(String, String)> {
+    if tmp_bytes > head::tmp_left(rooms) {
+        return Some(explain_tmp(rooms, tmp_bytes, numbers));
+    }
+    resources::explain_lacking(rooms, job, numbers)
 }
 
 /// For a job whose directory in memory finds no room.
