@@ -181,7 +181,7 @@ pub(crate) fn wait(dial: &Dial, args: &WaitArgs) -> Result<ProcessExit, Failure>
 
 /// The exit status that says how a job ended: its own, 128+N, or a failure where it never ran or is not known.
 fn status_of(report: &ReportView) -> u8 {
-    if report.end == Some(End::Timeout) {
+    if report.end.is_some_and(End::is_limit) {
         return TIMED_OUT;
     }
     let code = match (report.exit_code, report.signal, report.started_s) {

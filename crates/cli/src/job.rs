@@ -18,6 +18,7 @@ use pinfold_client::Failure;
 pub(crate) mod after;
 pub(crate) mod begin;
 mod options;
+mod resource;
 pub(crate) mod switch;
 pub(crate) mod timeout;
 
@@ -68,8 +69,10 @@ pub(crate) fn spec(options: &JobOptions, command: &[OsString]) -> JobSpec {
         after: options.after.as_ref().map(AfterArgs::numbers).unwrap_or_default(),
         terms: Terms {
             timeout_us: options.timeout.map(microseconds),
+            cpu_limit_us: options.cpu_limit.map(microseconds),
             timeout_signal: options.timeout_signal,
             begin_us: options.begin.map(|at| at.0),
+            resources: options.resource.clone().unwrap_or_default().0,
             comment: options.comment.as_deref().map(|text| cut(text, 1000)).filter(|text| !text.is_empty()),
         },
         array: None,

@@ -33,6 +33,9 @@ use link::Link;
 use process::ending_of;
 use start::Permitted;
 
+/// What a daemon may say of a job's environment beside pinfold's own variables.
+const VARIABLES: [&str; 4] = ["TMPDIR", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "ROCR_VISIBLE_DEVICES"];
+
 /// Makes the program of the job with this ticket, at the moment it is forked.
 pub(crate) type MakeProgram = Box<dyn Fn(u64) -> Result<Program, ResolveError>>;
 
@@ -397,7 +400,8 @@ impl Keeper {
             Reply::Grant { job } => self.granted(job),
             Reply::Go { job, doors, mut variables, wrap } => {
                 // A daemon has no say in anything else that a command goes by,
-                variables.retain(|(name, _)| name == "TMPDIR" || name.starts_with("PINFOLD_"));
+                variables
+                    .retain(|(name, _)| name.starts_with("PINFOLD_") || VARIABLES.contains(&name.as_str()));
                 crate::tasks::keep_launchers_in(&mut variables);
                 // but for the programs that it is wrapped in.
                 variables.extend(wrap.into_iter().map(spawn::wrapper));

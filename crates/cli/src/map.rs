@@ -89,6 +89,7 @@ fn elsewhere(text: &str) -> Result<(MapView, Topology), Failure> {
         sets: Vec::new(),
         set_asides: Vec::new(),
         chunks: Vec::new(),
+        resources: Vec::new(),
     };
     Ok((view, survey.topology))
 }
@@ -115,6 +116,7 @@ fn as_json(map: &Map, topology: &Topology) -> Value {
         "sets": map.sets.iter().map(|set| &set.view).collect::<Vec<_>>(),
         "set_asides": map.asides,
         "chunks": map.chunks,
+        "resources": map.resources,
         "pu": topology.pus().iter().map(pu).collect::<Vec<_>>(),
     })
 }

@@ -123,7 +123,7 @@ pub(crate) fn in_foreground(
     }
     let reaped = until_ended(&mut keeper, job::may_be_ended(&args.options), beside)?;
     Ok(ProcessExit::from(match until_recorded(&mut keeper) {
-        Some(End::Timeout) => TIMED_OUT,
+        Some(end) if end.is_limit() => TIMED_OUT,
         _ => status(&reaped),
     }))
 }

@@ -341,6 +341,8 @@ fn nothing() -> StatusView {
         projects: Vec::new(),
         at_s: None,
         reading: None,
+        resources: Vec::new(),
+        other_load: None,
         neighbours: None,
         draining: false,
         jobs: Vec::new(),

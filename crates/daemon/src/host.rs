@@ -1,4 +1,4 @@
-//! The host: its cores and NUMA nodes, who has which, and what else writes to the kernel's files of jobs.
+//! The host: its cores, NUMA nodes and countable resources, who has which, and what else writes to the kernel's files of jobs.
 
 pub(crate) mod allocation;
 pub(crate) mod drift;
@@ -9,6 +9,7 @@ pub(crate) mod limits;
 pub(crate) mod machine;
 pub(crate) mod neighbours;
 pub(crate) mod own_nodes;
+pub(crate) mod resources;
 pub(crate) mod sets;
 
 use anyhow::Context as _;
@@ -22,6 +23,7 @@ use crate::host::limits::HostProcesses;
 use crate::host::machine::Seen;
 use crate::host::neighbours::Neighbours;
 use crate::host::own_nodes::OwnNodes;
+use crate::host::resources::Resources;
 use crate::host::sets::Sets;
 use crate::store::state_dir::StateDir;
 
@@ -40,6 +42,8 @@ pub(crate) struct Host {
     pub(crate) isolated: Isolated,
     /// NUMA nodes that are a set's alone.
     pub(crate) own_nodes: OwnNodes,
+    /// Countable resources, and which GPUs jobs have.
+    pub(crate) resources: Resources,
     /// How many processes the host can have,
     pub(crate) host_processes: HostProcesses,
     /// and how many it had when they were last counted.
@@ -60,6 +64,7 @@ impl Host {
             sets: Sets::open(state.path())?,
             isolated: Isolated::new(state.instance()),
             own_nodes: OwnNodes::new().context("failed to make a pair of sockets")?,
+            resources: Resources::default(),
             host_processes,
             // A guess, until they are counted.
             processes_seen: 2048,

@@ -3,6 +3,7 @@
 pub(crate) mod arrays;
 pub(crate) mod bounds;
 pub(crate) mod child;
+pub(crate) mod cpu_limits;
 pub(crate) mod described;
 pub(crate) mod endings;
 pub(crate) mod external;
@@ -57,6 +58,8 @@ pub(crate) struct Jobs {
     pub(crate) gates: Gates,
     /// When running jobs reach their timeouts.
     pub(crate) timeouts: Timeouts,
+    /// When to look whether they have used the CPU time that they may.
+    pub(crate) cpu_looks: Timeouts,
     /// When to close the self-attach files of which job, in order.
     pub(crate) self_attach_due: VecDeque<(u64, JobId)>,
 }
@@ -75,6 +78,7 @@ impl Jobs {
             kills: BTreeSet::new(),
             gates: Gates::default(),
             timeouts: Timeouts::default(),
+            cpu_looks: Timeouts::default(),
             self_attach_due: VecDeque::new(),
         }
     }
@@ -84,6 +88,7 @@ impl Jobs {
         self.running.remove(&job);
         self.lingering.forget(job);
         self.timeouts.forget(job);
+        self.cpu_looks.forget(job);
         self.kills.retain(|&(_, killed)| killed != job);
     }
 

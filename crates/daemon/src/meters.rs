@@ -5,6 +5,7 @@ pub(crate) mod learn;
 pub(crate) mod memory;
 pub(crate) mod metrics;
 pub(crate) mod numa;
+pub(crate) mod others;
 pub(crate) mod processes;
 pub(crate) mod readings;
 mod round;
@@ -16,11 +17,14 @@ use pinfold_policy::JobId;
 use pinfold_proto::config::Config;
 use pinfold_sys::container::Containers;
 
+use crate::core::{Ctx, Outbox};
+use crate::jobs::Jobs;
 use crate::meters::files::JobFiles;
 use crate::meters::learn::Learned;
 use crate::meters::memory::MemorySampler;
 use crate::meters::metrics::{Ended, Metrics};
 use crate::meters::numa::JobNodes;
+use crate::meters::others::Others;
 use crate::meters::processes::Processes;
 use crate::meters::readings::HostReadings;
 use crate::meters::sample::Sampler;
@@ -38,6 +42,8 @@ pub(crate) struct Meters {
     pub(crate) shares: Shares,
     pub(crate) jobs_nodes: JobNodes,
     pub(crate) memory: MemorySampler,
+    /// What processes use that are no jobs.
+    pub(crate) others: Others,
     pub(crate) learned: Learned,
     /// The thread that serves figures to a monitoring system, where one does.
     pub(crate) metrics: Option<Metrics>,
@@ -56,10 +62,24 @@ impl Meters {
             shares: Shares::default(),
             jobs_nodes: JobNodes::default(),
             memory: MemorySampler::new(containers)?,
+            others: Others::default(),
             learned: Learned::default(),
             metrics: None,
             ended: Ended::default(),
         })
+    }
+
+    /// Reads how idle the cores are, and who of others uses them.
+    pub(crate) fn on_idle_due(&mut self, ctx: &Ctx, out: &mut Outbox, jobs: &Jobs) {
+        self.sampler.on_idle_due(ctx, out, jobs);
+        self.others.on_idle_due(ctx, out, jobs);
+    }
+
+    /// Reads what jobs hold and what the host has, for the scheduler; and so what others hold.
+    pub(crate) fn on_memory_due(&mut self, ctx: &Ctx, out: &mut Outbox, jobs: &mut Jobs) {
+        if let Some((unavailable_bytes, jobs_bytes)) = self.memory.on_memory_due(ctx, out, jobs) {
+            self.others.memory_read(unavailable_bytes, jobs_bytes);
+        }
     }
 
     /// Forgets a job; the last rows of its files and nodes go to the journal.

@@ -27,6 +27,7 @@ mod pieces;
 mod reports;
 mod requests;
 mod requeue;
+mod resources;
 mod restore;
 mod start;
 mod stop;

@@ -9,6 +9,7 @@ mod info;
 mod memory;
 mod memory_reason;
 mod reason;
+mod resource;
 mod settings;
 mod share_reason;
 mod time;
@@ -26,6 +27,7 @@ pub use memory::{Claim, EVIDENCE_RUNS, JobMemory, Kind, MemorySample, MemorySett
 pub use memory_reason::MemoryReason;
 pub(crate) use memory_reason::mib;
 pub use reason::Reason;
+pub use resource::Amount;
 pub use settings::{Preemption, Project, Settings};
 pub use share_reason::ShareReason;
 pub use time::Instant;

@@ -11,9 +11,9 @@ use crate::jobs::{Job, Live, SuspendReason};
 use crate::memory::forecast;
 use crate::rooms::Rooms;
 use crate::{
-    Action, Adopted, ArrayLimit, Aside, Claim, Class, Command, Decision, Event, Instant, JobId, JobMemory,
-    Kind, Machine, MemorySample, MemorySettings, NodeMemory, Place, Policy, Preemption, Project, Request,
-    Running, Sample, Settings, Shape, State, Wish,
+    Action, Adopted, Amount, ArrayLimit, Aside, Claim, Class, Command, Decision, Event, Instant, JobId,
+    JobMemory, Kind, Machine, MemorySample, MemorySettings, NodeMemory, Place, Policy, Preemption, Project,
+    Request, Running, Sample, Settings, Shape, State, Wish,
 };
 
 fn class() -> impl Strategy<Value = Class> {
@@ -119,10 +119,25 @@ fn request() -> impl Strategy<Value = Request> {
                 list: (job.0 % 4 != 3).then_some(job.0 / 16),
                 memory,
                 tmp_bytes: if cores == 3 { 3 << 20 } else { 0 },
+                resources: resources(job.0),
                 kind,
             }
         },
     )
+}
+
+fn amount(name: &str, count: u64) -> Amount {
+    Amount { name: name.to_owned(), count }
+}
+
+/// None, one or two resources.
+fn resources(job: u64) -> Vec<Amount> {
+    match job % 5 {
+        0 => vec![amount("a", 1)],
+        1 => vec![amount("a", 1 + job % 3), amount("b", 2)],
+        2 => vec![amount("b", 1)],
+        _ => Vec::new(),
+    }
 }
 
 fn cpus() -> impl Strategy<Value = CpuSet> {
@@ -150,6 +165,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                 drain: schedule && queue_depth == 7,
                 tmp_total_bytes: u64::from(queue_depth) << 20,
                 tmp_left_bytes: u64::from(queue_depth % 3) << 19,
+                resources: vec![amount("a", u64::from(queue_depth % 4)), amount("b", 3)],
                 memory,
                 projects,
             }
@@ -238,6 +254,7 @@ fn event() -> impl Strategy<Value = Event> {
             .prop_map(|(idle_milli, backfill_milli, stalled_milli)| {
                 Event::Sample(Sample { idle_milli, backfill_milli, stalled_milli })
             }),
+        2 => prop::option::of(0u32..5000).prop_map(Event::Others),
         6 => readings().prop_map(Event::Memory),
         3 => node_readings().prop_map(Event::Nodes),
         1 => ((0u64..4).prop_map(Kind::of), size(), size(), size(), 1u32..9).prop_map(|(kind, usual_bytes, cold, more, runs)| {
@@ -272,10 +289,24 @@ fn play(steps: Vec<Step>, mut check: impl FnMut(&Policy)) -> (Policy, Vec<Decisi
             check(&policy);
         }
         last = policy.step(Instant(now), event);
+        starts_have_their_resources(&policy, &last);
         log.extend(last.iter().cloned());
         check(&policy);
     }
     (policy, log)
+}
+
+/// Whatever else is taken, by jobs that were found or from when there was more: nobody starts without.
+fn starts_have_their_resources(policy: &Policy, decisions: &[Decision]) {
+    let rooms = policy.rooms();
+    for decision in decisions.iter().filter(|one| matches!(one.action, Action::Start { .. })) {
+        let Some(job) = rooms.jobs.get(&decision.job).filter(|job| job.live().is_some()) else { continue };
+        for one in &job.request.resources {
+            let total =
+                rooms.settings.resources.iter().find(|has| has.name == one.name).map_or(0, |has| has.count);
+            assert!(rooms.jobs.taken(&one.name) <= total, "job {} starts without {one:?}", decision.job);
+        }
+    }
 }
 
 /// Who has started, and who of them stands still.
@@ -359,6 +390,7 @@ fn audit(policy: &Policy) {
         let in_it = |id: &JobId| rooms.jobs.live(*id).is_some_and(|live| live.aside == Some(at));
         assert!(aside.holders.iter().all(in_it), "{:?} are not all in {}", aside.holders, aside.name);
     }
+    audit_resources(policy);
     audit_chunks(policy);
     audit_lives(policy);
     audit_arrays(policy);
@@ -369,6 +401,21 @@ fn audit(policy: &Policy) {
     for job in policy.jobs() {
         let explanation = policy.explain(rooms.now, job.job).expect("the job is known");
         assert!(!explanation.cause.is_empty() && !explanation.change.is_empty());
+    }
+}
+
+/// What jobs have of each resource is what those asked for that have started.
+fn audit_resources(policy: &Policy) {
+    let rooms = policy.rooms();
+    for name in ["a", "b"] {
+        let asked =
+            |job: &Job| job.request.resources.iter().find(|one| one.name == name).map_or(0, |one| one.count);
+        let taken: u64 = rooms.jobs.values().filter(|job| job.live().is_some()).map(asked).sum();
+        assert_eq!(rooms.jobs.taken(name), taken, "resource {name}");
+    }
+    for job in rooms.jobs.values().filter(|job| job.live().is_some() || job.queued.is_none()) {
+        let number = job.queued.map_or(0, |entry| entry.shape.resources);
+        assert_eq!(number, 0, "job {} has what it asks for, or does not stand in line", job.id());
     }
 }
 

@@ -13,6 +13,8 @@ pub(crate) mod host;
 pub(crate) mod idleness;
 pub(crate) mod interference;
 pub mod isolation;
+pub(crate) mod load;
+pub(crate) mod others;
 pub(crate) mod pick;
 pub(crate) mod rebalance;
 pub(crate) mod repack;

@@ -1,6 +1,7 @@
 //! What `why` says: the state of a job in words, the numbers behind it, and what would change it. Read only.
 
 mod memory;
+mod resources;
 mod running;
 mod waiting;
 mod words;
@@ -36,6 +37,7 @@ pub(crate) fn explain(rooms: &Rooms, now: Instant, job: JobId) -> Option<Explana
         numbers.push(("memory bound to NUMA nodes", format!("{nodes}{others}")));
     }
     numbers.extend(explain_shape(rooms, job).map(|words| ("its cores lie", words)));
+    numbers.extend(resources::asked_for(job).map(|words| ("resources asked for", words)));
     memory::explain_request(rooms, job, &mut numbers);
     let (cause, change) = match &job.stage {
         Stage::Waiting(waiting) => waiting::explain_waiting(rooms, job, waiting, now, &mut numbers),

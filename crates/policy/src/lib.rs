@@ -27,10 +27,10 @@ mod step;
 
 pub use api::code;
 pub use api::{
-    Action, Adopted, ArrayLimit, Aside, ChunkInfo, Claim, Class, Command, Decision, EVIDENCE_RUNS, Event,
-    Explanation, FrozenBy, Holding, Instant, JobId, JobInfo, JobMemory, Kind, Lay, Machine, MemoryBinding,
-    MemoryReason, MemorySample, MemorySettings, NodeMemory, Place, Preemption, Project, Ran, Reason, Request,
-    Running, Sample, Settings, ShareReason, State, Unthrottled, Wish,
+    Action, Adopted, Amount, ArrayLimit, Aside, ChunkInfo, Claim, Class, Command, Decision, EVIDENCE_RUNS,
+    Event, Explanation, FrozenBy, Holding, Instant, JobId, JobInfo, JobMemory, Kind, Lay, Machine,
+    MemoryBinding, MemoryReason, MemorySample, MemorySettings, NodeMemory, Place, Preemption, Project, Ran,
+    Reason, Request, Running, Sample, Settings, ShareReason, State, Unthrottled, Wish,
 };
 pub use apply::drift;
 pub use cores::isolation;

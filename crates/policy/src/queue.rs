@@ -1,4 +1,4 @@
-//! Which job is next: the queues, arrays, ageing, and the first in line.
+//! Which job is next: the queues, arrays, ageing, countable resources, and the first in line.
 
 pub(crate) mod ageing;
 pub(crate) mod arrays;
@@ -7,3 +7,5 @@ pub mod lengths;
 pub(crate) mod line;
 pub(crate) mod order;
 pub(crate) mod queues;
+pub(crate) mod resources;
+pub(crate) mod wanted;

@@ -9,7 +9,7 @@ use crate::api::{
 };
 use crate::apply::reconcile;
 use crate::cores::trials::Known;
-use crate::cores::{change, fair_tail, isolation, rebalance, shape, slots};
+use crate::cores::{change, fair_tail, isolation, others, rebalance, shape, slots};
 use crate::memory::numa::{bind, placement};
 use crate::memory::{admission, checkpoint, estimate, readings, throttle};
 use crate::rooms::Rooms;
@@ -81,6 +81,14 @@ impl Policy {
     #[must_use]
     pub fn slots(&self) -> (usize, usize) {
         slots::in_use(&self.rooms)
+    }
+
+    /// What processes that are no jobs use, smoothed, in thousandths of a core, and the slots that are not handed out for
+    /// that; `None`: it does not count, or was not read.
+    #[must_use]
+    pub fn others(&self) -> Option<(u64, usize)> {
+        let used_milli = self.rooms.cores.others().used_milli()?;
+        Some((used_milli, others::withheld(&self.rooms, slots::total(&self.rooms))))
     }
 
     /// How many jobs wait for their start, held ones included.
@@ -212,6 +220,7 @@ fn route(rooms: &mut Rooms, event: Event) -> Option<JobId> {
         Event::Withdrawn(job) => end::withdrawn(rooms, job),
         Event::Command(job, command) => commands::command(rooms, job, command),
         Event::Sample(sample) => rebalance::sample(rooms, &sample),
+        Event::Others(used_milli) => others::read(rooms, used_milli),
         Event::Memory(sample) => readings::measured(rooms, &sample),
         Event::Nodes(reading) => bind::nodes_read(rooms, &reading),
         Event::Learned(kind, claim) => readings::learned(rooms, kind, claim),

@@ -10,6 +10,7 @@ mod files;
 mod host;
 mod list;
 mod processes;
+mod resources;
 mod summary;
 mod table;
 mod top;
@@ -17,15 +18,16 @@ pub mod units;
 
 use std::time::SystemTime;
 
-use pinfold_proto::JobState;
 use pinfold_proto::row::{DecisionRow, JobRow, SampleRow};
 use pinfold_proto::view::{DecisionView, JobView, PointView, ReportView, VERSION, seconds};
+use pinfold_proto::{JobState, Resource};
 
 pub use card::{write_report, write_why};
 pub use files::{file_view, write_files};
 pub use host::{host_points, write_host};
 pub use list::{class_word, write_batch, write_lines, write_status, write_status_at};
 pub use processes::{process_view, write_processes, write_threads};
+pub use resources::{resource_lines, resources_in_use};
 pub use summary::{By, notes, summary, write_summary};
 pub use table::{Align, Cell, Column, Table, plain};
 pub use top::{
@@ -68,8 +70,10 @@ pub fn report_view(row: &JobRow, samples: Option<&[SampleRow]>, now_us: u64) -> 
         end: row.end,
         reason: row.reason.clone(),
         timeout_s: row.spec.terms.timeout_us.map(seconds),
+        cpu_limit_s: row.spec.terms.cpu_limit_us.map(seconds),
         begin_s: row.spec.terms.begin_us.map(seconds),
         comment: row.spec.terms.comment.clone(),
+        resources: resources(row),
         queued_s: seconds(waited_until_us.saturating_sub(row.submitted_us)),
         wall_s: row.started_us.map(|started_us| seconds(until_us.saturating_sub(started_us))),
         suspended_s: seconds(row.suspended_us.saturating_add(frozen_us)),
@@ -155,9 +159,17 @@ pub fn job_view(row: &JobRow, memory_bytes: Option<u64>, swap_bytes: Option<u64>
         end: row.end,
         reason: row.reason.clone(),
         timeout_s: row.spec.terms.timeout_us.map(seconds),
+        cpu_limit_s: row.spec.terms.cpu_limit_us.map(seconds),
         begin_s: row.spec.terms.begin_us.map(seconds),
         comment: row.spec.terms.comment.clone(),
+        resources: resources(row),
     }
+}
+
+/// The resources of a job: which of several alike it has, where it has started.
+fn resources(row: &JobRow) -> Vec<Resource> {
+    let numbers = |one: &Resource| if row.started_us.is_some() { one.numbers.clone() } else { Vec::new() };
+    row.spec.terms.resources.iter().map(|one| Resource { numbers: numbers(one), ..one.clone() }).collect()
 }
 
 /// One decision for `why`.

@@ -6,6 +6,7 @@
 
 mod hint;
 mod projects;
+mod resources;
 mod value;
 
 use std::fmt::Write as _;
@@ -21,6 +22,7 @@ use crate::quantity::show_size;
 use value::Value;
 
 pub use projects::{PROJECT_KEYS, Project, Projects};
+pub use resources::Resources;
 
 /// The whole configuration, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +37,9 @@ pub struct Config {
     pub host_swap: Option<u64>,
     /// `host.neighbours`: whether the host is shared evenly with other users' daemons; `None`: unless this one is root's.
     pub host_neighbours: Option<bool>,
+    /// `host.other_load`: whether cores that processes which are no jobs use are handed out less; `None`: unless this
+    /// daemon is root's.
+    pub host_other_load: Option<bool>,
     /// `slots.factor`, in thousandths of slots per core.
     pub slots_factor_milli: u32,
     /// `slots.queue_depth`: jobs that may wait, per core.
@@ -122,6 +127,8 @@ pub struct Config {
     pub access_no_suspend: Vec<String>,
     /// `projects.NAME`: what is a project's own, and whose it is.
     pub projects: Projects,
+    /// `resources.NAME`: how many there are of a countable resource; of GPUs, how many of those found are handed out.
+    pub resources: Resources,
 }
 
 /// `memory.learn`.
@@ -170,6 +177,11 @@ pub const KEYS: &[Key] = &[
         "host.neighbours",
         "",
         "whether the host is shared evenly with other users' daemons that have jobs: on, off; unset: on, off for root's",
+    ),
+    key(
+        "host.other_load",
+        "",
+        "whether jobs get fewer slots while processes that are no jobs use cores: on, off; unset: on, off for root's",
     ),
     key("slots.factor", "1.5", "slots per core, 0 to 4; 0 holds every job"),
     key("slots.queue_depth", "100000", "jobs that may wait, per core; a further one is refused"),
@@ -294,6 +306,9 @@ pub const KEYS: &[Key] = &[
     ),
 ];
 
+/// What `resources.NAME` means, in a line.
+pub const RESOURCES_MEANING: &str = "How many there are of each countable resource that jobs ask for with --resource; of GPUs, how many are handed out:";
+
 /// What is wrong with a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
@@ -352,6 +367,7 @@ impl Default for Config {
             host_memory_reserve: None,
             host_swap: None,
             host_neighbours: None,
+            host_other_load: None,
             slots_factor_milli: 1500,
             slots_queue_depth: 100_000,
             slots_queue_ttl: None,
@@ -395,6 +411,7 @@ impl Default for Config {
             access_exclusive: Vec::new(),
             access_no_suspend: Vec::new(),
             projects: Projects::new(),
+            resources: Resources::new(),
         }
     }
 }
@@ -464,6 +481,7 @@ impl Config {
             "host.memory_reserve" => self.host_memory_reserve.map(size).unwrap_or_default(),
             "host.swap" => self.host_swap.map(size).unwrap_or_default(),
             "host.neighbours" => self.host_neighbours.map(|on| on.to_string()).unwrap_or_default(),
+            "host.other_load" => self.host_other_load.map(|on| on.to_string()).unwrap_or_default(),
             "cpu.housekeeping" => self.cpu_housekeeping.to_string(),
             "memory.governor" => self.memory_governor.to_string(),
             "memory.prediction" => self.memory_prediction.to_string(),
@@ -518,18 +536,25 @@ impl Config {
             "access.max_jobs_size" => text(&show_size(self.access_max_jobs_size)),
             "access.exclusive" => format!("{:?}", self.access_exclusive),
             "access.no_suspend" => format!("{:?}", self.access_no_suspend),
-            other => return projects::value(&self.projects, other),
+            other => {
+                return projects::value(&self.projects, other)
+                    .or_else(|| resources::value(&self.resources, other));
+            }
         })
     }
 
-    /// The names of all keys, those of the projects that there are included.
+    /// The names of all keys, those of the projects and resources that there are included.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
-        KEYS.iter().map(|key| key.name.to_owned()).chain(projects::keys(&self.projects)).collect()
+        let fixed = KEYS.iter().map(|key| key.name.to_owned());
+        fixed.chain(projects::keys(&self.projects)).chain(resources::keys(&self.resources)).collect()
     }
 
     fn apply(&mut self, name: &str, value: &Value, place: &str) -> Result<String, ConfigError> {
         if let Some(done) = projects::apply(&mut self.projects, name, value, place) {
+            return done.map(|()| name.to_owned());
+        }
+        if let Some(done) = resources::apply(&mut self.resources, name, value, place) {
             return done.map(|()| name.to_owned());
         }
         let Some(key) = KEYS.iter().find(|key| key.name == name) else {
@@ -546,6 +571,7 @@ impl Config {
             "host.memory_reserve" => value.optional_size().map(|bytes| self.host_memory_reserve = bytes),
             "host.swap" => value.optional_size().map(|bytes| self.host_swap = bytes),
             "host.neighbours" => value.optional_switch().map(|on| self.host_neighbours = on),
+            "host.other_load" => value.optional_switch().map(|on| self.host_other_load = on),
             "memory.governor" => value.switch().map(|on| self.memory_governor = on),
             "memory.prediction" => value.switch().map(|on| self.memory_prediction = on),
             "memory.learn" => value.learn().map(|learn| self.memory_learn = learn),
@@ -656,6 +682,7 @@ pub fn default_file() -> String {
     for (name, meaning) in PROJECT_KEYS {
         let _ = writeln!(text, "# {name}: {meaning}");
     }
+    let _ = write!(text, "\n# {RESOURCES_MEANING}\n# [resources]\n# licence.fluent = 2\n");
     text
 }
 

@@ -7,19 +7,26 @@ use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::array::{ArrayError, JobName};
+use crate::resource::Resource;
 
-/// When a job may begin, how long it may run, and what its user remarks about it.
+/// When a job may begin, how long it may run, which resources it needs, and what its user remarks about it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Terms {
     /// How long it may run in microseconds, without the time in which it is frozen; then it is ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_us: Option<u64>,
-    /// The signal that it gets before that.
+    /// How much CPU time it may use in microseconds, all its processes together; then it is ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_limit_us: Option<u64>,
+    /// The signal that it gets before its timeout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_signal: Option<TimeoutSignal>,
     /// It does not start before this, in microseconds since the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begin_us: Option<u64>,
+    /// The countable resources that it holds from its start to its end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<Resource>,
     /// Free text of its user's, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
@@ -149,20 +156,29 @@ impl Visitor<'_> for Written {
 
 /// What ended a job, where its exit status does not say it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum End {
     /// It ran for longer than its timeout.
     Timeout,
+    /// It used more CPU time than it might.
+    CpuLimit,
     /// A job that it was to start after ended otherwise than it asked for, so that it never ran.
     Dependency,
 }
 
 impl End {
+    /// Whether a job was ended for having had its time.
+    #[must_use]
+    pub const fn is_limit(self) -> bool {
+        matches!(self, Self::Timeout | Self::CpuLimit)
+    }
+
     /// Its word, as in JSON.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
+            Self::CpuLimit => "cpu_limit",
             Self::Dependency => "dependency",
         }
     }
@@ -170,7 +186,7 @@ impl End {
     /// The one with this word.
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
-        [Self::Timeout, Self::Dependency].into_iter().find(|end| end.as_str() == word)
+        [Self::Timeout, Self::CpuLimit, Self::Dependency].into_iter().find(|end| end.as_str() == word)
     }
 }
 
@@ -201,6 +217,14 @@ mod tests {
         }
         for bad in ["-1", "null", "[]", "1.5", "\"x\"", "{}"] {
             assert!(serde_json::from_str::<After>(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn ends_have_one_word() {
+        for end in [End::Timeout, End::CpuLimit, End::Dependency] {
+            assert_eq!(End::of(end.as_str()), Some(end));
+            assert_eq!(serde_json::to_string(&end).expect("a word"), format!("\"{}\"", end.as_str()));
         }
     }
 

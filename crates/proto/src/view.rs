@@ -3,18 +3,22 @@
 
 mod batch;
 mod doctor;
+mod neighbours;
+mod resources;
 mod slots;
 
 use serde::{Deserialize, Serialize};
 
 use crate::host::HostPoint;
 use crate::job::{JobClass, JobState, OwnNodesView, PlaceView};
-use crate::quantity::show_size;
+use crate::resource::Resource;
 use crate::terms::End;
 
 pub use batch::{BatchResultView, BatchView};
 pub use doctor::{AbilityView, DoctorView, FindingView, LongestTurnView, LoopView};
-pub use slots::{MemoryView, SlotsView};
+pub use neighbours::NeighboursView;
+pub use resources::{DeviceView, ResourceView};
+pub use slots::{MemoryView, OtherLoadView, SlotsView};
 
 /// The version that every top object carries.
 pub const VERSION: u32 = 1;
@@ -35,6 +39,12 @@ pub struct StatusView {
     /// The projects, where there are any; last the jobs of none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub projects: Vec<ProjectView>,
+    /// The countable resources, by name.
+    #[serde(default)]
+    pub resources: Vec<ResourceView>,
+    /// What processes that are no jobs use, where that is handed out less; `None`: it does not count, or is not known.
+    #[serde(default)]
+    pub other_load: Option<OtherLoadView>,
     /// What of the host is this user's, where daemons of several users may share it; `None`: all is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<Box<NeighboursView>>,
@@ -51,42 +61,6 @@ pub struct StatusView {
     /// What an operator should know, such as a store that cannot be written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-}
-
-/// A host that daemons of several users share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct NeighboursView {
-    /// Users who are active, this one included.
-    pub users: u64,
-    /// Cores of this user's share,
-    pub cores: u64,
-    /// and of the host.
-    pub host_cores: u64,
-    /// Memory of this user's share,
-    pub memory_bytes: u64,
-    /// and what all jobs of the host may have.
-    pub host_memory_bytes: u64,
-    /// Slots that the others' jobs have or wait for, as their daemons say.
-    pub others_slots_wanted: u64,
-    /// Cores that they have, as their daemons say.
-    pub others_cores_held: u64,
-    /// Memory that they hold, as their daemons say.
-    pub others_memory_held_bytes: u64,
-}
-
-impl std::fmt::Display for NeighboursView {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { users, cores, host_cores, memory_bytes, host_memory_bytes, .. } = self;
-        if *users < 2 {
-            return out.write_str("no other user has jobs");
-        }
-        let whole = |bytes: &u64| show_size(bytes >> 20 << 20);
-        let (memory, of_memory) = (whole(memory_bytes), whole(host_memory_bytes));
-        write!(
-            out,
-            "{users} users share this host: your share {cores} of {host_cores} cores, memory {memory} of {of_memory}"
-        )
-    }
 }
 
 /// What a project has, and what is its own when it wants it.
@@ -218,12 +192,18 @@ pub struct JobView {
     /// How long it may run, without frozen time.
     #[serde(default)]
     pub timeout_s: Option<f64>,
+    /// How much CPU time it may use.
+    #[serde(default)]
+    pub cpu_limit_s: Option<f64>,
     /// Before when it does not start, in Unix seconds.
     #[serde(default)]
     pub begin_s: Option<f64>,
     /// What its user remarks about it.
     #[serde(default)]
     pub comment: Option<String>,
+    /// The countable resources that it asked for, with the numbers of the devices that it has or had.
+    #[serde(default)]
+    pub resources: Vec<Resource>,
     /// How its cores lie, where they could lie otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<PlaceView>,
@@ -249,6 +229,9 @@ pub struct MapView {
     /// NUMA nodes whose memory is kept for the jobs beside them, alone or several as one.
     #[serde(default)]
     pub chunks: Vec<ChunkView>,
+    /// The countable resources, by name.
+    #[serde(default)]
+    pub resources: Vec<ResourceView>,
 }
 
 /// NUMA nodes that are one memory for some jobs.
@@ -448,12 +431,18 @@ pub struct ReportView {
     /// How long it might run, without frozen time.
     #[serde(default)]
     pub timeout_s: Option<f64>,
+    /// How much CPU time it might use.
+    #[serde(default)]
+    pub cpu_limit_s: Option<f64>,
     /// Before when it was not to start, in Unix seconds.
     #[serde(default)]
     pub begin_s: Option<f64>,
     /// What its user remarks about it.
     #[serde(default)]
     pub comment: Option<String>,
+    /// The countable resources that it asked for, with the numbers of the devices that it has or had.
+    #[serde(default)]
+    pub resources: Vec<Resource>,
     /// How long it waited.
     pub queued_s: f64,
     /// From start to end, or until now.

@@ -21,7 +21,7 @@ mod frame;
 pub use frame::{Decoder, FrameError, encode, json_bytes};
 
 /// The version of the wire. A daemon refuses a client of another version with words that say which is older.
-pub const WIRE_VERSION: u32 = 16;
+pub const WIRE_VERSION: u32 = 17;
 
 /// The oldest version of which a daemon still hears keepers, so that jobs outlive an upgrade: what a keeper says of jobs
 /// that it has ([`Request::is_of_an_older_keeper`]) has had one form since then. Everything else is refused it, as another

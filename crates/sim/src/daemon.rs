@@ -457,6 +457,7 @@ impl Host {
             | Event::Withdrawn(_)
             | Event::Requeued(_)
             | Event::Checkpointed { .. }
+            | Event::Others(_)
             | Event::Memory(_)
             | Event::Nodes(_)
             | Event::Learned(..)

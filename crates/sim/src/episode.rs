@@ -301,6 +301,7 @@ fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
         list: options.list_of(job.0),
         memory: None,
         tmp_bytes: 0,
+        resources: Vec::new(),
         kind: None,
     };
     let duty_milli = dice.between(options.duty_min_milli, 1000);

@@ -315,6 +315,7 @@ pub(crate) fn settings(dice: &mut Dice) -> Settings {
         drain: false,
         tmp_total_bytes: u64::MAX,
         tmp_left_bytes: 0,
+        resources: Vec::new(),
         memory: MemorySettings::default(),
         projects: Vec::new(),
     }

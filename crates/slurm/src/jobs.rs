@@ -235,7 +235,7 @@ impl Job {
                 let killed = self.reason.as_deref().is_some_and(|reason| reason.starts_with("killed:"));
                 let told = self.signal == Some(pinfold_sys::signals::SIGTERM);
                 match (self.exit_code, self.signal) {
-                    _ if self.end == Some(End::Timeout) => State::Timeout,
+                    _ if self.end.is_some_and(End::is_limit) => State::Timeout,
                     _ if cancelled || killed || told => State::Cancelled,
                     (Some(0), _) => State::Completed,
                     (Some(_), _) | (_, Some(_)) => State::Failed,

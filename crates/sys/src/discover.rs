@@ -17,6 +17,8 @@ use pinfold_topo::spec::Source;
 use pinfold_topo::synthetic::SyntheticError;
 use pinfold_topo::{CpuSet, ParseCpuSetError, Topology, TopologyError};
 
+pub(crate) use sysfs::read_small;
+
 #[cfg(feature = "hwloc")]
 pub use hwloc::{hwloc_host, hwloc_synthetic, hwloc_xml};
 

@@ -3,7 +3,7 @@
 //! Reading order. [`procfs`] and [`cgroup`] read (and write) kernel files below a root, real or fake. [`mode`] probes
 //! what the host offers and decides purely by which means each ability is provided; [`container`] carries that out for
 //! jobs; [`doctor`] says it in words. [`records`] hears from the kernel of processes that start and end,
-//! [`discover`] reads the machine's topology, [`affinity`] which PUs a thread may use. [`spawn`], [`lead`],
+//! [`discover`] reads the machine's topology, [`gpus`] its GPUs, [`affinity`] which PUs a thread may use. [`spawn`], [`lead`],
 //! [`signals`], [`peer`] and [`paths`] start programs and the tasks of a job, receive signals, know who is at the
 //! other end of a socket, and say where files lie. [`housekeeping`] keeps what is no job off PUs, [`strays`] off NUMA nodes. [`scratch`] gives jobs directories in
 //! memory, [`apart`] a `/tmp` and a network of their own. [`neighbours`] finds other users' daemons. [`identity`] names one process for good. [`jobserver`] has tokens for `make`. [`ready`] waits for
@@ -26,6 +26,7 @@ pub mod container;
 pub mod discover;
 pub mod doctor;
 pub mod files;
+pub mod gpus;
 pub mod housekeeping;
 pub mod identity;
 pub mod jobserver;

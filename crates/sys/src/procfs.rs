@@ -21,12 +21,12 @@ pub use files::{Access, OpenFile};
 pub use hardware::{frequency_khz, temperature_milli};
 pub use members::{Member, Members};
 pub use parse::{
-    parse_host_cpu, parse_memory_info, parse_pressure, parse_process_io, parse_process_stat,
+    parse_host_cpu, parse_load, parse_memory_info, parse_pressure, parse_process_io, parse_process_stat,
     parse_process_status, parse_rollup, parse_switches, parse_thread_stat,
 };
 pub use types::{
-    HostCpu, MemoryInfo, Pressure, PressureLine, PressureResource, ProcessIo, ProcessStat, ProcessStatus,
-    PuTimes, Rollup, ThreadStat, Turns,
+    HostCpu, Load, MemoryInfo, Pressure, PressureLine, PressureResource, ProcessIo, ProcessStat,
+    ProcessStatus, PuTimes, Rollup, ThreadStat, Turns,
 };
 
 /// Of a process with more threads than this, no figures are added up over them: it would take milliseconds.
@@ -206,6 +206,11 @@ impl Proc {
     /// The times of all PUs since boot.
     pub fn host_cpu(&self) -> Result<HostCpu, ProcError> {
         self.required("stat", parse_host_cpu)
+    }
+
+    /// How many threads want to run.
+    pub fn load(&self) -> Result<Load, ProcError> {
+        self.required("loadavg", parse_load)
     }
 
     /// The memory and swap of the host.

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use pinfold_proto::config::{KEYS, PROJECT_KEYS};
+use pinfold_proto::config::{KEYS, PROJECT_KEYS, RESOURCES_MEANING};
 
 /// Writing into a `String` cannot fail.
 macro_rules! put {
@@ -55,6 +55,8 @@ fn configuration() -> String {
     for (name, meaning) in PROJECT_KEYS {
         put!(out, "| `{name}` | {} |", cell(meaning));
     }
+    let meaning = RESOURCES_MEANING.trim_end_matches(':');
+    put!(out, "\n{meaning}, in the section `[resources]`:\n\n```toml\n[resources]\nlicence.fluent = 2\n```");
     out
 }
 
@@ -104,8 +106,12 @@ const COMMANDS: [(&str, &str); 10] = [
 ];
 
 /// Where views are defined: these files, and all below the folder.
-const SOURCES: [&str; 3] =
-    ["crates/proto/src/view.rs", "crates/proto/src/host.rs", "crates/proto/src/job.rs"];
+const SOURCES: [&str; 4] = [
+    "crates/proto/src/view.rs",
+    "crates/proto/src/host.rs",
+    "crates/proto/src/job.rs",
+    "crates/proto/src/resource.rs",
+];
 const FOLDER: &str = "crates/proto/src/view";
 
 fn views(root: &Path) -> anyhow::Result<Vec<View>> {

@@ -10,6 +10,7 @@ use pinfold_proto::TimeoutSignal;
 use super::PlaceArg;
 use super::after::{AfterArgs, after};
 use super::begin::{BeginAt, begin};
+use super::resource::{ResourceArgs, resources};
 use super::timeout::timeout_signal;
 use crate::checkpoint;
 use crate::job::switch::Switch;
@@ -95,10 +96,18 @@ pub(crate) struct JobOptions {
     #[arg(long, env = "PINFOLD_TIMEOUT", hide_env_values = true, value_name = "DURATION",
           value_parser = parse_duration)]
     pub timeout: Option<Duration>,
-    /// Send it a signal so long before that
+    /// End it likewise when it has used so much CPU time, all its processes together
+    #[arg(long, env = "PINFOLD_CPU_LIMIT", hide_env_values = true, value_name = "DURATION",
+          value_parser = parse_duration)]
+    pub cpu_limit: Option<Duration>,
+    /// Send it a signal so long before its timeout
     #[arg(long, env = "PINFOLD_TIMEOUT_SIGNAL", hide_env_values = true, value_name = "SIG@DURATION",
           value_parser = timeout_signal, requires = "timeout")]
     pub timeout_signal: Option<TimeoutSignal>,
+    /// Countable resources that it holds while it runs, as gpu=1,licence.fluent=2; it starts when they are free. It finds
+    /// its GPUs in CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES
+    #[arg(long, env = "PINFOLD_RESOURCE", hide_env_values = true, value_name = "NAME=N,...", value_parser = resources)]
+    pub resource: Option<ResourceArgs>,
     /// A remark, shown with it
     #[arg(long, env = "PINFOLD_COMMENT", hide_env_values = true, value_name = "TEXT")]
     pub comment: Option<String>,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pinfold_proto::JobClass;
-use pinfold_proto::view::{ChunkView, MapView, SetAsideView, SetView};
+use pinfold_proto::view::{ChunkView, MapView, ResourceView, SetAsideView, SetView};
 use pinfold_topo::{CpuSet, Pu, PuOs, Topology};
 
 /// All that a map shows.
@@ -17,6 +17,8 @@ pub(super) struct Map {
     pub(super) asides: Vec<SetAsideView>,
     /// NUMA nodes that jobs are bound to.
     pub(super) chunks: Vec<ChunkView>,
+    /// Countable resources, and which jobs have them.
+    pub(super) resources: Vec<ResourceView>,
     cores: Vec<Core>,
 }
 
@@ -78,7 +80,8 @@ impl Map {
         };
         let cores: Vec<Core> = pus.into_values().map(core).collect();
         let (asides, chunks) = (view.set_asides.clone(), view.chunks.clone());
-        Self { host: view.host.clone(), sockets: sockets(topology, &firsts), sets, asides, chunks, cores }
+        let (host, resources) = (view.host.clone(), view.resources.clone());
+        Self { host, sockets: sockets(topology, &firsts), sets, asides, chunks, resources, cores }
     }
 
     pub(super) fn core(&self, core: usize) -> &Core {

@@ -326,6 +326,11 @@ fn draw_legend(map: &Map, top: f64, width: f64, out: &mut String) -> f64 {
         put!(out, "<text x=\"{MARGIN}\" y=\"{end:.1}\">{}</text>", escaped(&words));
         end += line;
     }
+    for words in map.resources.iter().flat_map(pinfold_profile::report::resource_lines).take(NAMED) {
+        let words = text_cut(&words, FONT, width - 2.0 * MARGIN);
+        put!(out, "<text x=\"{MARGIN}\" y=\"{end:.1}\">{}</text>", escaped(&words));
+        end += line;
+    }
     end
 }
 

@@ -55,6 +55,7 @@ fn view(cpus: &str, sets: Vec<SetView>) -> MapView {
         sets,
         set_asides: Vec::new(),
         chunks: Vec::new(),
+        resources: Vec::new(),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use pinfold_profile::report::size;
+use pinfold_profile::report::{resource_lines, size};
 use pinfold_proto::view::{ChunkView, SetAsideView};
 
 use super::model::{Core, Group, Inside, Map};
@@ -137,6 +137,7 @@ fn write_letter(set: usize, colour: bool, out: &mut dyn Write) -> io::Result<()>
 fn write_legend(map: &Map, width: usize, colour: bool, out: &mut dyn Write) -> io::Result<()> {
     write_jobs(map, width, colour, out)?;
     let words = map.asides.iter().map(set_words).chain(map.chunks.iter().map(chunk_words));
+    let words = words.chain(map.resources.iter().flat_map(resource_lines));
     for words in words {
         writeln!(out, "{}", words.chars().take(width).collect::<String>())?;
     }

@@ -115,12 +115,15 @@ impl Host {
         };
         command.arg("--socket").arg(self.socket()).arg("--state-dir").arg(self.state());
         command.args(self.kind.daemon_options());
-        for setting in &self.settings {
+        // Other tests run beside this one; what they use is no matter here, unless a test says so.
+        let quiet = "host.other_load=off".to_owned();
+        for setting in std::iter::once(&quiet).chain(&self.settings) {
             command.args(["--set", setting]);
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).current_dir(self.dir.path());
         scrub(&mut command);
         command.env("PINFOLD_NEIGHBOURS_DIR", &self.neighbours);
+        command.env("PINFOLD_GPUS_BELOW", self.path("gpus"));
         // A session of its own, as a service has: signals for the test's terminal are not the daemon's.
         command.process_group(0);
         self.kind.become_user(&mut command);
@@ -226,6 +229,7 @@ impl Host {
         let mut command = Command::new(program);
         scrub(&mut command);
         command.env("PINFOLD_NEIGHBOURS_DIR", &self.neighbours);
+        command.env("PINFOLD_GPUS_BELOW", self.path("gpus"));
         // Not the tester's own, which may name directories that this host's user cannot enter.
         command
             .env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", self.programs.display()));

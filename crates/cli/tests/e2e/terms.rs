@@ -10,6 +10,7 @@ use crate::kind::{Kind, each_kind};
 
 each_kind!(
     ended_at_its_timeout,
+    ended_at_its_limit_of_cpu_time,
     frozen_time_does_not_count,
     signalled_before_its_timeout,
     started_after_how_others_ended,
@@ -58,6 +59,29 @@ fn ended_at_its_timeout(kind: Kind) {
         &said(&host, &["run", "--timeout", "5s", "--timeout-signal", "USR1@5s", "--", "true"], 2),
         "later than that",
     );
+}
+
+fn ended_at_its_limit_of_cpu_time(kind: Kind) {
+    let mut host = Host::new(kind);
+    // Two processes use it together; one that sleeps uses none.
+    let busy = "while :; do :; done & while :; do :; done";
+    let done = host.pinfold(["run", "--cpu-limit", "300ms", "--", "/bin/sh", "-c", busy]);
+    assert_eq!(done.code, Some(124), "{done:?}");
+    let view = host.job(1);
+    assert_eq!((view.end, view.cpu_limit_s), (Some(End::CpuLimit), Some(0.3)));
+    has(&view.reason.unwrap_or_default(), "used more CPU time than its limit of");
+    has(&said(&host, &["report", "1", "--json"], 0), "\"end\":\"cpu_limit\"");
+    has(&said(&host, &["why", "1"], 0), "end it at its limit of CPU time");
+    said(&host, &["run", "--cpu-limit", "250ms", "--", "sleep", "0.5"], 0);
+    has(&said(&host, &["run", "--cpu-limit", "0", "--", "true"], 2), "--cpu-limit 0");
+    // A daemon that comes after looks at it as well.
+    let job = host.submit(&["--cpu-limit", "300ms"], &format!("{WAIT}; {busy}"));
+    host.until(job, JobState::Running);
+    host.crash();
+    host.start_daemon();
+    host.make("go");
+    assert_eq!(host.until(job, JobState::Exited).end, Some(End::CpuLimit));
+    said(&host, &["wait", &job.to_string()], 124);
 }
 
 fn frozen_time_does_not_count(kind: Kind) {

@@ -1,5 +1,6 @@
 //! How much a job may be asked for with: `pinfold` cuts what is only for the record, others may not.
 
+use pinfold_proto::resource::check_resources;
 use pinfold_proto::wire::ErrorCode;
 use pinfold_proto::{AfterEnd, JobSpec, Terms};
 
@@ -19,8 +20,14 @@ pub(crate) fn terms_hold(terms: &Terms) -> Result<(), Refusal> {
     if terms.timeout_us == Some(0) {
         return refuse("--timeout 0 would end the job as it starts; name how long it may run".to_owned());
     }
+    if terms.cpu_limit_us == Some(0) {
+        return refuse("--cpu-limit 0 would end the job as it starts; name how much it may use".to_owned());
+    }
     if terms.comment.as_ref().is_some_and(|text| text.len() > COMMENT_MAX_BYTES) {
         return refuse(format!("the comment is longer than {COMMENT_MAX_BYTES} bytes"));
+    }
+    if let Err(error) = check_resources(&terms.resources) {
+        return refuse(format!("--resource: {error}"));
     }
     let Some(signal) = terms.timeout_signal else { return Ok(()) };
     if pinfold_sys::signals::name(signal.signal).is_none() {
@@ -36,6 +43,12 @@ pub(crate) fn terms_hold(terms: &Terms) -> Result<(), Refusal> {
         }
         Some(_) => Ok(()),
     }
+}
+
+/// Which of several alike a job gets is decided when it starts, whatever a client wrote.
+pub(crate) fn forget_numbers(spec: &mut JobSpec) {
+    spec.terms.resources.iter_mut().for_each(|one| one.numbers.clear());
+    spec.terms.resources.sort();
 }
 
 /// A time in words.

@@ -29,9 +29,24 @@ pub(crate) fn plausible_end(row: &JobRow, told_us: u64, now_us: u64) -> u64 {
 }
 
 /// Why a job ends that ran for too long.
-pub(crate) fn timed_out(row: &JobRow) -> String {
+fn timed_out(row: &JobRow) -> String {
     let most = crate::jobs::bounds::seconds(row.spec.terms.timeout_us.unwrap_or(0));
     format!("it ran for longer than its timeout of {most}")
+}
+
+/// Why a job ends that used too much CPU time.
+fn used_up(row: &JobRow) -> String {
+    let most = crate::jobs::bounds::seconds(row.spec.terms.cpu_limit_us.unwrap_or(0));
+    format!("it used more CPU time than its limit of {most} (--cpu-limit)")
+}
+
+/// Why a job ends that has had its time; `None`: it has not.
+pub(crate) fn at_limit(row: &JobRow) -> Option<String> {
+    match row.end? {
+        End::Timeout => Some(timed_out(row)),
+        End::CpuLimit => Some(used_up(row)),
+        End::Dependency => None,
+    }
 }
 
 /// What there is to tell of a job whose command ended before all of its processes did.
@@ -57,8 +72,8 @@ const DONE: &str = "done";
 
 /// How a job ended, in words, beside its status.
 pub(crate) fn how_it_ended(row: &JobRow) -> String {
-    if row.end == Some(End::Timeout) {
-        return timed_out(row);
+    if let Some(limit) = at_limit(row) {
+        return limit;
     }
     let Some(ending) = row.ending else {
         let restarted = row.reason.as_deref().is_some_and(|reason| reason == RESTARTED);

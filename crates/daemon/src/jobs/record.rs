@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use pinfold_place::layout::LayoutRequest;
-use pinfold_policy::{Action, ArrayLimit, Class, JobId, Place, Request, Wish};
+use pinfold_policy::{Action, Amount, ArrayLimit, Class, JobId, Place, Request, Wish};
 use pinfold_profile::meter::Meter;
 use pinfold_proto::row::JobRow;
 use pinfold_proto::{JobClass, JobLayout, JobPlace, JobSpec, JobState};
@@ -258,6 +258,12 @@ pub(crate) fn request(row: &JobRow) -> Request {
         array: spec.array.and_then(|place| Some(ArrayLimit { array: place.array?, at_most: place.at_most? })),
         memory: spec.claim_bytes,
         tmp_bytes: counted_bytes(spec),
+        resources: spec
+            .terms
+            .resources
+            .iter()
+            .map(|one| Amount { name: one.name.clone(), count: one.count })
+            .collect(),
         kind: None,
     }
 }

@@ -199,13 +199,19 @@ impl MemorySampler {
         }
     }
 
-    /// Reads what jobs hold and what the host has, and lets the scheduler look at it.
-    pub(crate) fn on_memory_due(&mut self, ctx: &Ctx, out: &mut Outbox, jobs: &mut Jobs) {
+    /// Reads what jobs hold and what the host has, and lets the scheduler look at it; gives what of the host's memory is
+    /// not available, and what of that jobs hold, in bytes.
+    pub(crate) fn on_memory_due(
+        &mut self,
+        ctx: &Ctx,
+        out: &mut Outbox,
+        jobs: &mut Jobs,
+    ) -> Option<(u64, u64)> {
         let now_us = ctx.clock.now_us();
         let elapsed_us = now_us.saturating_sub(self.read_us);
         self.due_us = None;
         self.read_us = now_us;
-        let Ok(info) = ctx.proc.memory_info() else { return };
+        let info = ctx.proc.memory_info().ok()?;
         let tight = ctx.policy.memory_is_tight();
         let mut held_by = Vec::with_capacity(jobs.running.len());
         for &job in &jobs.running {
@@ -225,6 +231,7 @@ impl MemorySampler {
         };
         let full_us = pressure.and_then(|pressure| pressure.full).map_or(0, |full| full.total_us);
         let stalled_milli = self.stalled_milli(full_us, elapsed_us);
+        let resident = held_by.iter().map(|job| job.resident_bytes).fold(0, u64::saturating_add);
         out.step(SchedulerEvent::Memory(MemorySample {
             available_bytes: info
                 .available_bytes
@@ -235,6 +242,7 @@ impl MemorySampler {
             jobs: held_by,
         }));
         out.then(Next::MemoryRead);
+        Some((info.total_bytes.saturating_sub(info.available_bytes), resident))
     }
 
     /// Watches for the kernel's word that jobs stall for want of memory.

@@ -54,6 +54,7 @@ impl Daemon {
         let any_user = rights::is_operator(&self.ctx.configured.config, user);
         spec.adopted.iter_mut().for_each(|adopted| adopted.any_user = any_user);
         bounds::within_bounds(&spec)?;
+        bounds::forget_numbers(&mut spec);
         let bounds = allocation::bounds_around(&self.ctx, found[0].pid);
         spec.allocation = None;
         if in_place {

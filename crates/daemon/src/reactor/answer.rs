@@ -20,7 +20,7 @@ use pinfold_topo::CpuSet;
 use crate::clients::{projects, rights, vouch};
 use crate::core::event::Wanted;
 use crate::core::{Refusal, denied, store_failed};
-use crate::host::sets;
+use crate::host::{resources, sets};
 use crate::jobs::{JobRecord, external};
 use crate::meters::{memory, numa, readings};
 use crate::reactor::Daemon;
@@ -132,6 +132,8 @@ impl Daemon {
             projects: projects::projects_view(&self.ctx),
             at_s: None,
             reading: readings::reading_at(&mut self.outbox.journal, self.ctx.clock.now_us()),
+            resources: self.resources_view(user),
+            other_load: self.meters.others.view(&self.ctx),
             neighbours: self.host.neighbours.view(&self.ctx).map(Box::new),
             draining: self.ctx.draining,
             jobs: views,
@@ -177,6 +179,8 @@ impl Daemon {
             slots: SlotsView { used: running, waiting, ..self.slots_view() },
             memory,
             projects: Vec::new(),
+            resources: Vec::new(),
+            other_load: None,
             at_s: Some(seconds(at_us)),
             reading: readings::reading_at(&mut self.outbox.journal, at_us),
             neighbours: None,
@@ -224,7 +228,8 @@ impl Daemon {
             .sets;
         let (host, cpus, chunks) =
             (self.ctx.host.clone(), all.to_string(), numa::chunk_views(&self.ctx, &self.jobs.table, user));
-        MapView { version: VERSION, host, cpus, sets, set_asides, chunks }
+        let resources = self.resources_view(user);
+        MapView { version: VERSION, host, cpus, sets, set_asides, chunks, resources }
     }
 
     /// How the cores of a running job lie, and what is known of its class.
@@ -329,7 +334,8 @@ impl Daemon {
             .and_then(|set| self.host.own_nodes.view(&set))
             .map(|view| ("its NUMA nodes", view.found));
         let away = self.host.own_nodes.away(job).map(|words| ("its memory stays away", words));
-        let told = of_nodes.into_iter().chain(away).filter(|_| is_live);
+        let has = resources::words(&row).map(|words| ("resources it has", words));
+        let told = of_nodes.into_iter().chain(away).chain(has).filter(|_| is_live);
         numbers.extend(told.map(|(name, value)| NumberView { name: name.to_owned(), value }));
         let share = self.host.neighbours.words(&self.ctx).filter(|_| is_live && row.started_us.is_none());
         numbers.extend(share.map(|value| NumberView { name: "the host".to_owned(), value }));
@@ -370,6 +376,8 @@ impl Daemon {
         view.findings.extend(self.clients.names.finding());
         view.findings.extend(self.host.guard.finding());
         view.findings.push(self.host.neighbours.finding(&self.ctx));
+        self.look_for_gpus();
+        view.findings.push(self.host.resources.finding(&self.ctx.configured.config));
         view.findings.extend(self.service.turn.finding());
         view.turns = self.service.turn.view();
         view

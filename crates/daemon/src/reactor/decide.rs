@@ -38,6 +38,8 @@ impl Daemon {
                 live.row.cpus = (!cpus.is_empty()).then(|| cpus.to_string());
                 live.row.priority = *priority;
                 live.granted = true;
+                let (policy, config) = (&self.ctx.policy, &self.ctx.configured.config);
+                self.host.resources.give(policy, config, job, &mut live.row.spec.terms.resources, cpus);
             }
             Action::Bind { cpus } => live.row.cpus = (!cpus.is_empty()).then(|| cpus.to_string()),
             Action::Weigh { class, priority, even } => {

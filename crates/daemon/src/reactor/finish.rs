@@ -3,6 +3,7 @@
 
 use pinfold_policy::{Event as SchedulerEvent, JobId};
 use pinfold_profile::meter::{Meter, Reading};
+use pinfold_proto::row::JobRow;
 use pinfold_proto::wire::{ErrorCode, Reply};
 use pinfold_proto::{Ending, JobState};
 use pinfold_sys::container::{Container, Detail};
@@ -163,6 +164,7 @@ impl Daemon {
     /// A job is over: every room forgets it. The only list of what that is.
     fn job_over(&mut self, live: Box<JobRecord>, container: Option<Box<Container>>, lasting: bool) {
         let job = live.id();
+        self.meters.others.run_over(job, cpu_us(&live.row));
         self.run_over(job, container);
         self.meters.job_over(job, &mut self.outbox.journal);
         self.meters.ended.count(&live.row);
@@ -279,4 +281,10 @@ impl Daemon {
         let told = |live: &JobRecord| live.row.ending.is_some() || live.orphaned;
         self.jobs.table.get(&job).is_some_and(|live| told(live) && live.container.is_some())
     }
+}
+
+/// The CPU time of a run that is over, as far as it is known.
+pub(super) fn cpu_us(row: &JobRow) -> u64 {
+    let measured = row.usage.cpu_user_us.saturating_add(row.usage.cpu_system_us);
+    row.ending.map_or(measured, |end| measured.max(end.cpu_user_us.saturating_add(end.cpu_system_us)))
 }

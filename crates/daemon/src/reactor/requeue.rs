@@ -12,6 +12,7 @@ use pinfold_sys::signals::SIGKILL;
 
 use crate::core::{Effect, Next};
 use crate::reactor::Daemon;
+use crate::reactor::finish::cpu_us;
 
 impl Daemon {
     /// Whether a job that ended was ended to be requeued, and there is a keeper to do so. One that came to an end of
@@ -42,9 +43,11 @@ impl Daemon {
         (live.found_granted, live.emptied_us) = (false, None);
         live.deferred.clear();
         live.waits_anew(now_us);
+        self.meters.others.run_over(job, cpu_us(&live.row));
         let row = &mut live.row;
         (row.requeuing, row.started_us, row.main, row.cpus, row.ending) = (false, None, None, None, None);
         (row.suspended_us, row.usage) = (0, Usage::default());
+        crate::jobs::bounds::forget_numbers(&mut row.spec);
         let reason = format!("job {job}: {}", row.reason.as_deref().unwrap_or("it was ended for others"));
         let reply = live.keeper.map(|id| Effect::Reply(id, Box::new(Reply::Again { job: job.0, reason })));
         self.outbox.extend(reply);

@@ -32,6 +32,7 @@ impl Daemon {
     /// Tells the scheduler of settings, machine and the jobs of an earlier life, in this order.
     pub(crate) fn restore(&mut self) -> anyhow::Result<()> {
         self.clients.names.look_up_configured(&self.ctx);
+        self.host.resources.look(self.ctx.clock.now_us());
         self.clients.names.look_up_reserved(self.host.sets.users());
         self.clients.names.await_configured();
         self.host.sets.bound_sets(&self.ctx);
@@ -64,7 +65,7 @@ impl Daemon {
         self.look_at_own_nodes();
         self.surroundings.clear_leftovers(&mut self.outbox.journal, &self.jobs.table);
         self.surroundings.tear_down_leftovers(&mut self.outbox, &self.jobs.table);
-        self.meters.memory.on_memory_due(&self.ctx, &mut self.outbox, &mut self.jobs);
+        self.meters.on_memory_due(&self.ctx, &mut self.outbox, &mut self.jobs);
         self.settle();
         if found > 0 && self.ctx.rebooted {
             let again = self.jobs.table.values().filter(|live| live.awaits_keeper.is_some()).count();
@@ -275,6 +276,9 @@ impl Daemon {
     pub(super) fn adopt(&mut self, job: JobId, runs: bool) {
         let live = &self.jobs.table[&job];
         let mut request = self.host.sets.request(&self.ctx, &self.jobs.table, &live.row);
+        if runs {
+            self.host.resources.keep(job, &live.row.spec.terms.resources);
+        }
         request.held = live.row.state == JobState::Held || live.awaits_keeper.is_some();
         request.requeues = live.row.requeues;
         request.gated = !runs && self.jobs.gates.is_closed(job);
@@ -350,6 +354,7 @@ impl Daemon {
             drain: self.ctx.draining,
             tmp_total_bytes: scratch::tmp_total_bytes(&self.ctx),
             tmp_left_bytes: self.surroundings.tmp_left_bytes(),
+            resources: self.host.resources.totals(config),
             memory: memory::memory_settings(&self.ctx),
             projects: projects::projects_of(config),
         }

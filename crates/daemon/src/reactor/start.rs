@@ -127,9 +127,13 @@ impl Daemon {
         live.meter = Some(Box::new(meter));
         self.jobs.timeouts.arm(&live.row, now_us);
         let comes_back = self.jobs.starts.has(&live.row);
+        let has_cpu_limit = live.row.spec.terms.cpu_limit_us.is_some();
         self.jobs.running.insert(job);
         self.host.isolated.isolate(&self.ctx, &self.jobs.table, job);
         self.host.own_nodes.keep_away(&self.ctx, &mut self.jobs.table, &mut self.host.guard, job);
+        if has_cpu_limit {
+            self.look_at_cpu_time(job);
+        }
         if comes_back {
             // If the host went down now, it must not be taken for one that has not begun, and started a second time.
             self.outbox.journal.touch(job);
@@ -190,6 +194,7 @@ impl Daemon {
         let counts = counts.into_iter().filter(|&(_, count)| count > 0);
         let counts = counts.map(|(name, count)| (name.to_owned(), count.to_string()));
         let site = self.surroundings.hooks.variables(job);
+        let resources = spec.map_or(&[][..], |spec| &spec.terms.resources);
         let place = spec.and_then(|spec| spec.array);
         let array = place.into_iter().flat_map(|place| {
             let id = place.array.unwrap_or(job.0).to_string();
@@ -202,6 +207,7 @@ impl Daemon {
             .chain(array)
             .chain(scratch.map(|path| ("TMPDIR".to_owned(), path)))
             .chain(self.surroundings.disks.variable(job).map(|path| ("PINFOLD_DISK_DIR".to_owned(), path)))
+            .chain(self.host.resources.variables(resources))
             .chain(site)
             .collect()
     }

@@ -24,6 +24,7 @@ impl Daemon {
         pid: Option<u32>,
     ) {
         (spec.adopted, spec.external) = (None, None);
+        bounds::forget_numbers(&mut spec);
         let bounded = bounds::within_bounds(&spec)
             .and_then(|()| arrays::has_room_in_array(&self.clients.arriving, id, &spec))
             .and_then(|()| {
@@ -83,6 +84,7 @@ impl Daemon {
         spec.claim_bytes.map_or(Ok(None), |bytes| memory::admit_claim(&self.ctx, bytes))?;
         self.surroundings.scratches.admit_tmp(&self.ctx, user, spec)?;
         disk::admit_disk(&self.ctx, user, spec)?;
+        self.host.resources.admit(&self.ctx.configured.config, spec)?;
         self.host.sets.admit_set(&self.ctx, &self.jobs.table, user, spec)?;
         projects::admit_project(&self.ctx, user, spec)?;
         isolated::admit_isolated(&self.ctx, &self.host.sets, user, spec)?;

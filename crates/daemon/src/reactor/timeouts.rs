@@ -1,12 +1,15 @@
-//! Jobs that reach their timeouts: signalled before, and ended.
+//! Jobs that reach their timeouts, signalled before, or have used the CPU time that they may: they are ended.
 
 use pinfold_policy::{Command, Event as SchedulerEvent, JobId};
 use pinfold_proto::row::DecisionRow;
 use pinfold_proto::wire::{ErrorCode, Verb};
 use pinfold_proto::{End, Terms};
+use pinfold_sys::container::Detail;
 use pinfold_sys::signals::SIGTERM;
+use pinfold_topo::CpuSet;
 
 use crate::core::{Next, Refusal};
+use crate::jobs::cpu_limits::{LOOK_FROZEN_US, next_look_us};
 use crate::jobs::timeouts::{self, Due};
 use crate::jobs::{bounds, endings};
 use crate::reactor::Daemon;
@@ -26,8 +29,30 @@ impl Daemon {
             match timeouts::due(&live.row, self.jobs.timeouts.is_signalled(job), now_us) {
                 Due::Later(at) => self.jobs.timeouts.look_at(job, at),
                 Due::Signal(signal) => self.signal_before(job, signal),
-                Due::Timeout => self.time_out(job),
+                Due::Timeout => self.end_at_limit(job, End::Timeout, "end it at its timeout"),
             }
+        }
+        while let Some(job) = self.jobs.cpu_looks.next(now_us) {
+            self.look_at_cpu_time(job);
+        }
+    }
+
+    /// Looks whether a job has used the CPU time that it may, and when to look again.
+    pub(super) fn look_at_cpu_time(&mut self, job: JobId) {
+        let now_us = self.ctx.clock.now_us();
+        let Some(live) = self.jobs.table.get(&job).filter(|live| live.row.end.is_none()) else { return };
+        let (Some(limit_us), Some(container)) = (live.row.spec.terms.cpu_limit_us, &live.container) else {
+            return;
+        };
+        let Ok(measure) = container.measure(Detail::Totals) else {
+            return self.jobs.cpu_looks.look_at(job, Some(now_us + LOOK_FROZEN_US));
+        };
+        let used_us = measure.cpu_user_us.saturating_add(measure.cpu_system_us);
+        let bound: Option<CpuSet> = live.row.cpus.as_deref().and_then(|text| text.parse().ok());
+        let pus = bound.filter(|cpus| !cpus.is_empty()).unwrap_or_else(|| self.ctx.topology.usable()).len();
+        match next_look_us(limit_us, used_us, pus, live.row.frozen_since_us.is_some(), now_us) {
+            None => self.end_at_limit(job, End::CpuLimit, "end it at its limit of CPU time"),
+            at => self.jobs.cpu_looks.look_at(job, at),
         }
     }
 
@@ -50,17 +75,17 @@ impl Daemon {
         self.outbox.then(Next::Reason(job, reason));
     }
 
-    fn time_out(&mut self, job: JobId) {
+    fn end_at_limit(&mut self, job: JobId, end: End, action: &str) {
         let now_us = self.ctx.clock.now_us();
         let Some(live) = self.jobs.table.get_mut(&job) else { return };
         // Where its command ended before, and only some of its processes live on, that is how it ended.
         if live.row.ending.is_none() {
-            live.row.end = Some(End::Timeout);
+            live.row.end = Some(end);
         }
-        let reason = endings::timed_out(&live.row);
+        let reason = endings::at_limit(&live.row).unwrap_or_else(|| endings::how_it_ended(&live.row));
         live.row.reason = Some(reason.clone());
         self.outbox.journal.touch(job);
-        let action = "end it at its timeout".to_owned();
+        let action = action.to_owned();
         self.outbox.journal.decided(DecisionRow {
             job: job.0,
             time_us: now_us,
@@ -76,19 +101,21 @@ impl Daemon {
     pub(super) fn time_again(&mut self, job: JobId) {
         let now_us = self.ctx.clock.now_us();
         let Some(live) = self.jobs.table.get(&job) else { return };
-        if live.row.spec.terms.timeout_us.is_none() {
+        let terms = &live.row.spec.terms;
+        if terms.timeout_us.is_none() && terms.cpu_limit_us.is_none() {
             return;
         }
         let started_us = live.row.started_us.unwrap_or(0);
         let decisions = self.outbox.journal.store().decisions(job.0).unwrap_or_default();
         let signalled = decisions.iter().any(|row| row.action == SIGNAL_BEFORE && row.time_us >= started_us);
         self.jobs.timeouts.set_signalled(job, signalled);
-        if live.row.end == Some(End::Timeout) {
+        if live.row.end.is_some_and(End::is_limit) {
             // The daemon before this one had begun to end it.
             self.jobs.kills.insert((now_us + KILL_AFTER_US, job));
             self.outbox.step(SchedulerEvent::Command(job, Command::Cancel { signal: SIGTERM }));
         }
         self.jobs.timeouts.arm(&live.row, now_us);
+        self.look_at_cpu_time(job);
     }
 
     /// `pinfold set --timeout`, `--timeout-signal`, `--comment`.
@@ -107,8 +134,8 @@ impl Daemon {
         };
         bounds::terms_hold(&changed)?;
         let timed = (changed.timeout_us, changed.timeout_signal) != (terms.timeout_us, terms.timeout_signal);
-        if timed && live.row.end == Some(End::Timeout) {
-            return Err((ErrorCode::Failed, format!("job {job} has reached its timeout and is being ended")));
+        if timed && live.row.end.is_some_and(End::is_limit) {
+            return Err((ErrorCode::Failed, format!("job {job} has had its time and is being ended")));
         }
         live.row.spec.terms = changed;
         self.outbox.journal.touch(job);

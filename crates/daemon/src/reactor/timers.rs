@@ -10,7 +10,7 @@ const QUIET_HOUSE_US: u64 = 600_000_000;
 
 impl Daemon {
     /// The table.
-    fn timers(&self) -> [(Option<u64>, Event); 19] {
+    fn timers(&self) -> [(Option<u64>, Event); 20] {
         let (meters, jobs, host) = (&self.meters, &self.jobs, &self.host);
         [
             (self.ctx.policy.next_wakeup().map(|at| at.0), Event::PolicyDue),
@@ -25,6 +25,7 @@ impl Daemon {
             (jobs.kills.first().map(|&(at, _)| at), Event::KillsDue),
             (jobs.gates.due_us(), Event::BeginsDue),
             (jobs.timeouts.due_us(), Event::TimeoutsDue),
+            (jobs.cpu_looks.due_us(), Event::TimeoutsDue),
             (self.host.sets.sets_due_us(), Event::SetsDue),
             (self.clients.names.due_us(), Event::NamesKnown),
             (host.own_nodes.due_us(), Event::NodesDue),

@@ -155,6 +155,7 @@ impl Daemon {
                 // Admission is a check: it finds the machine as it is now, and changes nothing.
                 if matches!(request, Request::Submit { .. } | Request::Adopt { .. } | Request::SetAside(_)) {
                     self.host.neighbours.hurry(self.ctx.clock.now_us());
+                    self.look_for_what_is_asked(&request);
                     self.look_at_host();
                 }
                 self.on_request(id, request);
@@ -167,8 +168,8 @@ impl Daemon {
             Event::ChildGone(job) => self.on_child_gone(job),
             Event::SampleDue => self.meters.on_sample_due(&self.ctx, &mut self.outbox, &mut self.jobs),
             Event::RecordsDue => self.meters.read_records(&self.ctx, &mut self.jobs),
-            Event::IdleDue => self.meters.sampler.on_idle_due(&self.ctx, &mut self.outbox, &self.jobs),
-            Event::MemoryDue => self.meters.memory.on_memory_due(&self.ctx, &mut self.outbox, &mut self.jobs),
+            Event::IdleDue => self.meters.on_idle_due(&self.ctx, &mut self.outbox, &self.jobs),
+            Event::MemoryDue => self.meters.on_memory_due(&self.ctx, &mut self.outbox, &mut self.jobs),
             Event::LookDue => {
                 self.look_at_machine();
                 self.outbox.then(Next::Isolate);

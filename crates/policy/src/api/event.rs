@@ -10,6 +10,7 @@ use pinfold_topo::{CpuSet, Topology};
 use crate::api::action::Action;
 use crate::api::ids::{Class, JobId};
 use crate::api::memory::{Claim, Kind, MemorySample};
+use crate::api::resource::Amount;
 use crate::api::settings::Settings;
 use crate::api::time::Instant;
 
@@ -65,6 +66,8 @@ pub enum Event {
     Command(JobId, Command),
     /// Fresh readings.
     Sample(Sample),
+    /// What processes that are no jobs use of the cores, in thousandths of a core; `None`: it does not count.
+    Others(Option<u32>),
     /// Fresh readings of memory: at least each second while a job lives, ten times as often while memory is short.
     Memory(MemorySample),
     /// Fresh readings of the NUMA nodes, where the host has several and jobs can be bound to them.
@@ -197,6 +200,9 @@ pub struct Request {
     pub memory: Option<u64>,
     /// The directory in memory that it gets, in bytes; 0: none.
     pub tmp_bytes: u64,
+    /// The countable resources that it holds from its start to its end, suspended or not; each name once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<Amount>,
     /// The jobs it is like.
     pub kind: Option<Kind>,
 }
@@ -227,6 +233,7 @@ impl Request {
             list: None,
             memory: None,
             tmp_bytes: 0,
+            resources: Vec::new(),
             kind: None,
         }
     }

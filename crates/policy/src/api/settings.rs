@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::api::event::Place;
 use crate::api::memory::MemorySettings;
+use crate::api::resource::Amount;
 
 /// What a newcomer of higher priority does to a running job of lower priority when no slot is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -58,6 +59,9 @@ pub struct Settings {
     pub tmp_total_bytes: u64,
     /// What of that directories take whose jobs are over and that are not gone yet, in bytes.
     pub tmp_left_bytes: u64,
+    /// The countable resources that there are, each name once; of any other there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<Amount>,
     /// How memory is governed.
     pub memory: MemorySettings,
     /// The projects, in whatever order.
@@ -80,6 +84,7 @@ impl Default for Settings {
             drain: false,
             tmp_total_bytes: u64::MAX,
             tmp_left_bytes: 0,
+            resources: Vec::new(),
             memory: MemorySettings::default(),
             projects: Vec::new(),
         }

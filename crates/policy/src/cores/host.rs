@@ -7,6 +7,7 @@ use crate::api::{JobId, Machine};
 use crate::cores::evenness::FairTail;
 use crate::cores::grid::Grid;
 use crate::cores::idleness::Idleness;
+use crate::cores::load::OtherLoad;
 use crate::cores::reservation::Reservation;
 use crate::cores::running::RunningSet;
 use crate::cores::trials::Trials;
@@ -31,6 +32,9 @@ pub(crate) struct Host {
     pub(super) idleness: Idleness,
     pub(super) interference: Interference,
     pub(super) evenness: FairTail,
+    /// What processes use that are no jobs.
+    #[serde(default)]
+    pub(super) others: OtherLoad,
 }
 
 impl Host {
@@ -73,6 +77,10 @@ impl Host {
 
     pub(crate) fn trials(&self) -> &Trials {
         &self.trials
+    }
+
+    pub(crate) fn others(&self) -> &OtherLoad {
+        &self.others
     }
 
     pub(crate) fn interference(&self) -> &Interference {

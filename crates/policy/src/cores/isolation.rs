@@ -17,7 +17,7 @@ use crate::api::{Instant, JobId};
 use crate::cores::grid::Core;
 use crate::cores::sets;
 use crate::jobs::{Job, Stage, SuspendReason};
-use crate::queue::line;
+use crate::queue::{line, resources};
 use crate::rooms::Rooms;
 
 /// After so long any cores will do, whoever is on them.
@@ -106,7 +106,9 @@ pub(crate) fn waits_for_cores(rooms: &Rooms, job: JobId) -> bool {
 fn may_be_isolated(rooms: &Rooms, job: &Job) -> bool {
     match &job.stage {
         Stage::Waiting(waiting) => {
-            !waiting.held && !waiting.is_early() && line::has_room_in_array(rooms, job.id())
+            let may_start = line::has_room_in_array(rooms, job.id());
+            let may_start = may_start && resources::lacking(rooms, job.id()).is_none();
+            !waiting.held && !waiting.is_early() && may_start
         }
         Stage::Live(_) => false,
     }

@@ -1,7 +1,7 @@
 //! How many slots there are, how many are in use, and how many a job takes.
 
 use crate::api::{Class, Reason};
-use crate::cores::sets;
+use crate::cores::{others, sets};
 use crate::jobs::{Demand, Job};
 use crate::rooms::Rooms;
 
@@ -83,5 +83,6 @@ pub(crate) fn is_possible(rooms: &Rooms, shape: Demand) -> bool {
 }
 
 pub(crate) fn free_slots(rooms: &Rooms) -> usize {
-    total(rooms).saturating_sub(rooms.cores.used)
+    let total = self::total(rooms);
+    total.saturating_sub(rooms.cores.used).saturating_sub(others::withheld(rooms, total))
 }

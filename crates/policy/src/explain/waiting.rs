@@ -1,9 +1,9 @@
 //! What `why` says of a job that waits for its start, a slot or cores.
 
 use crate::api::{Class, Instant, JobId, mib};
-use crate::cores::{borders, isolation, sets, slots};
-use crate::explain::memory;
+use crate::cores::{borders, isolation, others, sets, slots};
 use crate::explain::words::{Numbers, any_of, count, seconds, some_of};
+use crate::explain::{memory, resources};
 use crate::jobs::{Demand, Job, Waiting};
 use crate::memory::admission;
 use crate::queue::order::{PASSED_MAX, RANK_AGED};
@@ -109,7 +109,8 @@ pub(crate) fn explain_waiting(
     }
     if let Some(set) = job.request.aside.as_ref().filter(|_| sets::reservation_of(rooms, job).is_none()) {
         return match *set == format!("isolated-{}", job.id()) {
-            true => explain_isolated(rooms, job, numbers),
+            true => resources::explain_lacking(rooms, job, numbers)
+                .unwrap_or_else(|| explain_isolated(rooms, job, numbers)),
             false => (format!("its set {set} has no cores now"), format!("`pinfold set-aside {set}` again")),
         };
     }
@@ -128,6 +129,9 @@ pub(crate) fn explain_queued(rooms: &Rooms, job: &Job, numbers: &mut Numbers) ->
         return ("it has just come".into(), "the next event".into());
     };
     numbers.extend(slots::explain_headroom(rooms));
+    numbers.extend(
+        others::explain(rooms, slots::total(rooms)).map(|words| ("slots left to other processes", words)),
+    );
     numbers.extend(explain_interference(rooms));
     let ahead = line::queue_of(rooms, job).ahead_of(&entry);
     numbers.push(("position in the queue", (ahead + 1).to_string()));
@@ -151,8 +155,8 @@ pub(crate) fn explain_queued(rooms: &Rooms, job: &Job, numbers: &mut Numbers) ->
             format!("job {exclusive} must end"),
         );
     }
-    if entry.shape.tmp_bytes > head::tmp_left(rooms) {
-        return explain_tmp(rooms, entry.shape.tmp_bytes, numbers);
+    if let Some(lacking) = explain_counted(rooms, job, entry.shape.tmp_bytes, numbers) {
+        return lacking;
     }
     let in_the_way = core_pool::in_the_way(rooms, job, entry.shape);
     if !in_the_way.is_empty() && admission::lacks_memory(rooms, job.id()).is_none() {
@@ -213,8 +217,8 @@ fn explain_in_set(
         format!("{ahead} {} before it", count(ahead, "job is", "jobs are"))
     };
     let ends = format!("{} must end", any_of(&rooms.cores.reservations()[at].holders));
-    if job.request.tmp_bytes > head::tmp_left(rooms) {
-        return explain_tmp(rooms, job.request.tmp_bytes, numbers);
+    if let Some(lacking) = explain_counted(rooms, job, job.request.tmp_bytes, numbers) {
+        return lacking;
     }
     let such = if job.request.wish.is_some() { " such as it wishes" } else { "" };
     let free = cores.free_homes();
@@ -255,6 +259,7 @@ fn explain_head(rooms: &Rooms, job: &Job, numbers: &mut Numbers) -> (String, Str
         wishes: job.request.wish.is_some(),
         memory: 0,
         tmp_bytes: 0,
+        resources: 0,
         pools: job.pools,
         array: None,
     };
@@ -271,6 +276,19 @@ fn explain_head(rooms: &Rooms, job: &Job, numbers: &mut Numbers) -> (String, Str
         );
     }
     (format!("it is next, and {}", no_slot(rooms, shape)), what_frees(rooms, shape))
+}
+
+/// For a job that lacks room for its directory in memory, or a resource.
+fn explain_counted(
+    rooms: &Rooms,
+    job: &Job,
+    tmp_bytes: u64,
+    numbers: &mut Numbers,
+) -> Option<(String, String)> {
+    if tmp_bytes > head::tmp_left(rooms) {
+        return Some(explain_tmp(rooms, tmp_bytes, numbers));
+    }
+    resources::explain_lacking(rooms, job, numbers)
 }
 
 /// For a job whose directory in memory finds no room.
@@ -308,6 +326,15 @@ fn explain_tmp(rooms: &Rooms, wanted: u64, numbers: &mut Numbers) -> (String, St
 fn no_slot(rooms: &Rooms, shape: Demand) -> String {
     let (used, total) = slots::in_use(rooms);
     let free = total.saturating_sub(used);
+    let withheld = others::withheld(rooms, total).min(free);
+    if withheld > 0 && slots::free_slots(rooms) < shape.cores as usize {
+        let cores = count(rooms.cores.others().cores(), "core is", "cores are");
+        return format!(
+            "{free} of {total} slots are free, and {withheld} of these are not handed out, as {} {cores} used by processes \
+             that are no jobs",
+            rooms.cores.others().cores(),
+        );
+    }
     if free < shape.cores as usize {
         match free {
             0 if total == 1 => "the only slot is taken".into(),
@@ -329,11 +356,17 @@ fn what_frees(rooms: &Rooms, shape: Demand) -> String {
         rooms.cores.running().lowest_first().map(|(_, job)| job).collect()
     };
     let needed = (shape.cores as usize).saturating_sub(slots::free_slots(rooms));
+    let or_less = match others::explain(rooms, slots::total(rooms)) {
+        Some(_) => ", or the load of other processes must fall",
+        None => "",
+    };
     match running.as_slice() {
         [] => "the next event".into(),
         running if primaries => format!("a home core: {} must end", any_of(running)),
-        running if needed > 1 => format!("{needed} more slots: enough of {} must end", some_of(running)),
-        running => format!("a slot: {} must end", any_of(running)),
+        running if needed > 1 => {
+            format!("{needed} more slots: enough of {} must end{or_less}", some_of(running))
+        }
+        running => format!("a slot: {} must end{or_less}", any_of(running)),
     }
 }
 

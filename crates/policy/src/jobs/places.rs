@@ -56,6 +56,9 @@ pub(crate) struct Demand {
     pub(crate) memory: u16,
     /// The directory in memory that it gets when it starts, in bytes.
     pub(crate) tmp_bytes: u64,
+    /// The countable resources that it gets when it starts, by the number of their list; 0: none.
+    #[serde(default)]
+    pub(crate) resources: u64,
     /// Whose cores and memory it takes.
     pub(crate) pools: PoolIds,
     /// The array that it waits for as well, see `arrays`.

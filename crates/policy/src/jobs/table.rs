@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Index;
 
-use crate::api::{Class, Instant, JobId};
+use crate::api::{Amount, Class, Instant, JobId};
 use crate::jobs::job::{Job, Live, Stage, Waiting};
 
 /// See the module's page.
@@ -24,6 +24,9 @@ pub(crate) struct JobTable {
     dying: BTreeSet<JobId>,
     /// Jobs that have not started.
     waiting: usize,
+    /// The countable resources that those have which started.
+    #[serde(default)]
+    taken: Vec<Amount>,
     /// Jobs were adopted and no pass was made since.
     adopting: bool,
 }
@@ -89,6 +92,34 @@ impl JobTable {
         self.lives().filter(|job| job.request.tmp_bytes > 0)
     }
 
+    /// How much of a countable resource jobs have.
+    pub(crate) fn taken(&self, resource: &str) -> u64 {
+        self.taken.iter().find(|one| one.name == resource).map_or(0, |one| one.count)
+    }
+
+    /// The jobs that have some of a countable resource, by number.
+    pub(crate) fn with_resource(&self, resource: &str) -> impl Iterator<Item = &Job> {
+        self.lives().filter(move |job| job.request.resources.iter().any(|one| one.name == resource))
+    }
+
+    fn take(&mut self, resources: &[Amount]) {
+        for one in resources {
+            match self.taken.iter_mut().find(|taken| taken.name == one.name) {
+                Some(taken) => taken.count = taken.count.saturating_add(one.count),
+                None => self.taken.push(one.clone()),
+            }
+        }
+    }
+
+    fn give_back(&mut self, resources: &[Amount]) {
+        for one in resources {
+            if let Some(taken) = self.taken.iter_mut().find(|taken| taken.name == one.name) {
+                taken.count = taken.count.saturating_sub(one.count);
+            }
+        }
+        self.taken.retain(|taken| taken.count > 0);
+    }
+
     /// Jobs that are writing a checkpoint.
     pub(crate) fn writers(&self) -> Vec<JobId> {
         self.lives().filter(|job| job.is_writing()).map(Job::id).collect()
@@ -139,6 +170,9 @@ impl JobTable {
         self.lives.remove(&id);
         let job = self.jobs.remove(&id)?;
         self.waiting -= usize::from(job.live().is_none());
+        if job.live().is_some() {
+            self.give_back(&job.request.resources);
+        }
         if let Some(at) = job.armed {
             self.timers.remove(&(at, id));
         }
@@ -152,15 +186,21 @@ impl JobTable {
         job.stage = Stage::Live(Box::new(live));
         self.waiting -= usize::from(waited);
         self.lives.insert(id);
+        if waited && !job.request.resources.is_empty() {
+            let resources = job.request.resources.clone();
+            self.take(&resources);
+        }
         waited
     }
 
     /// Makes a job that had started one that waits.
     pub(crate) fn wait_again(&mut self, id: JobId, waiting: Waiting) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
+        let had = if job.live().is_some() { job.request.resources.clone() } else { Vec::new() };
         job.stage = Stage::Waiting(waiting);
         self.waiting += 1;
         self.lives.remove(&id);
+        self.give_back(&had);
     }
 
     /// Sets the timer of a job, or takes it away.

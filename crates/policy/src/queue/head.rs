@@ -1,4 +1,5 @@
-//! Which job is next in the host's queue, and which of those in it have room for their directory in memory.
+//! Which job is next in the host's queue, and for which of those in it there is a directory in memory and what else is
+//! counted.
 
 use std::cell::OnceCell;
 
@@ -6,10 +7,34 @@ use crate::api::JobId;
 use crate::cores::{sets, slots};
 use crate::jobs::{Demand, Job, SuspendReason};
 use crate::queue::order::RANK_AGED;
+use crate::queue::resources::{self, ResourcesLeft};
 use crate::rooms::Rooms;
 
-/// The first in line, and its rank. One whose directory in memory finds no room does not stand in line: what it
-/// waits for is the end of jobs that may stand behind it, frozen.
+/// What is left of what is counted for jobs that are to start, for the comparison of many.
+#[derive(Debug, Default)]
+pub(crate) struct Left {
+    tmp: OnceCell<u64>,
+    resources: ResourcesLeft,
+}
+
+impl Left {
+    /// Whether there is room for such a job's directory in memory, and resources suffice for it.
+    pub(crate) fn suffices(&self, rooms: &Rooms, shape: Demand) -> bool {
+        let has_tmp = shape.tmp_bytes == 0 || shape.tmp_bytes <= *self.tmp.get_or_init(|| tmp_left(rooms));
+        has_tmp && self.resources.suffice(rooms, shape)
+    }
+}
+
+/// Whether a job could have a directory in memory and resources as it asks for if it started now; one that has started
+/// has them.
+pub(crate) fn has_what_is_counted(rooms: &Rooms, job: &Job) -> bool {
+    job.live().is_some()
+        || (job.request.tmp_bytes == 0 || job.request.tmp_bytes <= tmp_left(rooms))
+            && resources::lacking(rooms, job.id()).is_none()
+}
+
+/// The first in line, and its rank. One whose directory in memory finds no room, or that lacks a resource, does not stand
+/// in line: what it waits for is the end of jobs that may stand behind it, frozen.
 pub(crate) fn head(rooms: &Rooms) -> Option<(u8, JobId)> {
     // Before all others who return, of whom a wide one may find too few slots.
     let returns = |job: &Job| job.live().and_then(|live| live.out).is_some_and(SuspendReason::is_memory);
@@ -20,12 +45,8 @@ pub(crate) fn head(rooms: &Rooms) -> Option<(u8, JobId)> {
     {
         return Some((entry.rank, token));
     }
-    let tmp_room = OnceCell::new();
-    rooms.queue.host().first(|shape| is_in_line(rooms, shape) && has_tmp_room(rooms, shape, &tmp_room))
-}
-
-pub(crate) fn has_tmp_room(rooms: &Rooms, shape: Demand, room: &OnceCell<u64>) -> bool {
-    shape.tmp_bytes == 0 || shape.tmp_bytes <= *room.get_or_init(|| tmp_left(rooms))
+    let left = Left::default();
+    rooms.queue.host().first(|shape| is_in_line(rooms, shape) && left.suffices(rooms, shape))
 }
 
 /// The largest directory in memory that a job could get now. One that is alone may exceed a bound that was lowered

@@ -59,6 +59,7 @@ pub(crate) fn enqueue(rooms: &mut Rooms, id: JobId) {
         wishes: job.request.wish.is_some(),
         memory: estimate::memory_bucket(rooms, job),
         tmp_bytes: if job.live().is_some() { 0 } else { job.request.tmp_bytes },
+        resources: 0,
         pools: job.pools,
         array: job.request.array.filter(|_| job.live().is_none()).map(|array| array.array),
     };
@@ -90,6 +91,9 @@ pub(crate) fn enqueue(rooms: &mut Rooms, id: JobId) {
     }
     let Some(job) = rooms.jobs.get_mut(&id) else { return };
     if wants && job.queued.is_none() {
+        if job.live().is_none() {
+            shape.resources = rooms.queue.wanted.join(&job.request.resources);
+        }
         let entry = Entry {
             rank: if first { RANK_AGED } else { job.request.priority },
             shape,
@@ -107,6 +111,7 @@ pub(crate) fn dequeue(rooms: &mut Rooms, id: JobId) {
     if let Some(entry) = rooms.jobs.get_mut(&id).and_then(|job| job.queued.take()) {
         let at = rooms.jobs.get(&id).and_then(|job| sets::reservation_of(rooms, job));
         rooms.queue.remove(at, &entry);
+        rooms.queue.wanted.leave(entry.shape.resources);
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::jobs::Entry;
 use crate::queue::arrays::Arrays;
 use crate::queue::order::Queue;
+use crate::queue::wanted::WantedLists;
 
 /// See the module's page.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
@@ -11,6 +12,9 @@ pub(crate) struct Queues {
     /// Of the reservations, in their order.
     reserved: Vec<Queue>,
     pub(super) arrays: Arrays,
+    /// The countable resources that those who stand in them ask for.
+    #[serde(default)]
+    pub(super) wanted: WantedLists,
 }
 
 impl Queues {
@@ -21,6 +25,11 @@ impl Queues {
     /// The queue of a reservation, by its place among all; `None`: the host's.
     pub(crate) fn of(&self, at: Option<usize>) -> &Queue {
         at.map_or(&self.host, |at| &self.reserved[at])
+    }
+
+    /// All queues: the host's, then those of the reservations in their order.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Queue> {
+        std::iter::once(&self.host).chain(&self.reserved)
     }
 
     /// There are so many reservations now; nobody stands in their queues.

@@ -6,8 +6,9 @@ use crate::api::{Class, JobId};
 use crate::cores::slots;
 use crate::jobs::Demand;
 use crate::memory::{admission, token};
-use crate::queue::head;
+use crate::queue::head::{self, Left};
 use crate::queue::order::{PASSED_MAX, RANK_AGED};
+use crate::queue::resources;
 use crate::rooms::Rooms;
 use crate::schedule::plan::Plan;
 use crate::schedule::{plan, promote, start};
@@ -16,11 +17,9 @@ use crate::shares::{core_pool, memory_pool};
 /// A best-effort job stands first in line and has to wait. The first of the others that can have cores of its own gets
 /// them now, if best-effort jobs make the room; says whether one did.
 fn pass_best_effort(rooms: &mut Rooms) -> bool {
-    let tmp_room = OnceCell::new();
+    let left = Left::default();
     let others = |shape: Demand| {
-        shape.class != Some(Class::Backfill)
-            && head::is_in_line(rooms, shape)
-            && head::has_tmp_room(rooms, shape, &tmp_room)
+        shape.class != Some(Class::Backfill) && head::is_in_line(rooms, shape) && left.suffices(rooms, shape)
     };
     let Some((_, next)) = rooms.queue.host().first(others) else { return false };
     if rooms.jobs[&next].request.class == Some(Class::Exclusive) {
@@ -43,6 +42,7 @@ fn next_on_its_own(rooms: &Rooms) -> Option<(JobId, Plan)> {
         let exclusive = job.request.class == Some(Class::Exclusive);
         let may = !exclusive
             && memory_pool::memory_is_its_own(rooms, job, wanted)
+            && resources::lacking(rooms, id).is_none()
             && admission::lacks_memory(rooms, id).is_none();
         may.then(|| plan::plan(rooms, id, false)).flatten().map(|plan| (id, plan))
     })
@@ -88,11 +88,11 @@ pub(crate) fn fill(rooms: &mut Rooms) {
         if (first && !core_pool::waits_for_guaranteed(rooms, head)) || slots::free_slots(rooms) == 0 {
             return;
         }
-        let (room, tmp_room) = (OnceCell::new(), OnceCell::new());
+        let (room, left) = (OnceCell::new(), Left::default());
         let fits = |shape: Demand| {
             plan::fits(rooms, shape)
                 && rooms.queue.arrays().has_room(shape.array)
-                && head::has_tmp_room(rooms, shape, &tmp_room)
+                && left.suffices(rooms, shape)
                 && (shape.memory == 0 || admission::has_memory_room(rooms, shape, &room))
         };
         let Some((_, next)) = rooms.queue.host().first(fits).filter(|&(_, next)| next != head) else {

@@ -7,9 +7,10 @@
 
 use crate::api::{Class, JobId, Reason};
 use crate::cores::{assign, interference, slots};
-use crate::jobs::SuspendReason;
+use crate::jobs::{Demand, SuspendReason};
 use crate::memory::resume;
 use crate::queue::order::ROUNDS_MAX;
+use crate::queue::resources::ResourcesLeft;
 use crate::rooms::Rooms;
 use crate::schedule::plan::Plan;
 use crate::schedule::{fill, promote, reservations, start};
@@ -87,9 +88,12 @@ fn shrink(rooms: &mut Rooms) {
     }
 }
 
-/// Scheduling is off: everyone runs.
+/// Scheduling is off: everyone runs; but nobody without the resources that it asks for, which others have.
 fn start_all(rooms: &mut Rooms) {
-    while let Some((_, job)) = rooms.queue.host().first(|shape| rooms.queue.arrays().has_room(shape.array)) {
+    loop {
+        let left = ResourcesLeft::default();
+        let may = |shape: Demand| rooms.queue.arrays().has_room(shape.array) && left.suffice(rooms, shape);
+        let Some((_, job)) = rooms.queue.host().first(may) else { return };
         start::admit(rooms, job, Plan { class: Class::Primary, freeze: vec![], demote: vec![] });
     }
 }

@@ -7,6 +7,7 @@ use crate::cores::{assign, sets, shape};
 use crate::jobs::Demand;
 use crate::memory::{admission, overcommit, token};
 use crate::queue::order::PASSED_MAX;
+use crate::queue::resources::ResourcesLeft;
 use crate::queue::{head, line};
 use crate::rooms::Rooms;
 use crate::schedule::start;
@@ -40,7 +41,9 @@ fn settle_in(rooms: &mut Rooms, at: usize) {
 /// The next that can start in a set now. One that stands first and does not fit is passed by so many later ones.
 fn next_in(rooms: &mut Rooms, at: usize) -> Option<JobId> {
     loop {
-        let has_room = |shape: Demand| rooms.queue.arrays().has_room(shape.array);
+        let left = ResourcesLeft::default();
+        let has_room =
+            |shape: Demand| rooms.queue.arrays().has_room(shape.array) && left.suffice(rooms, shape);
         let possible = |shape: Demand| {
             shape.cores as usize <= rooms.cores.reservations()[at].cores.len() && has_room(shape)
         };
@@ -57,9 +60,10 @@ fn next_in(rooms: &mut Rooms, at: usize) -> Option<JobId> {
             return None;
         }
         let free = rooms.cores.reservations()[at].cores.free_homes();
-        let (_, next) = rooms.queue.of(Some(at)).first(|shape: Demand| {
-            shape.cores as usize <= free && rooms.queue.arrays().has_room(shape.array)
-        })?;
+        let (_, next) = rooms
+            .queue
+            .of(Some(at))
+            .first(|shape: Demand| shape.cores as usize <= free && has_room(shape))?;
         if next == head || admission::lacks_memory(rooms, next).is_some() || !fits_in(rooms, at, next) {
             return None;
         }
@@ -72,9 +76,8 @@ fn next_in(rooms: &mut Rooms, at: usize) -> Option<JobId> {
 
 fn fits_in(rooms: &Rooms, at: usize, id: JobId) -> bool {
     let job = &rooms.jobs[&id];
-    let tmp =
-        job.live().is_some() || job.request.tmp_bytes == 0 || job.request.tmp_bytes <= head::tmp_left(rooms);
-    tmp && (!rooms.settings.schedule || sets::room_in(rooms, at, job, &CpuSet::new()).is_some())
+    head::has_what_is_counted(rooms, job)
+        && (!rooms.settings.schedule || sets::room_in(rooms, at, job, &CpuSet::new()).is_some())
 }
 
 fn admit_in(rooms: &mut Rooms, at: usize, id: JobId) {

@@ -5,7 +5,7 @@ use crate::cores::{assign, pick, repack, shape, slots};
 use crate::jobs::{Live, Stage, SuspendReason};
 use crate::memory::numa::placement;
 use crate::memory::{forecast, overcommit, resume, token};
-use crate::queue::line;
+use crate::queue::{line, resources};
 use crate::rooms::Rooms;
 use crate::schedule::gives_way;
 use crate::schedule::plan::Plan;
@@ -66,6 +66,7 @@ pub(crate) fn begin(
     let thaw = rooms.jobs.live(id).and_then(|live| live.out);
     let mut failed = None;
     if thaw.is_none() {
+        resources::note_passed(rooms, id);
         failed = prepare(rooms, id, class);
     }
     assign::occupy(rooms, id, class, cores);

@@ -6,8 +6,9 @@ use crate::api::{Class, JobId, Reason, ShareReason};
 use crate::cores::{assign, pick, slots};
 use crate::jobs::{Demand, SuspendReason};
 use crate::memory::{admission, overcommit};
+use crate::queue::head::{self, Left};
+use crate::queue::line;
 use crate::queue::order::{PASSED_MAX, RANK_AGED, ROUNDS_MAX};
-use crate::queue::{head, line};
 use crate::rooms::Rooms;
 use crate::schedule::plan::Plan;
 use crate::schedule::start;
@@ -73,8 +74,9 @@ fn entitled(rooms: &Rooms, pool: u16, tried: &BTreeSet<JobId>) -> Option<(JobId,
     if let Some(oldest) = backfillers.pop() {
         return Some((oldest, None));
     }
+    let left = Left::default();
     let mine = |shape: &Demand| {
-        let placeable = shape.tmp_bytes == 0 || shape.tmp_bytes <= head::tmp_left(rooms);
+        let placeable = left.suffices(rooms, *shape);
         let homes = shape.class != Some(Class::Backfill);
         homes && shape.pools.cores == pool && placeable && head::is_in_line(rooms, *shape)
     };

@@ -21,7 +21,7 @@ pub(crate) fn lacks_its_memory(rooms: &Rooms, pool: u16) -> Option<(JobId, u64, 
         return None; // it waits for a slot, and lends its memory meanwhile
     }
     let wanted = estimate::counts_for(rooms, job);
-    if job.request.tmp_bytes > head::tmp_left(rooms) {
+    if !head::has_what_is_counted(rooms, job) {
         return None;
     }
     let lacking = match admission::lacks_memory(rooms, id) {

@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use pinfold_policy::{
-    Action, Adopted, ArrayLimit, Aside, Claim, Class, Command, Decision, EVIDENCE_RUNS, Event, Instant,
-    JobId, JobMemory, Kind, Machine, MemorySample, Place, Policy, Preemption, Project, Ran, Request, Running,
-    Sample, Settings, Shape, Wish,
+    Action, Adopted, Amount, ArrayLimit, Aside, Claim, Class, Command, Decision, EVIDENCE_RUNS, Event,
+    Instant, JobId, JobMemory, Kind, Machine, MemorySample, Place, Policy, Preemption, Project, Ran, Request,
+    Running, Sample, Settings, Shape, Wish,
 };
 use pinfold_topo::synthetic::facts_of;
 use pinfold_topo::{CpuSet, PuOs};
@@ -126,6 +126,7 @@ impl Script {
                 let backfill_milli = used.first().map_or(0, |word| word[1..].parse().unwrap());
                 Event::Sample(Sample { idle_milli, backfill_milli, stalled_milli })
             }
+            "others" => Event::Others(words[1].parse().ok()),
             "memory" => Event::Memory(readings(&words[1..])),
             "learned" => {
                 let usual_bytes = mib(words[2]);
@@ -164,6 +165,7 @@ impl Script {
                 "affinity" => settings.affinity = on,
                 "backfill" => settings.backfill = on,
                 "schedule" => settings.schedule = on,
+                "resources" => settings.resources = amounts(value),
                 "projects" => {
                     settings.projects = value.split(',').filter(|p| !p.is_empty()).map(project).collect()
                 }
@@ -188,6 +190,15 @@ fn project(text: &str) -> Project {
     let mut amount = || parts.next().filter(|part| !part.is_empty());
     let cores = amount().map(|cores| cores.parse().unwrap());
     Project { name, cores, memory_bytes: amount().map(mib) }
+}
+
+/// `gpu:2,licence:1`: so many of each resource.
+fn amounts(text: &str) -> Vec<Amount> {
+    let amount = |one: &str| {
+        let (name, count) = one.split_once(':').unwrap();
+        Amount { name: name.to_owned(), count: count.parse().unwrap() }
+    };
+    text.split(',').filter(|one| !one.is_empty()).map(amount).collect()
 }
 
 fn mib(word: &str) -> u64 {
@@ -298,6 +309,7 @@ fn request(words: &[&str]) -> Request {
                 ("l", n) => request.list = Some(n.parse().unwrap()),
                 ("m", n) => request.memory = Some(mib(n)),
                 ("d", n) => request.tmp_bytes = mib(n),
+                ("r", list) => request.resources = amounts(list),
                 ("y", how) => request.place = Some(place(how)),
                 ("k", n) => request.kind = Some(Kind::of(n.parse().unwrap())),
                 ("t", n) => request.ttl = Some(Duration::from_secs(n.parse().unwrap())),

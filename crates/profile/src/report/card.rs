@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use pinfold_proto::JobState;
 use pinfold_proto::view::{NodeView, ReportView, WhyView};
 
+use super::resources::resource_words;
 use super::state_word;
 use super::table::{cut, plain};
 use super::units::{clock_utc, date_utc, duration, precise, size};
@@ -34,6 +35,7 @@ pub fn write_report(view: &ReportView, out: &mut dyn Write) -> io::Result<()> {
         view.project.as_ref().map_or(String::new(), |project| format!(", project {}", plain(project)));
     line("user", format!("{}{project}", plain(&view.user)))?;
     line("class", class(view))?;
+    resource_words(&view.resources).map_or(Ok(()), |text| line("resources", text))?;
     line("time", times(view))?;
     line("asked for", date_utc(view.submitted_s))?;
     if view.checkpoints > 0 {

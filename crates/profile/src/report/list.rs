@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use pinfold_proto::view::{BatchResultView, BatchView, JobView, ProjectView, ReportView, StatusView};
 use pinfold_proto::{JobClass, JobState};
 
+use super::resources::resources_in_use;
 use super::table::{Align, Cell, Column, Table, cut, plain};
 use super::units::{duration, precise, size};
 use super::{now_s, state_word};
@@ -82,7 +83,21 @@ fn head(view: &StatusView) -> Vec<String> {
     if let Some(full) = memory.pressure_full_avg10 {
         parts.push(format!("memory pressure full {:.1} %", full * 100.0));
     }
+    parts.extend(resources_in_use(&view.resources));
+    parts.extend(other_load(view));
     parts
+}
+
+/// What processes that are no jobs use, where it is worth a word.
+pub(super) fn other_load(view: &StatusView) -> Option<String> {
+    let load = view.other_load.filter(|load| load.slots_withheld > 0 || load.cores >= 0.5)?;
+    let memory = load.memory_bytes.map_or(String::new(), |bytes| format!(" and {}", size(bytes)));
+    let fewer = match load.slots_withheld {
+        0 => String::new(),
+        1 => ", 1 slot is left to them".to_owned(),
+        slots => format!(", {slots} slots are left to them"),
+    };
+    Some(format!("other processes use {:.1} cores{memory}{fewer}", load.cores))
 }
 
 /// What a project has, and what of it is its own.

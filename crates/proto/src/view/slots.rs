@@ -30,3 +30,14 @@ pub struct MemoryView {
     /// PSI, memory, full, over 10 s, as a fraction.
     pub pressure_full_avg10: Option<f64>,
 }
+
+/// What processes that are no jobs use of a host, where that is handed out less.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct OtherLoadView {
+    /// Cores that they use, smoothed over some seconds.
+    pub cores: f64,
+    /// Free slots that jobs do not get for that.
+    pub slots_withheld: u64,
+    /// Memory that they hold, page cache that could be had left out; `null`: not read.
+    pub memory_bytes: Option<u64>,
+}

@@ -58,7 +58,7 @@ impl Tree {
 }
 
 /// Reads a file of bounded size; anything that is not a file (a pipe, a directory) is an error.
-pub(super) fn read_small(path: &Path) -> io::Result<String> {
+pub(crate) fn read_small(path: &Path) -> io::Result<String> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file"));
     }

@@ -4,8 +4,8 @@
 use pinfold_topo::{CpuSet, PuOs};
 
 use super::types::{
-    HostCpu, MemoryInfo, Pressure, PressureLine, ProcessIo, ProcessStat, ProcessStatus, PuTimes, Rollup,
-    ThreadStat,
+    HostCpu, Load, MemoryInfo, Pressure, PressureLine, ProcessIo, ProcessStat, ProcessStatus, PuTimes,
+    Rollup, ThreadStat,
 };
 
 /// Reads `/proc/PID/stat`.
@@ -184,6 +184,17 @@ pub fn parse_memory_info(text: &str) -> Option<MemoryInfo> {
         swap_total_bytes: swap_total.unwrap_or(0),
         swap_free_bytes: swap_free.unwrap_or(0),
     })
+}
+
+/// Reads `/proc/loadavg`.
+#[must_use]
+pub fn parse_load(text: &str) -> Option<Load> {
+    let mut words = text.split_ascii_whitespace();
+    let (whole, hundredths) = words.next()?.split_once('.')?;
+    let (whole, hundredths): (u32, u32) = (whole.parse().ok()?, hundredths.parse().ok()?);
+    let running = words.nth(2)?.split_once('/')?.0.parse().ok()?;
+    let minute_milli = whole.checked_mul(1000)?.checked_add(hundredths.checked_mul(10)?)?;
+    (hundredths < 100).then_some(Load { minute_milli, running })
 }
 
 /// Reads a pressure file, the host's or a group's.

@@ -219,3 +219,12 @@ pub struct PressureLine {
     /// Waited since the group or the host came up, in microseconds.
     pub total_us: u64,
 }
+
+/// `/proc/loadavg`, as far as it is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// Threads that ran, wanted to run or waited for storage, in the mean of the last minute, in thousandths.
+    pub minute_milli: u32,
+    /// Threads that run or want to run now, whoever reads this included.
+    pub running: u32,
+}

@@ -4,7 +4,9 @@
 use pinfold_proto::JobState;
 use pinfold_proto::view::StatusView;
 
+use super::super::list::other_load;
 use super::super::now_s;
+use super::super::resources::resources_in_use;
 use super::super::table::{Table, columns, cut, plain};
 use super::super::units::{date_utc, duration, precise, size};
 use super::{Screen, bar};
@@ -80,6 +82,12 @@ impl Head {
             width => format!("[{}] ", bar(part, width)),
         };
         head.push(Line::Memory, format!("memory {bar}{told}"));
+        if let Some(words) = other_load(now) {
+            head.push(Line::Reading, words);
+        }
+        if let Some(words) = resources_in_use(&now.resources) {
+            head.push(Line::Reading, words);
+        }
         if let Some(text) = reading(now, screen.width) {
             head.push(Line::Reading, text);
         }

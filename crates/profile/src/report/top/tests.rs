@@ -53,6 +53,8 @@ fn status(jobs: u64, at_s: Option<f64>) -> StatusView {
         projects: Vec::new(),
         at_s,
         reading: None,
+        resources: Vec::new(),
+        other_load: None,
         neighbours: None,
         draining: false,
         jobs: (1..=jobs).map(|job| job_view(&row(job), Some(job << 20), Some(0), vec![])).collect(),

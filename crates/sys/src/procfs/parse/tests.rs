@@ -125,6 +125,18 @@ fn nearly_kernel_text() -> impl Strategy<Value = String> {
     .prop_map(|parts| parts.into_iter().map(|(word, gap)| format!("{word}{gap}")).collect())
 }
 
+#[test]
+fn how_many_threads_want_to_run() {
+    let load = |minute_milli, running| Some(Load { minute_milli, running });
+    assert_eq!(parse_load("0.20 0.18 0.12 1/80 11206\n"), load(200, 1));
+    assert_eq!(parse_load("12.05 9.18 0.12 31/4242 11206\n"), load(12_050, 31));
+    for bad in
+        ["", "1 2 3 4/5 6", "1.5x 0 0 1/2", "0.20 0.18 0.12 1", "0.123 0 0 1/2 3", "4294967.30 0 0 1/2"]
+    {
+        assert_eq!(parse_load(bad), None, "{bad}");
+    }
+}
+
 proptest! {
     #[test]
     fn hostile_text_never_panics(text in prop_oneof![nearly_kernel_text(), any::<String>()]) {
@@ -135,6 +147,7 @@ proptest! {
         let _ = parse_switches(&text);
         let _ = parse_host_cpu(&text);
         let _ = parse_memory_info(&text);
+        let _ = parse_load(&text);
         let _ = parse_pressure(&text);
     }
 

@@ -1,0 +1,37 @@
+//! Cores that processes which are no jobs use are handed out less: fewer slots, by as many as those cores have.
+//!
+//! Whoever runs goes on: only who would start or resume waits. While no job has a slot all slots are there, so that the
+//! first always starts, however wide it is. Absent: which cores count (`load`).
+
+use crate::rooms::Rooms;
+
+/// Takes a reading in: what processes that are no jobs use, in thousandths of a core; `None`: it does not count.
+pub(crate) fn read(rooms: &mut Rooms, used_milli: Option<u32>) {
+    let now = rooms.now;
+    rooms.cores.others.read(now, used_milli);
+}
+
+/// The slots that are not handed out for that, of `total`: of the cores that are used, and never all, nor any while nobody
+/// has a slot.
+pub(crate) fn withheld(rooms: &Rooms, total: usize) -> usize {
+    let all = rooms.cores.grid.len();
+    let taken = rooms.cores.others.cores().min(all);
+    if taken == 0 || rooms.cores.used == 0 || !rooms.settings.schedule {
+        return 0;
+    }
+    let left = rooms.settings.slots(all - taken).max(1);
+    total.saturating_sub(left.min(total))
+}
+
+/// What is not handed out, in words; `None`: all is.
+pub(crate) fn explain(rooms: &Rooms, total: usize) -> Option<String> {
+    let slots = withheld(rooms, total);
+    let used = rooms.cores.others.used_milli()?;
+    (slots > 0).then(|| {
+        format!(
+            "{slots}: other processes use {}.{} cores (`host.other_load`)",
+            used / 1000,
+            used % 1000 / 100
+        )
+    })
+}
