@@ -2,7 +2,9 @@
 //!
 //! Absent here: how fields are written (`fields`), and which jobs a command picks.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use pinfold_client::{Client, Dial, Failure, unexpected};
 use pinfold_proto::array::show_indexes;
@@ -128,7 +130,7 @@ pub(crate) struct Job {
     pub pids: Vec<u32>,
     pub command: Vec<String>,
     pub used: Option<Used>,
-    pub label: Label,
+    pub label: Rc<Label>,
     pub steps: Vec<Step>,
 }
 
@@ -314,7 +316,7 @@ fn shows_suspended() -> bool {
     std::env::var("PINFOLD_SLURM_SUSPENDED").is_ok_and(|value| value == "1")
 }
 
-fn label_of(job: u64, array: Option<u64>, known: &Known) -> Label {
+fn label_of(job: u64, array: Option<u64>, known: &Known) -> Rc<Label> {
     let label = known.labels.get(&job).or_else(|| array.and_then(|array| known.labels.get(&array)));
     label.cloned().unwrap_or_default()
 }
@@ -349,15 +351,20 @@ pub(crate) fn in_rows(jobs: Vec<Job>) -> Vec<Job> {
 pub(crate) struct Cluster {
     pub client: Client,
     pub home: Home,
-    pub known: Known,
+    /// Read when it is asked for: it grows with the jobs there were, and who hands one over needs none of it.
+    known: OnceCell<Rc<Known>>,
 }
 
 impl Cluster {
     pub(crate) fn connect() -> Result<Self, Failure> {
         let client = Dial::new(None, false).connect()?;
         let home = Home::of(&client.welcome.instance);
-        let known = home.read();
-        Ok(Self { client, home, known })
+        Ok(Self { client, home, known: OnceCell::new() })
+    }
+
+    /// What is known of jobs in Slurm's words, as it was when it was first asked for.
+    pub(crate) fn known(&self) -> Rc<Known> {
+        self.known.get_or_init(|| Rc::new(self.home.read())).clone()
     }
 
     fn status(&mut self, jobs: Vec<u64>, all: bool) -> Result<StatusView, Failure> {
@@ -372,13 +379,18 @@ impl Cluster {
         self.status(Vec::new(), false)
     }
 
+    /// The numbers of the jobs, and of the arrays of jobs, that are not over.
+    pub(crate) fn live(&mut self) -> Result<BTreeSet<u64>, Failure> {
+        let view = self.host()?;
+        Ok(view.jobs.iter().flat_map(|job| [Some(job.job), job.array_id]).flatten().collect())
+    }
+
     fn made(&mut self, views: &[JobView]) -> Result<Vec<Job>, Failure> {
-        let mut jobs: Vec<Job> = views.iter().map(|view| Job::new(view, &self.known)).collect();
+        let known = self.known();
+        let mut jobs: Vec<Job> = views.iter().map(|view| Job::new(view, &known)).collect();
         let depends = |job: &Job| job.state == State::Pending && !job.label.dependency.is_empty();
         if jobs.iter().any(depends) {
-            let view = self.status(Vec::new(), false)?;
-            let live = view.jobs.iter().flat_map(|job| [Some(job.job), job.array_id]).flatten();
-            let live: BTreeSet<u64> = live.collect();
+            let live = self.live()?;
             for job in jobs.iter_mut().filter(|job| depends(job)) {
                 job.waits = crate::dependency::numbers(&job.label.dependency).any(|job| live.contains(&job));
             }
@@ -394,7 +406,8 @@ impl Cluster {
             // One that ran for long may have ended just now, and many have been asked for since.
             let told: BTreeSet<u64> = jobs.iter().map(|job| job.job).collect();
             let oldest = jobs.iter().filter(|job| job.state.is_over()).map(|job| job.job).min().unwrap_or(0);
-            let left = self.known.labels.keys().rev().copied().filter(|job| *job < oldest);
+            let known = self.known();
+            let left = known.labels.keys().rev().copied().filter(|job| *job < oldest);
             let left: Vec<u64> = left.filter(|job| !told.contains(job)).take(ASKED_MAX).collect();
             jobs.extend(self.named(&left)?);
             let since = units::now_s() - f64::from(u32::try_from(MIN_JOB_AGE_S).unwrap_or(u32::MAX));
@@ -462,7 +475,8 @@ impl Cluster {
             }
             Ok(())
         })?;
-        Ok(views.into_iter().map(|view| Job::of_report(view, &self.known)).collect())
+        let known = self.known();
+        Ok(views.into_iter().map(|view| Job::of_report(view, &known)).collect())
     }
 }
 
