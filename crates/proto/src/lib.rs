@@ -26,4 +26,4 @@ pub use job::{
     Adopted, Allocation, Checkpoint, Ending, GroupLimit, InPlace, JobArray, JobClass, JobLayout, JobPlace,
     JobSpec, JobState,
 };
-pub use terms::{After, AfterEnd, End, Terms, TimeoutSignal};
+pub use terms::{After, AfterEnd, End, OUT_OF_MEMORY, Terms, TimeoutSignal};

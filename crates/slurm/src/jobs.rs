@@ -10,7 +10,7 @@ use pinfold_client::{Client, Dial, Failure, unexpected};
 use pinfold_proto::array::show_indexes;
 use pinfold_proto::view::{JobView, ReportView, StatusView};
 use pinfold_proto::wire::{Piece, Reply, Request, Select};
-use pinfold_proto::{End, JobState};
+use pinfold_proto::{End, JobState, OUT_OF_MEMORY};
 
 use crate::home::{Home, Known, Label, Step};
 use crate::units;
@@ -21,6 +21,9 @@ pub(crate) const CLUSTER: &str = "pinfold";
 pub(crate) const PARTITION: &str = "pinfold";
 /// How long `squeue --states=all` shows what is over, as `scontrol show config` says it, in seconds.
 pub(crate) const MIN_JOB_AGE_S: u64 = 300;
+
+/// What Slurm shows as the signal of a job that ran out of memory.
+const OUT_OF_MEMORY_SIGNAL: i32 = 125;
 
 /// How many jobs that are over are asked about by their numbers, the newest.
 const ASKED_MAX: usize = 4000;
@@ -234,11 +237,15 @@ impl Job {
             }
             JobState::Running | JobState::Frozen | JobState::Parked => State::Running,
             JobState::Exited => {
-                let killed = self.reason.as_deref().is_some_and(|reason| reason.starts_with("killed:"));
+                let because =
+                    |why: &str| self.reason.as_deref().is_some_and(|reason| reason.starts_with(why));
+                let killed = because("killed:");
                 let told = self.signal == Some(pinfold_sys::signals::SIGTERM);
                 match (self.exit_code, self.signal) {
                     _ if self.end == Some(End::Timeout) => State::Timeout,
                     _ if cancelled || killed || told => State::Cancelled,
+                    // Of a script that went on without what was killed, too.
+                    _ if because(OUT_OF_MEMORY) => State::OutOfMemory,
                     (Some(0), _) => State::Completed,
                     (Some(_), _) | (_, Some(_)) => State::Failed,
                     (None, None) if self.started_s.is_none() => State::Cancelled,
@@ -302,7 +309,10 @@ impl Job {
 
     /// The pair of exit code and signal.
     pub(crate) fn exit(&self) -> (i32, i32) {
-        (self.exit_code.unwrap_or(0), self.signal.unwrap_or(0))
+        match self.state {
+            State::OutOfMemory => (0, OUT_OF_MEMORY_SIGNAL),
+            _ => (self.exit_code.unwrap_or(0), self.signal.unwrap_or(0)),
+        }
     }
 
     /// The command as people know it.
@@ -485,4 +495,31 @@ pub(crate) fn is_unknown(failure: &Failure) -> bool {
     ["no job", "no array", "has no member", "belongs to another user"]
         .iter()
         .any(|it| failure.message.contains(it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_a_job_ended() {
+        let check = |told: &str, state: State, exit: (i32, i32)| {
+            let text = format!(
+                r#"{{"job":1,"name":"a","user":"u","state":"exited","class":"primary","priority":10,"pids":[],
+                    "submitted_s":1.0,"started_s":2.0,{told}}}"#
+            );
+            let view: JobView = serde_json::from_str(&text).expect("a view");
+            let job = Job::new(&view, &Known::default());
+            assert_eq!((job.state, job.exit()), (state, exit), "{told}");
+        };
+        check(r#""exit_code":0"#, State::Completed, (0, 0));
+        check(r#""exit_code":3"#, State::Failed, (3, 0));
+        check(r#""signal":9"#, State::Failed, (0, 9));
+        check(r#""signal":15"#, State::Cancelled, (0, 15));
+        check(r#""signal":9,"reason":"killed: it did not end""#, State::Cancelled, (0, 9));
+        check(r#""exit_code":0,"end":"timeout""#, State::Timeout, (0, 0));
+        let reason = format!(r#""signal":9,"reason":"{OUT_OF_MEMORY} (its limit)""#);
+        check(&reason, State::OutOfMemory, (0, 125));
+        check(r#""reason":"its keeper was killed""#, State::NodeFail, (0, 0));
+    }
 }
