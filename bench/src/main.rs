@@ -59,6 +59,8 @@ enum Row {
     E9(row::e9::E9Args),
     /// How much the processor time of the same memory-bound job varies beside others.
     E10(row::e10::E10Args),
+    /// What Slurm's commands cost an engine, and a recorded workflow by its engine's own scheduler and through pinfold.
+    Engines(row::engines::EnginesArgs),
     /// One code beside an application that starts processes without end, caged on cores of its own.
     Cage(row::cage::CageArgs),
     /// Jobs that together outgrow memory.
@@ -102,6 +104,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Row::E8(args) => row::e8::run(&args)?,
         Row::E9(args) => row::e9::run(&args)?,
         Row::E10(args) => row::e10::run(&args)?,
+        Row::Engines(args) => row::engines::run(&args)?,
         Row::Cage(args) => row::cage::run(&args)?,
         Row::Memory(args) => row::memory::run(&args)?,
         Row::Interfere(args) => row::interfere::run(&args)?,

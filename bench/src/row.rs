@@ -10,6 +10,7 @@ pub(crate) mod e5;
 pub(crate) mod e6;
 pub(crate) mod e8;
 pub(crate) mod e9;
+pub(crate) mod engines;
 pub(crate) mod interfere;
 pub(crate) mod launch;
 pub(crate) mod memory;

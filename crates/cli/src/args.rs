@@ -50,22 +50,26 @@ pub(crate) struct Reach {
 impl Cli {
     /// Reads the command line of this process.
     ///
-    /// The whole tree of commands takes most of a millisecond to build, and every `pinfold run` would wait for it. So
-    /// that one is read by its own options alone; whatever is odd about it, or asks for help, is read again with all.
+    /// The whole tree of commands takes most of a millisecond to build, and every `pinfold run` and `submit` would wait
+    /// for it. So those are read by their own options alone; whatever is odd about one, or asks for help, is read again
+    /// with all.
     pub(crate) fn read() -> Result<Self, clap::Error> {
         let words: Vec<OsString> = std::env::args_os().collect();
-        match words.get(1).and_then(|word| word.to_str()) {
-            Some("run") => Self::read_run(&words[1..]).map_or_else(Self::try_parse, Ok),
-            _ => Self::try_parse(),
-        }
+        let alone = match words.get(1).and_then(|word| word.to_str()) {
+            Some("run") => Self::read_alone(&words[1..], |run| Command::Run(Box::new(run))),
+            Some("submit") => Self::read_alone(&words[1..], Command::Submit),
+            _ => None,
+        };
+        alone.map_or_else(Self::try_parse, Ok)
     }
 
-    fn read_run(words: &[OsString]) -> Option<Self> {
-        let bare = clap::Command::new("run").disable_help_flag(true);
-        let matches = RunArgs::augment_args(Reach::augment_args(bare)).try_get_matches_from(words).ok()?;
+    /// Reads the words of one command, its name before them.
+    fn read_alone<Own: Args>(words: &[OsString], command: impl FnOnce(Own) -> Command) -> Option<Self> {
+        let bare = clap::Command::new("pinfold").disable_help_flag(true);
+        let matches = Own::augment_args(Reach::augment_args(bare)).try_get_matches_from(words).ok()?;
         let reach = Reach::from_arg_matches(&matches).ok()?;
-        let run = RunArgs::from_arg_matches(&matches).ok()?;
-        Some(Self { reach, elsewhere: crate::hub::Elsewhere::HERE, command: Command::Run(Box::new(run)) })
+        let own = Own::from_arg_matches(&matches).ok()?;
+        Some(Self { reach, elsewhere: crate::hub::Elsewhere::HERE, command: command(own) })
     }
 }
 

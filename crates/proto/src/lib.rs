@@ -28,4 +28,4 @@ pub use job::{
     JobSpec, JobState,
 };
 pub use resource::Resource;
-pub use terms::{After, AfterEnd, End, Terms, TimeoutSignal};
+pub use terms::{After, AfterEnd, End, OUT_OF_MEMORY, Terms, TimeoutSignal};

@@ -154,6 +154,9 @@ impl Visitor<'_> for Written {
     }
 }
 
+/// How the reason of a job begins of which the kernel killed a process for memory.
+pub const OUT_OF_MEMORY: &str = "the kernel killed part of it for memory";
+
 /// What ended a job, where its exit status does not say it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -9,6 +9,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use pinfold_sys::peer;
@@ -111,7 +112,7 @@ enum Line {
 /// All that a journal says.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    pub labels: BTreeMap<u64, Label>,
+    pub labels: BTreeMap<u64, Rc<Label>>,
     pub steps: BTreeMap<u64, Vec<Step>>,
     /// When each was cancelled, in Unix seconds.
     pub cancelled: BTreeMap<u64, f64>,
@@ -274,12 +275,14 @@ impl Known {
                 if let Some(steps) = self.steps.get_mut(&label.job) {
                     steps.retain(|step| step.started_s >= since_s);
                 }
-                self.labels.insert(label.job, *label);
+                self.labels.insert(label.job, Rc::new(*label));
             }
             Line::Step(step) => self.steps.entry(step.job).or_default().push(step),
             Line::Cancelled { job, at_s } => drop(self.cancelled.insert(job, at_s)),
             Line::Set { job, key, value } => {
-                let label = self.labels.entry(job).or_insert_with(|| Label { job, ..Label::default() });
+                let label =
+                    self.labels.entry(job).or_insert_with(|| Rc::new(Label { job, ..Label::default() }));
+                let label = Rc::make_mut(label);
                 match key.as_str() {
                     "partition" => label.partition = value,
                     "account" => label.account = value,

@@ -2,13 +2,15 @@
 //!
 //! Absent here: how fields are written (`fields`), and which jobs a command picks.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use pinfold_client::{Client, Dial, Failure, unexpected};
 use pinfold_proto::array::show_indexes;
 use pinfold_proto::view::{JobView, ReportView, StatusView};
 use pinfold_proto::wire::{Piece, Reply, Request, Select};
-use pinfold_proto::{End, JobState};
+use pinfold_proto::{End, JobState, OUT_OF_MEMORY};
 
 use crate::home::{Home, Known, Label, Step};
 use crate::units;
@@ -19,6 +21,9 @@ pub(crate) const CLUSTER: &str = "pinfold";
 pub(crate) const PARTITION: &str = "pinfold";
 /// How long `squeue --states=all` shows what is over, as `scontrol show config` says it, in seconds.
 pub(crate) const MIN_JOB_AGE_S: u64 = 300;
+
+/// What Slurm shows as the signal of a job that ran out of memory.
+const OUT_OF_MEMORY_SIGNAL: i32 = 125;
 
 /// How many jobs that are over are asked about by their numbers, the newest.
 const ASKED_MAX: usize = 4000;
@@ -128,7 +133,7 @@ pub(crate) struct Job {
     pub pids: Vec<u32>,
     pub command: Vec<String>,
     pub used: Option<Used>,
-    pub label: Label,
+    pub label: Rc<Label>,
     pub steps: Vec<Step>,
 }
 
@@ -232,11 +237,15 @@ impl Job {
             }
             JobState::Running | JobState::Frozen | JobState::Parked => State::Running,
             JobState::Exited => {
-                let killed = self.reason.as_deref().is_some_and(|reason| reason.starts_with("killed:"));
+                let because =
+                    |why: &str| self.reason.as_deref().is_some_and(|reason| reason.starts_with(why));
+                let killed = because("killed:");
                 let told = self.signal == Some(pinfold_sys::signals::SIGTERM);
                 match (self.exit_code, self.signal) {
                     _ if self.end.is_some_and(End::is_limit) => State::Timeout,
                     _ if cancelled || killed || told => State::Cancelled,
+                    // Of a script that went on without what was killed, too.
+                    _ if because(OUT_OF_MEMORY) => State::OutOfMemory,
                     (Some(0), _) => State::Completed,
                     (Some(_), _) | (_, Some(_)) => State::Failed,
                     (None, None) if self.started_s.is_none() => State::Cancelled,
@@ -300,7 +309,10 @@ impl Job {
 
     /// The pair of exit code and signal.
     pub(crate) fn exit(&self) -> (i32, i32) {
-        (self.exit_code.unwrap_or(0), self.signal.unwrap_or(0))
+        match self.state {
+            State::OutOfMemory => (0, OUT_OF_MEMORY_SIGNAL),
+            _ => (self.exit_code.unwrap_or(0), self.signal.unwrap_or(0)),
+        }
     }
 
     /// The command as people know it.
@@ -314,7 +326,7 @@ fn shows_suspended() -> bool {
     std::env::var("PINFOLD_SLURM_SUSPENDED").is_ok_and(|value| value == "1")
 }
 
-fn label_of(job: u64, array: Option<u64>, known: &Known) -> Label {
+fn label_of(job: u64, array: Option<u64>, known: &Known) -> Rc<Label> {
     let label = known.labels.get(&job).or_else(|| array.and_then(|array| known.labels.get(&array)));
     label.cloned().unwrap_or_default()
 }
@@ -349,15 +361,20 @@ pub(crate) fn in_rows(jobs: Vec<Job>) -> Vec<Job> {
 pub(crate) struct Cluster {
     pub client: Client,
     pub home: Home,
-    pub known: Known,
+    /// Read when it is asked for: it grows with the jobs there were, and who hands one over needs none of it.
+    known: OnceCell<Rc<Known>>,
 }
 
 impl Cluster {
     pub(crate) fn connect() -> Result<Self, Failure> {
         let client = Dial::new(None, false).connect()?;
         let home = Home::of(&client.welcome.instance);
-        let known = home.read();
-        Ok(Self { client, home, known })
+        Ok(Self { client, home, known: OnceCell::new() })
+    }
+
+    /// What is known of jobs in Slurm's words, as it was when it was first asked for.
+    pub(crate) fn known(&self) -> Rc<Known> {
+        self.known.get_or_init(|| Rc::new(self.home.read())).clone()
     }
 
     fn status(&mut self, jobs: Vec<u64>, all: bool) -> Result<StatusView, Failure> {
@@ -372,13 +389,18 @@ impl Cluster {
         self.status(Vec::new(), false)
     }
 
+    /// The numbers of the jobs, and of the arrays of jobs, that are not over.
+    pub(crate) fn live(&mut self) -> Result<BTreeSet<u64>, Failure> {
+        let view = self.host()?;
+        Ok(view.jobs.iter().flat_map(|job| [Some(job.job), job.array_id]).flatten().collect())
+    }
+
     fn made(&mut self, views: &[JobView]) -> Result<Vec<Job>, Failure> {
-        let mut jobs: Vec<Job> = views.iter().map(|view| Job::new(view, &self.known)).collect();
+        let known = self.known();
+        let mut jobs: Vec<Job> = views.iter().map(|view| Job::new(view, &known)).collect();
         let depends = |job: &Job| job.state == State::Pending && !job.label.dependency.is_empty();
         if jobs.iter().any(depends) {
-            let view = self.status(Vec::new(), false)?;
-            let live = view.jobs.iter().flat_map(|job| [Some(job.job), job.array_id]).flatten();
-            let live: BTreeSet<u64> = live.collect();
+            let live = self.live()?;
             for job in jobs.iter_mut().filter(|job| depends(job)) {
                 job.waits = crate::dependency::numbers(&job.label.dependency).any(|job| live.contains(&job));
             }
@@ -394,7 +416,8 @@ impl Cluster {
             // One that ran for long may have ended just now, and many have been asked for since.
             let told: BTreeSet<u64> = jobs.iter().map(|job| job.job).collect();
             let oldest = jobs.iter().filter(|job| job.state.is_over()).map(|job| job.job).min().unwrap_or(0);
-            let left = self.known.labels.keys().rev().copied().filter(|job| *job < oldest);
+            let known = self.known();
+            let left = known.labels.keys().rev().copied().filter(|job| *job < oldest);
             let left: Vec<u64> = left.filter(|job| !told.contains(job)).take(ASKED_MAX).collect();
             jobs.extend(self.named(&left)?);
             let since = units::now_s() - f64::from(u32::try_from(MIN_JOB_AGE_S).unwrap_or(u32::MAX));
@@ -462,7 +485,8 @@ impl Cluster {
             }
             Ok(())
         })?;
-        Ok(views.into_iter().map(|view| Job::of_report(view, &self.known)).collect())
+        let known = self.known();
+        Ok(views.into_iter().map(|view| Job::of_report(view, &known)).collect())
     }
 }
 
@@ -471,4 +495,31 @@ pub(crate) fn is_unknown(failure: &Failure) -> bool {
     ["no job", "no array", "has no member", "belongs to another user"]
         .iter()
         .any(|it| failure.message.contains(it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_a_job_ended() {
+        let check = |told: &str, state: State, exit: (i32, i32)| {
+            let text = format!(
+                r#"{{"job":1,"name":"a","user":"u","state":"exited","class":"primary","priority":10,"pids":[],
+                    "submitted_s":1.0,"started_s":2.0,{told}}}"#
+            );
+            let view: JobView = serde_json::from_str(&text).expect("a view");
+            let job = Job::new(&view, &Known::default());
+            assert_eq!((job.state, job.exit()), (state, exit), "{told}");
+        };
+        check(r#""exit_code":0"#, State::Completed, (0, 0));
+        check(r#""exit_code":3"#, State::Failed, (3, 0));
+        check(r#""signal":9"#, State::Failed, (0, 9));
+        check(r#""signal":15"#, State::Cancelled, (0, 15));
+        check(r#""signal":9,"reason":"killed: it did not end""#, State::Cancelled, (0, 9));
+        check(r#""exit_code":0,"end":"timeout""#, State::Timeout, (0, 0));
+        let reason = format!(r#""signal":9,"reason":"{OUT_OF_MEMORY} (its limit)""#);
+        check(&reason, State::OutOfMemory, (0, 125));
+        check(r#""reason":"its keeper was killed""#, State::NodeFail, (0, 0));
+    }
 }

@@ -3,7 +3,6 @@
 //!
 //! The program that is executed is the one beside this one, never what a search path says.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -13,7 +12,7 @@ use std::process::Command;
 use crate::batch_step::{TOLD, Wanted};
 use crate::home::{Home, Label};
 use crate::inside::{INSIDE, JOB_FILE, SCRIPT_FILE};
-use crate::jobs::{Cluster, State};
+use crate::jobs::Cluster;
 use crate::request::{Memory, Request};
 use crate::script::Script;
 use crate::trouble::Trouble;
@@ -182,11 +181,6 @@ pub(crate) fn sweep(cluster: &mut Cluster, job: u64) {
     if !job.is_multiple_of(SWEEP_EVERY) {
         return;
     }
-    let Ok(jobs) = cluster.jobs(false) else { return };
-    let live: BTreeSet<u64> = jobs
-        .iter()
-        .filter(|job| job.state < State::Completed)
-        .flat_map(|job| [job.job, job.array()])
-        .collect();
+    let Ok(live) = cluster.live() else { return };
     cluster.home.sweep(&live);
 }

@@ -98,6 +98,7 @@ impl Request {
             "mem" => self.mem = Some(Memory::Node(memory("--mem", &value())?)),
             "mem-per-cpu" => self.mem = Some(Memory::Cpu(memory("--mem-per-cpu", &value())?)),
             "cpu-bind" => self.cpu_bind = Some(value()),
+            "mpi" => mpi(&value())?,
             "nodelist" => only_host(&value(), host)?,
             "exclude" if value().split(',').any(|it| it == host) => {
                 return Err("Requested node configuration is not available".to_owned());
@@ -206,6 +207,16 @@ const VALUELESS: &[&str] = &["exclusive", "requeue", "no-requeue", "wait"];
 fn count(option: &str, text: &str) -> Result<u32, String> {
     let count = text.parse::<u32>().ok().filter(|&count| (1..=65_536).contains(&count));
     count.ok_or_else(|| format!("Invalid numeric value \"{text}\" for {option}."))
+}
+
+/// The ways to join processes of MPI that srun offers: none. A launcher of MPI's own starts them.
+fn mpi(name: &str) -> Result<(), String> {
+    match name {
+        "none" | "" => Ok(()),
+        other => Err(format!(
+            "--mpi={other}: not supported on a single host of pinfold's; within the job call `mpirun -n TASKS PROGRAM`"
+        )),
+    }
 }
 
 fn memory(option: &str, text: &str) -> Result<u64, String> {

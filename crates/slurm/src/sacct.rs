@@ -163,7 +163,8 @@ fn chosen(cluster: &mut Cluster, asked: &Asked) -> Result<Vec<Job>, Failure> {
         let at = std::time::Duration::from_secs(submitted).as_secs_f64();
         at < start && at >= start - EARLIER_S
     };
-    let labels = cluster.known.labels.values().rev();
+    let known = cluster.known();
+    let labels = known.labels.values().rev();
     let earlier = labels.filter(|label| is_earlier(label.submitted_s)).map(|label| label.job);
     let mut left: BTreeSet<u64> = earlier.take(EARLIER_MAX).chain(live).collect();
     left.retain(|job| !told.contains(job));

@@ -5,7 +5,7 @@ use pinfold_policy::{Event as SchedulerEvent, JobId};
 use pinfold_profile::meter::{Meter, Reading};
 use pinfold_proto::row::JobRow;
 use pinfold_proto::wire::{ErrorCode, Reply};
-use pinfold_proto::{Ending, JobState};
+use pinfold_proto::{Ending, JobState, OUT_OF_MEMORY};
 use pinfold_sys::container::{Container, Detail};
 
 use crate::core::Effect;
@@ -127,8 +127,7 @@ impl Daemon {
         if let Some(measure) = measured
             && measure.oom_kills.is_some_and(|kills| kills > 0)
         {
-            live.row.reason =
-                Some("the kernel killed part of it for memory (its limit, or the host's)".to_owned());
+            live.row.reason = Some(format!("{OUT_OF_MEMORY} (its limit, or the host's)"));
         } else if live.killed && live.row.end.is_none() {
             live.row.reason = Some(endings::KILLED.to_owned());
         } else {

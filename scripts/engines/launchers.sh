@@ -1,0 +1,17 @@
+# Programs of several ranks within a job: by mpirun (Open MPI's or MPICH's), and by srun with the variables that launchers of
+# machine learning make of Slurm's.
+set -euo pipefail
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+said() { sbatch --wait -n 2 -o said --wrap "$1" >/dev/null || { cat said; exit 1; }; }
+if command -v mpirun >/dev/null; then
+  said "mpirun -n 2 sh -c 'echo rank \${OMPI_COMM_WORLD_RANK-\$PMI_RANK} of \${OMPI_COMM_WORLD_SIZE-\$PMI_SIZE}'"
+  [ "$(grep ^rank said | sort | tr '\n' ' ')" = "rank 0 of 2 rank 1 of 2 " ] || { cat said; exit 1; }
+  "${PINFOLD:-pinfold}" run --cores 2 -- mpirun -n 2 sh -c 'echo $PINFOLD_JOB_ID' >said
+  [ "$(sort -u said | wc -l) $(wc -l <said)" = "1 2" ]
+else
+  echo "mpirun: skipped: it is not here"
+fi
+! sbatch --wait -n 2 -o said --wrap "srun --mpi=pmix true"
+grep -q "call .mpirun" said
+said "srun -n 2 python $1/ranks.py"
+[ "$(sort said | tr '\n' ' ')" = "0 heard 1 of 2 1 was heard " ] || { cat said; exit 1; }
