@@ -24,11 +24,11 @@ use pinfold_client::Failure;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RunArgs {
-    #[command(flatten)]
-    pub options: JobOptions,
     /// If no daemon can be had, run the command unmanaged
     #[arg(long)]
     pub fallback: bool,
+    #[command(flatten)]
+    pub options: JobOptions,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,

@@ -9,8 +9,6 @@ use crate::job::JobOptions;
 
 #[derive(Debug, Args)]
 pub(crate) struct BatchArgs {
-    #[command(flatten)]
-    pub options: JobOptions,
     /// At most N lines at once [default: as many as the host has slots for]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: Option<u32>,
@@ -56,6 +54,8 @@ pub(crate) struct BatchArgs {
     /// Take the arguments of COMMAND from this file, one a line; may be given again for {2} and so on; - for standard input
     #[arg(short, long, value_name = "FILE")]
     pub arg_file: Vec<PathBuf>,
+    #[command(flatten)]
+    pub options: JobOptions,
     /// A file of shell commands, one a line (blank lines and those that begin with # are skipped); - for standard input.
     /// With ::: or -a a command that is run once for each argument, which stands for {}, {.} without its ending, {/}
     /// without its directory, {//} for its directory, {#} for its number; {1} and {2} with several :::
