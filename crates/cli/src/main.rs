@@ -25,6 +25,7 @@ mod launch;
 mod layout;
 mod log;
 mod make;
+mod manual;
 mod map;
 mod names;
 mod operate;
@@ -161,7 +162,7 @@ fn administer(dial: &Dial, command: AdminCommand) -> Result<ProcessExit, Failure
         AdminCommand::Replay(args) => return replay::replay(&args),
         AdminCommand::Wlm(args) => return wlm::wlm(dial, &args),
         AdminCommand::Completions { shell } => complete::script(shell)?,
-        AdminCommand::Man { dir } => host::manual(&dir)?,
+        AdminCommand::Man { dir } => manual::manual(&dir)?,
     }
     Ok(ProcessExit::SUCCESS)
 }
