@@ -104,7 +104,7 @@ pub(crate) fn in_foreground(
     };
     let kept = kept.and_then(|()| plan.keeper(dial, PASSED_ON, 1, early.then_some(TICKET)));
     let (mut keeper, welcome) = match kept {
-        Err(failure) if args.fallback && failure.code == ExitCode::NoDaemon => {
+        Err(failure) if args.fallback && failure.without_daemon => {
             say(&format!("{failure}; the command runs unmanaged (--fallback)"));
             return Err(in_place(&mut plan, args));
         }

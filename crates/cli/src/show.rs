@@ -13,6 +13,7 @@ use pinfold_client::Failure;
 
 mod ask;
 mod export;
+mod fields;
 mod filter;
 mod plot;
 mod reports;

@@ -22,9 +22,12 @@ pub(crate) struct BatchArgs {
     /// Print the output of a line as a whole, each line of it after the argument (or the command) and a tab
     #[arg(long, conflicts_with = "ungroup")]
     pub tag: bool,
-    /// Let the lines write as they run. Otherwise, on a terminal, the output of each is printed as a whole when it ends
+    /// Let the lines write as they run. Otherwise the output of each is printed as a whole when it ends
     #[arg(short, long)]
     pub ungroup: bool,
+    /// Print the outputs in the order of the lines, whichever ends first
+    #[arg(short, long, conflicts_with_all = ["ungroup", "output"])]
+    pub keep_order: bool,
     /// Write a line into FILE for each that ends, in GNU parallel's columns
     #[arg(long, value_name = "FILE")]
     pub joblog: Option<PathBuf>,
@@ -42,7 +45,7 @@ pub(crate) struct BatchArgs {
     #[arg(long, value_name = "now|soon,fail=N")]
     pub halt: Option<Halt>,
     /// Print the commands and run none
-    #[arg(long)]
+    #[arg(long, alias = "dryrun")]
     pub dry_run: bool,
     /// Show no progress
     #[arg(short, long)]

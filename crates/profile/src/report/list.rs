@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use pinfold_proto::view::{BatchResultView, BatchView, JobView, ProjectView, ReportView, StatusView};
-use pinfold_proto::{JobClass, JobState};
+use pinfold_proto::{End, JobClass, JobState};
 
 use super::table::{Align, Cell, Column, Table, cut, plain};
 use super::units::{duration, precise, size};
@@ -315,6 +315,9 @@ fn write_failures(view: &BatchView, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn batch_end(result: &BatchResultView) -> String {
+    if result.end == Some(End::Timeout) {
+        return "timeout".to_owned();
+    }
     match (result.signal, result.exit_code) {
         (Some(signal), _) => format!("signal {signal}"),
         (None, Some(code)) => format!("exit {code}"),
