@@ -13,8 +13,12 @@ for unit in session-.scope user@.service; do
 done
 install -D -m 644 -t "$root/etc/pinfold" packaging/pinfold.toml
 install -D -m 644 packaging/modulefile "$root/usr/share/modules/modulefiles/pinfold"
-"$programs/pinfold" man "$root/usr/share/man/man1"
-gzip -9 -n "$root"/usr/share/man/man1/*
+man=$root/usr/share/man
+"$programs/pinfold" man "$man/man1"
+"$programs/pinfoldd" --manual "$man/man8"
+install -d "$man/man5"
+mv "$man"/man1/*.5 "$man/man5"
+gzip -9 -n "$man"/man[158]/*
 complete() { install -d "$root/$(dirname "$2")" && "$programs/pinfold" completions "$1" >"$root/$2"; }
 complete bash usr/share/bash-completion/completions/pinfold
 complete zsh usr/share/zsh/vendor-completions/_pinfold

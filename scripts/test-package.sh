@@ -32,6 +32,9 @@ must chroot "$root" /usr/bin/pinfold --version
 must chroot "$root" /usr/bin/pinfoldd --version
 must chroot "$root" /usr/bin/pinfold-slurm sbatch --version
 must test -x "$root/usr/bin/pinfold-hub-client"
+for page in man1/pinfold.1 man1/pinfold-run.1 man5/pinfold.toml.5 man8/pinfoldd.8; do
+  must test -s "$root/usr/share/man/$page.gz"
+done
 must chroot "$root" /usr/bin/pinfold config check /etc/pinfold/pinfold.toml
 # Every key that the file shows is one, with a value that is right.
 sed 's/^# \(\[.*\|[a-z_]* = .*\)$/\1/' "$root/etc/pinfold/pinfold.toml" >"$root/tmp/shown.toml"

@@ -8,6 +8,7 @@ use clap::{Args, FromArgMatches as _, Parser, Subcommand};
 use crate::adopt::AdoptArgs;
 use crate::batch::BatchArgs;
 use crate::control::{CancelArgs, ConfigArgs, JobsArgs, SetArgs, WaitArgs};
+use crate::help;
 use crate::layout::LayoutArgs;
 use crate::log::LogArgs;
 use crate::map::MapArgs;
@@ -39,11 +40,11 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 pub(crate) struct Reach {
     /// Talk to the daemon on this socket [default: $PINFOLD_SOCKET, or this user's own]
-    #[arg(long, global = true, value_name = "PATH")]
+    #[arg(long, global = true, display_order = 900, value_name = "PATH")]
     pub socket: Option<PathBuf>,
 
     /// Fail when no daemon runs, instead of starting a private one
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 901)]
     pub no_autostart: bool,
 }
 
@@ -60,7 +61,13 @@ impl Cli {
             Some("submit") => Self::read_alone(&words[1..], Command::Submit),
             _ => None,
         };
-        alone.map_or_else(Self::try_parse, Ok)
+        alone.map_or_else(|| Self::read_all(&words), Ok)
+    }
+
+    fn read_all(words: &[OsString]) -> Result<Self, clap::Error> {
+        let mut tree = help::tree_for(words);
+        let matches = tree.try_get_matches_from_mut(words)?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut tree))
     }
 
     /// Reads the words of one command, its name before them.
@@ -105,12 +112,6 @@ pub(crate) enum Command {
     Ps(PsArgs),
     /// Write jobs, samples, processes, threads, files or readings of the host as a table for other programs
     Export(ExportArgs),
-    /// Copy the job store into a file, also while the daemon runs
-    Backup(NewBackupArgs),
-    /// Put a backup in place of the job store, while no daemon runs
-    Restore(BackupArgs),
-    /// Look through the whole job store for damage
-    Check(StoreArgs),
     /// Wait until jobs are over; ends with the status of the last one named
     Wait(WaitArgs),
     /// End jobs
@@ -127,19 +128,11 @@ pub(crate) enum Command {
     Set(SetArgs),
     /// Show or change the daemon's live configuration
     Config(ConfigArgs),
-    /// Start nothing new, so that the host becomes free; what runs goes on
-    Drain,
-    /// Start jobs again after `drain`
-    Undrain,
     /// Set cores aside for jobs that ask for them by name (`--in NAME`), or give them back
     #[command(name = "set-aside")]
     SetAside(SetAsideArgs),
     /// Show the sets of cores that are set aside
     Sets(JsonArgs),
-    /// Start keepers for submitted jobs whose keeper is gone, after a restart of the host above all
-    Keepers(JsonArgs),
-    /// Show who changed what: configuration, draining, jobs
-    Audit(AuditArgs),
     /// Show the machine: sockets, caches, cores, PUs
     Topology(TopologyArgs),
     /// Show which core belongs to what
@@ -152,20 +145,43 @@ pub(crate) enum Command {
     Layout(Box<LayoutArgs>),
     /// Play jobs on hosts that are not there, under a workload manager's rule and pinfold's policy: waits, slowdown, freezes
     Sim(Box<crate::sim::SimArgs>),
-    /// Play a recording of the scheduler's events again: the same decisions, or the first that differs
-    Replay(crate::replay::ReplayArgs),
     /// Show what the host as a whole did while jobs ran: processors, memory, stalls, temperature
     Host(crate::readings::HostArgs),
     /// Hand what this host's jobs used over to a hub of many hosts, or sign in there
     Hub(crate::hub::HubArgs),
     /// Start a program that finds Slurm's commands (sbatch, squeue ...), backed by pinfold, before any others
     Slurm(crate::slurm::SlurmArgs),
-    /// Have workload managers' jobs managed on this host: what is here, hooks, a check
-    Wlm(crate::wlm::WlmArgs),
     /// Say what pinfold can do on this host, what it cannot, and what would change that
     Doctor(JsonArgs),
+    /// Administration that is rare: backup, audit, draining, rescue, hooks of workload managers, manual pages
+    Admin(AdminArgs),
+    #[command(flatten)]
+    Direct(AdminCommand),
+}
+
+/// What the administration of a host needs now and then. Each is also read without `admin` before it.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AdminCommand {
+    /// Start nothing new, so that the host becomes free; what runs goes on
+    Drain,
+    /// Start jobs again after `drain`
+    Undrain,
+    /// Show who changed what: configuration, draining, jobs
+    Audit(AuditArgs),
+    /// Start keepers for submitted jobs whose keeper is gone, after a restart of the host above all
+    Keepers(JsonArgs),
+    /// Copy the job store into a file, also while the daemon runs
+    Backup(NewBackupArgs),
+    /// Put a backup in place of the job store, while no daemon runs
+    Restore(BackupArgs),
+    /// Look through the whole job store for damage
+    Check(StoreArgs),
     /// Without a daemon: thaw and unlimit everything pinfold ever made
     Rescue(crate::host::RescueArgs),
+    /// Play a recording of the scheduler's events again: the same decisions, or the first that differs
+    Replay(crate::replay::ReplayArgs),
+    /// Have workload managers' jobs managed on this host: what is here, hooks, a check
+    Wlm(crate::wlm::WlmArgs),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -176,6 +192,20 @@ pub(crate) enum Command {
         /// The directory
         dir: PathBuf,
     },
+}
+
+impl AdminCommand {
+    /// What they are called.
+    pub(crate) fn names() -> Vec<String> {
+        let tree = Self::augment_subcommands(clap::Command::new("admin"));
+        tree.get_subcommands().map(|command| command.get_name().to_owned()).collect()
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AdminArgs {
+    #[command(subcommand)]
+    pub command: AdminCommand,
 }
 
 #[derive(Debug, Args)]

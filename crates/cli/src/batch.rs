@@ -32,6 +32,7 @@ mod direct;
 mod joblog;
 mod lines;
 mod order;
+mod ordered;
 mod outcome;
 mod proxy;
 mod sink;
@@ -63,8 +64,7 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
     if args.dry_run {
         return print_commands(&lines).map(|()| ProcessExit::SUCCESS);
     }
-    let on_terminal = std::io::stdout().is_terminal() || std::io::stderr().is_terminal();
-    let sink = Sink::of(args, on_terminal)?;
+    let mut sink = Sink::of(args, sink::is_seen())?;
     let mut plan = plan_of(&args.options, &lines, &sink)?;
     let done = match &args.joblog {
         Some(log) if args.resume || args.resume_failed => joblog::done(log, &lines, args.resume_failed)?,
@@ -84,6 +84,11 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
         if args.in_order { lines.as_they_are() } else { lines.longest_first(&mut client)? }
     };
     order.retain(|index| done.binary_search(index).is_err());
+    if args.keep_order {
+        let mut tickets: Vec<u64> = order.iter().copied().map(ticket).collect();
+        tickets.sort_unstable();
+        sink.keep_order(tickets)?;
+    }
     if let Some(tasks) = args.options.tasks.ntasks.as_deref().filter(|tasks| *tasks != "1") {
         crate::run::say(&format!(
             "each line is started as {tasks} tasks (-n {tasks}), all at the same time; at most {tasks} lines at once \
@@ -229,6 +234,9 @@ impl Batch {
             }
         }
         self.progress.clear();
+        if !self.orphaned {
+            self.told_lost(|work| work.sink.print_due(&work.lines, true));
+        }
         let view = outcome::view(&self.outcomes, &self.work, self.began);
         let (place, shown) = match &mut self.work.answer {
             Answer::Table => ("standard error", print_table(&view)),
@@ -357,11 +365,7 @@ impl Batch {
         }
         if self.work.sink.holds(ticket) && !self.orphaned {
             self.progress.clear();
-            if let Err(error) = self.work.sink.print(ticket, &self.work.lines)
-                && error.kind() != std::io::ErrorKind::BrokenPipe
-            {
-                self.progress.note(&format!("the output of a line is lost: {error}"));
-            }
+            self.told_lost(|work| work.sink.print(ticket, &work.lines));
         }
         self.log(ticket);
         self.progress.ended(failed);
@@ -396,6 +400,15 @@ impl Batch {
         }
         (outcome.started, outcome.ended) = (None, None);
         self.ask(index(ticket));
+    }
+
+    /// Prints outputs, and says so where that fails; a reader that has seen enough lacks nothing.
+    fn told_lost(&mut self, print: impl FnOnce(&Work) -> std::io::Result<()>) {
+        if let Err(error) = print(&self.work)
+            && error.kind() != std::io::ErrorKind::BrokenPipe
+        {
+            self.progress.note(&format!("the output of a line is lost: {error}"));
+        }
     }
 
     fn count_failure(&mut self) {

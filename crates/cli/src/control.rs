@@ -259,7 +259,9 @@ fn get(dial: &Dial, key: Option<&str>, json: bool) -> Result<(), Failure> {
     let shown: Vec<&ConfigValue> =
         values.iter().filter(|value| key.is_none_or(|key| value.key == key)).collect();
     if let Some(key) = key.filter(|_| shown.is_empty()) {
-        let text = format!("there is no key `{key}`; `pinfold config get` shows all");
+        let hint = Some(config::hint(key)).filter(|hint| !hint.is_empty());
+        let hint = hint.unwrap_or_else(|| "; `pinfold config get` shows all".to_owned());
+        let text = format!("there is no key `{key}`{hint}");
         return Err(Failure::new(ExitCode::Usage, text));
     }
     if json {

@@ -1,9 +1,8 @@
-//! The host: `doctor`, `rescue`; and the manual pages and completions.
+//! The host: `doctor`, `rescue`.
 
 use std::io::{self, Write};
-use std::path::Path;
 
-use clap::{Args, CommandFactory as _};
+use clap::Args;
 use pinfold_proto::ExitCode;
 use pinfold_proto::view::DoctorView;
 use pinfold_proto::wire::{Reply, Request};
@@ -12,7 +11,6 @@ use pinfold_sys::container;
 use pinfold_sys::mode::Roots;
 use serde_json::json;
 
-use crate::args::Cli;
 use crate::run::say;
 use crate::show::{JSON_VERSION, print_json, print_text};
 use pinfold_client::Dial;
@@ -103,20 +101,4 @@ pub(crate) fn rescue(args: &RescueArgs) -> Result<(), Failure> {
         }
         rescued.iter().try_for_each(|done| writeln!(out, "{done}"))
     })
-}
-
-/// `pinfold completions`.
-pub(crate) fn completions(shell: clap_complete::Shell) -> Result<(), Failure> {
-    let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "pinfold", &mut text);
-    print_text(|out| out.write_all(&text))
-}
-
-/// `pinfold man`: a page for the program and one for each command.
-pub(crate) fn manual(dir: &Path) -> Result<(), Failure> {
-    let failed = |error: io::Error| {
-        Failure::doing(format!("failed to write manual pages into {}", dir.display()), &error)
-    };
-    std::fs::create_dir_all(dir).map_err(failed)?;
-    clap_mangen::generate_to(Cli::command(), dir).map_err(failed)
 }

@@ -16,6 +16,7 @@ use pinfold_proto::{ExitCode, JobState};
 use serde_json::json;
 
 use crate::names::{self, JobRef};
+use crate::run::say;
 use crate::show::{print_json, print_text};
 use pinfold_client::{Client, Dial, Failure, unexpected};
 
@@ -65,6 +66,10 @@ pub(crate) fn log(dial: &Dial, args: &LogArgs) -> Result<(), Failure> {
             print_text(|to| writeln!(to, "==> {}_{index} <==", number.job))?;
         }
         print(&mut client, member.job, &path, args.follow)?;
+        let waits = |view: JobView| view.started_s.is_none() && view.state != JobState::Exited;
+        if !args.follow && status(&mut client, member.job)?.is_some_and(waits) {
+            say(&format!("job {} has not started yet; `pinfold why {0}` says what it waits for", member.job));
+        }
     }
     Ok(())
 }

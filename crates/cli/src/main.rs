@@ -1,6 +1,6 @@
 //! `pinfold`: run, submit and watch jobs.
 //!
-//! Reading order: [`args`] (the command line as typed), [`client`] (reaching a daemon), [`launch`] (what jobs are started from), [`keeper`] (the parent
+//! Reading order: [`args`] (the command line as typed), [`help`] (what of it is shown), [`client`] (reaching a daemon), [`launch`] (what jobs are started from), [`keeper`] (the parent
 //! of every job), [`run`], [`submit`] (with [`mod@array`]) and [`batch`] (the three ways to start jobs), [`make`] (a build with tokens), [`adopt`] (one to make them of what runs), [`control`] (changing
 //! them), [`names`] (which jobs are meant), [`tasks`] (how a job's tasks lie on its cores), [`show`] (what is printed), [`map`] (which core belongs to what), [`sets`] (cores that are set aside), [`host`] and [`layout`] (the machine, without a daemon), [`mod@advise`] (what classes of jobs need), [`mod@squeeze`] (what one command needs), [`mod@replay`] (recorded events), [`hub`] (many hosts), [`mod@wlm`] (workload managers). Absent here: any decision
 //! about jobs, and any write to a control group.
@@ -12,7 +12,9 @@ mod args;
 mod array;
 mod batch;
 mod checkpoint;
+mod complete;
 mod control;
+mod help;
 mod holds;
 mod host;
 mod hub;
@@ -23,6 +25,7 @@ mod launch;
 mod layout;
 mod log;
 mod make;
+mod manual;
 mod map;
 mod names;
 mod operate;
@@ -51,11 +54,16 @@ use std::process::ExitCode as ProcessExit;
 use pinfold_proto::ExitCode;
 use pinfold_proto::wire::Verb;
 
-use crate::args::{Cli, Command};
+use crate::args::{AdminCommand, Cli, Command};
 use pinfold_client::Dial;
 use pinfold_client::Failure;
 
 fn main() -> ProcessExit {
+    match complete::answered() {
+        Ok(false) => {}
+        Ok(true) => return ProcessExit::SUCCESS,
+        Err(error) => return misused(&error),
+    }
     let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(error) => return misused(&error),
@@ -104,16 +112,12 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Batch(args) => return batch::batch(dial, &args),
         Command::Make(args) => return make::make(dial, &args),
         Command::Adopt(args) => adopt::adopt(&dial, &args)?,
-        Command::Wlm(args) => return wlm::wlm(&dial, &args),
         Command::Wait(args) => return control::wait(&dial, &args),
         Command::Status(args) => show::status(&dial, &args)?,
         Command::Why(args) => show::why(&dial, &args)?,
         Command::Log(args) => log::log(&dial, &args)?,
         Command::Report(args) => show::report(&dial, &args)?,
         Command::Export(args) => show::export(&dial, &args)?,
-        Command::Backup(args) => store::backup(&dial, &args)?,
-        Command::Restore(args) => store::restore(&dial, &args)?,
-        Command::Check(args) => store::check(&dial, &args)?,
         Command::Plot(args) => show::plot(&dial, &args)?,
         Command::Top(args) => top::top(&dial, &args)?,
         Command::Ps(args) => ps::ps(&dial, &args)?,
@@ -126,12 +130,8 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
             let job = std::slice::from_ref(&args.job);
             args.verbs().into_iter().try_for_each(|verb| control::each(&dial, job, verb))?;
         }
-        Command::Drain => operate::drain(&dial, true)?,
-        Command::Undrain => operate::drain(&dial, false)?,
         Command::SetAside(args) => sets::set_aside(&dial, &args)?,
         Command::Sets(args) => sets::sets(&dial, args.json)?,
-        Command::Keepers(args) => keepers::keepers(&dial, args.json)?,
-        Command::Audit(args) => operate::audit(&dial, &args)?,
         Command::Config(args) => control::config(&dial, args.verb)?,
         Command::Topology(args) => topology::topology(&args)?,
         Command::Map(args) => map::map(&dial, &args)?,
@@ -139,14 +139,30 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Squeeze(args) => squeeze::squeeze(&dial, &args)?,
         Command::Layout(args) => layout::layout(&args)?,
         Command::Sim(args) => sim::sim(&dial, &args)?,
-        Command::Replay(args) => return replay::replay(&args),
         Command::Hub(args) => hub::hub(&dial, &args)?,
         Command::Slurm(args) => return Err(slurm::slurm(cli.reach.socket.as_deref(), &args)),
         Command::Host(args) => readings::host(&dial, &args)?,
+        Command::Admin(args) => return administer(&dial, args.command),
+        Command::Direct(command) => return administer(&dial, command),
         Command::Doctor(args) => host::doctor(&dial, args.json)?,
-        Command::Rescue(args) => host::rescue(&args)?,
-        Command::Completions { shell } => host::completions(shell)?,
-        Command::Man { dir } => host::manual(&dir)?,
+    }
+    Ok(ProcessExit::SUCCESS)
+}
+
+fn administer(dial: &Dial, command: AdminCommand) -> Result<ProcessExit, Failure> {
+    match command {
+        AdminCommand::Backup(args) => store::backup(dial, &args)?,
+        AdminCommand::Restore(args) => store::restore(dial, &args)?,
+        AdminCommand::Check(args) => store::check(dial, &args)?,
+        AdminCommand::Drain => operate::drain(dial, true)?,
+        AdminCommand::Undrain => operate::drain(dial, false)?,
+        AdminCommand::Keepers(args) => keepers::keepers(dial, args.json)?,
+        AdminCommand::Audit(args) => operate::audit(dial, &args)?,
+        AdminCommand::Rescue(args) => host::rescue(&args)?,
+        AdminCommand::Replay(args) => return replay::replay(&args),
+        AdminCommand::Wlm(args) => return wlm::wlm(dial, &args),
+        AdminCommand::Completions { shell } => complete::script(shell)?,
+        AdminCommand::Man { dir } => manual::manual(&dir)?,
     }
     Ok(ProcessExit::SUCCESS)
 }

@@ -84,7 +84,7 @@ pub(crate) fn make(dial: Dial, args: &MakeArgs) -> Result<ProcessExit, Failure> 
         return within_a_job(dial, tool, most, &build);
     }
     let mut client = match dial.connect() {
-        Err(failure) if build.fallback && failure.code == ExitCode::NoDaemon => {
+        Err(failure) if build.fallback && failure.without_daemon => {
             return within_a_job(dial, tool, most, &build);
         }
         client => client?,

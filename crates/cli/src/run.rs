@@ -24,11 +24,11 @@ use pinfold_client::Failure;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RunArgs {
-    #[command(flatten)]
-    pub options: JobOptions,
     /// If no daemon can be had, run the command unmanaged
     #[arg(long)]
     pub fallback: bool,
+    #[command(flatten)]
+    pub options: JobOptions,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
@@ -104,7 +104,7 @@ pub(crate) fn in_foreground(
     };
     let kept = kept.and_then(|()| plan.keeper(dial, PASSED_ON, 1, early.then_some(TICKET)));
     let (mut keeper, welcome) = match kept {
-        Err(failure) if args.fallback && failure.code == ExitCode::NoDaemon => {
+        Err(failure) if args.fallback && failure.without_daemon => {
             say(&format!("{failure}; the command runs unmanaged (--fallback)"));
             return Err(in_place(&mut plan, args));
         }

@@ -18,7 +18,7 @@ pub(crate) struct SetAsideArgs {
     #[arg(value_name = "NAME", required_unless_present = "idle", conflicts_with = "idle")]
     pub name: Option<String>,
     /// These PUs, as a kernel list
-    #[arg(long, value_name = "SET", required_unless_present_any = ["cores", "remove"],
+    #[arg(long, value_name = "CPUSET", required_unless_present_any = ["cores", "remove"],
           conflicts_with_all = ["cores", "remove"])]
     pub cpus: Option<String>,
     /// So many whole cores, close together

@@ -13,6 +13,7 @@ use pinfold_client::Failure;
 
 mod ask;
 mod export;
+mod fields;
 mod filter;
 mod plot;
 mod reports;
@@ -22,7 +23,7 @@ pub(crate) use ask::each;
 pub(crate) use export::{ExportArgs, ExportWhat, Written, export};
 pub(crate) use plot::{Drawing, Picture, PlotArgs, drawings, picture_kind, plot, show as show_drawings};
 pub(crate) use reports::{GroupBy, ReportArgs, Which, report};
-pub(crate) use status::{StatusArgs, WhyArgs, status, why};
+pub(crate) use status::{StatusArgs, WhyArgs, say_why, status, why};
 
 use export::ToSheet;
 

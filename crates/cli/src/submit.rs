@@ -33,8 +33,6 @@ use files::{Files, Names};
 
 #[derive(Debug, Args)]
 pub(crate) struct SubmitArgs {
-    #[command(flatten)]
-    pub options: JobOptions,
     /// Hand it over once for each of these indexes, 0-15, 1,3,7 or 0-30:5, with %4 behind them at most 4 at once; each
     /// has its own in PINFOLD_ARRAY_INDEX
     #[arg(short, long, value_name = "INDEXES[%N]")]
@@ -49,6 +47,8 @@ pub(crate) struct SubmitArgs {
     /// Print one JSON object instead of the bare number
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub options: JobOptions,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,

@@ -80,6 +80,17 @@ impl Terminal {
         Ok(Some(self.typed.pop_front().unwrap_or(Key::Quit)))
     }
 
+    /// Asks at the foot of the screen; whether the next key is `y`.
+    pub(crate) fn confirm(&mut self, question: &str) -> Result<bool, Failure> {
+        self.write(&format!("\x1b[{};1H\x1b[K{question}", rows()))?;
+        let key = loop {
+            if let Some(key) = self.key(Duration::from_secs(3600))? {
+                break key;
+            }
+        };
+        Ok(matches!(key, Key::Sign('y' | 'Y')))
+    }
+
     /// A line typed at the foot of the screen; `None`: it was given up (Escape, Ctrl-C). Keys stay with this process
     /// meanwhile: an interrupt must not leave the terminal as it is now.
     pub(crate) fn line(&mut self, prompt: &str) -> Result<Option<String>, Failure> {

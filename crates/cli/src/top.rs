@@ -1,27 +1,29 @@
 //! `pinfold top`: views from the daemon, again and again, of now or of a moment in the past.
 //!
 //! The daemon is asked what the screen shows, the screen is drawn by `profile`, the terminal is `terminal`'s; here is
-//! what keys do. Owner of state: [`Watch`].
+//! what keys do: [`act`] has those that change a job, [`cores`] how busy the cores are. Owner of state: [`Watch`].
+
+mod act;
+mod cores;
 
 use std::io::{self, IsTerminal};
-use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use pinfold_profile::report::{self, CoreUse, Screen, Sort};
-use pinfold_proto::JobState;
+use pinfold_profile::report::{self, CoreUse, Load, Screen, Sort};
 use pinfold_proto::quantity::parse_duration;
 use pinfold_proto::view::{MapView, ReportView, StatusView};
-use pinfold_proto::wire::{Reply, Request, Select};
-use pinfold_sys::discover;
-use pinfold_sys::procfs::{HostCpu, Proc};
-use pinfold_topo::CpuSet;
+use pinfold_proto::wire::{Reply, Request, Select, Verb};
+use pinfold_proto::{ExitCode, JobState};
 
 use crate::run::say;
-use crate::show::{colours, is_dumb, moment, print_json, print_text, rows, screen, width};
+use crate::show::{colours, is_dumb, moment, print_json, print_text, rows, say_why, screen, width};
 use crate::terminal::{Key, Terminal};
 use pinfold_client::Failure;
 use pinfold_client::{Client, Dial, unexpected};
+
+use act::Act;
+use cores::Cores;
 
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
@@ -42,6 +44,9 @@ pub(crate) struct TopArgs {
     pub json: bool,
 }
 
+/// How many jobs that wait are asked about at each look; the screen has few lines, and the next look comes soon.
+const WHY_MAX: usize = 20;
+
 /// Where what is shown comes from.
 pub(crate) trait Told {
     /// The host, now or at an earlier moment.
@@ -53,13 +58,20 @@ pub(crate) trait Told {
     /// A job with its processes.
     fn job(&mut self, job: u64) -> Result<Option<ReportView>, Failure>;
 
+    /// Does this to a job; gives what the daemon remarks.
+    fn control(&mut self, job: u64, verb: Verb) -> Result<Option<String>, Failure>;
+
     /// Whether it is this host, of which cores, processes and earlier moments are known.
     fn is_here(&self) -> bool;
 }
 
 impl Told for Client {
     fn status(&mut self, at_us: Option<u64>) -> Result<StatusView, Failure> {
-        status(self, at_us)
+        let mut view = status(self, at_us)?;
+        if at_us.is_none() {
+            say_why(self, &mut view.jobs, WHY_MAX)?;
+        }
+        Ok(view)
     }
 
     fn map(&mut self) -> Result<MapView, Failure> {
@@ -71,6 +83,14 @@ impl Told for Client {
 
     fn job(&mut self, job: u64) -> Result<Option<ReportView>, Failure> {
         Ok(processes(self, vec![job])?.pop())
+    }
+
+    fn control(&mut self, job: u64, verb: Verb) -> Result<Option<String>, Failure> {
+        match self.ask(&Request::Control { job, verb })? {
+            Reply::Done => Ok(None),
+            Reply::Noted { note } => Ok(Some(note)),
+            other => Err(unexpected(&other)),
+        }
     }
 
     fn is_here(&self) -> bool {
@@ -115,8 +135,13 @@ pub(crate) fn watch(told: Box<dyn Told + '_>, args: &TopArgs) -> Result<(), Fail
     watch.showing = if args.cores { Showing::Cores } else { Showing::Jobs };
     loop {
         (watch.screen.width, watch.screen.height) = screen();
-        terminal.draw(&watch.lines()?)?;
-        match terminal.key(watch.interval)? {
+        let lines = watch.lines()?;
+        terminal.draw(&report::with_said(lines, &watch.screen))?;
+        let key = terminal.key(watch.interval)?;
+        if key.is_some() {
+            watch.screen.said.clear();
+        }
+        match key {
             None if watch.at_us.is_none() => watch.look()?,
             None => {}
             Some(Key::Quit) => return Ok(()),
@@ -125,6 +150,7 @@ pub(crate) fn watch(told: Box<dyn Told + '_>, args: &TopArgs) -> Result<(), Fail
                     watch.screen.filter = filter;
                 }
             }
+            Some(Key::Sign(sign @ ('s' | 'x' | '+' | '-'))) => watch.change(sign, &mut terminal)?,
             Some(key) if watch.typed(key)? => return Ok(()),
             Some(_) => {}
         }
@@ -138,6 +164,8 @@ enum Showing {
     Cores,
     /// The processes of a job.
     Inside(u64),
+    /// What keys do.
+    Help,
 }
 
 /// What is watched, and how.
@@ -146,16 +174,15 @@ struct Watch<'a> {
     interval: Duration,
     screen: Screen,
     showing: Showing,
+    /// What the help is shown over.
+    behind: Showing,
     /// The mark on the jobs, while something else is shown.
     marked: usize,
     /// The moment that is shown; `None`: now.
     at_us: Option<u64>,
     now: StatusView,
     before: Option<StatusView>,
-    /// Times of the PUs at the last two looks.
-    pus: (Option<HostCpu>, Option<HostCpu>),
-    /// The PUs of each core, once that was asked.
-    cores: Option<Vec<CpuSet>>,
+    cores: Cores,
 }
 
 impl<'a> Watch<'a> {
@@ -166,12 +193,12 @@ impl<'a> Watch<'a> {
             interval,
             screen,
             showing: Showing::Jobs,
+            behind: Showing::Jobs,
             marked: 0,
             at_us,
             now: nothing(),
             before: None,
-            pus: (None, None),
-            cores: None,
+            cores: Cores::default(),
         }
     }
 
@@ -180,11 +207,18 @@ impl<'a> Watch<'a> {
         let now = self.told.status(self.at_us)?;
         let before = std::mem::replace(&mut self.now, now);
         self.before = Some(before).filter(|before| self.at_us.is_none() && !before.host.is_empty());
-        if !self.told.is_here() {
+        self.screen.load = Load::default();
+        if !self.told.is_here() || self.at_us.is_some() {
             return Ok(());
         }
-        let times = Proc::open(Path::new("/proc")).ok().and_then(|proc| proc.host_cpu().ok());
-        self.pus = (self.pus.1.take(), times);
+        if !self.cores.is_known()
+            && let Ok(map) = self.told.map()
+        {
+            // Where the machine cannot be read there are no meters; the view of the cores says why.
+            let _ = self.cores.learn(&map);
+        }
+        self.cores.look(&self.now);
+        self.screen.load = self.cores.load();
         Ok(())
     }
 
@@ -195,6 +229,7 @@ impl<'a> Watch<'a> {
                 let cores = self.core_uses()?;
                 Ok(report::cores_frame(&self.now, &cores, &self.screen))
             }
+            Showing::Help => Ok(report::help_frame(&self.screen)),
             Showing::Inside(job) => {
                 let view = self.told.job(job)?;
                 let at_s = self.now.at_s;
@@ -212,6 +247,13 @@ impl<'a> Watch<'a> {
             return Ok(false);
         }
         match key {
+            Key::Sign('?' | 'h') if self.showing != Showing::Help => {
+                self.behind = self.showing;
+                self.show(Showing::Help);
+            }
+            Key::Sign('q' | '?' | 'h') | Key::Escape if self.showing == Showing::Help => {
+                self.show(self.behind)
+            }
             Key::Sign('q') | Key::Escape if self.showing == Showing::Jobs => return Ok(key != Key::Escape),
             Key::Sign('q') | Key::Escape => self.show(Showing::Jobs),
             Key::Sign('v') if self.showing == Showing::Cores => self.show(Showing::Jobs),
@@ -266,9 +308,39 @@ impl<'a> Watch<'a> {
         let most = match self.showing {
             Showing::Jobs => report::shown(&self.now, self.before.as_ref(), &self.screen).len(),
             // What is scrolled too far stays at its end.
-            Showing::Cores | Showing::Inside(_) => usize::from(u16::MAX),
+            Showing::Cores | Showing::Inside(_) | Showing::Help => usize::from(u16::MAX),
         };
         self.screen.selected = to(self.screen.selected).min(most.saturating_sub(1));
+    }
+
+    /// Asks whether to change the marked job, and does.
+    fn change(&mut self, sign: char, terminal: &mut Terminal) -> Result<(), Failure> {
+        self.screen.said = match self.wished(sign) {
+            Err(why) => why,
+            Ok(act) if !terminal.confirm(&format!("{}? y/n ", act.question))? => {
+                "nothing was changed".to_owned()
+            }
+            Ok(act) => match self.told.control(act.job, act.verb) {
+                Ok(note) => note.unwrap_or(act.done),
+                Err(failure) if failure.code == ExitCode::NoDaemon => return Err(failure),
+                Err(failure) => failure.message,
+            },
+        };
+        self.look()
+    }
+
+    fn wished(&self, sign: char) -> Result<Act, String> {
+        if self.at_us.is_some() {
+            return Err("this moment is over: l shows the jobs as they are now".to_owned());
+        }
+        let job = match self.showing {
+            Showing::Jobs => report::shown(&self.now, self.before.as_ref(), &self.screen)
+                .get(self.screen.selected)
+                .copied(),
+            Showing::Inside(job) => self.now.jobs.iter().find(|one| one.job == job),
+            Showing::Cores | Showing::Help => None,
+        };
+        Act::of(sign, job.ok_or("no job is marked: q shows the jobs, up and down mark one")?)
     }
 
     /// To an earlier or later moment; what is not over yet is now.
@@ -284,44 +356,12 @@ impl<'a> Watch<'a> {
 
     /// The cores and who is on them.
     fn core_uses(&mut self) -> Result<Vec<CoreUse>, Failure> {
-        let map = if self.cores.is_none() || self.at_us.is_none() { Some(self.told.map()?) } else { None };
-        if let Some(map) = map.as_ref().filter(|_| self.cores.is_none()) {
-            self.cores = Some(cores(map)?);
+        let now = self.at_us.is_none();
+        let map = if now || !self.cores.is_known() { Some(self.told.map()?) } else { None };
+        if let Some(map) = map.as_ref().filter(|_| !self.cores.is_known()) {
+            self.cores.learn(map)?;
         }
-        let bound = |job: &pinfold_proto::view::JobView| {
-            let cpus = job.cpus.as_deref().and_then(|text| text.parse::<CpuSet>().ok())?;
-            (job.state == JobState::Running).then_some((job.job, cpus))
-        };
-        let jobs: Vec<(u64, CpuSet)> = self.now.jobs.iter().filter_map(bound).collect();
-        let others: Vec<CpuSet> = map
-            .iter()
-            .flat_map(|map| &map.sets)
-            .filter(|set| set.job.is_none() && self.at_us.is_none())
-            .filter_map(|set| set.cpus.parse().ok())
-            .collect();
-        let on = |core: &CpuSet, cpus: &CpuSet| cpus.is_empty() || !cpus.is_disjoint(core);
-        let one = |core: &CpuSet| CoreUse {
-            cpus: core.to_string(),
-            busy: self.busy(core).filter(|_| self.at_us.is_none()),
-            jobs: jobs.iter().filter(|(_, cpus)| on(core, cpus)).map(|(job, _)| *job).collect(),
-            others: others.iter().filter(|cpus| on(core, cpus)).count(),
-        };
-        Ok(self.cores.iter().flatten().map(one).collect())
-    }
-
-    /// The part of the time between the last two looks that the busiest PU of a core was busy.
-    fn busy(&self, core: &CpuSet) -> Option<f64> {
-        let (before, now) = (self.pus.0.as_ref()?, self.pus.1.as_ref()?);
-        let part = |pu| {
-            let of = |times: &HostCpu| times.pus.iter().find(|one| one.pu == pu).copied();
-            let (before, now) = (of(before)?, of(now)?);
-            let busy = now.busy_ticks.saturating_sub(before.busy_ticks);
-            let rest = (now.idle_ticks + now.iowait_ticks + now.steal_ticks)
-                .saturating_sub(before.idle_ticks + before.iowait_ticks + before.steal_ticks);
-            let ticks = |count: u64| u32::try_from(count).map_or(f64::from(u32::MAX), f64::from);
-            (busy + rest > 0).then(|| ticks(busy) / ticks(busy + rest))
-        };
-        core.iter().filter_map(part).reduce(f64::max)
+        Ok(self.cores.uses(&self.now, map.as_ref().filter(|_| now)))
     }
 }
 
@@ -348,18 +388,6 @@ fn nothing() -> StatusView {
         jobs: Vec::new(),
         warnings: Vec::new(),
     }
-}
-
-/// The PUs of each core that jobs may use.
-fn cores(map: &MapView) -> Result<Vec<CpuSet>, Failure> {
-    let cpus: CpuSet = map.cpus.parse().unwrap_or_default();
-    let topology = discover::host_within(&cpus)
-        .map_err(|error| Failure::doing("failed to read the topology", &error))?;
-    let mut cores: std::collections::BTreeMap<u32, Vec<_>> = std::collections::BTreeMap::new();
-    for pu in topology.pus().iter().filter(|pu| pu.usable) {
-        cores.entry(pu.core).or_default().push(pu.os);
-    }
-    Ok(cores.into_values().map(|pus| pus.into_iter().collect()).collect())
 }
 
 pub(crate) fn status(client: &mut Client, at_us: Option<u64>) -> Result<StatusView, Failure> {

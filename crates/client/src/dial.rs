@@ -212,7 +212,7 @@ impl Dial {
         if said.trim() == "ready" {
             return Ok(());
         }
-        let _ = child.wait();
+        let ended = child.wait();
         // Another that was first may take as long to be ready as this one was given.
         let patience = if said.contains(paths::OCCUPIED) { READY_MAX } else { Duration::from_secs(2) };
         let deadline = Instant::now() + patience;
@@ -222,11 +222,17 @@ impl Dial {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        Err(no(format!(
+        // Its configuration is wrong: the user's own file, above all.
+        let code = match ended.ok().and_then(|status| status.code()) {
+            Some(code) if code == i32::from(ExitCode::Usage.code()) => ExitCode::Usage,
+            _ => ExitCode::NoDaemon,
+        };
+        let text = format!(
             "no daemon on {} and the one started gave up: {}",
             self.places.socket.display(),
             if said.trim().is_empty() { "it said nothing" } else { said.trim() }
-        )))
+        );
+        Err(Failure::without_daemon(code, text))
     }
 }
 

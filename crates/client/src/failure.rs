@@ -12,17 +12,19 @@ pub struct Failure {
     pub code: ExitCode,
     /// What went wrong, down to the cause.
     pub message: String,
+    /// Whether no daemon could be had, for whatever reason.
+    pub without_daemon: bool,
 }
 
 impl Failure {
     /// A failure in these words.
     pub fn new(code: ExitCode, message: impl fmt::Display) -> Self {
-        Self { code, message: message.to_string() }
+        Self { code, message: message.to_string(), without_daemon: code == ExitCode::NoDaemon }
     }
 
     /// A failure of the daemon's own word.
     pub fn refused(code: ErrorCode, message: String) -> Self {
-        Self { code: code.into(), message }
+        Self { code: code.into(), message, without_daemon: false }
     }
 
     /// A failure while doing `what`, with the chain of its causes.
@@ -33,7 +35,12 @@ impl Failure {
             message.push_str(&format!(": {cause}"));
             next = cause.source();
         }
-        Self { code: ExitCode::Failed, message }
+        Self { code: ExitCode::Failed, message, without_daemon: false }
+    }
+
+    /// No daemon could be had, which is the fault of what `code` says.
+    pub fn without_daemon(code: ExitCode, message: impl fmt::Display) -> Self {
+        Self { without_daemon: true, ..Self::new(code, message) }
     }
 }
 

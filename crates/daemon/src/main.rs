@@ -25,6 +25,7 @@ use pinfold_sys::own;
 use pinfold_sys::signals::{SIGHUP, SIGINT, SIGTERM, Signals};
 
 use crate::clients::doctor;
+use crate::core::manual;
 use crate::core::options::{Configured, Options};
 use crate::host::guard::{Guard, Scene};
 use crate::reactor::Daemon;
@@ -33,6 +34,12 @@ use crate::store::state_dir::StateDir;
 fn main() -> ExitCode {
     let options = Options::parse();
     start_log(&options);
+    if let Some(dir) = &options.manual {
+        return match manual::write(dir) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => give_up(&options, &error, 1),
+        };
+    }
     let configured = match options.configured() {
         Ok(configured) => configured,
         Err(error) => return give_up(&options, &error, 2),

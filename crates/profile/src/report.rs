@@ -31,7 +31,8 @@ pub use resources::{resource_lines, resources_in_use};
 pub use summary::{By, notes, summary, write_summary};
 pub use table::{Align, Cell, Column, Table, plain};
 pub use top::{
-    CoreUse, HostProcess, Screen, Sort, cores_frame, frame, process_frame, shown, write_ps, write_ps_all,
+    CoreUse, HostProcess, Load, Past, Screen, Sort, cores_frame, frame, help_frame, process_frame, shown,
+    with_said, write_ps, write_ps_all,
 };
 pub use units::{clock_utc, date_utc, duration, parse_date_utc, size};
 

@@ -21,6 +21,7 @@ use crate::quantity::show_size;
 
 use value::Value;
 
+pub use hint::hint;
 pub use projects::{PROJECT_KEYS, Project, Projects};
 pub use resources::Resources;
 
@@ -561,7 +562,7 @@ impl Config {
             return Err(ConfigError::Unknown {
                 place: place.to_owned(),
                 key: name.to_owned(),
-                hint: hint::hint(name),
+                hint: hint(name),
             });
         };
         let done = match key.name {

@@ -9,8 +9,6 @@ use crate::job::JobOptions;
 
 #[derive(Debug, Args)]
 pub(crate) struct BatchArgs {
-    #[command(flatten)]
-    pub options: JobOptions,
     /// At most N lines at once [default: as many as the host has slots for]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: Option<u32>,
@@ -24,9 +22,12 @@ pub(crate) struct BatchArgs {
     /// Print the output of a line as a whole, each line of it after the argument (or the command) and a tab
     #[arg(long, conflicts_with = "ungroup")]
     pub tag: bool,
-    /// Let the lines write as they run. Otherwise, on a terminal, the output of each is printed as a whole when it ends
+    /// Let the lines write as they run. Otherwise the output of each is printed as a whole when it ends
     #[arg(short, long)]
     pub ungroup: bool,
+    /// Print the outputs in the order of the lines, whichever ends first
+    #[arg(short, long, conflicts_with_all = ["ungroup", "output"])]
+    pub keep_order: bool,
     /// Write a line into FILE for each that ends, in GNU parallel's columns
     #[arg(long, value_name = "FILE")]
     pub joblog: Option<PathBuf>,
@@ -44,7 +45,7 @@ pub(crate) struct BatchArgs {
     #[arg(long, value_name = "now|soon,fail=N")]
     pub halt: Option<Halt>,
     /// Print the commands and run none
-    #[arg(long)]
+    #[arg(long, alias = "dryrun")]
     pub dry_run: bool,
     /// Show no progress
     #[arg(short, long)]
@@ -56,6 +57,8 @@ pub(crate) struct BatchArgs {
     /// Take the arguments of COMMAND from this file, one a line; may be given again for {2} and so on; - for standard input
     #[arg(short, long, value_name = "FILE")]
     pub arg_file: Vec<PathBuf>,
+    #[command(flatten)]
+    pub options: JobOptions,
     /// A file of shell commands, one a line (blank lines and those that begin with # are skipped); - for standard input.
     /// With ::: or -a a command that is run once for each argument, which stands for {}, {.} without its ending, {/}
     /// without its directory, {//} for its directory, {#} for its number; {1} and {2} with several :::

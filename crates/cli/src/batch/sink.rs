@@ -4,8 +4,9 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, BufRead, BufReader, IsTerminal, Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -13,10 +14,21 @@ use pinfold_sys::spawn::ResolveError;
 
 use super::args::BatchArgs;
 use super::lines::Lines;
+use super::ordered::Ordered;
 use crate::launch::Outputs;
 use crate::output::{self, Named};
 use crate::submit::files;
 use pinfold_client::Failure;
+
+/// Whether standard output or standard error goes somewhere: to keep apart what is thrown away costs each line two files.
+pub(super) fn is_seen() -> bool {
+    let goes = |stream: BorrowedFd<'_>, on_terminal: bool| {
+        let found = stream.try_clone_to_owned().and_then(|copy| File::from(copy).metadata());
+        found.is_ok_and(|found| on_terminal || !found.file_type().is_char_device())
+    };
+    let (out, err) = (io::stdout(), io::stderr());
+    goes(out.as_fd(), out.is_terminal()) || goes(err.as_fd(), err.is_terminal())
+}
 
 /// See the module's page.
 #[derive(Clone)]
@@ -26,12 +38,18 @@ pub(super) enum Sink {
     /// To files in this directory.
     Files(Rc<Path>),
     /// Kept until they end.
-    Grouped { kept: Rc<RefCell<BTreeMap<u64, [File; 2]>>>, tagged: bool, to_err: bool },
+    Grouped {
+        kept: Rc<RefCell<BTreeMap<u64, [File; 2]>>>,
+        tagged: bool,
+        to_err: bool,
+        /// In the order of the lines, not in that of their ends.
+        ordered: Option<Rc<RefCell<Ordered>>>,
+    },
 }
 
 impl Sink {
-    /// What the options ask for; `on_terminal`: somebody looks at the streams.
-    pub(super) fn of(args: &BatchArgs, on_terminal: bool) -> Result<Self, Failure> {
+    /// What the options ask for; `seen`: standard output or standard error goes somewhere.
+    pub(super) fn of(args: &BatchArgs, seen: bool) -> Result<Self, Failure> {
         // JSON alone goes to standard output.
         let to_err = matches!(args.json, Some(None));
         if let Some(directory) = &args.output {
@@ -40,10 +58,21 @@ impl Sink {
             made.map_err(|error| Failure::doing(what(), &error))?;
             return Ok(Self::Files(directory.as_path().into()));
         }
-        if args.tag || (on_terminal && !args.ungroup) {
-            return Ok(Self::Grouped { kept: Rc::default(), tagged: args.tag, to_err });
+        if args.tag || args.keep_order || (seen && !args.ungroup) {
+            return Ok(Self::Grouped { kept: Rc::default(), tagged: args.tag, to_err, ordered: None });
         }
         Ok(Self::Through(to_err))
+    }
+
+    /// Prints outputs in the order of these lines, from now on.
+    pub(super) fn keep_order(&mut self, tickets: Vec<u64>) -> Result<(), Failure> {
+        if let Self::Grouped { ordered, .. } = self {
+            let made = Ordered::new(tickets);
+            let made =
+                made.map_err(|error| Failure::doing("--keep-order: a file to keep output in", &error))?;
+            *ordered = Some(Rc::new(RefCell::new(made)));
+        }
+        Ok(())
     }
 
     /// Whether what lines write may come between other words on a terminal.
@@ -105,26 +134,53 @@ impl Sink {
 
     /// Whether something is to be printed of a line that ended.
     pub(super) fn holds(&self, ticket: u64) -> bool {
-        matches!(self, Self::Grouped { kept, .. } if kept.borrow().contains_key(&ticket))
+        matches!(self, Self::Grouped { kept, ordered, .. } if ordered.is_some() || kept.borrow().contains_key(&ticket))
     }
 
-    /// Prints what was kept of a line that ended.
+    /// Prints what was kept of a line that ended, or keeps it on until it is its turn.
     pub(super) fn print(&self, ticket: u64, lines: &Lines) -> io::Result<()> {
-        let Self::Grouped { kept, tagged, to_err } = self else { return Ok(()) };
-        let Some([out, err]) = kept.borrow_mut().remove(&ticket) else { return Ok(()) };
-        let tag = tagged.then(|| lines.tag(usize::try_from(ticket).unwrap_or(usize::MAX)));
-        if *to_err {
-            copy(out, tag, &mut io::stderr().lock())?;
-        } else {
-            copy(out, tag, &mut io::stdout().lock())?;
+        let Self::Grouped { kept, tagged, to_err, ordered } = self else { return Ok(()) };
+        let outputs = kept.borrow_mut().remove(&ticket);
+        if let Some(ordered) = ordered {
+            ordered.borrow_mut().over(ticket, outputs)?;
+            return self.print_due(lines, false);
         }
+        let Some([mut out, mut err]) = outputs else { return Ok(()) };
+        out.seek(SeekFrom::Start(0))?;
+        err.seek(SeekFrom::Start(0))?;
+        let tag = tagged.then(|| tag(lines, ticket));
+        copy_out(out, tag, *to_err)?;
         copy(err, tag, &mut io::stderr().lock())
+    }
+
+    /// Prints the lines whose turn it is; `rest`: all that are left.
+    pub(super) fn print_due(&self, lines: &Lines, rest: bool) -> io::Result<()> {
+        let Self::Grouped { ordered: Some(ordered), tagged, to_err, .. } = self else { return Ok(()) };
+        let mut ordered = ordered.borrow_mut();
+        while let Some((ticket, places)) = ordered.next(rest) {
+            let Some([out, err]) = places else { continue };
+            let tag = tagged.then(|| tag(lines, ticket));
+            copy_out(ordered.read(out)?, tag, *to_err)?;
+            copy(ordered.read(err)?, tag, &mut io::stderr().lock())?;
+        }
+        ordered.tidy()
     }
 }
 
-/// Copies a file, each line of it behind the tag.
-fn copy(mut from: File, tag: Option<&[u8]>, to: &mut impl Write) -> io::Result<()> {
-    from.seek(SeekFrom::Start(0))?;
+fn tag(lines: &Lines, ticket: u64) -> &[u8] {
+    lines.tag(usize::try_from(ticket).unwrap_or(usize::MAX))
+}
+
+/// To standard output, unless that is another's.
+fn copy_out(from: impl Read, tag: Option<&[u8]>, to_err: bool) -> io::Result<()> {
+    match to_err {
+        true => copy(from, tag, &mut io::stderr().lock()),
+        false => copy(from, tag, &mut io::stdout().lock()),
+    }
+}
+
+/// Copies what is read, each line of it behind the tag.
+fn copy(mut from: impl Read, tag: Option<&[u8]>, to: &mut impl Write) -> io::Result<()> {
     let Some(tag) = tag else {
         io::copy(&mut from, to)?;
         return to.flush();

@@ -5,6 +5,7 @@ use pinfold_hubwire::bundle::HostReport;
 use pinfold_profile::export;
 use pinfold_proto::ExitCode;
 use pinfold_proto::view::{MapView, ReportView, StatusView};
+use pinfold_proto::wire::Verb;
 
 use super::ask::{Elsewhere, Wanted, hosts};
 use super::identity::{Hub, hub};
@@ -43,6 +44,10 @@ impl Told for Far<'_> {
 
     fn job(&mut self, _: u64) -> Result<Option<ReportView>, Failure> {
         Err(wrong(HERE_ONLY))
+    }
+
+    fn control(&mut self, _: u64, _: Verb) -> Result<Option<String>, Failure> {
+        Err(wrong("jobs are changed on their own host: the hub only tells of them"))
     }
 
     fn is_here(&self) -> bool {

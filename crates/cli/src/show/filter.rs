@@ -6,8 +6,10 @@ use clap::Args;
 use pinfold_profile::report::plain;
 use pinfold_proto::ExitCode;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::fields;
 use pinfold_client::Failure;
 
 #[derive(Debug, Clone, Default, Args)]
@@ -39,21 +41,34 @@ pub(crate) struct Filter {
 
 impl Filter {
     /// Those that are asked for, in order.
-    pub(crate) fn apply<T: Serialize>(&self, jobs: Vec<T>) -> Result<Vec<T>, Failure> {
+    pub(crate) fn apply<T: Serialize + DeserializeOwned>(&self, jobs: Vec<T>) -> Result<Vec<T>, Failure> {
+        self.check(jobs.first())?;
         let mut kept: Vec<(Map<String, Value>, T)> =
             jobs.into_iter().map(|job| (keys_of(&job), job)).filter(|(keys, _)| self.keeps(keys)).collect();
         if let Some(key) = &self.sort {
             let (key, down) = key.strip_prefix('-').map_or((key.as_str(), false), |key| (key, true));
-            if let Some((keys, _)) = kept.first() {
-                known(keys, "--sort", key)?;
-            }
             kept.sort_by(|(one, _), (other, _)| {
-                let order = compare(&one[key], &other[key]);
+                let order = compare(value(one, key), value(other, key));
                 if down { order.reverse() } else { order }
             });
         }
         kept.truncate(self.limit.unwrap_or(usize::MAX));
         Ok(kept.into_iter().map(|(_, job)| job).collect())
+    }
+
+    /// Whether the keys that are named are keys of such jobs, be there any or not.
+    fn check<T: Serialize + DeserializeOwned>(&self, first: Option<&T>) -> Result<(), Failure> {
+        let mut fields: Vec<&str> = fields::of::<T>().to_vec();
+        // One that is put together of several tells its keys by its values alone.
+        let first = first.map(keys_of).filter(|_| fields.is_empty());
+        fields.extend(first.iter().flat_map(|keys| keys.keys().map(String::as_str)));
+        if fields.is_empty() {
+            return Ok(());
+        }
+        let sort = self.sort.iter().map(|key| ("--sort", key.strip_prefix('-').unwrap_or(key)));
+        let columns = self.columns.iter().map(|key| ("--columns", key.as_str()));
+        let mut unknown = sort.chain(columns).filter(|(_, key)| !fields.contains(key));
+        unknown.next().map_or(Ok(()), |(option, key)| Err(no_key(option, key, &fields)))
     }
 
     fn keeps(&self, keys: &Map<String, Value>) -> bool {
@@ -65,12 +80,12 @@ impl Filter {
     }
 
     /// A table of the keys that are asked for.
-    pub(crate) fn table<T: Serialize>(&self, jobs: &[T]) -> Result<String, Failure> {
+    pub(crate) fn table<T: Serialize + DeserializeOwned>(&self, jobs: &[T]) -> Result<String, Failure> {
+        self.check(jobs.first())?;
         let mut rows: Vec<Vec<String>> = vec![self.columns.iter().map(|key| key.to_uppercase()).collect()];
         for job in jobs {
             let keys = keys_of(job);
-            let cell = |key: &String| known(&keys, "--columns", key).map(|()| shown(&keys[key]));
-            rows.push(self.columns.iter().map(cell).collect::<Result<_, _>>()?);
+            rows.push(self.columns.iter().map(|key| shown(value(&keys, key))).collect());
         }
         let widths: Vec<usize> = (0..self.columns.len())
             .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
@@ -90,15 +105,16 @@ fn keys_of<T: Serialize>(job: &T) -> Map<String, Value> {
     }
 }
 
-fn known(keys: &Map<String, Value>, option: &str, key: &str) -> Result<(), Failure> {
-    if keys.contains_key(key) {
-        return Ok(());
-    }
-    let all: Vec<&str> = keys.keys().map(String::as_str).collect();
-    Err(Failure::new(
+/// The value of a key; one that is left out where there is nothing to say is as absent.
+fn value<'a>(keys: &'a Map<String, Value>, key: &str) -> &'a Value {
+    keys.get(key).unwrap_or(&Value::Null)
+}
+
+fn no_key(option: &str, key: &str, fields: &[&str]) -> Failure {
+    Failure::new(
         ExitCode::Usage,
-        format!("{option}: there is no key `{key}`; there are {}", all.join(", ")),
-    ))
+        format!("{option}: there is no key `{key}`; there are {}", fields.join(", ")),
+    )
 }
 
 fn shown(value: &Value) -> String {
@@ -135,6 +151,7 @@ fn matches(pattern: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use pinfold_proto::view::JobView;
     use serde_json::json;
 
     use super::*;
@@ -169,15 +186,31 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_no_job_has_is_refused_also_without_jobs() {
+        let check = |filter: Filter, words: &str| {
+            let failure = filter.apply(Vec::<JobView>::new()).expect_err("refused");
+            assert!(
+                failure.code == ExitCode::Usage && failure.message.contains(words),
+                "{}",
+                failure.message
+            );
+        };
+        check(
+            Filter { sort: Some("-wall".into()), ..Filter::default() },
+            "--sort: there is no key `wall`; there are job,",
+        );
+        check(Filter { columns: vec!["job".into(), "nope".into()], ..Filter::default() }, "--columns");
+        let known =
+            Filter { sort: Some("-place".into()), columns: vec!["cpu_cores".into()], ..Filter::default() };
+        assert!(known.apply(Vec::<JobView>::new()).is_ok());
+    }
+
+    #[test]
     fn columns_are_keys() {
         let filter =
             Filter { columns: vec!["job".into(), "name".into(), "wall_s".into()], ..Filter::default() };
         let want = "JOB  NAME    WALL_S\n1    sort    3.0\n2    sort-2  -\n3    make    10.5\n";
         assert_eq!(filter.table(&jobs()).expect("known keys"), want);
-        let unknown = Filter { columns: vec!["wall".into()], ..Filter::default() };
-        assert!(unknown.table(&jobs()).expect_err("refused").message.contains("wall_s"));
-        let unknown = Filter { sort: Some("wall".into()), ..Filter::default() };
-        assert!(unknown.apply(jobs()).expect_err("refused").message.contains("--sort"));
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub(crate) fn status(dial: &Dial, args: &StatusArgs) -> Result<(), Failure> {
     let since_s = since_us.map_or(0.0, pinfold_proto::view::seconds);
     view.jobs.retain(|job| job.submitted_s >= since_s);
     view.jobs = filter.apply(std::mem::take(&mut view.jobs))?;
-    say_why(&mut client, &mut view.jobs)?;
+    say_why(&mut client, &mut view.jobs, WHY_MAX)?;
     if args.json {
         return print_json(&view);
     }
@@ -73,14 +73,14 @@ pub(crate) fn status(dial: &Dial, args: &StatusArgs) -> Result<(), Failure> {
 /// How many jobs that wait are asked about one by one; of the others it is said how to ask.
 const WHY_MAX: usize = 50;
 
-/// Adds the cause to those that wait and have none.
-fn say_why(client: &mut Client, jobs: &mut [JobView]) -> Result<(), Failure> {
+/// Adds the cause to those that wait and have none; so many are asked about.
+pub(crate) fn say_why(client: &mut Client, jobs: &mut [JobView], most: usize) -> Result<(), Failure> {
     let waits = |job: &&mut JobView| {
         matches!(job.state, JobState::Queued | JobState::Held)
             && job.reason.as_deref().is_none_or(str::is_empty)
     };
     for (count, job) in jobs.iter_mut().filter(waits).enumerate() {
-        if count >= WHY_MAX {
+        if count >= most {
             job.reason = Some(format!("it waits for its turn; `pinfold why {}` says more", job.job));
             continue;
         }

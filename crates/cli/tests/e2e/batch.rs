@@ -287,11 +287,20 @@ fn output_in_files_and_a_log_to_resume_from(kind: Kind) {
 }
 
 fn arguments_tags_and_tries(kind: Kind) {
-    let host = Host::new(kind);
+    // Two slots, on one core as well.
+    let host = Host::with(kind, &["slots.factor=2"]);
     let done =
         host.pinfold(["batch", "-j", "1", "--tag", "echo {} {.} {#}; echo end", ":::", "a b.c", "$(x)"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert_eq!(done.out, "a b.c\ta b.c a b 1\na b.c\tend\n$(x)\t$(x) $(x) 2\n$(x)\tend\n");
+    // Whatever ends first, and nothing of one line between the parts of another's.
+    let script = "echo {}; until [ -e late{} ]; do sleep 0.02; done; touch late1; echo end";
+    host.make("late2");
+    let done = host.pinfold(["batch", "-k", "--in-order", "-j", "2", script, ":::", "1", "2"]);
+    assert_eq!((done.code, &done.out[..]), (Some(0), "1\nend\n2\nend\n"), "{done:?}");
+    let script = "echo {}; touch both{}; until [ -e both1 -a -e both2 ]; do sleep 0.02; done; echo end";
+    let done = host.pinfold(["batch", "-j", "2", script, ":::", "1", "2"]);
+    assert!(["1\nend\n2\nend\n", "2\nend\n1\nend\n"].contains(&&done.out[..]), "{done:?}");
     std::fs::write(host.work("arguments"), "x\ny z\n").expect("a file");
     let done = host.pinfold(["batch", "--dry-run", "-a", "arguments", "echo {2} {1}", ":::", "1"]);
     assert_eq!((done.code, &done.out[..]), (Some(0), "echo 1 x\necho 1 'y z'\n"), "{done:?}");

@@ -199,8 +199,10 @@ fn a_users_configuration_lasts(kind: Kind) {
     end_daemons(&host);
     std::fs::write(&file, "[slots]\nfacter = 1\n").expect("it is there");
     let done = host.pinfold(["status"]);
-    assert_eq!(done.code, Some(4), "{done:?}");
+    assert_eq!(done.code, Some(2), "{done:?}");
     assert!(done.err.contains("pinfold.toml") && done.err.contains("facter"), "{done:?}");
+    let done = host.pinfold(["run", "--fallback", "--", "/bin/sh", "-c", "exit 7"]);
+    assert!(done.code == Some(7) && done.err.contains("unmanaged"), "{done:?}");
 }
 
 fn many_first_commands_share_one_daemon(kind: Kind) {

@@ -6,9 +6,9 @@ use pinfold_proto::view::StatusView;
 use crate::host::Host;
 use crate::kind::{Kind, each_kind};
 use crate::terminal::Terminal;
-use crate::wait::eventually;
+use crate::wait::{eventually, no_rescue};
 
-each_kind!(runs_beside_each_other, as_it_was, on_a_terminal);
+each_kind!(runs_beside_each_other, as_it_was, on_a_terminal, keys_change_jobs);
 
 fn runs_beside_each_other(kind: Kind) {
     let host = Host::with(kind, &["profile.interval=50ms"]);
@@ -108,4 +108,44 @@ fn on_a_terminal(kind: Kind) {
     assert_eq!(terminal.ends(), Some(0));
     host.make("go");
     host.until(job, JobState::Exited);
+}
+
+/// Each asks first; what another key answers changes nothing.
+fn keys_change_jobs(kind: Kind) {
+    let _frozen = no_rescue();
+    let host = Host::new(kind);
+    let job = host.submit(&["--name", "steered"], "while :; do sleep 0.1; done");
+    host.until(job, JobState::Running);
+    let mut terminal = Terminal::start(&host, &["env", "TERM=xterm", "pinfold", "top", "--every", "200ms"]);
+    terminal.until_shown("steered");
+    terminal.type_in("?");
+    terminal.until_shown("keys of pinfold top");
+    terminal.until_shown("raise or lower its priority");
+    terminal.type_in("q");
+    terminal.until_shown("enter processes");
+    terminal.type_in("s");
+    terminal.until_shown("suspend job 1 (steered)? y/n");
+    terminal.type_in("n");
+    terminal.until_shown("nothing was changed");
+    assert_eq!(host.job(job).state, JobState::Running);
+    terminal.type_in("s");
+    terminal.until_shown("suspend job 1 (steered)? y/n");
+    terminal.type_in("y");
+    host.until(job, JobState::Frozen);
+    terminal.until_shown("\u{1b}[36mfrozen");
+    terminal.type_in("s");
+    terminal.until_shown("resume job 1 (steered)? y/n");
+    terminal.type_in("y");
+    host.until(job, JobState::Running);
+    terminal.type_in("-");
+    terminal.until_shown("priority of job 1 (steered): 10 -> 9? y/n");
+    terminal.type_in("y");
+    terminal.until_shown("has priority 9");
+    assert_eq!(host.job(job).priority, 9);
+    terminal.type_in("x");
+    terminal.until_shown("end job 1 (steered)? y/n");
+    terminal.type_in("y");
+    host.until(job, JobState::Exited);
+    terminal.type_in("q");
+    assert_eq!(terminal.ends(), Some(0));
 }

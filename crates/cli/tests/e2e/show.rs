@@ -310,7 +310,7 @@ fn the_machine(kind: Kind) {
     for script in ["bash", "zsh", "fish"] {
         let done = host.pinfold(["completions", script]);
         assert_eq!(done.code, Some(0));
-        assert!(done.out.contains("pinfold") && done.out.contains("suspend"), "{script}");
+        assert!(done.out.contains("PINFOLD_COMPLETE"), "{script}: {done:?}");
     }
     assert_eq!(host.pinfold(["man", "pages"]).code, Some(0));
     assert!(host.wrote("pages/pinfold.1").contains(".TH pinfold"));
@@ -320,6 +320,18 @@ fn the_map(kind: Kind) {
     let host = Host::new(kind);
     let job = host.submit(&["--name", "mapped"], "while :; do sleep 0.05; done");
     let cpus = host.until(job, JobState::Running).cpus.expect("it has cores");
+    // What a shell asks when somebody presses the key for it.
+    for (typed, word) in
+        [("cancel map", "mapped"), ("cancel ", &job.to_string()), ("config set cpu.b", "cpu.backfill=")]
+    {
+        let index = typed.split(' ').count();
+        let (command, last) = typed.rsplit_once(' ').expect("a word before");
+        let asked = format!(
+            "PINFOLD_COMPLETE=bash _CLAP_COMPLETE_INDEX={index} pinfold -- pinfold {command} '{last}'"
+        );
+        let done = host.shell(&asked);
+        assert!(done.out.lines().any(|line| line == word), "{typed}: {done:?}");
+    }
     let value = json(&host, &["map", "--json"]);
     has_keys(
         &value,

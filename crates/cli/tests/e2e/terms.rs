@@ -47,6 +47,9 @@ fn ended_at_its_timeout(kind: Kind) {
     assert_eq!(view.comment.as_deref(), Some("too long"));
     has(&view.reason.unwrap_or_default(), "longer than its timeout");
     has(&said(&host, &["report", "1", "--json"], 0), "\"end\":\"timeout\"");
+    let why = said(&host, &["why", "1"], 0);
+    has(&why, "send TERM: it ran for longer than its timeout");
+    assert!(!why.contains("a user or operator"), "{why}");
     // One that heeds the signal ended at its timeout all the same, and one that is over in time did not.
     let job = host.submit(&["--timeout", "200ms"], "trap 'exit 0' TERM; while :; do sleep 0.05; done");
     assert_eq!(host.until(job, JobState::Exited).end, Some(End::Timeout));
@@ -114,7 +117,9 @@ fn signalled_before_its_timeout(kind: Kind) {
     let view = host.until(job, JobState::Exited);
     assert_eq!((view.exit_code, view.end), (Some(3), None), "{view:?}");
     assert_eq!(host.wrote("heard"), "heard\n");
-    has(&said(&host, &["why", "1"], 0), "before its timeout");
+    let why = said(&host, &["why", "1"], 0);
+    has(&why, "before its timeout");
+    assert!(!why.contains("a user or operator"), "{why}");
 }
 
 fn started_after_how_others_ended(kind: Kind) {
@@ -237,6 +242,8 @@ fn batches_have_timeouts(kind: Kind) {
     assert_eq!(done.code, Some(1), "{done:?}");
     has(&done.out, "\"end\":\"timeout\"");
     has(&done.out, "\"failed\":1");
+    let done = host.pinfold(["batch", "--timeout", "300ms", "lines"]);
+    has(&done.err, "line 2 failed: timeout: sleep 1000");
 }
 
 /// In every command that takes a job, where that is the name of one.

@@ -45,6 +45,10 @@ pub(crate) struct Options {
     #[arg(long, hide = true)]
     pub examine: bool,
 
+    /// Write the manual page into this directory, and end
+    #[arg(long, hide = true, value_name = "DIR")]
+    pub manual: Option<PathBuf>,
+
     /// A private daemon, started by the first command: it ends when nothing has been asked of it for a while
     #[arg(long, hide = true)]
     pub private: bool,

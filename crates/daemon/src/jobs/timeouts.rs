@@ -58,6 +58,8 @@ pub(crate) struct Timeouts {
     at: BTreeMap<JobId, u64>,
     looks: BTreeSet<(u64, JobId)>,
     signalled: BTreeSet<JobId>,
+    /// Why a job gets the signal before its timeout, until that is decided.
+    why: BTreeMap<JobId, String>,
 }
 
 impl Timeouts {
@@ -107,10 +109,22 @@ impl Timeouts {
         };
     }
 
+    /// A job is to get the signal before its timeout, for this reason.
+    pub(crate) fn signals(&mut self, job: JobId, why: String) {
+        self.set_signalled(job, true);
+        self.why.insert(job, why);
+    }
+
+    /// Why a job gets a signal that is decided now, if it is the one before its timeout.
+    pub(crate) fn take_why(&mut self, job: JobId) -> Option<String> {
+        self.why.remove(&job)
+    }
+
     /// A run of a job is over.
     pub(crate) fn forget(&mut self, job: JobId) {
         self.look_at(job, None);
         self.signalled.remove(&job);
+        self.why.remove(&job);
     }
 }
 

@@ -1,13 +1,15 @@
 //! A decision is noted in the job's row and the journal; its effect follows once that is committed.
 
 use pinfold_policy::{Action, Decision, JobId, MemoryReason, Reason, State};
-use pinfold_proto::JobState;
-use pinfold_proto::row::DecisionRow;
+use pinfold_proto::row::{DecisionRow, JobRow};
 use pinfold_proto::wire::{ErrorCode, Reply};
+use pinfold_proto::{End, JobState};
 
 use crate::core::Effect;
 use crate::core::words::{in_words, why_in_words};
+use crate::jobs::endings;
 use crate::jobs::record::from_policy;
+use crate::jobs::timeouts::Timeouts;
 use crate::reactor::Daemon;
 
 impl Daemon {
@@ -16,7 +18,7 @@ impl Daemon {
         let Decision { job, action, reason } = decision;
         let now_us = self.ctx.clock.now_us();
         let Some(live) = self.jobs.table.get_mut(&job) else { return };
-        let words = why_in_words(&action, &reason, &live.row);
+        let words = words_of(&mut self.jobs.timeouts, &action, &reason, &live.row);
         if let Action::PageOut { .. } = action {
             // Asked for again and again while the job rests, or gets on without; the first time tells all.
             let is_probed = matches!(reason, Reason::Memory(MemoryReason::Probed { .. }));
@@ -128,4 +130,14 @@ impl Daemon {
             self.outbox.journal.touch(job);
         }
     }
+}
+
+/// The reason of a decision. The scheduler is told to signal a job, and cannot tell a time limit from a person.
+fn words_of(timeouts: &mut Timeouts, action: &Action, reason: &Reason, row: &JobRow) -> String {
+    if *reason == Reason::Asked && row.end == Some(End::Timeout) {
+        return endings::timed_out(row);
+    }
+    let is_signal = *reason == Reason::Asked && matches!(action, Action::Signal { .. });
+    let limit = is_signal.then(|| timeouts.take_why(JobId(row.job))).flatten();
+    limit.unwrap_or_else(|| why_in_words(action, reason, row))
 }

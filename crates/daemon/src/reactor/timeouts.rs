@@ -58,11 +58,11 @@ impl Daemon {
 
     fn signal_before(&mut self, job: JobId, signal: i32) {
         let now_us = self.ctx.clock.now_us();
-        self.jobs.timeouts.set_signalled(job, true);
         let Some(live) = self.jobs.table.get(&job) else { return };
         let ran = bounds::seconds(timeouts::ran_us(&live.row, now_us));
         let most = bounds::seconds(live.row.spec.terms.timeout_us.unwrap_or(0));
         let reason = format!("it ran for {ran} of the {most} that it may (--timeout-signal)");
+        self.jobs.timeouts.signals(job, reason.clone());
         let action = SIGNAL_BEFORE.to_owned();
         self.outbox.journal.decided(DecisionRow {
             job: job.0,

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use pinfold_proto::view::{BatchResultView, BatchView, JobView, ProjectView, ReportView, StatusView};
-use pinfold_proto::{JobClass, JobState};
+use pinfold_proto::{End, JobClass, JobState};
 
 use super::resources::resources_in_use;
 use super::table::{Align, Cell, Column, Table, cut, plain};
@@ -156,7 +156,7 @@ const STATUS: [Column; 11] = [
 ];
 
 /// A job's number, of a member of an array the name that says which.
-fn number(job: &JobView) -> String {
+pub(super) fn number(job: &JobView) -> String {
     match (job.array_id, job.array_index) {
         (Some(array), Some(index)) => format!("{array}_{index}"),
         _ => job.job.to_string(),
@@ -169,12 +169,7 @@ fn status_row(job: &JobView, now_s: f64) -> Vec<Cell> {
     vec![
         Cell::new(&number(job)),
         Cell::coloured(&state_text(job), state_colour(job)),
-        // In a set it has cores of its own, whatever its class.
-        Cell::new(
-            &job.set
-                .as_ref()
-                .map_or_else(|| class_word(job.class).to_owned(), |set| format!("in {}", plain(set))),
-        ),
+        Cell::new(&class_text(job)),
         Cell::new(&job.priority.to_string()),
         optional(job.cpus.as_deref()),
         bytes(job.memory_bytes),
@@ -184,6 +179,11 @@ fn status_row(job: &JobView, now_s: f64) -> Vec<Cell> {
         Cell::new(&cut(job.external.as_ref().unwrap_or(&job.name), 24)),
         optional(job.reason.as_deref()),
     ]
+}
+
+/// A job's class; in a set it has cores of its own, whatever its class.
+pub(super) fn class_text(job: &JobView) -> String {
+    job.set.as_ref().map_or_else(|| class_word(job.class).to_owned(), |set| format!("in {}", plain(set)))
 }
 
 /// How long it waits, runs or ran, whichever its state is about.
@@ -200,7 +200,7 @@ fn state_text(job: &JobView) -> String {
     }
 }
 
-const fn state_colour(job: &JobView) -> &'static str {
+pub(super) const fn state_colour(job: &JobView) -> &'static str {
     match job.state {
         JobState::Running => "32",
         JobState::Queued => "33",
@@ -330,6 +330,9 @@ fn write_failures(view: &BatchView, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn batch_end(result: &BatchResultView) -> String {
+    if result.end == Some(End::Timeout) {
+        return "timeout".to_owned();
+    }
     match (result.signal, result.exit_code) {
         (Some(signal), _) => format!("signal {signal}"),
         (None, Some(code)) => format!("exit {code}"),

@@ -1,24 +1,28 @@
 //! `pinfold top` and `pinfold ps`: the host and its jobs on one screen, and managed processes in a table. Pure: a
 //! screen is made of two views, one after the other, and a size. A view may be of a moment in the past. Reading
-//! order: [`frame`] (the jobs), [`cores`] (the cores and what is on them), [`inside`] (one job's processes), [`head`]
+//! order: [`frame`] (the jobs), [`cores`] (the cores and what is on them), [`inside`] (one job's processes), [`help`] (the keys), [`load`] (meters and history), [`head`]
 //! (what stands above each, and what there is room for). Absent here: terminals and keys.
 
 mod cores;
 mod head;
+mod help;
 mod inside;
+mod load;
 
 use std::cmp::Ordering;
 use std::io::{self, Write};
 
 use pinfold_proto::view::{JobView, ProcessView, ReportView, StatusView};
 
-use super::list::class_word;
+use super::list::{class_text, number, state_colour};
 use super::table::{Align, Cell, Column, Table, cut, plain};
 use super::units::{duration, precise, rounded, size};
 use super::{now_s, state_word};
 
 pub use cores::{CoreUse, cores_frame};
+pub use help::help_frame;
 pub use inside::process_frame;
+pub use load::{Load, Past};
 
 use head::{Head, Rows};
 
@@ -62,6 +66,34 @@ pub struct Screen {
     pub selected: usize,
     /// Whether codes for colours may be in it.
     pub colour: bool,
+    /// How busy the host is.
+    pub load: Load,
+    /// What became of the last key, at the foot of the screen until the next.
+    pub said: String,
+}
+
+/// Which of many lines a screen shows.
+struct Span {
+    first: usize,
+    count: usize,
+}
+
+impl Span {
+    /// Of so many lines those from the selected one on; what is scrolled too far stays at its end.
+    fn of(lines: usize, screen: &Screen) -> Self {
+        let count = lines.min(screen.height);
+        Self { first: screen.selected.min(lines - count), count }
+    }
+}
+
+/// Puts what became of the last key below the lines of a screen, in place of the last of them if need be.
+#[must_use]
+pub fn with_said(mut lines: Vec<String>, screen: &Screen) -> Vec<String> {
+    if !screen.said.is_empty() && screen.height > 0 {
+        lines.truncate(screen.height - 1);
+        lines.push(cut(&plain(&screen.said), screen.width));
+    }
+    lines
 }
 
 /// The jobs as the screen has them, in order: what the mark counts.
@@ -103,19 +135,20 @@ const fn column(head: &'static str, align: Align, leave_out: u8) -> Column {
     Column { head, align, leave_out }
 }
 
-const TOP: [Column; 12] = [
+const TOP: [Column; 13] = [
     column("", Align::Left, 0),
     column("JOB", Align::Right, 0),
     column("STATE", Align::Left, 2),
-    column("CLASS", Align::Left, 6),
-    column("PRI", Align::Right, 8),
-    column("CPUS", Align::Left, 7),
+    column("CLASS", Align::Left, 7),
+    column("PRI", Align::Right, 9),
+    column("CPUS", Align::Left, 8),
     column("CORES", Align::Right, 3),
     column("MEMORY", Align::Right, 1),
-    column("OF BUDGET", Align::Left, 5),
-    column("SWAP", Align::Right, 9),
+    column("OF BUDGET", Align::Left, 6),
+    column("SWAP", Align::Right, 10),
     column("TIME", Align::Right, 4),
     column("NAME", Align::Left, 0),
+    column("WHY", Align::Left, 5),
 ];
 
 fn filtered(screen: &Screen) -> String {
@@ -135,7 +168,7 @@ pub fn frame(now: &StatusView, before: Option<&StatusView>, screen: &Screen) -> 
         table: &table,
         what: "jobs",
         by: format!("by {}{}", screen.sort.word(), filtered(screen)),
-        keys: "c m n t order  / filter  enter processes  v cores  <- -> time  q quit".to_owned(),
+        keys: "? help  / filter  enter processes  v cores  s x + - change  q quit".to_owned(),
     };
     // The marked job stays in sight.
     let first = |room: usize| {
@@ -153,11 +186,11 @@ fn row(
 ) -> Vec<Cell> {
     let until_s = job.ended_s.unwrap_or(at_s);
     let held = job.memory_bytes.unwrap_or(0);
-    [
+    let mut cells: Vec<Cell> = [
         if selected { ">".to_owned() } else { String::new() },
-        job.job.to_string(),
-        state_word(job.state).to_owned(),
-        class_word(job.class).to_owned(),
+        number(job),
+        String::new(),
+        class_text(job),
         job.priority.to_string(),
         job.cpus.clone().unwrap_or_default(),
         cores(job, before).map_or("-".to_owned(), |cores| format!("{cores:.2}")),
@@ -165,10 +198,13 @@ fn row(
         bar(precise(held) / precise(budget_bytes.max(1)), 12),
         job.swap_bytes.filter(|&bytes| bytes > 0).map_or(String::new(), size),
         duration(until_s - job.started_s.unwrap_or(job.submitted_s)),
-        job.external.as_ref().unwrap_or(&job.name).clone(),
+        cut(job.external.as_ref().unwrap_or(&job.name), 32),
+        job.reason.clone().unwrap_or_default(),
     ]
     .map(|text| Cell::new(&text))
-    .into()
+    .into();
+    cells[2] = Cell::coloured(state_word(job.state), state_colour(job));
+    cells
 }
 
 fn bar(part: f64, width: usize) -> String {
@@ -270,7 +306,7 @@ fn process_row(view: &ReportView, process: &ProcessView, mark: &str) -> Vec<Cell
         view.job.to_string(),
         process.pid.to_string(),
         process.parent.map_or(String::new(), |parent| parent.to_string()),
-        class_word(view.class).to_owned(),
+        super::list::class_word(view.class).to_owned(),
         duration(process.cpu_user_s + process.cpu_system_s),
         size(process.memory_peak_bytes),
         process.threads.to_string(),

@@ -3,8 +3,9 @@
 use super::KEYS;
 
 /// What was perhaps meant, in words: the known key with the same last part, else the one that is written most alike; else
-/// the keys that begin alike.
-pub(super) fn hint(name: &str) -> String {
+/// the keys that begin alike. Empty where nothing is like it.
+#[must_use]
+pub fn hint(name: &str) -> String {
     /// Below this (Jaro and Winkler) two keys look alike to nobody.
     const ALIKE: f64 = 0.9;
     let name = &name.to_lowercase();

@@ -6,7 +6,7 @@ use pinfold_proto::view::StatusView;
 use super::super::table::{columns, cut, plain};
 use super::super::units::rounded;
 use super::head::{Head, Line};
-use super::{Screen, bar, filtered};
+use super::{Load, Screen, bar, filtered};
 
 /// What is on a core.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -30,7 +30,10 @@ const CELL: usize = 26;
 pub fn cores_frame(now: &StatusView, cores: &[CoreUse], screen: &Screen) -> Vec<String> {
     let most = (screen.width / CELL).max(1);
     let across = |room: usize| cores.len().div_ceil(room.max(1)).clamp(1, most);
+    // Each core has its meter below.
+    let screen = &Screen { load: Load { cores: Vec::new(), ..screen.load.clone() }, ..screen.clone() };
     let mut head = Head::of_host(now, screen);
+    head.without_load(screen.height.saturating_sub(cores.len().div_ceil(most).saturating_add(1)));
     head.push(Line::Order, String::new());
     let least = cores.len().div_ceil(most).clamp(1, (screen.height / 3).max(2));
     let mut lines = head.above(least, screen, |room| {
@@ -38,7 +41,7 @@ pub fn cores_frame(now: &StatusView, cores: &[CoreUse], screen: &Screen) -> Vec<
             shown if shown < cores.len() => format!("{shown} of {} cores", cores.len()),
             _ => "cores".to_owned(),
         };
-        format!("{count}{}   / filter  v jobs  up down  <- -> time  q quit", filtered(screen))
+        format!("{count}{}   ? help  / filter  v jobs  up down  q quit", filtered(screen))
     });
     let room = screen.height.saturating_sub(lines.len()).max(1);
     let beside = across(room);

@@ -9,7 +9,7 @@ use super::super::now_s;
 use super::super::resources::resources_in_use;
 use super::super::table::{Table, columns, cut, plain};
 use super::super::units::{date_utc, duration, precise, size};
-use super::{Screen, bar};
+use super::{Screen, bar, load};
 
 /// What a line above the rows is. The first stay longest where there is little room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,6 +28,10 @@ pub(super) enum Line {
     Reading,
     /// What keys do.
     Keys,
+    /// How the last looks went.
+    Past,
+    /// How busy each core is.
+    Meters,
 }
 
 /// More warnings than these are counted.
@@ -91,6 +95,7 @@ impl Head {
         if let Some(text) = reading(now, screen.width) {
             head.push(Line::Reading, text);
         }
+        load::push(&mut head, &screen.load, screen.width);
         for warning in now.warnings.iter().take(WARNINGS_MAX) {
             head.push(Line::Warning, format!("warning: {}", plain(warning)));
         }
@@ -114,6 +119,15 @@ impl Head {
             self.lines.remove(out);
         }
         self.lines
+    }
+
+    /// Without meters and history if they would take more than `room` lines together with the others.
+    pub(super) fn without_load(&mut self, room: usize) {
+        while self.lines.len() > room {
+            let last = self.lines.iter().map(|(line, _)| *line).max();
+            let Some(last @ (Line::Past | Line::Meters)) = last else { break };
+            self.lines.retain(|(line, _)| *line != last);
+        }
     }
 
     /// The lines above `least` rows or more, no wider than the screen, in place of that of the order what that says.
@@ -145,6 +159,9 @@ impl Rows<'_> {
         first: impl Fn(usize) -> usize,
     ) -> Vec<String> {
         let count = self.table.len();
+        // All rows, or two thirds of the screen, go before meters and history; a line each for columns, order and keys.
+        let rows = count.min(screen.height / 3 * 2);
+        head.without_load(screen.height.saturating_sub(rows.saturating_add(3)));
         let missing = match self.table.left_out(screen.width) {
             none if none.is_empty() => String::new(),
             some => format!("   no room for {}", some.join(", ")),

@@ -38,7 +38,7 @@ pub fn process_frame(view: &ReportView, at_s: Option<f64>, screen: &Screen) -> V
         what: "processes",
         by: format!("by {}{}", screen.sort.word(), filtered(screen)),
         keys: format!(
-            "ran {}, CPU {}   c m n t order  / filter up down  q back",
+            "ran {}, CPU {}   ? help  / filter  up down  q back",
             duration(view.wall_s.unwrap_or(0.0)),
             duration(view.cpu_user_s + view.cpu_system_s)
         ),

@@ -271,3 +271,74 @@ fn the_processes_of_a_job_at_a_moment() {
         }
     }
 }
+
+#[test]
+fn members_of_arrays_have_their_names_and_waiting_jobs_their_reason() {
+    let mut now = status(3, None);
+    (now.jobs[0].array_id, now.jobs[0].array_index) = (Some(1), Some(7));
+    now.jobs[1].state = JobState::Queued;
+    now.jobs[1].reason = Some("all slots are taken\x1b[2J".to_owned());
+    let screen = Screen { width: 160, height: 24, ..Screen::default() };
+    let text = frame(&now, None, &screen).join("\n");
+    assert!(text.contains(" 1_7  running"), "{text}");
+    assert!(text.contains("WHY") && text.contains("all slots are taken?"), "{text}");
+    let coloured = frame(&now, None, &Screen { colour: true, ..screen }).join("\n");
+    assert!(
+        coloured.contains("\x1b[32mrunning\x1b[0m") && coloured.contains("\x1b[33mqueued"),
+        "{coloured:?}"
+    );
+}
+
+#[test]
+fn meters_and_history_are_there_where_rows_leave_room() {
+    let past = |busy| Past { busy, memory: 0.25 };
+    let load = Load {
+        cores: (0..8).map(|core: u32| (core.to_string(), 0.5)).collect(),
+        past: [0.0, 0.5, 1.0].map(past).into(),
+    };
+    let text = |jobs, width, height| {
+        let screen = Screen { width, height, load: load.clone(), ..Screen::default() };
+        let lines = frame(&status(jobs, None), None, &screen);
+        fits(&lines, (width, height));
+        lines.join("\n")
+    };
+    let roomy = text(3, 100, 30);
+    assert!(roomy.contains("7 [####....]  50 %") && roomy.contains("cores  ▁▅█ 100 %"), "{roomy}");
+    assert!(roomy.contains("memory ▃▃▃  25 %"), "{roomy}");
+    let full = text(30, 100, 24);
+    assert!(!full.contains("[####....]") && full.contains(" of 30 jobs "), "{full}");
+    let rows = |text: &str| text.lines().filter(|line| line.contains("running  ")).count();
+    assert!(rows(&full) >= 16, "two thirds are jobs: {full}");
+    for (width, height) in SIZES {
+        for jobs in [0, 1, 30] {
+            text(jobs, width, height);
+        }
+    }
+}
+
+#[test]
+fn the_help_has_every_key_and_scrolls() {
+    let screen = Screen { width: 80, height: 60, ..Screen::default() };
+    let lines = help_frame(&screen);
+    fits(&lines, (80, 60));
+    let text = lines.join("\n");
+    assert!(
+        ["suspend it", "end it", "priority", "this help", "q "].iter().all(|word| text.contains(word)),
+        "{text}"
+    );
+    let small = Screen { width: 30, height: 6, selected: 1_000, ..Screen::default() };
+    let lines = help_frame(&small);
+    fits(&lines, (30, 6));
+    assert!(lines.last().is_some_and(|line| line.contains("ctrl-c")), "{lines:#?}");
+}
+
+#[test]
+fn what_became_of_a_key_stands_at_the_foot() {
+    let screen =
+        Screen { width: 40, height: 10, said: "job 3 is\x1b suspended".to_owned(), ..Screen::default() };
+    let lines = with_said(frame(&status(30, None), None, &screen), &screen);
+    fits(&lines, (40, 10));
+    assert_eq!(lines.last().map(String::as_str), Some("job 3 is? suspended"));
+    let quiet = Screen { said: String::new(), ..screen };
+    assert_eq!(with_said(vec!["row".to_owned()], &quiet), ["row"]);
+}
