@@ -50,8 +50,8 @@ engines: ## Workflow engines from the Python registry, end to end on pinfold's S
 	@cargo build --release --package pinfold-cli --package pinfold-daemon --package pinfold-slurm --package pinfold-hubclient
 	@scripts/engines.sh $(target)/release
 
-wlm: ## Real Slurm and Grid Engine, started beside a private daemon: jobs wait, freeze, are cancelled (about 2 minutes)
-	@scripts/setup.sh --build
+wlm: ## Real Slurm and Grid Engine, started beside a private daemon: jobs wait, freeze, are cancelled, are accounted (about 5 minutes)
+	@scripts/setup.sh --wlm
 	@cargo build --package pinfold-cli --package pinfold-daemon
 	@scripts/wlm.sh
 
