@@ -1,6 +1,6 @@
 # Starts real workload managers on loopback, each in a directory of its own, and ends them: to be sourced. Nothing below /etc is
 # touched, and nothing is left: what was started is ended by its number, and what that started by the directory in its
-# environment. PATIENCE is how long anything may take, in seconds.
+# environment. PATIENCE is how long anything may take, in seconds; NODE_CORES how many cores the host of theirs has.
 PATH=/usr/sbin:/sbin:$PATH
 started=() # numbers of what was started, the last one first
 
@@ -126,7 +126,7 @@ JobCompLoc=$dir/log/jobs
 SlurmdParameters=config_overrides
 KillWait=10
 PlugStackConfig=$dir/plugstack.conf
-NodeName=here NodeHostname=localhost NodeAddr=127.0.0.1 Port=$((port + 2)) Sockets=1 CoresPerSocket=2 ThreadsPerCore=1 RealMemory=2000
+NodeName=here NodeHostname=localhost NodeAddr=127.0.0.1 Port=$((port + 2)) Sockets=1 CoresPerSocket=${NODE_CORES:-2} ThreadsPerCore=1 RealMemory=2000
 PartitionName=main Nodes=here Default=YES MaxTime=INFINITE State=UP OverSubscribe=$jobs_per_core
 CONF
 }
@@ -168,7 +168,7 @@ CONF
   sacctmgr -i add cluster pinfold >"$dir/log/cluster" 2>&1
 }
 
-# slurm_up DIR OVERSUBSCRIBE [accounting]: Slurm with one node of two cores; OVERSUBSCRIBE: NO, or FORCE:n jobs a core.
+# slurm_up DIR OVERSUBSCRIBE [accounting]: Slurm with one node of NODE_CORES (2) cores; OVERSUBSCRIBE: NO, or FORCE:n jobs a core.
 slurm_up() {
   local dir=$1 port
   port=$(free_ports 5)
