@@ -14,6 +14,7 @@ gridengine() {
   gridengine_waits
   if [ "$quick" = 0 ]; then
     gridengine_arrays
+    gridengine_asks
     gridengine_without_daemon
     gridengine_accounting
   fi
@@ -74,6 +75,23 @@ gridengine_arrays() {
   holds "the name of all is refused, as it means several" sh -c "! '$pinfold' suspend sge:$one 2>/dev/null"
   qdel "$one" >/dev/null
   holds "both end" until_true is "sge:$one.1" exited
+}
+
+# What a job asks of pinfold, by the submission verifier; and what is done after it.
+gridengine_asks() {
+  local one jsv=$work/hooks-ge/pinfold-jsv.sh
+  say "Grid Engine: what jobs ask of pinfold"
+  holds "an epilog is set" qconf -mattr queue epilog "$work/hooks-ge/pinfold-epilog.sh \$job_id" all.q >/dev/null
+  one=$(grid -jsv "$jsv" -ac pinfold_priority=3,pinfold_class=backfill,pinfold_mem=64M,other=x 'sleep 3000')
+  holds "a job with wishes runs" until_true is "sge:$one" running
+  holds "they got through" same "$(of "sge:$one" priority,class)" "3backfill"
+  qdel "$one" >/dev/null
+  holds "it ends" until_true grid_left "$one"
+  one=$(grid -jsv "$jsv" 'exit 0')
+  holds "one without wishes runs as ever" until_true used "$one" exit_status
+  for one in 'pinfold_mem=1;touch' 'pinfold_class=other' 'pinfold_priority=' 'pinfold_pus=3'; do
+    holds "$one is refused" sh -c "! qsub -jsv '$jsv' -ac '$one' -b y true >/dev/null 2>&1"
+  done
 }
 
 gridengine_without_daemon() {

@@ -184,7 +184,14 @@ slurm_up() {
   if [ "${3:-}" = accounting ]; then slurm_accounting_up "$dir" "$port" || return 1; fi
   background "$dir/log/slurmctld.out" slurmctld -D -c -i -f "$SLURM_CONF"
   until_true scontrol ping || return 1
-  background "$dir/log/slurmd.out" slurmd -D -N here -f "$SLURM_CONF"
+  slurmd_up "$dir"
+}
+
+# Slurm's daemon on the host; its number is in `slurmd`.
+slurmd=0
+slurmd_up() {
+  background "$1/log/slurmd.out" slurmd -D -N here -f "$SLURM_CONF"
+  slurmd=${started[0]}
   until_true sh -c '[ "$(sinfo -h -N -o %T)" = idle ]'
 }
 

@@ -20,6 +20,7 @@ slurm() {
   slurm_waits
   if [ "$quick" = 0 ]; then
     slurm_options
+    slurm_told
     slurm_without_daemon
     [ -z "$accounting" ] || slurm_accounting
   fi
@@ -87,6 +88,47 @@ slurm_options() {
   holds "hostile text is refused by srun" sh -c "! srun -n1 '--pinfold-mem=1;touch $work/owned' true 2>/dev/null"
   holds "hostile names do no harm" srun -n1 -J "--backfill \$(touch $work/owned)" true
   holds "nothing came of it" test ! -e "$work/owned"
+}
+
+comment() { [ "$(squeue -h -t all -j "$1" -o %k | sed 's/^(null)$//')" = "$2" ]; }
+slurm_is() { [ "$(queue "$1")" = "$2" ]; }
+# What Slurm is told: by an operator's command, and what its epilog does.
+slurm_told() {
+  local one pid sync
+  say "Slurm: what it is told"
+  holds "the partition gets what slots there are" "$pinfold" wlm sync slurm --partition main
+  holds "it has" tells "$(scontrol show partition main)" 'OverSubscribe=FORCE:1'
+  scontrol update PartitionName=main OverSubscribe=FORCE:2
+  holds "hostile names are refused" sh -c "! '$pinfold' wlm sync slurm --partition 'main OverSubscribe=NO' 2>/dev/null"
+  one=$(batch --wrap 'sleep 3000')
+  holds "one runs" until_true is "slurm:$one" running
+  background "$work/sync.log" "$pinfold" wlm sync slurm --frozen-after 1s --every 1s --then suspend
+  sync=${started[0]}
+  holds "it is suspended" "$pinfold" suspend "slurm:$one"
+  holds "Slurm suspends it, too" until_true slurm_is "$one" SUSPENDED
+  holds "its comment says why" until_true comment "$one" "pinfold: frozen on $(hostname)"
+  holds "it is resumed" "$pinfold" resume "slurm:$one"
+  holds "Slurm resumes it, too" until_true slurm_is "$one" RUNNING
+  holds "the comment is gone" until_true comment "$one" ''
+  end "$sync"
+  background "$work/sync.log" "$pinfold" wlm sync slurm --frozen-after 1s --every 1s --then requeue
+  sync=${started[0]}
+  holds "it is suspended again" "$pinfold" suspend "slurm:$one"
+  holds "Slurm requeues it" until_true sh -c "scontrol show job $one | grep -q Restarts=1"
+  holds "pinfold has the run no longer" until_true is "slurm:$one" exited
+  end "$sync"
+  holds "it is cancelled" scancel "$one"
+  until_true left "$one"
+  # slurmd reads at its start which plugins have an epilog.
+  end "$slurmd"
+  slurmd_up "$work/slurm"
+  one=$(batch --wrap "setsid sleep 3000 & echo \$! >$work/stray; until [ -e $work/seen ]; do sleep 0.1; done")
+  holds "a job starts what outlives it" until_true test -s "$work/stray"
+  pid=$(cat "$work/stray")
+  holds "pinfold sees it" until_true sh -c "'$pinfold' status --columns pids slurm:$one | grep -qw $pid"
+  : >"$work/seen"
+  holds "the job ends" until_true left "$one"
+  holds "its epilog ends what is left" until_true gone "$pid"
 }
 
 slurm_without_daemon() {
