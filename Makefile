@@ -38,7 +38,7 @@ lab: ## Emulated hosts (QEMU): control groups v2, NUMA nodes, shared cores; powe
 bench: ## pinfold beside native launchers and peers (about three hours)
 	@scripts/setup.sh --bench
 	@cargo build --release $(binaries)
-	@for row in launch short pack sim cost truth short-lived store loop interfere e3 e4 e5 e6 e8 e10 cage memory e1; do $(target)/release/pinfold-bench $$row || exit 1; done
+	@for row in launch short pack sim cost truth short-lived store loop interfere e3 e4 e5 e6 e8 e10 cage memory e1 wlm; do $(target)/release/pinfold-bench $$row || exit 1; done
 
 hostile: ## Users who mean harm, against a daemon of root's: whole attacks, and what harm they did (about 5 minutes)
 	@scripts/setup.sh --build
@@ -50,8 +50,8 @@ engines: ## Workflow engines from the Python registry, end to end on pinfold's S
 	@cargo build --release --package pinfold-cli --package pinfold-daemon --package pinfold-slurm --package pinfold-hubclient
 	@scripts/engines.sh $(target)/release
 
-wlm: ## Real Slurm and Grid Engine, started beside a private daemon: jobs wait, freeze, are cancelled (about 2 minutes)
-	@scripts/setup.sh --build
+wlm: ## Real Slurm and Grid Engine, started beside a private daemon: jobs wait, freeze, are cancelled, are accounted (about 5 minutes)
+	@scripts/setup.sh --wlm
 	@cargo build --package pinfold-cli --package pinfold-daemon
 	@scripts/wlm.sh
 

@@ -2,7 +2,7 @@
 # Gets what this project needs from the distribution. As root on a Debian-like system it installs what is missing;
 # after a question on a terminal; otherwise it names it and goes on: programs that are not there are left out by those who
 # would use them.
-# Usage: setup.sh [--build|--rpm|--test|--lab|--demo|--bench]
+# Usage: setup.sh [--build|--rpm|--test|--wlm|--lab|--demo|--bench]
 set -euo pipefail
 
 build=(gcc:gcc make:make git:git)
@@ -25,20 +25,30 @@ stress=(stress-ng:stress-ng)
 # Launchers to compare with.
 peers=(parallel:parallel tsp:task-spooler xargs:findutils python3:python3-venv earlyoom:earlyoom)
 
+# Real workload managers, and the headers that a plugin is built against.
+managers=(slurmctld:slurmctld slurmd:slurmd srun:slurm-client munged:munge
+  '/usr/lib/*/slurm-wlm/task_affinity.so:slurm-wlm-basic-plugins' /usr/include/slurm/spank.h:libslurm-dev
+  /usr/lib/gridengine/sge_qmaster:gridengine-master /usr/lib/gridengine/sge_execd:gridengine-exec qconf:gridengine-client)
+# The database that sacct asks.
+accounts=(slurmdbd:slurmdbd '/usr/lib/*/slurm-wlm/accounting_storage_mysql.so:slurm-wlm-mysql-plugin'
+  mariadbd:mariadb-server-core my_print_defaults:mariadb-client-core)
+
+PATH=$PATH:/usr/sbin:/sbin
 case "${1:---build}" in
   --build) list=("${build[@]}") ;;
   --rpm) list=("${build[@]}" "${rpm[@]}") ;;
-  --test) list=("${build[@]}" "${opinion[@]}" "${lab[@]}" "${reader[@]}" "${rpm[@]}") ;;
+  --test) list=("${build[@]}" "${opinion[@]}" "${lab[@]}" "${reader[@]}" "${rpm[@]}" "${managers[@]}") ;;
+  --wlm) list=("${build[@]}" "${managers[@]}" "${accounts[@]}") ;;
   --lab) list=("${build[@]}" "${lab[@]}" "${debian[@]}") ;;
   --demo) list=("${build[@]}" "${demo[@]}") ;;
-  --bench) list=("${build[@]}" "${demo[@]}" "${stress[@]}" "${peers[@]}") ;;
-  *) echo "usage: $0 [--build|--rpm|--test|--lab|--demo|--bench]" >&2; exit 2 ;;
+  --bench) list=("${build[@]}" "${demo[@]}" "${stress[@]}" "${peers[@]}" "${managers[@]}") ;;
+  *) echo "usage: $0 [--build|--rpm|--test|--wlm|--lab|--demo|--bench]" >&2; exit 2 ;;
 esac
 
 # Whether the program, file or header $1 is there.
 there() {
   case "$1" in
-    /*) [ -e "$1" ] ;;
+    /*) compgen -G "$1" >/dev/null ;;
     ensurepip) python3 -c 'import ensurepip' 2>/dev/null ;;
     hwloc.h) command -v pkg-config >/dev/null && pkg-config --exists 'hwloc >= 2.0' ;;
     *) command -v "$1" >/dev/null ;;
@@ -61,13 +71,35 @@ wanted() {
   case "$answer" in n* | N*) return 1 ;; esac
 }
 
+# Packages start their services and have them started at boot, which none of them is for here. What forbids it is as it was
+# when the script ends.
+policy=/usr/sbin/policy-rc.d
+quiet_installs() {
+  [ -e "$policy" ] && return
+  printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod 755 "$policy"
+  trap 'rm -f "$policy"' EXIT
+  trap 'exit 130' INT TERM HUP
+}
+not_at_boot() {
+  [ -d /run/systemd/system ] || return 0
+  local unit
+  for unit in $(dpkg -L "$1" 2>/dev/null | sed -n 's#^/lib/systemd/system/\([^/]*\.service\)$#\1#p; s#^/etc/init\.d/\(.*\)$#\1.service#p' | sort -u); do
+    systemctl disable --quiet "$unit" 2>/dev/null || true
+  done
+}
+
 if [ "${#missing[@]}" -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && wanted; then
   echo "Installing: ${missing[*]}" >&2
   export DEBIAN_FRONTEND=noninteractive
   apt-get update -qq >&2 || echo "The package lists could not be renewed; trying with the old ones." >&2
   # One by one, so that a package that cannot be had does not keep the others away.
+  quiet_installs
+  printf '%s shared/gridengineconfig boolean false\n' gridengine-master gridengine-client gridengine-exec |
+    debconf-set-selections 2>/dev/null || true
   for package in "${missing[@]}"; do
+    before=$(dpkg-query -W -f '${Package}\n' 2>/dev/null | sort)
     apt-get install -y -qq --no-install-recommends "$package" >/dev/null || echo "Not installed: $package" >&2
+    for new in $(comm -13 <(echo "$before") <(dpkg-query -W -f '${Package}\n' 2>/dev/null | sort)); do not_at_boot "$new"; done
   done
   mapfile -t missing < <(lacking)
 fi

@@ -74,6 +74,7 @@ fi
 
 step "emulated host, beside the steps before" joined "$lab" "$work/lab"
 cargo build --quiet --workspace --bins || failed+=("build")
+step "real workload managers, the quick form" scripts/wlm.sh --quick
 step "package" scripts/test-package.sh "${CARGO_TARGET_DIR:-target}/debug"
 step "package for other families (RPM)" scripts/test-rpm.sh "${CARGO_TARGET_DIR:-target}/debug"
 step "installation from source" scripts/test-install.sh

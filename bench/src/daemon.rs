@@ -90,6 +90,11 @@ impl Daemon {
         i32::try_from(self.child.as_ref()?.id()).ok()
     }
 
+    /// The command line that was built with it.
+    pub(crate) fn program(&self) -> &Path {
+        &self.pinfold
+    }
+
     /// Where it listens.
     pub(crate) fn socket(&self) -> &Path {
         &self.socket

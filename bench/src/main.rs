@@ -16,12 +16,15 @@ mod inputs;
 mod journal;
 mod known;
 mod machine;
+mod managed;
 mod monitor;
+mod ordered;
 mod pressed;
 mod programs;
 mod record;
 mod row;
 mod run;
+mod spooler;
 mod stats;
 mod table;
 mod usage;
@@ -85,6 +88,8 @@ enum Row {
     Store(row::store::StoreArgs),
     /// How long turns of the daemon's loop take while many users ask as much as they may.
     Loop(row::turns::TurnsArgs),
+    /// The same jobs sent by a workload manager: one a core, two a core, and two a core with pinfold.
+    Wlm(row::wlm::WlmArgs),
     /// Three acts: real programs, memory that runs short, an urgent job; a table and a picture each.
     Demo(demo::DemoArgs),
     /// The chart on the first page, from kept data.
@@ -117,6 +122,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Row::ShortLived(args) => row::short_lived::run(&args)?,
         Row::Store(args) => row::store::run(&args)?,
         Row::Loop(args) => row::turns::run(&args)?,
+        Row::Wlm(args) => row::wlm::run(&args)?,
         Row::Demo(args) => demo::run(&args)?,
         Row::First(args) => first::run(&args)?,
         Row::Exec(args) => return journal::exec(&args).map(ExitCode::from),

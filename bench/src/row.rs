@@ -21,6 +21,7 @@ pub(crate) mod sim;
 pub(crate) mod store;
 pub(crate) mod truth;
 pub(crate) mod turns;
+pub(crate) mod wlm;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -158,7 +158,7 @@ impl Bench<'_> {
         };
         let ready = way.prepare(&batch, self.binaries)?;
         let (load_before, busy_before) = (machine::load(), machine::busy_s());
-        let daemon = ready.daemon();
+        let orderly = ready.orderly();
         let observed = self.observe(
             &mut watch,
             jobs.len(),
@@ -169,7 +169,7 @@ impl Bench<'_> {
                     give_up.store(true, Ordering::Relaxed);
                     ready.give_up();
                 }
-                end(daemon, first);
+                end(&orderly, first);
             },
         );
         let (makespan_s, launcher) = match observed {
@@ -336,7 +336,7 @@ impl Bench<'_> {
             command.args(["-c", &staged.line]).stdin(std::process::Stdio::null());
             command.status().context("failed to run sh")
         };
-        self.observe(&mut watch, 1, progress, work, |first| end(None, first))
+        self.observe(&mut watch, 1, progress, work, |first| end(&[], first))
             .with_context(|| format!("failed to run `{}` alone", job.name))?;
         let ending = watch.ended().get(&job.name).cloned();
         let ending = ending.with_context(|| format!("`{}` alone left no record", job.name))?;
@@ -352,12 +352,12 @@ fn end_below(roots: &BTreeSet<i32>) {
     }
 }
 
-/// Ends the launcher, which may take its time over jobs that are no more. `daemon` is stopped properly later; and
+/// Ends the launcher, which may take its time over jobs that are no more. What is `orderly` is stopped properly later; and
 /// at the `first` turn the launcher still has the chance to end by itself.
-fn end(daemon: Option<i32>, first: bool) {
+fn end(orderly: &[i32], first: bool) {
     if !first {
         let own = i32::try_from(std::process::id()).expect("a pid fits 31 bits");
-        end_below(&children_of(own).into_iter().filter(|pid| Some(*pid) != daemon).collect());
+        end_below(&children_of(own).into_iter().filter(|pid| !orderly.contains(pid)).collect());
     }
 }
 

@@ -15,6 +15,8 @@ use serde_json::Value;
 
 use crate::daemon::{Binaries, Daemon, Freeze};
 use crate::hyperqueue::{HyperQueue, Lines};
+use crate::managed::{Managed, Manager, Sent};
+use crate::spooler::Spooler;
 use crate::workload::quote;
 
 /// A way to run jobs.
@@ -95,6 +97,15 @@ pub(crate) enum Way {
         /// What it knows.
         knows: Knows,
     },
+    /// A workload manager, with pinfold or without.
+    Managed {
+        /// Which.
+        manager: Manager,
+        /// How much it sends to the host.
+        sent: Sent,
+        /// MiB that pinfold is told of as the host's memory, where that is less than there is.
+        budget_mib: Option<u64>,
+    },
 }
 
 /// What is known of the memory that each job comes to hold.
@@ -131,6 +142,7 @@ impl fmt::Display for Way {
             Self::PinfoldAgain { factor } | Self::PinfoldWithin { factor, knows: Knows::Before, .. } => {
                 write!(out, "pinfold, factor {factor}, again")
             }
+            Self::Managed { manager, sent, .. } => write!(out, "{}", sent.title(*manager)),
         }
     }
 }
@@ -158,14 +170,25 @@ pub(crate) struct Ready {
     file: PathBuf,
     daemon: Option<Daemon>,
     hyperqueue: Option<Mutex<HyperQueue>>,
-    /// HyperQueue's process, to be ended while it is being waited for.
+    managed: Option<Mutex<Managed>>,
+    /// The process of HyperQueue or a workload manager, to be ended while it is being waited for.
     peer: Option<Pid>,
 }
 
 impl Way {
     /// Whether it is the manager that is measured.
     pub(crate) fn is_pinfold(self) -> bool {
-        matches!(self, Self::Pinfold { .. } | Self::PinfoldAgain { .. } | Self::PinfoldWithin { .. })
+        match self {
+            Self::Pinfold { .. } | Self::PinfoldAgain { .. } | Self::PinfoldWithin { .. } => true,
+            Self::Managed { sent, .. } => sent == Sent::Pinfold,
+            _ => false,
+        }
+    }
+
+    /// Whether its jobs are bounded by the memory group of launchers that have no budget of their own: a workload
+    /// manager's job stays where the manager has it, also with pinfold.
+    fn is_bounded(self) -> bool {
+        matches!(self, Self::Managed { .. }) || !self.is_pinfold()
     }
 
     /// Whether jobs that are killed are run again.
@@ -197,6 +220,7 @@ impl Way {
             Self::Pinfold { .. } | Self::PinfoldAgain { .. } | Self::PinfoldWithin { .. } => {
                 binaries.is_none().then_some("pinfold and pinfoldd are not built")
             }
+            Self::Managed { manager, sent, .. } => manager.missing(sent, binaries),
         }
     }
 
@@ -204,7 +228,7 @@ impl Way {
     pub(crate) fn prepare(self, batch: &Batch<'_>, binaries: Option<&Binaries>) -> anyhow::Result<Ready> {
         let file = batch.scratch.join("commands");
         // Whoever knows no budget of its own runs its jobs in the group that has it.
-        let within = |line: &String| match batch.group.filter(|_| !self.is_pinfold()) {
+        let within = |line: &String| match batch.group.filter(|_| self.is_bounded()) {
             Some(group) => format!("echo $$ > {}/cgroup.procs && exec {line}", quote(group)),
             None => line.clone(),
         };
@@ -221,14 +245,28 @@ impl Way {
                 let settings = [format!("slots.factor={factor}"), format!("host.memory={budget_mib}MiB")];
                 Some(Daemon::start(binaries, batch.scratch, batch.state, &settings)?)
             }
+            Self::Managed { sent: Sent::Pinfold, budget_mib, .. } => {
+                let binaries = binaries.context("pinfold and pinfoldd are not built")?;
+                let memory = budget_mib.map(|mib| format!("host.memory={mib}MiB"));
+                let settings: Vec<String> =
+                    std::iter::once("slots.factor=2".to_owned()).chain(memory).collect();
+                Some(Daemon::start(binaries, batch.scratch, batch.state, &settings)?)
+            }
+            _ => None,
+        };
+        let managed = match self {
+            Self::Managed { manager, sent, .. } => {
+                Some(Managed::start(manager, sent, batch.scratch, daemon.as_ref())?)
+            }
             _ => None,
         };
         let hyperqueue = match self {
             Self::HyperQueue { slots } => Some(HyperQueue::start(batch.scratch, slots)?),
             _ => None,
         };
-        let peer = hyperqueue.as_ref().and_then(HyperQueue::pid);
-        Ok(Ready { way: self, lines, file, daemon, hyperqueue: hyperqueue.map(Mutex::new), peer })
+        let peer = hyperqueue.as_ref().and_then(HyperQueue::pid).or(managed.as_ref().and_then(Managed::pid));
+        let (hyperqueue, managed) = (hyperqueue.map(Mutex::new), managed.map(Mutex::new));
+        Ok(Ready { way: self, lines, file, daemon, hyperqueue, managed, peer })
     }
 }
 
@@ -266,6 +304,11 @@ impl Ready {
                 let mut queue = queue.lock().expect("nobody panicked with it");
                 queue.run(&self.file, Lines::Shell).map(|()| Value::Null)
             }
+            Way::Managed { .. } => {
+                let managed = self.managed.as_ref().context("the workload manager is not up")?;
+                let mut managed = managed.lock().expect("nobody panicked with it");
+                managed.run(&self.file).map(|()| Value::Null)
+            }
             Way::Pinfold { .. } | Way::PinfoldAgain { .. } | Way::PinfoldWithin { .. } => {
                 let daemon = self.daemon.as_ref().context("the daemon is not up")?;
                 let claim = match self.way {
@@ -293,9 +336,11 @@ impl Ready {
         self.daemon.as_ref().map(Daemon::command)
     }
 
-    /// The daemon's pid, if this way has one.
-    pub(crate) fn daemon(&self) -> Option<i32> {
-        self.daemon.as_ref()?.pid()
+    /// The pids of what ends its jobs and itself in order when it is told to: the daemon, and a workload manager.
+    pub(crate) fn orderly(&self) -> Vec<i32> {
+        let daemon = self.daemon.as_ref().and_then(Daemon::pid);
+        let managed = self.peer.filter(|_| self.managed.is_some()).map(Pid::as_raw_nonzero);
+        daemon.into_iter().chain(managed.map(std::num::NonZero::get)).collect()
     }
 
     /// How long each job that the daemon froze for memory took to stand still.
@@ -305,6 +350,8 @@ impl Ready {
 
     /// Stops what `prepare` started, and gives what that left behind.
     pub(crate) fn finish(self) -> anyhow::Result<Vec<PathBuf>> {
+        // It ends its jobs, of which the daemon is to hear.
+        drop(self.managed);
         self.daemon.map_or(Ok(Vec::new()), Daemon::stop)
     }
 }
@@ -399,59 +446,6 @@ fn parallel(batch: &Batch<'_>, file: &Path, slots: usize, options: &[&str]) -> a
     match output.status.code() {
         Some(code) if code <= 101 => Ok(()),
         _ => bail!("GNU parallel ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr)),
-    }
-}
-
-/// A task-spooler server of our own.
-#[derive(Debug)]
-pub(crate) struct Spooler {
-    scratch: PathBuf,
-}
-
-impl Spooler {
-    /// Starts a server with `slots` slots whose files lie in `scratch`.
-    pub(crate) fn start(scratch: &Path, slots: usize) -> anyhow::Result<Self> {
-        let spooler = Self { scratch: scratch.to_owned() };
-        spooler.ask(&["-S", &slots.to_string()])?;
-        Ok(spooler)
-    }
-
-    /// A `tsp` command for this server.
-    pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new("tsp");
-        command.env("TS_SOCKET", self.scratch.join("tsp")).env("TMPDIR", &self.scratch);
-        command.env("TS_MAXFINISHED", "100").stdin(Stdio::null());
-        command
-    }
-
-    /// Queues a command and gives its number.
-    pub(crate) fn queue(&self, command: &[&str]) -> anyhow::Result<String> {
-        // -n: no output file; -f would wait.
-        let mut words = vec!["-n"];
-        words.extend(command);
-        Ok(self.ask(&words)?.trim().to_owned())
-    }
-
-    /// Waits for job `number`. Its exit status is `tsp`'s and is not looked at.
-    pub(crate) fn wait(&self, number: &str) -> anyhow::Result<()> {
-        let mut command = self.command();
-        command.args(["-w", number]).stdout(Stdio::null()).stderr(Stdio::null());
-        command.status().context("failed to run tsp -w").map(|_| ())
-    }
-
-    fn ask(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        let output = self.command().args(arguments).output().context("failed to run tsp")?;
-        if !output.status.success() {
-            bail!("tsp {} ended with {}", arguments.join(" "), output.status);
-        }
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    }
-}
-
-impl Drop for Spooler {
-    fn drop(&mut self) {
-        // Ends the server of this socket; nothing else can be done when it is already gone.
-        let _answer = self.command().arg("-K").stdout(Stdio::null()).stderr(Stdio::null()).status();
     }
 }
 

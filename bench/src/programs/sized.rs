@@ -50,6 +50,20 @@ pub(crate) fn small(directory: &Path, count: usize) -> anyhow::Result<Mix> {
     Ok(mix)
 }
 
+/// So many jobs that wait for the disk: reads and writes at random past the page cache, one at a time.
+pub(crate) fn disk(count: usize) -> Built {
+    if !installed("fio") {
+        return Err("fio is left out: it is not installed".to_owned());
+    }
+    let script = "fio --name=data --directory=. --ioengine=psync --thread --size=32m --io_size=192m --rw=randrw --direct=1 --bs=16k \
+                  --randseed=1 --output-format=json --output=report.json\nrm data.0.0";
+    let one = |number: usize| Job {
+        class: "fio".to_owned(),
+        ..job(&format!("fio-{number}"), script.to_owned(), &[])
+    };
+    Ok((1..=count).map(one).collect())
+}
+
 /// A kind of small job.
 #[derive(Debug, Clone, Copy)]
 struct Kind {

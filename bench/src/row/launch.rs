@@ -12,9 +12,10 @@ use serde_json::json;
 use super::{Ground, RowArgs, perform};
 use crate::daemon::Daemon;
 use crate::record::Record;
+use crate::spooler::Spooler;
 use crate::stats::{median, percentile};
 use crate::table;
-use crate::way::{Spooler, installed};
+use crate::way::installed;
 
 /// Options of row `launch`.
 #[derive(Debug, Args)]

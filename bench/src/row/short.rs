@@ -15,9 +15,10 @@ use crate::compare::done;
 use crate::daemon::Daemon;
 use crate::hyperqueue::{HyperQueue, Lines};
 use crate::record::Record;
+use crate::spooler::Spooler;
 use crate::stats::median;
 use crate::table;
-use crate::way::{Spooler, installed};
+use crate::way::installed;
 
 /// Options of row `short`.
 #[derive(Debug, Args)]

@@ -19,7 +19,7 @@ mod plot;
 mod reports;
 mod status;
 
-pub(crate) use ask::each;
+pub(crate) use ask::{each, figures};
 pub(crate) use export::{ExportArgs, ExportWhat, Written, export};
 pub(crate) use plot::{Drawing, Picture, PlotArgs, drawings, picture_kind, plot, show as show_drawings};
 pub(crate) use reports::{GroupBy, ReportArgs, Which, report};

@@ -1,7 +1,8 @@
 //! `pinfold wlm`: workload managers dispatch, pinfold manages the host.
 //!
 //! Reading order: [`detect`] (what is here), [`install`] (hooks and the lines of configuration), [`enter`] (what a hook asks
-//! before a job executes), [`capacity`] (what managers are told of the host), [`check`] (one job through). Absent here: what
+//! before a job executes), [`capacity`] (what managers are told of the host), [`sync`] (the same for Slurm, again and
+//! again), [`over`] (a job's end), [`check`] (one job through). Absent here: what
 //! the hooks are ([`pinfold_wlm`]), and any dispatch.
 
 mod capacity;
@@ -9,6 +10,8 @@ mod check;
 mod detect;
 mod enter;
 mod install;
+mod over;
+mod sync;
 
 use std::process::ExitCode as ProcessExit;
 
@@ -39,6 +42,10 @@ enum WlmVerb {
     Enter(Box<enter::EnterArgs>),
     /// For hooks: say how much more this host takes
     Capacity(capacity::CapacityArgs),
+    /// For hooks: a job is over for its manager, so that what is left of it here is ended
+    Over(over::OverArgs),
+    /// Keep Slurm told: how many jobs a core takes here, and which jobs have been frozen for long
+    Sync(sync::SyncArgs),
 }
 
 /// The manager that is meant.
@@ -55,6 +62,8 @@ pub(crate) fn wlm(dial: &Dial, args: &WlmArgs) -> Result<ProcessExit, Failure> {
         WlmVerb::Check(args) => return check::check(dial, args),
         WlmVerb::Enter(args) => enter::enter(dial, args)?,
         WlmVerb::Capacity(args) => capacity::capacity(dial, args)?,
+        WlmVerb::Over(args) => over::over(dial, args)?,
+        WlmVerb::Sync(args) => sync::sync(dial, args)?,
     }
     Ok(ProcessExit::SUCCESS)
 }

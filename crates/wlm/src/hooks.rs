@@ -38,6 +38,9 @@ pub fn hooks(manager: Manager, place: &Place) -> Vec<Hook> {
             starter(),
             script("pinfold-suspend.sh", include_str!("hooks/pinfold-suspend.sh")),
             script("pinfold-resume.sh", include_str!("hooks/pinfold-resume.sh")),
+            script("pinfold-terminate.sh", include_str!("hooks/pinfold-terminate.sh")),
+            script("pinfold-epilog.sh", include_str!("hooks/pinfold-epilog.sh")),
+            script("pinfold-jsv.sh", include_str!("hooks/pinfold-jsv.sh")),
             script("pinfold-load.sh", include_str!("hooks/pinfold-load.sh")),
         ],
         Manager::Htcondor => vec![
@@ -64,6 +67,9 @@ fn filled(template: &str, place: &Place) -> String {
         enter.extend(["--down", "wait"].map(str::to_owned));
     }
     template
+        // What several hooks do alike.
+        .replace("@ASK@", include_str!("hooks/ask.sh").trim_end())
+        .replace("@NAME@", include_str!("hooks/name.sh").trim_end())
         .replace("@PINFOLD_LIST@", &python_list(&pinfold))
         .replace("@ENTER_LIST@", &python_list(&enter))
         .replace("@PINFOLD@", &shell_words(&pinfold))
@@ -123,7 +129,7 @@ mod tests {
             let all = hooks(manager, &place("/usr/bin/pinfold", None, false));
             assert!(!all.is_empty(), "{manager}");
             for hook in all {
-                for mark in ["@PINFOLD", "@ENTER"] {
+                for mark in ["@PINFOLD", "@ENTER", "@ASK@", "@NAME@"] {
                     assert!(!hook.text.contains(mark), "{}: {mark}", hook.name);
                 }
                 assert_eq!(hook.executable, hook.text.starts_with("#!"), "{}", hook.name);

@@ -3,7 +3,8 @@
 //!
 //! Reading order: [`manager`] (the managers), [`environment`] (a job's name, cores and memory by its environment), [`hooks`]
 //! (the files that are installed, as texts), [`settings`] (the lines of configuration), [`block`] (how these get into a file
-//! and out of it again), [`detect`] (what is here and what is missing). Absent here: any file, program or process: the
+//! and out of it again), [`detect`] (what is here and what is missing), [`sync`] (what a
+//! manager is kept told). Absent here: any file, program or process: the
 //! caller reads, runs and writes.
 
 pub mod block;
@@ -12,6 +13,7 @@ pub mod environment;
 pub mod hooks;
 pub mod manager;
 pub mod settings;
+pub mod sync;
 
 pub use environment::{Dispatched, identify};
 pub use hooks::{Hook, Place, hooks};

@@ -78,7 +78,8 @@ fn slurm(place: &Place, conf: &str) -> Vec<Setting> {
         setting(
             Where::File(format!("{conf}/plugstack.conf")),
             format!("optional {dir}/pinfold_spank.so pinfold={}{}\n", place.pinfold, spank_words(place)),
-            "slurmstepd asks pinfold before each task executes; an `optional` plugin that does not load stops no job",
+            "slurmstepd asks pinfold before each task executes; an `optional` plugin that does not load stops no job. slurmd \
+             reads at its start that there is an epilog, which ends what is left of a job: restart it",
         ),
         Setting {
             optional: true,
@@ -98,9 +99,10 @@ fn grid_engine(dir: &str) -> Vec<Setting> {
             format!(
                 "qconf -mattr queue starter_method {dir}/pinfold-starter.sh QUEUE\n\
                      qconf -mattr queue suspend_method '{dir}/pinfold-suspend.sh $job_id $job_pid' QUEUE\n\
-                     qconf -mattr queue resume_method '{dir}/pinfold-resume.sh $job_id $job_pid' QUEUE\n"
+                     qconf -mattr queue resume_method '{dir}/pinfold-resume.sh $job_id $job_pid' QUEUE\n\
+                     qconf -mattr queue terminate_method '{dir}/pinfold-terminate.sh $job_id $job_pid' QUEUE\n"
             ),
-            "a job asks pinfold before its script executes; qmod -s and -us suspend and resume it there",
+            "a job asks pinfold before its script executes; qmod -s and -us suspend and resume it there, qdel ends all of it",
         ),
         Setting {
             optional: true,
@@ -112,6 +114,17 @@ fn grid_engine(dir: &str) -> Vec<Setting> {
                          qconf -mconf HOST   # add: load_sensor {dir}/pinfold-load.sh\n"
                 ),
                 "more slots than cores let jobs wait on the host; the load sensor says how many it takes now",
+            )
+        },
+        Setting {
+            optional: true,
+            ..setting(
+                Where::Commands,
+                format!(
+                    "qconf -mattr queue epilog '{dir}/pinfold-epilog.sh $job_id' QUEUE\n\
+                         qsub -jsv {dir}/pinfold-jsv.sh -ac pinfold_class=backfill,pinfold_mem=2G ...   # or jsv_url in qconf -mconf\n"
+                ),
+                "what a job left behind is ended; -ac asks pinfold for a priority, class, memory, a TMPDIR in memory",
             )
         },
     ]

@@ -10,7 +10,7 @@ use crate::workload::Job;
 
 /// A list of jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Load {
+pub(in crate::row) enum Load {
     /// Eight jobs that each grow to 34 % of the budget and walk it at random
     Eight,
     /// One job that grows to 70 % of the budget, first in the list, and twenty-four small ones
@@ -34,7 +34,7 @@ pub(super) enum Load {
 
 impl Load {
     /// Heading of its table.
-    pub(super) fn title(self) -> &'static str {
+    pub(in crate::row) fn title(self) -> &'static str {
         match self {
             Self::Eight => "eight",
             Self::Big => "big",
@@ -49,7 +49,7 @@ impl Load {
     }
 
     /// What is said of each job's need where pinfold is told, MiB; `None`: its jobs differ, so there is no one figure.
-    pub(super) fn claim_mib(self, budget_mib: u64) -> Option<u64> {
+    pub(in crate::row) fn claim_mib(self, budget_mib: u64) -> Option<u64> {
         match self {
             Self::Eight => Some(budget_mib * 35 / 100),
             Self::Lockstep => Some(budget_mib * 40 / 100),
@@ -60,7 +60,7 @@ impl Load {
 
     /// Its jobs, and a sentence for each that cannot be run here; `load` is the program, as a shell word. Inputs are made
     /// below `directory`.
-    pub(super) fn mix(self, load: &str, budget_mib: u64, directory: &Path) -> anyhow::Result<Mix> {
+    pub(in crate::row) fn mix(self, load: &str, budget_mib: u64, directory: &Path) -> anyhow::Result<Mix> {
         match self {
             Self::Programs => large(directory, budget_mib),
             Self::Farm => {
@@ -75,7 +75,7 @@ impl Load {
     }
 
     /// The class whose time alone is looked at by itself: the large job among small ones.
-    pub(super) fn large_class(self) -> Option<&'static str> {
+    pub(in crate::row) fn large_class(self) -> Option<&'static str> {
         match self {
             Self::Big | Self::Farm => Some("big"),
             Self::Larger => Some("larger"),

@@ -1,11 +1,11 @@
 //! Asking the daemon for jobs: which ones, and the pieces that its answer comes in.
 
 use pinfold_proto::view::ReportView;
-use pinfold_proto::wire::{Piece, Request, Select};
+use pinfold_proto::wire::{Piece, Reply, Request, Select};
 
 use super::moment;
 use crate::names::{self, JobRef};
-use pinfold_client::{Client, Failure};
+use pinfold_client::{Client, Failure, unexpected};
 
 /// Asks for jobs, all of which are wanted at once.
 pub(super) fn ask(client: &mut Client, request: &Request) -> Result<Vec<ReportView>, Failure> {
@@ -39,6 +39,23 @@ pub(crate) fn each(
         Ok(())
     })?;
     last.map_or(Ok(()), take)
+}
+
+/// Asks for one job's figures, without its course; `None`: the daemon knows of no such job.
+pub(crate) fn figures(client: &mut Client, job: u64) -> Result<Option<ReportView>, Failure> {
+    let request = Request::Report {
+        select: Select::Jobs(vec![job]),
+        series: false,
+        processes: false,
+        threads: false,
+        files: false,
+        all: false,
+        pieces: false,
+    };
+    match client.ask(&request)? {
+        Reply::Report(mut reports) => Ok(reports.pop()),
+        other => Err(unexpected(&other)),
+    }
 }
 
 pub(super) fn selected(

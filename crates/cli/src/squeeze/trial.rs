@@ -7,15 +7,16 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use pinfold_proto::ExitCode;
-use pinfold_proto::wire::{Reply, Request, Select, Verb};
+use pinfold_proto::wire::{Request, Verb};
 use pinfold_sys::signals::{SIGHUP, SIGINT, SIGKILL, SIGTERM};
 use pinfold_sys::spawn::Program;
 
 use super::search::Tried;
 use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, Told, send_signal};
+use crate::show::figures;
 use pinfold_client::Failure;
-use pinfold_client::{Client, Dial, unexpected};
+use pinfold_client::{Client, Dial};
 
 /// Runs the command again and again.
 pub(super) struct Runner {
@@ -45,19 +46,7 @@ impl Runner {
         let options = JobOptions { name: self.name.clone(), mem_limit: bound, ..JobOptions::default() };
         self.keeper.submit(self.runs, job::spec(&options, &self.command));
         let (job, was_stopped) = self.until_recorded(deadline)?;
-        let request = Request::Report {
-            select: Select::Jobs(vec![job]),
-            series: false,
-            processes: false,
-            threads: false,
-            files: false,
-            all: false,
-            pieces: false,
-        };
-        let report = match self.client.ask(&request)? {
-            Reply::Report(mut reports) => reports.pop(),
-            other => return Err(unexpected(&other)),
-        };
+        let report = figures(&mut self.client, job)?;
         let Some(report) = report else {
             return Err(Failure::new(ExitCode::Failed, format!("the daemon knows nothing of job {job}")));
         };

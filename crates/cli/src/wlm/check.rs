@@ -4,15 +4,16 @@ use std::process::{Command, ExitCode as ProcessExit, Stdio};
 
 use clap::Args;
 use pinfold_proto::view::ReportView;
-use pinfold_proto::wire::{Reply, Request, Select};
+use pinfold_proto::wire::{Reply, Request};
 use pinfold_proto::{ExitCode, ExternalName};
 use pinfold_wlm::Manager;
 use serde_json::json;
 
 use crate::names::{JobRef, numbers};
+use crate::show::figures;
 use crate::show::{JSON_VERSION, print_json, print_text};
+use pinfold_client::Dial;
 use pinfold_client::Failure;
-use pinfold_client::{Dial, unexpected};
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
@@ -99,19 +100,7 @@ fn report_of(dial: &Dial, name: &ExternalName) -> Result<Option<ReportView>, Fai
     if !matches!(client.ask(&Request::Wait { jobs: vec![job] })?, Reply::Report(_)) {
         return Ok(None);
     }
-    let request = Request::Report {
-        select: Select::Jobs(vec![job]),
-        series: false,
-        processes: false,
-        threads: false,
-        files: false,
-        all: false,
-        pieces: false,
-    };
-    match client.ask(&request)? {
-        Reply::Report(mut reports) => Ok(reports.pop()),
-        other => Err(unexpected(&other)),
-    }
+    figures(&mut client, job)
 }
 
 /// Runs a manager's command; gives what it said, and its status.

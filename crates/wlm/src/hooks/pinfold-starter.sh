@@ -1,18 +1,7 @@
 #!/bin/sh
 # Starts a job of a workload manager's: it asks pinfold, waits until that lets it go, and then executes the job. If pinfold is
 # away the job runs unmanaged. The job is known by its environment (`pinfold wlm --help`).
-variables=$(@ENTER@ --pid $$) || {
-	status=$?
-	[ "$status" -eq 5 ] && exit "$status"
-}
-while IFS= read -r line; do
-	case $line in
-	TMPDIR=* | PINFOLD_*=*) export "$line" ;;
-	esac
-done <<VARIABLES
-$variables
-VARIABLES
-unset variables line status
+@ASK@
 # Of Grid Engine a starter takes the place of the shell that reads the script, and does as its shepherd would (queue_conf(5),
 # starter_method; qsub(1), -b and -shell).
 told() {

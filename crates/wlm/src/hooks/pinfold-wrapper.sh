@@ -6,16 +6,6 @@ number() {
 }
 PINFOLD_CONDOR_ID=$(number ClusterId).$(number ProcId)
 export PINFOLD_CONDOR_ID
-variables=$(@ENTER@ --pid $$) || {
-	status=$?
-	[ "$status" -eq 5 ] && exit "$status"
-}
-while IFS= read -r line; do
-	case $line in
-	TMPDIR=* | PINFOLD_*=*) export "$line" ;;
-	esac
-done <<VARIABLES
-$variables
-VARIABLES
-unset variables line status PINFOLD_CONDOR_ID
+@ASK@
+unset PINFOLD_CONDOR_ID
 exec "$@"

@@ -135,20 +135,70 @@ static int ask(spank_t sp, char **words)
 	return 0;
 }
 
-int slurm_spank_task_init(spank_t sp, int ac, char **av)
+/* What plugstack.conf says. */
+struct told {
+	char *program, *socket, *down;
+};
+
+static struct told told_in(int ac, char **av)
 {
-	char *program = "/usr/bin/pinfold", *socket = NULL, *down = "run";
-	char name[WORD_MAX], pid[32], pus[32], title[WORD_MAX] = "--name=", *words[32];
-	uint32_t job = 0, step = 0;
-	int n = 0;
+	struct told told = { "/usr/bin/pinfold", NULL, "run" };
 	for (int i = 0; i < ac; i++) {
 		if (!strncmp(av[i], "pinfold=", 8))
-			program = av[i] + 8;
+			told.program = av[i] + 8;
 		else if (!strncmp(av[i], "socket=", 7))
-			socket = av[i] + 7;
+			told.socket = av[i] + 7;
 		else if (!strncmp(av[i], "down=", 5))
-			down = av[i] + 5;
+			told.down = av[i] + 5;
 	}
+	return told;
+}
+
+/* The words of a command line up to `pinfold wlm`; how many they are. */
+static int begin_words(char **words, struct told told)
+{
+	int n = 0;
+	words[n++] = told.program;
+	words[n++] = "--no-autostart";
+	if (told.socket) {
+		words[n++] = "--socket";
+		words[n++] = told.socket;
+	}
+	words[n++] = "wlm";
+	return n;
+}
+
+/* Slurm's epilog, as root: what pinfold still has of the job is ended. A failure of it must not drain the host. */
+int slurm_spank_job_epilog(spank_t sp, int ac, char **av)
+{
+	char name[64], *words[16];
+	uint32_t job = 0;
+	pid_t child;
+	int n;
+	if (spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS)
+		return 0;
+	snprintf(name, sizeof name, "slurm:%u", job);
+	n = begin_words(words, told_in(ac, av));
+	words[n++] = "over";
+	words[n++] = name;
+	words[n] = NULL;
+	child = fork();
+	if (child == 0) {
+		char *environment[] = { "PATH=/usr/bin:/bin:/usr/local/bin", NULL };
+		execve(words[0], words, environment);
+		_exit(127);
+	}
+	while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+		;
+	return 0;
+}
+
+int slurm_spank_task_init(spank_t sp, int ac, char **av)
+{
+	struct told told = told_in(ac, av);
+	char name[WORD_MAX], pid[32], pus[32], title[WORD_MAX] = "--name=", *words[32];
+	uint32_t job = 0, step = 0;
+	int n;
 	if (spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS || spank_get_item(sp, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
 		return 0;
 	if (step == SLURM_EXTERN_CONT)
@@ -160,20 +210,14 @@ int slurm_spank_task_init(spank_t sp, int ac, char **av)
 	else
 		snprintf(name, sizeof name, "slurm:%u.%u", job, step);
 	snprintf(pid, sizeof pid, "%d", (int) getpid());
-	words[n++] = program;
-	words[n++] = "--no-autostart";
-	if (socket) {
-		words[n++] = "--socket";
-		words[n++] = socket;
-	}
-	words[n++] = "wlm";
+	n = begin_words(words, told);
 	words[n++] = "enter";
 	words[n++] = "--external";
 	words[n++] = name;
 	words[n++] = "--pid";
 	words[n++] = pid;
 	words[n++] = "--down";
-	words[n++] = down;
+	words[n++] = told.down;
 	if (spank_getenv(sp, "SLURM_CPUS_ON_NODE", pus, sizeof pus) == ESPANK_SUCCESS && is_word(pus)) {
 		words[n++] = "--pus";
 		words[n++] = pus;

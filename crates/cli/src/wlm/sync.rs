@@ -1,0 +1,141 @@
+//! `pinfold wlm sync`: Slurm is kept told of what it cannot see: how many jobs a core takes here, and which jobs have been frozen
+//! for long. An operator's command, as it changes partitions and jobs; nothing runs it by itself.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use pinfold_proto::quantity::parse_duration;
+use pinfold_proto::view::StatusView;
+use pinfold_proto::wire::{Reply, Request};
+use pinfold_proto::{ExitCode, JobState};
+use pinfold_wlm::Manager;
+use pinfold_wlm::detect::Surroundings as _;
+use pinfold_wlm::sync::{self, Policy, Watched};
+
+use super::detect::Here;
+use crate::run::say;
+use pinfold_client::{Dial, Failure, unexpected};
+
+/// What becomes in Slurm of a job that is frozen for long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Then {
+    /// Its comment says so
+    Comment,
+    /// Slurm suspends it, too, and sends another job in its place; it is resumed when it runs again here
+    Suspend,
+    /// Slurm ends it, and runs it again later from its beginning
+    Requeue,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SyncArgs {
+    /// slurm
+    #[arg(value_name = "MANAGER", value_parser = super::manager)]
+    manager: Manager,
+    /// Keep OverSubscribe=FORCE:n of this partition equal to the slots of a core here; may be given again
+    #[arg(long, value_name = "NAME", value_parser = partition)]
+    partition: Vec<String>,
+    /// Tell Slurm of jobs that have been frozen for so long
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "every")]
+    frozen_after: Option<Duration>,
+    /// What becomes of such a job
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "comment", requires = "frozen_after")]
+    then: Then,
+    /// Look again after so long, until a signal ends it [default: once]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    every: Option<Duration>,
+}
+
+fn partition(text: &str) -> Result<String, String> {
+    let bad = || format!("`{text}` is no name of a partition");
+    sync::is_partition(text).then(|| text.to_owned()).ok_or_else(bad)
+}
+
+/// `pinfold wlm sync`.
+pub(super) fn sync(dial: &Dial, args: &SyncArgs) -> Result<(), Failure> {
+    if args.manager != Manager::Slurm {
+        let text = format!("{} is told by its hooks: only slurm has to be kept told", args.manager);
+        return Err(Failure::new(ExitCode::Usage, text));
+    }
+    if args.partition.is_empty() && args.frozen_after.is_none() {
+        return Err(Failure::new(ExitCode::Usage, "say --partition NAME, --frozen-after DURATION, or both"));
+    }
+    let mut watched = Watched::knowing(told_before());
+    let begun = Instant::now();
+    loop {
+        let outcome = status(dial).and_then(|view| {
+            args.partition.iter().try_for_each(|name| share(name, &view))?;
+            if let Some(after) = args.frozen_after {
+                tell(&mut watched, begun.elapsed(), after, args.then, &view);
+            }
+            Ok(())
+        });
+        match (outcome, args.every) {
+            (outcome, None) => return outcome,
+            // The daemon or Slurm may be back at the next look.
+            (Err(failure), Some(_)) => say(&failure.message),
+            (Ok(()), Some(_)) => {}
+        }
+        std::thread::sleep(args.every.unwrap_or_default().max(Duration::from_secs(1)));
+    }
+}
+
+fn status(dial: &Dial) -> Result<StatusView, Failure> {
+    match dial.connect()?.ask(&Request::Status { jobs: Vec::new(), all: true, at_us: None })? {
+        Reply::Status(view) => Ok(view),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// Has a partition send as many jobs a core as there are slots.
+fn share(partition: &str, view: &StatusView) -> Result<(), Failure> {
+    let shown = Here.answer(&["scontrol", "show", "partition", partition]);
+    let Some(shown) = shown else {
+        let text =
+            format!("Slurm tells nothing of partition {partition}: `scontrol show partition {partition}`");
+        return Err(Failure::new(ExitCode::Failed, text));
+    };
+    let wanted = sync::oversubscribe(sync::jobs_a_core(view.slots.total, view.slots.cores));
+    let now = sync::oversubscribe_in(&shown).unwrap_or_default();
+    if now == wanted {
+        return Ok(());
+    }
+    run(&["scontrol", "update", &format!("PartitionName={partition}"), &format!("OverSubscribe={wanted}")])?;
+    say(&format!("partition {partition}: OverSubscribe was {now} and is {wanted}"));
+    Ok(())
+}
+
+/// Tells Slurm of jobs that are frozen for long, and of those that are no longer.
+fn tell(watched: &mut Watched, now: Duration, after: Duration, then: Then, view: &StatusView) {
+    let policy = match then {
+        Then::Comment => Policy::Comment,
+        Then::Suspend => Policy::Suspend,
+        Then::Requeue => Policy::Requeue,
+    };
+    let frozen: BTreeSet<String> = view
+        .jobs
+        .iter()
+        .filter(|job| job.state == JobState::Frozen)
+        .filter_map(|job| sync::slurm_job(job.external.as_deref()?).map(str::to_owned))
+        .collect();
+    for news in watched.step(now.as_secs_f64(), &frozen, after.as_secs_f64()) {
+        for words in sync::commands(&news, policy, &view.host) {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            // It may be over by now; what Slurm says is its operator's to read.
+            run(&words).map_or_else(|failure| say(&failure.message), |()| say(&words.join(" ")));
+        }
+    }
+}
+
+/// Jobs of which an earlier run told Slurm: their comment says so.
+fn told_before() -> Vec<String> {
+    let shown = Here.answer(&["squeue", "-h", "-o", "%A|%k"]).unwrap_or_default();
+    let told = shown.lines().filter_map(|line| line.split_once('|'));
+    told.filter(|(_, comment)| comment.starts_with(sync::COMMENT)).map(|(job, _)| job.to_owned()).collect()
+}
+
+fn run(words: &[&str]) -> Result<(), Failure> {
+    let failed = || Failure::new(ExitCode::Failed, format!("`{}` failed", words.join(" ")));
+    Here.answer(words).map(drop).ok_or_else(failed)
+}

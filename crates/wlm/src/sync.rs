@@ -1,0 +1,177 @@
+//! What a manager is told as things change on a host: how many jobs a core takes, and which jobs have been frozen for long.
+//!
+//! Absent: asking and telling (the caller runs the manager's commands), and the clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What becomes in Slurm of a job that is frozen for long, as its site chose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// Its comment says so.
+    Comment,
+    /// Slurm suspends it, too, and gives its cores to the next job.
+    Suspend,
+    /// Slurm ends it and runs it again later, from its beginning.
+    Requeue,
+}
+
+/// News of a job, by its number in Slurm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// It has been frozen for so long.
+    Frozen(String),
+    /// It is frozen no longer, of which Slurm was told before.
+    Resumed(String),
+}
+
+/// What a comment begins with that was made here.
+pub const COMMENT: &str = "pinfold: frozen";
+
+/// The number in Slurm of a job with that name; `None`: it is none of Slurm's.
+#[must_use]
+pub fn slurm_job(external: &str) -> Option<&str> {
+    let id = external.strip_prefix("slurm:")?.split('.').next()?;
+    (!id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit())).then_some(id)
+}
+
+/// How many jobs a core is to get for so many slots on so many cores: what is beyond a whole number waits on the host.
+#[must_use]
+pub fn jobs_a_core(slots: u64, cores: u64) -> u64 {
+    slots.div_ceil(cores.max(1)).max(1)
+}
+
+/// The word of `OverSubscribe` for so many jobs a core.
+#[must_use]
+pub fn oversubscribe(jobs_a_core: u64) -> String {
+    format!("FORCE:{jobs_a_core}")
+}
+
+/// The value of `OverSubscribe` in what `scontrol show partition` says of one.
+#[must_use]
+pub fn oversubscribe_in(text: &str) -> Option<&str> {
+    text.split_whitespace().find_map(|word| word.strip_prefix("OverSubscribe="))
+}
+
+/// Whether a name can be one of a partition's in Slurm: letters, digits, and a few signs.
+#[must_use]
+pub fn is_partition(name: &str) -> bool {
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    !name.is_empty() && !name.starts_with('-') && name.bytes().all(good)
+}
+
+/// Which jobs are frozen, since when, and of which of them Slurm was told.
+#[derive(Debug, Default)]
+pub struct Watched {
+    since_s: BTreeMap<String, f64>,
+    told: BTreeSet<String>,
+}
+
+impl Watched {
+    /// Of these Slurm was told earlier, by another run of the command.
+    #[must_use]
+    pub fn knowing(told: impl IntoIterator<Item = String>) -> Self {
+        Self { since_s: BTreeMap::new(), told: told.into_iter().collect() }
+    }
+
+    /// Takes in which jobs are frozen at `now_s`; gives what Slurm is to be told of those that have been so for `after_s` or
+    /// longer, and of those that are no longer.
+    pub fn step(&mut self, now_s: f64, frozen: &BTreeSet<String>, after_s: f64) -> Vec<News> {
+        self.since_s.retain(|job, _| frozen.contains(job));
+        let mut news = Vec::new();
+        for job in self.told.iter().filter(|job| !frozen.contains(*job)) {
+            news.push(News::Resumed(job.clone()));
+        }
+        self.told.retain(|job| frozen.contains(job));
+        for job in frozen {
+            let since_s = *self.since_s.entry(job.clone()).or_insert(now_s);
+            if now_s - since_s >= after_s && self.told.insert(job.clone()) {
+                news.push(News::Frozen(job.clone()));
+            }
+        }
+        news
+    }
+}
+
+/// The commands by which Slurm is told, each as its words.
+#[must_use]
+pub fn commands(news: &News, policy: Policy, host: &str) -> Vec<Vec<String>> {
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let comment = |job: &str, text: String| {
+        words(&["scontrol", "update", &format!("JobId={job}"), &format!("Comment={text}")])
+    };
+    match news {
+        News::Frozen(job) => {
+            let told = comment(job, format!("{COMMENT} on {host}"));
+            let verb = match policy {
+                Policy::Comment => return vec![told],
+                Policy::Suspend => "suspend",
+                Policy::Requeue => "requeue",
+            };
+            vec![told, words(&["scontrol", verb, job])]
+        }
+        News::Resumed(job) => {
+            let cleared = comment(job, String::new());
+            match policy {
+                Policy::Suspend => vec![words(&["scontrol", "resume", job]), cleared],
+                Policy::Comment | Policy::Requeue => vec![cleared],
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_slurms() {
+        for (external, want) in [
+            ("slurm:12.batch", Some("12")),
+            ("slurm:12", Some("12")),
+            ("sge:12", None),
+            ("slurm:x.0", None),
+            ("slurm:", None),
+        ] {
+            assert_eq!(slurm_job(external), want, "{external}");
+        }
+    }
+
+    #[test]
+    fn jobs_a_core_are_whole() {
+        for (slots, cores, want) in
+            [(2, 2, "FORCE:1"), (4, 2, "FORCE:2"), (3, 2, "FORCE:2"), (0, 0, "FORCE:1")]
+        {
+            assert_eq!(oversubscribe(jobs_a_core(slots, cores)), want);
+        }
+        assert_eq!(oversubscribe_in("  MaxNodes=1\n   OverSubscribe=FORCE:2\n"), Some("FORCE:2"));
+        assert_eq!(oversubscribe_in("OverSubscribes"), None);
+        assert!(is_partition("main-1") && !is_partition("") && !is_partition("a b") && !is_partition("-x"));
+    }
+
+    #[test]
+    fn slurm_is_told_once_of_each_long_freeze() {
+        let set = |jobs: &[&str]| jobs.iter().map(|job| (*job).to_owned()).collect::<BTreeSet<_>>();
+        let mut watched = Watched::knowing(["9".to_owned()]);
+        assert_eq!(watched.step(0.0, &set(&["7"]), 10.0), [News::Resumed("9".to_owned())]);
+        assert_eq!(watched.step(9.0, &set(&["7"]), 10.0), []);
+        assert_eq!(watched.step(10.0, &set(&["7", "8"]), 10.0), [News::Frozen("7".to_owned())]);
+        assert_eq!(watched.step(15.0, &set(&["7"]), 10.0), []);
+        assert_eq!(watched.step(20.0, &set(&["8"]), 10.0), [News::Resumed("7".to_owned())]);
+        // A new freeze begins anew.
+        assert_eq!(watched.step(25.0, &set(&["8"]), 10.0), []);
+    }
+
+    #[test]
+    fn what_is_told_is_the_sites_choice() {
+        let told = |news: News, policy| {
+            commands(&news, policy, "node7").iter().map(|words| words.join(" ")).collect::<Vec<_>>()
+        };
+        let frozen = || News::Frozen("7".to_owned());
+        let comment = "scontrol update JobId=7 Comment=pinfold: frozen on node7";
+        assert_eq!(told(frozen(), Policy::Comment), [comment]);
+        assert_eq!(told(frozen(), Policy::Suspend), [comment, "scontrol suspend 7"]);
+        assert_eq!(told(frozen(), Policy::Requeue), [comment, "scontrol requeue 7"]);
+        let resumed = ["scontrol resume 7", "scontrol update JobId=7 Comment="];
+        assert_eq!(told(News::Resumed("7".to_owned()), Policy::Suspend), resumed);
+    }
+}
