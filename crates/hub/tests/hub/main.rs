@@ -1,5 +1,9 @@
 //! The hub from outside: over HTTP, over kills, as a program.
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a panic is how a test fails, and it says what it is about"
+)]
 
 mod common;
 mod hostile;
@@ -7,3 +11,5 @@ mod http;
 mod kills;
 mod program;
 mod roles;
+mod server;
+mod store;

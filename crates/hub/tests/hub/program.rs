@@ -115,7 +115,7 @@ fn a_hub_that_is_killed_has_all_that_it_said_it_has() {
         }
     }
     drop(hub);
-    let store = Store::open(&dir.path().join("hub.db"), None).unwrap();
+    let store = Store::open_file(&dir.path().join("hub.db"), None).unwrap();
     assert_eq!(store.totals().unwrap(), (job, 7.0 * f64::from(u32::try_from(job).unwrap())));
 }
 
@@ -123,7 +123,12 @@ fn a_hub_that_is_killed_has_all_that_it_said_it_has() {
 fn what_cannot_be_is_said() {
     let dir = tempfile::tempdir().unwrap();
     let database = database(dir.path());
-    check(&["serve", "--database", "postgres://db/hub"], 2, "not built into");
+    check(&["serve", "--database", "postgres://db/hub"], 2, "without TLS");
+    check(&["serve", "--database", "mysql://db/hub"], 2, "postgres://");
+    check(&["backup", "--database", "postgres:///hub", "x"], 2, "pg_dump");
+    check(&["restore", "--database", "postgres:///hub", "x"], 2, "pg_restore");
+    check(&["check", "--database", "postgres:///hub"], 2, "pg_amcheck");
+    check(&["tokens", "--database", "postgres:///hub?host=/nowhere"], 1, "not there now");
     check(&["serve", "--database", &database, "--listen", "0.0.0.0:0"], 2, "--cert and --key");
     check(&["serve", "--database", &database, "--url", "hub"], 2, "https://HOST");
     check(&["serve", "--database", &database, "--listen", "nonsense"], 2, "ADDRESS:PORT");
