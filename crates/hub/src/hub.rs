@@ -10,6 +10,7 @@ use pinfold_hubwire::bundle::Live;
 use pinfold_proto::view::StatusView;
 use tokio::sync::Semaphore;
 
+use crate::server::seen::Seen;
 use crate::server::vouched::Trust;
 use crate::store::{Access, HostRow, Store, StoreError, now_us};
 
@@ -40,6 +41,8 @@ pub struct Hub {
     pub origin: String,
     /// Which hosts are believed about users, and who may see more.
     pub trust: Trust,
+    /// Vouchers that were used.
+    pub seen: Seen,
     /// What was counted since it was started.
     pub counters: Counters,
     /// When it was started.
@@ -128,6 +131,7 @@ impl Hub {
             secure: origin.starts_with("https://"),
             origin,
             trust,
+            seen: Seen::default(),
             counters: Counters::default(),
             started_us: now_us(),
             now: Mutex::default(),

@@ -7,6 +7,7 @@ pub mod api;
 pub mod auth;
 pub mod listen;
 pub mod problem;
+pub mod seen;
 pub mod vouched;
 
 use std::sync::Arc;
