@@ -9,6 +9,7 @@ mod common;
 mod hostile;
 mod http;
 mod kills;
+mod openapi;
 mod program;
 mod roles;
 mod server;
