@@ -10,6 +10,8 @@ build=(gcc:gcc make:make git:git)
 opinion=(pkg-config:pkg-config hwloc.h:libhwloc-dev)
 # Reads exported tables back.
 reader=(ensurepip:python3-venv)
+# A database for several hubs: tests start one of their own.
+sql=(postgres:postgresql)
 # The other packages: made, and read back.
 rpm=(rpmbuild:rpm rpm2cpio:rpm2cpio cpio:cpio)
 # The emulated host.
@@ -37,7 +39,7 @@ PATH=$PATH:/usr/sbin:/sbin
 case "${1:---build}" in
   --build) list=("${build[@]}") ;;
   --rpm) list=("${build[@]}" "${rpm[@]}") ;;
-  --test) list=("${build[@]}" "${opinion[@]}" "${lab[@]}" "${reader[@]}" "${rpm[@]}" "${managers[@]}") ;;
+  --test) list=("${build[@]}" "${opinion[@]}" "${lab[@]}" "${reader[@]}" "${rpm[@]}" "${managers[@]}" "${sql[@]}") ;;
   --wlm) list=("${build[@]}" "${managers[@]}" "${accounts[@]}") ;;
   --lab) list=("${build[@]}" "${lab[@]}" "${debian[@]}") ;;
   --demo) list=("${build[@]}" "${demo[@]}") ;;
@@ -50,6 +52,7 @@ there() {
   case "$1" in
     /*) compgen -G "$1" >/dev/null ;;
     ensurepip) python3 -c 'import ensurepip' 2>/dev/null ;;
+    postgres) command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null ;;
     hwloc.h) command -v pkg-config >/dev/null && pkg-config --exists 'hwloc >= 2.0' ;;
     *) command -v "$1" >/dev/null ;;
   esac
@@ -91,6 +94,11 @@ not_at_boot() {
 if [ "${#missing[@]}" -gt 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && wanted; then
   echo "Installing: ${missing[*]}" >&2
   export DEBIAN_FRONTEND=noninteractive
+  if [[ " ${missing[*]} " = *' postgresql '* ]] && [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+    # Programs alone: no server of the host's own is made and started.
+    mkdir -p /etc/postgresql-common
+    echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
+  fi
   apt-get update -qq >&2 || echo "The package lists could not be renewed; trying with the old ones." >&2
   # One by one, so that a package that cannot be had does not keep the others away.
   quiet_installs

@@ -59,7 +59,7 @@ enum HubVerb {
 
 #[derive(Debug, Args)]
 struct JoinArgs {
-    /// The hub: https://HOST[:PORT]
+    /// The hub: https://HOST[:PORT]; several hubs with one database: with commas between them
     url: String,
     #[command(flatten)]
     token: TokenArgs,
@@ -70,7 +70,7 @@ struct JoinArgs {
 
 #[derive(Debug, Args)]
 struct UseArgs {
-    /// The hub: https://HOST[:PORT], as its own `public_url` says it
+    /// The hub: https://HOST[:PORT], as its own `public_url` says it; several with one database: with commas between them
     url: String,
     /// Certificates that the hub's own is signed by, as PEM, where no public authority did
     #[arg(long, value_name = "FILE")]
@@ -227,9 +227,13 @@ fn join(dial: &Dial, args: &JoinArgs) -> Result<(), Failure> {
     let settings = known(&args.url, &args.token, "host")?;
     let dir = push_dir()?;
     // So that the hub knows users whom this host's daemon vouches for.
-    let voucher = identity::vouch(&mut dial.connect()?, &settings.url, JOIN)?;
-    let voucher = serde_json::to_vec(&voucher).unwrap_or_default();
-    settings.courier().post::<serde_json::Value>("/api/v1/key", &voucher).map_err(of_hub)?;
+    let mut daemon = dial.connect()?;
+    let made = |url: &str| {
+        let voucher = identity::vouch(&mut daemon, url, JOIN);
+        let failed = |failure: Failure| ClientError::Identity(failure.message);
+        voucher.map(|voucher| serde_json::to_vec(&voucher).unwrap_or_default()).map_err(failed)
+    };
+    settings.courier().post_made::<serde_json::Value>("/api/v1/key", made).map_err(of_hub)?;
     settings.save(&dir.join(JOINED)).map_err(of_settings)?;
     say(&format!("this host is {} to {}", settings.name, settings.url));
     if args.no_start {

@@ -1,11 +1,13 @@
 //! Tokens, links and copies: what is done to a database from the command line, also while a hub serves it.
 
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
 use pinfold_hub::secret;
 use pinfold_hub::server::api::make_link;
 use pinfold_hub::store::{
-    Access, Copied, Kind, LinkFor, Revoked, Store, backup as copy, now_us, restore as put_back, verify,
+    Access, Copied, Kind, LinkFor, Location, Revoked, Store, backup as copy, now_us, restore as put_back,
+    verify,
 };
 use serde_json::json;
 
@@ -17,8 +19,18 @@ fn actor() -> String {
     of_this_process.map_or_else(|_| "an unknown user".to_owned(), |uid| format!("uid {uid}"))
 }
 
-fn open(path: &std::path::Path) -> Result<Store, Failure> {
-    Ok(Store::open(path, None)?)
+fn open(at: &Location) -> Result<Store, Failure> {
+    Ok(Store::open(at, None)?)
+}
+
+/// The database's file; of a server another program has the command.
+fn file<'a>(at: &'a Location, instead: &str) -> Result<&'a Path, Failure> {
+    match at {
+        Location::File(path) => Ok(path),
+        Location::Server(_) => {
+            Err(Failure::usage(format!("{at}: that is PostgreSQL's own to do: {instead}")))
+        }
+    }
 }
 
 /// `pinfold-hub token`.
@@ -101,20 +113,25 @@ pub(crate) fn login(args: &LoginArgs) -> Result<(), Failure> {
 
 /// `pinfold-hub backup`.
 pub(crate) fn backup(args: &CopyArgs) -> Result<(), Failure> {
-    tell("copied and verified", copy(&args.at.database, &args.file)?);
+    let instead =
+        format!("pg_dump --format custom --file {} URL, also while hubs serve", args.file.display());
+    tell("copied and verified", copy(file(&args.at.database, &instead)?, &args.file)?);
     Ok(())
 }
 
 /// `pinfold-hub restore`.
 pub(crate) fn restore(args: &CopyArgs) -> Result<(), Failure> {
-    let _alone = serve::alone(&args.at.database)?;
-    tell("restored", put_back(&args.at.database, &args.file)?);
+    let instead =
+        format!("stop all hubs, then pg_restore --clean --if-exists --dbname URL {}", args.file.display());
+    let database = file(&args.at.database, &instead)?;
+    let _alone = serve::alone(database)?;
+    tell("restored", put_back(database, &args.file)?);
     Ok(())
 }
 
 /// `pinfold-hub check`.
 pub(crate) fn check(args: &Database) -> Result<(), Failure> {
-    tell("no damage found", verify(&args.database)?);
+    tell("no damage found", verify(file(&args.database, "pg_amcheck looks through a database")?)?);
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use pinfold_hubwire::bundle::Live;
 use pinfold_proto::view::StatusView;
 use tokio::sync::Semaphore;
 
+use crate::server::seen::Seen;
 use crate::server::vouched::Trust;
 use crate::store::{Access, HostRow, Store, StoreError, now_us};
 
@@ -22,8 +23,9 @@ const BUNDLES_AT_ONCE: usize = 2;
 /// How long a question waits for its turn.
 const TURN_MAX: Duration = Duration::from_secs(10);
 
-/// How often the store is told how a host is.
+/// How often the store is told how a host is; where other hubs read it there, often enough for it to be here to them.
 const KEPT_EVERY: Duration = Duration::from_secs(60);
+const KEPT_EVERY_SHARED: Duration = Duration::from_secs(4);
 
 /// A host that was not heard for so long is away.
 pub const AWAY_AFTER: Duration = Duration::from_secs(15);
@@ -39,6 +41,8 @@ pub struct Hub {
     pub origin: String,
     /// Which hosts are believed about users, and who may see more.
     pub trust: Trust,
+    /// Vouchers that were used.
+    pub seen: Seen,
     /// What was counted since it was started.
     pub counters: Counters,
     /// When it was started.
@@ -127,6 +131,7 @@ impl Hub {
             secure: origin.starts_with("https://"),
             origin,
             trust,
+            seen: Seen::default(),
             counters: Counters::default(),
             started_us: now_us(),
             now: Mutex::default(),
@@ -173,7 +178,7 @@ impl Hub {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A host says how it is. The store is told once a minute.
+    /// A host says how it is. The store is told once a minute, one that hubs share every few seconds.
     ///
     /// # Errors
     /// When the store cannot keep it; it is known all the same.
@@ -182,7 +187,8 @@ impl Hub {
         let due = {
             let mut now = self.now();
             let kept = now.get(&host).and_then(|before| before.kept);
-            let due = kept.is_none_or(|kept| kept.elapsed() >= KEPT_EVERY);
+            let every = if self.store.is_shared() { KEPT_EVERY_SHARED } else { KEPT_EVERY };
+            let due = kept.is_none_or(|kept| kept.elapsed() >= every);
             let kept = if due { Some(Instant::now()) } else { kept };
             now.insert(host, Now { live: Arc::clone(&live), heard_us, kept });
             due
@@ -202,7 +208,7 @@ impl Hub {
     pub fn hosts(&self) -> Result<Vec<HostNow>, StoreError> {
         let hosts = self.store.hosts()?;
         let (now, clock_us) = (self.now(), now_us());
-        Ok(hosts.into_iter().map(|row| host_now(row, &now, clock_us)).collect())
+        Ok(hosts.into_iter().map(|row| host_now(row, &now, clock_us, self.store.is_shared())).collect())
     }
 }
 
@@ -211,12 +217,17 @@ fn ahead_us(heard: &Now) -> i64 {
     signed(heard.live.sent_us).saturating_sub(signed(heard.heard_us))
 }
 
-fn host_now(row: HostRow, now: &BTreeMap<i64, Now>, clock_us: u64) -> HostNow {
+fn host_now(row: HostRow, now: &BTreeMap<i64, Now>, clock_us: u64, shared: bool) -> HostNow {
     let heard = now.get(&row.id);
     // A host that sends bundles is heard as well, and that the store knows.
     let seen_us = heard.map(|heard| heard.heard_us).max(row.seen_us);
     let here =
         seen_us.is_some_and(|seen_us| Duration::from_micros(clock_us.saturating_sub(seen_us)) < AWAY_AFTER);
+    // Another hub may have heard it later than this one.
+    let heard = heard.filter(|heard| {
+        let apart_us = row.seen_us.unwrap_or(0).saturating_sub(heard.heard_us);
+        !shared || Duration::from_micros(apart_us) < KEPT_EVERY_SHARED
+    });
     let Some(heard) = heard else {
         let live = row.live.map(Arc::new);
         return HostNow { name: row.name, seen_us, clock_ahead_us: row.clock_ahead_us, live, here };

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use pinfold_hub::store::database_file;
+use pinfold_hub::store::{Location, location};
 
 /// What many hosts' jobs used, in one store and on one page.
 #[derive(Debug, Parser)]
@@ -45,9 +45,9 @@ enum Command {
 /// Where the database is.
 #[derive(Debug, Args)]
 struct Database {
-    /// The database: sqlite:FILE
-    #[arg(long, value_name = "sqlite:FILE", value_parser = database_file)]
-    database: PathBuf,
+    /// The database: sqlite:FILE, or postgres://USER@/NAME (several hubs may share it; a password: PGPASSWORD)
+    #[arg(long, value_name = "URL", value_parser = location)]
+    database: Location,
 }
 
 #[derive(Debug, Args)]

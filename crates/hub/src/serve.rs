@@ -14,7 +14,7 @@ use pinfold_hub::server::listen;
 use pinfold_hub::server::problem::chain;
 use pinfold_hub::server::vouched::Trust;
 use pinfold_hub::settings::Settings;
-use pinfold_hub::store::{Access, Keep, Kind, LinkFor, Store, now_us};
+use pinfold_hub::store::{Access, Keep, Kind, LinkFor, Location, Store, now_us};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
@@ -64,11 +64,15 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<(), Failure> {
             address.port()
         )));
     }
-    let _alone = alone(&args.at.database)?;
+    // A file has one hub; of a server any number.
+    let _alone = match &args.at.database {
+        Location::File(path) => Some(alone(path)?),
+        Location::Server(_) => None,
+    };
     let store = Store::open(&args.at.database, settings.database_max_bytes)?;
     run(async move {
         let hub = Serving::begin(store, (address, tls), public_url, settings.trust).await?;
-        say(&format!("serving {} on {}", args.at.database.display(), hub.url));
+        say(&format!("serving {} on {}", args.at.database, hub.url));
         hub.until_stopped(settings.keep).await
     })
 }
@@ -84,7 +88,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<(), Failure> {
         .map_err(|error| Failure::failed(format!("{}: {error}", args.dir.display())))?;
     let database = args.dir.join("hub.db");
     let _alone = alone(&database)?;
-    let store = Store::open(&database, None)?;
+    let store = Store::open_file(&database, None)?;
     let mut tokens = Vec::new();
     for number in 1..=args.hosts {
         let (name, token) = (format!("node{number:02}"), secret::token(Kind::Host, &secret::draw()?));
@@ -109,9 +113,9 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<(), Failure> {
                 }
             });
         }
+        let whose = LinkFor { name: "demo", via: "", access: &Access::All };
         let link =
-            make_link(&hub.hub.store, &hub.url, LinkFor { name: "demo", via: "", access: &Access::All })
-                .map_err(|problem| Failure::failed(problem.words))?;
+            make_link(&hub.hub.store, &hub.url, whose).map_err(|problem| Failure::failed(problem.words))?;
         say("simulated hosts push to this hub; open this link, which works once, and stop with Ctrl-C:");
         print(&link);
         hub.until_stopped(Keep::default()).await
@@ -158,13 +162,17 @@ impl Serving {
         let listener = listener.map_err(|error| Failure::failed(format!("--listen {address}: {error}")))?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let url = public_url.unwrap_or(format!("{scheme}://{}", listener.local_addr()?));
-        let noted = store.set_meta("url", &url);
-        let noted = noted.and_then(|()| store.note("hub", "start", &format!("serving on {url}"), now_us()));
-        if let Err(error) = noted {
+        let hub = Arc::new(Hub::new(store, &url, trust));
+        let noted = hub.ask(|hub| {
+            let words = format!("serving on {}", hub.origin);
+            hub.store.set_meta("url", &hub.origin)?;
+            hub.store.note("hub", "start", &words, now_us())
+        });
+        if let Ok(Err(error)) | Err(error) = noted.await {
             // A full disk keeps nobody from looking.
             say(&format!("the start is not noted: {}", chain(&error)));
         }
-        Ok(Self { hub: Arc::new(Hub::new(store, &url, trust)), listener, tls, url })
+        Ok(Self { hub, listener, tls, url })
     }
 
     async fn until_stopped(self, keep: Keep) -> Result<(), Failure> {
@@ -178,7 +186,7 @@ impl Serving {
         let keeping = tokio::spawn(remove_old(Arc::clone(&self.hub), keep));
         listen::serve(self.listener, self.tls, Arc::clone(&self.hub), stop).await;
         keeping.abort();
-        self.hub.store.note("hub", "stop", "a signal asked for it", now_us())?;
+        self.hub.ask(|hub| hub.store.note("hub", "stop", "a signal asked for it", now_us())).await??;
         Ok(())
     }
 }

@@ -6,7 +6,9 @@
 pub mod api;
 pub mod auth;
 pub mod listen;
+pub mod openapi;
 pub mod problem;
+pub mod seen;
 pub mod vouched;
 
 use std::sync::Arc;
@@ -16,24 +18,14 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderValue, header};
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use axum::routing::{get, post};
 
 use crate::hub::{Counters, Hub};
-use crate::{metrics, page};
+use crate::page;
 
 /// All paths.
 pub fn routes(hub: &Arc<Hub>) -> Router {
     Router::new()
-        .route("/api/v1/bundles", post(api::bundles))
-        .route("/api/v1/live", post(api::live))
-        .route("/api/v1/key", post(api::key))
-        .route("/api/v1/me", get(api::me))
-        .route("/api/v1/hosts", get(api::hosts))
-        .route("/api/v1/status", get(api::status))
-        .route("/api/v1/reports", get(api::reports))
-        .route("/api/v1/why", get(api::why))
-        .route("/api/v1/login", post(api::login))
-        .route("/metrics", get(metrics::metrics))
+        .merge(openapi::routes())
         .merge(page::routes())
         .fallback(problem::not_found)
         .layer(middleware::from_fn_with_state(Arc::clone(hub), headers))

@@ -7,6 +7,7 @@ use std::time::Duration;
 use pinfold_hubwire::bundle::Receipt;
 use pinfold_hubwire::courier::{ANSWER_MAX_BYTES, ClientError, Errand, Method};
 use pinfold_hubwire::push::{Uplink, UplinkError};
+use pinfold_hubwire::turns::Turns;
 use serde::de::DeserializeOwned;
 use ureq::Agent;
 use ureq::http::Uri;
@@ -14,6 +15,9 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 /// How long one exchange may take. A bundle is at most 4 MiB.
 const EXCHANGE_MAX: Duration = Duration::from_secs(60);
+
+/// How long it may take to reach a hub; after that another one is asked, where there is one.
+const CONNECT_MAX: Duration = Duration::from_secs(3);
 
 /// The longest refusal that is shown, in bytes.
 const WORDS_MAX_BYTES: u64 = 2_000;
@@ -42,7 +46,7 @@ impl HubClient {
         let tls = TlsConfig::builder().root_certs(roots).build();
         let mut config = Agent::config_builder()
             .timeout_global(Some(EXCHANGE_MAX))
-            .timeout_connect(Some(Duration::from_secs(10)))
+            .timeout_connect(Some(CONNECT_MAX))
             .http_status_as_error(false)
             .max_redirects(0)
             .user_agent(concat!("pinfold/", env!("CARGO_PKG_VERSION")))
@@ -112,20 +116,37 @@ impl HubClient {
     /// For whoever holds a token, in a process that has HTTP itself.
     #[must_use]
     pub fn with_token(self, token: &str) -> TokenClient {
-        TokenClient { client: self, authorization: format!("Bearer {token}") }
+        let hubs = Turns::new(&self.url);
+        TokenClient { clients: vec![self], hubs, authorization: format!("Bearer {token}") }
+    }
+}
+
+impl TokenClient {
+    /// The same with another hub that has the same database.
+    #[must_use]
+    pub fn or(mut self, other: HubClient) -> Self {
+        self.clients.push(other);
+        let urls: Vec<&str> = self.clients.iter().map(|client| client.url.as_str()).collect();
+        self.hubs = Turns::new(&urls.join(","));
+        self
     }
 }
 
 /// A hub, for whoever holds a token.
 #[derive(Debug)]
 pub struct TokenClient {
-    client: HubClient,
+    clients: Vec<HubClient>,
+    hubs: Turns,
     authorization: String,
 }
 
 impl TokenClient {
-    fn post<T: DeserializeOwned>(&self, path: &str, body: &[u8]) -> Result<T, UplinkError> {
-        let answer = self.client.send(Method::Post, path, &self.authorization, body);
+    fn post<T: DeserializeOwned>(&mut self, path: &str, body: &[u8]) -> Result<T, UplinkError> {
+        let (clients, authorization) = (&self.clients, &self.authorization);
+        let answer = self.hubs.ask(|url| match clients.iter().find(|client| client.url == url) {
+            Some(client) => client.send(Method::Post, path, authorization, body),
+            None => Err(ClientError::Answer("no such hub".to_owned())),
+        });
         let answer = answer.and_then(|answer| {
             serde_json::from_slice(&answer).map_err(|error| ClientError::Answer(error.to_string()))
         });

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bundle::{PACKED_MAX_BYTES, Receipt};
 use crate::push::{Uplink, UplinkError};
+use crate::turns::Turns;
 
 /// The program, beside the one that asks.
 pub const PROGRAM: &str = "pinfold-hub-client";
@@ -224,11 +225,11 @@ impl Method {
 
 /// Who asks.
 pub trait Identity: std::fmt::Debug {
-    /// What the head `Authorization` says for this exchange.
+    /// What the head `Authorization` says for this exchange with the hub at this address.
     ///
     /// # Errors
     /// When it cannot be had.
-    fn authorization(&mut self, method: Method, path: &str) -> Result<String, ClientError>;
+    fn authorization(&mut self, url: &str, method: Method, path: &str) -> Result<String, ClientError>;
 }
 
 /// Whoever holds a token.
@@ -242,21 +243,21 @@ impl std::fmt::Debug for Bearer {
 }
 
 impl Identity for Bearer {
-    fn authorization(&mut self, _: Method, _: &str) -> Result<String, ClientError> {
+    fn authorization(&mut self, _: &str, _: Method, _: &str) -> Result<String, ClientError> {
         Ok(format!("Bearer {}", self.0))
     }
 }
 
 impl<I: Identity + ?Sized> Identity for Box<I> {
-    fn authorization(&mut self, method: Method, path: &str) -> Result<String, ClientError> {
-        (**self).authorization(method, path)
+    fn authorization(&mut self, url: &str, method: Method, path: &str) -> Result<String, ClientError> {
+        (**self).authorization(url, method, path)
     }
 }
 
-/// A hub, and who asks it.
+/// A hub, or several with one database, and who asks.
 #[derive(Debug)]
 pub struct Courier<I> {
-    url: String,
+    hubs: Turns,
     authority: Option<String>,
     identity: I,
     program: Result<PathBuf, String>,
@@ -276,16 +277,22 @@ impl Courier<Bearer> {
     /// The same, for those who ask as somebody.
     #[must_use]
     pub fn boxed(self) -> Courier<Box<dyn Identity>> {
-        Courier::new(&self.url, self.authority.as_deref(), Box::new(self.identity))
+        Courier {
+            hubs: self.hubs,
+            authority: self.authority,
+            identity: Box::new(self.identity),
+            program: self.program,
+            running: self.running,
+        }
     }
 }
 
 impl<I: Identity> Courier<I> {
-    /// The hub at this address, for somebody.
+    /// The hub at this address, or those at these with commas between them, for somebody.
     pub fn new(url: &str, authority: Option<&str>, identity: I) -> Self {
         let program = std::env::current_exe().map(|own| own.with_file_name(PROGRAM));
         Self {
-            url: url.trim_end_matches('/').to_owned(),
+            hubs: Turns::new(url),
             authority: authority.map(str::to_owned),
             identity,
             program: program.map_err(|error| error.to_string()),
@@ -317,9 +324,40 @@ impl<I: Identity> Courier<I> {
         parsed(&self.exchange(Method::Post, path, body)?)
     }
 
+    /// Sends to this path what is made for the address of the hub that takes it.
+    ///
+    /// # Errors
+    /// When it cannot be made, or as [`Self::post`].
+    pub fn post_made<T: DeserializeOwned>(
+        &mut self,
+        path: &str,
+        mut made: impl FnMut(&str) -> Result<Vec<u8>, ClientError>,
+    ) -> Result<T, ClientError> {
+        let mut hubs = self.hubs.clone();
+        let answer = hubs.ask(|url| {
+            let body = made(url)?;
+            self.exchange_with(url, Method::Post, path, &body)
+        });
+        self.hubs = hubs;
+        parsed(&answer?)
+    }
+
     fn exchange(&mut self, method: Method, path: &str, body: &[u8]) -> Result<Vec<u8>, ClientError> {
-        let authorization = self.identity.authorization(method, path)?;
-        let (url, authority) = (self.url.clone(), self.authority.clone());
+        let mut hubs = self.hubs.clone();
+        let answer = hubs.ask(|url| self.exchange_with(url, method, path, body));
+        self.hubs = hubs;
+        answer
+    }
+
+    fn exchange_with(
+        &mut self,
+        url: &str,
+        method: Method,
+        path: &str,
+        body: &[u8],
+    ) -> Result<Vec<u8>, ClientError> {
+        let authorization = self.identity.authorization(url, method, path)?;
+        let (url, authority) = (url.to_owned(), self.authority.clone());
         let errand =
             Errand { url, authority, authorization, method, path: path.to_owned(), bytes: body.len() };
         let program = self.program.as_ref();

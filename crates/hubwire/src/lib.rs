@@ -15,3 +15,4 @@ pub mod push;
 pub mod series;
 pub mod settings;
 pub mod spool;
+pub mod turns;

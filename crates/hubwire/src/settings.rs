@@ -12,7 +12,7 @@ use crate::disk::{Disk as _, RealDisk};
 /// A hub that is known.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Its address.
+    /// Its address, or those of several with one database, with commas between them.
     pub url: String,
     /// The token: a host's own, or a reader's.
     pub token: String,

@@ -24,7 +24,7 @@ const OF_HOST: &str = "/etc/pinfold";
 /// A hub that can be asked.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Address {
-    /// Its address.
+    /// Its address, or those of several with one database, with commas between them.
     pub(super) url: String,
     /// Certificates that the hub's own is signed by, as PEM text, where no public authority did.
     pub(super) authority: Option<String>,
@@ -58,7 +58,7 @@ impl Address {
 
     /// The hub, for this user.
     pub(super) fn courier<'a>(&self, dial: &'a Dial) -> Hub<'a> {
-        let identity = Vouched { dial, url: self.url.trim_end_matches('/').to_owned(), daemon: None };
+        let identity = Vouched { dial, daemon: None };
         Courier::new(&self.url, self.authority.as_deref(), Box::new(identity))
     }
 }
@@ -81,12 +81,11 @@ pub(super) fn hub(dial: &Dial) -> Result<Hub<'_>, Failure> {
 #[derive(Debug)]
 struct Vouched<'a> {
     dial: &'a Dial,
-    url: String,
     daemon: Option<Client>,
 }
 
 impl Identity for Vouched<'_> {
-    fn authorization(&mut self, method: Method, path: &str) -> Result<String, ClientError> {
+    fn authorization(&mut self, url: &str, method: Method, path: &str) -> Result<String, ClientError> {
         let failed = |failure: Failure| ClientError::Identity(failure.message);
         let mut daemon = match self.daemon.take() {
             Some(daemon) => daemon,
@@ -95,7 +94,7 @@ impl Identity for Vouched<'_> {
                 ClientError::Identity(format!("no daemon that can be asked listens on {socket}"))
             })?,
         };
-        let voucher = vouch(&mut daemon, &self.url, &format!("{} {path}", method.word())).map_err(failed)?;
+        let voucher = vouch(&mut daemon, url, &format!("{} {path}", method.word())).map_err(failed)?;
         self.daemon = Some(daemon);
         Ok(format!("Pinfold {}", hex(&serde_json::to_vec(&voucher).unwrap_or_default())))
     }

@@ -154,9 +154,12 @@ impl Round {
         if self.known.as_ref() == Some(&origin) {
             return;
         }
-        let Ok(voucher) = daemon.vouch(&self.settings.url) else { return };
-        let voucher = serde_json::to_vec(&voucher).unwrap_or_default();
-        match self.client.post::<serde_json::Value>("/api/v1/key", &voucher) {
+        // A voucher is for one address.
+        let made = |url: &str| {
+            let failed = |failure: Failure| ClientError::Identity(failure.message);
+            daemon.vouch(url).map(|voucher| serde_json::to_vec(&voucher).unwrap_or_default()).map_err(failed)
+        };
+        match self.client.post_made::<serde_json::Value>("/api/v1/key", made) {
             Ok(_) => self.known = Some(origin),
             Err(error @ ClientError::Refused { status: 400..500, .. }) => {
                 say(&format!(

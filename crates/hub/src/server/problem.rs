@@ -41,6 +41,10 @@ impl From<StoreError> for Problem {
             StoreError::TooMany(_) => StatusCode::TOO_MANY_REQUESTS,
             StoreError::Taken(_) => StatusCode::CONFLICT,
             StoreError::TooLong | StoreError::Refused(_) => StatusCode::SERVICE_UNAVAILABLE,
+            StoreError::Away { .. } => {
+                tracing::warn!(error = %chain(&error), "the database");
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             _ => {
                 // What the database says may tell of paths: it goes to the log.
                 tracing::error!(error = %chain(&error), "the store");

@@ -1,5 +1,6 @@
 //! Users whom a host vouches for: `Authorization: Pinfold HEX`, a [`Voucher`] as JSON in hexadecimal. It is believed when the
-//! key is that of a host with a valid token, and when it was signed for this hub, for this request, within the last minutes.
+//! key is that of a host with a valid token, and when it was signed for this hub, for this request, within the last minutes,
+//! and was not used before.
 //! What it grants: what the user may see on that host; more where the hub's configuration trusts the host.
 
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use ring::signature::{ED25519, UnparsedPublicKey};
 
 use super::auth::Viewer;
 use super::problem::Problem;
+use super::seen::Unseen;
 use crate::hub::{Counters, Hub};
 use crate::store::{Access, Grant, now_us};
 
@@ -101,7 +103,8 @@ pub(super) async fn viewer(hub: &Arc<Hub>, sent: &str, request: &str) -> Result<
     let voucher: Option<Voucher> = unhex(sent).and_then(|text| serde_json::from_slice(&text).ok());
     let voucher = voucher.ok_or_else(|| denied(hub, "the voucher cannot be read"))?;
     let (statement, key) = verified(hub, &voucher, request)?;
-    let host = hub.ask(move |hub| hub.store.host_of_key(&key)).await??;
+    let of_key = key.clone();
+    let host = hub.ask(move |hub| hub.store.host_of_key(&of_key)).await??;
     let unknown =
         "no host of this hub has the key of this voucher: its operator's `pinfold hub push` makes it known";
     let (id, host) = host.ok_or_else(|| denied(hub, unknown))?;
@@ -109,6 +112,21 @@ pub(super) async fn viewer(hub: &Arc<Hub>, sent: &str, request: &str) -> Result<
     let signed = i128::from(statement.signed_us) - i128::from(ahead_us);
     if signed.abs_diff(i128::from(now_us())) > u128::from(GOOD_US) {
         return Err(denied(hub, "the voucher is too old, or that host's clock is wrong"));
+    }
+    if signed < i128::from(hub.started_us) {
+        return Err(denied(hub, "the voucher was signed before this hub was started: ask again"));
+    }
+    // One from ahead of now is good for longer.
+    let now_us = now_us();
+    match hub.seen.use_up(&key, &voucher.statement, now_us, now_us.saturating_add(2 * GOOD_US)) {
+        Ok(()) => {}
+        Err(Unseen::Used) => {
+            return Err(denied(hub, "the voucher was used before: each is good for one request"));
+        }
+        Err(Unseen::Many) => {
+            let words = "too many users ask: ask again in some minutes, or with a reader's token";
+            return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, words));
+        }
     }
     Ok(Viewer {
         name: format!("{}@{host}", statement.user),

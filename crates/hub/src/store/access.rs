@@ -1,8 +1,9 @@
 //! What somebody may see: all of it, or jobs of a user, a project, a host. A question to the store carries this, and nobody
 //! can leave it out: what is not granted is not found. Absent here: how it is known who somebody is.
 
-use rusqlite::types::ToSql;
 use serde::{Deserialize, Serialize};
+
+use super::db::Value;
 
 /// What somebody may see. By default nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,18 +61,18 @@ impl Access {
     }
 
     /// What is asked of the database, the first value at this place; `None`: nothing. The values are added.
-    pub(super) fn condition(&self, values: &mut Vec<Box<dyn ToSql>>) -> Option<String> {
+    pub(super) fn condition(&self, values: &mut Vec<Value>) -> Option<String> {
         let Self::Some(grants) = self else { return None };
         let mut any: Vec<String> = Vec::new();
         for grant in grants.iter().filter(|grant| !grant.is_empty()) {
             let mut all: Vec<String> = Vec::new();
             let mut add = |words: &str, value: &Option<String>| {
                 if let Some(value) = value {
-                    values.push(Box::new(value.clone()));
+                    values.push(value.into());
                     all.push(words.replace('?', &format!("?{}", values.len())));
                 }
             };
-            add("jobs.user = ?", &grant.user);
+            add("jobs.\"user\" = ?", &grant.user);
             add("jobs.project = ?", &grant.project);
             add("jobs.host = (SELECT id FROM hosts WHERE name = ?)", &grant.host);
             any.push(format!("({})", all.join(" AND ")));
@@ -131,12 +132,12 @@ mod tests {
 
     #[test]
     fn words_are_values_in_questions() {
-        let mut values: Vec<Box<dyn ToSql>> = vec![Box::new(1)];
+        let mut values = vec![Value::Whole(1)];
         let access = Access::Some(vec![grant("' OR 1=1 --", "", "n1"), grant("", "p", "")]);
         let condition = access.condition(&mut values).unwrap();
         assert_eq!(
             condition,
-            "((jobs.user = ?2 AND jobs.host = (SELECT id FROM hosts WHERE name = ?3)) OR (jobs.project = ?4))"
+            "((jobs.\"user\" = ?2 AND jobs.host = (SELECT id FROM hosts WHERE name = ?3)) OR (jobs.project = ?4))"
         );
         assert_eq!(values.len(), 4);
         assert_eq!(Access::default().condition(&mut values).as_deref(), Some("1 = 0"));

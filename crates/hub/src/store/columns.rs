@@ -57,7 +57,7 @@ pub const COLUMNS: [Column; 29] = [
     column("host", "Host", Form::Text, "hosts.name", true),
     column("job", "Job", Form::Count, "jobs.job", true),
     column("name", "Name", Form::Text, "jobs.name", true),
-    column("user", "User", Form::Text, "jobs.user", true),
+    column("user", "User", Form::Text, "jobs.\"user\"", true),
     column("project", "Project", Form::Text, "jobs.project", false),
     column("class", "Class", Form::Text, "jobs.class", false),
     column("priority", "Priority", Form::Count, "jobs.priority", false),
@@ -121,7 +121,8 @@ impl Condition {
             Compare::Below => '<',
             Compare::Equal => '=',
         };
-        format!("{} {sign} ?{place}", self.column.sql)
+        // Also of a whole number, a part of which may be asked for.
+        format!("{} {sign} CAST(?{place} AS DOUBLE PRECISION)", self.column.sql)
     }
 }
 

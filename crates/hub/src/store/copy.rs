@@ -4,9 +4,9 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, backup::Backup};
+use rusqlite::{Connection, backup::Backup};
 
-use super::{StoreError, schema};
+use super::{DbError, StoreError, db, schema};
 
 /// Pages that are copied at once; in between others write.
 const PAGES: std::ffi::c_int = 1_000;
@@ -54,7 +54,7 @@ pub fn restore(database: &Path, copy: &Path) -> Result<Copied, StoreError> {
             old.pragma_update_and_check(None, "wal_checkpoint", "TRUNCATE", |_| Ok(()))?;
             old.close().map_err(|(_, error)| error)
         });
-        old.map_err(StoreError::doing("close the database that is replaced"))?;
+        old.map_err(database_failed("close the database that is replaced"))?;
         named(database, &beside(database, ".before"))?;
     }
     for log in ["-wal", "-shm"] {
@@ -69,40 +69,50 @@ pub fn restore(database: &Path, copy: &Path) -> Result<Copied, StoreError> {
 /// # Errors
 /// When it is damaged, of a later version, or none.
 pub fn verify(path: &Path) -> Result<Copied, StoreError> {
-    let failed = StoreError::doing("look through the database");
+    let failed = database_failed("look through the database");
     let damaged = |what: String| StoreError::Damaged { path: path.to_owned(), what };
     if !path.is_file() {
         let source = std::io::ErrorKind::NotFound.into();
         return Err(StoreError::File { what: "read", path: path.to_owned(), source });
     }
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(&failed)?;
+    let connection = db::open_read_only(path).map_err(StoreError::doing("open the database"))?;
     let word: String = connection
         .pragma_query_value(None, "integrity_check", |row| row.get(0))
         .map_err(|error| damaged(error.to_string()))?;
     if word != "ok" {
         return Err(damaged(word));
     }
-    let version = schema::version(&connection).map_err(&failed)?;
+    let version: u32 =
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(&failed)?;
     if version > schema::VERSION {
-        return Err(StoreError::Later { path: path.to_owned(), found: version, known: schema::VERSION });
+        return Err(StoreError::Later {
+            name: path.display().to_string(),
+            found: version,
+            known: schema::VERSION,
+        });
     }
     let count = |table: &str| {
         connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get::<_, i64>(0))
     };
     let not_ours = |error: rusqlite::Error| damaged(format!("it is no hub's database: {error}"));
     let (hosts, jobs) = (count("hosts").map_err(not_ours)?, count("jobs").map_err(not_ours)?);
-    Ok(Copied { version, hosts: super::natural(hosts), jobs: super::natural(jobs) })
+    let natural = |number: i64| u64::try_from(number).unwrap_or(0);
+    Ok(Copied { version, hosts: natural(hosts), jobs: natural(jobs) })
+}
+
+fn database_failed(what: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
+    move |error| StoreError::doing(what)(DbError::from(error))
 }
 
 fn copy_to(from: &Path, to: &Path) -> Result<(), StoreError> {
-    let failed = StoreError::doing("copy the database");
+    let failed = database_failed("copy the database");
     if !from.is_file() {
         let source = std::io::ErrorKind::NotFound.into();
         return Err(StoreError::File { what: "read", path: from.to_owned(), source });
     }
     let _ = fs::remove_file(to);
-    let source = Connection::open_with_flags(from, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(&failed)?;
-    super::private(to)?;
+    let source = db::open_read_only(from).map_err(StoreError::doing("open the database"))?;
+    db::private(to).map_err(|source| StoreError::File { what: "make", path: to.to_owned(), source })?;
     let mut target = Connection::open(to).map_err(&failed)?;
     let copy = Backup::new(&source, &mut target).map_err(&failed)?;
     copy.run_to_completion(PAGES, Duration::from_millis(1), None).map_err(&failed)?;

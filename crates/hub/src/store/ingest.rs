@@ -4,10 +4,10 @@
 use pinfold_hubwire::bundle::{self, Bundle, Head, Live, Part, Receipt};
 use pinfold_proto::JobState;
 use pinfold_proto::view::ReportView;
-use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::db::{Connection, DbError, values};
 use super::keep::{month_of, series_table};
-use super::{Store, StoreError, is_there_already, whole};
+use super::{Stopped, Store, StoreError, whole};
 
 /// The longest word of a job that becomes a column, in characters; the figures keep the whole.
 const WORD_MAX: usize = 200;
@@ -36,26 +36,18 @@ impl Store {
     /// # Errors
     /// When the database refuses, or a part cannot be: then nothing of the bundle is taken.
     pub fn ingest(&self, host: i64, bundle: &Bundle, now_us: u64) -> Result<Receipt, IngestError> {
-        let failed = |error| IngestError::Store(StoreError::doing("take a bundle")(error));
-        self.write_or(failed, |connection| {
+        self.write_or("take a bundle", true, |connection| {
+            // First, so that two hubs that have bundles of one host take them one after the other.
+            seen(connection, host, now_us, &bundle.boot)?;
             let month = month_of(now_us);
             let table = series_table(month);
-            let make = format!(
-                "CREATE TABLE IF NOT EXISTS {table} (job INTEGER NOT NULL, part INTEGER NOT NULL, points BLOB NOT NULL, \
-                 PRIMARY KEY (job, part)) WITHOUT ROWID"
-            );
-            connection.execute(&make, []).map_err(failed)?;
+            make_table(connection, &table)?;
             let mut receipt = Receipt { new: 0, known: 0 };
             for part in &bundle.parts {
                 let new = take(connection, host, bundle, part, (now_us, month, &table))?;
                 if new { receipt.new += 1 } else { receipt.known += 1 }
             }
-            seen(connection, host, now_us, &bundle.boot).map_err(failed)?;
-            let full = match self.pages_max {
-                Some(most) => super::pages_used(connection).map_err(failed)? > most,
-                None => false,
-            };
-            if full { Err(StoreError::Full.into()) } else { Ok(receipt) }
+            Ok(receipt)
         })
     }
 
@@ -70,138 +62,133 @@ impl Store {
             let ahead = whole(live.sent_us).saturating_sub(whole(now_us));
             connection.execute(
                 "UPDATE hosts SET live = ?2, clock_ahead_us = ?3 WHERE id = ?1",
-                params![host, packed, ahead],
+                &values![host, packed, ahead],
             )
         })
         .map(drop)
     }
 }
 
-fn seen(connection: &Connection, host: i64, now_us: u64, boot: &str) -> rusqlite::Result<usize> {
-    connection.execute(
-        "UPDATE hosts SET seen_us = ?2, boot = ?3 WHERE id = ?1",
-        params![host, whole(now_us), cut(boot)],
-    )
+fn seen(connection: &mut dyn Connection, host: i64, now_us: u64, boot: &str) -> Result<u64, DbError> {
+    let set = "UPDATE hosts SET seen_us = ?2, boot = ?3 WHERE id = ?1";
+    connection.execute(set, &values![host, now_us, cut(boot)])
+}
+
+/// The table of a month, which may be there already.
+fn make_table(connection: &mut dyn Connection, table: &str) -> Result<(), DbError> {
+    let find = connection.dialect().series_tables();
+    if connection.all(find, &[], |row| Ok(row.get::<&str>(0)? == table))?.contains(&true) {
+        return Ok(());
+    }
+    connection.dialect().making(connection)?;
+    let make = format!(
+        "CREATE TABLE IF NOT EXISTS {table} (job INTEGER NOT NULL, part INTEGER NOT NULL, points BLOB NOT NULL, \
+         PRIMARY KEY (job, part)) WITHOUT ROWID"
+    );
+    connection.batch(&connection.dialect().definitions(&make))
 }
 
 /// Says whether the part was new.
 fn take(
-    connection: &Connection,
+    connection: &mut dyn Connection,
     host: i64,
     bundle: &Bundle,
     part: &Part,
     (now_us, month, table): (u64, u32, &str),
-) -> Result<bool, IngestError> {
-    let failed = |error| IngestError::Store(StoreError::doing("take a bundle")(error));
-    let wrong = |what| IngestError::Part { job: part.job, part: part.part, what };
+) -> Result<bool, Stopped<IngestError>> {
+    let wrong = |what| Stopped::Own(IngestError::Part { job: part.job, part: part.part, what });
     let row = if let Some(head) = &part.head {
         match insert(connection, host, bundle, (part, head), (now_us, month)) {
-            Ok(row) => row,
-            Err(IngestOne::Known) => return Ok(false),
-            Err(IngestOne::Wrong(what)) => return Err(wrong(what)),
-            Err(IngestOne::Database(error)) => return Err(failed(error)),
+            Ok(Some(row)) => row,
+            Ok(None) => return Ok(false),
+            Err(Stopped::Own(what)) => return Err(wrong(what)),
+            Err(Stopped::Database(error)) => return Err(error.into()),
         }
     } else {
-        let key = params![host, cut(&bundle.origin), whole(part.job), whole(part.submitted_us)];
+        let key = values![host, cut(&bundle.origin), part.job, part.submitted_us];
         let find =
             "SELECT id, parts FROM jobs WHERE host = ?1 AND origin = ?2 AND job = ?3 AND submitted_us = ?4";
-        let found: Option<(i64, u32)> = connection
-            .query_row(find, key, |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()
-            .map_err(failed)?;
+        let found = connection.first(find, &key, |row| Ok((row.get::<i64>(0)?, row.get::<u32>(1)?)))?;
         let Some((row, parts)) = found else { return Err(wrong("its first part is not here")) };
         if parts != part.parts {
             return Err(wrong("its first part says that there are other parts"));
         }
-        match connection
-            .execute("INSERT INTO later_parts (job, part) VALUES (?1, ?2)", params![row, part.part])
-        {
-            Ok(_) => row,
-            Err(error) if is_there_already(&error) => return Ok(false),
-            Err(error) => return Err(failed(error)),
+        let put = "INSERT INTO later_parts (job, part) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+        if connection.execute(put, &values![row, part.part])? == 0 {
+            return Ok(false);
         }
+        row
     };
     if let Some(series) = part.series.as_ref().filter(|series| !series.is_empty()) {
         let points = bundle::pack(series).map_err(|_| wrong("its series cannot be packed"))?;
-        let put = format!("INSERT OR REPLACE INTO {table} (job, part, points) VALUES (?1, ?2, ?3)");
-        connection.execute(&put, params![row, part.part, points]).map_err(failed)?;
+        let put = format!(
+            "INSERT INTO {table} (job, part, points) VALUES (?1, ?2, ?3) \
+             ON CONFLICT (job, part) DO UPDATE SET points = excluded.points"
+        );
+        connection.execute(&put, &values![row, part.part, points])?;
     }
     Ok(true)
 }
 
-enum IngestOne {
-    Known,
-    Wrong(&'static str),
-    Database(rusqlite::Error),
-}
-
 const INSERT: &str = "INSERT INTO jobs (host, origin, job, submitted_us, started_us, ended_us, received_us, month, parts, \
-    name, user, project, class, priority, exit_code, signal, cores, queued_s, wall_s, suspended_s, cpu_s, cores_used, \
+    name, \"user\", project, class, priority, exit_code, signal, cores, queued_s, wall_s, suspended_s, cpu_s, cores_used, \
     memory_peak_bytes, memory_mean_bytes, swap_peak_bytes, claim_bytes, limit_bytes, io_read_bytes, io_write_bytes, \
     samples, unused_gibh, idle_core_h) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, \
-    ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32)";
+    ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32) ON CONFLICT DO NOTHING RETURNING id";
 
+/// The row of a job that is new; `None`: it is there already.
 fn insert(
-    connection: &Connection,
+    connection: &mut dyn Connection,
     host: i64,
     bundle: &Bundle,
     (part, head): (&Part, &Head),
     (now_us, month): (u64, u32),
-) -> Result<i64, IngestOne> {
+) -> Result<Option<i64>, Stopped<&'static str>> {
     let view = &head.report;
     if view.state != JobState::Exited {
-        return Err(IngestOne::Wrong("it is not over"));
+        return Err(Stopped::Own("it is not over"));
     }
-    let Some(ended_s) = view.ended_s else { return Err(IngestOne::Wrong("it has no end")) };
-    let packed = bundle::pack(head).map_err(|_| IngestOne::Wrong("its figures cannot be packed"))?;
+    let Some(ended_s) = view.ended_s else { return Err(Stopped::Own("it has no end")) };
+    let packed = bundle::pack(head).map_err(|_| Stopped::Own("its figures cannot be packed"))?;
     let derived = Derived::of(view);
-    let micros = |seconds: f64| whole(bundle::microseconds(seconds));
     let class = serde_json::to_value(view.class).ok().and_then(|word| word.as_str().map(str::to_owned));
-    let done = connection.prepare_cached(INSERT).and_then(|mut statement| {
-        statement.execute(params![
-            host,
-            cut(&bundle.origin),
-            whole(part.job),
-            whole(part.submitted_us),
-            view.started_s.map(micros),
-            micros(ended_s),
-            whole(now_us),
-            month,
-            part.parts,
-            cut(&view.name),
-            cut(&view.user),
-            view.project.as_deref().map(cut),
-            class.unwrap_or_default(),
-            view.priority,
-            view.exit_code,
-            view.signal,
-            view.cores.max(1),
-            view.queued_s.max(0.0),
-            view.wall_s,
-            view.suspended_s.max(0.0),
-            derived.cpu_s,
-            derived.cores_used,
-            whole(view.memory_peak_bytes),
-            whole(view.memory_mean_bytes),
-            whole(view.swap_peak_bytes),
-            view.claim_bytes.map(whole),
-            view.limit_bytes.map(whole),
-            whole(view.io_read_bytes),
-            whole(view.io_write_bytes),
-            whole(view.samples),
-            derived.unused_gibh,
-            derived.idle_core_h,
-        ])
-    });
-    match done {
-        Ok(_) => {}
-        Err(error) if is_there_already(&error) => return Err(IngestOne::Known),
-        Err(error) => return Err(IngestOne::Database(error)),
-    }
-    let row = connection.last_insert_rowid();
-    let put = connection.prepare_cached("INSERT INTO heads (job, head) VALUES (?1, ?2)");
-    put.and_then(|mut statement| statement.execute(params![row, packed])).map_err(IngestOne::Database)?;
-    Ok(row)
+    let figures = values![
+        host,
+        cut(&bundle.origin),
+        part.job,
+        part.submitted_us,
+        view.started_s.map(bundle::microseconds),
+        bundle::microseconds(ended_s),
+        now_us,
+        month,
+        part.parts,
+        cut(&view.name),
+        cut(&view.user),
+        view.project.as_deref().map(cut),
+        class.unwrap_or_default(),
+        view.priority,
+        view.exit_code,
+        view.signal,
+        view.cores.max(1),
+        view.queued_s.max(0.0),
+        view.wall_s,
+        view.suspended_s.max(0.0),
+        derived.cpu_s,
+        derived.cores_used,
+        view.memory_peak_bytes,
+        view.memory_mean_bytes,
+        view.swap_peak_bytes,
+        view.claim_bytes,
+        view.limit_bytes,
+        view.io_read_bytes,
+        view.io_write_bytes,
+        view.samples,
+        derived.unused_gibh,
+        derived.idle_core_h,
+    ];
+    let Some(row) = connection.first(INSERT, &figures, |row| row.get::<i64>(0))? else { return Ok(None) };
+    connection.execute("INSERT INTO heads (job, head) VALUES (?1, ?2)", &values![row, packed])?;
+    Ok(Some(row))
 }
 
 /// Figures that follow from others.

@@ -1,9 +1,8 @@
 //! How long what is kept: series for months, figures for years. Whole months go, counted by the hub's own clock when they
 //! came in, so that no host's wrong clock keeps them for ever or has them removed at once.
 
-use rusqlite::params;
-
-use super::{Store, StoreError, whole};
+use super::db::values;
+use super::{Store, StoreError};
 
 /// How many months are kept beside the one that is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,13 +64,10 @@ impl Store {
     /// When the database refuses.
     pub fn series_months(&self) -> Result<Vec<u32>, StoreError> {
         self.read("list months", |connection| {
-            let mut statement = connection.prepare(
-                "SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB 'series_[0-9]*'",
-            )?;
-            let names = statement.query_map([], |row| row.get::<_, String>(0))?;
-            let months =
-                names.filter_map(|name| name.map(|name| name["series_".len()..].parse().ok()).transpose());
-            months.collect()
+            let find = connection.dialect().series_tables();
+            let month = |name: &str| name.strip_prefix("series_").and_then(|month| month.parse().ok());
+            let months = connection.all(find, &[], |row| Ok(month(row.get(0)?)))?;
+            Ok(months.into_iter().flatten().collect())
         })
     }
 
@@ -85,24 +81,23 @@ impl Store {
         let first = earlier(month, keep.series_months.min(keep.jobs_months));
         for old in self.series_months()?.into_iter().filter(|&old| old < first) {
             self.write("remove a month of series", |connection| {
-                connection.execute(&format!("DROP TABLE {}", series_table(old)), [])
+                // Another hub may have been there first.
+                connection.batch(&format!("DROP TABLE IF EXISTS {}", series_table(old)))
             })?;
             kept.series_months += 1;
         }
         self.write("remove old acts", |connection| {
             let age_us = u64::from(keep.jobs_months + 1) * 31 * 86_400_000_000;
-            connection.execute(
-                "DELETE FROM audit WHERE time_us < ?1",
-                params![whole(now_us.saturating_sub(age_us))],
-            )
+            connection
+                .execute("DELETE FROM audit WHERE time_us < ?1", &values![now_us.saturating_sub(age_us)])
         })?;
         let first = earlier(month, keep.jobs_months);
         loop {
             let removed = self.write("remove old jobs", |connection| {
                 let remove = "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE month < ?1 LIMIT ?2)";
-                connection.execute(remove, params![first, REMOVED_AT_ONCE])
+                connection.execute(remove, &values![first, REMOVED_AT_ONCE])
             })?;
-            kept.jobs += removed as u64;
+            kept.jobs += removed;
             if removed == 0 {
                 return Ok(kept);
             }

@@ -1,14 +1,15 @@
 //! Questions about jobs and hosts. Words of people are values, never part of the question; how much comes back is bounded.
 
+use std::ops::ControlFlow;
+
 use pinfold_hubwire::bundle::{self, Head, Live};
 use pinfold_hubwire::series::Columns;
 use pinfold_proto::view::PointView;
-use rusqlite::types::{ToSql, Value};
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::columns::{COLUMNS, Column, Condition};
+use super::db::{Connection, DbError, Dialect, Row, Value, values};
 use super::keep::series_table;
-use super::{Access, Store, StoreError, natural, whole};
+use super::{Access, Store, StoreError};
 
 /// The most jobs of one page.
 pub const PAGE_MAX: u32 = 200;
@@ -184,8 +185,6 @@ impl Thinned {
     }
 }
 
-type Values = Vec<Box<dyn ToSql>>;
-
 /// From so long a time on, reading all rows in their order is faster than finding each by its end.
 const LONG_US: u64 = 8 * 86_400_000_000;
 
@@ -197,59 +196,98 @@ impl JobQuery {
         !narrow && self.since_us.is_none_or(|since_us| until_us.saturating_sub(since_us) > LONG_US)
     }
 
-    /// The conditions, and the values in their places. `in_order`: the table is read in its order (a `+` keeps the
-    /// database from using the index).
-    pub(super) fn conditions(&self, in_order: bool) -> (String, Values) {
-        let ended = if in_order { "+jobs.ended_us" } else { "jobs.ended_us" };
-        let mut values: Values = Vec::new();
+    /// The conditions, and the values in their places. `in_order`: the table is read in its order, by no index.
+    pub(super) fn conditions(&self, dialect: Dialect, in_order: bool) -> (String, Vec<Value>) {
+        let ended = if in_order { dialect.unindexed("jobs.ended_us") } else { "jobs.ended_us".to_owned() };
+        let mut values: Vec<Value> = Vec::new();
         let mut words = vec![self.access.condition(&mut values).unwrap_or_else(|| "1 = 1".to_owned())];
-        let mut add = |word: &dyn Fn(usize) -> String, value: Box<dyn ToSql>| {
+        let mut add = |word: &dyn Fn(usize) -> String, value: Value| {
             values.push(value);
             words.push(word(values.len()));
         };
         if let Some(host) = &self.host {
             let of = |place| format!("jobs.host = (SELECT id FROM hosts WHERE name = ?{place})");
-            add(&of, Box::new(host.clone()));
+            add(&of, host.into());
         }
-        for (column, value) in [("jobs.user", &self.user), ("jobs.project", &self.project)] {
+        for (column, value) in [("jobs.\"user\"", &self.user), ("jobs.project", &self.project)] {
             if let Some(value) = value {
-                add(&|place| format!("{column} = ?{place}"), Box::new(value.clone()));
+                add(&|place| format!("{column} = ?{place}"), value.into());
             }
         }
         match &self.name {
             Some(name) if name.contains('*') => {
-                add(&|place| format!("jobs.name GLOB ?{place}"), Box::new(pattern(name)));
+                add(&|place| dialect.fits("jobs.name", place), dialect.pattern(name).into());
             }
-            Some(name) => add(&|place| format!("jobs.name = ?{place}"), Box::new(name.clone())),
+            Some(name) => add(&|place| format!("jobs.name = ?{place}"), name.into()),
             None => {}
         }
         if let Some(since_us) = self.since_us {
-            add(&|place| format!("{ended} >= ?{place}"), Box::new(whole(since_us)));
+            add(&|place| format!("{ended} >= ?{place}"), since_us.into());
         }
         if let Some(until_us) = self.until_us {
-            add(&|place| format!("{ended} < ?{place}"), Box::new(whole(until_us)));
+            add(&|place| format!("{ended} < ?{place}"), until_us.into());
         }
         for condition in &self.conditions {
-            add(&|place| condition.sql(place), Box::new(condition.value));
+            add(&|place| condition.sql(place), condition.value.into());
         }
         match self.ending {
             Some(Ending::Succeeded) => words.push("jobs.exit_code = 0".to_owned()),
-            Some(Ending::Failed) => words.push("jobs.exit_code IS NOT 0".to_owned()),
+            Some(Ending::Failed) => words.push("(jobs.exit_code IS NULL OR jobs.exit_code <> 0)".to_owned()),
             None => {}
         }
         (words.join(" AND "), values)
     }
+
+    /// The question for a page of jobs, and its values.
+    fn page(&self, dialect: Dialect, limit: u32) -> (String, Vec<Value>) {
+        let offset = self.offset.min(OFFSET_MAX);
+        let names: Vec<&str> = COLUMNS.iter().map(Column::sql).collect();
+        let sort = self.sort.map_or("jobs.ended_us", Column::sql);
+        let by_end = sort == "jobs.ended_us";
+        let picky = !self.conditions.is_empty() || self.project.is_some() || self.ending.is_some();
+        let picky = picky || !self.access.is_all();
+        let in_order = self.is_long() && (!by_end || picky);
+        let by = if in_order && by_end { dialect.unindexed(sort) } else { sort.to_owned() };
+        let (conditions, values) = self.conditions(dialect, in_order);
+        let (by, then) = (dialect.order(&by, self.ascending), dialect.order("jobs.id", self.ascending));
+        let order = format!("ORDER BY {by}, {then}");
+        // Which rows first, and then only of these all that is shown.
+        let text = format!(
+            "SELECT jobs.id, {} FROM jobs JOIN hosts ON hosts.id = jobs.host WHERE jobs.id IN (SELECT jobs.id FROM jobs {} \
+             WHERE {conditions} {order} LIMIT {} OFFSET {offset}) {order}",
+            names.join(", "),
+            if sort == "hosts.name" { "JOIN hosts ON hosts.id = jobs.host" } else { "" },
+            limit + 1
+        );
+        (text, values)
+    }
 }
 
-/// Only `*` is special to people; the database knows other signs as well.
-fn pattern(name: &str) -> String {
-    name.chars().fold(String::new(), |mut pattern, c| {
-        match c {
-            '?' | '[' => pattern.extend(['[', c, ']']),
-            _ => pattern.push(c),
+impl ReportQuery {
+    /// The question, and its values.
+    fn question(&self, limit: u32) -> (String, Vec<Value>) {
+        let mut values: Vec<Value> = Vec::new();
+        let mut words = vec![self.access.condition(&mut values).unwrap_or_else(|| "1 = 1".to_owned())];
+        let asked: [(&str, Option<Value>); 3] = [
+            ("hosts.name =", self.host.as_ref().map(Into::into)),
+            ("jobs.job =", self.job.map(Into::into)),
+            ("jobs.submitted_us >=", self.since_us.map(Into::into)),
+        ];
+        for (word, value) in asked {
+            if let Some(value) = value {
+                values.push(value);
+                words.push(format!("{word} ?{}", values.len()));
+            }
         }
-        pattern
-    })
+        // One more shows whether there are more.
+        let text = format!(
+            "SELECT jobs.id, hosts.name, month, parts, head FROM jobs JOIN hosts ON hosts.id = jobs.host \
+             JOIN heads ON heads.job = jobs.id WHERE {} ORDER BY jobs.ended_us DESC, jobs.id DESC LIMIT {}",
+            words.join(" AND "),
+            limit + 1
+        );
+        (text, values)
+    }
 }
 
 impl Store {
@@ -259,29 +297,9 @@ impl Store {
     /// When the database refuses, or it takes too long.
     pub fn jobs(&self, query: &JobQuery) -> Result<JobPage, StoreError> {
         let limit = query.limit.clamp(1, TABLE_MAX);
-        let offset = query.offset.min(OFFSET_MAX);
-        let names: Vec<&str> = COLUMNS.iter().map(Column::sql).collect();
-        let direction = if query.ascending { "ASC" } else { "DESC" };
-        let sort = query.sort.map_or("jobs.ended_us", Column::sql);
-        let by_end = sort == "jobs.ended_us";
-        let picky = !query.conditions.is_empty() || query.project.is_some() || query.ending.is_some();
-        let picky = picky || !query.access.is_all();
-        let in_order = query.is_long() && (!by_end || picky);
-        let sort = if in_order && by_end { "+jobs.ended_us" } else { sort };
-        let (conditions, values) = query.conditions(in_order);
-        let order = format!("ORDER BY {sort} {direction}, jobs.id {direction}");
-        // Which rows first, and then only of these all that is shown.
-        let text = format!(
-            "SELECT jobs.id, {} FROM jobs JOIN hosts ON hosts.id = jobs.host WHERE jobs.id IN (SELECT jobs.id FROM jobs {} \
-             WHERE {conditions} {order} LIMIT {} OFFSET {offset}) {order}",
-            names.join(", "),
-            if sort == "hosts.name" { "JOIN hosts ON hosts.id = jobs.host" } else { "" },
-            limit + 1
-        );
-        let mut jobs: Vec<JobRow> = self.read("list jobs", |connection| {
-            let mut statement = connection.prepare(&text)?;
-            let places: Vec<&dyn ToSql> = values.iter().map(AsRef::as_ref).collect();
-            statement.query_map(places.as_slice(), job_row)?.collect()
+        let mut jobs = self.read("list jobs", |connection| {
+            let (text, values) = query.page(connection.dialect(), limit);
+            connection.all(&text, &values, job_row)
         })?;
         let more = jobs.len() > limit as usize;
         jobs.truncate(limit as usize);
@@ -295,17 +313,15 @@ impl Store {
     pub fn job(&self, id: i64, access: &Access) -> Result<Option<JobDetail>, StoreError> {
         let months = self.series_months()?;
         self.read("read a job", |connection| {
-            let find = "SELECT hosts.name, received_us, month, parts, head, user, project FROM jobs JOIN hosts ON \
+            let find = "SELECT hosts.name, received_us, month, parts, head, jobs.\"user\", project FROM jobs JOIN hosts ON \
                         hosts.id = jobs.host JOIN heads ON heads.job = jobs.id WHERE jobs.id = ?1";
-            let found = connection.query_row(find, params![id], |row| {
-                let head: Vec<u8> = row.get(4)?;
-                let (host, user): (String, String) = (row.get(0)?, row.get(5)?);
-                if !access.allows(&host, &user, row.get::<_, Option<String>>(6)?.as_deref()) {
-                    return Err(rusqlite::Error::QueryReturnedNoRows);
-                }
-                Ok((host, natural(row.get(1)?), row.get::<_, u32>(2)?, row.get::<_, u32>(3)?, head))
-            });
-            let Some((host, received_us, month, parts, packed)) = found.optional()? else { return Ok(None) };
+            let found = connection.first(find, &values![id], |row| {
+                let (host, user): (String, &str) = (row.get(0)?, row.get(5)?);
+                let seen = access.allows(&host, user, row.get(6)?);
+                let found = (host, row.get(1)?, row.get::<u32>(2)?, row.get::<u32>(3)?, row.get::<Vec<u8>>(4)?);
+                Ok(seen.then_some(found))
+            })?;
+            let Some((host, received_us, month, parts, packed)) = found.flatten() else { return Ok(None) };
             let mut head = read_head(&packed)?.0;
             let thinned = Thinned::alone(parts);
             let (points, later) = points(connection, id, (month, &months), thinned)?;
@@ -321,40 +337,36 @@ impl Store {
     /// When the database refuses, or it takes too long.
     pub fn reports(&self, query: &ReportQuery) -> Result<Answered, StoreError> {
         let months = if query.series { self.series_months()? } else { Vec::new() };
-        let find = "SELECT jobs.id, hosts.name, month, parts, head FROM jobs JOIN hosts ON hosts.id = jobs.host \
-                    JOIN heads ON heads.job = jobs.id WHERE (?1 IS NULL OR hosts.name = ?1) AND (?2 IS NULL OR jobs.job = ?2) \
-                    AND (?3 IS NULL OR jobs.submitted_us >= ?3)";
         let limit = query.limit.min(TABLE_MAX);
         self.read("read reports", |connection| {
-            let (job, since) = (query.job.map(whole), query.since_us.map(whole));
-            let mut values: Values = vec![Box::new(query.host.clone()), Box::new(job), Box::new(since)];
-            let allowed = query.access.condition(&mut values).unwrap_or_else(|| "1 = 1".to_owned());
-            // One more shows whether there are more.
-            let order = format!("ORDER BY jobs.ended_us DESC, jobs.id DESC LIMIT {}", limit + 1);
-            let mut statement = connection.prepare(&format!("{find} AND {allowed} {order}"))?;
-            let places: Vec<&dyn ToSql> = values.iter().map(AsRef::as_ref).collect();
-            let mut rows = statement.query(places.as_slice())?;
             let mut answered = Answered { reports: Vec::new(), more: false, long: false };
-            let (mut bytes, mut left) = (0, POINTS_MAX);
-            while let Some(row) = rows.next()? {
+            let (text, values) = query.question(limit);
+            let (mut bytes, mut where_series) = (0, Vec::new());
+            connection.each(&text, &values, &mut |row| {
                 if answered.reports.len() >= limit as usize {
                     answered.more = true;
-                    break;
+                    return Ok(ControlFlow::Break(()));
                 }
-                let (mut head, length) = read_head(row.get_ref(4)?.as_blob()?)?;
+                let (head, length) = read_head(row.get(4)?)?;
                 bytes += length;
-                let first = answered.reports.is_empty();
-                if !first && (bytes > REPORTS_MAX_BYTES || (query.series && left == 0)) {
+                if !answered.reports.is_empty() && bytes > REPORTS_MAX_BYTES {
                     answered.long = true;
+                    return Ok(ControlFlow::Break(()));
+                }
+                where_series.push((row.get::<i64>(0)?, row.get::<u32>(2)?, row.get::<u32>(3)?));
+                answered.reports.push(Reported { host: row.get(1)?, head });
+                Ok(ControlFlow::Continue(()))
+            })?;
+            let mut left = POINTS_MAX;
+            for (at, (id, month, parts)) in where_series.into_iter().enumerate().filter(|_| query.series) {
+                if at > 0 && left == 0 {
+                    answered.long = true;
+                    answered.reports.truncate(at);
                     break;
                 }
-                if query.series {
-                    let (months, thinned) = ((row.get(2)?, &months[..]), Thinned::alone(row.get(3)?));
-                    let (series, _) = points(connection, row.get(0)?, months, thinned)?;
-                    left = left.saturating_sub(series.as_ref().map_or(0, Vec::len));
-                    head.report.series = series;
-                }
-                answered.reports.push(Reported { host: row.get(1)?, head });
+                let (series, _) = points(connection, id, (month, &months[..]), Thinned::alone(parts))?;
+                left = left.saturating_sub(series.as_ref().map_or(0, Vec::len));
+                answered.reports[at].head.report.series = series;
             }
             answered.reports.reverse();
             Ok(answered)
@@ -367,20 +379,18 @@ impl Store {
     /// When the database refuses.
     pub fn hosts(&self) -> Result<Vec<HostRow>, StoreError> {
         self.read("list hosts", |connection| {
-            let mut statement = connection
-                .prepare("SELECT id, name, seen_us, clock_ahead_us, live FROM hosts ORDER BY name")?;
-            let host = |row: &Row<'_>| {
-                let live: Option<Vec<u8>> = row.get(4)?;
+            let find = "SELECT id, name, seen_us, clock_ahead_us, live FROM hosts ORDER BY name";
+            connection.all(find, &[], |row| {
+                let live: Option<&[u8]> = row.get(4)?;
                 Ok(HostRow {
                     id: row.get(0)?,
                     name: row.get(1)?,
-                    seen_us: row.get::<_, Option<i64>>(2)?.map(natural),
+                    seen_us: row.get(2)?,
                     clock_ahead_us: row.get(3)?,
                     // One of another version is as good as none; the next replaces it within seconds.
-                    live: live.and_then(|packed| bundle::read_live(&packed).ok()),
+                    live: live.and_then(|packed| bundle::read_live(packed).ok()),
                 })
-            };
-            statement.query_map([], host)?.collect()
+            })
         })
     }
 
@@ -391,51 +401,50 @@ impl Store {
     pub fn totals(&self) -> Result<(u64, f64), StoreError> {
         self.read("count jobs", |connection| {
             let count = "SELECT count(*), coalesce(sum(cpu_s), 0.0) FROM jobs";
-            connection.query_row(count, [], |row| Ok((natural(row.get(0)?), row.get(1)?)))
+            let totals = connection.first(count, &[], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok(totals.unwrap_or_default())
         })
     }
 }
 
-fn job_row(row: &Row<'_>) -> rusqlite::Result<JobRow> {
+fn job_row(row: &Row) -> Result<JobRow, DbError> {
     let cell = |at: usize| {
-        Ok(match row.get::<_, Value>(at + 1)? {
-            Value::Null | Value::Blob(_) => Cell::None,
-            Value::Integer(number) => Cell::Whole(number),
-            Value::Real(number) => Cell::Real(number),
-            Value::Text(text) => Cell::Text(text),
+        Ok(match row.value(at + 1)? {
+            Value::None | Value::Blob(_) => Cell::None,
+            Value::Whole(number) => Cell::Whole(*number),
+            Value::Real(number) => Cell::Real(*number),
+            Value::Text(text) => Cell::Text(text.clone()),
         })
     };
-    Ok(JobRow { id: row.get(0)?, cells: (0..COLUMNS.len()).map(cell).collect::<rusqlite::Result<_>>()? })
+    Ok(JobRow { id: row.get(0)?, cells: (0..COLUMNS.len()).map(cell).collect::<Result<_, DbError>>()? })
 }
 
 /// With its length, unpacked.
-fn read_head(packed: &[u8]) -> rusqlite::Result<(Head, u64)> {
+fn read_head(packed: &[u8]) -> Result<(Head, u64), DbError> {
     bundle::unpack_measured(packed, bundle::PLAIN_MAX_BYTES).map_err(damaged)
 }
 
-fn damaged(error: bundle::DecodeError) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Blob, Box::new(error))
+fn damaged(error: bundle::DecodeError) -> DbError {
+    DbError::Unread(error.into())
 }
 
 /// The points of a job's series, thinned, and how many of its later parts are here. `None`: they are not kept any more.
 fn points(
-    connection: &Connection,
+    connection: &mut dyn Connection,
     id: i64,
     (month, months): (u32, &[u32]),
     thinned: Thinned,
-) -> rusqlite::Result<(Option<Vec<PointView>>, u32)> {
-    let later =
-        connection
-            .query_row("SELECT count(*) FROM later_parts WHERE job = ?1", params![id], |row| row.get(0))?;
+) -> Result<(Option<Vec<PointView>>, u32), DbError> {
+    let count = "SELECT count(*) FROM later_parts WHERE job = ?1";
+    let later: u32 = connection.first(count, &values![id], |row| row.get(0))?.unwrap_or(0);
     let mut found: Vec<(u32, Vec<u8>)> = Vec::new();
     // Parts that came in after the turn of a month are in the next one's table.
     for &month in months.iter().filter(|&&of| of == month || (later > 0 && of > month)) {
         let read =
             format!("SELECT part, points FROM {} WHERE job = ?1 AND part % ?2 = 0", series_table(month));
-        let mut statement = connection.prepare(&read)?;
-        for part in statement.query_map(params![id, thinned.parts], |row| Ok((row.get(0)?, row.get(1)?)))? {
-            found.push(part?);
-        }
+        found.extend(
+            connection.all(&read, &values![id, thinned.parts], |row| Ok((row.get(0)?, row.get(1)?)))?,
+        );
     }
     if found.is_empty() {
         return Ok((None, later));

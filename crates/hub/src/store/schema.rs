@@ -1,10 +1,7 @@
 //! The tables, and the way from one version of them to the next.
 
-use std::path::Path;
-
-use rusqlite::Connection;
-
-use super::StoreError;
+use super::db::{Connection, DbError, Dialect, values};
+use super::{Stopped, StoreError};
 
 /// Each step brings the database from the version before to its own, counted from 1.
 const STEPS: &[&str] = &[
@@ -53,7 +50,7 @@ CREATE TABLE jobs (
     month INTEGER NOT NULL,
     parts INTEGER NOT NULL,
     name TEXT NOT NULL,
-    user TEXT NOT NULL,
+    \"user\" TEXT NOT NULL,
     project TEXT,
     class TEXT NOT NULL,
     priority INTEGER NOT NULL,
@@ -79,7 +76,7 @@ CREATE TABLE jobs (
 );
 CREATE INDEX jobs_ended ON jobs (ended_us);
 CREATE INDEX jobs_host ON jobs (host, ended_us);
-CREATE INDEX jobs_user ON jobs (user, ended_us);
+CREATE INDEX jobs_user ON jobs (\"user\", ended_us);
 CREATE INDEX jobs_name ON jobs (name, ended_us);
 CREATE INDEX jobs_month ON jobs (month);
 -- Apart from the figures, so that lists and sums over many jobs read little.
@@ -109,24 +106,45 @@ CREATE UNIQUE INDEX hosts_key ON hosts (key);
 pub const VERSION: u32 = STEPS.len() as u32;
 
 /// The version of a database; 0: it is empty.
-pub(super) fn version(connection: &Connection) -> rusqlite::Result<u32> {
-    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+pub(super) fn version(connection: &mut dyn Connection) -> Result<u32, DbError> {
+    let find = match connection.dialect() {
+        Dialect::Sqlite => "SELECT user_version FROM pragma_user_version",
+        Dialect::Postgres => {
+            let there = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'schema_version'";
+            if connection.first(there, &[], |_| Ok(()))?.is_none() {
+                return Ok(0);
+            }
+            "SELECT version FROM schema_version"
+        }
+    };
+    Ok(connection.first(find, &[], |row| row.get(0))?.unwrap_or(0))
 }
 
 /// Brings the database to this version, all steps or none.
-pub(super) fn migrate(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
-    let failed = StoreError::doing("bring the database to this version");
-    let transaction =
-        connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(&failed)?;
-    let found = version(&transaction).map_err(&failed)?;
+pub(super) fn migrate(name: &str, connection: &mut dyn Connection) -> Result<(), Stopped<StoreError>> {
+    let dialect = connection.dialect();
+    dialect.making(connection)?;
+    let found = version(connection)?;
     if found > VERSION {
-        return Err(StoreError::Later { path: path.to_owned(), found, known: VERSION });
+        return Err(Stopped::Own(StoreError::Later { name: name.to_owned(), found, known: VERSION }));
     }
     for step in STEPS.iter().skip(found as usize) {
-        transaction.execute_batch(step).map_err(&failed)?;
+        connection.batch(&dialect.definitions(step))?;
     }
     if found < VERSION {
-        transaction.pragma_update(None, "user_version", VERSION).map_err(&failed)?;
+        set_version(connection)?;
     }
-    transaction.commit().map_err(&failed)
+    Ok(())
+}
+
+fn set_version(connection: &mut dyn Connection) -> Result<(), DbError> {
+    match connection.dialect() {
+        Dialect::Sqlite => connection.batch(&format!("PRAGMA user_version = {VERSION}")),
+        Dialect::Postgres => {
+            connection.batch("CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL); DELETE FROM schema_version")?;
+            connection
+                .execute("INSERT INTO schema_version (version) VALUES (?1)", &values![VERSION])
+                .map(drop)
+        }
+    }
 }

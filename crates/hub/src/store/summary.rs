@@ -1,11 +1,11 @@
 //! Many jobs together: classes with how their figures are spread, and what users and projects asked for and left unused.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
-use rusqlite::types::ToSql;
-
+use super::db::{DbError, Row};
 use super::query::JobQuery;
-use super::{Store, StoreError, natural};
+use super::{Store, StoreError};
 
 /// The most jobs that are put together, the last ones by their end.
 const JOBS_MAX: u32 = 300_000;
@@ -107,6 +107,24 @@ struct Class {
 }
 
 impl Class {
+    /// One more job, as [`Store::classes`] reads it.
+    fn add(&mut self, row: &Row) -> Result<(), DbError> {
+        let host = row.get(1)?;
+        if !self.hosts.contains(&host) {
+            self.hosts.push(host);
+        }
+        let (wall_s, suspended_s): (f64, f64) = (row.get(3)?, row.get(9)?);
+        self.failed += row.get::<u64>(2)?;
+        self.wall_s.push(wall_s);
+        self.peaks.push(row.get(4)?);
+        self.claims.extend(row.get::<Option<f64>>(5)?);
+        self.cpu_s += row.get::<f64>(6)?;
+        self.asked_s += row.get::<f64>(7)? * (wall_s - suspended_s).max(0.0);
+        self.unused_gibh += row.get::<f64>(8)?;
+        self.suspended_s += suspended_s;
+        Ok(())
+    }
+
     fn row(self, name: String) -> ClassRow {
         let part = if self.asked_s > 0.0 { self.cpu_s / self.asked_s } else { 0.0 };
         ClassRow {
@@ -138,43 +156,29 @@ impl Store {
     /// # Errors
     /// When the database refuses, or it takes too long.
     pub fn classes(&self, query: &JobQuery) -> Result<Summary<ClassRow>, StoreError> {
-        let (conditions, values) = query.conditions(false);
-        let text = format!(
-            "SELECT jobs.name, jobs.host, jobs.exit_code IS NOT 0, coalesce(wall_s, 0.0), memory_peak_bytes, claim_bytes, cpu_s, \
-             cores * max(coalesce(wall_s, 0.0) - suspended_s, 0.0), unused_gibh, suspended_s \
-             FROM jobs WHERE {conditions} AND started_us IS NOT NULL \
-             ORDER BY jobs.ended_us DESC LIMIT {}",
-            JOBS_MAX + 1
-        );
         let (mut classes, mut jobs) = (BTreeMap::<String, Class>::new(), 0u64);
         self.read("put classes together", |connection| {
-            let mut statement = connection.prepare(&text)?;
-            let places: Vec<&dyn ToSql> = values.iter().map(AsRef::as_ref).collect();
-            let mut rows = statement.query(places.as_slice())?;
-            while let Some(row) = rows.next()? {
+            let (conditions, values) = query.conditions(connection.dialect(), false);
+            let text = format!(
+                "SELECT jobs.name, jobs.host, CASE WHEN exit_code = 0 THEN 0 ELSE 1 END, coalesce(wall_s, 0.0), \
+                 memory_peak_bytes, claim_bytes, cpu_s, cores, unused_gibh, suspended_s \
+                 FROM jobs WHERE {conditions} AND started_us IS NOT NULL ORDER BY jobs.ended_us DESC LIMIT {}",
+                JOBS_MAX + 1
+            );
+            connection.each(&text, &values, &mut |row| {
                 jobs += 1;
                 if jobs > u64::from(JOBS_MAX) {
-                    break;
+                    return Ok(ControlFlow::Break(()));
                 }
-                let name = row.get_ref(0)?.as_str()?;
+                let name: &str = row.get(0)?;
                 if !classes.contains_key(name) {
                     classes.insert(name.to_owned(), Class::default());
                 }
-                let Some(class) = classes.get_mut(name) else { continue };
-                let host = row.get(1)?;
-                if !class.hosts.contains(&host) {
-                    class.hosts.push(host);
+                if let Some(class) = classes.get_mut(name) {
+                    class.add(row)?;
                 }
-                class.failed += u64::from(row.get::<_, bool>(2)?);
-                class.wall_s.push(row.get(3)?);
-                class.peaks.push(row.get::<_, f64>(4)?);
-                class.claims.extend(row.get::<_, Option<f64>>(5)?);
-                class.cpu_s += row.get::<_, f64>(6)?;
-                class.asked_s += row.get::<_, f64>(7)?;
-                class.unused_gibh += row.get::<_, f64>(8)?;
-                class.suspended_s += row.get::<_, f64>(9)?;
-            }
-            Ok(())
+                Ok(ControlFlow::Continue(()))
+            })
         })?;
         let mut rows: Vec<ClassRow> = classes.into_iter().map(|(name, class)| class.row(name)).collect();
         rows.sort_by(|a, b| b.unused_gibh.total_cmp(&a.unused_gibh).then_with(|| a.name.cmp(&b.name)));
@@ -187,28 +191,28 @@ impl Store {
     /// # Errors
     /// When the database refuses, or it takes too long.
     pub fn usage(&self, group: Group, query: &JobQuery) -> Result<Vec<UsageRow>, StoreError> {
-        let (conditions, values) = query.conditions(query.is_long());
-        // The `+` keeps the database from walking an index by name, a row at a time.
         let name = match group {
-            Group::User => "+jobs.user",
-            Group::Project => "+jobs.project",
-            Group::Host => "+hosts.name",
+            Group::User => "jobs.\"user\"",
+            Group::Project => "jobs.project",
+            Group::Host => "hosts.name",
         };
-        let text = format!(
-            "SELECT {name}, count(*), sum(exit_code IS NOT 0), total(cpu_s) / 3600, total(idle_core_h), \
-             total(coalesce(claim_bytes, 0) / 1073741824.0 * coalesce(wall_s, 0.0)) / 3600, total(unused_gibh), \
-             total(suspended_s) / 3600, total(queued_s) / 3600 \
-             FROM jobs JOIN hosts ON hosts.id = jobs.host WHERE {conditions} \
-             GROUP BY 1 ORDER BY total(unused_gibh) DESC, total(cpu_s) DESC, 1 LIMIT 1000"
-        );
         self.read("put jobs together", |connection| {
-            let mut statement = connection.prepare(&text)?;
-            let places: Vec<&dyn ToSql> = values.iter().map(AsRef::as_ref).collect();
-            let usage = |row: &rusqlite::Row<'_>| {
+            let dialect = connection.dialect();
+            let (conditions, values) = query.conditions(dialect, query.is_long());
+            // An index by name would be walked a row at a time.
+            let name = dialect.unindexed(name);
+            let text = format!(
+                "SELECT {name}, count(*), sum(CASE WHEN exit_code = 0 THEN 0 ELSE 1 END), sum(cpu_s) / 3600.0, \
+                 sum(idle_core_h), sum(CAST(coalesce(claim_bytes, 0) AS DOUBLE PRECISION) / 1073741824.0 \
+                 * coalesce(wall_s, 0.0)) / 3600.0, sum(unused_gibh), sum(suspended_s) / 3600.0, sum(queued_s) / 3600.0 \
+                 FROM jobs JOIN hosts ON hosts.id = jobs.host WHERE {conditions} \
+                 GROUP BY 1 ORDER BY sum(unused_gibh) DESC, sum(cpu_s) DESC, 1 LIMIT 1000"
+            );
+            connection.all(&text, &values, |row| {
                 Ok(UsageRow {
                     name: row.get(0)?,
-                    jobs: natural(row.get(1)?),
-                    failed: natural(row.get(2)?),
+                    jobs: row.get(1)?,
+                    failed: row.get(2)?,
                     cpu_h: row.get(3)?,
                     idle_core_h: row.get(4)?,
                     claimed_gibh: row.get(5)?,
@@ -216,8 +220,7 @@ impl Store {
                     suspended_h: row.get(7)?,
                     queued_h: row.get(8)?,
                 })
-            };
-            statement.query_map(places.as_slice(), usage)?.collect()
+            })
         })
     }
 }

@@ -1,9 +1,8 @@
 //! Who may do what: tokens, one-time codes, sessions; and who did what. Of each secret only the hash is kept. Absent here:
 //! drawing secrets, and HTTP.
 
-use rusqlite::{OptionalExtension as _, params};
-
-use super::{Access, Store, StoreError, natural, whole};
+use super::db::{Connection, DbError, Row, values};
+use super::{Access, Stopped, Store, StoreError};
 
 /// What a token is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,15 +123,14 @@ impl Store {
         self.write("add a token", |connection| {
             if kind == Kind::Host {
                 connection.execute(
-                    "INSERT OR IGNORE INTO hosts (name, made_us) VALUES (?1, ?2)",
-                    params![name, whole(now_us)],
+                    "INSERT INTO hosts (name, made_us) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+                    &values![name, now_us],
                 )?;
             }
-            connection.execute(
-                "INSERT INTO tokens (hash, kind, name, made_us) VALUES (?1, ?2, ?3, ?4)",
-                params![hash, kind.word(), name, whole(now_us)],
-            )?;
-            let id = connection.last_insert_rowid();
+            let add = "INSERT INTO tokens (hash, kind, name, made_us) VALUES (?1, ?2, ?3, ?4) RETURNING id";
+            let added =
+                connection.first(add, &values![hash, kind.word(), name, now_us], |row| row.get::<i64>(0))?;
+            let id = added.ok_or(DbError::Exists)?;
             note(connection, now_us, who, "token", &format!("{} {name}, token {id}", kind.word()))?;
             Ok(id)
         })
@@ -153,7 +151,7 @@ impl Store {
                 .collect();
             for token in &meant {
                 let set = "UPDATE tokens SET revoked_us = ?2 WHERE id = ?1";
-                connection.execute(set, params![token.id, whole(now_us)])?;
+                connection.execute(set, &values![token.id, now_us])?;
                 note(
                     connection,
                     now_us,
@@ -164,7 +162,7 @@ impl Store {
                 // What was made with it is gone with it.
                 for table in ["codes", "sessions"] {
                     let end = format!("DELETE FROM {table} WHERE via = ?1");
-                    connection.execute(&end, params![format!("{} {}", token.kind, token.name)])?;
+                    connection.execute(&end, &values![format!("{} {}", token.kind, token.name)])?;
                 }
             }
             Ok(meant)
@@ -188,11 +186,10 @@ impl Store {
             let find = "SELECT kind, tokens.name, coalesce(hosts.id, 0) FROM tokens \
                         LEFT JOIN hosts ON kind = 'host' AND hosts.name = tokens.name \
                         WHERE hash = ?1 AND revoked_us IS NULL";
-            let found = connection.query_row(find, params![hash], |row| {
-                let kind = if row.get_ref(0)?.as_str()? == "host" { Kind::Host } else { Kind::Reader };
+            connection.first(find, &values![hash], |row| {
+                let kind = if row.get::<&str>(0)? == "host" { Kind::Host } else { Kind::Reader };
                 Ok(Holder { kind, name: row.get(1)?, host: row.get(2)? })
-            });
-            found.optional()
+            })
         })
     }
 
@@ -207,27 +204,20 @@ impl Store {
         expires_us: u64,
         now_us: u64,
     ) -> Result<(), StoreError> {
-        let failed = StoreError::doing("add a sign-in");
         let LinkFor { name, via, access } = whose;
         let access = serde_json::to_string(access).map_err(|error| StoreError::Refused(error.to_string()))?;
-        self.write_or(&failed, |connection| {
-            let add = || {
-                connection.execute("DELETE FROM codes WHERE expires_us <= ?1", params![whole(now_us)])?;
-                let count = "SELECT count(*) FROM codes WHERE via = ?1 AND name = ?2";
-                let codes: i64 = connection.query_row(count, params![via, name], |row| row.get(0))?;
-                if codes >= CODES_MAX {
-                    return Ok(false);
-                }
-                let add =
-                    "INSERT INTO codes (hash, name, via, access, expires_us) VALUES (?1, ?2, ?3, ?4, ?5)";
-                connection.execute(add, params![hash, name, via, access, whole(expires_us)])?;
-                note(connection, now_us, name, "login-link", "a one-time link was made")?;
-                Ok(true)
-            };
-            let words = || {
-                format!("there are {CODES_MAX} unused links already: use one, or ask again in ten minutes")
-            };
-            if add().map_err(&failed)? { Ok(()) } else { Err(StoreError::TooMany(words())) }
+        self.write_or("add a sign-in", false, |connection| {
+            connection.execute("DELETE FROM codes WHERE expires_us <= ?1", &values![now_us])?;
+            let count = "SELECT count(*) FROM codes WHERE via = ?1 AND name = ?2";
+            let codes: i64 = connection.first(count, &values![via, name], |row| row.get(0))?.unwrap_or(0);
+            if codes >= CODES_MAX {
+                return Err(Stopped::Own(StoreError::TooMany(format!(
+                    "there are {CODES_MAX} unused links already: use one, or ask again in ten minutes"
+                ))));
+            }
+            let add = "INSERT INTO codes (hash, name, via, access, expires_us) VALUES (?1, ?2, ?3, ?4, ?5)";
+            connection.execute(add, &values![hash, name, via, access, expires_us])?;
+            Ok(note(connection, now_us, name, "login-link", "a one-time link was made")?)
         })
     }
 
@@ -245,13 +235,12 @@ impl Store {
     ) -> Result<Option<String>, StoreError> {
         self.write("sign in", |connection| {
             let take = "DELETE FROM codes WHERE hash = ?1 AND expires_us > ?2 RETURNING name, via, access";
-            let who = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-            let found: Option<(String, String, String)> =
-                connection.query_row(take, params![code, whole(now_us)], who).optional()?;
+            let who = |row: &Row| Ok((row.get::<String>(0)?, row.get::<String>(1)?, row.get::<String>(2)?));
+            let found = connection.first(take, &values![code, now_us], who)?;
             let Some((name, via, access)) = found else { return Ok(None) };
-            connection.execute("DELETE FROM sessions WHERE expires_us <= ?1", params![whole(now_us)])?;
+            connection.execute("DELETE FROM sessions WHERE expires_us <= ?1", &values![now_us])?;
             let add = "INSERT INTO sessions (hash, name, via, access, csrf, expires_us) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-            connection.execute(add, params![session, name, via, access, csrf, whole(expires_us)])?;
+            connection.execute(add, &values![session, &name, via, access, csrf, expires_us])?;
             note(connection, now_us, &name, "login", "signed in on the page")?;
             Ok(Some(name))
         })
@@ -264,12 +253,11 @@ impl Store {
     pub fn session(&self, hash: &[u8], now_us: u64) -> Result<Option<Session>, StoreError> {
         self.read("look for a session", |connection| {
             let find = "SELECT name, csrf, access FROM sessions WHERE hash = ?1 AND expires_us > ?2";
-            let session = |row: &rusqlite::Row<'_>| {
+            connection.first(find, &values![hash, now_us], |row| {
                 // What cannot be read grants nothing.
-                let access = serde_json::from_str(row.get_ref(2)?.as_str()?).unwrap_or_default();
+                let access = serde_json::from_str(row.get(2)?).unwrap_or_default();
                 Ok(Session { name: row.get(0)?, csrf: row.get(1)?, access })
-            };
-            connection.query_row(find, params![hash, whole(now_us)], session).optional()
+            })
         })
     }
 
@@ -278,15 +266,14 @@ impl Store {
     /// # Errors
     /// When another host has it, or the database refuses.
     pub fn set_key(&self, host: i64, key: &[u8]) -> Result<(), StoreError> {
-        let failed = StoreError::doing("keep a host's key");
         let set = "UPDATE hosts SET key = ?2 WHERE id = ?1";
-        self.write_or(&failed, |connection| match connection.execute(set, params![host, key]) {
-            Err(error) if super::is_there_already(&error) => Err(StoreError::Taken(
+        self.write_or("keep a host's key", false, |connection| match connection.execute(set, &values![host, key]) {
+            Err(DbError::Exists) => Err(Stopped::Own(StoreError::Taken(
                 "another host has the same key, as its state directory was copied: remove `voucher.key` from the daemon's \
                  state directory on one of them"
                     .to_owned(),
-            )),
-            done => done.map(drop).map_err(&failed),
+            ))),
+            done => Ok(done.map(drop)?),
         })
     }
 
@@ -298,7 +285,7 @@ impl Store {
         self.read("look for a host's key", |connection| {
             let find = "SELECT id, name FROM hosts WHERE key = ?1 AND EXISTS (SELECT 1 FROM tokens WHERE kind = 'host' AND \
                         tokens.name = hosts.name AND revoked_us IS NULL)";
-            connection.query_row(find, params![key], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+            connection.first(find, &values![key], |row| Ok((row.get(0)?, row.get(1)?)))
         })
     }
 
@@ -308,7 +295,7 @@ impl Store {
     /// When the database refuses.
     pub fn sign_out(&self, hash: &[u8], name: &str, now_us: u64) -> Result<(), StoreError> {
         self.write("sign out", |connection| {
-            connection.execute("DELETE FROM sessions WHERE hash = ?1", params![hash])?;
+            connection.execute("DELETE FROM sessions WHERE hash = ?1", &values![hash])?;
             note(connection, now_us, name, "logout", "signed out")
         })
     }
@@ -327,20 +314,17 @@ impl Store {
     /// When the database refuses.
     pub fn audit(&self, limit: u32, offset: u32) -> Result<Vec<AuditRow>, StoreError> {
         self.read("list acts", |connection| {
-            let mut statement = connection.prepare(
-                "SELECT id, time_us, who, action, detail FROM audit ORDER BY id DESC LIMIT ?1 OFFSET ?2",
-            )?;
-            let act = |row: &rusqlite::Row<'_>| {
-                let time_us = natural(row.get(1)?);
+            let find =
+                "SELECT id, time_us, who, action, detail FROM audit ORDER BY id DESC LIMIT ?1 OFFSET ?2";
+            connection.all(find, &values![limit, offset], |row| {
                 Ok(AuditRow {
                     id: row.get(0)?,
-                    time_us,
+                    time_us: row.get(1)?,
                     who: row.get(2)?,
                     action: row.get(3)?,
                     detail: row.get(4)?,
                 })
-            };
-            statement.query_map(params![limit, offset], act)?.collect()
+            })
         })
     }
 
@@ -351,7 +335,7 @@ impl Store {
     pub fn meta(&self, key: &str) -> Result<Option<String>, StoreError> {
         self.read("read a value", |connection| {
             let find = "SELECT value FROM meta WHERE key = ?1";
-            connection.query_row(find, params![key], |row| row.get(0)).optional()
+            connection.first(find, &values![key], |row| row.get(0))
         })
     }
 
@@ -361,8 +345,8 @@ impl Store {
     /// When the database refuses.
     pub fn set_meta(&self, key: &str, value: &str) -> Result<(), StoreError> {
         self.write("keep a value", |connection| {
-            connection
-                .execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)", params![key, value])
+            let set = "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+            connection.execute(set, &values![key, value])
         })
         .map(drop)
     }
@@ -377,28 +361,26 @@ pub enum Revoked<'a> {
     Name(Kind, &'a str),
 }
 
-fn list(connection: &rusqlite::Connection) -> rusqlite::Result<Vec<TokenRow>> {
-    let mut statement =
-        connection.prepare("SELECT id, kind, name, made_us, revoked_us FROM tokens ORDER BY id")?;
-    let token = |row: &rusqlite::Row<'_>| {
+fn list(connection: &mut dyn Connection) -> Result<Vec<TokenRow>, DbError> {
+    let find = "SELECT id, kind, name, made_us, revoked_us FROM tokens ORDER BY id";
+    connection.all(find, &[], |row| {
         Ok(TokenRow {
             id: row.get(0)?,
             kind: row.get(1)?,
             name: row.get(2)?,
-            made_us: natural(row.get(3)?),
-            revoked_us: row.get::<_, Option<i64>>(4)?.map(natural),
+            made_us: row.get(3)?,
+            revoked_us: row.get(4)?,
         })
-    };
-    statement.query_map([], token)?.collect()
+    })
 }
 
 fn note(
-    connection: &rusqlite::Connection,
+    connection: &mut dyn Connection,
     now_us: u64,
     who: &str,
     action: &str,
     detail: &str,
-) -> rusqlite::Result<()> {
+) -> Result<(), DbError> {
     let add = "INSERT INTO audit (time_us, who, action, detail) VALUES (?1, ?2, ?3, ?4)";
-    connection.execute(add, params![whole(now_us), who, action, detail]).map(drop)
+    connection.execute(add, &values![now_us, who, action, detail]).map(drop)
 }

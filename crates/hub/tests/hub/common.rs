@@ -142,7 +142,7 @@ impl Served {
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let hub = Arc::new(Hub::new(
-            Store::open(database, max_bytes).unwrap(),
+            Store::open_file(database, max_bytes).unwrap(),
             &format!("http://{address}"),
             trust,
         ));

@@ -90,7 +90,7 @@ impl Uplink for Unreliable<'_> {
         if fate == 0 {
             return Err(UplinkError::Later("it never arrived".into()));
         }
-        let store = self.store.get_or_insert_with(|| Store::open(self.database, None).unwrap());
+        let store = self.store.get_or_insert_with(|| Store::open_file(self.database, None).unwrap());
         let bundle = bundle::read_bundle(packed).unwrap();
         let receipt = store.ingest(self.host, &bundle, now_us()).unwrap();
         if fate == 1 {
@@ -111,7 +111,7 @@ fn episode(seed: u64, jobs: u64) -> (u32, u32) {
     let mut dice = Pcg64Mcg::seed_from_u64(seed);
     let dir = in_memory();
     let database = dir.path().join("hub.db");
-    let store = Store::open(&database, None).unwrap();
+    let store = Store::open_file(&database, None).unwrap();
     let token = token(&store, Kind::Host, "alpha");
     let host = store.holder(&secret::hash_of_token(&token).unwrap()).unwrap().unwrap().host;
     let mut hub_dice = Pcg64Mcg::seed_from_u64(seed ^ 0xabcd);
@@ -153,7 +153,7 @@ fn episode(seed: u64, jobs: u64) -> (u32, u32) {
         }
     }
     let hub_killed = hub.killed;
-    let store = hub.store.take().unwrap_or_else(|| Store::open(&database, None).unwrap());
+    let store = hub.store.take().unwrap_or_else(|| Store::open_file(&database, None).unwrap());
     let query = ReportQuery { access: Access::All, limit: 10_000, series: true, ..ReportQuery::default() };
     let mut found: Vec<_> =
         store.reports(&query).unwrap().reports.into_iter().map(|one| one.head.report).collect();
@@ -188,7 +188,7 @@ fn each_job_is_counted_once_over_hundreds_of_kills_of_either_side() {
 #[test]
 fn a_series_of_many_parts_is_whole_after_kills() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(&dir.path().join("hub.db"), None).unwrap();
+    let store = Store::open_file(&dir.path().join("hub.db"), None).unwrap();
     let token = token(&store, Kind::Host, "alpha");
     let host = store.holder(&secret::hash_of_token(&token).unwrap()).unwrap().unwrap().host;
     let points = u32::try_from(bundle::POINTS_A_PART).unwrap() * 2 + 10;
@@ -225,7 +225,7 @@ fn a_full_spool_leaves_jobs_in_the_store_and_none_is_lost() {
     let figures = pusher.figures();
     assert!(figures.bytes < 8_000 && figures.jobs_waiting > 10, "{figures:?}");
 
-    let store = Store::open(&dir.path().join("hub.db"), None).unwrap();
+    let store = Store::open_file(&dir.path().join("hub.db"), None).unwrap();
     let token = token(&store, Kind::Host, "alpha");
     let host = store.holder(&secret::hash_of_token(&token).unwrap()).unwrap().unwrap().host;
     struct Reliable(Store, i64);

@@ -1,9 +1,16 @@
 //! The hub from outside: over HTTP, over kills, as a program.
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a panic is how a test fails, and it says what it is about"
+)]
 
 mod common;
 mod hostile;
 mod http;
 mod kills;
+mod openapi;
 mod program;
 mod roles;
+mod server;
+mod store;

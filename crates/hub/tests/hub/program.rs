@@ -115,15 +115,84 @@ fn a_hub_that_is_killed_has_all_that_it_said_it_has() {
         }
     }
     drop(hub);
-    let store = Store::open(&dir.path().join("hub.db"), None).unwrap();
+    let store = Store::open_file(&dir.path().join("hub.db"), None).unwrap();
     assert_eq!(store.totals().unwrap(), (job, 7.0 * f64::from(u32::try_from(job).unwrap())));
+}
+
+#[test]
+fn of_two_hubs_with_one_database_either_may_be_killed() {
+    let Some(server) = crate::server::Server::start() else { return };
+    let (dir, database) = (tempfile::tempdir().unwrap(), server.url());
+    let token = token(&database, "--host", "alpha");
+    let reader = token_of_reader(&database);
+    let mut hubs = [(); 2].map(|()| Serving::start(&database, "127.0.0.1:0"));
+    let addresses = [hubs[0].address(), hubs[1].address()];
+    let client = |at: usize| HubClient::new(&format!("http://{}", addresses[at]), None).unwrap();
+    let mut uplink = client(0).with_token(&token).or(client(1));
+    let mut source = MadeUp { points: 20, told: 1_000, ..MadeUp::default() };
+    let mut pusher = Pusher::open(RealDisk, dir.path(), 1 << 24, "boot").unwrap();
+    let (mut now, mut job, mut dice) = (Duration::ZERO, 0, Pcg64Mcg::seed_from_u64(11));
+    for round in 0..8usize {
+        for _ in 0..20 {
+            job += 1;
+            source.jobs.insert(job, true);
+        }
+        now += Duration::from_secs(300);
+        let _ = pusher.collect(&mut source, now_us()).unwrap();
+        // One of them is killed while something is sent, and the other goes on.
+        let killed = round % 2;
+        let (pid, after) = (hubs[killed].child.id(), Duration::from_millis(u64::from(dice.next_u32() % 30)));
+        let killer = std::thread::spawn(move || {
+            std::thread::sleep(after);
+            let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        });
+        // In one go, without any wait for a hub that is killed: what one does not answer the other does.
+        while !pusher.is_idle() {
+            let sent = pusher.send(&mut uplink, now, 1).unwrap();
+            assert!(sent.failed.is_none(), "{:?}", sent.failed);
+        }
+        killer.join().unwrap();
+        let _ = hubs[killed].child.wait();
+        let left = &addresses[1 - killed];
+        let known = get(left, "/api/v1/hosts", &reader);
+        assert!(
+            known.contains("alpha") && !known.contains("\"seen_s\":null"),
+            "the other one knows it as well: {known}"
+        );
+        hubs[killed] = Serving::start(&database, &addresses[killed]);
+    }
+    drop(hubs);
+    let store = Store::open(&server.at(), None).unwrap();
+    assert_eq!(store.totals().unwrap(), (job, 7.0 * f64::from(u32::try_from(job).unwrap())));
+}
+
+fn token_of_reader(database: &str) -> String {
+    token(database, "--reader", "ops")
+}
+
+fn get(address: &str, path: &str, token: &str) -> String {
+    use std::io::{Read as _, Write as _};
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let head = format!(
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nAuthorization: Bearer {token}"
+    );
+    stream.write_all(format!("{head}\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer);
+    answer
 }
 
 #[test]
 fn what_cannot_be_is_said() {
     let dir = tempfile::tempdir().unwrap();
     let database = database(dir.path());
-    check(&["serve", "--database", "postgres://db/hub"], 2, "not built into");
+    check(&["serve", "--database", "postgres://db/hub"], 2, "without TLS");
+    check(&["serve", "--database", "mysql://db/hub"], 2, "postgres://");
+    check(&["backup", "--database", "postgres:///hub", "x"], 2, "pg_dump");
+    check(&["restore", "--database", "postgres:///hub", "x"], 2, "pg_restore");
+    check(&["check", "--database", "postgres:///hub"], 2, "pg_amcheck");
+    check(&["tokens", "--database", "postgres:///hub?host=/nowhere"], 1, "not there now");
     check(&["serve", "--database", &database, "--listen", "0.0.0.0:0"], 2, "--cert and --key");
     check(&["serve", "--database", &database, "--url", "hub"], 2, "https://HOST");
     check(&["serve", "--database", &database, "--listen", "nonsense"], 2, "ADDRESS:PORT");

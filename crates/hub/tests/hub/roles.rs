@@ -248,6 +248,13 @@ fn a_voucher_is_good_for_its_hub_its_request_and_its_minutes() {
         assert_eq!(ask(head(&site.alpha.sign(statement))), want, "{what}");
     };
     check(&good, 200, "good");
+    check(&good, 401, "used before");
+    check(
+        &Statement { signed_us: good.signed_us - 100_000_000, ..good.clone() },
+        401,
+        "from before the hub was started",
+    );
+    check(&Statement { signed_us: good.signed_us + 1, ..good.clone() }, 200, "another one");
     check(&Statement { audience: "https://evil.example".into(), ..good.clone() }, 401, "another hub's");
     check(&Statement { audience: String::new(), ..good.clone() }, 401, "nobody's");
     for request in ["GET /api/v1/status", "POST /api/v1/hosts", "GET /api/v1/hosts?x=1", JOIN, ""] {
@@ -277,7 +284,7 @@ fn a_voucher_is_good_for_its_hub_its_request_and_its_minutes() {
     let cookie = site.alpha.sign_in(served, ANN);
     assert_eq!(served.get("/jobs", one(&cookie)).status, 200);
     served.hub.store.revoke(Revoked::Name(Kind::Host, "alpha"), "test", now_us()).unwrap();
-    check(&good, 401, "of a host that is revoked");
+    check(&statement(served, ANN, &format!("GET {path}")), 401, "of a host that is revoked");
     assert_eq!(served.get("/jobs", one(&cookie)).status, 303);
 }
 

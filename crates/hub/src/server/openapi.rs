@@ -1,0 +1,243 @@
+//! The interface for programs in one table: the router is made of it and so is its description (`/api/openapi.json`,
+//! OpenAPI 3.1), so that neither has what the other lacks. Absent here: what is answered.
+
+use axum::Json;
+use axum::routing::{MethodRouter, get, post};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+use super::api;
+use crate::hub::Hub;
+use crate::metrics;
+
+/// Whose requests are heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// A host's, by its token.
+    Host,
+    /// A reader's by its token, or a user's by a voucher.
+    Viewer,
+    /// A reader's alone.
+    Reader,
+    /// Any of these.
+    Any,
+    /// Everybody's.
+    Everybody,
+}
+
+/// What one of these does.
+#[derive(Debug, Clone, Copy)]
+enum Call {
+    Bundles,
+    Live,
+    Key,
+    Me,
+    Hosts,
+    Status,
+    Reports,
+    Why,
+    Login,
+    Metrics,
+    Description,
+}
+
+/// A value in a query: name, type, whether it must be said, what it means.
+type Parameter = (&'static str, &'static str, bool, &'static str);
+
+struct Endpoint {
+    call: Call,
+    method: &'static str,
+    path: &'static str,
+    whose: Whose,
+    what: &'static str,
+    parameters: &'static [Parameter],
+    /// What is sent, by its type; empty: nothing.
+    sent: &'static str,
+}
+
+const fn endpoint(
+    call: Call,
+    method: &'static str,
+    path: &'static str,
+    whose: Whose,
+    what: &'static str,
+) -> Endpoint {
+    Endpoint { call, method, path, whose, what, parameters: &[], sent: "" }
+}
+
+const HOST: Parameter = ("host", "string", false, "The host's name, by its token.");
+
+const ENDPOINTS: [Endpoint; 11] = [
+    Endpoint {
+        sent: "application/gzip",
+        ..endpoint(
+            Call::Bundles,
+            "post",
+            "/api/v1/bundles",
+            Whose::Host,
+            "Hand over jobs that are over. What comes again changes nothing. When this is answered, they are on the hub's disk.",
+        )
+    },
+    Endpoint {
+        sent: "application/gzip",
+        ..endpoint(Call::Live, "post", "/api/v1/live", Whose::Host, "Say how the host is now.")
+    },
+    Endpoint {
+        sent: "application/json",
+        ..endpoint(
+            Call::Key,
+            "post",
+            "/api/v1/key",
+            Whose::Host,
+            "Make the key known with which the host's daemon vouches for its users.",
+        )
+    },
+    endpoint(Call::Me, "get", "/api/v1/me", Whose::Any, "Who asks, and what may be seen."),
+    endpoint(
+        Call::Hosts,
+        "get",
+        "/api/v1/hosts",
+        Whose::Viewer,
+        "All hosts, whether they are heard, and what waits there.",
+    ),
+    Endpoint {
+        parameters: &[HOST],
+        ..endpoint(
+            Call::Status,
+            "get",
+            "/api/v1/status",
+            Whose::Viewer,
+            "How hosts are now, with those of their jobs that may be seen, as `pinfold status --json` has it.",
+        )
+    },
+    Endpoint {
+        parameters: &[
+            HOST,
+            ("job", "integer", false, "The job's number on its host."),
+            ("since_us", "integer", false, "Asked for since then, in microseconds since the Unix epoch."),
+            ("last", "integer", false, "The last so many by their end; up to 10,000, with series up to 100."),
+            ("series", "boolean", false, "With each sample."),
+        ],
+        ..endpoint(
+            Call::Reports,
+            "get",
+            "/api/v1/reports",
+            Whose::Viewer,
+            "Jobs that are over and may be seen, oldest first, as `pinfold report --json` has them, with `host`. `cut`: there \
+             are more.",
+        )
+    },
+    Endpoint {
+        parameters: &[
+            ("host", "string", true, "The host's name, by its token."),
+            ("job", "integer", true, "The job's number on its host."),
+        ],
+        ..endpoint(Call::Why, "get", "/api/v1/why", Whose::Viewer, "What was decided about a job, and why.")
+    },
+    endpoint(
+        Call::Login,
+        "post",
+        "/api/v1/login",
+        Whose::Viewer,
+        "A link that signs whoever asks in on the page, once, within ten minutes.",
+    ),
+    endpoint(Call::Metrics, "get", "/metrics", Whose::Reader, "The hub's own figures as OpenMetrics text."),
+    endpoint(Call::Description, "get", "/api/openapi.json", Whose::Everybody, "This description."),
+];
+
+impl Call {
+    fn route(self) -> MethodRouter<Arc<Hub>> {
+        match self {
+            Self::Bundles => post(api::bundles),
+            Self::Live => post(api::live),
+            Self::Key => post(api::key),
+            Self::Me => get(api::me),
+            Self::Hosts => get(api::hosts),
+            Self::Status => get(api::status),
+            Self::Reports => get(api::reports),
+            Self::Why => get(api::why),
+            Self::Login => post(api::login),
+            Self::Metrics => get(metrics::metrics),
+            Self::Description => get(answer),
+        }
+    }
+}
+
+/// The paths for programs.
+pub(super) fn routes() -> axum::Router<Arc<Hub>> {
+    ENDPOINTS.iter().fold(axum::Router::new(), |router, one| router.route(one.path, one.call.route()))
+}
+
+async fn answer() -> Json<Value> {
+    Json(description())
+}
+
+/// The description.
+#[must_use]
+pub fn description() -> Value {
+    let mut paths = Map::new();
+    for one in &ENDPOINTS {
+        paths.insert(one.path.to_owned(), json!({ one.method: operation(one) }));
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "pinfold hub",
+            "version": "1",
+            "description": "What many hosts' jobs used. Keys are in snake_case with the unit last; what is not known is null. \
+                            A refusal is a sentence of plain text.",
+            "license": { "name": "MIT OR Apache-2.0" },
+        },
+        "paths": paths,
+        "components": { "securitySchemes": {
+            "token": { "type": "http", "scheme": "bearer", "description": "A host's or a reader's token, of `pinfold-hub token`." },
+            "voucher": { "type": "apiKey", "in": "header", "name": "Authorization",
+                "description": "`Pinfold HEX`: what the daemon of a host signed for this request; `pinfold --host` sends it." },
+        } },
+    })
+}
+
+fn operation(one: &Endpoint) -> Value {
+    let parameters: Vec<Value> = one
+        .parameters
+        .iter()
+        .map(|(name, form, required, words)| {
+            json!({ "name": name, "in": "query", "required": required, "description": words, "schema": { "type": form } })
+        })
+        .collect();
+    let (token, voucher) = (json!({ "token": [] }), json!({ "voucher": [] }));
+    let security = match one.whose {
+        Whose::Host | Whose::Reader => json!([token]),
+        Whose::Viewer | Whose::Any => json!([token, voucher]),
+        Whose::Everybody => json!([]),
+    };
+    let form =
+        if matches!(one.call, Call::Metrics) { "application/openmetrics-text" } else { "application/json" };
+    let text = |words: &str| json!({ "description": words, "content": { "text/plain": {} } });
+    let mut responses = Map::new();
+    responses.insert("200".to_owned(), json!({ "description": "Done.", "content": { form: {} } }));
+    if one.whose != Whose::Everybody {
+        responses.insert(
+            "401".to_owned(),
+            text("The token or the voucher is missing, unknown, revoked or for something else."),
+        );
+        responses.insert("503".to_owned(), text("The hub is busy, or the question takes too long."));
+    }
+    if !one.parameters.is_empty() {
+        responses.insert("400".to_owned(), text("The question makes no sense."));
+        responses.insert("404".to_owned(), text("It is not here, or not for whoever asks."));
+    }
+    if !one.sent.is_empty() {
+        responses.insert("413".to_owned(), text("It is too long."));
+        responses.insert("507".to_owned(), text("There is no room for more."));
+    }
+    let operation_id = one.path.rsplit('/').next().unwrap_or_default().trim_end_matches(".json");
+    let mut operation = json!({ "operationId": operation_id, "summary": one.what, "security": security, "responses": responses });
+    if !parameters.is_empty() {
+        operation["parameters"] = json!(parameters);
+    }
+    if !one.sent.is_empty() {
+        operation["requestBody"] = json!({ "required": true, "content": { one.sent: {} } });
+    }
+    operation
+}

@@ -1,0 +1,299 @@
+//! The store, the same over both databases: SQLite in a file, and a private PostgreSQL where it is installed.
+
+use pinfold_hub::store::{
+    Access, Cell, Copied, Group, JobQuery, JobRow, Keep, Kept, Kind, LinkFor, Location, ReportQuery, Revoked,
+    SCHEMA_VERSION, Store, backup, columns, location, restore, verify,
+};
+use pinfold_hubwire::bundle::{self, Bundle, Receipt, WIRE_VERSION};
+use pinfold_proto::view::ReportView;
+use serde_json::json;
+
+use crate::server::Server;
+
+const MONTH_US: u64 = 31 * 86_400_000_000;
+
+fn report(job: u64, name: &str, peak_bytes: u64) -> ReportView {
+    let mut value = json!({
+        "version": 1, "job": job, "name": name, "command": [], "user": "ann", "project": null, "state": "exited",
+        "class": "primary", "priority": 10, "cpus": null, "submitted_s": 1_700_000_000.0, "started_s": 1_700_000_001.0,
+        "ended_s": 1_700_003_601.0, "exit_code": 0, "signal": null, "reason": null, "queued_s": 1.0, "wall_s": 3600.0,
+        "suspended_s": 0.0, "cpu_user_s": 1800.0, "cpu_system_s": 0.0, "cores": 2, "claim_bytes": 4u64 << 30,
+        "memory_peak_bytes": peak_bytes, "memory_mean_bytes": 0, "cache_peak_bytes": null, "swap_peak_bytes": 0,
+        "virtual_peak_bytes": 0, "io_read_bytes": 0, "io_write_bytes": 0, "processes_total": 1, "processes_peak": 1,
+        "threads_peak": 1, "samples": 1,
+    });
+    value["series"] = json!([{ "time_s": 1.0, "cpu_cores": 0.5, "memory_bytes": 1, "cache_bytes": null, "swap_bytes": 0,
+        "io_read_bytes": 0, "io_write_bytes": 0, "processes": 1, "threads": 1, "state": "running" }]);
+    serde_json::from_value(value).unwrap()
+}
+
+fn bundle(reports: Vec<ReportView>) -> Bundle {
+    let parts = reports.into_iter().flat_map(|report| bundle::parts(report, Vec::new())).collect();
+    Bundle { version: WIRE_VERSION, origin: "o".into(), boot: "b".into(), made_us: 0, parts }
+}
+
+fn known(store: Store) -> (Store, i64) {
+    store.add_token(Kind::Host, "alpha", &[1; 32], "test", 1).unwrap();
+    let host = store.holder(&[1; 32]).unwrap().unwrap().host;
+    (store, host)
+}
+
+fn store() -> (tempfile::TempDir, Store, i64) {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, host) = known(Store::open_file(&dir.path().join("hub.db"), None).unwrap());
+    (dir, store, host)
+}
+
+/// What a test asks of a database, each with a fresh one.
+type Case = fn(&Store, i64);
+
+const CASES: [(&str, Case); 6] = [
+    ("whole months go and what is younger stays", whole_months_go_and_what_is_younger_stays),
+    ("classes and usage add up", classes_and_usage_add_up),
+    ("lists are sorted, filtered and paged", lists_are_sorted_filtered_and_paged),
+    ("what comes again changes nothing", what_comes_again_changes_nothing),
+    ("tokens, links and sessions", tokens_links_and_sessions),
+    ("any sign is kept", any_sign_is_kept),
+];
+
+#[test]
+fn sqlite_does_all_of_it() {
+    for (name, case) in CASES {
+        println!("{name}");
+        let (_dir, store, host) = store();
+        case(&store, host);
+    }
+}
+
+#[test]
+fn postgres_does_all_of_it() {
+    let Some(server) = Server::start() else { return };
+    for (name, case) in CASES {
+        println!("{name}");
+        server.client().batch_execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public").unwrap();
+        let (store, host) = known(Store::open(&server.at(), None).unwrap());
+        case(&store, host);
+    }
+}
+
+#[test]
+fn a_server_that_crashes_keeps_what_was_acknowledged_and_is_reached_again() {
+    let Some(mut server) = Server::start() else { return };
+    let (store, host) = known(Store::open(&server.at(), None).unwrap());
+    for job in 1..=3 {
+        store.ingest(host, &bundle(vec![report(job, "x", 1)]), 1).unwrap();
+        server.crash();
+    }
+    assert_eq!(store.totals().unwrap().0, 3);
+    // A later program's database is left alone, also there.
+    drop(store);
+    server.client().batch_execute("UPDATE schema_version SET version = 99").unwrap();
+    let error = Store::open(&server.at(), None).unwrap_err().to_string();
+    assert!(error.contains("version 99"), "{error}");
+}
+
+#[test]
+fn two_hubs_make_one_database_and_count_each_job_once() {
+    let Some(server) = Server::start() else { return };
+    let at = server.at();
+    let open = || Store::open(&at, None).unwrap();
+    // Both find it empty.
+    let (one, other) = std::thread::scope(|scope| {
+        let both = [scope.spawn(open), scope.spawn(open)].map(|made| made.join().unwrap());
+        let [one, other] = both;
+        (one, other)
+    });
+    let (one, host) = known(one);
+    let jobs = || bundle((1..=40).map(|job| report(job, "x", 1)).collect());
+    let new: u64 = std::thread::scope(|scope| {
+        let stores = [&one, &other, &one, &other];
+        let taken = stores.map(|store| scope.spawn(move || store.ingest(host, &jobs(), 1).unwrap().new));
+        taken.into_iter().map(|taken| taken.join().unwrap()).sum()
+    });
+    assert_eq!((new, other.totals().unwrap().0), (40, 40));
+}
+
+#[test]
+fn a_bounded_server_takes_no_more_than_it_may() {
+    let Some(server) = Server::start() else { return };
+    let (store, host) = known(Store::open(&server.at(), Some(1 << 20)).unwrap());
+    let full = store.ingest(host, &bundle(vec![report(1, "x", 1)]), 1).unwrap_err().to_string();
+    assert!(full.contains("no room"), "{full}");
+    // People sign in all the same.
+    store.add_token(Kind::Reader, "ops", &[2; 32], "test", 1).unwrap();
+}
+
+fn what_comes_again_changes_nothing(store: &Store, host: i64) {
+    let mut long = report(1, "x", 1);
+    let point = long.series.as_ref().unwrap()[0];
+    long.series = Some(vec![point; bundle::POINTS_A_PART * 2 + 1]);
+    let bundle = bundle(vec![long, report(2, "y", 1)]);
+    assert_eq!(store.ingest(host, &bundle, 1).unwrap(), Receipt { new: 4, known: 0 });
+    assert_eq!(store.ingest(host, &bundle, 2).unwrap(), Receipt { new: 0, known: 4 });
+    let query =
+        ReportQuery { access: Access::All, job: Some(1), limit: 5, series: true, ..ReportQuery::default() };
+    let found = store.reports(&query).unwrap().reports;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].head.report.series.as_ref().unwrap().len(), bundle::POINTS_A_PART * 2 + 1);
+    // All of a bundle or nothing of it.
+    let mut wrong = self::bundle(vec![report(3, "z", 1), report(4, "z", 1)]);
+    wrong.parts[1].head = None;
+    assert!(store.ingest(host, &wrong, 3).is_err());
+    assert_eq!(store.totals().unwrap().0, 2);
+}
+
+fn tokens_links_and_sessions(store: &Store, host: i64) {
+    assert_eq!(store.holder(&[9; 32]).unwrap(), None);
+    assert!(store.add_token(Kind::Host, "beta", &[1; 32], "test", 1).is_err(), "a hash is there once");
+    store.set_key(host, &[7; 32]).unwrap();
+    assert_eq!(store.host_of_key(&[7; 32]).unwrap(), Some((host, "alpha".to_owned())));
+    store.add_token(Kind::Host, "beta", &[3; 32], "test", 1).unwrap();
+    let beta = store.holder(&[3; 32]).unwrap().unwrap().host;
+    assert!(store.set_key(beta, &[7; 32]).unwrap_err().to_string().contains("voucher.key"));
+    let whose = LinkFor { name: "ann", via: "host alpha", access: &Access::All };
+    store.add_code(&[4; 32], whose, 100, 1).unwrap();
+    assert_eq!(store.sign_in(&[4; 32], &[5; 32], "c", 200, 101).unwrap(), None, "it is too late");
+    store.add_code(&[8; 32], whose, 100, 1).unwrap();
+    assert_eq!(store.sign_in(&[8; 32], &[5; 32], "c", 200, 2).unwrap().as_deref(), Some("ann"));
+    assert_eq!(store.sign_in(&[8; 32], &[6; 32], "c", 200, 2).unwrap(), None, "a link works once");
+    assert_eq!(store.session(&[5; 32], 3).unwrap().unwrap().access, Access::All);
+    // The one that was not used in time is not there by then, as far as the clock says.
+    for number in 10..29 {
+        store.add_code(&[number; 32], whose, 100, 1).unwrap();
+    }
+    assert!(store.add_code(&[30; 32], whose, 100, 1).unwrap_err().to_string().contains("unused links"));
+    assert_eq!(store.revoke(Revoked::Name(Kind::Host, "alpha"), "test", 4).unwrap().len(), 1);
+    assert_eq!(store.session(&[5; 32], 5).unwrap(), None, "it ends with the token");
+    assert_eq!(store.host_of_key(&[7; 32]).unwrap(), None);
+    store.set_meta("url", "a").unwrap();
+    store.set_meta("url", "b").unwrap();
+    assert_eq!(store.meta("url").unwrap().as_deref(), Some("b"));
+    let acts: Vec<String> = store.audit(100, 0).unwrap().into_iter().map(|act| act.action).collect();
+    assert_eq!(
+        (acts.first().map(String::as_str), acts.last().map(String::as_str)),
+        (Some("revoke"), Some("token"))
+    );
+}
+
+fn any_sign_is_kept(store: &Store, host: i64) {
+    let names = ["nul\0here", "'; DROP TABLE jobs; --", "?1 $1", "caf\u{e9} \u{1f980}", "%_\\"];
+    let jobs = names.iter().zip(1..).map(|(name, job)| report(job, name, 1)).collect();
+    store.ingest(host, &bundle(jobs), 1).unwrap();
+    for (name, job) in names.iter().zip(1u64..) {
+        let query =
+            JobQuery { access: Access::All, name: Some((*name).into()), limit: 9, ..JobQuery::default() };
+        let found = store.jobs(&query).unwrap().jobs;
+        assert_eq!(found.len(), 1, "{name:?}");
+        let head = store.job(found[0].id, &Access::All).unwrap().unwrap().head;
+        assert_eq!((head.report.job, head.report.name.as_str()), (job, *name));
+    }
+}
+
+fn whole_months_go_and_what_is_younger_stays(store: &Store, host: i64) {
+    let now_us = 1_800_000_000_000_000;
+    for (job, age) in [(1, 5), (2, 2), (3, 0)] {
+        store.ingest(host, &bundle(vec![report(job, "x", 1)]), now_us - age * MONTH_US).unwrap();
+    }
+    assert_eq!(store.series_months().unwrap().len(), 3);
+    let keep = Keep { series_months: 1, jobs_months: 3 };
+    assert_eq!(store.remove_old(keep, now_us).unwrap(), Kept { series_months: 2, jobs: 1 });
+    assert_eq!(store.remove_old(keep, now_us).unwrap(), Kept::default());
+    let left = store
+        .reports(&ReportQuery { access: Access::All, limit: 10, series: true, ..ReportQuery::default() })
+        .unwrap();
+    let left: Vec<_> =
+        left.reports.iter().map(|one| (one.head.report.job, one.head.report.series.is_some())).collect();
+    assert_eq!(left, [(2, false), (3, true)]);
+}
+
+#[test]
+fn a_copy_is_verified_and_comes_back() {
+    let (dir, store, host) = store();
+    store.ingest(host, &bundle(vec![report(1, "x", 1), report(2, "y", 1)]), 1).unwrap();
+    let (file, copy) = (dir.path().join("hub.db"), dir.path().join("copy.db"));
+    let copied = backup(&file, &copy).unwrap();
+    assert_eq!(copied, Copied { version: SCHEMA_VERSION, hosts: 1, jobs: 2 });
+    assert!(backup(&file, &copy).is_err(), "a copy is not written over");
+    store.ingest(host, &bundle(vec![report(3, "z", 1)]), 1).unwrap();
+    drop(store);
+    assert_eq!(restore(&file, &copy).unwrap(), copied);
+    assert_eq!(Store::open_file(&file, None).unwrap().totals().unwrap().0, 2);
+    assert_eq!(verify(&dir.path().join("hub.db.before")).unwrap().jobs, 3);
+    // A damaged one is not put in its place.
+    let mut bytes = std::fs::read(&copy).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[4096..middle].fill(0xff);
+    std::fs::write(&copy, bytes).unwrap();
+    assert!(restore(&file, &copy).is_err());
+    assert_eq!(Store::open_file(&file, None).unwrap().totals().unwrap().0, 2);
+    std::fs::write(&copy, "no database").unwrap();
+    assert!(verify(&copy).is_err());
+}
+
+#[test]
+fn a_later_database_is_left_alone() {
+    let (dir, store, _) = store();
+    drop(store);
+    let file = dir.path().join("hub.db");
+    rusqlite::Connection::open(&file).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    let error = Store::open_file(&file, None).unwrap_err().to_string();
+    assert!(error.contains("version 99"), "{error}");
+}
+
+fn classes_and_usage_add_up(store: &Store, host: i64) {
+    let jobs = (1..=100).map(|job| report(job, "x", job << 20)).chain([report(101, "y", 1 << 30)]).collect();
+    store.ingest(host, &bundle(jobs), 1).unwrap();
+    let query = JobQuery { access: Access::All, limit: 10, ..JobQuery::default() };
+    let classes = store.classes(&query).unwrap();
+    let x = &classes.rows[0];
+    assert_eq!((x.name.as_str(), x.jobs, x.failed, x.hosts), ("x", 100, 0, 1));
+    let mib = f64::from(1 << 20);
+    assert!(
+        (x.memory_peak_bytes.p50 - 51.0 * mib).abs() < 1.5 * mib
+            && (x.memory_peak_bytes.most - 100.0 * mib).abs() < 1.0
+    );
+    assert!((x.cores_used_part - 0.25).abs() < 1e-9);
+    let usage = store.usage(Group::User, &query).unwrap();
+    assert_eq!((usage.len(), usage[0].jobs), (1, 101));
+    assert!((usage[0].cpu_h - 50.5).abs() < 1e-9, "{usage:?}");
+    assert!((usage[0].claimed_gibh - 404.0).abs() < 1e-6, "{usage:?}");
+}
+
+fn lists_are_sorted_filtered_and_paged(store: &Store, host: i64) {
+    let jobs =
+        (1..=30).map(|job| report(job, if job % 2 == 0 { "even[1]" } else { "odd" }, job << 20)).collect();
+    store.ingest(host, &bundle(jobs), 1).unwrap();
+    let numbers = |query: &JobQuery| -> (Vec<i64>, bool) {
+        let page = store.jobs(query).unwrap();
+        let number = |job: &JobRow| match job.cells[1] {
+            Cell::Whole(number) => number,
+            _ => 0,
+        };
+        (page.jobs.iter().map(number).collect(), page.more)
+    };
+    let peak = columns::find("memory_peak_bytes");
+    let query = JobQuery { access: Access::All, sort: peak, limit: 3, ..JobQuery::default() };
+    assert_eq!(numbers(&query), (vec![30, 29, 28], true));
+    assert_eq!(numbers(&JobQuery { offset: 29, ..query.clone() }), (vec![1], false));
+    assert_eq!(numbers(&JobQuery { ascending: true, ..query.clone() }), (vec![1, 2, 3], true));
+    let conditions = columns::conditions("memory_peak_bytes<4MiB").unwrap();
+    assert_eq!(numbers(&JobQuery { conditions, ..query.clone() }), (vec![3, 2, 1], false));
+    // Only the asterisk stands for anything.
+    assert_eq!(
+        numbers(&JobQuery { name: Some("even[1*".into()), ..query.clone() }),
+        (vec![30, 28, 26], true)
+    );
+    assert_eq!(numbers(&JobQuery { name: Some("o?d*".into()), ..query.clone() }).0, Vec::<i64>::new());
+    assert_eq!(numbers(&JobQuery { host: Some("beta".into()), ..query }).0, Vec::<i64>::new());
+}
+
+#[test]
+fn databases_are_named_by_kind() {
+    assert_eq!(location("sqlite:/a/b.db").unwrap(), Location::File("/a/b.db".into()));
+    let server = location("postgres://hub:secret@localhost/jobs").unwrap();
+    assert!(!format!("{server} {server:?}").contains("secret"), "{server}");
+    for bad in ["", "sqlite:", "/a/b.db", "mysql://x", "postgres://elsewhere.example/x", "postgres:///x?zz=1"]
+    {
+        assert!(location(bad).is_err(), "{bad}");
+    }
+}
