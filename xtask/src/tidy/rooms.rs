@@ -24,6 +24,7 @@ pub(super) const ROOMS: &[Rooms] = &[
     Rooms { name: "place", hearts: &[] },
     Rooms { name: "policy", hearts: &[("Policy", true), ("Rooms", false)] },
     Rooms { name: "record", hearts: &[] },
+    Rooms { name: "sim", hearts: &[] },
     Rooms { name: "topo", hearts: &[] },
     Rooms { name: "whatif", hearts: &[] },
     Rooms { name: "wlm", hearts: &[] },
