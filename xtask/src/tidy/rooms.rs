@@ -25,6 +25,7 @@ pub(super) const ROOMS: &[Rooms] = &[
     Rooms { name: "policy", hearts: &[("Policy", true), ("Rooms", false)] },
     Rooms { name: "record", hearts: &[] },
     Rooms { name: "sim", hearts: &[] },
+    Rooms { name: "sys", hearts: &[] },
     Rooms { name: "topo", hearts: &[] },
     Rooms { name: "whatif", hearts: &[] },
     Rooms { name: "wlm", hearts: &[] },
