@@ -26,6 +26,7 @@ pub(super) const ROOMS: &[Rooms] = &[
     Rooms { name: "record", hearts: &[] },
     Rooms { name: "sim", hearts: &[] },
     Rooms { name: "sys", hearts: &[] },
+    Rooms { name: "testkit", hearts: &[] },
     Rooms { name: "topo", hearts: &[] },
     Rooms { name: "whatif", hearts: &[] },
     Rooms { name: "wlm", hearts: &[] },
