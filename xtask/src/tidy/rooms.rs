@@ -23,6 +23,7 @@ pub(super) const ROOMS: &[Rooms] = &[
     Rooms { name: "hubwire", hearts: &[] },
     Rooms { name: "place", hearts: &[] },
     Rooms { name: "policy", hearts: &[("Policy", true), ("Rooms", false)] },
+    Rooms { name: "profile", hearts: &[] },
     Rooms { name: "record", hearts: &[] },
     Rooms { name: "sim", hearts: &[] },
     Rooms { name: "sys", hearts: &[] },
