@@ -12,9 +12,15 @@
 //! have rows of their own, of others the first [`LONG_KEPT`]; the rest are added up by command. Nothing is left
 //! out of a sum. Owner of state: [`Census`]. Absent here: where the words come from, clocks, the store.
 
+mod member;
+mod roll;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pinfold_proto::row::{Counts, ProcessRow, ProcessShare, ProcessSource, ProcessUsage};
+
+use member::Member;
+use roll::Roll;
 
 /// Processes that lived for less are added up by command, beyond the first [`SHORT_KEPT`].
 pub const SHORT_US: u64 = 1_000_000;
@@ -33,14 +39,6 @@ const UNCLAIMED_US: u64 = 10_000_000;
 /// So many samples must have missed a process, before it is over without a word of its end. One may be a race
 /// between the sample and the word.
 const MISSED_MAX: u8 = 2;
-
-/// So many samples of its job must not have listed a process that is over, before it is forgotten. The kernel
-/// tells of an end before it takes the process off the lists, and on a busy host it may stay there for long; the
-/// first sample may be from before its birth.
-const ABSENT_MAX: u8 = 2;
-
-/// By so much the start of a process, counted from the host's, and the time of a word may differ.
-const CLOCKS_APART_US: u64 = 1_000_000;
 
 /// The end of a thread, or of a whole process where there are no words about threads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -92,19 +90,6 @@ pub struct Census {
 }
 
 #[derive(Debug)]
-struct Member {
-    tree: u64,
-    row: ProcessRow,
-    /// What its threads that ended used.
-    ended: ProcessUsage,
-    ended_threads: u64,
-    /// Whether its birth was heard of; a sample or a keeper may have named it first.
-    heard: bool,
-    /// Samples in a row that did not see it.
-    missed: u8,
-}
-
-#[derive(Debug)]
 struct Tree {
     job: Option<u64>,
     since_us: u64,
@@ -113,37 +98,6 @@ struct Tree {
     born: u64,
     /// Those of it that are not over.
     pids: BTreeSet<u32>,
-}
-
-/// A process that was counted and is over.
-#[derive(Debug)]
-struct Over {
-    at_us: u64,
-    /// Samples in a row that did not list it.
-    absent: u8,
-}
-
-/// The processes of one job.
-#[derive(Debug, Default)]
-struct Roll {
-    trees: Vec<u64>,
-    /// Those that the last sample saw and nobody knew.
-    unknown: BTreeSet<u32>,
-    /// Those that were over lately, by number: a sample may still list them, and a word of them may come late.
-    over: BTreeMap<u32, Over>,
-    total: u64,
-    next_number: u64,
-    short_kept: u64,
-    long_kept: u64,
-    /// Rows that are complete and not handed out yet.
-    ready: Vec<ProcessRow>,
-    /// Those that are added up, by command, and whether that changed since they were handed out.
-    folds: BTreeMap<String, (ProcessRow, bool)>,
-    /// What those that are over did, together, and how many they are.
-    sum: ProcessUsage,
-    ended: u64,
-    /// Processes that are over of which waits and switches are not known to their end.
-    uncounted: u64,
 }
 
 impl Census {
@@ -503,134 +457,6 @@ impl Census {
             Some(job) => self.jobs.entry(job).or_default().keep(row, job),
             None => of.over.push(row),
         }
-    }
-}
-
-impl Member {
-    fn thread_ended(&mut self, end: &End) {
-        self.ended_threads += 1;
-        if let Some(used) = &end.used {
-            self.ended.add(used);
-        }
-    }
-
-    fn see(&mut self, seen: &Seen) {
-        if let Some(command) = &seen.command {
-            self.row.command.clone_from(command);
-        }
-        self.row.parent = self.row.parent.or(Some(seen.parent));
-        self.row.started_us = Some(seen.started_us);
-        self.row.threads = self.row.threads.max(seen.threads);
-        self.row.used.raise(&seen.used);
-        self.row.source = ProcessSource::Running;
-    }
-
-    /// Its row, now that it is over.
-    fn over(mut self, end: &End, now_us: u64) -> ProcessRow {
-        let mut row = self.row;
-        if row.command.is_empty() {
-            row.command.clone_from(&end.name);
-        }
-        row.parent = row.parent.or(Some(end.parent).filter(|&parent| parent != 0));
-        row.exit_code = end.exit_code;
-        row.signal = end.signal;
-        let is_known = end.exit_code.is_some() || end.signal.is_some();
-        row.failed = u64::from(is_known && end.exit_code != Some(0));
-        let born_us = now_us.saturating_sub(end.lived_us);
-        row.started_us = row.started_us.or(Some(born_us).filter(|_| end.lived_us > 0));
-        let ended_us = row.started_us.filter(|_| end.lived_us > 0).map(|at| at.saturating_add(end.lived_us));
-        row.ended_us = Some(ended_us.map_or(now_us, |at| at.min(now_us)));
-        row.threads = row.threads.max(self.ended_threads).max(1);
-        row.counted |= end.used.is_some();
-        row.source = match (end.used, row.source) {
-            (Some(_), _) => ProcessSource::Exit,
-            (None, ProcessSource::Running) => ProcessSource::Sample,
-            (None, other) => other,
-        };
-        // A thread's record that got lost is made up for by what a sample saw.
-        self.ended.raise(&row.used);
-        row.used = self.ended;
-        row
-    }
-}
-
-impl Roll {
-    fn enter(&mut self) -> u64 {
-        self.total += 1;
-        self.next_number += 1;
-        self.next_number
-    }
-
-    /// Forgets those that are over and off the lists, or whose number another process has by now. Where births
-    /// are not told of for sure, whoever is listed is taken at its word.
-    fn still_listed(&mut self, alive: &[u32], seen: &[Seen], sure: bool) {
-        if !sure {
-            self.over.clear();
-        }
-        self.over.retain(|pid, over| {
-            let is_listed = alive.binary_search(pid).is_ok();
-            over.absent = if is_listed { 0 } else { over.absent + 1 };
-            over.absent < ABSENT_MAX
-        });
-        for one in seen {
-            if self.over.get(&one.pid).is_some_and(|over| one.started_us > over.at_us + CLOCKS_APART_US) {
-                self.over.remove(&one.pid);
-            }
-        }
-    }
-
-    fn keep(&mut self, mut row: ProcessRow, job: u64) {
-        row.job = job;
-        self.sum.add(&row.used);
-        self.ended += 1;
-        self.uncounted += u64::from(row.source != ProcessSource::Exit);
-        if let Some(at_us) = row.ended_us {
-            self.over.insert(row.pid, Over { at_us, absent: 0 });
-        }
-        let lived_us = row.ended_us.zip(row.started_us).map_or(0, |(to, from)| to.saturating_sub(from));
-        let kept = if lived_us < SHORT_US { &mut self.short_kept } else { &mut self.long_kept };
-        let kept_max = if lived_us < SHORT_US { SHORT_KEPT } else { LONG_KEPT };
-        if *kept < kept_max {
-            *kept += 1;
-            self.ready.push(row);
-            return;
-        }
-        let full = self.folds.len() >= COMMANDS_KEPT;
-        let name = short_name(&row.command);
-        let name = if full && !self.folds.contains_key(&name) { OTHERS.to_owned() } else { name };
-        match self.folds.get_mut(&name) {
-            Some((fold, changed)) => {
-                add(fold, &row);
-                *changed = true;
-            }
-            None => {
-                row.command.clone_from(&name);
-                row.parent = None;
-                self.folds.insert(name, (row, true));
-            }
-        }
-    }
-}
-
-/// What processes are added up by: the last part of the command's path, without arguments.
-fn short_name(command: &str) -> String {
-    let program = command.split_whitespace().next().unwrap_or("");
-    program.rsplit('/').next().unwrap_or(program).to_owned()
-}
-
-fn add(fold: &mut ProcessRow, row: &ProcessRow) {
-    fold.count += row.count;
-    fold.failed += row.failed;
-    fold.threads = fold.threads.max(row.threads);
-    fold.started_us = fold.started_us.min(row.started_us.or(fold.started_us));
-    fold.ended_us = fold.ended_us.max(row.ended_us);
-    fold.exit_code = row.exit_code.or(fold.exit_code);
-    fold.signal = row.signal.or(fold.signal);
-    fold.used.add(&row.used);
-    fold.counted &= row.counted;
-    fold.share = [fold.share, row.share].into_iter().flatten().max_by_key(|share| share.peak_bytes);
-    if row.source != ProcessSource::Exit {
-        fold.source = row.source;
     }
 }
 

@@ -4,7 +4,7 @@
 //! is, and what it used), [`files`] (what it had open), [`store`] (rows on disk, in SQLite), [`report`] (rows become views, views become text),
 //! [`plot`] (series become pictures), [`export`] (views become tables for other programs), [`metrics`] (figures for a
 //! monitoring system). Absent here: `/proc`,
-//! cgroups, sockets, and any judgement of what a job should get.
+//! cgroups, sockets, and any decision on what a job should get.
 
 pub mod census;
 pub mod export;

@@ -14,6 +14,7 @@ mod blocks;
 pub mod bound;
 mod check;
 pub mod compact;
+mod details;
 mod error;
 mod fair;
 mod fields;
@@ -25,13 +26,14 @@ mod prune;
 mod recovery;
 mod rows;
 mod schema;
+mod statements;
 #[cfg(test)]
 mod tests;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pinfold_proto::row::{DecisionRow, FileRow, JobRow, NodeRow, ProcessRow, SampleRow};
+use pinfold_proto::row::JobRow;
 use rusqlite::{CachedStatement, Connection, Row, ToSql};
 
 pub use compact::Place;
@@ -39,7 +41,8 @@ pub use error::StoreError;
 use error::refuses_the_row;
 pub use recovery::Recovery;
 
-use fields::{Binder, whole};
+use fields::Binder;
+use statements::{Words, insert};
 
 /// The name of the store's file in its directory.
 pub const FILE_NAME: &str = "pinfold.db";
@@ -127,42 +130,6 @@ enum Turn {
     Undone {
         full: bool,
     },
-}
-
-/// The statements whose text is put together from the lists of columns.
-#[derive(Debug)]
-struct Words {
-    insert_job: String,
-    update_job: String,
-    select_job: String,
-    insert_sample: String,
-    insert_decision: String,
-    put_process: String,
-    put_file: String,
-    put_node: String,
-}
-
-impl Words {
-    fn new() -> Self {
-        // What never changes is not written again: two indexes of four then stay as they are.
-        let changing = rows::JOB.iter().enumerate().filter(|(_, name)| !rows::JOB_FIXED.contains(name));
-        let update: Vec<String> = changing.map(|(at, name)| format!("{name}=?{}", at + 1)).collect();
-        Self {
-            insert_job: insert("INSERT INTO jobs", &rows::JOB),
-            update_job: format!("UPDATE jobs SET {} WHERE job=?1", update.join(",")),
-            select_job: format!("SELECT {} FROM jobs ", rows::JOB.join(",")),
-            // Two readings in the same microsecond: the later one stands.
-            insert_sample: insert("INSERT OR REPLACE INTO samples", &rows::SAMPLE),
-            insert_decision: insert("INSERT INTO decisions", &rows::DECISION),
-            put_process: insert("INSERT OR REPLACE INTO processes", &rows::PROCESS),
-            put_file: insert("INSERT OR REPLACE INTO files", &rows::FILE),
-            put_node: insert("INSERT OR REPLACE INTO nodes", &rows::NODE),
-        }
-    }
-}
-
-fn insert(verb: &str, columns: &[&str]) -> String {
-    format!("{verb} ({}) VALUES ({})", columns.join(","), vec!["?"; columns.len()].join(","))
 }
 
 impl Store {
@@ -327,19 +294,6 @@ impl Store {
         Ok(())
     }
 
-    /// Writes a sample.
-    ///
-    /// # Errors
-    /// As SQLite refuses.
-    pub fn add_sample(&mut self, row: &SampleRow) -> Result<(), StoreError> {
-        self.write("add a sample", |store| {
-            let mut statement = store.connection.prepare_cached(&store.words.insert_sample)?;
-            rows::bind_sample(row, &mut Binder::new(&mut statement))?;
-            statement.raw_execute()
-        })?;
-        Ok(())
-    }
-
     /// Packs the samples of jobs that ended a while ago, and thins those of long ago; a few jobs at a time. Inside a
     /// transaction it is part of that.
     ///
@@ -394,116 +348,6 @@ impl Store {
             }
         }
         done
-    }
-
-    /// Writes a decision.
-    ///
-    /// # Errors
-    /// As SQLite refuses.
-    pub fn add_decision(&mut self, row: &DecisionRow) -> Result<(), StoreError> {
-        self.write("add a decision", |store| {
-            let mut statement = store.connection.prepare_cached(&store.words.insert_decision)?;
-            rows::bind_decision(row, &mut Binder::new(&mut statement))?;
-            statement.raw_execute()
-        })?;
-        Ok(())
-    }
-
-    /// Writes a process, over the row of its job and number if there is one.
-    ///
-    /// # Errors
-    /// As SQLite refuses.
-    pub fn put_process(&mut self, row: &ProcessRow) -> Result<(), StoreError> {
-        self.write("write a process", |store| {
-            let mut statement = store.connection.prepare_cached(&store.words.put_process)?;
-            rows::bind_process(row, &mut Binder::new(&mut statement))?;
-            statement.raw_execute()
-        })?;
-        Ok(())
-    }
-
-    /// Writes a file of a job, over the row of its path if there is one.
-    ///
-    /// # Errors
-    /// As SQLite refuses.
-    pub fn put_file(&mut self, row: &FileRow) -> Result<(), StoreError> {
-        self.write("write a file's row", |store| {
-            let mut statement = store.connection.prepare_cached(&store.words.put_file)?;
-            rows::bind_file(row, &mut Binder::new(&mut statement))?;
-            statement.raw_execute()
-        })?;
-        Ok(())
-    }
-
-    /// Writes what a job held on a NUMA node, over the row of that node if there is one.
-    ///
-    /// # Errors
-    /// As SQLite refuses.
-    pub fn put_node(&mut self, row: &NodeRow) -> Result<(), StoreError> {
-        self.write("write a node's row", |store| {
-            let mut statement = store.connection.prepare_cached(&store.words.put_node)?;
-            rows::bind_node(row, &mut Binder::new(&mut statement))?;
-            statement.raw_execute()
-        })?;
-        Ok(())
-    }
-
-    /// What a job held on each NUMA node, by node.
-    ///
-    /// # Errors
-    /// As SQLite refuses.
-    pub fn nodes(&self, job: u64) -> Result<Vec<NodeRow>, StoreError> {
-        let sql = format!("SELECT {} FROM nodes WHERE job = ?1 ORDER BY node", rows::NODE.join(","));
-        self.read("read nodes", &sql, &[&whole(job)], rows::read_node)
-    }
-
-    /// The files of a job, by path.
-    ///
-    /// # Errors
-    /// As SQLite refuses.
-    pub fn files(&self, job: u64) -> Result<Vec<FileRow>, StoreError> {
-        let sql = format!("SELECT {} FROM files WHERE job = ?1 ORDER BY path", rows::FILE.join(","));
-        self.read("read files", &sql, &[&whole(job)], rows::read_file)
-    }
-
-    /// The processes of a job, by number.
-    ///
-    /// # Errors
-    /// As SQLite refuses.
-    pub fn processes(&self, job: u64) -> Result<Vec<ProcessRow>, StoreError> {
-        let sql = format!("SELECT {} FROM processes WHERE job = ?1 ORDER BY number", rows::PROCESS.join(","));
-        self.read("read processes", &sql, &[&whole(job)], rows::read_process_row)
-    }
-
-    /// The decisions about a job, oldest first.
-    ///
-    /// # Errors
-    /// As SQLite refuses.
-    pub fn decisions(&self, job: u64) -> Result<Vec<DecisionRow>, StoreError> {
-        let sql = "SELECT job, time_us, action, reason FROM decisions WHERE job = ?1 ORDER BY number";
-        self.read("read decisions", sql, &[&whole(job)], rows::read_decision)
-    }
-
-    /// The samples of a job, oldest first.
-    ///
-    /// # Errors
-    /// As SQLite refuses.
-    pub fn samples(&self, job: u64) -> Result<Vec<SampleRow>, StoreError> {
-        let run = || {
-            let mut samples = compact::packed(&self.connection, job)?;
-            samples.extend(compact::loose(&self.connection, job)?);
-            Ok(samples)
-        };
-        run().map_err(|source| self.sort("read samples", source))
-    }
-
-    /// The samples of a job that follow, oldest first: a few thousand at most, and of those in rows at most `most`. There
-    /// may be none though more follow; `None`: there are no more.
-    ///
-    /// # Errors
-    /// As SQLite refuses.
-    pub fn next_samples(&self, place: &mut Place, most: usize) -> Result<Option<Vec<SampleRow>>, StoreError> {
-        compact::following(&self.connection, place, most).map_err(|source| self.sort("read samples", source))
     }
 
     /// Strikes off up to [`PRUNE_JOBS_MAX`] jobs that were over before `before_us`, with all that belongs to
@@ -628,17 +472,4 @@ impl Store {
         };
         run().map_err(|source| self.sort(operation, source))
     }
-}
-
-/// The jobs of user `?1` and of the projects `?2`, each by an index of its own.
-fn of(projects: &[String]) -> &'static str {
-    if projects.is_empty() {
-        "uid = ?1 AND ?2 IS NOT NULL"
-    } else {
-        "(uid = ?1 OR project IN (SELECT value FROM json_each(?2)))"
-    }
-}
-
-fn list(projects: &[String]) -> String {
-    serde_json::Value::from(projects.to_vec()).to_string()
 }

@@ -1,6 +1,6 @@
-//! What must hold after every step, from the ledger, the host and what the judgement says of itself.
+//! What must hold after every step, from the ledger, the host and what the policy says of itself.
 //!
-//! Written without the judgement's rules: each check states a promise, not how it is kept.
+//! Written without the policy's rules: each check states a promise, not how it is kept.
 
 mod drift;
 mod even;
@@ -11,42 +11,21 @@ mod shares;
 mod stalled;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use pinfold_policy::{Class, FrozenBy, Instant, JobId, JobInfo, Policy, Settings, State};
 use pinfold_topo::CpuSet;
 
-use crate::isolated::Alone;
+use crate::alone::Alone;
 use crate::ledger::{Entry, Ledger, Phase};
-use crate::meddling::Setting;
+use crate::setting::Setting;
+use crate::violation::Violation;
 use crate::world::World;
 
 pub(crate) use drift::Watch;
 pub(crate) use left::Left;
 pub(crate) use stalled::Stalled;
 
-/// A promise that was broken.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub struct Violation {
-    /// The promise.
-    pub rule: &'static str,
-    /// What was found.
-    pub found: String,
-}
-
-impl Violation {
-    pub(crate) fn new(rule: &'static str, found: String) -> Self {
-        Self { rule, found }
-    }
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "broken: {}; found: {}", self.rule, self.found)
-    }
-}
-
-/// All that the checks look at. Settings and cores are those that were told, not those the judgement has.
+/// All that the checks look at. Settings and cores are those that were told, not those the policy has.
 #[derive(Debug)]
 pub(crate) struct Scene<'a> {
     pub(crate) policy: &'a Policy,
@@ -60,7 +39,7 @@ pub(crate) struct Scene<'a> {
     pub(crate) alone: &'a Alone,
     /// What other programs changed.
     pub(crate) watch: &'a Watch,
-    /// Failures that the judgement has not heard of.
+    /// Failures that the policy has not heard of.
     pub(crate) unreported: &'a BTreeMap<JobId, u32>,
     pub(crate) now: Instant,
     /// Counts the steps.
@@ -148,7 +127,7 @@ impl Scene<'_> {
             match infos.next() {
                 Some(info) if info.job == id => seen.push(Seen { id, entry, info }),
                 other => {
-                    let found = format!("job {id} is there, the judgement has {:?}", other.map(|i| i.job));
+                    let found = format!("job {id} is there, the policy has {:?}", other.map(|i| i.job));
                     return Err(Violation::new("every job is accounted for exactly once", found));
                 }
             }
@@ -156,13 +135,13 @@ impl Scene<'_> {
         match infos.next() {
             None => Ok(seen),
             Some(info) => {
-                let found = format!("job {} is over, and the judgement has it", info.job);
+                let found = format!("job {} is over, and the policy has it", info.job);
                 Err(Violation::new("every job is accounted for exactly once", found))
             }
         }
     }
 
-    /// What the judgement says of a job is what it asked for, and what the kernel has.
+    /// What the policy says of a job is what it asked for, and what the kernel has.
     fn agrees(&self, one: &Seen<'_>) -> Result<(), Violation> {
         let (entry, info) = (one.entry, &one.info);
         let wrong = |rule| Err(Violation::new(rule, format!("{info:?} {entry:?}")));
@@ -294,7 +273,7 @@ impl Scene<'_> {
         let total = self.total();
         let said = self.policy.slots();
         if said != (used, total) {
-            let found = format!("{used} of {total}, the judgement says {said:?}");
+            let found = format!("{used} of {total}, the policy says {said:?}");
             return Err(Violation::new("the slots in use are those of the jobs that run", found));
         }
         let freezable = holders.iter().find(|one| Some(one.id) != foremost && !one.entry.exempt(self.now));

@@ -1,27 +1,28 @@
 //! One seed, one history: first chaos with all checks, then quiet, in which every job must end.
 
+mod disturb;
+mod draw;
+
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use pinfold_policy::{Command, Event, JobId, Preemption, Request, Sample, Settings, Wish};
-use pinfold_topo::CpuSet;
+use pinfold_policy::{Command, Event, JobId};
 
-use crate::checks::Violation;
-use crate::daemon::{Happening, Host, SET};
 use crate::dice::Dice;
+use crate::host::{Happening, Host};
 use crate::ledger::{Entry, Phase};
 use crate::mutant::Mutant;
-use crate::shrink::{self, Fault, Only};
-use crate::swarm::{self, Chaos, Options};
-use crate::world::Work;
+use crate::only::{Fault, Only};
+use crate::shrink::shrink as cut_down;
+use crate::swarm::Options;
+use crate::violation::Violation;
+
+use disturb::{calm_down, disturb, sample, set_aside};
+use draw::plan_jobs;
 
 /// More steps than any history of this size takes; beyond it, something goes round in circles.
 const STEPS_MAX: u64 = 60_000;
-/// The time between two samples,
+/// The time between two samples.
 const SAMPLE_US: u64 = 500_000;
-/// and when the last is taken.
-const SAMPLES_END_US: u64 = 60_000_000;
-
 /// Makes other dice of a seed, for what was added later.
 const MORE: u64 = 0x6d6f_7265;
 /// ... and others again.
@@ -117,7 +118,7 @@ pub fn run_only(
 /// The smallest part of an episode that was found to break the same promise.
 #[must_use]
 pub fn shrink(failure: &Failure, mutant: Option<Mutant>) -> Only {
-    shrink::shrink(failure.options.jobs, failure.upsets, &failure.violation, |only| {
+    cut_down(failure.options.jobs, failure.upsets, &failure.violation, |only| {
         run_only(failure.seed, mutant, false, only).err().map(|smaller| smaller.violation)
     })
 }
@@ -243,229 +244,6 @@ fn happen(host: &mut Host, happening: Happening) -> Result<(), Violation> {
         }
         Happening::Up => host.start_up(),
     }
-}
-
-/// Draws all jobs and when they arrive.
-fn plan_jobs(host: &mut Host) {
-    let mut at_us = 0;
-    for number in 1..=host.options.jobs {
-        let job = JobId(number);
-        let (mut request, work) = draw_job(host, job);
-        if let Some(set) = host.own_set(job) {
-            (request.aside, request.class, request.wish) = (Some(set), None, None);
-        }
-        host.works.insert(job, (request, work));
-        if host.options.arrival_us > 0 {
-            at_us += host.dice.around(host.options.arrival_us);
-        }
-        if host.only.has_job(number) {
-            host.plan(at_us, Happening::Arrive(job));
-        }
-    }
-}
-
-fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
-    let (dice, options) = (&mut host.dice, &host.options);
-    let [class, held, no_suspend, expected, ttl, stubborn] =
-        options.odd_permille.map(|permille| dice.chance(permille));
-    let cores = dice.between(1, options.width_max);
-    let (more, aside) = (&mut host.more, options.aside_permille);
-    let aside = more.chance(aside).then(|| SET.to_owned());
-    // PUs that are not in the set which it asks for are refused by the daemon.
-    let nameable = if aside.is_none() { host.world.cores() } else { &[] };
-    let wish = more.chance(options.wish_permille).then(|| Box::new(draw_wish(more, nameable, cores)));
-    let work_us = dice.around(options.work_us);
-    let request = Request {
-        job,
-        priority: dice.pick(&options.priorities),
-        cores: u32::try_from(cores).unwrap_or(1),
-        class: class.then(|| dice.pick(&options.classes)),
-        expected: expected.then(|| Duration::from_micros(dice.around(work_us))),
-        ttl: ttl.then(|| Duration::from_micros(dice.around(30_000_000))),
-        held,
-        no_suspend,
-        requeue: false,
-        requeues: 0,
-        checkpoint: None,
-        wish,
-        place: None,
-        aside,
-        project: if options.divided {
-            host.more.pick(&[None, Some("p"), Some("q")]).map(str::to_owned)
-        } else {
-            None
-        },
-        after: Vec::new(),
-        gated: false,
-        array: options.array_of(job.0),
-        list: options.list_of(job.0),
-        memory: None,
-        tmp_bytes: 0,
-        resources: Vec::new(),
-        kind: None,
-    };
-    let duty_milli = dice.between(options.duty_min_milli, 1000);
-    (request, Work { left: work_us * 1000, duty_milli, threads: cores, stubborn })
-}
-
-/// Certain cores, or such as lie in a certain way.
-fn draw_wish(dice: &mut Dice, cores: &[CpuSet], count: u64) -> Wish {
-    let mut wish = Wish::default();
-    let at = usize::try_from(dice.below(cores.len().max(1) as u64)).unwrap_or(0);
-    let kind = dice.below(4);
-    let options: &[(&str, &str)] = match kind {
-        0 => {
-            wish.named = cores.get(at).and_then(CpuSet::first).map(CpuSet::single).unwrap_or_default();
-            &[]
-        }
-        // A border around as many cores as it asks for, at least; some or all of them may be set aside.
-        1 => {
-            let inside = usize::try_from(count).unwrap_or(1).max(at + 1);
-            wish.within = cores.iter().take(inside).flat_map(CpuSet::iter).collect();
-            &[]
-        }
-        2 => &[("hint", "memory_bound")],
-        _ => &[("distribution", "cyclic")],
-    };
-    let ntasks = count.to_string();
-    for (name, value) in
-        options.iter().chain([("ntasks", ntasks.as_str())].iter().filter(|_| !options.is_empty()))
-    {
-        // One that is not understood has no say.
-        let _ = wish.layout.set(name, Some(value));
-    }
-    wish
-}
-
-/// Sets cores aside, others than before; or gives them back.
-fn set_aside(host: &mut Host, kept: bool) -> Result<(), Violation> {
-    host.cores.append(&mut host.set);
-    host.cores = in_order(host.world.cores(), &host.cores);
-    if kept && host.cores.len() > 1 {
-        let count = host.more.between(1, host.cores.len() as u64 - 1);
-        for _ in 0..count {
-            let at = host.more.below(host.cores.len() as u64);
-            let core = host.cores.remove(usize::try_from(at).unwrap_or(0));
-            host.set.push(core);
-        }
-        host.set = in_order(host.world.cores(), &host.set);
-    }
-    host.deliver(Event::Machine(host.machine()))
-}
-
-/// These cores as they come on the machine.
-fn in_order(all: &[CpuSet], some: &[CpuSet]) -> Vec<CpuSet> {
-    all.iter().filter_map(|core| some.iter().find(|one| one.is_subset(core)).cloned()).collect()
-}
-
-fn sample(host: &mut Host) -> Result<(), Violation> {
-    if !host.chaos || host.world.now_us() > SAMPLES_END_US {
-        return Ok(());
-    }
-    host.plan(SAMPLE_US, Happening::Sample);
-    let busy = host.world.take_busy_milli(SAMPLE_US);
-    let idle = |core: &CpuSet| {
-        let place = host.world.cores().iter().position(|whole| !whole.is_disjoint(core));
-        let busy = place.and_then(|place| busy.get(place)).copied().unwrap_or(0);
-        u16::try_from(1000u64.saturating_sub(busy)).unwrap_or(0)
-    };
-    let idle_milli = host.cores.iter().map(idle).collect();
-    let backfill_milli = u32::try_from(host.world.take_idle_class_milli(SAMPLE_US)).unwrap_or(0);
-    let stalled_milli = host.stalled_milli()?;
-    host.deliver(Event::Sample(Sample { idle_milli, backfill_milli, stalled_milli }))
-}
-
-fn disturb(host: &mut Host) -> Result<(), Violation> {
-    if !host.chaos {
-        return Ok(());
-    }
-    let in_us = host.dice.around(host.options.chaos_us);
-    host.plan(in_us, Happening::Chaos);
-    host.upsets += 1;
-    if !host.only.has_upset(host.upsets - 1) {
-        return Ok(());
-    }
-    let alive: Vec<JobId> = host.ledger.jobs.keys().copied().collect();
-    match host.dice.pick(&host.options.chaos) {
-        Chaos::Hotplug => hotplug(host),
-        Chaos::Settings => {
-            let settings = swarm::settings(&mut host.dice);
-            let projects = swarm::projects(&mut host.more, host.options.cores, host.options.divided);
-            let protect_milli = swarm::protect_milli(&mut host.more, host.options.samples);
-            // Now and then nobody is held back for a while.
-            let hold_back = host.options.hold_back && !host.upsets.is_multiple_of(4);
-            host.settings = Settings { projects, protect_milli, hold_back, ..settings };
-            host.deliver(Event::Configure(host.settings.clone()))
-        }
-        Chaos::Clock => {
-            let by_us = i64::try_from(host.dice.below(7_200_000_000)).unwrap_or(0) - 3_600_000_000;
-            host.set_clock(by_us);
-            Ok(())
-        }
-        Chaos::Keeper if !alive.is_empty() => {
-            let job = host.dice.pick(&alive);
-            host.lose_keeper(job)
-        }
-        Chaos::Command if !alive.is_empty() => {
-            let job = host.dice.pick(&alive);
-            let command = draw_command(&mut host.dice);
-            host.deliver(Event::Command(job, command))
-        }
-        Chaos::Kill if host.is_up() => {
-            host.crash();
-            Ok(())
-        }
-        Chaos::Keeper | Chaos::Command | Chaos::Kill => Ok(()),
-    }
-}
-
-fn draw_command(dice: &mut Dice) -> Command {
-    let priority = u8::try_from(dice.between(1, 16)).unwrap_or(10);
-    let set = Command::SetPriority(priority);
-    let cancel = Command::Cancel { signal: 15 };
-    dice.pick(&[
-        Command::Suspend,
-        Command::Suspend,
-        Command::Resume,
-        Command::Resume,
-        Command::Hold,
-        Command::Release,
-        Command::Release,
-        cancel,
-        set,
-        set,
-    ])
-}
-
-/// Each core is usable, or usable in part, or not at all.
-fn hotplug(host: &mut Host) -> Result<(), Violation> {
-    let kept = host.dice.pick(&[1000, 700, 400, 0]);
-    let mut cores = Vec::new();
-    for core in host.world.cores().to_vec() {
-        if !host.dice.chance(kept) {
-            continue;
-        }
-        let one = core.first().filter(|_| host.dice.chance(200));
-        cores.push(one.map_or(core, CpuSet::single));
-    }
-    host.come_on_line(cores);
-    host.deliver(Event::Machine(host.machine()))
-}
-
-/// Faults stop, the machine is whole, the settings are such that every job can run.
-fn calm_down(host: &mut Host) -> Result<(), Violation> {
-    host.chaos = false;
-    host.come_on_line(host.world.cores().to_vec());
-    if host.options.sets {
-        set_aside(host, true)?;
-    } else {
-        host.deliver(Event::Machine(host.machine()))?;
-    }
-    let preemption = host.dice.pick(&[Preemption::Hard, Preemption::Soft, Preemption::Off]);
-    let projects = std::mem::take(&mut host.settings.projects);
-    let factor_milli = host.dice.pick(&[1000, 1500, 4000]);
-    host.settings = Settings { factor_milli, preemption, projects, ..Settings::default() };
-    host.deliver(Event::Configure(host.settings.clone()))
 }
 
 /// Whoever is left waits for a user.

@@ -1,6 +1,6 @@
-//! What users asked for and what the judgement asked for in answer, written down decision by decision.
+//! What users asked for and what the policy asked for in answer, written down decision by decision.
 //!
-//! Kept apart from the judgement's own books, so that the two can be compared. A decision that makes no sense
+//! Kept apart from the policy's own books, so that the two can be compared. A decision that makes no sense
 //! for its job (a second start, a freeze of a frozen one) is refused here.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use pinfold_policy::{Action, Class, Command, Decision, Instant, JobId, Reason, Request};
 use pinfold_topo::CpuSet;
 
-use crate::checks::Violation;
+use crate::violation::Violation;
 
 /// How long a job that got a signal may go on without a slot.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
@@ -85,7 +85,7 @@ impl Entry {
         matches!(self.phase, Phase::Starting | Phase::Running) && !self.frozen && !self.slotless
     }
 
-    /// Whether it may have waited too long by now: a lower bound of what the judgement allows.
+    /// Whether it may have waited too long by now: a lower bound of what the policy allows.
     #[must_use]
     pub fn may_be_aged(&self, now: Instant) -> bool {
         let limit = if self.request.expected.is_some() { 10 } else { 600 };
@@ -123,7 +123,7 @@ impl Entry {
         self.phase == Phase::Waiting && !elsewhere && inside < self.request.cores.max(1) as usize
     }
 
-    /// Whether nobody may freeze it now by the judgement's own choice.
+    /// Whether nobody may freeze it now by the policy's own choice.
     #[must_use]
     pub fn exempt(&self, now: Instant) -> bool {
         self.request.no_suspend
@@ -228,7 +228,7 @@ impl Ledger {
         }
     }
 
-    /// The judgement decided something.
+    /// The policy decided something.
     ///
     /// # Errors
     /// If that makes no sense for the job.
@@ -311,7 +311,7 @@ impl Ledger {
         }
     }
 
-    /// The judgement was told of a failure.
+    /// The policy was told of a failure.
     pub fn failed(&mut self, job: JobId, action: &Action, now: Instant) {
         let Some(entry) = self.jobs.get_mut(&job) else { return };
         match action {

@@ -1,4 +1,4 @@
-//! Mistakes made on purpose between the judgement and the rest, to see that the checks find each.
+//! Mistakes made on purpose between the policy and the rest, to see that the checks find each.
 
 use std::time::Duration;
 
@@ -136,7 +136,7 @@ impl Mutant {
         }
     }
 
-    /// What the judgement hears instead of this.
+    /// What the policy hears instead of this.
     pub(crate) fn hear_event(self, mut event: Event) -> Event {
         match &mut event {
             Event::Configure(settings) => *settings = self.hear(settings.clone()),
@@ -153,7 +153,7 @@ impl Mutant {
         event
     }
 
-    /// The settings that the judgement hears instead of these.
+    /// The settings that the policy hears instead of these.
     pub(crate) fn hear(self, mut settings: Settings) -> Settings {
         match self {
             Self::IgnoreShares => settings.projects.clear(),
@@ -169,7 +169,7 @@ impl Mutant {
         settings
     }
 
-    /// Whether the judgement never hears of this.
+    /// Whether the policy never hears of this.
     pub(crate) fn swallows(self, event: &Event) -> bool {
         match self {
             Self::DropExit => matches!(event, Event::Exited(_)),

@@ -150,7 +150,7 @@ impl Host {
         nodes * self.capacity / 50
     }
 
-    /// Lets the judgement look at memory.
+    /// Lets the policy look at memory.
     fn read(&mut self) -> Result<(), Violation> {
         let available_bytes = self.foreign.keys().map(|&node| (node, self.free_on(node) * PAGE)).collect();
         let on = |body: &Body| body.pages.iter().map(|(&node, &pages)| (node, pages * PAGE)).collect();

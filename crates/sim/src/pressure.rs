@@ -1,4 +1,4 @@
-//! The proof of the memory governor: the same judgement on a host whose memory does not suffice.
+//! The proof of the memory governor: the same policy on a host whose memory does not suffice.
 //!
 //! Reading order: [`footprint`] (what jobs hold over their progress), [`body`] (what they want of the host), [`world`] (RAM, swap, and what the kernel does
 //! when both are full), [`options`] (drawn from the seed), `host` and `readings` (the daemon's part: what it

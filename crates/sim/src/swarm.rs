@@ -7,7 +7,7 @@ use std::time::Duration;
 use pinfold_policy::{ArrayLimit, Class, MemorySettings, Place, Preemption, Project, Settings};
 
 use crate::dice::Dice;
-use crate::shrink::{Fault, Only};
+use crate::only::{Fault, Only};
 
 /// How an episode is.
 #[derive(Debug, Clone, PartialEq)]

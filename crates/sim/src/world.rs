@@ -4,7 +4,7 @@
 //! is served first, in proportion to what its jobs want there; the idle class shares what is left. Numbers are
 //! whole, so that a history is the same on every machine.
 //!
-//! Absent: the judgement, the daemon, any decision.
+//! Absent: the policy, the daemon, any decision.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Kinds of jobs that run faster apart, and such that do not: whether the judgement lays them as the best choice would.
+//! Kinds of jobs that run faster apart, and such that do not: whether the policy lays them as the best choice would.
 //!
 //! Each kind has a gain by lying apart, and scatters; its jobs come one after the other, on a machine of four caches that
 //! others use too. What is best is known beforehand, by comparing both ways of lying without any scatter.
@@ -16,7 +16,7 @@ use pinfold_policy::{Action, Event, Instant, JobId, Kind, Known, Machine, Policy
 use pinfold_topo::synthetic::facts_of;
 
 /// How much shorter a run apart is, in thousandths; LS-Dyna is published with 105 and -52. Those between nothing and the
-/// 3 % that are asked for are left out: there either is as good as the other to the judgement.
+/// 3 % that are asked for are left out: there either is as good as the other to the policy.
 const GAINS: [i32; 8] = [-200, -100, -52, -20, 60, 105, 150, 250];
 /// The deviation of a run's length, in thousandths.
 const SCATTERS: [u32; 5] = [2, 10, 20, 50, 100];

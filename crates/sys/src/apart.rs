@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-use crate::spawn::{self, Side};
+use crate::fork::{self, Side};
 
 /// What a program has apart from the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -195,8 +195,8 @@ pub fn probe(apart: Apart) -> Result<(), ApartError> {
         what: apart.words(),
         source: io::Error::from_raw_os_error(errno),
     };
-    match spawn::fork().map_err(ApartError::Fork)? {
-        Side::Child => spawn::leave(match enter(apart, None) {
+    match fork::fork().map_err(ApartError::Fork)? {
+        Side::Child => fork::leave(match enter(apart, None) {
             Ok(()) => 0,
             Err(error) => errno_of(&error),
         }),

@@ -1,8 +1,8 @@
 //! Containers: the kernel objects that hold jobs, with one meaning in three modes.
 //!
 //! Purpose: [`Containers`] carries out a [`Plan`] for one daemon (an *instance*); each [`Container`] holds one job
-//! and offers the abilities of the plan. What is done by groups of the kernel lies in `grouped`, what is done to
-//! single processes in `process`, who belongs to a job without groups in `family`, and groups that are used again in
+//! and offers the abilities of the plan. `instance` makes containers and finds them again, and `enter` takes processes in.
+//! What is done by groups of the kernel lies in `grouped`, what is done to members one by one in `members` and `process`, who belongs to a job without groups in `family`, and groups that are used again in
 //! `spare`. Owner of state: the kernel;
 //! a container keeps open directories and what it last asked for, so that nothing is written twice. Absent here:
 //! when to do anything, and any memory across a restart: [`Containers::adopt`] finds jobs again in the kernel.
@@ -11,39 +11,42 @@
 //! error.
 
 mod drift;
+mod enter;
+mod error;
 mod family;
 mod freeze_watch;
 mod grouped;
+mod instance;
 mod isolate;
 pub(crate) mod levels;
 mod limits;
 mod measure;
+mod members;
 mod memory;
 mod near;
 mod page_out;
 mod process;
 mod rescue;
+mod shape;
 mod spare;
 mod taken;
 mod turn_out;
 
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pinfold_topo::CpuSet;
 
-use crate::cgroup::{CgroupError, Events, Group, GroupRemoval};
-use crate::identity::Process;
-use crate::mode::{AbilityName, Hierarchy, Plan, Roots, Via};
-use crate::procfs::{Pressure, PressureResource, ProcError, parse_pressure};
+use crate::cgroup::{Events, Group, GroupRemoval};
+use crate::mode::{AbilityName, Via};
+use crate::procfs::{Pressure, PressureResource, parse_pressure};
 
 use family::Family;
 use levels::Shared;
-use spare::Spare;
+use shape::WEIGHT_MAX;
 
 pub use drift::{Drift, Setting};
+pub use error::ContainerError;
 pub use freeze_watch::FreezeWatch;
 pub use isolate::Isolation;
 pub use limits::{IoRate, Limited, Limits, UnknownLimited};
@@ -52,6 +55,7 @@ pub(crate) use limits::is_device;
 pub use measure::{Detail, Measure, Stalls};
 pub use memory::HeldMemory;
 pub use rescue::{Rescue, Rescued, rescue, rescue_instance};
+pub use shape::{Shape, Share};
 pub use taken::{InPlace, Taken};
 
 pub(crate) use family::parse_mark;
@@ -65,89 +69,6 @@ pub const INSTANCE_VARIABLE: &str = "PINFOLD_INSTANCE";
 /// The variable in the environment of the site's programs that holds the number of the job for which they are called:
 /// they know the job, and are no processes of it.
 pub const HOOK_VARIABLE: &str = "PINFOLD_HOOK_OF";
-
-/// Containment failed.
-#[derive(Debug, thiserror::Error)]
-pub enum ContainerError {
-    /// A control group could not be used.
-    #[error(transparent)]
-    Cgroup(#[from] CgroupError),
-    /// A file below `/proc` could not be used.
-    #[error(transparent)]
-    Proc(#[from] ProcError),
-    /// The name cannot be a directory of ours.
-    #[error("`{0}` is no name of an instance: 1 to 32 of the characters a-z, 0-9 and -")]
-    Instance(String),
-    /// A group that the plan was decided on is gone.
-    #[error("the group {}, on which the plan rests, has vanished", .path.display())]
-    BaseGone {
-        /// The group.
-        path: PathBuf,
-    },
-    /// A job of this number is still in the kernel.
-    #[error("the container of job {job} is left from an earlier life and still holds processes")]
-    Occupied {
-        /// The job.
-        job: u64,
-    },
-    /// A system call on a process failed for another cause than its end.
-    #[error("failed to {operation} process {pid}")]
-    Process {
-        /// What was to be done.
-        operation: &'static str,
-        /// The process or thread.
-        pid: u32,
-        /// What the kernel said.
-        source: io::Error,
-    },
-}
-
-/// How a job shares the processor with others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Share {
-    /// By weight: twice the weight, twice the time.
-    Normal {
-        /// 1 to 10,000; 100 is normal.
-        weight: u32,
-    },
-    /// Only what nothing else wants.
-    Idle,
-}
-
-/// The largest weight of a job.
-const WEIGHT_MAX: u32 = 10_000;
-
-impl Share {
-    /// The usual share.
-    pub const NORMAL: Self = Self::Normal { weight: 100 };
-}
-
-/// What a container is made with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shape {
-    /// The PUs; empty: unbound.
-    pub cpus: CpuSet,
-    /// The NUMA nodes that its memory may lie on, ascending; empty: all.
-    pub nodes: Vec<u32>,
-    /// The share of the processor.
-    pub share: Share,
-    /// The bound on memory, in bytes.
-    pub limit_bytes: Option<u64>,
-    /// The bounds on other things.
-    pub limits: Limits,
-}
-
-impl Default for Shape {
-    fn default() -> Self {
-        Self {
-            cpus: CpuSet::new(),
-            nodes: Vec::new(),
-            share: Share::NORMAL,
-            limit_bytes: None,
-            limits: Limits::default(),
-        }
-    }
-}
 
 /// Whether a process got in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -231,121 +152,6 @@ pub struct Container {
     bound_elsewhere: bool,
 }
 
-impl Containers {
-    /// Makes the groups of this instance where the plan has them. `instance`: 1 to 32 of a-z, 0-9 and -.
-    ///
-    /// A controller that turns out not to be available after all is left out, and the plan is decided again
-    /// without it: read [`Containers::plan`] afterwards.
-    pub fn open(plan: Plan, roots: Roots, instance: &str) -> Result<Self, ContainerError> {
-        let in_place = Arc::new(Shared::without_groups(&plan, &roots, instance)?);
-        Ok(Self { shared: Arc::new(Shared::open(plan, roots, instance)?), in_place })
-    }
-
-    /// Whether any group of this instance is in the kernel; where the plan has no groups there is nothing to ask.
-    #[must_use]
-    pub fn are_left(plan: &Plan, roots: &Roots, instance: &str) -> bool {
-        let is_there = |hierarchy: &Hierarchy| {
-            let path = hierarchy.base_path().join(levels::TOP).join(instance);
-            matches!(Group::open(&path, roots.fake.clone()), Ok(Some(_)))
-        };
-        plan.hierarchies.is_empty() || plan.hierarchies.iter().any(is_there)
-    }
-
-    /// What holds a job: no groups, if its processes stay where another manager put them.
-    fn shared_for(&self, job: u64) -> &Arc<Shared> {
-        if self.in_place.is_taken(job) { &self.in_place } else { &self.shared }
-    }
-
-    /// The plan in force.
-    #[must_use]
-    pub fn plan(&self) -> &Plan {
-        &self.shared.plan
-    }
-
-    /// Whether containers have doors here: see [`Container::doors`].
-    #[must_use]
-    pub fn have_doors(&self) -> bool {
-        self.shared.have_doors()
-    }
-
-    /// Makes the container of a job, empty. One that is left from an earlier life is removed first when it is
-    /// empty, and [`ContainerError::Occupied`] otherwise.
-    pub fn create(&self, job: u64, shape: &Shape) -> Result<Container, ContainerError> {
-        let shared = self.shared_for(job);
-        let spare = shared.take_spare(job, shape);
-        let Spare { groups, doors, cpus, nodes, share, limit, limits, .. } = match spare {
-            Some(spare) => spare,
-            None => Spare::fresh(job, shared.make_groups(job)?),
-        };
-        let mut container = Container { groups, doors, ..Container::bare(job, shared) };
-        (container.cpus, container.share, container.limit) = (Some(cpus), Some(share), Some(limit));
-        (container.nodes, container.high, container.limits) = (Some(nodes), Some(None), Some(limits));
-        if shared.levels.is_empty() {
-            container.family = Some(Mutex::new(shared.family(job)));
-        }
-        let early = if shared.have_doors() { Ok(()) } else { container.make_tree(true) };
-        if let Err(error) = early.and_then(|()| container.shape(shape)) {
-            // The failure is what the caller needs to hear; what could not be removed shows in list().
-            let _ = container.remove_groups();
-            return Err(error);
-        }
-        Ok(container)
-    }
-
-    /// Finds the container of a job again after a restart; `None`: nothing of it is left. `main_pid` helps where
-    /// there are no groups: the process is taken only if its environment names the job, as its number may have
-    /// been given to another one since.
-    pub fn adopt(&self, job: u64, main_pid: Option<u32>) -> Result<Option<Container>, ContainerError> {
-        let shared = self.shared_for(job);
-        if shared.levels.is_empty() {
-            let mut family = shared.family(job);
-            if let Some(pid) = main_pid {
-                family.take_in_if_marked(&shared.proc, pid)?;
-            }
-            let alive = !family.scan_all(&shared.proc)?.is_empty();
-            let container = Container { family: Some(Mutex::new(family)), ..Container::bare(job, shared) };
-            return Ok(alive.then_some(container));
-        }
-        let Some(groups) = self.shared.find_groups(job)? else { return Ok(None) };
-        let container = Container { groups, ..Container::bare(job, &self.shared) };
-        container.make_tree(false)?;
-        container.complete_entries()?;
-        Ok(Some(container))
-    }
-
-    /// The jobs of this instance of which the kernel still holds a container, ascending.
-    pub fn list(&self) -> Result<Vec<u64>, ContainerError> {
-        if self.shared.levels.is_empty() {
-            return Ok(family::marked_jobs(&self.shared.proc, &self.shared.instance)?);
-        }
-        let mut jobs = self.shared.jobs()?;
-        jobs.retain(|&job| !self.shared.is_spare(job));
-        Ok(jobs)
-    }
-
-    /// The PUs that the groups of this instance may use; `None`: no group limits them.
-    pub fn allowed_cpus(&self) -> Result<Option<CpuSet>, ContainerError> {
-        self.shared.allowed_cpus()
-    }
-
-    /// PUs that are one job's alone in the kernel, and that no process outside it sees among its own.
-    #[must_use]
-    pub fn isolated_cpus(&self) -> CpuSet {
-        self.shared.in_partitions()
-    }
-
-    /// Gives PUs that are on line again to the groups above the jobs' ones: those of the first generation lose a PU for
-    /// good when it goes off line.
-    pub fn give_back(&self, cpus: &CpuSet) -> Result<(), ContainerError> {
-        self.shared.give_back(cpus)
-    }
-
-    /// Removes the groups of this instance where they are empty. What still holds jobs stays for the next life.
-    pub fn close(self) {
-        self.shared.close();
-    }
-}
-
 impl Container {
     fn bare(job: u64, shared: &Arc<Shared>) -> Self {
         Self {
@@ -400,53 +206,6 @@ impl Container {
         if let Some(mut family) = self.family() {
             family.belongs_to(&self.shared.proc, user);
         }
-    }
-
-    /// Takes the process that has this number now, and whatever it will start, into the container. For one whose number
-    /// cannot be given away meanwhile, for the caller is its parent; else see [`Container::enter_process`].
-    pub fn enter(&self, pid: u32) -> Result<Entered, ContainerError> {
-        match Process::open(&self.shared.proc, pid)? {
-            Some(process) => self.enter_process(&process),
-            None => Ok(Entered::Gone),
-        }
-    }
-
-    /// Takes this very process and whatever it will start into the container. The kernel takes processes in by their
-    /// numbers: if this one ended meanwhile and its number was given away, whoever has it now is put back to where it
-    /// came from, and the answer is [`Entered::Gone`].
-    pub fn enter_process(&self, process: &Process) -> Result<Entered, ContainerError> {
-        self.make_tree(true)?;
-        let proc = &self.shared.proc;
-        let whence = self.whence(process)?;
-        if !process.is_alive(proc)? {
-            return Ok(Entered::Gone);
-        }
-        let entered = self.enter_all(process);
-        // Alive still, its number was its own all the time.
-        if process.is_alive(proc)? {
-            return entered;
-        }
-        self.turn_out(process, &whence)?;
-        Ok(Entered::Gone)
-    }
-
-    fn enter_all(&self, process: &Process) -> Result<Entered, ContainerError> {
-        if self.enter_groups(process)? == Entered::Gone {
-            return Ok(Entered::Gone);
-        }
-        if let Some(mut family) = self.family()
-            && !family.take_in(&self.shared.proc, process.pid(), process.start_ticks())?
-        {
-            return Ok(Entered::Gone);
-        }
-        self.enter_settings(process.pid())?;
-        Ok(Entered::Yes)
-    }
-
-    /// Takes processes that are in some of the job's groups only into all of them: a first-generation group that loses
-    /// its last PU loses its processes as well.
-    pub fn gather(&self) -> Result<(), ContainerError> {
-        self.complete_entries()
     }
 
     /// Binds the job to these PUs; empty: to all that the host lets it use.
@@ -504,34 +263,6 @@ impl Container {
             self.limit = Some(bytes);
         }
         Ok(applied)
-    }
-
-    /// Files through which a process takes *itself* into the container: it writes `0` into each before it executes
-    /// its command. Empty where a host's means do not allow that; then [`Container::enter`] is the way.
-    ///
-    /// Taking another process in makes the kernel wait until no fork is under way anywhere, an RCU grace period:
-    /// 11 ms here when it has not been asked for some milliseconds. A process that moves itself by the `tasks` file
-    /// of the first generation waits for nothing (`cgroup_procs_write_start` in the kernel's `cgroup.c`): 70 us for
-    /// three hierarchies. The unified hierarchy has no such file, so whoever came through the doors is missing
-    /// there until [`Container::close_doors`]. The kernel checks the rights of whoever opened the files.
-    pub fn doors(&self) -> Result<Doors, ContainerError> {
-        if let Some(doors) = self.doors.get() {
-            return Ok(Arc::clone(doors));
-        }
-        let doors = self.open_doors()?;
-        Ok(Arc::clone(self.doors.get_or_init(|| doors.into())))
-    }
-
-    /// Takes those who came through the doors into the unified hierarchy as well; costs what entering costs.
-    pub fn close_doors(&self) -> Result<(), ContainerError> {
-        if self.is_missing_in_tree() {
-            self.make_tree(true)?;
-            self.complete_entries()?;
-            if self.share == Some(Share::Idle) {
-                self.set_io_idle(true)?;
-            }
-        }
-        Ok(())
     }
 
     /// Begins to stop all processes where they are. [`Container::is_frozen`] tells when all have stopped.

@@ -1,7 +1,7 @@
 //! What machine this is: sockets, dies, NUMA nodes, caches, cores and PUs, as [`Topology`].
 //!
 //! [`host`] reads this machine's `/sys`; [`sysfs_at`] an archived tree; [`from_source`] whatever a user
-//! named: also hwloc's XML files and synthetic descriptions, read without libhwloc. Readers collect [`pinfold_topo::facts::Facts`]; the judgement of contradictions is there. Owns no state.
+//! named: also hwloc's XML files and synthetic descriptions, read without libhwloc. Readers collect [`pinfold_topo::facts::Facts`]; the policy of contradictions is there. Owns no state.
 
 mod allowed;
 #[cfg(feature = "hwloc")]

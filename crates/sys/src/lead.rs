@@ -6,58 +6,30 @@
 //! Owner of state: which task is which process. Absent here: the plan itself, and any word with the daemon.
 
 use std::ffi::CString;
-use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::rc::Rc;
 
 use pinfold_topo::CpuSet;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::affinity;
+use crate::fork::{self, Side};
 use crate::procfs::{Proc, ProcError};
+use crate::program::{Program, become_program_now};
 use crate::signals::{
     SIGALRM, SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, Signals,
     end_self_by,
 };
-use crate::spawn::{self, Program, Side};
+
+pub use crate::tasks::{TaskPlan, TaskStart};
 
 /// How often a leader looks whether its tasks are still bound as planned.
 const LOOK_EVERY_MS: i64 = 500;
 
 /// What is passed on to the tasks when the keeper sends it.
 const PASSED_ON: [i32; 9] = [SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH];
-
-/// What one task starts with.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct TaskStart {
-    /// The PUs that it is bound to; `None`: all of the job's.
-    pub cpus: Option<CpuSet>,
-    /// Its own variables, over those of the job.
-    pub variables: Vec<(String, String)>,
-}
-
-/// How the tasks of a job lie on the PUs that the job has: a function of these, called again when they change. It
-/// gives as many tasks each time, or says in words why there is no such layout.
-#[derive(Clone)]
-pub struct TaskPlan(Rc<PlanFn>);
-
-type PlanFn = dyn Fn(&CpuSet) -> Result<Vec<TaskStart>, String>;
-
-impl TaskPlan {
-    /// A plan by this function.
-    pub fn new(plan: impl Fn(&CpuSet) -> Result<Vec<TaskStart>, String> + 'static) -> Self {
-        Self(Rc::new(plan))
-    }
-}
-
-impl fmt::Debug for TaskPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TaskPlan")
-    }
-}
 
 /// One task.
 #[derive(Debug)]
@@ -91,7 +63,7 @@ struct Leader<'a> {
 /// Becomes the tasks of `program`: never returns. `variables` are those of the job.
 pub(crate) fn become_tasks(program: &Program, variables: &[CString], plan: &TaskPlan) -> ! {
     let cores = affinity::of(0).ok().flatten().unwrap_or_default();
-    let starts = match (plan.0)(&cores) {
+    let starts = match plan.starts(&cores) {
         Ok(starts) => starts,
         Err(why) => give_up(&why, 1),
     };
@@ -99,7 +71,7 @@ pub(crate) fn become_tasks(program: &Program, variables: &[CString], plan: &Task
         && only.cpus.as_ref().is_none_or(|cpus| *cpus == cores)
     {
         // Wherever the job is bound later, so is its only task.
-        spawn::become_program_now(program, &merged(variables, &only.variables));
+        become_program_now(program, &merged(variables, &only.variables));
     }
     match start_all(program, variables, plan, cores, starts) {
         Ok(leader) => leader.run(),
@@ -109,7 +81,7 @@ pub(crate) fn become_tasks(program: &Program, variables: &[CString], plan: &Task
 
 fn give_up(why: &str, status: i32) -> ! {
     let _ = rustix::io::write(rustix::stdio::stderr(), format!("pinfold: {why}\n").as_bytes());
-    spawn::leave(status)
+    fork::leave(status)
 }
 
 fn start_all<'a>(
@@ -125,7 +97,7 @@ fn start_all<'a>(
     let tasks = Vec::with_capacity(starts.len());
     let mut leader = Leader { plan, cores, tasks, worst: Worst::default(), signals, keeper, passes_on };
     for (number, start) in starts.into_iter().enumerate() {
-        match spawn::fork() {
+        match fork::fork() {
             Ok(Side::Child) => become_task(program, variables, number, &start),
             Ok(Side::Parent(pid)) => leader.tasks.push(Task { pid, cpus: start.cpus, ended: false }),
             Err(error) => {
@@ -139,7 +111,7 @@ fn start_all<'a>(
 
 /// A task's side: never returns.
 fn become_task(program: &Program, variables: &[CString], number: usize, start: &TaskStart) -> ! {
-    spawn::end_with_parent();
+    fork::end_with_parent();
     // One program can read the job's input; the others would take pieces of it away.
     if number > 0
         && let Ok(null) = File::open("/dev/null")
@@ -151,7 +123,7 @@ fn become_task(program: &Program, variables: &[CString], number: usize, start: &
     {
         give_up(&format!("task {number} cannot be bound to {cpus}: {errno}"), 126);
     }
-    spawn::become_program_now(program, &merged(variables, &start.variables))
+    become_program_now(program, &merged(variables, &start.variables))
 }
 
 /// The job's variables with the task's own over them.
@@ -188,14 +160,14 @@ impl Leader<'_> {
         }
         if let Some(signal) = self.worst.signal {
             // The task has left its core dump; the leader has nothing to tell.
-            spawn::leave_no_core();
+            fork::leave_no_core();
             end_self_by(signal);
         }
-        spawn::leave(self.worst.status)
+        fork::leave(self.worst.status)
     }
 
     fn reap(&mut self) {
-        while let Some(reaped) = spawn::reap() {
+        while let Some(reaped) = fork::reap() {
             let Some(task) = self.tasks.iter_mut().find(|task| task.pid == reaped.pid) else { continue };
             task.ended = true;
             let status = reaped.exit_code.unwrap_or_else(|| 128 + reaped.signal.unwrap_or(0));
@@ -219,7 +191,7 @@ impl Leader<'_> {
         if cores != self.cores {
             self.cores = cores;
             // Too few PUs for the layout: the tasks share what there is.
-            let starts = (self.plan.0)(&self.cores).unwrap_or_default();
+            let starts = self.plan.starts(&self.cores).unwrap_or_default();
             for (number, task) in self.tasks.iter_mut().enumerate() {
                 task.cpus = starts.get(number).and_then(|start| start.cpus.clone());
             }

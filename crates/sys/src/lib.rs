@@ -6,13 +6,14 @@
 //! [`discover`] reads the machine's topology, [`gpus`] its GPUs, [`affinity`] which PUs a thread may use. [`spawn`], [`lead`],
 //! [`signals`], [`peer`] and [`paths`] start programs and the tasks of a job, receive signals, know who is at the
 //! other end of a socket, and say where files lie. [`housekeeping`] keeps what is no job off PUs, [`strays`] off NUMA nodes. [`scratch`] gives jobs directories in
-//! memory, [`apart`] a `/tmp` and a network of their own. [`neighbours`] finds other users' daemons. [`identity`] names one process for good. [`jobserver`] has tokens for `make`. [`ready`] waits for
+//! memory, [`apart`] a `/tmp` and a network of their own. Below [`spawn`] lie `fork` (a child and its parent), `program` (what a
+//! child becomes) and `tasks` (how tasks are laid out). [`neighbours`] finds other users' daemons. [`identity`] names one process for good. [`jobserver`] has tokens for `make`. [`ready`] waits for
 //! descriptors, [`ancillary`] passes open files on, [`files`], [`own`] and [`terminal`] have the rest of what other crates ask of
 //! the kernel. [`bounds`] says what the groups around whoever asks let that one have, [`managers`] in whose job
 //! that one is, [`confined`] what else holds a process, [`adoptee`] what
 //! processes are that are to become a job.
 //!
-//! Absent here: any judgement about jobs, any clock that decides, any store. Unsafe code stands only in small wrappers,
+//! Absent here: any decision about jobs, any clock that decides, any store. Unsafe code stands only in small wrappers,
 //! each with its reason.
 
 pub mod adoptee;
@@ -26,6 +27,7 @@ pub mod container;
 pub mod discover;
 pub mod doctor;
 pub mod files;
+mod fork;
 pub mod gpus;
 pub mod housekeeping;
 pub mod identity;
@@ -38,6 +40,7 @@ pub mod own;
 pub mod paths;
 pub mod peer;
 pub mod procfs;
+mod program;
 pub mod ready;
 pub mod records;
 pub mod scratch;
@@ -45,4 +48,5 @@ pub mod signals;
 pub mod site;
 pub mod spawn;
 pub mod strays;
+mod tasks;
 pub mod terminal;

@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use crate::{peer, spawn};
+use crate::{fork, peer};
 
 /// How much of what a program says is kept, of each of its two streams.
 const KEPT_BYTES: usize = 64 * 1024;
@@ -175,7 +175,7 @@ fn start(call: &Call, program: &Path, out: OwnedFd, err: OwnedFd) -> io::Result<
     unsafe {
         command.pre_exec(|| {
             // Nobody would wait for it, and whoever comes after calls it again.
-            spawn::end_with_parent();
+            fork::end_with_parent();
             let _ = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
             Ok(())
         });

@@ -31,7 +31,7 @@ impl Grid {
 /// A rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// pinfold's own, as its judgement calls it.
+    /// pinfold's own, as its policy calls it.
     Compact,
     /// The lowest numbers.
     FirstFit,

@@ -1,9 +1,9 @@
 //! A decision is noted in the job's row and the journal; its effect follows once that is committed.
 
 use pinfold_policy::{Action, Decision, JobId, MemoryReason, Reason, State};
+use pinfold_proto::JobState;
 use pinfold_proto::row::{DecisionRow, JobRow};
 use pinfold_proto::wire::{ErrorCode, Reply};
-use pinfold_proto::{End, JobState};
 
 use crate::core::Effect;
 use crate::core::words::{in_words, why_in_words};
@@ -134,8 +134,10 @@ impl Daemon {
 
 /// The reason of a decision. The scheduler is told to signal a job, and cannot tell a time limit from a person.
 fn words_of(timeouts: &mut Timeouts, action: &Action, reason: &Reason, row: &JobRow) -> String {
-    if *reason == Reason::Asked && row.end == Some(End::Timeout) {
-        return endings::timed_out(row);
+    if *reason == Reason::Asked
+        && let Some(why) = endings::at_limit(row)
+    {
+        return why;
     }
     let is_signal = *reason == Reason::Asked && matches!(action, Action::Signal { .. });
     let limit = is_signal.then(|| timeouts.take_why(JobId(row.job))).flatten();

@@ -1,5 +1,6 @@
 //! Histories, as the kernel would tell them, and the rows that come of them.
 
+use super::roll::add;
 use super::*;
 
 const KEEPER: u32 = 50;

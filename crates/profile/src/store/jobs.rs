@@ -4,7 +4,7 @@ use pinfold_proto::row::{JobRow, SampleRow};
 use rusqlite::{Row, ToSql};
 
 use super::fields::whole;
-use super::{Store, StoreError, Whose, compact, list, of};
+use super::{Store, StoreError, Whose, compact};
 
 impl Store {
     /// The jobs that are not over, by number.
@@ -172,4 +172,17 @@ impl Store {
     pub fn samples_until(&self, job: u64, at_us: u64) -> Result<Vec<SampleRow>, StoreError> {
         compact::until(&self.connection, job, at_us).map_err(|source| self.sort("read samples", source))
     }
+}
+
+/// The jobs of user `?1` and of the projects `?2`, each by an index of its own.
+fn of(projects: &[String]) -> &'static str {
+    if projects.is_empty() {
+        "uid = ?1 AND ?2 IS NOT NULL"
+    } else {
+        "(uid = ?1 OR project IN (SELECT value FROM json_each(?2)))"
+    }
+}
+
+fn list(projects: &[String]) -> String {
+    serde_json::Value::from(projects.to_vec()).to_string()
 }

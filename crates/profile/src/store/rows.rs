@@ -1,13 +1,21 @@
 //! The row types as columns: for each, the list of columns and the two walks along it, out and in.
 
+mod process;
+mod used;
+mod words;
+
 use pinfold_proto::row::{
-    Counts, DecisionRow, FileRow, JobRow, Lay, NodeRow, ProcessId, ProcessRow, ProcessShare, ProcessSource,
-    ProcessUsage, ProcessesFrom, SampleRow, Stalls, Usage,
+    Counts, DecisionRow, JobRow, Lay, ProcessId, ProcessesFrom, SampleRow, Stalls, Usage,
 };
 use pinfold_proto::{End, Ending, JobArray, JobClass, JobPlace, JobSpec, JobState};
 use rusqlite::Row;
 
 use super::fields::{Binder, Fields};
+
+pub(super) use process::{PROCESS, bind_process, read_process_row};
+use words::{class_of, class_word, from_of, from_word, state_of, state_word};
+
+pub(super) use used::{FILE, NODE, bind_file, bind_node, read_file, read_node};
 
 /// The columns of `jobs` that are written with a job's first row and never again.
 pub(super) const JOB_FIXED: [&str; 29] = [
@@ -163,103 +171,6 @@ pub(super) const SAMPLE: [&str; 18] = [
     "io_stalled_us",
     "io_full_stalled_us",
 ];
-
-/// The columns of `processes`; the key first.
-pub(super) const PROCESS: [&str; 30] = [
-    "job",
-    "number",
-    "pid",
-    "parent",
-    "count",
-    "command",
-    "started_us",
-    "ended_us",
-    "exit_code",
-    "signal",
-    "failed",
-    "threads",
-    "cpu_user_us",
-    "cpu_system_us",
-    "waited_us",
-    "memory_peak_bytes",
-    "io_read_bytes",
-    "io_write_bytes",
-    "io_read_calls",
-    "io_write_calls",
-    "faults_minor",
-    "faults_major",
-    "switches_voluntary",
-    "switches_forced",
-    "source",
-    "pss_us",
-    "pss_bytes",
-    "pss_peak_bytes",
-    "virtual_peak_bytes",
-    "counted",
-];
-
-/// The columns of `files`.
-pub(super) const FILE: [&str; 11] = [
-    "job",
-    "path",
-    "read",
-    "written",
-    "opened",
-    "read_bytes",
-    "write_bytes",
-    "either_bytes",
-    "size_bytes",
-    "first_us",
-    "last_us",
-];
-
-/// A file into a statement over [`FILE`].
-pub(super) fn bind_file(row: &FileRow, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
-    to.number(row.job)?.put(&row.path)?.put(row.read)?.put(row.written)?.number(row.opened)?;
-    to.number(row.read_bytes)?.number(row.write_bytes)?.number(row.either_bytes)?;
-    to.number(row.size_bytes)?.number(row.first_us)?.number(row.last_us)?;
-    Ok(())
-}
-
-/// A file out of a row over [`FILE`].
-pub(super) fn read_file(row: &Row<'_>) -> rusqlite::Result<FileRow> {
-    let number = |at| row.get::<_, i64>(at).map(|value| u64::try_from(value).unwrap_or(0));
-    Ok(FileRow {
-        job: number(0)?,
-        path: row.get(1)?,
-        read: row.get(2)?,
-        written: row.get(3)?,
-        opened: number(4)?,
-        read_bytes: number(5)?,
-        write_bytes: number(6)?,
-        either_bytes: number(7)?,
-        size_bytes: number(8)?,
-        first_us: number(9)?,
-        last_us: number(10)?,
-    })
-}
-
-/// The columns of `nodes`.
-pub(super) const NODE: [&str; 5] = ["job", "node", "memory_bytes", "memory_mean_bytes", "memory_peak_bytes"];
-
-/// A node into a statement over [`NODE`].
-pub(super) fn bind_node(row: &NodeRow, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
-    to.number(row.job)?.put(row.node)?.number(row.memory_bytes)?;
-    to.number(row.memory_mean_bytes)?.number(row.memory_peak_bytes)?;
-    Ok(())
-}
-
-/// A node out of a row over [`NODE`].
-pub(super) fn read_node(row: &Row<'_>) -> rusqlite::Result<NodeRow> {
-    let from = &mut Fields::new(row);
-    Ok(NodeRow {
-        job: from.number()?,
-        node: from.small()?,
-        memory_bytes: from.number()?,
-        memory_mean_bytes: from.number()?,
-        memory_peak_bytes: from.number()?,
-    })
-}
 
 /// The columns of `decisions` that are ours to fill.
 pub(super) const DECISION: [&str; 4] = ["job", "time_us", "action", "reason"];
@@ -535,67 +446,6 @@ pub(super) fn read_sample(row: &Row<'_>) -> rusqlite::Result<SampleRow> {
     })
 }
 
-/// A process into a statement over [`PROCESS`].
-pub(super) fn bind_process(row: &ProcessRow, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
-    to.number(row.job)?.number(row.number)?.put(row.pid)?.put(row.parent)?.number(row.count)?;
-    to.put(&row.command)?.maybe(row.started_us)?.maybe(row.ended_us)?;
-    to.put(row.exit_code)?.put(row.signal)?.number(row.failed)?.number(row.threads)?;
-    let used = &row.used;
-    to.number(used.cpu_user_us)?.number(used.cpu_system_us)?.number(used.waited_us)?;
-    to.number(used.memory_peak_bytes)?.number(used.io_read_bytes)?.number(used.io_write_bytes)?;
-    to.number(used.io_read_calls)?.number(used.io_write_calls)?;
-    to.number(used.faults_minor)?.number(used.faults_major)?;
-    to.number(used.switches_voluntary)?.number(used.switches_forced)?.put(source_word(row.source))?;
-    let share = |of: fn(&ProcessShare) -> u64| row.share.as_ref().map(of);
-    to.maybe(share(|share| share.time_us))?.maybe(share(|share| share.bytes))?;
-    to.maybe(share(|share| share.peak_bytes))?.maybe(used.virtual_peak_bytes)?.put(row.counted)?;
-    Ok(())
-}
-
-/// A process out of a row over [`PROCESS`].
-pub(super) fn read_process_row(row: &Row<'_>) -> rusqlite::Result<ProcessRow> {
-    let from = &mut Fields::new(row);
-    let mut process = ProcessRow {
-        job: from.number()?,
-        number: from.number()?,
-        pid: from.small()?,
-        parent: from.maybe()?.map(|parent| u32::try_from(parent).unwrap_or(u32::MAX)),
-        count: from.number()?,
-        command: from.text()?,
-        started_us: from.maybe()?,
-        ended_us: from.maybe()?,
-        exit_code: from.maybe_small()?,
-        signal: from.maybe_small()?,
-        failed: from.number()?,
-        threads: from.number()?,
-        used: ProcessUsage {
-            cpu_user_us: from.number()?,
-            cpu_system_us: from.number()?,
-            waited_us: from.number()?,
-            memory_peak_bytes: from.number()?,
-            io_read_bytes: from.number()?,
-            io_write_bytes: from.number()?,
-            io_read_calls: from.number()?,
-            io_write_calls: from.number()?,
-            faults_minor: from.number()?,
-            faults_major: from.number()?,
-            switches_voluntary: from.number()?,
-            switches_forced: from.number()?,
-            virtual_peak_bytes: None,
-        },
-        counted: false,
-        source: source_of(&from.text()?),
-        share: match (from.maybe()?, from.maybe()?, from.maybe()?) {
-            (Some(time_us), Some(bytes), Some(peak_bytes)) => {
-                Some(ProcessShare { time_us, bytes, peak_bytes })
-            }
-            _ => None,
-        },
-    };
-    (process.used.virtual_peak_bytes, process.counted) = (from.maybe()?, from.yes()?);
-    Ok(process)
-}
-
 /// A decision into a statement over [`DECISION`].
 pub(super) fn bind_decision(row: &DecisionRow, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
     to.number(row.job)?.number(row.time_us)?.put(&row.action)?.put(&row.reason)?;
@@ -611,82 +461,4 @@ pub(super) fn read_decision(row: &Row<'_>) -> rusqlite::Result<DecisionRow> {
         action: from.text()?,
         reason: from.text()?,
     })
-}
-
-const fn class_word(class: JobClass) -> &'static str {
-    match class {
-        JobClass::Primary => "primary",
-        JobClass::Backfill => "backfill",
-        JobClass::Exclusive => "exclusive",
-    }
-}
-
-fn class_of(word: &str) -> Option<JobClass> {
-    match word {
-        "primary" => Some(JobClass::Primary),
-        "backfill" => Some(JobClass::Backfill),
-        "exclusive" => Some(JobClass::Exclusive),
-        _ => None,
-    }
-}
-
-const fn source_word(source: ProcessSource) -> &'static str {
-    match source {
-        ProcessSource::Running => "running",
-        ProcessSource::Exit => "exit",
-        ProcessSource::Sample => "sample",
-        ProcessSource::Unseen => "unseen",
-    }
-}
-
-fn source_of(word: &str) -> ProcessSource {
-    match word {
-        "running" => ProcessSource::Running,
-        "exit" => ProcessSource::Exit,
-        "sample" => ProcessSource::Sample,
-        _ => ProcessSource::Unseen,
-    }
-}
-
-const fn from_word(from: ProcessesFrom) -> Option<&'static str> {
-    match from {
-        ProcessesFrom::Unknown => None,
-        ProcessesFrom::Records => Some("records"),
-        ProcessesFrom::Events => Some("events"),
-        ProcessesFrom::Samples => Some("samples"),
-        ProcessesFrom::Gaps => Some("gaps"),
-    }
-}
-
-fn from_of(word: &str) -> ProcessesFrom {
-    match word {
-        "records" => ProcessesFrom::Records,
-        "events" => ProcessesFrom::Events,
-        "samples" => ProcessesFrom::Samples,
-        "gaps" => ProcessesFrom::Gaps,
-        _ => ProcessesFrom::Unknown,
-    }
-}
-
-const fn state_word(state: JobState) -> &'static str {
-    match state {
-        JobState::Queued => "queued",
-        JobState::Held => "held",
-        JobState::Running => "running",
-        JobState::Frozen => "frozen",
-        JobState::Parked => "parked",
-        JobState::Exited => "exited",
-    }
-}
-
-fn state_of(word: &str) -> Option<JobState> {
-    match word {
-        "queued" => Some(JobState::Queued),
-        "held" => Some(JobState::Held),
-        "running" => Some(JobState::Running),
-        "frozen" => Some(JobState::Frozen),
-        "parked" => Some(JobState::Parked),
-        "exited" => Some(JobState::Exited),
-        _ => None,
-    }
 }

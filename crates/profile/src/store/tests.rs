@@ -13,7 +13,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use pinfold_proto::Resource;
 use pinfold_proto::row::{
-    Counts, Lay, ProcessId, ProcessShare, ProcessSource, ProcessUsage, ProcessesFrom, Stalls, Usage,
+    Counts, DecisionRow, JobRow, Lay, ProcessId, ProcessRow, ProcessShare, ProcessSource, ProcessUsage,
+    ProcessesFrom, SampleRow, Stalls, Usage,
 };
 use pinfold_proto::{
     Adopted, After, AfterEnd, Allocation, Checkpoint, End, Ending, GroupLimit, InPlace, JobArray, JobClass,

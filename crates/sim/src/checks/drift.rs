@@ -6,7 +6,7 @@ use std::time::Duration;
 use pinfold_policy::JobId;
 
 use super::Violation;
-use crate::meddling::Setting;
+use crate::setting::Setting;
 
 type Key = (JobId, Setting);
 

@@ -46,7 +46,7 @@ impl Scene<'_> {
     }
 }
 
-/// Whether two jobs are of one list and priority, and left their class to the judgement.
+/// Whether two jobs are of one list and priority, and left their class to the policy.
 fn are_alike(one: &Seen<'_>, other: &Seen<'_>) -> bool {
     let (one, other) = (&one.entry.request, &other.entry.request);
     let left = one.class.is_none() && other.class.is_none();

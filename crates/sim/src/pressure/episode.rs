@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 
 use pinfold_policy::{Command, Event, FrozenBy, JobId, SLOW_FOR, State};
 
-use crate::checks::Violation;
 use crate::dice::Dice;
+use crate::only::Only;
 use crate::pressure::host::{Happening, Host};
 use crate::pressure::mutant::Mutant;
 use crate::pressure::options::{Options, Regime, Task};
 use crate::pressure::world::TICK_US;
-use crate::shrink::{self, Only};
+use crate::shrink::shrink as cut_down;
+use crate::violation::Violation;
 
 /// The daemon dies so often at most. Each time all go on that stood still, and what the token holder had got back from a
 /// slow device goes out again: where that takes longer than a daemon lives, nobody would ever come to an end.
@@ -141,7 +142,7 @@ fn played(seed: u64, mut host: Host) -> Result<Outcome, Box<Failure>> {
 #[must_use]
 pub fn shrink(failure: &Failure, mutant: Option<Mutant>) -> Only {
     let jobs = failure.options.tasks.len() as u64;
-    shrink::shrink(jobs, failure.upsets, &failure.violation, |only| {
+    cut_down(jobs, failure.upsets, &failure.violation, |only| {
         run_only(failure.seed, mutant, false, only).err().map(|smaller| smaller.violation)
     })
 }

@@ -1,4 +1,4 @@
-//! The simulated daemon of an episode under pressure: feeds the judgement with readings, carries out what it decides,
+//! The simulated daemon of an episode under pressure: feeds the policy with readings, carries out what it decides,
 //! learns from jobs that ended, and dies.
 //!
 //! Owns everything of an episode but its course.
@@ -13,16 +13,16 @@ use pinfold_policy::{
 };
 use pinfold_topo::{CpuSet, PuOs};
 
-use crate::checks::Violation;
 use crate::dice::Dice;
+use crate::only::Only;
 use crate::pressure::books::Books;
 use crate::pressure::mutant::Mutant;
 use crate::pressure::options::{Options, Regime};
 use crate::pressure::readings::RELAXED_US;
 use crate::pressure::shares::Owed;
 use crate::pressure::world::{TICK_US, World};
-use crate::shrink::Only;
 use crate::tally::Fnv;
+use crate::violation::Violation;
 
 const CLOCK_ORIGIN_US: u64 = 1_000_000_000_000;
 /// The pager reads a job back that has more than this in swap, as the daemon has it do.
@@ -33,7 +33,7 @@ const EMPTIES_US: u64 = 300_000;
 const CHECKPOINT_US: u64 = 20_000_000;
 const CHECKPOINT_FAILS_PERMILLE: u32 = 300;
 /// A freeze or thaw of a job fails at most so often in a row: then it works, and how soon a job that was left
-/// standing goes on is the judgement's doing alone.
+/// standing goes on is the policy's doing alone.
 const FAILS_MAX: u32 = 3;
 
 /// Something that will happen.
@@ -173,7 +173,7 @@ impl Host {
         }
     }
 
-    /// Tells the judgement of an event and carries out what it decides. Nothing while there is no daemon.
+    /// Tells the policy of an event and carries out what it decides. Nothing while there is no daemon.
     pub(crate) fn deliver(&mut self, event: Event) -> Result<(), Violation> {
         if self.policy.is_none() {
             return Ok(());
@@ -358,7 +358,7 @@ impl Host {
         if generation == self.generation { self.deliver(event) } else { Ok(()) }
     }
 
-    /// A job is over: the judgement first hears what its kind needs.
+    /// A job is over: the policy first hears what its kind needs.
     pub(crate) fn finish(&mut self, job: JobId, peak: u64) -> Result<(), Violation> {
         let lost = self.world.lost.contains(&job);
         let Some((request, ..)) = self.requests.remove(&job) else {
@@ -405,7 +405,7 @@ impl Host {
         self.plan(in_us, Happening::Up);
     }
 
-    /// A daemon starts: it tells a new judgement what there is.
+    /// A daemon starts: it tells a new policy what there is.
     pub(crate) fn start_up(&mut self) -> Result<(), Violation> {
         self.policy = Some(Policy::default());
         self.books.begin_anew();

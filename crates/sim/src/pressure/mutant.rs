@@ -83,7 +83,7 @@ impl Mutant {
         Self::PageAnybodyOut,
     ];
 
-    /// What the judgement hears instead of this; `None`: nothing.
+    /// What the policy hears instead of this; `None`: nothing.
     pub(crate) fn hear(self, event: Event, readings: u64) -> Option<Event> {
         match (self, event) {
             (Self::IgnoreClaims, Event::Learned(..)) | (Self::ForgetAtRestart, Event::Adopt(_)) => None,

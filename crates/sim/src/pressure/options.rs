@@ -3,9 +3,9 @@
 use pinfold_policy::{MemorySettings, Project, Settings};
 
 use crate::dice::Dice;
+use crate::only::{Fault, Only};
 use crate::pressure::footprint::Plan;
 use crate::pressure::world::Hardware;
-use crate::shrink::{Fault, Only};
 
 const MIB: u64 = 1 << 10;
 

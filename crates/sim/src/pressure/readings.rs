@@ -2,12 +2,12 @@
 
 use pinfold_policy::{Event, JobMemory, MemorySample};
 
-use crate::checks::Violation;
 use crate::pressure::host::{Happening, Host};
+use crate::violation::Violation;
 
 /// Readings are taken this often,
 pub(super) const RELAXED_US: u64 = 1_000_000;
-/// and this often when the judgement finds memory tight.
+/// and this often when the policy finds memory tight.
 const TIGHT_US: u64 = 100_000;
 
 impl Host {

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use pinfold_policy::{Instant, JobId, Policy};
 
-use crate::checks::Violation;
 use crate::pressure::books::{Books, Entry};
+use crate::violation::Violation;
 
 /// What freezing, reading and starting take, failures and lost readings included.
 const ACTIONS_US: u64 = 30_000_000;

@@ -2,7 +2,7 @@
 //!
 //! Twelve jobs on two cores. Each grows to its peak in the first third of its length and keeps it. A suspended job's
 //! memory is moved to swap at once and read back before it goes on. Makespans are given as ratios to the best
-//! known: the best of many random orders and of all strategies. Nothing here uses the judgement: it is the yardstick.
+//! known: the best of many random orders and of all strategies. Nothing here uses the policy: it is the yardstick.
 //!
 //! Absent: page faults, thrashing, freeze delays, kills; with suspension nobody is ever lost here.
 

@@ -5,7 +5,7 @@
 //! reader; when RAM is full, pages of anybody are written out first, and whoever needs the room waits for that. When
 //! swap is full too, the kernel kills the largest. Sizes are KiB, and all numbers are whole.
 //!
-//! Absent: the judgement, the daemon, any decision.
+//! Absent: the policy, the daemon, any decision.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

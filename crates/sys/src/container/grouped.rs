@@ -1,5 +1,4 @@
-//! What is done to a job by the kernel's groups, and to the members of its group one by one where the host lacks
-//! the controller. Owner of state: the kernel. Absent here: jobs without groups (`family`).
+//! What is done to a job by the kernel's groups, and by its members' threads where the host lacks the controller. Owner of state: the kernel. Absent here: jobs without groups (`family`).
 
 use std::collections::BTreeSet;
 
@@ -8,17 +7,12 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 
 use super::drift::weight_file;
-use super::family::Family;
+use super::members::ROUNDS_MAX;
 use super::process::{self, Reached};
 use super::{Applied, Container, ContainerError, Entered, Share, Tree, WEIGHT_MAX};
 use crate::cgroup::{CgroupError, Events, Group, GroupRemoval, parse_events, parse_pids};
 use crate::identity::Process;
 use crate::mode::{AbilityName, Via};
-
-/// How often a walk over processes or threads is repeated while new ones keep appearing. Each round finds only
-/// what was started during the one before by something not yet reached, so a handful is the rule; the bound
-/// keeps a fork storm from holding the caller for ever.
-const ROUNDS_MAX: usize = 64;
 /// Tells systemd-oomd to leave a group alone.
 const OOM_DAEMON_OMIT: &str = "user.oomd_omit";
 const KEPT_IDLE: &str = "a thread cannot leave the idle class without CAP_SYS_NICE or RLIMIT_NICE of 20";
@@ -393,112 +387,6 @@ impl Container {
         Ok(true)
     }
 
-    /// Signals every member, again until no new one appears; says how many got it.
-    pub(super) fn signal_all(&self, signal: i32) -> Result<usize, ContainerError> {
-        let mut sending = Sending::new(signal);
-        for _ in 0..ROUNDS_MAX {
-            let changed = match self.family() {
-                Some(mut family) => self.signal_family(&mut family, &mut sending)?,
-                None => self.signal_group(&mut sending)?,
-            };
-            if !changed {
-                break;
-            }
-        }
-        sending.finish()
-    }
-
-    /// One round over the members of a group; says whether there was any new one.
-    fn signal_group(&self, sending: &mut Sending) -> Result<bool, ContainerError> {
-        let mut handles = Vec::new();
-        for pid in self.group_pids()?.into_iter().filter(|pid| !sending.done.contains(pid)) {
-            if let Some(handle) = process::open(pid).map_err(|errno| sending.failed(pid, errno))? {
-                handles.push((pid, handle));
-            }
-        }
-        if handles.is_empty() {
-            return Ok(false);
-        }
-        // A number may have been given to a stranger between the listing and the opening; what is still listed now
-        // belonged to the job when its handle was opened.
-        let still = self.group_pids()?;
-        for (pid, handle) in handles {
-            if still.binary_search(&pid).is_ok() {
-                sending.send(pid, &handle)?;
-            }
-            sending.done.insert(pid);
-        }
-        Ok(true)
-    }
-
-    /// One round over the members of a job without a group; says whether anything changed among them.
-    fn signal_family(&self, family: &mut Family, sending: &mut Sending) -> Result<bool, ContainerError> {
-        let proc = &self.shared.proc;
-        let mut changed = family.scan_once(proc)?;
-        for stat in family.living() {
-            let pid = stat.pid;
-            if sending.done.contains(&pid) {
-                continue;
-            }
-            changed = true;
-            let Some(handle) = process::open(pid).map_err(|errno| sending.failed(pid, errno))? else {
-                continue;
-            };
-            // The number may have been given to a stranger since the look; its start tells them apart.
-            if proc.stat(pid)?.is_some_and(|now| now.start_ticks == stat.start_ticks) {
-                sending.send(pid, &handle)?;
-            }
-            sending.done.insert(pid);
-        }
-        Ok(changed)
-    }
-
-    /// Calls `apply` on every thread of every member.
-    fn each_thread(
-        &self,
-        operation: &'static str,
-        apply: impl Fn(u32) -> Result<Reached, Errno>,
-    ) -> Result<Reached, ContainerError> {
-        self.each_thread_of(operation, || self.pids(), apply)
-    }
-
-    /// Calls `apply` on every thread of these processes, again until no new one appeared twice: a thread may start another
-    /// before it is reached itself, which has what it had then and is listed a moment later. `Forbidden` if the kernel
-    /// forbade it for any.
-    fn each_thread_of(
-        &self,
-        operation: &'static str,
-        pids: impl Fn() -> Result<Vec<u32>, ContainerError>,
-        apply: impl Fn(u32) -> Result<Reached, Errno>,
-    ) -> Result<Reached, ContainerError> {
-        let mut done = BTreeSet::new();
-        let mut overall = Reached::Yes;
-        let mut without = 0;
-        for _ in 0..ROUNDS_MAX {
-            let before = done.len();
-            for pid in pids()? {
-                for thread in self.shared.proc.threads(pid)?.unwrap_or_default() {
-                    if !done.insert(thread) {
-                        continue;
-                    }
-                    let reached = apply(thread).map_err(|errno| ContainerError::Process {
-                        operation,
-                        pid: thread,
-                        source: errno.into(),
-                    })?;
-                    if reached == Reached::Forbidden {
-                        overall = Reached::Forbidden;
-                    }
-                }
-            }
-            without = if done.len() == before { without + 1 } else { 0 };
-            if without == 2 {
-                break;
-            }
-        }
-        Ok(overall)
-    }
-
     pub(super) fn remove_groups(&self) -> Result<GroupRemoval, ContainerError> {
         let name = super::levels::group_name(self.job);
         // The unified hierarchy first: as long as a process is in it, nothing is taken away from the job.
@@ -553,37 +441,4 @@ pub(crate) fn members_below(group: &Group) -> Result<Vec<u32>, CgroupError> {
         pids.dedup();
     }
     Ok(pids)
-}
-
-/// A signal on its way to the members of a job.
-struct Sending {
-    signal: i32,
-    done: BTreeSet<u32>,
-    sent: usize,
-    forbidden: Option<u32>,
-}
-
-impl Sending {
-    fn new(signal: i32) -> Self {
-        Self { signal, done: BTreeSet::new(), sent: 0, forbidden: None }
-    }
-
-    fn send(&mut self, pid: u32, handle: &OwnedFd) -> Result<(), ContainerError> {
-        match process::signal(handle.as_fd(), self.signal) {
-            Ok(Reached::Yes) => self.sent += 1,
-            Ok(Reached::Gone) => {}
-            Ok(Reached::Forbidden) => self.forbidden = self.forbidden.or(Some(pid)),
-            Err(errno) => return Err(self.failed(pid, errno)),
-        }
-        Ok(())
-    }
-
-    /// How many got it. One that may not be signalled is an error, but only after the others have their signal.
-    fn finish(self) -> Result<usize, ContainerError> {
-        self.forbidden.map_or(Ok(self.sent), |pid| Err(self.failed(pid, Errno::PERM)))
-    }
-
-    fn failed(&self, pid: u32, errno: Errno) -> ContainerError {
-        ContainerError::Process { operation: "send a signal to", pid, source: errno.into() }
-    }
 }

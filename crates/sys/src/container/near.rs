@@ -6,7 +6,7 @@
 //! is moved. Much memory is moved by another thread ([`Containers::move_away`]) before the group is told: as long as
 //! the kernel moves pages because a group was told, whoever writes to any set of PUs or enters one waits for that (both flush
 //! one queue: `cpuset_write_resmask`, `cpuset_post_attach`). Owner of state: the kernel. Absent: jobs without groups, and
-//! which nodes are near (the judgement).
+//! which nodes are near (the policy).
 
 use pinfold_topo::{CpuSet, PuOs};
 use rustix::io::Errno;

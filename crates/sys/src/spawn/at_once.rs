@@ -8,7 +8,8 @@ use std::ffi::{CString, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use super::{Program, command_line, duplicate, environment, leave, pointers, restore_signals};
+use crate::fork::{duplicate, leave, restore_signals};
+use crate::program::{Program, command_line, environment, pointers};
 
 /// The child's stack until it executes. It calls a dozen functions of the C library, none of which keeps more than
 /// some hundred bytes there.
@@ -132,8 +133,8 @@ fn last_error() -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Environment, resolve};
     use super::*;
+    use crate::program::{Environment, resolve};
     use std::ffi::{OsStr, OsString};
     use std::io::Read;
     use std::os::unix::fs::PermissionsExt;

@@ -1,7 +1,7 @@
 //! Another program that writes to the groups of jobs, now and then or insisting, and the daemon that looks for it.
 //!
 //! Owns what the daemon asked of the groups and is sure that they took. Absent: when to look and what follows, which the
-//! judgement's own code says; writes that the kernel refuses.
+//! policy's own code says; writes that the kernel refuses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,68 +9,28 @@ use pinfold_policy::drift::{Drifts, Verdict};
 use pinfold_policy::{Action, Class, JobId};
 use pinfold_topo::CpuSet;
 
-use crate::checks::{Violation, Watch};
-use crate::daemon::{Happening, Host};
+use super::{Happening, Host};
+use crate::checks::Watch;
 use crate::dice::Dice;
 use crate::mutant::Mutant;
-use crate::world::Container;
+use crate::setting::{Setting, Value};
+use crate::violation::Violation;
 
 /// So many programs insist at once.
 const INSISTING_MAX: u32 = 3;
-
-/// Which of a job's settings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Setting {
-    Cpus,
-    Weight,
-    Frozen,
-}
-
-/// What a setting holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Value {
-    Cpus(CpuSet),
-    Weight(Class, u8, bool),
-    Frozen(bool),
-}
 
 /// What another program writes to a job's group, and how it goes on.
 #[derive(Debug, Clone)]
 pub(crate) struct Write {
     job: JobId,
+    /// The first is written next.
     values: [Value; 2],
-    /// It writes the values in turns,
+    /// The two values are written in turns.
     turns: bool,
+    /// The time between two writes; 0: the program does not insist.
     every_us: u64,
+    /// How many more writes follow.
     times: u32,
-}
-
-impl Value {
-    fn setting(&self) -> Setting {
-        match self {
-            Self::Cpus(_) => Setting::Cpus,
-            Self::Weight(..) => Setting::Weight,
-            Self::Frozen(_) => Setting::Frozen,
-        }
-    }
-
-    fn all_of(container: &Container) -> [Self; 3] {
-        [
-            Self::Cpus(container.cpus.clone()),
-            Self::Weight(container.class, container.priority, container.even),
-            Self::Frozen(container.frozen || container.freezing.is_some()),
-        ]
-    }
-
-    fn write_to(&self, container: &mut Container) {
-        match self {
-            Self::Cpus(cpus) => container.cpus = cpus.clone(),
-            Self::Weight(class, priority, even) => {
-                (container.class, container.priority, container.even) = (*class, *priority, *even);
-            }
-            Self::Frozen(frozen) => (container.frozen, container.freezing) = (*frozen, None),
-        }
-    }
 }
 
 /// Other programs, and what the daemon knows of them.
@@ -78,6 +38,7 @@ impl Value {
 pub(crate) struct Meddling {
     dice: Dice,
     drifts: Drifts<Setting>,
+    /// The values that the daemon asked for and the kernel took.
     meant: BTreeMap<(JobId, Setting), Value>,
     /// How many programs insist now.
     insisting: u32,
@@ -191,7 +152,7 @@ impl Host {
                 Verdict::Leave(time) => self.meddling.watch.left(key, time, now_us, clock_is_true)?,
             }
         }
-        // Set back, the daemon's clock stands still until it is later than before.
+        // Set back, the daemon's clock keeps its value until it is later than before.
         if clock_is_true { self.meddling.watch.check(now_us, self.options.jobs) } else { Ok(()) }
     }
 

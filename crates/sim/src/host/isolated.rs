@@ -1,75 +1,30 @@
 //! Jobs that are to have cores to themselves, as the daemon sees to it: each waits for cores of its own, which are kept for
 //! it as a set from when they are found until it is over, over restarts too.
 //!
-//! Owns which sets there are, as the disk has them. Absent: who is next and which cores those are, which the judgement
-//! says; the kernel's partitions, and what is no job.
+//! Owns which sets there are, as the disk has them. Absent: which job is next and which cores it gets, as the policy
+//! decides that; the kernel's partitions, and what is no job.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod promises;
 
 use pinfold_policy::isolation::is_too_wide;
 use pinfold_policy::{Aside, Event, JobId, Machine};
 use pinfold_topo::CpuSet;
 
-use crate::checks::Violation;
-use crate::daemon::{Happening, Host};
+use super::{Happening, Host};
+use crate::alone::set_name;
 use crate::mutant::Mutant;
+use crate::violation::Violation;
 
-/// How often the daemon looks whether there are cores for who waits.
+/// How often the daemon looks for cores for the jobs that wait.
 const KEEP_HOUSE_US: u64 = 5_000_000;
-/// How long it goes on with that when nothing disturbs it any more: until nobody waits for any other reason than that
-/// there are no cores.
+/// How long it goes on with that when nothing disturbs it any more: until lack of cores is the only reason for which a
+/// job waits.
 const KEEPS_HOUSE_US: u64 = 700_000_000;
-
-/// Jobs that are to have cores to themselves.
-#[derive(Debug)]
-pub(crate) struct Alone {
-    /// The cores on line, those of sets included, in order.
-    pub(crate) online: Vec<CpuSet>,
-    /// The PUs of each set, on the disk.
-    pub(crate) sets: BTreeMap<JobId, CpuSet>,
-    waiting: BTreeSet<JobId>,
-    /// Jobs that were refused, for nobody could ever have so many cores alone.
-    pub(crate) refused: u64,
-    /// Until when the daemon keeps house, in true time.
-    until_us: u64,
-}
-
-/// The name of a job's set.
-fn name(job: JobId) -> String {
-    format!("isolated-{job}")
-}
-
-impl Alone {
-    pub(crate) fn new(online: &[CpuSet]) -> Self {
-        Self {
-            online: online.to_vec(),
-            sets: BTreeMap::new(),
-            waiting: BTreeSet::new(),
-            refused: 0,
-            until_us: 0,
-        }
-    }
-
-    /// The cores of a job's set that are on line.
-    pub(crate) fn cores_of(&self, job: JobId) -> Vec<CpuSet> {
-        let Some(set) = self.sets.get(&job) else { return Vec::new() };
-        self.online.iter().filter(|core| !core.is_disjoint(set)).cloned().collect()
-    }
-
-    fn all(&self) -> CpuSet {
-        self.sets.values().fold(CpuSet::new(), |all, set| all.union(set))
-    }
-
-    /// Nobody waits any more.
-    fn is_idle(&self) -> bool {
-        self.sets.is_empty() && self.waiting.is_empty()
-    }
-}
 
 impl Host {
     /// The set that a job is to have for itself.
     pub(crate) fn own_set(&self, job: JobId) -> Option<String> {
-        self.options.isolated.contains(&job.0).then(|| name(job))
+        self.options.isolated.contains(&job.0).then(|| set_name(job))
     }
 
     /// These PUs and all that share a core with them.
@@ -91,7 +46,7 @@ impl Host {
         self.cores = self.alone.online.iter().filter(|core| core.is_disjoint(&taken)).cloned().collect();
     }
 
-    /// Tells the judgement of the sets of single jobs.
+    /// Tells the policy of the sets of single jobs.
     pub(crate) fn isolated_in(&self, machine: &mut Machine) {
         for &job in self.alone.sets.keys() {
             let cores = self.alone.cores_of(job);
@@ -101,7 +56,7 @@ impl Host {
             if self.mutant == Some(Mutant::ShareIsolated) {
                 machine.cores.extend(cores.iter().cloned());
             }
-            machine.asides.push(Aside { name: name(job), cores, topology: None, memory_bytes: 0 });
+            machine.asides.push(Aside { name: set_name(job), cores, topology: None, memory_bytes: 0 });
         }
     }
 
@@ -125,7 +80,7 @@ impl Host {
         Ok(refused)
     }
 
-    /// Makes sets for those who wait, as far as cores are found.
+    /// Makes sets for the jobs that wait, as far as cores are found.
     pub(crate) fn isolate_waiting(&mut self) -> Result<(), Violation> {
         if self.adopting || self.alone.is_idle() {
             return Ok(());
@@ -152,7 +107,7 @@ impl Host {
         self.all_isolated()
     }
 
-    /// The mistake of who takes cores without a look at who is on them.
+    /// The mistake of a daemon that takes cores without a look at the jobs on them.
     fn any_cores(&self) -> Option<(JobId, CpuSet)> {
         let job = *self.alone.waiting.first()?;
         let wanted = self.ledger.jobs.get(&job).map_or(1, |entry| entry.request.cores) as usize;
@@ -160,7 +115,7 @@ impl Host {
         Some((job, cores.iter().fold(CpuSet::new(), |all, core| all.union(core))))
     }
 
-    /// Who cannot start on its cores after all does not keep them from others.
+    /// A job that cannot start on its cores after all does not keep them from others.
     fn give_up_cores(&mut self) -> Result<(), Violation> {
         let Some(policy) = &self.policy else { return Ok(()) };
         let idle: Vec<JobId> =
@@ -176,7 +131,7 @@ impl Host {
         self.step(Event::Machine(self.machine()))
     }
 
-    /// Those who are over have no sets any more, and others may have their cores.
+    /// Jobs that are over lose their sets, and others may have the cores.
     pub(crate) fn end_isolation(&mut self) -> Result<(), Violation> {
         if self.adopting || self.alone.is_idle() || !self.is_up() {
             return Ok(());

@@ -1,0 +1,131 @@
+//! What belongs to a job beside its own row: samples, decisions, processes, files, NUMA nodes.
+
+use pinfold_proto::row::{DecisionRow, FileRow, NodeRow, ProcessRow, SampleRow};
+
+use super::fields::{Binder, whole};
+use super::{Place, Store, StoreError, compact, rows};
+
+impl Store {
+    /// Writes a sample.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn add_sample(&mut self, row: &SampleRow) -> Result<(), StoreError> {
+        self.write("add a sample", |store| {
+            let mut statement = store.connection.prepare_cached(&store.words.insert_sample)?;
+            rows::bind_sample(row, &mut Binder::new(&mut statement))?;
+            statement.raw_execute()
+        })?;
+        Ok(())
+    }
+
+    /// Writes a decision.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn add_decision(&mut self, row: &DecisionRow) -> Result<(), StoreError> {
+        self.write("add a decision", |store| {
+            let mut statement = store.connection.prepare_cached(&store.words.insert_decision)?;
+            rows::bind_decision(row, &mut Binder::new(&mut statement))?;
+            statement.raw_execute()
+        })?;
+        Ok(())
+    }
+
+    /// Writes a process, over the row of its job and number if there is one.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn put_process(&mut self, row: &ProcessRow) -> Result<(), StoreError> {
+        self.write("write a process", |store| {
+            let mut statement = store.connection.prepare_cached(&store.words.put_process)?;
+            rows::bind_process(row, &mut Binder::new(&mut statement))?;
+            statement.raw_execute()
+        })?;
+        Ok(())
+    }
+
+    /// Writes a file of a job, over the row of its path if there is one.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn put_file(&mut self, row: &FileRow) -> Result<(), StoreError> {
+        self.write("write a file's row", |store| {
+            let mut statement = store.connection.prepare_cached(&store.words.put_file)?;
+            rows::bind_file(row, &mut Binder::new(&mut statement))?;
+            statement.raw_execute()
+        })?;
+        Ok(())
+    }
+
+    /// Writes what a job held on a NUMA node, over the row of that node if there is one.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn put_node(&mut self, row: &NodeRow) -> Result<(), StoreError> {
+        self.write("write a node's row", |store| {
+            let mut statement = store.connection.prepare_cached(&store.words.put_node)?;
+            rows::bind_node(row, &mut Binder::new(&mut statement))?;
+            statement.raw_execute()
+        })?;
+        Ok(())
+    }
+
+    /// What a job held on each NUMA node, by node.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn nodes(&self, job: u64) -> Result<Vec<NodeRow>, StoreError> {
+        let sql = format!("SELECT {} FROM nodes WHERE job = ?1 ORDER BY node", rows::NODE.join(","));
+        self.read("read nodes", &sql, &[&whole(job)], rows::read_node)
+    }
+
+    /// The files of a job, by path.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn files(&self, job: u64) -> Result<Vec<FileRow>, StoreError> {
+        let sql = format!("SELECT {} FROM files WHERE job = ?1 ORDER BY path", rows::FILE.join(","));
+        self.read("read files", &sql, &[&whole(job)], rows::read_file)
+    }
+
+    /// The processes of a job, by number.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn processes(&self, job: u64) -> Result<Vec<ProcessRow>, StoreError> {
+        let sql = format!("SELECT {} FROM processes WHERE job = ?1 ORDER BY number", rows::PROCESS.join(","));
+        self.read("read processes", &sql, &[&whole(job)], rows::read_process_row)
+    }
+
+    /// The decisions about a job, oldest first.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn decisions(&self, job: u64) -> Result<Vec<DecisionRow>, StoreError> {
+        let sql = "SELECT job, time_us, action, reason FROM decisions WHERE job = ?1 ORDER BY number";
+        self.read("read decisions", sql, &[&whole(job)], rows::read_decision)
+    }
+
+    /// The samples of a job, oldest first.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn samples(&self, job: u64) -> Result<Vec<SampleRow>, StoreError> {
+        let run = || {
+            let mut samples = compact::packed(&self.connection, job)?;
+            samples.extend(compact::loose(&self.connection, job)?);
+            Ok(samples)
+        };
+        run().map_err(|source| self.sort("read samples", source))
+    }
+
+    /// The samples of a job that follow, oldest first: a few thousand at most, and of those in rows at most `most`. There
+    /// may be none though more follow; `None`: there are no more.
+    ///
+    /// # Errors
+    /// As SQLite refuses.
+    pub fn next_samples(&self, place: &mut Place, most: usize) -> Result<Option<Vec<SampleRow>>, StoreError> {
+        compact::following(&self.connection, place, most).map_err(|source| self.sort("read samples", source))
+    }
+}

@@ -1,0 +1,83 @@
+//! How processes come into a container: taken in by the daemon, or by themselves through its doors.
+
+use std::sync::Arc;
+
+use super::{Container, ContainerError, Doors, Entered, Share};
+use crate::identity::Process;
+
+impl Container {
+    /// Takes the process that has this number now, and whatever it will start, into the container. For one whose number
+    /// cannot be given away meanwhile, for the caller is its parent; else see [`Container::enter_process`].
+    pub fn enter(&self, pid: u32) -> Result<Entered, ContainerError> {
+        match Process::open(&self.shared.proc, pid)? {
+            Some(process) => self.enter_process(&process),
+            None => Ok(Entered::Gone),
+        }
+    }
+
+    /// Takes this very process and whatever it will start into the container. The kernel takes processes in by their
+    /// numbers: if this one ended meanwhile and its number was given away, whoever has it now is put back to where it
+    /// came from, and the answer is [`Entered::Gone`].
+    pub fn enter_process(&self, process: &Process) -> Result<Entered, ContainerError> {
+        self.make_tree(true)?;
+        let proc = &self.shared.proc;
+        let whence = self.whence(process)?;
+        if !process.is_alive(proc)? {
+            return Ok(Entered::Gone);
+        }
+        let entered = self.enter_all(process);
+        // Alive still, its number was its own all the time.
+        if process.is_alive(proc)? {
+            return entered;
+        }
+        self.turn_out(process, &whence)?;
+        Ok(Entered::Gone)
+    }
+
+    fn enter_all(&self, process: &Process) -> Result<Entered, ContainerError> {
+        if self.enter_groups(process)? == Entered::Gone {
+            return Ok(Entered::Gone);
+        }
+        if let Some(mut family) = self.family()
+            && !family.take_in(&self.shared.proc, process.pid(), process.start_ticks())?
+        {
+            return Ok(Entered::Gone);
+        }
+        self.enter_settings(process.pid())?;
+        Ok(Entered::Yes)
+    }
+
+    /// Takes processes that are in some of the job's groups only into all of them: a first-generation group that loses
+    /// its last PU loses its processes as well.
+    pub fn gather(&self) -> Result<(), ContainerError> {
+        self.complete_entries()
+    }
+
+    /// Files through which a process takes *itself* into the container: it writes `0` into each before it executes
+    /// its command. Empty where a host's means do not allow that; then [`Container::enter`] is the way.
+    ///
+    /// Taking another process in makes the kernel wait until no fork is under way anywhere, an RCU grace period:
+    /// 11 ms here when it has not been asked for some milliseconds. A process that moves itself by the `tasks` file
+    /// of the first generation waits for nothing (`cgroup_procs_write_start` in the kernel's `cgroup.c`): 70 us for
+    /// three hierarchies. The unified hierarchy has no such file, so whoever came through the doors is missing
+    /// there until [`Container::close_doors`]. The kernel checks the rights of whoever opened the files.
+    pub fn doors(&self) -> Result<Doors, ContainerError> {
+        if let Some(doors) = self.doors.get() {
+            return Ok(Arc::clone(doors));
+        }
+        let doors = self.open_doors()?;
+        Ok(Arc::clone(self.doors.get_or_init(|| doors.into())))
+    }
+
+    /// Takes those who came through the doors into the unified hierarchy as well; costs what entering costs.
+    pub fn close_doors(&self) -> Result<(), ContainerError> {
+        if self.is_missing_in_tree() {
+            self.make_tree(true)?;
+            self.complete_entries()?;
+            if self.share == Some(Share::Idle) {
+                self.set_io_idle(true)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,214 @@
+//! Processes that fork: which side one is on, what a child lets go of its parent's, and how it ends and is reaped.
+//!
+//! The caller of a fork must have one thread: the child goes on as ordinary code, which is only sound when no other
+//! thread can have held the allocator's lock. Absent here: what the child becomes.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+
+/// Which side of a fork this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The process that called, with the number of its new child.
+    Parent(u32),
+    /// The new child.
+    Child,
+}
+
+/// Forks this process, which must have one thread; the child goes on as ordinary code.
+pub(crate) fn fork() -> io::Result<Side> {
+    #[expect(unsafe_code, reason = "std cannot fork without also executing")]
+    // SAFETY: the caller is single-threaded (contract of the module), so the child may run ordinary code.
+    let pid = unsafe { libc::fork() };
+    match pid {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Side::Child),
+        _ => Ok(Side::Parent(pid.unsigned_abs())),
+    }
+}
+
+/// Forks this process, which must have one thread; the child leads a session of its own, away from the
+/// terminal, and goes on as ordinary code.
+///
+/// # Errors
+/// When the system has no process left.
+pub fn fork_away() -> io::Result<Side> {
+    let side = fork()?;
+    if side == Side::Child {
+        // Fails only for a process group leader, which a fresh child is not.
+        let _ = rustix::process::setsid();
+    }
+    Ok(side)
+}
+
+/// Whether this process has just one thread, as [`crate::spawn::Held::fork`] asks for.
+#[must_use]
+pub fn single_threaded() -> bool {
+    std::fs::read_dir("/proc/self/task").map(|threads| threads.count() == 1).unwrap_or(false)
+}
+
+/// Ends this process at once, without the exit handlers that it shares with its parent.
+pub(crate) fn leave(status: i32) -> ! {
+    #[expect(unsafe_code, reason = "the parent's exit handlers must not run in the child")]
+    // SAFETY: _exit takes any status and does not return.
+    unsafe {
+        libc::_exit(status)
+    }
+}
+
+/// Has the kernel kill this process when its parent ends.
+pub(crate) fn end_with_parent() {
+    #[expect(
+        unsafe_code,
+        reason = "rustix sets it for the calling thread only by the same call, behind a feature"
+    )]
+    // SAFETY: takes a number and touches no memory.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+    }
+}
+
+/// Keeps this process from leaving a core dump.
+pub(crate) fn leave_no_core() {
+    #[expect(unsafe_code, reason = "rustix sets it only by the same call, behind a feature")]
+    // SAFETY: takes a number and touches no memory.
+    unsafe {
+        libc::prctl(libc::PR_SET_DUMPABLE, 0);
+    }
+}
+
+/// Puts one descriptor in the place of another; says whether that worked.
+pub(crate) fn duplicate(from: RawFd, to: RawFd) -> bool {
+    #[expect(unsafe_code, reason = "rustix has dup2 only into descriptors it owns")]
+    // SAFETY: dup2 on numbers; a bad one gives an error. It runs in the child, where nobody else relies on
+    // what 0, 1 and 2 were before.
+    unsafe {
+        libc::dup2(from, to) == to
+    }
+}
+
+/// Closes the caller's own files but `keep`, in a forked child that has no use for them and must not hold their
+/// locks. Values that own them must not be used again.
+pub fn drop_files_but(keep: impl AsFd) {
+    drop_own_files(keep.as_fd().as_raw_fd());
+}
+
+/// Closes whatever would be closed by the exec anyway, but for `keep`: the child may wait for long, and must
+/// not keep the caller's connection or another child's release pipe open meanwhile.
+///
+/// Descriptors are handed out lowest first, so after a run of unused numbers there are no more worth the
+/// calls.
+pub(crate) fn drop_own_files(keep: RawFd) {
+    const UNUSED_MAX: u32 = 64;
+    let (mut fd, mut unused) = (3, 0);
+    while unused < UNUSED_MAX {
+        match close_on_exec(fd) {
+            None => unused += 1,
+            Some(true) if fd != keep => close(fd),
+            Some(_) => unused = 0,
+        }
+        fd += 1;
+    }
+}
+
+fn close_on_exec(fd: RawFd) -> Option<bool> {
+    #[expect(unsafe_code, reason = "rustix asks flags only of descriptors it owns or borrows")]
+    // SAFETY: F_GETFD reads the flags of any number, open or not, and changes nothing.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };
+    (flags >= 0).then_some(flags & libc::FD_CLOEXEC != 0)
+}
+
+fn close(fd: RawFd) {
+    #[expect(unsafe_code, reason = "the owner of this descriptor is the parent's copy of the program")]
+    // SAFETY: this runs in the child, which never drops the values that own the number.
+    unsafe {
+        libc::close(fd);
+    }
+}
+
+/// Undoes what the runtime and the keeper changed: SIGPIPE's default action, which Rust's start-up ignores,
+/// and the signals the keeper blocks to read them from a descriptor. What the user's shell chose to ignore
+/// (`nohup`) stays ignored.
+pub(crate) fn restore_signals() {
+    #[expect(unsafe_code, reason = "no safe binding for dispositions and masks")]
+    // SAFETY: plain calls on values that live on the stack; the child has one thread.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        let mut none = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+}
+
+/// Puts `/dev/null` in the place of standard input, output and error, as a detached process wants.
+///
+/// # Errors
+/// When `/dev/null` cannot be opened.
+pub fn null_streams() -> io::Result<()> {
+    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    Ok(())
+}
+
+/// How a child ended, and what the kernel counted for it and its descendants that were waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reaped {
+    /// Its process number.
+    pub pid: u32,
+    /// Its exit code, when it exited.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it, when one did.
+    pub signal: Option<i32>,
+    /// CPU time in user mode, in microseconds.
+    pub cpu_user_us: u64,
+    /// CPU time in the kernel, in microseconds.
+    pub cpu_system_us: u64,
+    /// The largest resident size any one of them reached, in bytes.
+    pub rss_peak_bytes: u64,
+    /// Bytes read from storage.
+    pub io_read_bytes: u64,
+    /// Bytes written to storage.
+    pub io_write_bytes: u64,
+    /// Page faults met from memory.
+    pub faults_minor: u64,
+    /// Page faults that waited for storage.
+    pub faults_major: u64,
+    /// Times they gave a processor up.
+    pub switches_voluntary: u64,
+    /// Times they were taken off one.
+    pub switches_forced: u64,
+}
+
+/// Reaps one child that has ended, if there is one.
+#[must_use]
+pub fn reap() -> Option<Reaped> {
+    let mut status = 0;
+    #[expect(unsafe_code, reason = "rustix has no wait4, and only that gives the figures of just this child")]
+    // SAFETY: both out-parameters are valid for writing; a zeroed rusage is a valid value.
+    let (pid, usage) = unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        (libc::wait4(-1, &raw mut status, libc::WNOHANG, &raw mut usage), usage)
+    };
+    if pid <= 0 {
+        return None;
+    }
+    let unsigned = |value: i64| u64::try_from(value).unwrap_or(0);
+    let microseconds = |time: libc::timeval| unsigned(time.tv_sec) * 1_000_000 + unsigned(time.tv_usec);
+    Some(Reaped {
+        pid: pid.unsigned_abs(),
+        exit_code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
+        signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
+        cpu_user_us: microseconds(usage.ru_utime),
+        cpu_system_us: microseconds(usage.ru_stime),
+        // getrusage(2): the largest resident size in KiB; block operations in units of 512 bytes.
+        rss_peak_bytes: unsigned(usage.ru_maxrss) * 1024,
+        io_read_bytes: unsigned(usage.ru_inblock) * 512,
+        io_write_bytes: unsigned(usage.ru_oublock) * 512,
+        faults_minor: unsigned(usage.ru_minflt),
+        faults_major: unsigned(usage.ru_majflt),
+        switches_voluntary: unsigned(usage.ru_nvcsw),
+        switches_forced: unsigned(usage.ru_nivcsw),
+    })
+}

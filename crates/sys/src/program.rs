@@ -1,0 +1,221 @@
+//! What a process becomes: a program with its arguments, environment and streams, in the kernel's own form; how its file
+//! is found, and how it is executed. Absent here: making the process ([`crate::spawn`]).
+
+use std::ffi::{CString, OsStr, OsString};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use crate::apart::Apart;
+use crate::fork::{leave, restore_signals};
+use crate::tasks::TaskPlan;
+
+/// What to start, in the kernel's own form; made once, used for one child.
+#[derive(Debug)]
+pub struct Program {
+    path: CString,
+    arguments: Vec<CString>,
+    environment: Environment,
+    /// Where its standard input, output and error go; `None`: as the caller's.
+    pub streams: [Option<OwnedFd>; 3],
+    /// Whether it leads a session of its own, apart from any terminal.
+    pub own_session: bool,
+    /// The tasks that it is started as; `None`: once, where it stands.
+    pub tasks: Option<TaskPlan>,
+    /// What it has apart from the host; needs [`crate::spawn::Held`].
+    pub apart: Apart,
+}
+
+impl Program {
+    /// The program at `path` with these arguments (the first is its own name) and this environment.
+    ///
+    /// # Errors
+    /// [`ResolveError::Nul`] when any of them holds a NUL byte.
+    pub fn new(
+        path: &Path,
+        arguments: impl IntoIterator<Item = OsString>,
+        environment: &Environment,
+    ) -> Result<Self, ResolveError> {
+        let c = |text: Vec<u8>| CString::new(text).map_err(|_| ResolveError::Nul);
+        Ok(Self {
+            path: c(path.as_os_str().as_bytes().to_vec())?,
+            arguments: arguments.into_iter().map(|a| c(a.into_vec())).collect::<Result<_, _>>()?,
+            environment: environment.clone(),
+            streams: [None, None, None],
+            own_session: false,
+            tasks: None,
+            apart: Apart::default(),
+        })
+    }
+
+    /// The same, started as these tasks.
+    #[must_use]
+    pub fn as_tasks(self, tasks: Option<TaskPlan>) -> Self {
+        Self { tasks, ..self }
+    }
+}
+
+/// An environment in the kernel's own form; cheap to share between programs.
+#[derive(Debug, Clone)]
+pub struct Environment(Rc<[CString]>);
+
+impl Environment {
+    /// These variables, each as `NAME=VALUE`. One that holds a NUL byte is left out.
+    #[must_use]
+    pub fn of(variables: impl IntoIterator<Item = String>) -> Self {
+        Self(variables.into_iter().filter_map(|text| CString::new(text).ok()).collect())
+    }
+
+    /// This process's environment without the variables in `without`.
+    #[must_use]
+    pub fn inherited(without: &[&str]) -> Self {
+        let kept = std::env::vars_os().filter(|(name, _)| !without.iter().any(|gone| name == gone));
+        let text = |(name, value): (OsString, OsString)| {
+            let mut text = name.into_vec();
+            text.push(b'=');
+            text.extend_from_slice(value.as_bytes());
+            // The kernel hands an environment over as C strings, so a NUL cannot be in it.
+            CString::new(text).ok()
+        };
+        Self(kept.filter_map(text).collect())
+    }
+
+    /// The same with this variable as well, as `NAME=VALUE`; left out if it holds a NUL byte.
+    #[must_use]
+    pub fn with(&self, variable: String) -> Self {
+        Self(self.0.iter().cloned().chain(CString::new(variable).ok()).collect())
+    }
+}
+
+/// Why a command cannot be started, told apart as shells do.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    /// No such command (shells exit with 127).
+    #[error("{}: command not found", .0.display())]
+    NotFound(PathBuf),
+    /// It is there but may not or cannot be executed (shells exit with 126).
+    #[error("{}: {why}", .path.display())]
+    NotExecutable {
+        /// The file.
+        path: PathBuf,
+        /// What stands in the way.
+        why: &'static str,
+    },
+    /// An argument or variable holds a NUL byte, which no program can be given.
+    #[error("an argument holds a NUL byte")]
+    Nul,
+    /// A file that its output was to go to cannot be had; why, in words.
+    #[error("{0}")]
+    Output(String),
+}
+
+/// Finds `command` as a shell would: with a slash it is a path, otherwise it is looked up in `search`
+/// (the value of `PATH`).
+///
+/// # Errors
+/// When there is no such file, or it is a directory or not executable.
+pub fn resolve(command: &OsStr, search: Option<&OsStr>) -> Result<PathBuf, ResolveError> {
+    if command.is_empty() {
+        return Err(ResolveError::NotFound(PathBuf::from("''")));
+    }
+    if command.as_bytes().contains(&b'/') {
+        return executable(PathBuf::from(command));
+    }
+    let mut refused = None;
+    for directory in search.map(std::env::split_paths).into_iter().flatten() {
+        // An empty entry of PATH means the current directory (POSIX).
+        let directory = if directory.as_os_str().is_empty() { PathBuf::from(".") } else { directory };
+        match executable(directory.join(command)) {
+            Ok(path) => return Ok(path),
+            Err(error @ ResolveError::NotExecutable { .. }) => refused = refused.or(Some(error)),
+            Err(_) => {}
+        }
+    }
+    Err(refused.unwrap_or_else(|| ResolveError::NotFound(PathBuf::from(command))))
+}
+
+fn executable(path: PathBuf) -> Result<PathBuf, ResolveError> {
+    use rustix::fs::{Access, AtFlags, CWD, accessat};
+    let refuse = |path, why| Err(ResolveError::NotExecutable { path, why });
+    match std::fs::metadata(&path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => refuse(path, "permission denied"),
+        Err(_) => Err(ResolveError::NotFound(path)),
+        Ok(found) if found.is_dir() => refuse(path, "is a directory"),
+        Ok(_) if accessat(CWD, &path, Access::EXEC_OK, AtFlags::EACCESS).is_err() => {
+            refuse(path, "permission denied")
+        }
+        Ok(_) => Ok(path),
+    }
+}
+
+/// What wraps a command, among the variables that it is released with: one without a name, which no variable can be.
+#[must_use]
+pub fn wrapper(program: String) -> (String, String) {
+    (String::new(), program)
+}
+
+/// Executes the program with these variables over its environment, and with the signals as they were before the
+/// keeper; never returns.
+pub(crate) fn become_program_now(program: &Program, variables: &[CString]) -> ! {
+    restore_signals();
+    let error = execute(program, variables);
+    let path = command_line(program, variables).0;
+    let text = format!("pinfold: {}: {error}\n", path.to_string_lossy());
+    let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
+    leave(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
+}
+
+/// The file to execute and its arguments, the first of which is its own name: the program, or the outermost of what it is
+/// wrapped in, which finds the command to execute in its arguments.
+pub(crate) fn command_line(program: &Program, variables: &[CString]) -> (CString, Vec<CString>) {
+    let around = variables.iter().filter_map(|variable| variable.to_bytes().strip_prefix(b"="));
+    let mut around: Vec<CString> =
+        around.map(|path| CString::new(path).expect("a part of a text without NUL")).collect();
+    if around.is_empty() {
+        return (program.path.clone(), program.arguments.clone());
+    }
+    let outermost = around[0].clone();
+    around.push(program.path.clone());
+    around.extend(program.arguments.iter().skip(1).cloned());
+    (outermost, around)
+}
+
+/// Executes the program; comes back only with the error. A script without an interpreter line is handed to
+/// the shell, as `execvp` and shells do (POSIX, `execvp`, ENOEXEC).
+pub(crate) fn execute(program: &Program, variables: &[CString]) -> io::Error {
+    let environment = environment(program, variables);
+    let (path, arguments) = command_line(program, variables);
+    let error = exec(&path, &pointers(&arguments), &environment);
+    if error.raw_os_error() != Some(libc::ENOEXEC) {
+        return error;
+    }
+    let shell = c"/bin/sh".to_owned();
+    let arguments = [&shell, &path].into_iter().chain(arguments.iter().skip(1));
+    exec(&shell, &pointers(arguments), &environment)
+}
+
+/// The program's environment with these variables over it, for the kernel.
+pub(crate) fn environment(program: &Program, variables: &[CString]) -> Vec<*const libc::c_char> {
+    fn name(text: &CString) -> Option<&[u8]> {
+        text.to_bytes().split(|&byte| byte == b'=').next()
+    }
+    let is_set = |old: &CString| variables.iter().any(|new| name(new) == name(old));
+    let named = variables.iter().filter(|new| !new.to_bytes().starts_with(b"="));
+    pointers(program.environment.0.iter().filter(|old| !is_set(old)).chain(named))
+}
+
+/// The texts as the kernel takes them: pointers, the last of which is null.
+pub(crate) fn pointers<'a>(texts: impl IntoIterator<Item = &'a CString>) -> Vec<*const libc::c_char> {
+    texts.into_iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+fn exec(path: &CString, arguments: &[*const libc::c_char], environment: &[*const libc::c_char]) -> io::Error {
+    #[expect(unsafe_code, reason = "no safe binding for exec with a given environment")]
+    // SAFETY: both arrays end with a null pointer and point into strings that outlive the call.
+    unsafe {
+        libc::execve(path.as_ptr(), arguments.as_ptr(), environment.as_ptr());
+    }
+    io::Error::last_os_error()
+}
