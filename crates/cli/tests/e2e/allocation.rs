@@ -49,7 +49,7 @@ fn no_more_pus_than_its_manager_gave(kind: Kind) {
     }
     let done = in_slurm(&host, &last, "--cores 2 true");
     assert_eq!(done.code, Some(5), "{done:?}");
-    assert!(done.err.contains("whoever asks may use") && done.err.contains("Slurm 12"), "{done:?}");
+    assert!(done.err.contains("the client may use") && done.err.contains("Slurm 12"), "{done:?}");
     // What is bound by hand is not: that is for whoever binds.
     let done = host.shell(&format!("exec taskset -c {last} pinfold run --cores 2 -- true"));
     assert_eq!(done.code, Some(0), "{done:?}");

@@ -224,7 +224,7 @@ fn beyond(ctx: &Ctx, sets: &Sets, spec: &JobSpec) -> Option<String> {
     let inside = cores.iter().filter(|core| !core.is_disjoint(&most)).count();
     if usable.is_empty() {
         return Some(format!(
-            "whoever asks may use PUs {most} ({whose}), and this daemon has none of them: with PINFOLD_SOCKET set to \
+            "the client may use PUs {most} ({whose}), and this daemon has none of them: with PINFOLD_SOCKET set to \
              a path of its own, a daemon is started within those"
         ));
     }

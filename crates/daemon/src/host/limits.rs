@@ -148,7 +148,7 @@ pub(crate) fn can_carry_over(ctx: &Ctx, bounds: &Bounds) -> Result<(), Refusal> 
         Some(GroupBound { what, most, group }) => {
             let group = group.display();
             let text = format!(
-                "the control group {group} bounds whoever asks ({what}: {most}), and jobs of this daemon cannot be \
+                "the control group {group} bounds the client ({what}: {most}), and jobs of this daemon cannot be \
                  kept to that"
             );
             Err((ErrorCode::Refused, text))

@@ -139,7 +139,7 @@ const ENDPOINTS: [Endpoint; 11] = [
         "post",
         "/api/v1/login",
         Whose::Viewer,
-        "A link that signs whoever asks in on the page, once, within ten minutes.",
+        "A link that signs its user in on the page, once, within ten minutes.",
     ),
     endpoint(Call::Metrics, "get", "/metrics", Whose::Reader, "The hub's own figures as OpenMetrics text."),
     endpoint(Call::Description, "get", "/api/openapi.json", Whose::Everybody, "This description."),
@@ -225,7 +225,7 @@ fn operation(one: &Endpoint) -> Value {
     }
     if !one.parameters.is_empty() {
         responses.insert("400".to_owned(), text("The question makes no sense."));
-        responses.insert("404".to_owned(), text("It is not here, or not for whoever asks."));
+        responses.insert("404".to_owned(), text("It is not here, or not visible to this user."));
     }
     if !one.sent.is_empty() {
         responses.insert("413".to_owned(), text("It is too long."));

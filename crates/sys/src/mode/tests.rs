@@ -169,7 +169,7 @@ fn without_the_pids_controller_processes_are_not_counted() {
     assert!(plan.ability(AbilityName::Processes).how.starts_with("nothing here"));
     // Where the first generation counts them in a hierarchy that is not used, nobody leaves that.
     let plan = decide(&hybrid(), Some(Mode::V2)).unwrap();
-    assert!(plan.ability(AbilityName::Processes).how.contains("whoever asked"));
+    assert!(plan.ability(AbilityName::Processes).how.contains("its client"));
     assert_eq!(plan.via(AbilityName::Quota), Via::Processes);
 }
 
