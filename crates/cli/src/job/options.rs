@@ -71,7 +71,8 @@ pub(crate) struct JobOptions {
     #[arg(help_heading = "Cores", long, env = "PINFOLD_ISOLATED", hide_env_values = true, value_parser = Switch,
           conflicts_with_all = ["primary", "backfill", "exclusive", "in"])]
     pub isolated: bool,
-    /// Memory it is expected to need: it starts when that is free; what jobs like it needed counts more
+    /// Memory it is expected to need: it starts when that is free. Once five runs of its class have ended, what these needed
+    /// counts
     #[arg(help_heading = "Memory and disk", long, env = "PINFOLD_MEM", hide_env_values = true, value_name = "SIZE", value_parser = parse_size,
           allow_negative_numbers = true)]
     pub mem: Option<u64>,

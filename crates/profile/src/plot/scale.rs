@@ -130,6 +130,8 @@ pub(super) fn axis_ticks(chart: &Chart, span: Span, count: usize) -> (Vec<(f64, 
     }
     match chart.clock_s {
         None => time_ticks(span, count),
+        // Nothing is known of any time.
+        Some(_) if chart.is_empty() => (Vec::new(), "UTC"),
         // Times of day are longer than numbers.
         Some(zero_s) => (clock_ticks(zero_s, span, (count * 3 / 4).max(2)), "UTC"),
     }
