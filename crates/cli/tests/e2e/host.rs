@@ -461,3 +461,17 @@ pub(crate) fn status_field(pid: u32, field: &str) -> Option<String> {
         .filter_map(|line| line.strip_prefix(field)?.strip_prefix(':').map(|rest| rest.trim().to_owned()))
         .next()
 }
+
+/// All that a command says, which ends with this status.
+#[track_caller]
+pub(crate) fn said(host: &Host, args: &[&str], code: i32) -> String {
+    let done = host.pinfold(args);
+    assert_eq!(done.code, Some(code), "{args:?}: {done:?}");
+    done.out + &done.err
+}
+
+/// Fails unless a text contains this.
+#[track_caller]
+pub(crate) fn has(text: &str, what: &str) {
+    assert!(text.contains(what), "`{what}` in {text}");
+}

@@ -5,7 +5,7 @@ use std::fs;
 use pinfold_proto::JobState;
 use pinfold_proto::view::JobView;
 
-use crate::host::Host;
+use crate::host::{Host, has, said};
 use crate::kind::{Kind, each_kind};
 
 each_kind!(gpus_are_handed_out_by_number, lines_of_a_batch_take_turns);
@@ -13,18 +13,6 @@ each_kind!(gpus_are_handed_out_by_number, lines_of_a_batch_take_turns);
 /// Tells which GPUs it has, and waits for a file.
 const SCRIPT: &str = "echo $CUDA_VISIBLE_DEVICES $CUDA_DEVICE_ORDER >has-$PINFOLD_JOB_ID; \
                       until [ -e go-$PINFOLD_JOB_ID ]; do sleep 0.05; done";
-
-#[track_caller]
-fn said(host: &Host, args: &[&str], code: i32) -> String {
-    let done = host.pinfold(args);
-    assert_eq!(done.code, Some(code), "{args:?}: {done:?}");
-    done.out + &done.err
-}
-
-#[track_caller]
-fn has(text: &str, what: &str) {
-    assert!(text.contains(what), "`{what}` in {text}");
-}
 
 /// A host with two GPUs, as NVIDIA's driver shows them, and a licence for two.
 fn host(kind: Kind) -> Host {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use pinfold_proto::{End, JobState};
 
-use crate::host::Host;
+use crate::host::{Host, has, said};
 use crate::kind::{Kind, each_kind};
 
 each_kind!(
@@ -25,18 +25,6 @@ const ONE_SLOT: &[&str] = &["slots.factor=1", "host.cpus=0"];
 
 /// Runs until the test says so.
 const WAIT: &str = "while [ ! -e go ]; do sleep 0.05; done";
-
-#[track_caller]
-fn said(host: &Host, args: &[&str], code: i32) -> String {
-    let done = host.pinfold(args);
-    assert_eq!(done.code, Some(code), "{args:?}: {done:?}");
-    done.out + &done.err
-}
-
-#[track_caller]
-fn has(text: &str, what: &str) {
-    assert!(text.contains(what), "`{what}` in {text}");
-}
 
 fn ended_at_its_timeout(kind: Kind) {
     let host = Host::new(kind);

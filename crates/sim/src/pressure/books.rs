@@ -239,7 +239,7 @@ impl Books {
         running.min_by_key(|(job, entry)| (entry.started, **job)).map(|(&job, _)| job)
     }
 
-    /// The youngest that runs, does not go first, and is not known to get on without a part of what it holds.
+    /// The youngest that runs, does not go first, and has no part that it is known not to refault.
     pub(crate) fn youngest_that_needs_all(&self) -> Option<JobId> {
         let all = |job: &JobId, entry: &Entry| {
             entry.started.is_some() && !entry.frozen && entry.cold == 0 && Some(*job) != self.token

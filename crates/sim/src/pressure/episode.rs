@@ -313,7 +313,7 @@ fn check(host: &mut Host) -> Result<(), Violation> {
         }
         let since = *host.astray.entry(info.job).or_insert(now_us);
         if now_us - since > ASTRAY_US {
-            let rule = if still { "who is to stand still does" } else { "nobody is left frozen" };
+            let rule = if still { "a job that is to be suspended is" } else { "nobody is left frozen" };
             return Err(Violation::new(rule, format!("job {} since {since} us: {body:?}", info.job)));
         }
     }

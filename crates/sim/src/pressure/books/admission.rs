@@ -16,7 +16,7 @@ impl Books {
         learned.map(|claim| claim.at_least(floor.unwrap_or(0))).or(asked)
     }
 
-    /// The same, but for what it may get on without.
+    /// The same, less what it may not refault.
     fn claim(&self, entry: &Entry) -> Option<Claim> {
         let claim = self.claim_on_all(entry)?;
         let part = entry.request.kind.and_then(|kind| self.parts.get(&kind)).copied().unwrap_or(1000);
@@ -63,7 +63,7 @@ impl Books {
         // Who had borrowed what is the newcomer's project's own keeps nobody of it from starting.
         let frozen = live().find(|(_, first)| waits(first) && !self.gave_back(first, entry, wanted, now));
         if let Some((first, _)) = frozen.filter(|_| wanted == 0) {
-            return Some(format!("job {job} is unknown and job {first} stands still"));
+            return Some(format!("job {job} is unknown and job {first} is suspended"));
         }
         if wanted == 0 { None } else { self.against_succession(job, self.comes_to_hold(entry), now, usable) }
     }
@@ -77,7 +77,7 @@ impl Books {
         let held: u64 = live().map(|(_, entry)| entry.held.0).sum();
         if entry.request.no_suspend || self.claim(entry).is_none() {
             return Some(format!(
-                "job {job} starts early, and may not stand still, or nothing is known of it"
+                "job {job} is overcommitted, and may not be suspended, or nothing is known of it"
             ));
         }
         if held + wanted + self.kept_beside(entry) > usable || self.comes_to_hold(entry) > self.swap_free {
@@ -89,7 +89,7 @@ impl Books {
             stands && !entry.by_user && !entry.for_slots && !entry.ends
         };
         if let Some((first, _)) = live().find(|(_, entry)| waits(entry)) {
-            return Some(format!("job {job} starts early and job {first} stands still"));
+            return Some(format!("job {job} is overcommitted and job {first} is suspended"));
         }
         self.against_succession(job, self.comes_to_hold(entry), now, usable)
     }
@@ -110,7 +110,7 @@ impl Books {
         let holds =
             |id: JobId, entry: &Entry| entry.held.0 + entry.held.1 + if id == job { wanted } else { 0 };
         for (place, &(id, entry)) in order.iter().enumerate() {
-            // Who stands still for another cause may hold the token before or after this one: it counts for the first
+            // A job that is suspended for another cause may hold the token before or after this one: it counts for the first
             // only.
             let counts = |other: &&(JobId, &Entry)| place == 0 || !out(other.1);
             let behind = order[place + 1..].iter().filter(counts);

@@ -45,7 +45,7 @@ impl Books {
                 if let (Some(found), Reason::Memory(MemoryReason::Short { .. })) =
                     (self.too_soon(*job, now), reason)
                 {
-                    return Err(Violation::new("nobody stands still whom a bound holds", found));
+                    return Err(Violation::new("no job is suspended that a bound holds", found));
                 }
                 // One that got the token while it stood still does so until it has its slots, and a failed try is made again.
                 let stands = entry.frozen && matches!(reason, Reason::Retry { .. });
@@ -64,7 +64,9 @@ impl Books {
                 let probed =
                     matches!(reason, Reason::Memory(MemoryReason::Probed { .. })) && *bytes <= PROBE_BYTES;
                 if !entry.frozen && (entry.request.no_suspend || (entry.cold == 0 && !probed)) {
-                    return wrong("only who stands still, or gets on without, is paged out");
+                    return wrong(
+                        "only what a suspended job holds, or a running one does not refault, is paged out",
+                    );
                 }
                 self.paged_out(*bytes, now)?;
             }
@@ -178,7 +180,7 @@ impl Books {
     /// could have become short by since. Only told where no job's need is known, so that growth is all that counts.
     fn too_soon(&self, job: JobId, now: Instant) -> Option<String> {
         let entry = self.jobs.get(&job)?;
-        // Who stands still instead is let go in the same step.
+        // A job that is suspended instead is unthrottled in the same step.
         let slowed = entry.slowed.filter(|slowed| slowed.let_go.is_none_or(|at| at == now))?;
         let lately = |at: Option<Instant>| at.is_some_and(|at| now.since(at) <= GREW_WITHIN);
         let holds = entry.held.0 <= slowed.bound.saturating_add(WORTH_BYTES) && self.swap_free >= WORTH_BYTES;
@@ -186,7 +188,7 @@ impl Books {
         let known = |entry: &Entry| entry.request.memory.is_some() || entry.request.kind.is_some();
         let came = |entry: &Entry| entry.started.max(entry.thawed).is_some_and(|at| at >= slowed.since);
         let grew = others().any(|(_, entry)| known(entry) || lately(entry.rose) || came(entry));
-        // What stands still and swap does not take, too, is memory that is gone.
+        // What suspended jobs hold and swap does not take, too, is memory that is gone.
         let standing: u64 = others().filter(|(_, entry)| entry.frozen).map(|(_, entry)| entry.held.0).sum();
         let other_cause = known(entry) || grew || lately(self.stalled) || slowed.least < slowed.usable;
         if !holds || other_cause || standing > self.swap_free || now.since(slowed.since) >= SLOW_FOR {
