@@ -56,20 +56,7 @@ impl Books {
                 self.change(*job, |entry| entry.stands_still(reason, asked, now));
             }
             Action::Thaw => self.thawed(*job, now),
-            Action::PageOut { bytes } => {
-                if self.token == Some(*job) {
-                    // Unless the token passes to another in this step, which is told at its end.
-                    self.holder_paged = Some(*job);
-                }
-                let probed =
-                    matches!(reason, Reason::Memory(MemoryReason::Probed { .. })) && *bytes <= PROBE_BYTES;
-                if !entry.frozen && (entry.request.no_suspend || (entry.cold == 0 && !probed)) {
-                    return wrong(
-                        "only what a suspended job holds, or a running one does not refault, is paged out",
-                    );
-                }
-                self.paged_out(*bytes, now)?;
-            }
+            Action::PageOut { bytes } => self.may_page_out(decision, *bytes, now)?,
             Action::Slow { allowance: Some(_) } => {
                 if self.token == Some(*job) || entry.frozen {
                     return wrong("only who runs and does not go first is slowed");
@@ -89,6 +76,22 @@ impl Books {
             Action::Bind { .. } | Action::Weigh { .. } | Action::Signal { .. } => {}
         }
         Ok(())
+    }
+
+    /// Checks that the pages of a job may be moved out, and counts them.
+    fn may_page_out(&mut self, decision: &Decision, bytes: u64, now: Instant) -> Result<(), Violation> {
+        let Decision { job, action, reason } = decision;
+        let Some(entry) = self.jobs.get(job) else { return Ok(()) };
+        if self.token == Some(*job) {
+            // Unless the token passes to another in this step, which is told at its end.
+            self.holder_paged = Some(*job);
+        }
+        let probed = matches!(reason, Reason::Memory(MemoryReason::Probed { .. })) && bytes <= PROBE_BYTES;
+        if !entry.frozen && (entry.request.no_suspend || (entry.cold == 0 && !probed)) {
+            let rule = "only what a suspended job holds, or a running one does not refault, is paged out";
+            return Err(Violation::new(rule, format!("job {job}: {action:?}, {reason}")));
+        }
+        self.paged_out(bytes, now)
     }
 
     fn slowed(&mut self, decision: &Decision, now: Instant) {
