@@ -45,6 +45,9 @@ const PASSED_ON: &[i32] = &[SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, 
 /// How long the end of a job may take to be on disk before the rest is left to a process in the background.
 const RECORDED_WITHIN: Duration = Duration::from_millis(500);
 
+/// The same for a job with a limit of its own: the exit status depends on what ended it, which the daemon knows.
+const LIMIT_TOLD_WITHIN: Duration = Duration::from_secs(30);
+
 /// How long that process tries before it gives the status up.
 const DELIVER_WITHIN: Duration = Duration::from_secs(600);
 
@@ -122,7 +125,8 @@ pub(crate) fn in_foreground(
         keeper.submit(TICKET, plan.spec);
     }
     let reaped = until_ended(&mut keeper, job::may_be_ended(&args.options), beside)?;
-    Ok(ProcessExit::from(match until_recorded(&mut keeper) {
+    let limited = args.options.timeout.is_some() || args.options.cpu_limit.is_some();
+    Ok(ProcessExit::from(match until_recorded(&mut keeper, limited) {
         Some(end) if end.is_limit() => TIMED_OUT,
         _ => status(&reaped),
     }))
@@ -215,22 +219,26 @@ fn withdrawn(keeper: &mut Keeper, signal: i32) -> Reaped {
     }
 }
 
-/// Waits a moment for the daemon to have the job's end on disk, and gives what it says of that. If it is away, a process in the background
-/// hands the end over when it is back, and the shell gets its status without delay.
-fn until_recorded(keeper: &mut Keeper) -> Option<End> {
-    let end = wait_recorded(keeper, RECORDED_WITHIN);
+/// Waits a moment for the daemon to have the job's end on disk, and gives what it says of that. If it is away, a
+/// process in the background hands the end over when it is back, and the shell gets its status without delay. A job
+/// with a limit of its own is waited for longer, as long as the daemon is there.
+fn until_recorded(keeper: &mut Keeper, limited: bool) -> Option<End> {
+    let mut end = wait_recorded(keeper, RECORDED_WITHIN, |_| true);
+    if limited && end.is_none() {
+        end = wait_recorded(keeper, LIMIT_TOLD_WITHIN, |keeper| keeper.alone_for().is_none());
+    }
     if keeper.pending() > 0 && matches!(spawn::fork_away(), Ok(Side::Child)) {
         let _ = spawn::null_streams();
-        wait_recorded(keeper, DELIVER_WITHIN);
+        wait_recorded(keeper, DELIVER_WITHIN, |_| true);
     }
     end
 }
 
-/// What ended the job, where the daemon says so.
-fn wait_recorded(keeper: &mut Keeper, limit: Duration) -> Option<End> {
+/// What ended the job, where the daemon says so within that time, and as long as it is worth the wait.
+fn wait_recorded(keeper: &mut Keeper, limit: Duration, worth: impl Fn(&Keeper) -> bool) -> Option<End> {
     let deadline = Instant::now() + limit;
     let mut found = None;
-    while keeper.pending() > 0 {
+    while keeper.pending() > 0 && worth(keeper) {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             break;

@@ -74,10 +74,10 @@ fn what_runs_becomes_a_job(kind: Kind) {
     }
     let why = host.pinfold(["why", &job.to_string()]);
     assert!(why.out.contains(&format!("process {}", running.pid())), "{why:?}");
-    assert_eq!(host.pinfold(["suspend", &job.to_string()]).code, Some(0));
+    host.succeeds(["suspend", &job.to_string()]);
     host.until(job, JobState::Frozen);
     eventually("it stands still", || if is_stopped(&host, child) { Ok(()) } else { Err("it runs") });
-    assert_eq!(host.pinfold(["resume", &job.to_string()]).code, Some(0));
+    host.succeeds(["resume", &job.to_string()]);
     host.until(job, JobState::Running);
     host.make("go");
     assert_eq!(running.wait().code, Some(3), "its parent is told");
@@ -148,7 +148,7 @@ fn what_may_not_be_adopted(kind: Kind) {
     refused(child, 5, &format!("is part of job {job} already"));
     let whole = adopt(&host, running.pid(), &[]);
     assert!(whole.code == Some(5) && whole.err.contains(&format!("part of job {job}")), "{whole:?}");
-    assert_eq!(host.pinfold(["release", &job.to_string()]).code, Some(0));
+    host.succeeds(["release", &job.to_string()]);
     host.until(job, JobState::Running);
     refused(child, 5, &format!("is part of job {job} already"));
     host.make("go");
@@ -192,7 +192,7 @@ fn what_only_a_start_can_give(kind: Kind) {
     );
     host.until(job, JobState::Running);
     // It does not heed that at once, as it sleeps in between.
-    assert_eq!(host.pinfold(["cancel", &job.to_string()]).code, Some(0));
+    host.succeeds(["cancel", &job.to_string()]);
     assert_eq!(running.wait().code, None, "a signal ended it");
     host.until(job, JobState::Exited);
 }
@@ -206,7 +206,7 @@ fn it_outlives_the_daemon(kind: Kind) {
     let job = adopted(&adopt(&host, running.pid(), &[]));
     let held = adopted(&adopt(&host, waiting.pid(), &["--hold"]));
     host.until(job, JobState::Running);
-    assert_eq!(host.pinfold(["suspend", &job.to_string()]).code, Some(0));
+    host.succeeds(["suspend", &job.to_string()]);
     host.until(job, JobState::Frozen);
     eventually("it stands still", || if is_stopped(&host, child) { Ok(()) } else { Err("it runs") });
     host.crash();
@@ -216,11 +216,11 @@ fn it_outlives_the_daemon(kind: Kind) {
     eventually("the guard lets it go", free);
     host.start_daemon();
     let view = host.until(job, JobState::Frozen);
-    assert_eq!(host.pinfold(["resume", &job.to_string()]).code, Some(0));
+    host.succeeds(["resume", &job.to_string()]);
     host.until(job, JobState::Running);
     assert!(view.pids.contains(&child) && view.pids.contains(&running.pid()), "{view:?}");
     assert_eq!(host.job(held).state, JobState::Held);
-    assert_eq!(host.pinfold(["release", &held.to_string()]).code, Some(0));
+    host.succeeds(["release", &held.to_string()]);
     host.until(held, JobState::Running);
     host.make("go");
     assert_eq!((running.wait().code, waiting.wait().code), (Some(3), Some(4)));
@@ -232,7 +232,7 @@ fn it_outlives_the_daemon(kind: Kind) {
     host.until(job, JobState::Running);
     host.crash();
     host.make("later");
-    assert_eq!(third.wait().code, Some(6));
+    third.wait().ended_with(6);
     host.start_daemon();
     let view = host.until(job, JobState::Exited);
     assert_eq!((view.exit_code, view.signal), (None, None), "{view:?}");
@@ -272,7 +272,7 @@ fn all_of_a_control_group(kind: Kind) {
         assert!(!left.lines().any(|pid| pid == child.to_string()), "it has left: {left}");
     }
     host.make("go");
-    assert_eq!(running.wait().code, Some(3));
+    running.wait().ended_with(3);
     host.until(job, JobState::Exited);
     let empty = host.pinfold(["adopt", "--cgroup", &directory]);
     assert!(empty.code == Some(1) && empty.err.contains("no process"), "{empty:?}");

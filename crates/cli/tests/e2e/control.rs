@@ -85,7 +85,7 @@ fn suspended_in_the_foreground(kind: Kind) {
     host.make("go");
     assert!(within(Duration::from_millis(300), || (!running.runs()).then_some(())).is_none(), "it is frozen");
     control(&host, &["resume", "1"], 0);
-    assert_eq!(running.wait().code, Some(6));
+    running.wait().ended_with(6);
 }
 
 fn cancelled(kind: Kind) {
@@ -160,7 +160,7 @@ fn held_and_released(kind: Kind) {
     let job = host.submit(&["--hold"], "exit 4");
     assert_eq!(host.job(job).state, JobState::Held);
     // One that is held is in nobody's way.
-    assert_eq!(host.pinfold(["run", "true"]).code, Some(0));
+    host.succeeds(["run", "true"]);
     assert_eq!(host.job(job).state, JobState::Held);
     control(&host, &["release", "1"], 0);
     assert_eq!(host.until(job, JobState::Exited).exit_code, Some(4));
@@ -287,7 +287,7 @@ fn jobs_get_cores_of_their_own(kind: Kind) {
 
 fn jobs_that_are_not_there(kind: Kind) {
     let host = Host::new(kind);
-    assert_eq!(host.pinfold(["run", "true"]).code, Some(0));
+    host.succeeds(["run", "true"]);
     for verb in ["suspend", "resume", "hold", "release", "cancel"] {
         assert!(control(&host, &[verb, "999"], 1).contains("no job 999"), "{verb}");
         assert!(control(&host, &[verb, "1"], 1).contains("over"), "{verb}");

@@ -82,7 +82,7 @@ fn a_socket_that_a_dead_daemon_left(kind: Kind) {
     let done = host.pinfold(["--no-autostart", "status"]);
     assert_eq!(done.code, Some(4), "{done:?}");
     host.start_daemon();
-    assert_eq!(host.pinfold(["run", "true"]).code, Some(0));
+    host.succeeds(["run", "true"]);
     let mode = std::fs::metadata(host.socket()).expect("the socket").permissions().mode();
     assert_eq!(mode & 0o777, 0o666, "all users may ask");
     let mode = std::fs::metadata(host.state()).expect("the state").mode();
@@ -192,8 +192,8 @@ fn a_users_configuration_lasts(kind: Kind) {
     // Comments of the user's stay.
     let text = std::fs::read_to_string(&file).expect("it was saved");
     std::fs::write(&file, format!("# mine\n{text}")).expect("it is there");
-    assert_eq!(host.pinfold(["config", "set", "priority.default=8"]).code, Some(0));
-    assert_eq!(host.pinfold(["config", "save"]).code, Some(0));
+    host.succeeds(["config", "set", "priority.default=8"]);
+    host.succeeds(["config", "save"]);
     let text = std::fs::read_to_string(&file).expect("it was saved");
     assert!(text.starts_with("# mine") && text.contains("default = 8"), "{text}");
     end_daemons(&host);
@@ -244,7 +244,7 @@ fn a_running_batch_outlives_its_private_daemon(kind: Kind) {
 
 fn a_store_that_is_damaged(kind: Kind) {
     let mut host = Host::new(kind);
-    assert_eq!(host.pinfold(["run", "true"]).code, Some(0));
+    host.succeeds(["run", "true"]);
     let store = || {
         let files =
             std::fs::read_dir(host.state()).expect("the state directory").flatten().map(|entry| entry.path());
@@ -288,11 +288,11 @@ fn a_store_that_is_damaged(kind: Kind) {
 fn nothing_is_left_in_the_kernel(kind: Kind) {
     let mut host = Host::with(kind, &["slots.factor=2"]);
     std::fs::write(host.work("lines"), "true\n".repeat(20)).expect("a file");
-    assert_eq!(host.pinfold(["batch", "--json", "lines"]).code, Some(0));
+    host.succeeds(["batch", "--json", "lines"]);
     let job = host.submit(&[], "sleep 1000 & exec sleep 1000");
     host.until(job, JobState::Running);
     assert_eq!(host.job_groups().is_empty(), kind != Kind::Groups);
-    assert_eq!(host.pinfold(["cancel", "-s", "KILL", &job.to_string()]).code, Some(0));
+    host.succeeds(["cancel", "-s", "KILL", &job.to_string()]);
     host.until(job, JobState::Exited);
     // A few empty groups may wait for the next jobs, none in the unified hierarchy, where they would say nothing.
     let holds_any = |group: &std::path::PathBuf| {
@@ -312,7 +312,7 @@ fn nothing_is_left_in_the_kernel(kind: Kind) {
 /// Another program clears away empty groups, the daemon's own among them: it does not spin.
 fn a_group_that_another_program_removed(kind: Kind) {
     let host = Host::new(kind);
-    assert_eq!(host.pinfold(["status"]).code, Some(0));
+    host.succeeds(["status"]);
     let mut removed = 0;
     for hierarchy in ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"] {
         let group = std::path::Path::new(hierarchy).join("pinfold").join(host.instance());
@@ -331,7 +331,7 @@ fn a_group_that_another_program_removed(kind: Kind) {
     // Two seconds of this process's own time in the kernel's clock; a daemon that spins uses most of them.
     let (before, started) = (ticks(), std::time::Instant::now());
     while started.elapsed() < std::time::Duration::from_secs(2) {
-        assert_eq!(host.pinfold(["status"]).code, Some(0));
+        host.succeeds(["status"]);
     }
     let used = ticks() - before;
     assert!(used < 100, "{used} ticks of 200");

@@ -82,7 +82,7 @@ fn gone_however_the_job_ends(kind: Kind) {
     let _frozen = no_rescue();
     let mut host = host(kind, &[]);
     let (job, path) = with_directory(&host, "1MiB", WAIT);
-    assert_eq!(host.pinfold(["cancel", &job.to_string()]).code, Some(0));
+    host.succeeds(["cancel", &job.to_string()]);
     host.until(job, JobState::Exited);
     is_gone(&path);
     // Of the jobs that a daemon that died left, one ended before the next came, and one runs on.
@@ -117,7 +117,7 @@ fn all_of_them_are_bounded(kind: Kind) {
         let said = why.state == JobState::Queued && done.out.contains("modules.disk_total");
         if said { Ok(()) } else { Err(done.out) }
     });
-    assert_eq!(host.pinfold(["cancel", &cancelled.to_string()]).code, Some(0));
+    host.succeeds(["cancel", &cancelled.to_string()]);
     assert_eq!(host.until(cancelled, JobState::Exited).started_s, None);
     assert_eq!(host.job(second).state, JobState::Queued);
     host.make("go");

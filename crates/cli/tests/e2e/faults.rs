@@ -29,7 +29,7 @@ fn a_full_disk() {
     }
     host.wrap_daemon(&["unshare", "--mount", "--propagation", "private", "/bin/sh", "-c", &script, "sh"]);
     host.start_daemon();
-    assert_eq!(host.pinfold(["run", "true"]).code, Some(0));
+    host.succeeds(["run", "true"]);
     let filler = PathBuf::from(format!("/proc/{}/root{state}/filler", host.daemon_pid()));
     let full = std::fs::write(&filler, vec![0; 4 << 20]);
     assert!(full.is_err(), "the file system is full");

@@ -258,6 +258,14 @@ impl Host {
         self.start(arguments).wait()
     }
 
+    /// A `pinfold` command that must end well; fails with all that it said.
+    #[track_caller]
+    pub(crate) fn succeeds<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Done {
+        let done = self.pinfold(arguments);
+        done.ended_with(0);
+        done
+    }
+
     /// A shell script that may call `pinfold`, until it ends.
     pub(crate) fn shell(&self, script: &str) -> Done {
         let mut command = self.command("/bin/sh");
@@ -438,10 +446,17 @@ fn programs(host: &Path, kind: Kind) -> PathBuf {
     let copies = host.join("bin");
     fs::create_dir(&copies).expect("a directory for the programs");
     for name in ["pinfold", "pinfoldd", "pinfold-slurm"] {
-        fs::copy(built.join(name), copies.join(name)).expect("a copy of the program");
+        copy_program(&built.join(name), &copies);
     }
     kind.give(&copies);
     copies
+}
+
+/// Copies a program into a directory, by a process of its own: what another test starts in the meantime must not hold
+/// the copy open for writing, as it could not be executed then.
+pub(crate) fn copy_program(program: &Path, into: &Path) {
+    let copied = std::process::Command::new("cp").arg(program).arg(into).status().expect("cp");
+    assert!(copied.success(), "{} into {}", program.display(), into.display());
 }
 
 /// The numbers of all processes that have `text` in their command line or environment.

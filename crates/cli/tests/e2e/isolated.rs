@@ -78,7 +78,7 @@ fn nobody_else_is_on_its_cores(kind: Kind) {
     for (signal, name) in [("KILL", "killed"), ("TERM", "ended")] {
         let job = host.submit(&["--isolated", "--name", name], WAIT);
         host.until(job, JobState::Running);
-        assert_eq!(host.pinfold(["cancel", "--signal", signal, &job.to_string()]).code, Some(0));
+        host.succeeds(["cancel", "--signal", signal, &job.to_string()]);
         host.until(job, JobState::Exited);
         assert_eq!(sets(&host).sets, [], "{name}");
     }
@@ -110,7 +110,7 @@ fn it_waits_for_its_cores(kind: Kind) {
     host.until_exit_code(alone, 7);
     let held = host.submit(&["--isolated", "--hold"], "exit 8");
     assert!(sets(&host).sets.is_empty(), "one that is held takes nothing");
-    assert_eq!(host.pinfold(["release", &held.to_string()]).code, Some(0));
+    host.succeeds(["release", &held.to_string()]);
     host.until_exit_code(held, 8);
 }
 
@@ -147,7 +147,7 @@ fn best_effort_jobs_make_room_at_once(kind: Kind) {
         all_run();
     }
     for job in left {
-        assert_eq!(host.pinfold(["cancel", "--signal", "KILL", &job.to_string()]).code, Some(0));
+        host.succeeds(["cancel", "--signal", "KILL", &job.to_string()]);
     }
 }
 

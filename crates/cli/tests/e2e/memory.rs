@@ -36,15 +36,18 @@ fn grower(steps: u32, step_mib: u32, go: &str) -> String {
     )
 }
 
-/// One that grows to 200 MiB, and to 450 once the file `more` is there.
-fn grower_in_two_parts() -> String {
-    let grow = |steps: u32| {
-        format!("i=0; while [ $i -lt {steps} ]; do head -c 50M /dev/zero; sleep 0.25; i=$((i+1)); done")
-    };
-    let wait = |file: &str| format!("until [ -e {file} ]; do sleep 0.05; done");
-    let (first, second) = (grow(4), grow(5));
-    let (more, go) = (wait("more"), wait("go"));
-    format!("({first}; {more}; {second}; {go}) | tail -n 1 | wc -c >size-$PINFOLD_JOB_ID")
+/// One that grows to 450 MiB once the file `more` is there, and ends once the file `go` is.
+fn grower_of_most() -> String {
+    format!("until [ -e more ]; do sleep 0.05; done; {}", grower(9, 50, "go"))
+}
+
+/// What the second of two jobs has come to hold before the first grows, in MiB.
+const HELD_MIB: u64 = 200;
+
+/// One that holds its memory when it makes the file `grown`, and ends once the file `go` is there. So the first job
+/// grows into memory that is held, however slow the machine is.
+fn holder() -> String {
+    grower(4, 50, "go").replace("grown-$$", "grown")
 }
 
 fn why(host: &Host, job: u64) -> WhyView {
@@ -73,7 +76,7 @@ fn what_is_claimed_is_waited_for(kind: Kind) {
     host.until_exit_code(third, 3);
     assert_eq!(host.job(second).state, JobState::Queued);
     // What changes with the budget is told by both at once.
-    assert_eq!(host.pinfold(["config", "set", "host.memory=640MiB"]).code, Some(0));
+    host.succeeds(["config", "set", "host.memory=640MiB"]);
     let told = why(&host, second);
     assert!(told.cause.contains("300 MiB of memory and 240 MiB are left"), "{told:?}");
     assert_eq!(host.status(&[]).memory.budget_bytes, 640 << 20);
@@ -125,13 +128,14 @@ fn what_ended_well_is_learned_from(kind: Kind) {
     assert!(host.report(third).suspended_s < 0.001, "{:?}", host.report(third));
 }
 
-/// Without swap, one that stands still holds what the token holder comes to need.
+/// Without swap, a suspended job holds what the token holder comes to need.
 fn who_allows_it_begins_anew(kind: Kind) {
     let _frozen = no_rescue();
     let host = Host::with(kind, &["slots.factor=2", "host.cpus=0", "host.memory=500MiB", "host.swap=0"]);
-    let first = host.submit(&["--name", "one"], &grower_in_two_parts());
-    let second = host.submit(&["--name", "two", "--requeue"], &grower(6, 50, "go"));
-    host.until(second, JobState::Frozen);
+    let first = host.submit(&["--name", "one"], &grower_of_most());
+    host.until(first, JobState::Running);
+    let second = host.submit(&["--name", "two", "--requeue"], &holder());
+    host.until_made("grown");
     host.make("more");
     host.until(second, JobState::Queued);
     assert_eq!(host.job(first).state, JobState::Running);
@@ -143,7 +147,7 @@ fn who_allows_it_begins_anew(kind: Kind) {
     // It knows now what it needs, and waits for it.
     host.make("go");
     is_whole(&host, first, 450);
-    is_whole(&host, second, 300);
+    is_whole(&host, second, HELD_MIB);
     let (one, two) = (host.report(first), host.report(second));
     assert_eq!((one.requeues, two.requeues), (0, 1), "{two:?}");
     assert!(two.suspended_s <= two.wall_s.expect("it ran"), "{two:?}");
@@ -215,18 +219,18 @@ fn without_its_checkpoint_a_job_only_stands_still(kind: Kind) {
 /// A host without swap, and a first job that will need most of it; the second is ended for it once it is asked for, and
 /// begins anew when the file `go` is made. Gives its number, and how the command ended that had asked for it.
 fn begins_anew_behind_a_large_one(host: &Host, ask_for_second: impl FnOnce() -> Running) -> (u64, Done) {
-    let first = host.submit(&["--name", "one"], &grower_in_two_parts());
+    let first = host.submit(&["--name", "one"], &grower_of_most());
     host.until(first, JobState::Running);
     let asked = ask_for_second();
     let second = first + 1;
-    host.until(second, JobState::Frozen);
+    host.until_made("grown");
     host.make("more");
     host.until(second, JobState::Queued);
     assert!(host.job(second).pids.is_empty(), "{:?}", host.job(second));
     host.make("go");
     is_whole(host, first, 450);
     let done = asked.wait();
-    is_whole(host, second, 300);
+    is_whole(host, second, HELD_MIB);
     let (one, two) = (host.report(first), host.report(second));
     assert_eq!((one.requeues, two.requeues), (0, 1), "{two:?}");
     (second, done)
@@ -235,7 +239,7 @@ fn begins_anew_behind_a_large_one(host: &Host, ask_for_second: impl FnOnce() -> 
 fn one_in_the_foreground_begins_anew(kind: Kind) {
     let _frozen = no_rescue();
     let host = Host::with(kind, &["slots.factor=2", "host.cpus=0", "host.memory=500MiB", "host.swap=0"]);
-    let script = grower(6, 50, "go");
+    let script = holder();
     let words = ["--no-autostart", "run", "--name", "two", "--requeue", "--", "/bin/sh", "-c", &script];
     let (_, done) = begins_anew_behind_a_large_one(&host, || host.start(words));
     // Its status is that of the run that came to its end, not of the one that was killed.
@@ -249,7 +253,7 @@ fn one_in_the_foreground_begins_anew(kind: Kind) {
 fn a_line_of_a_batch_begins_anew(kind: Kind) {
     let _frozen = no_rescue();
     let host = Host::with(kind, &["slots.factor=2", "host.cpus=0", "host.memory=500MiB", "host.swap=0"]);
-    std::fs::write(host.work("lines"), grower(6, 50, "go") + "\n").expect("a file");
+    std::fs::write(host.work("lines"), holder() + "\n").expect("a file");
     let words = ["--no-autostart", "batch", "--name", "two", "--requeue", "--json", "lines"];
     let (second, done) = begins_anew_behind_a_large_one(&host, || host.start(words));
     assert_eq!(done.code, Some(0), "{done:?}");

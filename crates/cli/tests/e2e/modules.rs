@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use pinfold_proto::JobState;
 use pinfold_proto::view::WhyView;
 
-use crate::host::Host;
+use crate::host::{Host, copy_program};
 use crate::kind::{Kind, become_nobody, each_kind};
 use crate::wait::{eventually, no_rescue};
 
@@ -91,7 +91,7 @@ fn gone_however_the_job_ends(kind: Kind) {
     host.until_exit_code(job, 3);
     is_gone(&path);
     let (job, path) = with_directory(&host, &["--tmp", "1MiB"], WAIT);
-    assert_eq!(host.pinfold(["cancel", &job.to_string()]).code, Some(0));
+    host.succeeds(["cancel", &job.to_string()]);
     host.until(job, JobState::Exited);
     is_gone(&path);
     let (job, path) =
@@ -165,10 +165,10 @@ fn a_tmp_of_its_own(kind: Kind) {
     // It is frozen, thawed and cancelled as any other.
     let job = host.submit(&["--private-tmp"], WAIT);
     host.until(job, JobState::Running);
-    assert_eq!(host.pinfold(["suspend", &job.to_string()]).code, Some(0));
+    host.succeeds(["suspend", &job.to_string()]);
     host.until(job, JobState::Frozen);
-    assert_eq!(host.pinfold(["resume", &job.to_string()]).code, Some(0));
-    assert_eq!(host.pinfold(["cancel", &job.to_string()]).code, Some(0));
+    host.succeeds(["resume", &job.to_string()]);
+    host.succeeds(["cancel", &job.to_string()]);
     host.until(job, JobState::Exited);
 }
 
@@ -277,7 +277,7 @@ fn the_daemon_seen_from_a_tmp_of_its_own() {
     let programs =
         tempfile::Builder::new().prefix("pinfold-e2e-").tempdir_in("/dev/shm").expect("a directory");
     for name in ["pinfold", "pinfoldd"] {
-        std::fs::copy(host.programs().join(name), programs.path().join(name)).expect("a copy of the program");
+        copy_program(&host.programs().join(name), programs.path());
     }
     Kind::Nobody.give(programs.path());
     let run = |named: Option<PathBuf>, script: &str| {

@@ -128,7 +128,7 @@ fn what_began_does_not_begin_again(kind: Kind) {
         if [waits, runs, again].into_iter().all(kept) { Ok(()) } else { Err(format!("{:?}", flushed(&host))) }
     });
     for job in [runs, again] {
-        assert_eq!(host.pinfold(["release", &job.to_string()]).code, Some(0));
+        host.succeeds(["release", &job.to_string()]);
         eventually(
             "it begins",
             || if times(&began(&host), job) == 1 { Ok(()) } else { Err(host.wrote("ran")) },
@@ -186,7 +186,7 @@ fn nothing_begins_twice_after_many_cuts(kind: Kind) {
             told.push(Told { job, requeue, wait });
         }
         for told in told.iter().rev().take(6).filter(|_| dice.roll(4) > 0) {
-            assert_eq!(host.pinfold(["release", &told.job.to_string()]).code, Some(0));
+            host.succeeds(["release", &told.job.to_string()]);
         }
         let _ =
             within(Duration::from_millis(dice.roll(300)), || (began(&host).len() > had + 3).then_some(()));

@@ -24,6 +24,14 @@ pub(crate) struct Done {
     pub raw: Vec<u8>,
 }
 
+impl Done {
+    /// It ended with this status; fails with all that it said.
+    #[track_caller]
+    pub(crate) fn ended_with(&self, status: i32) {
+        assert_eq!(self.code, Some(status), "{self:?}");
+    }
+}
+
 /// A command that runs. Dropped, it is killed.
 pub(crate) struct Running {
     child: Child,

@@ -39,7 +39,7 @@ fn told(report: &ReportView) -> bool {
 fn ten_thousand_short_ones(kind: Kind) {
     let host = Host::new(kind);
     let script = "i=0; while [ $i -lt 10000 ]; do ( : ); i=$((i+1)); done";
-    assert_eq!(host.pinfold(["run", "--", "/bin/sh", "-c", script]).code, Some(0));
+    host.succeeds(["run", "--", "/bin/sh", "-c", script]);
     let report = report(&host, 1);
     if !told(&report) {
         return;
@@ -180,7 +180,7 @@ fn shared_memory_is_divided(kind: Kind) {
         let whole = sizes.len() == 8 && sizes.iter().all(|&bytes| bytes > 64 * MIB);
         if whole { Ok(()) } else { Err(format!("{sizes:?}")) }
     });
-    assert_eq!(host.pinfold(["config", "set", "profile.pss=true"]).code, Some(0));
+    host.succeeds(["config", "set", "profile.pss=true"]);
     let divided = eventually("the memory of all eight is divided", || {
         let report = report(&host, job);
         let shares: Vec<u64> = processes(&report).iter().filter_map(|one| one.pss_bytes).collect();
@@ -207,7 +207,7 @@ fn shared_memory_is_divided(kind: Kind) {
 
 fn not_followed(kind: Kind) {
     let host = Host::with(kind, &["profile.processes=off"]);
-    assert_eq!(host.pinfold(["run", "--", "/bin/true"]).code, Some(0));
+    host.succeeds(["run", "--", "/bin/true"]);
     let report = report(&host, 1);
     assert_eq!((report.processes_from.as_deref(), processes(&report)), (Some("samples"), &[][..]));
     assert_eq!(report.processes_total, 1);

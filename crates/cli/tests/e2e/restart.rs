@@ -45,7 +45,7 @@ fn killed_while_jobs_run_wait_and_are_suspended(kind: Kind) {
     host.until(1, JobState::Running);
     let suspended = host.submit(&[], &format!("{WAIT}; exit 4"));
     host.until(suspended, JobState::Running);
-    assert_eq!(host.pinfold(["suspend", "2"]).code, Some(0));
+    host.succeeds(["suspend", "2"]);
     let frozen = host.until(suspended, JobState::Frozen);
     let third = host.submit(&[], &format!("{WAIT}; exit 5"));
     host.until(third, JobState::Running);
@@ -67,9 +67,9 @@ fn killed_while_jobs_run_wait_and_are_suspended(kind: Kind) {
     host.make("go");
     let done = foreground.wait();
     assert_eq!(done.code, Some(3), "{done:?}");
-    assert_eq!(waiting.wait().code, Some(6));
-    assert_eq!(host.pinfold(["release", "5"]).code, Some(0));
-    assert_eq!(host.pinfold(["resume", "2"]).code, Some(0));
+    waiting.wait().ended_with(6);
+    host.succeeds(["release", "5"]);
+    host.succeeds(["resume", "2"]);
     for (job, code) in [(1, 3), (2, 4), (3, 5), (4, 6), (5, 7)] {
         host.until_exit_code(job, code);
     }
@@ -91,7 +91,7 @@ fn stopped_in_order(kind: Kind) {
     let mut host = Host::new(kind);
     let job = host.submit(&[], &format!("{WAIT}; exit 3"));
     host.until(job, JobState::Running);
-    assert_eq!(host.pinfold(["suspend", "1"]).code, Some(0));
+    host.succeeds(["suspend", "1"]);
     let frozen = host.until(job, JobState::Frozen);
     assert_eq!(host.stop(), Some(0));
     assert!(!host.socket().exists(), "the socket is gone with the daemon");
@@ -105,7 +105,7 @@ fn stopped_in_order(kind: Kind) {
     assert_eq!(host.stop(), Some(0));
     host.start_daemon();
     host.until(job, JobState::Frozen);
-    assert_eq!(host.pinfold(["resume", "1"]).code, Some(0));
+    host.succeeds(["resume", "1"]);
     host.until(job, JobState::Running);
     assert_eq!(host.stop(), Some(0));
     host.start_daemon();
@@ -175,7 +175,7 @@ fn killed_for_good_the_guard_thaws(kind: Kind) {
     let mut running =
         host.start(["--no-autostart", "run", "--", "/bin/sh", "-c", &format!(": >started; {WAIT}; exit 5")]);
     host.until_made("started");
-    assert_eq!(host.pinfold(["suspend", "1"]).code, Some(0));
+    host.succeeds(["suspend", "1"]);
     host.until(1, JobState::Frozen);
     host.make("go");
     assert!(within(Duration::from_millis(200), || (!running.runs()).then_some(())).is_none(), "it is frozen");
@@ -210,7 +210,7 @@ fn killed_for_good_the_guard_thaws(kind: Kind) {
 fn suspended_though_the_guard_thawed(host: &mut Host) {
     let job = host.submit(&[], "until [ -e on ]; do echo >>ticks; sleep 0.05; done; exit 8");
     host.until_made("ticks");
-    assert_eq!(host.pinfold(["suspend", &job.to_string()]).code, Some(0));
+    host.succeeds(["suspend", &job.to_string()]);
     let frozen = host.until(job, JobState::Frozen);
     host.crash();
     let ticks = host.wrote("ticks").len();
@@ -222,7 +222,7 @@ fn suspended_though_the_guard_thawed(host: &mut Host) {
     host.until(job, JobState::Frozen);
     until_suspended_as_asked(host, job, &frozen.pids);
     host.make("on");
-    assert_eq!(host.pinfold(["resume", &job.to_string()]).code, Some(0));
+    host.succeeds(["resume", &job.to_string()]);
     host.until_exit_code(job, 8);
 }
 
@@ -232,7 +232,7 @@ fn killed_with_its_guard_rescue_thaws(kind: Kind) {
     let mut running =
         host.start(["--no-autostart", "run", "--", "/bin/sh", "-c", &format!(": >started; {WAIT}; exit 5")]);
     host.until_made("started");
-    assert_eq!(host.pinfold(["suspend", "1"]).code, Some(0));
+    host.succeeds(["suspend", "1"]);
     host.until(1, JobState::Frozen);
     let socket = host.socket().display().to_string();
     let daemon = host.daemon_pid();
@@ -266,7 +266,7 @@ fn rescued_before_its_guard_acts_nothing_is_left(kind: Kind) {
     let running =
         host.start(["--no-autostart", "run", "--", "/bin/sh", "-c", &format!(": >started; {WAIT}; exit 5")]);
     host.until_made("started");
-    assert_eq!(host.pinfold(["suspend", "1"]).code, Some(0));
+    host.succeeds(["suspend", "1"]);
     host.until(1, JobState::Frozen);
     host.make("go");
     host.crash();
@@ -360,7 +360,7 @@ fn one_that_was_started_by_hand_is_waited_for(kind: Kind) {
     host.until(first, JobState::Running);
     host.until(2, JobState::Queued);
     host.make("go");
-    assert_eq!(waits.wait().code, Some(6));
+    waits.wait().ended_with(6);
     host.until_exit_code(first, 0);
 }
 
@@ -374,7 +374,7 @@ fn the_host_is_restarted(kind: Kind) {
     let waiting = running + 1;
     host.until(waiting, JobState::Queued);
     let over = host.submit(&["--hold"], "exit 0");
-    assert_eq!(host.pinfold(["cancel", &over.to_string()]).code, Some(0));
+    host.succeeds(["cancel", &over.to_string()]);
     host.until(over, JobState::Exited);
     let boot = host.state().join("boot");
     let this = std::fs::read_to_string(&boot).expect("the daemon noted the boot");

@@ -183,7 +183,7 @@ fn signals_are_passed_on(kind: Kind) {
     let running = host.start(["run", "--", "/bin/sh", "-c", ": >ready-4; exec sleep 1000"]);
     host.until_made("ready-4");
     running.signal(Signal::TERM);
-    assert_eq!(running.wait().code, Some(143));
+    running.wait().ended_with(143);
     assert_eq!(host.until(4, JobState::Exited).signal, Some(15));
 }
 

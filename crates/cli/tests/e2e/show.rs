@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::host::Host;
 use crate::kind::{Kind, each_kind};
+use crate::wait::eventually;
 
 each_kind!(
     status_keys,
@@ -174,7 +175,7 @@ fn configuration(kind: Kind) {
     };
     assert_eq!(get("slots.factor"), "2");
     assert_eq!(get("priority.default"), "10");
-    assert_eq!(host.pinfold(["config", "set", "slots.factor=3", "priority.default=4"]).code, Some(0));
+    host.succeeds(["config", "set", "slots.factor=3", "priority.default=4"]);
     assert_eq!((get("slots.factor").as_str(), get("priority.default").as_str()), ("3", "4"));
     let status = host.status(&[]);
     assert_eq!(status.slots.total, status.slots.cores * 3);
@@ -291,8 +292,8 @@ fn wrong_usage(kind: Kind) {
         let done = host.shell(&format!("PINFOLD_BACKFILL={value} pinfold run true"));
         assert_eq!(done.code, Some(0), "{value}: {done:?}");
     }
-    assert_eq!(host.pinfold(["--help"]).code, Some(0));
-    assert_eq!(host.pinfold(["--version"]).code, Some(0));
+    host.succeeds(["--help"]);
+    host.succeeds(["--version"]);
     // More cores than there are can never be had.
     let done = host.pinfold(["run", "--cores", "65536", "true"]);
     assert_eq!(done.code, Some(5), "{done:?}");
@@ -312,7 +313,7 @@ fn the_machine(kind: Kind) {
         assert_eq!(done.code, Some(0));
         assert!(done.out.contains("PINFOLD_COMPLETE"), "{script}: {done:?}");
     }
-    assert_eq!(host.pinfold(["man", "pages"]).code, Some(0));
+    host.succeeds(["man", "pages"]);
     assert!(host.wrote("pages/pinfold.1").contains(".TH pinfold"));
 }
 
@@ -329,8 +330,11 @@ fn the_map(kind: Kind) {
         let asked = format!(
             "PINFOLD_COMPLETE=bash _CLAP_COMPLETE_INDEX={index} pinfold -- pinfold {command} '{last}'"
         );
-        let done = host.shell(&asked);
-        assert!(done.out.lines().any(|line| line == word), "{typed}: {done:?}");
+        // A shell is not kept waiting, so on a busy machine there may be no answer from the daemon in time.
+        eventually(&format!("{typed} is completed by {word}"), || {
+            let done = host.shell(&asked);
+            if done.out.lines().any(|line| line == word) { Ok(()) } else { Err(format!("{done:?}")) }
+        });
     }
     let value = json(&host, &["map", "--json"]);
     has_keys(
@@ -346,7 +350,7 @@ fn the_map(kind: Kind) {
     let text = host.pinfold(["map"]).out;
     assert!(text.contains("1 used") && text.contains("mapped") && text.contains("A"), "{text}");
     for file in ["map.svg", "map.png"] {
-        assert_eq!(host.pinfold(["map", "-o", file]).code, Some(0));
+        host.succeeds(["map", "-o", file]);
     }
     assert!(host.wrote("map.svg").contains("job 1 mapped"));
     assert!(std::fs::read(host.work("map.png")).expect("the picture").starts_with(b"\x89PNG"));

@@ -69,7 +69,7 @@ fn around_a_job_in_order(kind: Kind) {
     std::fs::write(&wrapper, "#!/bin/sh\necho wrapped\nexec \"$@\"\n").expect("a script");
     std::fs::set_permissions(&wrapper, PermissionsExt::from_mode(0o755)).expect("it is ours");
     let wrap = format!("modules.wrap={}", wrapper.display());
-    assert_eq!(host.pinfold(["config", "set", &wrap]).code, Some(0));
+    host.succeeds(["config", "set", &wrap]);
     let done = host.pinfold(["run", "--", "/bin/sh", "-c", "echo $PINFOLD_A $PINFOLD_B; exit 3"]);
     assert_eq!((done.code, done.out.as_str()), (Some(3), "wrapped\nof-1 of-1\n"), "{done:?}");
     logged(&host, "before a 1\nbefore b 1\nafter b 1 3\nafter a 1 3\n");
@@ -98,11 +98,11 @@ fn a_refusal_has_their_words(kind: Kind) {
     // Only now may they be short of time: on a busy machine even a script that ends at once can miss a narrow limit.
     module(&host, "b", "[ $1 = after ] || while :; do sleep 0.05; done");
     let alone = format!("modules.site={}", host.path("b").display());
-    assert_eq!(host.pinfold(["config", "set", "modules.limit=500ms", &alone]).code, Some(0));
+    host.succeeds(["config", "set", "modules.limit=500ms", &alone]);
     let done = host.pinfold(["run", "touch", "ran"]);
     assert_eq!(done.code, Some(5), "{done:?}");
     assert!(done.err.contains("did not end within 500ms"), "{done:?}");
-    assert_eq!(host.pinfold(["config", "set", "modules.limit=60s"]).code, Some(0));
+    host.succeeds(["config", "set", "modules.limit=60s"]);
     for at in [host.path("b"), host.path(".")] {
         let before = std::fs::metadata(&at).expect("it is there").permissions();
         std::fs::set_permissions(&at, PermissionsExt::from_mode(before.mode() | 0o020)).expect("it is ours");
@@ -125,7 +125,7 @@ fn after_follows_when_job_and_daemon_are_killed(kind: Kind) {
     let mut host = host(kind, &[("a", NOTE)], &[]);
     let job = host.submit(&[], WAIT);
     host.until(job, JobState::Running);
-    assert_eq!(host.pinfold(["cancel", "--signal", "KILL", &job.to_string()]).code, Some(0));
+    host.succeeds(["cancel", "--signal", "KILL", &job.to_string()]);
     logged(&host, "before a 1\nafter a 1 9\n");
     let job = host.submit(&[], WAIT);
     host.until(job, JobState::Running);
@@ -158,7 +158,7 @@ fn before_begins_anew_with_the_daemon(kind: Kind) {
         let log = host.wrote("log");
         if log.contains("before b 2") { Ok(()) } else { Err(log) }
     });
-    assert_eq!(host.pinfold(["cancel", &job.to_string()]).code, Some(0));
+    host.succeeds(["cancel", &job.to_string()]);
     host.until(job, JobState::Exited);
     host.make("go");
     settled(&host);

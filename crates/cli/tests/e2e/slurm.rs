@@ -113,7 +113,7 @@ fn what_the_host_froze_runs(kind: Kind) {
     let host = Host::new(kind);
     let job = wrap(&host, &[], ": >ready; exec sleep 1000");
     host.until_made("ready");
-    assert_eq!(host.pinfold(["suspend", &job.to_string()]).code, Some(0));
+    host.succeeds(["suspend", &job.to_string()]);
     host.until(job, JobState::Frozen);
     let number = job.to_string();
     assert_eq!(said(&host, &["squeue", "-h", "-o", "%i %t", "-j", &number]), format!("{job} R\n"));
@@ -245,7 +245,7 @@ fn time_limits() {
     script(
         &host,
         "t.sh",
-        "#!/bin/sh\n#SBATCH -t 0:02 --signal=B:USR1@1 -o t.txt\ntrap 'echo shell' USR1\n\
+        "#!/bin/sh\n#SBATCH -t 0:12 --signal=B:USR1@7 -o t.txt\ntrap 'echo shell' USR1\n\
          sh -c 'trap \"echo child\" USR1; for i in $(seq 600); do sleep 0.1; done' &\nwait; wait\n",
     );
     let job = said(&host, &["sbatch", "--parsable", "t.sh"]);
@@ -258,11 +258,11 @@ fn time_limits() {
         "#!/bin/sh\n#SBATCH -t 10 --signal=USR2@600 -o s.txt\n\
          srun sh -c 'trap \"echo step; exit 0\" USR2; for i in $(seq 600); do sleep 0.1; done'\n",
     );
-    let job = said(&host, &["sbatch", "--parsable", "-t", "0:04", "--signal=USR2@2", "s.sh"]);
+    let job = said(&host, &["sbatch", "--parsable", "-t", "0:20", "--signal=USR2@15", "s.sh"]);
     until(&host, job.trim(), "COMPLETED");
     assert_eq!(host.wrote("s.txt"), "step\n");
     let shown = said(&host, &["sacct", "-X", "-n", "-P", "-o", "Timelimit", "-j", job.trim()]);
-    assert_eq!(shown, "00:00:04\n");
+    assert_eq!(shown, "00:00:20\n");
 }
 
 /// Jobs after others, held ones, labels that change.

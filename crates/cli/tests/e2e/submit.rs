@@ -50,7 +50,7 @@ fn what_a_job_wrote(kind: Kind) {
     assert_eq!(host.wrote(&format!("out-{job}.txt")), "out\n");
     assert_eq!(host.wrote(&format!("%{job}")), "err\n");
     let array = submit(&["--array", "3,5"], "echo $PINFOLD_ARRAY_INDEX");
-    assert_eq!(host.pinfold(["wait", &array]).code, Some(0));
+    host.succeeds(["wait", &array]);
     assert_eq!(host.pinfold(["log", &format!("{array}_5")]).out, "5\n");
     assert_eq!(host.pinfold(["log", &array]).out, format!("==> {array}_3 <==\n3\n==> {array}_5 <==\n5\n"));
     let json = host.pinfold(["log", "--json", &job]).out;
@@ -63,7 +63,7 @@ fn what_a_job_wrote(kind: Kind) {
     fails(&["submit", "-o", "x-%a", "--", "true"], 2, "%j");
     fails(&["log", "4711"], 1, "4711");
     fails(&["log", "-f", &array], 2, "2 members");
-    assert_eq!(host.pinfold(["run", "--", "true"]).code, Some(0));
+    host.succeeds(["run", "--", "true"]);
     fails(&["log", "4"], 1, "not known where the output of job 4 went");
     let device = submit(&["-o", "/dev/null"], "true");
     fails(&["log", &device], 1, "/dev/null");
@@ -90,8 +90,8 @@ fn waiting_for_jobs(kind: Kind) {
     let both = host.start(["wait", &first, &second]);
     let reversed = host.start(["wait", &second, &first]);
     host.make("go");
-    assert_eq!(both.wait().code, Some(5));
-    assert_eq!(reversed.wait().code, Some(4));
+    both.wait().ended_with(5);
+    reversed.wait().ended_with(4);
     // Jobs that are over are not waited for; one that never was is no job.
     assert_eq!(host.pinfold(["wait", &first]).code, Some(4));
     let done = host.pinfold(["wait", "999"]);

@@ -84,7 +84,7 @@ fn store_as_a_file(kind: Kind) {
     let state = host.state().display().to_string();
     let locked = host.pinfold(["restore", "--state-dir", &state, "copy.db"]);
     assert!(locked.code == Some(1) && locked.err.contains("stop it"), "{locked:?}");
-    assert_eq!(host.pinfold(["run", "--", "/bin/true"]).code, Some(0));
+    host.succeeds(["run", "--", "/bin/true"]);
     assert_eq!(host.stop(), Some(0));
     std::fs::write(host.work("bad.db"), b"no store at all").expect("a file");
     let bad = host.pinfold(["restore", "--state-dir", &state, "bad.db"]);
@@ -94,7 +94,7 @@ fn store_as_a_file(kind: Kind) {
     host.start_daemon();
     let jobs = host.pinfold(["report", "--last", "9", "--json"]);
     assert_eq!(jobs.out.lines().count(), 3, "the fourth came after the backup: {jobs:?}");
-    assert_eq!(host.pinfold(["run", "--", "/bin/true"]).code, Some(0));
+    host.succeeds(["run", "--", "/bin/true"]);
 }
 
 fn live(kind: Kind) {

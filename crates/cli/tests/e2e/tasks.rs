@@ -187,12 +187,12 @@ fn signals_reach_every_task(kind: Kind) {
     });
     {
         let _frozen = crate::wait::no_rescue();
-        assert_eq!(host.pinfold(["suspend", &job.to_string()]).code, Some(0));
+        host.succeeds(["suspend", &job.to_string()]);
         host.until(job, JobState::Frozen);
-        assert_eq!(host.pinfold(["resume", &job.to_string()]).code, Some(0));
+        host.succeeds(["resume", &job.to_string()]);
         host.until(job, JobState::Running);
     }
-    assert_eq!(host.pinfold(["cancel", &job.to_string()]).code, Some(0));
+    host.succeeds(["cancel", &job.to_string()]);
     assert_eq!(host.until(job, JobState::Exited).signal, Some(15));
 }
 
@@ -292,11 +292,11 @@ fn bindings_follow_the_job(kind: Kind) {
         });
     };
     until("each has a core", &first, &second);
-    assert_eq!(host.pinfold(["config", "set", &format!("host.cpus=\"{second}\"")]).code, Some(0));
+    host.succeeds(["config", "set", &format!("host.cpus=\"{second}\"")]);
     until("they share what is left", &second, &second);
-    assert_eq!(host.pinfold(["config", "set", &format!("host.cpus=\"{first},{second}\"")]).code, Some(0));
+    host.succeeds(["config", "set", &format!("host.cpus=\"{first},{second}\"")]);
     until("each has a core again", &first, &second);
-    assert_eq!(host.pinfold(["cancel", "--signal", "KILL", &job.to_string()]).code, Some(0));
+    host.succeeds(["cancel", "--signal", "KILL", &job.to_string()]);
     host.until(job, JobState::Exited);
 }
 

@@ -126,7 +126,7 @@ fn ctrl_c_thaws(kind: Kind) {
     let mut terminal =
         Terminal::start(&host, &["pinfold", "run", "--", "/bin/sh", "-c", "echo ready; exec sleep 1000"]);
     terminal.until_shown("ready");
-    assert_eq!(host.pinfold(["suspend", "1"]).code, Some(0));
+    host.succeeds(["suspend", "1"]);
     host.until(1, JobState::Frozen);
     terminal.type_in("\x03");
     assert_eq!(terminal.ends(), Some(130));

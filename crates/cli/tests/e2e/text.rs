@@ -99,7 +99,7 @@ fn report_is_a_card(kind: Kind) {
 
 fn plots_in_characters_and_as_pictures(kind: Kind) {
     let host = Host::with(kind, &["profile.interval=100ms"]);
-    assert_eq!(host.pinfold(["run", "--name", "drawn", "--", "sleep", "0.5"]).code, Some(0));
+    host.succeeds(["run", "--name", "drawn", "--", "sleep", "0.5"]);
     let text = host.pinfold(["plot", "1"]);
     assert_eq!(text.code, Some(0), "{text:?}");
     assert!(text.out.starts_with("job 1: drawn: sleep 0.5 (exited 0, "), "{}", text.out);

@@ -132,7 +132,7 @@ fn operators_of_a_project() {
     let told = |line: &str| line.contains("nobody") && line.contains("cancel") && line.contains("of root");
     assert!(audit.out.lines().any(told), "{audit:?}");
     // Named no more, it has nothing any more.
-    assert_eq!(host.pinfold(["config", "set", "projects.web.operators="]).code, Some(0));
+    host.succeeds(["config", "set", "projects.web.operators="]);
     assert_eq!(as_nobody(&host, &["report", &web.to_string()]).code, Some(3));
     host.make("go");
     host.until(lab, JobState::Exited);
@@ -246,18 +246,18 @@ fn sets_are_for_operators_and_for_those_they_name() {
         assert_eq!(done.code, Some(3), "{arguments:?}: {done:?}");
     };
     denied(&["set-aside", "x", "--cpus", &second]);
-    assert_eq!(host.pinfold(["set-aside", "db", "--users", "root", "--cpus", &second]).code, Some(0));
+    host.succeeds(["set-aside", "db", "--users", "root", "--cpus", &second]);
     denied(&["set-aside", "db", "--remove"]);
     denied(&["run", "--in", "db", "--", "true"]);
-    assert_eq!(host.pinfold(["set-aside", "db", "--remove"]).code, Some(0));
+    host.succeeds(["set-aside", "db", "--remove"]);
     let nobody = host.pinfold(["set-aside", "db", "--users", "nobody-at-all", "--cpus", &second]);
     assert!(nobody.code == Some(2) && nobody.err.contains("there is no such user"), "{nobody:?}");
     // Idle cores are for whoever may have the whole host, and for nobody else to give back.
-    assert_eq!(host.pinfold(["config", "set", "access.exclusive=*"]).code, Some(0));
+    host.succeeds(["config", "set", "access.exclusive=*"]);
     let made = as_nobody(&host, &["set-aside", "--idle", "--cores", "1"]);
     assert_eq!((made.code, made.out.as_str()), (Some(0), "idle-1\n"), "{made:?}");
     assert_eq!(as_nobody(&host, &["run", "--in", "idle-1", "--", "true"]).code, Some(0));
     assert_eq!(as_nobody(&host, &["set-aside", "idle-1", "--remove"]).code, Some(0));
-    assert_eq!(host.pinfold(["config", "set", "access.exclusive=root"]).code, Some(0));
+    host.succeeds(["config", "set", "access.exclusive=root"]);
     denied(&["set-aside", "--idle", "--cores", "1"]);
 }

@@ -76,18 +76,18 @@ fn a_job_waits_in_its_hook(kind: Kind) {
     assert!(why.out.contains("waits in its workload manager's hook"), "{why:?}");
     let third = job(&host, 9, "echo ran >third");
     until(&host, "lsf:9", "queued");
-    assert_eq!(host.pinfold(["cancel", "lsf:9"]).code, Some(0));
+    host.succeeds(["cancel", "lsf:9"]);
     let done = third.wait();
     assert!(done.code == Some(5) && done.err.contains("did not start"), "{done:?}");
     let done = host.pinfold(["set", "lsf:8", "--priority", "4"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     // What is suspended leaves its slot to the next.
-    assert_eq!(host.pinfold(["suspend", "lsf:7"]).code, Some(0));
-    assert_eq!(second.wait().code, Some(0));
+    host.succeeds(["suspend", "lsf:7"]);
+    second.wait().ended_with(0);
     until(&host, "lsf:7", "frozen");
-    assert_eq!(host.pinfold(["resume", "lsf:7"]).code, Some(0));
+    host.succeeds(["resume", "lsf:7"]);
     host.make("go");
-    assert_eq!(first.wait().code, Some(3));
+    first.wait().ended_with(3);
     until(&host, "lsf:8", "exited");
     let report = host.pinfold(["report", "lsf:8", "--json"]);
     assert!(
@@ -105,7 +105,7 @@ fn it_stays_in_its_groups(kind: Kind) {
     until(&host, "lsf:7", "running");
     let groups = std::fs::read_to_string(format!("/proc/{}/cgroup", running.pid())).expect("its groups");
     assert_eq!(groups, own);
-    assert_eq!(host.pinfold(["suspend", "lsf:7"]).code, Some(0));
+    host.succeeds(["suspend", "lsf:7"]);
     until(&host, "lsf:7", "frozen");
     let stopped = || status_field(running.pid(), "State").is_some_and(|state| state.starts_with('T'));
     eventually("it stands", || if stopped() { Ok(()) } else { Err("it runs") });
@@ -206,7 +206,7 @@ fn without_a_daemon_it_runs(kind: Kind) {
     });
     host.start_daemon();
     until(&host, "lsf:7", "running");
-    assert_eq!(waits.wait().code, Some(0));
+    waits.wait().ended_with(0);
     process.signal(rustix::process::Signal::KILL);
     until(&host, "lsf:7", "exited");
 }
@@ -227,7 +227,7 @@ fn it_outlives_the_daemon(kind: Kind) {
     std::fs::remove_file(host.work("go")).expect("it was made");
     let first = job(&host, 9, WAIT);
     until(&host, "lsf:9", "running");
-    assert_eq!(host.pinfold(["suspend", "lsf:9"]).code, Some(0));
+    host.succeeds(["suspend", "lsf:9"]);
     until(&host, "lsf:9", "frozen");
     host.crash();
     eventually("the guard lets it go on", || {
@@ -238,10 +238,10 @@ fn it_outlives_the_daemon(kind: Kind) {
     });
     host.start_daemon();
     until(&host, "lsf:9", "frozen");
-    assert_eq!(host.pinfold(["resume", "lsf:9"]).code, Some(0));
+    host.succeeds(["resume", "lsf:9"]);
     until(&host, "lsf:9", "running");
     host.make("go");
-    assert_eq!(first.wait().code, Some(3));
+    first.wait().ended_with(3);
     until(&host, "lsf:9", "exited");
 }
 
@@ -343,6 +343,6 @@ fn a_name_is_its_owners() {
     let done = as_nobody(&host, &["status", "--all", "--json"]);
     assert!(!done.out.contains("slurm:7"), "{done:?}");
     until(&host, "slurm:7.batch", "running");
-    assert_eq!(host.pinfold(["cancel", "slurm:7"]).code, Some(0));
+    host.succeeds(["cancel", "slurm:7"]);
     victim.wait();
 }

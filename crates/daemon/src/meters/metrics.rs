@@ -10,6 +10,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Moment};
 
 use pinfold_profile::metrics::{self};
@@ -34,6 +35,7 @@ pub(crate) struct Metrics {
     /// A byte each way says "wanted" and "there it is".
     wake: UnixStream,
     texts: Sender<Texts>,
+    thread: JoinHandle<()>,
 }
 
 /// What is served, by who asks.
@@ -83,10 +85,17 @@ impl Metrics {
         wake.set_nonblocking(true)?;
         other.set_nonblocking(true)?;
         let (texts, received) = channel();
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("metrics".to_owned())
             .spawn(move || Serving::new(listener, other, received).run())?;
-        Ok(Self { address, wake, texts })
+        Ok(Self { address, wake, texts, thread })
+    }
+
+    /// Ends the thread; its address is free when this returns. The thread never waits for a client, so that is soon.
+    pub(crate) fn close(self) {
+        drop(self.wake);
+        // One that panicked has let go of its address as well.
+        let _ = self.thread.join();
     }
 
     /// The address that was asked for.

@@ -1,6 +1,7 @@
 //! The figures for a monitoring system: made when the thread that serves them asks.
 
 use std::io;
+use std::net::SocketAddr;
 
 use pinfold_profile::metrics::{self, HostFigures, JobFigures};
 use pinfold_proto::JobState;
@@ -16,20 +17,52 @@ use crate::meters::witness::Freezes;
 use crate::reactor::Daemon;
 
 impl Daemon {
-    /// Serves where the configuration says, from now on; the error is for people, and nothing is served then.
+    /// Serves where the configuration says, from now on. The error is for people; what was served before is served on then.
     pub(super) fn open_metrics(&mut self) -> Result<(), String> {
         let wanted = self.ctx.configured.config.profile_metrics;
-        if self.meters.metrics.as_ref().map(Metrics::address) == wanted {
+        let old = self.meters.metrics.as_ref().map(Metrics::address);
+        if old == wanted {
             return Ok(());
         }
-        self.meters.metrics = None;
-        let Some(address) = wanted else { return Ok(()) };
+        let Some(address) = wanted else {
+            self.close_metrics();
+            return Ok(());
+        };
+        let opened = match self.metrics_on(address) {
+            // Two addresses of the same port, one of which may be all of the host's.
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && old.is_some() => {
+                self.close_metrics();
+                self.metrics_on(address)
+            }
+            opened => opened,
+        };
         let failed = |error: io::Error| format!("`profile.metrics`: failed to serve on {address}: {error}");
-        let metrics = Metrics::open(address).map_err(failed)?;
-        self.ctx.poller.watch(crate::core::poller::Ready::Metrics, &metrics).map_err(failed)?;
-        self.meters.metrics = Some(metrics);
-        tracing::info!(%address, "figures are served");
-        Ok(())
+        match opened {
+            Ok(metrics) => {
+                self.close_metrics();
+                self.meters.metrics = Some(metrics);
+                tracing::info!(%address, "figures are served");
+                Ok(())
+            }
+            Err(error) => {
+                if let (None, Some(old)) = (&self.meters.metrics, old) {
+                    self.meters.metrics = Some(self.metrics_on(old).map_err(failed)?);
+                }
+                Err(failed(error))
+            }
+        }
+    }
+
+    fn metrics_on(&self, address: SocketAddr) -> io::Result<Metrics> {
+        let metrics = Metrics::open(address)?;
+        self.ctx.poller.watch(crate::core::poller::Ready::Metrics, &metrics)?;
+        Ok(metrics)
+    }
+
+    fn close_metrics(&mut self) {
+        if let Some(metrics) = self.meters.metrics.take() {
+            metrics.close();
+        }
     }
 
     /// Makes the text that the thread asked for.

@@ -151,8 +151,6 @@ impl Daemon {
         let old = std::mem::replace(&mut self.ctx.configured.config, config);
         if let Err(error) = self.open_metrics() {
             self.ctx.configured.config = old;
-            // What was served is served again.
-            let _ = self.open_metrics();
             return Err((ErrorCode::Usage, error));
         }
         let new = &self.ctx.configured.config;

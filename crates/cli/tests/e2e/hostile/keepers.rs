@@ -64,7 +64,7 @@ fn is_refused(wire: &mut Wire, request: &Request) {
 /// Past the queue, a drain, and the site's programs.
 fn nothing_runs_that_was_not_started(kind: Kind) {
     let Some(mut host) = shared(kind, &["slots.factor=4", "access.exclusive=*"]) else { return };
-    assert_eq!(host.pinfold(["drain"]).code, Some(0));
+    host.succeeds(["drain"]);
     let child = sleeper(ATTACKER);
     let pid = child.0.id();
     let groups = || std::fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("it lives");
@@ -283,7 +283,7 @@ fn no_slot_is_left_to_a_keeper_that_is_stopped(kind: Kind) {
         queued(2);
         second.signal(Signal::STOP);
         host.make("go");
-        assert_eq!(first.wait().code, Some(0));
+        first.wait().ended_with(0);
         let done = run("exit 3").wait();
         assert_eq!(done.code, Some(3), "{done:?}");
         second.signal(Signal::CONT);

@@ -38,7 +38,7 @@ fn a_daemon_that_is_away() {
     let alone = host.path("alone");
     std::fs::create_dir(&alone).expect("a directory");
     for name in ["pinfold", "pinfold-slurm"] {
-        std::fs::copy(host.programs().join(name), alone.join(name)).expect("a copy");
+        crate::host::copy_program(&host.programs().join(name), &alone);
     }
     for (words, text) in [
         (&["squeue", "-h"][..], "slurm_load_jobs error: Unable to contact slurm controller"),

@@ -16,11 +16,11 @@ fn server(text: String) -> Server {
     let (wake, other) = UnixStream::pair().unwrap();
     other.set_nonblocking(true).unwrap();
     let (texts, received) = channel();
-    std::thread::spawn(move || Serving::new(listener, other, received).run());
+    let thread = std::thread::spawn(move || Serving::new(listener, other, received).run());
     let (tell, asked) = channel();
     let (ends_it, ended) = channel::<()>();
     std::thread::spawn(move || {
-        let mut metrics = Metrics { address, wake, texts };
+        let mut metrics = Metrics { address, wake, texts, thread };
         while !matches!(ended.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected)) {
             let _ = ready::readable(&metrics.wake, Some(Duration::from_millis(20)));
             if metrics.take_wanted() {
