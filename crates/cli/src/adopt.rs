@@ -9,7 +9,7 @@ use pinfold_proto::{ExitCode, JobSpec};
 
 use crate::holds;
 use crate::job::{self, JobOptions};
-use crate::show::{print_json, print_text};
+use crate::print::{print_json, print_text};
 use pinfold_client::Failure;
 use pinfold_client::{Dial, unexpected};
 

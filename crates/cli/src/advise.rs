@@ -20,7 +20,8 @@ use std::time::SystemTime;
 
 use pinfold_proto::ExitCode;
 
-use crate::show::{JSON_VERSION, picture_kind, print_json, print_text, width};
+use crate::print::{JSON_VERSION, print_json, print_text, width};
+use crate::show::picture_kind;
 use pinfold_client::Dial;
 use pinfold_client::Failure;
 
@@ -149,14 +150,14 @@ fn in_words_of(format: Format, args: &OfClasses, views: &[ClassView]) -> Result<
     let made = format::render(format, args.apply, views, now)
         .map_err(|error| Failure::new(ExitCode::Usage, format!("--format with --apply: {error}")))?;
     for class in &made.left_out {
-        crate::run::say(&format!(
+        crate::print::say(&format!(
             "{} is left out: its name cannot be told in that format",
             pinfold_profile::report::plain(class)
         ));
     }
     let unknown = views.iter().filter(|view| view.advised_bytes.is_none()).count();
     if unknown > 0 {
-        crate::run::say(&format!(
+        crate::print::say(&format!(
             "{unknown} of {} classes are left out: their history cannot say what they need",
             views.len()
         ));

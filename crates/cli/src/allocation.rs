@@ -12,7 +12,7 @@ use pinfold_proto::quantity::parse_size;
 use pinfold_sys::discover;
 use pinfold_topo::CpuSet;
 
-use crate::job;
+use pinfold_client::dial;
 
 /// Its files are small; nobody reads more of what a variable names.
 const FILE_MAX_BYTES: u64 = 1 << 20;
@@ -57,7 +57,7 @@ impl Manager {
 pub(crate) fn own() -> Option<Allocation> {
     static OWN: OnceLock<Option<Allocation>> = OnceLock::new();
     // The PUs and the memory of a part of a job are those that pinfold gave it.
-    let part = job::inside_any();
+    let part = dial::inside_any();
     let cpus = || if part { None } else { discover::allowed().ok() };
     let file = |path: &Path| if part { None } else { small_file(path) };
     OWN.get_or_init(|| read(|name| std::env::var_os(name), file, cpus)).clone()

@@ -1,18 +1,17 @@
 //! The command line as a whole: the commands, and how the daemon is reached. The options of each command stand beside it.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, FromArgMatches as _, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 use crate::adopt::AdoptArgs;
 use crate::batch::BatchArgs;
 use crate::control::{CancelArgs, ConfigArgs, JobsArgs, SetArgs, WaitArgs};
-use crate::help;
 use crate::layout::LayoutArgs;
 use crate::log::LogArgs;
 use crate::map::MapArgs;
 use crate::operate::AuditArgs;
+use crate::print::JsonArgs;
 use crate::ps::PsArgs;
 use crate::run::RunArgs;
 use crate::sets::SetAsideArgs;
@@ -46,38 +45,6 @@ pub(crate) struct Reach {
     /// Fail when no daemon runs, instead of starting a private one
     #[arg(long, global = true, display_order = 901)]
     pub no_autostart: bool,
-}
-
-impl Cli {
-    /// Reads the command line of this process.
-    ///
-    /// The whole tree of commands takes most of a millisecond to build, and every `pinfold run` and `submit` would wait
-    /// for it. So those are read by their own options alone; whatever is odd about one, or asks for help, is read again
-    /// with all.
-    pub(crate) fn read() -> Result<Self, clap::Error> {
-        let words: Vec<OsString> = std::env::args_os().collect();
-        let alone = match words.get(1).and_then(|word| word.to_str()) {
-            Some("run") => Self::read_alone(&words[1..], |run| Command::Run(Box::new(run))),
-            Some("submit") => Self::read_alone(&words[1..], Command::Submit),
-            _ => None,
-        };
-        alone.map_or_else(|| Self::read_all(&words), Ok)
-    }
-
-    fn read_all(words: &[OsString]) -> Result<Self, clap::Error> {
-        let mut tree = help::tree_for(words);
-        let matches = tree.try_get_matches_from_mut(words)?;
-        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut tree))
-    }
-
-    /// Reads the words of one command, its name before them.
-    fn read_alone<Own: Args>(words: &[OsString], command: impl FnOnce(Own) -> Command) -> Option<Self> {
-        let bare = clap::Command::new("pinfold").disable_help_flag(true);
-        let matches = Own::augment_args(Reach::augment_args(bare)).try_get_matches_from(words).ok()?;
-        let reach = Reach::from_arg_matches(&matches).ok()?;
-        let own = Own::from_arg_matches(&matches).ok()?;
-        Some(Self { reach, elsewhere: crate::hub::Elsewhere::HERE, command: command(own) })
-    }
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 wrong usage or configuration; 3 no permission; \
@@ -206,11 +173,4 @@ impl AdminCommand {
 pub(crate) struct AdminArgs {
     #[command(subcommand)]
     pub command: AdminCommand,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct JsonArgs {
-    /// Print one JSON object
-    #[arg(long)]
-    pub json: bool,
 }

@@ -14,14 +14,14 @@ use pinfold_sys::signals::{SIGHUP, SIGINT, SIGTERM};
 use pinfold_sys::spawn::ResolveError;
 
 use crate::keeper::{Keeper, Told};
-use crate::keepers;
 use crate::launch::{LaunchPlan, Outputs};
 use crate::log::record;
 use crate::names;
 use crate::output;
-use crate::run::say;
+use crate::print::say;
 use crate::submit::files::{self, Files, Names, Open};
 use crate::submit::{self, SubmitArgs};
+use crate::successor;
 use pinfold_client::Failure;
 use pinfold_client::{Client, Dial};
 
@@ -50,7 +50,7 @@ pub(crate) fn prepare(
     welcome.warnings.iter().for_each(|warning| say(&format!("warning: {warning}")));
     keeper.pause_starts();
     let accepted = submit_all(&mut keeper, &plan.spec, spec).and_then(|jobs| {
-        if let Some(start) = keepers::own_start() {
+        if let Some(start) = successor::own_start() {
             keeper.leave_start(jobs[0], start);
         }
         members.borrow_mut().array = jobs[0];

@@ -4,16 +4,13 @@
 //! killed, what runs goes on to its end and is recorded, and what waits is withdrawn. This process only
 //! passes signals on and waits for the keeper.
 
-use std::fs::File;
-use std::io::{IsTerminal, PipeReader, Write};
+use std::io::{IsTerminal, PipeReader};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::process::ExitCode as ProcessExit;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
-use pinfold_proto::view::BatchView;
 use pinfold_proto::wire::ErrorCode;
 use pinfold_proto::{ExitCode, JobSpec};
 use pinfold_sys::signals::{SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, Signals};
@@ -22,11 +19,11 @@ use pinfold_sys::spawn::{self, Side};
 use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, Told, send_signal_to_group};
 use crate::launch::LaunchPlan;
-use crate::output;
 use crate::progress::Progress;
 use pinfold_client::Dial;
 use pinfold_client::Failure;
 
+mod answer;
 mod args;
 mod direct;
 mod joblog;
@@ -40,6 +37,7 @@ mod template;
 
 pub(crate) use args::BatchArgs;
 
+use answer::Answer;
 use args::Halt;
 use direct::Direct;
 use joblog::JobLog;
@@ -73,11 +71,7 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
     let log = args.joblog.as_deref().map(|log| JobLog::open(log, args.resume || args.resume_failed));
     let log = log.transpose()?;
     // Found out now rather than when all is done.
-    let answer = match &args.json {
-        None => Answer::Table,
-        Some(None) => Answer::Json(None),
-        Some(Some(file)) => Answer::Json(Some(json_file(file)?)),
-    };
+    let answer = Answer::of(args)?;
     let mut order = {
         let mut client = plan.connect(&dial)?;
         plan.resolve(&mut client)?;
@@ -90,7 +84,7 @@ pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure
         sink.keep_order(tickets)?;
     }
     if let Some(tasks) = args.options.tasks.ntasks.as_deref().filter(|tasks| *tasks != "1") {
-        crate::run::say(&format!(
+        crate::print::say(&format!(
             "each line is started as {tasks} tasks (-n {tasks}), all at the same time; at most {tasks} lines at once \
              is -j {tasks}"
         ));
@@ -132,18 +126,6 @@ struct Work {
     answer: Answer,
 }
 
-/// How the end is told.
-enum Answer {
-    Table,
-    /// In this file, or on standard output.
-    Json(Option<File>),
-}
-
-fn json_file(file: &Path) -> Result<File, Failure> {
-    output::create(file, output::Named::ByUser)
-        .map_err(|error| Failure::doing(format!("--json={}", file.display()), &error))
-}
-
 /// A batch that gives up.
 #[derive(Debug, Clone, Copy)]
 struct Halted {
@@ -182,7 +164,7 @@ struct Batch {
 impl Batch {
     fn new(dial: Dial, args: &BatchArgs, mut plan: LaunchPlan, work: Work) -> Result<Self, Failure> {
         let (mut keeper, welcome) = plan.keeper(dial, &[SIGINT, SIGTERM, SIGHUP, SIGQUIT], 0, None)?;
-        welcome.warnings.iter().for_each(|warning| crate::run::say(&format!("warning: {warning}")));
+        welcome.warnings.iter().for_each(|warning| crate::print::say(&format!("warning: {warning}")));
         let slots = usize::try_from(welcome.slots).unwrap_or(1);
         // As many children wait ready-made as may be started at once, so that a slot that falls free is
         // filled without a round trip.
@@ -238,17 +220,11 @@ impl Batch {
             self.told_lost(|work| work.sink.print_due(&work.lines, true));
         }
         let view = outcome::view(&self.outcomes, &self.work, self.began);
-        let (place, shown) = match &mut self.work.answer {
-            Answer::Table => ("standard error", print_table(&view)),
-            Answer::Json(None) => {
-                ("standard output", outcome::write_json(&view, &mut std::io::stdout().lock()))
-            }
-            Answer::Json(Some(file)) => ("the file of --json", outcome::write_json(&view, file)),
-        };
+        let shown = self.work.answer.print(&view);
         if let Some((signal, _)) = self.ending {
             return Ok(ProcessExit::from(u8::try_from(128 + signal).unwrap_or(255)));
         }
-        shown.map_err(|error| Failure::doing(place, &error))?;
+        shown?;
         Ok(ProcessExit::from(if view.failed == 0 { ExitCode::Done.code() } else { ExitCode::Failed.code() }))
     }
 
@@ -503,16 +479,10 @@ fn index(ticket: u64) -> usize {
 
 /// The commands that would be run.
 fn print_commands(lines: &Lines) -> Result<(), Failure> {
-    crate::show::print_text(|out| {
+    crate::print::print_text(|out| {
         (0..lines.count()).try_for_each(|index| {
             out.write_all(lines.line(index).as_bytes())?;
             out.write_all(b"\n")
         })
     })
-}
-
-fn print_table(view: &BatchView) -> std::io::Result<()> {
-    let mut out = std::io::BufWriter::new(std::io::stderr().lock());
-    pinfold_profile::report::write_batch(view, &mut out)?;
-    out.flush()
 }

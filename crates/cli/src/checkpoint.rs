@@ -14,7 +14,7 @@ use pinfold_sys::signals::{self, SIGKILL};
 use pinfold_sys::spawn::{self, Program, Reaped};
 
 use crate::job::{self, JobOptions};
-use crate::keeper::{MakeProgram, send_signal_to_group};
+use crate::keeper::process::{MakeProgram, send_signal_to_group};
 
 /// The checkpoint commands of a keeper's jobs.
 #[derive(Default)]
@@ -93,14 +93,6 @@ impl Hooks {
         };
         Some((hook.job, error))
     }
-}
-
-/// A checkpoint command as it was typed. An empty one would succeed at once, and the job be ended for nothing written.
-pub(crate) fn command(text: &str) -> Result<String, &'static str> {
-    if text.trim().is_empty() {
-        return Err("an empty command writes nothing down: name one, or leave the option out");
-    }
-    Ok(text.to_owned())
 }
 
 /// How the checkpoint command of these options is made, with its output going where the job's goes.

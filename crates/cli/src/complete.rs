@@ -18,7 +18,7 @@ use pinfold_proto::wire::{Reply, Request, Select};
 use pinfold_sys::signals;
 
 use crate::help;
-use crate::show::print_text;
+use crate::print::print_text;
 
 /// Where a shell's script says that it wants words completed, and which shell it is.
 const ASKED: &str = "PINFOLD_COMPLETE";

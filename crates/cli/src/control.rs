@@ -16,8 +16,8 @@ use crate::job::begin::{BeginAt, begin};
 use crate::job::timeout::timeout_signal;
 use crate::names::{self, JobRef};
 use crate::operate;
-use crate::run::{TIMED_OUT, say};
-use crate::show::{print_json, print_text};
+use crate::print::{print_json, print_text, say};
+use crate::run::TIMED_OUT;
 use pinfold_client::Failure;
 use pinfold_client::{Dial, unexpected};
 

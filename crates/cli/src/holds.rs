@@ -9,7 +9,7 @@ use pinfold_proto::view::DoctorView;
 use pinfold_proto::wire::{Reply, Request};
 
 use crate::job::{self, JobOptions};
-use crate::run::say;
+use crate::print::say;
 use pinfold_client::Client;
 use pinfold_client::Failure;
 

@@ -11,8 +11,7 @@ use pinfold_sys::container;
 use pinfold_sys::mode::Roots;
 use serde_json::json;
 
-use crate::run::say;
-use crate::show::{JSON_VERSION, print_json, print_text};
+use crate::print::{JSON_VERSION, print_json, print_text, say};
 use pinfold_client::Dial;
 use pinfold_client::Failure;
 

@@ -3,8 +3,8 @@
 //! The pusher is a process of its own ([`push`]), with no rights but those that an operator has on the daemon's socket.
 //! Absent here: what is sent and how ([`pinfold_hubwire`]), and how the daemon is asked ([`source`]).
 
-mod ask;
-mod far;
+pub(crate) mod ask;
+pub(crate) mod far;
 mod identity;
 mod push;
 mod source;
@@ -23,11 +23,11 @@ use pinfold_proto::voucher::JOIN;
 use pinfold_sys::peer;
 use serde::Deserialize;
 
-use crate::run::say;
+use crate::print::say;
 use pinfold_client::Dial;
 use pinfold_client::Failure;
 
-pub(crate) use ask::{Elsewhere, ask};
+pub(crate) use ask::Elsewhere;
 use identity::Address;
 
 /// The settings of a joined host, and those of a reader.
@@ -46,7 +46,7 @@ enum HubVerb {
     /// Tell this host's jobs to no hub any more
     Leave(LeaveArgs),
     /// Show whether this host tells a hub, and what waits to be sent
-    Status(crate::args::JsonArgs),
+    Status(crate::print::JsonArgs),
     /// Send to the hub that was joined, until `leave`; `join` starts this, or a unit does
     Push(PushArgs),
     /// Have `pinfold --host NAME` ask this hub as the user one is, by the word of this host's daemon; root: for all users

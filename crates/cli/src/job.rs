@@ -12,7 +12,7 @@ use pinfold_sys::spawn::{self, Environment, ResolveError};
 
 use crate::allocation;
 use crate::job::after::AfterArgs;
-use crate::tasks::Laid;
+use crate::successor;
 use pinfold_client::Failure;
 
 pub(crate) mod after;
@@ -87,9 +87,9 @@ pub(crate) fn spec(options: &JobOptions, command: &[OsString]) -> JobSpec {
     }
 }
 
-/// Adds what is asked for a layout.
-pub(crate) fn lay(spec: &mut JobSpec, options: &JobOptions, laid: &Laid) {
-    spec.cores = laid.cores.max(1);
+/// Adds what is asked for a layout: so many cores, and how they lie.
+pub(crate) fn lay(spec: &mut JobSpec, options: &JobOptions, cores: u32, laid: JobLayout) {
+    spec.cores = cores.max(1);
     spec.layout = layout(options, Some(laid));
 }
 
@@ -109,8 +109,7 @@ pub(crate) fn may_begin_anew(requeue: bool, reaped: &spawn::Reaped) -> bool {
     requeue && reaped.signal == Some(pinfold_sys::signals::SIGKILL)
 }
 
-fn layout(options: &JobOptions, laid: Option<&Laid>) -> Option<JobLayout> {
-    let layout = laid.map(Laid::as_asked);
+fn layout(options: &JobOptions, layout: Option<JobLayout>) -> Option<JobLayout> {
     if options.set.is_none() && !options.isolated && options.place.is_none() {
         return layout;
     }
@@ -186,17 +185,17 @@ pub(crate) fn resolve(command: &OsStr) -> Result<PathBuf, Failure> {
 /// The environment a job gets: this process's own, without the job options that were meant for this command
 /// and not for what it starts.
 pub(crate) fn environment() -> Environment {
-    Environment::inherited(&crate::keepers::OWN)
+    Environment::inherited(&successor::OWN)
 }
 
 /// The same without these variables as well.
 pub(crate) fn environment_without(names: &[&str]) -> Environment {
-    Environment::inherited(&[&crate::keepers::OWN, names].concat())
+    Environment::inherited(&[&successor::OWN, names].concat())
 }
 
 /// The environment of a job that is handed over: where that is done by a member of an array, it is no member itself.
 pub(crate) fn environment_of_its_own() -> Environment {
-    let [job, socket] = crate::keepers::OWN;
+    let [job, socket] = successor::OWN;
     Environment::inherited(&[job, socket, "PINFOLD_ARRAY_ID", "PINFOLD_ARRAY_INDEX"])
 }
 

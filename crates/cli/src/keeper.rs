@@ -15,7 +15,7 @@ use pinfold_proto::wire::{ErrorCode, Phase, Reply, Request};
 use pinfold_proto::{End, Ending, JobSpec};
 use pinfold_sys::ready::{self, Wanted};
 use pinfold_sys::signals::{Arrived, SIGCHLD, Signals};
-use pinfold_sys::spawn::{self, Held, Program, Reaped, ResolveError};
+use pinfold_sys::spawn::{self, Held, Reaped};
 
 use crate::checkpoint::Hooks;
 use pinfold_client::Failure;
@@ -23,10 +23,10 @@ use pinfold_client::{Dial, Welcome, dial as client};
 
 mod line;
 mod link;
-mod process;
+pub(crate) mod process;
 mod start;
 
-pub(crate) use process::{send_signal, send_signal_to_group};
+pub(crate) use process::{MakeProgram, send_signal, send_signal_to_group};
 
 use line::{Gone, Line, Looked};
 use link::Link;
@@ -35,9 +35,6 @@ use start::Permitted;
 
 /// What a daemon may say of a job's environment beside pinfold's own variables.
 const VARIABLES: [&str; 4] = ["TMPDIR", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "ROCR_VISIBLE_DEVICES"];
-
-/// Makes the program of the job with this ticket, at the moment it is forked.
-pub(crate) type MakeProgram = Box<dyn Fn(u64) -> Result<Program, ResolveError>>;
 
 /// What a keeper has to tell about its jobs, by the tickets they were submitted with.
 #[derive(Debug)]

@@ -130,7 +130,7 @@ impl LaunchPlan {
     fn lay(&mut self, on: impl FnOnce(Asked) -> Result<Laid, Failure>) -> Result<(), Failure> {
         let Some(asked) = self.asked.take() else { return Ok(()) };
         let laid = Rc::new(on(asked)?);
-        job::lay(&mut self.spec, &self.options, &laid);
+        job::lay(&mut self.spec, &self.options, laid.cores, laid.as_asked());
         let _ = self.program.tasks.set(laid.plan());
         Ok(())
     }

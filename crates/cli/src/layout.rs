@@ -11,8 +11,8 @@ use pinfold_topo::spec::Source;
 use pinfold_topo::{CpuSet, Topology};
 use serde_json::{Value, json};
 
-use crate::show::{JSON_VERSION, print_json, print_text};
-use crate::tasks::TaskOptions;
+use crate::print::{JSON_VERSION, print_json, print_text};
+use crate::tasks::options::TaskOptions;
 use pinfold_client::Failure;
 
 #[derive(Debug, Args)]

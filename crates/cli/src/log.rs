@@ -16,8 +16,7 @@ use pinfold_proto::{ExitCode, JobState};
 use serde_json::json;
 
 use crate::names::{self, JobRef};
-use crate::run::say;
-use crate::show::{print_json, print_text};
+use crate::print::{print_json, print_text, say};
 use pinfold_client::{Client, Dial, Failure, unexpected};
 
 pub(crate) mod record;

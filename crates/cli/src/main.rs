@@ -1,6 +1,6 @@
 //! `pinfold`: run, submit and watch jobs.
 //!
-//! Reading order: [`args`] (the command line as typed), [`help`] (what of it is shown), [`client`] (reaching a daemon), [`launch`] (what jobs are started from), [`keeper`] (the parent
+//! Reading order: [`args`] (the command line as typed), [`help`] (what of it is shown), [`read`] (reads it), [`print`] (how commands print), [`client`] (reaching a daemon), [`launch`] (what jobs are started from), [`keeper`] (the parent
 //! of every job), [`run`], [`submit`] (with [`mod@array`]) and [`batch`] (the three ways to start jobs), [`make`] (a build with tokens), [`adopt`] (one to make them of what runs), [`control`] (changing
 //! them), [`names`] (which jobs are meant), [`tasks`] (how a job's tasks lie on its cores), [`show`] (what is printed), [`map`] (which core belongs to what), [`sets`] (cores that are set aside), [`host`] and [`layout`] (the machine, without a daemon), [`mod@advise`] (what classes of jobs need), [`mod@squeeze`] (what one command needs), [`mod@replay`] (recorded events), [`hub`] (many hosts), [`mod@wlm`] (workload managers). Absent here: any decision
 //! about jobs, and any write to a control group.
@@ -30,8 +30,10 @@ mod map;
 mod names;
 mod operate;
 mod output;
+mod print;
 mod progress;
 mod ps;
+mod read;
 mod readings;
 mod replay;
 mod run;
@@ -42,6 +44,7 @@ mod slurm;
 mod squeeze;
 mod store;
 mod submit;
+mod successor;
 mod tasks;
 mod terminal;
 mod top;
@@ -104,7 +107,7 @@ fn variable_of(error: &clap::Error) -> Option<String> {
 fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
     let dial = Dial::new(cli.reach.socket.as_deref(), cli.reach.no_autostart);
     if cli.elsewhere.is_meant() {
-        return hub::ask(&dial, &cli.elsewhere, &cli.command).map(|()| ProcessExit::SUCCESS);
+        return elsewhere(&dial, &cli.elsewhere, &cli.command).map(|()| ProcessExit::SUCCESS);
     }
     match cli.command {
         Command::Run(args) => return run::run(dial, &args),
@@ -147,6 +150,22 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Doctor(args) => host::doctor(&dial, args.json)?,
     }
     Ok(ProcessExit::SUCCESS)
+}
+
+/// A command about other hosts, through the hub.
+fn elsewhere(dial: &Dial, which: &hub::Elsewhere, command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::Status(args) => hub::ask::status(dial, which, args),
+        Command::Report(args) => hub::ask::reports(dial, which, args),
+        Command::Why(args) => hub::ask::why(dial, which, args),
+        Command::Top(args) => hub::far::top(dial, which, args),
+        Command::Plot(args) => hub::far::plot(dial, which, args),
+        Command::Export(args) => hub::far::export(dial, which, args),
+        _ => {
+            let text = "--host and --all-hosts go with status, report, why, top, plot and export";
+            Err(Failure::new(ExitCode::Usage, text))
+        }
+    }
 }
 
 fn administer(dial: &Dial, command: AdminCommand) -> Result<ProcessExit, Failure> {

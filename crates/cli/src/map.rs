@@ -18,7 +18,8 @@ use pinfold_topo::spec::Source;
 use pinfold_topo::{CpuSet, Topology};
 use serde_json::{Value, json};
 
-use crate::show::{JSON_VERSION, Picture, colours, picture_kind, print_json, print_text, width};
+use crate::print::{JSON_VERSION, colours, print_json, print_text, width};
+use crate::show::{Picture, picture_kind};
 use pinfold_client::Failure;
 use pinfold_client::{Dial, unexpected};
 

@@ -8,8 +8,7 @@ use pinfold_proto::ExitCode;
 use pinfold_proto::view::{AuditRecord, AuditView};
 use pinfold_proto::wire::{Reply, Request};
 
-use crate::run::say;
-use crate::show::{print_json, print_text};
+use crate::print::{print_json, print_text, say};
 use pinfold_client::Failure;
 use pinfold_client::{Dial, unexpected};
 

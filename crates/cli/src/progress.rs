@@ -68,7 +68,7 @@ impl Progress {
     /// Says something above the line; without a line, plainly.
     pub(crate) fn note(&mut self, text: &str) {
         self.clear();
-        crate::run::say(text);
+        crate::print::say(text);
     }
 
     /// Takes the line away.

@@ -15,7 +15,7 @@ use pinfold_sys::procfs::{Proc, ticks_to_us};
 use serde_json::{Value, json};
 
 use crate::names::{self, JobRef};
-use crate::show::{print_json, print_text, width};
+use crate::print::{print_json, print_text, width};
 use crate::top::{processes, running, status};
 use pinfold_client::{Client, Dial, Failure, unexpected};
 

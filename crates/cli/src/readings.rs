@@ -7,7 +7,7 @@ use pinfold_profile::{export, plot, report};
 use pinfold_proto::host::HostView;
 use pinfold_proto::wire::{Reply, Request};
 
-use crate::show::{Drawing, ExportArgs, PlotArgs, Written, moment, print_json, print_text, width};
+use crate::print::{moment, print_json, print_text, width};
 use pinfold_client::Failure;
 use pinfold_client::{Client, Dial, unexpected};
 
@@ -35,10 +35,14 @@ pub(crate) fn host(dial: &Dial, args: &HostArgs) -> Result<(), Failure> {
     if args.json { print_json(&view) } else { print_text(|out| report::write_host(&view, width(), out)) }
 }
 
-/// What `pinfold plot --host` draws.
-pub(crate) fn drawing(client: &mut Client, args: &PlotArgs) -> Result<Drawing, Failure> {
-    let until_us = until(args.which.until.as_deref())?;
-    let since_us = match &args.which.since {
+/// What `pinfold plot --host` draws: of the last hour, unless it is said otherwise.
+pub(crate) fn chart(
+    client: &mut Client,
+    since: Option<&str>,
+    until_at: Option<&str>,
+) -> Result<plot::Chart, Failure> {
+    let until_us = until(until_at)?;
+    let since_us = match since {
         Some(since) => moment("--since", since)?,
         None => {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -47,23 +51,40 @@ pub(crate) fn drawing(client: &mut Client, args: &PlotArgs) -> Result<Drawing, F
             until_us.unwrap_or(now_us).min(now_us).saturating_sub(drawn_us)
         }
     };
-    Ok(Drawing::Over(plot::host_chart(&ask(client, since_us, until_us, false)?)))
+    Ok(plot::host_chart(&ask(client, since_us, until_us, false)?))
 }
 
-/// `pinfold export --host`: each reading, an answer after the other.
-pub(crate) fn export(dial: &Dial, args: &ExportArgs, form: export::Form) -> Result<(), Failure> {
-    let until_us = until(args.which.until.as_deref())?;
-    let mut since_us = args.which.since.as_deref().map_or(Ok(0), |since| moment("--since", since))?;
-    let mut client = dial.connect()?;
-    let mut table = Written::new(form, args.output.as_deref())?;
-    table.add(export::host(&[]))?;
+/// From when to when readings are wanted, in microseconds since the Unix epoch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Span {
+    since_us: u64,
+    until_us: Option<u64>,
+}
+
+impl Span {
+    /// As people name it: without a begin from the first reading on, without an end up to the last.
+    pub(crate) fn of(since: Option<&str>, until_at: Option<&str>) -> Result<Self, Failure> {
+        let until_us = until(until_at)?;
+        let since_us = since.map_or(Ok(0), |since| moment("--since", since))?;
+        Ok(Self { since_us, until_us })
+    }
+}
+
+/// What `pinfold export --host` writes: each reading, an answer after the other.
+pub(crate) fn sheets(
+    client: &mut Client,
+    span: Span,
+    mut add: impl FnMut(export::Sheet) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut since_us = span.since_us;
+    add(export::host(&[]))?;
     loop {
-        let view = ask(&mut client, since_us, until_us, true)?;
-        let Some(last) = view.samples.last() else { return table.end() };
+        let view = ask(client, since_us, span.until_us, true)?;
+        let Some(last) = view.samples.last() else { return Ok(()) };
         // A time in seconds is exact to the microsecond that it was told from.
         let last_us = Duration::try_from_secs_f64(last.time_s).map(|time| (time + HALF_US).as_micros());
         since_us = last_us.ok().and_then(|us| u64::try_from(us).ok()).map_or(u64::MAX, |us| us + 1);
-        table.add(export::host(&view.samples))?;
+        add(export::host(&view.samples))?;
     }
 }
 

@@ -16,7 +16,7 @@ use pinfold_record::tell::{Came, Differs, JobAt, Said, Until};
 use pinfold_record::{mask, ring, tell};
 use serde::Serialize;
 
-use crate::show::{JSON_VERSION, colours, moment, print_json, print_text, width};
+use crate::print::{JSON_VERSION, colours, moment, print_json, print_text, width};
 use pinfold_client::Failure;
 
 /// Options of `replay`.

@@ -4,7 +4,7 @@
 //! Ctrl-Z, a change of size) reach it directly; only signals that some process sent to this one are passed on.
 
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::os::fd::BorrowedFd;
 use std::process::ExitCode as ProcessExit;
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ use crate::job::after::AfterArgs;
 use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, Told, send_signal};
 use crate::launch::LaunchPlan;
+use crate::print::say;
 use pinfold_client::Dial;
 use pinfold_client::Failure;
 
@@ -256,9 +257,4 @@ fn wait_recorded(keeper: &mut Keeper, limit: Duration, worth: impl Fn(&Keeper) -
 pub(crate) fn status(reaped: &Reaped) -> u8 {
     let code = reaped.exit_code.unwrap_or_else(|| 128 + reaped.signal.unwrap_or(0));
     u8::try_from(code & 0xff).expect("masked to eight bits")
-}
-
-/// A sentence for people, on standard error; one that cannot be written has no reader.
-pub(crate) fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "pinfold: {text}");
 }

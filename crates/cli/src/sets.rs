@@ -9,7 +9,7 @@ use pinfold_proto::view::{JobView, SetAsideView, SetKind, SetsView};
 use pinfold_proto::wire::{Reply, Request, SetAside};
 use pinfold_proto::{ExitCode, JobState};
 
-use crate::show::{print_json, print_text};
+use crate::print::{print_json, print_text};
 use pinfold_client::{Client, Dial, Failure, unexpected};
 
 #[derive(Debug, Args)]

@@ -21,7 +21,8 @@ use pinfold_proto::quantity::parse_size;
 
 use pinfold_whatif::play::{Hosts, Outcome};
 
-use crate::show::{JSON_VERSION, picture_kind, print_json, print_text};
+use crate::print::{JSON_VERSION, print_json, print_text};
+use crate::show::picture_kind;
 use input::{Input, Loaded};
 use pinfold_client::Dial;
 use pinfold_client::Failure;

@@ -17,8 +17,8 @@ use pinfold_proto::wire::{Reply, Request};
 use serde::Serialize;
 
 use crate::job;
-use crate::run::say;
-use crate::show::{Drawing, JSON_VERSION, Picture, picture_kind, print_json, print_text, width};
+use crate::print::{JSON_VERSION, print_json, print_text, say, width};
+use crate::show::{Drawing, Picture, picture_kind};
 use pinfold_client::Failure;
 use pinfold_client::{Dial, unexpected};
 

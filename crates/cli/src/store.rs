@@ -12,7 +12,7 @@ use pinfold_profile::store::{CheckReport, StoreError};
 use pinfold_proto::ExitCode;
 use serde_json::json;
 
-use crate::show::{JSON_VERSION, print_json, print_text};
+use crate::print::{JSON_VERSION, print_json, print_text};
 use pinfold_client::Dial;
 use pinfold_client::Failure;
 

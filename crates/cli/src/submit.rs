@@ -19,11 +19,11 @@ use crate::array;
 use crate::checkpoint;
 use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, MakeProgram, Told, send_signal};
-use crate::keepers;
 use crate::launch::LaunchPlan;
 use crate::log::record;
 use crate::output;
-use crate::run::say;
+use crate::print::say;
+use crate::successor;
 use pinfold_client::Dial;
 use pinfold_client::Failure;
 
@@ -58,8 +58,8 @@ const TICKET: u64 = 1;
 
 /// Hands the command over and prints the job's number.
 pub(crate) fn submit(dial: Dial, args: &SubmitArgs) -> Result<ProcessExit, Failure> {
-    if let Some((name, socket)) = keepers::keeps() {
-        return keep_anew(keepers::dial_of(&socket, &dial), args, &name);
+    if let Some((name, socket)) = successor::keeps() {
+        return keep_anew(successor::dial_of(&socket, &dial), args, &name);
     }
     let mut plan = plan_of(args)?;
     // A daemon is started from here, not from the keeper, so that the keeper holds nothing but its job.
@@ -146,7 +146,7 @@ fn prepare(dial: Dial, args: &SubmitArgs, mut plan: LaunchPlan) -> Result<(Keepe
     keeper.pause_starts();
     keeper.submit(TICKET, plan.spec);
     let job = number(&mut keeper)?;
-    if let Some(start) = keepers::own_start() {
+    if let Some(start) = successor::own_start() {
         keeper.leave_start(job, start);
     }
     match names.of_job(job, 0, job).open(output::create) {

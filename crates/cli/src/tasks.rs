@@ -16,12 +16,10 @@ use pinfold_sys::lead::{TaskPlan, TaskStart};
 use pinfold_topo::{CpuSet, PuOs, Topology};
 
 use crate::job::{JobOptions, PlaceArg};
-use crate::run::say;
+use crate::print::say;
 use pinfold_client::Failure;
 
-mod options;
-
-pub(crate) use options::TaskOptions;
+pub(crate) mod options;
 
 /// The layout options of a job, read and not yet held against a host.
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pinfold_proto::ExitCode;
 use pinfold_sys::terminal::Raw;
 
-use crate::show::rows;
+use crate::print::rows;
 use pinfold_client::Failure;
 
 /// What was typed.

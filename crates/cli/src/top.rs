@@ -16,8 +16,8 @@ use pinfold_proto::view::{MapView, ReportView, StatusView};
 use pinfold_proto::wire::{Reply, Request, Select, Verb};
 use pinfold_proto::{ExitCode, JobState};
 
-use crate::run::say;
-use crate::show::{colours, is_dumb, moment, print_json, print_text, rows, say_why, screen, width};
+use crate::print::{colours, is_dumb, moment, print_json, print_text, rows, say, screen, width};
+use crate::show::say_why;
 use crate::terminal::{Key, Terminal};
 use pinfold_client::Failure;
 use pinfold_client::{Client, Dial, unexpected};

@@ -12,8 +12,7 @@ use pinfold_sys::discover;
 use pinfold_topo::{NumaNode, Pu, Topology};
 use serde_json::json;
 
-use crate::run::say;
-use crate::show::{JSON_VERSION, print_json, print_text};
+use crate::print::{JSON_VERSION, print_json, print_text, say};
 use pinfold_client::Failure;
 
 #[derive(Debug, Args)]

@@ -18,7 +18,7 @@ use std::process::ExitCode as ProcessExit;
 use clap::{Args, Subcommand};
 use pinfold_wlm::Manager;
 
-use crate::args::JsonArgs;
+use crate::print::JsonArgs;
 use pinfold_client::Dial;
 use pinfold_client::Failure;
 

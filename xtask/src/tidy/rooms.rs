@@ -15,6 +15,7 @@ pub(super) struct Rooms {
 /// The crates that are held to it; others are added once they reach it.
 pub(super) const ROOMS: &[Rooms] = &[
     Rooms { name: "advise", hearts: &[] },
+    Rooms { name: "cli", hearts: &[] },
     Rooms { name: "client", hearts: &[] },
     Rooms { name: "cluster", hearts: &[] },
     Rooms { name: "daemon", hearts: &[("Daemon", true)] },
@@ -24,6 +25,7 @@ pub(super) const ROOMS: &[Rooms] = &[
     Rooms { name: "place", hearts: &[] },
     Rooms { name: "policy", hearts: &[("Policy", true), ("Rooms", false)] },
     Rooms { name: "profile", hearts: &[] },
+    Rooms { name: "proto", hearts: &[] },
     Rooms { name: "record", hearts: &[] },
     Rooms { name: "sim", hearts: &[] },
     Rooms { name: "sys", hearts: &[] },

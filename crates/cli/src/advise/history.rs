@@ -10,6 +10,7 @@ use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Request, Select};
 
 use super::OfClasses;
+use crate::print;
 use crate::show;
 use pinfold_client::Client;
 use pinfold_client::Failure;
@@ -97,7 +98,7 @@ impl Run {
 /// The runs that `args` asks for, by job number.
 pub(super) fn runs(client: &mut Client, args: &OfClasses) -> Result<Vec<Run>, Failure> {
     let request = Request::Report {
-        select: Select::Since(show::moment("--since", &args.since)?),
+        select: Select::Since(print::moment("--since", &args.since)?),
         series: false,
         processes: false,
         threads: false,

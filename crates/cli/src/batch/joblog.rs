@@ -12,7 +12,7 @@ use pinfold_proto::ExitCode;
 
 use super::lines::Lines;
 use crate::output::{self, Named};
-use crate::run::say;
+use crate::print::say;
 use pinfold_client::Failure;
 
 const HEAD: &str = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n";

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::names::JobRef;
+use crate::print::{colours, moment, print_json, print_text, say, width};
 use clap::Args;
 use pinfold_hubwire::bundle::HostReport;
 use pinfold_profile::report;
@@ -12,12 +13,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::identity::{Hub, hub};
-use super::{far, of_hub};
-use crate::args::Command;
-use crate::run::say;
-use crate::show::{
-    GroupBy, ReportArgs, StatusArgs, Which, WhyArgs, colours, moment, print_json, print_text, width,
-};
+use super::of_hub;
+use crate::show::{GroupBy, ReportArgs, StatusArgs, Which, WhyArgs};
 use pinfold_client::Dial;
 use pinfold_client::Failure;
 
@@ -39,22 +36,6 @@ impl Elsewhere {
     /// Whether another host is meant.
     pub(crate) fn is_meant(&self) -> bool {
         self.host.is_some() || self.all_hosts
-    }
-}
-
-/// A command about other hosts.
-pub(crate) fn ask(dial: &Dial, which: &Elsewhere, command: &Command) -> Result<(), Failure> {
-    match command {
-        Command::Status(args) => status(dial, which, args),
-        Command::Report(args) => reports(dial, which, args),
-        Command::Why(args) => why(dial, which, args),
-        Command::Top(args) => far::top(dial, which, args),
-        Command::Plot(args) => far::plot(dial, which, args),
-        Command::Export(args) => far::export(dial, which, args),
-        _ => {
-            let text = "--host and --all-hosts go with status, report, why, top, plot and export";
-            Err(Failure::new(ExitCode::Usage, text))
-        }
     }
 }
 
@@ -112,7 +93,7 @@ pub(super) fn hosts(client: &mut Hub<'_>, which: &Elsewhere) -> Result<Vec<Host>
     Ok(answer.hosts)
 }
 
-fn status(dial: &Dial, which: &Elsewhere, args: &StatusArgs) -> Result<(), Failure> {
+pub(crate) fn status(dial: &Dial, which: &Elsewhere, args: &StatusArgs) -> Result<(), Failure> {
     if args.all {
         let text =
             "--all: the hub tells of all users' jobs that are not over; `report` tells of those that are";
@@ -153,7 +134,7 @@ struct Reports {
     reports: Vec<HostReport>,
 }
 
-fn reports(dial: &Dial, which: &Elsewhere, args: &ReportArgs) -> Result<(), Failure> {
+pub(crate) fn reports(dial: &Dial, which: &Elsewhere, args: &ReportArgs) -> Result<(), Failure> {
     if args.processes || args.threads || args.files || args.csv {
         let text = "the hub keeps no lists of processes, threads and files; its page has tables as CSV";
         return Err(Failure::new(ExitCode::Usage, text));
@@ -298,7 +279,7 @@ fn summary(views: &[ReportView], by: GroupBy, json: bool) -> Result<(), Failure>
     if json { print_json(&view) } else { print_text(|out| report::write_summary(&view, width(), out)) }
 }
 
-fn why(dial: &Dial, which: &Elsewhere, args: &WhyArgs) -> Result<(), Failure> {
+pub(crate) fn why(dial: &Dial, which: &Elsewhere, args: &WhyArgs) -> Result<(), Failure> {
     let Some(host) = &which.host else {
         return Err(Failure::new(ExitCode::Usage, "why is about a job of one host: --host NAME"));
     };

@@ -56,7 +56,7 @@ impl Told for Far<'_> {
 }
 
 /// `pinfold --host NAME top`.
-pub(super) fn top(dial: &Dial, which: &Elsewhere, args: &TopArgs) -> Result<(), Failure> {
+pub(crate) fn top(dial: &Dial, which: &Elsewhere, args: &TopArgs) -> Result<(), Failure> {
     if which.host.is_none() {
         return Err(wrong("top is of one host: --host NAME; `--all-hosts status` shows all"));
     }
@@ -67,7 +67,7 @@ pub(super) fn top(dial: &Dial, which: &Elsewhere, args: &TopArgs) -> Result<(), 
 }
 
 /// `pinfold --host NAME plot`.
-pub(super) fn plot(dial: &Dial, which: &Elsewhere, args: &PlotArgs) -> Result<(), Failure> {
+pub(crate) fn plot(dial: &Dial, which: &Elsewhere, args: &PlotArgs) -> Result<(), Failure> {
     if args.which.host {
         return Err(wrong("plot --host is for this host: the hub keeps what jobs used"));
     }
@@ -90,7 +90,7 @@ pub(super) fn plot(dial: &Dial, which: &Elsewhere, args: &PlotArgs) -> Result<()
 }
 
 /// `pinfold --host NAME export`: with a column `host` in front.
-pub(super) fn export(dial: &Dial, which: &Elsewhere, args: &ExportArgs) -> Result<(), Failure> {
+pub(crate) fn export(dial: &Dial, which: &Elsewhere, args: &ExportArgs) -> Result<(), Failure> {
     let form = args.form()?;
     let series = args.what == ExportWhat::Samples;
     if args.which.host || !(series || args.what == ExportWhat::Jobs) {

@@ -17,8 +17,7 @@ use pinfold_proto::ExitCode;
 use serde::{Deserialize, Serialize};
 
 use super::{JOINED, of_settings, push_dir, source};
-use crate::run::say;
-use crate::show::{print_json, print_text};
+use crate::print::{print_json, print_text, say};
 use pinfold_client::Dial;
 use pinfold_client::Failure;
 

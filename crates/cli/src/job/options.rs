@@ -12,9 +12,8 @@ use super::after::{AfterArgs, after};
 use super::begin::{BeginAt, begin};
 use super::resource::{ResourceArgs, resources};
 use super::timeout::timeout_signal;
-use crate::checkpoint;
 use crate::job::switch::Switch;
-use crate::tasks::TaskOptions;
+use crate::tasks::options::TaskOptions;
 
 /// What can be said of a job; each also as an environment variable, so that a batch script can carry it.
 #[derive(Debug, Clone, Default, Args)]
@@ -138,7 +137,7 @@ pub(crate) struct JobOptions {
     /// A shell command that has the job write down what it has done; with it the job may be ended for want of memory once
     /// that has succeeded, and begins anew later
     #[arg(help_heading = "When memory or slots run short", long, env = "PINFOLD_CHECKPOINT", hide_env_values = true, value_name = "COMMAND",
-          value_parser = checkpoint::command)]
+          value_parser = checkpoint_command)]
     pub checkpoint: Option<String>,
     /// How long that command may take [default: 1m]
     #[arg(help_heading = "When memory or slots run short", long, env = "PINFOLD_CHECKPOINT_TIME", hide_env_values = true, value_name = "DURATION",
@@ -147,4 +146,12 @@ pub(crate) struct JobOptions {
     /// How many tasks, and how they lie on the cores
     #[command(flatten)]
     pub tasks: TaskOptions,
+}
+
+/// A checkpoint command as it was typed. An empty one would succeed at once, and the job be ended for nothing written.
+fn checkpoint_command(text: &str) -> Result<String, &'static str> {
+    if text.trim().is_empty() {
+        return Err("an empty command writes nothing down: name one, or leave the option out");
+    }
+    Ok(text.to_owned())
 }

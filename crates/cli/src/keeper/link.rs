@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use pinfold_proto::wire::{self, Decoder, REPLY_MAX_BYTES, Reply, Request, WIRE_VERSION};
 use pinfold_sys::ancillary;
 
-use crate::run::say;
+use crate::print::say;
 use pinfold_client::Failure;
 use pinfold_client::{Welcome, dial as client};
 

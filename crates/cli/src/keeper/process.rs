@@ -1,10 +1,13 @@
-//! The processes that a keeper started: how they ended, and signals for them.
+//! The processes that a keeper starts: what makes their programs, how they ended, and signals for them.
 
 use std::time::SystemTime;
 
 use pinfold_proto::Ending;
 use pinfold_sys::signals;
-use pinfold_sys::spawn::Reaped;
+use pinfold_sys::spawn::{Program, Reaped, ResolveError};
+
+/// Makes the program of the job with this ticket, at the moment it is forked.
+pub(crate) type MakeProgram = Box<dyn Fn(u64) -> Result<Program, ResolveError>>;
 
 /// Sends a signal to a child that leads a session of its own, and to whoever is in its group.
 pub(crate) fn send_signal_to_group(pid: u32, signal: i32) {

@@ -14,7 +14,8 @@ use pinfold_sys::procfs::Proc;
 
 use super::allowance::Figures;
 use super::ledger::{Change, Ledger, Seen};
-use crate::run::{Beside, say};
+use crate::print::say;
+use crate::run::Beside;
 use pinfold_client::Failure;
 use pinfold_client::{Client, Dial};
 

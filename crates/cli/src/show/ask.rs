@@ -3,8 +3,8 @@
 use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Piece, Reply, Request, Select};
 
-use super::moment;
 use crate::names::{self, JobRef};
+use crate::print::moment;
 use pinfold_client::{Client, Failure, unexpected};
 
 /// Asks for jobs, all of which are wanted at once.

@@ -11,6 +11,7 @@ use pinfold_proto::wire::{Piece, Request};
 
 use super::ask::selected;
 use crate::names::JobRef;
+use crate::readings::{self, Span};
 use pinfold_client::{Dial, Failure};
 
 /// Makes a table of jobs.
@@ -99,7 +100,11 @@ impl ExportArgs {
 pub(crate) fn export(dial: &Dial, args: &ExportArgs) -> Result<(), Failure> {
     let form = args.form()?;
     if args.which.host {
-        return crate::readings::export(dial, args, form);
+        let span = Span::of(args.which.since.as_deref(), args.which.until.as_deref())?;
+        let mut client = dial.connect()?;
+        let mut table = Written::new(form, args.output.as_deref())?;
+        readings::sheets(&mut client, span, |sheet| table.add(sheet))?;
+        return table.end();
     }
     let mut client = dial.connect()?;
     let which = &args.which;

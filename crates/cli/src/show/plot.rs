@@ -9,8 +9,9 @@ use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Request, Select};
 
 use super::ask::{each, selected};
-use super::{print_text, rows, width};
 use crate::names::JobRef;
+use crate::print::{print_text, rows, width};
+use crate::readings;
 use pinfold_client::{Client, Dial, Failure};
 
 #[derive(Debug, Args)]
@@ -93,7 +94,9 @@ pub(crate) fn plot(dial: &Dial, args: &PlotArgs) -> Result<(), Failure> {
     args.output.as_deref().map(picture_kind).transpose()?;
     let mut client = dial.connect()?;
     let drawings = if args.which.host {
-        vec![crate::readings::drawing(&mut client, args)?]
+        let which = &args.which;
+        let chart = readings::chart(&mut client, which.since.as_deref(), which.until.as_deref())?;
+        vec![Drawing::Over(chart)]
     } else {
         drawings_of_jobs(&mut client, args)?
     };

@@ -12,8 +12,9 @@ use pinfold_proto::{ExitCode, JobState};
 
 use super::ask::{ask, each, selected};
 use super::filter::Filter;
-use super::{ToSheet, Written, print_json, print_text, width};
+use super::{ToSheet, Written};
 use crate::names::JobRef;
+use crate::print::{print_json, print_text, width};
 use pinfold_client::{Client, Dial, Failure};
 
 #[derive(Debug, Args)]

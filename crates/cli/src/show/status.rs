@@ -7,8 +7,8 @@ use pinfold_proto::view::JobView;
 use pinfold_proto::wire::{Member, Members, Reply, Request};
 
 use super::filter::Filter;
-use super::{colours, moment, print_json, print_text, width};
 use crate::names::{self, JobRef};
+use crate::print::{colours, moment, print_json, print_text, width};
 use pinfold_client::{Client, Dial, Failure, unexpected};
 
 #[derive(Debug, Args)]

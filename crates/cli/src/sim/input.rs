@@ -19,7 +19,7 @@ use super::SimArgs;
 use super::shake::Shake;
 use super::site::Site;
 use super::variant::Variant;
-use crate::run::say;
+use crate::print::say;
 use pinfold_client::Dial;
 use pinfold_client::Failure;
 
@@ -171,7 +171,7 @@ fn causes(dropped: &Dropped) -> String {
 /// The jobs of this host's store that are over, as the daemon tells of them.
 fn own(dial: &Dial, since: &str) -> Result<Input, Failure> {
     let request = Request::Report {
-        select: Select::Since(crate::show::moment("--since", since)?),
+        select: Select::Since(crate::print::moment("--since", since)?),
         series: false,
         processes: false,
         threads: false,

@@ -36,7 +36,7 @@ impl Runner {
         make(0).map_err(|error| Failure::new(ExitCode::NotExecutable, error))?;
         let client = dial.connect()?;
         let (keeper, welcome) = Keeper::new(dial.clone(), &[SIGINT, SIGTERM, SIGHUP], 1, make, None)?;
-        welcome.warnings.iter().for_each(|warning| crate::run::say(&format!("warning: {warning}")));
+        welcome.warnings.iter().for_each(|warning| crate::print::say(&format!("warning: {warning}")));
         Ok(Self { keeper, client, command: command.to_vec(), name: None, runs: 0 })
     }
 

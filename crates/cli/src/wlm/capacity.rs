@@ -6,7 +6,7 @@ use pinfold_proto::view::StatusView;
 use pinfold_proto::wire::{Reply, Request};
 use serde_json::json;
 
-use crate::show::{JSON_VERSION, print_json, print_text};
+use crate::print::{JSON_VERSION, print_json, print_text};
 use pinfold_client::Failure;
 use pinfold_client::{Dial, unexpected};
 

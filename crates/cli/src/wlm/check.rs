@@ -10,8 +10,8 @@ use pinfold_wlm::Manager;
 use serde_json::json;
 
 use crate::names::{JobRef, numbers};
+use crate::print::{JSON_VERSION, print_json, print_text};
 use crate::show::figures;
-use crate::show::{JSON_VERSION, print_json, print_text};
 use pinfold_client::Dial;
 use pinfold_client::Failure;
 

@@ -8,7 +8,7 @@ use pinfold_profile::report::plain;
 use pinfold_wlm::detect::{Found, Surroundings, detect as found_on};
 use serde_json::json;
 
-use crate::show::{JSON_VERSION, print_json, print_text};
+use crate::print::{JSON_VERSION, print_json, print_text};
 use pinfold_client::Failure;
 
 /// How long a manager's program may take: one whose daemon is away may wait for long.

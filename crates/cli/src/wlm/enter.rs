@@ -13,8 +13,7 @@ use pinfold_sys::procfs::Proc;
 use pinfold_wlm::identify;
 
 use crate::job::{self, JobOptions};
-use crate::run::say;
-use crate::show::print_text;
+use crate::print::{print_text, say};
 use pinfold_client::Failure;
 use pinfold_client::{Client, Dial, unexpected};
 

@@ -14,8 +14,7 @@ use pinfold_wlm::settings::{Setting, Where, settings};
 use pinfold_wlm::{Hook, Manager, Place, block, hooks};
 
 use super::detect::Here;
-use crate::run::say;
-use crate::show::print_text;
+use crate::print::{print_text, say};
 use pinfold_client::Dial;
 use pinfold_client::Failure;
 

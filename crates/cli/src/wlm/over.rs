@@ -5,7 +5,7 @@ use pinfold_proto::wire::{Reply, Request, Verb};
 use pinfold_proto::{ExternalName, JobState};
 use pinfold_sys::signals::SIGKILL;
 
-use crate::run::say;
+use crate::print::say;
 use pinfold_client::{Dial, Failure, unexpected};
 
 #[derive(Debug, Args)]

@@ -14,7 +14,7 @@ use pinfold_wlm::detect::Surroundings as _;
 use pinfold_wlm::sync::{self, Policy, Watched};
 
 use super::detect::Here;
-use crate::run::say;
+use crate::print::say;
 use pinfold_client::{Dial, Failure, unexpected};
 
 /// What becomes in Slurm of a job that is frozen for long.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::kind::{Kind as _, Names, Optional, Size, Whole};
 use super::{ConfigError, Value};
 use crate::quantity::show_size;
 
@@ -99,12 +100,12 @@ fn set(projects: &mut Projects, rest: &str, value: &Value) -> Result<(), Wrong> 
     let mut project = projects.get(name).cloned().unwrap_or_default();
     match field {
         "cores" if unset => project.cores = None,
-        "cores" => project.cores = Some(value.whole(0, 65_536).map_err(Wrong::Value)?),
-        "memory" => project.memory = value.optional_size().map_err(Wrong::Value)?,
+        "cores" => project.cores = Some(Whole(0, 65_536).read(value).map_err(Wrong::Value)?),
+        "memory" => project.memory = Optional(Size(0)).read(value).map_err(Wrong::Value)?,
         "users" if unset => project.users = None,
-        "users" => project.users = Some(value.names().map_err(Wrong::Value)?),
+        "users" => project.users = Some(Names.read(value).map_err(Wrong::Value)?),
         "operators" if unset => project.operators.clear(),
-        "operators" => project.operators = value.names().map_err(Wrong::Value)?,
+        "operators" => project.operators = Names.read(value).map_err(Wrong::Value)?,
         _ => return Err(Wrong::Key),
     }
     projects.insert(name.to_owned(), project);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::kind::{Kind as _, Whole};
 use super::{ConfigError, Value};
 use crate::resource::{RESOURCE_NAME_MAX, RESOURCES_MAX, is_resource_name};
 
@@ -39,7 +40,7 @@ fn set(resources: &mut Resources, name: &str, value: &Value) -> Result<(), Strin
         resources.remove(name);
         return Ok(());
     }
-    let count = value.whole(0, COUNT_MAX)?;
+    let count = Whole(0, COUNT_MAX).read(value)?;
     if resources.len() >= RESOURCES_MAX && !resources.contains_key(name) {
         return Err(format!("there are {RESOURCES_MAX} different resources at most"));
     }

@@ -1,3 +1,4 @@
+use super::kind::HOUR;
 use super::*;
 
 #[track_caller]
@@ -18,6 +19,12 @@ fn changes() {
     check("slots.factor=5", Err("`slots.factor` is 5, and a number from 0 to 4 is wanted"));
     check("slots.factor=nan", Err("`slots.factor` is nan, and a number from 0 to 4 is wanted"));
     check("cpu.protect=0.2", Ok("0.2"));
+    check("limits.processes=", Ok(""));
+    check("access.max_jobs_size=", Err("`access.max_jobs_size` is ``, and at least 1MiB is wanted"));
+    check("modules.disk=/scratch", Ok("\"/scratch\""));
+    check("modules.disk=", Ok("\"\""));
+    check("cpu.place=spread", Ok("\"spread\""));
+    check("cpu.place=wide", Err("`cpu.place` is `wide`, and it is `auto`, `compact` or `spread`"));
     check("cpu.protect=2", Err("`cpu.protect` is 2, and a number from 0 to 1 is wanted"));
     check("memory.learn=site", Ok("\"site\""));
     check("memory.learn=all", Err("`memory.learn` is `all`, and it is `user` or `site`"));

@@ -1,0 +1,51 @@
+//! How a batch tells its end: a table for people, or JSON.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+
+use pinfold_client::Failure;
+use pinfold_proto::view::BatchView;
+
+use super::args::BatchArgs;
+use super::outcome;
+use crate::output;
+
+/// How the end is told.
+pub(super) enum Answer {
+    /// On standard error.
+    Table,
+    /// In this file, or on standard output.
+    Json(Option<File>),
+}
+
+impl Answer {
+    /// As the options say. A file is made now: that it cannot be made is not found out when all is done.
+    pub(super) fn of(args: &BatchArgs) -> Result<Self, Failure> {
+        match &args.json {
+            None => Ok(Self::Table),
+            Some(None) => Ok(Self::Json(None)),
+            Some(Some(path)) => {
+                let made = output::create(path, output::Named::ByUser);
+                let file =
+                    made.map_err(|error| Failure::doing(format!("--json={}", path.display()), &error))?;
+                Ok(Self::Json(Some(file)))
+            }
+        }
+    }
+
+    /// Prints what came of all lines.
+    pub(super) fn print(&mut self, view: &BatchView) -> Result<(), Failure> {
+        let (place, printed) = match self {
+            Self::Table => ("standard error", print_table(view)),
+            Self::Json(None) => ("standard output", outcome::write_json(view, &mut io::stdout().lock())),
+            Self::Json(Some(file)) => ("the file of --json", outcome::write_json(view, file)),
+        };
+        printed.map_err(|error| Failure::doing(place, &error))
+    }
+}
+
+fn print_table(view: &BatchView) -> io::Result<()> {
+    let mut out = io::BufWriter::new(io::stderr().lock());
+    pinfold_profile::report::write_batch(view, &mut out)?;
+    out.flush()
+}

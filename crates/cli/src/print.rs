@@ -1,0 +1,105 @@
+//! How commands print: sentences for people, a terminal's size and colours, JSON and text; moments as people name them.
+//!
+//! Absent here: what is printed.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::time::SystemTime;
+
+use clap::Args;
+use pinfold_profile::report;
+use pinfold_proto::ExitCode;
+use pinfold_proto::quantity::parse_duration;
+use pinfold_proto::view::VERSION;
+
+use pinfold_client::Failure;
+
+/// A sentence for people, on standard error; one that cannot be written has no reader.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "pinfold: {text}");
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct JsonArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A moment as people name it, in microseconds since the Unix epoch: so long ago, a date, or Unix seconds after an `@`.
+pub(crate) fn moment(option: &str, text: &str) -> Result<u64, Failure> {
+    let bad = || {
+        Failure::new(
+            ExitCode::Usage,
+            format!(
+                "{option} {text}: a duration (2h), a date (2026-11-21, or 2026-11-21 22:10, UTC) or Unix seconds \
+                 (@1790000000) is wanted"
+            ),
+        )
+    };
+    if let Some(seconds) = text.strip_prefix('@') {
+        // With a fraction, as JSON has them, they are as good.
+        let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
+        let whole: u64 = whole.parse().map_err(|_| bad())?;
+        let digits: String = fraction.chars().chain("000000".chars()).take(6).collect();
+        let micros: u64 = digits.parse().map_err(|_| bad())?;
+        return Ok(whole.saturating_mul(1_000_000).saturating_add(micros));
+    }
+    if let Some(unix_s) = report::parse_date_utc(text) {
+        return Ok(unix_s.saturating_mul(1_000_000));
+    }
+    let ago = parse_duration(text).map_err(|_| bad())?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Ok(u64::try_from(now.saturating_sub(ago).as_micros()).unwrap_or(0))
+}
+
+/// Whether standard output shows colours, and wants them.
+pub(crate) fn colours() -> bool {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    io::stdout().is_terminal() && !refused && !is_dumb()
+}
+
+/// Whether the terminal only writes one line below the other.
+pub(crate) fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|name| name == "dumb")
+}
+
+/// Columns and lines of the terminal as they are.
+pub(crate) fn screen() -> (usize, usize) {
+    size().map_or((80, 24), |(columns, rows)| (columns, rows.max(1)))
+}
+
+/// Columns of the terminal, or a page's where there is none.
+pub(crate) fn width() -> usize {
+    size().map_or(100, |(columns, _)| columns.max(40))
+}
+
+/// Lines of the terminal.
+pub(crate) fn rows() -> usize {
+    size().map_or(24, |(_, rows)| rows)
+}
+
+fn size() -> Option<(usize, usize)> {
+    pinfold_sys::terminal::size()
+}
+
+/// Prints one JSON object on a line.
+pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    print_text(|out| {
+        serde_json::to_writer(&mut *out, value)?;
+        writeln!(out)
+    })
+}
+
+/// Prints to standard output. A reader that has seen enough (`| head`) is success.
+pub(crate) fn print_text(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match write(&mut out).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::doing("standard output", &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The version that JSON made here carries.
+pub(crate) const JSON_VERSION: u32 = VERSION;
