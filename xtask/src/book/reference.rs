@@ -101,7 +101,7 @@ const COMMANDS: [(&str, &str); 10] = [
     ("pinfold map --json", "MapView"),
     ("pinfold sets --json", "SetsView"),
     ("pinfold host --json", "HostView"),
-    ("pinfold audit --json", "AuditView"),
+    ("pinfold admin audit --json", "AuditView"),
     ("pinfold doctor --json", "DoctorView"),
 ];
 
