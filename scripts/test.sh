@@ -34,7 +34,7 @@ joined() {
 }
 
 # Most tests wait for processes most of the time.
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc) + 1))}
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((3 * $(nproc) + 1))}
 
 step "format" cargo fmt --all --check
 step "lints" cargo clippy --workspace --all-targets -- -D warnings
@@ -54,7 +54,8 @@ cargo build --quiet --workspace --bins || failed+=("build")
 work=$(mktemp -d)
 cargo xtask lab >"$work/lab" 2>&1 &
 lab=$!
-trap 'kill "$lab" 2>/dev/null; rm -rf "$work"' EXIT
+wlm=
+trap 'kill "$lab" $wlm 2>/dev/null; rm -rf "$work"' EXIT
 # Until it has what it builds: the next step builds, too.
 until grep -q '^lab: kernel' "$work/lab" || ! kill -0 "$lab" 2>/dev/null; do sleep 1; done
 if [ "$(id -u)" = 0 ]; then
@@ -74,11 +75,14 @@ fi
 
 step "emulated host, beside the steps before" joined "$lab" "$work/lab"
 cargo build --quiet --workspace --bins || failed+=("build")
-step "real workload managers, the quick form" scripts/wlm.sh --quick
+# Mostly waits for the managers' own periods, beside what packs and installs.
+scripts/wlm.sh --quick >"$work/wlm" 2>&1 &
+wlm=$!
 step "package" scripts/test-package.sh "${CARGO_TARGET_DIR:-target}/debug"
 step "package for other families (RPM)" scripts/test-rpm.sh "${CARGO_TARGET_DIR:-target}/debug"
 step "installation from source" scripts/test-install.sh
 step "python package" scripts/python-test.sh "${CARGO_TARGET_DIR:-target}/debug" --quick
+step "real workload managers, the quick form, beside the steps before" joined "$wlm" "$work/wlm"
 
 start=$SECONDS
 echo "== tests"
