@@ -90,6 +90,7 @@ fn request() -> impl Strategy<Value = Request> {
             (named, after, aside, project),
         )| {
             Request {
+                owner: 0,
                 job,
                 priority,
                 cores,

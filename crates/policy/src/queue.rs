@@ -6,6 +6,7 @@ pub(crate) mod head;
 pub mod lengths;
 pub(crate) mod line;
 pub(crate) mod order;
+pub(crate) mod owner;
 pub(crate) mod queues;
 pub(crate) mod resources;
 pub(crate) mod wanted;

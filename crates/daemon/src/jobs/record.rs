@@ -231,6 +231,7 @@ pub(crate) fn request(row: &JobRow) -> Request {
     let spec = &row.spec;
     Request {
         job: JobId(row.job),
+        owner: row.uid,
         priority: row.priority,
         cores: spec.cores,
         class: spec.class.map(to_policy),

@@ -157,6 +157,9 @@ pub struct ArrayLimit {
 pub struct Request {
     /// Its number.
     pub job: JobId,
+    /// The user whose job it is. A job that waits for others of its owner's holds up no other user's jobs.
+    #[serde(default)]
+    pub owner: u32,
     /// 1 to 16; larger is more important.
     pub priority: u8,
     /// How many cores, at least 1; also how many slots it takes.
@@ -213,6 +216,7 @@ impl Request {
     pub const fn plain(job: JobId) -> Self {
         Self {
             job,
+            owner: 0,
             priority: 10,
             cores: 1,
             class: None,

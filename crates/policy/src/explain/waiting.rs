@@ -253,6 +253,7 @@ fn impossible(rooms: &Rooms, shape: Demand) -> Option<(String, String)> {
 /// For the job that is next and does not start.
 fn explain_head(rooms: &Rooms, job: &Job, numbers: &mut Numbers) -> (String, String) {
     let shape = Demand {
+        owner: job.request.owner,
         cores: job.request.cores,
         homes: job.request.cores,
         class: job.request.class,

@@ -45,6 +45,9 @@ pub(crate) struct PoolIds {
 /// What a job asks for; equal shapes fit or do not fit alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Demand {
+    /// The user whose job it is.
+    #[serde(default)]
+    pub(crate) owner: u32,
     /// The slots that it takes; of one that has started no more than there are.
     pub(crate) cores: u32,
     /// The home cores that it needs to be a primary, whether there are so many or not.

@@ -53,6 +53,7 @@ pub(crate) fn requeue_constrained(rooms: &mut Rooms) {
 pub(crate) fn enqueue(rooms: &mut Rooms, id: JobId) {
     let Some(job) = rooms.jobs.get(&id) else { return };
     let mut shape = Demand {
+        owner: job.request.owner,
         cores: job.request.cores,
         homes: job.request.cores,
         class: job.request.class,

@@ -22,6 +22,14 @@ struct Bucket {
     by_length: BTreeSet<ByLength>,
 }
 
+/// The place of a job among those of its rank: the least comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct First {
+    new: bool,
+    length: Reverse<u64>,
+    pub(crate) job: JobId,
+}
+
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 struct Group {
     /// New jobs whose length nobody told.
@@ -73,6 +81,26 @@ impl Queue {
                 fitting.filter_map(|bucket| bucket.by_arrival.first()).min().map(|&(_, job)| job)
             };
             job.map(|job| (rank, job))
+        })
+    }
+
+    /// Of each rank, highest first, the shapes that `fits` and the first job of each, in no order.
+    pub(crate) fn firsts<'a>(
+        &'a self,
+        fits: impl Fn(Demand) -> bool + 'a,
+    ) -> impl Iterator<Item = (u8, Vec<(Demand, First)>)> + 'a {
+        self.groups.iter().map(move |(&Reverse(rank), group)| {
+            let longest_first = group.longest_first(rank);
+            let first = |bucket: &Bucket| {
+                if longest_first {
+                    bucket.by_length.first().map(|&(new, length, job)| First { new, length, job })
+                } else {
+                    let first = bucket.by_arrival.first();
+                    first.map(|&(new, job)| First { new, length: Reverse(0), job })
+                }
+            };
+            let fitting = group.buckets.iter().filter(|&(&shape, _)| fits(shape));
+            (rank, fitting.filter_map(|(&shape, bucket)| Some((shape, first(bucket)?))).collect())
         })
     }
 

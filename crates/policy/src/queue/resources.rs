@@ -6,13 +6,14 @@
 //! that it asks for, so that no two jobs wait for what is kept for the other. Absent: what
 //! jobs hold ([`crate::jobs`]), and which of several alike they are given, which is the caller's.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 
 use crate::api::{Amount, JobId};
 use crate::cores::slots;
 use crate::jobs::Demand;
-use crate::queue::order::{PASSED_MAX, Queue, RANK_AGED};
+use crate::memory::admission;
+use crate::queue::order::{First, PASSED_MAX, RANK_AGED};
 use crate::rooms::Rooms;
 
 /// How much of a resource there is.
@@ -25,32 +26,49 @@ pub(crate) fn free(rooms: &Rooms, name: &str) -> u64 {
     total(rooms, name).saturating_sub(rooms.jobs.taken(name))
 }
 
-/// The first in the queues that asks for a resource and waits for nothing but its turn, with its rank.
-fn first(rooms: &Rooms, name: &str) -> Option<(u8, JobId)> {
-    let asks = |shape: Demand| {
-        let list = rooms.queue.wanted.list(shape.resources);
-        // One that asks for more than there is waits for more to be there, and keeps nobody from what there is.
-        list.iter().any(|one| one.name == name)
-            && list.iter().all(|one| one.count <= total(rooms, &one.name))
-            && rooms.queue.arrays().has_room(shape.array)
-    };
-    let in_queue = |(at, queue): (usize, &Queue)| {
-        queue.first(|shape| {
+/// The first in the queues that asks for a resource and waits for nothing else but its turn, with its rank; of all
+/// resources at once, as one walk through the queues costs as much as another.
+fn firsts(rooms: &Rooms) -> BTreeMap<String, (u8, JobId)> {
+    let room = OnceCell::new();
+    let mut found = BTreeMap::new();
+    for (at, queue) in rooms.queue.all().enumerate() {
+        let waits_its_turn = |shape: Demand| {
             shape.resources > 0
-                && asks(shape)
+                && rooms.queue.arrays().has_room(shape.array)
+                // One that lacks memory as well would leave what is kept for it idle.
+                && (shape.memory == 0 || admission::has_memory_room(rooms, shape, &room))
                 && match at.checked_sub(1) {
                     None => slots::is_possible(rooms, shape),
                     Some(at) => shape.cores as usize <= rooms.cores.reservations()[at].cores.len(),
                 }
-        })
-    };
-    rooms.queue.all().enumerate().find_map(in_queue)
+        };
+        for (rank, shapes) in queue.firsts(waits_its_turn) {
+            let mut here: BTreeMap<&str, First> = BTreeMap::new();
+            for (shape, first) in shapes {
+                let list = rooms.queue.wanted.list(shape.resources);
+                // One that asks for more than there is waits for more to be there, and keeps nobody from what there is.
+                if list.iter().any(|one| one.count > total(rooms, &one.name)) {
+                    continue;
+                }
+                for one in list.iter().filter(|one| !found.contains_key(&one.name)) {
+                    here.entry(&one.name).and_modify(|known| *known = first.min(*known)).or_insert(first);
+                }
+            }
+            found.extend(here.into_iter().map(|(name, first)| (name.to_owned(), (rank, first.job))));
+        }
+    }
+    found
 }
 
-/// The job that some of a resource is kept for: it waited too long, or was passed over often enough.
+/// The jobs that some of a resource is kept for, by the resource: they waited too long, or were passed over often enough.
+fn kept(rooms: &Rooms) -> BTreeMap<String, JobId> {
+    let is_kept = |&(rank, id): &(u8, JobId)| rank == RANK_AGED || rooms.jobs[&id].passed >= PASSED_MAX;
+    firsts(rooms).into_iter().filter(|(_, first)| is_kept(first)).map(|(name, (_, id))| (name, id)).collect()
+}
+
+/// The job that some of a resource is kept for.
 pub(crate) fn kept_for(rooms: &Rooms, name: &str) -> Option<JobId> {
-    let (rank, id) = first(rooms, name)?;
-    (rank == RANK_AGED || rooms.jobs[&id].passed >= PASSED_MAX).then_some(id)
+    kept(rooms).remove(name)
 }
 
 fn asked(rooms: &Rooms, id: JobId, name: &str) -> u64 {
@@ -67,37 +85,51 @@ fn left_for(rooms: &Rooms, id: JobId, name: &str, kept: Option<JobId>) -> u64 {
 /// The first resource of which a job that waits cannot have what it asks for now.
 pub(crate) fn lacking(rooms: &Rooms, id: JobId) -> Option<&Amount> {
     let job = rooms.jobs.get(&id).filter(|job| job.live().is_none())?;
-    job.request.resources.iter().find(|one| {
-        one.count > free(rooms, &one.name)
-            || one.count > left_for(rooms, id, &one.name, kept_for(rooms, &one.name))
-    })
+    let kept = OnceCell::new();
+    let kept_for = |name: &str| kept.get_or_init(|| self::kept(rooms)).get(name).copied();
+    let lacks = |one: &&Amount| {
+        one.count > free(rooms, &one.name) || one.count > left_for(rooms, id, &one.name, kept_for(&one.name))
+    };
+    job.request.resources.iter().find(lacks)
 }
 
 /// What is left for jobs that are to start, for the comparison of many.
 #[derive(Debug, Default)]
 pub(crate) struct ResourcesLeft {
-    /// What is free of each resource that was looked at, and the job that some of it is kept for.
-    known: RefCell<BTreeMap<String, (u64, Option<JobId>)>>,
+    /// The jobs that something is kept for.
+    kept: OnceCell<BTreeMap<String, JobId>>,
+    /// What is free of each resource that was looked at.
+    free: RefCell<BTreeMap<String, u64>>,
+    /// Whether the lists that were looked at suffice, where nothing is kept for a job of that shape.
+    lists: RefCell<BTreeMap<u64, bool>>,
 }
 
 impl ResourcesLeft {
     /// Whether they suffice for such a job. Of jobs alike the one that something is kept for comes first.
     pub(crate) fn suffice(&self, rooms: &Rooms, shape: Demand) -> bool {
-        shape.resources == 0
-            || rooms.queue.wanted.list(shape.resources).iter().all(|one| {
-                let (free, kept) = self.of(rooms, &one.name);
-                let shape_of = |id: JobId| rooms.jobs.get(&id)?.queued.map(|entry| entry.shape);
-                let others = kept.filter(|&id| shape_of(id) != Some(shape));
-                one.count <= free.saturating_sub(others.map_or(0, |id| asked(rooms, id, &one.name)))
-            })
+        if shape.resources == 0 {
+            return true;
+        }
+        let list = rooms.queue.wanted.list(shape.resources);
+        let shape_of = |id: JobId| rooms.jobs.get(&id)?.queued.map(|entry| entry.shape);
+        let kept = self.kept.get_or_init(|| kept(rooms));
+        let for_others = |name: &str| kept.get(name).copied().filter(|&id| shape_of(id) != Some(shape));
+        let suffices = |one: &Amount| {
+            let others = for_others(&one.name).map_or(0, |id| asked(rooms, id, &one.name));
+            one.count <= self.free(rooms, &one.name).saturating_sub(others)
+        };
+        if list.iter().any(|one| kept.contains_key(&one.name)) {
+            return list.iter().all(suffices);
+        }
+        *self.lists.borrow_mut().entry(shape.resources).or_insert_with(|| list.iter().all(suffices))
     }
 
-    fn of(&self, rooms: &Rooms, name: &str) -> (u64, Option<JobId>) {
-        if let Some(&known) = self.known.borrow().get(name) {
+    fn free(&self, rooms: &Rooms, name: &str) -> u64 {
+        if let Some(&known) = self.free.borrow().get(name) {
             return known;
         }
-        let found = (free(rooms, name), kept_for(rooms, name));
-        self.known.borrow_mut().insert(name.to_owned(), found);
+        let found = free(rooms, name);
+        self.free.borrow_mut().insert(name.to_owned(), found);
         found
     }
 }
@@ -105,8 +137,9 @@ impl ResourcesLeft {
 /// A job is about to take what it asks for: those that are first for it, and lack it, are passed over once more.
 pub(crate) fn note_passed(rooms: &mut Rooms, by: JobId) {
     let Some(job) = rooms.jobs.get(&by).filter(|job| !job.request.resources.is_empty()) else { return };
+    let firsts = firsts(rooms);
     let lacks = |name: &str| {
-        let (_, id) = first(rooms, name).filter(|&(_, id)| id != by)?;
+        let &(_, id) = firsts.get(name).filter(|&&(_, id)| id != by)?;
         (asked(rooms, id, name) > free(rooms, name)).then_some(id)
     };
     let mut passed: Vec<JobId> = job.request.resources.iter().filter_map(|one| lacks(&one.name)).collect();

@@ -8,7 +8,7 @@ use crate::jobs::Demand;
 use crate::memory::{admission, token};
 use crate::queue::head::{self, Left};
 use crate::queue::order::{PASSED_MAX, RANK_AGED};
-use crate::queue::resources;
+use crate::queue::{owner, resources};
 use crate::rooms::Rooms;
 use crate::schedule::plan::Plan;
 use crate::schedule::{plan, promote, start};
@@ -48,6 +48,44 @@ fn next_on_its_own(rooms: &Rooms) -> Option<(JobId, Plan)> {
     })
 }
 
+/// The first job cannot start. Another that can does so in its place, unless that would keep the first waiting for ever;
+/// says whether there may be a further one.
+fn pass(rooms: &mut Rooms, head: JobId, holds_back: bool) -> bool {
+    if slots::free_slots(rooms) == 0 {
+        return false;
+    }
+    let own = owner::held_up_by_its_own(rooms, head);
+    if holds_back && own.is_none() {
+        return false;
+    }
+    let (room, left) = (OnceCell::new(), Left::default());
+    let fits = |shape: Demand| {
+        (!holds_back || own.is_none_or(|owner| shape.owner != owner))
+            && plan::fits(rooms, shape)
+            && rooms.queue.arrays().has_room(shape.array)
+            && left.suffices(rooms, shape)
+            && (shape.memory == 0 || admission::has_memory_room(rooms, shape, &room))
+    };
+    let Some((_, next)) = rooms.queue.host().first(fits).filter(|&(_, next)| next != head) else {
+        return false;
+    };
+    if admission::lacks_memory(rooms, next).is_some() {
+        if rooms.jobs.live(next).is_some() {
+            token::wait_for_memory(rooms, next);
+            return true;
+        }
+        return false;
+    }
+    let Some(plan) = plan::plan(rooms, next, false) else { return false };
+    start::admit(rooms, next, plan);
+    // Jobs of others that pass take nothing from one that its own user's jobs hold up.
+    let counts = own.is_none_or(|owner| rooms.jobs.get(&next).is_none_or(|job| job.request.owner == owner));
+    if let Some(job) = rooms.jobs.get_mut(&head).filter(|_| counts) {
+        job.passed += 1;
+    }
+    true
+}
+
 /// Gives free slots to those who are next.
 pub(crate) fn fill(rooms: &mut Rooms) {
     while rooms.cores.exclusive().is_none() {
@@ -85,30 +123,9 @@ pub(crate) fn fill(rooms: &mut Rooms) {
             continue;
         }
         let first = exclusive || rank == RANK_AGED || rooms.jobs[&head].passed >= PASSED_MAX;
-        if (first && !core_pool::waits_for_guaranteed(rooms, head)) || slots::free_slots(rooms) == 0 {
+        let holds_back = first && !core_pool::waits_for_guaranteed(rooms, head);
+        if !pass(rooms, head, holds_back) {
             return;
-        }
-        let (room, left) = (OnceCell::new(), Left::default());
-        let fits = |shape: Demand| {
-            plan::fits(rooms, shape)
-                && rooms.queue.arrays().has_room(shape.array)
-                && left.suffices(rooms, shape)
-                && (shape.memory == 0 || admission::has_memory_room(rooms, shape, &room))
-        };
-        let Some((_, next)) = rooms.queue.host().first(fits).filter(|&(_, next)| next != head) else {
-            return;
-        };
-        if admission::lacks_memory(rooms, next).is_some() {
-            if rooms.jobs.live(next).is_some() {
-                token::wait_for_memory(rooms, next);
-                continue;
-            }
-            return;
-        }
-        let Some(plan) = plan::plan(rooms, next, false) else { return };
-        start::admit(rooms, next, plan);
-        if let Some(job) = rooms.jobs.get_mut(&head) {
-            job.passed += 1;
         }
     }
 }

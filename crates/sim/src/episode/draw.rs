@@ -40,6 +40,7 @@ fn draw_job(host: &mut Host, job: JobId) -> (Request, Work) {
     let wish = more.chance(options.wish_permille).then(|| Box::new(draw_wish(more, nameable, cores)));
     let work_us = dice.around(options.work_us);
     let request = Request {
+        owner: 0,
         job,
         priority: dice.pick(&options.priorities),
         cores: u32::try_from(cores).unwrap_or(1),

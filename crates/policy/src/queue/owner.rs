@@ -1,0 +1,41 @@
+//! A job that stands first and cannot start holds back those behind it, so that it starts at last. Where what it lacks is
+//! held by other jobs of its own user, that user alone decides how long this lasts: then it holds back that user's jobs
+//! and no others. Absent: how many may pass a job that others hold up (`order`).
+
+use crate::api::{Class, JobId};
+use crate::cores::slots;
+use crate::memory::admission::{self, Deficit};
+use crate::memory::estimate;
+use crate::rooms::Rooms;
+
+/// The user of a job, if the job waits for what other jobs of that user hold: without those it would have the slots and
+/// the memory that it lacks. Never so for an exclusive job, which all others are in the way of.
+pub(crate) fn held_up_by_its_own(rooms: &Rooms, id: JobId) -> Option<u32> {
+    let job = rooms.jobs.get(&id)?;
+    if job.request.class == Some(Class::Exclusive) {
+        return None;
+    }
+    let owner = job.request.owner;
+    let (mut own_slots, mut own_bytes) = (0, 0_u64);
+    for other in rooms.jobs.lives().filter(|other| other.request.owner == owner && other.id() != id) {
+        if other.has_slot() {
+            own_slots += other.slots();
+        }
+        own_bytes = own_bytes.saturating_add(estimate::counts_for(rooms, other));
+    }
+    let free = slots::free_slots(rooms);
+    let lacks_slots = job.slots().saturating_sub(free);
+    let lacking_bytes = match admission::lacks_memory(rooms, id) {
+        None => 0,
+        Some(Deficit::Room { wanted, free } | Deficit::Growth { wanted, free }) => {
+            wanted.saturating_sub(free).max(1)
+        }
+        Some(_) => 1,
+    };
+    // It lacks neither: then it is cores of a kind that it waits for.
+    let lacks_cores = if lacks_slots == 0 && lacking_bytes == 0 { job.slots() } else { lacks_slots };
+    (lacks_cores <= own_slots && lacking_bytes <= own_bytes).then_some(owner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! Two users on a host of two cores.
+
+use pinfold_topo::{CpuSet, PuOs};
+
+use crate::{Action, Event, Instant, JobId, Machine, Policy, Request, Settings};
+
+struct Host {
+    policy: Policy,
+    now: u64,
+    running: Vec<JobId>,
+}
+
+impl Host {
+    /// One slot a core.
+    fn new() -> Self {
+        let mut policy = Policy::default();
+        policy.step(Instant(0), Event::Configure(Settings { factor_milli: 1000, ..Settings::default() }));
+        let cores = (0..2).map(|pu| CpuSet::single(PuOs(pu))).collect();
+        policy.step(Instant(0), Event::Machine(Machine::flat(cores)));
+        Self { policy, now: 0, running: Vec::new() }
+    }
+
+    fn send(&mut self, event: Event) {
+        self.now += 1_000;
+        let decisions = self.policy.step(Instant(self.now), event);
+        let starts = decisions.iter().filter(|one| matches!(one.action, Action::Start { .. }));
+        self.running.extend(starts.map(|one| one.job));
+    }
+
+    fn submit(&mut self, job: u64, owner: u32, cores: u32) -> bool {
+        self.send(Event::Submit(Request { owner, cores, ..Request::plain(JobId(job)) }));
+        self.running.contains(&JobId(job))
+    }
+
+    fn end(&mut self, job: u64) {
+        self.running.retain(|&one| one != JobId(job));
+        self.send(Event::Exited(JobId(job)));
+    }
+
+    /// How many of `count` jobs of this owner start, each after the end of the one before.
+    fn start_of(&mut self, owner: u32, count: u64) -> u64 {
+        let first = 100 * u64::from(owner);
+        let mut started = 0;
+        for job in first..first + count {
+            if !self.submit(job, owner, 1) {
+                break;
+            }
+            started += 1;
+            self.end(job);
+        }
+        started
+    }
+}
+
+#[test]
+fn a_job_that_waits_for_its_owners_holds_up_its_owners_alone() {
+    let mut host = Host::new();
+    assert!(host.submit(1, 1, 1));
+    assert!(!host.submit(2, 1, 2), "it needs both cores");
+    assert_eq!(host.start_of(2, 50), 50, "the other user goes on");
+    assert_eq!(host.start_of(1, 50), 8, "its own user's jobs do not pass it for ever");
+    // What waits behind it starts when it is through, and the wide job does not starve.
+    host.end(1);
+    assert!(host.running.contains(&JobId(2)), "{:?}", host.running);
+}
+
+#[test]
+fn a_job_that_waits_for_others_is_passed_so_often() {
+    let mut host = Host::new();
+    assert!(host.submit(1, 1, 1));
+    assert!(!host.submit(2, 2, 2), "it needs both cores");
+    assert_eq!(host.start_of(3, 50), 8);
+    host.end(1);
+    assert!(host.running.contains(&JobId(2)), "{:?}", host.running);
+}
