@@ -107,8 +107,6 @@ pub(crate) fn fill(rooms: &mut Rooms) {
         }
         let Some(plan) = plan::plan(rooms, next, false) else { return };
         start::admit(rooms, next, plan);
-        if let Some(job) = rooms.jobs.get_mut(&head) {
-            job.passed += 1;
-        }
+        rooms.jobs.pass_over(head);
     }
 }
