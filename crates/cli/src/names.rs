@@ -199,6 +199,7 @@ impl WhyArray {
                 "state": group.first.state,
                 "cause": group.first.cause,
                 "numbers": group.first.numbers,
+                "figures": group.first.figures,
                 "change": group.first.change,
             })
         });
@@ -282,6 +283,7 @@ mod tests {
                 state,
                 cause: cause.to_owned(),
                 numbers: Vec::new(),
+                figures: pinfold_proto::row::Figures::new(),
                 change: "its end".to_owned(),
                 decisions: Vec::new(),
             };

@@ -21,7 +21,7 @@ pub use event::{
     Wish,
 };
 pub use ids::{Class, JobId};
-pub use info::{ChunkInfo, Explanation, FrozenBy, Holding, JobInfo, Lay, State};
+pub use info::{ChunkInfo, Explanation, FrozenBy, Holding, JobInfo, Lay, Number, State};
 pub(crate) use memory::Key;
 pub use memory::{Claim, EVIDENCE_RUNS, JobMemory, Kind, MemorySample, MemorySettings};
 pub use memory_reason::MemoryReason;

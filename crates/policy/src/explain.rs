@@ -8,6 +8,7 @@ mod words;
 
 use pinfold_place::pack::{Level, Shape};
 
+use crate::api::code::figures;
 use crate::api::{Class, Explanation, Instant, JobId, JobInfo, Place, mib};
 use crate::cores::{binding, shape, slots};
 use crate::explain::words::{Numbers, count};
@@ -22,42 +23,57 @@ pub(crate) fn explain(rooms: &Rooms, now: Instant, job: JobId) -> Option<Explana
     let job = rooms.jobs.get(&job)?;
     let now = rooms.now.max(now);
     let (used, total) = slots::in_use(rooms);
-    let mut numbers = vec![
-        ("priority", job.request.priority.to_string()),
-        ("cores asked for", job.request.cores.to_string()),
-        ("slots used", format!("{used} of {total}")),
-    ];
+    let mut numbers = Numbers::default();
+    numbers.count("priority", "priority", job.request.priority);
+    numbers.count("cores asked for", "cores_asked", job.request.cores);
+    numbers.part("slots used", (used as u64, total as u64), ["slots_used", "slots"]);
     explain_project(rooms, job, &mut numbers);
     if let Some((nodes, jobs)) = placement::nodes_near(rooms, job.id()) {
+        let figures =
+            figures!["memory_nodes": Nodes(nodes.clone()), "memory_nodes_jobs": Number(jobs as u64)];
         let nodes = nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         let others = match jobs - 1 {
             0 => String::new(),
             others => format!(", shared with {others} {}", count(others, "job", "jobs")),
         };
-        numbers.push(("memory bound to NUMA nodes", format!("{nodes}{others}")));
+        numbers.put("memory bound to NUMA nodes", format!("{nodes}{others}"), figures);
     }
-    numbers.extend(explain_shape(rooms, job).map(|words| ("its cores lie", words)));
-    numbers.extend(resources::asked_for(job).map(|words| ("resources asked for", words)));
+    if let Some(words) = explain_shape(rooms, job) {
+        numbers.say("its cores lie", words);
+    }
+    if let Some(words) = resources::asked_for(job) {
+        numbers.say("resources asked for", words);
+    }
     memory::explain_request(rooms, job, &mut numbers);
     let (cause, change) = match &job.stage {
         Stage::Waiting(waiting) => waiting::explain_waiting(rooms, job, waiting, now, &mut numbers),
         Stage::Live(live) => running::explain_live(rooms, job, live, now, &mut numbers),
     };
-    Some(Explanation { cause, numbers, change })
+    Some(Explanation { cause, numbers: numbers.take(), change })
 }
 
 /// What its project has, where there are projects.
 fn explain_project(rooms: &Rooms, job: &Job, numbers: &mut Numbers) {
     let Some(has) = holding::holding_of(rooms, job) else { return };
-    numbers.push(("project", has.project.clone().unwrap_or_else(|| "none".into())));
+    numbers.say("project", has.project.as_deref().unwrap_or("none"));
     if let (Some(own), Some(borrowed)) = (has.cores_guaranteed, has.cores_borrowed()) {
         let more = if borrowed > 0 { format!(", {borrowed} of them borrowed") } else { String::new() };
-        numbers.push(("cores of its own", format!("{own}, {} used{more}", has.cores_used)));
+        let figures = figures![
+            "cores_guaranteed": Number(own as u64),
+            "cores_used": Number(has.cores_used as u64),
+            "cores_borrowed": Number(borrowed as u64),
+        ];
+        numbers.put("cores of its own", format!("{own}, {} used{more}", has.cores_used), figures);
     }
     if let (Some(own), Some(borrowed)) = (has.memory_guaranteed_bytes, has.memory_borrowed_bytes()) {
         let more = if borrowed > 0 { format!(", {} of it borrowed", mib(borrowed)) } else { String::new() };
         let used = mib(has.memory_used_bytes);
-        numbers.push(("memory of its own", format!("{}, {used} used{more}", mib(own))));
+        let figures = figures![
+            "memory_guaranteed_bytes": Number(own),
+            "memory_used_bytes": Number(has.memory_used_bytes),
+            "memory_borrowed_bytes": Number(borrowed),
+        ];
+        numbers.put("memory of its own", format!("{}, {used} used{more}", mib(own)), figures);
     }
 }
 

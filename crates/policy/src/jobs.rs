@@ -1,5 +1,6 @@
 //! What is known of each job, and the table of all of them.
 
+mod changes;
 mod cold;
 mod footprint;
 mod job;
@@ -7,8 +8,9 @@ mod places;
 mod remembered;
 mod table;
 
+pub(crate) use changes::{Fired, Slots, Wanted};
 pub(crate) use cold::{REST as COLD_REST, REST_DOUBLINGS_MAX as COLD_REST_DOUBLINGS_MAX};
-pub(crate) use footprint::{Footprint, WORTH_BYTES, bucket, bucket_ceiling, grown};
+pub(crate) use footprint::{WORTH_BYTES, bucket, bucket_ceiling, grown};
 pub use job::REQUEUES_MAX;
 pub(crate) use job::{Applied, Attempt, Failure, Job, Live, RETRY, Rebalance, Stage, SuspendReason, Waiting};
 pub(crate) use places::{ByArrival, ByLength, Demand, Entry, Key, Lowest, PoolIds, Promotable};

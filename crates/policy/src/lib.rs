@@ -29,8 +29,8 @@ pub use api::code;
 pub use api::{
     Action, Adopted, Amount, ArrayLimit, Aside, ChunkInfo, Claim, Class, Command, Decision, EVIDENCE_RUNS,
     Event, Explanation, FrozenBy, Holding, Instant, JobId, JobInfo, JobMemory, Kind, Lay, Machine,
-    MemoryBinding, MemoryReason, MemorySample, MemorySettings, NodeMemory, Place, Preemption, Project, Ran,
-    Reason, Request, Running, Sample, Settings, ShareReason, State, Unthrottled, Wish,
+    MemoryBinding, MemoryReason, MemorySample, MemorySettings, NodeMemory, Number, Place, Preemption,
+    Project, Ran, Reason, Request, Running, Sample, Settings, ShareReason, State, Unthrottled, Wish,
 };
 pub use apply::drift;
 pub use cores::isolation;

@@ -79,7 +79,7 @@ fn write_job(store: &mut Store, job: u64) -> Result<(), pinfold_profile::store::
 }
 
 fn decision(job: u64, action: &str, reason: &str) -> DecisionRow {
-    DecisionRow { job, time_us: job, action: action.to_owned(), reason: reason.to_owned() }
+    DecisionRow { job, time_us: job, action: action.to_owned(), reason: reason.to_owned(), codes: None }
 }
 
 fn sample(job: u64, time_us: u64) -> SampleRow {

@@ -176,7 +176,16 @@ fn resources(row: &JobRow) -> Vec<Resource> {
 /// One decision for `why`.
 #[must_use]
 pub fn decision_view(row: &DecisionRow) -> DecisionView {
-    DecisionView { time_s: seconds(row.time_us), action: row.action.clone(), reason: row.reason.clone() }
+    let codes = row.codes.as_ref();
+    DecisionView {
+        time_s: seconds(row.time_us),
+        action: row.action.clone(),
+        reason: row.reason.clone(),
+        text: row.reason.clone(),
+        action_code: codes.map(|codes| codes.action.clone()),
+        code: codes.map(|codes| codes.reason.clone()),
+        figures: codes.map(|codes| codes.figures.clone()).unwrap_or_default(),
+    }
 }
 
 /// The series of a job. The cores of the first point are a mean since the start, those of the others since the

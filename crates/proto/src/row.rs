@@ -1,6 +1,8 @@
 //! What the store keeps: one row a job, one a sample, one a decision. Times are microseconds since the Unix
 //! epoch, sizes bytes, CPU times microseconds, all whole numbers; absent values are `None`.
 
+use std::collections::BTreeMap;
+
 use crate::job::{Ending, JobClass, JobPlace, JobSpec, JobState};
 use crate::terms::End;
 
@@ -301,6 +303,31 @@ pub struct DecisionRow {
     pub action: String,
     /// Why, in words.
     pub reason: String,
+    /// The same for programs; `None`: a daemon of an earlier version wrote it.
+    pub codes: Option<Codes>,
+}
+
+/// A decision as programs read it: what does not change when words do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Codes {
+    /// The code of the action: `start`.
+    pub action: String,
+    /// The code of the reason: `home_core_free`.
+    pub reason: String,
+    /// The figures of the reason, and those of the action whose names the reason does not have. Names are in snake case with
+    /// the unit last; times are in seconds.
+    pub figures: Figures,
+}
+
+/// Figures by their names.
+pub type Figures = BTreeMap<String, serde_json::Value>;
+
+impl Codes {
+    /// A decision that has no figures.
+    #[must_use]
+    pub fn plain(action: &str, reason: &str) -> Self {
+        Self { action: action.to_owned(), reason: reason.to_owned(), figures: Figures::new() }
+    }
 }
 
 /// One process of a job, or several of one command that lived for less than a second each.

@@ -228,13 +228,14 @@ fn kind(rust: &str, views: &[&View]) -> String {
     if let Some(inner) = inside("Vec<") {
         return format!("list: {}", kind(inner, views));
     }
-    if inside("BTreeMap<").is_some() {
+    if inside("BTreeMap<").is_some() || rust == "Figures" {
         return "object".to_owned();
     }
     match rust {
         "String" => "string".to_owned(),
         "bool" => "boolean".to_owned(),
         "f64" => "number".to_owned(),
+        "serde_json::Value" => "any".to_owned(),
         "u8" | "u32" | "u64" | "i32" | "i64" | "usize" => "integer".to_owned(),
         known if views.iter().any(|view| view.name == known) => {
             format!("[{known}](#{})", known.to_lowercase())

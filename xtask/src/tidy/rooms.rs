@@ -52,6 +52,14 @@ pub(super) fn check(rooms: &Rooms, files: &BTreeMap<String, String>) -> Vec<Stri
             wrong.push(format!("{name}: {path} has {lines} lines; divide it (at most {LINES_MAX})"));
         }
     }
+    if name == "policy" {
+        let handed_on = |(path, text): (&String, &String)| {
+            text.lines().any(hands_on_a_job).then(|| {
+                format!("{name}: {path} gives other rooms a job to change; make it a change with a name in jobs/changes")
+            })
+        };
+        wrong.extend(files.iter().filter(|(path, _)| path.starts_with("jobs")).filter_map(handed_on));
+    }
     for &(heart, is_private) in rooms.hearts {
         match files.values().find_map(|text| fields(text, heart)) {
             None => wrong.push(format!("{name} has no struct {heart}, which holds its rooms")),
@@ -80,6 +88,13 @@ pub(super) fn check(rooms: &Rooms, files: &BTreeMap<String, String>) -> Vec<Stri
         ));
     }
     wrong
+}
+
+/// Whether a line is a function through which a room beside `jobs` could change a job.
+fn hands_on_a_job(line: &str) -> bool {
+    let changeable = ["&mut Job>", "&mut Job ", "&mut Live", "&mut Waiting", "&mut Stage"];
+    let returned = line.split_once("->").map_or("", |(_, returned)| returned);
+    line.trim().starts_with("pub(crate) fn") && changeable.iter().any(|one| returned.contains(one))
 }
 
 /// The fields of a struct, each as `pub(crate) name`; `None`: the text has no such struct.
@@ -275,6 +290,16 @@ mod tests {
             check(&HOUSE, &files(&[("h.rs", "")])),
             ["house has no struct Heart, which holds its rooms"]
         );
+    }
+
+    #[test]
+    fn a_job_that_others_could_change_is_found() {
+        let policy = Rooms { name: "policy", hearts: &[] };
+        let file = |text: &str| check(&policy, &files(&[("jobs/table.rs", text)]));
+        let found = file("    pub(crate) fn get_mut(&mut self, id: &JobId) -> Option<&mut Job> {\n");
+        assert!(found.len() == 1 && found[0].contains("jobs/table.rs gives other rooms a job"), "{found:?}");
+        assert!(file("    pub(super) fn live_mut(&mut self, id: JobId) -> Option<&mut Live> {\n").is_empty());
+        assert!(file("    pub(crate) fn fire(&mut self, id: JobId) -> Fired {\n").is_empty());
     }
 
     #[test]

@@ -59,9 +59,7 @@ fn nobody_else_is_on_its_cores(kind: Kind) {
     assert_eq!(host.job(alone).set.as_deref(), Some(set.set.as_str()));
     let numbers = why(&host, alone).numbers;
     let isolation = numbers.iter().find(|number| number.name == "isolation").expect("how far it is alone");
-    assert!(
-        isolation.value.contains("no other job is on its cores") || isolation.value.contains("its alone")
-    );
+    assert!(isolation.text.contains("no other job is on its cores") || isolation.text.contains("its alone"));
     let refused = host.pinfold(["run", "--in", &set.set, "true"]);
     assert!(refused.code == Some(2) && refused.err.contains("one job alone"), "{refused:?}");
     let refused = host.pinfold(["set-aside", &set.set, "--remove"]);

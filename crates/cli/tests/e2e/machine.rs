@@ -153,7 +153,7 @@ fn memory_lies_beside_the_cores(kind: Kind) {
         eventually("it was bound to the node of its core, or the kernel's refusal is told", || {
             let why = why(&host, job);
             let told =
-                |name: &str| why.numbers.iter().find(|number| number.name == name).map(|n| n.value.clone());
+                |name: &str| why.numbers.iter().find(|number| number.name == name).map(|n| n.text.clone());
             let actions: Vec<&str> = why.decisions.iter().map(|decision| decision.action.as_str()).collect();
             let asked = actions.contains(&format!("bind its memory to NUMA nodes {node}").as_str());
             let mems = std::fs::read_to_string(format!("{groups}/job-{job}/cpuset.mems")).unwrap_or_default();
@@ -223,7 +223,7 @@ fn a_set_has_a_node_to_itself(kind: Kind) {
     assert!(nodes.found.starts_with(said), "{nodes:?}");
     let told = why(&host, inside);
     let number = told.numbers.iter().find(|number| number.name == "its NUMA nodes");
-    assert_eq!(number.map(|number| &number.value), Some(&nodes.found), "{told:?}");
+    assert_eq!(number.map(|number| &number.text), Some(&nodes.found), "{told:?}");
     // Nothing is left of it with the set.
     assert_eq!(host.job(beside).own_nodes, None);
     host.pinfold(["cancel", &inside.to_string()]);

@@ -99,7 +99,7 @@ fn check_words(host: &Host, waits: u64) {
     let why = host.pinfold(["why", "--json", &waits.to_string()]);
     let why: WhyView = serde_json::from_str(&why.out).expect("JSON");
     let number = why.numbers.iter().find(|number| number.name == "the host");
-    assert!(number.is_some_and(|number| number.value.starts_with(said)), "{why:?}");
+    assert!(number.is_some_and(|number| number.text.starts_with(said)), "{why:?}");
     let doctor = host.pinfold(["doctor", "--json"]);
     let doctor: DoctorView = serde_json::from_str(&doctor.out).expect("JSON");
     let finding = doctor.findings.iter().find(|finding| finding.subject == "neighbours");

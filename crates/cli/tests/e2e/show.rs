@@ -111,19 +111,26 @@ fn why_a_job_waits(kind: Kind) {
     host.until(1, JobState::Running);
     let job = host.submit(&[], "true");
     let value = json(&host, &["why", "2", "--json"]);
-    has_keys(&value, "version job state cause numbers change decisions");
+    has_keys(&value, "version job state cause numbers figures change decisions");
     assert_eq!(value["state"], "queued");
     for words in ["cause", "change"] {
         assert!(!value[words].as_str().expect("words").is_empty(), "{value}");
     }
-    assert!(!value["numbers"].as_array().expect("a list").is_empty(), "{value}");
+    let numbers = value["numbers"].as_array().expect("a list");
+    let number = |name: &str| numbers.iter().find(|number| number["name"] == name).expect("told");
+    let slots = number("slots used");
+    assert_eq!((&slots["value"], &slots["text"]), (&1.into(), &"1 of 1".into()), "{value}");
+    assert_eq!((&number("waited")["unit"], number("waited")["value"].is_number()), (&"s".into(), true));
+    assert_eq!((&value["figures"]["slots_used"], &value["figures"]["slots"]), (&1.into(), &1.into()));
     host.make("go");
     host.until(job, JobState::Exited);
     let value = json(&host, &["why", "2", "--json"]);
     assert_eq!((&value["state"], &value["cause"]), (&"exited".into(), &"done".into()));
     let decisions = value["decisions"].as_array().expect("a list");
     assert!(!decisions.is_empty(), "{value}");
-    has_keys(&decisions[0], "time_s action reason");
+    has_keys(&decisions[0], "time_s action reason text action_code code figures");
+    assert_eq!(decisions[0]["action_code"], "start", "{value}");
+    assert!(decisions[0]["figures"]["slots"] == 1 && decisions[0]["code"].is_string(), "{value}");
     assert!(decisions[0]["action"].as_str().expect("words").starts_with("start as "), "{value}");
 }
 

@@ -3,8 +3,8 @@
 //! Pure. What the numbers behind a decision were stands in its reason.
 
 use pinfold_proto::JobState;
-use pinfold_proto::row::{DecisionRow, JobRow, SampleRow};
-use pinfold_proto::view::{DecisionView, JobView, VERSION, WhyView, seconds};
+use pinfold_proto::row::{DecisionRow, Figures, JobRow, SampleRow};
+use pinfold_proto::view::{JobView, VERSION, WhyView, seconds};
 
 /// The state of a job at `at_us` and the decision that had led to it; the error is for people.
 pub(crate) fn why(row: &JobRow, decisions: &[DecisionRow], at_us: u64) -> Result<WhyView, String> {
@@ -39,15 +39,17 @@ pub(crate) fn why(row: &JobRow, decisions: &[DecisionRow], at_us: u64) -> Result
         (false, None, Some(ended)) => format!("it ended {:.1} s later", seconds(ended - at_us)),
         (false, None, None) => "nothing has been decided since".to_owned(),
     };
-    let decisions = before
-        .into_iter()
-        .map(|one| DecisionView {
-            time_s: seconds(one.time_us),
-            action: one.action.clone(),
-            reason: one.reason.clone(),
-        })
-        .collect();
-    Ok(WhyView { version: VERSION, job: row.job, state, cause, numbers: Vec::new(), change, decisions })
+    let decisions = before.into_iter().map(pinfold_profile::report::decision_view).collect();
+    Ok(WhyView {
+        version: VERSION,
+        job: row.job,
+        state,
+        cause,
+        numbers: Vec::new(),
+        figures: Figures::new(),
+        change,
+        decisions,
+    })
 }
 
 /// A job as it stood at `at_us`, of its row and the last two samples up to then, oldest first.
@@ -104,7 +106,7 @@ mod tests {
     use crate::core::words::in_words;
 
     fn decision(time_us: u64, action: &Action, reason: &str) -> DecisionRow {
-        DecisionRow { job: 3, time_us, action: in_words(action), reason: reason.to_owned() }
+        DecisionRow { job: 3, time_us, action: in_words(action), reason: reason.to_owned(), codes: None }
     }
 
     fn row() -> JobRow {

@@ -1,7 +1,9 @@
 //! Actions in words, as they are recorded and read again.
 
-use pinfold_policy::{Action, Reason};
-use pinfold_proto::row::JobRow;
+use pinfold_policy::code::Figure;
+use pinfold_policy::{Action, Number, Reason};
+use pinfold_proto::row::{Codes, Figures, JobRow};
+use pinfold_proto::view::NumberView;
 
 /// A job is ended to be requeued, as that is recorded,
 pub(crate) const REQUEUE: &str = "end it and requeue it";
@@ -11,10 +13,38 @@ pub(crate) const REQUEUE_BEFORE: &str = "end it, to requeue it";
 const SUSPENDED_BEFORE: &str = "its user or an operator suspended it before the daemon was restarted";
 
 /// The reason of an action as it is recorded. The scheduler does not tell which of a job's ways were put right after a
-/// restart: for a job that was suspended it is that.
-pub(crate) fn why_in_words(action: &Action, reason: &Reason, row: &JobRow) -> String {
+/// restart: for a job that was suspended it is that, which has a code of its own.
+pub(crate) fn why_in_words(action: &Action, reason: &Reason, row: &JobRow) -> (String, Option<&'static str>) {
     let again = row.suspended && matches!((action, reason), (Action::Freeze, Reason::Restored));
-    if again { SUSPENDED_BEFORE.to_owned() } else { reason.to_string() }
+    if again { (SUSPENDED_BEFORE.to_owned(), Some("suspended_before")) } else { (reason.to_string(), None) }
+}
+
+/// An action and its reason as programs read them. `because`: the code of a reason of the daemon's own, which stands in
+/// place of the scheduler's.
+pub(crate) fn in_codes(action: &Action, reason: &Reason, because: Option<&str>) -> Codes {
+    let (of_action, of_reason) = (action.figures(), reason.figures());
+    let of_reason = of_reason.iter().filter(|_| because.is_none());
+    let figures = by_name(of_action.iter().chain(of_reason));
+    let reason = because.unwrap_or_else(|| reason.code());
+    Codes { action: action.code().to_owned(), reason: reason.to_owned(), figures }
+}
+
+/// Figures by name; of two with one name the last.
+pub(crate) fn by_name<'a>(figures: impl IntoIterator<Item = &'a Figure>) -> Figures {
+    let value = |figure: &Figure| serde_json::to_value(&figure.value).unwrap_or_default();
+    figures.into_iter().map(|figure| (figure.name.to_owned(), value(figure))).collect()
+}
+
+/// A number of `why`, with its value as a number where it is one.
+pub(crate) fn number_view(number: Number) -> NumberView {
+    let Number { name, text, figures } = number;
+    let value =
+        |figure: &Figure| serde_json::to_value(&figure.value).ok().filter(serde_json::Value::is_number);
+    let Some((first, value)) = figures.first().and_then(|first| Some((first, value(first)?))) else {
+        return NumberView::words(name, text);
+    };
+    let unit = ["bytes", "milli", "s"].into_iter().find(|unit| first.name.ends_with(&format!("_{unit}")));
+    NumberView { name: name.to_owned(), text, value, unit: unit.map(str::to_owned) }
 }
 
 /// An action as it is recorded: `start as backfill on 1`.

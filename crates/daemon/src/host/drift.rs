@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pinfold_policy::drift::{self, Verdict};
 use pinfold_policy::{Instant, JobId};
-use pinfold_proto::row::DecisionRow;
+use pinfold_proto::row::{Codes, DecisionRow};
 use pinfold_sys::container::{Applied, Drift, Setting};
 
 use crate::clients::audit::{Act, Audit, Concern};
@@ -97,11 +97,19 @@ fn tell_of_drift(
         reason,
         "another program changed what pinfold had set"
     );
+    let codes = Codes {
+        figures: [("file", drift.file), ("wanted", &drift.wanted), ("found", &drift.found)]
+            .map(|(name, value)| (name.to_owned(), value.into()))
+            .into_iter()
+            .collect(),
+        ..Codes::plain("restore", "drift")
+    };
     journal.decided(DecisionRow {
         job: job.0,
         time_us: now_us,
         action: action.to_owned(),
         reason: reason.to_owned(),
+        codes: Some(codes),
     });
     let time_s = pinfold_proto::view::seconds(now_us);
     let detail = format!("job {job}: {}: {reason}", drift.file);

@@ -26,7 +26,7 @@ use clear::{Foreign, Kernel, Order, Outcome};
 use pinfold_policy::JobId;
 use pinfold_proto::job::OwnNodesView;
 use pinfold_proto::quantity::show_size;
-use pinfold_proto::row::DecisionRow;
+use pinfold_proto::row::{Codes, DecisionRow};
 use pinfold_proto::view::SetKind;
 use pinfold_sys::peer;
 use pinfold_topo::{CpuSet, PuOs, Topology};
@@ -455,7 +455,8 @@ fn note_for(ctx: &Ctx, journal: &mut Journal, table: &JobTable, job: JobId, acti
         return;
     }
     let (time_us, action, reason) = (ctx.clock.now_us(), action.to_owned(), reason.to_owned());
-    journal.decided(DecisionRow { job: job.0, time_us, action, reason });
+    let codes = Some(Codes::plain("bind_memory", "own_nodes"));
+    journal.decided(DecisionRow { job: job.0, time_us, action, reason, codes });
 }
 
 fn start_those(out: &mut Outbox, table: &mut JobTable, waiting: BTreeMap<JobId, Option<String>>) {

@@ -49,6 +49,14 @@ pub(crate) fn at_limit(row: &JobRow) -> Option<String> {
     }
 }
 
+/// The code of such a cause.
+pub(crate) fn limit_code(row: &JobRow) -> &'static str {
+    match row.end {
+        Some(End::CpuLimit) => "cpu_limit",
+        Some(End::Timeout | End::Dependency) | None => "timeout",
+    }
+}
+
 /// What there is to tell of a job whose command ended before all of its processes did.
 pub(crate) fn lives_on(row: &JobRow) -> String {
     if let Some(killed) = row.reason.as_ref().filter(|reason| reason.starts_with("killed:")) {

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use pinfold_policy::{Command, Event as SchedulerEvent, JobId};
-use pinfold_proto::row::DecisionRow;
+use pinfold_proto::row::{Codes, DecisionRow};
 
 use crate::core::words::{REQUEUE, REQUEUE_BEFORE};
 use crate::core::{Ctx, Next, Outbox};
@@ -151,7 +151,8 @@ fn withdraw_start(ctx: &Ctx, out: &mut Outbox, table: &mut JobTable, job: JobId,
     (live.granted, live.asked_child, live.row.cpus) = (false, false, None);
     live.answer_until_us = None;
     let (action, reason) = (PUT_BACK.to_owned(), why.to_owned());
-    out.journal.decided(DecisionRow { job: job.0, time_us: now_us, action, reason });
+    let codes = Some(Codes::plain("put_back", "keeper_silent"));
+    out.journal.decided(DecisionRow { job: job.0, time_us: now_us, action, reason, codes });
     out.step(SchedulerEvent::Failed { job, action: start, error: why.to_owned() });
     out.step(SchedulerEvent::Command(job, Command::Hold));
     out.then(Next::Reason(job, why.to_owned()));

@@ -7,8 +7,8 @@ use pinfold_profile::report;
 use pinfold_proto::job::PlaceView;
 use pinfold_proto::row::JobRow;
 use pinfold_proto::view::{
-    DecisionView, DoctorView, JobView, MapView, MemoryView, NumberView, SetView, SlotsView, StatusView,
-    VERSION, WhyView, seconds,
+    DoctorView, JobView, MapView, MemoryView, NumberView, SetView, SlotsView, StatusView, VERSION, WhyView,
+    seconds,
 };
 use pinfold_proto::wire::{ConfigValue, ErrorCode, Reply, Request, Select};
 use pinfold_proto::{JobPlace, JobState};
@@ -19,7 +19,7 @@ use pinfold_topo::CpuSet;
 
 use crate::clients::{projects, rights, vouch};
 use crate::core::event::Wanted;
-use crate::core::{Refusal, denied, store_failed};
+use crate::core::{Refusal, denied, store_failed, words};
 use crate::host::{resources, sets};
 use crate::jobs::{JobRecord, external};
 use crate::meters::{memory, numa, readings};
@@ -290,10 +290,7 @@ impl Daemon {
             return crate::clients::past::why(&row, &decisions, at_us)
                 .map_err(|text| (ErrorCode::Usage, text));
         }
-        let decisions = decisions
-            .into_iter()
-            .map(|row| DecisionView { time_s: seconds(row.time_us), action: row.action, reason: row.reason })
-            .collect();
+        let decisions = decisions.iter().map(pinfold_profile::report::decision_view).collect();
         let awaited = self.jobs.table.get(&job).is_some_and(|live| live.awaits_keeper.is_some());
         let (cause, numbers, change) = match explained {
             Some(explained) if awaited => (
@@ -307,8 +304,24 @@ impl Daemon {
             },
             None => (over_cause(&row), Vec::new(), over_change(&row, is_live)),
         };
-        let mut numbers: Vec<NumberView> =
-            numbers.into_iter().map(|(name, value)| NumberView { name: name.to_owned(), value }).collect();
+        let figures = words::by_name(numbers.iter().flat_map(|number| &number.figures));
+        let mut numbers: Vec<NumberView> = numbers.into_iter().map(words::number_view).collect();
+        numbers.extend(self.numbers_of_the_daemon(&row, is_live));
+        Ok(WhyView {
+            version: VERSION,
+            job: job.0,
+            state: row.state,
+            cause,
+            numbers,
+            figures,
+            change,
+            decisions,
+        })
+    }
+
+    /// What `why` tells of a job beside what the scheduler knows.
+    fn numbers_of_the_daemon(&self, row: &JobRow, is_live: bool) -> Vec<NumberView> {
+        let (job, mut numbers) = (JobId(row.job), Vec::new());
         if let Some(adopted) = &row.spec.adopted {
             let value = match is_live && row.started_us.is_none() {
                 true if adopted.in_place.is_some() => {
@@ -320,29 +333,28 @@ impl Daemon {
                 true => format!("{}, which runs on outside until it may start", adopted.named()),
                 false => adopted.named(),
             };
-            numbers.push(NumberView { name: "adopted".to_owned(), value });
+            numbers.push(NumberView::words("adopted", value));
         }
         let by_site = self.ctx.configured.config.memory_learn == pinfold_proto::config::Learn::Site;
-        let runs = self.meters.learned.runs_of_class(&self.ctx, &row).filter(|_| is_live && !by_site);
-        numbers
-            .extend(runs.map(|value| NumberView { name: "runs of its class that ended".to_owned(), value }));
+        let runs = self.meters.learned.runs_of_class(&self.ctx, row).filter(|_| is_live && !by_site);
+        numbers.extend(runs.map(|value| NumberView::words("runs of its class that ended", value)));
         if let Some(words) = self.host.isolated.words(job) {
-            numbers.push(NumberView { name: "isolation".to_owned(), value: words.to_owned() });
+            numbers.push(NumberView::words("isolation", words.to_owned()));
         }
         let of_nodes = row
             .set()
             .and_then(|set| self.host.own_nodes.view(&set))
             .map(|view| ("its NUMA nodes", view.found));
         let away = self.host.own_nodes.away(job).map(|words| ("its memory stays away", words));
-        let has = resources::words(&row).map(|words| ("resources it has", words));
+        let has = resources::words(row).map(|words| ("resources it has", words));
         let told = of_nodes.into_iter().chain(away).chain(has).filter(|_| is_live);
-        numbers.extend(told.map(|(name, value)| NumberView { name: name.to_owned(), value }));
+        numbers.extend(told.map(|(name, value)| NumberView::words(name, value)));
         let share = self.host.neighbours.words(&self.ctx).filter(|_| is_live && row.started_us.is_none());
-        numbers.extend(share.map(|value| NumberView { name: "the host".to_owned(), value }));
+        numbers.extend(share.map(|value| NumberView::words("the host", value)));
         if let Some(reason) = row.reason.clone().filter(|_| is_live) {
-            numbers.push(NumberView { name: "last".to_owned(), value: reason });
+            numbers.push(NumberView::words("last", reason));
         }
-        Ok(WhyView { version: VERSION, job: job.0, state: row.state, cause, numbers, change, decisions })
+        numbers
     }
 
     fn state_dir(&mut self) -> String {

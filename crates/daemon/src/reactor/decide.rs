@@ -6,7 +6,7 @@ use pinfold_proto::row::{DecisionRow, JobRow};
 use pinfold_proto::wire::{ErrorCode, Reply};
 
 use crate::core::Effect;
-use crate::core::words::{in_words, why_in_words};
+use crate::core::words::{in_codes, in_words, why_in_words};
 use crate::jobs::endings;
 use crate::jobs::record::from_policy;
 use crate::jobs::timeouts::Timeouts;
@@ -18,7 +18,7 @@ impl Daemon {
         let Decision { job, action, reason } = decision;
         let now_us = self.ctx.clock.now_us();
         let Some(live) = self.jobs.table.get_mut(&job) else { return };
-        let words = words_of(&mut self.jobs.timeouts, &action, &reason, &live.row);
+        let (words, because) = words_of(&mut self.jobs.timeouts, &action, &reason, &live.row);
         if let Action::PageOut { .. } = action {
             // Asked for again and again while the job rests, or gets on without; the first time tells all.
             let is_probed = matches!(reason, Reason::Memory(MemoryReason::Probed { .. }));
@@ -27,13 +27,11 @@ impl Daemon {
                 return;
             }
         }
-        self.outbox.journal.decided(DecisionRow {
-            job: job.0,
-            time_us: now_us,
-            action: in_words(&action),
-            reason: words.clone(),
-        });
-        tracing::debug!(job = job.0, action = %in_words(&action), reason = %words, "decided");
+        let (told, why) = (in_words(&action), words.clone());
+        tracing::debug!(job = job.0, action = %told, reason = %words, "decided");
+        let codes = Some(in_codes(&action, &reason, because));
+        let row = DecisionRow { job: job.0, time_us: now_us, action: told, reason: why, codes };
+        self.outbox.journal.decided(row);
         match &action {
             Action::Start { class, cpus, priority } => {
                 live.row.class = from_policy(*class);
@@ -132,14 +130,20 @@ impl Daemon {
     }
 }
 
-/// The reason of a decision. The scheduler is told to signal a job, and cannot tell a time limit from a person.
-fn words_of(timeouts: &mut Timeouts, action: &Action, reason: &Reason, row: &JobRow) -> String {
+/// The reason of a decision, and its code where that is not the scheduler's. The scheduler is told to signal a job, and cannot
+/// tell a time limit from a person.
+fn words_of(
+    timeouts: &mut Timeouts,
+    action: &Action,
+    reason: &Reason,
+    row: &JobRow,
+) -> (String, Option<&'static str>) {
     if *reason == Reason::Asked
         && let Some(why) = endings::at_limit(row)
     {
-        return why;
+        return (why, Some(endings::limit_code(row)));
     }
     let is_signal = *reason == Reason::Asked && matches!(action, Action::Signal { .. });
     let limit = is_signal.then(|| timeouts.take_why(JobId(row.job))).flatten();
-    limit.unwrap_or_else(|| why_in_words(action, reason, row))
+    limit.map_or_else(|| why_in_words(action, reason, row), |why| (why, Some("timeout_near")))
 }

@@ -1,7 +1,7 @@
 //! Jobs that reach their timeouts, signalled before, or have used the CPU time that they may: they are ended.
 
 use pinfold_policy::{Command, Event as SchedulerEvent, JobId};
-use pinfold_proto::row::DecisionRow;
+use pinfold_proto::row::{Codes, DecisionRow};
 use pinfold_proto::wire::{ErrorCode, Verb};
 use pinfold_proto::{End, Terms};
 use pinfold_sys::container::Detail;
@@ -69,6 +69,7 @@ impl Daemon {
             time_us: now_us,
             action,
             reason: reason.clone(),
+            codes: Some(Codes::plain("signal", "timeout_near")),
         });
         self.jobs.timeouts.arm(&live.row, now_us);
         self.outbox.step(SchedulerEvent::Command(job, Command::Cancel { signal }));
@@ -86,11 +87,13 @@ impl Daemon {
         live.row.reason = Some(reason.clone());
         self.outbox.journal.touch(job);
         let action = action.to_owned();
+        let codes = Some(Codes::plain("end", endings::limit_code(&live.row)));
         self.outbox.journal.decided(DecisionRow {
             job: job.0,
             time_us: now_us,
             action,
             reason: reason.clone(),
+            codes,
         });
         self.jobs.kills.insert((now_us + KILL_AFTER_US, job));
         self.outbox.step(SchedulerEvent::Command(job, Command::Cancel { signal: SIGTERM }));

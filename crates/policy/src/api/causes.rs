@@ -33,8 +33,8 @@ impl Unthrottled {
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Suffices => "memory suffices for its growth again",
-            Self::NoUse => "slowing it is of no use: neither swap nor page cache is left to take its pages",
-            Self::LongEnough => "it was slowed for long enough",
+            Self::NoUse => "a throttle is of no use: neither swap nor page cache is left to take its pages",
+            Self::LongEnough => "it was throttled for long enough",
             Self::NotGoverned => "memory is not governed any more",
             Self::Suspended => "it stays suspended instead",
             Self::Token => "it goes first for memory now",

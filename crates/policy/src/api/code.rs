@@ -44,12 +44,29 @@ pub enum Value {
     Nodes(Vec<u32>),
 }
 
+impl serde::Serialize for Value {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Number(number) => to.serialize_u64(*number),
+            Self::Signed(number) => to.serialize_i32(*number),
+            Self::Time(time) => to.serialize_f64(time.as_secs_f64()),
+            Self::Job(job) => to.serialize_u64(job.0),
+            Self::Code(code) => to.serialize_str(code),
+            Self::Text(text) => text.serialize(to),
+            Self::Cpus(cpus) => to.collect_str(cpus),
+            Self::Nodes(nodes) => nodes.serialize(to),
+        }
+    }
+}
+
 /// Makes a list of figures: `figures!["free_bytes": Number(free), ...]`.
 macro_rules! figures {
     ($($name:literal: $kind:ident($value:expr)),* $(,)?) => {
-        vec![$( Figure { name: $name, value: Value::$kind($value) } ),*]
+        vec![$( $crate::api::code::Figure { name: $name, value: $crate::api::code::Value::$kind($value) } ),*]
     };
 }
+
+pub(crate) use figures;
 
 fn count(count: usize) -> u64 {
     count as u64

@@ -3,6 +3,7 @@
 use pinfold_place::pack::{Level, Shape};
 use pinfold_topo::CpuSet;
 
+use crate::api::code::Figure;
 use crate::api::ids::{Class, JobId};
 use crate::api::time::Instant;
 
@@ -11,10 +12,21 @@ use crate::api::time::Instant;
 pub struct Explanation {
     /// The cause of the present state, a sentence without full stop.
     pub cause: String,
-    /// The numbers behind it: name and value.
-    pub numbers: Vec<(&'static str, String)>,
+    /// The numbers behind it.
+    pub numbers: Vec<Number>,
     /// What would change it, a sentence without full stop.
     pub change: String,
+}
+
+/// A number behind the state of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Number {
+    /// What it is, in words.
+    pub name: &'static str,
+    /// Its value in words, with the unit.
+    pub text: String,
+    /// The same for programs; empty where it is no number.
+    pub figures: Vec<Figure>,
 }
 
 /// A chunk, for people.

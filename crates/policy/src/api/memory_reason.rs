@@ -27,7 +27,7 @@ pub enum MemoryReason {
         /// The job that goes on whatever happens.
         token: JobId,
     },
-    /// What it was slowed for is over.
+    /// What it was throttled for is over.
     MayGrow {
         /// Why.
         why: Unthrottled,

@@ -5,7 +5,7 @@
 
 use crate::api::{Action, Class, Decision, JobId, Reason};
 use crate::cores::binding;
-use crate::jobs::{Applied, Attempt};
+use crate::jobs::{Applied, Wanted};
 use crate::rooms::Rooms;
 
 /// Asks for all that is wanted now. Only at the end of a step, so that what was changed there and back
@@ -35,10 +35,9 @@ fn start(rooms: &mut Rooms, id: JobId, reason: Reason) {
     let Some(job) = rooms.jobs.get(&id) else { return };
     let Some(live) = job.live() else { return };
     let (class, cpus, priority) = (live.class, binding::cpus_of(rooms, job), job.request.priority);
-    if let Some(live) = rooms.jobs.live_mut(id) {
-        live.applied =
-            Applied { weight: Some((class, priority, false)), cpus: Some(cpus.clone()), frozen: Some(false) };
-    }
+    let applied =
+        Applied { weight: Some((class, priority, false)), cpus: Some(cpus.clone()), frozen: Some(false) };
+    rooms.jobs.set_applied(id, applied);
     rooms.pending.decide(Decision { job: id, action: Action::Start { class, cpus, priority }, reason });
 }
 
@@ -46,34 +45,12 @@ fn start(rooms: &mut Rooms, id: JobId, reason: Reason) {
 fn reconcile(rooms: &mut Rooms, id: JobId, reason: &Reason) {
     let Some(job) = rooms.jobs.get(&id) else { return };
     let Some(live) = job.live() else { return };
-    let (wanted_cpus, wanted_frozen) = (binding::cpus_of(rooms, job), live.out.is_some());
-    let wanted_weight = (live.class, job.request.priority, binding::shares_evenly(rooms, job));
-    // A frozen job is weighed and bound when it is thawed; one that only thawed to die, not at all.
-    let settled = live.key.is_none();
-    let Some(live) = rooms.jobs.get_mut(&id).and_then(|job| job.live_mut()) else { return };
-    let mut actions = Vec::new();
-    if !settled {
-        if live.applied.weight != Some(wanted_weight) && live.may_try(Attempt::Weigh) {
-            live.applied.weight = Some(wanted_weight);
-            let (class, priority, even) = wanted_weight;
-            actions.push(Action::Weigh { class, priority, even });
-        }
-        if live.applied.cpus.as_ref() != Some(&wanted_cpus) && live.may_try(Attempt::Bind) {
-            live.applied.cpus = Some(wanted_cpus.clone());
-            actions.push(Action::Bind { cpus: wanted_cpus });
-        }
-    }
-    let (kind, opposite) =
-        if wanted_frozen { (Attempt::Freeze, Attempt::Thaw) } else { (Attempt::Thaw, Attempt::Freeze) };
-    if live.applied.frozen != Some(wanted_frozen) && live.may_try(kind) {
-        // That the opposite failed says nothing about the next time.
-        live.failed.remove(&opposite);
-        live.applied.frozen = Some(wanted_frozen);
-        actions.push(if wanted_frozen { Action::Freeze } else { Action::Thaw });
-    }
-    if live.signal.is_some() && !wanted_frozen && live.may_try(Attempt::Signal) {
-        actions.extend(live.signal.take().map(|signal| Action::Signal { signal }));
-    }
+    let wanted = Wanted {
+        weight: (live.class, job.request.priority, binding::shares_evenly(rooms, job)),
+        cpus: binding::cpus_of(rooms, job),
+        frozen: live.out.is_some(),
+    };
+    let actions = rooms.jobs.apply(id, wanted);
     for action in actions {
         rooms.pending.decide(Decision { job: id, action, reason: reason.clone() });
     }

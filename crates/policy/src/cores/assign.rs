@@ -2,7 +2,7 @@
 
 use crate::api::{Class, JobId, Reason};
 use crate::cores::{sets, slots};
-use crate::jobs::{Key, Promotable, SuspendReason};
+use crate::jobs::{Key, Promotable, Slots, SuspendReason};
 use crate::queue::line;
 use crate::rooms::Rooms;
 
@@ -18,14 +18,13 @@ pub(crate) fn occupy(rooms: &mut Rooms, id: JobId, class: Class, cores: Vec<usiz
     let aside = sets::reservation_of(rooms, job);
     let class = if aside.is_some() { Class::Primary } else { class };
     let slots = if aside.is_some() { 0 } else { slots::clipped(rooms, job) };
-    let Some(job) = rooms.jobs.get_mut(&id) else { return };
     let (priority, shape) = (job.request.priority, job.shape());
     let promotable = match job.request.class {
         Some(Class::Backfill) => None,
         _ if job.request.wish.is_some() => Some(Promotable::ToWished),
         _ => Some(Promotable::To(job.slots())),
     };
-    let Some(live) = job.live_mut() else { return };
+    let Some(live) = job.live() else { return };
     debug_assert!(live.key.is_none(), "job {id} has its slots already");
     let key = Key { priority, started: live.started, job: id, class, promotable };
     match (aside, class) {
@@ -41,27 +40,19 @@ pub(crate) fn occupy(rooms: &mut Rooms, id: JobId, class: Class, cores: Vec<usiz
         (None, Class::Backfill) => rooms.cores.grid.pin(&cores),
         (None, Class::Exclusive) => rooms.cores.exclusive = Some(id),
     }
-    (live.class, live.cores, live.key, live.out) = (class, cores, Some(key), None);
-    (live.slots, live.aside) = (slots, aside);
+    rooms.jobs.occupy(id, Slots { key, cores, count: slots, aside });
     if aside.is_none() {
         rooms.cores.running.insert(&key);
     }
     running_changed(rooms);
     rooms.cores.used += slots;
-    rooms.jobs.forget_dying(id);
 }
 
 /// Takes a job's slots and cores away, if it has any.
 pub(crate) fn release(rooms: &mut Rooms, id: JobId) {
-    rooms.jobs.forget_dying(id);
     running_changed(rooms);
-    let Some(live) = rooms.jobs.live_mut(id) else { return };
-    let Some(key) = live.key.take() else { return };
-    let slots = std::mem::take(&mut live.slots);
-    let cores = std::mem::take(&mut live.cores);
-    live.rebalance = Default::default();
-    live.lay = None;
-    if let Some(at) = live.aside.take() {
+    let Some(Slots { key, cores, count, aside }) = rooms.jobs.release(id) else { return };
+    if let Some(at) = aside {
         rooms.cores.reservations[at].cores.leave_homes(id, &cores);
         rooms.cores.reservations[at].holders.retain(|&holder| holder != id);
         return;
@@ -72,22 +63,17 @@ pub(crate) fn release(rooms: &mut Rooms, id: JobId) {
         Class::Exclusive => rooms.cores.exclusive = None,
     }
     rooms.cores.running.remove(&key);
-    rooms.cores.used -= slots;
+    rooms.cores.used -= count;
 }
 
 /// Takes a job's slot and freezes it; unless a user did so, it stands in the queue to return.
 pub(crate) fn suspend_and_release(rooms: &mut Rooms, id: JobId, out: SuspendReason, reason: Reason) {
     let now = rooms.now;
     release(rooms, id);
-    let Some(job) = rooms.jobs.get_mut(&id) else { return };
-    (job.since, job.passed) = (now, 0);
-    if out == SuspendReason::Suspended {
-        job.aged = false;
+    if !rooms.jobs.contains_key(&id) {
+        return;
     }
-    if let Some(live) = job.live_mut() {
-        live.out = Some(out);
-        live.grace = None;
-    }
+    rooms.jobs.freeze(id, out, now);
     line::enqueue(rooms, id);
     rooms.pending.request_update(id, reason);
 }
@@ -95,14 +81,11 @@ pub(crate) fn suspend_and_release(rooms: &mut Rooms, id: JobId, out: SuspendReas
 /// Thawed for a signal, a job went on regardless: it needs a slot, or has one too many if it may not be frozen.
 pub(crate) fn survive(rooms: &mut Rooms, id: JobId) {
     let now = rooms.now;
-    let Some(job) = rooms.jobs.get_mut(&id) else { return };
+    let Some(job) = rooms.jobs.get(&id) else { return };
     if job.request.no_suspend {
         occupy(rooms, id, Class::Backfill, Vec::new());
         return;
     }
-    job.since = now;
-    if let Some(live) = job.live_mut() {
-        live.out = Some(SuspendReason::Survived);
-    }
+    rooms.jobs.survive(id, now);
     line::enqueue(rooms, id);
 }

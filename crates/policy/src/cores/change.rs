@@ -67,8 +67,8 @@ pub(crate) fn set_machine(rooms: &mut Rooms, machine: Machine) {
     let count = rooms.cores.grid.len();
     for job in pick::highest_first(rooms) {
         let slots = rooms.jobs[&job].slots();
-        let Some(live) = rooms.jobs.live_mut(job) else { continue };
-        let (class, cores) = (live.class, std::mem::take(&mut live.cores));
+        let Some(class) = rooms.jobs.live(job).map(|live| live.class) else { continue };
+        let cores = rooms.jobs.take_cores(job);
         let had = old.cpus(&cores);
         if sets::reservation_of(rooms, &rooms.jobs[&job]).is_some() {
             assign::release(rooms, job); // its set is there again

@@ -39,14 +39,10 @@ pub(crate) struct Host {
 
 impl Host {
     /// A job that has started has another priority.
-    pub(crate) fn set_priority(&mut self, live: &mut Live, priority: u8) {
-        if let Some(before) = live.key {
-            let key = Key { priority, ..before };
-            live.key = Some(key);
-            if live.aside.is_none() {
-                self.running.remove(&before);
-                self.running.insert(&key);
-            }
+    pub(crate) fn set_priority(&mut self, live: &Live, priority: u8) {
+        if let Some(before) = live.key.filter(|_| live.aside.is_none()) {
+            self.running.remove(&before);
+            self.running.insert(&Key { priority, ..before });
         }
         self.evenness.touch();
     }

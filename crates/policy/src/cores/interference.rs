@@ -31,9 +31,7 @@ pub(crate) fn reset(rooms: &mut Rooms) {
     let rests = |id: &JobId| rooms.jobs.live(*id).is_some_and(|live| live.rests.is_some());
     let resting: Vec<JobId> = rooms.jobs.live_ids().iter().copied().filter(rests).collect();
     for id in resting {
-        if let Some(live) = rooms.jobs.live_mut(id) {
-            live.rests = None;
-        }
+        rooms.jobs.hold_back(id, None);
         line::enqueue(rooms, id);
     }
 }
@@ -105,9 +103,7 @@ fn suspend_interferer(rooms: &mut Rooms, with: JobId, victim: JobId, waited: u64
     held.watched.values_mut().for_each(|one| one.hits.clear());
     let milli = |milli: u64| u16::try_from(milli).unwrap_or(u16::MAX);
     let reason = Reason::Interferes { with, waited_milli: milli(waited), usual_milli: milli(usual) };
-    if let Some(live) = rooms.jobs.live_mut(victim) {
-        live.rests = Some(until);
-    }
+    rooms.jobs.hold_back(victim, Some(until));
     assign::suspend_and_release(rooms, victim, SuspendReason::Interferes { with }, reason);
     rooms.cores.interference.cap = Some(rooms.cores.used);
     resize::clip(rooms);
@@ -140,9 +136,7 @@ pub(crate) fn end_suspensions(rooms: &mut Rooms) -> bool {
         resize::clip(rooms);
     }
     for &id in &over {
-        if let Some(live) = rooms.jobs.live_mut(id) {
-            live.rests = None;
-        }
+        rooms.jobs.hold_back(id, None);
         line::enqueue(rooms, id);
     }
     !over.is_empty()

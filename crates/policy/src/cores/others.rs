@@ -22,16 +22,3 @@ pub(crate) fn withheld(rooms: &Rooms, total: usize) -> usize {
     let left = rooms.settings.slots(all - taken).max(1);
     total.saturating_sub(left.min(total))
 }
-
-/// What is not handed out, in words; `None`: all is.
-pub(crate) fn explain(rooms: &Rooms, total: usize) -> Option<String> {
-    let slots = withheld(rooms, total);
-    let used = rooms.cores.others.used_milli()?;
-    (slots > 0).then(|| {
-        format!(
-            "{slots}: other processes use {}.{} cores (`host.other_load`)",
-            used / 1000,
-            used % 1000 / 100
-        )
-    })
-}

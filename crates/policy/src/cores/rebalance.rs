@@ -47,12 +47,9 @@ pub(crate) fn sample(rooms: &mut Rooms, sample: &Sample) {
 fn rebalance(rooms: &mut Rooms, id: JobId) {
     let now = rooms.now;
     let best = best_move(rooms, id);
-    let Some(live) = rooms.jobs.live_mut(id) else { return };
-    let Some(best) = best else {
-        live.rebalance.gap_since = None;
-        return;
-    };
-    let since = *live.rebalance.gap_since.get_or_insert(now);
+    let Some(best) = best else { return rooms.jobs.no_idler_core(id) };
+    let since = rooms.jobs.idler_core(id, now);
+    let Some(live) = rooms.jobs.live(id) else { return };
     let pause = MOVE_EVERY * (1 << live.rebalance.moves.saturating_sub(1).min(MOVE_DOUBLINGS_MAX));
     let rested = live.rebalance.moved.is_none_or(|moved: Instant| now.since(moved) >= pause);
     if now.since(since) < GAP_FOR || !rested {
@@ -65,9 +62,7 @@ fn rebalance(rooms: &mut Rooms, id: JobId) {
     cores.sort_unstable();
     assign::release(rooms, id);
     assign::occupy(rooms, id, Class::Backfill, cores);
-    if let Some(live) = rooms.jobs.live_mut(id) {
-        live.rebalance = rebalance;
-    }
+    rooms.jobs.moved(id, rebalance);
     // Until the next sample tells better, the one core is as idle as the other was.
     rooms.cores.grid.swap_idle(best.from, best.to);
     rooms.pending.request_update(id, Reason::IdlerCore { gap_milli: best.gap_milli });

@@ -66,12 +66,9 @@ pub(crate) fn make_room(rooms: &mut Rooms, id: JobId) -> Option<Vec<usize>> {
     let now = rooms.now;
     for (mover, cores) in repack.moves {
         let moved = movers[mover];
-        let times = rooms.jobs.live(moved).map_or(0, |live| live.repacked.0);
         assign::release(rooms, moved);
         assign::occupy(rooms, moved, Class::Primary, cores);
-        if let Some(live) = rooms.jobs.live_mut(moved) {
-            live.repacked = (times + 1, Some(now));
-        }
+        rooms.jobs.made_room(moved, now);
         let (level, memory_bytes) = (repack.level, repack.memory_bytes);
         rooms.pending.request_update(moved, Reason::MadeRoom { by: id, level, memory_bytes });
     }

@@ -13,9 +13,7 @@ pub(crate) fn clip(rooms: &mut Rooms) {
         rooms.jobs.values().filter(|job| job.live().is_some()).map(|job| job.id()).collect();
     for id in all {
         let slots = slots::clipped(rooms, &rooms.jobs[&id]);
-        if let Some(live) = rooms.jobs.live_mut(id).filter(|live| live.key.is_some() && live.aside.is_none())
-        {
-            let held = std::mem::replace(&mut live.slots, slots);
+        if let Some(held) = rooms.jobs.set_slots(id, slots) {
             rooms.cores.used = rooms.cores.used + slots - held;
         }
         if rooms.jobs[&id].queued.is_some() {

@@ -27,9 +27,7 @@ pub(crate) fn decide_shape(rooms: &mut Rooms, id: JobId) {
         Place::Spread => Shape::Spread,
         Place::Auto => is_tried(rooms, job).map_or(Shape::Compact, |kind| rooms.cores.trials.begin(kind)),
     };
-    if let Some(job) = rooms.jobs.get_mut(&id) {
-        job.lies = Some(shape);
-    }
+    rooms.jobs.set_shape(id, shape);
 }
 
 /// What it says, or else the settings.
@@ -41,9 +39,7 @@ pub(crate) fn place_of(rooms: &Rooms, job: &Job) -> Place {
 pub(crate) fn keep_shape(rooms: &mut Rooms, id: JobId) {
     let Some(job) = rooms.jobs.get(&id) else { return };
     let shape = if place_of(rooms, job) == Place::Spread { Shape::Spread } else { Shape::Compact };
-    if let Some(job) = rooms.jobs.get_mut(&id) {
-        job.lies = Some(shape);
-    }
+    rooms.jobs.set_shape(id, shape);
 }
 
 /// The kind of a job that lies as its kind was found to run faster, or as it is tried.
@@ -75,9 +71,7 @@ pub(crate) fn note_lay(rooms: &mut Rooms, id: JobId) {
     let (domains, shape) = (site.domains_of(&live.cores), job.shape());
     let pure = domains == if shape == Shape::Spread { most } else { fewest };
     let lay = Lay { shape, level: site.smallest(), domains, pure };
-    if let Some(live) = rooms.jobs.live_mut(id) {
-        live.lay = Some(lay);
-    }
+    rooms.jobs.set_lay(id, lay);
 }
 
 /// What is known of how the kind of a job runs close together and apart, where that has a say; `None`: it does not, or

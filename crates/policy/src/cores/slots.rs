@@ -54,26 +54,35 @@ fn within_headroom(rooms: &Rooms, slots: usize) -> usize {
 
 /// Why there are not more slots than these.
 pub(crate) fn why_fewer(rooms: &Rooms, slots: usize) -> Reason {
-    match explain_headroom(rooms) {
+    match headroom(rooms) {
         Some(_) => Reason::Protected { allowed: rooms.cores.idleness.allowed },
         None => Reason::SlotsShrank { slots },
     }
 }
 
-/// What keeps backfillers from running, in words and figures; `None`: nothing does.
-pub(crate) fn explain_headroom(rooms: &Rooms) -> Option<(&'static str, String)> {
+/// How many backfill jobs there may be beside primaries, and the figures behind it.
+pub(crate) struct Headroom {
+    pub(crate) allowed: usize,
+    /// With all cores idle.
+    pub(crate) most: usize,
+    /// The idle cores, in thousandths; `None`: not known yet.
+    pub(crate) left_milli: Option<u64>,
+    /// Those of them that are kept free, in thousandths.
+    pub(crate) kept_milli: u64,
+}
+
+/// What keeps backfill jobs from running; `None`: nothing does.
+pub(crate) fn headroom(rooms: &Rooms) -> Option<Headroom> {
     let most = rooms.settings.slots(rooms.cores.grid.len()).saturating_sub(rooms.cores.grid.len());
     if rooms.settings.protect_milli == 0 || !rooms.settings.backfill || rooms.cores.idleness.allowed >= most {
         return None;
     }
-    let part = |milli: u64| format!("{}.{}", milli / 1000, milli % 1000 / 100);
-    let left = rooms.cores.idleness.left_milli().map_or_else(|| "not known how many".to_owned(), part);
-    let kept = part(u64::from(rooms.settings.protect_milli) * rooms.cores.grid.len() as u64);
-    let text = format!(
-        "{} of {most}: {left} cores are idle, {kept} of that are kept free (`cpu.protect`)",
-        rooms.cores.idleness.allowed
-    );
-    Some(("backfillers allowed", text))
+    Some(Headroom {
+        allowed: rooms.cores.idleness.allowed,
+        most,
+        left_milli: rooms.cores.idleness.left_milli(),
+        kept_milli: u64::from(rooms.settings.protect_milli) * rooms.cores.grid.len() as u64,
+    })
 }
 
 /// Whether such a job could ever start on this machine with these settings.

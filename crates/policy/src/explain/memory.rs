@@ -1,7 +1,8 @@
 //! What `why` says of a job that waits for memory, is frozen for it, or is throttled.
 
+use crate::api::code::figures;
 use crate::api::{EVIDENCE_RUNS, Instant, JobId, mib};
-use crate::explain::words::{Numbers, any_of, seconds};
+use crate::explain::words::{Numbers, any_of};
 use crate::jobs::Job;
 use crate::memory::admission::Deficit;
 use crate::memory::throttled::SLOW_FOR;
@@ -13,19 +14,24 @@ use crate::shares::memory_pool;
 pub(crate) fn explain_request(rooms: &Rooms, job: &Job, numbers: &mut Numbers) {
     let learned = estimate::learned_of(rooms, job).filter(|_| rooms.settings.memory.prediction);
     let (Some(asked), Some(learned)) = (job.request.memory, learned) else { return };
-    numbers.push(("memory asked for", mib(asked)));
-    numbers.push(("memory its class needed", mib(learned.usual_bytes)));
+    numbers.bytes("memory asked for", "memory_asked_bytes", asked);
+    numbers.bytes("memory its class needed", "class_memory_p50_bytes", learned.usual_bytes);
     let ended = learned.runs;
-    numbers.push((
-        "memory counted by",
-        if learned.is_evidence() {
-            "the runs of its class that ended".into()
-        } else {
-            format!(
-                "the request, at least, until {EVIDENCE_RUNS} runs of its class have ended ({ended} so far)"
-            )
-        },
-    ));
+    let text = if learned.is_evidence() {
+        "the runs of its class that ended".into()
+    } else {
+        format!("the request, at least, until {EVIDENCE_RUNS} runs of its class have ended ({ended} so far)")
+    };
+    numbers.put("memory counted by", text, figures!["class_runs_ended": Number(ended.into())]);
+}
+
+/// What jobs may use, and what of it is free.
+fn explain_usable(rooms: &Rooms, numbers: &mut Numbers) {
+    match rooms.memory.usable() {
+        Some(usable) => numbers.bytes("memory for jobs", "memory_for_jobs_bytes", usable),
+        None => numbers.say("memory for jobs", "unknown"),
+    }
+    numbers.bytes("memory free", "memory_free_bytes", forecast::free_memory(rooms));
 }
 
 /// For a job that waits for memory.
@@ -36,14 +42,13 @@ pub(crate) fn explain_lack(
     numbers: &mut Numbers,
 ) -> (String, String) {
     if let Some(claim) = estimate::claim_of(rooms, job) {
-        numbers.push(("memory expected", mib(claim.usual_bytes)));
-        numbers.push(("memory at most", mib(claim.most_bytes)));
+        numbers.bytes("memory expected", "memory_p50_bytes", claim.usual_bytes);
+        numbers.bytes("memory at most", "memory_p99_bytes", claim.most_bytes);
     }
-    numbers.push(("memory for jobs", rooms.memory.usable().map_or("unknown".into(), mib)));
-    numbers.push(("memory free", mib(forecast::free_memory(rooms))));
+    explain_usable(rooms, numbers);
     let kept = memory_pool::kept_beside(rooms, job.pools.memory);
     if kept > 0 {
-        numbers.push(("memory kept for other projects", mib(kept)));
+        numbers.bytes("memory kept for other projects", "memory_kept_bytes", kept);
     }
     let running: Vec<JobId> = rooms.cores.running().lowest_first().map(|(_, job)| job).collect();
     let ends = format!("{} must end or need less", any_of(&running));
@@ -90,16 +95,16 @@ pub(crate) fn explain_memory(
     token: JobId,
     numbers: &mut Numbers,
 ) -> (String, String) {
-    numbers.push(("memory for jobs", rooms.memory.usable().map_or("unknown".into(), mib)));
-    numbers.push(("memory free", mib(forecast::free_memory(rooms))));
-    numbers.push(("memory it holds", mib(job.held.resident)));
-    numbers.push(("of it in swap, besides", mib(job.held.swapped)));
-    numbers.push(("times frozen for memory", job.held.freezes.to_string()));
+    explain_usable(rooms, numbers);
+    numbers.bytes("memory it holds", "held_bytes", job.held.resident);
+    numbers.bytes("of it in swap, besides", "swapped_bytes", job.held.swapped);
+    numbers.count("times frozen for memory", "freezes", job.held.freezes);
     // Worth a word only when it has stood for some time.
     let holder = rooms.memory.token().and_then(|token| rooms.jobs.get(&token));
     if let Some(holder) = holder.filter(|_| rooms.now.since(job.since).as_secs() >= 60) {
-        let left = token::patience_left(rooms, job, holder.request.priority).as_secs();
-        numbers.push(("goes first for memory in", format!("{left} s, if swap takes the others")));
+        let left = token::patience_left(rooms, job, holder.request.priority);
+        let more = ", if swap takes the others";
+        numbers.until("goes first for memory in", "goes_first_for_memory_in_s", left, more);
     }
     let why = if memory_pool::lent_memory_is_wanted(rooms, job) {
         "memory was lent to it, and a project wants it back".to_owned()
@@ -113,17 +118,16 @@ pub(crate) fn explain_memory(
     (why, format!("{} of memory that running jobs do not need; it returns by itself", mib(need)))
 }
 
-/// For a job that runs and whose growth is slowed.
+/// For a job that runs and is throttled.
 pub(crate) fn explain_throttled(
     rooms: &Rooms,
     job: &Job,
     since: Instant,
     numbers: &mut Numbers,
 ) -> (String, String) {
-    numbers.push(("memory for jobs", rooms.memory.usable().map_or("unknown".into(), mib)));
-    numbers.push(("memory free", mib(forecast::free_memory(rooms))));
-    numbers.push(("memory it holds", mib(job.held.resident)));
-    numbers.push(("slowed for", seconds(rooms.now, since)));
+    explain_usable(rooms, numbers);
+    numbers.bytes("memory it holds", "held_bytes", job.held.resident);
+    numbers.since("throttled for", "throttled_s", rooms.now, since);
     let first =
         rooms.memory.token().map_or_else(String::new, |token| format!(", and job {token} goes first"));
     (

@@ -1,6 +1,7 @@
 //! What `why` says of countable resources.
 
 use crate::api::JobId;
+use crate::api::code::figures;
 use crate::explain::words::{Numbers, any_of, some_of};
 use crate::jobs::Job;
 use crate::queue::resources;
@@ -21,8 +22,8 @@ pub(crate) fn explain_lacking(rooms: &Rooms, job: &Job, numbers: &mut Numbers) -
     let lacking = resources::lacking(rooms, job.id())?;
     let (name, asked) = (&lacking.name, lacking.count);
     let (total, free) = (resources::total(rooms, name), resources::free(rooms, name));
-    numbers.push(("waits for the resource", name.clone()));
-    numbers.push(("of it free", format!("{free} of {total}")));
+    numbers.say("waits for the resource", name.clone());
+    numbers.part("of it free", (free, total), ["resource_free", "resource_total"]);
     if asked > total {
         return Some((
             format!("it asks for {asked} of the resource {name}, and the host has {total} now"),
@@ -42,7 +43,8 @@ pub(crate) fn explain_lacking(rooms: &Rooms, job: &Job, numbers: &mut Numbers) -
     let holders: Vec<JobId> = rooms.jobs.with_resource(name).map(Job::id).collect();
     let named: Vec<String> = holders.iter().take(HOLDERS_NAMED).map(ToString::to_string).collect();
     let more = if holders.len() > HOLDERS_NAMED { " ..." } else { "" };
-    numbers.push(("jobs that have it", format!("{}{more}", named.join(" "))));
+    let figures = figures!["resource_jobs": Number(holders.len() as u64)];
+    numbers.put("jobs that have it", format!("{}{more}", named.join(" ")), figures);
     let hold = if holders.len() == 1 { "holds" } else { "hold" };
     Some((
         format!(

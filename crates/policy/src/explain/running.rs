@@ -1,8 +1,9 @@
 //! What `why` says of a job that has started.
 
-use crate::api::{Class, FrozenBy, Instant, JobId, State, mib};
+use crate::api::code::figures;
+use crate::api::{Class, FrozenBy, Instant, JobId, State};
 use crate::cores::{binding, slots};
-use crate::explain::words::{Numbers, any_of, seconds};
+use crate::explain::words::{Numbers, any_of};
 use crate::explain::{memory, waiting};
 use crate::jobs::{Job, Live, SuspendReason};
 use crate::rooms::Rooms;
@@ -15,18 +16,18 @@ pub(crate) fn explain_live(
     numbers: &mut Numbers,
 ) -> (String, String) {
     let id = job.id();
-    numbers.push(("since its start", seconds(now, live.started)));
+    numbers.since("since its start", "since_start_s", now, live.started);
     if let Some(failed) = live.failed.values().find(|failed| !failed.tried) {
-        numbers.push(("last failure", failed.error.clone()));
+        numbers.say("last failure", failed.error.clone());
     }
     match job.state() {
         State::Starting => ("it was told to start and has not answered yet".into(), "its answer".into()),
         State::Frozen { by: FrozenBy::User } => {
-            numbers.push(("frozen for", seconds(now, job.since)));
+            numbers.since("frozen for", "frozen_s", now, job.since);
             ("a user or operator suspended it".into(), format!("`pinfold resume {id}`"))
         }
         State::Frozen { by: FrozenBy::Policy } => {
-            numbers.push(("frozen for", seconds(now, job.since)));
+            numbers.since("frozen for", "frozen_s", now, job.since);
             explain_frozen(rooms, job, live, numbers)
         }
         State::Waiting { .. } | State::Running => explain_running(rooms, job, live, numbers),
@@ -43,7 +44,7 @@ fn explain_frozen(rooms: &Rooms, job: &Job, live: &Live, numbers: &mut Numbers) 
         Some(SuspendReason::Lent { by }) => {
             format!("its slot was lent to it, and was reclaimed for job {by}")
         }
-        Some(SuspendReason::SlotsShrank) if slots::explain_headroom(rooms).is_some() => {
+        Some(SuspendReason::SlotsShrank) if slots::headroom(rooms).is_some() => {
             "primaries are protected, and what they leave of the cores has no room for it".into()
         }
         Some(SuspendReason::Interferes { with }) => {
@@ -70,13 +71,14 @@ fn explain_running(rooms: &Rooms, job: &Job, live: &Live, numbers: &mut Numbers)
     let id = job.id();
     let cpus = binding::cpus_of(rooms, job);
     if live.key.is_some() {
-        numbers.push(("PUs", if cpus.is_empty() { "any".into() } else { cpus.to_string() }));
+        let text = if cpus.is_empty() { "any".into() } else { cpus.to_string() };
+        numbers.put("PUs", text, figures!["cpus": Cpus(cpus.clone())]);
     }
     if !rooms.settings.schedule {
         return ("scheduling is off, every job runs".into(), "`schedule` must be on again".into());
     }
     if let Some(until) = live.checkpoints.until {
-        numbers.push(("times begun anew from a checkpoint", job.checkpoints.to_string()));
+        numbers.count("times begun anew from a checkpoint", "checkpoints", job.checkpoints);
         return (
             "its checkpoint is being written, for memory will soon be had in no other way".into(),
             format!(
@@ -92,10 +94,10 @@ fn explain_running(rooms: &Rooms, job: &Job, live: &Live, numbers: &mut Numbers)
         );
     }
     if let Some(bytes) = rooms.memory.throttles().protected_bytes(id) {
-        numbers.push(("memory that is taken last", mib(bytes)));
+        numbers.bytes("memory that is taken last", "protected_bytes", bytes);
     }
     if job.held.cold.is_cool() {
-        numbers.push(("in swap, not refaulted", mib(job.held.cold.bytes())));
+        numbers.bytes("in swap, not refaulted", "cold_bytes", job.held.cold.bytes());
     }
     if let Some(since) = rooms.memory.throttles().since(id) {
         return memory::explain_throttled(rooms, job, since, numbers);
@@ -120,7 +122,7 @@ fn explain_running(rooms: &Rooms, job: &Job, live: &Live, numbers: &mut Numbers)
         ),
         Class::Backfill => {
             let older = rooms.cores.running().promotable_before(live.started, id);
-            numbers.push(("backfillers before it", older.to_string()));
+            numbers.count("backfillers before it", "backfill_jobs_before", older);
             let primaries: Vec<JobId> =
                 rooms.cores.running().primaries_lowest_first().map(|(_, job)| job).collect();
             (

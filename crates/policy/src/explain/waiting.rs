@@ -1,8 +1,9 @@
 //! What `why` says of a job that waits for its start, a slot or cores.
 
+use crate::api::code::figures;
 use crate::api::{Class, Instant, JobId, mib};
 use crate::cores::{borders, isolation, others, sets, slots};
-use crate::explain::words::{Numbers, any_of, count, seconds, some_of};
+use crate::explain::words::{Numbers, any_of, count, milli, some_of};
 use crate::explain::{memory, resources};
 use crate::jobs::{Demand, Job, Waiting};
 use crate::memory::admission;
@@ -13,15 +14,11 @@ use crate::schedule::gives_way;
 use crate::shares::core_pool;
 
 /// For a waiting job whose array has no room: cause, and what would change it.
-fn explain_array(
-    rooms: &Rooms,
-    job: &Job,
-    numbers: &mut Vec<(&'static str, String)>,
-) -> Option<(String, String)> {
+fn explain_array(rooms: &Rooms, job: &Job, numbers: &mut Numbers) -> Option<(String, String)> {
     let array = job.request.array.filter(|_| job.live().is_none())?;
     let (started, at_most) = rooms.queue.arrays().started(array.array)?;
-    numbers.push(("members of its array that have started", started.to_string()));
-    numbers.push(("of at most", at_most.to_string()));
+    numbers.count("members of its array that have started", "array_started", started);
+    numbers.count("of at most", "array_at_most", at_most);
     if started < at_most {
         return None;
     }
@@ -42,17 +39,13 @@ fn explain_array(
 }
 
 /// For a job that is shut out: cause, and what would change it.
-fn explain_cpuset(
-    rooms: &Rooms,
-    job: &Job,
-    numbers: &mut Vec<(&'static str, String)>,
-) -> Option<(String, String)> {
+fn explain_cpuset(rooms: &Rooms, job: &Job, numbers: &mut Numbers) -> Option<(String, String)> {
     let (inside, short) = borders::within_cpuset(rooms, job).filter(|_| rooms.settings.schedule)?;
     if !short {
         return None;
     }
     let within = &job.request.wish.as_deref()?.within;
-    numbers.push(("cores it may be on", inside.to_string()));
+    numbers.count("cores it may be on", "cores_allowed", inside);
     Some((
         format!(
             "it may be on PUs {within} only, where {inside} cores are for jobs now, and it asks for {}",
@@ -70,32 +63,31 @@ pub(crate) fn explain_waiting(
     numbers: &mut Numbers,
 ) -> (String, String) {
     let id = job.id();
-    numbers.push(("waited", seconds(now, job.submitted)));
+    numbers.since("waited", "waited_s", now, job.submitted);
     if let Some((at, _)) = ageing::expires_at(rooms, job) {
-        numbers.push(("expires in", format!("{} s", at.since(now).as_secs())));
+        numbers.until("expires in", "expires_in_s", at.since(now), "");
     }
     if waiting.held {
         return ("it is held until it is released".into(), format!("`pinfold release {id}`"));
     }
     if let Some(failed) = waiting.failed.as_ref().filter(|failed| !failed.tried) {
-        numbers.push(("failed starts", waiting.failures.to_string()));
         let again = failed.again.since(now).as_secs_f64();
         if waiting.failures == 0 {
-            numbers.pop();
             let times = job.requeues.saturating_add(job.checkpoints);
-            numbers.push(("times put back in the queue", times.to_string()));
+            numbers.count("times put back in the queue", "requeues", times);
             return (
                 format!("it waits to be begun anew: {}", failed.error),
                 format!("it is next in {again:.1} s, as soon as memory suffices for what it held"),
             );
         }
+        numbers.count("failed starts", "failed_starts", waiting.failures);
         return (
             format!("its start failed: {}", failed.error),
             format!("it is started again in {again:.1} s, or ended with `pinfold cancel {id}`"),
         );
     }
     if let Some(first) = waiting.after.first() {
-        numbers.push(("jobs it waits for", waiting.after.len().to_string()));
+        numbers.count("jobs it waits for", "jobs_awaited", waiting.after.len());
         return (
             format!(
                 "it was asked to start after {}",
@@ -128,17 +120,15 @@ pub(crate) fn explain_queued(rooms: &Rooms, job: &Job, numbers: &mut Numbers) ->
     let Some(entry) = job.queued else {
         return ("it has just come".into(), "the next event".into());
     };
-    numbers.extend(slots::explain_headroom(rooms));
-    numbers.extend(
-        others::explain(rooms, slots::total(rooms)).map(|words| ("slots left to other processes", words)),
-    );
-    numbers.extend(explain_interference(rooms));
+    explain_headroom(rooms, numbers);
+    explain_others(rooms, numbers);
+    explain_interference(rooms, numbers);
     let ahead = line::queue_of(rooms, job).ahead_of(&entry);
-    numbers.push(("position in the queue", (ahead + 1).to_string()));
+    numbers.count("position in the queue", "queue_position", ahead + 1);
     if job.aged {
-        numbers.push(("goes first", "it waited too long".into()));
+        numbers.say("goes first", "it waited too long");
     } else if let Some(at) = ageing::ages_at(rooms, job) {
-        numbers.push(("goes first in", format!("{} s", at.since(rooms.now).as_secs())));
+        numbers.until("goes first in", "goes_first_in_s", at.since(rooms.now), "");
     }
     if let Some(full) = explain_array(rooms, job, numbers) {
         return full;
@@ -206,7 +196,8 @@ fn explain_in_set(
     numbers: &mut Numbers,
 ) -> (String, String) {
     let (set, cores) = (&rooms.cores.reservations()[at].name, &rooms.cores.reservations()[at].cores);
-    numbers.push(("cores of the set free", format!("{} of {}", cores.free_homes(), cores.len())));
+    let part = (cores.free_homes() as u64, cores.len() as u64);
+    numbers.part("cores of the set free", part, ["set_cores_free", "set_cores"]);
     if let Some(lack) = admission::lacks_memory(rooms, job.id()) {
         return memory::explain_lack(rooms, job, lack, numbers);
     }
@@ -265,7 +256,8 @@ fn explain_head(rooms: &Rooms, job: &Job, numbers: &mut Numbers) -> (String, Str
         array: None,
     };
     if job.passed > 0 {
-        numbers.push(("passed over by", format!("{} of at most {PASSED_MAX}", job.passed)));
+        let figures = figures!["passed_over": Number(job.passed.into()), "passed_over_at_most": Number(PASSED_MAX.into())];
+        numbers.put("passed over by", format!("{} of at most {PASSED_MAX}", job.passed), figures);
     }
     if shape.class == Some(Class::Exclusive) {
         let by = job.id();
@@ -294,8 +286,8 @@ fn explain_counted(
 
 /// For a job whose directory in memory finds no room.
 fn explain_tmp(rooms: &Rooms, wanted: u64, numbers: &mut Numbers) -> (String, String) {
-    numbers.push(("memory for --tmp", mib(rooms.settings.tmp_total_bytes)));
-    numbers.push(("of it free", mib(head::tmp_room(rooms))));
+    numbers.bytes("memory for --tmp", "tmp_bytes", rooms.settings.tmp_total_bytes);
+    numbers.bytes("of it free", "tmp_free_bytes", head::tmp_room(rooms));
     if wanted <= head::tmp_room(rooms)
         && let Some(first) = head::tmp_kept_for(rooms)
     {
@@ -357,9 +349,9 @@ fn what_frees(rooms: &Rooms, shape: Demand) -> String {
         rooms.cores.running().lowest_first().map(|(_, job)| job).collect()
     };
     let needed = (shape.cores as usize).saturating_sub(slots::free_slots(rooms));
-    let or_less = match others::explain(rooms, slots::total(rooms)) {
-        Some(_) => ", or the load of other processes must fall",
-        None => "",
+    let or_less = match others::withheld(rooms, slots::total(rooms)) {
+        0 => "",
+        _ => ", or the load of other processes must fall",
     };
     match running.as_slice() {
         [] => "the next event".into(),
@@ -374,7 +366,7 @@ fn what_frees(rooms: &Rooms, shape: Demand) -> String {
 /// A job that is to have cores of its own waits for idle ones, or for ones with lower jobs on them.
 fn explain_isolated(rooms: &Rooms, job: &Job, numbers: &mut Numbers) -> (String, String) {
     let (wanted, idle) = (job.slots(), isolation::idle_cores(rooms).len());
-    numbers.push(("idle cores", format!("{idle} of {}", rooms.cores.grid().len())));
+    numbers.part("idle cores", (idle as u64, rooms.cores.grid().len() as u64), ["cores_idle", "cores"]);
     let running: Vec<JobId> = rooms.cores.running().lowest_first().map(|(_, job)| job).collect();
     let cores = count(wanted, "core", "cores");
     let cause = format!(
@@ -383,9 +375,41 @@ fn explain_isolated(rooms: &Rooms, job: &Job, numbers: &mut Numbers) -> (String,
     (cause, format!("enough of {} must end, or its wait reach 10 minutes", some_of(&running)))
 }
 
-/// What being held back keeps from running, in words and figures; `None`: nothing.
-fn explain_interference(rooms: &Rooms) -> Option<(&'static str, String)> {
-    let until = rooms.cores.interference().until().filter(|until| *until > rooms.now)?;
-    let left = until.since(rooms.now).as_secs();
-    Some(("no more backfillers for", format!("{left} s (`cpu.guard`)")))
+/// How many backfill jobs there may be, where the cores that primaries leave bound that.
+fn explain_headroom(rooms: &Rooms, numbers: &mut Numbers) {
+    let Some(headroom) = slots::headroom(rooms) else { return };
+    let part = |milli: u64| format!("{}.{}", milli / 1000, milli % 1000 / 100);
+    let left = headroom.left_milli.map_or_else(|| "not known how many".to_owned(), part);
+    let text = format!(
+        "{} of {}: {left} cores are idle, {} of that are kept free (`cpu.protect`)",
+        headroom.allowed,
+        headroom.most,
+        part(headroom.kept_milli)
+    );
+    let mut figures = figures![
+        "backfill_jobs_allowed": Number(headroom.allowed as u64),
+        "backfill_jobs_at_most": Number(headroom.most as u64),
+        "cores_kept_free_milli": Number(headroom.kept_milli),
+    ];
+    figures.extend(headroom.left_milli.map(|left| milli("cores_idle_milli", left)));
+    numbers.put("backfillers allowed", text, figures);
+}
+
+/// Slots that are not handed out, as processes that are no jobs use cores.
+fn explain_others(rooms: &Rooms, numbers: &mut Numbers) {
+    let slots = others::withheld(rooms, slots::total(rooms));
+    let Some(used) = rooms.cores.others().used_milli().filter(|_| slots > 0) else { return };
+    let text = format!(
+        "{slots}: other processes use {}.{} cores (`host.other_load`)",
+        used / 1000,
+        used % 1000 / 100
+    );
+    let figures = figures!["slots_withheld": Number(slots as u64), "other_load_milli": Number(used)];
+    numbers.put("slots left to other processes", text, figures);
+}
+
+/// For how long no further backfill job starts, where one was held back for a primary.
+fn explain_interference(rooms: &Rooms, numbers: &mut Numbers) {
+    let Some(until) = rooms.cores.interference().until().filter(|until| *until > rooms.now) else { return };
+    numbers.until("no more backfillers for", "no_more_backfill_s", until.since(rooms.now), " (`cpu.guard`)");
 }

@@ -174,7 +174,7 @@ impl Live {
     }
 
     /// Whether an action may be asked for: not while it rests after a failure.
-    pub(crate) fn may_try(&mut self, kind: Attempt) -> bool {
+    pub(super) fn may_try(&mut self, kind: Attempt) -> bool {
         let rests = self.failed.get(&kind).is_some_and(|failed| !failed.tried);
         if !rests {
             self.failed.remove(&kind);
@@ -294,7 +294,7 @@ impl Job {
         }
     }
 
-    pub(crate) fn live_mut(&mut self) -> Option<&mut Live> {
+    pub(super) fn live_mut(&mut self) -> Option<&mut Live> {
         match &mut self.stage {
             Stage::Live(live) => Some(live),
             Stage::Waiting(_) => None,

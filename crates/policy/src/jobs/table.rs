@@ -44,7 +44,7 @@ impl JobTable {
         self.jobs.get(id).map(|job| &**job)
     }
 
-    pub(crate) fn get_mut(&mut self, id: &JobId) -> Option<&mut Job> {
+    pub(super) fn get_mut(&mut self, id: &JobId) -> Option<&mut Job> {
         self.jobs.get_mut(id).map(|job| &mut **job)
     }
 
@@ -64,7 +64,7 @@ impl JobTable {
         self.get(&id).and_then(Job::live)
     }
 
-    pub(crate) fn live_mut(&mut self, id: JobId) -> Option<&mut Live> {
+    pub(super) fn live_mut(&mut self, id: JobId) -> Option<&mut Live> {
         self.get_mut(&id).and_then(Job::live_mut)
     }
 

@@ -81,27 +81,22 @@ fn ask_for_checkpoint(rooms: &mut Rooms, id: JobId, reason: Reason) {
     page_out::swaps_in(rooms, id);
     rooms.pending.withdraw(id);
     let now = rooms.now;
-    let Some(job) = rooms.jobs.get_mut(&id) else { return };
+    let Some(job) = rooms.jobs.get(&id) else { return };
     let limit = job.request.checkpoint.unwrap_or_default();
-    if let Some(live) = job.live_mut() {
-        live.requeuing = true;
-        live.checkpoints.until = Some(now.after(limit + PATIENCE));
-        live.applied.frozen = Some(false);
-    }
+    rooms.jobs.write_checkpoint(id, now.after(limit + PATIENCE));
     rooms.memory.writing = true;
     rooms.pending.decide(Decision { job: id, action: Action::Checkpoint, reason });
 }
 
 /// A job has written down what it has done, or could not.
 pub(crate) fn checkpointed(rooms: &mut Rooms, id: JobId, error: Option<String>) {
-    let Some(live) = rooms.jobs.live_mut(id).filter(|live| live.checkpoints.until.is_some()) else { return };
+    if !rooms.jobs.get(&id).is_some_and(Job::is_writing) {
+        return;
+    }
     if let Some(error) = error {
         return not_checkpointed(rooms, id, error);
     }
-    live.checkpoints.until = None;
-    if let Some(job) = rooms.jobs.get_mut(&id) {
-        job.checkpoints = job.checkpoints.saturating_add(1);
-    }
+    rooms.jobs.checkpoint_written(id);
     rooms.pending.decide(Decision {
         job: id,
         action: Action::Requeue,
@@ -159,25 +154,25 @@ fn is_outgrown(rooms: &Rooms, usable: u64) -> bool {
 /// It goes on as it was: where it stood still, it stands still again.
 fn not_checkpointed(rooms: &mut Rooms, id: JobId, error: String) {
     let now = rooms.now;
-    let Some(live) = rooms.jobs.live_mut(id) else { return };
-    let known = &mut live.checkpoints;
-    known.rests_until = now.after(REST * (1 << known.failures.min(REST_DOUBLINGS_MAX)));
-    known.failures += 1;
+    let Some(live) = rooms.jobs.live(id) else { return };
+    let rest = REST * (1 << live.checkpoints.failures.min(REST_DOUBLINGS_MAX));
+    rooms.jobs.checkpoint_failed(id, now.after(rest));
     stop_checkpoint(rooms, id, Reason::Memory(MemoryReason::NotCheckpointed { error }));
 }
 
 /// What it writes is not waited for any more: whether it goes on or stands still is looked at anew.
 pub(crate) fn stop_checkpoint(rooms: &mut Rooms, id: JobId, reason: Reason) {
-    let Some(live) = rooms.jobs.live_mut(id).filter(|live| live.checkpoints.until.is_some()) else { return };
-    live.checkpoints.until = None;
-    live.applied.frozen = None;
-    cancel_requeue(rooms, id, reason);
+    if rooms.jobs.stop_checkpoint(id) {
+        cancel_requeue(rooms, id, reason);
+    }
 }
 
 /// A job that was to be ended could not be: it goes on as it was.
 pub(crate) fn cancel_requeue(rooms: &mut Rooms, id: JobId, reason: Reason) {
-    let Some(live) = rooms.jobs.live_mut(id).filter(|live| live.requeuing) else { return };
-    live.requeuing = false;
+    if !rooms.jobs.cancel_requeue(id) {
+        return;
+    }
+    let Some(live) = rooms.jobs.live(id) else { return };
     // Whatever else held it, it stands still now for its user.
     let reason = if live.suspended { Reason::Asked } else { reason };
     if live.out.is_some_and(SuspendReason::is_memory) {

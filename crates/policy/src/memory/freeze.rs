@@ -58,13 +58,8 @@ pub(crate) fn freeze(rooms: &mut Rooms, id: JobId, reason: Reason) {
     rooms.memory.acted = Some(now);
     rooms.memory.returning.remove(&id);
     let growth = rooms.jobs.get(&id).map_or(0, |job| forecast::growth_of(rooms, job));
-    let Some(job) = rooms.jobs.get_mut(&id) else { return };
-    job.held.growth = growth;
-    // Who gets on without most of it costs little each time.
+    let Some(job) = rooms.jobs.get(&id) else { return };
+    // One that does not refault most of it costs little each time.
     let doublings = if job.held.cold.is_cool() { 0 } else { job.held.freezes.min(REST_DOUBLINGS_MAX) };
-    job.held.rests_until = now.after(REST * (1 << doublings));
-    job.held.freezes += 1;
-    job.held.taken_back = taken_back;
-    job.held.growth_before = 0;
-    job.held.forget_growth();
+    rooms.jobs.freeze_for_memory(id, growth, now.after(REST * (1 << doublings)), taken_back);
 }

@@ -94,7 +94,7 @@ pub(crate) fn note_overcommit(rooms: &mut Rooms, id: JobId) -> Option<Reason> {
     let job = rooms.jobs.get(&id).filter(|job| job.live().is_none() && !sets::nobody_runs(rooms))?;
     let (wanted, free) = room_for(rooms, job, usable);
     let early = wanted > free && may_overcommit(rooms, job, wanted, usable);
-    rooms.jobs.get_mut(&id)?.held.early = early;
+    rooms.jobs.set_overcommitted(id, early);
     rooms.memory.stretched |= early;
     early.then(|| Reason::Memory(MemoryReason::Overcommitted { wanted, lacking: wanted - free }))
 }
@@ -115,15 +115,16 @@ pub(crate) fn watch_overcommit(rooms: &mut Rooms, usable: u64) {
     rooms.memory.stretched = !early.is_empty() && all > usable;
     if all <= usable {
         for id in early {
-            rooms.jobs.get_mut(&id).expect("it runs").held.early = false;
+            rooms.jobs.set_overcommitted(id, false);
         }
     }
 }
 
 /// A job stands still for memory: if it started early, its like do not for a while.
 pub(crate) fn overcommit_failed(rooms: &mut Rooms, id: JobId) {
-    let Some(job) = rooms.jobs.get_mut(&id).filter(|job| job.held.early) else { return };
-    job.held.early = false;
-    let Some(kind) = job.request.kind else { return };
+    let Some(job) = rooms.jobs.get(&id).filter(|job| job.held.early) else { return };
+    let kind = job.request.kind;
+    rooms.jobs.set_overcommitted(id, false);
+    let Some(kind) = kind else { return };
     rest_kind(&mut rooms.memory.early, kind, rooms.now);
 }

@@ -70,9 +70,7 @@ pub(crate) fn probe(rooms: &mut Rooms, usable: u64) {
     }
     let id = job.id();
     rooms.memory.probed = Some(rooms.now);
-    if let Some(job) = rooms.jobs.get_mut(&id) {
-        job.held.cold.probed = Some(rooms.now);
-    }
+    rooms.jobs.probe(id, rooms.now);
     page_out::page_out_job(rooms, id, bytes, Reason::Memory(MemoryReason::Probed { within: AHEAD }));
 }
 

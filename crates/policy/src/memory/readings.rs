@@ -7,15 +7,14 @@ use crate::memory::{forecast, ladder, overcommit, token};
 use crate::queue::line;
 use crate::rooms::Rooms;
 
-/// Who grows by so much from one reading to the next does not stand still yet, though it was told to.
-const SETTLED_BYTES: u64 = 1 << 20;
-
 /// Takes in with what part of what it holds one of a kind gets on; nothing is known of that any more once one of it
 /// does not, and all its like are left alone for a while, if it did not for long.
 fn note_cool(rooms: &mut Rooms, id: JobId, times_before: u32) {
-    let Some(job) = rooms.jobs.get_mut(&id).filter(|job| job.has_slot()) else { return };
-    let total = job.held.total();
-    let part = job.held.cold.note_part(total);
+    if !rooms.jobs.get(&id).is_some_and(Job::has_slot) {
+        return;
+    }
+    let part = rooms.jobs.note_part(id);
+    let Some(job) = rooms.jobs.get(&id) else { return };
     let missed = job.held.cold.times != times_before;
     let worthwhile = job.held.cold.worthwhile;
     let Some(kind) = job.request.kind else { return };
@@ -61,16 +60,9 @@ pub(crate) fn measured(rooms: &mut Rooms, sample: &MemorySample) {
 }
 
 fn measured_one(rooms: &mut Rooms, now: Instant, memory: &JobMemory) {
-    let Some(job) = rooms.jobs.get_mut(&memory.job).filter(|job| job.live().is_some()) else { return };
-    let writes = job.live().is_some_and(|live| live.checkpoints.until.is_some());
-    let stands = !writes && job.live().is_some_and(|live| live.out.is_some());
-    let (before, times_before) = (job.held.total(), job.held.cold.times());
-    let runs = (job.has_slot() || writes) && !rooms.memory.returning.contains_key(&memory.job);
-    job.held.read(now, memory, runs);
-    job.held.settling = stands && job.held.total() >= before.saturating_add(SETTLED_BYTES);
-    if stands {
-        job.held.forget_growth();
-    }
+    let comes_back = rooms.memory.returning.contains_key(&memory.job);
+    let Some(times_before) = rooms.jobs.read_memory(now, memory, comes_back) else { return };
+    let Some(job) = rooms.jobs.get(&memory.job) else { return };
     if let Some(kind) = job.request.kind {
         let peak = rooms.memory.peaks.of(kind.key(), || 0);
         *peak = (*peak).max(job.held.peak);

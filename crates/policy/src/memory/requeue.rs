@@ -36,17 +36,10 @@ pub(crate) fn requeue_for_memory(rooms: &mut Rooms, usable: u64) {
 }
 
 fn requeue(rooms: &mut Rooms, id: JobId, lacking: u64) {
-    if let Some(live) = rooms.jobs.live_mut(id) {
-        live.checkpoints.until = None;
-    }
+    rooms.jobs.forget_checkpoint(id);
     line::dequeue(rooms, id);
     rooms.memory.forget(id);
-    let Some(job) = rooms.jobs.get_mut(&id) else { return };
-    job.requeues += 1;
-    let times = job.requeues;
-    if let Some(live) = job.live_mut() {
-        live.requeuing = true;
-    }
+    let Some(times) = rooms.jobs.requeue(id) else { return };
     let reason = Reason::Memory(MemoryReason::NoOtherWay { lacking, times, most: REQUEUES_MAX });
     // What was to be done to it in this step is of no use any more.
     rooms.pending.withdraw(id);

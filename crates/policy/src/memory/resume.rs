@@ -47,9 +47,8 @@ pub(crate) fn resume_frozen(rooms: &mut Rooms) {
 pub(crate) fn resume(rooms: &mut Rooms, id: JobId) {
     let now = rooms.now;
     let rate = forecast::swap_rate(rooms);
-    let Some(job) = rooms.jobs.get_mut(&id) else { return };
+    let Some(job) = rooms.jobs.get(&id) else { return };
     let swap_in = Duration::from_micros(job.held.missing().saturating_mul(1_000_000) / rate);
-    (job.held.resumed, job.held.taken_back) = (now, false);
-    job.held.runs_until = now.after(RUN.max(swap_in * RUN_PER_SWAP_IN));
+    rooms.jobs.resume_in_memory(id, now, now.after(RUN.max(swap_in * RUN_PER_SWAP_IN)));
     page_out::swaps_in(rooms, id);
 }

@@ -176,9 +176,7 @@ fn is_open(rooms: &Rooms, id: JobId) -> bool {
 fn unthrottle(rooms: &mut Rooms, id: JobId, why: Unthrottled) {
     rooms.memory.throttles.slowed.remove(&id);
     let until = rooms.now.after(AGAIN);
-    if let Some(job) = rooms.jobs.get_mut(&id) {
-        job.held.slowed_until = Some(until);
-    }
+    rooms.jobs.unthrottle(id, until);
     let reason = Reason::Memory(MemoryReason::MayGrow { why });
     rooms.pending.decide(Decision { job: id, action: Action::Slow { allowance: None }, reason });
     if rooms.jobs.get(&id).is_some_and(|job| job.has_slot()) {
@@ -190,8 +188,10 @@ fn unthrottle(rooms: &mut Rooms, id: JobId, why: Unthrottled) {
 /// succeeds.
 pub(crate) fn throttle_failed(rooms: &mut Rooms, id: JobId, allowance: Option<u64>) {
     let until = rooms.now.after(AGAIN);
-    let Some(job) = rooms.jobs.get_mut(&id) else { return };
-    job.held.slowed_until = Some(until);
+    if !rooms.jobs.contains_key(&id) {
+        return;
+    }
+    rooms.jobs.unthrottle(id, until);
     if allowance.is_some() {
         rooms.memory.throttles.slowed.remove(&id);
     } else {

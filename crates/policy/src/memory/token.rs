@@ -89,9 +89,7 @@ pub(crate) fn wait_for_memory(rooms: &mut Rooms, id: JobId) {
     line::dequeue(rooms, id);
     rooms.memory.frozen.insert(id);
     let token = rooms.memory.token.unwrap_or(id);
-    if let Some(live) = rooms.jobs.live_mut(id) {
-        live.out = Some(SuspendReason::Memory { token });
-    }
+    rooms.jobs.set_suspend_reason(id, SuspendReason::Memory { token });
     // With nobody else to hold the token it goes on.
     choose_token(rooms);
 }

@@ -90,7 +90,7 @@ pub(crate) fn enqueue(rooms: &mut Rooms, id: JobId) {
     if let Some(at) = aside.filter(|_| clips) {
         shape.cores = u32::try_from(sets::wanted_in(rooms, job, at)).unwrap_or(u32::MAX).max(1);
     }
-    let Some(job) = rooms.jobs.get_mut(&id) else { return };
+    let Some(job) = rooms.jobs.get(&id) else { return };
     if wants && job.queued.is_none() {
         if job.live().is_none() {
             shape.resources = rooms.queue.wanted.join(&job.request.resources);
@@ -102,14 +102,14 @@ pub(crate) fn enqueue(rooms: &mut Rooms, id: JobId) {
             expected_us: job.request.expected.map(|e| u64::try_from(e.as_micros()).unwrap_or(u64::MAX)),
             job: id,
         };
-        job.queued = Some(entry);
+        rooms.jobs.enqueue(id, entry);
         rooms.queue.insert(aside, &entry);
     }
     rearm(rooms, id);
 }
 
 pub(crate) fn dequeue(rooms: &mut Rooms, id: JobId) {
-    if let Some(entry) = rooms.jobs.get_mut(&id).and_then(|job| job.queued.take()) {
+    if let Some(entry) = rooms.jobs.dequeue(id) {
         let at = rooms.jobs.get(&id).and_then(|job| sets::reservation_of(rooms, job));
         rooms.queue.remove(at, &entry);
         rooms.queue.wanted.leave(entry.shape.resources);

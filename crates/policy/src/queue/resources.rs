@@ -146,9 +146,7 @@ pub(crate) fn note_passed(rooms: &mut Rooms, by: JobId) {
     passed.sort_unstable();
     passed.dedup();
     for id in passed {
-        if let Some(job) = rooms.jobs.get_mut(&id) {
-            job.passed += 1;
-        }
+        rooms.jobs.pass_over(id);
     }
 }
 

@@ -46,10 +46,7 @@ pub(crate) fn adopt(rooms: &mut Rooms, adopted: Adopted) {
     shape::keep_shape(rooms, id);
     let mut reason = Reason::Restored;
     if out.is_some() {
-        let now = rooms.now;
-        if let Some(job) = rooms.jobs.get_mut(&id) {
-            job.since = now;
-        }
+        rooms.jobs.wait_from(id, rooms.now);
         line::enqueue(rooms, id);
     } else {
         let (class, cores, fits) = match sets::reservation_of(rooms, &rooms.jobs[&id]) {

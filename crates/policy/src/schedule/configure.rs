@@ -42,8 +42,9 @@ fn renew_pools(rooms: &mut Rooms) {
     let all: Vec<JobId> = rooms.jobs.ids();
     for id in all {
         line::dequeue(rooms, id);
-        if let Some(job) = rooms.jobs.get_mut(&id) {
-            job.pools = rooms.shares.of(job.request.project.as_deref());
+        if let Some(job) = rooms.jobs.get(&id) {
+            let pools = rooms.shares.of(job.request.project.as_deref());
+            rooms.jobs.set_pools(id, pools);
         }
         line::enqueue(rooms, id);
     }

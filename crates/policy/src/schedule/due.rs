@@ -2,7 +2,7 @@
 
 use crate::api::{JobId, Reason};
 use crate::cores::{assign, slots};
-use crate::jobs::Stage;
+use crate::jobs::Fired;
 use crate::queue::{ageing, line};
 use crate::rooms::Rooms;
 use crate::schedule::end;
@@ -26,30 +26,9 @@ fn due(rooms: &mut Rooms, id: JobId) {
     }
     let aged = job.aged || ageing::ages_at(rooms, job).is_some_and(|at| at <= now);
     let slots = slots::total(rooms);
-    let Some(job) = rooms.jobs.get_mut(&id) else { return };
-    let mut requeue = aged != job.aged;
-    let (mut reason, mut over) = (None, false);
-    job.aged = aged;
-    match &mut job.stage {
-        Stage::Waiting(waiting) => {
-            if let Some(failed) = waiting.failed.as_mut().filter(|f| !f.tried && f.again <= now) {
-                failed.tried = true;
-                requeue = true;
-            }
-        }
-        Stage::Live(live) => {
-            for failed in live.failed.values_mut().filter(|f| !f.tried && f.again <= now) {
-                failed.tried = true;
-                reason = Some(Reason::Retry { error: failed.error.clone() });
-            }
-            requeue |= live.rests.take_if(|until| *until <= now).is_some();
-            if live.grace.is_some_and(|until| until <= now) {
-                live.grace = None;
-                over = true;
-            }
-        }
-    }
-    if over && rooms.jobs.forget_dying(id) {
+    let Fired { requeue, retry, grace_over } = rooms.jobs.fire(id, now, aged);
+    let mut reason = retry.map(|error| Reason::Retry { error });
+    if grace_over && rooms.jobs.forget_dying(id) {
         reason = Some(Reason::SlotsShrank { slots });
         assign::survive(rooms, id);
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::api::{Action, Class, Decision, Instant, JobId, Reason};
 use crate::cores::assign;
-use crate::jobs::{Failure, Footprint, Live, REQUEUES_MAX, RETRY, Stage, Waiting};
+use crate::jobs::{Failure, Live, REQUEUES_MAX, RETRY, Stage, Waiting};
 use crate::queue::line;
 use crate::rooms::Rooms;
 
@@ -23,15 +23,15 @@ pub(crate) fn start_failed(rooms: &mut Rooms, id: JobId, error: String) {
     assign::release(rooms, id);
     rooms.pending.withdraw(id);
     let now = rooms.now;
-    let Some(job) = rooms.jobs.get_mut(&id) else { return };
-    let Stage::Live(live) = &job.stage else { return };
+    let Some(job) = rooms.jobs.get(&id) else { return };
+    let Some(live) = job.live() else { return };
     let failures = live.failures + 1;
     let pause = RETRY.saturating_mul(1 << (failures - 1).min(10)).min(START_RETRY_MAX);
     let (held, cancelled, withdrawn) = (live.suspended, live.signal.is_some(), live.withdrawn);
     let failed = Some(Failure { again: now.after(pause), error, tried: false });
-    job.held = Footprint::default();
     rooms.queue.arrays_mut().returned(&job.request, now);
     let array = job.request.array;
+    rooms.jobs.forget_memory(id);
     rooms.jobs.wait_again(id, Waiting { held, failures, failed, ..Waiting::default() });
     rooms.memory.forget(id);
     rooms.memory.forget_steering(id);
@@ -60,9 +60,9 @@ pub(crate) fn exited(rooms: &mut Rooms, id: JobId) {
 }
 
 pub(crate) fn withdrawn(rooms: &mut Rooms, id: JobId) {
-    match rooms.jobs.get_mut(&id).map(|job| &mut job.stage) {
+    match rooms.jobs.get(&id).map(|job| &job.stage) {
         Some(Stage::Waiting(_)) => drop_waiting(rooms, id, false, Reason::Withdrawn),
-        Some(Stage::Live(live)) => live.withdrawn = live.starting || live.requeuing,
+        Some(Stage::Live(_)) => rooms.jobs.client_gone(id),
         None => {}
     }
 }
@@ -71,10 +71,7 @@ pub(crate) fn withdrawn(rooms: &mut Rooms, id: JobId) {
 fn release_followers(rooms: &mut Rooms, of: JobId) {
     let now = rooms.now;
     for id in rooms.jobs.take_followers(of) {
-        let Some(job) = rooms.jobs.get_mut(&id) else { continue };
-        let Stage::Waiting(waiting) = &mut job.stage else { continue };
-        if waiting.after.remove(&of) && !waiting.is_early() {
-            job.since = now;
+        if rooms.jobs.predecessor_over(id, of, now) {
             line::enqueue(rooms, id);
         }
     }
@@ -118,8 +115,8 @@ pub(crate) fn requeued(rooms: &mut Rooms, id: JobId) {
     assign::release(rooms, id);
     rooms.pending.withdraw(id);
     let now = rooms.now;
-    let Some(job) = rooms.jobs.get_mut(&id) else { return };
-    let Stage::Live(live) = &job.stage else { return };
+    let Some(job) = rooms.jobs.get(&id) else { return };
+    let Some(live) = job.live() else { return };
     let (held, cancelled, withdrawn) = (live.suspended, live.signal.is_some(), live.withdrawn);
     let times = job.requeues.saturating_add(job.checkpoints);
     let error = if job.checkpoints > 0 && job.requeues == 0 {
@@ -128,12 +125,9 @@ pub(crate) fn requeued(rooms: &mut Rooms, id: JobId) {
         "it was ended because memory could be had in no other way"
     };
     let failed = Failure { again: rests_until(now, times), error: error.to_owned(), tried: false };
-    // What it came to hold is what it is expected to need from now on.
-    job.held.begin_anew();
-    job.request.memory = job.request.memory.max(Some(job.held.peak));
-    (job.since, job.passed, job.aged) = (now, 0, false);
     rooms.queue.arrays_mut().returned(&job.request, now);
     let array = job.request.array;
+    rooms.jobs.begin_anew(id, now);
     rooms.jobs.wait_again(id, Waiting { held, failed: Some(failed), ..Waiting::default() });
     rooms.memory.forget(id);
     rooms.memory.forget_steering(id);

@@ -80,8 +80,8 @@ fn pass(rooms: &mut Rooms, head: JobId, holds_back: bool) -> bool {
     start::admit(rooms, next, plan);
     // Jobs of others that pass take nothing from one that its own user's jobs hold up.
     let counts = own.is_none_or(|owner| rooms.jobs.get(&next).is_none_or(|job| job.request.owner == owner));
-    if let Some(job) = rooms.jobs.get_mut(&head).filter(|_| counts) {
-        job.passed += 1;
+    if counts {
+        rooms.jobs.pass_over(head);
     }
     true
 }

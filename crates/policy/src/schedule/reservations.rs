@@ -67,9 +67,7 @@ fn next_in(rooms: &mut Rooms, at: usize) -> Option<JobId> {
         if next == head || admission::lacks_memory(rooms, next).is_some() || !fits_in(rooms, at, next) {
             return None;
         }
-        if let Some(job) = rooms.jobs.get_mut(&head) {
-            job.passed += 1;
-        }
+        rooms.jobs.pass_over(head);
         return Some(next);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::api::{Class, JobId, MemoryReason, Reason};
 use crate::cores::{assign, pick, repack, shape, slots};
-use crate::jobs::{Live, Stage, SuspendReason};
+use crate::jobs::{Live, SuspendReason};
 use crate::memory::numa::placement;
 use crate::memory::{forecast, overcommit, resume, token};
 use crate::queue::{line, resources};
@@ -100,9 +100,7 @@ pub(crate) fn begin(
 /// Makes a waiting job a starting one; says why its last start failed, or its last run was ended for others.
 fn prepare(rooms: &mut Rooms, id: JobId, class: Class) -> Option<Reason> {
     let started = rooms.now;
-    let job = rooms.jobs.get_mut(&id)?;
-    let Stage::Waiting(waiting) = &mut job.stage else { return None };
-    let (failures, failed) = (waiting.failures, waiting.failed.take());
+    let (failures, failed) = rooms.jobs.take_failure(id)?;
     start_job(rooms, id, Live { failures, ..Live::starting(started, class) });
     line::rearm(rooms, id);
     failed.map(|failed| match failures {

@@ -2,7 +2,7 @@
 
 use crate::api::{Action, Decision, Instant, JobId, Reason, Request};
 use crate::cores::assign;
-use crate::jobs::{Job, Stage, SuspendReason};
+use crate::jobs::{Job, SuspendReason};
 use crate::queue::line;
 use crate::rooms::Rooms;
 use crate::schedule::end;
@@ -54,22 +54,19 @@ pub(crate) fn refuse_if_full(rooms: &mut Rooms, job: JobId) -> bool {
 /// right to go first nor against it.
 pub(crate) fn gate(rooms: &mut Rooms, id: JobId, closed: bool) {
     let now = rooms.now;
-    let Some(job) = rooms.jobs.get_mut(&id) else { return };
-    let Stage::Waiting(waiting) = &mut job.stage else { return };
-    if waiting.gated == closed {
+    if !rooms.jobs.gate(id, closed, now) {
         return;
     }
-    waiting.gated = closed;
-    (job.since, job.aged) = (now, false);
-    let array = job.request.array;
+    let array = rooms.jobs.get(&id).and_then(|job| job.request.array);
     line::dequeue(rooms, id);
     line::enqueue(rooms, id);
     line::next_members_wait(rooms, array);
 }
 
 pub(crate) fn started(rooms: &mut Rooms, id: JobId) {
-    let Some(live) = rooms.jobs.live_mut(id).filter(|live| live.starting) else { return };
-    live.starting = false;
+    if !rooms.jobs.started(id) {
+        return;
+    }
     rooms.nodes.touch();
     let Some(live) = rooms.jobs.live(id) else { return };
     if live.suspended {

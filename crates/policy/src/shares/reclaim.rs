@@ -50,8 +50,8 @@ fn reclaim_guaranteed_once(rooms: &mut Rooms) -> bool {
                 continue;
             }
             kept = true;
-            if let Some(job) = passed.and_then(|job| rooms.jobs.get_mut(&job)) {
-                job.passed += 1;
+            if let Some(passed) = passed {
+                rooms.jobs.pass_over(passed);
             }
         }
     }

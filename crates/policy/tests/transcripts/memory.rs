@@ -546,7 +546,7 @@ fn the_youngest_that_grows_is_slowed_before_anybody_stands_still() {
     check(&format!(
         "{TWO_GROW}
         > why 2
-        it runs, but grows only as fast as its pages can be moved out: memory is getting short, and job 1 goes first [priority 10, cores asked for 1, slots used 2 of 2, since its start 4.0 s, PUs 1, memory for jobs 1000 MiB, memory free 360 MiB, memory it holds 320 MiB, slowed for 0.0 s] change: memory that the others do not need; 10 s after it was throttled it goes on or is suspended
+        it runs, but grows only as fast as its pages can be moved out: memory is getting short, and job 1 goes first [priority 10, cores asked for 1, slots used 2 of 2, since its start 4.0 s, PUs 1, memory for jobs 1000 MiB, memory free 360 MiB, memory it holds 320 MiB, throttled for 0.0 s] change: memory that the others do not need; 10 s after it was throttled it goes on or is suspended
         > +1 memory free=200 swap=2000 1:400 2:400
         > exit 1
         2 let grow: it goes first for memory now
@@ -733,7 +733,7 @@ fn nobody_is_slowed_whose_pages_have_nowhere_to_go() {
         > +1 memory free=230 swap=0 1:300 2:470+0+90
         2 slow after 0: memory would run short in two seconds: 230 MiB free, and it grows by 150 MiB a second; job 1 goes first
         > +1 memory free=200 swap=0 1:300 2:500+0+2
-        2 let grow: slowing it is of no use: neither swap nor page cache is left to take its pages
+        2 let grow: a throttle is of no use: neither swap nor page cache is left to take its pages
         "
     );
 }

@@ -71,7 +71,7 @@ impl Script {
     fn why(&mut self, words: &[&str]) {
         let explanation = self.policy.explain(self.now(), job(words[0])).expect("the job is known");
         let numbers: Vec<String> =
-            explanation.numbers.iter().map(|(name, value)| format!("{name} {value}")).collect();
+            explanation.numbers.iter().map(|number| format!("{} {}", number.name, number.text)).collect();
         writeln!(self.out, "{} [{}] change: {}", explanation.cause, numbers.join(", "), explanation.change)
             .unwrap();
     }

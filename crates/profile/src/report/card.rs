@@ -227,7 +227,7 @@ pub fn write_why(view: &WhyView, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "job {} is {}: {}", view.job, state_word(view.state), plain(&view.cause))?;
     let wide = view.numbers.iter().map(|number| number.name.chars().count()).max().unwrap_or(0);
     for number in &view.numbers {
-        writeln!(out, "  {:<wide$}  {}", plain(&number.name), plain(&number.value))?;
+        writeln!(out, "  {:<wide$}  {}", plain(&number.name), plain(&number.text))?;
     }
     if !view.change.is_empty() {
         writeln!(out, "what would change it: {}", plain(&view.change))?;

@@ -1,4 +1,4 @@
-use pinfold_proto::row::Usage;
+use pinfold_proto::row::{Figures, Usage};
 use pinfold_proto::view::{
     BatchResultView, BatchView, MemoryView, NumberView, ProjectView, SlotsView, StatusView, WhyView,
 };
@@ -255,9 +255,10 @@ fn why_tells_cause_numbers_and_history() {
         state: JobState::Frozen,
         cause: "memory is short".to_owned(),
         numbers: vec![
-            NumberView { name: "held".to_owned(), value: "7.9 GiB".to_owned() },
-            NumberView { name: "pressure full".to_owned(), value: "22 %".to_owned() },
+            NumberView::words("held", "7.9 GiB".to_owned()),
+            NumberView::words("pressure full", "22 %".to_owned()),
         ],
+        figures: Figures::new(),
         change: "1 GiB of room".to_owned(),
         decisions: [86_399, 86_400]
             .map(|s| {
@@ -266,6 +267,7 @@ fn why_tells_cause_numbers_and_history() {
                     time_us: s * 1_000_000,
                     action: "start".into(),
                     reason: "a slot".into(),
+                    codes: None,
                 })
             })
             .into(),

@@ -103,8 +103,9 @@ impl Store {
     /// # Errors
     /// As SQLite refuses.
     pub fn decisions(&self, job: u64) -> Result<Vec<DecisionRow>, StoreError> {
-        let sql = "SELECT job, time_us, action, reason FROM decisions WHERE job = ?1 ORDER BY number";
-        self.read("read decisions", sql, &[&whole(job)], rows::read_decision)
+        let columns = rows::DECISION.join(",");
+        let sql = format!("SELECT {columns} FROM decisions WHERE job = ?1 ORDER BY number");
+        self.read("read decisions", &sql, &[&whole(job)], rows::read_decision)
     }
 
     /// The samples of a job, oldest first.

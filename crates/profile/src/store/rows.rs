@@ -5,7 +5,7 @@ mod used;
 mod words;
 
 use pinfold_proto::row::{
-    Counts, DecisionRow, JobRow, Lay, ProcessId, ProcessesFrom, SampleRow, Stalls, Usage,
+    Codes, Counts, DecisionRow, JobRow, Lay, ProcessId, ProcessesFrom, SampleRow, Stalls, Usage,
 };
 use pinfold_proto::{End, Ending, JobArray, JobClass, JobPlace, JobSpec, JobState};
 use rusqlite::Row;
@@ -173,7 +173,8 @@ pub(super) const SAMPLE: [&str; 18] = [
 ];
 
 /// The columns of `decisions` that are ours to fill.
-pub(super) const DECISION: [&str; 4] = ["job", "time_us", "action", "reason"];
+pub(super) const DECISION: [&str; 7] =
+    ["job", "time_us", "action", "reason", "action_code", "code", "figures"];
 
 /// A job into a statement over [`JOB`].
 pub(super) fn bind_job(row: &JobRow, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
@@ -449,6 +450,11 @@ pub(super) fn read_sample(row: &Row<'_>) -> rusqlite::Result<SampleRow> {
 /// A decision into a statement over [`DECISION`].
 pub(super) fn bind_decision(row: &DecisionRow, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
     to.number(row.job)?.number(row.time_us)?.put(&row.action)?.put(&row.reason)?;
+    let codes = row.codes.as_ref();
+    to.put(codes.map(|codes| &codes.action))?.put(codes.map(|codes| &codes.reason))?;
+    // Most have none, and a store keeps many decisions.
+    let figures = codes.map(|codes| &codes.figures).filter(|figures| !figures.is_empty());
+    to.put(figures.and_then(|figures| serde_json::to_string(figures).ok()))?;
     Ok(())
 }
 
@@ -460,5 +466,12 @@ pub(super) fn read_decision(row: &Row<'_>) -> rusqlite::Result<DecisionRow> {
         time_us: from.number()?,
         action: from.text()?,
         reason: from.text()?,
+        codes: read_codes(from)?,
     })
+}
+
+fn read_codes(from: &mut Fields<'_, '_>) -> rusqlite::Result<Option<Codes>> {
+    let (action, reason, figures) = (from.maybe_text()?, from.maybe_text()?, from.maybe_text()?);
+    let figures = figures.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    Ok(action.zip(reason).map(|(action, reason)| Codes { action, reason, figures }))
 }

@@ -13,8 +13,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use pinfold_proto::Resource;
 use pinfold_proto::row::{
-    Counts, DecisionRow, JobRow, Lay, ProcessId, ProcessRow, ProcessShare, ProcessSource, ProcessUsage,
-    ProcessesFrom, SampleRow, Stalls, Usage,
+    Codes, Counts, DecisionRow, JobRow, Lay, ProcessId, ProcessRow, ProcessShare, ProcessSource,
+    ProcessUsage, ProcessesFrom, SampleRow, Stalls, Usage,
 };
 use pinfold_proto::{
     Adopted, After, AfterEnd, Allocation, Checkpoint, End, Ending, GroupLimit, InPlace, JobArray, JobClass,
@@ -170,6 +170,7 @@ fn decision(job: u64, action: &str) -> DecisionRow {
         time_us: 1_000_000 + job,
         action: action.to_owned(),
         reason: "a slot is free".to_owned(),
+        codes: Some(Codes::plain("start", "slot_free")),
     }
 }
 
@@ -461,6 +462,14 @@ fn any_state() -> impl Strategy<Value = JobState> {
     ]
 }
 
+fn any_codes() -> impl Strategy<Value = Option<Codes>> {
+    let figures = proptest::collection::btree_map("[a-z_]{1,9}", any::<u64>(), 0..3);
+    proptest::option::of(("[a-z_]+", "[a-z_]+", figures).prop_map(|(action, reason, figures)| Codes {
+        figures: figures.into_iter().map(|(name, value)| (name, value.into())).collect(),
+        ..Codes::plain(&action, &reason)
+    }))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
@@ -470,10 +479,11 @@ proptest! {
         then in any_job().boxed(),
         sample in any_sample().boxed(),
         (job, time_us, action, reason) in (any_number(), any_number(), ".*", ".*"),
+        codes in any_codes(),
         process in any_process_row().boxed(),
     ) {
         let dir = tempfile::tempdir().unwrap();
-        let decision = DecisionRow { job, time_us, action, reason };
+        let decision = DecisionRow { job, time_us, action, reason, codes };
         // What was asked for, by whom and when stays as it is, but for what may be changed later.
         let spec =
             JobSpec { claim_bytes: then.spec.claim_bytes, held: then.spec.held, ..first.spec.clone() };

@@ -1,8 +1,9 @@
-//! Why a job is in its state, as `why` prints it.
+//! What `pinfold why` tells: the state of a job, the numbers behind it, and the decisions so far.
 
 use serde::{Deserialize, Serialize};
 
 use crate::job::JobState;
+use crate::row::Figures;
 
 /// `pinfold why JOB --json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -17,6 +18,9 @@ pub struct WhyView {
     pub cause: String,
     /// The numbers behind it.
     pub numbers: Vec<NumberView>,
+    /// All figures of these numbers by name, with the unit last: `memory_free_bytes`. Names stay when words change.
+    #[serde(default)]
+    pub figures: Figures,
     /// What would change it.
     pub change: String,
     /// The decisions so far, oldest first.
@@ -28,8 +32,22 @@ pub struct WhyView {
 pub struct NumberView {
     /// What it counts.
     pub name: String,
-    /// Its value, with the unit.
-    pub value: String,
+    /// Its value in words, with the unit.
+    #[serde(default)]
+    pub text: String,
+    /// Its value: an integer or number where it is one, of several figures the first; else the words again.
+    pub value: serde_json::Value,
+    /// The unit of a value that is a number: `bytes`, `s`, `milli` (thousandths). `null`: a count, or words.
+    #[serde(default)]
+    pub unit: Option<String>,
+}
+
+impl NumberView {
+    /// What is no number.
+    #[must_use]
+    pub fn words(name: &str, text: String) -> Self {
+        Self { name: name.to_owned(), value: text.clone().into(), text, unit: None }
+    }
 }
 
 /// A decision.
@@ -37,8 +55,20 @@ pub struct NumberView {
 pub struct DecisionView {
     /// When, in Unix seconds.
     pub time_s: f64,
-    /// What was decided.
+    /// What was decided, in words.
     pub action: String,
-    /// Why.
+    /// Why, in words.
     pub reason: String,
+    /// The same words under the name that other views have for them.
+    #[serde(default)]
+    pub text: String,
+    /// The code of the action, such as `start`; codes stay when words change. `null`: decided by an earlier version.
+    #[serde(default)]
+    pub action_code: Option<String>,
+    /// The code of the reason, such as `home_core_free`. `null`: decided by an earlier version.
+    #[serde(default)]
+    pub code: Option<String>,
+    /// The figures of the reason and of the action by name, with the unit last: `free_bytes`, `within_s`. Empty: none.
+    #[serde(default)]
+    pub figures: Figures,
 }

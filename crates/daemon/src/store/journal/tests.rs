@@ -20,7 +20,13 @@ fn over(job: u64, reason: &str) -> JobRow {
 }
 
 fn decision(job: u64) -> DecisionRow {
-    DecisionRow { job, time_us: 5, action: "start".to_owned(), reason: "a slot is free".to_owned() }
+    DecisionRow {
+        job,
+        time_us: 5,
+        action: "start".to_owned(),
+        reason: "a slot is free".to_owned(),
+        codes: None,
+    }
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn check_old(by: u32) {
     assert_eq!(schema::version(&store.connection).unwrap(), schema::VERSION);
     assert_eq!(store.last(None, 9).unwrap(), rows());
     assert_eq!(store.samples(2).unwrap(), vec![sample(2, 2_500_000)]);
-    assert_eq!(store.decisions(2).unwrap(), vec![decision(2, "freeze")]);
+    assert_eq!(store.decisions(2).unwrap(), vec![DecisionRow { codes: None, ..decision(2, "freeze") }]);
     assert_eq!(store.next_job(), 8);
     let seen: i64 = store.connection.query_row("SELECT count(*) FROM report", [], |row| row.get(0)).unwrap();
     assert_eq!(seen, 3);
