@@ -109,7 +109,7 @@ struct Open {
     work: &'static str,
 }
 
-/// The figures. Whoever calls tells the time, which never goes backwards.
+/// The figures. The caller tells the time, which never goes backwards.
 #[derive(Debug, Default)]
 struct Turns {
     open: Option<Open>,

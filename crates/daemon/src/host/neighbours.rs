@@ -47,7 +47,7 @@ pub(crate) struct Neighbours {
     /// Users who were seen active: when last, and what their daemons said then.
     active: BTreeMap<u32, (u64, Entry)>,
     due_us: u64,
-    /// No look before, whoever asks for one: the last one took too long.
+    /// No look before, whatever asks for one: the last one took too long.
     rests_until_us: u64,
 }
 
@@ -77,7 +77,7 @@ impl Neighbours {
         (is_wanted(ctx) || self.looker.is_some()).then_some(self.due_us)
     }
 
-    /// A job comes: whoever else is active is to be known soon.
+    /// A job comes: the other active users are to be known soon.
     pub(crate) fn hurry(&mut self, now_us: u64) {
         if self.looker.as_ref().is_none_or(|looker| looker.asked_us.is_none()) {
             self.due_us = self.due_us.min(now_us.max(self.rests_until_us));

@@ -345,7 +345,7 @@ mod tests {
             assert_eq!(ran(7, &row), None, "{what}");
         };
         nothing("it moved", |row| row.lay = None);
-        nothing("it stood still", |row| row.suspended_us = 1);
+        nothing("it was suspended", |row| row.suspended_us = 1);
         nothing("it failed", |row| row.ending = None);
         nothing("it was short", |row| row.ended_us = Some(1_050_000));
         nothing("it waited", |row| {

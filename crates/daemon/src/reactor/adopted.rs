@@ -92,7 +92,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// The scheduler has let such a job in, or not: whoever asked is told.
+    /// The scheduler has let such a job in, or not: the client is told.
     pub(super) fn on_adopted(&mut self, id: ConnectionId, job: JobId, processes: u64) {
         if !self.jobs.table.contains_key(&job) {
             let reason = self.outbox.journal.stored_row(job).and_then(|row| row.reason).unwrap_or_default();

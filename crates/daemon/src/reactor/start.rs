@@ -86,7 +86,7 @@ impl Daemon {
         Some(Event::Carried(job, action))
     }
 
-    /// Whether this user's jobs come in by self-attach files. The kernel checks the rights of whoever opened them: through
+    /// Whether this user's jobs come in by self-attach files. The kernel checks the rights of the process that opened them: through
     /// a door of this daemon another user could put any process of the host into a job of theirs, and freeze it.
     pub(super) fn has_doors_for(&self, uid: u32) -> bool {
         self.ctx.doors && uid == peer::own_uid()

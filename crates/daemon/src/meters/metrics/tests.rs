@@ -25,7 +25,7 @@ fn server(text: String) -> Server {
             let _ = ready::readable(&metrics.wake, Some(Duration::from_millis(20)));
             if metrics.take_wanted() {
                 let _ = tell.send(());
-                // Whoever runs the tests is the user on both ends.
+                // The user who runs the tests is on both ends.
                 let see_jobs = SeeJobs::Users(vec![pinfold_sys::peer::own_uid()]);
                 metrics.give(Texts { jobs: text.clone(), host: String::new(), see_jobs });
             }
@@ -112,7 +112,7 @@ fn who_is_not_named_is_told_of_the_host_alone() {
     check(SeeJobs::default(), "host");
 }
 
-/// Whoever asks for something is answered, however many connect and say nothing; those that were there last stay.
+/// A client that asks for something is answered, however many connect and say nothing; those that were there last stay.
 #[test]
 fn silent_connections_make_room() {
     let server = server("text\n".to_owned());
