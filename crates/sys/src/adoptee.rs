@@ -20,7 +20,7 @@ pub struct Standing {
     pub mixed: bool,
     /// Whether it is a thread of the kernel's.
     pub kernel: bool,
-    /// Whether it is in another PID namespace than whoever looks: in a container of some other software.
+    /// Whether it is in another PID namespace than the observer: in a container of some other software.
     pub nested: bool,
 }
 
@@ -101,7 +101,7 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Those that there are now. One that is forked meanwhile may be missed; whoever needs all looks again until nothing
+    /// Those that there are now. One that is forked meanwhile may be missed; a caller that needs all looks again until nothing
     /// new appears.
     ///
     /// # Errors

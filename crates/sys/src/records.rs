@@ -128,7 +128,7 @@ pub struct Taken {
     pub births: Vec<Birth>,
     /// Ends, in order. Every process among them was born in `births` of this call or of one before.
     pub ends: Vec<End>,
-    /// Whether the kernel had to drop some: whoever follows processes must look for those that live.
+    /// Whether the kernel had to drop some: the reader must look for processes that live.
     pub lost: bool,
     /// Messages read: a measure of how soon to come again.
     pub messages: usize,

@@ -225,6 +225,6 @@ pub struct PressureLine {
 pub struct Load {
     /// Threads that ran, wanted to run or waited for storage, in the mean of the last minute, in thousandths.
     pub minute_milli: u32,
-    /// Threads that run or want to run now, whoever reads this included.
+    /// Threads that run or want to run now, the reader of this included.
     pub running: u32,
 }
