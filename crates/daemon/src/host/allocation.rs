@@ -3,7 +3,7 @@
 //! group of pinfold's, and would leave those behind. A job of a workload manager's also ends with its keeper: that is who
 //! is ended there when the job is cancelled or its time is over.
 //!
-//! Owns what was found around those who ask, as long as they are connected. Absent here: reading groups (`sys::bounds`)
+//! Owns what was found around the processes that ask, as long as they are connected. Absent here: reading groups (`sys::bounds`)
 //! and where the job's cores are looked for (the scheduler, which takes the PUs as a cpuset constraint).
 
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ const BOUND_STEP_BYTES: u64 = 1 << 20;
 /// What a client may call a workload manager and its job.
 const MANAGER_MAX_BYTES: usize = 64;
 
-/// What the groups around those who ask let them have.
+/// What the groups around the processes that ask let them have.
 #[derive(Debug, Default)]
 pub(crate) struct Askers {
     known: BTreeMap<ConnectionId, Bounds>,

@@ -3,7 +3,7 @@
 //!
 //! Owns the first two memories, the scheduler the third; all are made anew from the store at each start. Classes are a
 //! user's own, unless an operator has the whole site learn from what was measured (`memory.learn`). What follows from
-//! them is decided elsewhere: from the claims in the scheduler's memory room, from the lengths by who asks for them.
+//! them is decided elsewhere: from the claims in the scheduler's memory room, from the lengths by the client that asks for them.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

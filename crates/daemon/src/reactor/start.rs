@@ -143,7 +143,7 @@ impl Daemon {
         }
     }
 
-    /// Takes those who came through the self-attach files of their containers into the unified hierarchy. It may take an RCU
+    /// Takes processes that came through the self-attach files of their containers into the unified hierarchy. It may take an RCU
     /// grace period, so it is done once a job has lived for longer than a short one does.
     pub(super) fn on_self_attach_due(&mut self) {
         let now_us = self.ctx.clock.now_us();

@@ -62,7 +62,7 @@ pub(crate) struct Starts {
     kept: BTreeMap<u64, Kept>,
     /// What those of each user take.
     sizes: Book,
-    /// Those that are kept as soon as it is on disk who of them has begun.
+    /// Those that are kept as soon as it is on disk which of them have begun.
     coming: BTreeSet<u64>,
     /// `pinfold keepers`, as it was called.
     called: Option<Child>,

@@ -69,7 +69,7 @@ impl Container {
         Ok(Arc::clone(self.doors.get_or_init(|| doors.into())))
     }
 
-    /// Takes those who came through the doors into the unified hierarchy as well; costs what entering costs.
+    /// Takes processes that came through the doors into the unified hierarchy as well; costs what entering costs.
     pub fn close_doors(&self) -> Result<(), ContainerError> {
         if self.is_missing_in_tree() {
             self.make_tree(true)?;

@@ -1,4 +1,4 @@
-//! Who belongs to a job where no group holds it, and what its members have used.
+//! Which processes belong to a job where no group holds it, and what its members have used.
 //!
 //! Members are the processes that entered and their descendants, plus every process whose environment names job and
 //! instance and whose user is the job's: one whose parent ended is nobody's descendant any more, but it keeps the

@@ -83,7 +83,7 @@ pub struct ProcessStatus {
     pub cpus: CpuSet,
 }
 
-/// `/proc/PID/io`, as far as it is used: what it read and wrote, with all that children did who ended and were waited
+/// `/proc/PID/io`, as far as it is used: what it read and wrote, with all that children did that ended and were waited
 /// for; of a single thread its own alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessIo {

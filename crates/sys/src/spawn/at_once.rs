@@ -37,8 +37,8 @@ struct Plan<'a> {
 /// reap.
 ///
 /// The caller is stopped meanwhile, so nobody may freeze the container before it knows of the child. A program of
-/// several tasks needs [`super::Held`]: who leads them is a process of its own. So does one that is apart from the host: who
-/// borrows memory cannot leave its namespaces.
+/// several tasks needs [`super::Held`]: what leads them is a process of its own. So does one that is apart from the host: a
+/// child that shares memory cannot leave its namespaces.
 ///
 /// # Errors
 /// When the system has no process left.

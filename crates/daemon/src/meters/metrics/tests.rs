@@ -90,7 +90,7 @@ fn idlers_and_slow_readers_do_not_keep_others_out() {
     }
     let answer = get(&server, "GET /nothing HTTP/1.1\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
-    // Those who said nothing were cut off: they read an end, or the word that the other side is gone.
+    // Clients that said nothing were cut off: they read an end, or the word that the other side is gone.
     let ended = idlers[0].read(&mut [0; 16]);
     assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
     idlers.iter().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
