@@ -253,7 +253,7 @@ echo "== the daemon is killed while jobs run"
 job=$(pinfold submit -- sh -c 'until [ -e /tmp/gone ]; do usleep 100000; done; exit 9' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
 until_is "it runs" running said "$job" state
 pinfold suspend "$job"
-until_is "it stands still" frozen said "$job" state
+until_is "it is frozen" frozen said "$job" state
 kill -KILL "$daemon"
 until_is "the guard lets it go on" "frozen 0" sh -c "grep frozen $groups/*/job-$job/cgroup.events"
 start_daemon
@@ -270,7 +270,7 @@ job=$(pinfold adopt --pid $outside | tr -dc 0-9)
 until_is "one becomes a job" running said "$job" state
 until_is "it is in the job's group" $outside sh -c "grep -x $outside $groups/*/job-$job/cgroup.procs"
 pinfold suspend "$job"
-until_is "and stands still with it" "frozen 1" sh -c "grep frozen $groups/*/job-$job/cgroup.events"
+until_is "and is frozen with it" "frozen 1" sh -c "grep frozen $groups/*/job-$job/cgroup.events"
 kill -KILL "$daemon"
 until_is "the guard lets it go on, too" "frozen 0" sh -c "grep frozen $groups/*/job-$job/cgroup.events"
 start_daemon
@@ -328,7 +328,7 @@ pinfold wait "$first"
 check "it ended well" 0 $?
 
 echo "== what a job does without"
-# One that holds much and does not look at it again, and one that grows: the first is asked for a little, and gets on.
+# One that holds much and does not look at it again, and one that grows: the first is asked for a little, and runs on without refaults.
 rm -f /tmp/end
 pinfold config set host.memory=160MiB
 first=$(pinfold submit --name foremost -- sh -c 'until [ -e /tmp/end ]; do usleep 50000; done' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')
@@ -346,7 +346,7 @@ check "all three ended well" 0 $?
 
 echo "== growth is slowed"
 # One that grows to more than there is, as fast as this machine reads a pipe, which is some MiB a second and enough to be
-# looked at. What it must feel is the kernel's bound, before it stands still or without that.
+# looked at. What it must feel is the kernel's bound, before it is frozen or without that.
 rm -f /tmp/end
 pinfold config set host.memory=128MiB
 first=$(pinfold submit --name ticks -- sh -c 'until [ -e /tmp/end ]; do echo >>/tmp/ticks; usleep 50000; done' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')

@@ -66,7 +66,7 @@ lacking() {
 }
 
 mapfile -t missing < <(lacking)
-# Whoever sits before it is asked; continuous integration (CI is set) and scripts are not.
+# A user at a terminal is asked; continuous integration (CI is set) and scripts are not.
 wanted() {
   [ -z "${CI:-}" ] && [ -t 0 ] && [ -t 2 ] || return 0
   local answer=

@@ -42,7 +42,7 @@ holds() {
   fi
 }
 
-# What pinfold and the managers have, for whoever reads of a failure.
+# What pinfold and the managers have, for the reader of a failure.
 as_it_is() {
   "$pinfold" --no-autostart status --columns job,state,external,cpus,reason 2>&1 | sed 's/^/    /'
   [ -z "${SLURM_CONF:-}" ] || squeue 2>&1 | sed 's/^/    /'

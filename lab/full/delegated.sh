@@ -11,7 +11,7 @@ check "a backfiller is idle" "v2 /sys/fs/cgroup$group/pinfold max 1" "$(pinfold 
 job=$(pinfold submit -- sh -c 'until [ -e go ]; do sleep 0.2; done; exit 9')
 until_is "one runs" running said "$job" state
 pinfold suspend "$job"
-until_is "it stands still" "frozen 1" sh -c "grep frozen /sys/fs/cgroup$group/pinfold/*/job-$job/cgroup.events"
+until_is "it is frozen" "frozen 1" sh -c "grep frozen /sys/fs/cgroup$group/pinfold/*/job-$job/cgroup.events"
 pinfold resume "$job"
 until_is "it goes on" "frozen 0" sh -c "grep frozen /sys/fs/cgroup$group/pinfold/*/job-$job/cgroup.events"
 touch go

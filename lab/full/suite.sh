@@ -116,7 +116,7 @@ crash() {
   until_is "a job runs" running said "$job" state
   before=$(settings "$job")
   pinfold suspend "$job"
-  until_is "it stands still" "frozen 1" sh -c "grep frozen $service/pinfold/*/job-$job/cgroup.events"
+  until_is "it is frozen" "frozen 1" sh -c "grep frozen $service/pinfold/*/job-$job/cgroup.events"
   replaced "killed" systemctl kill --signal=KILL --kill-whom=main pinfoldd
   check "systemd has started it again" 1 "$(unit NRestarts)"
   until_is "the job is known, and suspended as its user said" frozen said "$job" state
@@ -133,7 +133,7 @@ crash() {
   systemctl daemon-reload
   replaced "restarted with less patience" systemctl restart pinfoldd
   pinfold suspend "$job"
-  until_is "the job stands still" "frozen 1" sh -c "grep frozen $service/pinfold/*/job-$job/cgroup.events"
+  until_is "the job is frozen" "frozen 1" sh -c "grep frozen $service/pinfold/*/job-$job/cgroup.events"
   replaced "without a sign of life" systemctl kill --signal=STOP --kill-whom=main pinfoldd
   until_is "the job is known, and suspended as its user said" frozen said "$job" state
   pinfold resume "$job"
@@ -204,7 +204,7 @@ removed() {
   until_is "a job runs" running said "$job" state
   group=$(dirname $service/pinfold/*/job-"$job"/cgroup.procs)
   pinfold suspend "$job"
-  until_is "it stands still" "frozen 1" sh -c "grep frozen $group/cgroup.events"
+  until_is "it is frozen" "frozen 1" sh -c "grep frozen $group/cgroup.events"
   package "dpkg removes it" --remove pinfold
   check "the service is gone" not-found "$(systemctl show -P LoadState pinfoldd)"
   check "the job goes on" "frozen 0" "$(grep frozen "$group"/cgroup.events)"
@@ -246,7 +246,7 @@ finish() {
   systemctl poweroff --force --force
 }
 
-# A part alone, for whoever works on that.
+# A part alone, for work on that.
 only=$(sed -n 's/.*lab\.only=\([a-z]*\).*/\1/p' /proc/cmdline)
 if [ -n "$only" ]; then
   echo "== the machine, for $only alone"

@@ -4,7 +4,7 @@
 # must agree with that, with hooks and without, however busy the host is. What the same work takes differs by more than 2 %
 # while others compute on the same cores: that is compared only if some job of each kind had a core to itself.
 
-# Whoever measures needs the same work each time: 6 million turns of a shell's loop.
+# What is measured needs the same work each time: 6 million turns of a shell's loop.
 work_script() {
   cat <<'JOB'
 #!/bin/sh

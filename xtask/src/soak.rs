@@ -298,7 +298,7 @@ impl Soak {
                 bail!("left after {} s: {}", LAST_END.as_secs(), self.ask(&["status"])?);
             }
             for (job, _) in open {
-                // Whoever was suspended last, or held by a command that met no daemon.
+                // A job that was suspended last, or held by a command that met no daemon.
                 self.pinfold(&["resume", &job.to_string()])?;
             }
             sleep(Duration::from_millis(500));

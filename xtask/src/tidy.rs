@@ -1,6 +1,7 @@
 //! The rules of the house that no compiler knows: which crate may use which, how long a file may be, which words
 //! are not ours, and that generated and copied files are in place.
 
+mod numbers;
 mod rooms;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +16,10 @@ use cargo_metadata::DependencyKind;
 const PURE: &[&str] = &["topo", "place", "policy", "cluster", "advise"];
 
 /// The longest file, in lines; tests in files of their own may be longer.
-const LINES_MAX: usize = 800;
+const LINES_MAX: usize = 500;
+
+/// Files that are longer still, which are to be divided.
+const LONG_STILL: &[&str] = &["crates/slurm/src/jobs.rs"];
 
 /// Words that have another name here (GLOSSARY.md), as they would stand in code. In two pieces, so that this
 /// table does not find itself.
@@ -50,9 +54,13 @@ pub(crate) fn tidy() -> anyhow::Result<()> {
             ));
         }
     }
+    let mut crates = numbers::Crates::new();
     for crate_of_rooms in rooms::ROOMS {
-        wrong.extend(rooms::check(crate_of_rooms, &sources(&root, crate_of_rooms.name, &files)?));
+        let sources = sources(&root, crate_of_rooms.name, &files)?;
+        wrong.extend(rooms::check(crate_of_rooms, &sources));
+        crates.insert(crate_of_rooms.name, sources);
     }
+    print!("{}", numbers::numbers(&crates));
     for data in files.iter().filter(|file| file.starts_with("fixtures") && file.components().count() > 2) {
         let origin: PathBuf = data.components().take(2).collect::<PathBuf>().join("ORIGIN.md");
         if !root.join(&origin).exists() {
@@ -174,8 +182,12 @@ fn source(root: &Path, file: &Path, wrong: &mut Vec<String>) -> anyhow::Result<(
     let name = file.display();
     let lines = text.lines().count();
     let is_test = is_test(file);
-    if lines > LINES_MAX && !is_test {
+    let is_known = LONG_STILL.iter().any(|long| file == Path::new(long));
+    if lines > LINES_MAX && !is_test && !is_known {
         wrong.push(format!("{name}: {lines} lines; divide it (at most {LINES_MAX})"));
+    }
+    if lines <= LINES_MAX && is_known {
+        wrong.push(format!("{name}: {lines} lines; take it out of LONG_STILL in xtask/src/tidy.rs"));
     }
     if !is_test && !text.starts_with("//!") {
         wrong.push(format!("{name}: begins without saying what it is for (`//!`)"));

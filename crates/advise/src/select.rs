@@ -2,7 +2,7 @@
 //!
 //! Every run is first predicted and then learnt from (prequential; A. P. Dawid, Statistical theory: the prequential
 //! approach, JRSS A 147, 1984). Allocations are averaged with weights (least cost / cost)^7: the best few share the
-//! say, the noise of choosing one is gone, and who fails loses it (prediction with expert advice; Cesa-Bianchi and
+//! say, the noise of choosing one is gone, and an estimator that fails loses it (prediction with expert advice; Cesa-Bianchi and
 //! Lugosi, Prediction, Learning, and Games, 2006).
 
 use crate::estimate::Kind;

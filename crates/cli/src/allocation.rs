@@ -1,5 +1,5 @@
 //! What a workload manager gave to this process, as its environment, its own files and the affinity tell: the job that is
-//! asked for stays within that, and ends when the workload manager ends who asked for it. What control groups bound is
+//! asked for stays within that, and ends when the workload manager ends the process that asked for it. What control groups bound is
 //! looked up by the daemon, which need not take a client's word for it. Absent here: how a job is kept to it, and what a
 //! workload manager was only asked for and does not enforce.
 
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(cpus("env_linear:1:0,0", "2 9").as_deref(), Some("2"));
         assert_eq!(cpus("env_explicit:0,0:ScSC", "9").as_deref(), Some("0-3"), "none of them");
         assert_eq!(cpus("env_explicit:0,0:ScSC", "some").as_deref(), Some("0-3"));
-        // It bound, or did not, and the variable came with whoever asked for the job.
+        // It bound, or did not, and the variable came with the process that asked for the job.
         assert_eq!(cpus("explicit:0,0:ScSC", "2").as_deref(), Some("0-3"));
         assert_eq!(cpus("NULL", "2").as_deref(), Some("0-3"));
     }

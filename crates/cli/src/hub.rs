@@ -166,7 +166,7 @@ fn of_hub(error: ClientError) -> Failure {
     };
     let mut failure = Failure::doing("the hub", &error);
     failure.code = code;
-    // The words are the hub's, or of whoever answers in its place: no control characters reach the terminal.
+    // The words are the hub's, or of a server that answers in its place: no control characters reach the terminal.
     failure.message = plain(&failure.message);
     failure
 }
@@ -222,7 +222,7 @@ fn use_hub(dial: &Dial, args: &UseArgs) -> Result<(), Failure> {
 }
 
 fn join(dial: &Dial, args: &JoinArgs) -> Result<(), Failure> {
-    // Whoever is no operator of the daemon would push own jobs alone, as if they were all.
+    // A user who is no operator of the daemon would push own jobs alone, as if they were all.
     source::check_operator(dial)?;
     let settings = known(&args.url, &args.token, "host")?;
     let dir = push_dir()?;

@@ -55,7 +55,7 @@ pub(crate) enum Told {
     Signal(Arrived),
     /// The daemon is gone; it is being looked for.
     Lost,
-    /// It has been away for some time, and only whoever started it can bring it back.
+    /// It has been away for some time, and only the user or service that started it can bring it back.
     Away,
     /// There is a daemon again, and it knows the jobs. Whether it is another one than before, which does not.
     Found { another: bool },

@@ -27,7 +27,7 @@ use pinfold_client::{Dial, unexpected};
 /// After each keeper that is started comes a pause, for it to come before thousands of others do.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Whoever waits for this command, a service that starts above all, waits no longer; the rest are started behind it.
+/// A caller of this command, a service that starts above all, waits no longer; the rest are started in the background.
 const WAITED_FOR: Duration = Duration::from_secs(30);
 
 /// Starts them, and says for which jobs.
@@ -53,7 +53,7 @@ pub(crate) fn keepers(dial: &Dial, json: bool) -> Result<(), Failure> {
             match spawn::fork_away() {
                 Ok(Side::Child) => {
                     let error = become_keeper(dial, &one, &name);
-                    // Whoever asked for it learns of it from the job.
+                    // The user learns of it from the job.
                     submit::give_back(dial.clone(), &name, &error.message);
                     return Err(error);
                 }
@@ -110,8 +110,8 @@ fn become_keeper(dial: &Dial, StartOf { job, uid, start, .. }: &StartOf, name: &
     let failed = |what: &str, error: &std::io::Error| {
         Failure::doing(format!("job {job} cannot be kept anew: {what}"), error)
     };
-    // Whom the kernel spares is not for whoever starts its keeper to hand on, nor for a user to ask of root. Before this
-    // process is another user's, for then its files in /proc are nobody's to write.
+    // Which process the kernel spares is not for the starter of its keeper to hand on, nor for a user to ask of root.
+    // Before this process is another user's, for then its files in /proc are nobody's to write.
     let others = *uid != peer::own_uid();
     let spared = if others { start.oom_score_adj.max(0) } else { start.oom_score_adj };
     let _ = std::fs::write("/proc/self/oom_score_adj", spared.to_string());

@@ -117,7 +117,7 @@ pub(crate) fn between_commas(text: &str) -> Vec<String> {
         }
     }
     if !piece.is_empty() {
-        // A bracket that is never closed: whoever reads the piece says so.
+        // A bracket that is never closed: what reads the piece says so.
         piece.pop();
         all.push(piece);
     }

@@ -3,7 +3,7 @@
 //!
 //! Where others may put files (`/tmp`), a name that is known beforehand may be taken: by a link to a file of the user's,
 //! by a file that its owner reads, by a pipe at which somebody listens. Many kernels refuse that in such directories
-//! (`fs.protected_symlinks` and its like), and not all have it switched on. Absent here: links among the directories on
+//! (`fs.protected_symlinks` and such), and not all have it switched on. Absent here: links among the directories on
 //! the way, which are the user's choice.
 
 use std::fs::{File, OpenOptions};

@@ -1,7 +1,7 @@
 //! `pinfold ps`: the processes of jobs that run, with the mark, or all of the host with those of jobs marked.
 //!
 //! The kernel lets nobody but a process itself change its name, and a command line set at its start is lost by its
-//! children; so the mark is put here, by who belongs to a job: the daemon's word, and the control groups' names.
+//! children; so the mark is put here, by which processes belong to a job: the daemon's word, and the control groups' names.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;

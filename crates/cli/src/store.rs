@@ -1,4 +1,4 @@
-//! The job store as a file: `backup`, `restore`, `check`. Whoever calls needs the rights to the store's files; the
+//! The job store as a file: `backup`, `restore`, `check`. The caller needs the rights to the store's files; the
 //! daemon is asked only where they are.
 
 use std::fs::OpenOptions;

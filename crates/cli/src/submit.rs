@@ -255,8 +255,8 @@ fn number(keeper: &mut Keeper) -> Result<u64, Failure> {
 const NEWS_MAX: Duration = Duration::from_secs(10);
 
 /// Stays until its jobs are over and their ends on disk. Signals meant for the keeper are meant for those that run; one
-/// that waits is left to another keeper where there can be one, for whoever goes through all processes of a host that is
-/// going down does not mean it.
+/// that waits is left to another keeper where there can be one, for what ends all processes of a host that is going
+/// down does not mean the job.
 fn attend(mut keeper: Keeper) {
     let mut told_to_end = false;
     while keeper.pending() > 0 {

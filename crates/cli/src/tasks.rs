@@ -1,8 +1,8 @@
 //! What a job's layout options come to: how many cores it asks for, which ones where it names them, and how its tasks
 //! lie on the cores it gets.
 //!
-//! Three kinds of user. Who says nothing gets one process on the job's cores. Who gives counts and hints gets the
-//! layout that Slurm would make of them on the job's cores, and each task bound to its part. Who names PUs
+//! Three kinds of request. One without options gets one process on the job's cores. One with counts and hints gets the
+//! layout that Slurm would make of them on the job's cores, and each task bound to its part. One that names PUs
 //! (`--cpu-bind map_cpu:...`, `mask_cpu:...`) gets a job on just these. Absent here: starting anything.
 
 use std::cell::Cell;
@@ -21,7 +21,7 @@ use pinfold_client::Failure;
 
 pub(crate) mod options;
 
-/// The layout options of a job, read and not yet held against a host.
+/// The layout options of a job, read and not yet checked against a host.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     request: LayoutRequest,

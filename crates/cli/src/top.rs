@@ -354,7 +354,7 @@ impl<'a> Watch<'a> {
         self.look()
     }
 
-    /// The cores and who is on them.
+    /// The cores and the jobs on them.
     fn core_uses(&mut self) -> Result<Vec<CoreUse>, Failure> {
         let now = self.at_us.is_none();
         let map = if now || !self.cores.is_known() { Some(self.told.map()?) } else { None };

@@ -1,7 +1,7 @@
 //! `pinfold topology`: the machine, or another one, as a tree, a table or JSON.
 //!
 //! Levels that a machine does not tell apart (dies, caches, kinds of core) are left out of the tree, not made up. Absent:
-//! how a machine is found out (`pinfold_sys::discover`), and who is on it (`map`).
+//! how a machine is found out (`pinfold_sys::discover`), and which jobs are on it (`map`).
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! The host: its cores, NUMA nodes and countable resources, who has which, and what else writes to the kernel's files of jobs.
+//! The host: its cores, NUMA nodes and countable resources, which job has which, and what else writes to the kernel's files of jobs.
 
 pub(crate) mod allocation;
 pub(crate) mod drift;

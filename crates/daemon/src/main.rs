@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says why it cannot go on, to the log and to whoever started it.
+/// Says why it cannot go on, to the log and to the process that started it.
 fn give_up(options: &Options, error: &anyhow::Error, code: u8) -> ExitCode {
     let text = format!("{error:#}");
     tell_starter(options, &text);
@@ -75,7 +75,7 @@ fn facts_and_plan(options: &Options) -> anyhow::Result<(mode::Facts, mode::Plan)
 
 /// Sets up everything and runs the loop.
 fn serve(options: &Options, configured: Configured) -> anyhow::Result<()> {
-    // At once, before whoever sits at the terminal types Ctrl-C at the command.
+    // At once, before the user at the terminal types Ctrl-C at the command.
     options.private.then(detach);
     let places = options.places();
     let state = open_state(&places.state)?;

@@ -69,7 +69,7 @@ impl Meters {
         })
     }
 
-    /// Reads how idle the cores are, and who of others uses them.
+    /// Reads how idle the cores are, and which other processes use them.
     pub(crate) fn on_idle_due(&mut self, ctx: &Ctx, out: &mut Outbox, jobs: &Jobs) {
         self.sampler.on_idle_due(ctx, out, jobs);
         self.others.on_idle_due(ctx, out, jobs);

@@ -87,7 +87,7 @@ impl Daemon {
         self.ctx.poller.watch(Ready::Names, &self.clients.names)?;
         self.meters.memory.watch_memory(&self.ctx);
         self.service.manager.ready();
-        // Whoever waited for the daemon to be ready need not wait for this as well.
+        // The service manager, which waited for the daemon to be ready, need not wait for this as well.
         self.meters.learned.learn_from_history(&self.ctx, &mut self.outbox);
         self.settle();
         let end = loop {

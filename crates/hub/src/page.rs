@@ -113,12 +113,12 @@ impl IntoResponse for NoView {
     }
 }
 
-/// Whoever is signed in.
+/// The user who is signed in.
 async fn person(hub: &Arc<Hub>, headers: &HeaderMap) -> Result<Session, NoView> {
     auth::session(hub, headers).await?.map(|(session, _)| session).ok_or(NoView::Stranger)
 }
 
-/// Whoever is signed in and may see everything: the hub's own acts and tokens are for nobody else.
+/// The user who is signed in, if they may see everything: the hub's own acts and tokens are for nobody else.
 async fn operator(hub: &Arc<Hub>, headers: &HeaderMap) -> Result<Session, NoView> {
     let session = person(hub, headers).await?;
     if session.access.is_all() {

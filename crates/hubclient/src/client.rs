@@ -113,7 +113,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 impl HubClient {
-    /// For whoever holds a token, in a process that has HTTP itself.
+    /// For the holder of a token, in a process that has HTTP itself.
     #[must_use]
     pub fn with_token(self, token: &str) -> TokenClient {
         let hubs = Turns::new(&self.url);
@@ -132,7 +132,7 @@ impl TokenClient {
     }
 }
 
-/// A hub, for whoever holds a token.
+/// A hub, for the holder of a token.
 #[derive(Debug)]
 pub struct TokenClient {
     clients: Vec<HubClient>,

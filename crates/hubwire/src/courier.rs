@@ -232,7 +232,7 @@ pub trait Identity: std::fmt::Debug {
     fn authorization(&mut self, url: &str, method: Method, path: &str) -> Result<String, ClientError>;
 }
 
-/// Whoever holds a token.
+/// The holder of a token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Bearer(String);
 
@@ -265,7 +265,7 @@ pub struct Courier<I> {
 }
 
 impl Courier<Bearer> {
-    /// The hub at this address, for whoever holds the token. `authority`: PEM certificates that the hub's own is signed by,
+    /// The hub at this address, for the holder of the token. `authority`: PEM certificates that the hub's own is signed by,
     /// in place of those of public authorities.
     #[must_use]
     pub fn with_token(url: &str, token: &str, authority: Option<&str>) -> Self {

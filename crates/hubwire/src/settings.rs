@@ -18,7 +18,7 @@ pub struct Settings {
     pub token: String,
     /// Certificates that the hub's own is signed by, as PEM text, where no public authority did.
     pub authority: Option<String>,
-    /// What the hub calls whoever holds the token.
+    /// What the hub calls the holder of the token.
     pub name: String,
 }
 

@@ -83,7 +83,7 @@ impl<D: Disk> Spool<D> {
         Ok(Self { disk, dir, refused_dir, max_bytes, held, refused, next: last.map_or(1, |last| last + 1) })
     }
 
-    /// The spool as it is, for whoever only looks: a pusher may work on it.
+    /// The spool as it is, only to be looked at: a pusher may work on it.
     ///
     /// # Errors
     /// When the directory cannot be made or read.

@@ -1,7 +1,7 @@
 //! Chunks: how many NUMA nodes are to be one memory for jobs that would leave much of each unused.
 //!
 //! A job of a little more than half a node fits once into each node, so that nearly half of all memory stays unused. Three
-//! such jobs fit into two nodes together, seven into four. Pure; who is in which chunk is the caller's.
+//! such jobs fit into two nodes together, seven into four. Pure; which job is in which chunk is the caller's.
 
 /// A chunk has so many nodes at most, unless one job alone needs more.
 pub const NODES_MAX: usize = 4;

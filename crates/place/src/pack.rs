@@ -3,7 +3,7 @@
 //! The machine is a tree of domains (machine, sockets, NUMA nodes, L3 caches, in the order in which they
 //! contain each other), each with its free cores and the memory near to them. Compact takes the lowest level
 //! that holds cores and memory; spread deals cores out over the lowest level by the bandwidth left. Owns no
-//! state: who holds what is the caller's. The same room and the same demand give the same placement.
+//! state: which job holds what is the caller's. The same room and the same demand give the same placement.
 
 mod compact;
 mod lie;

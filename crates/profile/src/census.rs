@@ -1,4 +1,4 @@
-//! Who belongs to which job, and what each process used: births, ends and samples in, rows out. Pure.
+//! Which process belongs to which job, and what each process used: births, ends and samples in, rows out. Pure.
 //!
 //! A process belongs to the job of the process that forked it. The first process of a job is forked by a keeper,
 //! and may have forked others before anyone says whose it is: so each child of a keeper begins a *tree*, and
@@ -116,7 +116,7 @@ impl Census {
     pub fn resume(&mut self, job: u64, total: u64, last_number: u64, known: &[ProcessRow]) {
         let roll = self.jobs.entry(job).or_default();
         known.iter().for_each(|row| roll.sum.add(&row.used));
-        // Whoever ended meanwhile was told of to nobody.
+        // A process that ended meanwhile was reported to nobody.
         roll.uncounted += 1;
         roll.total = roll.total.max(total);
         roll.next_number = roll.next_number.max(last_number);

@@ -71,7 +71,7 @@ pub struct Files {
 /// What files may be told of: what processes transferred by the kernel's count, less what files were told of already.
 #[derive(Debug, Clone, Copy, Default)]
 struct Room {
-    /// What those came to who left without being waited for by others of the job.
+    /// What the processes came to that ended without being waited for by others of the job.
     left_bytes: u64,
     /// What those there came to at the last look.
     last_bytes: u64,
@@ -79,7 +79,7 @@ struct Room {
 }
 
 impl Room {
-    /// Those who are there came to so much.
+    /// Those that are there came to so much.
     fn count(&mut self, bytes: u64) {
         self.left_bytes = self.left_bytes.saturating_add(self.last_bytes.saturating_sub(bytes));
         self.last_bytes = bytes;
@@ -133,7 +133,7 @@ impl Files {
             .filter(|one| was(one).is_some())
             .map(|one| (one.file, one.how, one.position_bytes))
             .collect();
-        // What others hold as well, who are not looked at now, is not counted: it may be the same opening.
+        // What other processes hold as well that are not looked at now is not counted: it may be the same opening.
         let elsewhere: BTreeSet<_> = before
             .iter()
             .filter(|(key, _)| looked_at.binary_search(&key.0).is_err())
@@ -144,7 +144,7 @@ impl Files {
             let was = was(one);
             self.positions.insert(key(one), (one.how, one.position_bytes));
             if !self.rows.contains_key(&one.path) && self.rows.len() >= FILES_MAX {
-                // The set is bounded too; beyond it the count stands still.
+                // The set is bounded too; beyond it nothing more is counted.
                 if self.others.len() < 10 * FILES_MAX {
                     self.others.insert(one.file);
                 }

@@ -19,7 +19,7 @@
 //! - **Process**, B = R - M, where M is the largest part of the container's page cache that was mapped. A
 //!   resident size is anonymous, shared and mapped file pages; take the last away, and what is left is memory
 //!   of one process, hence of the job. This sees the spike of a job that *later* reads 10 GiB of files, where A
-//!   is nothing. Libraries are mapped file pages that are often charged to whoever touched them first, which R
+//!   is nothing. Libraries are mapped file pages that are often charged to the job that touched them first, which R
 //!   counts and M does not: B replaces the others only where it is larger by more than
 //!   [`LIBRARIES_BYTES`]. Where no group counts memory, M is instead the most file pages in the resident size of
 //!   any one process: R's libraries are among those, so that B needs no such margin and counts whenever it is
@@ -197,13 +197,13 @@ impl Meter {
         }
     }
 
-    /// Tells how many processes were seen in all, by whoever follows them one by one. Without it the most at
+    /// Tells how many processes were seen in all, where they are followed one by one. Without it the most at
     /// once stands for the total.
     pub fn processes_total(&mut self, total: u64) {
         self.usage.processes_total = self.usage.processes_total.max(total);
     }
 
-    /// Tells what was counted of all its processes, by whoever follows them one by one.
+    /// Tells what was counted of all its processes, where they are followed one by one.
     pub fn counts(&mut self, counts: Counts) {
         self.usage.counts = self.usage.counts.raised(counts);
     }

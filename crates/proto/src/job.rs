@@ -104,7 +104,7 @@ pub struct JobSpec {
     /// Whether it has a network of its own, with loopback and nothing else.
     #[serde(default)]
     pub no_network: bool,
-    /// What whoever asks for it was given by another manager of the host.
+    /// What the process that asks for it was given by another manager of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocation: Option<Allocation>,
     /// The line of the batch file it stands on, from 1.
@@ -157,8 +157,8 @@ impl Adopted {
     }
 }
 
-/// What a workload manager, or whoever else makes control groups, gave to the one who asks for a job: the job gets no
-/// more. A client says what it knows; what the kernel's groups say is added by the daemon, whatever the client says.
+/// What a workload manager, or other software that makes control groups, gave to the process that asks for a job: the
+/// job gets no more. A client says what it knows; what the kernel's groups say is added by the daemon, whatever the client says.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Allocation {
     /// The workload manager and the number that the job has there; a job with one ends with its keeper.
@@ -174,7 +174,7 @@ pub struct Allocation {
     /// one share that memory. Written by the daemon, which does not look at what a client wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_group: Option<String>,
-    /// What else control groups around whoever asked bound. Written by the daemon, as the group above.
+    /// What else the control groups around the process that asked bound. Written by the daemon, as the group above.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<GroupLimit>,
 }

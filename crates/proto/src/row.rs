@@ -64,8 +64,8 @@ pub struct JobRow {
     pub reason: Option<String>,
     /// How its cores lay, if they could have lain otherwise and did not change from its start to its end.
     pub lay: Option<Lay>,
-    /// The most memory that it had to have in RAM, in bytes, where it got on without a part of what it held or its like did;
-    /// known when it is over.
+    /// The most memory that it had to have in RAM, in bytes, where it or other jobs of its class did not refault a part of
+    /// what they held; known when it is over.
     pub needed_bytes: Option<u64>,
     /// What it used.
     pub usage: Usage,

@@ -11,7 +11,7 @@ use crate::container::levels::TOP;
 use crate::mode::{Hierarchy, Roots};
 use crate::procfs::{Proc, ProcError, ProcessStat};
 
-/// What a process is to one who wants to make it part of a job.
+/// What a process is to a user who wants to make it part of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Standing {
     /// Whose it is: its real user.
@@ -20,7 +20,7 @@ pub struct Standing {
     pub mixed: bool,
     /// Whether it is a thread of the kernel's.
     pub kernel: bool,
-    /// Whether it is in another PID namespace than whoever looks: in a container of some other software.
+    /// Whether it is in another PID namespace than the observer: in a container of some other software.
     pub nested: bool,
 }
 
@@ -101,7 +101,7 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Those that there are now. One that is forked meanwhile may be missed; whoever needs all looks again until nothing
+    /// Those that there are now. One that is forked meanwhile may be missed; a caller that needs all looks again until nothing
     /// new appears.
     ///
     /// # Errors
@@ -123,7 +123,7 @@ impl Processes {
         self.everybody.len()
     }
 
-    /// These processes and all that descend from them: those named first, the others behind. Who has ended is left out.
+    /// These processes and all that descend from them: those named first, the others behind. Processes that ended are left out.
     #[must_use]
     pub fn tree(&self, named: &[u32]) -> Vec<ProcessStat> {
         let (mut seen, mut found) = (BTreeSet::new(), Vec::new());

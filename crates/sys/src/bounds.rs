@@ -1,4 +1,4 @@
-//! What the control groups around a process let it have, whoever made them: a workload manager for a job of its, a
+//! What the control groups around a process let it have, whatever made them: a workload manager for a job of its, a
 //! service manager for a user. A job that such a process asks for is put into a group elsewhere, and would leave all that
 //! behind. Read only, from the process's own group up to the top. Absent here: what follows from it.
 
@@ -25,10 +25,10 @@ pub struct Bounds {
     pub cpus: Option<CpuSet>,
     /// The smallest memory limit around it, in bytes.
     pub memory_bytes: Option<u64>,
-    /// The group whose limit that is, the uppermost of several: whoever is within it shares that memory.
+    /// The group whose limit that is, the uppermost of several: all processes within it share that memory.
     pub memory_group: Option<PathBuf>,
     /// What else is bounded by groups that a job leaves: each bound with its group, those of one thing from the uppermost
-    /// down, each smaller than the one before. Whoever is within the same group shares what it bounds.
+    /// down, each smaller than the one before. All within the same group share what it bounds.
     pub limits: Vec<GroupBound>,
     /// The workload manager in whose job it is, by the names of groups and the processes above it.
     pub manager: Option<String>,
@@ -75,7 +75,7 @@ pub fn around(
                 if names.contains(&"..") {
                     continue;
                 }
-                // Whoever was given a group may nest more in it; it is those above that bound it.
+                // A user who was given a group may nest more in it; it is those above that bound it.
                 let names = &names[..names.len().min(DEPTH_MAX)];
                 match job_in(hierarchy, names, instance) {
                     Some(job) => found.job = Some(job),
@@ -291,7 +291,7 @@ mod tests {
         check(&all, "0::/../slurm/job_3\n", &bounds("", None, None));
         check(&all, "0::/own/pinfold/i1/job-12\n", &bounds("", None, Some(12)));
         check(&all, "0::/own/pinfold/i1/job-12/below\n", &bounds("", None, Some(12)));
-        // Groups that a job of another daemon has, or whoever calls theirs so, bound as any.
+        // Groups of another daemon's job, or that are only called so, bound as any.
         check(&all, "0::/own/pinfold/i2/job-12\n", &bounds("", None, None));
         check(&all, "no line of the kernel's\n", &bounds("", None, None));
     }

@@ -199,7 +199,7 @@ impl Group {
             if new && let Some(fake) = &self.fake {
                 fake.made(&self.path.join(name)).map_err(failed)?;
             }
-            // Who had it before may remove it just now.
+            // Its last owner may remove it just now.
             if let Some(child) = self.child(name)? {
                 return Ok((child, new));
             }
@@ -234,7 +234,7 @@ impl Group {
     }
 
     /// Marks the group as used, or as about to be removed (`alone`), for as long as what it gives lives: several may use
-    /// a group, and who removes it must be alone. `None`: somebody else's mark is in the way.
+    /// a group, and a process that removes it must be alone. `None`: somebody else's mark is in the way.
     pub(crate) fn hold(&self, alone: bool) -> Result<Option<OwnedFd>, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::openat(&self.dir, c".", flags, Mode::empty())?;

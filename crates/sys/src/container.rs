@@ -2,7 +2,7 @@
 //!
 //! Purpose: [`Containers`] carries out a [`Plan`] for one daemon (an *instance*); each [`Container`] holds one job
 //! and offers the abilities of the plan. `instance` makes containers and finds them again, and `enter` takes processes in.
-//! What is done by groups of the kernel lies in `grouped`, what is done to members one by one in `members` and `process`, who belongs to a job without groups in `family`, and groups that are used again in
+//! What is done by groups of the kernel lies in `grouped`, what is done to members one by one in `members` and `process`, which process belongs to a job without groups in `family`, and groups that are used again in
 //! `spare`. Owner of state: the kernel;
 //! a container keeps open directories and what it last asked for, so that nothing is written twice. Absent here:
 //! when to do anything, and any memory across a restart: [`Containers::adopt`] finds jobs again in the kernel.
@@ -132,7 +132,7 @@ pub struct Container {
     tree: OnceLock<Tree>,
     /// The files by which processes come in, open since the first one did.
     doors: OnceLock<Doors>,
-    /// Who belongs to the job, in rootless mode.
+    /// Which processes belong to the job, in rootless mode.
     family: Option<Mutex<Family>>,
     /// What was last asked for. `None` after adoption: unknown.
     cpus: Option<CpuSet>,

@@ -1,6 +1,6 @@
 //! Keeps interrupts and kernel threads off given PUs, and lets them come back.
 //!
-//! What was moved is written down before it is moved, in a file that outlives the daemon: whoever finds that file (the
+//! What was moved is written down before it is moved, in a file that outlives the daemon: a process that finds that file (the
 //! next daemon, `pinfold rescue`) puts everything back, and leaves alone what somebody else has changed since. What the
 //! kernel does not let go (interrupts and threads of a PU's own) stays. Owner of state: that file. Absent here: whether
 //! an operator allows it.

@@ -1,4 +1,4 @@
-//! One process for good. A number names another process as soon as the first was waited for, so whoever acts on a process
+//! One process for good. A number names another process as soon as the first was waited for, so what acts on a process
 //! that a client named keeps when it started beside its number, and a descriptor of it where one is left.
 //!
 //! Owner of state: the caller, who holds the descriptor. Absent here: whose process it is to be, and what is done to it.
@@ -33,7 +33,7 @@ impl Process {
         Ok(process.is_alive(proc)?.then_some(process))
     }
 
-    /// The process of this number that started then; `None`: it has ended, whoever has its number now.
+    /// The process of this number that started then; `None`: it has ended, whatever process has its number now.
     ///
     /// # Errors
     /// As [`Self::open`].

@@ -205,7 +205,7 @@ impl Leader<'_> {
         }
     }
 
-    /// Whether a task may use all of the job's PUs although fewer are planned: whoever binds a job process by process
+    /// Whether a task may use all of the job's PUs although fewer are planned: a daemon that binds a job process by process
     /// undoes what its tasks have. A task that bound itself is left alone.
     fn undone(&self, task: &Task) -> bool {
         let planned = task.cpus.as_ref().is_some_and(|cpus| *cpus != self.cores);

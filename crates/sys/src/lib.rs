@@ -9,8 +9,8 @@
 //! memory, [`apart`] a `/tmp` and a network of their own. Below [`spawn`] lie `fork` (a child and its parent), `program` (what a
 //! child becomes) and `tasks` (how tasks are laid out). [`neighbours`] finds other users' daemons. [`identity`] names one process for good. [`jobserver`] has tokens for `make`. [`ready`] waits for
 //! descriptors, [`ancillary`] passes open files on, [`files`], [`own`] and [`terminal`] have the rest of what other crates ask of
-//! the kernel. [`bounds`] says what the groups around whoever asks let that one have, [`managers`] in whose job
-//! that one is, [`confined`] what else holds a process, [`adoptee`] what
+//! the kernel. [`bounds`] says what the groups around a process let it have, [`managers`] in whose job
+//! it is, [`confined`] what else holds a process, [`adoptee`] what
 //! processes are that are to become a job.
 //!
 //! Absent here: any decision about jobs, any clock that decides, any store. Unsafe code stands only in small wrappers,

@@ -29,7 +29,7 @@ pub fn of(socket: impl AsFd) -> io::Result<Peer> {
 }
 
 /// What connected, if it still lives: its number may have been given to another process since, and then says nothing. A
-/// kernel before 6.5 does not tell them apart; there whoever has the number is taken for it.
+/// kernel before 6.5 does not tell them apart; there the process with the number is taken for it.
 #[must_use]
 pub fn process(socket: impl AsFd, proc: &Proc) -> Option<ProcessStat> {
     let pid = of(&socket).ok()?.pid;

@@ -1,6 +1,6 @@
 //! The kernel's own word of processes that start and end, so that none is missed however short it lived.
 //!
-//! Two sources, both by netlink. The *process connector* says who forked whom, at the moment of the fork; with
+//! Two sources, both by netlink. The *process connector* says which process forked which, at the moment of the fork; with
 //! that a process's job is known from its parent's. *Taskstats* says, at the end of each thread, what it used:
 //! processor time, storage traffic, faults, switches, and the largest resident size of its process. Where
 //! taskstats is not allowed, the connector also says how each process ended. [`Source`] tells which of the two
@@ -128,7 +128,7 @@ pub struct Taken {
     pub births: Vec<Birth>,
     /// Ends, in order. Every process among them was born in `births` of this call or of one before.
     pub ends: Vec<End>,
-    /// Whether the kernel had to drop some: whoever follows processes must look for those that live.
+    /// Whether the kernel had to drop some: the reader must look for processes that live.
     pub lost: bool,
     /// Messages read: a measure of how soon to come again.
     pub messages: usize,
@@ -189,7 +189,7 @@ impl Records {
     }
 }
 
-/// The kernel tells numbers as they are in the first namespaces, and only to those who are there.
+/// The kernel tells numbers as they are in the first namespaces, and only to processes there.
 fn outside_first_namespaces() -> Option<String> {
     // PROC_PID_INIT_INO and PROC_USER_INIT_INO of the kernel's proc_ns.h.
     for (name, first) in [("pid", 0xEFFF_FFFCu32), ("user", 0xEFFF_FFFD)] {

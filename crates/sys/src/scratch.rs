@@ -22,7 +22,7 @@ use rustix::mount::MountFlags;
 
 use crate::mode::Facts;
 
-/// Whoever may enter may pass, and only the owner may look or write.
+/// Every user may pass, and only the owner may look or write.
 const PASSABLE: Mode = Mode::from_raw_mode(0o711);
 const PRIVATE: Mode = Mode::RWXU;
 /// A tmpfs holds no page for an empty file, so the number of files is bounded as well: by one for each page, and these.

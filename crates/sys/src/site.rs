@@ -174,7 +174,7 @@ fn start(call: &Call, program: &Path, out: OwnedFd, err: OwnedFd) -> io::Result<
     // SAFETY: two system calls that take numbers; neither allocates nor takes a lock.
     unsafe {
         command.pre_exec(|| {
-            // Nobody would wait for it, and whoever comes after calls it again.
+            // Nobody would wait for it, and the next daemon calls it again.
             fork::end_with_parent();
             let _ = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
             Ok(())

@@ -1,4 +1,4 @@
-//! The tasks of a job, as whoever starts it lays them out. Absent here: starting and leading them ([`crate::lead`]).
+//! The tasks of a job, as the client that starts it lays them out. Absent here: starting and leading them ([`crate::lead`]).
 
 use std::fmt;
 use std::rc::Rc;

@@ -116,7 +116,7 @@ impl Machine<'_> {
             self.smp.split(',').next().and_then(|count| count.parse().ok()).context("--smp N,...")?;
         // Before 8.1, QEMU loses updates between processors that it emulates on threads of their own.
         let threads = if is_older(&version, (8, 1)) || pus > 16 { "single" } else { "multi" };
-        // It does not outlive whoever wants to know.
+        // It does not outlive the one who started it.
         let mut machine = Command::new("setpriv");
         machine
             .args(["--pdeathsig", "KILL", "qemu-system-x86_64"])

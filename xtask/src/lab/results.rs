@@ -32,7 +32,7 @@ struct Check<'a> {
     found: &'a str,
 }
 
-/// The form of the lab and its machine, for whoever reads the results.
+/// The form of the lab and its machine, for readers of the results.
 pub(super) struct Of<'a> {
     pub form: &'a str,
     pub kernel: &'a str,

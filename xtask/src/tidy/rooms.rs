@@ -9,7 +9,7 @@ pub(super) struct Rooms {
     /// Its folder below `crates`.
     pub(super) name: &'static str,
     /// Structs that hold the rooms together, and whether their fields are all private.
-    hearts: &'static [(&'static str, bool)],
+    pub(super) hearts: &'static [(&'static str, bool)],
 }
 
 /// The crates that are held to it; others are added once they reach it.
@@ -98,7 +98,7 @@ fn hands_on_a_job(line: &str) -> bool {
 }
 
 /// The fields of a struct, each as `pub(crate) name`; `None`: the text has no such struct.
-fn fields(text: &str, name: &str) -> Option<Vec<String>> {
+pub(super) fn fields(text: &str, name: &str) -> Option<Vec<String>> {
     let begins = |line: &&str| line.trim_end().ends_with(&format!("struct {name} {{"));
     let inside = text.lines().skip_while(|line| !begins(line)).skip(1).take_while(|line| *line != "}");
     text.lines().find(begins)?;
@@ -110,7 +110,7 @@ fn fields(text: &str, name: &str) -> Option<Vec<String>> {
 }
 
 /// Groups of files that use each other, directly or through others.
-fn loops(files: &BTreeMap<String, String>) -> Vec<Vec<String>> {
+pub(super) fn loops(files: &BTreeMap<String, String>) -> Vec<Vec<String>> {
     let uses: BTreeMap<&str, BTreeSet<String>> =
         files.iter().map(|(path, text)| (path.as_str(), used(path, text, files))).collect();
     let reached: BTreeMap<&str, BTreeSet<&str>> =
@@ -176,10 +176,14 @@ fn file_of(path: &str, files: &BTreeMap<String, String>, above: &str) -> Option<
     None
 }
 
+/// The text without its inner tests.
+pub(super) fn code(text: &str) -> &str {
+    text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
+}
+
 /// The text without its inner tests, comments and words in quotes.
 fn without_tests(text: &str) -> String {
-    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    let lines = code.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let lines = code(text).lines().map(|line| line.split("//").next().unwrap_or_default());
     let lines = lines.map(|line| line.split('"').step_by(2).collect::<Vec<_>>().join("\"\""));
     lines.collect::<Vec<_>>().join("\n")
 }

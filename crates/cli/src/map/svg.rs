@@ -228,7 +228,7 @@ fn draw_core(map: &Map, core: &Core, x: f64, y: f64, size: f64, out: &mut String
     let empty = if core.usable { "#fff" } else { "#ccc" };
     let first = core.sets.first().map(|&set| colour(set));
     rect(x, y, size, size, first.map_or(empty, |(fill, _)| fill), out);
-    // Those who share the core have a stripe each at its foot.
+    // Jobs that share the core have a stripe each at its foot.
     let others = core.sets.len().saturating_sub(1).min(4);
     let stripe = size * if others > 1 { 0.5 } else { 0.3 } / number(others.max(1));
     for (at, &set) in core.sets.iter().skip(1).take(others).enumerate() {

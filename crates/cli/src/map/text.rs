@@ -88,7 +88,7 @@ fn write_line(
         let name = if number == 0 { name } else { "" };
         write!(out, "{name:<NAME$}")?;
         write_cores(map, row, colour, out, |core| core.sets.first().copied(), true)?;
-        // Those who share the cores stand below.
+        // Jobs that share the cores stand below.
         let deepest = row.iter().flat_map(|piece| piece.iter()).map(|&core| map.core(core).sets.len()).max();
         for depth in 1..deepest.unwrap_or(0).min(4) {
             write!(out, "{:<NAME$}", "")?;

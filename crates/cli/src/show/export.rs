@@ -143,7 +143,7 @@ pub(crate) fn export(dial: &Dial, args: &ExportArgs) -> Result<(), Failure> {
 pub(crate) struct Written<'a> {
     table: export::Table,
     file: Option<&'a Path>,
-    /// `None`: whoever reads has seen enough.
+    /// `None`: the reader has seen enough.
     out: Option<Box<dyn Write>>,
 }
 

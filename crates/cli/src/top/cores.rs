@@ -1,4 +1,4 @@
-//! How busy the cores are and who is on them, by the times of their PUs at the last two looks.
+//! How busy the cores are and which jobs are on them, by the times of their PUs at the last two looks.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -66,7 +66,7 @@ impl Cores {
         }
     }
 
-    /// The cores and who is on them; of a moment in the past without a map.
+    /// The cores and the jobs on them; of a moment in the past without a map.
     pub(super) fn uses(&self, now: &StatusView, map: Option<&MapView>) -> Vec<CoreUse> {
         let bound = |job: &JobView| {
             let cpus = job.cpus.as_deref().and_then(|text| text.parse::<CpuSet>().ok())?;

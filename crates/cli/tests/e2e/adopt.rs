@@ -76,7 +76,7 @@ fn what_runs_becomes_a_job(kind: Kind) {
     assert!(why.out.contains(&format!("process {}", running.pid())), "{why:?}");
     host.succeeds(["suspend", &job.to_string()]);
     host.until(job, JobState::Frozen);
-    eventually("it stands still", || if is_stopped(&host, child) { Ok(()) } else { Err("it runs") });
+    eventually("it is stopped", || if is_stopped(&host, child) { Ok(()) } else { Err("it runs") });
     host.succeeds(["resume", &job.to_string()]);
     host.until(job, JobState::Running);
     host.make("go");
@@ -208,7 +208,7 @@ fn it_outlives_the_daemon(kind: Kind) {
     host.until(job, JobState::Running);
     host.succeeds(["suspend", &job.to_string()]);
     host.until(job, JobState::Frozen);
-    eventually("it stands still", || if is_stopped(&host, child) { Ok(()) } else { Err("it runs") });
+    eventually("it is stopped", || if is_stopped(&host, child) { Ok(()) } else { Err("it runs") });
     host.crash();
     let free = || {
         if is_stopped(&host, child) || is_stopped(&host, running.pid()) { Err("it stands") } else { Ok(()) }

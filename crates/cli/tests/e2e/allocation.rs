@@ -1,4 +1,4 @@
-//! Jobs that are asked for within what a workload manager, or whoever else makes control groups, gave: they get no more,
+//! Jobs that are asked for within what a workload manager, or other software that makes control groups, gave: they get no more,
 //! and end when it ends who asked for them.
 
 use std::path::Path;
@@ -50,7 +50,7 @@ fn no_more_pus_than_its_manager_gave(kind: Kind) {
     let done = in_slurm(&host, &last, "--cores 2 true");
     assert_eq!(done.code, Some(5), "{done:?}");
     assert!(done.err.contains("the client may use") && done.err.contains("Slurm 12"), "{done:?}");
-    // What is bound by hand is not: that is for whoever binds.
+    // What is bound by hand is not: that is for what binds.
     let done = host.shell(&format!("exec taskset -c {last} pinfold run --cores 2 -- true"));
     assert_eq!(done.code, Some(0), "{done:?}");
 }

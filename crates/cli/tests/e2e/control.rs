@@ -56,7 +56,7 @@ fn suspended_it_stands_still(kind: Kind) {
     host.until(job, JobState::Frozen);
     // The freezer stops a running thread at its next way out of the kernel: two equal readings, some time apart.
     let mut last = (cpu_s(&host, job), Instant::now());
-    eventually("its processor time stands still", || {
+    eventually("its processor time does not grow", || {
         let now = cpu_s(&host, job);
         if now > last.0 {
             last = (now, Instant::now());
@@ -365,7 +365,7 @@ fn preempted_unless_it_may_not_be(kind: Kind) {
     assert_eq!(host.job(stays).state, JobState::Running, "it may not be frozen");
     host.make("three");
     assert_eq!(host.until(waits, JobState::Exited).exit_code, Some(0));
-    assert!(host.report(stays).suspended_s <= 0.0, "it never stood still");
+    assert!(host.report(stays).suspended_s <= 0.0, "it was never suspended");
 }
 
 /// A buffer of 100 MiB under a limit of 32: where the host can bound memory it never holds more, be it that the rest

@@ -34,7 +34,7 @@ fn a_full_disk() {
     let full = std::fs::write(&filler, vec![0; 4 << 20]);
     assert!(full.is_err(), "the file system is full");
 
-    // Jobs go on, the status comes through, and whoever asks is told.
+    // Jobs go on, the status comes through, and clients that ask are told.
     for code in [3, 4] {
         let done = host.pinfold(["run", "--", "/bin/sh", "-c", &format!("exit {code}")]);
         assert_eq!(done.code, Some(code), "{done:?}");
@@ -65,8 +65,8 @@ fn a_full_disk() {
     assert_eq!(codes, [0, 3, 4, 5], "nothing is missing on disk");
 }
 
-/// A group of the job's name that holds a stranger: the job cannot be contained, so it is not started, and whoever
-/// waits for it is told why.
+/// A group of the job's name that holds a stranger: the job cannot be contained, so it is not started, and the
+/// client that waits for it is told why.
 #[test]
 fn a_group_that_cannot_be_made() {
     let host = Host::without_daemon(Kind::Groups, &[]);

@@ -319,7 +319,7 @@ impl Host {
     }
 
     /// Waits until a job is known to have ended with this code. After the death of a daemon that may be later than
-    /// its end, as whoever kept the job has to find the next daemon first.
+    /// its end, as the keeper has to find the next daemon first.
     pub(crate) fn until_exit_code(&self, job: u64, code: i32) {
         eventually(&format!("job {job} has exit code {code}"), || {
             let view = self.until(job, JobState::Exited);

@@ -101,7 +101,7 @@ fn it_waits_for_its_cores(kind: Kind) {
     let higher = host.submit(&["--isolated", "--priority", "11"], &tell("higher"));
     host.until(higher, JobState::Running);
     busy.iter()
-        .for_each(|&job| assert_eq!(host.job(job).state, JobState::Running, "nobody stands still for it"));
+        .for_each(|&job| assert_eq!(host.job(job).state, JobState::Running, "no job is frozen for it"));
     told(&host, higher, "higher");
     assert_eq!(host.job(alone).state, JobState::Queued);
     host.make("go");
@@ -112,7 +112,7 @@ fn it_waits_for_its_cores(kind: Kind) {
     host.until_exit_code(held, 8);
 }
 
-/// Jobs that said `--backfill` go elsewhere or stand still for those that have cores of their own, and come back.
+/// Jobs that said `--backfill` go elsewhere or are frozen for those that have cores of their own, and come back.
 fn best_effort_jobs_make_room_at_once(kind: Kind) {
     let host = Host::new(kind);
     if two_cores(&host).is_none() {

@@ -1,4 +1,4 @@
-//! Memory: jobs wait for it, stand still for want of it, and all of them end well.
+//! Memory: jobs wait for it, are frozen for want of it, and all of them end well.
 
 use pinfold_proto::JobState;
 use pinfold_proto::view::{BatchView, WhyView};
@@ -176,7 +176,7 @@ fn checkpoint_wanted(kind: Kind, options: &[&str], before: &str) -> (Host, u64, 
     (host, first, second)
 }
 
-/// Without swap, one that stands still and can write down what it has done is asked to, ended, and goes on from there.
+/// Without swap, a frozen one that can write down what it has done is asked to, ended, and goes on from there.
 fn a_checkpoint_is_written_before_a_job_is_ended(kind: Kind) {
     let _frozen = no_rescue();
     // Its other processes come and go.
@@ -199,7 +199,7 @@ fn a_checkpoint_is_written_before_a_job_is_ended(kind: Kind) {
     assert_eq!((two.requeues, two.checkpoints), (0, 1), "{two:?}");
 }
 
-/// One whose checkpoint command fails, or takes too long, is not ended: it stands still, and goes on when it can.
+/// One whose checkpoint command fails, or takes too long, is not ended: it stays frozen, and goes on when it can.
 fn without_its_checkpoint_a_job_only_stands_still(kind: Kind) {
     let _frozen = no_rescue();
     for (hook, why) in [("exit 3", "exit code 3"), ("sleep 60", "longer than 0.2 s")] {
@@ -309,7 +309,7 @@ fn the_daemon_dies_while_one_stands_still(kind: Kind) {
     host.hold_daemon();
     host.make("go");
     ends(&host, first);
-    assert_eq!(size(&host, second), "", "it stands still");
+    assert_eq!(size(&host, second), "", "it is frozen");
     host.crash();
     ends(&host, second);
     host.start_daemon();

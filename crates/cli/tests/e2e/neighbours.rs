@@ -106,7 +106,7 @@ fn check_words(host: &Host, waits: u64) {
     assert!(finding.is_some_and(|finding| finding.ok && finding.found.contains(said)), "{finding:?}");
 }
 
-/// Whoever may write to the directory plants what it likes: nobody is found by it, and nobody is kept waiting.
+/// A user who may write to the directory plants anything: nobody is found by it, and nobody is kept waiting.
 #[test]
 fn what_is_planted_changes_nothing() {
     let _guard = no_rescue();

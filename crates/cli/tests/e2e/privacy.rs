@@ -102,7 +102,7 @@ fn processes_of_one() {
     end(&host, running);
 }
 
-/// Ways that name no job give what is one's own, which is nothing, and exit as they do for whoever has no jobs.
+/// Ways that name no job give what is one's own, which is nothing, and exit as they do for a user without jobs.
 #[test]
 fn ways_that_name_no_job() {
     let Some((host, _, running)) = with_jobs(&[]) else { return };

@@ -369,7 +369,7 @@ fn the_host_is_restarted(kind: Kind) {
     let mut host = Host::with(kind, &["slots.factor=1", "host.cpus=0"]);
     let running = host.submit(&[], WAIT);
     host.until(running, JobState::Running);
-    // Whoever waits for it in the foreground is gone as well.
+    // The client that waits for it in the foreground is gone as well.
     let _waits = host.start(["--no-autostart", "run", "--", "/bin/sh", "-c", "exit 0"]);
     let waiting = running + 1;
     host.until(waiting, JobState::Queued);

@@ -257,7 +257,7 @@ fn filters(kind: Kind) {
     for wrong in [&["status", "--state", "dead"][..], &["report", "--last", "9", "--columns", "wall"]] {
         assert_eq!(host.pinfold(wrong).code, Some(2), "{wrong:?}");
     }
-    // Whoever waits is told for what.
+    // A client that waits is told for what.
     let _running = host.submit(&[], "exec sleep 1000");
     let waiting = host.submit(&[], "true");
     host.until(waiting, JobState::Queued);

@@ -112,7 +112,7 @@ fn a_refusal_has_their_words(kind: Kind) {
     }
     settled(&host);
     assert!(!host.work("ran").exists(), "no command was started");
-    // What wraps commands is held against the same rule.
+    // What wraps commands is checked against the same rule.
     let unset = ["config", "set", "modules.site=", "modules.wrap=/nonexistent/wrap"];
     assert_eq!(host.pinfold(unset).code, Some(0));
     let done = host.pinfold(["run", "touch", "ran"]);
@@ -204,7 +204,7 @@ fn after_follows_a_restart_of_the_host(kind: Kind) {
     settled(&host);
 }
 
-/// Whoever names a program that root's daemon starts would be root.
+/// A user who names a program that root's daemon starts would be root.
 #[test]
 fn an_operator_names_no_programs() {
     if !rustix::process::geteuid().is_root() {

@@ -119,7 +119,7 @@ fn ctrl_c_in_the_queue(kind: Kind) {
     assert!(!host.work("never").exists());
 }
 
-/// A frozen job could not hear the terminal; whoever sits there wants it over all the same.
+/// A frozen job could not hear the terminal; the user there wants it over all the same.
 fn ctrl_c_thaws(kind: Kind) {
     let _frozen = no_rescue();
     let host = Host::new(kind);

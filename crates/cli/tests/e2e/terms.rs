@@ -152,7 +152,7 @@ fn started_after_how_others_ended(kind: Kind) {
     has(&said(&host, &["run", "--after", "ok:grid", "--", "true"], 5), "had ended well");
 }
 
-/// A chain of jobs falls as a whole, and whoever waits is told.
+/// A chain of jobs falls as a whole, and clients that wait are told.
 fn never_started_after_a_failure(kind: Kind) {
     let host = Host::new(kind);
     let first = host.submit(&[], &format!("{WAIT}; exit 1"));

@@ -157,7 +157,7 @@ fn what_only_operators_may() {
         assert!(done.err.contains(key), "the setting is named: {done:?}");
     }
     assert_eq!(as_nobody(&host, &["run", "--priority", "10", "true"]).code, Some(0));
-    // Root, and whoever is named, may see and change all.
+    // Root, and users who are named, may see and change all.
     let job = host.pinfold(["config", "set", "access.operators=[\"nobody\"]"]);
     assert_eq!(job.code, Some(0));
     if pinfold_sys::peer::user_named("nobody").is_none_or(|user| user.uid != 65534) {
@@ -182,7 +182,7 @@ fn a_users_job_under_roots_daemon() {
     assert_ne!(view.user, host.report(host.submit(&[], "true")).user);
 }
 
-/// A file of a control group that root opened lets whoever has it put any process of the host into that group. So none
+/// A file of a control group that root opened lets its holder put any process of the host into that group. So none
 /// goes to another user, whose jobs are contained without.
 #[test]
 fn no_open_files_of_roots() {
@@ -252,7 +252,7 @@ fn sets_are_for_operators_and_for_those_they_name() {
     host.succeeds(["set-aside", "db", "--remove"]);
     let nobody = host.pinfold(["set-aside", "db", "--users", "nobody-at-all", "--cpus", &second]);
     assert!(nobody.code == Some(2) && nobody.err.contains("there is no such user"), "{nobody:?}");
-    // Idle cores are for whoever may have the whole host, and for nobody else to give back.
+    // Idle cores are for users who may have the whole host, and for nobody else to give back.
     host.succeeds(["config", "set", "access.exclusive=*"]);
     let made = as_nobody(&host, &["set-aside", "--idle", "--cores", "1"]);
     assert_eq!((made.code, made.out.as_str()), (Some(0), "idle-1\n"), "{made:?}");

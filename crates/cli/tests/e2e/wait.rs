@@ -10,7 +10,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// How often is looked.
 const EVERY: Duration = Duration::from_millis(10);
 
-/// Held for reading by whoever wants a job to stay frozen, for writing by `pinfold rescue`, which thaws the jobs of
+/// Held for reading by a test that wants a job to stay frozen, for writing by `pinfold rescue`, which thaws the jobs of
 /// every daemon on the host.
 static RESCUE: RwLock<()> = RwLock::new(());
 

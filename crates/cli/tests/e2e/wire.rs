@@ -203,7 +203,7 @@ fn an_empty_checkpoint_command(kind: Kind) {
 /// Nobody can have another's process, nor one that is no child of his, frozen, pinned or killed as a job of his.
 fn a_foreign_process_as_a_jobs_child(kind: Kind) {
     let host = Host::new(kind);
-    // A child of this test, not of whoever speaks below: that is the test itself, so a grandchild is taken.
+    // A child of this test, not of the client below: that is the test itself, so a grandchild is taken.
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", "sleep 60 & echo $!; wait"]).stdout(Stdio::piped());
     let mut shell = Killed(shell.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("a shell"));

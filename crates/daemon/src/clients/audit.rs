@@ -2,7 +2,7 @@
 //! taken out in the middle shows.
 //!
 //! Owns `audit.jsonl` in the state directory and the files that were full before it (`audit/file.rs`). Each record's
-//! `chain` is the SHA-256 of the chain before it and of the record's other fields. Whoever may write the file can also
+//! `chain` is the SHA-256 of the chain before it and of the record's other fields. A process that may write the file can also
 //! write a whole new chain, or cut its end off: what stood there last is therefore logged at each start.
 //!
 //! Two kinds of acts. What an operator does, and what anybody does to others' jobs, is written always, and flushed to disk
@@ -51,7 +51,7 @@ const OWN_DETAIL_MAX_BYTES: usize = 256;
 pub(crate) enum Concern {
     /// The host's, or another user's: always on record.
     Others,
-    /// That of whoever acts, alone.
+    /// That of the acting user, alone.
     Own,
 }
 

@@ -23,7 +23,7 @@
 //! | `doctor`, `audit` | 512: the host, or a file, is examined |
 //! | `adopt` | 1 for each 4 processes of the host |
 //!
-//! Absent here: what a user may make the daemon hold (`quota`), and who waits for whose turn (`server`).
+//! Absent here: what a user may make the daemon hold (`quota`), and which user waits for a turn (`server`).
 
 use pinfold_proto::AfterEnd;
 use pinfold_proto::array::{JobName, MEMBERS_MAX};

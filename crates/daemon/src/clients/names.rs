@@ -109,7 +109,7 @@ impl Names {
         self.names.get(&uid).cloned().unwrap_or_else(|| uid.to_string())
     }
 
-    /// When whoever waits has waited long enough.
+    /// When a waiting request has waited long enough.
     pub(crate) fn due_us(&self) -> Option<u64> {
         let arriving = self.arriving.values().map(|&(_, until_us)| until_us);
         arriving.chain(self.parked.iter().map(|&(.., until_us)| until_us)).min()

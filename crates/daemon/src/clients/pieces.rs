@@ -3,8 +3,8 @@
 //! What is told comes out of a snapshot of the store; what only the loop knows (jobs that are not over, and rows that are
 //! not on disk yet) is put aside at the same moment, but for the lists of their processes, which are made when their turn
 //! comes. The next piece is made when the client has taken most of those
-//! before, one in each turn of the loop, so that neither a slow reader nor a fast one holds anybody up. Only so many
-//! answers are under way at a time, for each keeps the store's log from being cut; others wait their turn. Whoever does
+//! before, one in each turn of the loop, so that neither a slow reader nor a fast one holds up other clients. Only so many
+//! answers are under way at a time, for each keeps the store's log from being cut; others wait their turn. A client that does
 //! not read for a minute, or reads for ten, is told so and cut short.
 //!
 //! Owner of state: the answers under way. Absent here: who may ask what ([`crate::clients::rights`]), and how a job is told of

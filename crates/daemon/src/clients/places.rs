@@ -1,8 +1,8 @@
 //! Places in the queue: a user who fills it leaves places for the next one.
 //!
 //! A user who is no operator may have at most as many waiting jobs as are left free then: the first half of the queue,
-//! the next one half of what is left, and so on, so that there is always a place for somebody else. Owns a count of who
-//! waits, which is made anew at most once a second. Absent here: how long the queue is, and who is next in it.
+//! the next one half of what is left, and so on, so that there is always a place for somebody else. Owns a count of jobs that
+//! wait, which is made anew at most once a second. Absent here: how long the queue is, and which job is next in it.
 
 use std::collections::BTreeMap;
 

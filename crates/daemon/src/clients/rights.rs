@@ -72,18 +72,12 @@ pub(crate) fn priority(config: &Config, user: Peer, wanted: u8) -> Result<u8, Re
 
 /// The users whom a configuration names, each with its key.
 pub(crate) fn users_named(config: &Config) -> Vec<(String, &str)> {
-    let access = [
-        ("access.operators", &config.access_operators),
-        ("access.exclusive", &config.access_exclusive),
-        ("access.no_suspend", &config.access_no_suspend),
-        ("profile.metrics_users", &config.profile_metrics_users),
-    ];
-    let access = access.into_iter().map(|(key, names)| (key.to_owned(), names));
+    let keys = config.users_named().map(|(key, names)| (key.to_owned(), names));
     let projects = config.projects.iter().flat_map(|(name, project)| {
-        let users = project.users.iter().map(move |names| (format!("projects.{name}.users"), names));
-        users.chain([(format!("projects.{name}.operators"), &project.operators)])
+        let users = project.users.iter().map(move |names| (format!("projects.{name}.users"), &names[..]));
+        users.chain([(format!("projects.{name}.operators"), &project.operators[..])])
     });
-    let all = access.chain(projects);
+    let all = keys.chain(projects);
     let named = all.flat_map(|(key, names)| names.iter().map(move |name| (key.clone(), name.as_str())));
     named.filter(|(_, name)| *name != "*").collect()
 }

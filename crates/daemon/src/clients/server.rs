@@ -390,7 +390,7 @@ impl Server {
 }
 
 impl Connection {
-    /// Reads what has arrived, up to a bound: who says more than can be read keeps nobody else waiting.
+    /// Reads what has arrived, up to a bound: a client that says more than can be read keeps no other waiting.
     fn fill(&mut self) {
         let mut buffer = [0; 64 * 1024];
         for _ in 0..READS_AT_ONCE {

@@ -1,6 +1,6 @@
 //! Vouches for users elsewhere: who asks, by the kernel's word, signed by a key of this daemon's own. Owner of state: the
 //! file `voucher.key` in the state directory. Absent here: for whom and for what, which the client says and the statement
-//! repeats; whoever reads it looks at that.
+//! repeats; the reader compares that.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};

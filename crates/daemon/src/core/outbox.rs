@@ -44,7 +44,7 @@ pub(crate) enum Next {
     IsolateOne,
     /// The scheduler has taken a reading of memory in.
     MemoryRead,
-    /// A job of processes that ran before was submitted: whoever asked is answered.
+    /// A job of processes that ran before was submitted: the client is answered.
     Adopted { asked: ConnectionId, job: JobId, processes: u64 },
 }
 

@@ -22,7 +22,7 @@ impl Default for Share {
 }
 
 impl Share {
-    /// That of `own`, beside `others` who are active. Whoever computes it counts itself.
+    /// That of `own`, beside `others` who are active. Each daemon counts its own user.
     pub(crate) fn of(own: u32, others: impl IntoIterator<Item = u32>) -> Self {
         let others: std::collections::BTreeSet<u32> = others.into_iter().filter(|&uid| uid != own).collect();
         Self { users: others.len() + 1, place: others.range(..own).count() }

@@ -3,7 +3,7 @@
 //!
 //! Owns the figures since the daemon's start, of a fixed size whatever happens. A turn costs two readings of the monotonic
 //! clock, and one more each time that the loop takes up another kind of work. Pure but for [`Watchdog`], which reads that
-//! clock. Absent here: who is told (`answer.rs`, `metrics.rs`), and anything that ends a turn that takes long.
+//! clock. Absent here: where they are told (`answer.rs`, `metrics.rs`), and anything that ends a turn that takes long.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant as Moment};
@@ -109,7 +109,7 @@ struct Open {
     work: &'static str,
 }
 
-/// The figures. Whoever calls tells the time, which never goes backwards.
+/// The figures. The caller tells the time, which never goes backwards.
 #[derive(Debug, Default)]
 struct Turns {
     open: Option<Open>,

@@ -1,9 +1,9 @@
-//! What whoever asks for a job has itself is the most that the job gets: PUs and memory that a workload manager, or a
+//! What the process that asks for a job has itself is the most that the job gets: PUs and memory that a workload manager, or a
 //! service manager, bounds by control groups, and PUs that a workload manager binds to by affinity. A job is put into a
 //! group of pinfold's, and would leave those behind. A job of a workload manager's also ends with its keeper: that is who
 //! is ended there when the job is cancelled or its time is over.
 //!
-//! Owns what was found around those who ask, as long as they are connected. Absent here: reading groups (`sys::bounds`)
+//! Owns what was found around the processes that ask, as long as they are connected. Absent here: reading groups (`sys::bounds`)
 //! and where the job's cores are looked for (the scheduler, which takes the PUs as a cpuset constraint).
 
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ const BOUND_STEP_BYTES: u64 = 1 << 20;
 /// What a client may call a workload manager and its job.
 const MANAGER_MAX_BYTES: usize = 64;
 
-/// What the groups around those who ask let them have.
+/// What the groups around the processes that ask let them have.
 #[derive(Debug, Default)]
 pub(crate) struct Askers {
     known: BTreeMap<ConnectionId, Bounds>,
@@ -66,7 +66,7 @@ fn whole_steps(bytes: u64, most: Option<u64>) -> u64 {
 }
 
 impl Askers {
-    /// Adds to what is asked for what the groups around whoever asks bound, and refuses what cannot be had within that.
+    /// Adds to what is asked for what the groups around the asking process bound, and refuses what cannot be had within that.
     pub(crate) fn stay_within(
         &mut self,
         ctx: &Ctx,
@@ -188,7 +188,7 @@ impl Askers {
     }
 }
 
-/// The kernel says in whose job whoever asks is, whatever its environment says. If that said nothing, the PUs that
+/// The kernel says in whose job the asking process is, whatever its environment says. If that said nothing, the PUs that
 /// it was bound to are read from the kernel as well.
 fn told_by_groups(ctx: &Ctx, server: &Server, id: ConnectionId, manager: &str, spec: &mut JobSpec) {
     let told = spec.allocation.get_or_insert_default();

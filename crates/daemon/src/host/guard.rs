@@ -213,7 +213,7 @@ fn topic(line: &str) -> Option<(u64, u8)> {
 struct Held {
     frozen: BTreeMap<u64, Option<u32>>,
     slowed: BTreeMap<u64, Option<u32>>,
-    /// Their memory is bound to some NUMA nodes: who is alone with them may find them full.
+    /// Their memory is bound to some NUMA nodes: a job that is alone with them may find them full.
     bound: BTreeMap<u64, Option<u32>>,
     /// Not held for that: processes of jobs that ran before.
     taken: BTreeMap<u64, Taken>,

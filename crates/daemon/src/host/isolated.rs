@@ -2,7 +2,7 @@
 //!
 //! To the scheduler it is a job in a set of cores that is set aside, made when cores are found for it and given back when
 //! it is over, or cannot start on them after all. Owns which isolated jobs wait for their cores, and what was found out
-//! about those that run. Absent here: who is next and which cores those are (`policy::isolation`), what is in a set
+//! about those that run. Absent here: which job is next and which cores those are (`policy::isolation`), what is in a set
 //! (`sets`), and the kernel's partitions (`sys`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,7 +104,7 @@ impl Isolated {
         self.waiting.iter().filter(may).copied().collect()
     }
 
-    /// Who was held before it started, or whose cores went off line, does not keep cores from others; it waits for some
+    /// A job that was held before it started, or whose cores went off line, does not keep cores from others; it waits for some
     /// again.
     fn give_up_cores(&mut self, policy: &Policy, out: &mut Outbox, table: &JobTable, sets: &mut Sets) {
         let of = |set: &Set| {

@@ -1,4 +1,4 @@
-//! How many processes, how much processor time, swap, input and output a job may have: what bounded whoever asked for it,
+//! How many processes, how much processor time, swap, input and output a job may have: what bounded the process that asked for it,
 //! which it left behind when it was given a group of its own, and what pinfold bounds itself, so that no job takes all the
 //! processes that a host can have.
 //!
@@ -141,7 +141,7 @@ impl HostProcesses {
     }
 }
 
-/// Refuses whoever is bounded in what a job's group cannot be bounded here.
+/// Refuses a request from within bounds that a job's group cannot be given here.
 pub(crate) fn can_carry_over(ctx: &Ctx, bounds: &Bounds) -> Result<(), Refusal> {
     match bounds.limits.iter().find(|bound| !ctx.containers.can_limit(&bound.what)) {
         None => Ok(()),

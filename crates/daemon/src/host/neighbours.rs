@@ -5,7 +5,7 @@
 //! somebody plants. A user who was seen active counts as active for some seconds more, so that no neighbour can have jobs
 //! moved and suspended as often as it likes.
 //!
-//! Owner of state: who was seen active, and when. What follows of it is `core/share.rs`'s. Absent here: any trust in a
+//! Owner of state: which users were seen active, and when. What follows of it is `core/share.rs`'s. Absent here: any trust in a
 //! neighbour beyond whether it wants a slot.
 
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ const LOOK_RESTS: u64 = 100;
 /// The thread is asked for its answer after this time, and then at longer intervals, up to the second.
 const ANSWER_US: u64 = 5_000;
 const ANSWER_MAX_US: u64 = 2_000_000;
-/// So long counts who was seen active.
+/// So long counts a user who was seen active.
 const LINGER_US: u64 = 5_000_000;
 /// A daemon that ends waits for its file to be struck off, so long at most.
 const STRIKE_WAIT: Duration = Duration::from_millis(200);
@@ -47,7 +47,7 @@ pub(crate) struct Neighbours {
     /// Users who were seen active: when last, and what their daemons said then.
     active: BTreeMap<u32, (u64, Entry)>,
     due_us: u64,
-    /// No look before, whoever asks for one: the last one took too long.
+    /// No look before, whatever asks for one: the last one took too long.
     rests_until_us: u64,
 }
 
@@ -77,7 +77,7 @@ impl Neighbours {
         (is_wanted(ctx) || self.looker.is_some()).then_some(self.due_us)
     }
 
-    /// A job comes: whoever else is active is to be known soon.
+    /// A job comes: the other active users are to be known soon.
     pub(crate) fn hurry(&mut self, now_us: u64) {
         if self.looker.as_ref().is_none_or(|looker| looker.asked_us.is_none()) {
             self.due_us = self.due_us.min(now_us.max(self.rests_until_us));
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(said(&mut neighbours, &[(7, 0)], LINGER_US), [7]);
         assert_eq!(said(&mut neighbours, &[], LINGER_US), [7]);
         assert_eq!(said(&mut neighbours, &[], LINGER_US + 1), [0; 0]);
-        // However seldom is looked, who was there at the last look is there until the next.
+        // However seldom is looked, a user who was there at the last look is there until the next.
         assert_eq!(said(&mut neighbours, &[(7, 1)], 9 * LINGER_US), [7]);
         assert_eq!(said(&mut neighbours, &[(7, 1)], 99 * LINGER_US), [7]);
     }

@@ -189,7 +189,7 @@ impl OwnNodes {
         Some(format!("it may lie on NUMA {}, for a set has all cores of the others", named(may)))
     }
 
-    /// When whoever waits has waited long enough.
+    /// When a waiting job has waited long enough.
     pub(crate) fn due_us(&self) -> Option<u64> {
         let waits = |kept: &&Kept| !kept.waiting.is_empty();
         self.kept.values().filter(waits).map(|kept| kept.wait_until_us).min()
@@ -431,7 +431,7 @@ impl OwnNodes {
         true
     }
 
-    /// Starts whoever has waited for long enough.
+    /// Starts jobs that have waited for long enough.
     pub(crate) fn on_nodes_due(&mut self, ctx: &Ctx, out: &mut Outbox, table: &mut JobTable) {
         let now_us = ctx.clock.now_us();
         let due = self.kept.values_mut().filter(|kept| kept.wait_until_us <= now_us);

@@ -40,7 +40,7 @@ impl Resources {
         }
         self.looked_us = Some(now_us);
         let mut found = gpus::find_below(&root());
-        // Whoever started this daemon may have been given only some of them.
+        // The process that started this daemon may have been given only some of them.
         for vendor in [Vendor::Nvidia, Vendor::Amd] {
             if let Ok(list) = std::env::var(vendor.variable()) {
                 found = gpus::visible(found, vendor, &list);

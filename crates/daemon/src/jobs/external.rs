@@ -1,6 +1,6 @@
 //! Jobs by the names that they have in the workload managers which dispatched them.
 //!
-//! A name is data of whoever claimed it: it means a job only among those that the one who asks may see. Absent here: which
+//! A name is data of the user who claimed it: it means a job only among those that the asking user may see. Absent here: which
 //! processes may claim one (`reactor::in_place`).
 
 use pinfold_policy::JobId;

@@ -1,7 +1,7 @@
 //! What keeps a waiting job from the queue beside the queue itself: a time before which it does not begin, and how other
 //! jobs end (`ok:`, `failed:`). Until all of that holds its gate is closed in the scheduler.
 //!
-//! Owns who waits for what. Pure: told of times and ends. Absent here: predecessors of which only the end counts, which
+//! Owns which job waits for what. Pure: told of times and ends. Absent here: predecessors of which only the end counts, which
 //! the scheduler sees to, and who may wait for whose job (`rights`).
 
 use std::collections::{BTreeMap, BTreeSet};

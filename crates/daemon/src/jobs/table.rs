@@ -1,7 +1,7 @@
 //! The jobs that are not over, by number, and what is looked up of them as well: the members of each array, and which
 //! connection may keep which. Every look-up costs as much as it finds, however many jobs there are.
 //!
-//! Owns who is in; what a job is stays in its [`JobRecord`]. Absent here: jobs that are over (`journal`), and what a name
+//! Owns which jobs are in; what a job is stays in its [`JobRecord`]. Absent here: jobs that are over (`journal`), and what a name
 //! means (`arrays`).
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -19,7 +19,7 @@ type Taken = Result<Option<(Container, ProcessId)>, ContainerError>;
 /// process put into a job of theirs; whom the system trusts with everything need not be asked.
 pub(crate) fn child_of(ctx: &Ctx, pid: u32, user: Peer) -> Option<Process> {
     if pid == std::process::id() {
-        // This daemon may be a child of whoever started it, and is no job of theirs for that.
+        // This daemon may be a child of the process that started it, and is no job of its for that.
         return None;
     }
     let process = Process::open(&ctx.proc, pid).ok().flatten()?;

@@ -68,7 +68,7 @@ impl Unheard {
         }
     }
 
-    /// It is time to look who did not say what is waited for.
+    /// It is time to look which keepers did not say what is waited for.
     pub(crate) fn on_unheard_due(
         &mut self,
         ctx: &Ctx,

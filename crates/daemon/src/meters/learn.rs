@@ -3,7 +3,7 @@
 //!
 //! Owns the first two memories, the scheduler the third; all are made anew from the store at each start. Classes are a
 //! user's own, unless an operator has the whole site learn from what was measured (`memory.learn`). What follows from
-//! them is decided elsewhere: from the claims in the scheduler's memory room, from the lengths by who asks for them.
+//! them is decided elsewhere: from the claims in the scheduler's memory room, from the lengths by the client that asks for them.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -345,7 +345,7 @@ mod tests {
             assert_eq!(ran(7, &row), None, "{what}");
         };
         nothing("it moved", |row| row.lay = None);
-        nothing("it stood still", |row| row.suspended_us = 1);
+        nothing("it was suspended", |row| row.suspended_us = 1);
         nothing("it failed", |row| row.ending = None);
         nothing("it was short", |row| row.ended_us = Some(1_050_000));
         nothing("it waited", |row| {

@@ -38,7 +38,7 @@ pub(crate) struct Metrics {
     thread: JoinHandle<()>,
 }
 
-/// What is served, by who asks.
+/// What is served, by the user who asks.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Texts {
     /// With the jobs.
@@ -52,7 +52,7 @@ pub(crate) struct Texts {
 /// Who is told of jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SeeJobs {
-    /// Whoever may connect.
+    /// Every client that may connect.
     All,
     /// These users of this host.
     Users(Vec<u32>),
@@ -65,7 +65,7 @@ impl Default for SeeJobs {
 }
 
 impl Texts {
-    /// For whoever is at the other end of a connection.
+    /// For the user at the other end of a connection.
     fn of(&self, stream: &TcpStream) -> &str {
         let known = || who::user_of(stream.peer_addr().ok()?, stream.local_addr().ok()?);
         let sees = match &self.see_jobs {

@@ -2,7 +2,7 @@
 //! have left, for the scheduler, which binds jobs to nodes.
 //!
 //! Owner of state: the nodes of each job that runs. What is known goes to the journal every minute and when the job is
-//! over. Absent: who is bound to what; that is the scheduler's.
+//! over. Absent: which job is bound to what; that is the scheduler's.
 
 use std::collections::BTreeMap;
 

@@ -20,7 +20,7 @@ use pinfold_sys::procfs::Proc;
 use crate::core::Ctx;
 use crate::jobs::Jobs;
 
-/// How far ahead of other threads the reader is: whoever reads holds a lock that the job may want. Allowed to root
+/// How far ahead of other threads the reader is: reading holds a lock that the job may want. Allowed to root
 /// alone; others' readers are as any thread is.
 const READER_NICE: i32 = -10;
 

@@ -92,7 +92,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// The scheduler has let such a job in, or not: whoever asked is told.
+    /// The scheduler has let such a job in, or not: the client is told.
     pub(super) fn on_adopted(&mut self, id: ConnectionId, job: JobId, processes: u64) {
         if !self.jobs.table.contains_key(&job) {
             let reason = self.outbox.journal.stored_row(job).and_then(|row| row.reason).unwrap_or_default();
@@ -122,7 +122,7 @@ impl Daemon {
             return Err((ErrorCode::Refused, format!("{text}; adopt parts of them")));
         }
         for stat in tree {
-            // Who has ended since then is as good as not there.
+            // A process that has ended since then counts as not there.
             let standing = adoptee::standing(&self.ctx.proc, stat.pid).map_err(|error| unreadable(&error))?;
             found.extend(standing.map(|standing| (stat, standing)));
         }
@@ -387,7 +387,7 @@ impl Daemon {
             sum(|stat| stat.user_ticks + stat.children_user_ticks),
             sum(|stat| stat.system_ticks + stat.children_system_ticks),
         );
-        // Groups know who is in them, so that one is enough to remember.
+        // Groups know which processes are in them, so that one is enough to remember.
         let kept = if self.knows_each(&adopted) { PROCESSES_MAX } else { 1 };
         adopted.processes = entered.iter().take(kept).map(|stat| (stat.pid, stat.start_ticks)).collect();
         self.ctx.containers.takes_in(job.0, taken(&adopted));

@@ -1,4 +1,4 @@
-//! Checkpoints: a job that can write down what it has done is let go on for that, and its keeper, who alone may run
+//! Checkpoints: a job that can write down what it has done is let go on for that, and its keeper, which alone may run
 //! programs in its user's name, runs its checkpoint command. What follows from how that ends is the scheduler's.
 
 use pinfold_policy::{Action, Event as SchedulerEvent, JobId};

@@ -20,7 +20,7 @@ impl Daemon {
         let Some(live) = self.jobs.table.get_mut(&job) else { return };
         let (words, because) = words_of(&mut self.jobs.timeouts, &action, &reason, &live.row);
         if let Action::PageOut { .. } = action {
-            // Asked for again and again while the job rests, or gets on without; the first time tells all.
+            // Asked for again and again while the job rests, or does not refault them; the first time tells all.
             let is_probed = matches!(reason, Reason::Memory(MemoryReason::Probed { .. }));
             if live.row.state != JobState::Frozen && !is_probed {
                 self.outbox.push(Effect::Act(job, action));

@@ -133,7 +133,7 @@ impl Daemon {
         } else {
             live.row.reason = Some(endings::how_it_ended(&live.row));
         }
-        // Whoever hears that one is over which would have come back may rely on it.
+        // A client that hears that one is over which would have come back may rely on it.
         let lasting = self.jobs.starts.forget_start(&mut self.outbox, &live.row);
         // One that was not heard will still tell, and is answered then.
         if let Some(id) = live.keeper.filter(|_| !live.untold || live.row.ending.is_some()) {

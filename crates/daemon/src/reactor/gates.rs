@@ -16,7 +16,7 @@ use crate::jobs::gates::{Condition, Verdict, ended_well};
 use crate::reactor::Daemon;
 
 impl Daemon {
-    /// How other jobs must end for this one to start, as they stand. How a job ends is told to whoever may see it; of
+    /// How other jobs must end for this one to start, as they stand. How a job ends is told to users who may see it; of
     /// others' jobs only that they end can be waited for.
     pub(super) fn conditions(&mut self, user: Peer, spec: &JobSpec) -> Result<Vec<Condition>, Refusal> {
         let (mut all, mut count) = (Vec::new(), 0);

@@ -66,7 +66,7 @@ impl Daemon {
             );
             self.clients.pieces.keep_room();
         }
-        // Whoever is told of the store as it was keeps the log: waiting for them would hold the loop up.
+        // A client that is told of the store as it was keeps the log: waiting for them would hold the loop up.
         if self.clients.pieces.take_room()
             && let Err(error) = self.outbox.journal.store().checkpoint()
         {

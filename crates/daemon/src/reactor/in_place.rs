@@ -108,7 +108,7 @@ impl Daemon {
         Ok(true)
     }
 
-    /// Whoever waits for the start of a job is told of it, at once if it has started or is over.
+    /// A client that waits for the start of a job is told of it, at once if it has started or is over.
     pub(super) fn begin_for(&mut self, id: ConnectionId, user: Peer, job: JobId) -> Result<(), Refusal> {
         self.row_for(user, job)?;
         self.clients.waiters.has_room(&self.clients.server, id, user.uid, 1)?;

@@ -121,7 +121,7 @@ impl Daemon {
                 let message = format!("job {job} is not as it is said to be: nothing about it is changed");
                 return self.refuse(id, ErrorCode::Refused, &message);
             }
-            // Whoever kept it before may have lost it with a disk that refused; it goes on as if nobody knew it.
+            // The keeper before may have lost it with a disk that refused; it goes on as if nobody knew it.
             return self.outbox.reply(id, Reply::Unknown { job: job.0 });
         }
         let (waiting, ending) = match phase {

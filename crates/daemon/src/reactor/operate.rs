@@ -120,7 +120,7 @@ impl Daemon {
         if !rights::is_operator(&self.ctx.configured.config, user) {
             return Err(denied("the configuration is for operators (`access.operators`)"));
         }
-        // Whoever names a program that this daemon starts, can do what it can.
+        // A user who names a program that this daemon starts can do what it can.
         let starts = |change: &String| change.trim_start().starts_with("modules.");
         if changes.iter().any(starts) && user.uid != 0 && user.uid != peer::own_uid() {
             return Err(denied("`modules` is for the daemon's own user to set"));

@@ -87,7 +87,7 @@ impl Daemon {
         Ok(rows.into_iter().map(|row| self.newest(row)).collect())
     }
 
-    /// Whose jobs are told of where none are named; refuses whoever asks for all users' jobs and may not see any.
+    /// Whose jobs are told of where none are named; refuses a user who asks for all users' jobs and may not see any.
     pub(super) fn whose(&self, user: Peer, all: bool) -> Result<Whose, Refusal> {
         let whose = rights::may_see(&self.ctx.configured.config, user, all);
         match &whose {

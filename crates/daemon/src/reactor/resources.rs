@@ -1,4 +1,4 @@
-//! What there is for a job that comes, beside cores and memory: countable resources and GPUs, who has which, and what is
+//! What there is for a job that comes, beside cores and memory: countable resources and GPUs, which job has which, and what is
 //! left of the host by processes that are no jobs.
 
 use pinfold_proto::view::ResourceView;

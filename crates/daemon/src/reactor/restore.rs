@@ -170,7 +170,7 @@ impl Daemon {
         crate::jobs::unheard::leads_to_a_start(decisions.iter().map(|row| row.action.as_str()))
     }
 
-    /// Nobody is left for whom a job waits.
+    /// No keeper is left for which a job waits.
     fn is_kept_by_none(&mut self, job: JobId, adopted: bool) {
         if self.awaits_new_keeper(job) {
             return;

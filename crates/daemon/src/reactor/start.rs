@@ -86,7 +86,7 @@ impl Daemon {
         Some(Event::Carried(job, action))
     }
 
-    /// Whether this user's jobs come in by self-attach files. The kernel checks the rights of whoever opened them: through
+    /// Whether this user's jobs come in by self-attach files. The kernel checks the rights of the process that opened them: through
     /// a door of this daemon another user could put any process of the host into a job of theirs, and freeze it.
     pub(super) fn has_doors_for(&self, uid: u32) -> bool {
         self.ctx.doors && uid == peer::own_uid()
@@ -143,7 +143,7 @@ impl Daemon {
         }
     }
 
-    /// Takes those who came through the self-attach files of their containers into the unified hierarchy. It may take an RCU
+    /// Takes processes that came through the self-attach files of their containers into the unified hierarchy. It may take an RCU
     /// grace period, so it is done once a job has lived for longer than a short one does.
     pub(super) fn on_self_attach_due(&mut self) {
         let now_us = self.ctx.clock.now_us();

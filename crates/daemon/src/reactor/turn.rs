@@ -36,7 +36,7 @@ impl Daemon {
             let done = effects.into_iter().filter_map(|effect| self.carry_out(effect));
             events = frozen.into_iter().chain(done).collect();
             if !removals.is_empty() {
-                // Who is told to go may be one that must be known to have gone, if the host goes down.
+                // A job that is told to go may be one that must be known to have gone, if the host goes down.
                 self.commit();
                 self.flush();
                 events.extend(removals.into_iter().filter_map(|effect| self.carry_out(effect)));

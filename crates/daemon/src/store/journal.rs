@@ -1,6 +1,6 @@
 //! The state on disk: what changed in a turn of the loop is written in one transaction, before the effects
 //! that it explains (but for freezes as memory runs short). When the disk refuses (full, failing), jobs go on, what is to be written is kept, bounded,
-//! and tried again; the daemon says so to whoever asks. A single row that the store refuses for what it holds, while the
+//! and tried again; the daemon says so in `status`. A single row that the store refuses for what it holds, while the
 //! disk is well, is set aside and told of; all others are written.
 //!
 //! Owns the store, what is still to be written to it, and whether a job that is over has a row there.

@@ -4,8 +4,8 @@
 //! They lie in the state directory, which only the daemon's user can enter, a file for each job that is not over, and one
 //! for all members of an array, which have one keeper; they are given to the job's own user and to root only, and are gone
 //! when the job is over. The daemon does not start anything of what stands there: it has `pinfold keepers` called, which
-//! asks for them and starts a keeper for each as its user. Where the daemon's own rights are cut down by whoever started it,
-//! jobs would be cut down as well; then it is for that one to call `pinfold keepers`, as the packaged service does.
+//! asks for them and starts a keeper for each as its user. Where the daemon's own rights are cut down by what started it,
+//! jobs would be cut down as well; then that has to call `pinfold keepers`, as the packaged service does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File};
@@ -62,7 +62,7 @@ pub(crate) struct Starts {
     kept: BTreeMap<u64, Kept>,
     /// What those of each user take.
     sizes: Book,
-    /// Those that are kept as soon as it is on disk who of them has begun.
+    /// Those that are kept as soon as it is on disk which of them have begun.
     coming: BTreeSet<u64>,
     /// `pinfold keepers`, as it was called.
     called: Option<Child>,
@@ -247,7 +247,7 @@ impl Starts {
     }
 
     /// Jobs that wait for a keeper: the peer's own; for root all. As many as one answer holds, one of each user before the
-    /// second of any; whoever asks again is told of the next, until there are none.
+    /// second of any; a further request is told of the next, until there are none.
     pub(crate) fn starts_for(
         &mut self,
         ctx: &Ctx,
@@ -360,7 +360,7 @@ impl Starts {
         if let Some(called) = &mut self.called
             && matches!(called.try_wait(), Ok(None))
         {
-            // It may have asked already; whoever comes later is looked for when the house is kept.
+            // It may have asked already; keepers that come later are looked for every few seconds.
             return;
         }
         let now_us = ctx.clock.now_us();
@@ -383,8 +383,8 @@ impl Starts {
     }
 }
 
-/// Puts what the kernel says of the process at the other end in the place of what that says of itself: whoever comes
-/// back with more than it had would have gained by a restart of the host.
+/// Puts what the kernel says of the process at the other end in the place of what that says of itself: a job that
+/// comes back with more than it had would have gained by a restart of the host.
 ///
 /// # Errors
 /// Why it cannot come back, held by no less than it is now.

@@ -1,6 +1,6 @@
 //! Directories on a disk for jobs that ask for one: made before the job starts, gone when it is over, each kept to its size
 //! where the file system does that, and bounded in all. A job that has its slot and finds no room waits for it there, in the
-//! order in which jobs were asked for. Owns which jobs have one, and who waits; how they are made is `sys`'s.
+//! order in which jobs were asked for. Owns which jobs have one, and which wait; how they are made is `sys`'s.
 //!
 //! Where they are is the site's to say, and may be said anew while jobs run: each place in which any was made is kept in a
 //! file of the state directory until none is left in it, so that what a daemon leaves is found by the next one.
@@ -170,7 +170,7 @@ impl Disks {
         made.map(drop).map_err(|error| in_full(&error))
     }
 
-    /// There may be room again: who waits for it is started, the first first.
+    /// There may be room again: jobs that wait for it are started in order.
     pub(crate) fn give_disk_room(&mut self, out: &mut Outbox, table: &JobTable) {
         let waiting: Vec<JobId> = self.waiting.iter().copied().collect();
         for job in waiting {

@@ -4,7 +4,7 @@
 //!
 //! A hook is called with `before` and later with `after`. Which were called is on disk before they are,
 //! so that `after` follows even when the job, this daemon or the host dies in between; it may then be called twice. Calls
-//! are made by threads, so that nobody waits for a slow program but its job. Owns who is set up how far. Absent here:
+//! are made by threads, so that nobody waits for a slow program but its job. Owns which job is set up how far. Absent here:
 //! whose a program must be and how it is run (`sys`), and the directories themselves (`scratch`).
 
 pub(super) mod record;

@@ -31,7 +31,7 @@ impl Surroundings {
     /// Sets up what stands around a job that is to start. `None`: that takes a while, and the start is asked for again.
     ///
     /// # Errors
-    /// Why it cannot be, in words; whoever asks may try again.
+    /// Why it cannot be, in words; the caller may try again.
     pub(crate) fn set_up(
         &mut self,
         ctx: &Ctx,
@@ -153,7 +153,7 @@ impl Surroundings {
     }
 
     fn refused_by_hook(&mut self, out: &mut Outbox, job: JobId, error: &SiteError) {
-        // Nothing more is set up for it, whoever asks for its start meanwhile.
+        // Nothing more is set up for it, whatever asks for its start meanwhile.
         self.hooks.close(job);
         let words = format!("refused by a hook: {}", in_full(error));
         out.then(Next::NotStarted(job, words, ErrorCode::Refused));
@@ -280,7 +280,7 @@ impl Surroundings {
         } else if self.clearing.is_left(job)
             && jobs.table.get(&job).is_none_or(|live| live.container.is_none())
         {
-            // Its group need not wait for whoever holds the directory.
+            // Its group need not wait for processes that hold the directory.
             jobs.finished.remove(ctx, &mut jobs.lingering, job);
         }
     }

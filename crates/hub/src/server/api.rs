@@ -285,7 +285,7 @@ pub async fn why(
         "cause": report.reason, "decisions": found.head.acts })))
 }
 
-/// Whoever asks signs in on the page: a one-time link, by which is seen what the viewer sees.
+/// Signs the viewer in on the page: a one-time link, by which is seen what the viewer sees.
 pub async fn login(State(hub): State<Arc<Hub>>, viewer: Viewer) -> Result<Json<Value>, Problem> {
     let link = hub.ask(move |hub| {
         let Viewer { name, via, access, .. } = &viewer;

@@ -19,7 +19,7 @@ pub const SESSION_US: u64 = 12 * 3_600 * 1_000_000;
 /// How long a one-time link can be used, in microseconds: ten minutes.
 pub const CODE_US: u64 = 600 * 1_000_000;
 
-/// Whoever asks to see something: the holder of a reader's token, or a user whom a host vouches for.
+/// The viewer: the holder of a reader's token, or a user whom a host vouches for.
 #[derive(Debug, Clone)]
 pub struct Viewer {
     /// The reader's name, or `USER@HOST`.

@@ -98,7 +98,7 @@ pub fn verified(hub: &Hub, voucher: &Voucher, request: &str) -> Result<(Statemen
     Ok((statement, key))
 }
 
-/// Whoever a host vouches for.
+/// A user whom a host vouches for.
 pub(super) async fn viewer(hub: &Arc<Hub>, sent: &str, request: &str) -> Result<Viewer, Problem> {
     let voucher: Option<Voucher> = unhex(sent).and_then(|text| serde_json::from_slice(&text).ok());
     let voucher = voucher.ok_or_else(|| denied(hub, "the voucher cannot be read"))?;

@@ -77,7 +77,7 @@ impl Access {
             add("jobs.host = (SELECT id FROM hosts WHERE name = ?)", &grant.host);
             any.push(format!("({})", all.join(" AND ")));
         }
-        // Whoever is granted nothing finds nothing.
+        // A viewer who is granted nothing finds nothing.
         Some(if any.is_empty() { "1 = 0".to_owned() } else { format!("({})", any.join(" OR ")) })
     }
 

@@ -32,7 +32,7 @@ pub enum Ending {
 /// Which jobs are asked for.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct JobQuery {
-    /// Of those that whoever asks may see; by default none.
+    /// Of those that the viewer may see; by default none.
     pub access: Access,
     /// Of this host.
     pub host: Option<String>,
@@ -124,7 +124,7 @@ pub struct HostRow {
 /// Which reports the command line asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReportQuery {
-    /// Of those that whoever asks may see; by default none.
+    /// Of those that the viewer may see; by default none.
     pub access: Access,
     /// Of this host; `None`: of all.
     pub host: Option<String>,
@@ -306,7 +306,7 @@ impl Store {
         Ok(JobPage { jobs, more })
     }
 
-    /// All of one job; `None`: it is not here, or not for whoever asks.
+    /// All of one job; `None`: it is not here, or not for this viewer.
     ///
     /// # Errors
     /// When the database refuses, or what it has cannot be read.

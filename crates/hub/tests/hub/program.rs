@@ -46,7 +46,7 @@ impl Serving {
         said.read_line(&mut line).unwrap();
         let url = line.trim().rsplit(' ').next().unwrap().to_owned();
         assert!(url.starts_with("http://"), "{line}");
-        // So that it never waits for whoever reads what it says.
+        // So that it never waits for a reader of what it says.
         std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
         Self { child, url }
     }

@@ -53,7 +53,7 @@ impl Site {
         if count == 0 {
             return None;
         }
-        // More than all can take: a budget that is used up would hide who has taken the least.
+        // More than all can take: a budget that is used up would hide which job has taken the least.
         let all = self.cores.len() as u64;
         let budgets = self.cores.iter().map(|core| core.bandwidth as usize + 1).max().unwrap_or(0);
         let mut left = vec![2 * all; budgets];

@@ -27,7 +27,7 @@ pub struct Mover {
     pub memory_bytes: u64,
 }
 
-/// Who moves where, and what that gives.
+/// Which jobs move where, and what that gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repack {
     /// Movers by their place in the list, and the cores they get, ascending.
@@ -36,7 +36,7 @@ pub struct Repack {
     pub cores: Vec<usize>,
     /// The domain that holds them.
     pub level: Level,
-    /// What those who move to other NUMA nodes hold, in bytes.
+    /// What the jobs that move to other NUMA nodes hold, in bytes.
     pub memory_bytes: u64,
 }
 
@@ -101,7 +101,7 @@ impl Site {
             .min_by_key(|way| (way.memory_bytes, way.moves.len()))
     }
 
-    /// Where those who leave a domain go; `None` if one of them would lie worse than now.
+    /// Where the jobs that leave a domain go; `None` if one of them would lie worse than now.
     fn moved(
         &self,
         at: usize,
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn one_small_job_makes_room_for_a_large_one() {
-        // Each cache has one job on one core; whoever moves, stays in its socket or changes it.
+        // Each cache has one job on one core; a job that moves stays in its socket or changes it.
         let movers = [mover(&[0], 50), mover(&[4], 40), mover(&[8], 20), mover(&[12], 30)];
         let repack = site().repack(&free(&[0, 4, 8, 12]), &movers, 4, 1000).unwrap();
         assert_eq!((repack.level, repack.moves.len(), repack.cores.len()), (Level::L3, 1, 4));

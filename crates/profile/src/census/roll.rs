@@ -54,7 +54,7 @@ impl Roll {
     }
 
     /// Forgets those that are over and off the lists, or whose number another process has by now. Where births
-    /// are not told of for sure, whoever is listed is taken at its word.
+    /// are not reported for sure, a process that is listed is taken at its word.
     pub(super) fn still_listed(&mut self, alive: &[u32], seen: &[Seen], sure: bool) {
         if !sure {
             self.over.clear();

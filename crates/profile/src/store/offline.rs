@@ -1,5 +1,5 @@
 //! The store's file without its writer: looked through and copied beside a daemon that works on it, and put back
-//! into a directory where none does. Whoever calls needs the rights to the file; nobody else's are used.
+//! into a directory where none does. The caller needs the rights to the file; nobody else's are used.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -171,7 +171,7 @@ fn check_origin(connection: &Connection, path: &Path, found: u32) -> Result<(), 
     Ok(())
 }
 
-/// The indexes of `jobs` are held against the table, not only looked at: a job missing from one of them would
+/// The indexes of `jobs` are compared with the table, not only looked at: a job missing from one of them would
 /// be a job lost.
 fn look_through(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     let bytes = fs::metadata(path).map_err(|source| StoreError::file("look at", path, source))?.len();

@@ -394,7 +394,7 @@ CREATE VIEW host_series AS SELECT
 FROM host;
 ";
 
-/// Version 17: how the cores of jobs lay, by which their like are laid.
+/// Version 17: how the cores of jobs lay, by which later jobs of the class are laid.
 const LAY: &str = "
 ALTER TABLE jobs ADD COLUMN lay TEXT CHECK (lay IN ('compact', 'spread'));
 ALTER TABLE jobs ADD COLUMN lay_domains INTEGER CHECK (lay_domains BETWEEN 0 AND 4294967295);
@@ -406,7 +406,7 @@ CREATE VIEW lay_report AS SELECT
 FROM jobs WHERE lay IS NOT NULL;
 ";
 
-/// Version 18: what whoever asked for a job had been given by another manager of the host.
+/// Version 18: what the process that asked for a job had been given by another manager of the host.
 const ALLOCATION: &str = "
 ALTER TABLE jobs ADD COLUMN allocation TEXT CHECK (json_valid(allocation));
 ";
@@ -421,7 +421,7 @@ const ADOPTED: &str = "
 ALTER TABLE jobs ADD COLUMN adopted TEXT CHECK (json_valid(adopted));
 ";
 
-/// Version 21: what of its memory a job did not get on without.
+/// Version 21: what of its memory a job needed in RAM.
 const NEEDED: &str = "
 ALTER TABLE jobs ADD COLUMN needed_bytes INTEGER CHECK (needed_bytes >= 0);
 ";

@@ -75,6 +75,12 @@ macro_rules! keys {
                 }
             }
 
+            /// The keys of the table that name users, each with the names that it has.
+            pub fn users_named(&self) -> impl Iterator<Item = (&'static str, &[String])> {
+                let all = [$(($name, $kind.users(&self.$field))),*];
+                all.into_iter().filter_map(|(name, users)| Some((name, users?)))
+            }
+
             /// The value of the key, as TOML; `None`: there is no such key in the table.
             pub(super) fn shown(&self, name: &str) -> Option<String> {
                 match name {

@@ -32,6 +32,11 @@ pub(super) trait Kind {
     /// Shows it as TOML; empty where nothing is set.
     fn show(&self, of: &Self::Of) -> String;
 
+    /// The names of users in it, if that is what it holds.
+    fn users<'a>(&self, _of: &'a Self::Of) -> Option<&'a [String]> {
+        None
+    }
+
     /// Reads a default of the table of keys, of which a test holds that each can be read.
     fn default(&self, text: &str) -> Self::Of {
         self.read(&Value::read(text)).expect("the default of a key is a value of its kind")
@@ -293,6 +298,10 @@ impl Kind for Names {
 
     fn read(&self, value: &Value) -> Result<Vec<String>, String> {
         value.list().ok_or_else(|| "a list of user names is wanted".to_owned())
+    }
+
+    fn users<'a>(&self, of: &'a Vec<String>) -> Option<&'a [String]> {
+        Some(of)
     }
 
     fn show(&self, of: &Vec<String>) -> String {

@@ -96,6 +96,16 @@ fn a_file_is_taken_whole_or_not_at_all() {
 }
 
 #[test]
+fn keys_that_name_users_are_known() {
+    let (config, _) = Config::default().with_changes(["access.exclusive=ann", "modules.site=/a"]).unwrap();
+    let named: Vec<(&str, &[String])> = config.users_named().filter(|(_, names)| !names.is_empty()).collect();
+    assert_eq!(named, [("access.exclusive", &["ann".to_owned()][..])]);
+    let keys: Vec<&str> = config.users_named().map(|(key, _)| key).collect();
+    let wanted = ["profile.metrics_users", "access.operators", "access.exclusive", "access.no_suspend"];
+    assert_eq!(keys, wanted);
+}
+
+#[test]
 fn the_table_of_keys_is_the_default() {
     let default = Config::default();
     for key in KEYS {

@@ -214,7 +214,7 @@ pub enum Request {
         since_us: u64,
         /// And up to then; `None`: all that came later.
         until_us: Option<u64>,
-        /// Each as it was read, as many as one answer holds, the oldest: who wants the next asks again from behind the
+        /// Each as it was read, as many as one answer holds, the oldest: the next are asked for from behind the
         /// last. Otherwise, of many, several are put together as one.
         each: bool,
     },

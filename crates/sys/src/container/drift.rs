@@ -29,7 +29,7 @@ pub enum Setting {
     Limit,
     /// The bound from which growth is slowed.
     Slowing,
-    /// Whether it stands still.
+    /// Whether it is frozen.
     Frozen,
 }
 
@@ -47,7 +47,7 @@ pub struct Drift {
 }
 
 impl Container {
-    /// What another program changed, of all that was asked for; `frozen`: whether the job is to stand still. Six small
+    /// What another program changed, of all that was asked for; `frozen`: whether the job is to be frozen. Six small
     /// files at the most.
     pub fn drifts(&self, frozen: bool) -> Result<Vec<Drift>, ContainerError> {
         let looks = [
@@ -215,7 +215,7 @@ impl Container {
 }
 
 impl Drift {
-    /// Of the freezer: whether the job is to stand still.
+    /// Of the freezer: whether the job is to be frozen.
     fn is_to_stand(&self) -> bool {
         matches!(self.wanted.as_str(), "FROZEN" | "1")
     }

@@ -16,7 +16,7 @@ impl Container {
     }
 
     /// Takes this very process and whatever it will start into the container. The kernel takes processes in by their
-    /// numbers: if this one ended meanwhile and its number was given away, whoever has it now is put back to where it
+    /// numbers: if this one ended meanwhile and its number was given away, the process that has it now is put back to where it
     /// came from, and the answer is [`Entered::Gone`].
     pub fn enter_process(&self, process: &Process) -> Result<Entered, ContainerError> {
         self.make_tree(true)?;
@@ -59,8 +59,8 @@ impl Container {
     /// Taking another process in makes the kernel wait until no fork is under way anywhere, an RCU grace period:
     /// 11 ms here when it has not been asked for some milliseconds. A process that moves itself by the `tasks` file
     /// of the first generation waits for nothing (`cgroup_procs_write_start` in the kernel's `cgroup.c`): 70 us for
-    /// three hierarchies. The unified hierarchy has no such file, so whoever came through the doors is missing
-    /// there until [`Container::close_doors`]. The kernel checks the rights of whoever opened the files.
+    /// three hierarchies. The unified hierarchy has no such file, so a process that came through the doors is missing
+    /// there until [`Container::close_doors`]. The kernel checks the rights of the process that opened the files.
     pub fn doors(&self) -> Result<Doors, ContainerError> {
         if let Some(doors) = self.doors.get() {
             return Ok(Arc::clone(doors));
@@ -69,7 +69,7 @@ impl Container {
         Ok(Arc::clone(self.doors.get_or_init(|| doors.into())))
     }
 
-    /// Takes those who came through the doors into the unified hierarchy as well; costs what entering costs.
+    /// Takes processes that came through the doors into the unified hierarchy as well; costs what entering costs.
     pub fn close_doors(&self) -> Result<(), ContainerError> {
         if self.is_missing_in_tree() {
             self.make_tree(true)?;

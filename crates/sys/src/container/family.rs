@@ -1,4 +1,4 @@
-//! Who belongs to a job where no group holds it, and what its members have used.
+//! Which processes belong to a job where no group holds it, and what its members have used.
 //!
 //! Members are the processes that entered and their descendants, plus every process whose environment names job and
 //! instance and whose user is the job's: one whose parent ended is nobody's descendant any more, but it keeps the
@@ -65,7 +65,7 @@ impl Family {
         self.known.retain(|&known, stat| known != pid || stat.start_ticks != start_ticks);
     }
 
-    /// Leaves out whoever is not this user's: anybody can write a job's number into the environment of a process.
+    /// Leaves out processes that are not this user's: anybody can write a job's number into the environment of a process.
     pub(super) fn belongs_to(&mut self, proc: &Proc, user: u32) {
         self.user = Some(user);
         self.known.retain(|&pid, _| is_of(proc, pid, user));

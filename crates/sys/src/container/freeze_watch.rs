@@ -7,7 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::cgroup::{Group, keyed};
 
-/// A group's own word on whether it stands still.
+/// A group's own word on whether it is frozen.
 #[derive(Debug)]
 pub struct FreezeWatch(OwnedFd);
 
@@ -20,7 +20,7 @@ impl FreezeWatch {
         group.open_file("cgroup.events").ok().map(Self)
     }
 
-    /// Waits until it stands still, or this time is over; says whether it does. The kernel tells of a change at once
+    /// Waits until it is frozen, or this time is over; says whether it is. The kernel tells of a change at once
     /// unless it told of another within the last 10 ms.
     #[must_use]
     pub fn wait(&self, limit: Duration) -> bool {

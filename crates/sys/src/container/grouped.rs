@@ -130,7 +130,7 @@ impl Container {
     /// Takes one that is in some of the groups into all.
     fn complete_entry(&self, pid: u32) -> Result<(), ContainerError> {
         let Some(process) = Process::open(&self.shared.proc, pid)? else { return Ok(()) };
-        // The number may have been given to a stranger since the listing; whoever is listed now was it when it was opened.
+        // The number may have been given to a stranger since the listing; the process that is listed now was it when it was opened.
         let mut listed = false;
         for group in self.all_groups() {
             listed = listed || members_below(group)?.binary_search(&pid).is_ok();
@@ -304,7 +304,7 @@ impl Container {
         Ok(Applied::Done)
     }
 
-    /// Puts a job before all others for as long as it stands still: each of its threads has to run for a moment to come to a
+    /// Puts a job before all others for as long as it is frozen: each of its threads has to run for a moment to come to a
     /// standstill. In the idle class it would wait for that behind all that computes, and with the usual weight for some
     /// of the scheduler's turns: up to 30 ms for a job of 15 processes that had just been let go. Best effort.
     pub(super) fn hurry(&mut self) {
@@ -325,7 +325,7 @@ impl Container {
         let Some(group) = self.group(self.shared.roles.cpu).filter(|_| hurries) else { return };
         match self.share {
             Some(Share::Normal { weight }) => drop(self.weigh_group(group, weight)),
-            // Whoever is in the idle class has its weight.
+            // A group in the idle class has its weight.
             Some(Share::Idle) => drop(self.to_idle()),
             None => {}
         }
@@ -344,7 +344,7 @@ impl Container {
         } else {
             Ok(())
         };
-        // Out-of-memory daemons look for who does not get on, and a job that we hold is just that (ManagedOOMPreference
+        // Out-of-memory daemons look for what makes no progress, and a job that is frozen is just that (ManagedOOMPreference
         // in systemd.resource-control): best effort, as some kernels and hosts know no such attributes.
         if let Some(group) = self.tree() {
             let _ = group.mark(OOM_DAEMON_OMIT, freeze.then_some("1"));

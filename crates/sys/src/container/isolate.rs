@@ -6,7 +6,7 @@
 //! scheduling domain spans it; of several it is a `root`, for in an isolated one nothing spreads a job's threads.
 //!
 //! The first generation's `cpuset.cpu_exclusive` is not used: it keeps other sets from naming these PUs, and nobody from
-//! running on them, for who is in no set is in the topmost, which has them all; and to set it on a job's group it must be
+//! running on them, for a process in no set is in the topmost, which has them all; and to set it on a job's group it must be
 //! set on all groups above, which keeps any other daemon's group beside them from being made. Owner of state: the kernel,
 //! and which PUs are in partitions now. Absent here: which PUs these are.
 

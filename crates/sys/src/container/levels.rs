@@ -30,7 +30,7 @@ pub(super) struct Level {
     base: Group,
     top: Group,
     pub(super) instance: Group,
-    /// Says that the instance is used, to whoever removes what is not.
+    /// Says that the instance is used, to the process that removes what is not.
     _held: Option<OwnedFd>,
 }
 

@@ -1,5 +1,5 @@
 //! How much of other things than PUs and memory a job may have: processes, processor time, swap, and input and output by
-//! device. Each is a file of the job's group; what whoever asked for the job is bounded by comes here in these terms.
+//! device. Each is a file of the job's group; what bounds the process that asked for the job comes here in these terms.
 //!
 //! Owner of state: the kernel; the container remembers what it asked for last. Absent here: what the bounds are (the
 //! daemon), and where a host has no groups: there a job stays in the groups of its client.
@@ -185,7 +185,7 @@ fn quota(millionths: u64) -> (u64, u64) {
 }
 
 impl Containers {
-    /// Whether a job can be bounded in this by its own group. Where not, and the host has groups, a bound of whoever asked
+    /// Whether a job can be bounded in this by its own group. Where not, and the host has groups, a bound of the asking process
     /// cannot be carried over to it.
     #[must_use]
     pub fn can_limit(&self, what: &Limited) -> bool {

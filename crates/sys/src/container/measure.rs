@@ -152,7 +152,7 @@ impl Container {
         detail != Detail::Left || !matches!(self.limit, Some(None))
     }
 
-    /// [`Container::measure`] with [`Detail::Processes`], by way of files kept open: see [`Members`]. Also who is in it.
+    /// [`Container::measure`] with [`Detail::Processes`], by way of files kept open: see [`Members`]. Also which processes are in it.
     pub fn sample(&self, members: &mut Members) -> Result<(Measure, Vec<u32>), ContainerError> {
         let proc = &self.shared.proc;
         let (mut measure, pids) = match self.family() {

@@ -99,7 +99,7 @@ impl Container {
     }
 
     /// Lets the kernel take so many bytes of the job's memory only when there is nothing else to take; 0: as those of any
-    /// other job. It holds against other jobs, and against the rest of the host as far as the groups above pinfold's own
+    /// other job. It protects from other jobs, and from the rest of the host as far as the groups above pinfold's own
     /// are protected themselves: a group's protection is never more than that of the one above it (`memory.low`).
     pub fn protect(&self, bytes: u64) -> Result<Applied, ContainerError> {
         let Some(group) = self.steered() else {

@@ -1,10 +1,10 @@
 //! On which NUMA nodes a job's memory may lie: `cpuset.mems` of its group, in both generations.
 //!
 //! The kernel takes new pages from these nodes only, and ends a process for want of memory when they are full though others
-//! are not; so whoever asks for it counts what they have. Told fewer nodes than before, a group of the second generation has
+//! are not; so the caller counts what they have. Told fewer nodes than before, a group of the second generation has
 //! its pages moved while the writer waits; in the first they stay (`cpuset.memory_migrate` is left off). Told more, none
 //! is moved. Much memory is moved by another thread ([`Containers::move_away`]) before the group is told: as long as
-//! the kernel moves pages because a group was told, whoever writes to any set of PUs or enters one waits for that (both flush
+//! the kernel moves pages because a group was told, each process that writes to any set of PUs or enters one waits for that (both flush
 //! one queue: `cpuset_write_resmask`, `cpuset_post_attach`). Owner of state: the kernel. Absent: jobs without groups, and
 //! which nodes are near (the policy).
 

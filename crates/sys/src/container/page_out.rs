@@ -9,7 +9,7 @@ use super::{Container, ContainerError};
 use crate::cgroup::{CgroupError, Group};
 use crate::procfs::{Proc, ProcError};
 
-/// So much is moved at a time by lowering a bound: whoever runs and asks for a page meanwhile waits for that long, and
+/// So much is moved at a time by lowering a bound: a process that runs and asks for a page meanwhile waits for that long, and
 /// cannot be frozen before it has got it.
 const SQUEEZED_MAX: u64 = 8 << 20;
 /// Ranges that one call to the kernel takes (IOV_MAX).

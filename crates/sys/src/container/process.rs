@@ -1,5 +1,5 @@
 //! System calls on single processes and threads. Small, and safe to call with any number: a process that vanished
-//! is the answer `Gone`. Absent here: who belongs to a job.
+//! is the answer `Gone`. Absent here: which process belongs to a job.
 
 use pinfold_topo::CpuSet;
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};

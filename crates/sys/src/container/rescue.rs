@@ -202,7 +202,7 @@ fn lift(group: &Group, file: &str, free: &str, done: &'static str, rescued: &mut
     rescued.push(Rescued { object: group.path().display().to_string(), done, failure });
 }
 
-/// The usual weight, if a group has the most that there is, as jobs have while they stand still.
+/// The usual weight, if a group has the most that there is, as jobs have while they are frozen.
 fn hurries(group: &Group, via: Via) -> Option<String> {
     let (file, most) = weight_file(via, WEIGHT_MAX);
     let have = group.read_number(file).ok().flatten()?;

@@ -47,7 +47,7 @@ impl Container {
         Ok(Whence { groups: groups.unwrap_or_default(), user })
     }
 
-    /// Puts whoever has the number of `gone` now back to where it came from, with all that it started since.
+    /// Puts the process that has the number of `gone` now back to where it came from, with all that it started since.
     pub(super) fn turn_out(&self, gone: &Process, whence: &Whence) -> Result<(), ContainerError> {
         if let Some(mut family) = self.family() {
             family.forget(gone.pid(), gone.start_ticks());

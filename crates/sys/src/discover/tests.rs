@@ -74,7 +74,7 @@ fn packages_are_those_of_siblings_where_their_numbers_lie() {
     assert_eq!((topology.sockets(), topology.numa_nodes(), topology.cores()), (16, 8, 16));
 }
 
-/// A copy of a machine with nodes of memory alone, its PUs cut down to a few by whoever made it: the group's
+/// A copy of a machine with nodes of memory alone, its PUs cut down to a few by its maker: the group's
 /// own file counts, the kernel's effective one was left as it was.
 #[test]
 fn a_copied_cpuset_is_what_its_group_was_given() {

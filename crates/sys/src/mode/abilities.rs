@@ -22,9 +22,9 @@ pub enum AbilityName {
     PageOut,
     /// Bound the number of its processes.
     Processes,
-    /// Keep it to the processor time that whoever asked for it may have.
+    /// Keep it to the processor time that the process which asked for it may have.
     Quota,
-    /// Keep it to the rates of input and output that whoever asked for it may have.
+    /// Keep it to the rates of input and output that the process which asked for it may have.
     IoRate,
     /// End all its processes at once.
     Kill,

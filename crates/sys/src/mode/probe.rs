@@ -135,7 +135,7 @@ fn try_group(base: &Group) -> Result<Vec<String>, CgroupError> {
 
 /// How the groups' names begin that are made to look at; the number of their process follows.
 const PROBE: &str = "pinfold-probe-";
-/// Looking takes a millisecond: who made such a group and did not remove it for so long was killed.
+/// Looking takes a millisecond: a daemon that made such a group and did not remove it for so long was killed.
 const PROBE_MAX: Duration = Duration::from_secs(30);
 
 /// Removes what a process left that was killed while it looked.

@@ -5,7 +5,7 @@
 //! its number is in use again. Costs (measured on a 2-core virtual machine, warm): 1.2 us for `stat` of a kept
 //! file, 3.3 us with opening and closing it.
 //!
-//! Owner of state: the open files and the last figures of each process. Absent here: who belongs to a job.
+//! Owner of state: the open files and the last figures of each process. Absent here: which process belongs to a job.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -63,7 +63,7 @@ pub struct Member {
     pub virtual_bytes: u64,
 }
 
-/// Sums over all, those not read this time with their last figures; what children did who ended and were waited for is
+/// Sums over all, those not read this time with their last figures; what children did that ended and were waited for is
 /// in them, but for address space and threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sums {

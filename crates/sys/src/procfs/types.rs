@@ -83,7 +83,7 @@ pub struct ProcessStatus {
     pub cpus: CpuSet,
 }
 
-/// `/proc/PID/io`, as far as it is used: what it read and wrote, with all that children did who ended and were waited
+/// `/proc/PID/io`, as far as it is used: what it read and wrote, with all that children did that ended and were waited
 /// for; of a single thread its own alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessIo {
@@ -225,6 +225,6 @@ pub struct PressureLine {
 pub struct Load {
     /// Threads that ran, wanted to run or waited for storage, in the mean of the last minute, in thousandths.
     pub minute_milli: u32,
-    /// Threads that run or want to run now, whoever reads this included.
+    /// Threads that run or want to run now, the reader of this included.
     pub running: u32,
 }

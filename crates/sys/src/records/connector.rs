@@ -1,4 +1,4 @@
-//! The process connector: who forked whom and, where nothing better tells it, how processes ended
+//! The process connector: which process forked which and, where nothing better tells it, how processes ended
 //! (`include/uapi/linux/cn_proc.h`). Absent here: figures; the connector has none.
 
 use std::io;

@@ -219,7 +219,7 @@ fn lift(from: &OwnedFd, name: &CStr, top: &OwnedFd, clearing: &mut Clearing) -> 
             Err(Errno::EXIST) => {}
             Err(Errno::NOENT) => return Ok(()),
             Err(Errno::BUSY) => return detach(from, name),
-            // A directory can be moved only by whoever may write into it.
+            // A directory can be moved only by a user who may write into it.
             Err(Errno::ACCESS) => {
                 take(&enter(&look_within(from, name)?)?)?;
                 return rustix::fs::renameat_with(from, name, top, &to, rustix::fs::RenameFlags::NOREPLACE);

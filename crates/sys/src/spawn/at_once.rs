@@ -36,9 +36,9 @@ struct Plan<'a> {
 /// says so on its standard error and ends with 126 or 127, as shells do. Either way the child is the caller's to
 /// reap.
 ///
-/// The caller stands still meanwhile, so nobody may freeze the container before it knows of the child. A program of
-/// several tasks needs [`super::Held`]: who leads them is a process of its own. So does one that is apart from the host: who
-/// borrows memory cannot leave its namespaces.
+/// The caller is stopped meanwhile, so nobody may freeze the container before it knows of the child. A program of
+/// several tasks needs [`super::Held`]: what leads them is a process of its own. So does one that is apart from the host: a
+/// child that shares memory cannot leave its namespaces.
 ///
 /// # Errors
 /// When the system has no process left.
@@ -78,7 +78,7 @@ fn borrow_memory(plan: &mut Plan<'_>) -> io::Result<u32> {
     let mut stack = vec![0u128; STACK_BYTES / size_of::<u128>()];
     let top = stack.as_mut_ptr_range().end;
     #[expect(unsafe_code, reason = "std starts programs, but cannot let them through doors on the way")]
-    // SAFETY: with CLONE_VFORK this thread, the only one (module contract), stands still until the child has
+    // SAFETY: with CLONE_VFORK this thread, the only one (module contract), is stopped until the child has
     // executed or ended, so plan, stack and all that the plan points to outlive the child's use of them, and nobody
     // else touches them. The child runs on the stack given, which grows downwards from its aligned end, and calls
     // only system calls of the C library. Signals are blocked before, so that no handler of this process runs in the
@@ -99,7 +99,7 @@ fn borrow_memory(plan: &mut Plan<'_>) -> io::Result<u32> {
 /// The child's side: executes, or says why not and ends.
 extern "C" fn child(plan: *mut c_void) -> i32 {
     #[expect(unsafe_code, reason = "the plan comes through the C library")]
-    // SAFETY: the pointer is that of the caller's plan, which nobody else uses while the caller stands still.
+    // SAFETY: the pointer is that of the caller's plan, which nobody else uses while the caller is stopped.
     let plan = unsafe { &mut *plan.cast::<Plan<'_>>() };
     for door in plan.doors {
         // `0` is the writer itself. A door that does not open is seen by the daemon, which then takes the process in.

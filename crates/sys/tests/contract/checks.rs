@@ -36,7 +36,7 @@ pub(crate) fn all(world: &World) -> usize {
         ("a kill ends all, frozen or not", kills),
         ("what a job holds is measured", measures),
         ("a bound is set, lifted, or refused aloud", limits),
-        ("what bounds whoever asked is carried over", crate::restrict::restricts),
+        ("what bounds the asking process is carried over", crate::restrict::restricts),
         ("growth is slowed and memory protected, or not, aloud", steers),
         ("what another program changes is seen and set again", drifts),
         ("a busy container is not removed", busy),
@@ -242,7 +242,7 @@ fn freezes(world: &World) -> usize {
         while own() < start + 5 {}
         ticks() - before
     };
-    // Its way into standing still is counted late where the machine itself was kept waiting; after that nothing is.
+    // Its way into the freezer is counted late where the machine itself was kept waiting; after that nothing is.
     assert!((0..3).any(|_| gained() == 0), "a frozen process computes nothing");
     container.thaw().expect("thaw");
     until(world, &container, "it goes on", busy_for(2));

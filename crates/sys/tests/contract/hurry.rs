@@ -1,4 +1,4 @@
-//! Who is to stand still goes before all others until then.
+//! A job that is to be frozen goes before all others until it is.
 
 use pinfold_sys::container::{Container, Share};
 use pinfold_sys::mode::{AbilityName, Via};
@@ -6,7 +6,7 @@ use pinfold_sys::mode::{AbilityName, Via};
 use crate::checks::groups_of_job;
 use crate::world::World;
 
-/// Job 5 goes before all others while it is to stand still, and then as it did.
+/// Job 5 goes before all others while it is to be frozen, and then as it did.
 pub(crate) fn hurries(world: &World, instance: &str, container: &mut Container) {
     let by_group = |name| matches!(world.plan.via(name), Via::V1 | Via::V2);
     let weighs = by_group(AbilityName::Weigh) && by_group(AbilityName::IdleClass);
@@ -14,7 +14,7 @@ pub(crate) fn hurries(world: &World, instance: &str, container: &mut Container) 
         container.share(share).expect("share");
         let before = weight(world, instance, 5);
         container.freeze().expect("freeze");
-        assert_eq!(container.drifts(true).expect("read"), [], "{}: it is to stand still", world.name);
+        assert_eq!(container.drifts(true).expect("read"), [], "{}: it is to be frozen", world.name);
         assert!(!weighs || weight(world, instance, 5) > before, "{}: {share:?}, {before:?}", world.name);
         container.thaw().expect("thaw");
         assert_eq!(weight(world, instance, 5), before, "{}: {share:?} again", world.name);

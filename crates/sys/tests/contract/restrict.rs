@@ -1,4 +1,4 @@
-//! What bounds whoever asked is carried over to a job's groups, lifted again, and left to no other job.
+//! What bounds the asking process is carried over to a job's groups, lifted again, and left to no other job.
 
 use pinfold_sys::container::{Containers, Limited, Limits, Removed, Shape};
 

@@ -373,7 +373,7 @@ mod starts {
         }
     }
 
-    /// Without rights to start keepers itself, the daemon leaves that to whoever asks it what waits.
+    /// Without rights to start keepers itself, the daemon leaves that to clients that ask it what waits.
     fn many_large_ones_come_back(kind: Kind) {
         if !Path::new("/usr/bin/setpriv").exists() {
             return println!("skipped: no setpriv here");

@@ -18,7 +18,7 @@ fn carrying(controller: &str) -> Option<Hierarchy> {
 /// A daemon of root's that holds jobs by groups.
 fn with_groups(kind: Kind, settings: &[&str]) -> Option<Host> {
     if kind != Kind::Groups {
-        println!("skipped: without control groups a job stays in those of whoever asked");
+        println!("skipped: without control groups a job stays in those of the process that asked");
         return None;
     }
     shared(kind, settings)
@@ -41,7 +41,7 @@ impl OwnGroup {
 
 impl Drop for OwnGroup {
     fn drop(&mut self) {
-        // Whoever was put into it may be on the way out.
+        // A process that was put into it may be on the way out.
         let _ = within(PATIENCE, || std::fs::remove_dir(&self.0).ok());
     }
 }
@@ -206,7 +206,7 @@ fn leaves_no_managers_job_by_its_environment(kind: Kind) {
     below.reverse();
     let [step, ..] = &below;
     let Some(host) = shared(kind, &["slots.factor=4"]) else { return };
-    // What asks for a job is held to it, and the job ends with whoever keeps it.
+    // What asks for a job is held to it, and the job ends with its keeper.
     let done = script_in(&host, &[step], SLEEPS);
     let job: u64 = done.out.trim().parse().unwrap_or_else(|_| panic!("a number: {done:?}"));
     host.until(job, JobState::Running);
@@ -246,7 +246,7 @@ fn what_comes_back_has_the_limits_it_had(kind: Kind) {
                 let Some(Reply::Queued { job, .. }) = wire.hear() else { panic!("it is not queued") };
                 wire.send(&Request::Keep { job, start: Box::new(start) });
                 told.send(job).expect("somebody wants to know");
-                // Whoever keeps it stays until it was looked at.
+                // Its keeper stays until it was looked at.
                 let _ = until.recv();
             });
         };
@@ -257,7 +257,7 @@ fn what_comes_back_has_the_limits_it_had(kind: Kind) {
         let kept: pinfold_proto::start::Start = serde_json::from_slice(&text).expect("whole");
         let proc = pinfold_sys::procfs::Proc::open(Path::new("/proc")).expect("there");
         let own = pinfold_sys::confined::limits(&proc, std::process::id()).expect("read").expect("all");
-        assert_eq!(kept.limits, own, "what the kernel says of whoever asked, not what that says");
+        assert_eq!(kept.limits, own, "what the kernel says of the process that asked, not what that says");
         let adjusted = pinfold_sys::confined::oom_score_adj(&proc, std::process::id());
         assert_eq!((kept.oom_score_adj, kept.umask), (adjusted, 0o777));
         drop(done);

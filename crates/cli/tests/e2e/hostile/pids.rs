@@ -1,5 +1,5 @@
 //! Numbers of processes that were given to another process since a client named them. The kernel gives a number away as
-//! soon as its process was waited for, and takes processes into groups by numbers: whoever names a child of its own, ends
+//! soon as its process was waited for, and takes processes into groups by numbers: a client that names a child of its own, ends
 //! it, and waits until a process of somebody else's has that number, must not get that one into a job.
 
 use std::process::Child;

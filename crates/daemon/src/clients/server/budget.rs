@@ -1,7 +1,7 @@
 //! How much users may ask in a turn of the loop, in units of [`cost`](crate::clients::cost). Pure.
 //!
 //! All users together have [`COST_OF_ALL`] units in a turn, so that a turn is short however many ask, and each an even share
-//! of them, so that whoever asks first takes nothing from the others. A request is heard as long as some of a share is left,
+//! of them, so that the user who asks first takes nothing from the others. A request is heard as long as some of a share is left,
 //! and may cost more than that: its user is then in debt, and is heard again once as many turns have paid for it. Root and
 //! the daemon's own user are not among them: they have [`COST_AT_ONCE`] units, whatever others ask.
 

@@ -68,7 +68,7 @@ fn a_user_in_debt_waits_for_as_many_turns() {
     assert_eq!((turns[0], turns.len()), (1, 10), "{turns:?}");
 }
 
-/// Who does not read is not heard, whatever is sent, until half is read; others are. What a user's connections leave
+/// A client that does not read is not heard, whatever is sent, until half is read; others are. What a user's connections leave
 /// unread between them is told.
 #[test]
 fn who_does_not_read_is_not_heard() {
@@ -109,7 +109,7 @@ fn who_does_not_read_is_not_heard() {
     assert_eq!((server.unread.all(), server.open.all(), server.unheard.all()), (0, 0, 0));
 }
 
-/// The questions of one who went without waiting for the answers are not answered; what it told is heard.
+/// The questions of one that went without waiting for the answers are not answered; what it told is heard.
 #[test]
 fn nobody_is_answered_who_is_gone() {
     let proc = Proc::open(Path::new("/proc")).unwrap();

@@ -112,7 +112,7 @@ impl OwnNodes {
         let may = self.may_lie_on(ctx, table, job);
         let Some(had) = self.away.get(&job).cloned() else { return };
         let narrower = !may.is_empty() && !without(&had, &may).is_empty();
-        // Whoever is about to be bound is looked at again then; and what narrows is the thread's to do.
+        // A job that is about to be bound is looked at again then; and what narrows is the thread's to do.
         if self.under_way.contains_key(&job) || narrower {
             return;
         }

@@ -1,7 +1,7 @@
 //! Clearing NUMA nodes of what others hold on them, on a thread of its own, for it takes the time that it takes to copy
 //! the memory.
 //!
-//! Absent: whose nodes these are, who is to go where, and what follows from what is left (the module above).
+//! Absent: whose nodes these are, which job is to go where, and what follows from what is left (the module above).
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;

@@ -7,7 +7,7 @@ use super::*;
 
 const MIB: u64 = 1 << 20;
 
-/// Nodes of 1,000 MiB each, and who has how much where.
+/// Nodes of 1,000 MiB each, and which job has how much where.
 #[derive(Debug, Default)]
 struct Fake {
     nodes: Vec<u32>,

@@ -25,7 +25,7 @@ fn server(text: String) -> Server {
             let _ = ready::readable(&metrics.wake, Some(Duration::from_millis(20)));
             if metrics.take_wanted() {
                 let _ = tell.send(());
-                // Whoever runs the tests is the user on both ends.
+                // The user who runs the tests is on both ends.
                 let see_jobs = SeeJobs::Users(vec![pinfold_sys::peer::own_uid()]);
                 metrics.give(Texts { jobs: text.clone(), host: String::new(), see_jobs });
             }
@@ -90,7 +90,7 @@ fn idlers_and_slow_readers_do_not_keep_others_out() {
     }
     let answer = get(&server, "GET /nothing HTTP/1.1\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
-    // Those who said nothing were cut off: they read an end, or the word that the other side is gone.
+    // Clients that said nothing were cut off: they read an end, or the word that the other side is gone.
     let ended = idlers[0].read(&mut [0; 16]);
     assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
     idlers.iter().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
@@ -112,7 +112,7 @@ fn who_is_not_named_is_told_of_the_host_alone() {
     check(SeeJobs::default(), "host");
 }
 
-/// Whoever asks for something is answered, however many connect and say nothing; those that were there last stay.
+/// A client that asks for something is answered, however many connect and say nothing; those that were there last stay.
 #[test]
 fn silent_connections_make_room() {
     let server = server("text\n".to_owned());

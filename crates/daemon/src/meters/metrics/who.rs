@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The user at the other end; `None`: not on this host, or not to be known.
 pub(super) fn user_of(peer: SocketAddr, own: SocketAddr) -> Option<u32> {
-    // Who uses the older protocol on a socket of both is in the older list.
+    // A client that uses the older protocol on a socket of both is in the older list.
     let (peer, own) = (canonical(peer), canonical(own));
     let table = if peer.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
     owner(&std::fs::read_to_string(table).ok()?, peer, own)

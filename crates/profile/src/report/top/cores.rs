@@ -1,4 +1,4 @@
-//! The cores with their jobs: how busy each is, and who is on it.
+//! The cores with their jobs: how busy each is, and which job is on it.
 
 use pinfold_proto::JobClass;
 use pinfold_proto::view::StatusView;

@@ -32,7 +32,7 @@ const METER: usize = "[########] 100 %  ".len();
 /// Heights that one sign can show.
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Adds the meters and the history to a head; whoever makes the screen leaves them out where there is no room.
+/// Adds the meters and the history to a head; the caller leaves them out where there is no room.
 pub(super) fn push(head: &mut Head, load: &Load, width: usize) {
     for line in meters(&load.cores, width) {
         head.push(Line::Meters, line);

@@ -260,7 +260,7 @@ fn damaged_files_are_numbered_and_kept() {
     }
 }
 
-/// Writes are not held against the CHECKs where the daemon is fast; a look through the file still is, and leaves that
+/// Writes are not checked against the CHECKs where the daemon is fast; a look through the file still is, and leaves that
 /// as it was.
 #[test]
 fn a_look_finds_what_a_trusted_write_let_in() {
