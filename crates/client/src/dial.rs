@@ -244,7 +244,8 @@ impl Dial {
             format!("no daemon on {socket} and none could be started: {}: {error}", program.display())
         })?;
         drop(command);
-        let said = read_until(&mut ready, READY_MAX).map_err(|error| format!("the started daemon: {error}"))?;
+        let said =
+            read_until(&mut ready, READY_MAX).map_err(|error| format!("the started daemon: {error}"))?;
         if said.is_empty() && !before.is_empty() {
             // What was to start it ended instead.
             let _ = child.wait();

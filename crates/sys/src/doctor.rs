@@ -222,8 +222,10 @@ fn delegation(facts: &Facts, plan: &Plan) -> Finding {
     let found = format!("{group} is this daemon's, but without {missing}");
     let elsewhere = facts.hierarchies.iter().any(|one| one.generation == Generation::V1);
     let change = if elsewhere {
-        format!("have {missing} in the unified hierarchy: boot with systemd.unified_cgroup_hierarchy=1 or \
-                 cgroup_no_v1=all")
+        format!(
+            "have {missing} in the unified hierarchy: boot with systemd.unified_cgroup_hierarchy=1 or \
+                 cgroup_no_v1=all"
+        )
     } else if facts.systemd {
         "as root: `systemctl edit user@.service` (for a system service: of that one), with [Service] and \
          Delegate=cpu cpuset io memory pids; then log in again"

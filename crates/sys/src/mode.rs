@@ -19,8 +19,8 @@ use crate::cgroup::{FakeKernel, Generation};
 pub use abilities::{Ability, AbilityName, Via};
 pub use facts::{Facts, Hierarchy};
 pub use outside::{Outside, outside};
-pub(crate) use probe::{DAEMON_LEAF, is_marked_delegated};
 pub use probe::probe;
+pub(crate) use probe::{DAEMON_LEAF, is_marked_delegated};
 
 /// The two trees that containment works on: the real ones, or fakes below some directory.
 #[derive(Debug, Clone)]

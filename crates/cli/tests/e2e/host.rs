@@ -59,7 +59,16 @@ impl Host {
         let programs = programs(dir.path(), kind);
         let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
         let neighbours = dir.path().join("neighbours");
-        let host = Self { kind, dir, programs, settings, daemon: None, neighbours, wrapper: Vec::new(), group: None };
+        let host = Self {
+            kind,
+            dir,
+            programs,
+            settings,
+            daemon: None,
+            neighbours,
+            wrapper: Vec::new(),
+            group: None,
+        };
         meeting_place(&host.neighbours);
         fs::create_dir(host.path("work")).expect("a working directory");
         fs::create_dir(host.path("said")).expect("a directory for what commands say");

@@ -103,7 +103,10 @@ fn controllers_that_were_not_delegated_are_named() {
         facts.systemd = true;
     });
     assert!(!ok && found.ends_with("run-1.scope is this daemon's, but without cpuset io"), "{found}");
-    assert!(change.contains("user@.service") && change.contains("Delegate=cpu cpuset io memory pids"), "{change}");
+    assert!(
+        change.contains("user@.service") && change.contains("Delegate=cpu cpuset io memory pids"),
+        "{change}"
+    );
     let (_, _, change) = delegation_of(delegated);
     assert!(change.contains("+cpuset +io"), "{change}");
     let (ok, found, _) = delegation_of(|facts| facts.user = 1000);
@@ -113,7 +116,10 @@ fn controllers_that_were_not_delegated_are_named() {
         facts.systemd = true;
         facts.hierarchies[0].writable = false;
     });
-    assert!(!ok && found.contains("user 1000") && change.contains("systemd-run --user --scope"), "{found}: {change}");
+    assert!(
+        !ok && found.contains("user 1000") && change.contains("systemd-run --user --scope"),
+        "{found}: {change}"
+    );
 }
 
 #[test]

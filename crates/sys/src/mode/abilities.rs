@@ -193,7 +193,9 @@ impl Host<'_> {
         match self.via("memory") {
             Via::V2 => ability(name, Via::V2, "memory.max of the job's group"),
             Via::V1 => ability(name, Via::V1, "memory.limit_in_bytes of the job's group"),
-            _ => ability(name, Via::Nothing, "nothing here bounds the memory of a job").unreal(self.delegate()),
+            _ => {
+                ability(name, Via::Nothing, "nothing here bounds the memory of a job").unreal(self.delegate())
+            }
         }
     }
 
@@ -208,7 +210,8 @@ impl Host<'_> {
                 ability(name, Via::Processes, "advice to the kernel (MADV_PAGEOUT) on every private mapping")
             }
             _ => {
-                return ability(name, Via::Nothing, "nothing here pages out a job at will").unreal(self.delegate());
+                return ability(name, Via::Nothing, "nothing here pages out a job at will")
+                    .unreal(self.delegate());
             }
         };
         if self.facts.swap_bytes > 0 {

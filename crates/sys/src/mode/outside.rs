@@ -53,8 +53,16 @@ mod tests {
             assert_eq!(shared_part(one, other), Path::new(want), "{one} and {other}");
         };
         let service = "user.slice/user-7.slice/user@7.service";
-        check(&format!("{service}/app.slice/run-1.scope"), &format!("/{service}/app.slice/term.scope"), &format!("{service}/app.slice"));
-        check(&format!("{service}/app.slice/run-1.scope"), "/user.slice/user-7.slice/session-3.scope", "user.slice/user-7.slice");
+        check(
+            &format!("{service}/app.slice/run-1.scope"),
+            &format!("/{service}/app.slice/term.scope"),
+            &format!("{service}/app.slice"),
+        );
+        check(
+            &format!("{service}/app.slice/run-1.scope"),
+            "/user.slice/user-7.slice/session-3.scope",
+            "user.slice/user-7.slice",
+        );
         check("box", "/box/pinfold-daemon", "box");
         check("box", "/", "");
         check("box", "/boxes", "");
