@@ -57,6 +57,31 @@ pinfold wait "$first" "$last"
 check "all ended well" 0 $?
 check "a limit is the kernel's" 67108864 "$(pinfold run --mem-limit 64MiB sh -c 'cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup)/memory.max')"
 
+echo "== a group that was delegated to a user"
+box=/sys/fs/cgroup/box
+mkdir $box /tmp/box
+chown nobody $box $box/cgroup.procs $box/cgroup.subtree_control /tmp/box
+# shellcheck disable=SC2016
+echo 'cd /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup) && echo "$PWD $(cat memory.max) $(cat cpu.idle)" | sed "s|/pinfold/.*/job-[0-9]*|/pinfold/job|"' >/tmp/box/inside
+# A group that hands controllers down takes no process itself: once their daemon runs, its own group is the place.
+as_theirs() { sh -c "echo \$\$ >\$(ls -d $box/pinfold-daemon 2>/dev/null || echo $box)/cgroup.procs && exec su -s /bin/sh nobody -c 'cd /tmp/box; export HOME=/tmp/box PINFOLD_SOCKET=/tmp/box/pinfold.sock; $1'"; }
+# The first command starts their daemon.
+check "a limit holds without root, and nothing is warned of" "$box/pinfold/job 33554432 0" "$(as_theirs 'pinfold run --mem-limit 32MiB sh inside 2>&1')"
+check "a best-effort job is idle" "$box/pinfold/job max 1" "$(as_theirs 'pinfold run --backfill sh inside 2>&1')"
+check "doctor says so" 1 "$(as_theirs 'pinfold doctor' | grep -c "delegation: $box is this daemon.s, with cpu cpuset io memory pids")"
+check "every limit is real" 5 "$(as_theirs 'pinfold doctor' | grep -c '^yes  *\(limit\|processes\|weigh\|pin\|freeze\) ')"
+their_daemon=$(head -n 1 $box/pinfold-daemon/cgroup.procs)
+theirs=$(as_theirs 'pinfold submit -o /dev/null -e /dev/null -- sh -c "until [ -e /tmp/box/go ]; do usleep 100000; done; exit 9"')
+until_is "one runs" 1 sh -c "ls -d $box/pinfold/*/job-$theirs | wc -l"
+as_theirs "pinfold suspend $theirs"
+until_is "suspended, its group is frozen" "frozen 1" sh -c "grep frozen $box/pinfold/*/job-$theirs/cgroup.events"
+as_theirs "pinfold resume $theirs"
+touch /tmp/box/go
+as_theirs "pinfold wait $theirs"
+check "its exit status" 9 $?
+kill "$their_daemon"
+until_is "it leaves no group" 0 sh -c "ls -d $box/pinfold 2>/dev/null | wc -l"
+
 echo "== where memory lies"
 # shellcheck disable=SC2016
 job=$(pinfold submit -- sh -c 'head -c 50331648 /dev/zero | tail -c 50331648 | (until [ -e /tmp/seen ]; do usleep 100000; done; cat >/dev/null)' | sed -n 's/[^0-9]*\([0-9]*\).*/\1/p')

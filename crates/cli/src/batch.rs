@@ -25,12 +25,15 @@ use pinfold_client::Failure;
 
 mod answer;
 mod args;
+mod at_once;
 mod direct;
+mod inputs;
 mod joblog;
 mod lines;
 mod order;
 mod ordered;
 mod outcome;
+mod pace;
 mod proxy;
 mod sink;
 mod template;
@@ -43,6 +46,7 @@ use direct::Direct;
 use joblog::JobLog;
 use lines::{Lines, shell};
 use outcome::Outcome;
+use pace::Pace;
 use proxy::{hung_up, proxy};
 use sink::Sink;
 
@@ -58,7 +62,7 @@ const KILLED_AFTER: Duration = Duration::from_secs(10);
 
 /// Runs the lines; succeeds only if all do.
 pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure> {
-    let lines = Rc::new(Lines::of_words(&args.words, &args.arg_file)?);
+    let lines = Rc::new(Lines::of_words(&args.words, &args.arg_file, args.colsep.as_ref())?);
     if args.dry_run {
         return print_commands(&lines).map(|()| ProcessExit::SUCCESS);
     }
@@ -143,6 +147,7 @@ struct Batch {
     outcomes: Vec<Outcome>,
     /// How many lines are with the daemon at once.
     window: usize,
+    pace: Pace,
     /// How often a line is tried.
     tries: u32,
     halt: Option<Halt>,
@@ -170,7 +175,7 @@ impl Batch {
         // filled without a round trip.
         keeper.set_prefork(slots.clamp(1, 64) + 2);
         let show = !args.quiet && std::io::stderr().is_terminal() && !work.sink.writes_through();
-        let window = args.jobs.map_or(WINDOW, |jobs| usize::try_from(jobs).unwrap_or(WINDOW).min(WINDOW));
+        let window = args.jobs.map_or(WINDOW, |jobs| jobs.lines(welcome.cpus.len()).min(WINDOW));
         Ok(Self {
             keeper,
             outcomes: vec![Outcome::default(); work.lines.count()],
@@ -180,6 +185,7 @@ impl Batch {
             named: args.options.name.is_some(),
             may_be_ended: job::may_be_ended(&args.options),
             window,
+            pace: Pace::new(args.delay),
             tries: args.retries,
             halt: args.halt,
             failures: 0,
@@ -196,11 +202,12 @@ impl Batch {
     fn run(mut self, alive: &PipeReader) -> Result<ProcessExit, Failure> {
         self.began = Instant::now();
         self.fill();
-        while self.keeper.pending() > 0 || !self.again.is_empty() {
+        while self.keeper.pending() > 0 || !self.again.is_empty() || self.has_more() {
             let pause = self.again_at.map(|at| at.saturating_duration_since(Instant::now()));
             let kill = self.halted.and_then(|halted| halted.kill_at);
             let kill = kill.map(|at| at.saturating_duration_since(Instant::now()));
-            let timeout = [pause, self.progress.due(), kill].into_iter().flatten().min();
+            let apart = self.pace.left(Instant::now()).filter(|_| self.has_more());
+            let timeout = [pause, self.progress.due(), kill, apart].into_iter().flatten().min();
             let watched = [alive.as_fd()];
             let told = self.keeper.wait(if self.orphaned { &[] } else { &watched }, timeout);
             told.into_iter().for_each(|told| self.hear(told));
@@ -238,10 +245,7 @@ impl Batch {
             let again = std::mem::take(&mut self.again);
             again.into_iter().for_each(|index| self.ask(index));
         }
-        while self.again_at.is_none()
-            && self.next < self.work.order.len()
-            && self.keeper.pending() < self.window
-        {
+        while self.again_at.is_none() && self.has_more() && self.has_room() {
             let index = self.work.order[self.next];
             self.next += 1;
             self.outcomes[index].asked = Some(Instant::now());
@@ -251,6 +255,19 @@ impl Batch {
             }
             self.ask(index);
         }
+    }
+
+    /// Whether lines are left that were not asked for.
+    fn has_more(&self) -> bool {
+        self.next < self.work.order.len()
+    }
+
+    /// Whether the next line may be asked for. If lines are kept apart, no more than one waits at a time: each is to start
+    /// so long after the one before.
+    fn has_room(&self) -> bool {
+        let apart = self.pace.is_set()
+            && (self.pace.left(Instant::now()).is_some() || !self.keeper.waiting().is_empty());
+        !apart && self.keeper.pending() < self.window
     }
 
     fn ask(&mut self, index: usize) {
@@ -264,6 +281,7 @@ impl Batch {
         match told {
             Told::Queued { ticket, job } => self.outcome(ticket).job = Some(job),
             Told::Started { ticket, at } => {
+                self.pace.has_started(at);
                 let outcome = self.outcome(ticket);
                 outcome.started = Some(at);
                 outcome.started_at = Some(SystemTime::now());

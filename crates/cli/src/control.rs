@@ -9,7 +9,7 @@ use pinfold_proto::config::{self, Config};
 use pinfold_proto::quantity::{parse_duration, parse_size};
 use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{ConfigValue, Reply, Request, Verb};
-use pinfold_proto::{End, ExitCode, TimeoutSignal};
+use pinfold_proto::{End, ExitCode, JobClass, TimeoutSignal};
 
 use crate::job;
 use crate::job::begin::{BeginAt, begin};
@@ -46,7 +46,7 @@ pub(crate) struct CancelArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(group(clap::ArgGroup::new("changed").required(true).multiple(true).args(["priority", "mem", "timeout", "timeout_signal", "begin", "comment"])))]
+#[command(group(clap::ArgGroup::new("changed").required(true).multiple(true).args(["priority", "primary", "backfill", "mem", "timeout", "timeout_signal", "cpu_limit", "begin", "comment"])))]
 pub(crate) struct SetArgs {
     /// The job
     #[arg(value_name = "JOB")]
@@ -55,6 +55,12 @@ pub(crate) struct SetArgs {
     #[arg(long, visible_alias = "rank", value_name = "N",
           value_parser = clap::value_parser!(u8).range(1..=16))]
     pub priority: Option<u8>,
+    /// Have it run on cores that no other primary has; if none is free, it takes those of a job of lower priority
+    #[arg(long, conflicts_with = "backfill")]
+    pub primary: bool,
+    /// Have it run only in idle cycles
+    #[arg(long)]
+    pub backfill: bool,
     /// Memory it is expected to need
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub mem: Option<u64>,
@@ -64,6 +70,9 @@ pub(crate) struct SetArgs {
     /// Send it a signal so long before that
     #[arg(long, value_name = "SIG@DURATION", value_parser = timeout_signal)]
     pub timeout_signal: Option<TimeoutSignal>,
+    /// End it when it has used so much CPU time, all its processes together; 0: never
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub cpu_limit: Option<Duration>,
     /// Do not start it before this; now: as soon as it can
     #[arg(long, value_name = "TIME|+DURATION", value_parser = begin)]
     pub begin: Option<BeginAt>,
@@ -75,12 +84,15 @@ pub(crate) struct SetArgs {
 impl SetArgs {
     /// What is to be done, in order.
     pub(crate) fn verbs(&self) -> Vec<Verb> {
-        let timeout = self.timeout.map(|timeout| Some(job::microseconds(timeout)).filter(|&us| us > 0));
+        let limit = |limit: Duration| Some(job::microseconds(limit)).filter(|&us| us > 0);
         [
             self.comment.clone().map(Verb::Comment),
             self.priority.map(Verb::Priority),
+            self.primary.then_some(Verb::Class(JobClass::Primary)),
+            self.backfill.then_some(Verb::Class(JobClass::Backfill)),
             self.mem.map(Verb::Memory),
-            timeout.map(Verb::Timeout),
+            self.timeout.map(limit).map(Verb::Timeout),
+            self.cpu_limit.map(limit).map(Verb::CpuLimit),
             self.timeout_signal.map(|signal| Verb::TimeoutSignal(Some(signal))),
             self.begin.map(|at| Verb::Begin(Some(at.0))),
         ]

@@ -5,13 +5,13 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pinfold_proto::ExitCode;
 use pinfold_proto::wire::{self, Decoder, Piece, REPLY_MAX_BYTES, Reply, Request, WIRE_VERSION};
 use pinfold_sys::paths::{self, Places};
-use pinfold_sys::peer;
+use pinfold_sys::{peer, user_scope};
 use pinfold_topo::CpuSet;
 
 use crate::failure::Failure;
@@ -185,30 +185,12 @@ impl Dial {
             )));
         }
         private_directory(&self.places.socket).map_err(no)?;
-        let program = daemon_program();
-        let (mut ready, signal) =
-            io::pipe().map_err(|error| no(format!("failed to make a pipe: {error}")))?;
-        let mut command = Command::new(&program);
-        command
-            .args(["--private", "--ready-fd", "0"])
-            .arg("--socket")
-            .arg(&self.places.socket)
-            .arg("--state-dir")
-            .arg(&self.places.state)
-            .stdin(signal)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .current_dir("/");
-        let mut child = command.spawn().map_err(|error| {
-            no(format!(
-                "no daemon on {} and none could be started: {}: {error}",
-                self.places.socket.display(),
-                program.display()
-            ))
-        })?;
-        drop(command);
-        let said =
-            read_until(&mut ready, READY_MAX).map_err(|error| no(format!("the started daemon: {error}")))?;
+        // The user's service manager gives it a control group. If that cannot be had, it does without.
+        let in_scope = user_scope::words().and_then(|words| self.launch(&words).ok());
+        let (mut child, said) = match in_scope.filter(|(_, said)| !said.trim().is_empty()) {
+            Some(launched) => launched,
+            None => self.launch(&[]).map_err(no)?,
+        };
         if said.trim() == "ready" {
             return Ok(());
         }
@@ -233,6 +215,42 @@ impl Dial {
             if said.trim().is_empty() { "it said nothing" } else { said.trim() }
         );
         Err(Failure::without_daemon(code, text))
+    }
+
+    /// Starts a private daemon, with these words before its command line, and hears what it says: nothing, if it ended.
+    fn launch(&self, before: &[&str]) -> Result<(Child, String), String> {
+        let program = daemon_program();
+        let (mut ready, signal) = io::pipe().map_err(|error| format!("failed to make a pipe: {error}"))?;
+        let mut command = match before {
+            [] => Command::new(&program),
+            [first, rest @ ..] => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(&program);
+                command
+            }
+        };
+        command
+            .args(["--private", "--ready-fd", "0"])
+            .arg("--socket")
+            .arg(&self.places.socket)
+            .arg("--state-dir")
+            .arg(&self.places.state)
+            .stdin(signal)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .current_dir("/");
+        let mut child = command.spawn().map_err(|error| {
+            let socket = self.places.socket.display();
+            format!("no daemon on {socket} and none could be started: {}: {error}", program.display())
+        })?;
+        drop(command);
+        let said =
+            read_until(&mut ready, READY_MAX).map_err(|error| format!("the started daemon: {error}"))?;
+        if said.is_empty() && !before.is_empty() {
+            // What was to start it ended instead.
+            let _ = child.wait();
+        }
+        Ok((child, said))
     }
 }
 

@@ -204,6 +204,8 @@ fn command() -> impl Strategy<Value = Command> {
         Just(Command::Release),
         Just(Command::Cancel { signal: 15 }),
         (0u8..20).prop_map(Command::SetPriority),
+        prop_oneof![Just(Class::Primary), Just(Class::Backfill), Just(Class::Exclusive)]
+            .prop_map(Command::SetClass),
     ]
 }
 

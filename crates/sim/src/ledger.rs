@@ -224,6 +224,11 @@ impl Ledger {
                 entry.slotless |= out;
             }
             (Command::SetPriority(priority), _) => entry.request.priority = priority.clamp(1, 16),
+            (Command::SetClass(class), _)
+                if ![entry.request.class, Some(class)].contains(&Some(Class::Exclusive)) =>
+            {
+                entry.request.class = Some(class);
+            }
             _ => {}
         }
     }

@@ -44,6 +44,7 @@ pub fn examine(facts: &Facts, plan: &Plan) -> Vec<Finding> {
         open_files(facts, plan),
         leftovers(facts),
         systemd(facts, plan),
+        delegation(facts, plan),
         tmp(facts),
         private_tmp(facts),
         no_network(facts),
@@ -67,7 +68,7 @@ fn mode(facts: &Facts, plan: &Plan) -> Finding {
     let change = if facts.hierarchies.is_empty() {
         "mount the unified hierarchy of control groups at /sys/fs/cgroup"
     } else if facts.systemd {
-        "run the daemon as a system service, or under `systemd-run --user --scope -p Delegate=yes`"
+        "run the daemon as a system service, or see delegation"
     } else {
         "run the daemon as root"
     };
@@ -185,6 +186,58 @@ fn systemd(facts: &Facts, plan: &Plan) -> Finding {
         ),
         None => lacking(subject, "hands down no group", "run the daemon as a service with Delegate=yes"),
     }
+}
+
+/// The controllers that a group for jobs should have.
+const CONTROLLERS: [&str; 5] = ["cpu", "cpuset", "io", "memory", "pids"];
+
+/// How a user gets a group from the own service manager.
+const OWN_SCOPE: &str = "systemd-run --user --scope -p Delegate=yes $SHELL";
+
+fn delegation(facts: &Facts, plan: &Plan) -> Finding {
+    let subject = "delegation";
+    let Some(tree) = plan.tree().filter(|tree| tree.delegated) else {
+        if facts.user == 0 || plan.mode != Mode::Rootless {
+            return good(subject, "not needed: the daemon makes its groups at the top of the hierarchies");
+        }
+        let found = format!("no control group is delegated to user {}", facts.user);
+        let has_tree = facts.hierarchies.iter().any(|one| one.generation == Generation::V2);
+        let change = match (has_tree, facts.systemd) {
+            (false, _) => "mount the unified hierarchy of control groups at /sys/fs/cgroup".to_owned(),
+            (true, true) => format!("`{OWN_SCOPE}`, and pinfold from there once this daemon has ended"),
+            (true, false) => format!(
+                "as root: make a group, `chown {}` its directory, cgroup.procs and cgroup.subtree_control, and start \
+                 the session or the daemon in it",
+                facts.user
+            ),
+        };
+        return lacking(subject, found, change);
+    };
+    let group = tree.base_path().display().to_string();
+    let missing: Vec<&str> = CONTROLLERS.into_iter().filter(|one| !tree.carries(one)).collect();
+    if missing.is_empty() {
+        return good(subject, format!("{group} is this daemon's, with {}", CONTROLLERS.join(" ")));
+    }
+    let missing = missing.join(" ");
+    let found = format!("{group} is this daemon's, but without {missing}");
+    let elsewhere = facts.hierarchies.iter().any(|one| one.generation == Generation::V1);
+    let change = if elsewhere {
+        format!(
+            "have {missing} in the unified hierarchy: boot with systemd.unified_cgroup_hierarchy=1 or \
+                 cgroup_no_v1=all"
+        )
+    } else if facts.systemd {
+        "as root: `systemctl edit user@.service` (for a system service: of that one), with [Service] and \
+         Delegate=cpu cpuset io memory pids; then log in again"
+            .to_owned()
+    } else {
+        format!("as root: write `{}` to cgroup.subtree_control of the groups above it", plus(&missing))
+    };
+    lacking(subject, found, change)
+}
+
+fn plus(controllers: &str) -> String {
+    controllers.split(' ').map(|one| format!("+{one}")).collect::<Vec<_>>().join(" ")
 }
 
 fn tmp(facts: &Facts) -> Finding {

@@ -50,3 +50,4 @@ pub mod spawn;
 pub mod strays;
 mod tasks;
 pub mod terminal;
+pub mod user_scope;

@@ -6,6 +6,7 @@
 
 mod abilities;
 mod facts;
+mod outside;
 mod probe;
 
 use std::fmt;
@@ -17,8 +18,9 @@ use crate::cgroup::{FakeKernel, Generation};
 
 pub use abilities::{Ability, AbilityName, Via};
 pub use facts::{Facts, Hierarchy};
-pub(crate) use probe::DAEMON_LEAF;
+pub use outside::{Outside, outside};
 pub use probe::probe;
+pub(crate) use probe::{DAEMON_LEAF, is_marked_delegated};
 
 /// The two trees that containment works on: the real ones, or fakes below some directory.
 #[derive(Debug, Clone)]
@@ -155,6 +157,13 @@ impl Plan {
     #[must_use]
     pub fn carrier(&self, generation: Generation, controller: &str) -> Option<&Hierarchy> {
         self.hierarchies.iter().find(|one| one.generation == generation && one.carries(controller))
+    }
+
+    /// Whether the groups are below one that was delegated to a user other than root: then processes elsewhere may be out
+    /// of reach.
+    #[must_use]
+    pub fn is_delegated(&self) -> bool {
+        self.facts.user != 0 && self.tree().is_some_and(|tree| tree.delegated)
     }
 
     /// The unified hierarchy, where it is in use.

@@ -2,16 +2,24 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+use pinfold_proto::quantity::parse_duration;
 
+use super::at_once::AtOnce;
+use super::inputs::Columns;
 use crate::job::JobOptions;
 
 #[derive(Debug, Args)]
 pub(crate) struct BatchArgs {
-    /// At most N lines at once [default: as many as the host has slots for]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub jobs: Option<u32>,
+    /// At most N lines at once; +N or -N: so many more or fewer than processors that jobs may use, N%: a part of these
+    /// [default: 0, as many as the host has slots for]
+    #[arg(short, long, value_name = "N|+N|-N|N%", allow_hyphen_values = true)]
+    pub jobs: Option<AtOnce>,
+    /// Start a line only so long after the one before it started
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub delay: Option<Duration>,
     /// Print the results as one JSON object, alone on standard output or in FILE; the lines' output goes to --output, or
     /// to standard error
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
@@ -57,11 +65,16 @@ pub(crate) struct BatchArgs {
     /// Take the arguments of COMMAND from this file, one a line; may be given again for {2} and so on; - for standard input
     #[arg(short, long, value_name = "FILE")]
     pub arg_file: Vec<PathBuf>,
+    /// What separates the columns of an argument, a regular expression: {1} is the first column, without the blanks
+    /// around it
+    #[arg(short = 'C', long, value_name = "REGEXP")]
+    pub colsep: Option<Columns>,
     #[command(flatten)]
     pub options: JobOptions,
     /// A file of shell commands, one a line (blank lines and those that begin with # are skipped); - for standard input.
     /// With ::: or -a a command that is run once for each argument, which stands for {}, {.} without its ending, {/}
-    /// without its directory, {//} for its directory, {#} for its number; {1} and {2} with several :::
+    /// without its directory, {//} for its directory, {#} for its number; {1} and {2} with several :::. Each argument of one
+    /// ::: goes with each of the others; those of :::+ go with those of the list before it, one by one. :::: takes files
     #[arg(required = true, value_name = "FILE|-|COMMAND ::: ARG")]
     pub words: Vec<OsString>,
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use pinfold_proto::ExitCode;
 use pinfold_proto::wire::{REQUEST_MAX_BYTES, Reply, Request};
 
+use super::inputs::{self, Columns};
 use super::{order, template};
 use crate::job;
 use pinfold_client::Failure;
@@ -25,19 +26,27 @@ pub(super) struct Lines {
 
 impl Lines {
     /// What the words of the command line say: lines of a file, or a command for each argument.
-    pub(super) fn of_words(words: &[OsString], arg_files: &[PathBuf]) -> Result<Self, Failure> {
-        let (command, given) = template::split(words);
-        if given.is_empty() && arg_files.is_empty() {
-            let [file] = command[..] else {
+    pub(super) fn of_words(
+        words: &[OsString],
+        arg_files: &[PathBuf],
+        columns: Option<&Columns>,
+    ) -> Result<Self, Failure> {
+        if !inputs::are_in(words) && arg_files.is_empty() {
+            if columns.is_some() {
+                let text = "--colsep separates arguments; a command with arguments is `COMMAND ::: ARG...`, or \
+                            `-a FILE COMMAND`";
+                return Err(Failure::new(ExitCode::Usage, text));
+            }
+            let [file] = words else {
                 let text = "name one file of commands; a command with arguments is `COMMAND ::: ARG...`, or \
                             `-a FILE COMMAND`";
                 return Err(Failure::new(ExitCode::Usage, text));
             };
             return Self::read(Path::new(file));
         }
-        let lists = template::lists(arg_files, given)?;
+        let (command, inputs) = inputs::split(words, arg_files)?;
         let (mut text, mut places, mut tags) = (Vec::new(), Vec::new(), Vec::new());
-        for (number, (command, tag)) in (1..).zip(template::commands(&command, &lists)?) {
+        for (number, (command, tag)) in (1..).zip(template::commands(&command, &inputs, columns)?) {
             let start = text.len();
             text.extend_from_slice(command.as_bytes());
             places.push((number, start..text.len()));

@@ -4,88 +4,66 @@
 //! strings, and programs in Perl.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
-
-use pinfold_proto::ExitCode;
+use std::path::Path;
 
 use pinfold_client::Failure;
+use pinfold_proto::ExitCode;
+
+use super::inputs::{Choice, Columns, Input};
 
 /// More commands than this are a slip of the keyboard.
 const COMMANDS_MAX: usize = 10_000_000;
 
-/// The words before the first `:::`, and the lists of arguments behind each.
-pub(super) fn split(words: &[OsString]) -> (Vec<&OsString>, Vec<Vec<Vec<u8>>>) {
-    let mut parts = words.split(|word| word == ":::");
-    let command = parts.next().unwrap_or_default().iter().collect();
-    let list = |part: &[OsString]| part.iter().map(|word| word.as_bytes().to_vec()).collect();
-    (command, parts.map(list).collect())
-}
-
-/// The arguments in a file, one a line.
-pub(super) fn arguments_of(file: &Path) -> Result<Vec<Vec<u8>>, Failure> {
-    let mut text = Vec::new();
-    let read = if file == Path::new("-") {
-        std::io::stdin().read_to_end(&mut text)
-    } else {
-        File::open(file).and_then(|mut file| file.read_to_end(&mut text))
-    };
-    read.map_err(|error| {
-        let code =
-            if error.kind() == std::io::ErrorKind::NotFound { ExitCode::Usage } else { ExitCode::Failed };
-        Failure::new(code, format!("--arg-file {}: {error}", file.display()))
-    })?;
-    if text.last() == Some(&b'\n') {
-        text.pop();
-    }
-    if text.is_empty() {
-        return Ok(Vec::new());
-    }
-    Ok(text
-        .split(|&byte| byte == b'\n')
-        .map(|line| line.strip_suffix(b"\r").unwrap_or(line).to_vec())
-        .collect())
-}
-
-/// One command for each combination of arguments, and the arguments of each as a tag shows them.
+/// One command for each combination of arguments, and the arguments of each as a tag shows them. With `columns` each
+/// argument is several.
 pub(super) fn commands(
     template: &[&OsString],
-    lists: &[Vec<Vec<u8>>],
+    inputs: &[Input],
+    columns: Option<&Columns>,
 ) -> Result<Vec<(OsString, Vec<u8>)>, Failure> {
     let mut text = template.iter().map(|word| word.as_bytes()).collect::<Vec<_>>().join(&b' ');
     if text.trim_ascii().is_empty() {
         return Err(Failure::new(ExitCode::Usage, "no command before the arguments (`gzip {} ::: a b`)"));
     }
-    let count = lists.iter().try_fold(1_usize, |all, list| all.checked_mul(list.len()));
-    let count = count.filter(|&count| count <= COMMANDS_MAX).ok_or_else(|| {
+    let choice = Choice::of(inputs);
+    let count = choice.count().filter(|&count| count <= COMMANDS_MAX).ok_or_else(|| {
         Failure::new(ExitCode::Usage, format!("the arguments make more than {COMMANDS_MAX} commands"))
     })?;
     if parts(&text).iter().all(|part| matches!(part, Part::Text(_))) {
         text.extend_from_slice(b" {}");
     }
     let parts = parts(&text);
-    if let Some(missing) = parts.iter().find_map(|part| part.beyond(lists.len())) {
-        let text = format!("{{{missing}}}: there are {} lists of arguments", lists.len());
+    // How many columns there are, each argument says for itself; one that is missing is empty, as in GNU parallel.
+    if columns.is_none()
+        && let Some(missing) = parts.iter().find_map(|part| part.beyond(inputs.len()))
+    {
+        let text = format!("{{{missing}}}: there are {} lists of arguments", inputs.len());
         return Err(Failure::new(ExitCode::Usage, text));
     }
-    Ok((0..count).map(|number| command(&parts, lists, number)).collect())
+    let made = (0..count).map(|number| {
+        let chosen = choice.arguments(inputs, number);
+        match columns {
+            None => command(&parts, &chosen, number),
+            Some(columns) => {
+                let split: Vec<Vec<u8>> = chosen.iter().flat_map(|argument| columns.of(argument)).collect();
+                command(&parts, &split.iter().map(Vec::as_slice).collect::<Vec<_>>(), number)
+            }
+        }
+    });
+    Ok(made.collect())
 }
 
-fn command(parts: &[Part<'_>], lists: &[Vec<Vec<u8>>], number: usize) -> (OsString, Vec<u8>) {
-    // The last list runs fastest.
-    let (mut rest, mut chosen) = (number, vec![&b""[..]; lists.len()]);
-    for (place, list) in lists.iter().enumerate().rev() {
-        chosen[place] = &list[rest % list.len()];
-        rest /= list.len();
-    }
+fn command(parts: &[Part<'_>], chosen: &[&[u8]], number: usize) -> (OsString, Vec<u8>) {
     let mut text = Vec::new();
     for part in parts {
         match part {
             Part::Text(plain) => text.extend_from_slice(plain),
             Part::Number => text.extend_from_slice((number + 1).to_string().as_bytes()),
-            Part::Argument { place: Some(place), form } => quote(&form.of(chosen[place - 1]), &mut text),
+            Part::Argument { place: Some(place), form } => {
+                let argument = chosen.get(place - 1).copied().unwrap_or_default();
+                quote(&form.of(argument), &mut text);
+            }
             Part::Argument { place: None, form } => {
                 for (at, argument) in chosen.iter().enumerate() {
                     if at > 0 {
@@ -216,23 +194,16 @@ pub(super) fn is_template(name: &Path) -> bool {
     parts(text).iter().any(|part| !matches!(part, Part::Text(_)))
 }
 
-/// The lists of arguments: those in files, then those on the command line.
-pub(super) fn lists(files: &[PathBuf], given: Vec<Vec<Vec<u8>>>) -> Result<Vec<Vec<Vec<u8>>>, Failure> {
-    let mut lists: Vec<Vec<Vec<u8>>> =
-        files.iter().map(|file| arguments_of(file)).collect::<Result<_, _>>()?;
-    lists.extend(given);
-    Ok(lists)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::inputs::split;
     use super::*;
 
     #[track_caller]
     fn check(words: &str, want: &[&str]) {
         let words: Vec<OsString> = words.split(' ').map(|word| word.replace('_', " ").into()).collect();
-        let (command, lists) = split(&words);
-        let got = commands(&command, &lists).expect("commands");
+        let (command, inputs) = split(&words, &[]).expect("lists");
+        let got = commands(&command, &inputs, None).expect("commands");
         let got: Vec<String> = got.into_iter().map(|(text, _)| text.into_string().expect("text")).collect();
         assert_eq!(got, want, "{words:?}");
     }
@@ -247,14 +218,35 @@ mod tests {
         check("awk_{print} {} ::: a", &["awk {print} a"]);
         check("x ::: a_b it's $(reboot) ;", &["x 'a b'", "x 'it'\\''s'", "x '$(reboot)'", "x ';'"]);
         check("x :::", &[]);
+        check("x {2} {1} {#} ::: a b :::+ 1 2", &["x 1 a 1", "x 2 b 2"]);
+    }
+
+    #[test]
+    fn arguments_have_columns() {
+        let check = |words: &[&str], want: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            let (command, inputs) = split(&words, &[]).expect("lists");
+            let columns = ",".parse().expect("a separator");
+            let got = commands(&command, &inputs, Some(&columns)).expect("commands");
+            let got: Vec<(String, String)> = got
+                .into_iter()
+                .map(|(text, tag)| (text.into_string().expect("text"), String::from_utf8(tag).expect("text")))
+                .collect();
+            let got: Vec<&str> = got.iter().map(|(text, _)| text.as_str()).collect();
+            assert_eq!(got, want, "{words:?}");
+        };
+        check(&["x", "{2}", "{1.}", ":::", "a.c, b c"], &["x 'b c' a"]);
+        check(&["x", ":::", "a,b"], &["x a b"]);
+        check(&["x", "{3}-{1}", ":::", "a,b"], &["x ''-a"]);
+        check(&["x", "{1}", "{2}", "{3}", ":::", "a,b", ":::", "1", "2"], &["x a b 1", "x a b 2"]);
     }
 
     #[test]
     fn what_cannot_be() {
         let fails = |words: &[&str]| {
             let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-            let (command, lists) = split(&words);
-            commands(&command, &lists).expect_err("refused").message
+            let (command, inputs) = split(&words, &[]).expect("lists");
+            commands(&command, &inputs, None).expect_err("refused").message
         };
         assert!(fails(&["x {3}", ":::", "a"]).contains("{3}"));
         assert!(fails(&[" ", ":::", "a"]).contains("no command"));

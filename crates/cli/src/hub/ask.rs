@@ -140,8 +140,9 @@ pub(crate) fn reports(dial: &Dial, which: &Elsewhere, args: &ReportArgs) -> Resu
         return Err(Failure::new(ExitCode::Usage, text));
     }
     let mut client = hub(dial)?;
-    let Which { jobs, last, since } = &args.which;
-    let wanted = Wanted { jobs, last: *last, since: since.as_deref(), series: args.series };
+    let Which { jobs, since, .. } = &args.which;
+    let last = args.which.last_of();
+    let wanted = Wanted { jobs, last, since: since.as_deref(), series: args.series };
     // Between its end and the bundle with it, a job is not over and not living.
     let mut missed = 0;
     loop {

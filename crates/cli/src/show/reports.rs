@@ -17,10 +17,13 @@ use crate::names::JobRef;
 use crate::print::{print_json, print_text, width};
 use pinfold_client::{Client, Dial, Failure};
 
+/// So many jobs are shown where nothing is said of which.
+const LAST: u32 = 20;
+
 #[derive(Debug, Args)]
-#[group(id = "which", required = true, multiple = false)]
+#[group(id = "which", multiple = false)]
 pub(crate) struct Which {
-    /// These jobs
+    /// These jobs [default: the last 20 of yours, a line each]
     #[arg(value_name = "JOB", group = "which")]
     pub jobs: Vec<JobRef>,
     /// The last N jobs
@@ -33,7 +36,13 @@ pub(crate) struct Which {
 
 impl Which {
     fn select(&self, client: &mut Client) -> Result<Select, Failure> {
-        selected(client, &self.jobs, self.last, self.since.as_deref())
+        selected(client, &self.jobs, self.last_of(), self.since.as_deref())
+    }
+
+    /// How many of the last jobs are meant: some, if nothing is said.
+    pub(crate) fn last_of(&self) -> Option<u32> {
+        let unsaid = self.jobs.is_empty() && self.since.is_none();
+        self.last.or(unsaid.then_some(LAST))
     }
 }
 

@@ -26,6 +26,7 @@ each_kind!(
     plain_words_need_no_shell,
     output_in_files_and_a_log_to_resume_from,
     arguments_tags_and_tries,
+    as_many_at_once_as_the_processors_say,
     giving_up,
 );
 
@@ -312,6 +313,30 @@ fn arguments_tags_and_tries(kind: Kind) {
     assert_eq!(got, [(Some(0), 3), (Some(7), 3)]);
     let done = host.pinfold(["batch", "echo {}"]);
     assert!(done.code == Some(2) && done.err.contains(":::"), "{done:?}");
+}
+
+fn as_many_at_once_as_the_processors_say(kind: Kind) {
+    let host = Host::new(kind);
+    let shown = |arguments: &[&str], want: &str| {
+        let done = host.pinfold([&["batch", "--dry-run"], arguments].concat());
+        assert_eq!((done.code, &done.out[..]), (Some(0), want), "{done:?}");
+    };
+    shown(&["echo {1} {2}", ":::", "a", "b", ":::+", "1", "2", "3"], "echo a 1\necho b 2\n");
+    shown(&["-C", ",", "echo {2}-{1}", ":::", "a, b c"], "echo 'b c'-a\n");
+    std::fs::write(host.work("list"), "x\ty\n").expect("a file");
+    shown(&["--colsep", "\\t", "echo {2}", "::::", "list"], "echo y\n");
+    for at_once in ["50%", "+1", "-1", "0"] {
+        let done = host.pinfold(["batch", "-k", "-j", at_once, "echo {}", ":::", "1", "2"]);
+        assert_eq!((done.code, &done.out[..]), (Some(0), "1\n2\n"), "-j {at_once}: {done:?}");
+    }
+    for (option, value) in [("--jobs", "half"), ("--jobs", "0%"), ("--colsep", "("), ("--delay", "soon")] {
+        let done = host.pinfold(["batch", option, value, "echo {}", ":::", "1"]);
+        assert!(done.code == Some(2) && done.err.contains(option), "{done:?}");
+    }
+    let done =
+        host.pinfold(["batch", "--delay", "150ms", "--json", "-j", "9", "true {}", ":::", "1", "2", "3"]);
+    let view = view(&done);
+    assert!(view.failed == 0 && view.makespan_s >= 0.3, "three starts are two delays apart: {view:?}");
 }
 
 fn giving_up(kind: Kind) {

@@ -17,6 +17,7 @@ each_kind!(
     cancelled_while_suspended,
     held_and_released,
     the_order_of_starts,
+    a_running_job_changes_its_class,
     the_queue_is_full,
     waited_too_long,
     alone_on_the_host,
@@ -191,6 +192,36 @@ fn the_order_of_starts(kind: Kind) {
     assert_eq!(host.wrote("order").split_whitespace().collect::<String>(), "bdeca");
     control(&host, &["set", "6", "--priority", "17"], 2);
     control(&host, &["set", "6"], 2);
+}
+
+fn a_running_job_changes_its_class(kind: Kind) {
+    let host = Host::with(kind, &["slots.factor=2", "host.cpus=0"]);
+    let is = |job: u64, class: JobClass| {
+        eventually(&format!("job {job} is {class:?}"), || {
+            let view = host.job(job);
+            if view.class == class { Ok(()) } else { Err(format!("{view:?}")) }
+        });
+    };
+    let first = host.submit(&[], WAIT);
+    is(first, JobClass::Primary);
+    host.until(first, JobState::Running);
+    let second = host.submit(&[], WAIT);
+    host.until(second, JobState::Running);
+    is(second, JobClass::Backfill);
+    control(&host, &["set", &first.to_string(), "--backfill"], 0);
+    is(first, JobClass::Backfill);
+    is(second, JobClass::Primary);
+    // It takes the core of one of lower priority, and no other's.
+    control(&host, &["set", &first.to_string(), "--primary"], 0);
+    is(first, JobClass::Backfill);
+    control(&host, &["set", &first.to_string(), "--priority", "12"], 0);
+    is(first, JobClass::Primary);
+    is(second, JobClass::Backfill);
+    let third = host.submit(&["--exclusive"], "true");
+    control(&host, &["set", &third.to_string(), "--backfill"], 5);
+    control(&host, &["set", &first.to_string(), "--backfill", "--primary"], 2);
+    host.make("go");
+    host.until(third, JobState::Exited);
 }
 
 fn the_queue_is_full(kind: Kind) {

@@ -16,7 +16,7 @@ use pinfold_proto::view::{JobView, ReportView, StatusView};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::kind::Kind;
+use crate::kind::{self, Kind};
 use crate::process::{Done, Running, ended_within};
 use crate::wait::{eventually, within};
 
@@ -36,6 +36,8 @@ pub(crate) struct Host {
     neighbours: PathBuf,
     /// Started by a wrapper: a command line before the daemon's own.
     wrapper: Vec<OsString>,
+    /// The control group that its daemon is in, delegated to the user.
+    group: Option<PathBuf>,
 }
 
 impl Host {
@@ -57,7 +59,16 @@ impl Host {
         let programs = programs(dir.path(), kind);
         let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
         let neighbours = dir.path().join("neighbours");
-        let host = Self { kind, dir, programs, settings, daemon: None, neighbours, wrapper: Vec::new() };
+        let host = Self {
+            kind,
+            dir,
+            programs,
+            settings,
+            daemon: None,
+            neighbours,
+            wrapper: Vec::new(),
+            group: None,
+        };
         meeting_place(&host.neighbours);
         fs::create_dir(host.path("work")).expect("a working directory");
         fs::create_dir(host.path("said")).expect("a directory for what commands say");
@@ -71,6 +82,11 @@ impl Host {
     /// Starts the daemon by this command line: `unshare -m sh -c '...; exec "$@"' sh`.
     pub(crate) fn wrap_daemon(&mut self, wrapper: &[&str]) {
         self.wrapper = wrapper.iter().map(OsString::from).collect();
+    }
+
+    /// Starts the daemon in this control group, which is its user's, in the mode that it chooses itself.
+    pub(crate) fn delegate(&mut self, group: &Path) {
+        self.group = Some(group.to_owned());
     }
 
     /// Has the next daemon meet those of another host.
@@ -105,16 +121,19 @@ impl Host {
     pub(crate) fn daemon_command(&self, log: &Path) -> Command {
         let log = File::create(log).expect("the daemon's log");
         let program = self.programs.join("pinfoldd");
-        let mut command = match self.wrapper.split_first() {
-            Some((wrapper, rest)) => {
+        let mut command = match (&self.group, self.wrapper.split_first()) {
+            (Some(group), _) => kind::enter_as_nobody(group, &program),
+            (None, Some((wrapper, rest))) => {
                 let mut command = Command::new(wrapper);
                 command.args(rest).arg(program);
                 command
             }
-            None => Command::new(program),
+            (None, None) => Command::new(program),
         };
         command.arg("--socket").arg(self.socket()).arg("--state-dir").arg(self.state());
-        command.args(self.kind.daemon_options());
+        if self.group.is_none() {
+            command.args(self.kind.daemon_options());
+        }
         // Other tests run beside this one; what they use is no matter here, unless a test says so.
         let quiet = "host.other_load=off".to_owned();
         for setting in std::iter::once(&quiet).chain(&self.settings) {
@@ -126,7 +145,9 @@ impl Host {
         command.env("PINFOLD_GPUS_BELOW", self.path("gpus"));
         // A session of its own, as a service has: signals for the test's terminal are not the daemon's.
         command.process_group(0);
-        self.kind.become_user(&mut command);
+        if self.group.is_none() {
+            self.kind.become_user(&mut command);
+        }
         command
     }
 
@@ -227,7 +248,22 @@ impl Host {
     /// A command that knows this host's socket, as this host's user, in its working directory.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
-        scrub(&mut command);
+        self.prepare(&mut command);
+        self.kind.become_user(&mut command);
+        command
+    }
+
+    /// `pinfold` with these arguments in the control group that its daemon is in, until it ends.
+    pub(crate) fn inside(&self, arguments: &[&str]) -> Done {
+        let group = self.group.as_ref().expect("a group was delegated");
+        let mut command = kind::enter_as_nobody(group, &self.programs.join("pinfold"));
+        self.prepare(&mut command);
+        command.args(arguments).stdin(Stdio::null());
+        self.spawn(command).wait()
+    }
+
+    fn prepare(&self, command: &mut Command) {
+        scrub(command);
         command.env("PINFOLD_NEIGHBOURS_DIR", &self.neighbours);
         command.env("PINFOLD_GPUS_BELOW", self.path("gpus"));
         // Not the tester's own, which may name directories that this host's user cannot enter.
@@ -236,8 +272,6 @@ impl Host {
         command.env("PINFOLD_SOCKET", self.socket()).current_dir(self.path("work"));
         command.env("XDG_STATE_HOME", self.path("work").join(".state"));
         command.env("XDG_CONFIG_HOME", self.path("work").join(".config"));
-        self.kind.become_user(&mut command);
-        command
     }
 
     /// `pinfold` with these arguments, started and left alone.

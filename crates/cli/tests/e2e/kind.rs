@@ -83,6 +83,25 @@ pub(crate) fn become_nobody(command: &mut Command) {
     command.uid(NOBODY).gid(NOBODY).env("HOME", "/nonexistent");
 }
 
+/// A program that root starts in a control group as a user who may do nothing. A group that hands controllers down takes no
+/// process itself: where a daemon runs, its own group below is the place.
+pub(crate) fn enter_as_nobody(group: &Path, program: &Path) -> Command {
+    let script = format!(
+        "group=$(ls -d \"$0/pinfold-daemon\" 2>/dev/null || echo \"$0\"); echo $$ >\"$group/cgroup.procs\" && exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups \"$@\""
+    );
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", &script]).arg(group).arg(program).env("HOME", "/nonexistent");
+    command
+}
+
+/// Gives a control group to the user who may do nothing, as a service manager delegates one.
+pub(crate) fn delegate(group: &Path) -> std::io::Result<()> {
+    for path in [group.to_owned(), group.join("cgroup.procs"), group.join("cgroup.subtree_control")] {
+        std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY))?;
+    }
+    Ok(())
+}
+
 /// Makes a test of each function, once for each kind of rights.
 macro_rules! each_kind {
     ($($test:ident),+ $(,)?) => {

@@ -20,6 +20,7 @@ mod batch;
 mod control;
 mod crash;
 mod daemon;
+mod delegated;
 mod disk;
 mod drift;
 mod faults;

@@ -15,6 +15,7 @@ each_kind!(
     configuration,
     configuration_files,
     wrong_usage,
+    the_last_jobs_without_a_word,
     filters,
     the_machine,
     the_map,
@@ -100,7 +101,7 @@ fn report_keys(kind: Kind) {
     assert_eq!(lines(&["report", "--json", "--last", "1"]), [2]);
     assert_eq!(lines(&["report", "--json", "--since", "1h"]), [1, 2]);
     assert_eq!(lines(&["report", "--json", "--since", "@99999999999"]), Vec::<u64>::new());
-    for wrong in [&["report"][..], &["report", "1", "--last", "2"], &["report", "--since", "yesterday"]] {
+    for wrong in [&["report", "1", "--last", "2"][..], &["report", "--since", "yesterday"]] {
         assert_eq!(host.pinfold(wrong).code, Some(2), "{wrong:?}");
     }
 }
@@ -230,6 +231,22 @@ fn configuration_files(kind: Kind) {
     let said = std::fs::read_to_string(&log).expect("its words");
     assert_eq!(status.code(), Some(2), "{said}");
     assert!(said.contains("slots.factr"), "{said}");
+}
+
+fn the_last_jobs_without_a_word(kind: Kind) {
+    let host = Host::new(kind);
+    let done = host.pinfold(["report"]);
+    assert_eq!(done.code, Some(0), "a new user has no jobs: {done:?}");
+    for name in ["first", "second"] {
+        assert_eq!(host.pinfold(["run", "--name", name, "--", "true"]).code, Some(0));
+    }
+    let done = host.pinfold(["report"]);
+    let lines: Vec<&str> = done.out.lines().collect();
+    assert_eq!((done.code, lines.len()), (Some(0), 3), "a heading and a line each: {done:?}");
+    assert!(lines[1].contains("first") && lines[2].contains("second"), "{done:?}");
+    let done = host.pinfold(["report", "--name", "sec*", "--json"]);
+    let view: Value = serde_json::from_str(&done.out).expect("one job");
+    assert_eq!(view["name"], "second");
 }
 
 fn filters(kind: Kind) {

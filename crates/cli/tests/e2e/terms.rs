@@ -73,6 +73,14 @@ fn ended_at_its_limit_of_cpu_time(kind: Kind) {
     host.make("go");
     assert_eq!(host.until(job, JobState::Exited).end, Some(End::CpuLimit));
     said(&host, &["wait", &job.to_string()], 124);
+    // One that runs gets a limit, and another one is freed of it.
+    let job = host.submit(&[], busy);
+    host.until(job, JobState::Running);
+    said(&host, &["set", &job.to_string(), "--cpu-limit", "300ms"], 0);
+    assert_eq!(host.until(job, JobState::Exited).end, Some(End::CpuLimit));
+    let job = host.submit(&["--cpu-limit", "1h"], WAIT);
+    said(&host, &["set", &job.to_string(), "--cpu-limit", "0"], 0);
+    assert_eq!(host.job(job).cpu_limit_s, None);
 }
 
 fn frozen_time_does_not_count(kind: Kind) {

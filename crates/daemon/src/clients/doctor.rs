@@ -3,28 +3,20 @@
 use pinfold_proto::quantity::show_size;
 use pinfold_proto::view::{AbilityView, DoctorView, FindingView, VERSION};
 use pinfold_proto::wire::ErrorCode;
+use pinfold_sys::mode::{self, Ability, Mode, Outside, Plan};
 use pinfold_sys::records::{Records, Source};
 
 use crate::clients::cost::ANSWER_MAX_BYTES;
 use crate::core::Refusal;
 
 /// What doctor says, of the facts and the plan.
-pub(crate) fn doctor_view(facts: &pinfold_sys::mode::Facts, plan: &pinfold_sys::mode::Plan) -> DoctorView {
+pub(crate) fn doctor_view(facts: &mode::Facts, plan: &Plan) -> DoctorView {
     DoctorView {
         version: VERSION,
         mode: plan.mode.as_str().to_owned(),
         reason: plan.why.clone(),
         turns: None,
-        abilities: plan
-            .abilities
-            .iter()
-            .map(|ability| AbilityView {
-                ability: ability.name.as_str().to_owned(),
-                real: ability.real,
-                how: ability.how.clone(),
-                change: ability.change.clone(),
-            })
-            .collect(),
+        abilities: abilities(plan),
         findings: pinfold_sys::doctor::examine(facts, plan)
             .into_iter()
             // Mode and abilities come first there, and have fields of their own here.
@@ -38,6 +30,32 @@ pub(crate) fn doctor_view(facts: &pinfold_sys::mode::Facts, plan: &pinfold_sys::
             .chain([crate::host::isolated::finding(facts, plan), processes_finding()])
             .collect(),
     }
+}
+
+fn abilities(plan: &Plan) -> Vec<AbilityView> {
+    let view = |ability: &Ability| AbilityView {
+        ability: ability.name.as_str().to_owned(),
+        real: ability.real,
+        how: ability.how.clone(),
+        change: ability.change.clone(),
+    };
+    plan.abilities.iter().map(view).collect()
+}
+
+/// For a client whose processes cannot be put into the delegated group only that is real which processes allow.
+pub(crate) fn tell_outside(view: &mut DoctorView, plan: &Plan, place: &Outside) {
+    // No mode is refused that needs nothing.
+    let Ok(without) = mode::decide(&plan.facts, Some(Mode::Rootless)) else { return };
+    view.abilities = abilities(&without);
+    let found = format!(
+        "this command runs in {}, out of reach for the daemon in {}: its jobs are held by their processes",
+        place.group,
+        place.delegated.display()
+    );
+    let change = "run it from within what is delegated to you, as below `systemd-run --user --scope $SHELL`";
+    view.findings.retain(|finding| finding.subject != "delegation");
+    let change = Some(change.to_owned());
+    view.findings.push(FindingView { subject: "delegation".to_owned(), ok: false, found, change });
 }
 
 /// How processes are found here.

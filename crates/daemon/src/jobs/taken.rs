@@ -76,7 +76,26 @@ pub(crate) fn take_child_in(
     if !is_child_of(&ctx.proc, process, user)? {
         return Ok(None);
     }
-    let container = make_container(ctx, job, shape, known.pid)?;
+    let entered = match enter(ctx, job, shape, process, user) {
+        Err(error) if error.is_denied() && ctx.containers.plan().is_delegated() => {
+            tracing::info!(job = job.0, %error, "a job is held by its processes: they cannot be put into a group");
+            ctx.containers.holds_by_processes(job.0);
+            enter(ctx, job, shape, process, user)
+        }
+        entered => entered,
+    };
+    Ok(entered?.map(|container| (container, known)))
+}
+
+/// Makes the container of a job and puts its child into it; `None`: that one has ended, or is not its keeper's any more.
+fn enter(
+    ctx: &Ctx,
+    job: JobId,
+    shape: &Shape,
+    process: &Process,
+    user: Peer,
+) -> Result<Option<Container>, ContainerError> {
+    let container = make_container(ctx, job, shape, process.pid())?;
     // Once more: to make groups takes its time, in which it may have become another user's.
     let entered = match is_child_of(&ctx.proc, process, user) {
         Ok(true) => container.enter_process(process),
@@ -84,7 +103,7 @@ pub(crate) fn take_child_in(
         Err(error) => Err(error.into()),
     };
     match entered {
-        Ok(Entered::Yes) => Ok(Some((container, known))),
+        Ok(Entered::Yes) => Ok(Some(container)),
         gone_or_failed => {
             // What cannot be removed shows in the list of what is left.
             let _ = container.remove();

@@ -3,6 +3,8 @@
 //! Read only. Absent: who may say it (`clients/rights`), and what the scheduler makes of it.
 
 use pinfold_policy::{FrozenBy, JobInfo, State};
+use pinfold_proto::JobClass;
+use pinfold_proto::row::JobRow;
 use pinfold_proto::wire::{ErrorCode, Verb};
 
 use crate::core::Refusal;
@@ -51,6 +53,26 @@ pub(crate) fn note(info: &JobInfo, verb: &Verb) -> Result<Option<String>, Refusa
         }
         _ => Ok(None),
     }
+}
+
+/// Checks whether a job may ask for another class.
+///
+/// # Errors
+///
+/// Refused for a job whose cores are no primaries' or backfillers'; with the way out.
+pub(crate) fn may_have_class(row: &JobRow, class: JobClass) -> Result<(), Refusal> {
+    let job = row.job;
+    if class == JobClass::Exclusive {
+        let text = format!("job {job} cannot become exclusive; submit it again with --exclusive");
+        return Err((ErrorCode::Usage, text));
+    }
+    let of_its_own = row.spec.layout.as_ref().is_some_and(|layout| layout.isolated || layout.set.is_some());
+    let kept = match row.spec.class {
+        Some(JobClass::Exclusive) => "it is exclusive",
+        _ if of_its_own => "its cores are reserved (--in, --isolated)",
+        _ => return Ok(()),
+    };
+    Err((ErrorCode::Refused, format!("job {job} keeps its class, as {kept}; submit it again without that")))
 }
 
 #[cfg(test)]

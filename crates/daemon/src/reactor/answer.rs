@@ -80,7 +80,7 @@ impl Daemon {
                 each,
             )
             .map(Reply::Host),
-            Request::Doctor => Ok(Reply::Doctor(self.doctor())),
+            Request::Doctor => Ok(Reply::Doctor(self.doctor(user))),
             other => Err((ErrorCode::Usage, format!("not a question: {other:?}"))),
         }
     }
@@ -372,7 +372,7 @@ impl Daemon {
         self.ctx.configured.config.keys().into_iter().map(value).collect()
     }
 
-    fn doctor(&mut self) -> DoctorView {
+    fn doctor(&mut self, user: Peer) -> DoctorView {
         let now_us = self.ctx.clock.now_us();
         let examined = match self.host.examined.take() {
             Some((at_us, view)) if now_us.saturating_sub(at_us) < EXAMINED_GOOD_US => (at_us, view),
@@ -383,6 +383,10 @@ impl Daemon {
         };
         let mut view = examined.1.clone();
         self.host.examined = Some(examined);
+        let plan = self.ctx.containers.plan();
+        if let Some(place) = pinfold_sys::mode::outside(plan, &self.ctx.proc, user.pid) {
+            crate::clients::doctor::tell_outside(&mut view, plan, &place);
+        }
         view.findings.push(disk::disk_finding(&self.ctx));
         view.findings.extend(self.surroundings.clearing.finding());
         view.findings.extend(self.clients.names.finding());

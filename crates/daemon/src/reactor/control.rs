@@ -7,7 +7,7 @@ use pinfold_sys::peer::Peer;
 use crate::clients::audit::Concern;
 use crate::clients::rights;
 use crate::core::{Effect, Next, Refusal, denied};
-use crate::jobs::{JobRecord, bounds, endings, unheard, verbs};
+use crate::jobs::{JobRecord, bounds, endings, record, unheard, verbs};
 use crate::meters::memory;
 use crate::reactor::Daemon;
 use crate::store::starts;
@@ -35,7 +35,7 @@ impl Daemon {
             Verb::Release => Command::Release,
             Verb::Cancel { signal } => return self.cancel(job, signal).map(|()| None),
             Verb::Begin(begin_us) => return self.set_begin(job, begin_us).map(|()| None),
-            Verb::Timeout(_) | Verb::TimeoutSignal(_) | Verb::Comment(_) => {
+            Verb::Timeout(_) | Verb::TimeoutSignal(_) | Verb::CpuLimit(_) | Verb::Comment(_) => {
                 return self.set_terms(job, verb).map(|()| None);
             }
             Verb::Priority(wanted) => {
@@ -44,6 +44,16 @@ impl Daemon {
                 live.row.priority = priority;
                 self.outbox.journal.touch(job);
                 Command::SetPriority(priority)
+            }
+            Verb::Class(class) => {
+                let live = self.jobs.table.get_mut(&job).expect("looked up above");
+                verbs::may_have_class(&live.row, class)?;
+                live.row.spec.class = Some(class);
+                if !live.has_started() {
+                    live.row.class = class;
+                }
+                self.outbox.journal.touch(job);
+                Command::SetClass(record::to_policy(class))
             }
             Verb::Memory(bytes) => {
                 let live = self.jobs.table.get_mut(&job).expect("looked up above");
@@ -130,8 +140,10 @@ fn verb_name(verb: &Verb) -> &'static str {
         Verb::Cancel { .. } => "cancel",
         Verb::Priority(_)
         | Verb::Memory(_)
+        | Verb::Class(_)
         | Verb::Timeout(_)
         | Verb::TimeoutSignal(_)
+        | Verb::CpuLimit(_)
         | Verb::Begin(_)
         | Verb::Comment(_) => "set",
     }
@@ -141,9 +153,12 @@ fn verb_detail(verb: &Verb) -> String {
     match verb {
         Verb::Cancel { signal } if *signal != 0 => format!(", signal {signal}"),
         Verb::Priority(priority) => format!(", priority {priority}"),
+        Verb::Class(class) => format!(", class {}", format!("{class:?}").to_lowercase()),
         Verb::Memory(bytes) => format!(", memory {}", pinfold_proto::quantity::show_size(*bytes)),
         Verb::Timeout(None) => ", no timeout".to_owned(),
         Verb::Timeout(Some(us)) => format!(", timeout {}", bounds::seconds(*us)),
+        Verb::CpuLimit(None) => ", no limit of CPU time".to_owned(),
+        Verb::CpuLimit(Some(us)) => format!(", CPU time {}", bounds::seconds(*us)),
         Verb::TimeoutSignal(None) => ", no signal before its timeout".to_owned(),
         Verb::TimeoutSignal(Some(one)) => {
             format!(", signal {} {} before its timeout", one.signal, bounds::seconds(one.before_us))

@@ -130,6 +130,7 @@ impl Daemon {
             Verb::Timeout(None) => Terms { timeout_us: None, timeout_signal: None, ..terms.clone() },
             Verb::Timeout(timeout_us) => Terms { timeout_us, ..terms.clone() },
             Verb::TimeoutSignal(timeout_signal) => Terms { timeout_signal, ..terms.clone() },
+            Verb::CpuLimit(cpu_limit_us) => Terms { cpu_limit_us, ..terms.clone() },
             Verb::Comment(text) => {
                 Terms { comment: Some(text).filter(|text| !text.is_empty()), ..terms.clone() }
             }
@@ -137,7 +138,8 @@ impl Daemon {
         };
         bounds::terms_hold(&changed)?;
         let timed = (changed.timeout_us, changed.timeout_signal) != (terms.timeout_us, terms.timeout_signal);
-        if timed && live.row.end.is_some_and(End::is_limit) {
+        let bounded = changed.cpu_limit_us != terms.cpu_limit_us;
+        if (timed || bounded) && live.row.end.is_some_and(End::is_limit) {
             return Err((ErrorCode::Failed, format!("job {job} has had its time and is being ended")));
         }
         live.row.spec.terms = changed;
@@ -145,6 +147,11 @@ impl Daemon {
         if timed && live.container.is_some() {
             self.jobs.timeouts.set_signalled(job, false);
             self.jobs.timeouts.arm(&live.row, now_us);
+        }
+        if bounded {
+            // One that has no limit any more is not looked at again.
+            self.jobs.cpu_looks.look_at(job, None);
+            self.look_at_cpu_time(job);
         }
         Ok(())
     }

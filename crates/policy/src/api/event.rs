@@ -287,6 +287,8 @@ pub enum Command {
     },
     /// Change its importance, also while it runs.
     SetPriority(u8),
+    /// Change the class that it asks for, also while it runs: a primary or a backfiller. Nothing to an exclusive job.
+    SetClass(Class),
     /// Change what it is expected to need, in bytes, also while it runs.
     SetMemory(u64),
 }

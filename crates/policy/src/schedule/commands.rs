@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::api::{Command, JobId, Reason};
+use crate::api::{Class, Command, JobId, Reason};
 use crate::cores::assign;
 use crate::jobs::SuspendReason;
 use crate::queue::line;
@@ -25,6 +25,7 @@ pub(crate) fn command(rooms: &mut Rooms, id: JobId, command: Command) {
         Command::Cancel { signal } => cancel(rooms, id, signal),
         Command::SetMemory(bytes) => set_memory(rooms, id, bytes),
         Command::SetPriority(priority) => set_priority(rooms, id, priority.clamp(1, 16)),
+        Command::SetClass(class) => set_class(rooms, id, class),
     }
 }
 
@@ -74,6 +75,19 @@ fn set_priority(rooms: &mut Rooms, id: JobId, priority: u8) {
     rooms.jobs.set_priority(id, priority);
     line::enqueue(rooms, id);
     reprioritize::priority_changed(rooms, id);
+}
+
+fn set_class(rooms: &mut Rooms, id: JobId, class: Class) {
+    let asked = rooms.jobs.get(&id).and_then(|job| job.request.class);
+    if asked == Some(class) || [asked, Some(class)].contains(&Some(Class::Exclusive)) {
+        return;
+    }
+    line::dequeue(rooms, id);
+    if let Some(job) = rooms.jobs.get_mut(&id) {
+        job.request.class = Some(class);
+    }
+    line::enqueue(rooms, id);
+    reprioritize::class_changed(rooms, id);
 }
 
 fn set_memory(rooms: &mut Rooms, id: JobId, bytes: u64) {

@@ -1,4 +1,4 @@
-//! A running job has another priority: it takes the home cores that a new job of that priority would take, and gives its
+//! A running job has another priority, or asks for another class: it takes the home cores that a new job of that priority would take, and gives its
 //! own to those that go before it now.
 //!
 //! Slots need nothing here: the pass looks at them after every event, by the priorities of then. Absent: jobs that wish
@@ -22,6 +22,26 @@ pub(crate) fn priority_changed(rooms: &mut Rooms, id: JobId) {
             rooms.pending.request_update(higher, Reason::PromotedToFreeCore);
             return;
         }
+    }
+}
+
+/// Has a job with a slot run as its class says, after the class that it asks for changed: a backfiller gives up its home
+/// cores; a primary takes those that a new job of its priority would take, and waits for some in its slot if there are none.
+pub(crate) fn class_changed(rooms: &mut Rooms, id: JobId) {
+    let Some(job) = rooms.jobs.get(&id) else { return };
+    let (slots, wants_homes) = (job.slots(), job.request.class != Some(Class::Backfill));
+    let key = job.live().filter(|live| live.aside.is_none()).and_then(|live| live.key);
+    let Some(key) = key.filter(|key| key.class == Class::Backfill || !wants_homes) else { return };
+    if key.class == Class::Exclusive {
+        return;
+    }
+    // Also one that is a backfiller already: whether it may be promoted is kept with its slot.
+    assign::release(rooms, id);
+    let cores = pick::pinning_for(rooms, id, slots);
+    assign::occupy(rooms, id, Class::Backfill, cores);
+    rooms.pending.request_update(id, Reason::Asked);
+    if wants_homes {
+        priority_changed(rooms, id);
     }
 }
 

@@ -134,3 +134,29 @@ fn one_that_may_not_be_frozen_keeps_its_slot() {
         ",
     );
 }
+
+#[test]
+fn a_running_job_changes_its_class() {
+    check(
+        "
+        > machine 1
+        > set factor=2000
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 2 slots used)
+        > submit 2
+        2 start backfill 0 p10: no home core was free but a slot was (2 of 2 slots used)
+        > class 1 backfill
+        1 weigh backfill p10: a user or operator asked for it
+        2 weigh primary p10: a home core fell free
+        > why 1
+        it asked to be a backfiller: it runs in the cycles that primaries leave [priority 10, cores asked for 1, slots used 2 of 2, since its start 0.0 s, PUs 0] change: its end
+        > submit 3
+        > class 1 primary
+        > exit 2
+        1 weigh primary p10: job 2 ended and left its home core to the oldest backfiller
+        3 start backfill 0 p10: no home core was free but a slot was (2 of 2 slots used)
+        > class 3 backfill
+        > class 3 exclusive
+        ",
+    );
+}

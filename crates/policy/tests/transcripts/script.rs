@@ -111,6 +111,11 @@ impl Script {
             "release" => command(Command::Release),
             "need" => command(Command::SetMemory(mib(words[2]))),
             "cancel" => command(Command::Cancel { signal: 15 }),
+            "class" => command(Command::SetClass(match words[2] {
+                "primary" => Class::Primary,
+                "backfill" => Class::Backfill,
+                _ => Class::Exclusive,
+            })),
             "priority" => command(Command::SetPriority(words[2].parse().unwrap())),
             "idle" => {
                 let (stalled, words): (Vec<&str>, Vec<&str>) =

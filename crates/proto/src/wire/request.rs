@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::array::JobName;
 use crate::external::ExternalName;
-use crate::job::{Ending, JobSpec};
+use crate::job::{Ending, JobClass, JobSpec};
 use crate::start::Start;
 use crate::terms::TimeoutSignal;
 
@@ -328,10 +328,14 @@ pub enum Verb {
     Priority(u8),
     /// Change what it is expected to need, in bytes.
     Memory(u64),
+    /// Change the class that it asks for: a primary or a backfiller.
+    Class(JobClass),
     /// Change how long it may run, in microseconds without frozen time; `None`: as long as it likes.
     Timeout(Option<u64>),
     /// Change which signal it gets before that; `None`: none.
     TimeoutSignal(Option<TimeoutSignal>),
+    /// Change how much CPU time it may use, in microseconds; `None`: as much as it likes.
+    CpuLimit(Option<u64>),
     /// Change before when it does not start, in microseconds since the Unix epoch; `None`: it may at once.
     Begin(Option<u64>),
     /// Change what is remarked about it; an empty text removes it.

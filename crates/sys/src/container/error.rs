@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use rustix::io::Errno;
+
 use crate::cgroup::CgroupError;
 use crate::procfs::ProcError;
 
@@ -40,4 +42,14 @@ pub enum ContainerError {
         /// What the kernel said.
         source: io::Error,
     },
+}
+
+impl ContainerError {
+    /// Whether the kernel refused to write to a group: the user may not, as where a process is to leave a place that is
+    /// not this user's.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        let Self::Cgroup(error @ CgroupError::Write { .. }) = self else { return false };
+        matches!(error.errno(), Some(Errno::ACCESS | Errno::PERM))
+    }
 }

@@ -85,7 +85,9 @@ impl Containers {
             let container = Container { family: Some(Mutex::new(family)), ..Container::bare(job, shared) };
             return Ok(alive.then_some(container));
         }
-        let Some(groups) = self.shared.find_groups(job)? else { return Ok(None) };
+        let Some(groups) = self.shared.find_groups(job)? else {
+            return self.find_by_processes(job, main_pid);
+        };
         let container = Container { groups, ..Container::bare(job, &self.shared) };
         container.make_tree(false)?;
         container.complete_entries()?;
@@ -99,6 +101,11 @@ impl Containers {
         }
         let mut jobs = self.shared.jobs()?;
         jobs.retain(|&job| !self.shared.is_spare(job));
+        if self.plan().is_delegated() {
+            jobs.extend(family::marked_jobs(&self.shared.proc, &self.shared.instance)?);
+            jobs.sort_unstable();
+            jobs.dedup();
+        }
         Ok(jobs)
     }
 

@@ -6,12 +6,12 @@
 //! their descendants has ended. Owner of state: [`super::Containers`], for the life of a daemon, which tells it anew.
 //! Absent here: which processes those are (`adoptee`).
 
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::family::Family;
 use super::levels::Shared;
 use super::measure::{Measure, memory_of_processes};
-use super::{Container, Containers};
+use super::{Container, ContainerError, Containers};
 use crate::procfs::ProcError;
 
 /// Processes that were taken into a job.
@@ -37,6 +37,30 @@ impl Containers {
     pub fn takes_in(&self, job: u64, taken: Taken) {
         let shared = if taken.in_place.is_some() { &self.in_place } else { &self.shared };
         shared.taken().insert(job, taken);
+    }
+
+    /// Says of a job that it is held by its processes, as they cannot be put into a group: they are outside of what was
+    /// delegated to this user. So to be done before it is made.
+    pub fn holds_by_processes(&self, job: u64) {
+        let in_place = Some(InPlace::default());
+        self.takes_in(job, Taken { in_place, ..Taken::default() });
+    }
+
+    /// Finds a job again that has no group, for its processes could not be put into one.
+    pub(super) fn find_by_processes(
+        &self,
+        job: u64,
+        main_pid: Option<u32>,
+    ) -> Result<Option<Container>, ContainerError> {
+        let Some(pid) = main_pid.filter(|_| self.plan().is_delegated()) else { return Ok(None) };
+        let shared = &self.in_place;
+        let mut family = shared.family(job);
+        family.take_in_if_marked(&shared.proc, pid)?;
+        if family.scan_all(&shared.proc)?.is_empty() {
+            return Ok(None);
+        }
+        self.holds_by_processes(job);
+        Ok(Some(Container { family: Some(Mutex::new(family)), ..Container::bare(job, shared) }))
     }
 }
 

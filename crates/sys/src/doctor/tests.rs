@@ -53,7 +53,7 @@ fn every_subject_appears_once() {
     let count = subjects.len();
     subjects.sort_unstable();
     subjects.dedup();
-    assert_eq!((subjects.len(), count), (23, 23));
+    assert_eq!((subjects.len(), count), (24, 24));
 }
 
 #[test]
@@ -80,4 +80,57 @@ fn a_delegated_group_pleases() {
         facts.hierarchies[0].delegated = true;
         facts.hierarchies[0].base = "system.slice/pinfoldd.service".to_owned();
     });
+}
+
+/// What is said of delegation on a host with one change, and what to do about it.
+#[track_caller]
+fn delegation_of(change: impl FnOnce(&mut Facts)) -> (bool, String, String) {
+    let found = findings(change);
+    let one = found.into_iter().find(|finding| finding.subject == "delegation").unwrap();
+    (one.ok, one.found, one.change.unwrap_or_default())
+}
+
+#[test]
+fn controllers_that_were_not_delegated_are_named() {
+    let delegated = |facts: &mut Facts| {
+        facts.user = 1000;
+        facts.hierarchies[0].delegated = true;
+        facts.hierarchies[0].base = "user@1000.service/app.slice/run-1.scope".to_owned();
+        facts.hierarchies[0].controllers.retain(|one| one != "cpuset" && one != "io");
+    };
+    let (ok, found, change) = delegation_of(|facts| {
+        delegated(facts);
+        facts.systemd = true;
+    });
+    assert!(!ok && found.ends_with("run-1.scope is this daemon's, but without cpuset io"), "{found}");
+    assert!(
+        change.contains("user@.service") && change.contains("Delegate=cpu cpuset io memory pids"),
+        "{change}"
+    );
+    let (_, _, change) = delegation_of(delegated);
+    assert!(change.contains("+cpuset +io"), "{change}");
+    let (ok, found, _) = delegation_of(|facts| facts.user = 1000);
+    assert!(ok, "a user that may write at the top: {found}");
+    let (ok, found, change) = delegation_of(|facts| {
+        facts.user = 1000;
+        facts.systemd = true;
+        facts.hierarchies[0].writable = false;
+    });
+    assert!(
+        !ok && found.contains("user 1000") && change.contains("systemd-run --user --scope"),
+        "{found}: {change}"
+    );
+}
+
+#[test]
+fn a_group_without_controllers_is_not_asked_for_again() {
+    let mut facts = capable();
+    facts.hierarchies[0].delegated = true;
+    facts.hierarchies[0].controllers.clear();
+    let plan = decide(&facts, None).unwrap();
+    for ability in &plan.abilities {
+        let change = ability.change.as_deref().unwrap_or_default();
+        assert!(!change.contains("delegate it a group"), "{}: {change}", ability.name);
+    }
+    assert_eq!(plan.ability(AbilityName::Limit).change.as_deref(), Some("see delegation"));
 }

@@ -139,7 +139,7 @@ impl Host<'_> {
             Via::V2 => ability(name, Via::V2, "cpu.weight of the job's group"),
             Via::V1 => ability(name, Via::V1, "cpu.shares of the job's group"),
             _ if self.facts.weight_can_rise() => {
-                ability(name, Via::Processes, "the nice value of every thread").changed_by(DELEGATE)
+                ability(name, Via::Processes, "the nice value of every thread").changed_by(self.delegate())
             }
             _ => {
                 let how = "the nice value of every thread, which can lower a weight but not raise it again";
@@ -171,7 +171,7 @@ impl Host<'_> {
             Via::V1 => ability(name, Via::V1, "cpuset.cpus of the job's group"),
             _ => {
                 let how = "the affinity of every thread, which the job itself may change";
-                ability(name, Via::Processes, how).changed_by(DELEGATE)
+                ability(name, Via::Processes, how).changed_by(self.delegate())
             }
         }
     }
@@ -185,7 +185,7 @@ impl Host<'_> {
             return ability(name, Via::V1, "freezer.state of the job's group, which may take several tries");
         }
         let how = "SIGSTOP to every process, which shells notice and a process of the same user may undo";
-        ability(name, Via::Processes, how).changed_by(DELEGATE)
+        ability(name, Via::Processes, how).changed_by(self.delegate())
     }
 
     fn limit(&self) -> Ability {
@@ -193,7 +193,9 @@ impl Host<'_> {
         match self.via("memory") {
             Via::V2 => ability(name, Via::V2, "memory.max of the job's group"),
             Via::V1 => ability(name, Via::V1, "memory.limit_in_bytes of the job's group"),
-            _ => ability(name, Via::Nothing, "nothing here bounds the memory of a job").unreal(DELEGATE),
+            _ => {
+                ability(name, Via::Nothing, "nothing here bounds the memory of a job").unreal(self.delegate())
+            }
         }
     }
 
@@ -208,7 +210,8 @@ impl Host<'_> {
                 ability(name, Via::Processes, "advice to the kernel (MADV_PAGEOUT) on every private mapping")
             }
             _ => {
-                return ability(name, Via::Nothing, "nothing here pages out a job at will").unreal(DELEGATE);
+                return ability(name, Via::Nothing, "nothing here pages out a job at will")
+                    .unreal(self.delegate());
             }
         };
         if self.facts.swap_bytes > 0 {
@@ -228,7 +231,7 @@ impl Host<'_> {
             }
             _ => {
                 let how = "no bound of its own: the job stays in the pids group of its client";
-                ability(name, Via::Nothing, how).unreal(DELEGATE)
+                ability(name, Via::Nothing, how).unreal(self.delegate())
             }
         }
     }
@@ -273,7 +276,7 @@ impl Host<'_> {
         }
         if self.hierarchies.is_empty() {
             let how = "SIGKILL to every process found, again until none is new";
-            return ability(name, Via::Processes, how).changed_by(DELEGATE);
+            return ability(name, Via::Processes, how).changed_by(self.delegate());
         }
         let how = "SIGKILL to every process in the group, again until none is new";
         ability(name, Via::Processes, how).changed_by("a kernel of 5.14 or later ends a group at once")
@@ -289,7 +292,7 @@ impl Host<'_> {
             Via::V1 => ability(name, Via::V1, "memory.stat and cpuacct of the job's groups"),
             _ if self.hierarchies.is_empty() => {
                 let how = "sums over processes; those that end between two readings are known by their parents only";
-                ability(name, Via::Processes, how).changed_by(DELEGATE)
+                ability(name, Via::Processes, how).changed_by(self.delegate())
             }
             _ => {
                 let how =
@@ -308,6 +311,11 @@ impl Host<'_> {
         } else {
             Via::Nothing
         }
+    }
+
+    /// What gives it groups, or controllers in the group that it has.
+    fn delegate(&self) -> &'static str {
+        if self.tree().is_some_and(|tree| tree.delegated) { "see delegation" } else { DELEGATE }
     }
 
     fn tree(&self) -> Option<&Hierarchy> {

@@ -175,14 +175,16 @@ fn base_in_tree(mount: &Mount, point: &Path, own: &str) -> (String, bool) {
         }
     }
     let may_write = |path: &Path| rustix::fs::access(path, Access::WRITE_OK).is_ok();
-    if !may_write(point) && may_write(&point.join(own)) {
+    // A directory without its list of processes is of no use: no process could be put into a group below it.
+    let is_ours = |group: &Path| may_write(group) && may_write(&group.join("cgroup.procs"));
+    if !may_write(point) && is_ours(&point.join(own)) {
         return (own.to_owned(), true);
     }
     (String::new(), false)
 }
 
 /// systemd marks a group that it hands over with an extended attribute, `trusted.` for root's, `user.` for others'.
-fn is_marked_delegated(group: &Path) -> bool {
+pub(crate) fn is_marked_delegated(group: &Path) -> bool {
     ["trusted.delegate", "user.delegate"].iter().any(|name| {
         let mut value = [0u8; 4];
         matches!(rustix::fs::getxattr(group, *name, &mut value[..]), Ok(length) if value[..length] == *b"1")

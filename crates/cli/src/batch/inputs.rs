@@ -1,0 +1,213 @@
+//! Where the arguments of a batch come from: the words of GNU parallel (`:::`, `:::+`, `::::`, `-a`, `--colsep`).
+//!
+//! Absent here: how arguments are put into a command (`template`).
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use pinfold_client::Failure;
+use pinfold_proto::ExitCode;
+use regex_lite::Regex;
+
+/// A list of arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Input {
+    pub(super) values: Vec<Vec<u8>>,
+    /// Its n-th argument goes with the n-th of the list before it, not with each of them.
+    pub(super) linked: bool,
+}
+
+/// The words that begin a list of arguments: whether they name files, and whether the list is linked.
+fn separator(word: &OsString) -> Option<(&'static str, bool, bool)> {
+    [(":::", false, false), (":::+", false, true), ("::::", true, false), ("::::+", true, true)]
+        .into_iter()
+        .find(|(text, ..)| word == text)
+}
+
+/// Whether lists of arguments follow in these words.
+pub(super) fn are_in(words: &[OsString]) -> bool {
+    words.iter().any(|word| separator(word).is_some())
+}
+
+/// The words of the command, and the lists of arguments: those of `-a`, then those on the command line.
+pub(super) fn split<'a>(
+    words: &'a [OsString],
+    arg_files: &[PathBuf],
+) -> Result<(Vec<&'a OsString>, Vec<Input>), Failure> {
+    let from_file = |file: &Path, linked| Ok(Input { values: arguments_of(file)?, linked });
+    let mut inputs: Vec<Input> =
+        arg_files.iter().map(|file| from_file(file, false)).collect::<Result<_, Failure>>()?;
+    let first = words.iter().position(|word| separator(word).is_some()).unwrap_or(words.len());
+    let mut rest = &words[first..];
+    while let Some((text, in_files, linked)) = rest.first().and_then(separator) {
+        let end = rest[1..].iter().position(|word| separator(word).is_some());
+        let given = &rest[1..end.map_or(rest.len(), |end| end + 1)];
+        rest = &rest[1 + given.len()..];
+        if linked && inputs.is_empty() {
+            let text = format!("`{text}` links a list of arguments to the one before it, and there is none");
+            return Err(Failure::new(ExitCode::Usage, text));
+        }
+        if in_files {
+            for (number, file) in given.iter().enumerate() {
+                inputs.push(from_file(Path::new(file), linked && number == 0)?);
+            }
+        } else {
+            let values = given.iter().map(|word| word.as_bytes().to_vec()).collect();
+            inputs.push(Input { values, linked });
+        }
+    }
+    Ok((words[..first].iter().collect(), inputs))
+}
+
+/// The arguments in a file, one a line.
+fn arguments_of(file: &Path) -> Result<Vec<Vec<u8>>, Failure> {
+    let mut text = Vec::new();
+    let read = if file == Path::new("-") {
+        std::io::stdin().read_to_end(&mut text)
+    } else {
+        File::open(file).and_then(|mut file| file.read_to_end(&mut text))
+    };
+    read.map_err(|error| {
+        let code =
+            if error.kind() == std::io::ErrorKind::NotFound { ExitCode::Usage } else { ExitCode::Failed };
+        Failure::new(code, format!("arguments in {}: {error}", file.display()))
+    })?;
+    if text.last() == Some(&b'\n') {
+        text.pop();
+    }
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(text
+        .split(|&byte| byte == b'\n')
+        .map(|line| line.strip_suffix(b"\r").unwrap_or(line).to_vec())
+        .collect())
+}
+
+/// What separates the columns of an argument, `--colsep`.
+#[derive(Debug, Clone)]
+pub(crate) struct Columns(Regex);
+
+impl std::str::FromStr for Columns {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("an empty text separates nothing".to_owned());
+        }
+        Regex::new(text).map(Self).map_err(|error| format!("not a regular expression: {error}"))
+    }
+}
+
+impl Columns {
+    /// The columns of an argument, without blanks around each. Bytes that are not UTF-8 separate nothing.
+    pub(super) fn of(&self, argument: &[u8]) -> Vec<Vec<u8>> {
+        match std::str::from_utf8(argument) {
+            Ok(text) => self.0.split(text).map(|column| column.trim().as_bytes().to_vec()).collect(),
+            Err(_) => vec![argument.to_vec()],
+        }
+    }
+}
+
+/// Which argument of each list each command has: of lists that are linked the n-th ones together, as many as the shortest
+/// has; of others each with each, the last list running fastest.
+pub(super) struct Choice {
+    /// The lists of each group that is linked, and its length.
+    groups: Vec<(std::ops::Range<usize>, usize)>,
+}
+
+impl Choice {
+    pub(super) fn of(inputs: &[Input]) -> Self {
+        let mut groups: Vec<(std::ops::Range<usize>, usize)> = Vec::new();
+        for (place, input) in inputs.iter().enumerate() {
+            match groups.last_mut().filter(|_| input.linked) {
+                Some((places, length)) => {
+                    places.end = place + 1;
+                    *length = input.values.len().min(*length);
+                }
+                None => groups.push((place..place + 1, input.values.len())),
+            }
+        }
+        Self { groups }
+    }
+
+    /// How many commands there are; `None`: more than can be counted.
+    pub(super) fn count(&self) -> Option<usize> {
+        self.groups.iter().try_fold(1_usize, |all, (_, length)| all.checked_mul(*length))
+    }
+
+    /// The arguments of the command with this number, from 0.
+    pub(super) fn arguments<'a>(&self, inputs: &'a [Input], number: usize) -> Vec<&'a [u8]> {
+        let (mut rest, mut chosen) = (number, vec![&b""[..]; inputs.len()]);
+        for (places, length) in self.groups.iter().rev() {
+            for place in places.clone() {
+                chosen[place] = &inputs[place].values[rest % length];
+            }
+            rest /= length;
+        }
+        chosen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(words: &str, want: &[&str]) {
+        let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
+        let (_, inputs) = split(&words, &[]).expect("lists");
+        let choice = Choice::of(&inputs);
+        let row = |number| choice.arguments(&inputs, number).join(&b' ');
+        let rows: Vec<Vec<u8>> = (0..choice.count().expect("a few")).map(row).collect();
+        let rows: Vec<String> = rows.into_iter().map(|row| String::from_utf8(row).expect("text")).collect();
+        assert_eq!(rows, want, "{words:?}");
+    }
+
+    /// The answers of GNU parallel's manual.
+    #[test]
+    fn lists_are_combined_or_linked() {
+        check("echo ::: A B C ::: D E F", &["A D", "A E", "A F", "B D", "B E", "B F", "C D", "C E", "C F"]);
+        check("echo ::: A B C :::+ D E F", &["A D", "B E", "C F"]);
+        check("echo ::: A B C D E :::+ F G", &["A F", "B G"]);
+        check("echo ::: a b :::+ 1 2 ::: X Y :::+ 11 21", &["a 1 X 11", "a 1 Y 21", "b 2 X 11", "b 2 Y 21"]);
+        check("echo ::: a b :::+", &[]);
+    }
+
+    #[test]
+    fn files_of_arguments() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("list");
+        std::fs::write(&file, "x y\r\nz\n").unwrap();
+        let words =
+            ["echo".into(), "::::".into(), file.clone().into(), ":::+".into(), "1".into(), "2".into()];
+        let (command, inputs) = split(&words, &[]).unwrap();
+        assert_eq!(
+            (command, inputs[0].values.clone()),
+            (vec![&words[0]], vec![b"x y".to_vec(), b"z".to_vec()])
+        );
+        assert!(!inputs[0].linked && inputs[1].linked);
+        let first: Vec<OsString> = ["echo", ":::+", "a"].map(OsString::from).to_vec();
+        assert!(split(&first, &[]).unwrap_err().message.contains("`:::+` links"));
+        assert!(split(&first, &[file]).is_ok(), "-a is a list before it");
+    }
+
+    #[test]
+    fn columns() {
+        let check = |separator: &str, argument: &str, want: &[&str]| {
+            let columns = separator.parse::<Columns>().expect("a separator").of(argument.as_bytes());
+            let columns: Vec<&str> = columns.iter().map(|one| std::str::from_utf8(one).unwrap()).collect();
+            assert_eq!(columns, want, "{separator} in {argument}");
+        };
+        check("\t", "a\tb c\t", &["a", "b c", ""]);
+        check(",", " a , b", &["a", "b"]);
+        check("-", "A-B", &["A", "B"]);
+        check("\\s+", "a   b", &["a", "b"]);
+        check("\\|", "a|b", &["a", "b"]);
+        assert!("(".parse::<Columns>().unwrap_err().contains("regular expression"));
+        assert!("".parse::<Columns>().is_err());
+    }
+}
