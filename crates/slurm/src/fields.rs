@@ -3,7 +3,8 @@
 //!
 //! Absent here: widths and separators (`form`).
 
-use crate::jobs::{CLUSTER, Job, State};
+use crate::jobs::{CLUSTER, Job};
+use crate::state::State;
 use crate::units::{cpu_time, date, exact_size, long_time, short_time, size_in, whole};
 
 /// What a field is written with, beside the job.

@@ -15,6 +15,8 @@ use std::time::{Duration, SystemTime};
 use pinfold_sys::peer;
 use serde::{Deserialize, Serialize};
 
+use crate::warning::Warning;
+
 /// Names the directory, so that programs which are started without the variables of XDG find it too.
 pub(crate) const VARIABLE: &str = "PINFOLD_SLURM_DIR";
 
@@ -76,11 +78,19 @@ pub(crate) struct Label {
     pub spool: PathBuf,
     /// The signal that it wants before its time limit.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub signal: Option<crate::batch_step::Wanted>,
+    pub signal: Option<Warning>,
     /// Whether its number is said as it starts (salloc).
     pub granted: bool,
     /// Whether it is a script that sbatch took; else a command of srun's or salloc's.
     pub batch: bool,
+}
+
+impl Label {
+    /// The jobs that its dependency names by numbers.
+    pub(crate) fn named_in_dependency(&self) -> impl Iterator<Item = u64> {
+        let parts = self.dependency.split([',', ':']).map(|part| part.split('_').next().unwrap_or(part));
+        parts.filter_map(|part| part.parse().ok())
+    }
 }
 
 /// A step that ended.
@@ -328,6 +338,12 @@ mod tests {
         assert_eq!(known.steps[&1].len(), 1, "a step may end before its job is written down");
         assert_eq!(known.labels[&2].qos, "é\n\"x\"");
         assert_eq!(known.labels.len(), 2);
+    }
+
+    #[test]
+    fn the_jobs_of_a_dependency() {
+        let label = Label { dependency: "afterok:1:2_3,singleton,7".to_owned(), ..Label::default() };
+        assert_eq!(label.named_in_dependency().collect::<Vec<_>>(), [1, 2, 7]);
     }
 
     #[test]

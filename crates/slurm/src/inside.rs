@@ -9,10 +9,11 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::commands;
 use crate::environment;
 use crate::home::{Home, Label};
 use crate::pattern::{Meant, expand};
-use crate::trouble::Trouble;
+use crate::trouble::{Trouble, failed_to_execute};
 
 /// The word before a job's directory, by which this program knows that it is inside.
 pub(crate) const INSIDE: &str = "--inside";
@@ -81,12 +82,6 @@ pub(crate) fn inside(arguments: &[OsString]) -> Result<u8, Trouble> {
     Err(failed_to_execute(&program, &error))
 }
 
-/// A program that cannot be executed, with a shell's exit status.
-pub(crate) fn failed_to_execute(program: &Path, error: &std::io::Error) -> Trouble {
-    let status = if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
-    Trouble { status, ..Trouble::new(format!("{}: {error}", program.display())) }
-}
-
 /// Gives a command a job's environment.
 fn dress(command: &mut Command, variables: &BTreeMap<String, String>, spool: &Path) {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
@@ -94,7 +89,7 @@ fn dress(command: &mut Command, variables: &BTreeMap<String, String>, spool: &Pa
         command.env_remove(name);
     }
     command.envs(variables).env(SPOOL, spool);
-    if let Some(path) = environment::path_with_commands() {
+    if let Some(path) = commands::path_with() {
         command.env("PATH", path);
     }
 }

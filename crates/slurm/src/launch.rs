@@ -9,10 +9,10 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::batch_step::{TOLD, Wanted};
+use crate::batch_step::TOLD;
+use crate::cluster::Cluster;
 use crate::home::{Home, Label};
 use crate::inside::{INSIDE, JOB_FILE, SCRIPT_FILE};
-use crate::jobs::Cluster;
 use crate::request::{Memory, Request};
 use crate::script::Script;
 use crate::trouble::Trouble;
@@ -75,11 +75,7 @@ pub(crate) fn plan(
         output: request.output.clone().unwrap_or_else(|| default.to_owned()),
         error: request.error.clone(),
         input: request.input.clone(),
-        signal: request.warning.as_ref().map(|warning| Wanted {
-            shell_only: warning.shell_only,
-            signal: warning.signal,
-            before_s: warning.before_s,
-        }),
+        signal: request.warning,
         append: request.append.unwrap_or(false),
         submit_directory: here.to_string_lossy().into_owned(),
         submit_host: pinfold_sys::peer::host_name(),

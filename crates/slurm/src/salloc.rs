@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
+use crate::cluster::Cluster;
 use crate::getopt::{Order, parse};
-use crate::jobs::Cluster;
 use crate::launch;
 use crate::options;
 use crate::request::Request;

@@ -8,9 +8,9 @@ use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Reply, Request as Asked};
 use pinfold_proto::{ExitCode, array::JobName};
 
+use crate::cluster::Cluster;
 use crate::getopt::{Order, parse};
 use crate::home::Label;
-use crate::jobs::Cluster;
 use crate::launch::{self, command, plan};
 use crate::options;
 use crate::request::Request;

@@ -6,13 +6,15 @@ use pinfold_proto::wire::{Reply, Request, Verb};
 use pinfold_sys::procfs::Proc;
 
 use crate::batch_step::is_step;
+use crate::cluster::Cluster;
 use crate::getopt::{Given, Order, parse};
-use crate::jobs::{Cluster, Job, State};
+use crate::jobs::Job;
 use crate::options;
 use crate::request::cluster as only_cluster;
 use crate::say;
 use crate::select::{self, Named};
 use crate::squeue::{list, own_user, states, users};
+use crate::state::State;
 use crate::trouble::{INVALID_JOB, Trouble, words};
 use crate::units::now_s;
 
@@ -90,10 +92,11 @@ impl Asked {
 /// # Errors
 /// In scancel's words. What is over, or unknown, is none.
 pub(crate) fn scancel(arguments: &[OsString]) -> Result<u8, Trouble> {
-    let (given, operands) = parse(options::SCANCEL, arguments, Order::Free).map_err(say::usage("scancel"))?;
+    let (given, operands) =
+        parse(&options::scancel(), arguments, Order::Free).map_err(say::usage("scancel"))?;
     let asked = Asked::of(&given)?;
     if let Some(what) = asked.help {
-        return say::help("scancel", what, options::SCANCEL);
+        return say::help("scancel", what, &options::scancel());
     }
     if operands.is_empty() && !asked.filters() {
         return Err(Trouble::new("No job identification provided"));

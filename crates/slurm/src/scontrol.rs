@@ -5,8 +5,9 @@ use std::ffi::OsString;
 use pinfold_client::Failure;
 use pinfold_proto::wire::{Reply, Request, Verb};
 
+use crate::cluster::Cluster;
 use crate::getopt::{Order, parse};
-use crate::jobs::{Cluster, Job};
+use crate::jobs::Job;
 use crate::options;
 use crate::request::cluster as only_cluster;
 use crate::say;
@@ -22,13 +23,13 @@ mod update;
 /// In scontrol's words.
 pub(crate) fn scontrol(arguments: &[OsString]) -> Result<u8, Trouble> {
     let (given, operands) =
-        parse(options::SCONTROL, arguments, Order::Free).map_err(say::usage("scontrol"))?;
+        parse(&options::scontrol(), arguments, Order::Free).map_err(say::usage("scontrol"))?;
     let mut oneliner = false;
     for option in &given {
         match option.name.as_str() {
             "oneliner" => oneliner = true,
             "clusters" => only_cluster(option.value.as_deref().unwrap_or_default())?,
-            "help" | "usage" | "version" => return say::help("scontrol", &option.name, options::SCONTROL),
+            "help" | "usage" | "version" => return say::help("scontrol", &option.name, &options::scontrol()),
             _ => {}
         }
     }

@@ -5,15 +5,15 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::cluster::Cluster;
 use crate::getopt::{Order, parse};
 use crate::home::Home;
-use crate::inside::{SPOOL, failed_to_execute, own};
-use crate::jobs::Cluster;
+use crate::inside::{SPOOL, own};
 use crate::launch::{self, Plan};
 use crate::options;
 use crate::request::Request;
 use crate::say;
-use crate::trouble::{Trouble, words};
+use crate::trouble::{Trouble, failed_to_execute, words};
 
 mod step;
 

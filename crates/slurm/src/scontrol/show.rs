@@ -2,10 +2,12 @@
 
 use pinfold_proto::view::StatusView;
 
+use crate::cluster::MIN_JOB_AGE_S;
 use crate::fields;
-use crate::jobs::{CLUSTER, Job, MIN_JOB_AGE_S, PARTITION, State, in_rows};
+use crate::jobs::{CLUSTER, Job, PARTITION, in_rows};
 use crate::say;
 use crate::squeue::{around, one_line};
+use crate::state::State;
 use crate::trouble::{Trouble, words};
 use crate::units::{date, long_time, whole};
 
@@ -179,7 +181,7 @@ fn config() -> Result<String, Trouble> {
     Ok(text)
 }
 
-fn host(cluster: &mut crate::jobs::Cluster) -> Result<StatusView, Trouble> {
+fn host(cluster: &mut crate::cluster::Cluster) -> Result<StatusView, Trouble> {
     cluster.host().map_err(|failure| Trouble::new(words(&failure)))
 }
 

@@ -32,7 +32,7 @@ pub(super) fn update(operands: &[String]) -> Result<u8, Trouble> {
     Ok(0)
 }
 
-fn change(cluster: &mut crate::jobs::Cluster, job: u64, key: &str, value: &str) -> Result<(), Trouble> {
+fn change(cluster: &mut crate::cluster::Cluster, job: u64, key: &str, value: &str) -> Result<(), Trouble> {
     let label = match key {
         "account" | "partition" | "qos" => Some((key, value.to_owned())),
         "jobname" | "name" => Some(("name", value.to_owned())),

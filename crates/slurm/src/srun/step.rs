@@ -13,12 +13,12 @@ use pinfold_sys::signals::{self, Signals};
 use pinfold_sys::spawn::{self, Reaped};
 
 use crate::home::Step;
-use crate::inside::{failed_to_execute, open, stdio};
+use crate::inside::{open, stdio};
 use crate::launch;
 use crate::pattern::{Meant, expand};
 use crate::request::Request;
 use crate::say;
-use crate::trouble::Trouble;
+use crate::trouble::{Trouble, failed_to_execute};
 use crate::units::now_s;
 
 use super::{TASK, journal};
