@@ -194,7 +194,9 @@ fn prepare_anew(dial: Dial, args: &SubmitArgs, job: u64) -> Result<Keeper, Failu
 
 /// What is started, one job or each of an array.
 pub(crate) fn plan_of(args: &SubmitArgs) -> Result<LaunchPlan, Failure> {
-    LaunchPlan::of_command(&args.options, &args.command, job::environment_of_its_own())
+    let mut plan = LaunchPlan::of_command(&args.options, &args.command, job::environment_of_its_own())?;
+    plan.spec.terms.runs_again = true;
+    Ok(plan)
 }
 
 /// Has a job, and its checkpoint command, write to these files once they are there.

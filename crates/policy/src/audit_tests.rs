@@ -201,6 +201,7 @@ fn command() -> impl Strategy<Value = Command> {
         Just(Command::Resume),
         Just(Command::Hold),
         Just(Command::Release),
+        Just(Command::Requeue),
         Just(Command::Cancel { signal: 15 }),
         (0u8..20).prop_map(Command::SetPriority),
     ]

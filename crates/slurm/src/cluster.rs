@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use pinfold_client::{Client, Dial, Failure, unexpected};
 use pinfold_proto::view::{JobView, StatusView};
-use pinfold_proto::wire::{Piece, Reply, Request, Select};
+use pinfold_proto::wire::{Piece, Reply, Request, Select, Verb};
 
 use crate::home::{Home, Known};
 use crate::jobs::Job;
@@ -108,6 +108,14 @@ impl Cluster {
                 Ok(found)
             }
             Err(failure) => Err(failure),
+        }
+    }
+
+    /// Says something to a job. What there is to note of it is for people, and goes nowhere.
+    pub(crate) fn control(&mut self, job: u64, verb: Verb) -> Result<(), Failure> {
+        match self.client.ask(&Request::Control { job, verb })? {
+            Reply::Done | Reply::Noted { .. } => Ok(()),
+            other => Err(unexpected(&other)),
         }
     }
 

@@ -59,7 +59,11 @@ pub(crate) struct Label {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub dependency: String,
     pub exclusive: bool,
+    /// The host may end it for others' memory, to begin it anew.
     pub requeue: bool,
+    /// Nobody may, its user neither.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_requeue: bool,
     /// The script or command, as people know it.
     pub command: String,
     pub directory: String,
@@ -145,6 +149,31 @@ pub(crate) fn directory() -> PathBuf {
     let below = |state: PathBuf| state.join("pinfold/slurm");
     let private = || PathBuf::from(format!("/tmp/pinfold-{}/slurm", peer::own_uid()));
     named(VARIABLE).map(PathBuf::from).or_else(|| state().map(below)).unwrap_or_else(private)
+}
+
+/// The most starts of a job that are counted.
+const STARTS_MAX: u32 = 1000;
+
+fn start_file(spool: &Path, job: u64, count: u32) -> PathBuf {
+    spool.join(format!("start-{job}-{count}"))
+}
+
+/// Notes that a job starts, as a file in its directory; gives how often it was started before.
+pub(crate) fn note_start(spool: &Path, job: u64) -> u32 {
+    let make = |count: &u32| {
+        let name = start_file(spool, job, *count);
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(name).is_ok()
+    };
+    (0..STARTS_MAX).find(make).unwrap_or(0)
+}
+
+/// How often a job was started again, as far as its directory is there.
+pub(crate) fn restarts(spool: &Path, job: u64) -> u32 {
+    (1..STARTS_MAX)
+        .take_while(|&count| start_file(spool, job, count).exists())
+        .count()
+        .try_into()
+        .unwrap_or(0)
 }
 
 impl Home {
@@ -298,6 +327,7 @@ impl Known {
                     "account" => label.account = value,
                     "qos" => label.qos = value,
                     "name" => label.name = value,
+                    "requeue" => label.no_requeue = value == "0",
                     _ => {}
                 }
             }

@@ -4,14 +4,13 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::commands;
 use crate::environment;
-use crate::home::{Home, Label};
+use crate::home::{self, Home, Label};
 use crate::pattern::{Meant, expand};
 use crate::trouble::{Trouble, failed_to_execute};
 
@@ -51,7 +50,7 @@ pub(crate) fn inside(arguments: &[OsString]) -> Result<u8, Trouble> {
         .map_err(|error| unusable(format!("{}: {error}", spool.join(JOB_FILE).display())))?;
     let (job, member) = own().ok_or_else(|| unusable("this is no job of pinfold's".to_owned()))?;
     let host = pinfold_sys::peer::host_name();
-    let restarts = count_starts(&spool, job);
+    let restarts = home::note_start(&spool, job);
     if !label.batch {
         // Whoever asked for it does not know its number.
         label.job = job;
@@ -92,16 +91,6 @@ fn dress(command: &mut Command, variables: &BTreeMap<String, String>, spool: &Pa
     if let Some(path) = commands::path_with() {
         command.env("PATH", path);
     }
-}
-
-/// How often this job was started before, as files in its directory say.
-fn count_starts(spool: &Path, job: u64) -> u32 {
-    (0..1000)
-        .find(|count| {
-            let name = spool.join(format!("start-{job}-{count}"));
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(name).is_ok()
-        })
-        .unwrap_or(0)
 }
 
 fn redirect(

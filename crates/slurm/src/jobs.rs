@@ -9,7 +9,7 @@ use pinfold_proto::array::show_indexes;
 use pinfold_proto::view::{JobView, ReportView};
 use pinfold_proto::{End, JobState, OUT_OF_MEMORY};
 
-use crate::home::{Known, Label, Step};
+use crate::home::{self, Known, Label, Step};
 use crate::state::State;
 use crate::units;
 
@@ -245,6 +245,11 @@ impl Job {
             State::OutOfMemory => (0, OUT_OF_MEMORY_SIGNAL),
             _ => (self.exit_code.unwrap_or(0), self.signal.unwrap_or(0)),
         }
+    }
+
+    /// How often it was started again.
+    pub(crate) fn restarts(&self) -> u32 {
+        self.requeues.max(home::restarts(&self.label.spool, self.job))
     }
 
     /// The command as people know it.

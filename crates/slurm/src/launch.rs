@@ -70,7 +70,8 @@ pub(crate) fn plan(
         mem_per_cpu: matches!(request.mem, Some(Memory::Cpu(_))),
         dependency: request.dependency.clone(),
         exclusive: request.exclusive,
-        requeue: request.requeue,
+        requeue: request.requeue == Some(true),
+        no_requeue: request.requeue == Some(false),
         directory: directory.to_string_lossy().into_owned(),
         output: request.output.clone().unwrap_or_else(|| default.to_owned()),
         error: request.error.clone(),
@@ -94,7 +95,7 @@ fn options(request: &Request, label: &Label, cluster: &mut Cluster) -> Result<Ve
     }
     for (asked, option) in [
         (request.hold, "--hold"),
-        (request.requeue, "--requeue"),
+        (label.requeue, "--requeue"),
         // All of the host's memory is all of the host.
         (request.exclusive || request.mem == Some(Memory::Node(0)), "--exclusive"),
     ] {

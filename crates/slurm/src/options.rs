@@ -101,7 +101,6 @@ const JOB: &[Opt] = &[
     ignored("network", ' ', VALUE),
     ignored("nice", ' ', MAYBE),
     ignored("no-kill", 'k', MAYBE),
-    ignored("no-requeue", ' ', NO),
     ignored("ntasks-per-core", ' ', VALUE),
     ignored("ntasks-per-socket", ' ', VALUE),
     ignored("overcommit", 'O', NO),
@@ -160,7 +159,7 @@ const STREAMS: &[Opt] = &[
 ];
 
 /// What srun and salloc have in common.
-const NOW: &[Opt] = &[ignored("immediate", 'I', MAYBE)];
+const NOW: &[Opt] = &[ignored("immediate", 'I', MAYBE), ignored("no-requeue", ' ', NO)];
 
 /// What sbatch and salloc have in common.
 const LOGIN: &[Opt] = &[ignored("get-user-env", ' ', MAYBE)];
@@ -168,6 +167,7 @@ const LOGIN: &[Opt] = &[ignored("get-user-env", ' ', MAYBE)];
 /// Those of sbatch alone.
 const BATCH: &[Opt] = &[
     same("array", 'a', VALUE),
+    same("no-requeue", ' ', NO),
     same("parsable", ' ', NO),
     same("requeue", ' ', NO),
     same("test-only", ' ', NO),
@@ -182,6 +182,7 @@ const RUN: &[Opt] = &[
     same("kill-on-bad-exit", 'K', MAYBE),
     same("label", 'l', NO),
     same("cpu-bind", ' ', VALUE),
+    same("jobid", ' ', VALUE),
     same("mpi", ' ', VALUE),
     ignored("accel-bind", ' ', VALUE),
     ignored("bcast", ' ', MAYBE),
@@ -191,7 +192,6 @@ const RUN: &[Opt] = &[
     ignored("exact", ' ', NO),
     ignored("external-launcher", ' ', NO),
     ignored("interactive", ' ', NO),
-    ignored("jobid", ' ', VALUE),
     ignored("msg-timeout", ' ', VALUE),
     ignored("no-allocate", 'Z', NO),
     ignored("oom-kill-step", ' ', MAYBE),

@@ -22,6 +22,8 @@ pub(crate) struct Request {
     pub export: Option<String>,
     pub hold: bool,
     pub input: Option<String>,
+    /// The job in which a step is to run.
+    pub jobid: Option<String>,
     pub kill_on_bad_exit: bool,
     pub label: bool,
     /// Unsaid, or unlimited, or so many seconds.
@@ -37,7 +39,8 @@ pub(crate) struct Request {
     pub partition: String,
     pub qos: String,
     pub quiet: bool,
-    pub requeue: bool,
+    /// `--requeue` or `--no-requeue`, where one was said.
+    pub requeue: Option<bool>,
     pub test_only: bool,
     pub verbose: u32,
     pub wait: bool,
@@ -85,6 +88,7 @@ impl Request {
             "hold" => self.hold = true,
             "input" => self.input = Some(value()).filter(|file| file != "none"),
             "job-name" => self.name = Some(value()),
+            "jobid" => self.jobid = Some(value()),
             "kill-on-bad-exit" => self.kill_on_bad_exit = given.value.as_deref() != Some("0"),
             "label" => self.label = true,
             "mem" => self.mem = Some(Memory::Node(memory("--mem", &value())?)),
@@ -110,8 +114,8 @@ impl Request {
             "partition" => self.partition = value(),
             "qos" => self.qos = value(),
             "quiet" => self.quiet = true,
-            "requeue" => self.requeue = true,
-            "no-requeue" => self.requeue = false,
+            "requeue" => self.requeue = Some(true),
+            "no-requeue" => self.requeue = Some(false),
             "signal" => self.warning = Some(value().parse()?),
             "test-only" => self.test_only = true,
             "time" => {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use pinfold_proto::wire::{Reply, Request, Verb};
+use pinfold_proto::wire::Verb;
 use pinfold_sys::procfs::Proc;
 
 use crate::batch_step::is_step;
@@ -174,10 +174,7 @@ fn end(cluster: &mut Cluster, job: &Job, asked: &Asked) -> Result<(), pinfold_cl
         // Before it is over, so that nobody sees it over and does not know why.
         let _ = cluster.home.cancelled(job.job, now_s());
     }
-    match cluster.client.ask(&Request::Control { job: job.job, verb: Verb::Cancel { signal } })? {
-        Reply::Done => Ok(()),
-        other => Err(pinfold_client::unexpected(&other)),
-    }
+    cluster.control(job.job, Verb::Cancel { signal })
 }
 
 /// To the script's shell alone, or to the steps and not to the shell, as Slurm does.

@@ -19,6 +19,8 @@ mod step;
 
 /// The word before a command that is one of several tasks, which learns its number from pinfold.
 pub(crate) const TASK: &str = "--task";
+/// Set for such a task where its lines are labelled.
+const LABELLED: &str = "PINFOLD_SLURM_LABELLED";
 
 /// Runs a step, or a job.
 ///
@@ -43,6 +45,12 @@ pub(crate) fn srun(arguments: &[OsString]) -> Result<u8, Trouble> {
     }
     if operands.is_empty() {
         return Err(Trouble::new("No command given to execute."));
+    }
+    let around = inside.as_ref().map(|((job, _), _)| job.to_string());
+    if let Some(other) = request.jobid.as_ref().filter(|&job| Some(job) != around.as_ref()) {
+        return Err(Trouble::new(format!(
+            "--jobid={other}: a step runs within its own job here; call srun in the script of job {other}"
+        )));
     }
     if let Some(((job, member), spool)) = inside {
         return step::run(&step::Of { job, member, spool, host }, &request, &operands);
@@ -89,6 +97,10 @@ pub(crate) fn task(words: &[OsString]) -> Result<u8, Trouble> {
     let program = words.first().ok_or_else(|| Trouble::new("no command"))?;
     let mut command = Command::new(program);
     command.args(&words[1..]).env("SLURM_PROCID", &number).env("SLURM_LOCALID", &number);
+    if std::env::var_os(LABELLED).is_some() {
+        command.env_remove(LABELLED);
+        return step::run_labelled(number.parse().unwrap_or(0), command, Path::new(program));
+    }
     let error = command.exec();
     Err(failed_to_execute(Path::new(program), &error))
 }

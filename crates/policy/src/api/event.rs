@@ -281,6 +281,8 @@ pub enum Command {
         /// The signal, by its number.
         signal: i32,
     },
+    /// End a job that runs, to be put back in the queue and begun anew; nothing to one that waits.
+    Requeue,
     /// Change its importance, also while it runs.
     SetPriority(u8),
     /// Change what it is expected to need, in bytes, also while it runs.

@@ -177,7 +177,7 @@ pub(crate) fn stop_checkpoint(rooms: &mut Rooms, id: JobId, reason: Reason) {
 /// A job that was to be ended could not be: it goes on as it was.
 pub(crate) fn cancel_requeue(rooms: &mut Rooms, id: JobId, reason: Reason) {
     let Some(live) = rooms.jobs.live_mut(id).filter(|live| live.requeuing) else { return };
-    live.requeuing = false;
+    (live.requeuing, live.requeue_asked) = (false, false);
     // Whatever else held it, it stands still now for its user.
     let reason = if live.suspended { Reason::Asked } else { reason };
     if live.out.is_some_and(SuspendReason::is_memory) {

@@ -100,7 +100,7 @@ fn of_job(job: &Job) -> Vec<Vec<(&'static str, String)>> {
         ],
         vec![
             ("Requeue", field("requeue")),
-            ("Restarts", job.requeues.to_string()),
+            ("Restarts", job.restarts().to_string()),
             ("BatchFlag", u8::from(job.label.batch).to_string()),
             ("Reboot", "0".to_owned()),
             ("ExitCode", format!("{}:{}", job.exit().0, job.exit().1)),
@@ -162,7 +162,7 @@ fn config() -> Result<String, Trouble> {
         ("DefMemPerNode", "UNLIMITED".to_owned()),
         ("InactiveLimit", "0 sec".to_owned()),
         ("JobAcctGatherFrequency", "1".to_owned()),
-        ("JobRequeue", "0".to_owned()),
+        ("JobRequeue", "1".to_owned()),
         ("KillWait", "10 sec".to_owned()),
         ("MaxArraySize", (u64::from(pinfold_proto::array::INDEX_MAX) + 1).to_string()),
         ("MaxJobCount", "10000".to_owned()),
