@@ -6,7 +6,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use pinfold_client::{Client, Dial, Failure, unexpected};
+use pinfold_client::{Client, Dial, Failure, Greeting, unexpected};
 use pinfold_proto::view::{JobView, StatusView};
 use pinfold_proto::wire::{Piece, Reply, Request, Select, Verb};
 
@@ -31,7 +31,17 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) fn connect() -> Result<Self, Failure> {
-        let client = Dial::new(None, false).connect()?;
+        Self::greeted(Self::greet()?)
+    }
+
+    /// Greets the daemon, and does not wait for its answer.
+    pub(crate) fn greet() -> Result<Greeting, Failure> {
+        Dial::new(None, false).greet()
+    }
+
+    /// The daemon that was greeted, once it has answered.
+    pub(crate) fn greeted(greeting: Greeting) -> Result<Self, Failure> {
+        let client = greeting.answered()?;
         let home = Home::of(&client.welcome.instance);
         Ok(Self { client, home, known: OnceCell::new() })
     }

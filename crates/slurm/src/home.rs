@@ -151,6 +151,32 @@ pub(crate) fn directory() -> PathBuf {
     named(VARIABLE).map(PathBuf::from).or_else(|| state().map(below)).unwrap_or_else(private)
 }
 
+/// Makes a directory for a new job's script, in the one for what this user's commands keep; nobody else can look into it.
+///
+/// # Errors
+/// With the path, when it cannot be made, or the directory above is somebody else's.
+pub(crate) fn new_spool(directory: &Path) -> Result<PathBuf, String> {
+    let no = |path: &Path, error: io::Error| format!("failed to make {}: {error}", path.display());
+    let above = directory.join("spool");
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&above);
+    made.map_err(|error| no(&above, error))?;
+    let found = fs::symlink_metadata(&above).map_err(|error| no(&above, error))?;
+    if found.uid() != peer::own_uid() || found.mode() & 0o022 != 0 {
+        return Err(format!("{} can be written by others; set {VARIABLE}", above.display()));
+    }
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    for round in 0..100 {
+        let name = format!("{:x}-{:x}-{round}", now.as_nanos(), std::process::id());
+        let spool = above.join(name);
+        match DirBuilder::new().mode(0o700).create(&spool) {
+            Ok(()) => return Ok(spool),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(no(&spool, error)),
+        }
+    }
+    Err(format!("failed to find a free name in {}", above.display()))
+}
+
 /// The most starts of a job that are counted.
 const STARTS_MAX: u32 = 1000;
 
@@ -183,32 +209,6 @@ impl Home {
         let name: String = instance.chars().map(safe).collect();
         let directory = directory();
         Self { journal: directory.join(format!("jobs-{name}.jsonl")), directory }
-    }
-
-    /// Makes a directory for a new job's script; nobody else can look into it.
-    ///
-    /// # Errors
-    /// With the path, when it cannot be made, or the directory above is somebody else's.
-    pub(crate) fn new_spool(&self) -> Result<PathBuf, String> {
-        let no = |path: &Path, error: io::Error| format!("failed to make {}: {error}", path.display());
-        let above = self.directory.join("spool");
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&above);
-        made.map_err(|error| no(&above, error))?;
-        let found = fs::symlink_metadata(&above).map_err(|error| no(&above, error))?;
-        if found.uid() != peer::own_uid() || found.mode() & 0o022 != 0 {
-            return Err(format!("{} can be written by others; set {VARIABLE}", above.display()));
-        }
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        for round in 0..100 {
-            let name = format!("{:x}-{:x}-{round}", now.as_nanos(), std::process::id());
-            let spool = above.join(name);
-            match DirBuilder::new().mode(0o700).create(&spool) {
-                Ok(()) => return Ok(spool),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(no(&spool, error)),
-            }
-        }
-        Err(format!("failed to find a free name in {}", above.display()))
     }
 
     /// Adds a job.
@@ -392,7 +392,7 @@ mod tests {
     fn a_spool_of_a_job_that_is_not_over_stays() {
         let dir = tempfile::tempdir().expect("a directory");
         let home = home(dir.path());
-        let [live, over, fresh] = [0; 3].map(|_| home.new_spool().expect("a spool"));
+        let [live, over, fresh] = [0; 3].map(|_| new_spool(&home.directory).expect("a spool"));
         for (job, spool) in [(1, &live), (2, &over), (3, &fresh)] {
             home.add(&Label { job, spool: spool.clone(), ..Label::default() }).expect("it is added");
         }

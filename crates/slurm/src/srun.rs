@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::cluster::Cluster;
+use crate::dependency;
 use crate::getopt::{Order, parse};
 use crate::home::Home;
 use crate::inside::{SPOOL, own};
@@ -61,13 +62,14 @@ pub(crate) fn srun(arguments: &[OsString]) -> Result<u8, Trouble> {
         Trouble::new(format!("Unable to allocate resources: {}", words(&failure)))
     };
     let mut cluster = Cluster::connect().map_err(refused)?;
+    let after = dependency::after(&request.dependency, &name, &mut cluster)?;
     let line = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
-    let plan = launch::plan(&request, name, &mut cluster, format!("srun {line}"))?;
+    let plan = launch::plan(&request, name, &after, format!("srun {line}"))?;
     // Within the job it is called once more, and is a step there.
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let again: Vec<OsString> =
         [own.into_os_string(), "srun".into()].into_iter().chain(arguments.iter().cloned()).collect();
-    in_the_foreground(&cluster, plan, &again, request.export.as_deref())
+    in_the_foreground(plan, &again, request.export.as_deref())
 }
 
 /// Becomes `pinfold run` with this command.
@@ -75,14 +77,13 @@ pub(crate) fn srun(arguments: &[OsString]) -> Result<u8, Trouble> {
 /// # Errors
 /// When that cannot be.
 pub(crate) fn in_the_foreground(
-    cluster: &Cluster,
     mut plan: Plan,
     words: &[OsString],
     export: Option<&str>,
 ) -> Result<u8, Trouble> {
     plan.label.command =
         words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
-    launch::spool(&cluster.home, &mut plan.label, None)?;
+    launch::spool(&mut plan.label, None)?;
     let mut command = launch::command("run", &plan, export)?;
     let error = command.args(words).exec();
     Err(failed_to_execute(Path::new("pinfold"), &error))
