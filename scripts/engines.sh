@@ -18,7 +18,7 @@ declare -A packages=(
   [psij]=psij-python
   [toil]=toil
   [nextflow]=io.nextflow:nextflow:23.10.1
-  [launchers]=pip
+  [launchers]=mpi4py
 )
 [ $# -gt 0 ] || set -- snakemake cluster_generic submitit dask parsl executorlib psij toil nextflow launchers
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv" || { echo "engines: skipped: no virtual environment can be made"; exit 0; }

@@ -49,7 +49,7 @@ pub(crate) fn adopt(dial: &Dial, args: &AdoptArgs) -> Result<(), Failure> {
     // What these say is of this command, not of what it is about.
     let mut spec = Box::new(JobSpec { directory: String::new(), command: Vec::new(), ..asked });
     let mut client = dial.connect()?;
-    holds::check(&mut client, &args.options)?;
+    holds::check(Some(&mut client), &args.options)?;
     if let Some(after) = args.options.after.as_ref().filter(|after| after.has_names()) {
         spec.after = after.resolved(&mut client)?;
     }

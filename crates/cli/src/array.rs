@@ -28,7 +28,7 @@ use pinfold_client::{Client, Dial};
 /// How many members are asked for before the first of them is answered.
 const WINDOW: usize = 256;
 
-/// Gets all members accepted, and lets them start. Says what is to be told of them: the array's number, and the index
+/// Gets all members accepted; none starts before that is allowed. Says what is to be told of them: the array's number, and the index
 /// and number of each.
 pub(crate) fn prepare(
     dial: Dial,
@@ -70,7 +70,6 @@ pub(crate) fn prepare(
         let Members { names, array, .. } = &*members.borrow();
         record::keep(&socket, *array, true, &names.out.0, &names.err.0);
     }
-    keeper.allow_starts();
     Ok((keeper, said))
 }
 

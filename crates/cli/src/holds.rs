@@ -23,20 +23,25 @@ fn wanted(options: &JobOptions) -> Vec<(&'static str, &'static str)> {
     wanted.into_iter().filter(|(asked, ..)| *asked).map(|(_, option, subject)| (option, subject)).collect()
 }
 
-/// Whether the daemon has to be asked about these options, or this host.
+/// Whether the daemon has to be asked about these options.
+pub(crate) fn asks_daemon(options: &JobOptions) -> bool {
+    !job::inside_any() && !wanted(options).is_empty()
+}
+
+/// Whether these options are to be looked at, by the daemon or on this host.
 pub(crate) fn is_to_be_checked(options: &JobOptions) -> bool {
     // Part of a job already: its limits are those of the job around it.
     !job::inside_any() && (!wanted(options).is_empty() || options.mem.is_some())
 }
 
-/// Warns of what does not hold here, or refuses it.
-pub(crate) fn check(client: &mut Client, options: &JobOptions) -> Result<(), Failure> {
+/// Warns of what does not hold here, or refuses it. The client is needed where [`asks_daemon`] says so.
+pub(crate) fn check(client: Option<&mut Client>, options: &JobOptions) -> Result<(), Failure> {
     if !is_to_be_checked(options) {
         return Ok(());
     }
     let mut lacking = Vec::new();
     let wanted = wanted(options);
-    if !wanted.is_empty()
+    if let Some(client) = client.filter(|_| !wanted.is_empty())
         && let Reply::Doctor(view) = client.ask(&Request::Doctor)?
     {
         lacking = lacks(&view, &wanted);

@@ -72,6 +72,7 @@ pub(crate) fn spec(options: &JobOptions, command: &[OsString]) -> JobSpec {
             cpu_limit_us: options.cpu_limit.map(microseconds),
             timeout_signal: options.timeout_signal,
             begin_us: options.begin.map(|at| at.0),
+            runs_again: may_be_ended(options),
             resources: options.resource.clone().unwrap_or_default().0,
             comment: options.comment.as_deref().map(|text| cut(text, 1000)).filter(|text| !text.is_empty()),
         },

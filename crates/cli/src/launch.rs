@@ -140,7 +140,7 @@ impl LaunchPlan {
     pub(crate) fn connect(&mut self, dial: &Dial) -> Result<Client, Failure> {
         let mut client = dial.connect()?;
         self.lay_on(&client.welcome.cpus)?;
-        holds::check(&mut client, &self.options)?;
+        holds::check(Some(&mut client), &self.options)?;
         Ok(client)
     }
 

@@ -101,7 +101,7 @@ pub(crate) fn in_foreground(
     let names = args.options.after.as_ref().is_some_and(AfterArgs::has_names) && !job::inside_any();
     let kept = match names || holds::is_to_be_checked(&args.options) {
         true => dial.connect().and_then(|mut client| {
-            holds::check(&mut client, &args.options)?;
+            holds::check(Some(&mut client), &args.options)?;
             plan.resolve(&mut client)
         }),
         false => Ok(()),

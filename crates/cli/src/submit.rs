@@ -17,6 +17,9 @@ use pinfold_sys::spawn::{self, Side};
 
 use crate::array;
 use crate::checkpoint;
+
+use crate::holds;
+use crate::job::after::AfterArgs;
 use crate::job::{self, JobOptions};
 use crate::keeper::{Keeper, MakeProgram, Told, send_signal};
 use crate::launch::LaunchPlan;
@@ -63,9 +66,15 @@ pub(crate) fn submit(dial: Dial, args: &SubmitArgs) -> Result<ProcessExit, Failu
     }
     let mut plan = plan_of(args)?;
     // A daemon is started from here, not from the keeper, so that the keeper holds nothing but its job.
-    let mut client = plan.connect(&dial)?;
-    plan.resolve(&mut client)?;
-    drop(client);
+    let names = args.options.after.as_ref().is_some_and(AfterArgs::has_names);
+    if plan.wants_layout() || names || holds::asks_daemon(&args.options) {
+        let mut client = plan.connect(&dial)?;
+        plan.resolve(&mut client)?;
+    } else {
+        // There is nothing to ask: the keeper greets it.
+        drop(dial.stream()?);
+        holds::check(None, &args.options)?;
+    }
     let pipe = |error: std::io::Error| Failure::doing("failed to make a keeper", &error);
     let (mut answer, tell) = std::io::pipe().map_err(pipe)?;
     match spawn::fork_away().map_err(pipe)? {
@@ -121,10 +130,12 @@ fn keep(dial: Dial, args: &SubmitArgs, plan: LaunchPlan, mut tell: PipeWriter) {
         None => prepare(dial, args, plan).map(|(keeper, job)| (keeper, job.to_string())),
     };
     match prepared {
-        Ok((keeper, said)) => {
+        Ok((mut keeper, said)) => {
             let _ = write!(tell, "0 {said}");
             drop(tell);
             let _ = spawn::null_streams();
+            // Only now: whoever asked need not wait while the command is started.
+            keeper.allow_starts();
             attend(keeper);
         }
         Err(failure) => {
@@ -133,7 +144,7 @@ fn keep(dial: Dial, args: &SubmitArgs, plan: LaunchPlan, mut tell: PipeWriter) {
     }
 }
 
-/// Gets the job accepted and its output files opened.
+/// Gets the job accepted and its output files opened; it does not start before it is allowed to.
 fn prepare(dial: Dial, args: &SubmitArgs, mut plan: LaunchPlan) -> Result<(Keeper, u64), Failure> {
     let files: Rc<RefCell<Option<Files>>> = Rc::default();
     write_to(&mut plan, args, &files);
@@ -153,7 +164,6 @@ fn prepare(dial: Dial, args: &SubmitArgs, mut plan: LaunchPlan) -> Result<(Keepe
         Ok(opened) => {
             *files.borrow_mut() = Some(opened);
             record::keep(&socket, job, false, &names.out.0, &names.err.0);
-            keeper.allow_starts();
         }
         Err(failure) => {
             keeper.withdraw(TICKET, &failure.message);
@@ -194,7 +204,9 @@ fn prepare_anew(dial: Dial, args: &SubmitArgs, job: u64) -> Result<Keeper, Failu
 
 /// What is started, one job or each of an array.
 pub(crate) fn plan_of(args: &SubmitArgs) -> Result<LaunchPlan, Failure> {
-    LaunchPlan::of_command(&args.options, &args.command, job::environment_of_its_own())
+    let mut plan = LaunchPlan::of_command(&args.options, &args.command, job::environment_of_its_own())?;
+    plan.spec.terms.runs_again = true;
+    Ok(plan)
 }
 
 /// Has a job, and its checkpoint command, write to these files once they are there.

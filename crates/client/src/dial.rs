@@ -47,6 +47,10 @@ pub struct Client {
     pub welcome: Welcome,
 }
 
+/// A connection on which a greeting was said, and whose answer is still to be heard.
+#[derive(Debug)]
+pub struct Greeting(Client);
+
 /// The daemon's first words.
 #[derive(Debug, Clone, Default)]
 pub struct Welcome {
@@ -78,6 +82,11 @@ impl Dial {
     /// Connects and greets; starts a private daemon when there is none and one may be started.
     pub fn connect(&self) -> Result<Client, Failure> {
         Client::greet(self.stream()?)
+    }
+
+    /// As [`Dial::connect`], without waiting for the daemon's first words.
+    pub fn greet(&self) -> Result<Greeting, Failure> {
+        Greeting::say(self.stream()?)
     }
 
     /// Connects if a daemon is there; never starts one.
@@ -327,11 +336,24 @@ pub fn gone(error: &io::Error) -> Failure {
     Failure::new(ExitCode::NoDaemon, format!("the daemon went away while it was asked: {error}"))
 }
 
+impl Greeting {
+    fn say(stream: UnixStream) -> Result<Self, Failure> {
+        let mut client =
+            Client { stream, decoder: Decoder::new(REPLY_MAX_BYTES), welcome: Welcome::default() };
+        client.say(&Request::Hello { version: WIRE_VERSION })?;
+        Ok(Self(client))
+    }
+
+    /// Waits for the daemon's first words; a daemon of another version, or one that is gone, is a failure.
+    pub fn answered(mut self) -> Result<Client, Failure> {
+        self.0.welcome = Welcome::of(self.0.hear()?)?;
+        Ok(self.0)
+    }
+}
+
 impl Client {
     fn greet(stream: UnixStream) -> Result<Self, Failure> {
-        let mut client = Self { stream, decoder: Decoder::new(REPLY_MAX_BYTES), welcome: Welcome::default() };
-        client.welcome = Welcome::of(client.ask(&Request::Hello { version: WIRE_VERSION })?)?;
-        Ok(client)
+        Greeting::say(stream)?.answered()
     }
 
     /// Asks and waits for the answer; a refusal is a failure.

@@ -202,6 +202,7 @@ fn command() -> impl Strategy<Value = Command> {
         Just(Command::Resume),
         Just(Command::Hold),
         Just(Command::Release),
+        Just(Command::Requeue),
         Just(Command::Cancel { signal: 15 }),
         (0u8..20).prop_map(Command::SetPriority),
         prop_oneof![Just(Class::Primary), Just(Class::Backfill), Just(Class::Exclusive)]

@@ -9,7 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::array::{ArrayError, JobName};
 use crate::resource::Resource;
 
-/// When a job may begin, how long it may run, which resources it needs, and what its user remarks about it.
+/// When a job may begin, how long it may run, which resources it needs, whether its user can requeue it,
+/// and what its user remarks about it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Terms {
     /// How long it may run in microseconds, without the time in which it is frozen; then it is ended.
@@ -27,6 +28,9 @@ pub struct Terms {
     /// The countable resources that it holds from its start to its end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<Resource>,
+    /// Whether whoever keeps it runs it again where it is ended on its user's word to be requeued.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub runs_again: bool,
     /// Free text of its user's, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,

@@ -9,29 +9,14 @@ use pinfold_sys::signals::{self, Signals};
 use pinfold_sys::spawn;
 
 use crate::home::Label;
-use crate::inside::failed_to_execute;
-use crate::trouble::Trouble;
+use crate::trouble::{Trouble, failed_to_execute};
+use crate::warning::Warning;
 
 /// The signal by which pinfold tells a job that its time limit comes.
 pub(crate) const TOLD: &str = "URG";
 
 /// Signals that end a process by default, and that are the script's to take: whoever ends the job sends them to all.
 const TAKEN: &[&str] = &["HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "ALRM", "CHLD", TOLD];
-
-/// A signal that is wanted before the limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Wanted {
-    pub shell_only: bool,
-    pub signal: i32,
-    pub before_s: u64,
-}
-
-impl Wanted {
-    /// Whether it comes later than the job's start.
-    pub(crate) fn comes_later(self, limit_s: Option<u64>) -> bool {
-        limit_s.is_some_and(|limit| self.before_s < limit)
-    }
-}
 
 /// Runs the script to its end; ends as it did.
 ///
@@ -41,7 +26,7 @@ pub(crate) fn attend(
     mut command: Command,
     program: &Path,
     label: &Label,
-    wanted: Wanted,
+    wanted: Warning,
 ) -> Result<u8, Trouble> {
     let numbers: Vec<i32> = TAKEN.iter().filter_map(|name| signals::number(name)).collect();
     let child = command.spawn().map_err(|error| failed_to_execute(program, &error))?;

@@ -1,7 +1,8 @@
 //! `--dependency`: after which jobs one starts.
 
-use crate::jobs::{Cluster, State};
+use crate::cluster::Cluster;
 use crate::select::{members, names};
+use crate::state::State;
 use crate::trouble::{Trouble, words};
 
 /// One condition.
@@ -46,12 +47,6 @@ fn parse(text: &str) -> Result<Vec<Term>, String> {
         terms.push(Term::After(end, jobs));
     }
     Ok(terms)
-}
-
-/// The jobs that a dependency names by numbers.
-pub(crate) fn numbers(text: &str) -> impl Iterator<Item = u64> {
-    let parts = text.split([',', ':']).map(|part| part.split('_').next().unwrap_or(part));
-    parts.filter_map(|part| part.parse().ok())
 }
 
 /// The value of `--after`.
@@ -100,7 +95,6 @@ mod tests {
         check("afterok:1:2_3,afterany:4", &[after("ok", &["1", "2_3"]), after("any", &["4"])]);
         check("afternotok:5,singleton", &[after("failed", &["5"]), Term::Singleton]);
         check("7", &[after("any", &["7"])]);
-        assert_eq!(numbers("afterok:1:2_3,singleton,7").collect::<Vec<_>>(), [1, 2, 7]);
         for bad in ["afterany", "afterany:", "after:1", "aftercorr:1", "afterany:1?afterany:2", "x:1"] {
             assert!(parse(bad).is_err(), "{bad}");
         }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::commands;
 use crate::home::{self, Label};
 use crate::jobs::{CLUSTER, PARTITION};
 
@@ -62,8 +62,8 @@ pub(crate) fn export(command: &mut Command, option: Option<&str>) {
     let own = |command: &mut Command| {
         command.env(home::VARIABLE, home::directory());
         // A script's `srun` is never another Slurm's.
-        if let Some(commands) = commands().or_else(|| crate::within::directory(&crate::names()).ok()) {
-            command.env(COMMANDS, commands);
+        if let Some(directory) = commands::found().or_else(|| commands::directory().ok()) {
+            command.env(commands::VARIABLE, directory);
         }
     };
     own(command);
@@ -176,32 +176,6 @@ pub(crate) fn of_job(
     }
     all
 }
-
-/// The search path with the directory of these commands before all others, so that a script's `srun` is this one.
-pub(crate) fn path_with_commands() -> Option<OsString> {
-    let commands = commands()?;
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let rest = std::env::split_paths(&path).filter(|dir| *dir != commands);
-    std::env::join_paths([commands.clone()].into_iter().chain(rest)).ok()
-}
-
-/// The directory of these commands: as `pinfold slurm` names it, else where this one was called from.
-pub(crate) fn commands() -> Option<PathBuf> {
-    if let Some(named) = std::env::var_os(COMMANDS).filter(|dir| !dir.is_empty()) {
-        return Some(PathBuf::from(named));
-    }
-    let own = std::env::current_exe().ok()?;
-    let called = PathBuf::from(std::env::args_os().next()?);
-    let beside = called.parent().filter(|dir| !dir.as_os_str().is_empty()).map(Path::to_path_buf);
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_ours = |dir: &PathBuf| {
-        dir.is_absolute() && std::fs::canonicalize(dir.join("sbatch")).is_ok_and(|found| found == own)
-    };
-    beside.into_iter().chain(std::env::split_paths(&path)).find(is_ours)
-}
-
-/// Names the directory of the commands, see `pinfold slurm --dir`.
-pub(crate) const COMMANDS: &str = "PINFOLD_SLURM_COMMANDS";
 
 #[cfg(test)]
 mod tests {

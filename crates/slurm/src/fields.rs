@@ -3,7 +3,8 @@
 //!
 //! Absent here: widths and separators (`form`).
 
-use crate::jobs::{CLUSTER, Job, State};
+use crate::jobs::{CLUSTER, Job};
+use crate::state::State;
 use crate::units::{cpu_time, date, exact_size, long_time, short_time, size_in, whole};
 
 /// What a field is written with, beside the job.
@@ -160,7 +161,7 @@ fn common(job: &Job, field: &str, around: &Around) -> Option<String> {
         "nodelist" => node,
         "priority" | "prioritylong" => job.priority.to_string(),
         "workdir" => job.label.directory.clone(),
-        "restarts" | "restartcnt" => job.requeues.to_string(),
+        "restarts" | "restartcnt" => job.restarts().to_string(),
         "stdout" => crate::pattern::of_job(&job.label.output, job, &around.host),
         "stderr" => {
             let error = job.label.error.as_ref().unwrap_or(&job.label.output);
@@ -237,7 +238,7 @@ pub(crate) fn squeue(job: &Job, field: &str, around: &Around) -> String {
         "sockets" | "cores" | "threads" | "selectjobinfo" => "*".to_owned(),
         "s:c:t" | "sct" => "*:*:*".to_owned(),
         "mintmpdisk" | "contiguous" | "nice" | "deltatime" => "0".to_owned(),
-        "requeue" => u8::from(job.label.requeue).to_string(),
+        "requeue" => u8::from(job.label.batch && !job.label.no_requeue).to_string(),
         "tres-alloc" | "tres" => tres(job),
         _ => "N/A".to_owned(),
     }

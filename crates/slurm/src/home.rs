@@ -15,6 +15,8 @@ use std::time::{Duration, SystemTime};
 use pinfold_sys::peer;
 use serde::{Deserialize, Serialize};
 
+use crate::warning::Warning;
+
 /// Names the directory, so that programs which are started without the variables of XDG find it too.
 pub(crate) const VARIABLE: &str = "PINFOLD_SLURM_DIR";
 
@@ -57,7 +59,11 @@ pub(crate) struct Label {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub dependency: String,
     pub exclusive: bool,
+    /// The host may end it for others' memory, to begin it anew.
     pub requeue: bool,
+    /// Nobody may, its user neither.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_requeue: bool,
     /// The script or command, as people know it.
     pub command: String,
     pub directory: String,
@@ -76,11 +82,19 @@ pub(crate) struct Label {
     pub spool: PathBuf,
     /// The signal that it wants before its time limit.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub signal: Option<crate::batch_step::Wanted>,
+    pub signal: Option<Warning>,
     /// Whether its number is said as it starts (salloc).
     pub granted: bool,
     /// Whether it is a script that sbatch took; else a command of srun's or salloc's.
     pub batch: bool,
+}
+
+impl Label {
+    /// The jobs that its dependency names by numbers.
+    pub(crate) fn named_in_dependency(&self) -> impl Iterator<Item = u64> {
+        let parts = self.dependency.split([',', ':']).map(|part| part.split('_').next().unwrap_or(part));
+        parts.filter_map(|part| part.parse().ok())
+    }
 }
 
 /// A step that ended.
@@ -137,6 +151,57 @@ pub(crate) fn directory() -> PathBuf {
     named(VARIABLE).map(PathBuf::from).or_else(|| state().map(below)).unwrap_or_else(private)
 }
 
+/// Makes a directory for a new job's script, in the one for what this user's commands keep; nobody else can look into it.
+///
+/// # Errors
+/// With the path, when it cannot be made, or the directory above is somebody else's.
+pub(crate) fn new_spool(directory: &Path) -> Result<PathBuf, String> {
+    let no = |path: &Path, error: io::Error| format!("failed to make {}: {error}", path.display());
+    let above = directory.join("spool");
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&above);
+    made.map_err(|error| no(&above, error))?;
+    let found = fs::symlink_metadata(&above).map_err(|error| no(&above, error))?;
+    if found.uid() != peer::own_uid() || found.mode() & 0o022 != 0 {
+        return Err(format!("{} can be written by others; set {VARIABLE}", above.display()));
+    }
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    for round in 0..100 {
+        let name = format!("{:x}-{:x}-{round}", now.as_nanos(), std::process::id());
+        let spool = above.join(name);
+        match DirBuilder::new().mode(0o700).create(&spool) {
+            Ok(()) => return Ok(spool),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(no(&spool, error)),
+        }
+    }
+    Err(format!("failed to find a free name in {}", above.display()))
+}
+
+/// The most starts of a job that are counted.
+const STARTS_MAX: u32 = 1000;
+
+fn start_file(spool: &Path, job: u64, count: u32) -> PathBuf {
+    spool.join(format!("start-{job}-{count}"))
+}
+
+/// Notes that a job starts, as a file in its directory; gives how often it was started before.
+pub(crate) fn note_start(spool: &Path, job: u64) -> u32 {
+    let make = |count: &u32| {
+        let name = start_file(spool, job, *count);
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(name).is_ok()
+    };
+    (0..STARTS_MAX).find(make).unwrap_or(0)
+}
+
+/// How often a job was started again, as far as its directory is there.
+pub(crate) fn restarts(spool: &Path, job: u64) -> u32 {
+    (1..STARTS_MAX)
+        .take_while(|&count| start_file(spool, job, count).exists())
+        .count()
+        .try_into()
+        .unwrap_or(0)
+}
+
 impl Home {
     /// The one for this daemon.
     pub(crate) fn of(instance: &str) -> Self {
@@ -144,32 +209,6 @@ impl Home {
         let name: String = instance.chars().map(safe).collect();
         let directory = directory();
         Self { journal: directory.join(format!("jobs-{name}.jsonl")), directory }
-    }
-
-    /// Makes a directory for a new job's script; nobody else can look into it.
-    ///
-    /// # Errors
-    /// With the path, when it cannot be made, or the directory above is somebody else's.
-    pub(crate) fn new_spool(&self) -> Result<PathBuf, String> {
-        let no = |path: &Path, error: io::Error| format!("failed to make {}: {error}", path.display());
-        let above = self.directory.join("spool");
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&above);
-        made.map_err(|error| no(&above, error))?;
-        let found = fs::symlink_metadata(&above).map_err(|error| no(&above, error))?;
-        if found.uid() != peer::own_uid() || found.mode() & 0o022 != 0 {
-            return Err(format!("{} can be written by others; set {VARIABLE}", above.display()));
-        }
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        for round in 0..100 {
-            let name = format!("{:x}-{:x}-{round}", now.as_nanos(), std::process::id());
-            let spool = above.join(name);
-            match DirBuilder::new().mode(0o700).create(&spool) {
-                Ok(()) => return Ok(spool),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(no(&spool, error)),
-            }
-        }
-        Err(format!("failed to find a free name in {}", above.display()))
     }
 
     /// Adds a job.
@@ -288,6 +327,7 @@ impl Known {
                     "account" => label.account = value,
                     "qos" => label.qos = value,
                     "name" => label.name = value,
+                    "requeue" => label.no_requeue = value == "0",
                     _ => {}
                 }
             }
@@ -331,6 +371,12 @@ mod tests {
     }
 
     #[test]
+    fn the_jobs_of_a_dependency() {
+        let label = Label { dependency: "afterok:1:2_3,singleton,7".to_owned(), ..Label::default() };
+        assert_eq!(label.named_in_dependency().collect::<Vec<_>>(), [1, 2, 7]);
+    }
+
+    #[test]
     fn a_long_journal_keeps_what_is_not_over() {
         let dir = tempfile::tempdir().expect("a directory");
         let home = home(dir.path());
@@ -346,7 +392,7 @@ mod tests {
     fn a_spool_of_a_job_that_is_not_over_stays() {
         let dir = tempfile::tempdir().expect("a directory");
         let home = home(dir.path());
-        let [live, over, fresh] = [0; 3].map(|_| home.new_spool().expect("a spool"));
+        let [live, over, fresh] = [0; 3].map(|_| new_spool(&home.directory).expect("a spool"));
         for (job, spool) in [(1, &live), (2, &over), (3, &fresh)] {
             home.add(&Label { job, spool: spool.clone(), ..Label::default() }).expect("it is added");
         }

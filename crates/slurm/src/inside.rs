@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::commands;
 use crate::environment;
-use crate::home::{Home, Label};
+use crate::home::{self, Home, Label};
 use crate::pattern::{Meant, expand};
-use crate::trouble::Trouble;
+use crate::trouble::{Trouble, failed_to_execute};
 
 /// The word before a job's directory, by which this program knows that it is inside.
 pub(crate) const INSIDE: &str = "--inside";
@@ -50,7 +50,7 @@ pub(crate) fn inside(arguments: &[OsString]) -> Result<u8, Trouble> {
         .map_err(|error| unusable(format!("{}: {error}", spool.join(JOB_FILE).display())))?;
     let (job, member) = own().ok_or_else(|| unusable("this is no job of pinfold's".to_owned()))?;
     let host = pinfold_sys::peer::host_name();
-    let restarts = count_starts(&spool, job);
+    let restarts = home::note_start(&spool, job);
     if !label.batch {
         // Whoever asked for it does not know its number.
         label.job = job;
@@ -81,12 +81,6 @@ pub(crate) fn inside(arguments: &[OsString]) -> Result<u8, Trouble> {
     Err(failed_to_execute(&program, &error))
 }
 
-/// A program that cannot be executed, with a shell's exit status.
-pub(crate) fn failed_to_execute(program: &Path, error: &std::io::Error) -> Trouble {
-    let status = if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
-    Trouble { status, ..Trouble::new(format!("{}: {error}", program.display())) }
-}
-
 /// Gives a command a job's environment.
 fn dress(command: &mut Command, variables: &BTreeMap<String, String>, spool: &Path) {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
@@ -94,19 +88,9 @@ fn dress(command: &mut Command, variables: &BTreeMap<String, String>, spool: &Pa
         command.env_remove(name);
     }
     command.envs(variables).env(SPOOL, spool);
-    if let Some(path) = environment::path_with_commands() {
+    if let Some(path) = commands::path_with() {
         command.env("PATH", path);
     }
-}
-
-/// How often this job was started before, as files in its directory say.
-fn count_starts(spool: &Path, job: u64) -> u32 {
-    (0..1000)
-        .find(|count| {
-            let name = spool.join(format!("start-{job}-{count}"));
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(name).is_ok()
-        })
-        .unwrap_or(0)
 }
 
 fn redirect(

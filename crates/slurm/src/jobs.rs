@@ -2,91 +2,23 @@
 //!
 //! Absent here: how fields are written (`fields`), and which jobs a command picks.
 
-use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use pinfold_client::{Client, Dial, Failure, unexpected};
 use pinfold_proto::array::show_indexes;
-use pinfold_proto::view::{JobView, ReportView, StatusView};
-use pinfold_proto::wire::{Piece, Reply, Request, Select};
+use pinfold_proto::view::{JobView, ReportView};
 use pinfold_proto::{End, JobState, OUT_OF_MEMORY};
 
-use crate::home::{Home, Known, Label, Step};
+use crate::home::{self, Known, Label, Step};
+use crate::state::State;
 use crate::units;
 
 /// The name of the one cluster, by which a job's own environment tells it from a real one.
 pub(crate) const CLUSTER: &str = "pinfold";
 /// The one partition that is there by itself; others are labels.
 pub(crate) const PARTITION: &str = "pinfold";
-/// How long `squeue --states=all` shows what is over, as `scontrol show config` says it, in seconds.
-pub(crate) const MIN_JOB_AGE_S: u64 = 300;
-
 /// What Slurm shows as the signal of a job that ran out of memory.
 const OUT_OF_MEMORY_SIGNAL: i32 = 125;
-
-/// How many jobs that are over are asked about by their numbers, the newest.
-const ASKED_MAX: usize = 4000;
-
-/// A job's state in Slurm's words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum State {
-    Pending,
-    Running,
-    Suspended,
-    Completed,
-    Cancelled,
-    Failed,
-    Timeout,
-    NodeFail,
-    OutOfMemory,
-}
-
-impl State {
-    pub(crate) const ALL: [Self; 9] = [
-        Self::Pending,
-        Self::Running,
-        Self::Suspended,
-        Self::Completed,
-        Self::Cancelled,
-        Self::Failed,
-        Self::Timeout,
-        Self::NodeFail,
-        Self::OutOfMemory,
-    ];
-
-    pub(crate) const fn long(self) -> &'static str {
-        match self {
-            Self::Pending => "PENDING",
-            Self::Running => "RUNNING",
-            Self::Suspended => "SUSPENDED",
-            Self::Completed => "COMPLETED",
-            Self::Cancelled => "CANCELLED",
-            Self::Failed => "FAILED",
-            Self::Timeout => "TIMEOUT",
-            Self::NodeFail => "NODE_FAIL",
-            Self::OutOfMemory => "OUT_OF_MEMORY",
-        }
-    }
-
-    pub(crate) const fn compact(self) -> &'static str {
-        match self {
-            Self::Pending => "PD",
-            Self::Running => "R",
-            Self::Suspended => "S",
-            Self::Completed => "CD",
-            Self::Cancelled => "CA",
-            Self::Failed => "F",
-            Self::Timeout => "TO",
-            Self::NodeFail => "NF",
-            Self::OutOfMemory => "OOM",
-        }
-    }
-
-    pub(crate) const fn is_over(self) -> bool {
-        !matches!(self, Self::Pending | Self::Running | Self::Suspended)
-    }
-}
 
 /// What a job used, where that is told.
 #[derive(Debug, Clone, Default)]
@@ -138,7 +70,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    fn new(view: &JobView, known: &Known) -> Self {
+    pub(crate) fn new(view: &JobView, known: &Known) -> Self {
         let label = label_of(view.job, view.array_id, known);
         let cores = cores_of(&label, None);
         let mut job = Self {
@@ -175,7 +107,7 @@ impl Job {
         job
     }
 
-    fn of_report(view: ReportView, known: &Known) -> Self {
+    pub(crate) fn of_report(view: ReportView, known: &Known) -> Self {
         let label = label_of(view.job, view.array_id, known);
         let cores = cores_of(&label, Some(view.cores));
         let mut job = Self {
@@ -315,6 +247,11 @@ impl Job {
         }
     }
 
+    /// How often it was started again.
+    pub(crate) fn restarts(&self) -> u32 {
+        self.requeues.max(home::restarts(&self.label.spool, self.job))
+    }
+
     /// The command as people know it.
     pub(crate) fn command_shown(&self) -> String {
         if self.label.command.is_empty() { self.command.join(" ") } else { self.label.command.clone() }
@@ -355,146 +292,6 @@ pub(crate) fn in_rows(jobs: Vec<Job>) -> Vec<Job> {
         }
     }
     rows
-}
-
-/// The daemon, with what is known of its jobs.
-pub(crate) struct Cluster {
-    pub client: Client,
-    pub home: Home,
-    /// Read when it is asked for: it grows with the jobs there were, and who hands one over needs none of it.
-    known: OnceCell<Rc<Known>>,
-}
-
-impl Cluster {
-    pub(crate) fn connect() -> Result<Self, Failure> {
-        let client = Dial::new(None, false).connect()?;
-        let home = Home::of(&client.welcome.instance);
-        Ok(Self { client, home, known: OnceCell::new() })
-    }
-
-    /// What is known of jobs in Slurm's words, as it was when it was first asked for.
-    pub(crate) fn known(&self) -> Rc<Known> {
-        self.known.get_or_init(|| Rc::new(self.home.read())).clone()
-    }
-
-    fn status(&mut self, jobs: Vec<u64>, all: bool) -> Result<StatusView, Failure> {
-        match self.client.ask(&Request::Status { jobs, all, at_us: None })? {
-            Reply::Status(view) => Ok(view),
-            other => Err(unexpected(&other)),
-        }
-    }
-
-    /// The host, without jobs that are over.
-    pub(crate) fn host(&mut self) -> Result<StatusView, Failure> {
-        self.status(Vec::new(), false)
-    }
-
-    /// The numbers of the jobs, and of the arrays of jobs, that are not over.
-    pub(crate) fn live(&mut self) -> Result<BTreeSet<u64>, Failure> {
-        let view = self.host()?;
-        Ok(view.jobs.iter().flat_map(|job| [Some(job.job), job.array_id]).flatten().collect())
-    }
-
-    fn made(&mut self, views: &[JobView]) -> Result<Vec<Job>, Failure> {
-        let known = self.known();
-        let mut jobs: Vec<Job> = views.iter().map(|view| Job::new(view, &known)).collect();
-        let depends = |job: &Job| job.state == State::Pending && !job.label.dependency.is_empty();
-        if jobs.iter().any(depends) {
-            let live = self.live()?;
-            for job in jobs.iter_mut().filter(|job| depends(job)) {
-                job.waits = crate::dependency::numbers(&job.label.dependency).any(|job| live.contains(&job));
-            }
-        }
-        Ok(jobs)
-    }
-
-    /// Those that are not over; with `recent` also those that ended a short while ago.
-    pub(crate) fn jobs(&mut self, recent: bool) -> Result<Vec<Job>, Failure> {
-        let view = self.status(Vec::new(), recent)?;
-        let mut jobs = self.made(&view.jobs)?;
-        if recent {
-            // One that ran for long may have ended just now, and many have been asked for since.
-            let told: BTreeSet<u64> = jobs.iter().map(|job| job.job).collect();
-            let oldest = jobs.iter().filter(|job| job.state.is_over()).map(|job| job.job).min().unwrap_or(0);
-            let known = self.known();
-            let left = known.labels.keys().rev().copied().filter(|job| *job < oldest);
-            let left: Vec<u64> = left.filter(|job| !told.contains(job)).take(ASKED_MAX).collect();
-            jobs.extend(self.named(&left)?);
-            let since = units::now_s() - f64::from(u32::try_from(MIN_JOB_AGE_S).unwrap_or(u32::MAX));
-            jobs.retain(|job| !job.state.is_over() || job.ended_s.is_none_or(|ended| ended >= since));
-            jobs.sort_by_key(|job| job.job);
-        }
-        Ok(jobs)
-    }
-
-    /// These; one that is not known is not among them.
-    pub(crate) fn named(&mut self, jobs: &[u64]) -> Result<Vec<Job>, Failure> {
-        if jobs.is_empty() {
-            return Ok(Vec::new());
-        }
-        match self.status(jobs.to_vec(), true) {
-            Ok(view) => self.made(&view.jobs),
-            Err(failure) if is_unknown(&failure) => {
-                if jobs.len() == 1 {
-                    return Ok(Vec::new());
-                }
-                let (left, right) = jobs.split_at(jobs.len() / 2);
-                let mut found = self.named(left)?;
-                found.extend(self.named(right)?);
-                Ok(found)
-            }
-            Err(failure) => Err(failure),
-        }
-    }
-
-    /// What these jobs used; one that is not known is not among them.
-    pub(crate) fn reports(&mut self, select: Select) -> Result<Vec<Job>, Failure> {
-        if let Select::Jobs(jobs) = &select {
-            if jobs.is_empty() {
-                return Ok(Vec::new());
-            }
-            let jobs = jobs.clone();
-            return match self.ask_reports(select) {
-                Err(failure) if is_unknown(&failure) && jobs.len() > 1 => {
-                    let (left, right) = jobs.split_at(jobs.len() / 2);
-                    let mut found = self.reports(Select::Jobs(left.to_vec()))?;
-                    found.extend(self.reports(Select::Jobs(right.to_vec()))?);
-                    Ok(found)
-                }
-                Err(failure) if is_unknown(&failure) => Ok(Vec::new()),
-                told => told,
-            };
-        }
-        self.ask_reports(select)
-    }
-
-    fn ask_reports(&mut self, select: Select) -> Result<Vec<Job>, Failure> {
-        let request = Request::Report {
-            select,
-            series: false,
-            processes: false,
-            threads: false,
-            files: false,
-            all: false,
-            pieces: true,
-        };
-        let mut views = Vec::new();
-        self.client.ask_in_pieces(&request, |piece| {
-            if let Piece::Jobs(more) = piece {
-                views.extend(more);
-            }
-            Ok(())
-        })?;
-        let known = self.known();
-        Ok(views.into_iter().map(|view| Job::of_report(view, &known)).collect())
-    }
-}
-
-/// Whether a daemon says that it does not know a job, or that it is another user's.
-pub(crate) fn is_unknown(failure: &Failure) -> bool {
-    ["no job", "no array", "has no member", "belongs to another user"]
-        .iter()
-        .any(|it| failure.message.contains(it))
 }
 
 #[cfg(test)]

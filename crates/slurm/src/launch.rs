@@ -9,10 +9,10 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::batch_step::{TOLD, Wanted};
-use crate::home::{Home, Label};
+use crate::batch_step::TOLD;
+use crate::cluster::Cluster;
+use crate::home::{self, Label};
 use crate::inside::{INSIDE, JOB_FILE, SCRIPT_FILE};
-use crate::jobs::Cluster;
 use crate::request::{Memory, Request};
 use crate::script::Script;
 use crate::trouble::Trouble;
@@ -41,14 +41,15 @@ pub(crate) struct Plan {
     pub options: Vec<OsString>,
 }
 
-/// What is written down of a request, and the options of pinfold's that it comes to.
+/// What is written down of a request, and the options of pinfold's that it comes to. `after`: which jobs it waits for, as
+/// `--after` takes them.
 ///
 /// # Errors
-/// For a directory that cannot be told, or dependencies that mean nothing.
+/// For a directory that cannot be told.
 pub(crate) fn plan(
     request: &Request,
     name: String,
-    cluster: &mut Cluster,
+    after: &str,
     submit_line: String,
 ) -> Result<Plan, Trouble> {
     let here =
@@ -70,27 +71,24 @@ pub(crate) fn plan(
         mem_per_cpu: matches!(request.mem, Some(Memory::Cpu(_))),
         dependency: request.dependency.clone(),
         exclusive: request.exclusive,
-        requeue: request.requeue,
+        requeue: request.requeue == Some(true),
+        no_requeue: request.requeue == Some(false),
         directory: directory.to_string_lossy().into_owned(),
         output: request.output.clone().unwrap_or_else(|| default.to_owned()),
         error: request.error.clone(),
         input: request.input.clone(),
-        signal: request.warning.as_ref().map(|warning| Wanted {
-            shell_only: warning.shell_only,
-            signal: warning.signal,
-            before_s: warning.before_s,
-        }),
+        signal: request.warning,
         append: request.append.unwrap_or(false),
         submit_directory: here.to_string_lossy().into_owned(),
         submit_host: pinfold_sys::peer::host_name(),
         submit_line: submit_line.chars().take(4096).collect(),
         ..Label::default()
     };
-    let options = options(request, &label, cluster)?;
+    let options = options(request, &label, after);
     Ok(Plan { label, options })
 }
 
-fn options(request: &Request, label: &Label, cluster: &mut Cluster) -> Result<Vec<OsString>, Trouble> {
+fn options(request: &Request, label: &Label, after: &str) -> Vec<OsString> {
     let name = within(&label.name, 250);
     let mut words = vec![format!("--name={name}"), format!("--cores={}", request.cores())];
     if let Some(bytes) = label.mem_bytes {
@@ -98,7 +96,7 @@ fn options(request: &Request, label: &Label, cluster: &mut Cluster) -> Result<Ve
     }
     for (asked, option) in [
         (request.hold, "--hold"),
-        (request.requeue, "--requeue"),
+        (label.requeue, "--requeue"),
         // All of the host's memory is all of the host.
         (request.exclusive || request.mem == Some(Memory::Node(0)), "--exclusive"),
     ] {
@@ -117,11 +115,8 @@ fn options(request: &Request, label: &Label, cluster: &mut Cluster) -> Result<Ve
         words.push(format!("--comment={}", within(&request.comment, 1000)));
     }
     words.extend(request.array.as_ref().map(|array| format!("--array={array}")));
-    if !request.dependency.is_empty() {
-        let after = crate::dependency::after(&request.dependency, &label.name, cluster)?;
-        words.extend(Some(after).filter(|after| !after.is_empty()).map(|after| format!("--after={after}")));
-    }
-    Ok(words.into_iter().map(OsString::from).collect())
+    words.extend(Some(after).filter(|after| !after.is_empty()).map(|after| format!("--after={after}")));
+    words.into_iter().map(OsString::from).collect()
 }
 
 /// As much of a text as so many bytes hold.
@@ -134,8 +129,8 @@ fn within(text: &str, bytes: usize) -> &str {
 ///
 /// # Errors
 /// When they cannot be written.
-pub(crate) fn spool(home: &Home, label: &mut Label, script: Option<&Script>) -> Result<PathBuf, Trouble> {
-    let spool = home.new_spool()?;
+pub(crate) fn spool(label: &mut Label, script: Option<&Script>) -> Result<PathBuf, Trouble> {
+    let spool = home::new_spool(&home::directory())?;
     label.spool.clone_from(&spool);
     let write = |name: &str, mode: u32, text: &[u8]| {
         let path = spool.join(name);

@@ -2,8 +2,8 @@
 //! `pinfold-slurm COMMAND`. What workflow engines call, with the answers that they read.
 //!
 //! Reading order: `options` (which options each command has), `getopt` (how they are read), `request` (what a job asks
-//! for), `launch` and `inside` (how it becomes a job of pinfold's), `jobs` and `fields` (how jobs are shown), then the
-//! commands. Absent here: any decision about jobs, and running them, which `pinfold submit` and `pinfold run` do.
+//! for), `launch` and `inside` (how it becomes a job of pinfold's), `cluster`, `jobs` and `fields` (how jobs are shown),
+//! then the commands. Absent here: any decision about jobs, and running them, which `pinfold submit` and `pinfold run` do.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -11,6 +11,8 @@ use std::process::ExitCode;
 
 mod accounting;
 mod batch_step;
+mod cluster;
+mod commands;
 mod dependency;
 mod environment;
 mod fields;
@@ -34,8 +36,10 @@ mod select;
 mod sinfo;
 mod squeue;
 mod srun;
+mod state;
 mod trouble;
 mod units;
+mod warning;
 mod within;
 
 use trouble::Trouble;
@@ -45,42 +49,41 @@ const OWN: &str = "pinfold-slurm";
 
 type Do = fn(&[OsString]) -> Result<u8, Trouble>;
 
-/// The commands.
-const COMMANDS: &[(&str, Do)] = &[
-    ("sbatch", sbatch::sbatch),
-    ("srun", srun::srun),
-    ("salloc", salloc::salloc),
-    ("squeue", squeue::squeue),
-    ("scancel", scancel::scancel),
-    ("sinfo", sinfo::sinfo),
-    ("sacct", sacct::sacct),
-    ("scontrol", scontrol::scontrol),
-    ("sacctmgr", accounting::sacctmgr),
-    ("sshare", accounting::sshare),
-];
-
-/// The names of the commands.
-pub(crate) fn names() -> Vec<&'static str> {
-    COMMANDS.iter().map(|(name, _)| *name).collect()
+/// What a command does; `None`: there is none of this name.
+fn known(name: &str) -> Option<Do> {
+    let command: Do = match name {
+        "sbatch" => sbatch::sbatch,
+        "srun" => srun::srun,
+        "salloc" => salloc::salloc,
+        "squeue" => squeue::squeue,
+        "scancel" => scancel::scancel,
+        "sinfo" => sinfo::sinfo,
+        "sacct" => sacct::sacct,
+        "scontrol" => scontrol::scontrol,
+        "sacctmgr" => accounting::sacctmgr,
+        "sshare" => accounting::sshare,
+        _ => return None,
+    };
+    Some(command)
 }
 
 fn main() -> ExitCode {
     let mut words: Vec<OsString> = std::env::args_os().collect();
     let called = words.first().map(Path::new).and_then(Path::file_name);
     let mut command = called.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    if !COMMANDS.iter().any(|(name, _)| *name == command) {
+    if known(&command).is_none() {
         words.drain(..1.min(words.len()));
         command = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     }
     let rest = words.get(1..).unwrap_or_default();
-    let done = match COMMANDS.iter().find(|(name, _)| *name == command) {
-        Some((_, execute)) => execute(rest),
+    let done = match known(&command) {
+        Some(execute) => execute(rest),
         None if command == inside::INSIDE => inside::inside(rest),
         None if command == srun::TASK => srun::task(rest),
-        None if command == within::DIR => within::dir(&names()),
-        None if command == within::WITHIN => within::within(&names(), rest),
+        None if command == within::DIR => within::dir(),
+        None if command == within::WITHIN => within::within(rest),
         None => {
-            let text = format!("{OWN} COMMAND ..., where COMMAND is one of {}", names().join(" "));
+            let text = format!("{OWN} COMMAND ..., where COMMAND is one of {}", commands::NAMES.join(" "));
             Err(Trouble { status: 2, ..Trouble::new(text) })
         }
     };
@@ -95,5 +98,14 @@ fn main() -> ExitCode {
             }
             ExitCode::from(trouble.status)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn each_name_is_a_command() {
+        let missing = super::commands::NAMES.into_iter().find(|name| super::known(name).is_none());
+        assert_eq!(missing, None);
     }
 }

@@ -30,12 +30,38 @@ const fn refused(long: &'static str, short: char, takes: Takes, why: &'static st
     opt(long, short, takes, Meaning::Refused(why))
 }
 
+/// What all commands have in common.
+const EVERY: &[Opt] = &[same("clusters", 'M', VALUE), same("usage", ' ', NO), same("version", 'V', NO)];
+
+/// What the commands have in common that show something.
+const SHOW: &[Opt] = &[
+    ignored("local", ' ', NO),
+    ignored("verbose", 'v', NO),
+    refused("json", ' ', MAYBE, NOT_HERE),
+    refused("yaml", ' ', MAYBE, NOT_HERE),
+];
+
+/// What squeue and sinfo have in common.
+const TABLE: &[Opt] = &[
+    same("Format", 'O', VALUE),
+    same("all", 'a', NO),
+    same("format", 'o', VALUE),
+    same("help", ' ', NO),
+    same("long", 'l', NO),
+    same("noheader", 'h', NO),
+    same("partition", 'p', VALUE),
+    same("states", 't', VALUE),
+    ignored("expand-patterns", ' ', NO),
+    ignored("federation", ' ', NO),
+    ignored("hide", ' ', NO),
+    ignored("noconvert", ' ', NO),
+];
+
 /// What sbatch, srun and salloc have in common.
 const JOB: &[Opt] = &[
     same("account", 'A', VALUE),
     same("begin", 'b', VALUE),
     same("chdir", 'D', VALUE),
-    same("clusters", 'M', VALUE),
     same("comment", ' ', VALUE),
     same("cpus-per-task", 'c', VALUE),
     same("dependency", 'd', VALUE),
@@ -54,9 +80,7 @@ const JOB: &[Opt] = &[
     same("quiet", 'Q', NO),
     same("signal", ' ', VALUE),
     same("time", 't', VALUE),
-    same("usage", ' ', NO),
     same("verbose", 'v', NO),
-    same("version", 'V', NO),
     same("exclude", 'x', VALUE),
     ignored("acctg-freq", ' ', VALUE),
     ignored("contiguous", ' ', NO),
@@ -68,7 +92,6 @@ const JOB: &[Opt] = &[
     ignored("extra-node-info", 'B', VALUE),
     ignored("gid", ' ', VALUE),
     ignored("hint", ' ', VALUE),
-    ignored("immediate", 'I', MAYBE),
     ignored("kill-on-invalid-dep", ' ', VALUE),
     ignored("mail-type", ' ', VALUE),
     ignored("mail-user", ' ', VALUE),
@@ -78,7 +101,6 @@ const JOB: &[Opt] = &[
     ignored("network", ' ', VALUE),
     ignored("nice", ' ', MAYBE),
     ignored("no-kill", 'k', MAYBE),
-    ignored("no-requeue", ' ', NO),
     ignored("ntasks-per-core", ' ', VALUE),
     ignored("ntasks-per-socket", ' ', VALUE),
     ignored("overcommit", 'O', NO),
@@ -126,35 +148,41 @@ const JOB: &[Opt] = &[
     refused("uid", ' ', VALUE, "Access/permission denied"),
 ];
 
-/// Those of sbatch alone.
-const BATCH: &[Opt] = &[
-    same("array", 'a', VALUE),
+/// What sbatch and srun have in common: a job's streams and its environment.
+const STREAMS: &[Opt] = &[
     same("error", 'e', VALUE),
     same("export", ' ', VALUE),
     same("input", 'i', VALUE),
     same("open-mode", ' ', VALUE),
     same("output", 'o', VALUE),
+    ignored("propagate", ' ', MAYBE),
+];
+
+/// What srun and salloc have in common.
+const NOW: &[Opt] = &[ignored("immediate", 'I', MAYBE), ignored("no-requeue", ' ', NO)];
+
+/// What sbatch and salloc have in common.
+const LOGIN: &[Opt] = &[ignored("get-user-env", ' ', MAYBE)];
+
+/// Those of sbatch alone.
+const BATCH: &[Opt] = &[
+    same("array", 'a', VALUE),
+    same("no-requeue", ' ', NO),
     same("parsable", ' ', NO),
     same("requeue", ' ', NO),
     same("test-only", ' ', NO),
     same("wait", 'W', NO),
     same("wrap", ' ', VALUE),
-    ignored("get-user-env", ' ', MAYBE),
     ignored("ignore-pbs", ' ', NO),
-    ignored("propagate", ' ', MAYBE),
     refused("export-file", ' ', VALUE, NOT_HERE),
 ];
 
 /// Those of srun alone.
 const RUN: &[Opt] = &[
-    same("error", 'e', VALUE),
-    same("export", ' ', VALUE),
-    same("input", 'i', VALUE),
     same("kill-on-bad-exit", 'K', MAYBE),
     same("label", 'l', NO),
-    same("open-mode", ' ', VALUE),
-    same("output", 'o', VALUE),
     same("cpu-bind", ' ', VALUE),
+    same("jobid", ' ', VALUE),
     same("mpi", ' ', VALUE),
     ignored("accel-bind", ' ', VALUE),
     ignored("bcast", ' ', MAYBE),
@@ -164,14 +192,12 @@ const RUN: &[Opt] = &[
     ignored("exact", ' ', NO),
     ignored("external-launcher", ' ', NO),
     ignored("interactive", ' ', NO),
-    ignored("jobid", ' ', VALUE),
     ignored("msg-timeout", ' ', VALUE),
     ignored("no-allocate", 'Z', NO),
     ignored("oom-kill-step", ' ', MAYBE),
     ignored("overlap", ' ', NO),
     ignored("preserve-env", 'E', NO),
     ignored("prolog", ' ', VALUE),
-    ignored("propagate", ' ', MAYBE),
     ignored("pty", ' ', MAYBE),
     ignored("quit-on-interrupt", ' ', NO),
     ignored("relative", 'r', VALUE),
@@ -190,79 +216,42 @@ const RUN: &[Opt] = &[
 /// Those of salloc alone.
 const ALLOC: &[Opt] = &[
     ignored("bell", ' ', NO),
-    ignored("get-user-env", ' ', MAYBE),
     ignored("kill-command", 'K', MAYBE),
     ignored("no-bell", ' ', NO),
     ignored("wait-all-nodes", ' ', VALUE),
     refused("no-shell", ' ', NO, NOT_HERE),
 ];
 
-/// The options of sbatch.
-pub(crate) fn sbatch() -> Vec<Opt> {
-    let not_its = |opt: &&Opt| !["immediate"].contains(&opt.long);
-    JOB.iter().filter(not_its).chain(BATCH).copied().collect()
-}
-
-/// The options of srun.
-pub(crate) fn srun() -> Vec<Opt> {
-    JOB.iter().chain(RUN).copied().collect()
-}
-
-/// The options of salloc.
-pub(crate) fn salloc() -> Vec<Opt> {
-    JOB.iter().chain(ALLOC).copied().collect()
-}
-
-/// The options of squeue.
-pub(crate) const SQUEUE: &[Opt] = &[
-    same("Format", 'O', VALUE),
+/// Those of squeue alone.
+const SQUEUE: &[Opt] = &[
     same("account", 'A', VALUE),
-    same("all", 'a', NO),
     same("array", 'r', NO),
     same("array-unique", ' ', NO),
-    same("clusters", 'M', VALUE),
-    same("format", 'o', VALUE),
-    same("help", ' ', NO),
     same("jobs", 'j', MAYBE),
-    same("long", 'l', NO),
     same("me", ' ', NO),
     same("name", 'n', VALUE),
-    same("noheader", 'h', NO),
     same("only-job-state", ' ', NO),
-    same("partition", 'p', VALUE),
     same("qos", 'q', VALUE),
     same("sort", 'S', VALUE),
     same("start", ' ', NO),
-    same("states", 't', VALUE),
     refused("steps", 's', MAYBE, "steps are shown by sacct"),
-    same("usage", ' ', NO),
     same("user", 'u', VALUE),
-    same("version", 'V', NO),
     same("nodelist", 'w', VALUE),
-    ignored("expand-patterns", ' ', NO),
-    ignored("federation", ' ', NO),
-    ignored("hide", ' ', NO),
-    ignored("local", ' ', NO),
-    ignored("noconvert", ' ', NO),
     refused("notme", ' ', NO, NOT_HERE),
     ignored("priority", 'P', NO),
     ignored("sibling", ' ', NO),
-    ignored("verbose", 'v', NO),
     refused("iterate", 'i', VALUE, "not supported: call squeue again instead"),
-    refused("json", ' ', MAYBE, NOT_HERE),
     refused("licenses", 'L', VALUE, LICENSE),
     refused("reservation", 'R', VALUE, RESERVATION),
-    refused("yaml", ' ', MAYBE, NOT_HERE),
 ];
 
-/// The options of sacct.
-pub(crate) const SACCT: &[Opt] = &[
+/// Those of sacct alone.
+const SACCT: &[Opt] = &[
     same("accounts", 'A', VALUE),
     same("allocations", 'X', NO),
     same("allusers", 'a', NO),
     same("array", ' ', NO),
     same("brief", 'b', NO),
-    same("clusters", 'M', VALUE),
     same("delimiter", ' ', VALUE),
     same("endtime", 'E', VALUE),
     same("format", 'o', VALUE),
@@ -282,19 +271,15 @@ pub(crate) const SACCT: &[Opt] = &[
     ignored("truncate", 'T', NO),
     same("uid", 'u', VALUE),
     same("units", ' ', VALUE),
-    same("usage", ' ', NO),
     same("user", ' ', VALUE),
-    same("version", 'V', NO),
     ignored("allclusters", 'L', NO),
     ignored("completion", 'c', NO),
     ignored("duplicates", 'D', NO),
     ignored("expand-patterns", ' ', NO),
     ignored("federation", ' ', NO),
-    ignored("local", ' ', NO),
     ignored("nodelist", 'N', VALUE),
     ignored("qos", 'q', VALUE),
     ignored("use-local-uid", ' ', NO),
-    ignored("verbose", 'v', NO),
     ignored("wckeys", 'W', VALUE),
     refused("batch-script", 'B', NO, NOT_HERE),
     refused("constraints", 'C', VALUE, FEATURE),
@@ -302,20 +287,17 @@ pub(crate) const SACCT: &[Opt] = &[
     refused("env-vars", ' ', NO, NOT_HERE),
     refused("flags", 'F', VALUE, NOT_HERE),
     refused("group", 'g', VALUE, NOT_HERE),
-    refused("json", ' ', MAYBE, NOT_HERE),
     refused("ncpus", 'i', VALUE, NOT_HERE),
     refused("nnodes", 'I', VALUE, NOT_HERE),
     refused("reason", 'R', VALUE, NOT_HERE),
     refused("timelimit-max", 'K', VALUE, NOT_HERE),
     refused("timelimit-min", 'k', VALUE, NOT_HERE),
-    refused("yaml", ' ', MAYBE, NOT_HERE),
 ];
 
-/// The options of scancel.
-pub(crate) const SCANCEL: &[Opt] = &[
+/// Those of scancel alone.
+const SCANCEL: &[Opt] = &[
     same("account", 'A', VALUE),
     same("batch", 'b', NO),
-    same("clusters", 'M', VALUE),
     same("full", 'f', NO),
     same("help", ' ', NO),
     same("jobname", 'n', VALUE),
@@ -327,10 +309,8 @@ pub(crate) const SCANCEL: &[Opt] = &[
     same("quiet", 'Q', NO),
     same("signal", 's', VALUE),
     same("state", 't', VALUE),
-    same("usage", ' ', NO),
     same("user", 'u', VALUE),
     same("verbose", 'v', NO),
-    same("version", 'V', NO),
     ignored("admin-comment", ' ', VALUE),
     ignored("ctld", ' ', NO),
     ignored("hurry", 'H', NO),
@@ -341,60 +321,74 @@ pub(crate) const SCANCEL: &[Opt] = &[
     refused("reservation", 'R', VALUE, RESERVATION),
 ];
 
-/// The options of sinfo.
-pub(crate) const SINFO: &[Opt] = &[
-    same("Format", 'O', VALUE),
+/// Those of sinfo alone.
+const SINFO: &[Opt] = &[
     same("Node", 'N', NO),
-    same("all", 'a', NO),
-    same("clusters", 'M', VALUE),
-    same("format", 'o', VALUE),
-    same("help", ' ', NO),
-    same("long", 'l', NO),
-    same("noheader", 'h', NO),
     same("nodes", 'n', VALUE),
-    same("partition", 'p', VALUE),
-    same("states", 't', VALUE),
     same("summarize", 's', NO),
-    same("usage", ' ', NO),
-    same("version", 'V', NO),
     ignored("dead", 'd', NO),
     ignored("exact", 'e', NO),
-    ignored("expand-patterns", ' ', NO),
-    ignored("federation", ' ', NO),
     ignored("future", 'F', NO),
-    ignored("hide", ' ', NO),
-    ignored("local", ' ', NO),
-    ignored("noconvert", ' ', NO),
     ignored("responding", 'r', NO),
     ignored("sort", 'S', VALUE),
-    ignored("verbose", 'v', NO),
     refused("iterate", 'i', VALUE, "not supported: call sinfo again instead"),
-    refused("json", ' ', MAYBE, NOT_HERE),
     refused("list-reasons", 'R', NO, NOT_HERE),
     refused("reservation", 'T', NO, RESERVATION),
-    refused("yaml", ' ', MAYBE, NOT_HERE),
 ];
 
-/// The options of scontrol.
-pub(crate) const SCONTROL: &[Opt] = &[
+/// Those of scontrol alone.
+const SCONTROL: &[Opt] = &[
     same("all", 'a', NO),
-    same("clusters", 'M', VALUE),
     same("details", 'd', NO),
     same("help", 'h', NO),
     same("oneliner", 'o', NO),
     same("quiet", 'Q', NO),
-    same("usage", ' ', NO),
-    same("version", 'V', NO),
     ignored("federation", 'F', NO),
     ignored("future", ' ', NO),
     ignored("hide", ' ', NO),
-    ignored("local", ' ', NO),
     ignored("sibling", ' ', NO),
-    ignored("verbose", 'v', NO),
-    refused("json", ' ', MAYBE, NOT_HERE),
     refused("uid", 'u', VALUE, "Access/permission denied"),
-    refused("yaml", ' ', MAYBE, NOT_HERE),
 ];
+
+/// The options of sbatch.
+pub(crate) fn sbatch() -> Vec<Opt> {
+    [EVERY, JOB, STREAMS, LOGIN, BATCH].concat()
+}
+
+/// The options of srun.
+pub(crate) fn srun() -> Vec<Opt> {
+    [EVERY, JOB, STREAMS, NOW, RUN].concat()
+}
+
+/// The options of salloc.
+pub(crate) fn salloc() -> Vec<Opt> {
+    [EVERY, JOB, NOW, LOGIN, ALLOC].concat()
+}
+
+/// The options of squeue.
+pub(crate) fn squeue() -> Vec<Opt> {
+    [EVERY, SHOW, TABLE, SQUEUE].concat()
+}
+
+/// The options of sacct.
+pub(crate) fn sacct() -> Vec<Opt> {
+    [EVERY, SHOW, SACCT].concat()
+}
+
+/// The options of scancel.
+pub(crate) fn scancel() -> Vec<Opt> {
+    [EVERY, SCANCEL].concat()
+}
+
+/// The options of sinfo.
+pub(crate) fn sinfo() -> Vec<Opt> {
+    [EVERY, SHOW, TABLE, SINFO].concat()
+}
+
+/// The options of scontrol.
+pub(crate) fn scontrol() -> Vec<Opt> {
+    [EVERY, SHOW, SCONTROL].concat()
+}
 
 #[cfg(test)]
 mod tests {
@@ -407,11 +401,11 @@ mod tests {
             ("sbatch", sbatch()),
             ("srun", srun()),
             ("salloc", salloc()),
-            ("squeue", SQUEUE.to_vec()),
-            ("sacct", SACCT.to_vec()),
-            ("scancel", SCANCEL.to_vec()),
-            ("sinfo", SINFO.to_vec()),
-            ("scontrol", SCONTROL.to_vec()),
+            ("squeue", squeue()),
+            ("sacct", sacct()),
+            ("scancel", scancel()),
+            ("sinfo", sinfo()),
+            ("scontrol", scontrol()),
         ]
     }
 

@@ -5,15 +5,7 @@
 use crate::getopt::Given;
 use crate::jobs::CLUSTER;
 use crate::units::{limit_s, memory_bytes, moment};
-
-/// A signal before the end of the time limit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Warning {
-    /// To the script's shell alone.
-    pub shell_only: bool,
-    pub signal: i32,
-    pub before_s: u64,
-}
+use crate::warning::Warning;
 
 /// See the module's page.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -30,6 +22,8 @@ pub(crate) struct Request {
     pub export: Option<String>,
     pub hold: bool,
     pub input: Option<String>,
+    /// The job in which a step is to run.
+    pub jobid: Option<String>,
     pub kill_on_bad_exit: bool,
     pub label: bool,
     /// Unsaid, or unlimited, or so many seconds.
@@ -45,7 +39,8 @@ pub(crate) struct Request {
     pub partition: String,
     pub qos: String,
     pub quiet: bool,
-    pub requeue: bool,
+    /// `--requeue` or `--no-requeue`, where one was said.
+    pub requeue: Option<bool>,
     pub test_only: bool,
     pub verbose: u32,
     pub wait: bool,
@@ -93,6 +88,7 @@ impl Request {
             "hold" => self.hold = true,
             "input" => self.input = Some(value()).filter(|file| file != "none"),
             "job-name" => self.name = Some(value()),
+            "jobid" => self.jobid = Some(value()),
             "kill-on-bad-exit" => self.kill_on_bad_exit = given.value.as_deref() != Some("0"),
             "label" => self.label = true,
             "mem" => self.mem = Some(Memory::Node(memory("--mem", &value())?)),
@@ -118,9 +114,9 @@ impl Request {
             "partition" => self.partition = value(),
             "qos" => self.qos = value(),
             "quiet" => self.quiet = true,
-            "requeue" => self.requeue = true,
-            "no-requeue" => self.requeue = false,
-            "signal" => self.warning = Some(warning(&value())?),
+            "requeue" => self.requeue = Some(true),
+            "no-requeue" => self.requeue = Some(false),
+            "signal" => self.warning = Some(value().parse()?),
             "test-only" => self.test_only = true,
             "time" => {
                 let limit = limit_s(&value()).ok_or_else(|| "Invalid --time specification".to_owned())?;
@@ -263,28 +259,6 @@ fn array(text: &str) -> Result<String, String> {
     let spec = text.parse::<pinfold_proto::array::ArraySpec>();
     spec.map_err(|error| format!("Batch job submission failed: Invalid job array specification: {error}"))?;
     Ok(text.to_owned())
-}
-
-/// `[R:|B:]SIGNAL[@SECONDS]`: 60 s before unless it is said.
-fn warning(text: &str) -> Result<Warning, String> {
-    let invalid = || format!("Invalid --signal specification: {text}");
-    let mut rest = text;
-    let mut shell_only = false;
-    while let Some((flag, more)) = rest.split_once(':') {
-        match flag {
-            "B" | "BR" | "RB" => shell_only = true,
-            "R" => {}
-            _ => return Err(invalid()),
-        }
-        rest = more;
-    }
-    let (signal, before) = rest.split_once('@').map_or((rest, None), |(signal, s)| (signal, Some(s)));
-    let signal = pinfold_sys::signals::number(signal).ok_or_else(invalid)?;
-    let before_s = before.map_or(Ok(60), |text| text.parse().map_err(|_| invalid()))?;
-    if before_s > 65_535 {
-        return Err(invalid());
-    }
-    Ok(Warning { shell_only, signal, before_s })
 }
 
 #[cfg(test)]

@@ -6,15 +6,17 @@ use std::ffi::OsString;
 use pinfold_client::Failure;
 use pinfold_proto::wire::Select;
 
+use crate::cluster::Cluster;
 use crate::fields::{self, Row};
 use crate::form::{Column, of_sacct, padded};
 use crate::getopt::{Given, Order, parse};
-use crate::jobs::{Cluster, Job, State, in_rows};
+use crate::jobs::{Job, in_rows};
 use crate::options;
 use crate::request::cluster as only_cluster;
 use crate::say;
 use crate::select::{self, Named};
 use crate::squeue::{around, list, one_line, own_user, states, users};
+use crate::state::State;
 use crate::trouble::{Trouble, words};
 use crate::units::moment;
 
@@ -121,11 +123,11 @@ impl Asked {
 /// # Errors
 /// In sacct's words.
 pub(crate) fn sacct(arguments: &[OsString]) -> Result<u8, Trouble> {
-    let (given, operands) = parse(options::SACCT, arguments, Order::Free).map_err(say::usage("sacct"))?;
+    let (given, operands) = parse(&options::sacct(), arguments, Order::Free).map_err(say::usage("sacct"))?;
     let mut asked = Asked::of(&given)?;
     match asked.help {
         Some("helpformat") => return helpformat(),
-        Some(what) => return say::help("sacct", what, options::SACCT),
+        Some(what) => return say::help("sacct", what, &options::sacct()),
         None => {}
     }
     if let Some(word) = operands.first() {

@@ -2,8 +2,9 @@
 
 use std::ffi::OsString;
 
+use crate::cluster::Cluster;
+use crate::dependency;
 use crate::getopt::{Order, parse};
-use crate::jobs::Cluster;
 use crate::launch;
 use crate::options;
 use crate::request::Request;
@@ -34,8 +35,9 @@ pub(crate) fn salloc(arguments: &[OsString]) -> Result<u8, Trouble> {
         Trouble::new(format!("Job submit/allocate failed: {}", words(&failure)))
     };
     let mut cluster = Cluster::connect().map_err(refused)?;
+    let after = dependency::after(&request.dependency, &name, &mut cluster)?;
     let line = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
-    let mut plan = launch::plan(&request, name, &mut cluster, format!("salloc {line}"))?;
+    let mut plan = launch::plan(&request, name, &after, format!("salloc {line}"))?;
     plan.label.granted = !request.quiet;
-    in_the_foreground(&cluster, plan, &command, None)
+    in_the_foreground(plan, &command, None)
 }

@@ -3,14 +3,15 @@
 use std::ffi::OsString;
 use std::process::Stdio;
 
-use pinfold_client::unexpected;
+use pinfold_client::{Failure, Greeting, unexpected};
 use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Reply, Request as Asked};
 use pinfold_proto::{ExitCode, array::JobName};
 
+use crate::cluster::Cluster;
+use crate::dependency;
 use crate::getopt::{Order, parse};
 use crate::home::Label;
-use crate::jobs::Cluster;
 use crate::launch::{self, command, plan};
 use crate::options;
 use crate::request::Request;
@@ -47,23 +48,64 @@ pub(crate) fn sbatch(arguments: &[OsString]) -> Result<u8, Trouble> {
     request.take(&given, &host)?;
     let name = request.name.clone().unwrap_or_else(|| script.name.clone());
     let refused = |why: String| Trouble::new(format!("Batch job submission failed: {why}"));
-    let mut cluster = Cluster::connect().map_err(|failure| refused(words(&failure)))?;
-    let mut plan = plan(&request, name, &mut cluster, line(arguments))?;
+    // Its answer is not waited for where nothing has to be asked: the job is handed over meanwhile.
+    let mut daemon = Daemon::greet().map_err(|failure| refused(words(&failure)))?;
+    let after = match request.dependency.as_str() {
+        "" => String::new(),
+        text => {
+            let cluster = daemon.cluster().map_err(|failure| refused(words(&failure)))?;
+            dependency::after(text, &name, cluster)?
+        }
+    };
+    let mut plan = plan(&request, name, &after, line(arguments))?;
     plan.label.batch = true;
     plan.label.command = if script.path.is_empty() { String::new() } else { script.path.clone() };
     if request.test_only {
         say::error("sbatch", &format!("Job {} to start at {}", 0, crate::units::date(crate::units::now_s())));
         return Ok(0);
     }
-    launch::spool(&cluster.home, &mut plan.label, Some(&script))?;
+    launch::spool(&mut plan.label, Some(&script))?;
     let job = submit(&plan, &request, operands).inspect_err(|_| {
         let _ = std::fs::remove_dir_all(&plan.label.spool);
     })?;
     plan.label.job = job;
-    keep(&cluster, &plan.label);
-    launch::sweep(&mut cluster, job);
+    let cluster = daemon.cluster();
+    match &cluster {
+        Ok(cluster) => keep(cluster, &plan.label),
+        Err(failure) => not_kept(job, &words(failure)),
+    }
     report(job, &request)?;
-    if request.wait { wait(&mut cluster, job) } else { Ok(0) }
+    let cluster = cluster.map_err(|failure| Trouble::new(words(&failure)));
+    match (cluster, request.wait) {
+        (Ok(cluster), true) => wait(cluster, job),
+        (Ok(cluster), false) => {
+            launch::sweep(cluster, job);
+            Ok(0)
+        }
+        (Err(trouble), true) => Err(trouble),
+        (Err(_), false) => Ok(0),
+    }
+}
+
+/// The daemon: greeted, and with its answer once that is needed.
+struct Daemon {
+    greeting: Option<Greeting>,
+    cluster: Option<Cluster>,
+}
+
+impl Daemon {
+    fn greet() -> Result<Self, Failure> {
+        Ok(Self { greeting: Some(Cluster::greet()?), cluster: None })
+    }
+
+    /// The daemon, once it has answered; after a failure it is greeted anew.
+    fn cluster(&mut self) -> Result<&mut Cluster, Failure> {
+        let cluster = match self.cluster.take() {
+            Some(cluster) => cluster,
+            None => Cluster::greeted(self.greeting.take().map_or_else(Cluster::greet, Ok)?)?,
+        };
+        Ok(self.cluster.insert(cluster))
+    }
 }
 
 /// The command line, for the record.
@@ -75,8 +117,12 @@ fn line(arguments: &[OsString]) -> String {
 /// A label that cannot be kept is missed by later commands; the job is there all the same.
 pub(crate) fn keep(cluster: &Cluster, label: &Label) {
     if let Err(error) = cluster.home.add(label) {
-        say::error("sbatch", &format!("what was said of job {} could not be kept: {error}", label.job));
+        not_kept(label.job, &error.to_string());
     }
+}
+
+fn not_kept(job: u64, why: &str) {
+    say::error("sbatch", &format!("what was said of job {job} could not be kept: {why}"));
 }
 
 fn submit(plan: &launch::Plan, request: &Request, words: &[OsString]) -> Result<u64, Trouble> {

@@ -2,17 +2,19 @@
 
 use std::ffi::OsString;
 
-use pinfold_proto::wire::{Reply, Request, Verb};
+use pinfold_proto::wire::Verb;
 use pinfold_sys::procfs::Proc;
 
 use crate::batch_step::is_step;
+use crate::cluster::Cluster;
 use crate::getopt::{Given, Order, parse};
-use crate::jobs::{Cluster, Job, State};
+use crate::jobs::Job;
 use crate::options;
 use crate::request::cluster as only_cluster;
 use crate::say;
 use crate::select::{self, Named};
 use crate::squeue::{list, own_user, states, users};
+use crate::state::State;
 use crate::trouble::{INVALID_JOB, Trouble, words};
 use crate::units::now_s;
 
@@ -90,10 +92,11 @@ impl Asked {
 /// # Errors
 /// In scancel's words. What is over, or unknown, is none.
 pub(crate) fn scancel(arguments: &[OsString]) -> Result<u8, Trouble> {
-    let (given, operands) = parse(options::SCANCEL, arguments, Order::Free).map_err(say::usage("scancel"))?;
+    let (given, operands) =
+        parse(&options::scancel(), arguments, Order::Free).map_err(say::usage("scancel"))?;
     let asked = Asked::of(&given)?;
     if let Some(what) = asked.help {
-        return say::help("scancel", what, options::SCANCEL);
+        return say::help("scancel", what, &options::scancel());
     }
     if operands.is_empty() && !asked.filters() {
         return Err(Trouble::new("No job identification provided"));
@@ -171,10 +174,7 @@ fn end(cluster: &mut Cluster, job: &Job, asked: &Asked) -> Result<(), pinfold_cl
         // Before it is over, so that nobody sees it over and does not know why.
         let _ = cluster.home.cancelled(job.job, now_s());
     }
-    match cluster.client.ask(&Request::Control { job: job.job, verb: Verb::Cancel { signal } })? {
-        Reply::Done => Ok(()),
-        other => Err(pinfold_client::unexpected(&other)),
-    }
+    cluster.control(job.job, Verb::Cancel { signal })
 }
 
 /// To the script's shell alone, or to the steps and not to the shell, as Slurm does.

@@ -3,16 +3,18 @@
 use std::ffi::OsString;
 
 use pinfold_client::Failure;
-use pinfold_proto::wire::{Reply, Request, Verb};
+use pinfold_proto::wire::Verb;
 
+use crate::cluster::Cluster;
 use crate::getopt::{Order, parse};
-use crate::jobs::{Cluster, Job};
+use crate::jobs::Job;
 use crate::options;
 use crate::request::cluster as only_cluster;
 use crate::say;
 use crate::select;
 use crate::trouble::{INVALID_JOB, Trouble, words};
 
+mod requeue;
 mod show;
 mod update;
 
@@ -22,13 +24,13 @@ mod update;
 /// In scontrol's words.
 pub(crate) fn scontrol(arguments: &[OsString]) -> Result<u8, Trouble> {
     let (given, operands) =
-        parse(options::SCONTROL, arguments, Order::Free).map_err(say::usage("scontrol"))?;
+        parse(&options::scontrol(), arguments, Order::Free).map_err(say::usage("scontrol"))?;
     let mut oneliner = false;
     for option in &given {
         match option.name.as_str() {
             "oneliner" => oneliner = true,
             "clusters" => only_cluster(option.value.as_deref().unwrap_or_default())?,
-            "help" | "usage" | "version" => return say::help("scontrol", &option.name, options::SCONTROL),
+            "help" | "usage" | "version" => return say::help("scontrol", &option.name, &options::scontrol()),
             _ => {}
         }
     }
@@ -43,9 +45,8 @@ pub(crate) fn scontrol(arguments: &[OsString]) -> Result<u8, Trouble> {
         "release" | "rel" => each(rest, Verb::Release),
         "suspend" => each(rest, Verb::Suspend),
         "resume" => each(rest, Verb::Resume),
-        "requeue" | "requeuehold" => Err(Trouble::new(format!(
-            "{verb}: a job begins anew here only by itself (sbatch --requeue) or when it is handed over again"
-        ))),
+        "requeue" => requeue::requeue(rest, false),
+        "requeuehold" => requeue::requeue(rest, true),
         "update" => update::update(rest),
         "ping" => ping(),
         "version" => say::out(&format!("{}\n", say::VERSION)).map(|()| 0),
@@ -92,13 +93,9 @@ fn each(lists: &[String], verb: Verb) -> Result<u8, Trouble> {
     let mut status = 0;
     for list in lists {
         for job in named(&mut cluster, list)? {
-            match cluster.client.ask(&Request::Control { job: job.job, verb: verb.clone() }) {
-                Ok(Reply::Done) => {}
-                Ok(other) => return Err(Trouble::new(pinfold_client::unexpected(&other).message)),
-                Err(failure) => {
-                    status = 1;
-                    say::bare(&format!("{} for job {}", words(&failure), job.shown()));
-                }
+            if let Err(failure) = cluster.control(job.job, verb.clone()) {
+                status = 1;
+                say::bare(&format!("{} for job {}", words(&failure), job.shown()));
             }
         }
     }

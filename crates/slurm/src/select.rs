@@ -4,7 +4,7 @@ use pinfold_client::{Failure, unexpected};
 use pinfold_proto::array::JobName;
 use pinfold_proto::wire::{Reply, Request};
 
-use crate::jobs::{Cluster, is_unknown};
+use crate::cluster::{Cluster, is_unknown};
 
 /// A name of jobs, and of a step of theirs.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,9 +5,10 @@ use std::ffi::OsString;
 use pinfold_proto::JobState;
 use pinfold_proto::view::StatusView;
 
+use crate::cluster::Cluster;
 use crate::form::{Column, of_letters, of_names};
 use crate::getopt::{Order, parse};
-use crate::jobs::{CLUSTER, Cluster, Job, PARTITION};
+use crate::jobs::{CLUSTER, Job, PARTITION};
 use crate::options;
 use crate::request::cluster as only_cluster;
 use crate::say;
@@ -149,7 +150,7 @@ struct Asked {
 
 impl Asked {
     fn of(arguments: &[OsString]) -> Result<Self, Trouble> {
-        let (given, _) = parse(options::SINFO, arguments, Order::Free).map_err(say::usage("sinfo"))?;
+        let (given, _) = parse(&options::sinfo(), arguments, Order::Free).map_err(say::usage("sinfo"))?;
         let mut asked = Self { heads: true, ..Self::default() };
         asked.letters = std::env::var("SINFO_FORMAT").ok().filter(|text| !text.is_empty());
         for option in &given {
@@ -210,7 +211,7 @@ impl Asked {
 pub(crate) fn sinfo(arguments: &[OsString]) -> Result<u8, Trouble> {
     let asked = Asked::of(arguments)?;
     if let Some(what) = asked.help {
-        return say::help("sinfo", what, options::SINFO);
+        return say::help("sinfo", what, &options::sinfo());
     }
     let columns = asked.columns()?;
     let failed = |failure| Trouble::of_load("slurm_load_partitions", &failure);

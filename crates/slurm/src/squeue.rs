@@ -3,14 +3,16 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
+use crate::cluster::Cluster;
 use crate::fields::{self, Around};
 use crate::form::{Column, of_letters, of_names};
 use crate::getopt::{Given, Order, parse};
-use crate::jobs::{CLUSTER, Cluster, Job, State, in_rows};
+use crate::jobs::{CLUSTER, Job, in_rows};
 use crate::options;
 use crate::request::cluster as only_cluster;
 use crate::say;
 use crate::select::{self, Named};
+use crate::state::State;
 use crate::trouble::{INVALID_JOB, Trouble};
 use crate::units::now_s;
 
@@ -233,7 +235,8 @@ fn is_here(nodes: &str) -> bool {
 /// # Errors
 /// In squeue's words.
 pub(crate) fn squeue(arguments: &[OsString]) -> Result<u8, Trouble> {
-    let (given, operands) = parse(options::SQUEUE, arguments, Order::Free).map_err(say::usage("squeue"))?;
+    let (given, operands) =
+        parse(&options::squeue(), arguments, Order::Free).map_err(say::usage("squeue"))?;
     let mut asked = Asked::of(&given, |name| std::env::var(name).ok().filter(|text| !text.is_empty()))?;
     // As of old, `-j 12` with the number apart.
     let bare = given.iter().any(|option| option.name == "jobs" && option.value.is_none());
@@ -244,7 +247,7 @@ pub(crate) fn squeue(arguments: &[OsString]) -> Result<u8, Trouble> {
         return Err(Trouble::new(format!("Unrecognized option: {}", word.display())));
     }
     if let Some(what) = asked.help {
-        return say::help("squeue", what, options::SQUEUE);
+        return say::help("squeue", what, &options::squeue());
     }
     let failed = |failure| Trouble::of_load(LOAD, &failure);
     let mut cluster = Cluster::connect().map_err(failed)?;
@@ -265,7 +268,7 @@ fn chosen(cluster: &mut Cluster, asked: &Asked) -> Result<Vec<Job>, Trouble> {
     let numbers: BTreeSet<u64> = numbers.into_iter().flatten().collect();
     let numbers: Vec<u64> = numbers.into_iter().collect();
     let mut jobs = cluster.named(&numbers).map_err(failed)?;
-    let since = now_s() - std::time::Duration::from_secs(crate::jobs::MIN_JOB_AGE_S).as_secs_f64();
+    let since = now_s() - std::time::Duration::from_secs(crate::cluster::MIN_JOB_AGE_S).as_secs_f64();
     jobs.retain(|job| !job.state.is_over() || job.ended_s.is_none_or(|ended| ended >= since));
     match jobs.is_empty() && names.len() == 1 {
         true => Err(Trouble::bare(format!("{LOAD} error: {INVALID_JOB}"))),

@@ -5,20 +5,23 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::cluster::Cluster;
+use crate::dependency;
 use crate::getopt::{Order, parse};
 use crate::home::Home;
-use crate::inside::{SPOOL, failed_to_execute, own};
-use crate::jobs::Cluster;
+use crate::inside::{SPOOL, own};
 use crate::launch::{self, Plan};
 use crate::options;
 use crate::request::Request;
 use crate::say;
-use crate::trouble::{Trouble, words};
+use crate::trouble::{Trouble, failed_to_execute, words};
 
 mod step;
 
 /// The word before a command that is one of several tasks, which learns its number from pinfold.
 pub(crate) const TASK: &str = "--task";
+/// Set for such a task where its lines are labelled.
+const LABELLED: &str = "PINFOLD_SLURM_LABELLED";
 
 /// Runs a step, or a job.
 ///
@@ -44,6 +47,12 @@ pub(crate) fn srun(arguments: &[OsString]) -> Result<u8, Trouble> {
     if operands.is_empty() {
         return Err(Trouble::new("No command given to execute."));
     }
+    let around = inside.as_ref().map(|((job, _), _)| job.to_string());
+    if let Some(other) = request.jobid.as_ref().filter(|&job| Some(job) != around.as_ref()) {
+        return Err(Trouble::new(format!(
+            "--jobid={other}: a step runs within its own job here; call srun in the script of job {other}"
+        )));
+    }
     if let Some(((job, member), spool)) = inside {
         return step::run(&step::Of { job, member, spool, host }, &request, &operands);
     }
@@ -53,13 +62,14 @@ pub(crate) fn srun(arguments: &[OsString]) -> Result<u8, Trouble> {
         Trouble::new(format!("Unable to allocate resources: {}", words(&failure)))
     };
     let mut cluster = Cluster::connect().map_err(refused)?;
+    let after = dependency::after(&request.dependency, &name, &mut cluster)?;
     let line = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
-    let plan = launch::plan(&request, name, &mut cluster, format!("srun {line}"))?;
+    let plan = launch::plan(&request, name, &after, format!("srun {line}"))?;
     // Within the job it is called once more, and is a step there.
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let again: Vec<OsString> =
         [own.into_os_string(), "srun".into()].into_iter().chain(arguments.iter().cloned()).collect();
-    in_the_foreground(&cluster, plan, &again, request.export.as_deref())
+    in_the_foreground(plan, &again, request.export.as_deref())
 }
 
 /// Becomes `pinfold run` with this command.
@@ -67,14 +77,13 @@ pub(crate) fn srun(arguments: &[OsString]) -> Result<u8, Trouble> {
 /// # Errors
 /// When that cannot be.
 pub(crate) fn in_the_foreground(
-    cluster: &Cluster,
     mut plan: Plan,
     words: &[OsString],
     export: Option<&str>,
 ) -> Result<u8, Trouble> {
     plan.label.command =
         words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
-    launch::spool(&cluster.home, &mut plan.label, None)?;
+    launch::spool(&mut plan.label, None)?;
     let mut command = launch::command("run", &plan, export)?;
     let error = command.args(words).exec();
     Err(failed_to_execute(Path::new("pinfold"), &error))
@@ -89,6 +98,10 @@ pub(crate) fn task(words: &[OsString]) -> Result<u8, Trouble> {
     let program = words.first().ok_or_else(|| Trouble::new("no command"))?;
     let mut command = Command::new(program);
     command.args(&words[1..]).env("SLURM_PROCID", &number).env("SLURM_LOCALID", &number);
+    if std::env::var_os(LABELLED).is_some() {
+        command.env_remove(LABELLED);
+        return step::run_labelled(number.parse().unwrap_or(0), command, Path::new(program));
+    }
     let error = command.exec();
     Err(failed_to_execute(Path::new(program), &error))
 }

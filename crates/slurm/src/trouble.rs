@@ -1,5 +1,7 @@
 //! How a command fails, in Slurm's words.
 
+use std::path::Path;
+
 use pinfold_client::Failure;
 use pinfold_proto::ExitCode;
 
@@ -52,4 +54,10 @@ pub(crate) fn words(failure: &Failure) -> String {
         ExitCode::Permission => format!("Access/permission denied: {}", failure.message),
         _ => failure.message.clone(),
     }
+}
+
+/// A program that cannot be executed, with a shell's exit status.
+pub(crate) fn failed_to_execute(program: &Path, error: &std::io::Error) -> Trouble {
+    let status = if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
+    Trouble { status, ..Trouble::new(format!("{}: {error}", program.display())) }
 }

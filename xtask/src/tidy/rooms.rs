@@ -28,6 +28,7 @@ pub(super) const ROOMS: &[Rooms] = &[
     Rooms { name: "proto", hearts: &[] },
     Rooms { name: "record", hearts: &[] },
     Rooms { name: "sim", hearts: &[] },
+    Rooms { name: "slurm", hearts: &[] },
     Rooms { name: "sys", hearts: &[] },
     Rooms { name: "testkit", hearts: &[] },
     Rooms { name: "topo", hearts: &[] },

@@ -70,6 +70,29 @@ fn tokens_follow_the_host(kind: Kind) {
     assert!(!done.err.contains("jobserver"), "make has nothing to say of it: {done:?}");
 }
 
+/// The same by a FIFO, which make knows from 4.4 on: a client of the jobserver that is no make.
+#[test]
+fn a_killed_client_gives_its_token_back_by_fifo() {
+    let host = Host::with(Kind::Rootless, &["slots.factor=3"]);
+    if host.status(&[]).slots.cores < 2 {
+        println!("skipped: it takes two cores");
+        return;
+    }
+    let script = "fifo=${MAKEFLAGS#*fifo:}; touch began; until [ -e kill ]; do sleep 0.02; done; \
+                  sh -c \"head -c 1 $fifo >/dev/null; touch held; kill -9 \\$\\$\"; \
+                  until [ -e end ]; do sleep 0.02; done";
+    let build = host.start(["make", "-j", "2", "--jobserver", "fifo", "--", "sh", "-c", script]);
+    host.until_made("began");
+    until_free(build.pid(), 1);
+    host.make("kill");
+    host.until_made("held");
+    until_free(build.pid(), 0);
+    until_free(build.pid(), 1);
+    host.make("end");
+    let done = build.wait();
+    assert_eq!(done.code, Some(0), "{done:?}");
+}
+
 fn commands_are_told_of_the_jobserver(kind: Kind) {
     let host = Host::new(kind);
     let told = |arguments: &[&str]| {

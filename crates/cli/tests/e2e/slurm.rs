@@ -193,6 +193,11 @@ fn steps() {
         let mut lines: Vec<&str> = done.out.lines().collect();
         lines.sort_unstable();
         assert_eq!(lines, ["0: 0", "1: 1"], "{done:?}");
+        let done =
+            call(&host, &["srun", "-n2", "-l", "--cpu-bind=cores", "sh", "-c", "echo $SLURM_PROCID; exit 3"]);
+        let mut lines: Vec<&str> = done.out.lines().collect();
+        lines.sort_unstable();
+        assert_eq!((done.code, lines), (Some(3), vec!["0: 0", "1: 1"]), "{done:?}");
         let done = call(
             &host,
             &["srun", "-n2", "-o", "t-%t", "-e", "all", "sh", "-c", "echo $SLURM_PROCID; echo e >&2"],
@@ -208,6 +213,8 @@ fn steps() {
     let wrote = host.wrote("s.txt");
     assert!(wrote.contains("More processors requested than permitted"), "{wrote}");
     assert!(wrote.lines().any(|line| line == "1") && wrote.lines().last() == Some("0"), "{wrote}");
+    let done = call(&host, &["srun", "--jobid=4711", "true"]);
+    assert!(done.code == Some(1) && done.err.contains("call srun in the script of job 4711"), "{done:?}");
     let done = call(&host, &["salloc", "-J", "shell", "sh", "-c", "echo $SLURM_JOB_NAME $SLURM_NNODES"]);
     assert_eq!((done.code, done.out.as_str()), (Some(0), "shell 1\n"), "{done:?}");
     assert!(done.err.contains("salloc: Granted job allocation "), "{done:?}");
@@ -295,7 +302,46 @@ fn conditions_and_changes() {
         done.err.starts_with("sbatch: error: Batch job submission failed: Job dependency problem"),
         "{done:?}"
     );
-    assert_eq!(call(&host, &["scontrol", "requeue", &number]).code, Some(1));
+}
+
+/// `scontrol requeue`: from within, as submitit does it, and from outside; held; what cannot be.
+#[test]
+fn requeued_jobs() {
+    let host = Host::with(Kind::Rootless, &["slots.factor=4"]);
+    script(
+        &host,
+        "again.sh",
+        "#!/bin/sh\n#SBATCH -o again.txt --open-mode=append\necho \"run $SLURM_RESTART_COUNT\"\n\
+         [ $SLURM_RESTART_COUNT = 0 ] && { scontrol requeue $SLURM_JOB_ID; sleep 1000; }\n\
+         [ $SLURM_RESTART_COUNT = 1 ] && { : >ready; sleep 1000; }\nexit 0\n",
+    );
+    let done = shell(&host, "sbatch --parsable again.sh");
+    let job = done.out.trim().to_owned();
+    host.until_made("ready");
+    assert_eq!(said(&host, &["scontrol", "requeuehold", &job]), "");
+    eventually("it is held", || {
+        let text = call(&host, &["squeue", "-h", "-o", "%t %r", "-j", &job]).out;
+        if text == "PD JobHeldUser\n" { Ok(()) } else { Err(text) }
+    });
+    let done = call(&host, &["scontrol", "requeue", &job]);
+    assert!(done.code == Some(1) && done.err.contains("Job is pending execution"), "{done:?}");
+    assert_eq!(said(&host, &["scontrol", "release", &job]), "");
+    until(&host, &job, "COMPLETED");
+    assert_eq!(host.wrote("again.txt"), "run 0\nrun 1\nrun 2\n");
+    let shown = said(&host, &["scontrol", "show", "job", &job]);
+    assert!(shown.contains("Requeue=1 Restarts=2"), "{shown}");
+    let done = call(&host, &["scontrol", "requeue", &job]);
+    assert!(done.code == Some(1) && done.err.contains("completed"), "{done:?}");
+    let never = wrap(&host, &["--no-requeue"], ": >never; exec sleep 1000").to_string();
+    host.until_made("never");
+    let done = call(&host, &["scontrol", "requeue", &never]);
+    assert!(done.code == Some(1) && done.err.contains("disabled"), "{done:?}");
+    assert_eq!(
+        said(&host, &["scontrol", "update", &format!("JobId={never}"), "Requeue=1", "Priority=3"]),
+        ""
+    );
+    assert_eq!(said(&host, &["squeue", "-h", "-o", "%Q", "-j", &never]), "3\n");
+    assert_eq!(said(&host, &["scancel", &never]), "");
 }
 
 /// What is not there is refused, with nothing on standard output.

@@ -47,6 +47,12 @@ pub(crate) fn note(info: &JobInfo, verb: &Verb) -> Result<Option<String>, Refusa
             "nobody suspended job {job}: the scheduler froze it, and lets it go on by itself; `pinfold why {job}` tells \
              when"
         )),
+        (Verb::Requeue, State::Waiting { .. }) => {
+            refused(format!("job {job} waits: it has not started, or is requeued already"))
+        }
+        (Verb::Requeue, State::Starting) => {
+            refused(format!("job {job} is being started; it can be requeued once it runs"))
+        }
         (Verb::Release, State::Starting | State::Running) => noted(format!("job {job} has started already")),
         (Verb::Resume, State::Starting | State::Running) if !by_user => {
             noted(format!("job {job} is not suspended: it runs already"))
@@ -128,6 +134,9 @@ mod tests {
             (policy, false, Verb::Release, Err("by itself")),
             (policy, false, Verb::Cancel { signal: 15 }, Ok(None)),
             (held, false, Verb::Priority(3), Ok(None)),
+            (held, false, Verb::Requeue, Err("waits")),
+            (State::Starting, false, Verb::Requeue, Err("being started")),
+            (policy, false, Verb::Requeue, Ok(None)),
         ] {
             check(state, suspended, verb, want);
         }

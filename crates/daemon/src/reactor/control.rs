@@ -38,6 +38,10 @@ impl Daemon {
             Verb::Timeout(_) | Verb::TimeoutSignal(_) | Verb::CpuLimit(_) | Verb::Comment(_) => {
                 return self.set_terms(job, verb).map(|()| None);
             }
+            Verb::Requeue => {
+                self.admit_requeue(job)?;
+                Command::Requeue
+            }
             Verb::Priority(wanted) => {
                 let priority = rights::priority(&self.ctx.configured.config, user, wanted)?;
                 let live = self.jobs.table.get_mut(&job).expect("looked up above");
@@ -83,6 +87,25 @@ impl Daemon {
         let info = self.ctx.policy.job(live.id());
         let info = info.filter(|_| live.silent.is_none() && live.awaits_keeper.is_none());
         info.map_or(Ok(None), |info| verbs::note(&info, verb))
+    }
+
+    /// Whether a job can be requeued on its user's word.
+    fn admit_requeue(&self, job: JobId) -> Result<(), Refusal> {
+        let refused = |text: &str| Err((ErrorCode::Refused, format!("job {job} {text}")));
+        let Some(live) = self.jobs.table.get(&job) else { return Ok(()) };
+        let spec = &live.row.spec;
+        if !spec.terms.runs_again && !spec.requeue {
+            return refused(
+                "was not submitted to run again; `pinfold submit`, `sbatch` and --requeue do that",
+            );
+        }
+        if self.jobs.kills.iter().any(|(_, ends)| *ends == job) {
+            return refused("is being cancelled");
+        }
+        if live.keeper.is_none() || live.container.is_none() {
+            return refused("does not run yet, or its keeper does not answer; try again");
+        }
+        Ok(())
     }
 
     /// Signal 0 stands for the gentle way: TERM now, KILL after a while.
@@ -138,6 +161,7 @@ fn verb_name(verb: &Verb) -> &'static str {
         Verb::Hold => "hold",
         Verb::Release => "release",
         Verb::Cancel { .. } => "cancel",
+        Verb::Requeue => "requeue",
         Verb::Priority(_)
         | Verb::Memory(_)
         | Verb::Class(_)

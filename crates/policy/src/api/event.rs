@@ -285,6 +285,8 @@ pub enum Command {
         /// The signal, by its number.
         signal: i32,
     },
+    /// End a job that runs, to be put back in the queue and begun anew; nothing to one that waits.
+    Requeue,
     /// Change its importance, also while it runs.
     SetPriority(u8),
     /// Change the class that it asks for, also while it runs: a primary or a backfiller. Nothing to an exclusive job.

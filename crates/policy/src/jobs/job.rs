@@ -120,6 +120,9 @@ pub(crate) struct Live {
     /// It is being ended, to be put back in the queue, or writes down what it has done to be; nothing else is asked of
     /// it before that is done.
     pub(crate) requeuing: bool,
+    /// Its user asked for that, not the host: it need not rest.
+    #[serde(default)]
+    pub(crate) requeue_asked: bool,
     pub(crate) checkpoints: Checkpoints,
     /// Whoever asked for it is gone: not to be tried again if its start fails.
     pub(crate) withdrawn: bool,
@@ -158,6 +161,7 @@ impl Live {
             grace: None,
             signal: None,
             requeuing: false,
+            requeue_asked: false,
             checkpoints: Checkpoints::default(),
             withdrawn: false,
             failures: 0,

@@ -2,7 +2,8 @@
 //! requeued, to begin once there is room for what it held.
 //!
 //! Whatever that job had done is lost, so it counts as a failure of the host in every report, and is never done to a
-//! job that did not say that it may be (`--requeue`), nor to one job for ever.
+//! job that did not say that it may be (`--requeue`), nor to one job for ever. On its user's word a job is ended in the same
+//! way, at any time.
 
 use crate::api::{Action, Decision, JobId, MemoryReason, Reason};
 use crate::jobs::{Job, REQUEUES_MAX, WORTH_BYTES};
@@ -35,12 +36,22 @@ pub(crate) fn requeue_for_memory(rooms: &mut Rooms, usable: u64) {
     }
 }
 
+/// Ends a job because its user asks for that, to begin anew. That does not count as what the host did to it.
+pub(crate) fn on_request(rooms: &mut Rooms, id: JobId) {
+    if rooms.jobs.requeue_as_asked(id) {
+        end(rooms, id, Reason::Asked);
+    }
+}
+
 fn requeue(rooms: &mut Rooms, id: JobId, lacking: u64) {
     rooms.jobs.forget_checkpoint(id);
+    let Some(times) = rooms.jobs.requeue(id) else { return };
+    end(rooms, id, Reason::Memory(MemoryReason::NoOtherWay { lacking, times, most: REQUEUES_MAX }));
+}
+
+fn end(rooms: &mut Rooms, id: JobId, reason: Reason) {
     line::dequeue(rooms, id);
     rooms.memory.forget(id);
-    let Some(times) = rooms.jobs.requeue(id) else { return };
-    let reason = Reason::Memory(MemoryReason::NoOtherWay { lacking, times, most: REQUEUES_MAX });
     // What was to be done to it in this step is of no use any more.
     rooms.pending.withdraw(id);
     rooms.pending.decide(Decision { job: id, action: Action::Requeue, reason });

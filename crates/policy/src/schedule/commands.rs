@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::api::{Class, Command, JobId, Reason};
 use crate::cores::assign;
 use crate::jobs::SuspendReason;
+use crate::memory::requeue;
 use crate::queue::line;
 use crate::rooms::Rooms;
 use crate::schedule::{end, reprioritize};
@@ -23,6 +24,7 @@ pub(crate) fn command(rooms: &mut Rooms, id: JobId, command: Command) {
         Command::Hold | Command::Release => {}
         Command::Cancel { .. } if waits => end::drop_waiting(rooms, id, false, Reason::Asked),
         Command::Cancel { signal } => cancel(rooms, id, signal),
+        Command::Requeue => requeue::on_request(rooms, id),
         Command::SetMemory(bytes) => set_memory(rooms, id, bytes),
         Command::SetPriority(priority) => set_priority(rooms, id, priority.clamp(1, 16)),
         Command::SetClass(class) => set_class(rooms, id, class),
@@ -83,9 +85,7 @@ fn set_class(rooms: &mut Rooms, id: JobId, class: Class) {
         return;
     }
     line::dequeue(rooms, id);
-    if let Some(job) = rooms.jobs.get_mut(&id) {
-        job.request.class = Some(class);
-    }
+    rooms.jobs.set_class(id, class);
     line::enqueue(rooms, id);
     reprioritize::class_changed(rooms, id);
 }

@@ -118,20 +118,25 @@ pub(crate) fn requeued(rooms: &mut Rooms, id: JobId) {
     let Some(job) = rooms.jobs.get(&id) else { return };
     let Some(live) = job.live() else { return };
     let (held, cancelled, withdrawn) = (live.suspended, live.signal.is_some(), live.withdrawn);
+    let asked = live.requeue_asked;
     let times = job.requeues.saturating_add(job.checkpoints);
     let error = if job.checkpoints > 0 && job.requeues == 0 {
         "it has written down what it had done, and was ended because memory could be had in no other way"
     } else {
         "it was ended because memory could be had in no other way"
     };
-    let failed = Failure { again: rests_until(now, times), error: error.to_owned(), tried: false };
+    let rests = || Failure { again: rests_until(now, times), error: error.to_owned(), tried: false };
+    let failed = (!asked).then(rests);
     rooms.queue.arrays_mut().returned(&job.request, now);
     let array = job.request.array;
     rooms.jobs.begin_anew(id, now);
-    rooms.jobs.wait_again(id, Waiting { held, failed: Some(failed), ..Waiting::default() });
+    rooms.jobs.wait_again(id, Waiting { held, failed, ..Waiting::default() });
     rooms.memory.forget(id);
     rooms.memory.forget_steering(id);
     rooms.nodes.forget(id);
     line::next_members_wait(rooms, array);
+    if asked {
+        line::enqueue(rooms, id);
+    }
     settle_return(rooms, id, cancelled, withdrawn);
 }

@@ -272,3 +272,34 @@ fn who_may_not_be_suspended_goes_on_beyond_the_slots_after_a_signal() {
         ",
     );
 }
+
+#[test]
+fn who_is_to_begin_anew_waits_again_without_a_rest() {
+    check(
+        "
+        > machine 1
+        > set factor=1000
+        > submit 1
+        1 start primary 0 p10: a home core was free (1 of 1 slots used)
+        > submit 2
+        > again 2
+        > +1 tick
+        > again 1
+        1 requeue: a user or operator asked for it
+        > again 1
+        > requeued 1
+        1 start primary 0 p10: a home core was free (1 of 1 slots used)
+        > suspend 1
+        1 freeze: a user or operator asked for it
+        2 start primary 0 p10: a home core was free (1 of 1 slots used)
+        > again 1
+        1 requeue: a user or operator asked for it
+        > requeued 1
+        > why 1
+        it is held until it is released [priority 10, cores asked for 1, slots used 1 of 1, waited 1.0 s] change: `pinfold release 1`
+        > release 1
+        > exit 2
+        1 start primary 0 p10: a home core was free (1 of 1 slots used)
+        ",
+    );
+}

@@ -109,6 +109,7 @@ impl Script {
             "resume" => command(Command::Resume),
             "hold" => command(Command::Hold),
             "release" => command(Command::Release),
+            "again" => command(Command::Requeue),
             "need" => command(Command::SetMemory(mib(words[2]))),
             "cancel" => command(Command::Cancel { signal: 15 }),
             "class" => command(Command::SetClass(match words[2] {

@@ -324,6 +324,8 @@ pub enum Verb {
         /// The signal's number.
         signal: i32,
     },
+    /// End it and put it back in the queue, from which it runs again from its beginning.
+    Requeue,
     /// Change its priority.
     Priority(u8),
     /// Change what it is expected to need, in bytes.

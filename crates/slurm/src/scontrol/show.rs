@@ -2,10 +2,12 @@
 
 use pinfold_proto::view::StatusView;
 
+use crate::cluster::MIN_JOB_AGE_S;
 use crate::fields;
-use crate::jobs::{CLUSTER, Job, MIN_JOB_AGE_S, PARTITION, State, in_rows};
+use crate::jobs::{CLUSTER, Job, PARTITION, in_rows};
 use crate::say;
 use crate::squeue::{around, one_line};
+use crate::state::State;
 use crate::trouble::{Trouble, words};
 use crate::units::{date, long_time, whole};
 
@@ -98,7 +100,7 @@ fn of_job(job: &Job) -> Vec<Vec<(&'static str, String)>> {
         ],
         vec![
             ("Requeue", field("requeue")),
-            ("Restarts", job.requeues.to_string()),
+            ("Restarts", job.restarts().to_string()),
             ("BatchFlag", u8::from(job.label.batch).to_string()),
             ("Reboot", "0".to_owned()),
             ("ExitCode", format!("{}:{}", job.exit().0, job.exit().1)),
@@ -160,7 +162,7 @@ fn config() -> Result<String, Trouble> {
         ("DefMemPerNode", "UNLIMITED".to_owned()),
         ("InactiveLimit", "0 sec".to_owned()),
         ("JobAcctGatherFrequency", "1".to_owned()),
-        ("JobRequeue", "0".to_owned()),
+        ("JobRequeue", "1".to_owned()),
         ("KillWait", "10 sec".to_owned()),
         ("MaxArraySize", (u64::from(pinfold_proto::array::INDEX_MAX) + 1).to_string()),
         ("MaxJobCount", "10000".to_owned()),
@@ -179,7 +181,7 @@ fn config() -> Result<String, Trouble> {
     Ok(text)
 }
 
-fn host(cluster: &mut crate::jobs::Cluster) -> Result<StatusView, Trouble> {
+fn host(cluster: &mut crate::cluster::Cluster) -> Result<StatusView, Trouble> {
     cluster.host().map_err(|failure| Trouble::new(words(&failure)))
 }
 

@@ -1,9 +1,9 @@
 //! `scontrol update`: what can be changed of a job.
 
-use pinfold_proto::wire::{Reply, Request, Verb};
+use pinfold_proto::wire::Verb;
 
 use crate::trouble::{Trouble, words};
-use crate::units::{limit_s, memory_bytes};
+use crate::units::{limit_s, memory_bytes, moment, whole};
 
 use super::{connect, named};
 
@@ -32,10 +32,11 @@ pub(super) fn update(operands: &[String]) -> Result<u8, Trouble> {
     Ok(0)
 }
 
-fn change(cluster: &mut crate::jobs::Cluster, job: u64, key: &str, value: &str) -> Result<(), Trouble> {
+fn change(cluster: &mut crate::cluster::Cluster, job: u64, key: &str, value: &str) -> Result<(), Trouble> {
     let label = match key {
         "account" | "partition" | "qos" => Some((key, value.to_owned())),
         "jobname" | "name" => Some(("name", value.to_owned())),
+        "requeue" if matches!(value, "0" | "1") => Some(("requeue", value.to_owned())),
         _ => None,
     };
     if let Some((key, value)) = label {
@@ -50,17 +51,24 @@ fn change(cluster: &mut crate::jobs::Cluster, job: u64, key: &str, value: &str) 
             Verb::Timeout(limit.map(|limit| limit.saturating_mul(1_000_000)))
         }
         "comment" => Verb::Comment(value.to_owned()),
+        "priority" => match value.parse() {
+            // As in Slurm, that is a hold.
+            Ok(0) => Verb::Hold,
+            Ok(priority) => Verb::Priority(priority),
+            Err(_) => return Err(invalid(key, value)),
+        },
+        "starttime" | "begintime" => {
+            let at = moment(value).ok_or_else(|| invalid(key, value))?;
+            Verb::Begin(Some(whole(at * 1e6)))
+        }
         other => {
             return Err(Trouble::new(format!(
                 "Update of this parameter is not supported: {other}={value}\nRequest aborted"
             )));
         }
     };
-    match cluster.client.ask(&Request::Control { job, verb }) {
-        Ok(Reply::Done) => Ok(()),
-        Ok(other) => Err(Trouble::new(pinfold_client::unexpected(&other).message)),
-        Err(failure) => Err(Trouble::bare(format!("{} for job {job}", words(&failure)))),
-    }
+    let told = cluster.control(job, verb);
+    told.map_err(|failure| Trouble::bare(format!("{} for job {job}", words(&failure))))
 }
 
 fn invalid(key: &str, value: &str) -> Trouble {

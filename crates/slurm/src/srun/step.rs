@@ -6,22 +6,22 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 
 use pinfold_sys::signals::{self, Signals};
 use pinfold_sys::spawn::{self, Reaped};
 
 use crate::home::Step;
-use crate::inside::{failed_to_execute, open, stdio};
+use crate::inside::{open, stdio};
 use crate::launch;
 use crate::pattern::{Meant, expand};
 use crate::request::Request;
 use crate::say;
-use crate::trouble::Trouble;
+use crate::trouble::{Trouble, failed_to_execute};
 use crate::units::now_s;
 
-use super::{TASK, journal};
+use super::{LABELLED, TASK, journal};
 
 /// Signals that are the tasks' to take.
 const PASSED_ON: &[&str] = &["HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "ALRM", "CHLD"];
@@ -69,9 +69,6 @@ pub(super) fn run(of: &Of, request: &Request, words: &[OsString]) -> Result<u8, 
         Running { step, pids: BTreeMap::new(), piped: Vec::new(), readers: Vec::new(), label: request.label };
     let bind = request.cpu_bind.as_deref().filter(|bind| binds(bind));
     match bind {
-        Some(_) if request.label => {
-            return Err(Trouble::new("--label together with --cpu-bind is not supported"));
-        }
         Some(bind) => running.start_bound(of, request, words, (tasks, each), bind)?,
         None => running.start(of, request, words, (tasks, each))?,
     }
@@ -79,7 +76,7 @@ pub(super) fn run(of: &Of, request: &Request, words: &[OsString]) -> Result<u8, 
     // thread that does not block the end of a child may be the one that receives it, and drop it.
     let arrived = Signals::block(&numbers).map_err(|error| error.to_string())?;
     running.read();
-    let ended = running.attend(&arrived, request.kill_on_bad_exit, &of.host);
+    let ended = running.attend(&arrived, request.kill_on_bad_exit, Some(&of.host));
     let worst = ended.iter().map(status).max().unwrap_or(0);
     let signal = ended.iter().find_map(|reaped| reaped.signal).unwrap_or(0);
     let name = Path::new(&words[0]).file_name().unwrap_or(&words[0]).to_string_lossy().into_owned();
@@ -101,6 +98,20 @@ pub(super) fn run(of: &Of, request: &Request, words: &[OsString]) -> Result<u8, 
         say::error("srun", &format!("what step {}.{step} used could not be kept: {error}", of.job));
     }
     Ok(worst)
+}
+
+/// Runs a task that pinfold bound to its end, with its number before each of its lines.
+pub(super) fn run_labelled(task: u32, mut command: Command, program: &Path) -> Result<u8, Trouble> {
+    let numbers: Vec<i32> = PASSED_ON.iter().filter_map(|name| signals::number(name)).collect();
+    let mut running =
+        Running { step: 0, pids: BTreeMap::new(), piped: Vec::new(), readers: Vec::new(), label: true };
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().map_err(|error| failed_to_execute(program, &error))?;
+    running.keep(child, task);
+    let arrived = Signals::block(&numbers).map_err(|error| error.to_string())?;
+    running.read();
+    let ended = running.attend(&arrived, false, None);
+    Ok(ended.iter().map(status).max().unwrap_or(0))
 }
 
 /// Whether a value of `--cpu-bind` binds.
@@ -147,19 +158,22 @@ impl Running {
             command.env("SLURM_PROCID", task.to_string()).env("SLURM_LOCALID", task.to_string());
             self.streams(&mut command, of, request, task)?;
             let child = command.spawn();
-            let mut child = child.map_err(|error| {
+            let child = child.map_err(|error| {
                 self.pids.keys().for_each(|&pid| signals::send(pid, signals::SIGTERM));
                 say::error("srun", &format!("{}: task {task}: Exited with exit code 2", of.host));
                 failed_to_execute(Path::new(&words[0]), &error)
             })?;
-            self.pids.insert(child.id(), task);
-            if self.label {
-                let out = child.stdout.take().map(|from| Piped { task, from: Box::new(from), error: false });
-                let err = child.stderr.take().map(|from| Piped { task, from: Box::new(from), error: true });
-                self.piped.extend(out.into_iter().chain(err));
-            }
+            self.keep(child, task);
         }
         Ok(())
+    }
+
+    /// Takes in the process of a task, and what it writes where that is read here.
+    fn keep(&mut self, mut child: Child, task: u32) {
+        self.pids.insert(child.id(), task);
+        let out = child.stdout.take().map(|from| Piped { task, from: Box::new(from), error: false });
+        let err = child.stderr.take().map(|from| Piped { task, from: Box::new(from), error: true });
+        self.piped.extend(out.into_iter().chain(err));
     }
 
     /// By `pinfold run`, which lays tasks out on the job's cores and binds them.
@@ -180,7 +194,12 @@ impl Running {
         ]);
         command.arg("--").arg(own).arg(TASK).args(words);
         self.dress(&mut command, request, (tasks, each), &of.host);
+        // Only the tasks know their numbers: each has its own lines labelled.
+        self.label = false;
         self.streams(&mut command, of, request, 0)?;
+        if request.label && request.output.is_none() {
+            command.env(LABELLED, "1");
+        }
         let child = command.spawn().map_err(|error| failed_to_execute(Path::new("pinfold"), &error))?;
         self.pids.insert(child.id(), 0);
         Ok(())
@@ -252,7 +271,8 @@ impl Running {
         self.readers.extend(self.piped.drain(..).map(labelled));
     }
 
-    fn attend(mut self, arrived: &Signals, kill_others: bool, host: &str) -> Vec<Reaped> {
+    /// Waits for the tasks; without a host nothing is said of those that fail.
+    fn attend(mut self, arrived: &Signals, kill_others: bool, host: Option<&str>) -> Vec<Reaped> {
         let mut ended = Vec::new();
         while !self.pids.is_empty() {
             while let Some(signal) = arrived.next() {
@@ -264,7 +284,7 @@ impl Running {
             while let Some(reaped) = spawn::reap() {
                 let Some(task) = self.pids.remove(&reaped.pid) else { continue };
                 if status(&reaped) != 0 {
-                    told(&reaped, task, host);
+                    host.into_iter().for_each(|host| told(&reaped, task, host));
                     if kill_others {
                         self.pids.keys().for_each(|&pid| signals::send(pid, signals::SIGTERM));
                     }

@@ -122,14 +122,28 @@ impl JobTable {
         job.requeues += 1;
         let times = job.requeues;
         if let Some(live) = job.live_mut() {
-            live.requeuing = true;
+            (live.requeuing, live.requeue_asked) = (true, false);
         }
         Some(times)
+    }
+
+    /// It is ended to begin anew, as its user asks; says whether it is: one that starts, or is being ended for that
+    /// already, is not.
+    pub(crate) fn requeue_as_asked(&mut self, id: JobId) -> bool {
+        let Some(live) = self.live_mut(id).filter(|live| !live.starting) else { return false };
+        if live.requeuing && live.checkpoints.until.is_none() {
+            return false;
+        }
+        // A signal that has still to be sent would reach nobody.
+        (live.requeuing, live.requeue_asked, live.signal) = (true, true, None);
+        live.checkpoints.until = None;
+        true
     }
 
     /// It is not ended after all; says whether it was to be.
     pub(crate) fn cancel_requeue(&mut self, id: JobId) -> bool {
         let Some(live) = self.live_mut(id) else { return false };
+        live.requeue_asked = false;
         std::mem::take(&mut live.requeuing)
     }
 }

@@ -1,6 +1,6 @@
 //! Changes of a job that concern its wait: its place in the queue, since when it waits, and what it waits for.
 
-use crate::api::{Instant, JobId};
+use crate::api::{Class, Instant, JobId};
 use crate::jobs::JobTable;
 use crate::jobs::job::{Failure, Stage, Waiting};
 use crate::jobs::places::{Entry, PoolIds};
@@ -90,6 +90,13 @@ impl JobTable {
     pub(crate) fn take_failure(&mut self, id: JobId) -> Option<(u32, Option<Failure>)> {
         let waiting = self.waiting_mut(id)?;
         Some((waiting.failures, waiting.failed.take()))
+    }
+
+    /// It is in another class from now on.
+    pub(crate) fn set_class(&mut self, id: JobId, class: Class) {
+        if let Some(job) = self.get_mut(&id) {
+            job.request.class = Some(class);
+        }
     }
 
     /// Another priority, also in the running set.

@@ -1,0 +1,67 @@
+//! The names of the commands, and the directory that has these and nothing else. Absent here: what each command does.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use crate::home;
+use crate::trouble::Trouble;
+
+/// The names of the commands.
+pub(crate) const NAMES: [&str; 10] =
+    ["sbatch", "srun", "salloc", "squeue", "scancel", "sinfo", "sacct", "scontrol", "sacctmgr", "sshare"];
+
+/// Names the directory of the commands, see `pinfold slurm --dir`.
+pub(crate) const VARIABLE: &str = "PINFOLD_SLURM_VARIABLE";
+
+/// Makes the directory where it is missing, and puts right what is in it.
+pub(crate) fn directory() -> Result<PathBuf, Trouble> {
+    let own = std::env::current_exe().map_err(|error| format!("failed to find this program: {error}"))?;
+    let directory = home::directory().join("bin");
+    let no = |error: io::Error| Trouble::new(format!("failed to make {}: {error}", directory.display()));
+    DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(no)?;
+    let found = fs::symlink_metadata(&directory).map_err(no)?;
+    if found.uid() != pinfold_sys::peer::own_uid() || found.mode() & 0o022 != 0 {
+        let text = format!("{} can be written by others; set {}", directory.display(), home::VARIABLE);
+        return Err(Trouble::new(text));
+    }
+    for name in NAMES {
+        link(&own, &directory.join(name)).map_err(no)?;
+    }
+    Ok(directory)
+}
+
+fn link(to: &Path, name: &Path) -> io::Result<()> {
+    if fs::read_link(name).is_ok_and(|found| found == to) {
+        return Ok(());
+    }
+    // In one step, for others may be calling it.
+    let new = name.with_extension(format!("{}", std::process::id()));
+    symlink(to, &new)?;
+    fs::rename(&new, name)
+}
+
+/// The search path with the directory of these commands before all others, so that a script's `srun` is this one.
+pub(crate) fn path_with() -> Option<OsString> {
+    let commands = found()?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let rest = std::env::split_paths(&path).filter(|dir| *dir != commands);
+    std::env::join_paths([commands.clone()].into_iter().chain(rest)).ok()
+}
+
+/// The directory of these commands: as `pinfold slurm` names it, else where this one was called from.
+pub(crate) fn found() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os(VARIABLE).filter(|dir| !dir.is_empty()) {
+        return Some(PathBuf::from(named));
+    }
+    let own = std::env::current_exe().ok()?;
+    let called = PathBuf::from(std::env::args_os().next()?);
+    let beside = called.parent().filter(|dir| !dir.as_os_str().is_empty()).map(Path::to_path_buf);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_ours = |dir: &PathBuf| {
+        dir.is_absolute() && std::fs::canonicalize(dir.join("sbatch")).is_ok_and(|found| found == own)
+    };
+    beside.into_iter().chain(std::env::split_paths(&path)).find(is_ours)
+}
