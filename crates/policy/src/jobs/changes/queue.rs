@@ -1,9 +1,9 @@
 //! Changes of a job that concern its wait: its place in the queue, since when it waits, and what it waits for.
 
 use crate::api::{Class, Instant, JobId};
-use crate::jobs::JobTable;
 use crate::jobs::job::{Failure, Stage, Waiting};
 use crate::jobs::places::{Entry, PoolIds};
+use crate::jobs::table::JobTable;
 
 /// What was due for a job.
 #[derive(Debug, Default)]
