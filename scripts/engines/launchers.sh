@@ -3,18 +3,15 @@
 set -euo pipefail
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 said() { sbatch --wait -n 2 -o said --wrap "$1" >/dev/null || { cat said; exit 1; }; }
-tried=0
-for mpirun in mpirun.openmpi mpirun.mpich mpirun; do
+for mpirun in mpirun.openmpi mpirun.mpich; do
   command -v "$mpirun" >/dev/null || { echo "$mpirun: skipped: it is not here"; continue; }
-  if [ "$mpirun" = mpirun ] && [ "$tried" -gt 0 ]; then break; fi
-  tried=$((tried + 1))
   # The number of ranks comes from the allocation where none is named.
   for count in "-n 2" ""; do
     said "$mpirun $count sh -c 'echo rank \${OMPI_COMM_WORLD_RANK-\$PMI_RANK} of \${OMPI_COMM_WORLD_SIZE-\$PMI_SIZE}'"
     [ "$(grep ^rank said | sort | tr '\n' ' ')" = "rank 0 of 2 rank 1 of 2 " ] || { echo "$mpirun $count"; cat said; exit 1; }
   done
-  # Ranks that send each other something, where a binding to this MPI is here.
-  said "$mpirun -n 2 python $1/mpi_ranks.py"
+  # Ranks that send each other something, by a binding that has to be told which MPI this is.
+  said "MPI4PY_MPIABI=${mpirun#mpirun.} $mpirun -n 2 python $1/mpi_ranks.py"
   [ "$(grep ^sum said | sort | tr '\n' ' ')" = "sum 1 of 2 sum 1 of 2 " ] || grep -q ^skipped said || { echo "$mpirun"; cat said; exit 1; }
   "${PINFOLD:-pinfold}" run --cores 2 -- "$mpirun" -n 2 sh -c 'echo $PINFOLD_JOB_ID' >said
   [ "$(sort -u said | wc -l) $(wc -l <said)" = "1 2" ]
