@@ -76,6 +76,8 @@ enum Row {
     Short(row::short::ShortArgs),
     /// Random streams of jobs, placed by pinfold's rule and by others; simulated.
     Pack(row::pack::PackArgs),
+    /// How wrong `pinfold sim` is: mixes run for real under several settings, and predicted.
+    Oracle(row::oracle::OracleArgs),
     /// How long simulations of clusters take, and how jobs are packed on NUMA nodes; simulated.
     Sim(row::sim::SimArgs),
     /// What watching 100 and 1,000 processes costs.
@@ -116,6 +118,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Row::Launch(args) => row::launch::run(&args)?,
         Row::Short(args) => row::short::run(&args)?,
         Row::Pack(args) => row::pack::run(&args)?,
+        Row::Oracle(args) => row::oracle::run(&args)?,
         Row::Sim(args) => row::sim::run(&args)?,
         Row::Cost(args) => row::cost::run(&args)?,
         Row::Truth(args) => row::truth::run(&args)?,

@@ -14,6 +14,7 @@ pub(crate) mod engines;
 pub(crate) mod interfere;
 pub(crate) mod launch;
 pub(crate) mod memory;
+pub(crate) mod oracle;
 pub(crate) mod pack;
 pub(crate) mod short;
 pub(crate) mod short_lived;

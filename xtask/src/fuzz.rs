@@ -1,16 +1,26 @@
-//! `cargo xtask fuzz`: every parser of what others write (the wire, configuration, topologies, cpu sets, the kernel's
-//! files) gets words that were right once and have been twisted. None may panic or take long, and what some of them
+//! `cargo xtask fuzz`: every parser of what others write (the wire, configuration, topologies, cpu sets, logs and lists of
+//! jobs, workflows, recordings, the kernel's files) gets words that were right once and have been twisted. None may panic or take long, and what some of them
 //! print again must mean the same.
 //!
 //! Twisting without feedback finds less than a coverage-guided fuzzer in days, and more than nobody in a minute; it
 //! needs no other toolchain, and a seed reproduces it. What broke one once goes into that parser's own tests.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use pinfold_cluster::fleet::Fleet;
+use pinfold_cluster::job::Filter;
+use pinfold_policy::{self as scheduler, Event, JobId, Policy, Settings};
 use pinfold_proto::wire::{self, Decoder, REPLY_MAX_BYTES, REQUEST_MAX_BYTES, Reply, Request};
+use pinfold_record::frame::Step;
+use pinfold_record::read::Reader;
+use pinfold_record::write::Writer;
 use pinfold_sim::dice::Dice;
 use pinfold_sys::{cgroup, procfs};
 use pinfold_topo::CpuSet;
@@ -166,6 +176,7 @@ fn targets() -> anyhow::Result<Vec<Target>> {
     let mut all = machines()?;
     all.extend(typed());
     all.extend(kernels());
+    all.extend(simulated());
     Ok(all)
 }
 
@@ -264,6 +275,101 @@ fn kernels() -> Vec<Target> {
             parse: group_files,
         },
     ]
+}
+
+/// What `pinfold sim` and `pinfold replay` read.
+fn simulated() -> Vec<Target> {
+    vec![
+        Target {
+            name: "job log",
+            corpus: words(&[
+                "; MaxProcs: 4\n; UnixStartTime: 5\n1 0 -1 100 4 -1 -1 4 100 -1 1 1 1 -1 -1 -1 -1 -1\n",
+                "; MaxNodes: 64\n2 1 0 50.5 4 -1 2048 4 50 4096 1 1 1 -1 -1 -1 -1 -1\n3 2 -1 10 1 -1 -1 1 10 -1 1 2 1 -1 \
+                 -1 -1 -1 -1\n",
+            ]),
+            parse: job_log,
+        },
+        Target {
+            name: "job list",
+            corpus: words(&[
+                "{\"wall_s\":1}\n{\"wall_s\":2.5,\"submit_s\":3,\"cores\":2,\"cpu_s\":1,\"after\":[1]}\n",
+                "{\"job\":7,\"wall_s\":10,\"requested_s\":5,\"memory_peak_bytes\":4096,\"io_bytes\":9,\"user\":\"u\"}\n",
+            ]),
+            parse: job_list,
+        },
+        Target {
+            name: "workflow",
+            corpus: words(&[
+                "id,runtime_s,parents,cores,memory_bytes\na,1.5,,1,4096\nb,2,a,2,\nc,1,a;b,1,1\n",
+                "{\"name\":\"w\",\"schemaVersion\":\"1.5\",\"workflow\":{\"specification\":{\"tasks\":[{\"name\":\"a\",\
+                 \"id\":\"a\",\"parents\":[]},{\"name\":\"b\",\"id\":\"b\",\"parents\":[\"a\"]}]},\"execution\":{\"tasks\":\
+                 [{\"id\":\"a\",\"runtimeInSeconds\":1.5,\"coreCount\":1},{\"id\":\"b\",\"runtimeInSeconds\":2}]}}}",
+            ]),
+            parse: |bytes| {
+                if let Ok(list) = pinfold_whatif::wfinstance::read(&text(bytes)) {
+                    let _ = list.arrange(&Fleet::pool(64));
+                }
+                Ok(())
+            },
+        },
+        Target { name: "recording", corpus: recordings(), parse: recording },
+    ]
+}
+
+fn job_log(bytes: &[u8]) -> Result<(), String> {
+    let (mut reader, mut filter) = (pinfold_cluster::swf::Reader::default(), Filter::new(Fleet::pool(64)));
+    for line in text(bytes).lines() {
+        match reader.line(line) {
+            Ok(Some(record)) => filter.take(&record),
+            Ok(None) => {}
+            Err(_) => break,
+        }
+    }
+    let (jobs, _) = filter.finish();
+    match jobs.iter().find(|job| job.run_us == 0 || job.processors == 0 || job.processors > 64) {
+        Some(job) => Err(format!("a job that cannot be played is let through: {job:?}")),
+        None => Ok(()),
+    }
+}
+
+fn job_list(bytes: &[u8]) -> Result<(), String> {
+    let mut list = pinfold_whatif::list::List::default();
+    if text(bytes).lines().try_for_each(|line| list.line(line)).is_ok() {
+        let _ = list.arrange(&Fleet::pool(64));
+    }
+    Ok(())
+}
+
+/// The frames of a short recording, packed by nothing: a checksum would refuse all that is twisted.
+fn recordings() -> Vec<Vec<u8>> {
+    let mut policy = Policy::default();
+    let mut writer = Writer::begin(Vec::new(), policy.clone(), 7).expect("into memory");
+    let events = [
+        Event::Configure(Settings::default()),
+        Event::Submit(scheduler::Request::plain(JobId(1))),
+        Event::Tick,
+    ];
+    for (at, event) in (1..).zip(events) {
+        let now = scheduler::Instant(at * 1_000_000);
+        let decisions = policy.step(now, event.clone());
+        writer.step(Step { now, event, decisions }).expect("into memory");
+    }
+    let packed = writer.finish().expect("into memory");
+    let mut frames = Vec::new();
+    MultiGzDecoder::new(packed.as_slice()).read_to_end(&mut frames).expect("what was packed");
+    vec![frames, packed]
+}
+
+fn recording(bytes: &[u8]) -> Result<(), String> {
+    let read = |packed: &[u8]| {
+        let Ok(mut reader) = Reader::open(packed) else { return };
+        while let Ok(Some(_)) = reader.frame() {}
+    };
+    read(bytes);
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(bytes).map_err(|error| error.to_string())?;
+    read(&packed.finish().map_err(|error| error.to_string())?);
+    Ok(())
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -13,7 +13,7 @@ use pinfold_proto::ExitCode;
 use pinfold_proto::view::seconds;
 use pinfold_record::play::Player;
 use pinfold_record::tell::{Came, Differs, JobAt, Said, Until};
-use pinfold_record::{mask, ring, tell};
+use pinfold_record::{RecordError, mask, ring, tell};
 use serde::Serialize;
 
 use crate::print::{JSON_VERSION, colours, moment, print_json, print_text, width};
@@ -108,14 +108,15 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ProcessExit, Failure> {
 }
 
 /// The files that are meant, in order.
-fn recordings(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+pub(crate) fn recordings(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in named {
         if !path.is_dir() {
             files.push(path.clone());
             continue;
         }
-        let found = ring::files(path).map_err(|error| Failure::doing(path.display(), &error))?;
+        let mut found = ring::files(path).map_err(|error| Failure::doing(path.display(), &error))?;
+        found.retain(|file| !is_begun(file));
         if found.is_empty() {
             let text = format!("{}: there is no recording in it (set record.events)", path.display());
             return Err(Failure::new(ExitCode::Failed, text));
@@ -125,14 +126,20 @@ fn recordings(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-fn open(path: &Path) -> Result<Player<BufReader<File>>, Failure> {
+/// Whether a recording holds nothing yet: its writer has just begun it, or was killed then.
+fn is_begun(path: &Path) -> bool {
+    let opened = File::open(path).map(|file| Player::open(BufReader::new(file)));
+    matches!(opened, Ok(Err(RecordError::Begun)))
+}
+
+pub(crate) fn open(path: &Path) -> Result<Player<BufReader<File>>, Failure> {
     let failed = |error: &dyn std::error::Error| Failure::doing(path.display(), error);
     let file = File::open(path).map_err(|error| failed(&error))?;
     Player::open(BufReader::new(file)).map_err(|error| failed(&error))
 }
 
 /// The last recording that was begun by then.
-fn of_that_moment(files: &[PathBuf], at_us: u64) -> Result<PathBuf, Failure> {
+pub(crate) fn of_that_moment(files: &[PathBuf], at_us: u64) -> Result<PathBuf, Failure> {
     let mut last = None;
     for path in files {
         if open(path)?.head().begun_us <= at_us {

@@ -5,6 +5,7 @@ mod export;
 mod fields;
 mod filter;
 mod plot;
+mod recorded;
 mod reports;
 mod status;
 

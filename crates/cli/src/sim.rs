@@ -2,8 +2,11 @@
 //!
 //! Several runs stand beside each other (`--compare`). Absent: the rules and the figures ([`pinfold_cluster`]).
 
+mod calibrate;
+mod calibration;
 mod input;
 mod picture;
+mod question;
 mod shake;
 mod show;
 mod site;
@@ -40,7 +43,10 @@ const PROGRESS: Duration = Duration::from_millis(200);
                         pinfold sim --since 30d --compare slots.factor=1,1.5,2"
 )]
 #[command(group(clap::ArgGroup::new("played").required(true)))]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct SimArgs {
+    #[command(subcommand)]
+    verb: Option<Verb>,
     /// Play a log: a file in the Standard Workload Format, plain or compressed by gzip
     #[arg(long, value_name = "FILE", group = "played")]
     pub swf: Option<PathBuf>,
@@ -65,9 +71,12 @@ pub(crate) struct SimArgs {
     /// Swap of each host; with it plain hosts page and kill as well
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub swap: Option<u64>,
-    /// What the swap device writes and reads in a second [default: 500MiB]
+    /// What the swap device writes and reads in a second [default: as calibrated; else 500MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub swap_rate: Option<u64>,
+    /// What hosts do, as `sim calibrate` measured it: its file, or `none` [default: this host's, where jobs are played on it]
+    #[arg(long, value_name = "FILE|none")]
+    pub calibration: Option<String>,
     /// The machine of each host: a file of hwloc's, synthetic:"...", or sysfs:DIR, as for `pinfold topology --from`
     #[arg(long, value_name = "T", conflicts_with = "cores")]
     pub topology: Option<String>,
@@ -87,6 +96,9 @@ pub(crate) struct SimArgs {
     /// configuration; several times: for each combination
     #[arg(long, value_name = "KEY=V1,V2,...")]
     pub compare: Vec<String>,
+    /// Two runs: jobs as they were, and with what they ask for changed, as in "my jobs with --mem 2GiB", "--mem advised"
+    #[arg(long, value_name = "QUESTION", allow_hyphen_values = true, conflicts_with_all = ["compare", "swf"])]
+    pub what_if: Option<String>,
     /// Replay each run so often, all but the first with jobs submitted up to a minute later: how far figures are chance
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub repeat: u64,
@@ -102,6 +114,12 @@ pub(crate) struct SimArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// Measure what cores of this host cost each other, its disk and its swap, in a minute
+    Calibrate(calibrate::CalibrateArgs),
 }
 
 /// What decides on a host.
@@ -137,8 +155,13 @@ pub(crate) enum RuntimesArg {
 
 /// `pinfold sim`.
 pub(crate) fn sim(dial: &Dial, args: &SimArgs) -> Result<(), Failure> {
+    if let Some(Verb::Calibrate(args)) = &args.verb {
+        return calibrate::calibrate(args);
+    }
     let input = Input::open(dial, args)?;
-    let variants = variant::variants(args, input.is_log())?;
+    let site = Site::look(args, &input)?;
+    let calibration = calibration::find(args, &site)?;
+    let variants = variant::variants(args, input.is_log(), calibration.as_ref())?;
     for (option, given) in [("--starts", args.starts.is_some()), ("-o", args.output.is_some())] {
         if given && variants.len() > 1 {
             let text =
@@ -147,7 +170,8 @@ pub(crate) fn sim(dial: &Dial, args: &SimArgs) -> Result<(), Failure> {
         }
     }
     let kind = args.output.as_deref().map(picture_kind).transpose()?;
-    let site = Site::look(args, &input)?;
+    let used = variants.iter().any(|variant| variant.calibration().is_some());
+    let calibration = calibration.map(|(calibration, _)| calibration).filter(|_| used);
     let mut views = Vec::new();
     for variant in variants {
         let (loaded, outcome, mut view) = run(args, &input, &variant, &site, 0)?;
@@ -166,9 +190,16 @@ pub(crate) fn sim(dial: &Dial, args: &SimArgs) -> Result<(), Failure> {
         views.push(view);
     }
     if args.json {
-        return print_json(&serde_json::json!({ "version": JSON_VERSION, "runs": views }));
+        let view = serde_json::json!({ "version": JSON_VERSION, "runs": views, "calibration": calibration });
+        return print_json(&view);
     }
-    print_text(|out| show::write_table(&views, out))
+    print_text(|out| {
+        show::write_table(&views, out)?;
+        match &calibration {
+            Some(calibration) => writeln!(out, "{}", calibration.in_words()),
+            None => Ok(()),
+        }
+    })
 }
 
 /// One run: the jobs as they were, or one of its replays.

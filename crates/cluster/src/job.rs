@@ -23,6 +23,8 @@ pub struct Job {
     pub memory: u64,
     /// Memory that it comes to hold, in bytes for each processor; 0: nothing is known.
     pub memory_peak: u64,
+    /// What it reads from and writes to disks in a second of its run, in bytes for each processor; 0: nothing is known.
+    pub io_rate: u64,
     /// Its user's number in the list.
     pub user: u64,
     /// What it runs: jobs of one user with one of these are alike; 0: nothing is known.
@@ -41,6 +43,7 @@ impl Default for Job {
             busy_milli: 1000,
             memory: 0,
             memory_peak: 0,
+            io_rate: 0,
             user: 0,
             program: 0,
         }
@@ -203,6 +206,7 @@ impl Filter {
             busy_milli: u16::try_from(busy.clamp(1, 1000)).unwrap_or(1000),
             memory: bytes(record.memory_requested_kib).or(peak).unwrap_or(0),
             memory_peak: peak.unwrap_or(0),
+            io_rate: 0,
             user: record.user.unwrap_or(u64::MAX),
             program: record.program.unwrap_or(0),
         };

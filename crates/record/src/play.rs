@@ -50,7 +50,7 @@ impl<R: Read> Player<R> {
         match reader.frame()? {
             Some(Frame::State(state)) => Ok(Self { reader, policy: *state, steps: 0, ahead: None }),
             Some(_) => Err(RecordError::NoRecording("no state follows its head".to_owned())),
-            None => Err(RecordError::NoRecording("it ends before its state".to_owned())),
+            None => Err(RecordError::Begun),
         }
     }
 

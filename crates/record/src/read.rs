@@ -18,6 +18,9 @@ pub enum RecordError {
     /// It does not begin as a recording does.
     #[error("it is no recording: {0}")]
     NoRecording(String),
+    /// It ends before the state that it begins with.
+    #[error("it holds nothing yet: it is being written, or its writer was killed as it began")]
+    Begun,
     /// Another version's.
     #[error("its form is {found}, this program reads {FORM}; pinfold {program} wrote it")]
     Form {
@@ -71,8 +74,9 @@ impl<R: Read> Reader<R> {
         let head = match next::<Frame>(&mut input) {
             Ok((Frame::Head(head), _)) => head,
             Ok(_) => return Err(RecordError::NoRecording("it does not begin with a head".to_owned())),
-            Err(Missing::End) => return Err(RecordError::NoRecording("it ends within its head".to_owned())),
+            Err(Missing::End) => return Err(RecordError::Begun),
             Err(Missing::Senseless(cause)) => return Err(RecordError::NoRecording(cause)),
+            Err(Missing::Io(error)) if is_torn(&error) => return Err(RecordError::Begun),
             Err(Missing::Io(error)) if is_of_the_packing(&error) => {
                 return Err(RecordError::NoRecording("it is not packed by gzip, or damaged".to_owned()));
             }
@@ -126,8 +130,8 @@ impl<R: Read> Reader<R> {
 
 /// Whether it is the file that is wrong, not the disk.
 fn is_of_the_packing(error: &io::Error) -> bool {
-    use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
-    matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof)
+    use io::ErrorKind::{InvalidData, InvalidInput};
+    matches!(error.kind(), InvalidData | InvalidInput)
 }
 
 /// Whether the file ends where more should follow.

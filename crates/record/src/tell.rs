@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use pinfold_policy::{Decision, Instant, JobId, Policy, State};
+use pinfold_policy::{Decision, Instant, JobId, Number, Policy, State};
 use serde::Serialize;
 
 use crate::play::{Played, Player};
@@ -115,6 +115,39 @@ pub fn play<R: Read>(player: &mut Player<R>, until: Until) -> Result<Came, Recor
         }
     }
     Ok(came)
+}
+
+/// A job at an earlier moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Then {
+    /// How it stood, and why.
+    pub job: JobAt,
+    /// The numbers behind that.
+    pub numbers: Vec<Number>,
+    /// What was decided about it before, as far as the recording goes back: when, in microseconds since the Unix epoch, and
+    /// what.
+    pub decided: Vec<(u64, Said)>,
+}
+
+/// Plays a recording up to a moment, and tells of one job; `None`: it was not there then.
+///
+/// # Errors
+/// When the recording cannot be read so far, or is decided otherwise than it was: then the state of that moment is not
+/// known.
+pub fn then<R: Read>(player: &mut Player<R>, at_us: u64, job: u64) -> Result<Option<Then>, RecordError> {
+    let mut decided = Vec::new();
+    while player.next_at()?.is_some_and(|at| at.0 <= at_us) {
+        let Some(played) = player.step()? else { break };
+        if !played.agrees() {
+            let cause = "it is decided otherwise than it was; `pinfold admin replay` shows it".to_owned();
+            return Err(RecordError::Step { step: played.step, cause });
+        }
+        let about = played.made.iter().filter(|decision| decision.job.0 == job);
+        decided.extend(about.map(|decision| (played.now.0, Said::of(decision))));
+    }
+    let why = player.policy().explain(Instant(at_us), JobId(job));
+    let found = jobs(player.policy(), at_us, Some(job)).pop();
+    Ok(found.map(|job| Then { job, numbers: why.map(|why| why.numbers).unwrap_or_default(), decided }))
 }
 
 /// A job as it stands, and why.

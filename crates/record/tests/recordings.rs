@@ -267,7 +267,7 @@ fn the_first_that_differs_is_named() {
 
 #[test]
 fn what_is_no_recording_is_told() {
-    for (bytes, words) in [(&b"job,start_s\n1,2\n"[..], "gzip"), (&[][..], "not packed by gzip")] {
+    for (bytes, words) in [(&b"job,start_s\n1,2\n"[..], "gzip"), (&[][..], "holds nothing yet")] {
         let error = Player::open(bytes).expect_err("no recording").to_string();
         assert!(error.contains(words), "{error}");
     }

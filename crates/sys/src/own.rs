@@ -54,9 +54,7 @@ pub fn nice_thread(nice: i32) {
 /// Processor time of the calling thread so far, in microseconds.
 #[must_use]
 pub fn thread_cpu_us() -> u64 {
-    let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
-    let (whole, rest) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
-    whole.unwrap_or(0).saturating_mul(1_000_000).saturating_add(rest.unwrap_or(0) / 1000)
+    clock_us(ClockId::ThreadCPUTime)
 }
 
 /// Allows as many open files as the hard limit does; gives how many that is.
@@ -124,4 +122,32 @@ pub fn set_limits(limits: &[Limit]) {
             let _ = setrlimit(*resource, Rlimit { current: less(*soft, maximum), maximum });
         }
     }
+}
+
+/// Has the kernel move memory of this process to swap, as far as there is room; what is touched again comes back. The
+/// kernel may be done with it only later.
+///
+/// # Errors
+/// `INVAL` where the kernel is older than Linux 5.4.
+#[expect(unsafe_code, reason = "advice on memory takes a pointer")]
+pub fn page_out(memory: &mut [u8]) -> Result<(), rustix::io::Errno> {
+    let page = rustix::param::page_size();
+    let skip = memory.as_ptr().align_offset(page).min(memory.len());
+    let whole = &mut memory[skip..];
+    let length = whole.len() / page * page;
+    // SAFETY: the range is whole pages within the slice, which this process owns; the advice changes where they lie, not
+    // what is in them.
+    unsafe { rustix::mm::madvise(whole.as_mut_ptr().cast(), length, rustix::mm::Advice::LinuxPageOut) }
+}
+
+/// Processor time of this process so far, in microseconds.
+#[must_use]
+pub fn process_cpu_us() -> u64 {
+    clock_us(ClockId::ProcessCPUTime)
+}
+
+fn clock_us(clock: ClockId) -> u64 {
+    let time = rustix::time::clock_gettime(clock);
+    let (whole, rest) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
+    whole.unwrap_or(0).saturating_mul(1_000_000).saturating_add(rest.unwrap_or(0) / 1000)
 }

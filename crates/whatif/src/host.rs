@@ -15,6 +15,7 @@ use pinfold_policy::{
 };
 use pinfold_sim::world::{Work, World};
 
+use crate::contention::{Contention, Doing};
 use crate::memory::{Body, Hardware, Memory};
 
 /// The policy's clock when the first second begins.
@@ -33,6 +34,7 @@ const ENDLESS: u64 = u64::MAX / 2;
 struct Part {
     processors: u32,
     busy_milli: u16,
+    io_rate: u64,
     started: bool,
     frozen_us: Option<Micros>,
 }
@@ -62,6 +64,8 @@ pub struct Toll {
 #[derive(Debug)]
 pub(crate) struct Host {
     under: Option<Under>,
+    /// What its jobs cost each other, and on how many cores.
+    contention: Option<(u32, Contention)>,
     pub memory: Option<Memory>,
     parts: BTreeMap<usize, Part>,
     pub news: News,
@@ -86,7 +90,19 @@ impl Host {
     /// A host on which everything starts at once.
     pub(crate) fn plain(hardware: Option<Hardware>) -> Self {
         let memory = hardware.map(Memory::new);
-        Self { under: None, memory, parts: BTreeMap::new(), news: News::default(), toll: Toll::default() }
+        Self {
+            under: None,
+            contention: None,
+            memory,
+            parts: BTreeMap::new(),
+            news: News::default(),
+            toll: Toll::default(),
+        }
+    }
+
+    /// The same host, on so many cores whose jobs cost each other so much.
+    pub(crate) fn contended(self, cores: u32, contention: Option<Contention>) -> Self {
+        Self { contention: contention.map(|contention| (cores, contention)), ..self }
     }
 
     /// A host with this policy on this machine.
@@ -109,7 +125,8 @@ impl Host {
 
     /// A job, or a part of one, is handed to the host.
     pub(crate) fn submit(&mut self, index: usize, job: &Job, processors: u32, alone: bool, now_us: Micros) {
-        let part = Part { processors, busy_milli: job.busy_milli, started: false, frozen_us: None };
+        let io_rate = job.io_rate.saturating_mul(processors.into());
+        let part = Part { processors, busy_milli: job.busy_milli, io_rate, started: false, frozen_us: None };
         self.parts.insert(index, part);
         if self.under.is_none() {
             self.start(index, peak(job, processors));
@@ -179,17 +196,28 @@ impl Host {
 
     /// How fast each job here computes, in thousandths of what it would by itself.
     pub(crate) fn speeds(&self) -> Vec<(usize, u16)> {
-        let speed = |(&index, part): (&usize, &Part)| {
-            let by_memory = self.memory.as_ref().map_or(1000, |memory| memory.speed_milli(index));
-            let by_cores = self.under.as_ref().map_or(1000, |under| {
-                let full = u64::from(part.processors) * u64::from(part.busy_milli);
-                under.world.rate(id(index)) * 1000 / full.max(1)
-            });
-            let stands = !part.started || part.frozen_us.is_some();
-            let milli = if stands { 0 } else { by_memory.min(by_cores).min(1000) };
-            (index, u16::try_from(milli).unwrap_or(1000))
-        };
-        self.parts.iter().map(speed).collect()
+        let mut jobs: Vec<Doing> = self.parts.iter().map(|(&index, part)| self.doing(index, part)).collect();
+        if let Some((cores, contention)) = &self.contention {
+            contention.apply(*cores, &mut jobs);
+        }
+        let speed = |job: &Doing| u16::try_from(job.speed_milli).unwrap_or(1000);
+        self.parts.keys().copied().zip(jobs.iter().map(speed)).collect()
+    }
+
+    fn doing(&self, index: usize, part: &Part) -> Doing {
+        let full = u64::from(part.processors) * u64::from(part.busy_milli);
+        let by_memory = self.memory.as_ref().map_or(1000, |memory| memory.speed_milli(index));
+        let by_cores =
+            self.under.as_ref().map_or(1000, |under| under.world.rate(id(index)) * 1000 / full.max(1));
+        let stands = !part.started || part.frozen_us.is_some();
+        let speed_milli = if stands { 0 } else { by_memory.min(by_cores).min(1000) };
+        Doing {
+            rate_milli: full * speed_milli / 1000,
+            processors: part.processors,
+            busy_milli: part.busy_milli,
+            io_rate: part.io_rate,
+            speed_milli,
+        }
     }
 
     /// Says when memory is read next: soon after something changed, and again while anything goes on.

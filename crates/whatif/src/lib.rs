@@ -6,11 +6,13 @@
 //! mistakes of the policy, and some thousand times faster.
 //!
 //! Reading order: [`list`] and [`wfinstance`] (what is played, beside logs), [`settings`] (from the daemon's
-//! configuration to a host's), `memory` (what a host's memory does), `host` (a host and its policy), [`play`] (the events
+//! configuration to a host's), `memory` (what a host's memory does), [`contention`]
+//! (what jobs of a host cost each other beside that), `host` (a host and its policy), [`play`] (the events
 //! of a cluster of them).
 //!
 //! Absent here: files, clocks, threads, random numbers, hash order.
 
+pub mod contention;
 mod host;
 pub mod list;
 mod memory;

@@ -35,6 +35,9 @@ pub struct Entry {
     /// The memory that it asks for, in bytes; unsaid: the most that it comes to hold.
     #[serde(default)]
     pub memory_request_bytes: Option<u64>,
+    /// What it reads from and writes to disks over its run, in bytes.
+    #[serde(default)]
+    pub io_bytes: Option<u64>,
     /// Whose it is.
     #[serde(default)]
     pub user: String,
@@ -109,7 +112,7 @@ pub struct Arranged {
 }
 
 /// A list of jobs.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct List {
     lines: u64,
     entries: Vec<Entry>,
@@ -237,10 +240,16 @@ impl Entry {
             busy_milli: u16::try_from(busy.clamp(1, 1000)).unwrap_or(1000),
             memory: each(self.memory_request_bytes.unwrap_or(peak)),
             memory_peak: each(peak),
+            io_rate: each(in_a_second(self.io_bytes.unwrap_or(0), run_us)),
             user: users.of(&self.user),
             program: if self.name.is_empty() { 0 } else { programs.of(&self.name) },
         })
     }
+}
+
+/// So many bytes over a run are so many in a second.
+fn in_a_second(bytes: u64, run_us: Micros) -> u64 {
+    u64::try_from(u128::from(bytes) * u128::from(SECOND) / u128::from(run_us.max(1))).unwrap_or(u64::MAX)
 }
 
 /// Seconds in microseconds; one too long to be played ([`LONGEST_S`]) stays that.
@@ -332,7 +341,7 @@ mod tests {
 
     #[test]
     fn what_a_line_says() {
-        let line = r#"{"job":7,"submit_s":2.5,"wall_s":10,"requested_s":5,"cores":4,"cpu_s":20,"memory_peak_bytes":4096,"memory_request_bytes":8192,"user":"u","name":"n"}"#;
+        let line = r#"{"job":7,"submit_s":2.5,"wall_s":10,"requested_s":5,"cores":4,"cpu_s":20,"memory_peak_bytes":4096,"memory_request_bytes":8192,"io_bytes":400,"user":"u","name":"n"}"#;
         let jobs = arranged(line).unwrap().jobs;
         let want = Job {
             number: 7,
@@ -343,6 +352,7 @@ mod tests {
             busy_milli: 500,
             memory: 2048,
             memory_peak: 1024,
+            io_rate: 10,
             user: 1,
             program: 1,
         };

@@ -16,6 +16,7 @@ use pinfold_policy::{Machine, Settings};
 use pinfold_proto::config::Config;
 use pinfold_topo::{CpuSet, PuOs, Topology};
 
+use crate::contention::Contention;
 use crate::host::Host;
 pub use crate::host::Toll;
 pub use crate::memory::Hardware;
@@ -29,6 +30,8 @@ pub struct Hosts {
     pub pinfold: Option<(Settings, Machine)>,
     /// Memory of each; `None`: it is not simulated.
     pub hardware: Option<Hardware>,
+    /// What jobs of one host cost each other beside cores and memory; `None`: nothing.
+    pub contention: Option<Contention>,
     /// Whether what jobs hold over time is noted.
     pub series: bool,
 }
@@ -53,13 +56,13 @@ impl Hosts {
             swap: config.host_swap.unwrap_or(u64::MAX).min(memory.swap),
             ..memory
         });
-        Self { pinfold: Some((settings, machine)), hardware, series: false }
+        Self { pinfold: Some((settings, machine)), hardware, contention: None, series: false }
     }
 
     /// Plain hosts.
     #[must_use]
     pub fn plain(hardware: Option<Hardware>) -> Self {
-        Self { pinfold: None, hardware, series: false }
+        Self { pinfold: None, hardware, contention: None, series: false }
     }
 
     /// How many jobs of one core the dispatcher may hand to a host of so many cores: at least one a core.
@@ -176,9 +179,12 @@ pub fn play(
     hosts: &Hosts,
     mut progress: impl FnMut(usize),
 ) -> Outcome {
-    let host = || match &hosts.pinfold {
-        Some((settings, machine)) => Host::pinfold(machine, settings, hosts.hardware),
-        None => Host::plain(hosts.hardware),
+    let host = || {
+        let host = match &hosts.pinfold {
+            Some((settings, machine)) => Host::pinfold(machine, settings, hosts.hardware),
+            None => Host::plain(hosts.hardware),
+        };
+        host.contended(options.fleet.cores, hosts.contention)
     };
     let count = options.fleet.hosts as usize;
     let mut run = Run {

@@ -30,7 +30,7 @@ fn pinfold(factor_milli: u32, hardware: Option<Hardware>) -> Hosts {
         ..MemorySettings::default()
     };
     let settings = Settings { factor_milli, memory, ..Settings::default() };
-    Hosts { pinfold: Some((settings, machine(2))), hardware, series: false }
+    Hosts { pinfold: Some((settings, machine(2))), hardware, contention: None, series: false }
 }
 
 fn fleet(hosts: u32, slots: u32) -> Fleet {

@@ -112,6 +112,7 @@ fn coarse(mix: &Mix, factor_milli: u32) -> f64 {
     let hosts = Hosts {
         pinfold: Some((settings(mix, factor_milli), machine)),
         hardware: Some(hardware),
+        contention: None,
         series: false,
     };
     // All are handed over at once: jobs that wait, wait on the host.

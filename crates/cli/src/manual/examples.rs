@@ -130,10 +130,17 @@ pub(super) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ("layout", &[("pinfold layout -n 4 -c 2 -m cyclic", "What a request would get, without running it.")]),
     (
         "sim",
-        &[(
-            "pinfold sim --since 30d --compare slots.factor=1,2",
-            "What if: the same jobs with another setting.",
-        )],
+        &[
+            (
+                "pinfold sim --since 30d --compare slots.factor=1,2",
+                "What if: the same jobs with another setting.",
+            ),
+            (
+                "pinfold sim --since 30d --what-if --mem=advised",
+                "What if: each job with the memory that `pinfold advise` would have said.",
+            ),
+            ("pinfold sim calibrate", "Measures this host for later simulations of it."),
+        ],
     ),
     ("host", &[("pinfold host --since 1d", "The host as a whole while jobs ran.")]),
     ("hub", &[("pinfold hub status", "Whether this host tells a hub, and what waits to be sent.")]),

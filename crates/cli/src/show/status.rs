@@ -2,11 +2,13 @@
 
 use clap::Args;
 use pinfold_profile::report;
-use pinfold_proto::JobState;
-use pinfold_proto::view::JobView;
+use pinfold_proto::array::JobName;
+use pinfold_proto::view::{JobView, WhyView};
 use pinfold_proto::wire::{Member, Members, Reply, Request};
+use pinfold_proto::{ExitCode, JobState};
 
 use super::filter::Filter;
+use super::recorded;
 use crate::names::{self, JobRef};
 use crate::print::{colours, moment, print_json, print_text, width};
 use pinfold_client::{Client, Dial, Failure, unexpected};
@@ -97,6 +99,22 @@ pub(crate) fn say_why(client: &mut Client, jobs: &mut [JobView], most: usize) ->
 /// `pinfold why`.
 pub(crate) fn why(dial: &Dial, args: &WhyArgs) -> Result<(), Failure> {
     let at_us = args.at.as_deref().map(|when| moment("--at", when)).transpose()?;
+    match (asked(dial, args, at_us), at_us) {
+        (Err(failure), Some(at_us)) if failure.code == ExitCode::Failed => {
+            // What the store has forgotten may be in a recording.
+            let JobRef::Number(JobName { job, indexes: None }) = &args.job else { return Err(failure) };
+            match recorded::why(dial, *job, at_us) {
+                Ok(Some(view)) => told(args, &view),
+                Ok(None) => Err(failure),
+                Err(other) => Err(Failure::new(failure.code, format!("{failure}; {other}"))),
+            }
+        }
+        (done, _) => done,
+    }
+}
+
+/// Asks the daemon, and prints what it says.
+fn asked(dial: &Dial, args: &WhyArgs, at_us: Option<u64>) -> Result<(), Failure> {
     let mut client = dial.connect()?;
     let number = names::number(&mut client, &args.job)?;
     let named = names::members(&mut client, &[number.clone().into()])?.pop().unwrap_or_else(|| {
@@ -115,8 +133,18 @@ pub(crate) fn why(dial: &Dial, args: &WhyArgs) -> Result<(), Failure> {
         return if args.json { print_json(&why.json()) } else { print_text(|out| why.write(out)) };
     }
     let Some((_, view)) = views.pop() else { return Ok(()) };
+    // Of a job that waited the store says no more than that; a recording says for what.
+    let waited = matches!(view.state, JobState::Queued | JobState::Held);
+    let better = match at_us.filter(|_| waited) {
+        Some(at_us) => recorded::why(dial, view.job, at_us).ok().flatten(),
+        None => None,
+    };
+    told(args, better.as_ref().unwrap_or(&view))
+}
+
+fn told(args: &WhyArgs, view: &WhyView) -> Result<(), Failure> {
     if args.json {
-        return print_json(&view);
+        return print_json(view);
     }
-    print_text(|out| report::write_why(&view, out))
+    print_text(|out| report::write_why(view, out))
 }

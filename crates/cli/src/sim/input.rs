@@ -1,5 +1,6 @@
 //! What `pinfold sim` plays: the jobs of a log, a list, a graph or the host's own store, and the hosts they are played on.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -9,9 +10,11 @@ use pinfold_cluster::fleet::Fleet;
 use pinfold_cluster::graph::Graph;
 use pinfold_cluster::job::{Dropped, Filter, Job};
 use pinfold_cluster::swf::{Header, Reader, Record};
+use pinfold_cluster::{Micros, SECOND};
 use pinfold_proto::ExitCode;
 use pinfold_proto::view::ReportView;
 use pinfold_proto::wire::{Piece, Request, Select};
+use pinfold_whatif::contention::{Contention, Run};
 use pinfold_whatif::list::{Entry, List};
 use pinfold_whatif::wfinstance;
 
@@ -33,8 +36,18 @@ const GRAPH_MAX: u64 = 1 << 30;
 pub(super) enum Input {
     /// A log, read for each run: it may be longer than memory holds twice.
     Swf(PathBuf),
-    /// A list, and how it is named to people.
-    List(String, List),
+    /// A list.
+    List(Listed),
+}
+
+/// Jobs of a file or of the host's store.
+#[derive(Debug)]
+pub(super) struct Listed {
+    /// How it is named to people.
+    name: String,
+    list: List,
+    /// Of the store, for each job of the list: when it ran, and beside what.
+    runs: Vec<Run>,
 }
 
 /// What is played.
@@ -78,7 +91,7 @@ impl Input {
                 .map_err(|error| failed(&error))?;
             list
         };
-        Ok(Self::List(name, list))
+        Ok(Self::List(Listed { name, list, runs: Vec::new() }))
     }
 
     /// Whether this is a log of a cluster, which says itself how large that was.
@@ -96,15 +109,7 @@ impl Input {
     ) -> Result<Loaded, Failure> {
         let (name, loaded, lines, dropped) = match self {
             Self::Swf(file) => load_log(file, variant, site, shake)?,
-            Self::List(name, list) => {
-                let fleet = variant.fleet(site, None)?;
-                let shaken = shake.list(list);
-                let arranged = shaken.as_ref().unwrap_or(list).arrange(&fleet);
-                let arranged =
-                    arranged.map_err(|error| Failure::new(ExitCode::Failed, format!("{name}: {error}")))?;
-                let loaded = Loaded { jobs: arranged.jobs, graph: arranged.graph, fleet };
-                (name.clone(), loaded, list.len() as u64, arranged.dropped)
-            }
+            Self::List(listed) => listed.load(variant, site, shake, tells)?,
         };
         if tells && dropped.total() > 0 {
             say(&format!("{name}: {} of {lines} jobs are not played: {}", dropped.total(), causes(&dropped)));
@@ -113,6 +118,60 @@ impl Input {
             return Err(Failure::new(ExitCode::Failed, format!("{name}: there is no job to play")));
         }
         Ok(loaded)
+    }
+}
+
+impl Listed {
+    fn load(
+        &self,
+        variant: &Variant,
+        site: &Site,
+        shake: Shake,
+        tells: bool,
+    ) -> Result<(String, Loaded, u64, Dropped), Failure> {
+        let fleet = variant.fleet(site, None)?;
+        let name = &self.name;
+        let mut list = Cow::Borrowed(&self.list);
+        if !variant.question.is_idle() {
+            let ended_s: Vec<f64> = self.runs.iter().map(|run| run.end_us as f64 / SECOND as f64).collect();
+            let answered = variant.question.answer(&list, &ended_s);
+            if tells {
+                say(&format!(
+                    "{}: {} of {} jobs ask for other memory than they did; {} came to hold more than that",
+                    variant.label,
+                    answered.changed,
+                    list.len(),
+                    answered.below_peak
+                ));
+            }
+            list = Cow::Owned(answered.list);
+        }
+        if let Some(contention) = variant.contention().filter(|_| !self.runs.is_empty()) {
+            list = Cow::Owned(self.alone(&list, fleet.cores, &contention));
+        }
+        if let Some(shaken) = shake.list(&list) {
+            list = Cow::Owned(shaken);
+        }
+        let arranged = list.arrange(&fleet);
+        let arranged =
+            arranged.map_err(|error| Failure::new(ExitCode::Failed, format!("{name}: {error}")))?;
+        let loaded = Loaded { jobs: arranged.jobs, graph: arranged.graph, fleet };
+        Ok((name.clone(), loaded, list.len() as u64, arranged.dropped))
+    }
+
+    /// The jobs as they would have run beside idle cores: what they cost each other comes back in the simulation.
+    fn alone(&self, list: &List, cores: u32, contention: &Contention) -> List {
+        let mut alone = List::default();
+        let lengths = contention.alone_us(cores, &self.runs);
+        for ((entry, run), alone_us) in list.entries().iter().zip(&self.runs).zip(lengths) {
+            let saved_s = (run.end_us - run.start_us).saturating_sub(alone_us) as f64 / SECOND as f64;
+            let mut entry = entry.clone();
+            // It stays a job, however it was measured.
+            entry.wall_s = (entry.wall_s - saved_s).max(entry.wall_s / 1000.0);
+            entry.cpu_s = entry.cpu_s.map(|cpu_s| (cpu_s - saved_s * f64::from(run.cores)).max(0.0));
+            alone.add(entry);
+        }
+        alone
     }
 }
 
@@ -179,12 +238,15 @@ fn own(dial: &Dial, since: &str) -> Result<Input, Failure> {
         all: false,
         pieces: true,
     };
-    let (mut list, mut running) = (List::default(), 0_u64);
+    let (mut list, mut runs, mut running) = (List::default(), Vec::new(), 0_u64);
     dial.connect()?.ask_in_pieces(&request, |piece| {
         if let Piece::Jobs(reports) = piece {
             for report in reports {
                 match entry(&report) {
-                    Some(entry) => list.add(entry),
+                    Some((entry, run)) => {
+                        list.add(entry);
+                        runs.push(run);
+                    }
                     None => running += 1,
                 }
             }
@@ -194,15 +256,15 @@ fn own(dial: &Dial, since: &str) -> Result<Input, Failure> {
     if running > 0 {
         say(&format!("{running} jobs since {since} are left out: they are not over, or never started"));
     }
-    Ok(Input::List(format!("jobs since {since}"), list))
+    Ok(Input::List(Listed { name: format!("jobs since {since}"), list, runs }))
 }
 
-/// A job of the store; one that never started or is not over says too little.
-fn entry(report: &ReportView) -> Option<Entry> {
-    report.ended_s?;
+/// A job of the store, and when it ran; one that never started or is not over says too little.
+fn entry(report: &ReportView) -> Option<(Entry, Run)> {
+    let (started_s, ended_s) = (report.started_s?, report.ended_s?);
     // While it was suspended, it did not run.
     let wall_s = (report.wall_s? - report.suspended_s).max(0.0);
-    Some(Entry {
+    let entry = Entry {
         job: Some(report.job),
         submit_s: report.submitted_s.max(0.0),
         wall_s,
@@ -213,8 +275,22 @@ fn entry(report: &ReportView) -> Option<Entry> {
         memory_request_bytes: report.claim_bytes,
         user: report.user.clone(),
         name: report.name.clone(),
+        io_bytes: Some(report.io_read_bytes.saturating_add(report.io_write_bytes)),
         after: Vec::new(),
-    })
+    };
+    let start_us = micros(started_s);
+    let run = Run {
+        start_us,
+        end_us: micros(ended_s).max(start_us),
+        cpu_us: micros(report.cpu_user_s + report.cpu_system_s),
+        cores: report.cores.max(1),
+    };
+    Some((entry, run))
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "as is saturates")]
+fn micros(seconds: f64) -> Micros {
+    (seconds * SECOND as f64) as u64
 }
 
 /// Reads the lines of a log, until `take` has enough.

@@ -7,14 +7,17 @@ use pinfold_cluster::runtimes::Runtimes;
 use pinfold_proto::ExitCode;
 use pinfold_proto::config::{Config, ConfigError};
 use pinfold_proto::quantity::parse_size;
+use pinfold_whatif::contention::Contention;
 use pinfold_whatif::play::{Hardware, Hosts};
 
+use super::calibration::Calibration;
+use super::question::{Mem, Question};
 use super::site::Site;
 use super::{DispatchArg, HostPolicyArg, RuntimesArg, SimArgs};
 use pinfold_client::Failure;
 
 /// The keys that are options of their own as well.
-const KEYS: &str = "dispatch, runtimes, hosts, cores, memory, swap, host-policy, and those of the configuration \
+const KEYS: &str = "dispatch, runtimes, hosts, cores, memory, swap, mem, host-policy, and those of the configuration \
                     (slots.factor ...)";
 /// A host of more cores than this is no host that pinfold runs on.
 const CORES_MAX: u32 = 1024;
@@ -31,7 +34,10 @@ pub(super) struct Variant {
     cores: Option<u32>,
     memory: Option<u64>,
     swap: Option<u64>,
-    swap_rate: u64,
+    swap_rate: Option<u64>,
+    /// What was measured, and whether it applies to any host.
+    calibration: Option<(Calibration, bool)>,
+    pub question: Question,
     policy: Option<HostPolicyArg>,
     config: Config,
     /// A key of the configuration was set.
@@ -41,7 +47,7 @@ pub(super) struct Variant {
 
 impl Variant {
     /// As the options say.
-    fn base(args: &SimArgs, log: bool) -> Self {
+    fn base(args: &SimArgs, log: bool, calibration: Option<&(Calibration, bool)>) -> Self {
         Self {
             label: String::new(),
             dispatch: args.dispatch,
@@ -50,7 +56,9 @@ impl Variant {
             cores: args.cores,
             memory: args.memory,
             swap: args.swap,
-            swap_rate: args.swap_rate.unwrap_or(SWAP_RATE),
+            swap_rate: args.swap_rate,
+            calibration: calibration.cloned(),
+            question: Question::default(),
             policy: args.host_policy,
             config: Config::default(),
             configured: false,
@@ -83,7 +91,18 @@ impl Variant {
 
     /// Whether what hosts do with their jobs has to be simulated: plain ones without swap start what they get.
     pub(super) fn is_simple(&self) -> bool {
-        self.policy() == HostPolicyArg::Plain && self.swap.is_none()
+        self.policy() == HostPolicyArg::Plain && self.swap.is_none() && self.calibration().is_none()
+    }
+
+    /// Whether the hosts are others than the one that this runs on.
+    fn is_elsewhere(&self) -> bool {
+        self.hosts.is_some() || self.cores.is_some()
+    }
+
+    /// What was measured of such hosts.
+    pub(super) fn calibration(&self) -> Option<&Calibration> {
+        let applies = |&&(_, named): &&(Calibration, bool)| named || !self.is_elsewhere();
+        self.calibration.as_ref().filter(applies).map(|(calibration, _)| calibration)
     }
 
     fn cores(&self, site: &Site, in_log: Option<Option<u32>>) -> Result<u32, Failure> {
@@ -100,8 +119,7 @@ impl Variant {
 
     /// RAM and swap of each host, if they are simulated.
     fn hardware(&self, site: &Site) -> Result<Option<Hardware>, Failure> {
-        let elsewhere = self.hosts.is_some() || self.cores.is_some();
-        let own = site.memory.filter(|_| !elsewhere && self.policy() == HostPolicyArg::Pinfold);
+        let own = site.memory.filter(|_| !self.is_elsewhere() && self.policy() == HostPolicyArg::Pinfold);
         let Some(ram) = self.memory.or(own.map(|(ram, _)| ram)) else {
             return match self.swap {
                 Some(_) => {
@@ -112,14 +130,24 @@ impl Variant {
         };
         let own_swap = own.filter(|_| self.memory.is_none()).map_or(0, |(_, swap)| swap);
         let swap = self.swap.unwrap_or(own_swap);
-        Ok(Some(Hardware { ram, swap, out_rate: self.swap_rate, in_rate: self.swap_rate }))
+        let measured = |of: fn(&Calibration) -> Option<u64>| self.calibration().and_then(of);
+        let rate = |measured: Option<u64>| self.swap_rate.or(measured).unwrap_or(SWAP_RATE).max(1);
+        let out_rate = rate(measured(|calibration| calibration.swap_out_bytes_per_s));
+        let in_rate = rate(measured(|calibration| calibration.swap_in_bytes_per_s));
+        Ok(Some(Hardware { ram, swap, out_rate, in_rate }))
+    }
+
+    /// What jobs cost each other on the hosts; `None`: it was not measured.
+    pub(super) fn contention(&self) -> Option<Contention> {
+        self.calibration().map(Calibration::contention)
     }
 
     /// The hosts, as they are simulated.
     pub(super) fn simulated(&self, site: &Site, cores: u32) -> Result<Hosts, Failure> {
         let hardware = self.hardware(site)?;
+        let contention = self.contention();
         if self.policy() == HostPolicyArg::Plain {
-            return Ok(Hosts::plain(hardware));
+            return Ok(Hosts { contention, ..Hosts::plain(hardware) });
         }
         if cores > CORES_MAX {
             let text =
@@ -127,7 +155,7 @@ impl Variant {
             return Err(Failure::new(ExitCode::Usage, text));
         }
         let topology = site.topology.as_ref().filter(|_| self.cores.is_none());
-        Ok(Hosts::pinfold(&self.config, topology, cores, hardware))
+        Ok(Hosts { contention, ..Hosts::pinfold(&self.config, topology, cores, hardware) })
     }
 
     /// The hosts, as the dispatcher sees them; `in_log`: the processors that the log names, where it is one.
@@ -159,6 +187,8 @@ impl Variant {
             "cores" => self.cores = Some(count()?),
             "memory" => self.memory = Some(size()?),
             "swap" => self.swap = Some(size()?),
+            "mem" if self.log => return Err("what a log's jobs ask for is not changed".to_owned()),
+            "mem" => self.question.mem = Mem::parse(value)?,
             "host-policy" => self.policy = Some(HostPolicyArg::from_str(value, false)?),
             _ => {
                 let change = format!("{key}={value}");
@@ -183,13 +213,23 @@ impl Variant {
     }
 }
 
+/// The name of the user who asks; the number where there is none.
+fn own_user() -> String {
+    let uid = pinfold_sys::peer::own_uid();
+    pinfold_sys::peer::user(uid).map_or_else(|| uid.to_string(), |user| user.name)
+}
+
 fn name(value: impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// The runs that were asked for: one for each combination of the values compared.
-pub(super) fn variants(args: &SimArgs, log: bool) -> Result<Vec<Variant>, Failure> {
-    let mut base = Variant::base(args, log);
+pub(super) fn variants(
+    args: &SimArgs,
+    log: bool,
+    calibration: Option<&(Calibration, bool)>,
+) -> Result<Vec<Variant>, Failure> {
+    let mut base = Variant::base(args, log, calibration);
     for change in &args.set {
         let wrong = |text: String| Failure::new(ExitCode::Usage, format!("--set {change}: {text}"));
         let (key, value) =
@@ -213,6 +253,18 @@ pub(super) fn variants(args: &SimArgs, log: bool) -> Result<Vec<Variant>, Failur
             }
         }
         variants = more;
+    }
+    if let Some(text) = &args.what_if {
+        let wrong = |text: String| Failure::new(ExitCode::Usage, format!("--what-if: {text}"));
+        let question = Question::parse(text, &own_user()).map_err(wrong)?;
+        let asked = variants.clone().into_iter().map(|variant| Variant {
+            label: text.split_whitespace().collect::<Vec<_>>().join(" "),
+            question: question.clone(),
+            ..variant
+        });
+        let asked: Vec<Variant> = asked.collect();
+        variants.iter_mut().for_each(|variant| "as it was".clone_into(&mut variant.label));
+        variants.extend(asked);
     }
     for variant in &mut variants {
         if variant.label.is_empty() {

@@ -18,6 +18,17 @@ fn replayed(host: &Host, options: &[&str]) -> serde_json::Value {
     serde_json::from_str(&done.out).expect("one JSON object")
 }
 
+/// The job waited then, and why says for what.
+fn why_then(host: &Host, job: u64, at: &str) {
+    let done = host.pinfold(["why", &job.to_string(), "--at", at, "--json"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let view: serde_json::Value = serde_json::from_str(&done.out).expect("one JSON object");
+    assert_eq!((&view["job"], &view["state"]), (&job.into(), &"queued".into()), "{view}");
+    assert!(view["cause"].as_str().is_some_and(|cause| cause.contains("slot")), "{view}");
+    assert!(view["numbers"].as_array().is_some_and(|numbers| !numbers.is_empty()), "{view}");
+    assert!(done.err.contains(".events, which was begun at"), "{done:?}");
+}
+
 fn what_was_decided_is_decided_again(kind: Kind) {
     let mut host = Host::with(kind, &["record.events=1MiB", "slots.factor=1", "host.cpus=0"]);
     let first = host.submit(&[], "until [ -e go ]; do sleep 0.05; done");
@@ -39,15 +50,34 @@ fn what_was_decided_is_decided_again(kind: Kind) {
         let wanted = [(Some(first), Some("running")), (Some(second), Some("queued"))];
         if states == wanted { Ok(()) } else { Err(format!("{states:?}")) }
     });
+    let then_s = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970").as_secs_f64();
     // A crash leaves a file without an end; the next daemon begins another.
     host.crash();
     host.start_daemon();
     host.make("go");
     host.until_exit_code(first, 0);
     host.until_exit_code(second, 0);
+    // The store knows that it waited; the recording knows for what.
+    let at = format!("@{then_s:.6}");
+    why_then(&host, second, &at);
+    assert_eq!(host.stop(), Some(0));
+    // Where the store has forgotten the job, the recording still knows it.
+    for file in std::fs::read_dir(host.state()).expect("the state").flatten() {
+        if file.file_name().to_string_lossy().starts_with("pinfold.db") {
+            std::fs::remove_file(file.path()).expect("the store is removed");
+        }
+    }
+    host.start_daemon();
+    why_then(&host, second, &at);
+    let gone = host.pinfold(["why", &second.to_string()]);
+    assert!(gone.code == Some(1) && gone.err.contains("there is no job"), "{gone:?}");
+    let never = host.pinfold(["why", "99", "--at", &at]);
+    assert!(never.code == Some(1) && never.err.contains("there is no job 99"), "{never:?}");
+    let early = host.pinfold(["why", &second.to_string(), "--at", "@1000000000"]);
+    assert!(early.code == Some(1) && early.err.contains("nothing is known of that moment"), "{early:?}");
     assert_eq!(host.stop(), Some(0));
     let all = replayed(&host, &[]);
-    assert_eq!(all["files"], 2, "{all}");
+    assert_eq!(all["files"], 3, "{all}");
     assert_eq!((&all["differs"], &all["cut"]), (&serde_json::Value::Null, &false.into()), "{all}");
     assert!(all["decisions"].as_u64() >= Some(2), "{all}");
     let about = replayed(&host, &["--until", &format!("job={second}")]);

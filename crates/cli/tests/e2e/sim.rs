@@ -177,3 +177,87 @@ fn what_is_wrong_with_lists_and_hosts_is_named() {
         assert!(said.code == Some(code) && said.err.contains(words), "{words}: {:?} {}", said.code, said.err);
     }
 }
+
+#[test]
+fn what_was_measured_is_used_and_said() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pinfold"));
+        command.arg("sim").args(arguments).stdin(Stdio::null()).current_dir(dir.path());
+        let output = command.env("PINFOLD_STATE_DIR", dir.path().join("state")).output().expect("it starts");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Said { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
+    };
+    let none = run(&["calibrate", "--show"]);
+    assert!(none.code == Some(1) && none.err.contains("`pinfold sim calibrate` measures it"), "{}", none.err);
+    let said = run(&["calibrate", "--seconds", "3", "--json"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let found: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+    assert!(found["compute_full"].as_f64().is_some_and(|part| part > 0.0 && part <= 1.0), "{found}");
+    assert!(found["disk_all_bytes_per_s"].as_u64() > Some(0), "{found}");
+    // Two jobs want ten times what this disk gives: they take ten times as long.
+    let disk = 1_000_000;
+    let file = dir.path().join("state/calibration.json");
+    let change = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut changed = found.clone();
+        change(&mut changed);
+        std::fs::write(&file, changed.to_string()).expect("a calibration");
+    };
+    change(&|value| value["disk_all_bytes_per_s"] = disk.into());
+    let line = format!("{{\"wall_s\":10,\"cpu_s\":0,\"io_bytes\":{}}}\n", 50 * disk);
+    std::fs::write(dir.path().join("list.jsonl"), line.repeat(2)).expect("a list");
+    let played = |arguments: &[&str]| {
+        let said = run(&[&["--jobs", "list.jsonl", "--json", "--set", "slots.factor=4"], arguments].concat());
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        let view: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+        (view["runs"][0]["makespan_s"].as_f64().expect("a makespan"), view["calibration"].is_object())
+    };
+    let (makespan_s, used) = played(&[]);
+    assert!(used && (makespan_s - 100.0).abs() < 1.0, "{makespan_s}");
+    assert_eq!(played(&["--calibration", "none"]), (10.0, false));
+    // Another host's figures are for those who name them.
+    assert_eq!(played(&["--cores", "4"]), (10.0, false));
+    assert!(played(&["--cores", "4", "--calibration", "state/calibration.json"]).0 > 90.0);
+    change(&|value| value["cores"] = 9999.into());
+    let said = run(&["--jobs", "list.jsonl"]);
+    assert!(said.code == Some(0) && said.err.contains("measured on 9999 cores"), "{}", said.err);
+    let said = run(&["--jobs", "list.jsonl", "--calibration", "/dev/zero"]);
+    assert!(said.code == Some(1) && said.err.contains("too large to be a calibration"), "{}", said.err);
+    change(&|value| value["version"] = 99.into());
+    let said = run(&["--jobs", "list.jsonl"]);
+    assert!(said.code == Some(1) && said.err.contains("another version"), "{}", said.err);
+}
+
+#[test]
+fn what_if_jobs_asked_for_other_memory() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let gib = 1_u64 << 30;
+    // Each asks for eight times what it needs, so that the requests of two do not fit beside each other.
+    let job = |at_s: u32| {
+        format!(
+            "{{\"wall_s\":100,\"submit_s\":{at_s},\"memory_peak_bytes\":{gib},\"memory_request_bytes\":{},\
+             \"user\":\"u\",\"name\":\"n\"}}\n",
+            8 * gib
+        )
+    };
+    let list: String = (0..4).map(|n| job(n * 1000)).chain((0..4).map(|_| job(5000))).collect();
+    let path = file(dir.path(), list.as_bytes());
+    let host = ["--cores", "4", "--memory", "10GiB", "--swap", "0", "--host-policy", "plain", "--json"];
+    let makespans = |question: &str| {
+        let said = played("--jobs", &path, &[&host[..], &["--what-if", question]].concat());
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        let view: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
+        let of = |run: usize| view["runs"][run]["makespan_s"].as_f64().expect("a makespan");
+        (of(0), of(1), said.err)
+    };
+    let (before_s, after_s, words) = makespans("jobs with --mem 2GiB");
+    assert_eq!((before_s, after_s), (5400.0, 5100.0));
+    assert!(words.contains("8 of 8 jobs ask for other memory than they did; 0 came to hold more"), "{words}");
+    // The first four had ended before the others came: their classes are known.
+    let (_, after_s, words) = makespans("--mem advised");
+    assert_eq!((after_s, words.contains("5 of 8 jobs")), (5100.0, true), "{words}");
+    let said = played("--jobs", &path, &["--what-if", "all jobs with --cores 3"]);
+    assert!(said.code == Some(2) && said.err.contains("`--cores` is not understood"), "{}", said.err);
+    let said = sim(&file(dir.path(), LOG.as_bytes()), &["--set", "mem=advised"]);
+    assert!(said.code == Some(2) && said.err.contains("a log's jobs"), "{}", said.err);
+}

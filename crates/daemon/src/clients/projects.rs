@@ -1,6 +1,6 @@
 //! Projects: who may run in which, and what each has. What is whose is decided by the scheduler.
 
-use pinfold_policy::{Holding, Project};
+use pinfold_policy::Holding;
 use pinfold_proto::JobSpec;
 use pinfold_proto::config::Config;
 use pinfold_proto::quantity::show_size;
@@ -11,16 +11,6 @@ use pinfold_sys::peer::Peer;
 use crate::clients::rights;
 use crate::core::{Ctx, Refusal, denied};
 use crate::meters::memory;
-
-/// The projects, as the scheduler takes them.
-pub(crate) fn projects_of(config: &Config) -> Vec<Project> {
-    let project = |(name, project): (&String, &pinfold_proto::config::Project)| Project {
-        name: name.clone(),
-        cores: project.cores,
-        memory_bytes: project.memory,
-    };
-    config.projects.iter().map(project).collect()
-}
 
 /// Checks the project that a job names. Where none is configured, a project is a name for reports.
 pub(crate) fn admit_project(ctx: &Ctx, user: Peer, spec: &JobSpec) -> Result<(), Refusal> {

@@ -4,10 +4,10 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use pinfold_place::layout::LayoutRequest;
-use pinfold_policy::{Action, Amount, ArrayLimit, Class, JobId, Place, Request, Wish};
+use pinfold_policy::{Action, Amount, ArrayLimit, Class, JobId, Request, Wish};
 use pinfold_profile::meter::Meter;
 use pinfold_proto::row::JobRow;
-use pinfold_proto::{JobClass, JobLayout, JobPlace, JobSpec, JobState};
+use pinfold_proto::{JobClass, JobLayout, JobSpec, JobState};
 use pinfold_sys::container::{Container, Limits, Shape, Share};
 use pinfold_sys::procfs::Members;
 use pinfold_topo::CpuSet;
@@ -250,7 +250,7 @@ pub(crate) fn request(row: &JobRow) -> Request {
             .as_ref()
             .filter(|layout| !layout.options.is_empty() || layout.cpus.is_some())
             .map(|layout| Box::new(wish(layout, spec.class))),
-        place: spec.layout.as_ref().and_then(|layout| layout.place).map(place),
+        place: spec.layout.as_ref().and_then(|layout| layout.place).map(pinfold_settings::place),
         aside: None,
         project: spec.project.clone(),
         after: Vec::new(),
@@ -294,15 +294,6 @@ fn wish(layout: &JobLayout, class: Option<JobClass>) -> Wish {
         request.cpu_bind = Default::default();
     }
     Wish { layout: request, named, ..Wish::default() }
-}
-
-/// How cores are to lie, as the scheduler has it.
-pub(crate) fn place(place: JobPlace) -> Place {
-    match place {
-        JobPlace::Auto => Place::Auto,
-        JobPlace::Compact => Place::Compact,
-        JobPlace::Spread => Place::Spread,
-    }
 }
 
 /// A class, as the scheduler has it.

@@ -255,15 +255,12 @@ impl MemorySampler {
     }
 }
 
-/// What the scheduler may do with memory, of the configuration and this host.
-pub(crate) fn memory_settings(ctx: &Ctx) -> MemorySettings {
-    let config = &ctx.configured.config;
+/// What the scheduler may do with memory, of the configuration's settings and this host.
+pub(crate) fn memory_settings(ctx: &Ctx, configured: MemorySettings) -> MemorySettings {
     MemorySettings {
-        governor: config.memory_governor,
-        prediction: config.memory_prediction,
         budget_bytes: budget_bytes(ctx),
-        swap_slot: config.memory_swap_slot,
         steers: ctx.containers.can_steer_memory(),
+        ..configured
     }
 }
 

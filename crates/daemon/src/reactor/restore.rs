@@ -3,15 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use pinfold_policy::{Adopted, Event as SchedulerEvent, Instant, JobId, Preemption, Running, Settings};
+use pinfold_policy::{Adopted, Event as SchedulerEvent, Instant, JobId, Running, Settings};
 use pinfold_profile::meter::Meter;
+use pinfold_proto::JobState;
 use pinfold_proto::row::JobRow;
-use pinfold_proto::{JobState, config};
 use pinfold_sys::container::{Container, Entered};
 use pinfold_sys::identity::Process;
 use pinfold_sys::mode::Mode;
 
-use crate::clients::projects;
 use crate::core::{Next, is_alive};
 use crate::host::allocation;
 use crate::jobs::record;
@@ -336,27 +335,14 @@ impl Daemon {
     /// The scheduler's settings, of the configuration and this host.
     pub(super) fn settings(&self) -> Settings {
         let config = &self.ctx.configured.config;
+        let settings = pinfold_settings::of(config);
         Settings {
-            factor_milli: config.slots_factor_milli,
-            queue_depth: config.slots_queue_depth,
-            queue_ttl: config.slots_queue_ttl,
-            affinity: config.cpu_affinity,
-            place: crate::jobs::record::place(config.cpu_place),
-            backfill: config.cpu_backfill,
-            protect_milli: config.cpu_protect_milli,
-            hold_back: config.cpu_guard,
-            preemption: match config.cpu_preemption {
-                config::Preemption::Hard => Preemption::Hard,
-                config::Preemption::Soft => Preemption::Soft,
-                config::Preemption::Off => Preemption::Off,
-            },
-            schedule: config.schedule,
             drain: self.ctx.draining,
             tmp_total_bytes: scratch::tmp_total_bytes(&self.ctx),
             tmp_left_bytes: self.surroundings.tmp_left_bytes(),
             resources: self.host.resources.totals(config),
-            memory: memory::memory_settings(&self.ctx),
-            projects: projects::projects_of(config),
+            memory: memory::memory_settings(&self.ctx, settings.memory),
+            ..settings
         }
     }
 }

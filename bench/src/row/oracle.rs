@@ -1,0 +1,210 @@
+//! Row `oracle`: how wrong `pinfold sim` is. Mixes of jobs are run for real under several settings, and predicted from what
+//! their classes took alone and from a calibration of the same minutes.
+//!
+//! The simulator is asked as anybody asks it, by `pinfold sim --jobs`; nothing that was measured in a mix reaches it.
+//! Absent: jobs that outgrow memory, and ranks of MPI.
+
+mod mixes;
+mod tell;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, bail};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::e5::calibrate;
+use super::{Ground, RowArgs, perform};
+use crate::compare::show;
+use crate::daemon::Binaries;
+use crate::programs::mix;
+use crate::run::{Bench, Solo};
+use crate::stats::median;
+use crate::way::Way;
+use crate::workload::{Job, quote};
+
+/// The settings: slots for each core.
+const FACTORS: [f64; 4] = [1.0, 2.0, 1.5, 3.0];
+
+/// Options of row `oracle`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct OracleArgs {
+    #[command(flatten)]
+    row: RowArgs,
+    /// Mixes.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    mixes: u64,
+    /// Settings that each runs under.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=4))]
+    settings: u64,
+    /// Work per program, against the demo's.
+    #[arg(long, default_value_t = 0.2, value_parser = size)]
+    size: f64,
+    /// How long the calibration takes, in seconds.
+    #[arg(long, default_value_t = 60)]
+    calibrate_seconds: u32,
+    /// Which mixes are drawn.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+fn size(text: &str) -> anyhow::Result<f64> {
+    match text.parse() {
+        Ok(size) if (0.01..=10.0).contains(&size) => Ok(size),
+        _ => bail!("a number from 0.01 to 10 is wanted"),
+    }
+}
+
+/// A mix under a setting.
+#[derive(Debug, Clone, Serialize)]
+struct Cell {
+    mix: String,
+    factor: f64,
+    jobs: usize,
+    /// Of each run, in seconds.
+    measured_s: Vec<f64>,
+    predicted_s: f64,
+    /// Cores that programs beside the bench used meanwhile, the most of all runs.
+    foreign_cores: f64,
+}
+
+impl Cell {
+    /// The median of the runs, in seconds.
+    fn took_s(&self) -> f64 {
+        median(&self.measured_s).map_or(0.0, |median| median.value)
+    }
+
+    /// How far the prediction is off, as a part of what was measured: below 0, it promised too much.
+    fn error(&self) -> f64 {
+        self.predicted_s / self.took_s().max(1e-9) - 1.0
+    }
+}
+
+/// Runs the row.
+pub(crate) fn run(args: &OracleArgs) -> anyhow::Result<()> {
+    perform("oracle", &args.row, |ground, record| {
+        let Some(binaries) = &ground.binaries else { bail!("pinfold and pinfoldd are not built") };
+        let bench = ground.bench(1_800.0);
+        let calibration = bench.scratch.join("calibration.json");
+        let measured = measure(binaries, bench.scratch, &calibration, args.calibrate_seconds)?;
+        record.add("calibration", &measured)?;
+        let inputs = tempfile::Builder::new().prefix("inputs-").tempdir_in(bench.scratch)?;
+        let programs = mix(inputs.path(), args.size)?;
+        for why in &programs.left_out {
+            record.say(&format!("{why}."));
+        }
+        let load = std::env::current_exe()?.with_file_name("pinfold-load");
+        let speed = calibrate(&load, ground.solo_pu()?)?;
+        let pool = mixes::pool(&programs.jobs, &quote(&load), speed);
+        let (solo, failed) = bench.solo(&pool, args.row.solo(), ground.solo_pu()?, &mut |watch, jobs| {
+            show("alone", watch, jobs);
+        })?;
+        for why in failed.values() {
+            record.say(&format!("Left out, because alone {why}."));
+        }
+        record.add("alone", &solo)?;
+        let pool: Vec<Job> = pool.into_iter().filter(|job| solo.contains_key(&job.class)).collect();
+        let factors = &FACTORS[..usize::try_from(args.settings).unwrap_or(FACTORS.len())];
+        let mut cells = Vec::new();
+        for number in 0..args.mixes {
+            let (name, jobs) = mixes::draw(&pool, args.seed, number);
+            if jobs.is_empty() {
+                continue;
+            }
+            let predicted = predict(binaries, bench.scratch, &calibration, &jobs, &solo, factors)?;
+            let told = measure_mix(args, ground, &bench, &name, &jobs, &solo, factors, &predicted)?;
+            for cell in &told {
+                record.add("cell", cell)?;
+            }
+            cells.extend(told);
+        }
+        tell::tell(&measured, &cells, ground.cores(), record)
+    })
+}
+
+/// Runs a mix under all settings, repetition by repetition.
+#[expect(clippy::too_many_arguments, reason = "the cell's parts, all borrowed")]
+fn measure_mix(
+    args: &OracleArgs,
+    ground: &Ground,
+    bench: &Bench<'_>,
+    name: &str,
+    jobs: &[Job],
+    solo: &BTreeMap<String, Solo>,
+    factors: &[f64],
+    predicted: &[f64],
+) -> anyhow::Result<Vec<Cell>> {
+    let cell = |(&factor, &predicted_s): (&f64, &f64)| Cell {
+        mix: name.to_owned(),
+        factor,
+        jobs: jobs.len(),
+        measured_s: Vec::new(),
+        predicted_s,
+        foreign_cores: 0.0,
+    };
+    let mut cells: Vec<Cell> = factors.iter().zip(predicted).map(cell).collect();
+    for _ in 0..args.row.repetitions() {
+        for cell in &mut cells {
+            if ground.interrupted() {
+                bail!("interrupted");
+            }
+            let way = Way::Pinfold { factor: cell.factor };
+            let run = bench.run(way, jobs, solo, &mut |watch, jobs| show(name, watch, jobs))?;
+            if let Some(why) = run.failures.first() {
+                bail!("{name} under `{way}`: {why}");
+            }
+            cell.measured_s.push(run.makespan_s);
+            cell.foreign_cores = cell.foreign_cores.max(run.foreign_cores);
+        }
+    }
+    Ok(cells)
+}
+
+/// Calibrates this host into `file`; gives what was measured.
+fn measure(binaries: &Binaries, scratch: &Path, file: &Path, seconds: u32) -> anyhow::Result<Value> {
+    let state = scratch.join("calibrated");
+    let mut command = Command::new(&binaries.pinfold);
+    command.args(["sim", "calibrate", "--json", "--seconds", &seconds.to_string(), "--directory"]);
+    let value = json_of(command.arg(scratch).env("PINFOLD_STATE_DIR", &state))?;
+    std::fs::rename(state.join("calibration.json"), file).context("failed to keep the calibration")?;
+    Ok(value)
+}
+
+/// The makespan under each setting as the simulator sees it, in seconds.
+fn predict(
+    binaries: &Binaries,
+    scratch: &Path,
+    calibration: &Path,
+    jobs: &[Job],
+    solo: &BTreeMap<String, Solo>,
+    factors: &[f64],
+) -> anyhow::Result<Vec<f64>> {
+    let mut text = String::new();
+    for job in jobs {
+        let Some(alone) = solo.get(&job.class) else { bail!("`{}` was not run alone", job.class) };
+        let line =
+            json!({ "wall_s": alone.wall_s, "cpu_s": alone.cpu_s.min(alone.wall_s), "name": job.class });
+        writeln!(text, "{line}")?;
+    }
+    let file = scratch.join("mix.jsonl");
+    std::fs::write(&file, text).context("failed to write a list of jobs")?;
+    let values: Vec<String> = factors.iter().map(f64::to_string).collect();
+    let mut command = Command::new(&binaries.pinfold);
+    command.args(["sim", "--json", "--jobs"]).arg(&file).arg("--calibration").arg(calibration);
+    let view = json_of(command.args(["--compare", &format!("slots.factor={}", values.join(","))]))?;
+    let runs = view["runs"].as_array().context("`pinfold sim` tells of no runs")?;
+    let makespans: Option<Vec<f64>> = runs.iter().map(|run| run["makespan_s"].as_f64()).collect();
+    makespans.filter(|all| all.len() == factors.len()).context("`pinfold sim` tells of other runs")
+}
+
+/// What a command prints as JSON.
+fn json_of(command: &mut Command) -> anyhow::Result<Value> {
+    let output = command.output().with_context(|| format!("failed to run {command:?}"))?;
+    if !output.status.success() {
+        bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    serde_json::from_slice(&output.stdout).with_context(|| format!("{command:?} prints no JSON"))
+}

@@ -1,0 +1,275 @@
+//! `pinfold sim calibrate`: measures what cores of this host cost each other, its disk and its swap, and keeps that.
+//!
+//! Each figure is the median of [`ROUNDS`] rounds, in each of which everything is measured once: what changes over a
+//! minute changes all alike. Reading order: [`measure`] (what is measured, and what follows), `real` (how). Absent here:
+//! the file ([`super::calibration`]).
+
+mod real;
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use pinfold_profile::report::size;
+use pinfold_proto::ExitCode;
+
+use super::calibration::{self, Calibration};
+use crate::print::say;
+use crate::print::{print_json, print_text};
+use pinfold_client::Failure;
+
+/// Rounds; an odd number.
+const ROUNDS: u32 = 3;
+/// Steps of a round.
+const STEPS: u32 = 8;
+/// From this part of a core on other programs are worth a word.
+const DISTURBED: f64 = 0.1;
+
+/// Options of `sim calibrate`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Loads all cores, writes files of up to 256 MiB, and moves as much of its own memory to swap. Run it \
+while nothing else runs. `pinfold sim` uses the result where it plays jobs on this host."
+)]
+pub(crate) struct CalibrateArgs {
+    /// How long to measure, in seconds
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(3..=3600))]
+    seconds: u32,
+    /// Where jobs write: the disk that is measured
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    directory: PathBuf,
+    /// Show what was measured last, and measure nothing
+    #[arg(long, conflicts_with_all = ["seconds", "directory"])]
+    show: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What one core does over and over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Arithmetic in registers.
+    Compute,
+    /// A walk through more memory than caches hold.
+    Memory,
+}
+
+/// What is measured of a host.
+trait Host {
+    /// Cores to measure.
+    fn cores(&self) -> usize;
+    /// Rounds of work in a second of processor time, on average over so many cores that all do it for so long.
+    fn work(&mut self, kind: Kind, cores: usize, time: Duration) -> Result<f64, Failure>;
+    /// Bytes that so many files take together in a second, until they are on disk, written for about so long.
+    fn write(&mut self, files: usize, time: Duration) -> Result<u64, Failure>;
+    /// Bytes a second to swap and back; `None`: there is none.
+    fn swap(&mut self) -> Result<Option<(u64, u64)>, Failure>;
+    /// Cores that other programs kept busy since the start.
+    fn others(&self) -> f64;
+}
+
+/// `pinfold sim calibrate`.
+pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
+    let found = if args.show {
+        calibration::kept()?
+    } else {
+        let directory = std::fs::canonicalize(&args.directory)
+            .map_err(|error| Failure::doing(args.directory.display(), &error))?;
+        let mut host = real::Real::new(&directory)?;
+        let time = Duration::from_secs(args.seconds.into());
+        let mut found = measure(&mut host, time, say)?;
+        found.disk = found.disk_bytes_per_s.is_some().then(|| directory.display().to_string());
+        let path = calibration::own_path();
+        found
+            .write(&path)
+            .map_err(|error| Failure::doing(format!("failed to write {}", path.display()), &error))?;
+        say(&format!("kept in {}; `pinfold sim` uses it for this host", path.display()));
+        found
+    };
+    if args.json {
+        return print_json(&found);
+    }
+    print_text(|out| tell(&found, out))
+}
+
+/// Measures a host for about so long; `word` is told what could not be measured, and what disturbed.
+fn measure(host: &mut impl Host, time: Duration, mut word: impl FnMut(&str)) -> Result<Calibration, Failure> {
+    let cores = host.cores();
+    let step = time / (ROUNDS * STEPS);
+    let (mut compute, mut memory) = (Vec::new(), Vec::new());
+    let (mut one, mut all) = (Vec::new(), Vec::new());
+    let (mut out, mut back) = (Vec::new(), Vec::new());
+    let mut disk = true;
+    for _ in 0..ROUNDS {
+        for (kind, parts) in [(Kind::Compute, &mut compute), (Kind::Memory, &mut memory)] {
+            let alone = host.work(kind, 1, step)?;
+            let beside = host.work(kind, cores, step)?;
+            parts.push(if alone > 0.0 { (beside / alone).clamp(0.001, 1.0) } else { 1.0 });
+        }
+        if disk {
+            let both = host.write(1, step).and_then(|first| Ok((first, host.write(cores, step)?)));
+            match both {
+                Ok((first, second)) => {
+                    one.push(first);
+                    all.push(second);
+                }
+                Err(failure) => {
+                    word(&format!("the disk is not measured: {failure}"));
+                    (disk, one, all) = (false, Vec::new(), Vec::new());
+                }
+            }
+        }
+        if let Some((to, from)) = host.swap()? {
+            out.push(to);
+            back.push(from);
+        }
+    }
+    if out.is_empty() {
+        word("there is no swap that could be measured");
+    }
+    let others_cores = host.others();
+    if others_cores > DISTURBED {
+        word(&format!(
+            "other programs kept {others_cores:.1} cores busy meanwhile: the figures are uncertain, and better on an \
+             idle host"
+        ));
+    }
+    Ok(Calibration {
+        version: Calibration::version(),
+        measured_s: SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |since| since.as_secs_f64()),
+        cores: u32::try_from(cores).map_err(|_| Failure::new(ExitCode::Failed, "too many cores"))?,
+        compute_full: middle(compute).unwrap_or(1.0),
+        memory_full: middle(memory).unwrap_or(1.0),
+        disk_bytes_per_s: middle(one),
+        disk_all_bytes_per_s: middle(all),
+        disk: None,
+        swap_out_bytes_per_s: middle(out),
+        swap_in_bytes_per_s: middle(back),
+        others_cores,
+    })
+}
+
+/// The median of an odd number; of an even one the higher of the two.
+fn middle<T: PartialOrd + Copy>(mut figures: Vec<T>) -> Option<T> {
+    figures.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+    figures.get(figures.len() / 2).copied()
+}
+
+fn tell(found: &Calibration, out: &mut dyn std::io::Write) -> std::io::Result<()> {
+    let rate = |rate: Option<u64>| rate.map_or_else(|| "not measured".to_owned(), |rate| size(rate) + "/s");
+    writeln!(out, "speed while all {} cores are busy, as a part of the speed of one alone", found.cores)?;
+    writeln!(out, "  arithmetic           {:.1} %", found.compute_full * 100.0)?;
+    writeln!(out, "  memory               {:.1} %", found.memory_full * 100.0)?;
+    writeln!(out, "disk{}", found.disk.as_ref().map_or_else(String::new, |dir| format!(", {dir}")))?;
+    writeln!(out, "  one file             {}", rate(found.disk_bytes_per_s))?;
+    writeln!(out, "  a file a core        {}", rate(found.disk_all_bytes_per_s))?;
+    writeln!(out, "swap")?;
+    writeln!(out, "  out                  {}", rate(found.swap_out_bytes_per_s))?;
+    writeln!(out, "  back                 {}", rate(found.swap_in_bytes_per_s))?;
+    writeln!(out, "other programs         {:.2} cores", found.others_cores)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A host with these properties.
+    #[derive(Default)]
+    struct Fake {
+        cores: usize,
+        /// Speeds of the two kinds on all cores, one round after the other.
+        full: [Vec<f64>; 2],
+        disk_full: bool,
+        swap: Option<(u64, u64)>,
+        others: f64,
+        time: Duration,
+        rounds: usize,
+    }
+
+    impl Host for Fake {
+        fn cores(&self) -> usize {
+            self.cores
+        }
+
+        fn work(&mut self, kind: Kind, cores: usize, time: Duration) -> Result<f64, Failure> {
+            self.time += time;
+            let of = &self.full[usize::from(kind == Kind::Memory)];
+            Ok(if cores == 1 { 1e6 } else { 1e6 * of[self.rounds % of.len()] })
+        }
+
+        fn write(&mut self, files: usize, time: Duration) -> Result<u64, Failure> {
+            self.time += time;
+            if self.disk_full {
+                return Err(Failure::new(ExitCode::Failed, "no space left on device"));
+            }
+            Ok(if files == 1 { 100 } else { 150 })
+        }
+
+        fn swap(&mut self) -> Result<Option<(u64, u64)>, Failure> {
+            self.rounds += 1;
+            Ok(self.swap.map(|(out, back)| (out + self.rounds as u64, back)))
+        }
+
+        fn others(&self) -> f64 {
+            self.others
+        }
+    }
+
+    fn of(mut host: Fake) -> (Calibration, Vec<String>, Fake) {
+        let mut words = Vec::new();
+        let found = measure(&mut host, Duration::from_secs(60), |text| words.push(text.to_owned()));
+        (found.expect("it is measured"), words, host)
+    }
+
+    fn quiet() -> Fake {
+        Fake {
+            cores: 4,
+            full: [vec![1.02, 0.9, 0.96], vec![0.5, 0.7, 0.6]],
+            swap: Some((10, 20)),
+            ..Fake::default()
+        }
+    }
+
+    #[test]
+    fn medians_of_a_quiet_host() {
+        let (found, words, host) = of(quiet());
+        assert_eq!((found.cores, found.compute_full, found.memory_full), (4, 0.96, 0.6));
+        assert_eq!((found.disk_bytes_per_s, found.disk_all_bytes_per_s), (Some(100), Some(150)));
+        assert_eq!((found.swap_out_bytes_per_s, found.swap_in_bytes_per_s), (Some(12), Some(20)));
+        assert!(words.is_empty(), "{words:?}");
+        assert!(host.time <= Duration::from_secs(60), "{:?}", host.time);
+        let contention = found.contention();
+        assert_eq!((contention.full_milli, contention.disk_rate), (759, Some(150)));
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_said() {
+        let (found, words, _) = of(Fake { disk_full: true, swap: None, others: 1.3, ..quiet() });
+        assert_eq!((found.disk_bytes_per_s, found.disk_all_bytes_per_s), (None, None));
+        assert_eq!(found.swap_out_bytes_per_s, None);
+        let words = words.join("\n");
+        assert!(words.contains("the disk is not measured: no space left on device"), "{words}");
+        assert!(words.contains("no swap") && words.contains("1.3 cores busy"), "{words}");
+        assert_eq!(found.contention().disk_rate, None);
+    }
+
+    #[test]
+    fn what_is_kept_is_read_again_and_what_cannot_be_is_refused() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("deep/calibration.json");
+        let (found, ..) = of(quiet());
+        found.write(&path).expect("it is written");
+        assert_eq!(Calibration::read(&path).expect("it is read"), found);
+        for (figures, words) in [
+            (Calibration { version: 99, ..found.clone() }, "another version"),
+            (Calibration { compute_full: 0.0, ..found.clone() }, "cannot be"),
+            (Calibration { memory_full: 7.0, ..found.clone() }, "cannot be"),
+        ] {
+            figures.write(&path).expect("it is written");
+            let error = Calibration::read(&path).expect_err("wrong").to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        std::fs::write(&path, "{").expect("a file");
+        assert!(Calibration::read(&path).is_err());
+    }
+}

@@ -1,0 +1,181 @@
+//! What this host was measured to do: kept in a file of the state directory, and used where jobs are played on this host.
+//!
+//! Absent here: measuring ([`super::calibrate`]), and what a simulation makes of it ([`pinfold_whatif::contention`]).
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use pinfold_profile::report::{date_utc, size};
+use pinfold_proto::ExitCode;
+use pinfold_sys::{paths, peer};
+use pinfold_whatif::contention::Contention;
+use serde::{Deserialize, Serialize};
+
+use super::SimArgs;
+use super::site::Site;
+use crate::print::say;
+use pinfold_client::Failure;
+
+/// The file, in the state directory.
+const NAME: &str = "calibration.json";
+/// The form of the file.
+const VERSION: u32 = 1;
+/// A calibration is not larger than this, in bytes.
+const BYTES_MAX: u64 = 64 * 1024;
+
+/// See the module's page. Speeds are parts of the speed beside idle cores.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Calibration {
+    /// See [`VERSION`].
+    pub version: u32,
+    /// When it was measured, in Unix seconds.
+    pub measured_s: f64,
+    /// Cores that were measured together.
+    pub cores: u32,
+    /// The speed of arithmetic while all cores do it.
+    pub compute_full: f64,
+    /// The speed of a walk through memory while all cores walk.
+    pub memory_full: f64,
+    /// What one file is written with, in bytes a second; `None`: nothing could be written.
+    pub disk_bytes_per_s: Option<u64>,
+    /// The same of a file a core at once, together.
+    pub disk_all_bytes_per_s: Option<u64>,
+    /// Where the files were.
+    pub disk: Option<String>,
+    /// What is moved to swap in a second, in bytes; `None`: there is no swap to measure.
+    pub swap_out_bytes_per_s: Option<u64>,
+    /// What is read back in a second.
+    pub swap_in_bytes_per_s: Option<u64>,
+    /// Cores that other programs kept busy meanwhile.
+    pub others_cores: f64,
+}
+
+impl Calibration {
+    /// The version of what is measured now.
+    pub(super) fn version() -> u32 {
+        VERSION
+    }
+
+    /// What jobs cost each other. How much memory they walk through is not known: the mean of both kinds stands for all.
+    pub(super) fn contention(&self) -> Contention {
+        let full = (self.compute_full * self.memory_full).sqrt();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "between 1 and 1000, clamped here"
+        )]
+        let full_milli = (full * 1000.0).round().clamp(1.0, 1000.0) as u16;
+        Contention { full_milli, disk_rate: self.disk_all_bytes_per_s.map(|rate| rate.max(1)) }
+    }
+
+    /// One line for people.
+    pub(super) fn in_words(&self) -> String {
+        let rate = |rate: Option<u64>| rate.map_or_else(|| "unknown".to_owned(), |rate| size(rate) + "/s");
+        format!(
+            "calibration of {}: speed beside {} busy cores {:.1} % (arithmetic) and {:.1} % (memory), disk {}, swap {} \
+             out and {} in",
+            date_utc(self.measured_s),
+            self.cores.saturating_sub(1),
+            self.compute_full * 100.0,
+            self.memory_full * 100.0,
+            rate(self.disk_all_bytes_per_s),
+            rate(self.swap_out_bytes_per_s),
+            rate(self.swap_in_bytes_per_s),
+        )
+    }
+
+    fn is_sane(&self) -> bool {
+        let part = |part: f64| part > 0.0 && part <= 1.0;
+        part(self.compute_full) && part(self.memory_full) && self.cores > 0 && self.measured_s.is_finite()
+    }
+
+    /// Reads a file; the error names it and what is wrong.
+    pub(super) fn read(path: &Path) -> io::Result<Self> {
+        let wrong = |text: &str| io::Error::new(io::ErrorKind::InvalidData, text.to_owned());
+        // Bounded as it is read: a device says nothing of its size.
+        let mut bytes = Vec::new();
+        File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > BYTES_MAX {
+            return Err(wrong("it is too large to be a calibration"));
+        }
+        let read: Self = serde_json::from_slice(&bytes)?;
+        if read.version != VERSION {
+            return Err(wrong("another version of pinfold measured it: run `pinfold sim calibrate` again"));
+        }
+        if read.is_sane() { Ok(read) } else { Err(wrong("its figures cannot be")) }
+    }
+
+    /// Writes the file, at once: a reader finds the old one or the new one.
+    pub(super) fn write(&self, path: &Path) -> io::Result<()> {
+        let parent = path.parent().unwrap_or(Path::new("."));
+        DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+        let mut file = tempfile::NamedTempFile::new_in(parent)?;
+        file.write_all(&serde_json::to_vec_pretty(self)?)?;
+        file.write_all(b"\n")?;
+        file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
+        file.as_file().sync_all()?;
+        file.persist(path).map_err(|error| error.error)?;
+        Ok(())
+    }
+}
+
+/// Where this user's calibration is kept.
+pub(super) fn own_path() -> PathBuf {
+    paths::defaults(peer::own_uid(), |name| std::env::var_os(name)).state.join(NAME)
+}
+
+/// The calibration that applies, and whether it was named: it then applies to any hosts, else to this one alone.
+pub(super) fn find(args: &SimArgs, site: &Site) -> Result<Option<(Calibration, bool)>, Failure> {
+    let named = match args.calibration.as_deref() {
+        Some("none") => return Ok(None),
+        Some(file) => Some(PathBuf::from(file)),
+        None => None,
+    };
+    if let Some(path) = named {
+        let read = Calibration::read(&path).map_err(|error| Failure::doing(path.display(), &error))?;
+        return Ok(Some((read, true)));
+    }
+    // Without memory of its own to play on, the jobs are played elsewhere.
+    if site.memory.is_none() {
+        return Ok(None);
+    }
+    let of_root = paths::defaults(0, |_| None).state.join(NAME);
+    for path in [own_path(), of_root] {
+        match Calibration::read(&path) {
+            Ok(read) => return Ok(fits(read, site, &path).map(|read| (read, false))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            Err(error) => return Err(Failure::doing(path.display(), &error)),
+        }
+    }
+    Ok(None)
+}
+
+/// One of another machine's cores says nothing here.
+fn fits(read: Calibration, site: &Site, path: &Path) -> Option<Calibration> {
+    let cores = site.topology.as_ref().map(|topology| topology.cores_within(&topology.usable()).len());
+    if cores.is_none_or(|cores| cores == read.cores as usize) {
+        return Some(read);
+    }
+    say(&format!(
+        "{} is left out: it was measured on {} cores, and this host has {}; run `pinfold sim calibrate` again",
+        path.display(),
+        read.cores,
+        cores.unwrap_or(0)
+    ));
+    None
+}
+
+/// The kept calibration of this host, for people who ask for it.
+pub(super) fn kept() -> Result<Calibration, Failure> {
+    let path = own_path();
+    Calibration::read(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            let text = format!("{}: there is none; `pinfold sim calibrate` measures it", path.display());
+            Failure::new(ExitCode::Failed, text)
+        }
+        _ => Failure::doing(path.display(), &error),
+    })
+}

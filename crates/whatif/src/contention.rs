@@ -1,0 +1,202 @@
+//! What jobs of one host cost each other beside time on cores and memory: they share caches and memory bandwidth, and
+//! one disk.
+//!
+//! Both are straight lines through what a calibration measured. Cores: the speed of a job falls evenly with the part of
+//! the other cores that compute, from its full speed down to the speed at which it computes while all do. Disk: as long
+//! as jobs want less than the disk gives, none waits; beyond that each gets the same part of what it wants. Absent:
+//! which job needs how much of a cache, latency, reading ahead.
+
+use pinfold_cluster::{Micros, SECOND};
+
+/// See the module's page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Contention {
+    /// The speed at which a job computes while all other cores compute, in thousandths of its speed beside idle cores: 1
+    /// to 1000.
+    pub full_milli: u16,
+    /// What the disk gives all jobs together in a second, in bytes, at least 1; `None`: it is not modelled.
+    pub disk_rate: Option<u64>,
+}
+
+/// What one job does on a host now.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Doing {
+    /// Cores that it computes on, in thousandths.
+    pub rate_milli: u64,
+    /// Cores that it has at most.
+    pub processors: u32,
+    /// The part of its time in which it computes, in thousandths.
+    pub busy_milli: u16,
+    /// What it would read and write in a second at full speed, in bytes.
+    pub io_rate: u64,
+    /// Its speed before, in thousandths.
+    pub speed_milli: u64,
+}
+
+impl Contention {
+    /// Slows the jobs of a host down by what they cost each other.
+    pub(crate) fn apply(&self, cores: u32, jobs: &mut [Doing]) {
+        let all: u64 = jobs.iter().map(|job| job.rate_milli).sum();
+        for job in jobs.iter_mut() {
+            let others = u64::from(cores.saturating_sub(job.processors)) * 1000;
+            // Where it has all cores, others compute when it does not.
+            let beside = ((all - job.rate_milli) * 1000).checked_div(others).unwrap_or(0);
+            job.speed_milli = job.speed_milli * self.speed_milli(job.busy_milli, beside) / 1000;
+        }
+        let Some(disk_rate) = self.disk_rate else { return };
+        let wanted = |job: &Doing| u128::from(job.io_rate) * u128::from(job.speed_milli) / 1000;
+        let all: u128 = jobs.iter().map(wanted).sum();
+        if all <= u128::from(disk_rate) {
+            return;
+        }
+        for job in jobs.iter_mut().filter(|job| job.io_rate > 0 && job.speed_milli > 0) {
+            let slower = u128::from(job.speed_milli) * u128::from(disk_rate) / all;
+            job.speed_milli = u64::try_from(slower).unwrap_or(job.speed_milli).max(1);
+        }
+    }
+
+    /// The speed of a job that computes for this part of its time, beside such a part of the other cores computing, in
+    /// thousandths: only the computing takes longer, its waits do not.
+    fn speed_milli(&self, busy_milli: u16, beside_milli: u64) -> u64 {
+        let lost = (1000 - u64::from(self.full_milli.clamp(1, 1000))) * beside_milli.min(1000) / 1000;
+        let computes = 1000 - lost.min(999);
+        let busy = u64::from(busy_milli.min(1000));
+        1_000_000 / (busy * 1000 / computes + (1000 - busy)).max(1)
+    }
+
+    /// How long each job would have run beside idle cores, of runs of one host that took place beside each other. What
+    /// other programs computed meanwhile is not known.
+    #[must_use]
+    pub fn alone_us(&self, cores: u32, runs: &[Run]) -> Vec<Micros> {
+        let computed = Computed::of(runs);
+        let alone = |run: &Run| {
+            let wall_us = run.end_us.saturating_sub(run.start_us);
+            let all = computed.between(run.start_us, run.end_us);
+            let others = u64::from(cores.saturating_sub(run.cores)) * wall_us / 1000;
+            let beside = all.saturating_sub(run.cpu_us).checked_div(others).unwrap_or(0);
+            let full_us = u64::from(run.cores.max(1)).saturating_mul(wall_us).max(1);
+            let busy = u16::try_from((run.cpu_us.saturating_mul(1000) / full_us).min(1000)).unwrap_or(1000);
+            // The part that computed was measured as it was: slowed down already.
+            let lost = (1000 - u64::from(self.full_milli.clamp(1, 1000))) * beside.min(1000) / 1000;
+            let shorter = 1000 - u64::from(busy) * lost.min(999) / 1000;
+            u64::try_from(u128::from(wall_us) * u128::from(shorter) / 1000).unwrap_or(wall_us)
+        };
+        runs.iter().map(alone).collect()
+    }
+}
+
+/// A job that ran on a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// When it started.
+    pub start_us: Micros,
+    /// When it ended.
+    pub end_us: Micros,
+    /// Processor time of all its cores.
+    pub cpu_us: Micros,
+    /// Cores that it had.
+    pub cores: u32,
+}
+
+/// Processor time of all runs over time: a line that bends where a run starts or ends.
+struct Computed {
+    /// A moment, the processor time of all up to it in microseconds, and in each second from it on.
+    bends: Vec<(Micros, u64, u64)>,
+}
+
+impl Computed {
+    fn of(runs: &[Run]) -> Self {
+        let rate = |run: &Run| {
+            let wall_us = run.end_us.saturating_sub(run.start_us).max(1);
+            u64::try_from(u128::from(run.cpu_us) * u128::from(SECOND) / u128::from(wall_us)).unwrap_or(0)
+        };
+        let mut changes: Vec<(Micros, bool, u64)> = runs
+            .iter()
+            .flat_map(|run| [(run.start_us, true, rate(run)), (run.end_us, false, rate(run))])
+            .collect();
+        // At one moment what starts comes first: a run without length adds and takes away.
+        changes.sort_unstable_by_key(|&(at_us, starts, _)| (at_us, !starts));
+        let (mut sum, mut rate, mut last_us) = (0_u64, 0_u64, 0);
+        let mut bends = Vec::with_capacity(changes.len());
+        for (at_us, starts, change) in changes {
+            sum = sum.saturating_add(grown(rate, at_us - last_us));
+            last_us = at_us;
+            rate = if starts { rate.saturating_add(change) } else { rate.saturating_sub(change) };
+            bends.push((at_us, sum, rate));
+        }
+        Self { bends }
+    }
+
+    fn between(&self, start_us: Micros, end_us: Micros) -> u64 {
+        self.until(end_us).saturating_sub(self.until(start_us))
+    }
+
+    fn until(&self, at_us: Micros) -> u64 {
+        let next = self.bends.partition_point(|&(bend_us, ..)| bend_us <= at_us);
+        let bend = next.checked_sub(1).map(|last| self.bends[last]);
+        bend.map_or(0, |(bend_us, sum, rate)| sum.saturating_add(grown(rate, at_us - bend_us)))
+    }
+}
+
+fn grown(rate: u64, elapsed_us: Micros) -> u64 {
+    u64::try_from(u128::from(rate) * u128::from(elapsed_us) / u128::from(SECOND)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COMPUTES: Doing =
+        Doing { rate_milli: 1000, processors: 1, busy_milli: 1000, io_rate: 0, speed_milli: 1000 };
+
+    #[track_caller]
+    fn check(contention: Contention, cores: u32, jobs: &[Doing], want: &[u64]) {
+        let mut jobs = jobs.to_vec();
+        contention.apply(cores, &mut jobs);
+        let speeds: Vec<u64> = jobs.iter().map(|job| job.speed_milli).collect();
+        assert_eq!(speeds, want, "{jobs:?}");
+    }
+
+    #[test]
+    fn cores_that_compute_slow_each_other_down() {
+        let contention = Contention { full_milli: 800, disk_rate: None };
+        check(contention, 2, &[COMPUTES], &[1000]);
+        check(contention, 2, &[COMPUTES; 2], &[800; 2]);
+        // A third of the other cores computes: a third of the loss.
+        check(contention, 4, &[COMPUTES; 2], &[934; 2]);
+        let half = Doing { rate_milli: 500, busy_milli: 500, ..COMPUTES };
+        // It computes for half of its time, and that takes a quarter longer.
+        check(contention, 2, &[COMPUTES, half], &[900, 888]);
+        check(contention, 1, &[COMPUTES, half], &[1000; 2]);
+        let stands = Doing { rate_milli: 0, speed_milli: 0, ..COMPUTES };
+        check(contention, 2, &[COMPUTES, stands], &[1000, 0]);
+    }
+
+    #[test]
+    fn a_disk_is_shared_by_what_each_wants() {
+        let contention = Contention { full_milli: 1000, disk_rate: Some(100) };
+        let io = |io_rate| Doing { io_rate, ..COMPUTES };
+        check(contention, 4, &[io(60), io(40), io(0)], &[1000; 3]);
+        check(contention, 4, &[io(150), io(50), io(0)], &[500, 500, 1000]);
+        check(contention, 4, &[io(u64::MAX), io(1)], &[1, 1]);
+    }
+
+    #[test]
+    fn what_runs_cost_each_other_is_taken_out() {
+        let contention = Contention { full_milli: 800, disk_rate: None };
+        let run = |start_s: u64, end_s: u64, cpu_s: u64| Run {
+            start_us: start_s * SECOND,
+            end_us: end_s * SECOND,
+            cpu_us: cpu_s * SECOND,
+            cores: 1,
+        };
+        assert_eq!(contention.alone_us(2, &[run(5, 15, 10)]), [10 * SECOND]);
+        assert_eq!(contention.alone_us(2, &[run(5, 15, 10), run(5, 15, 10)]), [8 * SECOND; 2]);
+        // Half of the first was beside the second.
+        let two = contention.alone_us(2, &[run(0, 20, 20), run(10, 20, 10)]);
+        assert_eq!(two, [18 * SECOND, 8 * SECOND]);
+        // Beside one that only waits there is nothing to take out, and one without length has none.
+        let three = contention.alone_us(2, &[run(0, 20, 20), run(0, 20, 0), run(7, 7, 0)]);
+        assert_eq!(three, [20 * SECOND, 20 * SECOND, 0]);
+    }
+}
