@@ -55,6 +55,16 @@ impl Lines {
         Ok(Self { text, places, tags })
     }
 
+    /// Prints the commands that would be run.
+    pub(super) fn print(&self) -> Result<(), Failure> {
+        crate::print::print_text(|out| {
+            (0..self.count()).try_for_each(|index| {
+                out.write_all(self.line(index).as_bytes())?;
+                out.write_all(b"\n")
+            })
+        })
+    }
+
     /// How many there are.
     pub(super) fn count(&self) -> usize {
         self.places.len()
