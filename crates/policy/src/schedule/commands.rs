@@ -83,9 +83,7 @@ fn set_class(rooms: &mut Rooms, id: JobId, class: Class) {
         return;
     }
     line::dequeue(rooms, id);
-    if let Some(job) = rooms.jobs.get_mut(&id) {
-        job.request.class = Some(class);
-    }
+    rooms.jobs.set_class(id, class);
     line::enqueue(rooms, id);
     reprioritize::class_changed(rooms, id);
 }

@@ -1,7 +1,7 @@
 //! Changes of a job that concern its memory: readings, what follows from a shortage, checkpoints and requeues.
 
 use crate::api::{Instant, JobId, JobMemory};
-use crate::jobs::JobTable;
+use crate::jobs::table::JobTable;
 
 /// A job that is told to stand still and grows by so much from one reading to the next does not stand still yet.
 const SETTLED_BYTES: u64 = 1 << 20;

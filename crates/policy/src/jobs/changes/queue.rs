@@ -1,9 +1,9 @@
 //! Changes of a job that concern its wait: its place in the queue, since when it waits, and what it waits for.
 
-use crate::api::{Instant, JobId};
-use crate::jobs::JobTable;
+use crate::api::{Class, Instant, JobId};
 use crate::jobs::job::{Failure, Stage, Waiting};
 use crate::jobs::places::{Entry, PoolIds};
+use crate::jobs::table::JobTable;
 
 /// What was due for a job.
 #[derive(Debug, Default)]
@@ -98,6 +98,13 @@ impl JobTable {
         job.request.priority = priority;
         if let Some(key) = job.live_mut().and_then(|live| live.key.as_mut()) {
             key.priority = priority;
+        }
+    }
+
+    /// Its user asks for another class.
+    pub(crate) fn set_class(&mut self, id: JobId, class: Class) {
+        if let Some(job) = self.get_mut(&id) {
+            job.request.class = Some(class);
         }
     }
 

@@ -4,10 +4,10 @@ use pinfold_place::pack::Shape;
 use pinfold_topo::CpuSet;
 
 use crate::api::{Action, Class, Instant, JobId, Lay};
-use crate::jobs::JobTable;
 use crate::jobs::footprint::Footprint;
 use crate::jobs::job::{Applied, Attempt, Failure, Rebalance, SuspendReason};
 use crate::jobs::places::Key;
+use crate::jobs::table::JobTable;
 
 /// The slots and cores of a job.
 #[derive(Debug)]
