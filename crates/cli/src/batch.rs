@@ -64,7 +64,7 @@ const KILLED_AFTER: Duration = Duration::from_secs(10);
 pub(crate) fn batch(dial: Dial, args: &BatchArgs) -> Result<ProcessExit, Failure> {
     let lines = Rc::new(Lines::of_words(&args.words, &args.arg_file, args.colsep.as_ref())?);
     if args.dry_run {
-        return print_commands(&lines).map(|()| ProcessExit::SUCCESS);
+        return answer::print_commands(&lines).map(|()| ProcessExit::SUCCESS);
     }
     let mut sink = Sink::of(args, sink::is_seen())?;
     let mut plan = plan_of(&args.options, &lines, &sink)?;
@@ -493,14 +493,4 @@ fn ticket(index: usize) -> u64 {
 
 fn index(ticket: u64) -> usize {
     usize::try_from(ticket).expect("tickets are indexes of lines")
-}
-
-/// The commands that would be run.
-fn print_commands(lines: &Lines) -> Result<(), Failure> {
-    crate::print::print_text(|out| {
-        (0..lines.count()).try_for_each(|index| {
-            out.write_all(lines.line(index).as_bytes())?;
-            out.write_all(b"\n")
-        })
-    })
 }

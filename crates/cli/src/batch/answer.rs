@@ -2,13 +2,16 @@
 
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 
 use pinfold_client::Failure;
 use pinfold_proto::view::BatchView;
 
 use super::args::BatchArgs;
+use super::lines::Lines;
 use super::outcome;
 use crate::output;
+use crate::print::print_text;
 
 /// How the end is told.
 pub(super) enum Answer {
@@ -48,4 +51,14 @@ fn print_table(view: &BatchView) -> io::Result<()> {
     let mut out = io::BufWriter::new(io::stderr().lock());
     pinfold_profile::report::write_batch(view, &mut out)?;
     out.flush()
+}
+
+/// The commands that would be run.
+pub(super) fn print_commands(lines: &Lines) -> Result<(), Failure> {
+    print_text(|out| {
+        (0..lines.count()).try_for_each(|index| {
+            out.write_all(lines.line(index).as_bytes())?;
+            out.write_all(b"\n")
+        })
+    })
 }
