@@ -92,19 +92,19 @@ impl JobTable {
         Some((waiting.failures, waiting.failed.take()))
     }
 
-    /// It is in another class from now on.
-    pub(crate) fn set_class(&mut self, id: JobId, class: Class) {
-        if let Some(job) = self.get_mut(&id) {
-            job.request.class = Some(class);
-        }
-    }
-
     /// Another priority, also in the running set.
     pub(crate) fn set_priority(&mut self, id: JobId, priority: u8) {
         let Some(job) = self.get_mut(&id) else { return };
         job.request.priority = priority;
         if let Some(key) = job.live_mut().and_then(|live| live.key.as_mut()) {
             key.priority = priority;
+        }
+    }
+
+    /// Its user asks for another class.
+    pub(crate) fn set_class(&mut self, id: JobId, class: Class) {
+        if let Some(job) = self.get_mut(&id) {
+            job.request.class = Some(class);
         }
     }
 
