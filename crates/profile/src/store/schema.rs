@@ -13,12 +13,13 @@ use rusqlite::{Connection, OptionalExtension};
 pub(super) const APPLICATION_ID: i32 = 0x5046_4C44;
 
 /// The newest version known here.
-pub(super) const VERSION: u32 = 24;
+pub(super) const VERSION: u32 = 25;
 
 /// What leads from version n to n + 1.
 const STEPS: [&str; VERSION as usize] = [
     TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS, SCRATCH, FILES, REQUEUE, NODES, NETWORK, SHARES,
     CHECKPOINT, ARRAYS, COUNTS, HOST, LAY, ALLOCATION, DISK, ADOPTED, NEEDED, TERMS, SUSPENDED, EXTERNAL,
+    INPUTS,
 ];
 
 /// Version 1: the tables.
@@ -440,6 +441,11 @@ ALTER TABLE jobs ADD COLUMN suspended INTEGER NOT NULL DEFAULT 0 CHECK (suspende
 const EXTERNAL: &str = "
 ALTER TABLE jobs ADD COLUMN external TEXT;
 CREATE INDEX jobs_external ON jobs (external) WHERE external IS NOT NULL;
+";
+
+/// Version 25: the size of the files that a job's command names.
+const INPUTS: &str = "
+ALTER TABLE jobs ADD COLUMN input_bytes INTEGER CHECK (input_bytes >= 0);
 ";
 
 /// The version of a file; 0 for an empty one.
