@@ -17,6 +17,7 @@ unset "${!SLURM_@}" "${!SGE_@}" "${!PINFOLD_@}"
 . scripts/wlm/accounts.sh
 . scripts/wlm/slurm.sh
 . scripts/wlm/gridengine.sh
+. scripts/wlm/advice.sh
 
 [ -x "$bin/pinfold" ] && [ -x "$bin/pinfoldd" ] || { say "no programs in $bin: cargo build --workspace --bins"; exit 2; }
 # These are PUs of the daemon and of the managers' node.

@@ -18,6 +18,7 @@ gridengine() {
     gridengine_without_daemon
     gridengine_accounting
   fi
+  gridengine_advised
   holds "hooks are removed" "$pinfold" wlm uninstall gridengine --to "$work/hooks-ge" >/dev/null
   holds "nothing is left of the hooks" test ! -e "$work/hooks-ge"
 }

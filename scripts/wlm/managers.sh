@@ -182,9 +182,18 @@ slurm_up() {
     --pid-file="$dir/run/munged.pid" --log-file="$dir/log/munged.log" --seed-file="$dir/run/munged.seed"
   until_true munge -n -S "$dir/run/munge.sock" || return 1
   if [ "${3:-}" = accounting ]; then slurm_accounting_up "$dir" "$port" || return 1; fi
-  background "$dir/log/slurmctld.out" slurmctld -D -c -i -f "$SLURM_CONF"
-  until_true scontrol ping || return 1
+  slurmctld_up "$dir" -c -i || return 1
   slurmd_up "$dir"
+}
+
+# Slurm's controller, with these options; its number is in `slurmctld`.
+slurmctld=0
+slurmctld_up() {
+  local dir=$1
+  shift
+  background "$dir/log/slurmctld.out" slurmctld -D "$@" -f "$SLURM_CONF"
+  slurmctld=${started[0]}
+  until_true scontrol ping
 }
 
 # Slurm's daemon on the host; its number is in `slurmd`.

@@ -24,6 +24,7 @@ slurm() {
     slurm_without_daemon
     [ -z "$accounting" ] || slurm_accounting
   fi
+  slurm_advised
   holds "hooks are removed" "$pinfold" wlm uninstall slurm --to "$work/hooks"
   holds "the file is as it was, byte for byte" cmp "$work/before" "$work/slurm/plugstack.conf"
   holds "nothing is left of the hooks" test ! -e "$work/hooks"

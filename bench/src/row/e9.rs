@@ -8,6 +8,7 @@
 //! anyone runs it; what it says is scored here.
 
 mod baselines;
+mod cost;
 mod data;
 
 use std::io::Write as _;
@@ -68,6 +69,7 @@ pub(crate) fn run(args: &E9Args) -> anyhow::Result<()> {
         };
         tell_shuffled(&shuffled, &mut replay, record)?;
         let panels = tell_timed(&timed, &mut replay, record)?;
+        cost::tell(&timed, record)?;
         record.say(&format!(
             "The longest replay, of {} jobs ({}), took {:.1} s, reading and printing included.",
             slowest.1, slowest.2, slowest.0

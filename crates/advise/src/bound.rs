@@ -1,5 +1,5 @@
-//! A bound that the next of some like values stays below, with a stated risk: for lengths of runs, which have no
-//! features.
+//! The middle of some like values, and a bound that the next of them stays below with a stated risk: for lengths of runs
+//! and peaks without features.
 //!
 //! Split conformal prediction (Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World, 2005): of n values
 //! the ceil((n + 1)(1 - risk))-th smallest is exceeded by the next with probability `risk` at most, whatever the
@@ -8,21 +8,31 @@
 /// The bound for the value that comes after `values`, with `risk` in (0, 1) of being exceeded. What is negative or not
 /// finite is left out; `None`: nothing is left.
 #[must_use]
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "between 0 and n + 1; casts of floats saturate"
-)]
 pub fn bound(values: &[f64], risk: f64) -> Option<f64> {
     let mut sorted: Vec<f64> =
         values.iter().copied().filter(|value| value.is_finite() && *value >= 0.0).collect();
     sorted.sort_by(f64::total_cmp);
     let (largest, n) = (*sorted.last()?, sorted.len());
-    let index = ((n as f64 + 1.0) * (1.0 - risk.clamp(0.0, 1.0))).ceil() as usize;
-    Some(match index {
-        index if index > n => largest * (1.0 + 1.0 / n as f64),
-        index => sorted[index.max(1) - 1],
-    })
+    Some(sorted.get(rank(n, risk) - 1).copied().unwrap_or(largest * (1.0 + 1.0 / n as f64)))
+}
+
+/// Which of `n` values in ascending order, from 1, the next one exceeds with `risk` at most; `n` + 1: none of them.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "between 0 and n + 1; casts of floats saturate"
+)]
+pub(crate) fn rank(n: usize, risk: f64) -> usize {
+    let rank = ((n as f64 + 1.0) * (1.0 - risk.clamp(0.0, 1.0))).ceil() as usize;
+    rank.max(1)
+}
+
+/// The middle one of some values; of an even number the larger of the two. `None`: there is none.
+#[must_use]
+pub fn middle(values: &[u64]) -> Option<u64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied()
 }
 
 #[cfg(test)]
@@ -45,5 +55,14 @@ mod tests {
         check(&many, 0.01, Some(990.0));
         check(&many, 1.0, Some(1.0));
         check(&many, f64::NAN, Some(1.0));
+    }
+
+    #[test]
+    fn the_middle_is_the_larger_of_two() {
+        for (values, want) in
+            [(&[][..], None), (&[7], Some(7)), (&[9, 7], Some(9)), (&[7, 1_000, 9], Some(9))]
+        {
+            assert_eq!(middle(values), want, "{values:?}");
+        }
     }
 }

@@ -5,13 +5,12 @@
 
 use crate::caution::Caution;
 use crate::history::{Ask, Run, largest_peak};
+use crate::peaks::RUNS_KEPT;
 use crate::retry::whole;
 use crate::risk::wilson;
 use crate::select::{Candidate, Mixed, Scores, fit, say};
 use crate::types::{Advice, Features, GB, Settings};
 
-/// The last runs of a class that count.
-const RUNS_KEPT: usize = 500;
 /// From so many runs on, only some of those to come are scored.
 const SCORED_ALL: u64 = 2_000;
 /// Of those, one in so many, by chance.

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use pinfold_proto::ExitCode;
+use pinfold_proto::quantity::parse_size;
 
 use crate::print::{JSON_VERSION, print_json, print_text, width};
 use crate::show::picture_kind;
@@ -71,6 +72,9 @@ struct OfClasses {
     /// failures keeps it lower
     #[arg(long, value_name = "F", value_parser = share)]
     risk: Option<f64>,
+    /// For a job whose input files have this size together; else for the class as a whole
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with = "format")]
+    input: Option<u64>,
     /// In the words of a workload manager or a workflow engine, to paste or to apply
     #[arg(long, value_enum, value_name = "SYSTEM", conflicts_with = "json")]
     format: Option<Format>,
@@ -128,7 +132,7 @@ fn of_classes(dial: &Dial, args: &OfClasses) -> Result<(), Failure> {
     let mut client = dial.connect()?;
     let runs = history::runs(&mut client, args)?;
     drop(client);
-    let views = classes::classes(&runs, args.risk)
+    let views = classes::classes(&runs, args.risk, args.input)
         .map_err(|error| Failure::new(ExitCode::Failed, format!("failed to replay the history: {error}")))?;
     if let (Some(file), Some(kind)) = (&args.output, kind) {
         return picture::write(file, kind, &runs, &views);

@@ -17,6 +17,7 @@ use pinfold_client::Failure;
 
 pub(crate) mod after;
 pub(crate) mod begin;
+mod inputs;
 mod options;
 mod resource;
 pub(crate) mod switch;
@@ -85,6 +86,7 @@ pub(crate) fn spec(options: &JobOptions, command: &[OsString]) -> JobSpec {
         line: None,
         adopted: None,
         external: None,
+        input_bytes: inputs::bytes(command),
     }
 }
 
@@ -97,7 +99,8 @@ pub(crate) fn lay(spec: &mut JobSpec, options: &JobOptions, cores: u32, laid: Jo
 /// What the daemon is asked for one line of a batch, given what all its lines have in common.
 pub(crate) fn of_line(common: &JobSpec, named: bool, command: &[OsString], line: u64) -> JobSpec {
     let name = if named { common.name.clone() } else { cut(&default_name(command, Some(line)), 256) };
-    JobSpec { name, command: recorded(command), line: Some(line), ..common.clone() }
+    let input_bytes = inputs::bytes(command);
+    JobSpec { name, command: recorded(command), line: Some(line), input_bytes, ..common.clone() }
 }
 
 /// Whether a job may be ended for others, to be begun anew.

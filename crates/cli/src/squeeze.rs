@@ -1,22 +1,29 @@
-//! `pinfold squeeze`: a command is run under falling memory bounds, to find the least it runs as well with.
+//! `pinfold squeeze`: a command is run under falling memory bounds, to find the least it runs as well with; or a running
+//! job's memory is taken from it until it misses some.
 //!
 //! Reading order: [`search`] (which bound is tried next, and what the knee is), [`trial`] (a run of the command as a job
-//! under a bound). Absent here: bounds themselves, which the daemon sets.
+//! under a bound); [`descent`] (how far a running job is squeezed), [`live`] (readings of it). Absent here: bounds
+//! themselves, which the daemon sets, and paging out.
 
+mod descent;
+mod live;
 mod search;
 mod trial;
 
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use pinfold_profile::plot::{Across, Chart, Panel, Series, Style, Unit};
 use pinfold_profile::report::{Align, Cell, Column, Table, duration, size};
 use pinfold_proto::ExitCode;
+use pinfold_proto::quantity::parse_duration;
 use pinfold_proto::wire::{Reply, Request};
 use serde::Serialize;
 
 use crate::job;
+use crate::names::JobRef;
 use crate::print::{JSON_VERSION, print_json, print_text, say, width};
 use crate::show::{Drawing, Picture, picture_kind};
 use pinfold_client::Failure;
@@ -30,29 +37,57 @@ const SIZE_PX: (u32, u32) = (1000, 600);
 /// Options of `squeeze`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The command is run ten to twenty times, one after the other, with its output thrown away and nothing \
-to read: name one that may be run again, and runs for a second or more. Example: pinfold squeeze -o knee.svg -- sort big.txt"
+    after_help = "A command is run ten to twenty times, one after the other, with its output thrown away and nothing \
+to read: name one that may be run again, and runs for a second or more. Example: pinfold squeeze -o knee.svg -- sort big.txt\n\n\
+Of a running JOB, one in a hundred of what it holds is taken every 6 s, until it stalls for memory for more than 10 ms in \
+that time. No bound is left behind. Example: pinfold squeeze 12",
+    group(clap::ArgGroup::new("squeezed").required(true).args(["job", "command"])),
+    group(clap::ArgGroup::new("of_a_job").multiple(true).args(["every", "most", "keep"]))
 )]
 pub(crate) struct SqueezeArgs {
-    /// How exact the answer is, as a share of it
+    /// The running job
+    #[arg(value_name = "JOB")]
+    job: Option<JobRef>,
+    /// How exact the answer is, as a share of it; of a running job how much a step takes, 0.01 at most
     #[arg(long, value_name = "F", default_value_t = 0.01, value_parser = step)]
     step: f64,
+    /// Of a running job: how long it is watched after each step [default: 6s]
+    #[arg(long, value_name = "DURATION", value_parser = every, conflicts_with = "command")]
+    every: Option<Duration>,
+    /// Of a running job: for how long it is squeezed at most
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration, conflicts_with = "command")]
+    most: Option<Duration>,
+    /// Of a running job: go on to take what it comes to hold beyond the knee, until it is over
+    #[arg(long, conflicts_with = "command")]
+    keep: bool,
     /// Draw time and stalls over the bound: FILE.svg or FILE.png
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "job")]
     output: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
     /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
+
+/// The largest share of what a running job holds that is taken at a time.
+const STEP_OF_A_JOB: f64 = 0.01;
 
 fn step(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(step) if (0.001..=0.5).contains(&step) => Ok(step),
         _ => Err("a share from 0.001 to 0.5 is expected, as in 0.01".to_owned()),
     }
+}
+
+/// The pace of a running job's squeeze, unless it is said.
+const EVERY: Duration = Duration::from_secs(6);
+
+fn every(text: &str) -> Result<Duration, String> {
+    let every = parse_duration(text).map_err(|error| error.to_string())?;
+    let within = (Duration::from_secs(1)..=Duration::from_secs(3600)).contains(&every);
+    if within { Ok(every) } else { Err("a duration from 1s to 1h is expected, as in 6s".to_owned()) }
 }
 
 /// What `squeeze --json` prints.
@@ -71,6 +106,16 @@ struct View<'a> {
 
 /// `pinfold squeeze`.
 pub(crate) fn squeeze(dial: &Dial, args: &SqueezeArgs) -> Result<(), Failure> {
+    if let Some(job) = &args.job {
+        if args.step > STEP_OF_A_JOB {
+            let text =
+                format!("--step {}: of a running job at most {STEP_OF_A_JOB} is taken at a time", args.step);
+            return Err(Failure::new(ExitCode::Usage, text));
+        }
+        let every = args.every.unwrap_or(EVERY);
+        let pace = live::Pace { step: args.step, every, most: args.most, keep: args.keep };
+        return live::squeeze(dial, job, pace, args.json);
+    }
     let kind = args.output.as_deref().map(picture_kind).transpose()?;
     if job::inside_any() {
         let text = "this is part of a job already, whose memory cannot be bounded anew: run it from outside";

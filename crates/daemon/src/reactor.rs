@@ -29,6 +29,7 @@ mod requests;
 mod requeue;
 mod resources;
 mod restore;
+mod squeeze;
 mod start;
 mod stop;
 mod submit;

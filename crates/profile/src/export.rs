@@ -238,6 +238,7 @@ pub fn jobs(of: &[ReportView]) -> Sheet {
     sheet.real("cpu_user_s", of, |job| Some(job.cpu_user_s));
     sheet.real("cpu_system_s", of, |job| Some(job.cpu_system_s));
     sheet.whole("claim_bytes", of, |job| job.claim_bytes);
+    sheet.whole("input_bytes", of, |job| job.input_bytes);
     sheet.whole("limit_bytes", of, |job| job.limit_bytes);
     sheet.whole("memory_peak_bytes", of, |job| Some(job.memory_peak_bytes));
     sheet.whole("memory_mean_bytes", of, |job| Some(job.memory_mean_bytes));

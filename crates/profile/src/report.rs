@@ -84,6 +84,7 @@ pub fn report_view(row: &JobRow, samples: Option<&[SampleRow]>, now_us: u64) -> 
         cpu_system_s: seconds(usage.cpu_system_us),
         cores: row.spec.cores,
         claim_bytes: row.spec.claim_bytes,
+        input_bytes: row.spec.input_bytes,
         limit_bytes: row.spec.limit_bytes,
         memory_peak_bytes: usage.memory_peak_bytes,
         memory_mean_bytes: usage.memory_mean_bytes,

@@ -117,6 +117,9 @@ pub struct JobSpec {
     /// The name that the job has in a workload manager which dispatched it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external: Option<ExternalName>,
+    /// The size of the files that its command names as inputs, in bytes, as its client found them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_bytes: Option<u64>,
 }
 
 /// Processes that ran before they were a job.

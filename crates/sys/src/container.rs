@@ -29,6 +29,7 @@ mod process;
 mod rescue;
 mod shape;
 mod spare;
+mod squeeze;
 mod taken;
 mod turn_out;
 
@@ -56,6 +57,7 @@ pub use measure::{Detail, Measure, Stalls};
 pub use memory::HeldMemory;
 pub use rescue::{Rescue, Rescued, rescue, rescue_instance};
 pub use shape::{Shape, Share};
+pub use squeeze::Squeezed;
 pub use taken::{InPlace, Taken};
 
 pub(crate) use family::parse_mark;

@@ -51,6 +51,8 @@ pub(super) struct ClassView {
     pub(super) failed: usize,
     /// Of those, runs that failed at their memory limit.
     pub(super) failed_at_limit: usize,
+    /// The size of the files that its commands named, of half of its runs at most; `null`: not known of all of them.
+    pub(super) input_p50_bytes: Option<u64>,
     /// What its last run asked for.
     pub(super) requested_bytes: Option<u64>,
     pub(super) peak_p50_bytes: Option<u64>,
@@ -78,13 +80,18 @@ pub(super) struct ClassView {
 }
 
 /// What the classes of `runs` should ask for, those first that would save the most. The runs stand in the order in which
-/// they were submitted. `risk`: see [`Settings`].
-pub(super) fn classes(runs: &[Run], risk: Option<f64>) -> Result<Vec<ClassView>, String> {
+/// they were submitted. `risk`: see [`Settings`]. `input_bytes`: what is advised is for a job with inputs of this size.
+pub(super) fn classes(
+    runs: &[Run],
+    risk: Option<f64>,
+    input_bytes: Option<u64>,
+) -> Result<Vec<ClassView>, String> {
     let mut groups: BTreeMap<(&str, &str, u32), Vec<&Run>> = BTreeMap::new();
     for run in runs {
         groups.entry(run.key()).or_default().push(run);
     }
-    let views = groups.into_values().map(|runs| class(&runs, risk)).collect::<Result<Vec<_>, _>>();
+    let views =
+        groups.into_values().map(|runs| class(&runs, risk, input_bytes)).collect::<Result<Vec<_>, _>>();
     let mut views = views?;
     let requested_gbh: f64 = views.iter().map(|view| view.requested_gbh).sum();
     for view in &mut views {
@@ -96,12 +103,13 @@ pub(super) fn classes(runs: &[Run], risk: Option<f64>) -> Result<Vec<ClassView>,
 }
 
 /// One class, of at least one run.
-fn class(runs: &[&Run], risk: Option<f64>) -> Result<ClassView, String> {
+fn class(runs: &[&Run], risk: Option<f64>, input_bytes: Option<u64>) -> Result<ClassView, String> {
     let done: Vec<&Run> =
         runs.iter().copied().filter(|run| run.outcome == Outcome::Done && run.peak_bytes > 0).collect();
     let Some(last) = runs.last() else { return Err("a class without runs".to_owned()) };
     let peaks: Vec<f64> = done.iter().map(|run| run.peak_bytes as f64).collect();
     let walls: Vec<f64> = done.iter().map(|run| run.wall_s).collect();
+    let inputs: Option<Vec<f64>> = done.iter().map(|run| Some(run.input_bytes? as f64)).collect();
     let enough = done.len() >= RUNS_MIN;
     let cores_advised = cores(&done).unwrap_or(last.cores);
     let hours: f64 = walls.iter().sum::<f64>() / 3600.0;
@@ -113,6 +121,7 @@ fn class(runs: &[&Run], risk: Option<f64>) -> Result<ClassView, String> {
         jobs: done.len(),
         failed: runs.iter().filter(|run| run.outcome != Outcome::Done).count(),
         failed_at_limit: runs.iter().filter(|run| run.outcome == Outcome::Short).count(),
+        input_p50_bytes: inputs.as_deref().and_then(|inputs| nearest(inputs, 0.5)).map(whole),
         requested_bytes: last.request_bytes,
         peak_p50_bytes: nearest(&peaks, 0.5).map(whole),
         peak_p99_bytes: nearest(&peaks, 0.99).map(whole),
@@ -130,19 +139,25 @@ fn class(runs: &[&Run], risk: Option<f64>) -> Result<ClassView, String> {
         verdict: Verdict::Unknown,
         why: String::new(),
     };
-    let learned = if enough { memory(&done, runs, risk, &mut view) } else { None };
+    let learned = if enough { memory(&done, runs, (risk, input_bytes), &mut view) } else { None };
     view.why = super::text::why(&view, learned.as_deref());
     Ok(view)
 }
 
 /// Fills in what memory to ask for; gives the estimate's own reason.
-fn memory(done: &[&Run], runs: &[&Run], risk: Option<f64>, view: &mut ClassView) -> Option<String> {
+fn memory(
+    done: &[&Run],
+    runs: &[&Run],
+    (risk, input_bytes): (Option<f64>, Option<u64>),
+    view: &mut ClassView,
+) -> Option<String> {
     let settings = Settings::of(Order::Time);
     let mut learner = Learner::new(Settings { risk: risk.unwrap_or(settings.risk), ..settings });
     let mut by_end = done.to_vec();
     by_end.sort_by(|a, b| a.ended_s.total_cmp(&b.ended_s).then(a.job.cmp(&b.job)));
     by_end.iter().for_each(|run| learner.observe("", &row(run)));
-    let features = |request_bytes| Features { request_bytes, ..Features::default() };
+    let input_bytes = input_bytes.map(|bytes| bytes as f64);
+    let features = |request_bytes| Features { request_bytes, input_bytes, user: None };
     let mut advice = learner.advise("", &features(view.requested_bytes))?;
     let failed_at = runs.iter().filter(|run| run.outcome == Outcome::Short).map(|run| run.peak_bytes).max();
     let floor = failed_at.map_or(0, |bytes| whole(bytes as f64 * BEYOND_FAILED));
@@ -201,7 +216,8 @@ fn saved(done: &[&Run], risk: Option<f64>) -> Result<Saved, String> {
 }
 
 fn row(run: &Run) -> Row {
-    let features = Features { request_bytes: run.request_bytes, ..Features::default() };
+    let input_bytes = run.input_bytes.map(|bytes| bytes as f64);
+    let features = Features { request_bytes: run.request_bytes, input_bytes, user: None };
     Row { features, peak_bytes: run.peak_bytes, wall_s: run.wall_s }
 }
 

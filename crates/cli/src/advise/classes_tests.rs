@@ -14,6 +14,7 @@ fn run(n: u32, peak_bytes: u64) -> Run {
         submitted_s: f64::from(n) * 10_000.0,
         ended_s: f64::from(n) * 10_000.0 + 3_600.0,
         request_bytes: Some(16 * GIB),
+        input_bytes: None,
         peak_bytes,
         wall_s: 3_600.0,
         cores_mean: 0.9,
@@ -23,7 +24,7 @@ fn run(n: u32, peak_bytes: u64) -> Run {
 }
 
 fn one(runs: &[Run]) -> ClassView {
-    let mut views = classes(runs, None).unwrap();
+    let mut views = classes(runs, None, None).unwrap();
     assert_eq!(views.len(), 1, "{views:?}");
     views.remove(0)
 }
@@ -52,6 +53,21 @@ fn a_request_that_is_far_too_large() {
 }
 
 #[test]
+fn what_is_needed_follows_the_inputs() {
+    let grows = |n: u32| Run { input_bytes: Some(u64::from(n + 1) << 27), ..run(n, u64::from(n + 1) << 28) };
+    let runs: Vec<Run> = (0..40).map(grows).collect();
+    let advised = |input: Option<u64>| classes(&runs, None, input).unwrap()[0].advised_bytes.unwrap();
+    let (small, large, unsaid) = (advised(Some(GIB)), advised(Some(4 * GIB)), advised(None));
+    assert!((2 * GIB..3 * GIB).contains(&small), "{small}");
+    assert!((8 * GIB..9 * GIB).contains(&large), "{large}");
+    assert!(unsaid > 2 * small, "{unsaid}");
+    assert_eq!(one(&runs).input_p50_bytes, Some(20 << 27));
+    let mut partly = runs.clone();
+    partly[7].input_bytes = None;
+    assert_eq!(one(&partly).input_p50_bytes, None);
+}
+
+#[test]
 fn what_history_cannot_say_is_said() {
     let view = one(&[run(1, 3 * GIB), run(2, 3 * GIB)]);
     assert_eq!(
@@ -65,7 +81,7 @@ fn what_history_cannot_say_is_said() {
     assert!(view.why.starts_with("no run of it has ended well"), "{}", view.why);
     let unmeasured: Vec<Run> = (0..9).map(|n| run(n, 0)).collect();
     assert_eq!(one(&unmeasured).advised_bytes, None);
-    assert!(classes(&[], None).unwrap().is_empty());
+    assert!(classes(&[], None, None).unwrap().is_empty());
 }
 
 #[test]
@@ -113,7 +129,7 @@ fn classes_are_a_users_and_of_one_number_of_cores() {
     let mut runs: Vec<Run> = (0..8).map(|n| run(n, GIB)).collect();
     runs.extend((8..16).map(|n| Run { user: "ben".to_owned(), ..run(n, 9 * GIB) }));
     runs.extend((16..24).map(|n| Run { cores: 8, ..run(n, 2 * GIB) }));
-    let views = classes(&runs, None).unwrap();
+    let views = classes(&runs, None, None).unwrap();
     let seen: Vec<_> = views.iter().map(|view| (view.user.as_str(), view.cores)).collect();
     assert_eq!(seen, [("ann", 1), ("ann", 8), ("ben", 1)], "most saved first");
     assert!(views[0].advised_bytes < Some(3 * GIB), "what another user needs says nothing: {views:?}");
@@ -142,7 +158,7 @@ proptest! {
                 ..run(n, peak)
             }
         }).collect();
-        for view in classes(&runs, None).unwrap() {
+        for view in classes(&runs, None, None).unwrap() {
             prop_assert!(view.saved_gbh.is_finite() && view.saved_core_h.is_finite());
             prop_assert!(view.risk.is_none_or(|risk| (0.0..=0.5).contains(&risk)));
             prop_assert!(view.cores_advised >= 1 && view.cores_advised <= view.cores);

@@ -44,6 +44,8 @@ pub(super) struct Run {
     pub(super) ended_s: f64,
     /// Memory that it asked for: its claim, or its limit if it made none.
     pub(super) request_bytes: Option<u64>,
+    /// The size of the files that its command named.
+    pub(super) input_bytes: Option<u64>,
     pub(super) peak_bytes: u64,
     /// From start to end, without the time that it was frozen.
     pub(super) wall_s: f64,
@@ -81,6 +83,7 @@ impl Run {
             submitted_s: report.submitted_s,
             ended_s,
             request_bytes: report.claim_bytes.or(report.limit_bytes).filter(|&bytes| bytes > 0),
+            input_bytes: report.input_bytes,
             peak_bytes: report.memory_peak_bytes,
             wall_s,
             cores_mean: if wall_s > 0.0 { cpu_s / wall_s } else { 0.0 },

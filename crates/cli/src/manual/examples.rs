@@ -126,7 +126,16 @@ pub(super) const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         "advise",
         &[("pinfold advise --format slurm", "What each class of jobs should ask for, ready to paste.")],
     ),
-    ("squeeze", &[("pinfold squeeze -- sort big.txt", "The least memory that a command runs as well with.")]),
+    (
+        "squeeze",
+        &[
+            ("pinfold squeeze -- sort big.txt", "The least memory that a command runs as well with."),
+            (
+                "pinfold squeeze --for 10m 12",
+                "What job 12, which runs, could do without, found in ten minutes at most.",
+            ),
+        ],
+    ),
     ("layout", &[("pinfold layout -n 4 -c 2 -m cyclic", "What a request would get, without running it.")]),
     (
         "sim",

@@ -11,7 +11,7 @@ use crate::kind::{Kind, each_kind};
 use crate::users::{as_nobody, shared};
 use crate::wait::eventually;
 
-each_kind!(a_class_that_asks_for_too_much, a_class_of_too_few_runs,);
+each_kind!(a_class_that_asks_for_too_much, a_class_of_too_few_runs, the_size_of_inputs_is_known,);
 
 const MIB: u64 = 1 << 20;
 
@@ -69,6 +69,27 @@ fn a_class_that_asks_for_too_much(kind: Kind) {
     assert_eq!(drawn.code, Some(0), "{drawn:?}");
     let picture = host.wrote("hold.svg");
     assert!(picture.starts_with("<svg") && picture.contains("asked for") && picture.contains("advised"));
+}
+
+fn the_size_of_inputs_is_known(kind: Kind) {
+    let host = host(kind);
+    std::fs::write(host.work("in.txt"), "x".repeat(5_000)).expect("it can be written");
+    for _ in 0..3 {
+        assert_eq!(host.pinfold(["run", "--", "wc", "-c", "in.txt"]).code, Some(0));
+    }
+    let line = host
+        .pinfold(["submit", "--", "sh", "-c", "cat <in.txt >out.txt"])
+        .out
+        .trim()
+        .parse()
+        .expect("a number");
+    host.until(line, JobState::Exited);
+    assert_eq!(host.report(line).input_bytes, Some(5_000));
+    let none = host.pinfold(["submit", "--", "true", "in.no"]).out.trim().parse().expect("a number");
+    host.until(none, JobState::Exited);
+    assert_eq!(host.report(none).input_bytes, None);
+    let views = classes(&host, &["--name", "wc", "--input", "5KB"]);
+    assert_eq!((views.len(), &views[0]["input_p50_bytes"]), (1, &5_000.into()), "{views:?}");
 }
 
 /// Files for a workload manager, in a directory that is made.

@@ -57,6 +57,60 @@ fn a_command_that_needs_nothing_and_one_that_fails() {
     assert!(nested.err.contains("run it from outside"), "{nested:?}");
 }
 
+/// The bounds on the memory of the host's jobs, as the kernel has them.
+fn bounds(host: &Host) -> Vec<String> {
+    let files = ["memory.limit_in_bytes", "memory.max", "memory.high"];
+    let read = |group: &std::path::PathBuf| files.map(|file| std::fs::read_to_string(group.join(file)).ok());
+    let mut found: Vec<String> = host.job_groups().iter().flat_map(read).flatten().collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn a_running_job_is_squeezed_and_no_bound_is_left() {
+    let Some(host) = host(Kind::Groups) else { return };
+    let job = host
+        .submit(&[], "head -c 40M /dev/zero >big; sync big; : >written; until [ -e go ]; do sleep 0.05; done")
+        .to_string();
+    host.until_made("written");
+    let before = bounds(&host);
+    assert!(!before.is_empty(), "this job has bounds");
+    let done = host.pinfold(["squeeze", "--json", "--every", "1s", "--for", "4s", &job]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let view: Value = serde_json::from_str(&done.out).expect("JSON alone on standard output");
+    let steps = view["steps"].as_array().expect("a list");
+    let taken = |step: &Value| step["taken_bytes"].as_u64().expect("a number");
+    assert!(steps.len() >= 3 && steps.iter().any(|step| taken(step) > 0), "{view}");
+    let most = |step: &&Value| taken(step) * 100 > step["ram_bytes"].as_u64().expect("a number");
+    assert!(!steps.iter().any(|step| most(&step)), "{view}");
+    let knee = view["knee_bytes"].as_u64().expect("a number");
+    assert!(knee <= view["from_bytes"].as_u64().expect("a number"), "{view}");
+    assert_eq!(bounds(&host), before);
+    // Nor by one that dies.
+    let killed = host.start(["squeeze", "--keep", "--every", "1s", &job]);
+    crate::wait::eventually("it takes memory", || {
+        let said = killed.said("err");
+        if said.contains(" less now") { Ok(()) } else { Err(said) }
+    });
+    killed.signal(rustix::process::Signal::KILL);
+    killed.wait();
+    assert_eq!(bounds(&host), before);
+    for (wrong, words) in [
+        (vec!["squeeze", "--step", "0.02", &job], "at most 0.01 is taken"),
+        (vec!["squeeze", "--every", "10ms", &job], "from 1s to 1h"),
+        (vec!["squeeze", &job, "--", "true"], "cannot be used with"),
+        (vec!["squeeze"], "required"),
+    ] {
+        let done = host.pinfold(&wrong);
+        assert_eq!(done.code, Some(2), "{wrong:?}: {done:?}");
+        assert!(done.err.contains(words), "{wrong:?}: {done:?}");
+    }
+    let held = host.pinfold(["submit", "--hold", "--", "true"]).out.trim().to_owned();
+    let done = host.pinfold(["squeeze", &held]);
+    assert_eq!(done.code, Some(5), "{done:?}");
+    assert!(done.err.contains("has not started"), "{done:?}");
+}
+
 /// Where nothing bounds memory, every run would be one without a bound.
 #[test]
 fn a_host_without_bounds() {
@@ -64,4 +118,10 @@ fn a_host_without_bounds() {
     let done = host.pinfold(["squeeze", "--json", "--", "true"]);
     assert_eq!((done.code, done.out.as_str()), (Some(5), ""), "{done:?}");
     assert!(done.err.contains("memory cannot be bounded in mode rootless"), "{done:?}");
+    let job = host.submit(&[], "until [ -e go ]; do sleep 0.05; done");
+    host.until(job, pinfold_proto::JobState::Running);
+    let done = host.pinfold(["squeeze", &job.to_string()]);
+    assert_eq!(done.code, Some(5), "{done:?}");
+    assert!(done.err.contains("by its control group, and this daemon has none"), "{done:?}");
+    host.make("go");
 }

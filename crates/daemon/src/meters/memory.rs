@@ -3,6 +3,7 @@
 //!
 //! Owns the readings' timer. What is decided from them is the scheduler's.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,6 +32,22 @@ const TIGHT_US: u64 = 100_000;
 /// of each job at each reading.
 const WAITS_BYTES: u64 = 32 << 20;
 
+/// A user may have memory taken from a job this often,
+const SQUEEZED_EVERY_US: u64 = 900_000;
+/// and from the same job after so long anew, as far as the audit goes.
+const SQUEEZED_AGAIN_US: u64 = 120_000_000;
+
+/// Whether memory is taken from a job as a user asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// Not yet: it was asked a moment ago.
+    TooSoon,
+    /// It is, for the first time of this job lately.
+    First,
+    /// It is, as before.
+    Again,
+}
+
 /// The readings' timer, the pager, and how long freezes take.
 #[derive(Debug)]
 pub(crate) struct MemorySampler {
@@ -41,6 +58,8 @@ pub(crate) struct MemorySampler {
     pager: Pager,
     bound: Option<u64>,
     alarm: Option<OwnedFd>,
+    /// When each user had memory taken from a job last, and from which.
+    squeezed: BTreeMap<u32, (u64, JobId)>,
     /// When it was first said that memory is to be read, until it is.
     told: Option<Moment>,
     /// How long freezes take.
@@ -113,6 +132,7 @@ impl MemorySampler {
             pager: Pager::start(containers.again())?,
             bound: None,
             alarm: containers.memory_alarm(),
+            squeezed: BTreeMap::new(),
             told: None,
             witness: Witness::default(),
         })
@@ -165,6 +185,19 @@ impl MemorySampler {
     pub(crate) fn page_out(&self, job: JobId, bytes: u64) {
         // The thread ends with the daemon only.
         let _ = self.pager.orders.send(Order::Out(job, bytes));
+    }
+
+    /// Pages a little of a running job out, in a while, unless its user had that done a moment ago: the pager does one thing
+    /// after the other, and others wait for it.
+    pub(crate) fn squeeze(&mut self, user: u32, job: JobId, bytes: u64, now_us: u64) -> Asked {
+        self.squeezed.retain(|_, (last_us, _)| now_us.saturating_sub(*last_us) < SQUEEZED_AGAIN_US);
+        let last = self.squeezed.get(&user).copied();
+        if last.is_some_and(|(last_us, _)| now_us.saturating_sub(last_us) < SQUEEZED_EVERY_US) {
+            return Asked::TooSoon;
+        }
+        self.squeezed.insert(user, (now_us, job));
+        self.page_out(job, bytes);
+        if last.is_some_and(|(_, before)| before == job) { Asked::Again } else { Asked::First }
     }
 
     /// Reads a job that goes on back from swap.

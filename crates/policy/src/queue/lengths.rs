@@ -47,11 +47,8 @@ impl Lengths {
     #[must_use]
     pub fn usual_us(&self, likeness: Likeness) -> Option<u64> {
         let runs = self.of.get((likeness.user, likeness.of))?;
-        let mut known = runs.lengths;
-        let known = &mut known[..runs.count.min(RUNS_KEPT)];
-        known.sort_unstable();
         // Of two the longer: it is the longest that must not come last.
-        known.get(known.len() / 2).copied()
+        pinfold_advise::middle(&runs.lengths[..runs.count.min(RUNS_KEPT)])
     }
 }
 

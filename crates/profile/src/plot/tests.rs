@@ -85,6 +85,7 @@ fn view(series: Option<Vec<PointView>>) -> ReportView {
         cpu_system_s: 0.0,
         cores: 1,
         claim_bytes: Some(1024 * MIB),
+        input_bytes: None,
         limit_bytes: None,
         memory_peak_bytes: 980 * MIB,
         memory_mean_bytes: 400 * MIB,

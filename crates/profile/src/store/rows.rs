@@ -18,7 +18,7 @@ use words::{class_of, class_word, from_of, from_word, state_of, state_word};
 pub(super) use used::{FILE, NODE, bind_file, bind_node, read_file, read_node};
 
 /// The columns of `jobs` that are written with a job's first row and never again.
-pub(super) const JOB_FIXED: [&str; 29] = [
+pub(super) const JOB_FIXED: [&str; 30] = [
     "job",
     "uid",
     "user",
@@ -47,11 +47,12 @@ pub(super) const JOB_FIXED: [&str; 29] = [
     "allocation",
     "disk_bytes",
     "external",
+    "input_bytes",
     "submitted_us",
 ];
 
 /// The columns of `jobs`; the key first.
-pub(super) const JOB: [&str; 96] = [
+pub(super) const JOB: [&str; 97] = [
     "job",
     "uid",
     "user",
@@ -84,6 +85,7 @@ pub(super) const JOB: [&str; 96] = [
     "adopted",
     "terms",
     "external",
+    "input_bytes",
     "priority",
     "class",
     "state",
@@ -227,7 +229,7 @@ fn bind_spec(spec: &JobSpec, to: &mut Binder<'_, '_>) -> rusqlite::Result<()> {
     to.put(spec.adopted.as_ref().map(adopted))?;
     let terms = || serde_json::to_string(&spec.terms).expect("texts and numbers always have a JSON form");
     to.put((!spec.terms.is_empty()).then(terms))?;
-    to.put(spec.external.as_ref().map(|name| name.as_str().to_owned()))?;
+    to.put(spec.external.as_ref().map(|name| name.as_str().to_owned()))?.maybe(spec.input_bytes)?;
     Ok(())
 }
 
@@ -358,6 +360,7 @@ fn read_spec(from: &mut Fields<'_, '_>) -> rusqlite::Result<JobSpec> {
         adopted: from.maybe_text()?.and_then(|text| serde_json::from_str(&text).ok()),
         terms: from.maybe_text()?.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
         external: from.maybe_text()?.and_then(|text| text.parse().ok()),
+        input_bytes: from.maybe()?,
     })
 }
 

@@ -13,13 +13,13 @@ use rusqlite::{Connection, OptionalExtension};
 pub(super) const APPLICATION_ID: i32 = 0x5046_4C44;
 
 /// The newest version known here.
-pub(super) const VERSION: u32 = 25;
+pub(super) const VERSION: u32 = 26;
 
 /// What leads from version n to n + 1.
 const STEPS: [&str; VERSION as usize] = [
     TABLES, VIEWS, LAYOUTS, PROCESSES, ORDER, BLOCKS, SCRATCH, FILES, REQUEUE, NODES, NETWORK, SHARES,
     CHECKPOINT, ARRAYS, COUNTS, HOST, LAY, ALLOCATION, DISK, ADOPTED, NEEDED, TERMS, SUSPENDED, EXTERNAL,
-    CODES,
+    CODES, INPUTS,
 ];
 
 /// Version 1: the tables.
@@ -453,6 +453,11 @@ CREATE VIEW history AS SELECT
     number, job, time_us / 1e6 AS time_s, datetime(time_us / 1000000, 'unixepoch') AS time_utc, action, reason,
     action_code, code, figures
 FROM decisions;
+";
+
+/// Version 26: the size of the files that a job's command names.
+const INPUTS: &str = "
+ALTER TABLE jobs ADD COLUMN input_bytes INTEGER CHECK (input_bytes >= 0);
 ";
 
 /// The version of a file; 0 for an empty one.

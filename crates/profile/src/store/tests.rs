@@ -214,7 +214,7 @@ prop_compose! {
         layout in proptest::option::of((any::<Vec<(String, String)>>(), any::<Option<String>>())).boxed(),
         allocation in proptest::option::of((any::<[Option<String>; 3]>(), any_maybe())).boxed(),
         limits in proptest::collection::vec((".*", any_number(), ".*"), 0..3).boxed(),
-        disk_bytes in any_maybe(),
+        (disk_bytes, input_bytes) in (any_maybe(), any_maybe()),
         adopted in proptest::option::of((any::<Option<String>>(), any::<Vec<(u32, u64)>>(), any::<(u64, u64)>(), any::<bool>(), any::<Option<bool>>())).boxed(),
         external in proptest::option::of("[a-z]{1,8}:[0-9]{1,6}(\\.[a-z]{1,8})?").boxed(),
     ) -> JobSpec {
@@ -239,6 +239,7 @@ prop_compose! {
             line: numbers[4],
             tmp_bytes: numbers[5],
             disk_bytes,
+            input_bytes,
             adopted: adopted.map(|(cgroup, processes, before_ticks, any_user, bound)| Adopted {
                 cgroup, processes, before_ticks, any_user, in_place: bound.map(|bound| InPlace { bound }),
             }),

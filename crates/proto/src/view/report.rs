@@ -90,6 +90,9 @@ pub struct ReportView {
     pub cores: u32,
     /// Memory it was expected to need.
     pub claim_bytes: Option<u64>,
+    /// The size of the files that its command named as inputs when it was asked for, in bytes.
+    #[serde(default)]
+    pub input_bytes: Option<u64>,
     /// Memory the kernel let it have.
     #[serde(default)]
     pub limit_bytes: Option<u64>,

@@ -157,6 +157,20 @@ pub enum Reply {
     },
     /// To `Vouch`.
     Vouched(Voucher),
+    /// To `Squeeze`: the job as it was just before.
+    Squeezed {
+        /// Whether its processes are stopped, so that it misses nothing.
+        frozen: bool,
+        /// What it holds in RAM, page cache included, in bytes.
+        ram_bytes: u64,
+        /// In swap, in bytes.
+        swap_bytes: u64,
+        /// For how long some of its threads waited for memory since its start, in microseconds; `None`: the kernel does
+        /// not account it.
+        stalled_us: Option<u64>,
+        /// Pages that were taken from it and that it read back, since its start.
+        returned_pages: u64,
+    },
     /// To `Doctor`.
     Doctor(DoctorView),
     /// To `Map`.

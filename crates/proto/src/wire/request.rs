@@ -176,6 +176,14 @@ pub enum Request {
         /// What to do.
         verb: Verb,
     },
+    /// Take some of a running job's memory away, once, as far as the kernel can, and tell what it holds. Answered by
+    /// `Squeezed`.
+    Squeeze {
+        /// The job.
+        job: u64,
+        /// How many bytes, at most one in a hundred of what it holds; 0: only tell.
+        bytes: u64,
+    },
     /// `pinfold doctor`.
     Doctor,
     /// `pinfold map`.

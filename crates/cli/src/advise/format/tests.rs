@@ -24,6 +24,7 @@ fn view(class: &str) -> ClassView {
         jobs: 40,
         failed: 0,
         failed_at_limit: 0,
+        input_p50_bytes: None,
         requested_bytes: Some(16 * GIB),
         peak_p50_bytes: Some(3 * GIB),
         peak_p99_bytes: Some(3 * GIB),

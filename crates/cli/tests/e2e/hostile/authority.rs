@@ -91,6 +91,8 @@ fn rows_about(running: u64, held: u64) -> Vec<(Request, Came)> {
             (Request::Why { job, at_us: None }, denied),
             (Request::Wait { jobs: vec![job] }, denied),
             (Request::Begin { job }, denied),
+            (Request::Squeeze { job, bytes: 0 }, denied),
+            (Request::Squeeze { job, bytes: 1 << 40 }, denied),
         ]);
         let verbs = [
             Verb::Suspend,

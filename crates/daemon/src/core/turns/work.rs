@@ -79,6 +79,7 @@ fn of_request(request: &Request) -> &'static str {
         Request::Vouch { .. } => "vouch",
         Request::Wait { .. } => "wait",
         Request::Control { .. } => "control",
+        Request::Squeeze { .. } => "squeeze",
         Request::Doctor => "doctor",
         Request::Map => "map",
         Request::ConfigGet => "config get",

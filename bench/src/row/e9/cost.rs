@@ -1,0 +1,78 @@
+//! What a prediction costs: the learner itself, fed with a class of real runs, without a process around it.
+
+use std::time::Instant;
+
+use anyhow::Context;
+use pinfold_advise::{Features, Learner, Order, Row, Settings};
+use serde_json::json;
+
+use super::data::{Job, Set};
+use crate::record::Record;
+use crate::stats::percentile;
+
+/// Runs that a class remembers: no history is longer.
+const HISTORY: usize = 500;
+/// Predictions that are timed, each followed by a run that is learnt from.
+const TIMED: usize = 1_000;
+
+/// Times predictions for the class with the most runs whose inputs are known, and says how long they took.
+pub(super) fn tell(sets: &[Set], record: &mut Record) -> anyhow::Result<()> {
+    let Some(runs) = largest_class(sets) else { return Ok(()) };
+    let row = |job: &Job| {
+        let request_bytes = job.request.map(whole);
+        let features = Features { input_bytes: job.input, request_bytes, user: None };
+        Row { features, peak_bytes: whole(job.peak), wall_s: job.hours * 3600.0 }
+    };
+    let rows: Vec<Row> = runs.iter().map(|job| row(job)).collect();
+    let mut learner = Learner::new(Settings::of(Order::Time));
+    let mut stream = rows.iter().cycle();
+    stream.by_ref().take(HISTORY).for_each(|row| learner.observe("", row));
+    let (mut predicted, mut learnt) = (Vec::new(), Vec::new());
+    for row in stream.take(TIMED) {
+        let begun = Instant::now();
+        let advice = learner.advise("", &row.features).context("a class with runs has no advice")?;
+        predicted.push(begun.elapsed().as_secs_f64() * 1e3);
+        anyhow::ensure!(advice.runs >= HISTORY, "the advice rests on {} runs only", advice.runs);
+        let begun = Instant::now();
+        learner.observe("", row);
+        learnt.push(begun.elapsed().as_secs_f64() * 1e3);
+    }
+    let of = |values: &[f64], share| percentile(values, share).unwrap_or(0.0);
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    record.add(
+        "cost",
+        &json!({
+            "class": runs[0].class, "runs": runs.len(), "history": HISTORY,
+            "predict_ms": { "mean": mean(&predicted), "p50": of(&predicted, 0.5), "p99": of(&predicted, 0.99), "most": of(&predicted, 1.0) },
+            "learn_ms": { "mean": mean(&learnt), "p99": of(&learnt, 0.99), "most": of(&learnt, 1.0) },
+        }),
+    )?;
+    record.say(&format!(
+        "A prediction from {HISTORY} runs with inputs ({}) takes {:.3} ms in the mean, {:.3} ms in 99 of 100 and {:.2} ms at \
+         most, learning from a run {:.3} ms in the mean and {:.2} ms at most; of {TIMED}.\n",
+        runs[0].class,
+        mean(&predicted),
+        of(&predicted, 0.99),
+        of(&predicted, 1.0),
+        mean(&learnt),
+        of(&learnt, 1.0),
+    ));
+    Ok(())
+}
+
+fn largest_class(sets: &[Set]) -> Option<Vec<&Job>> {
+    let classes = sets.iter().flat_map(|set| {
+        let mut of: std::collections::BTreeMap<&str, Vec<&Job>> = std::collections::BTreeMap::new();
+        for job in set.jobs.iter().filter(|job| job.input.is_some()) {
+            of.entry(&job.class).or_default().push(job);
+        }
+        of.into_values()
+    });
+    classes.max_by_key(Vec::len)
+}
+
+/// Bytes of so many GB, rounded.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts of floats saturate")]
+fn whole(gb: f64) -> u64 {
+    (gb * 1e9).round() as u64
+}
