@@ -4,7 +4,7 @@
 //! Reading order: [`job`] (what is asked for and how it ended), [`terms`] (when it may begin and how long it may run), [`resource`] (what it holds of what the host counts), [`mod@array`] (many jobs asked for at once), [`external`] (their names in workload managers), [`wire`] (requests, replies, frames),
 //! [`view`] (what `status`, `why`, `report` print as JSON), [`host`] (what the host as a whole did), [`row`] (what the store keeps), [`voucher`] (who a user is, to others), [`config`]
 //! (the keys an operator sets), [`quantity`]
-//! (sizes and durations as people write them), [`exit`] (exit codes). Absent here: sockets, files, clocks.
+//! (sizes and durations as people write them), [`exit`] (exit codes), [`text`] (texts that are safe to show). Absent here: sockets, files, clocks.
 
 pub mod array;
 pub mod config;
@@ -17,6 +17,7 @@ pub mod resource;
 pub mod row;
 pub mod start;
 pub mod terms;
+pub mod text;
 pub mod view;
 pub mod voucher;
 pub mod wire;

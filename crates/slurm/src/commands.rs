@@ -1,9 +1,9 @@
 //! The names of the commands, and the directory that has these and nothing else. Absent here: what each command does.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use crate::home;
@@ -21,12 +21,7 @@ pub(crate) fn directory() -> Result<PathBuf, Trouble> {
     let own = std::env::current_exe().map_err(|error| format!("failed to find this program: {error}"))?;
     let directory = home::directory().join("bin");
     let no = |error: io::Error| Trouble::new(format!("failed to make {}: {error}", directory.display()));
-    DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(no)?;
-    let found = fs::symlink_metadata(&directory).map_err(no)?;
-    if found.uid() != pinfold_sys::peer::own_uid() || found.mode() & 0o022 != 0 {
-        let text = format!("{} can be written by others; set {}", directory.display(), home::VARIABLE);
-        return Err(Trouble::new(text));
-    }
+    home::make(&directory)?;
     for name in NAMES {
         link(&own, &directory.join(name)).map_err(no)?;
     }

@@ -2,6 +2,9 @@
 //!
 //! Absent here: what the fields say.
 
+/// The most columns of a terminal that a field may be wide.
+const WIDTH_MAX: usize = 4096;
+
 /// A column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Column {
@@ -42,10 +45,16 @@ pub(crate) fn padded(text: &str, width: usize, right: bool, out: &mut String) {
     }
 }
 
+/// A width that is said.
+fn bounded(digits: &str) -> Result<usize, String> {
+    let number = digits.parse().ok().filter(|&width| width <= WIDTH_MAX);
+    number.ok_or_else(|| format!("Invalid field width \"{digits}\": a number from 0 to {WIDTH_MAX}"))
+}
+
 /// `%[.][WIDTH]LETTER`, with any text between; `%%` is a `%`.
 ///
 /// # Errors
-/// A letter that `known` does not know.
+/// A letter that `known` does not know, or a width that is too large.
 pub(crate) fn of_letters(format: &str, known: impl Fn(char) -> bool) -> Result<Vec<Column>, String> {
     let mut columns: Vec<Column> = Vec::new();
     let mut between = String::new();
@@ -62,9 +71,9 @@ pub(crate) fn of_letters(format: &str, known: impl Fn(char) -> bool) -> Result<V
             continue;
         }
         let right = rest.next_if_eq(&'.').is_some();
-        let mut width = String::new();
+        let mut digits = String::new();
         while let Some(digit) = rest.next_if(char::is_ascii_digit) {
-            width.push(digit);
+            digits.push(digit);
         }
         let Some(letter) = rest.next() else { break };
         if !known(letter) {
@@ -74,10 +83,10 @@ pub(crate) fn of_letters(format: &str, known: impl Fn(char) -> bool) -> Result<V
             Some(last) => last.after = std::mem::take(&mut between),
             None => first = std::mem::take(&mut between),
         }
-        let width = width.parse().ok().filter(|&width| width > 0);
+        let width = if digits.is_empty() { 0 } else { bounded(&digits)? };
         columns.push(Column {
             field: letter.to_string(),
-            width,
+            width: Some(width).filter(|&width| width > 0),
             right,
             before: String::new(),
             after: String::new(),
@@ -93,26 +102,30 @@ pub(crate) fn of_letters(format: &str, known: impl Fn(char) -> bool) -> Result<V
 }
 
 /// `NAME[:[.][WIDTH][SUFFIX]],...`: 20 wide unless it is said; a suffix alone, with no width, is as wide as the text.
-pub(crate) fn of_names(format: &str) -> Vec<Column> {
+///
+/// # Errors
+/// A width that is too large.
+pub(crate) fn of_names(format: &str) -> Result<Vec<Column>, String> {
     let mut columns = Vec::new();
     for part in format.split(',').filter(|part| !part.is_empty()) {
         let (name, spec) = part.split_once(':').map_or((part, None), |(name, spec)| (name, Some(spec)));
-        let (mut width, mut right, mut after) = (Some(20), false, String::new());
+        let (mut wide, mut right, mut after) = (Some(20), false, String::new());
         if let Some(spec) = spec {
             let rest = spec.strip_prefix('.');
             right = rest.is_some();
             let rest = rest.unwrap_or(spec);
             let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
             after = rest[digits..].to_owned();
-            width = match rest[..digits].parse() {
-                Ok(0) | Err(_) if !after.is_empty() => None,
-                Ok(width) => Some(width),
-                Err(_) => Some(20),
+            let said = (digits > 0).then(|| bounded(&rest[..digits])).transpose()?;
+            wide = match said {
+                Some(0) | None if !after.is_empty() => None,
+                said => said.or(wide),
             };
         }
-        columns.push(Column { field: name.trim().to_owned(), width, right, before: String::new(), after });
+        let field = name.trim().to_owned();
+        columns.push(Column { field, width: wide, right, before: String::new(), after });
     }
-    columns
+    Ok(columns)
 }
 
 /// `NAME[%[-]WIDTH],...`.
@@ -133,8 +146,8 @@ pub(crate) fn of_sacct(format: &str) -> Result<Vec<Column>, String> {
         if let Some(text) = width {
             let digits = text.strip_prefix('-');
             column.right = digits.is_none();
-            let width = digits.unwrap_or(text).parse::<usize>();
-            column.width = Some(width.map_err(|_| format!("Invalid field requested: \"{part}\""))?);
+            let width = bounded(digits.unwrap_or(text));
+            column.width = Some(width.map_err(|why| format!("Invalid field requested: \"{part}\": {why}"))?);
         }
         columns.push(column);
     }
@@ -170,7 +183,8 @@ mod tests {
     #[test]
     fn names() {
         let check = |format: &str, texts: &[&str], want: &str| {
-            assert_eq!(written(&of_names(format), texts), want, "{format}");
+            let columns = of_names(format).expect("widths");
+            assert_eq!(written(&columns, texts), want, "{format}");
         };
         check("JobArrayID,StateCompact", &["1", "R"], "1                   R                   ");
         check("JobID:.5,State:8", &["1", "RUNNING"], "    1RUNNING ");
@@ -188,11 +202,26 @@ mod tests {
         assert!(of_sacct("a%x").is_err());
     }
 
+    #[test]
+    fn widths_have_a_bound() {
+        for digits in ["4097", "2000000000", "99999999999", "99999999999999999999999"] {
+            let words = format!("Invalid field width \"{digits}\": a number from 0 to 4096");
+            let letters = of_letters(&format!("%.{digits}i"), |_| true);
+            let names = of_names(&format!("JobID:{digits}"));
+            let sacct = [of_sacct(&format!("JobID%{digits}")), of_sacct(&format!("JobID%-{digits}"))];
+            for error in [letters, names].into_iter().chain(sacct).map(|done| done.expect_err(digits)) {
+                assert!(error.contains(&words), "{error}");
+            }
+        }
+        assert!(of_letters("%4096i", |_| true).is_ok() && of_names("JobID:.4096").is_ok());
+        assert!(of_sacct("JobID%").is_err() && of_sacct("JobID%-").is_err());
+    }
+
     proptest! {
         #[test]
         fn hostile_formats_never_panic(format in ".{0,32}") {
             let _ = of_letters(&format, |_| true).map(|columns| written(&columns, &["é"; 32]));
-            let _ = written(&of_names(&format), &["é"; 32]);
+            let _ = of_names(&format).map(|columns| written(&columns, &["é"; 32]));
             let _ = of_sacct(&format);
         }
     }

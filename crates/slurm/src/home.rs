@@ -4,10 +4,10 @@
 //! Absent here: anything the daemon knows.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
@@ -15,6 +15,7 @@ use std::time::{Duration, SystemTime};
 use pinfold_sys::peer;
 use serde::{Deserialize, Serialize};
 
+use crate::private;
 use crate::warning::Warning;
 
 /// Names the directory, so that programs which are started without the variables of XDG find it too.
@@ -23,7 +24,7 @@ pub(crate) const VARIABLE: &str = "PINFOLD_SLURM_DIR";
 /// Above this the older half of a journal goes, but for jobs that are not over.
 const JOURNAL_MAX_BYTES: u64 = 32 << 20;
 
-/// How long a spooled script is kept at least, and one that no journal names.
+/// How long a spooled script is kept at least, and one of this daemon's that no journal names.
 const SPOOL_AGE: Duration = Duration::from_secs(60);
 const SPOOL_AGE_UNKNOWN: Duration = Duration::from_secs(24 * 3600);
 
@@ -139,7 +140,8 @@ pub(crate) struct Home {
     journal: PathBuf,
 }
 
-/// The directory for what this user's commands keep.
+/// The directory for what this user's commands keep. Where neither a home nor a place is named: a private directory below
+/// `/tmp`; for root the one in root's home, for below `/tmp` anybody could be there first.
 pub(crate) fn directory() -> PathBuf {
     let named = |name: &str| std::env::var_os(name).filter(|text| text.as_bytes().starts_with(b"/"));
     let state = || {
@@ -147,8 +149,43 @@ pub(crate) fn directory() -> PathBuf {
         named("XDG_STATE_HOME").map(PathBuf::from).or_else(home)
     };
     let below = |state: PathBuf| state.join("pinfold/slurm");
-    let private = || PathBuf::from(format!("/tmp/pinfold-{}/slurm", peer::own_uid()));
-    named(VARIABLE).map(PathBuf::from).or_else(|| state().map(below)).unwrap_or_else(private)
+    named(VARIABLE)
+        .map(PathBuf::from)
+        .or_else(|| state().map(below))
+        .unwrap_or_else(|| homeless(peer::own_uid()))
+}
+
+/// The directory of a user whose environment names no home.
+fn homeless(uid: u32) -> PathBuf {
+    match uid {
+        0 => PathBuf::from("/root/.local/state/pinfold/slurm"),
+        uid => PathBuf::from(format!("/tmp/pinfold-{uid}/slurm")),
+    }
+}
+
+/// Makes one of the directories where it is missing; see [`private::make`].
+///
+/// # Errors
+/// With the part of the path that others can exchange, and the way out.
+pub(crate) fn make(directory: &Path) -> Result<(), String> {
+    private::make(directory).map_err(|why| refusal(directory, &why))
+}
+
+fn refusal(directory: &Path, why: &str) -> String {
+    format!("{} is not safe to use: {why}; set {VARIABLE} to a directory of your own", directory.display())
+}
+
+/// Reads a file of a job's directory, where nobody else can have changed it or its directory.
+///
+/// # Errors
+/// With what is wrong.
+pub(crate) fn read_spooled(spool: &Path, name: &str) -> Result<Vec<u8>, String> {
+    private::check(spool)?;
+    let path = spool.join(name);
+    let mut text = Vec::new();
+    let read =
+        private::open(OpenOptions::new().read(true), &path).and_then(|mut file| file.read_to_end(&mut text));
+    read.map(|_| text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Makes a directory for a new job's script, in the one for what this user's commands keep; nobody else can look into it.
@@ -158,12 +195,7 @@ pub(crate) fn directory() -> PathBuf {
 pub(crate) fn new_spool(directory: &Path) -> Result<PathBuf, String> {
     let no = |path: &Path, error: io::Error| format!("failed to make {}: {error}", path.display());
     let above = directory.join("spool");
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(&above);
-    made.map_err(|error| no(&above, error))?;
-    let found = fs::symlink_metadata(&above).map_err(|error| no(&above, error))?;
-    if found.uid() != peer::own_uid() || found.mode() & 0o022 != 0 {
-        return Err(format!("{} can be written by others; set {VARIABLE}", above.display()));
-    }
+    make(&above)?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     for round in 0..100 {
         let name = format!("{:x}-{:x}-{round}", now.as_nanos(), std::process::id());
@@ -234,43 +266,69 @@ impl Home {
     fn append(&self, line: &Line) -> io::Result<()> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
-        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.journal)?;
+        make(&self.directory).map_err(io::Error::other)?;
+        let mut file =
+            private::open(OpenOptions::new().append(true).create(true).mode(0o600), &self.journal)?;
         // One call: the kernel puts lines of several writers one behind the other.
         file.write_all(&text)
     }
 
     /// All that is known. A journal that is not there says nothing; a line that is torn is left out.
     pub(crate) fn read(&self) -> Known {
-        let mut text = Vec::new();
-        let opened = File::open(&self.journal).and_then(|mut file| file.read_to_end(&mut text));
-        if opened.is_err() {
-            return Known::default();
-        }
-        let mut known = Known::default();
-        for line in text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-            if let Ok(line) = serde_json::from_slice(line) {
-                known.take(line);
+        let read = || match fs::symlink_metadata(&self.journal) {
+            Err(_) => Ok(Known::default()),
+            Ok(_) => read_journal(&self.directory, &self.journal),
+        };
+        read().unwrap_or_else(|why| {
+            crate::say::bare(&format!(
+                "what was said of jobs is not read: {}",
+                refusal(&self.directory, &why)
+            ));
+            Known::default()
+        })
+    }
+
+    /// The directories of jobs that other daemons' journals name; `None`: there are no such journals.
+    fn named_by_others(&self) -> Result<Option<BTreeSet<PathBuf>>, String> {
+        let failed = |error: io::Error| format!("failed to look at {}: {error}", self.directory.display());
+        let mut named: Option<BTreeSet<PathBuf>> = None;
+        for entry in fs::read_dir(&self.directory).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if path != self.journal && name.starts_with("jobs-") && name.ends_with(".jsonl") {
+                let known = read_journal(&self.directory, &path)?;
+                let spools = known.labels.values().map(|label| label.spool.clone());
+                named.get_or_insert_default().extend(spools);
             }
         }
-        known
+        Ok(named)
     }
 
     /// Removes the scripts of jobs that are over; shortens a journal that is long. `live`: the numbers of the jobs, and of
-    /// the arrays of jobs, that are not over.
+    /// the arrays of jobs, that are not over, of the latter without their members.
+    ///
+    /// A script that another daemon's journal names stays, and one that no journal names unless there is this daemon's
+    /// alone and each live job is named. Nothing goes where a journal cannot be read.
     pub(crate) fn sweep(&self, live: &BTreeSet<u64>) {
-        let known = self.read();
+        let above = self.directory.join("spool");
+        if private::check(&above).is_err() {
+            return;
+        }
+        let Ok(known) = read_journal(&self.directory, &self.journal) else { return };
+        let Ok(others) = self.named_by_others() else { return };
         let spools: BTreeMap<&Path, u64> =
             known.labels.values().map(|label| (label.spool.as_path(), label.job)).collect();
-        let above = self.directory.join("spool");
+        let each_is_named = live.iter().all(|job| known.labels.contains_key(job));
         for entry in fs::read_dir(&above).into_iter().flatten().flatten() {
             let path = entry.path();
             let age =
                 entry.metadata().and_then(|found| found.modified()).ok().and_then(|at| at.elapsed().ok());
             let least = match spools.get(path.as_path()) {
+                _ if others.as_ref().is_some_and(|named| named.contains(&path)) => continue,
                 Some(job) if live.contains(job) => continue,
                 Some(_) => SPOOL_AGE,
-                None => SPOOL_AGE_UNKNOWN,
+                None if others.is_none() && each_is_named => SPOOL_AGE_UNKNOWN,
+                None => continue,
             };
             if age.is_some_and(|age| age >= least) {
                 let _ = fs::remove_dir_all(&path);
@@ -283,7 +341,8 @@ impl Home {
 
     /// Lines that are added in the moment of the change may be lost with it.
     fn shorten(&self, live: &BTreeSet<u64>) -> io::Result<()> {
-        let text = fs::read(&self.journal)?;
+        let mut text = Vec::new();
+        private::open(OpenOptions::new().read(true), &self.journal)?.read_to_end(&mut text)?;
         let half = text.len() / 2;
         let mut kept = Vec::new();
         let mut at = 0;
@@ -296,10 +355,28 @@ impl Home {
             }
         }
         let beside = self.journal.with_extension("new");
-        let mut new = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        // Emptied only once it is known to be a file of one's own.
+        let mut new = private::open(OpenOptions::new().write(true).create(true).mode(0o600), &beside)?;
+        new.set_len(0)?;
         new.write_all(&kept)?;
         fs::rename(&beside, &self.journal)
     }
+}
+
+/// What a journal says, where nobody else can have written it.
+fn read_journal(directory: &Path, journal: &Path) -> Result<Known, String> {
+    private::check(directory)?;
+    let mut text = Vec::new();
+    let read = private::open(OpenOptions::new().read(true), journal)
+        .and_then(|mut file| file.read_to_end(&mut text));
+    read.map_err(|error| format!("{}: {error}", journal.display()))?;
+    let mut known = Known::default();
+    for line in text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+        if let Ok(line) = serde_json::from_slice(line) {
+            known.take(line);
+        }
+    }
+    Ok(known)
 }
 
 impl Known {
@@ -336,71 +413,4 @@ impl Known {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn home(dir: &Path) -> Home {
-        Home { directory: dir.to_owned(), journal: dir.join("jobs-x.jsonl") }
-    }
-
-    #[test]
-    fn the_last_word_counts_and_torn_lines_do_not() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let home = home(dir.path());
-        assert!(home.read().labels.is_empty());
-        let label =
-            |job: u64, name: &str| Label { job, submitted_s: 10, name: name.to_owned(), ..Label::default() };
-        home.add_step(&Step { job: 1, started_s: 9.0, ..Step::default() }).expect("it is added");
-        home.add_step(&Step { job: 1, started_s: 11.0, ..Step::default() }).expect("it is added");
-        home.add(&label(1, "a")).expect("it is added");
-        home.cancelled(1, 5.0).expect("it is added");
-        home.add(&label(2, "b")).expect("it is added");
-        home.set(2, "qos", "é\n\"x\"").expect("it is added");
-        fs::OpenOptions::new()
-            .append(true)
-            .open(&home.journal)
-            .and_then(|mut file| file.write_all(b"{\"job\":{\"job\":3\n"))
-            .expect("a torn line");
-        home.add(&label(1, "again")).expect("it is added");
-        let known = home.read();
-        assert_eq!(known.labels[&1].name, "again");
-        assert!(known.cancelled.is_empty(), "that was another job of this number");
-        assert_eq!(known.steps[&1].len(), 1, "a step may end before its job is written down");
-        assert_eq!(known.labels[&2].qos, "é\n\"x\"");
-        assert_eq!(known.labels.len(), 2);
-    }
-
-    #[test]
-    fn the_jobs_of_a_dependency() {
-        let label = Label { dependency: "afterok:1:2_3,singleton,7".to_owned(), ..Label::default() };
-        assert_eq!(label.named_in_dependency().collect::<Vec<_>>(), [1, 2, 7]);
-    }
-
-    #[test]
-    fn a_long_journal_keeps_what_is_not_over() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let home = home(dir.path());
-        for job in 1..=10 {
-            home.add(&Label { job, ..Label::default() }).expect("it is added");
-        }
-        home.shorten(&BTreeSet::from([2])).expect("it is shortened");
-        let left: Vec<u64> = home.read().labels.into_keys().collect();
-        assert_eq!(left, [2, 6, 7, 8, 9, 10]);
-    }
-
-    #[test]
-    fn a_spool_of_a_job_that_is_not_over_stays() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let home = home(dir.path());
-        let [live, over, fresh] = [0; 3].map(|_| new_spool(&home.directory).expect("a spool"));
-        for (job, spool) in [(1, &live), (2, &over), (3, &fresh)] {
-            home.add(&Label { job, spool: spool.clone(), ..Label::default() }).expect("it is added");
-        }
-        let past = SystemTime::now() - Duration::from_secs(3600);
-        for spool in [&live, &over] {
-            File::open(spool).and_then(|dir| dir.set_modified(past)).expect("an older directory");
-        }
-        home.sweep(&BTreeSet::from([1]));
-        assert_eq!([live.exists(), over.exists(), fresh.exists()], [true, false, true]);
-    }
-}
+mod tests;

@@ -44,8 +44,8 @@ fn unusable(text: String) -> Trouble {
 /// When it cannot become what it is to become.
 pub(crate) fn inside(arguments: &[OsString]) -> Result<u8, Trouble> {
     let spool = PathBuf::from(arguments.first().ok_or_else(|| unusable("no job is named".to_owned()))?);
-    let text = std::fs::read(spool.join(JOB_FILE))
-        .map_err(|error| unusable(format!("{}: {error}", spool.join(JOB_FILE).display())))?;
+    // What was checked at the submission may have been swept from /tmp since, and planted by another user.
+    let text = home::read_spooled(&spool, JOB_FILE).map_err(unusable)?;
     let mut label: Label = serde_json::from_slice(&text)
         .map_err(|error| unusable(format!("{}: {error}", spool.join(JOB_FILE).display())))?;
     let (job, member) = own().ok_or_else(|| unusable("this is no job of pinfold's".to_owned()))?;

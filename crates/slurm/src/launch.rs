@@ -16,7 +16,7 @@ use crate::inside::{INSIDE, JOB_FILE, SCRIPT_FILE};
 use crate::request::{Memory, Request};
 use crate::script::Script;
 use crate::trouble::Trouble;
-use crate::units::{now_s, whole};
+use crate::units::{MEMORY_MAX_BYTES, now_s, whole};
 
 /// Each of so many jobs has the scripts of those that are over removed.
 const SWEEP_EVERY: u64 = 64;
@@ -84,14 +84,21 @@ pub(crate) fn plan(
         submit_line: submit_line.chars().take(4096).collect(),
         ..Label::default()
     };
-    let options = options(request, &label, after);
+    let options = options(request, &label, after)?;
     Ok(Plan { label, options })
 }
 
-fn options(request: &Request, label: &Label, after: &str) -> Vec<OsString> {
+fn options(request: &Request, label: &Label, after: &str) -> Result<Vec<OsString>, Trouble> {
     let name = within(&label.name, 250);
     let mut words = vec![format!("--name={name}"), format!("--cores={}", request.cores())];
     if let Some(bytes) = label.mem_bytes {
+        if bytes > MEMORY_MAX_BYTES {
+            let text = format!(
+                "Invalid --mem-per-cpu specification: {} CPUs need 8388608T or more",
+                request.cores()
+            );
+            return Err(Trouble::new(text));
+        }
         words.push(format!("--mem={}KiB", bytes / 1024));
     }
     for (asked, option) in [
@@ -116,7 +123,7 @@ fn options(request: &Request, label: &Label, after: &str) -> Vec<OsString> {
     }
     words.extend(request.array.as_ref().map(|array| format!("--array={array}")));
     words.extend(Some(after).filter(|after| !after.is_empty()).map(|after| format!("--after={after}")));
-    words.into_iter().map(OsString::from).collect()
+    Ok(words.into_iter().map(OsString::from).collect())
 }
 
 /// As much of a text as so many bytes hold.
@@ -176,6 +183,7 @@ pub(crate) fn sweep(cluster: &mut Cluster, job: u64) {
     if !job.is_multiple_of(SWEEP_EVERY) {
         return;
     }
-    let Ok(live) = cluster.live() else { return };
+    let Ok(view) = cluster.host() else { return };
+    let live = view.jobs.iter().map(|it| it.array_id.unwrap_or(it.job)).collect();
     cluster.home.sweep(&live);
 }

@@ -24,6 +24,7 @@ mod jobs;
 mod launch;
 mod options;
 mod pattern;
+mod private;
 mod request;
 mod sacct;
 mod salloc;

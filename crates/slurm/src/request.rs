@@ -119,7 +119,13 @@ impl Request {
             "signal" => self.warning = Some(value().parse()?),
             "test-only" => self.test_only = true,
             "time" => {
-                let limit = limit_s(&value()).ok_or_else(|| "Invalid --time specification".to_owned())?;
+                let limit = limit_s(&value()).ok_or_else(|| {
+                    let text = value();
+                    format!(
+                        "Invalid --time specification: {text}: minutes, M:S, H:M:S, D-H, D-H:M or D-H:M:S of at most \
+                         36600 days, or UNLIMITED"
+                    )
+                })?;
                 self.limit_s = Some(limit);
             }
             "verbose" => self.verbose += 1,
@@ -216,7 +222,11 @@ fn mpi(name: &str) -> Result<(), String> {
 }
 
 fn memory(option: &str, text: &str) -> Result<u64, String> {
-    memory_bytes(text).ok_or_else(|| format!("Invalid {option} specification"))
+    memory_bytes(text).ok_or_else(|| {
+        format!(
+            "Invalid {option} specification: {text}: a number with K, M, G or T below 8388608T (without: M)"
+        )
+    })
 }
 
 /// `MIN[-MAX]`, of which one must do.
@@ -321,6 +331,11 @@ mod tests {
         check("--signal=FOO@3", "Invalid --signal specification");
         check("--begin=never", "Invalid --begin specification");
         check("-C gpu", "Invalid feature specification");
+        check(
+            "--mem-per-cpu=9999999T",
+            "Invalid --mem-per-cpu specification: 9999999T: a number with K, M, G or T below",
+        );
+        check("-t 99999999999-23:59:59", "Invalid --time specification: 99999999999-23:59:59: minutes, M:S");
         assert!(asked("-N 1-4 --gres=none -w h1 -M pinfold").is_ok());
     }
 }

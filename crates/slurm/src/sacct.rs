@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 use pinfold_client::Failure;
+use pinfold_proto::text::plain;
 use pinfold_proto::wire::Select;
 
 use crate::cluster::Cluster;
@@ -15,7 +16,7 @@ use crate::options;
 use crate::request::cluster as only_cluster;
 use crate::say;
 use crate::select::{self, Named};
-use crate::squeue::{around, list, one_line, own_user, states, users};
+use crate::squeue::{around, list, own_user, states, users};
 use crate::state::State;
 use crate::trouble::{Trouble, words};
 use crate::units::moment;
@@ -226,7 +227,7 @@ fn written(asked: &Asked, columns: &[(Column, &'static str)], jobs: &[Job]) -> S
             let mut at = fields.iter();
             let value = |_, _: &str| {
                 let field = at.next().map(String::as_str).unwrap_or_default();
-                one_line(&fields::sacct(job, kind, field, &around))
+                plain(&fields::sacct(job, kind, field, &around))
             };
             row(asked, columns, value, &mut text);
         }

@@ -140,9 +140,16 @@ fn submit(plan: &launch::Plan, request: &Request, words: &[OsString]) -> Result<
     }
 }
 
+/// The line that says what is wrong: the first that calls itself an error, else the last.
+fn reason(said: &str) -> &str {
+    let error = said.lines().find_map(|line| line.strip_prefix("error: "));
+    let last = || said.lines().rfind(|line| !line.trim().is_empty());
+    error.or_else(last).unwrap_or("").trim_start_matches("pinfold: ")
+}
+
 /// What `pinfold submit` said, as sbatch says it.
 fn refusal(code: Option<i32>, said: &str) -> Trouble {
-    let said = said.lines().last().unwrap_or("").trim_start_matches("pinfold: ");
+    let said = reason(said);
     let is = |known: ExitCode| code == Some(i32::from(known.code()));
     let why = match () {
         () if is(ExitCode::NoDaemon) => CONTACT,
@@ -195,4 +202,19 @@ fn ended(cluster: &mut Cluster, job: u64) -> Result<Vec<ReportView>, pinfold_cli
 
 fn status(report: &ReportView) -> u8 {
     report.exit_code.map_or(1, |code| u8::try_from(code & 0xff).unwrap_or(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_said_and_not_where_help_is() {
+        let check = |said: &str, want: &str| assert_eq!(reason(said), want, "{said:?}");
+        let usage = "error: invalid value 'x' for '--mem <SIZE>': `x` is not a size\n\nUsage: pinfold submit\n\n\
+                     For more information, try '--help'.";
+        check(usage, "invalid value 'x' for '--mem <SIZE>': `x` is not a size");
+        check("a warning\npinfold: the queue is full\n", "the queue is full");
+        check("", "");
+    }
 }

@@ -187,7 +187,7 @@ impl Asked {
             _ => USUAL,
         };
         if let Some(names) = &self.names {
-            let columns = of_names(names).into_iter();
+            let columns = of_names(names)?.into_iter();
             return Ok(columns
                 .map(|column| (column.field.to_ascii_lowercase(), column))
                 .map(|(f, c)| (c, f))

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
+use pinfold_proto::text::plain;
+
 use crate::cluster::Cluster;
 use crate::fields::{self, Around};
 use crate::form::{Column, of_letters, of_names};
@@ -183,7 +185,7 @@ impl Asked {
         let letters = letters.filter(|_| said || !asked.long);
         match (letters, names) {
             (Some(letters), _) => asked.columns = of_letters(&letters, |c| fields::of_letter(c).is_some())?,
-            (None, Some(names)) => (asked.columns, asked.named) = (of_names(&names), true),
+            (None, Some(names)) => (asked.columns, asked.named) = (of_names(&names)?, true),
             (None, None) => asked.columns = of_letters(usual, |_| true)?,
         }
         Ok(asked)
@@ -352,17 +354,9 @@ fn written(asked: &Asked, jobs: &[Job]) -> String {
     }
     for job in jobs {
         for (column, field) in asked.columns.iter().zip(&fields) {
-            column.write(&one_line(&fields::squeue(job, field, &around)), &mut text);
+            column.write(&plain(&fields::squeue(job, field, &around)), &mut text);
         }
         text.push('\n');
     }
     text
-}
-
-/// A text without what would part lines: names are the users' own.
-pub(crate) fn one_line(text: &str) -> String {
-    match text.contains(char::is_control) {
-        true => text.chars().map(|c| if c.is_control() { '?' } else { c }).collect(),
-        false => text.to_owned(),
-    }
 }

@@ -4,6 +4,12 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, Unit, ZonedDateTime};
 
+/// The longest time limit in seconds: 100 years, as long as a duration of pinfold's.
+pub(crate) const LIMIT_MAX_S: u64 = 100 * 366 * 86_400;
+
+/// The most bytes of a size.
+pub(crate) const MEMORY_MAX_BYTES: u64 = (1 << 63) - 1;
+
 /// A time limit: minutes, `M:S`, `H:M:S`, `D-H`, `D-H:M` or `D-H:M:S`, in seconds; `Some(None)`: there is none.
 pub(crate) fn limit_s(text: &str) -> Option<Option<u64>> {
     if ["-1", "infinite", "unlimited"].iter().any(|word| text.eq_ignore_ascii_case(word)) {
@@ -31,7 +37,7 @@ pub(crate) fn limit_s(text: &str) -> Option<Option<u64>> {
         }
         _ => return None,
     };
-    Some((seconds > 0).then_some(seconds))
+    (seconds <= LIMIT_MAX_S).then_some((seconds > 0).then_some(seconds))
 }
 
 /// A size: a bare number is mebibytes; `K M G T`, with or without `B`, in either case.
@@ -45,7 +51,7 @@ pub(crate) fn memory_bytes(text: &str) -> Option<u64> {
         "t" | "tb" => 4,
         _ => return None,
     };
-    number.checked_mul(1024_u64.pow(power))
+    number.checked_mul(1024_u64.pow(power)).filter(|&bytes| bytes <= MEMORY_MAX_BYTES)
 }
 
 /// A size in the largest unit in which it is a whole number of at least 1; sacct's way.
@@ -264,6 +270,7 @@ mod tests {
         check("1-2:3", Some(Some(93_780)));
         check("1-02:03:04", Some(Some(93_784)));
         check("UNLIMITED", Some(None));
+        check("36600-0", Some(Some(LIMIT_MAX_S)));
         check("0", Some(None));
         for bad in [
             "",
@@ -273,6 +280,7 @@ mod tests {
             "1-",
             "1:2:3:4",
             "1-2:3:4:5",
+            "36600-0:0:1",
             "99999999999999999999",
             "18446744073709551615",
         ] {
@@ -288,7 +296,7 @@ mod tests {
         check("4g", Some(4 << 30));
         check("512K", Some(512 << 10));
         check("0", Some(0));
-        for bad in ["", "G", "4X", "-1", "1.5G", "99999999999999T"] {
+        for bad in ["", "G", "4X", "-1", "1.5G", "99999999999999T", "9999999T", "8388608T"] {
             check(bad, None);
         }
         let exact = |bytes: u64, want: &str| assert_eq!(exact_size(bytes), want);

@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 
+pub use pinfold_proto::text::plain;
 use unicode_width::UnicodeWidthChar as _;
 
 /// Blanks between columns.
@@ -54,16 +55,6 @@ impl Cell {
     pub(super) fn path(text: &str) -> Self {
         Self { keeps_end: true, ..Self::new(text) }
     }
-}
-
-/// The text with everything replaced that a terminal would act upon: control characters, and those that turn
-/// the direction of writing.
-#[must_use]
-pub fn plain(text: &str) -> String {
-    let acts = |c: char| {
-        c.is_control() || matches!(c, '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}')
-    };
-    text.chars().map(|c| if acts(c) { '?' } else { c }).collect()
 }
 
 /// The columns of a terminal that a text takes: two for each character of East Asian writing and for most pictures,

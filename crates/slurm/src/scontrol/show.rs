@@ -1,12 +1,13 @@
 //! `scontrol show`.
 
+use pinfold_proto::text::plain;
 use pinfold_proto::view::StatusView;
 
 use crate::cluster::MIN_JOB_AGE_S;
 use crate::fields;
 use crate::jobs::{CLUSTER, Job, PARTITION, in_rows};
 use crate::say;
-use crate::squeue::{around, one_line};
+use crate::squeue::around;
 use crate::state::State;
 use crate::trouble::{Trouble, words};
 use crate::units::{date, long_time, whole};
@@ -34,7 +35,7 @@ pub(super) fn show(operands: &[String], oneliner: bool) -> Result<u8, Trouble> {
 fn record(lines: &[Vec<(&str, String)>], oneliner: bool) -> String {
     // A blank within a value would part it, where records are of one line.
     let shown = |(name, value): &(&str, String)| {
-        let value = one_line(value);
+        let value = plain(value);
         let value = if oneliner { value.replace(' ', "_") } else { value };
         format!("{name}={value}")
     };

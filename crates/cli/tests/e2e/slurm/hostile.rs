@@ -93,6 +93,76 @@ fn another_slurm_on_the_same_path() {
     assert_eq!(call(&host, &["squeue", "-h", "-t", "all"]).code, Some(0));
 }
 
+/// Others who can write above a job's directory could exchange its script between the submission and the start.
+#[test]
+fn a_script_that_others_could_exchange() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let host = Host::with(Kind::Rootless, &["slots.factor=4"]);
+    let above = host.work("above");
+    let mode = |mode| {
+        std::fs::set_permissions(&above, std::fs::Permissions::from_mode(mode)).expect("a mode");
+    };
+    let submit = || {
+        let mut command = host.command(host.programs().join("pinfold-slurm"));
+        command.args(["sbatch", "--parsable", "-H", "-o", "out.txt", "--wrap", "echo ran"]);
+        command.env("PINFOLD_SLURM_DIR", above.join("slurm")).stdin(std::process::Stdio::null());
+        host.spawn(command).wait()
+    };
+    std::fs::create_dir(&above).expect("a directory");
+    mode(0o700);
+    let job = submit().out.trim().to_owned();
+    mode(0o777);
+    let done = submit();
+    assert!(
+        done.code == Some(1)
+            && done.err.contains("above can be written by others")
+            && done.err.contains("set PINFOLD_SLURM_DIR"),
+        "{done:?}"
+    );
+    assert_eq!(said(&host, &["scontrol", "release", &job]), "");
+    until(&host, &job, "FAILED");
+    assert_eq!(said(&host, &["sacct", "-X", "-n", "-P", "-o", "ExitCode", "-j", &job]), "53:0\n");
+    assert!(!host.work("out.txt").exists(), "its script was not executed");
+}
+
+/// What is so already is no failure, and the other jobs have their turn; no text or figure of a user's does harm.
+#[test]
+fn odd_names_figures_and_verbs() {
+    let host = Host::with(Kind::Rootless, &["slots.factor=4"]);
+    let [one, two] = ["\u{202e}a\u{2028}b", "two"].map(|name| wrap(&host, &["-J", name], "exec sleep 1000"));
+    let three = wrap(&host, &["-H"], "true");
+    let [one, two, three] = [one, two, three].map(|job| job.to_string());
+    let done = call(&host, &["scontrol", "hold", &three, &format!("{three},{three}")]);
+    assert_eq!((done.code, done.out.as_str(), done.err.as_str()), (Some(0), "", ""));
+    let done = call(&host, &["scontrol", "release", &three, &three]);
+    assert_eq!((done.code, done.out.as_str(), done.err.as_str()), (Some(0), "", ""));
+    assert_eq!(said(&host, &["scontrol", "suspend", &two]), "");
+    assert_eq!(said(&host, &["scontrol", "suspend", &two, &one]), "");
+    let shown = said(&host, &["scontrol", "show", "job", &one]);
+    assert!(shown.contains("JobName=?a?b"), "{shown}");
+    for words in [
+        &["squeue", "-o", "%99999999999i"][..],
+        &["squeue", "-O", "JobID:2000000000"],
+        &["sacct", "-o", "JobID%-999999999999999"],
+        &["sinfo", "-o", "%2000000000n"],
+    ] {
+        let done = call(&host, words);
+        assert!(done.code == Some(1) && done.err.contains("a number from 0 to 4096"), "{words:?}: {done:?}");
+    }
+    for (option, text) in [
+        (
+            "--mem-per-cpu=9999999T",
+            "Invalid --mem-per-cpu specification: 9999999T: a number with K, M, G or T",
+        ),
+        ("-t99999999999-23:59:59", "Invalid --time specification: 99999999999-23:59:59: minutes, M:S"),
+    ] {
+        let done = call(&host, &["sbatch", option, "--wrap", "true"]);
+        assert!(done.code == Some(1) && done.err.contains(text), "{done:?}");
+    }
+    let done = call(&host, &["sbatch", "-n2", "--mem-per-cpu=5000000T", "--wrap", "true"]);
+    assert!(done.code == Some(1) && done.err.contains("2 CPUs need 8388608T or more"), "{done:?}");
+}
+
 /// As many members as an array may have.
 #[test]
 fn ten_thousand_members() {
