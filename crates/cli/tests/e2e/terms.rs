@@ -78,7 +78,7 @@ fn ended_at_its_limit_of_cpu_time(kind: Kind) {
     host.until(job, JobState::Running);
     said(&host, &["set", &job.to_string(), "--cpu-limit", "300ms"], 0);
     assert_eq!(host.until(job, JobState::Exited).end, Some(End::CpuLimit));
-    let job = host.submit(&["--cpu-limit", "1h"], WAIT);
+    let job = host.submit(&["--cpu-limit", "1h"], "sleep 600");
     said(&host, &["set", &job.to_string(), "--cpu-limit", "0"], 0);
     assert_eq!(host.job(job).cpu_limit_s, None);
 }
