@@ -66,6 +66,7 @@ impl Recorder {
             bound_bytes: bound_bytes.max(BOUND_BYTES_MIN),
             on_failure,
             writer: None,
+            is_asked: false,
             failed: None,
         };
         let theirs = Arc::clone(&shared);
@@ -132,6 +133,8 @@ struct Files {
     bound_bytes: u64,
     on_failure: OnFailure,
     writer: Option<Writer<File>>,
+    /// A state was asked for, to begin the next file with.
+    is_asked: bool,
     failed: Option<Instant>,
 }
 
@@ -168,16 +171,23 @@ impl Files {
 
     fn begin(&mut self, state: Policy, now_us: u64) {
         self.end();
+        self.is_asked = false;
         let file = ring::begin(&self.directory, self.bound_bytes);
         let begun = file.and_then(|file| Writer::begin(file, state, now_us));
         self.writer = self.checked(begun);
     }
 
-    /// Adds a step; says whether the file is full.
+    /// Adds a step; says whether the file has become full, once. What was handed over before the next state comes is
+    /// added as well, but to no more than twice a file's share: a loop far ahead of this thread would break the bound.
     fn add(&mut self, step: Step) -> bool {
         let Some(writer) = &mut self.writer else { return false };
-        let added = writer.step(step).map(|()| writer.bytes() >= self.bound_bytes / ring::FILES);
-        self.checked(added).unwrap_or(false)
+        let share = self.bound_bytes / ring::FILES;
+        let added = writer.step(step).map(|()| writer.bytes());
+        let Some(bytes) = self.checked(added) else { return false };
+        if bytes >= 2 * share {
+            self.end();
+        }
+        bytes >= share && !std::mem::replace(&mut self.is_asked, true)
     }
 
     fn flush(&mut self) {
@@ -202,5 +212,39 @@ impl Files {
             self.writer = None;
         })
         .ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pinfold_policy::{Instant as Now, JobId};
+
+    use super::*;
+
+    #[test]
+    fn a_loop_far_ahead_does_not_break_the_bound() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (orders, received) = channel();
+        let shared = Shared::default();
+        let files = Files {
+            directory: dir.path().to_owned(),
+            bound_bytes: BOUND_BYTES_MIN,
+            on_failure: Box::new(|words| panic!("{words}")),
+            writer: None,
+            is_asked: false,
+            failed: None,
+        };
+        orders.send(Order::State(Box::default(), 0)).expect("it is received below");
+        for round in 0..100_000u64 {
+            let event = Event::Started(JobId(round.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+            let step = Step { now: Now(round), event, decisions: Vec::new() };
+            orders.send(Order::Step(Box::new(step), 0)).expect("it is received below");
+        }
+        drop(orders);
+        files.run(&received, &shared);
+        let left = ring::files(dir.path()).expect("files");
+        let bytes: u64 = left.iter().map(|path| path.metadata().expect("a file").len()).sum();
+        assert!(left.len() == 1 && bytes < BOUND_BYTES_MIN, "{bytes} bytes in {left:?}");
+        assert!(shared.wants_state.load(Ordering::Relaxed), "a state for the next file is asked for");
     }
 }
