@@ -136,7 +136,7 @@ fn measure(host: &mut impl Host, time: Duration, mut word: impl FnMut(&str)) -> 
     }
     Ok(Calibration {
         version: Calibration::version(),
-        measured_s: SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |since| since.as_secs_f64()),
+        measured_s: SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |since| since.as_secs_f64().floor()),
         cores: u32::try_from(cores).map_err(|_| Failure::new(ExitCode::Failed, "too many cores"))?,
         compute_full: middle(compute).unwrap_or(1.0),
         memory_full: middle(memory).unwrap_or(1.0),
