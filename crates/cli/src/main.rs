@@ -143,7 +143,7 @@ fn dispatch(cli: Cli) -> Result<ProcessExit, Failure> {
         Command::Layout(args) => layout::layout(&args)?,
         Command::Sim(args) => sim::sim(&dial, &args)?,
         Command::Hub(args) => hub::hub(&dial, &args)?,
-        Command::Slurm(args) => return Err(slurm::slurm(cli.reach.socket.as_deref(), &args)),
+        Command::Slurm(args) => return Err(slurm::slurm(&cli.reach, &args)),
         Command::Host(args) => readings::host(&dial, &args)?,
         Command::Admin(args) => return administer(&dial, args.command),
         Command::Direct(command) => return administer(&dial, command),

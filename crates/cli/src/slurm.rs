@@ -3,12 +3,13 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::Command;
 
 use clap::Args;
-use pinfold_client::Failure;
+use pinfold_client::{Failure, NO_AUTOSTART};
 use pinfold_proto::ExitCode;
+
+use crate::args::Reach;
 
 #[derive(Debug, Args)]
 pub(crate) struct SlurmArgs {
@@ -21,7 +22,7 @@ pub(crate) struct SlurmArgs {
 }
 
 /// Becomes `pinfold-slurm`; comes back only with why that cannot be.
-pub(crate) fn slurm(socket: Option<&Path>, args: &SlurmArgs) -> Failure {
+pub(crate) fn slurm(reach: &Reach, args: &SlurmArgs) -> Failure {
     let beside = std::env::current_exe().map(|own| own.with_file_name("pinfold-slurm"));
     let program = match beside {
         Ok(path) if path.is_file() => path,
@@ -36,8 +37,11 @@ pub(crate) fn slurm(socket: Option<&Path>, args: &SlurmArgs) -> Failure {
         true => command.arg("--dir"),
         false => command.args(["--within", "--"]).args(&args.command),
     };
-    if let Some(socket) = socket {
-        command.env("PINFOLD_SOCKET", std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned()));
+    if let Some(socket) = &reach.socket {
+        command.env("PINFOLD_SOCKET", std::path::absolute(socket).unwrap_or_else(|_| socket.clone()));
+    }
+    if reach.no_autostart {
+        command.env(NO_AUTOSTART, "1");
     }
     let error = command.exec();
     Failure::new(ExitCode::NotExecutable, format!("{}: {error}", program.display()))

@@ -20,6 +20,9 @@ use crate::failure::Failure;
 /// second, but a machine deep in swap is slow.
 const READY_MAX: Duration = Duration::from_secs(20);
 
+/// The variable that forbids to start a private daemon, as `--no-autostart` does: what a command starts inherits it.
+pub const NO_AUTOSTART: &str = "PINFOLD_NO_AUTOSTART";
+
 /// Where the daemon is and whether one may be started.
 #[derive(Debug, Clone)]
 pub struct Dial {
@@ -69,13 +72,14 @@ pub struct Welcome {
 }
 
 impl Dial {
-    /// The daemon meant by `--socket` and `--no-autostart`.
+    /// The daemon meant by `--socket` and `--no-autostart` (or [`NO_AUTOSTART`]).
     pub fn new(socket: Option<&Path>, no_autostart: bool) -> Self {
         let mut places = paths::defaults(peer::own_uid(), |name| std::env::var_os(name));
         if let Some(socket) = socket {
             places = Places { socket: socket.to_owned(), state: paths::beside(socket) };
         }
         let served = socket.is_none() && is_service_s(&places);
+        let no_autostart = no_autostart || std::env::var_os(NO_AUTOSTART).is_some_and(|set| !set.is_empty());
         Self { places, autostart: socket.is_none() && !no_autostart && !served }
     }
 

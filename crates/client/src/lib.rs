@@ -6,5 +6,5 @@
 pub mod dial;
 pub mod failure;
 
-pub use dial::{Client, Dial, Greeting, Welcome, unexpected};
+pub use dial::{Client, Dial, Greeting, NO_AUTOSTART, Welcome, unexpected};
 pub use failure::Failure;

@@ -377,3 +377,15 @@ fn what_is_refused() {
     let job = wrap(&host, &["-D", "/", "--export=NONE"], "pwd; env");
     until(&host, &job.to_string(), "COMPLETED");
 }
+
+/// What may not start a daemon passes that on to the commands below it.
+#[test]
+fn no_daemon_is_started_unasked() {
+    let host = Host::new(Kind::Rootless);
+    let mut command = host.command(host.programs().join("pinfold"));
+    let socket = host.work("none.sock");
+    command.args(["--no-autostart", "slurm", "--", "squeue"]).env("PINFOLD_SOCKET", &socket);
+    let done = host.spawn(command).wait();
+    assert!(done.code != Some(0) && !done.err.is_empty(), "{done:?}");
+    assert!(!socket.exists(), "{done:?}");
+}
