@@ -69,7 +69,7 @@ pub(crate) struct RescueArgs {
     pub json: bool,
 }
 
-/// `pinfold rescue`.
+/// `pinfold admin rescue`.
 pub(crate) fn rescue(args: &RescueArgs) -> Result<(), Failure> {
     let container::Rescue { rescued, alive } = match &args.force {
         None => container::rescue(&Roots::default()),
@@ -81,7 +81,7 @@ pub(crate) fn rescue(args: &RescueArgs) -> Result<(), Failure> {
     for instance in &alive {
         say(&format!(
             "the daemon of instance {instance} lives, and what it holds is left to it; \
-             `pinfold rescue --force {instance}` lets go of that too"
+             `pinfold admin rescue --force {instance}` lets go of that too"
         ));
     }
     // What a daemon that lives has moved aside is not put back behind it.

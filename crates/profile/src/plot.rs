@@ -32,7 +32,7 @@ pub use host::host_chart;
 pub use png::{PngError, draw as svg_to_png};
 pub use spread::{Histogram, Spread, spread};
 
-use crate::report::units::precise;
+use crate::report::units::{counted, precise};
 use crate::report::{duration, size};
 
 /// A picture: panels one above the other over one time axis.
@@ -227,7 +227,9 @@ pub fn job_chart(view: &ReportView) -> Chart {
     let mut marks = vec![(precise(view.memory_peak_bytes), format!("peak {}", size(view.memory_peak_bytes)))];
     marks.extend(view.claim_bytes.map(|claim| (precise(claim), format!("claim {}", size(claim)))));
     marks.extend(view.limit_bytes.map(|limit| (precise(limit), format!("limit {}", size(limit)))));
-    let cores = series("", Style::StepArea, since_start(over(&|point| point.cpu_cores)));
+    let mut cores = since_start(over(&|point| point.cpu_cores));
+    cores.extend(last_cores(view, &cores));
+    let cores = series("", Style::StepArea, cores);
     let read = series("", Style::Steps, rates(points, start_s, |point| point.io_read_bytes));
     let written = series("", Style::Steps, rates(points, start_s, |point| point.io_write_bytes));
     let panel = |title: &str, unit, series, marks| Panel {
@@ -248,7 +250,8 @@ pub fn job_chart(view: &ReportView) -> Chart {
         what.clone_into(&mut panel.when_zero);
     }
     let mut panels = vec![
-        panel("memory", Unit::Bytes, memory, marks),
+        // A peak between two samples belongs into the picture as well.
+        Panel { at_least: precise(view.memory_peak_bytes), ..panel("memory", Unit::Bytes, memory, marks) },
         // A core at least: what hardly computes looks so.
         Panel { at_least: 1.0, ..panel("CPU", "cores in use".into(), vec![cores], Vec::new()) },
     ];
@@ -284,7 +287,7 @@ fn ended(view: &ReportView) -> String {
 
 /// The cores that a job was granted.
 fn granted(view: &ReportView) -> String {
-    let cores = if view.cores == 1 { "1 core".to_owned() } else { format!("{} cores", view.cores) };
+    let cores = counted(view.cores.into(), "core");
     match &view.cpus {
         Some(cpus) => format!("{cores} ({cpus})"),
         None => cores,
@@ -314,6 +317,16 @@ fn since_start(mut points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
         points.insert(0, (0.0, value));
     }
     points
+}
+
+/// The cores that a job used since its last sample, at its end: of a job that is over the CPU time is known in all. None
+/// where that time is too short to say anything.
+fn last_cores(view: &ReportView, steps: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let (last_s, end_s) = (steps.last()?.0, view.wall_s.filter(|_| view.ended_s.is_some())?);
+    let told_s: f64 = steps.windows(2).map(|pair| (pair[1].0 - pair[0].0) * pair[1].1).sum();
+    let left_s = (view.cpu_user_s + view.cpu_system_s - told_s).max(0.0);
+    let span_s = end_s - last_s;
+    (span_s > 0.1).then(|| (end_s, (left_s / span_s).min(f64::from(view.cores.max(1)))))
 }
 
 /// What was transferred between one point and the next, a second.

@@ -157,7 +157,7 @@ fn leftovers(facts: &Facts) -> Finding {
         return good("leftover_groups", "none");
     }
     let names: Vec<String> = facts.leftovers.iter().map(|path| path.display().to_string()).collect();
-    let change = "start the daemon of that name, which takes its jobs over, or run `pinfold rescue`";
+    let change = "start the daemon of that name, which takes its jobs over, or run `pinfold admin rescue`";
     // A running daemon's groups look the same, so this is no fault by itself.
     Finding {
         subject: "leftover_groups",

@@ -34,7 +34,7 @@ fn status_is_a_table(kind: Kind) {
     assert_eq!(done.code, Some(0), "{done:?}");
     // Two lines where swap is held, too.
     let top = done.out.lines().take(2).collect::<Vec<_>>().join("   ");
-    assert!(top.contains("slots 1 of 1 (1 cores x 1)") && top.contains("memory pressure full"), "{top}");
+    assert!(top.contains("slots 1 of 1 (1 core x 1)") && top.contains("memory pressure full"), "{top}");
     for (row, name, state, priority) in [(0, "first", "running", "10"), (1, "second", "queued", "9")] {
         assert_eq!(cell(&done.out, row, "NAME"), name, "{}", done.out);
         assert_eq!(cell(&done.out, row, "STATE"), state, "{}", done.out);

@@ -172,7 +172,7 @@ impl Guard {
                 Err(_) => {
                     // A guard that is gone cannot be told; the daemon goes on without it, and says so once.
                     tracing::error!(
-                        "the guard is gone: if the daemon dies, frozen jobs stay frozen until `pinfold rescue`"
+                        "the guard is gone: if the daemon dies, frozen jobs stay frozen until `pinfold admin rescue`"
                     );
                     self.pipe = None;
                     self.unsent.clear();
@@ -187,7 +187,7 @@ impl Guard {
             subject: "guard".to_owned(),
             ok: false,
             found: format!(
-                "the guard does not read: {} words wait; if the daemon dies, jobs may stay frozen until `pinfold rescue`",
+                "the guard does not read: {} words wait; if the daemon dies, jobs may stay frozen until `pinfold admin rescue`",
                 self.unsent.len()
             ),
             change: Some("let the process pinfold-guard run again (SIGCONT), or restart the daemon".to_owned()),

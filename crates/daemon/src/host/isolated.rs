@@ -170,7 +170,7 @@ impl Isolated {
     /// The daemon ends: what it moved is where it was.
     pub(crate) fn stop_housekeeping(&mut self, ctx: &Ctx) {
         if let Some(Err(error)) = self.housekeeping.as_mut().map(|kept| kept.put_back(&ctx.proc)) {
-            tracing::warn!(%error, "what was moved off the cores of isolated jobs stays; `pinfold rescue` puts it back");
+            tracing::warn!(%error, "what was moved off the cores of isolated jobs stays; `pinfold admin rescue` puts it back");
         }
     }
 

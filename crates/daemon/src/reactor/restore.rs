@@ -23,7 +23,7 @@ use crate::surroundings::scratch;
 /// Lets a job grow as it likes, and the kernel take its memory as that of any other.
 pub(crate) fn free_memory_of(job: u64, container: &mut Container) {
     if let Err(error) = container.slow(None).and_then(|_| container.protect(0)) {
-        tracing::error!(job, %error, "a job may stay throttled; `pinfold rescue` releases it");
+        tracing::error!(job, %error, "a job may stay throttled; `pinfold admin rescue` releases it");
     }
 }
 
@@ -241,7 +241,7 @@ impl Daemon {
         if live.row.frozen_since_us.is_none()
             && let Some(Err(error)) = live.container.as_deref_mut().map(Container::thaw)
         {
-            tracing::error!(job = job.0, %error, "a job may stay frozen; `pinfold rescue` thaws it");
+            tracing::error!(job = job.0, %error, "a job may stay frozen; `pinfold admin rescue` thaws it");
         }
     }
 
@@ -263,7 +263,7 @@ impl Daemon {
         if let Some(container) = live.container.as_mut()
             && let Err(error) = container.thaw()
         {
-            tracing::error!(job = live.row.job, %error, "a job stays frozen; `pinfold rescue` thaws it");
+            tracing::error!(job = live.row.job, %error, "a job stays frozen; `pinfold admin rescue` thaws it");
         }
         if live.row.frozen_since_us.is_some() {
             live.row.reason = Some("thawed when the daemon came back".to_owned());

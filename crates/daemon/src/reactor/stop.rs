@@ -32,7 +32,7 @@ impl Daemon {
             .filter(|live| !live.memory_nodes.is_empty() || away.contains(&live.id()))
         {
             if let Some(Err(error)) = live.container.as_mut().map(|container| container.near(&[])) {
-                tracing::error!(job = live.row.job, %error, "a job's memory stays bound; `pinfold rescue` unbinds it");
+                tracing::error!(job = live.row.job, %error, "a job's memory stays bound; `pinfold admin rescue` unbinds it");
             }
         }
         for job in frozen {
@@ -41,7 +41,7 @@ impl Daemon {
             match thawed {
                 Ok(()) => live.set_state(pinfold_proto::JobState::Running, now_us),
                 Err(error) => {
-                    tracing::error!(job = job.0, %error, "a job stays frozen; `pinfold rescue` thaws it")
+                    tracing::error!(job = job.0, %error, "a job stays frozen; `pinfold admin rescue` thaws it")
                 }
             }
             self.outbox.journal.touch(job);

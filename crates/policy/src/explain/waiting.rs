@@ -110,7 +110,7 @@ pub(crate) fn explain_waiting(
         return shut_out;
     }
     if rooms.settings.drain {
-        return ("the host is drained: nothing new starts".into(), "`pinfold undrain`".into());
+        return ("the host is drained: nothing new starts".into(), "`pinfold admin undrain`".into());
     }
     explain_queued(rooms, job, numbers)
 }

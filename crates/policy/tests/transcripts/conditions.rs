@@ -96,7 +96,7 @@ fn a_drained_host_starts_nothing_and_lets_the_rest_go_on() {
         > set drain=on
         > submit 2
         > why 2
-        the host is drained: nothing new starts [priority 10, cores asked for 1, slots used 1 of 1, waited 0.0 s] change: `pinfold undrain`
+        the host is drained: nothing new starts [priority 10, cores asked for 1, slots used 1 of 1, waited 0.0 s] change: `pinfold admin undrain`
         > suspend 1
         1 freeze: a user or operator asked for it
         > resume 1

@@ -15,7 +15,7 @@ use pinfold_proto::view::ReportView;
 use super::layout::{Area, TITLE, ticks_in};
 use super::svg::{escaped, rect};
 use super::{PngError, Unit, font, png, scale};
-use crate::report::units::precise;
+use crate::report::units::{counted, precise};
 use bars::Bars;
 
 /// Writing into a `String` cannot fail.
@@ -66,7 +66,7 @@ pub fn spread(name: &str, views: &[ReportView]) -> Spread {
     let part = |title: &str, unit: Unit, figure: &dyn Fn(&ReportView) -> f64| {
         Histogram::new(title, unit, ran.iter().map(|view| figure(view)).collect())
     };
-    let jobs = if ran.len() == 1 { "job".to_owned() } else { format!("{} jobs", ran.len()) };
+    let jobs = counted(ran.len() as u64, "job");
     Spread {
         title: format!("{name}: {jobs}"),
         parts: vec![

@@ -442,3 +442,25 @@ fn an_axis_of_something_else_than_time() {
     let text = chart.to_text(60, 20);
     assert!(text.contains("200") && text.trim_end().ends_with("MiB"), "{text}");
 }
+
+#[test]
+fn what_a_job_used_after_its_last_sample_is_drawn() {
+    let short = ReportView {
+        ended_s: Some(3.0),
+        wall_s: Some(3.0),
+        cpu_user_s: 0.5,
+        cpu_system_s: 0.1,
+        cores: 1,
+        ..view(Some(vec![PointView { cpu_cores: 0.1, ..point(1.0, JobState::Running) }]))
+    };
+    let drawn = job_chart(&short).panels[1].series[0].points.clone();
+    let &(end_s, cores) = drawn.last().expect("points");
+    assert!((end_s - 3.0).abs() < 1e-9 && (cores - 0.25).abs() < 1e-9, "{drawn:?}");
+    // One that runs says no more than its samples.
+    let running = ReportView { ended_s: None, ..short.clone() };
+    assert_eq!(job_chart(&running).panels[1].series[0].points.len(), drawn.len() - 1);
+    // A figure above the job's cores cannot be.
+    let odd = ReportView { cpu_user_s: 1e9, ..short };
+    let drawn = job_chart(&odd).panels[1].series[0].points.clone();
+    assert!(drawn.iter().all(|&(_, cores)| cores <= 1.0), "{drawn:?}");
+}

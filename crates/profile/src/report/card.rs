@@ -8,7 +8,7 @@ use pinfold_proto::view::{NodeView, ReportView, WhyView};
 use super::resources::resource_words;
 use super::state_word;
 use super::table::{cut, plain};
-use super::units::{clock_utc, date_utc, duration, precise, size};
+use super::units::{clock_utc, counted, date_utc, duration, precise, size};
 
 /// The longest command that is shown whole.
 const COMMAND_MAX: usize = 200;
@@ -171,13 +171,12 @@ fn bar(part: f64) -> String {
 
 fn processes(view: &ReportView) -> String {
     let found = super::processes::found(view.processes_from.as_deref());
-    let count = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     format!(
         "{} in all{found}, at most {} with {} at once; {}",
         view.processes_total,
         view.processes_peak,
-        count(view.threads_peak, "thread"),
-        count(view.samples, "sample")
+        counted(view.threads_peak, "thread"),
+        counted(view.samples, "sample")
     )
 }
 

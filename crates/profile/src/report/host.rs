@@ -6,7 +6,7 @@ use pinfold_proto::host::{HostPoint, HostRow, HostView};
 use pinfold_proto::view::seconds;
 
 use super::table::{Align, Cell, Column, Table, plain};
-use super::units::{date_utc, duration, precise, size};
+use super::units::{counted, date_utc, duration, precise, size};
 
 /// The points of readings, oldest first. What counts from the start of the host is told as a mean since the reading
 /// before; across a restart of the host there is none.
@@ -69,11 +69,7 @@ pub fn write_host(view: &HostView, width: usize, out: &mut dyn Write) -> io::Res
     };
     let over = duration(last.time_s - first.time_s);
     let count = view.samples.len();
-    writeln!(
-        out,
-        "{head}; {count} reading{} over {over}, while jobs ran",
-        if count == 1 { "" } else { "s" }
-    )?;
+    writeln!(out, "{head}; {} over {over}, while jobs ran", counted(count as u64, "reading"))?;
     let percent = |part: Option<f64>| part.map_or(String::new(), |part| format!("{:.1} %", part * 100.0));
     let some =
         |figure: Option<f64>, digits: usize| figure.map_or(String::new(), |it| format!("{it:.digits$}"));

@@ -7,7 +7,7 @@ use pinfold_proto::{End, JobClass, JobState};
 
 use super::resources::resources_in_use;
 use super::table::{Align, Cell, Column, Table, cut, plain};
-use super::units::{duration, precise, size};
+use super::units::{counted, duration, precise, size};
 use super::{now_s, state_word};
 
 /// Results of a batch up to this many are all shown; of more, those that matter.
@@ -49,7 +49,7 @@ pub fn write_status_at(
     }
     writeln!(out, "{}", cut(&line, width))?;
     if view.draining {
-        writeln!(out, "draining: nothing new starts until `pinfold undrain`")?;
+        writeln!(out, "draining: nothing new starts until `pinfold admin undrain`")?;
     }
     if let Some(neighbours) = view.neighbours.as_ref().filter(|neighbours| neighbours.users > 1) {
         writeln!(out, "{}", cut(&neighbours.to_string(), width))?;
@@ -77,7 +77,13 @@ fn head(view: &StatusView) -> Vec<String> {
     }
     let mut parts = vec![
         format!("{} ({})", plain(&view.host), plain(&view.mode)),
-        format!("slots {} of {} ({} cores x {})", slots.used, slots.total, slots.cores, slots.factor),
+        format!(
+            "slots {} of {} ({} x {})",
+            slots.used,
+            slots.total,
+            counted(slots.cores, "core"),
+            slots.factor
+        ),
         held,
     ];
     if let Some(full) = memory.pressure_full_avg10 {

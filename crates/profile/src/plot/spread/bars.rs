@@ -10,6 +10,12 @@ pub(super) const BARS_MAX: usize = 30;
 /// The largest value over the median from which the axis is logarithmic.
 const LONG_TAIL: f64 = 30.0;
 
+/// Values that differ by less, as a part of the largest, are nearly the same.
+const NEAR: f64 = 0.02;
+
+/// So many empty bars stand on each side of values that are nearly the same.
+const MARGIN: u64 = 3;
+
 /// A histogram with its bars. Where a value lies on the axis, its *place*, is the value itself in the unit, or the
 /// logarithm of that.
 pub(super) struct Bars {
@@ -41,13 +47,18 @@ impl Bars {
         let [first, last] = ends.map(|value| bars.place(value.copied().unwrap_or(0.0) / divisor));
         // Values that lie close together far from 0 are shown from where they begin.
         let floor = if least.is_some() || first > 0.5 * last { first } else { 0.0 };
-        bars.step = scale::nice(((last - floor) / wanted).max(last.abs() * 1e-3));
-        bars.from = (floor / bars.step).floor() * bars.step;
+        // Values that are nearly the same are one narrow bar in the middle of an axis, not one that fills the picture.
+        let are_near = last > 0.0 && last - first < NEAR * last && least.is_none();
+        let margin = if are_near { MARGIN } else { 0 };
+        bars.step =
+            scale::nice(((last - floor) / wanted).max(last.abs() * if are_near { NEAR / 2.0 } else { 1e-3 }));
+        bars.from = ((floor / bars.step).floor() - precise(margin)).max(0.0) * bars.step;
         let bar = |value: f64| {
             let at = ((bars.place(value / divisor) - bars.from) / bars.step).floor();
             usize::try_from(rounded(at)).unwrap_or(0)
         };
-        let mut counts = vec![0; (bar(most) + 1).min(BARS_MAX * 4)];
+        let room = usize::try_from(margin).unwrap_or(0);
+        let mut counts = vec![0; (bar(most) + 1 + room).min(BARS_MAX * 4)];
         for value in &histogram.values {
             let at = bar(*value).min(counts.len() - 1);
             counts[at] += 1;

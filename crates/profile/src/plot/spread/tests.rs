@@ -32,6 +32,20 @@ fn every_job_is_in_one_bar() {
 }
 
 #[test]
+fn values_that_are_nearly_the_same_stand_in_the_middle() {
+    for values in [vec![5.0], vec![0.160_21], vec![1000.0, 1000.001], vec![34.50, 34.52, 34.51]] {
+        let (_, bars) = bars(&values, Unit::default());
+        let ends = |mut counts: Vec<u64>| {
+            counts.reverse();
+            counts.iter().take_while(|count| **count == 0).count()
+        };
+        let after = ends(bars.counts.clone());
+        let before = ends(bars.counts.iter().rev().copied().collect());
+        assert!(before >= 2 && after >= 2, "{values:?}: {:?} from {}", bars.counts, bars.from);
+    }
+}
+
+#[test]
 fn units_fit_and_marks_are_values_that_were() {
     let gib = f64::from(1 << 30);
     let (histogram, bars) = bars(&[gib, 2.0 * gib, 3.0 * gib, 10.0 * gib], Unit::Bytes);
