@@ -41,8 +41,8 @@ pub(super) async fn view(
                 table.list {
                     thead { tr {
                         th scope="col" { "Name" } th.right scope="col" { "Jobs" } th.right scope="col" { "Failed" } th.right scope="col" { "Hosts" }
-                        th.right scope="col" { "Wall time, half" } th.right scope="col" { "9 of 10" }
-                        th scope="col" { "Memory peak: half, 9 of 10, 99 of 100, most; claim" }
+                        th.right scope="col" { "Wall time, median" } th.right scope="col" { "p90" }
+                        th scope="col" { "Memory: median, p90, p99, peak; claim median" }
                         th.right scope="col" { "Cores used" } th.right scope="col" { "Suspended" } th.right scope="col" { "Unused GiB h" }
                     } }
                     tbody { @for class in classes.rows.iter().take(SHOWN) { (row(&filter, class)) } }

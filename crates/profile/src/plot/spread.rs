@@ -35,7 +35,7 @@ pub struct Spread {
 /// One histogram.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Histogram {
-    /// What is counted, such as `most memory`; the unit is added to it.
+    /// What is counted, such as `peak memory`; the unit is added to it.
     pub title: String,
     /// The unit of the values; of bare numbers `s` means seconds, shown as minutes or hours where these fit.
     pub unit: Unit,
@@ -70,7 +70,7 @@ pub fn spread(name: &str, views: &[ReportView]) -> Spread {
     Spread {
         title: format!("{name}: {jobs}"),
         parts: vec![
-            part("most memory", Unit::Bytes, &|view| precise(view.memory_peak_bytes)),
+            part("peak memory", Unit::Bytes, &|view| precise(view.memory_peak_bytes)),
             part("mean memory", Unit::Bytes, &|view| precise(view.memory_mean_bytes)),
             part("CPU time", "s".into(), &|view| view.cpu_user_s + view.cpu_system_s),
             part("run time", "s".into(), &|view| view.wall_s.unwrap_or(f64::NAN)),
@@ -102,7 +102,7 @@ impl Spread {
             TITLE * font_size,
             escaped(&title)
         );
-        let key = "height: jobs; line: median, dashes: 9 of 10, dots: most";
+        let key = "height: jobs; line: median, dashes: p90, dots: max";
         let free = wide - 2.0 * pad - font::width(&title, TITLE * font_size);
         if font::width(key, font_size) + 2.0 * font_size < free {
             put!(

@@ -389,7 +389,7 @@ fn pick(results: &[BatchResultView]) -> Vec<&BatchResultView> {
     picked
 }
 
-/// Least, median, ninth decile and most of a figure.
+/// Minimum, median, p90 and maximum of a figure.
 fn spread(
     results: &[BatchResultView],
     figure: impl Fn(&BatchResultView) -> f64,
@@ -398,5 +398,5 @@ fn spread(
     let mut figures: Vec<f64> = results.iter().map(figure).collect();
     figures.sort_by(f64::total_cmp);
     let at = |tenths: usize| text(figures[(figures.len() - 1) * tenths / 10]);
-    format!("least {}, median {}, 9 of 10 up to {}, most {}", at(0), at(5), at(9), at(10))
+    format!("min {}, median {}, p90 {}, max {}", at(0), at(5), at(9), at(10))
 }

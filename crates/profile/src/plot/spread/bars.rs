@@ -109,9 +109,9 @@ impl Bars {
         }
     }
 
-    /// Median, nine of ten and most, in the unit of the axis.
+    /// Median, p90 and the largest, in the unit of the axis.
     pub(super) fn marks(&self, histogram: &Histogram) -> Vec<(f64, &'static str)> {
-        let marks = [(50, "median"), (90, "9 of 10"), (100, "most")];
+        let marks = [(50, "median"), (90, "p90"), (100, "max")];
         let at = |(percent, name)| histogram.at(percent).map(|value| (value / self.divisor, name));
         marks.into_iter().filter_map(at).collect()
     }

@@ -50,7 +50,7 @@ fn units_fit_and_marks_are_values_that_were() {
     let gib = f64::from(1 << 30);
     let (histogram, bars) = bars(&[gib, 2.0 * gib, 3.0 * gib, 10.0 * gib], Unit::Bytes);
     assert_eq!(bars.titled(&histogram), "x (GiB)");
-    assert_eq!(bars.told(&histogram), "median 3.00, 9 of 10 10.0, most 10.0");
+    assert_eq!(bars.told(&histogram), "median 3.00, p90 10.0, max 10.0");
     let (histogram, bars) = super::tests::bars(&[60.0, 7200.0], "s".into());
     assert_eq!((bars.titled(&histogram).as_str(), bars.unit.as_str()), ("x (h)", "h"));
     let (histogram, bars) = super::tests::bars(&[], Unit::Bytes);
@@ -89,7 +89,7 @@ fn it_is_drawn_at_any_size_and_of_nothing() {
         title: "a <b> & \"c\"\u{1b}[2J".to_owned(),
         parts: vec![
             Histogram::new("run time", "s".into(), values),
-            Histogram::new("most memory", Unit::Bytes, Vec::new()),
+            Histogram::new("peak memory", Unit::Bytes, Vec::new()),
         ],
     };
     for (width, height) in [(200, 200), (1000, 700), (2000, 300)] {
