@@ -4,7 +4,6 @@
 
 mod audit;
 mod classes;
-mod csv;
 mod figures;
 mod filter;
 mod frame;
@@ -12,6 +11,7 @@ mod hosts;
 mod job;
 mod jobs;
 mod sign_in;
+mod table;
 mod usage;
 
 use std::sync::Arc;
@@ -35,17 +35,23 @@ pub(crate) fn routes() -> Router<Arc<Hub>> {
         .route("/", get(hosts::view))
         .route("/jobs", get(jobs::view))
         .route("/jobs.csv", get(jobs::table))
+        .route("/jobs.parquet", get(jobs::table))
         .route("/jobs/{id}", get(job::view))
         .route("/jobs/{id}/series.csv", get(job::table))
+        .route("/jobs/{id}/series.parquet", get(job::table))
         .route("/jobs/{id}/chart.svg", get(job::chart))
         .route("/classes", get(classes::view))
         .route("/classes.csv", get(classes::table))
+        .route("/classes.parquet", get(classes::table))
         .route("/users", get(usage::users))
         .route("/users.csv", get(usage::users_table))
+        .route("/users.parquet", get(usage::users_table))
         .route("/projects", get(usage::projects))
         .route("/projects.csv", get(usage::projects_table))
+        .route("/projects.parquet", get(usage::projects_table))
         .route("/audit", get(audit::view))
         .route("/audit.csv", get(audit::table))
+        .route("/audit.parquet", get(audit::table))
         .route("/tokens", get(audit::tokens).post(audit::revoke))
         .route("/login", get(sign_in::ask).post(sign_in::enter))
         .route("/logout", axum::routing::post(sign_in::leave))

@@ -86,9 +86,12 @@ pub struct Sheet {
 
 /// The values of a column, `None` for what is absent.
 #[derive(Debug, Clone, PartialEq)]
-enum Cells {
+pub enum Cells {
+    /// Whole numbers.
     Whole(Vec<Option<i64>>),
+    /// Numbers.
     Real(Vec<Option<f64>>),
+    /// Words.
     Text(Vec<Option<String>>),
 }
 
@@ -104,6 +107,13 @@ impl Sheet {
 
     fn new(rows: usize) -> Self {
         Self { columns: Vec::new(), rows }
+    }
+
+    /// Of columns that are there already, each of so many values.
+    #[must_use]
+    pub fn of(rows: usize, columns: Vec<(&'static str, Cells)>) -> Self {
+        debug_assert!(columns.iter().all(|(_, cells)| cells.len() == rows), "columns are of equal length");
+        Self { columns, rows }
     }
 
     fn whole<T>(&mut self, name: &'static str, of: &[T], cell: impl Fn(&T) -> Option<u64>) {
@@ -194,6 +204,14 @@ impl Sheet {
 }
 
 impl Cells {
+    fn len(&self) -> usize {
+        match self {
+            Self::Whole(cells) => cells.len(),
+            Self::Real(cells) => cells.len(),
+            Self::Text(cells) => cells.len(),
+        }
+    }
+
     fn at(&self, row: usize) -> Value {
         match self {
             Self::Whole(cells) => cells[row].map_or(Value::Null, Value::from),

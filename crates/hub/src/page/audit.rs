@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::Form;
 use axum::extract::{Query, State};
 use axum::http::HeaderMap;
 use axum::response::{Redirect, Response};
@@ -10,8 +9,8 @@ use maud::{Markup, html};
 use pinfold_profile::report::plain;
 use serde::Deserialize;
 
-use super::csv::Csv;
 use super::figures::moment;
+use super::table::{Form, Table};
 use super::{NoView, frame, nothing, operator};
 use crate::hub::Hub;
 use crate::server::auth;
@@ -55,24 +54,25 @@ pub(super) async fn view(
             @if which.page > 0 { a href=(format!("/audit?page={}", which.page - 1)) { "Later acts" } }
             @if full { a href=(format!("/audit?page={}", which.page + 1)) { "Earlier acts" } }
         }
-        p { a href="/audit.csv" download { "All acts as CSV" } "." }
+        p { a href="/audit.csv" download { "All acts as CSV" } ", " a href="/audit.parquet" download { "as Parquet" } "." }
     };
     Ok(frame::around(&session, "/audit", "Audit", None, view))
 }
 
-pub(super) async fn table(State(hub): State<Arc<Hub>>, headers: HeaderMap) -> Result<Response, NoView> {
+pub(super) async fn table(
+    State(hub): State<Arc<Hub>>,
+    headers: HeaderMap,
+    form: Form,
+) -> Result<Response, NoView> {
     operator(&hub, &headers).await?;
     let acts: Vec<AuditRow> = hub.ask(|hub| hub.store.audit(TABLE_MAX, 0)).await??;
-    let mut csv = Csv::new(["number", "time", "who", "action", "detail"]);
-    for act in &acts {
-        csv.number(Some(act.id));
-        csv.word(&when(act.time_us));
-        csv.word(&act.who);
-        csv.word(&act.action);
-        csv.word(&act.detail);
-        csv.end();
-    }
-    Ok(csv.answer("audit.csv"))
+    let mut table = Table::new(acts.len());
+    table.whole("number", acts.iter().map(|act| Some(act.id)));
+    table.moment("time", acts.iter().map(|act| i64::try_from(act.time_us).ok()));
+    table.text("who", acts.iter().map(|act| Some(act.who.clone())));
+    table.text("action", acts.iter().map(|act| Some(act.action.clone())));
+    table.text("detail", acts.iter().map(|act| Some(act.detail.clone())));
+    table.answer("audit", form)
 }
 
 pub(super) async fn tokens(State(hub): State<Arc<Hub>>, headers: HeaderMap) -> Result<Markup, NoView> {
@@ -117,7 +117,7 @@ pub(super) struct Revoke {
 pub(super) async fn revoke(
     State(hub): State<Arc<Hub>>,
     headers: HeaderMap,
-    Form(form): Form<Revoke>,
+    axum::Form(form): axum::Form<Revoke>,
 ) -> Result<Redirect, NoView> {
     auth::from_here(&hub, &headers)?;
     let session = operator(&hub, &headers).await?;

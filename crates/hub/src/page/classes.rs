@@ -8,9 +8,9 @@ use axum::response::Response;
 use maud::{Markup, html};
 use pinfold_profile::report::{duration, plain};
 
-use super::csv::Csv;
 use super::figures::{percent, real, real_size};
 use super::filter::Filter;
+use super::table::{Form, Table};
 use super::{NoView, frame, jobs, person};
 use crate::hub::Hub;
 use crate::store::{ClassRow, Session, Spread, Summary, now_us};
@@ -35,7 +35,7 @@ pub(super) async fn view(
         (jobs::form("/classes", &filter, false))
         p.lead { (classes.rows.len()) " classes of " (classes.jobs) " jobs that ran"
             @if classes.cut { ", the last ones; earlier ones of this time are left out" } ". The most wasteful first."
-            @if classes.rows.len() > SHOWN { " The first " (SHOWN) " are shown; the CSV has all." } }
+            @if classes.rows.len() > SHOWN { " The first " (SHOWN) " are shown; the files have all." } }
         @if !classes.rows.is_empty() {
             div.scroll tabindex="0" role="region" aria-label="Classes" {
                 table.list {
@@ -48,7 +48,7 @@ pub(super) async fn view(
                     tbody { @for class in classes.rows.iter().take(SHOWN) { (row(&filter, class)) } }
                 }
             }
-            p { a href=(filter.link("/classes.csv")) download { "These classes as CSV" } "." }
+            p { a href=(filter.link("/classes.csv")) download { "These classes as CSV" } ", " a href=(filter.link("/classes.parquet")) download { "as Parquet" } "." }
         }
     };
     Ok(frame::around(&session, "/classes", "Classes", None, view))
@@ -98,44 +98,28 @@ fn strip(spread: &Spread, claim: Option<f64>) -> Markup {
 pub(super) async fn table(
     State(hub): State<Arc<Hub>>,
     headers: HeaderMap,
+    form: Form,
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Response, NoView> {
     let session = person(&hub, &headers).await?;
-    let classes = classes(&hub, &session, &Filter::read(&pairs)?).await?;
-    let heads = [
-        "name",
-        "jobs",
-        "failed",
-        "hosts",
-        "wall_p50_s",
-        "wall_p90_s",
-        "wall_p99_s",
-        "wall_most_s",
-        "memory_peak_p50_bytes",
-        "memory_peak_p90_bytes",
-        "memory_peak_p99_bytes",
-        "memory_peak_most_bytes",
-        "claim_p50_bytes",
-        "cores_used_part",
-        "suspended_h",
-        "unused_gibh",
-    ];
-    let mut csv = Csv::new(heads);
-    for class in &classes.rows {
-        csv.word(&class.name);
-        csv.number(Some(class.jobs));
-        csv.number(Some(class.failed));
-        csv.number(Some(class.hosts));
-        for spread in [&class.wall_s, &class.memory_peak_bytes] {
-            [spread.p50, spread.p90, spread.p99, spread.most]
-                .iter()
-                .for_each(|value| csv.number(Some(value)));
-        }
-        csv.number(class.claim_p50_bytes);
-        csv.number(Some(class.cores_used_part));
-        csv.number(Some(class.suspended_h));
-        csv.number(Some(class.unused_gibh));
-        csv.end();
-    }
-    Ok(csv.answer("classes.csv"))
+    let rows = classes(&hub, &session, &Filter::read(&pairs)?).await?.rows;
+    let mut table = Table::new(rows.len());
+    table.text("name", rows.iter().map(|class| Some(class.name.clone())));
+    table.count("jobs", rows.iter().map(|class| Some(class.jobs)));
+    table.count("failed", rows.iter().map(|class| Some(class.failed)));
+    table.count("hosts", rows.iter().map(|class| Some(class.hosts)));
+    let mut real = |name, of: fn(&ClassRow) -> Option<f64>| table.real(name, rows.iter().map(of));
+    real("wall_p50_s", |class| Some(class.wall_s.p50));
+    real("wall_p90_s", |class| Some(class.wall_s.p90));
+    real("wall_p99_s", |class| Some(class.wall_s.p99));
+    real("wall_most_s", |class| Some(class.wall_s.most));
+    real("memory_peak_p50_bytes", |class| Some(class.memory_peak_bytes.p50));
+    real("memory_peak_p90_bytes", |class| Some(class.memory_peak_bytes.p90));
+    real("memory_peak_p99_bytes", |class| Some(class.memory_peak_bytes.p99));
+    real("memory_peak_most_bytes", |class| Some(class.memory_peak_bytes.most));
+    real("claim_p50_bytes", |class| class.claim_p50_bytes);
+    real("cores_used_part", |class| Some(class.cores_used_part));
+    real("suspended_h", |class| Some(class.suspended_h));
+    real("unused_gibh", |class| Some(class.unused_gibh));
+    table.answer("classes", form)
 }

@@ -11,8 +11,8 @@ use pinfold_profile::report::{duration, notes, plain, size, state_word};
 use pinfold_proto::view::{PointView, ReportView};
 use serde::Deserialize;
 
-use super::csv::Csv;
 use super::figures::{bar, moment, precise, real};
+use super::table::{Form, Table};
 use super::{NoView, filter, frame, nothing, person};
 use crate::hub::Hub;
 use crate::store::{JobDetail, Session};
@@ -69,7 +69,8 @@ fn picture(id: i64, detail: &JobDetail) -> Markup {
                     source media="(max-width: 700px)" srcset=(source("?narrow=true"));
                     img.chart src=(source("")) alt=(alternative(&detail.head.report, points));
                 }
-                p { a href=(format!("/jobs/{id}/series.csv")) download { "The series as CSV" } ", " (points.len()) " points."
+                p { a href=(format!("/jobs/{id}/series.csv")) download { "The series as CSV" } ", "
+                    a href=(format!("/jobs/{id}/series.parquet")) download { "as Parquet" } ", " (points.len()) " points."
                     @if detail.one_of > 1 { " It is long: 1 of " (detail.one_of) " points is shown." }
                     @if detail.incomplete { " Some of it has not come in yet." } }
             }
@@ -200,35 +201,22 @@ fn darkened(svg: &str) -> String {
 pub(super) async fn table(
     State(hub): State<Arc<Hub>>,
     headers: HeaderMap,
+    form: Form,
     Path(id): Path<i64>,
 ) -> Result<Response, NoView> {
     let session = person(&hub, &headers).await?;
     let detail = detail(&hub, &session, id).await?;
-    let heads = [
-        "time_s",
-        "cpu_cores",
-        "memory_bytes",
-        "cache_bytes",
-        "swap_bytes",
-        "io_read_bytes",
-        "io_write_bytes",
-        "processes",
-        "threads",
-        "state",
-    ];
-    let mut csv = Csv::new(heads);
-    for point in detail.head.report.series.as_deref().unwrap_or_default() {
-        csv.number(Some(point.time_s));
-        csv.number(Some(point.cpu_cores));
-        csv.number(Some(point.memory_bytes));
-        csv.number(point.cache_bytes);
-        csv.number(Some(point.swap_bytes));
-        csv.number(Some(point.io_read_bytes));
-        csv.number(Some(point.io_write_bytes));
-        csv.number(Some(point.processes));
-        csv.number(Some(point.threads));
-        csv.word(state_word(point.state));
-        csv.end();
-    }
-    Ok(csv.answer(&format!("job-{id}-series.csv")))
+    let points = detail.head.report.series.as_deref().unwrap_or_default();
+    let mut table = Table::new(points.len());
+    table.real("time_s", points.iter().map(|point| Some(point.time_s)));
+    table.real("cpu_cores", points.iter().map(|point| Some(point.cpu_cores)));
+    table.count("memory_bytes", points.iter().map(|point| Some(point.memory_bytes)));
+    table.count("cache_bytes", points.iter().map(|point| point.cache_bytes));
+    table.count("swap_bytes", points.iter().map(|point| Some(point.swap_bytes)));
+    table.count("io_read_bytes", points.iter().map(|point| Some(point.io_read_bytes)));
+    table.count("io_write_bytes", points.iter().map(|point| Some(point.io_write_bytes)));
+    table.count("processes", points.iter().map(|point| Some(point.processes.into())));
+    table.count("threads", points.iter().map(|point| Some(point.threads.into())));
+    table.text("state", points.iter().map(|point| Some(state_word(point.state).to_owned())));
+    table.answer(&format!("job-{id}-series"), form)
 }

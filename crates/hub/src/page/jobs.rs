@@ -7,9 +7,9 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use maud::{Markup, html};
 
-use super::csv::Csv;
 use super::figures;
 use super::filter::{Filter, PERIODS};
+use super::table::{Form as Kind, Table};
 use super::{NoView, frame, person};
 use crate::hub::Hub;
 use crate::store::columns::{COLUMNS, Column, Form};
@@ -28,7 +28,8 @@ pub(super) async fn view(
         (form("/jobs", &filter, true))
         (list(&filter, &page))
         (pages(&filter, &page))
-        p { a href=(filter.link("/jobs.csv")) download { "This list as CSV" } " (at most " (TABLE_MAX) " jobs). "
+        p { a href=(filter.link("/jobs.csv")) download { "This list as CSV" } ", "
+            a href=(filter.link("/jobs.parquet")) download { "as Parquet" } " (at most " (TABLE_MAX) " jobs). "
             "This page's address is the view: keep it as a bookmark, send it to others." }
     };
     Ok(frame::around(&session, "/jobs", "Jobs", None, view))
@@ -131,24 +132,37 @@ fn pages(filter: &Filter, page: &JobPage) -> Markup {
 pub(super) async fn table(
     State(hub): State<Arc<Hub>>,
     headers: HeaderMap,
+    kind: Kind,
     Query(pairs): Query<Vec<(String, String)>>,
 ) -> Result<Response, NoView> {
     let session = person(&hub, &headers).await?;
     let query = Filter::read(&pairs)?.query(&session.access, now_us());
     let query = JobQuery { limit: TABLE_MAX, offset: 0, ..query };
-    let page = hub.ask(move |hub| hub.store.jobs(&query)).await??;
-    let mut csv = Csv::new(COLUMNS.iter().map(|column| column.key));
-    for job in &page.jobs {
-        for (column, cell) in COLUMNS.iter().zip(&job.cells) {
-            match cell {
-                Cell::None => csv.number(None::<u64>),
-                Cell::Whole(us) if column.form == Form::Moment => csv.word(&figures::moment(*us)),
-                Cell::Whole(number) => csv.number(Some(number)),
-                Cell::Real(number) => csv.number(Some(number)),
-                Cell::Text(text) => csv.word(text),
-            }
+    let made = hub.ask(move |hub| Ok::<_, NoView>(as_table(hub.store.jobs(&query)?.jobs))).await??;
+    made.answer("jobs", kind)
+}
+
+/// All columns of jobs. The values are moved, for there may be many.
+fn as_table(mut jobs: Vec<JobRow>) -> Table {
+    let mut table = Table::new(jobs.len());
+    for (at, column) in COLUMNS.iter().enumerate() {
+        let cells = jobs.iter_mut().map(|job| job.cells.get_mut(at).map_or(Cell::None, std::mem::take));
+        let whole = |cell| if let Cell::Whole(number) = cell { Some(number) } else { None };
+        match column.form {
+            Form::Text => table.text(
+                column.key,
+                cells.map(|cell| if let Cell::Text(text) = cell { Some(text) } else { None }),
+            ),
+            Form::Moment => table.moment(column.key, cells.map(whole)),
+            Form::Count | Form::Bytes => table.whole(column.key, cells.map(whole)),
+            Form::Real | Form::Seconds => table.real(
+                column.key,
+                cells.map(|cell| match cell {
+                    Cell::Real(number) => Some(number),
+                    _ => None,
+                }),
+            ),
         }
-        csv.end();
     }
-    Ok(csv.answer("jobs.csv"))
+    table
 }

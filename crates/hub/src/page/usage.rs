@@ -8,9 +8,9 @@ use axum::response::Response;
 use maud::{Markup, html};
 use pinfold_profile::report::plain;
 
-use super::csv::Csv;
 use super::figures::{bar, percent, real};
 use super::filter::{Filter, encoded};
+use super::table::{Form, Table};
 use super::{NoView, frame, jobs, person};
 use crate::hub::Hub;
 use crate::store::{Group, Session, UsageRow, now_us};
@@ -32,17 +32,19 @@ pub(super) async fn projects(
 pub(super) async fn users_table(
     hub: State<Arc<Hub>>,
     headers: HeaderMap,
+    form: Form,
     pairs: Pairs,
 ) -> Result<Response, NoView> {
-    table(hub, headers, pairs, (Group::User, "user")).await
+    table(hub, headers, form, pairs, (Group::User, "user", "users")).await
 }
 
 pub(super) async fn projects_table(
     hub: State<Arc<Hub>>,
     headers: HeaderMap,
+    form: Form,
     pairs: Pairs,
 ) -> Result<Response, NoView> {
-    table(hub, headers, pairs, (Group::Project, "project")).await
+    table(hub, headers, form, pairs, (Group::Project, "project", "projects")).await
 }
 
 async fn usage(
@@ -78,7 +80,8 @@ async fn view(
                     tbody { @for usage in &rows { (row(usage, key, &filter)) } }
                 }
             }
-            p { a href=(filter.link(&format!("{path}.csv"))) download { "This table as CSV" } "." }
+            p { a href=(filter.link(&format!("{path}.csv"))) download { "This table as CSV" } ", "
+                a href=(filter.link(&format!("{path}.parquet"))) download { "as Parquet" } "." }
         }
     };
     Ok(frame::around(&session, path, title, None, view))
@@ -108,37 +111,23 @@ fn row(usage: &UsageRow, key: &str, filter: &Filter) -> Markup {
 async fn table(
     State(hub): State<Arc<Hub>>,
     headers: HeaderMap,
+    form: Form,
     Query(pairs): Pairs,
-    (group, key): (Group, &str),
+    (group, key, name): (Group, &'static str, &str),
 ) -> Result<Response, NoView> {
     let session = person(&hub, &headers).await?;
     let rows = usage(&hub, &session, group, &Filter::read(&pairs)?).await?;
-    let heads = [
-        key,
-        "jobs",
-        "failed",
-        "cpu_h",
-        "idle_core_h",
-        "claimed_gibh",
-        "unused_gibh",
-        "suspended_h",
-        "queued_h",
-    ];
-    let mut csv = Csv::new(heads);
-    for usage in &rows {
-        csv.word(usage.name.as_deref().unwrap_or_default());
-        csv.number(Some(usage.jobs));
-        csv.number(Some(usage.failed));
-        let hours = [
-            usage.cpu_h,
-            usage.idle_core_h,
-            usage.claimed_gibh,
-            usage.unused_gibh,
-            usage.suspended_h,
-            usage.queued_h,
-        ];
-        hours.iter().for_each(|hours| csv.number(Some(hours)));
-        csv.end();
-    }
-    Ok(csv.answer(&format!("{key}s.csv")))
+    let mut table = Table::new(rows.len());
+    table.text(key, rows.iter().map(|usage| usage.name.clone()));
+    table.count("jobs", rows.iter().map(|usage| Some(usage.jobs)));
+    table.count("failed", rows.iter().map(|usage| Some(usage.failed)));
+    let mut hours =
+        |name, of: fn(&UsageRow) -> f64| table.real(name, rows.iter().map(|usage| Some(of(usage))));
+    hours("cpu_h", |usage| usage.cpu_h);
+    hours("idle_core_h", |usage| usage.idle_core_h);
+    hours("claimed_gibh", |usage| usage.claimed_gibh);
+    hours("unused_gibh", |usage| usage.unused_gibh);
+    hours("suspended_h", |usage| usage.suspended_h);
+    hours("queued_h", |usage| usage.queued_h);
+    table.answer(name, form)
 }

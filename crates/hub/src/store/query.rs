@@ -70,9 +70,10 @@ pub struct JobRow {
 }
 
 /// A value.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub enum Cell {
     /// There is none.
+    #[default]
     None,
     /// A whole number.
     Whole(i64),

@@ -154,28 +154,45 @@ impl Served {
         format!("http://{}", self.address)
     }
 
+    /// What stands behind the head of an answer that is not text.
+    pub(crate) fn get_bytes(&self, path: &str, lines: &[String]) -> Vec<u8> {
+        let bytes = self.exchange(&self.request_bytes("GET", path, lines, b""));
+        let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
+        assert!(bytes.starts_with(b"HTTP/1.1 200"), "{path}: {}", String::from_utf8_lossy(&bytes[..end]));
+        bytes[end + 4..].to_vec()
+    }
+
     /// Sends bytes as they are, and reads to the end.
     pub(crate) fn raw(&self, request: &[u8]) -> Answer {
-        let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        // The hub may answer and hang up before it has read all.
-        let _ = stream.write_all(request);
-        let mut bytes = Vec::new();
-        let _ = stream.read_to_end(&mut bytes);
+        let bytes = self.exchange(request);
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
         Answer { status, head: head.to_lowercase(), body: body.to_owned() }
     }
 
+    fn exchange(&self, request: &[u8]) -> Vec<u8> {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        // The hub may answer and hang up before it has read all.
+        let _ = stream.write_all(request);
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes);
+        bytes
+    }
+
     /// A request with these lines in its head.
     pub(crate) fn request(&self, method: &str, path: &str, lines: &[String], body: &[u8]) -> Answer {
+        self.raw(&self.request_bytes(method, path, lines, body))
+    }
+
+    fn request_bytes(&self, method: &str, path: &str, lines: &[String], body: &[u8]) -> Vec<u8> {
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
         lines.iter().for_each(|line| head.push_str(&format!("{line}\r\n")));
         head.push_str(&format!("Content-Length: {}\r\n\r\n", body.len()));
         let mut request = head.into_bytes();
         request.extend_from_slice(body);
-        self.raw(&request)
+        request
     }
 
     pub(crate) fn get(&self, path: &str, lines: &[String]) -> Answer {

@@ -14,3 +14,4 @@ mod program;
 mod roles;
 mod server;
 mod store;
+mod tables;
